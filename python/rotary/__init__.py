@@ -25,8 +25,7 @@ from ._core import (
     targets,
     use_target,
 )
-from ._patch import PatchError
-from ._patch.door import patch
+from ._patch import PatchError, patch
 from ._rotating import (
     from_doubled,
     from_rows,

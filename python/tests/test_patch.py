@@ -15,6 +15,7 @@ from patch_support import needs_transformers, torch, transformers
 
 if transformers is not None:
     import tiny_models
+    from rotary._torch import entry
     from tiny_models import Outcome, ids, left_padded, logits
     from transformers.models.llama import modeling_llama
 
@@ -73,7 +74,7 @@ class Patch(Case):
     def test_rotary_is_what_turns(self):
         model, calls = llama(), []
         before = logits(model, **left_padded())
-        with rotary.patch(model), mock.patch("rotary._rotating.rotate_qk", side_effect=rotary.rotate_qk) as turned:
+        with rotary.patch(model), mock.patch.object(entry, "rotate_qk", side_effect=entry.rotate_qk) as turned:
             self.assertTrue(torch.equal(logits(model, **left_padded()), before))
             calls.append(turned.call_count)
         self.assertEqual(calls, [2])  # once for each layer
@@ -166,6 +167,26 @@ class Patch(Case):
             halves.append([*grads[:2], *(sum(rows.chunk(2, -1)) for rows in grads[2:])])
         for new, old in zip(halves[1], halves[0]):
             torch.testing.assert_close(new, old, rtol=1e-5, atol=1e-5)
+
+    def test_every_way_that_models_call_it(self):
+        q, k = torch.randn(2, 5, 4, 16), torch.randn(2, 5, 2, 16)
+        cos, sin = (torch.cat((rows, rows), -1) for rows in torch.randn(2, 2, 5, 8))
+        calls = [
+            ((q.transpose(1, 2), k.transpose(1, 2), cos, sin), {}, 1),
+            ((q, k, cos, sin), {"unsqueeze_dim": 2}, 1),
+            ((q, k, cos[:1], sin[:1]), {"unsqueeze_dim": 2}, 1),
+            ((q[0], k[0], cos[0], sin[0]), {}, 1),
+            ((q, k, cos, sin, 2), {}, 0),  # and what runs the original
+            ((), {"q": q, "k": k, "cos": cos, "sin": sin, "unsqueeze_dim": 2}, 0),
+            ((q, k[..., :16], cos[:, :, :1], sin[:, :, :1]), {"unsqueeze_dim": 2}, 0),
+            ((q, k, cos[:, :1], sin[:, :1]), {"unsqueeze_dim": 2}, 1),  # rotary refuses these rows
+        ]
+        with rotary.patch(llama()):
+            for args, words, count in calls:
+                with mock.patch.object(entry, "rotate_qk", side_effect=entry.rotate_qk) as turned:
+                    made = modeling_llama.apply_rotary_pos_emb(*args, **words)
+                self.assertTrue(all(map(torch.equal, made, ORIGINAL(*args, **words))))
+                self.assertEqual(turned.call_count, count)
 
     def test_same_in_a_copy_and_a_new_model(self):
         model = llama()

@@ -9,7 +9,7 @@ from patch_support import needs_transformers, torch, transformers
 
 if transformers is not None:
     import tiny_models
-    from rotary._patch.turning import turned
+    from rotary._torch import entry
     from tiny_models import Outcome, gradients, ids, left_padded, logits
 
 LLAMA3 = {
@@ -63,7 +63,8 @@ class Named(unittest.TestCase):
                     if not masked:
                         self.assertIsNotNone(before.tokens)
                         self.assertEqual(before.other_tokens(), 0)
-                    self.assertTrue(all(function.replaced for function in report.functions))
+                    kept = [function.reason for function in report.functions if not function.replaced]
+                    self.assertEqual(kept != [], name == "gptj", kept)  # q and k apart, by single rows
                 self.assertEqual(before.wrong_logits(), 0.0)
 
     def test_what_they_are_proved_to_be(self):
@@ -99,8 +100,8 @@ class Named(unittest.TestCase):
     def test_compiled(self):
         """Without a graph break, and with few graphs for several lengths."""
         of = {model_type: (config, model) for model_type, config, model in tiny_models.decoder_classes()}
-        for family in ("llama", "deepseek_v3", "gpt_neox", "gptj"):
-            for tables in ("model", "exact") if family != "gptj" else ("model",):
+        for family in ("llama", "deepseek_v3", "gpt_neox"):
+            for tables in ("model", "exact"):
                 with self.subTest(family, tables=tables):
                     torch.compiler.reset()
                     model = tiny_models.tiny(*of[family])
@@ -149,9 +150,9 @@ class Pictures(unittest.TestCase):
                 before = run()
                 self.assertTrue(before.isfinite().all())
                 with rotary.patch(model) as report:
-                    with mock.patch("rotary._patch.replacing.turned", side_effect=turned) as turns:
+                    with mock.patch.object(entry, "rotate_qk", side_effect=entry.rotate_qk) as turns:
                         self.assertTrue(torch.equal(run(), before))
-                    self.assertGreaterEqual(turns.call_count, 2)
+                    self.assertEqual(turns.call_count, 0 if name == "Gemma4" else 2)  # Gemma 4's is proved and kept
                     self.assertTrue(any(table.positions.endswith("axes last") for table in report.tables))
                 with rotary.patch(model, tables="exact"):
                     exact = run()

@@ -21,19 +21,6 @@ _NAME = re.compile(r"apply_?\w*(rotary|rope|rotate)|(rotary|rope)\w*_apply|rotat
 _FRAMEWORKS = ("torch", "builtins", "accelerate", "peft")
 
 
-def rotates_by_name(name: str) -> bool:
-    return _NAME.search(name) is not None
-
-
-def candidates(module: ModuleType) -> dict[str, Any]:
-    """The attributes of a module whose names say that they rotate: functions, and what took their place."""
-    return {
-        name: value
-        for name, value in vars(module).items()
-        if rotates_by_name(name) and callable(value) and not isinstance(value, type)
-    }
-
-
 class Found(NamedTuple):
     """A rotation function that a model reaches: getattr(module, name), seen from module."""
 
@@ -41,8 +28,21 @@ class Found(NamedTuple):
     name: str
     value: Any
 
+    @property
+    def where(self) -> str:
+        return f"{self.module.__name__}.{self.name}"
 
-def modeling_classes(model: Module) -> dict[ModuleType, list[type]]:
+
+def candidates(module: ModuleType) -> dict[str, Any]:
+    """The attributes of a module whose names say that they rotate: functions, and what took their place."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if _NAME.search(name) and callable(value) and not isinstance(value, type)
+    }
+
+
+def _modeling_classes(model: Module) -> dict[ModuleType, list[type]]:
     """Every class that the model's modules inherit methods from, by the Python module that they run in."""
     found: dict[ModuleType, list[type]] = {}
     for kind in dict.fromkeys(kind for part in model.modules() for kind in type(part).__mro__):
@@ -84,9 +84,7 @@ def _reached(module: ModuleType, kinds: Iterable[type]) -> set[str]:
     left = [method.__code__ for kind in kinds for method in _methods(kind)]
     reached: set[str] = set()
     while left:
-        for name in _names(left.pop()):
-            if name in reached:
-                continue
+        for name in set(_names(left.pop())) - reached:
             reached.add(name)
             value = vars(module).get(name)
             function = underlying(getattr(value, "__rotary_original__", value))
@@ -98,25 +96,17 @@ def _reached(module: ModuleType, kinds: Iterable[type]) -> set[str]:
 def reached_functions(model: Module) -> list[Found]:
     """The rotation functions that code of the model's classes can call."""
     found = []
-    for module, kinds in modeling_classes(model).items():
+    for module, kinds in _modeling_classes(model).items():
         there = candidates(module)
-        if there:
-            reached = _reached(module, kinds)
-            found += [Found(module, name, value) for name, value in there.items() if name in reached]
+        reached = _reached(module, kinds) if there else ()
+        found += [Found(module, name, value) for name, value in there.items() if name in reached]
     return found
 
 
 def rotating_methods(model: Module) -> list[str]:
     """Methods that rotate by their name: nothing takes their place."""
-    classes = [kind for kinds in modeling_classes(model).values() for kind in kinds]
-    return [f"{kind.__name__}.{name}" for kind in classes for name in vars(kind) if rotates_by_name(name)]
-
-
-def _chain(function: Any) -> Iterator[Any]:
-    """A function and what it says that it wraps."""
-    while function is not None:
-        yield function
-        function = getattr(function, "__wrapped__", None)
+    classes = [kind for kinds in _modeling_classes(model).values() for kind in kinds]
+    return sorted({f"{kind.__name__}.{name}" for kind in classes for name in vars(kind) if _NAME.search(name)})
 
 
 def _is_in(code: CodeType, package: str) -> bool:
@@ -125,7 +115,7 @@ def _is_in(code: CodeType, package: str) -> bool:
     return any(code.co_filename.startswith(root + os.sep) for root in roots)
 
 
-def home(found: Found) -> str | None:
+def stranger(found: Found) -> str | None:
     """None where the function is modeling code's own, else what it is.
 
     It and all that it wraps must be defined in files of the package of the modeling code that has it, or of
@@ -136,19 +126,20 @@ def home(found: Found) -> str | None:
     said = sys.modules.get(getattr(function, "__module__", None) or "")
     if not isinstance(function, FunctionType) or said is None:
         return f"{type(value).__module__}.{type(value).__qualname__}"
-    if function is not value:  # a module that kernels made of it
-        forward = vars(value).get("forward")
-        if forward is not None and getattr(forward, "__func__", None) is not type(value).forward:
-            return f"one of Hugging Face's kernels ({getattr(forward, '__module__', 'unknown')})"
+    forward = vars(value).get("forward") if function is not value else None  # a module that kernels made of it
+    if forward is not None and getattr(forward, "__func__", None) is not type(value).forward:
+        return f"one of Hugging Face's kernels ({getattr(forward, '__module__', 'unknown')})"
     own = {found.module.__name__.partition(".")[0], "transformers"}
-    for layer in _chain(function):
+    layer: Any = function
+    while layer is not None:  # what it says that it wraps
         code = getattr(layer, "__code__", None)
-        file = getattr(found.module, "__file__", None)
-        if code is None or not (code.co_filename == file or any(_is_in(code, package) for package in own)):
-            return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(layer)
-    if said is not found.module and (
-        said.__name__.partition(".")[0] not in own or underlying(vars(said).get(function.__name__)) is not function
-    ):
+        if code is None:
+            return repr(layer)
+        if code.co_filename != getattr(found.module, "__file__", None) and not any(_is_in(code, p) for p in own):
+            return f"{code.co_filename}:{code.co_firstlineno}"
+        layer = getattr(layer, "__wrapped__", None)
+    foreign = said.__name__.partition(".")[0] not in own
+    if said is not found.module and (foreign or underlying(vars(said).get(function.__name__)) is not function):
         return f"{said.__name__}.{function.__qualname__}"
     return None
 
@@ -164,15 +155,6 @@ def holders(model: Module, found: Found) -> list[str]:
     ]
 
 
-def _has_entries(code: CodeType) -> bool:
-    """Whether dynamo keeps compiled code for it: torch's own debugging function, which may leave."""
-    try:
-        from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
-    except ImportError:
-        return False
-    return len(_debug_get_cache_entry_list(code)) > 0
-
-
 def compiled_part(model: Module) -> str | None:
     """What of the model torch.compile has compiled, in words; None: nothing."""
     for path, part in model.named_modules():
@@ -181,9 +163,12 @@ def compiled_part(model: Module) -> str | None:
             return f"{where} is what torch.compile returned"
         if getattr(part, "_compiled_call_impl", None) is not None:
             return f"{where} was compiled by its method compile()"
-    for kinds in modeling_classes(model).values():
-        for kind in kinds:
-            code = getattr(vars(kind).get("forward"), "__code__", None)
-            if code is not None and _has_entries(code):
-                return f"{kind.__name__}.forward has been compiled in this process"
+    try:  # dynamo's own debugging function, which may leave
+        from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
+    except ImportError:
+        return None
+    for kind in [kind for kinds in _modeling_classes(model).values() for kind in kinds]:
+        code = getattr(vars(kind).get("forward"), "__code__", None)
+        if code is not None and len(_debug_get_cache_entry_list(code)) > 0:
+            return f"{kind.__name__}.forward has been compiled in this process"
     return None

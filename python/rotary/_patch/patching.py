@@ -6,143 +6,215 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from .. import _config, _core
 from . import PatchError
-from .behaviours import Behaviour
-from .exact import exact_forward
-from .functions import Found, compiled_part, holders, home, reached_functions, rotating_methods, underlying
+from .conventions import Behaviour
+from .functions import Found, compiled_part, holders, reached_functions, rotating_methods, stranger, underlying
 from .probes import Unproved, prove
-from .replacing import replacement
-from .report import PatchedFunction, Report
-from .tables import Agreement, compared
-from .turning import has_kernels
+from .replacing import has_kernels, replacement, why_kept
+from .tables import Agreement, compared, exact_forward
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, Literal
+    from types import TracebackType
+    from typing import Any
 
     from torch.nn import Module
 
     from .probes import Proof
 
 
+# ---- the report ----
+
+
+@dataclass(frozen=True)
+class PatchedFunction:
+    """A rotation function of modeling code.
+
+    Attributes:
+        module, name: where it is, as "transformers.models.llama.modeling_llama", "apply_rotary_pos_emb".
+        file, line: of the original.
+        proof: what it was proved to do, and by which numbers.
+        replaced: rotary is in its place.
+        reason: why not, where it is kept.
+    """
+
+    module: str
+    name: str
+    file: str
+    line: int
+    proof: Proof
+    replaced: bool
+    reason: str = ""
+
+    def __str__(self) -> str:
+        done = "replaced" if self.replaced else f"kept ({self.reason})"
+        return f"{self.module}.{self.name} ({self.file}:{self.line}) {done}\n    {self.proof}"
+
+
 @dataclass
-class Place:
-    """A function that is replaced, and by how many patches."""
+class Report:
+    """What rotary.patch did: print it, undo() it, or use it in a with statement, which undoes.
+
+    Attributes:
+        model_type: as the config says.
+        functions: the functions that rotate, and what they were proved to do.
+        tables: each rotary module of the model, and the rope that makes the same rows.
+        exact: the rotary modules give rotary's exact rows.
+        difference: the largest difference of logits on check, None where none was given.
+        notes: what to know.
+        active: False after undo().
+    """
+
+    model_type: str
+    functions: tuple[PatchedFunction, ...]
+    tables: tuple[Agreement, ...]
+    exact: bool
+    difference: float | None = None
+    notes: tuple[str, ...] = ()
+    active: bool = True
+    _undo: list[Callable[[], None]] = field(default_factory=list, repr=False)
+
+    def undo(self) -> None:
+        """Puts the originals back, once: a second call does nothing.
+
+        Other patches of the same functions stay: the originals come back with the last one's undo().
+
+        Raises:
+            rotary.PatchError: TORCH, where somebody else has replaced a function since; theirs stays.
+        """
+        self.active, refused = False, None
+        while self._undo:
+            try:
+                self._undo.pop()()
+            except PatchError as error:
+                refused = error
+        if refused is not None:
+            raise refused
+
+    def __enter__(self) -> Report:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.undo()
+
+    def __str__(self) -> str:
+        lines = [f"rotary.patch of {self.model_type or 'a model'}{'' if self.active else ', undone'}"]
+        lines += [f"  {function}" for function in self.functions]
+        lines += [f"  tables: {table}" for table in self.tables]
+        lines.append(f"  the rows are {'exact, by rotary' if self.exact else 'those of the model'}")
+        if self.difference is not None:
+            lines.append(f"  largest difference of logits: {self.difference:g}")
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+
+# ---- functions ----
+
+
+@dataclass
+class _Place:
+    """A function that was proved, what replaces it (None: it is kept), and by how many patches."""
 
     original: Any
-    new: Callable[..., Any]
     proof: Proof
+    new: Callable[..., Any] | None
     count: int = 0
 
 
-_places: dict[tuple[str, str], Place] = {}  # by module and name: the patch is one for the whole process
+_places: dict[str, _Place] = {}  # by module and name: the patch is one for the whole process
 
 
-def _key(found: Found) -> tuple[str, str]:
-    return found.module.__name__, found.name
+def _refuse(code: str, sentence: str) -> PatchError:
+    return PatchError(code, f"[patch] {sentence}")
 
 
-def prove_found(found: Found) -> Place:
+def _proved(found: Found) -> _Place:
     """The proof of one function, and what shall take its place."""
-    where = f"{found.module.__name__}.{found.name}"
-    place = _places.get(_key(found))
+    place = _places.get(found.where)
     if place is not None and place.new is found.value:
         return place
-    stranger = home(found)
-    if stranger is not None:
-        raise PatchError(
+    other = stranger(found)
+    if other is not None:
+        raise _refuse(
             "TORCH",
-            f"[patch] {where} must be the modeling code's own function but is {stranger}: "
+            f"{found.where} must be the modeling code's own function but is {other}: "
             "undo that patch first, or leave out one of the two",
         )
+    function = underlying(found.value)
     try:
-        proof = prove(found.value, underlying(found.value))
+        proof = prove(found.value, function)
     except Unproved as reason:
-        raise PatchError(
-            "TORCH", f"[patch] {where} must do what numbers prove but {reason}: this model cannot be patched"
+        raise _refuse(
+            "TORCH", f"{found.where} must do what numbers prove but {reason}: this model cannot be patched"
         ) from None
-    new = replacement(found.value, proof, underlying(found.value))
-    _check(where, proof, new)
-    return Place(found.value, new, proof)
+    if why_kept(proof):
+        return _Place(found.value, proof, None)
+    _check(found.where, proof, function)
+    return _Place(found.value, proof, replacement(found.value, proof, function))
 
 
-def _check(where: str, proof: Proof, new: Callable[..., Any]) -> None:
-    """What takes the place of a function is proved in the same way."""
-    again = prove(new)
-    for name in ("behaviour", "shapes", "block", "dtypes", "without"):
-        if getattr(again, name) != getattr(proof, name):
-            raise PatchError("INTERNAL", f"[patch] what replaces {where} must do the same but does {again}")
+def _check(where: str, proof: Proof, function: Callable[..., Any]) -> None:
+    """What takes the place of a function is proved in the same way, without the original."""
+
+    def nothing(*_: Any, **__: Any) -> None:
+        raise TypeError("rotary alone is proved")
+
+    again = prove(replacement(nothing, proof, function))
+    same = again.behaviour == proof.behaviour and again.block == proof.block
+    if not same or not set(again.shapes) <= set(proof.shapes) or not again.dtypes.items() <= proof.dtypes.items():
+        raise _refuse("INTERNAL", f"what replaces {where} must do the same but does {again}")
 
 
-def fit(model: Any, force: bool) -> None:
-    """Refuses a model that is none, that was compiled, or for whose device rotary has no kernels."""
-    if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
-        raise TypeError(f"model must be a model of transformers but got {type(model).__name__}")
-    seen = compiled_part(model)
-    if seen is not None:
-        raise PatchError(
+def _all_proved(model: Module) -> dict[Found, _Place]:
+    """The functions that the model's code can call, each with its proof."""
+    methods = rotating_methods(model)
+    if methods:
+        raise _refuse(
             "TORCH",
-            f"[patch] the model must not be compiled yet but {seen}: patch before torch.compile "
-            "(torch.compiler.reset() forgets what was compiled)",
+            f"functions of a module must rotate but the model has the methods {', '.join(methods)}: "
+            "it cannot be patched",
         )
-    devices = {tensor.device for tensor in (*model.parameters(), *model.buffers())}
-    without = sorted(str(device) for device in devices if not has_kernels(device))
-    if without and not force:
-        raise PatchError(
-            "DEVICE",
-            f"[patch] the model must be on a device that rotary has kernels for but is on {', '.join(without)}: "
-            "torch's own operations would rotate, which gains nothing; force=True patches all the same",
+    found = reached_functions(model)
+    if not found:
+        raise _refuse(
+            "TORCH",
+            f"the modeling code of {type(model).__name__} must call a function that rotates but calls none that "
+            "is named as one (apply_rotary...)",
         )
+    for one in found:
+        held = holders(model, one)
+        if held:
+            raise _refuse(
+                "TORCH",
+                f"the model must call {one.name} by its name but {held[0]} holds the function itself: it cannot be "
+                "patched",
+            )
+    return {one: _proved(one) for one in found}
 
 
-def _ropes(model: Module) -> _config.Ropes:
-    try:
-        return _config.config(model.config)
-    except _core.Error as error:
-        raise PatchError(error.code, f"[patch] the config must be one that rotary.config reads but {error}") from error
-
-
-def _agrees(found: list[Found], places: list[Place], tables: list[Agreement]) -> None:
-    """Each rope must be turned by a function of its module's code that does what the rope says."""
-    for table in tables:
-        rope = table.rope.rope
-        wanted = (Behaviour(rope.pairing, rope.clockwise, table.rows), len(table.ropes) > 1)
-        if any((place.proof.behaviour, place.proof.convention.parts) == wanted for place in places):
-            continue
-        done = "; ".join(f"{f.name}: {place.proof.behaviour}" for f, place in zip(found, places))
-        raise PatchError(
-            "PAIRING",
-            f"[patch] the rope of {table.path} must be turned as the config says ({wanted[0]}) but the functions do: {done}",
-        )
-
-
-def _kept(proof: Proof) -> str:
-    return "it rotates in float64, which is more exact than rotary's float32" if proof.bits == "float64" else ""
-
-
-def _put(found: Found, place: Place) -> Callable[[], None]:
+def _put(found: Found, place: _Place) -> Callable[[], None]:
     """Replaces one function; returns what takes that back."""
-    key = _key(found)
-    _places[key] = place
+    _places[found.where] = place
     place.count += 1
-    if place.count == 1:
-        setattr(found.module, found.name, place.new)
+    setattr(found.module, found.name, place.new)
 
     def undo() -> None:
         place.count -= 1
         if place.count > 0:
             return
-        _places.pop(key, None)
+        _places.pop(found.where, None)
         if getattr(found.module, found.name) is not place.new:
-            raise PatchError(
+            raise _refuse(
                 "TORCH",
-                f"[patch] {key[0]}.{key[1]} must still be rotary's when it is undone but somebody else has replaced it: "
+                f"{found.where} must still be rotary's when it is undone but somebody else has replaced it: "
                 "undo patches in the reverse order",
             )
         setattr(found.module, found.name, place.original)
@@ -150,14 +222,61 @@ def _put(found: Found, place: Place) -> Callable[[], None]:
     return undo
 
 
+# ---- the model ----
+
+
+def _fit(model: Any, force: bool) -> None:
+    """Refuses a model that is none, that was compiled, or for whose device rotary has no kernels."""
+    if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
+        raise TypeError(f"model must be a model of transformers but got {type(model).__name__}")
+    seen = compiled_part(model)
+    if seen is not None:
+        raise _refuse(
+            "TORCH",
+            f"the model must not be compiled yet but {seen}: patch before torch.compile "
+            "(torch.compiler.reset() forgets what was compiled)",
+        )
+    devices = {tensor.device for tensor in (*model.parameters(), *model.buffers())}
+    without = sorted(str(device) for device in devices if not has_kernels(device))
+    if without and not force:
+        raise _refuse(
+            "DEVICE",
+            f"the model must be on a device that rotary has kernels for but is on {', '.join(without)}: "
+            "torch's own operations would rotate, which gains nothing; force=True patches all the same",
+        )
+
+
+def _agreed(model: Module, places: dict[Found, _Place], tables: str) -> list[Agreement]:
+    """The model's rotary modules with the ropes of its config, and those with what the functions do."""
+    try:
+        ropes = _config.config(model.config)
+    except _core.Error as error:
+        raise _refuse(error.code, f"the config must be one that rotary.config reads but {error}") from error
+    within = {found.module for found, place in places.items() if place.proof.bits != "float64"}
+    agreed = compared(model, ropes, tables, lambda part: sys.modules.get(type(part).__module__) in within)
+    if not agreed:
+        name = type(model).__name__
+        raise _refuse(
+            "ROPE", f"{name} must have tables that can be compared with its config but has no rotary module"
+        )
+    done = [(place.proof.behaviour, place.proof.convention.parts) for place in places.values()]
+    for table in agreed:
+        rope = table.rope.rope
+        wanted = Behaviour(rope.pairing, rope.clockwise, table.rows)
+        if (wanted, len(table.ropes) > 1) not in done:
+            told = "; ".join(f"{found.name}: {place.proof.behaviour}" for found, place in places.items())
+            raise _refuse(
+                "PAIRING",
+                f"the rope of {table.path} must be turned as the config says ({wanted}) but the functions do: {told}",
+            )
+    return agreed
+
+
 def _put_exact(model: Module, tables: list[Agreement]) -> list[Callable[[], None]]:
-    by_path: dict[str, dict[str, Agreement]] = {}
-    for table in tables:
-        by_path.setdefault(table.path, {})[table.layer_type] = table
     undo: list[Callable[[], None]] = []
-    for path, agreements in by_path.items():
+    for path in dict.fromkeys(table.path for table in tables):
         module = model.get_submodule(path)
-        module.forward = exact_forward(agreements)
+        module.forward = exact_forward({table.layer_type: table for table in tables if table.path == path})
         undo.append(functools.partial(vars(module).pop, "forward", None))
     return undo
 
@@ -165,15 +284,15 @@ def _put_exact(model: Module, tables: list[Agreement]) -> list[Callable[[], None
 def _refuse_inexact(model: Module, tables: list[Agreement]) -> None:
     for table in tables:
         if table.positions == "buffer":
-            raise PatchError(
+            raise _refuse(
                 "TORCH",
-                f'[patch] tables="exact" must replace a rotary module but the model keeps its rows in {table.path}: '
+                f'tables="exact" must replace a rotary module but the model keeps its rows in {table.path}: '
                 'use tables="model"',
             )
         if "forward" in vars(model.get_submodule(table.path)):
-            raise PatchError(
+            raise _refuse(
                 "TORCH",
-                f'[patch] tables="exact" must find {table.path} as its class made it but its forward was replaced '
+                f'tables="exact" must find {table.path} as its class made it but its forward was replaced '
                 "already: undo that patch first",
             )
 
@@ -193,101 +312,38 @@ def _logits(model: Module, inputs: Mapping[str, Any]) -> torch.Tensor:
     return (out[0] if isinstance(out, (tuple, list)) else out).detach().clone()
 
 
-def _told(found: Found, place: Place) -> PatchedFunction:
-    function = inspect.unwrap(underlying(place.original))
-    code = function.__code__
-    reason = _kept(place.proof)
-    return PatchedFunction(
-        found.module.__name__, found.name, code.co_filename, code.co_firstlineno, place.proof, not reason, reason
-    )
+def _told(found: Found, place: _Place) -> PatchedFunction:
+    code = inspect.unwrap(underlying(place.original)).__code__
+    where = found.module.__name__, found.name, code.co_filename, code.co_firstlineno
+    return PatchedFunction(*where, place.proof, place.new is not None, why_kept(place.proof))
 
 
-def _notes(found: list[Found], places: list[Place]) -> tuple[str, ...]:
-    modules = ", ".join(dict.fromkeys(one.module.__name__ for one in found))
+def _notes(places: dict[Found, _Place]) -> tuple[str, ...]:
+    replaced = {found: place.proof for found, place in places.items() if place.new is not None}
+    if not replaced:
+        return ("every function is proved and stays as it is",)
+    modules = ", ".join(dict.fromkeys(found.module.__name__ for found in replaced))
     notes = [f"the patch is one for the process: it changes every model that {modules} runs"]
-    if any(place.proof.bits == "fused" for place in places):
-        notes.append("float32 results differ in their last bit: torch's complex product fuses, rotary never does")
-    if any(not place.proof.once for place in places):
+    if not all(proof.once for proof in replaced.values()):
         notes.append("16-bit q and k are rounded once, where the original rounds each product and the sum")
     return tuple(notes)
 
 
-def _proved(model: Module) -> tuple[list[Found], list[Place]]:
-    """The functions that the model's code can call, each with its proof."""
-    methods = rotating_methods(model)
-    if methods:
-        raise PatchError(
-            "TORCH",
-            f"[patch] functions of a module must rotate but the model has the methods {', '.join(sorted(set(methods)))}: "
-            "it cannot be patched",
-        )
-    found = reached_functions(model)
-    if not found:
-        raise PatchError(
-            "TORCH",
-            f"[patch] the modeling code of {type(model).__name__} must call a function that rotates but calls none that "
-            "is named as one (apply_rotary...)",
-        )
-    for one in found:
-        held = holders(model, one)
-        if held:
-            raise PatchError(
-                "TORCH",
-                f"[patch] the model must call {one.name} by its name but {held[0]} holds the function itself: it cannot be "
-                "patched",
-            )
-    return found, [prove_found(one) for one in found]
-
-
-def compare(model: Module, found: list[Found], places: list[Place], tables: str) -> list[Agreement]:
-    """The model's rotary modules with the ropes of its config, and those with what the functions do."""
-    replaced = {one.module for one, place in zip(found, places) if not _kept(place.proof)}
-    if not replaced:
-        raise PatchError(
-            "TORCH", f"[patch] a function must gain by it but of {found[0].name}: {_kept(places[0].proof)}"
-        )
-
-    def matters(module: Module) -> bool:
-        return sys.modules.get(type(module).__module__) in replaced
-
-    agreed = compared(model, _ropes(model), tables, matters)
-    if not agreed:
-        raise PatchError(
-            "ROPE",
-            f"[patch] {type(model).__name__} must have tables that can be compared with its config but has no rotary module",
-        )
-    _agrees(found, places, agreed)
-    return agreed
-
-
-def patch(
-    model: Any,
-    *,
-    tables: Literal["model", "exact"] = "model",
-    check: Mapping[str, Any] | None = None,
-    force: bool = False,
-) -> Report:
+def patch(model: Any, *, tables: str, check: Mapping[str, Any] | None, force: bool) -> Report:
     """rotary.patch."""
     if tables not in ("model", "exact"):
-        raise PatchError("VALUE", f'[patch] tables must be "model" or "exact" but got {tables!r}')
-    fit(model, force)
-    found, places = _proved(model)
-    agreed = compare(model, found, places, tables)
-    if tables == "exact":
+        raise _refuse("VALUE", f'tables must be "model" or "exact" but got {tables!r}')
+    _fit(model, force)
+    places = _all_proved(model)
+    agreed = _agreed(model, places, tables)
+    exact = tables == "exact"
+    if exact:
         _refuse_inexact(model, agreed)
     before = None if check is None else _logits(model, check)
-    report = Report(
-        model.config.model_type,
-        tuple(map(_told, found, places)),
-        tuple(agreed),
-        tables == "exact",
-        notes=_notes(found, places),
-    )
-    for one, place in zip(found, places):
-        if not _kept(place.proof):
-            report._undo.append(_put(one, place))
-    if tables == "exact":
-        report._undo += _put_exact(model, agreed)
+    functions = tuple(_told(found, place) for found, place in places.items())
+    report = Report(model.config.model_type, functions, tuple(agreed), exact, notes=_notes(places))
+    report._undo = [_put(found, place) for found, place in places.items() if place.new is not None]
+    report._undo += _put_exact(model, agreed) if exact else []
     if before is not None and check is not None:
         try:
             report.difference = float((_logits(model, check).double() - before.double()).abs().max())

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .behaviours import PAIRINGS, ROWS, Behaviour, behaviours, doubled, formula, single
-from .conventions import Convention, Shape, conventions, places
-from .turning import DTYPES
+from .conventions import PAIRINGS, REAL_ROWS, Behaviour, Convention, Shape, behaviours, conventions, doubled, formula
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,18 +16,16 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
-    from .behaviours import Rows
-    from .conventions import Turn
+    from .conventions import Rows
 
     Block = Literal["whole", "leading", "trailing"]
     Bits = Literal["equal", "float64", "fused"]
 
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 # Sizes of which no two are alike and none is 1, so that rows in a wrong place cannot be broadcast.
 _SIZES = {"b": 2, "h": 3, "t": 5, "1": 1}
 _PAIRS, _PREFIX, _REST, _TABLE = 4, 2, 6, 11
 _ROUNDS = 4  # of random float32 numbers, after one of exact ones
-
-
 _BITS = {
     "equal": "equal to the formula bit for bit",
     "float64": "equal to the formula in float64, rounded",
@@ -53,7 +49,6 @@ class Proof:
             the formula in float64, rounded; "fused" where they are nearer to the exact ones than one rounding, as
             torch's complex product, which fuses a multiplication with the addition.
         once: 16-bit numbers are rotated in float32 and rounded once.
-        without: what comes back where an optional tensor is None: "alone", or "none" in a tuple.
         numbers: how many float32 results were compared.
     """
 
@@ -64,7 +59,6 @@ class Proof:
     dtypes: dict[tuple[torch.dtype, torch.dtype], torch.dtype]
     bits: Bits
     once: bool
-    without: Literal["alone", "none"]
     numbers: int
 
     def __str__(self) -> str:
@@ -80,95 +74,86 @@ class Proof:
         return f"{', '.join(words)}; {', '.join(layouts)}; {self.numbers} float32 numbers {_BITS[self.bits]}"
 
 
-class _Numbers:
-    """Arguments for a convention, the same for the same seed."""
+class _Trial:
+    """Arguments of one call, the same for the same seed, and what rotations make of them.
 
-    def __init__(self, seed: int, exact: bool) -> None:
-        self._generator = torch.Generator().manual_seed(seed)
-        self._exact = exact
+    Args:
+        seed: 0 gives exact numbers: odd sixteenths below 4, no zero, few signs and magnitudes alike, of which every
+            product and sum is representable.
+        rest: elements of a head beside the rotated block.
+    """
 
-    def tensor(self, *shape: int) -> Tensor:
-        if not self._exact:
-            return torch.randn(shape, generator=self._generator)
-        # Odd sixteenths below 4: no zero, few signs and magnitudes alike, and every product and sum is exact.
-        odd = torch.randint(-32, 32, shape, generator=self._generator) * 2 + 1
-        return odd.float() / 16
-
-    def integers(self, below: int, *shape: int) -> Tensor:
-        return torch.randint(0, below, shape, generator=self._generator)
-
-    def arguments(self, convention: Convention, shape: Shape, rows: Rows, rest: int = 0) -> dict[str, Any]:
-        """All arguments of the function by name. rest: elements of a head beside the rotated block."""
-        sizes, parts = dict(_SIZES), 2 if convention.parts else 1
-        tokens = sizes["t"] + (_PREFIX if shape.prefix else 0)
-        named = dict(convention.defaults)
+    def __init__(
+        self,
+        convention: Convention,
+        shape: Shape,
+        rows: Rows,
+        seed: int,
+        rest: int = 0,
+        dtypes: tuple[torch.dtype, torch.dtype] = (torch.float32, torch.float32),
+    ) -> None:
+        self._seed, self._generator = seed, torch.Generator().manual_seed(seed)
+        self._shape, parts = shape, 2 if convention.parts else 1
+        self.named: dict[str, Tensor] = {}
+        tokens = _SIZES["t"] + (_PREFIX if shape.prefix else 0)
+        size = [tokens if letter == "t" else _SIZES[letter] for letter in shape.x[:-1]]
         for name in convention.tensors:
-            size = [tokens if letter == "t" else sizes.get(letter, 0) for letter in shape.x[:-1]]
-            named[name] = self.tensor(*size, parts * 2 * _PAIRS + rest)
-        before = (_TABLE,) if convention.gathers else tuple(sizes[letter] for letter in shape.rows)
+            self.named[name] = self._numbers(*size, parts * 2 * _PAIRS + rest).to(dtypes[0])
+        before = (_TABLE,) if convention.gathers else tuple(_SIZES[letter] for letter in shape.rows)
+        single: dict[str, list[list[Tensor]]] = {}  # by the name of cos: (cos, sin) of each part
         for cos, sin in dict.fromkeys(zip(convention.cos, convention.sin)):
-            made = [
-                torch.cat([doubled(self.tensor(*before, _PAIRS), rows) for _ in range(parts)], -1) for _ in (cos, sin)
-            ]
-            if convention.complex:
-                named[cos] = torch.complex(*made)
-            else:
-                named[cos], named[sin] = made
-        if convention.unsqueeze:
-            named[convention.unsqueeze] = shape.unsqueeze
-        if convention.positions:
-            axes = (parts,) if convention.parts else ()
-            named[convention.positions] = self.integers(_TABLE, _SIZES["b"], _SIZES["t"], *axes)
-        return named
+            single[cos] = [[self._numbers(*before, _PAIRS).to(dtypes[1]) for _ in "cs"] for _ in range(parts)]
+            made = [torch.cat([doubled(one, rows) for one in each], -1) for each in zip(*single[cos])]
+            self.named.update({cos: torch.complex(*made)} if convention.complex else {cos: made[0], sin: made[1]})
+        last = max(convention.names.index(name) for name in (*convention.tensors, *self.named))
+        self._by_place = [self.named.get(n, convention.defaults.get(n)) for n in convention.names[: last + 1]]
+        self._by_name: dict[str, Any] = {convention.unsqueeze: shape.unsqueeze} if convention.unsqueeze else {}
+        size = [_SIZES["b"], _SIZES["t"], *([parts] if convention.parts else [])]
+        places = torch.randint(0, _TABLE, size, generator=self._generator)
+        used = convention.parts or convention.gathers or convention.positions not in convention.defaults
+        if convention.positions and used:
+            self._by_name[convention.positions] = places
+        if convention.gathers:
+            single = {name: [[one[places] for one in pair] for pair in each] for name, each in single.items()}
+        self._turning = [(self.named[name], single[cos]) for name, cos in zip(convention.tensors, convention.cos)]
 
+    def _numbers(self, *shape: int) -> Tensor:
+        if self._seed:
+            return torch.randn(shape, generator=self._generator)
+        return (torch.randint(-32, 32, shape, generator=self._generator) * 2 + 1).float() / 16
 
-def _called(function: Callable[..., Any], named: dict[str, Any]) -> tuple[Any, ...]:
-    """The results, as a tuple; an argument that was written to is Unproved."""
-    kept = {name: value.clone() for name, value in named.items() if isinstance(value, torch.Tensor)}
-    with torch.no_grad():
-        out = function(**named)
-    for name, value in kept.items():
-        if not torch.equal(value, named[name]):
-            raise Unproved(f"it writes to its argument {name}")
-    return tuple(out) if isinstance(out, (tuple, list)) else (out,)
+    def run(self, function: Callable[..., Any]) -> tuple[Any, ...] | None:
+        """The results, None where the function does not take such arguments; Unproved where it writes to one."""
+        kept = {name: value.clone() for name, value in self.named.items()}
+        try:
+            with torch.no_grad():
+                out = function(*self._by_place, **self._by_name)
+        except Exception:
+            return None
+        for name, value in kept.items():
+            if not torch.equal(value, self.named[name]):
+                raise Unproved(f"it writes to its argument {name}")
+        return tuple(out) if isinstance(out, (tuple, list)) else (out,)
 
+    def turned(
+        self, behaviour: Behaviour, block: Block = "leading", wide: torch.dtype = torch.float32
+    ) -> tuple[Tensor, ...]:
+        """What the plain formula makes of them, in that type."""
+        made = []
+        for x, parts in self._turning:
+            pieces = zip(x.to(wide).chunk(len(parts), -1), parts)
+            made.append(torch.cat([self._piece(one, rows, behaviour, block) for one, rows in pieces], -1))
+        return tuple(made)
 
-def _attempt(function: Callable[..., Any], named: dict[str, Any]) -> tuple[Any, ...] | None:
-    """The same; None where the function does not take such arguments."""
-    try:
-        return _called(function, named)
-    except Unproved:
-        raise
-    except Exception:
-        return None
-
-
-def _by_formula(turn: Turn, behaviour: Behaviour, block: Block = "leading") -> list[Tensor]:
-    """What the plain formula makes of one turn."""
-    cos, sin = single(turn.cos, behaviour.rows), single(turn.sin, behaviour.rows)
-    if "h" in turn.layout:
-        at = turn.layout.index("h") - len(turn.layout)
-        cos, sin = cos.unsqueeze(at), sin.unsqueeze(at)
-    width, results = 2 * cos.shape[-1], []
-    for x in turn.xs:
-        tokens = turn.layout.index("t")
-        still, x = x.split((turn.prefix, x.shape[tokens] - turn.prefix), tokens)
+    def _piece(self, x: Tensor, rows: list[Tensor], behaviour: Behaviour, block: Block) -> Tensor:
+        layout = self._shape.x
+        sizes = [_SIZES[letter] if letter in self._shape.rows else 1 for letter in layout[:-1]]
+        cos, sin = (one.to(x.dtype).reshape(*sizes, _PAIRS) for one in rows)
+        tokens, width = layout.index("t"), 2 * _PAIRS
         first = x.shape[-1] - width if block == "trailing" else 0
-        middle = formula(x[..., first : first + width], cos, sin, behaviour.pairing, behaviour.clockwise)
-        moved = torch.cat((x[..., :first], middle, x[..., first + width :]), -1)
-        results.append(torch.cat((still, moved.to(still.dtype)), tokens) if turn.prefix else moved)
-    return results
-
-
-def _expected(
-    convention: Convention, shape: Shape, behaviour: Behaviour, named: dict[str, Any], block: Block = "leading"
-) -> tuple[Tensor, ...]:
-    turns = convention.turns(named, places((shape,)))
-    if turns is None:
-        return ()
-    made = [result for turn in turns for result in _by_formula(turn, behaviour, block)]
-    out = convention.joined(named, made, "none")
-    return out if isinstance(out, tuple) else (out,)
+        still, x = x.split((x.shape[tokens] - _SIZES["t"], _SIZES["t"]), tokens)
+        middle = formula(x[..., first : first + width], cos, sin, behaviour)
+        return torch.cat((still, torch.cat((x[..., :first], middle, x[..., first + width :]), -1)), tokens)
 
 
 def _equal(got: tuple[Any, ...] | None, expected: tuple[Tensor, ...]) -> bool:
@@ -188,14 +173,12 @@ def _candidates(
     if not readings:
         raise Unproved("its parameters are not those of a known rotation")
     for convention in readings:
-        for rows in ("complex",) if convention.complex else ROWS[:3]:
+        for rows in ("complex",) if convention.complex else REAL_ROWS:
             for shape in convention.shapes:
-                named = _Numbers(0, exact=True).arguments(convention, shape, rows)
-                got = _attempt(function, named)
-                if got is None:
-                    continue
-                for behaviour in behaviours(rows):
-                    if _equal(got, _expected(convention, shape, behaviour, named)):
+                trial = _Trial(convention, shape, rows, 0)
+                got = trial.run(function)
+                for behaviour in behaviours(rows) if got is not None else ():
+                    if _equal(got, trial.turned(behaviour)):
                         found.setdefault((convention, behaviour), []).append(shape)
     return found
 
@@ -204,24 +187,22 @@ def _precision(
     function: Callable[..., Any], convention: Convention, shapes: list[Shape], behaviour: Behaviour
 ) -> tuple[Bits, int]:
     """(how close random float32 results are, how many were compared)."""
-    count, bits = 0, set()
+    count, found = 0, set()
     for shape in shapes:
         for seed in range(1, 1 + _ROUNDS):
-            named = _Numbers(seed, exact=False).arguments(convention, shape, behaviour.rows)
-            got = _attempt(function, named)
-            bits.add(_bits(got, convention, shape, behaviour, named))
+            trial = _Trial(convention, shape, behaviour.rows, seed)
+            got = trial.run(function)
+            found.add(_bits(got, trial, convention, behaviour))
             count += sum(x.numel() for x in got or ())
-    if len(bits) != 1:
-        raise Unproved(f"float32 results are of several kinds: {', '.join(sorted(bits))}")
-    return bits.pop(), count
+    if len(found) != 1:
+        raise Unproved(f"float32 results are of several kinds: {', '.join(sorted(found))}")
+    return found.pop(), count
 
 
-def _bits(
-    got: tuple[Any, ...] | None, convention: Convention, shape: Shape, behaviour: Behaviour, named: dict[str, Any]
-) -> Bits:
-    if _equal(got, _expected(convention, shape, behaviour, named)):
+def _bits(got: tuple[Any, ...] | None, trial: _Trial, convention: Convention, behaviour: Behaviour) -> Bits:
+    if _equal(got, trial.turned(behaviour)):
         return "equal"
-    exact = _expected(convention, shape, behaviour, {name: _wider(value) for name, value in named.items()})
+    exact = trial.turned(behaviour, wide=torch.float64)
     if _equal(got, tuple(x.float() for x in exact)):
         return "float64"
     # Two products of numbers below 6, summed: a fused multiply-add saves one rounding of at most 2^-19.
@@ -230,22 +211,11 @@ def _bits(
     raise Unproved(f"on random float32 numbers it differs from {behaviour}")
 
 
-def _wider(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    return value.to(torch.complex128) if value.is_complex() else value.double() if value.is_floating_point() else value
-
-
 def _block(function: Callable[..., Any], convention: Convention, shape: Shape, behaviour: Behaviour) -> Block:
-    if convention.parts:
-        return "whole"
-    named = _Numbers(9, exact=True).arguments(convention, shape, behaviour.rows, rest=_REST)
-    got = _attempt(function, named)
-    blocks: tuple[Block, ...] = ("leading", "trailing")
-    for block in blocks:
-        if _equal(got, _expected(convention, shape, behaviour, named, block)):
-            return block
-    return "whole"
+    trial = _Trial(convention, shape, behaviour.rows, 0, rest=0 if convention.parts else _REST)
+    blocks: tuple[Block, ...] = () if convention.parts else ("leading", "trailing")
+    got = trial.run(function)
+    return next((block for block in blocks if _equal(got, trial.turned(behaviour, block))), "whole")
 
 
 def _dtypes(
@@ -254,36 +224,16 @@ def _dtypes(
     """The result's dtype for each pair of dtypes, and whether 16-bit numbers are rotated in float32."""
     results, once = {}, True
     for x_type in DTYPES:
-        for rows_type in (torch.float32,) if convention.complex else DTYPES:
-            named = _Numbers(7, exact=False).arguments(convention, shape, behaviour.rows)
-            for name in convention.tensors:
-                named[name] = named[name].to(x_type)
-            for name in {*convention.cos, *convention.sin} - {""} if not convention.complex else ():
-                named[name] = named[name].to(rows_type)
-            got = _attempt(function, named)
-            wide = {
-                n: v.float() if isinstance(v, torch.Tensor) and v.is_floating_point() else v for n, v in named.items()
-            }
-            expected = _expected(convention, shape, behaviour, wide)
+        for rows_type in DTYPES[:1] if convention.complex else DTYPES:
+            trial = _Trial(convention, shape, behaviour.rows, 7, dtypes=(x_type, rows_type))
+            got, expected = trial.run(function), trial.turned(behaviour)
             if got is None or len({x.dtype for x in got}) != 1 or got[0].dtype not in DTYPES:
                 continue
             if all(torch.allclose(a.float(), b, rtol=0, atol=0.125) for a, b in zip(got, expected)):
                 results[x_type, rows_type] = got[0].dtype
-            if x_type == rows_type == torch.bfloat16 or (convention.complex and x_type == torch.bfloat16):
+            if x_type == torch.bfloat16 and (convention.complex or rows_type == x_type):
                 once = _equal(got, tuple(b.to(got[0].dtype) for b in expected))
     return results, once
-
-
-def _without(
-    function: Callable[..., Any], convention: Convention, shape: Shape, rows: Rows
-) -> Literal["alone", "none"]:
-    optional = [name for name in convention.tensors[1:] if name in convention.defaults]
-    if not optional:
-        return "none"
-    named = _Numbers(8, exact=True).arguments(convention, shape, rows)
-    named.update(dict.fromkeys(optional))
-    got = _attempt(function, named)
-    return "alone" if got is not None and len(got) == 1 else "none"
 
 
 def prove(function: Callable[..., Any], like: Callable[..., Any] | None = None) -> Proof:
@@ -306,14 +256,5 @@ def prove(function: Callable[..., Any], like: Callable[..., Any] | None = None) 
     (convention, behaviour), shapes = next(iter(found.items()))
     bits, numbers = _precision(function, convention, shapes, behaviour)
     dtypes, once = _dtypes(function, convention, shapes[0], behaviour)
-    return Proof(
-        behaviour,
-        convention,
-        tuple(shapes),
-        _block(function, convention, shapes[0], behaviour),
-        dtypes,
-        bits,
-        once,
-        _without(function, convention, shapes[0], behaviour.rows),
-        numbers,
-    )
+    block = _block(function, convention, shapes[0], behaviour)
+    return Proof(behaviour, convention, tuple(shapes), block, dtypes, bits, once, numbers)

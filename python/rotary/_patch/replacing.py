@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
-"""The function that takes the place of a proved one."""
+"""The function that takes the place of a proved one: a closure made for its shape, so that it does not slow a model."""
 
 from __future__ import annotations
 
@@ -7,44 +7,39 @@ import functools
 
 import torch
 
-from .conventions import places
-from .turning import turned
+from .._core import Error
+from .._torch import cuda, entry
+from .._torch.tables import TensorTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .conventions import Turn
     from .probes import Proof
 
 
-def _first(proof: Proof, turn: Turn) -> int | None:
-    """Where the block begins in the heads of a turn; None where this was not proved."""
-    columns, size, dtype = turn.cos.shape[-1], turn.xs[0].shape[-1], turn.xs[0].dtype
-    if proof.behaviour.rows in ("single", "complex"):
-        columns *= 2
-    if columns % 2 or columns > size or (columns < size and proof.block == "whole"):
-        return None
-    for x in turn.xs[1:]:
-        if x.shape[-1] != size or x.dtype != dtype:
-            return None
-    if (dtype, turn.cos.dtype) not in proof.dtypes or turn.sin.dtype != turn.cos.dtype:
-        return None
-    return size - columns if proof.block == "trailing" else 0
+def has_kernels(device: torch.device) -> bool:
+    """Whether rotary has kernels for tensors there."""
+    return device.type == "cpu" or (device.type == "cuda" and cuda.BUILT)
 
 
-def _results(proof: Proof, turn: Turn, first: int) -> list[torch.Tensor]:
-    xs = turn.xs
-    dtype = proof.dtypes[xs[0].dtype, turn.cos.dtype]
-    if xs[0].dtype != dtype:  # the original promotes: 16-bit q by float32 rows is float32
-        xs = tuple(x.to(dtype) for x in xs)
-    if not turn.prefix:
-        return list(turned(xs, turn.cos, turn.sin, proof.behaviour, turn.layout, first))
-    tokens = turn.layout.index("t")
-    cut = [x.split((turn.prefix, x.shape[tokens] - turn.prefix), tokens) for x in xs]
-    moved = turned(tuple(x for _, x in cut), turn.cos, turn.sin, proof.behaviour, turn.layout, first)
-    return [torch.cat((still, out), tokens) for (still, _), out in zip(cut, moved)]
+def why_kept(proof: Proof) -> str:
+    """Why a proved function stays as it is; "" where it is of the usual shape, and replacement() is for it."""
+    convention = proof.convention
+    if proof.bits == "float64":
+        return "it rotates in float64, which is more exact than rotary's float32"
+    if (
+        len(convention.tensors) != 2
+        or convention.names[:4] != (*convention.tensors, convention.cos[1], convention.sin[1])
+        or convention.gathers
+        or proof.behaviour.rows not in ("halves", "neighbours")
+        or (proof.behaviour.clockwise and proof.behaviour.pairing == "interleaved_to_half")
+        or proof.block == "trailing"
+        or not any(shape.rows == "bt" and "h" in shape.x for shape in proof.shapes)
+    ):
+        return "it is not of the usual shape, q and k by doubled rows, that rotary turns faster"
+    return ""
 
 
 def replacement(original: Callable[..., Any], proof: Proof, named_as: Callable[..., Any]) -> Callable[..., Any]:
@@ -56,21 +51,31 @@ def replacement(original: Callable[..., Any], proof: Proof, named_as: Callable[.
     Args:
         named_as: whose name, docstring and signature it keeps.
     """
-    convention, proved = proof.convention, places(proof.shapes)
+    unsqueeze, whole = proof.convention.unsqueeze, proof.block == "whole"
+    usual, words = proof.convention.defaults.get(unsqueeze), {unsqueeze}
+    pairing, doubled = proof.behaviour.pairing, proof.behaviour.rows
+    direction = "backward" if proof.behaviour.clockwise else "forward"
+    # Rows [batch, tokens, columns] may have a batch of 1.
+    layouts = {
+        (len(shape.x), len(shape.rows) + 1, shape.unsqueeze): shape.x
+        for shape in proof.shapes
+        if shape.rows in ("bt", "t") and "h" in shape.x and not shape.prefix
+    }
+    dtypes = {(x, x, rows) for (x, rows), result in proof.dtypes.items() if result == x}
 
     @functools.wraps(named_as, updated=())
     def by_rotary(*args: Any, **kwargs: Any) -> Any:
-        named = convention.named(args, kwargs)
-        turns = None if named is None else convention.turns(named, proved)
-        if turns is None or named is None:
-            return original(*args, **kwargs)
-        results: list[torch.Tensor] = []
-        for turn in turns:
-            first = _first(proof, turn)
-            if first is None:
-                return original(*args, **kwargs)
-            results.extend(_results(proof, turn, first))
-        return convention.joined(named, results, proof.without)
+        if len(args) == 4 and (not kwargs or kwargs.keys() == words) and args[1] is not None:
+            q, k, cos, sin = args
+            layout = layouts.get((q.dim(), cos.dim(), kwargs.get(unsqueeze, usual)))
+            if layout is not None and (q.dtype, k.dtype, cos.dtype) in dtypes:
+                if not whole or q.shape[-1] == cos.shape[-1] == k.shape[-1]:
+                    table = TensorTable(cos, sin, pairing, doubled)
+                    try:
+                        return entry.rotate_qk(q, k, table, layout, None, 0, direction, "automatic")
+                    except Error:  # rows of other shapes
+                        pass
+        return original(*args, **kwargs)
 
     by_rotary.__dict__["__rotary_original__"] = original
     return by_rotary
