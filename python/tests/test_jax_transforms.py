@@ -48,14 +48,6 @@ class Derivatives(Case):
         text = str(jax.make_jaxpr(lambda x: jax.vjp(turn, x)[1](x))(self.x))
         self.assertEqual(text.count(" mul "), 8)  # four products forward and four backward
 
-    def test_qk_of_which_one_is_used(self):
-        turn = lambda q, k: rotary.jax.rotate_qk(q, k, self.cos, self.sin, pairing="half", layout="bthd")  # noqa: E731
-        q, k = self.x, self.x[:, :, :1] * 2
-        grads = jax.grad(lambda q, k: (turn(q, k)[1] ** 2).sum(), (0, 1))(q, k)
-        self.assertEqual(float(jnp.abs(grads[0]).max()), 0)
-        expected = jax.grad(lambda k: (plain(k, self.cos, self.sin) ** 2).sum())(k)
-        self.near(grads[1], expected)
-
     def test_bfloat16_rows_get_gradients_of_their_type(self):
         c, s = self.cos.astype(jnp.bfloat16), self.sin.astype(jnp.bfloat16)
         grads = jax.grad(self.loss(self.turn), (1, 2))(self.x, c, s)
@@ -98,21 +90,6 @@ class Transformations(Case):
                 self.assertNotIn("while", text)
                 square = lambda f: lambda *a: (jax.vmap(f, dims)(*a) ** 2).sum()  # noqa: B023, E731
                 self.near(*(jax.grad(square(f), (0, 1, 2))(*given) for f in (self.turn, self.plain)), 1e-4)
-
-    def test_vmap_twice_and_of_one_of_two(self):
-        many = jnp.asarray(numbers((3, 4, 2, 5, 3, 16)))
-        turn = lambda q, k, c: rotary.jax.rotate_qk(q, k, c, self.sin, pairing="half", layout="bthd")  # noqa: E731
-        inner = jax.vmap(turn, (0, None, None), (0, None))
-        q, k = jax.vmap(inner, (0, 0, None))(many, many[:, 0], self.cos)
-        expected = turn(many.reshape(24, 5, 3, 16), many[:, 0].reshape(6, 5, 3, 16), self.cos)
-        self.assertTrue(same_bits(np.asarray(q).reshape(24, 5, 3, 16), np.asarray(expected[0])))
-        self.assertTrue(same_bits(np.asarray(k).reshape(6, 5, 3, 16), np.asarray(expected[1])))
-
-    def test_per_sample_gradients(self):
-        loss = lambda c, x: (self.turn(x, c, self.sin) ** 3).sum()  # noqa: E731
-        other = lambda c, x: (self.plain(x, c, self.sin) ** 3).sum()  # noqa: E731
-        given = self.cos, self.x[:, None]
-        self.near(*(jax.vmap(jax.grad(f), (None, 0))(*given) for f in (loss, other)), 1e-4)
 
     def test_export(self):
         from jax import export

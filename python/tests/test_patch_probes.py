@@ -8,7 +8,7 @@ import rotary
 from patch_support import needs_transformers, torch
 
 try:
-    from rotary._patch.behaviours import Behaviour
+    from rotary._patch.conventions import Behaviour
     from rotary._patch.probes import Unproved, prove
 except ImportError:
     pass

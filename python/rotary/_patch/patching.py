@@ -143,18 +143,14 @@ def _proved(found: Found) -> _Place:
         return place
     other = stranger(found)
     if other is not None:
-        raise _refuse(
-            "TORCH",
-            f"{found.where} must be the modeling code's own function but is {other}: "
-            "undo that patch first, or leave out one of the two",
-        )
+        hint = "undo that patch first, or leave out one of the two"
+        raise _refuse("TORCH", f"{found.where} must be the modeling code's own function but is {other}: {hint}")
     function = underlying(found.value)
     try:
         proof = prove(found.value, function)
     except Unproved as reason:
-        raise _refuse(
-            "TORCH", f"{found.where} must do what numbers prove but {reason}: this model cannot be patched"
-        ) from None
+        rule = f"{found.where} must do what numbers prove but {reason}: this model cannot be patched"
+        raise _refuse("TORCH", rule) from None
     if why_kept(proof):
         return _Place(found.value, proof, None)
     _check(found.where, proof, function)
@@ -177,26 +173,17 @@ def _all_proved(model: Module) -> dict[Found, _Place]:
     """The functions that the model's code can call, each with its proof."""
     methods = rotating_methods(model)
     if methods:
-        raise _refuse(
-            "TORCH",
-            f"functions of a module must rotate but the model has the methods {', '.join(methods)}: "
-            "it cannot be patched",
-        )
+        names = ", ".join(methods)
+        raise _refuse("TORCH", f"functions must rotate but the model has the methods {names}: it cannot be patched")
     found = reached_functions(model)
     if not found:
-        raise _refuse(
-            "TORCH",
-            f"the modeling code of {type(model).__name__} must call a function that rotates but calls none that "
-            "is named as one (apply_rotary...)",
-        )
+        rule = f"the modeling code of {type(model).__name__} must call a function that rotates"
+        raise _refuse("TORCH", f"{rule} but calls none that is named as one (apply_rotary...)")
     for one in found:
         held = holders(model, one)
         if held:
-            raise _refuse(
-                "TORCH",
-                f"the model must call {one.name} by its name but {held[0]} holds the function itself: it cannot be "
-                "patched",
-            )
+            rule = f"the model must call {one.name} by its name but {held[0]} holds the function itself"
+            raise _refuse("TORCH", f"{rule}: it cannot be patched")
     return {one: _proved(one) for one in found}
 
 
@@ -212,11 +199,8 @@ def _put(found: Found, place: _Place) -> Callable[[], None]:
             return
         _places.pop(found.where, None)
         if getattr(found.module, found.name) is not place.new:
-            raise _refuse(
-                "TORCH",
-                f"{found.where} must still be rotary's when it is undone but somebody else has replaced it: "
-                "undo patches in the reverse order",
-            )
+            rule = f"{found.where} must still be rotary's when it is undone but somebody else has replaced it"
+            raise _refuse("TORCH", f"{rule}: undo patches in the reverse order")
         setattr(found.module, found.name, place.original)
 
     return undo
@@ -231,19 +215,14 @@ def _fit(model: Any, force: bool) -> None:
         raise TypeError(f"model must be a model of transformers but got {type(model).__name__}")
     seen = compiled_part(model)
     if seen is not None:
-        raise _refuse(
-            "TORCH",
-            f"the model must not be compiled yet but {seen}: patch before torch.compile "
-            "(torch.compiler.reset() forgets what was compiled)",
-        )
+        hint = "patch before torch.compile (torch.compiler.reset() forgets what was compiled)"
+        raise _refuse("TORCH", f"the model must not be compiled yet but {seen}: {hint}")
     devices = {tensor.device for tensor in (*model.parameters(), *model.buffers())}
     without = sorted(str(device) for device in devices if not has_kernels(device))
     if without and not force:
-        raise _refuse(
-            "DEVICE",
-            f"the model must be on a device that rotary has kernels for but is on {', '.join(without)}: "
-            "torch's own operations would rotate, which gains nothing; force=True patches all the same",
-        )
+        rule = f"the model must be on a device that rotary has kernels for but is on {', '.join(without)}"
+        hint = "torch's own operations would rotate, which gains nothing; force=True patches all the same"
+        raise _refuse("DEVICE", f"{rule}: {hint}")
 
 
 def _agreed(model: Module, places: dict[Found, _Place], tables: str) -> list[Agreement]:
@@ -255,20 +234,16 @@ def _agreed(model: Module, places: dict[Found, _Place], tables: str) -> list[Agr
     within = {found.module for found, place in places.items() if place.proof.bits != "float64"}
     agreed = compared(model, ropes, tables, lambda part: sys.modules.get(type(part).__module__) in within)
     if not agreed:
-        name = type(model).__name__
-        raise _refuse(
-            "ROPE", f"{name} must have tables that can be compared with its config but has no rotary module"
-        )
+        rule = f"{type(model).__name__} must have tables that can be compared with its config"
+        raise _refuse("ROPE", f"{rule} but has no rotary module")
     done = [(place.proof.behaviour, place.proof.convention.parts) for place in places.values()]
     for table in agreed:
         rope = table.rope.rope
         wanted = Behaviour(rope.pairing, rope.clockwise, table.rows)
         if (wanted, len(table.ropes) > 1) not in done:
             told = "; ".join(f"{found.name}: {place.proof.behaviour}" for found, place in places.items())
-            raise _refuse(
-                "PAIRING",
-                f"the rope of {table.path} must be turned as the config says ({wanted}) but the functions do: {told}",
-            )
+            rule = f"the rope of {table.path} must be turned as the config says ({wanted})"
+            raise _refuse("PAIRING", f"{rule} but the functions do: {told}")
     return agreed
 
 
@@ -284,17 +259,11 @@ def _put_exact(model: Module, tables: list[Agreement]) -> list[Callable[[], None
 def _refuse_inexact(model: Module, tables: list[Agreement]) -> None:
     for table in tables:
         if table.positions == "buffer":
-            raise _refuse(
-                "TORCH",
-                f'tables="exact" must replace a rotary module but the model keeps its rows in {table.path}: '
-                'use tables="model"',
-            )
+            rule = f"must replace a rotary module but the model keeps its rows in {table.path}"
+            raise _refuse("TORCH", f'tables="exact" {rule}: use tables="model"')
         if "forward" in vars(model.get_submodule(table.path)):
-            raise _refuse(
-                "TORCH",
-                f'tables="exact" must find {table.path} as its class made it but its forward was replaced '
-                "already: undo that patch first",
-            )
+            rule = f"must find {table.path} as its class made it but its forward was replaced already"
+            raise _refuse("TORCH", f'tables="exact" {rule}: undo that patch first')
 
 
 def _logits(model: Module, inputs: Mapping[str, Any]) -> torch.Tensor:
@@ -306,10 +275,9 @@ def _logits(model: Module, inputs: Mapping[str, Any]) -> torch.Tensor:
     finally:
         for part in training:
             part.training = True
-    for name in ("logits", "last_hidden_state"):
-        if getattr(out, name, None) is not None:
-            return getattr(out, name).detach().clone()
-    return (out[0] if isinstance(out, (tuple, list)) else out).detach().clone()
+    named = (getattr(out, name, None) for name in ("logits", "last_hidden_state"))
+    first = out[0] if isinstance(out, (tuple, list)) else out
+    return next((one for one in named if one is not None), first).detach().clone()
 
 
 def _told(found: Found, place: _Place) -> PatchedFunction:

@@ -271,17 +271,12 @@ def _refuse(path: str, module: Module, layer_type: str, readings: list[tuple[Mod
     told = "; ".join(ropes[0]._summary() for ropes in readings if len(ropes) == 1) or "no rope for it"
     again = _again(module)
     if again is not None and any(_agreement(path, again, layer_type, ropes) for ropes in readings):
-        raise PatchError(
-            "ROPE",
-            f"[patch] the rows of {where} must be those of its config ({told}) but are others than a new module of "
-            "that config makes: its buffers were cast or never filled, or the config was changed since; use "
-            'tables="exact", or load the model again',
-        )
-    raise PatchError(
-        "ROPE",
-        f"[patch] {where} must make the rows that rotary.config reads from the config but got others than {told}: "
-        "this model cannot be patched whole, but perhaps a part of it can, as rotary.patch(model.language_model)",
-    )
+        rule = f"the rows of {where} must be those of its config ({told}) but are others than a new module of it makes"
+        hint = "its buffers were cast or never filled, or the config was changed since"
+        raise PatchError("ROPE", f'[patch] {rule}: {hint}; use tables="exact", or load the model again')
+    rule = f"{where} must make the rows that rotary.config reads from the config but got others than {told}"
+    hint = "this model cannot be patched whole, but perhaps a part of it can, as rotary.patch(model.language_model)"
+    raise PatchError("ROPE", f"[patch] {rule}: {hint}")
 
 
 # ---- tables="exact" ----
