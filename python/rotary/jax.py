@@ -19,7 +19,6 @@ import jax.numpy as jnp  # type: ignore[import-not-found]
 import numpy as np  # type: ignore[import-not-found]
 from jax.custom_derivatives import SymbolicZero  # type: ignore[import-not-found]
 
-from . import _core
 from ._rotating import from_rows
 from ._tables import Frequencies, Table, frequencies
 from ._values import Rope

@@ -72,7 +72,7 @@ def replacement(original: Callable[..., Any], proof: Proof, named_as: Callable[.
                 if not whole or q.shape[-1] == cos.shape[-1] == k.shape[-1]:
                     table = TensorTable(cos, sin, pairing, doubled)
                     try:
-                        return entry.rotate_qk(q, k, table, layout, None, 0, direction, "automatic")
+                        return entry.rotate_qk("rotate_qk", q, k, table, layout, None, None, 0, direction, "automatic")
                     except Error:  # rows of other shapes
                         pass
         return original(*args, **kwargs)
