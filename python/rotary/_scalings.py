@@ -82,10 +82,11 @@ def _make(kind: Any, fields: dict[str, Any]) -> Any:
 def _init_of(cls: type[_Record]) -> Any:
     """__init__(self, *, field: type = default, ...)."""
     kinds = cls.__annotations__
-    told = [f"{name}: {kinds[name]!r}" + (f" = cls.{name}" if name in vars(cls) else "") for name in cls._fields]
+    told = [f"{name}: {kinds[name]}" + (f" = cls.{name}" if name in vars(cls) else "") for name in cls._fields]
     made: dict[str, Any] = {"cls": cls}
     words = ", ".join(["self", "*", *told] if told else ["self"])
     exec(f"def __init__({words}) -> None: self._set({', '.join(cls._fields)})", made)
+    made["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
     return made["__init__"]
 
 

@@ -26,6 +26,13 @@ class Values(unittest.TestCase):
             self.assertEqual(made.name, name)
             self.assertEqual({field: getattr(made, field) for field in made._fields}, words)
 
+    def test_signatures_of_the_scalings(self):
+        import inspect
+
+        self.assertEqual(str(inspect.signature(rotary.Linear)), "(*, factor: 'float' = 1.0) -> 'None'")
+        with self.assertRaisesRegex(TypeError, r"Linear.__init__\(\) got an unexpected keyword argument 'base'"):
+            rotary.Linear(base=2)
+
     def test_rope_has_the_fields_of_the_library(self):
         words = _core._axial(64, 2, 100.0, "half")
         self.assertEqual(set(words), set(rotary.Rope._fields))
