@@ -40,9 +40,8 @@ struct Options {
 Tensor read_mask(const std::string& path, const Tensor& ids) {
   if (path.empty()) return {};
   const Tensor mask = rotary_torch::torch_tensor(read_npy(path)).to(at::kDouble);
-  if (mask.sizes() != ids.sizes()) {
+  if (mask.sizes() != ids.sizes())
     refuse(Code::SHAPE, path, ": the mask must have the shape of the ids ", ids.sizes(), " but has ", mask.sizes());
-  }
   const Tensor tokens = mask == 1;
   const Tensor wrong = at::logical_not(at::logical_or(tokens, mask == 0));
   if (wrong.any().item<bool>()) {

@@ -80,9 +80,8 @@ double number_note(const Notes& notes, const std::string& name) {
   const std::string text = note(notes, name);
   double number = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (status != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) {
+  if (status != std::errc() || end != text.data() + text.size() || !std::isfinite(number))
     refuse(Code::FORMAT, "note.", name, " of the checkpoint must be a number but is ", files::in_quotes(text));
-  }
   return number;
 }
 

@@ -55,14 +55,12 @@ void check_usage(const Options& options) {
         "say which rope: CONFIG (before --tensor, which takes all words that follow), --base, --inv-freq or --cos");
   }
   check_request(request);
-  if (is_dash(files::path_of(source.config)) && is_dash(files::path_of(options.input))) {
+  if (is_dash(files::path_of(source.config)) && is_dash(files::path_of(options.input)))
     throw UsageError("standard input is one: only CONFIG or --input can be -");
-  }
   if (!is_pipe(files::path_of(options.input)))
     check_formats(options, files::format_to_read(files::path_of(options.input)));
-  if (options.each_step && (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1)) {
+  if (options.each_step && (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1))
     throw UsageError("--each-step runs the scalar reference on one thread: no --target, no --threads");
-  }
 }
 
 // The tensors to rotate: those that --tensor names, else q and k.

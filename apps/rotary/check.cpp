@@ -36,9 +36,8 @@ void print(const diagnose::CheckResult& result) {
     std::cout << "equal: " << names << " rotated as the config asks (largest error " << significant(most, 2)
               << ", layout " << checks.front().checked.layout << (result.rope.empty() ? "" : ", " + result.rope)
               << ")\n";
-    if (!checks.front().checked.moves) {
+    if (!checks.front().checked.moves)
       std::cerr << "warning: at position 0 no rope moves anything: --positions says where the token is\n";
-    }
     return;
   }
   for (const diagnose::NamedCheck& one : checks) {

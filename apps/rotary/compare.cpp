@@ -68,9 +68,8 @@ void print_table(const std::vector<Run>& runs) {
 
 void print_notes(const std::vector<Run>& runs) {
   const auto any = [&runs](auto&& test) { return std::any_of(runs.begin(), runs.end(), test); };
-  if (any([](const Run& run) { return !run.best && run.train; })) {
+  if (any([](const Run& run) { return !run.best && run.train; }))
     std::cout << "* no validation lines: the training loss, mean of the last " << train_lines << " lines\n";
-  }
   if (any([](const Run& run) { return !run.value(); })) std::cout << "- a run without losses is not in the plot\n";
 }
 
@@ -96,9 +95,8 @@ Json json_of(const Run& run) {
 
 void run(const Options& options) {
   const bool writes = !options.output.empty();
-  if (writes && files::path_of(options.output).extension() != ".svg") {
+  if (writes && files::path_of(options.output).extension() != ".svg")
     throw Error(Code::FORMAT, "[compare] the plot is SVG: --output must end in .svg but got '" + options.output + "'");
-  }
   if (writes) check_output(files::path_of(options.output));
   const std::vector<Run> runs = read_runs("compare", options.folders);
   const Figure plot = plot_of(runs);

@@ -59,9 +59,8 @@ std::vector<float> floats_of(const Tensor& tensor) {
 
 Tensor read_bf16(const SafetensorsFile& file, const char* name) {
   Tensor tensor = file.read(name);
-  if (tensor.type != ElementType::bf16 || tensor.shape.size() != 4 || tensor.shape[1] < 16 || tensor.shape[3] != 128) {
+  if (tensor.type != ElementType::bf16 || tensor.shape.size() != 4 || tensor.shape[1] < 16 || tensor.shape[3] != 128)
     throw Error(Code::FORMAT, std::string("[demo] ") + name + " must be bf16 [batch, 16 or more, heads, 128]");
-  }
   return tensor;
 }
 

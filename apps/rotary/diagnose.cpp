@@ -106,9 +106,8 @@ void add_diagnosis_options(Command& command, DiagnosisOptions& options) {
 
 std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const std::string& before,
                                                 const std::string& after) {
-  if (is_dash(files::path_of(before)) && is_dash(files::path_of(after))) {
+  if (is_dash(files::path_of(before)) && is_dash(files::path_of(after)))
     throw UsageError("standard input holds one file: - can stand for one of the two");
-  }
   diagnose::Request& request = options.request;
   std::vector<diagnose::TensorPair> pairs = diagnose::read_pairs(request.operation, before, after, options.tensors);
   const Source& source = options.source;

@@ -251,9 +251,8 @@ void add_explain(CLI::App& app) {
       "Chapters:\n" + contents() +
       "\nBegin with:\n  rotary explain\n  rotary explain yarn\n  rotary explain scaling --config Llama-3.1-8B/");
   command.runs([options] {
-    for (const std::string& word : options->words) {
+    for (const std::string& word : options->words)
       options->topic = options->topic ? *options->topic + ' ' + word : word;
-    }
     std::cout << text_of(*options);
   });
 }

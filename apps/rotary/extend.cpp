@@ -43,10 +43,7 @@ std::string in_shell(const std::string& word) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view("-_./@:+,").find(c) != std::string_view::npos;
   });
-  if (plain) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
+  return plain ? word : in_shell_quotes(word);
 }
 
 std::string command_of(const Options& options) {
@@ -145,16 +142,14 @@ void print_head(const extend::Plan& plan) {
   std::cout << (plan.model.model_type.empty() ? "model_type not stated"
                                               : "model_type " + in_locale(printable(plan.model.model_type)))
             << '\n';
-  for (const std::size_t i : plan.extended) {
+  for (const std::size_t i : plan.extended)
     std::cout << "rope " << i << "       " << rope_text(plan.model.ropes[i]) << '\n';
-  }
   std::cout << "lengths      " << plan.trained_length << " tokens trained (" << plan.trained_length_from << "), "
             << plan.context << " wanted: " << significant(plan.smallest_factor, 6) << " times as long\n";
   std::cout << "published    " << (plan.published ? in_locale(extend::text_of(*plan.published)) : "nothing known")
             << '\n';
-  if (!plan.recommended.empty()) {
+  if (!plan.recommended.empty())
     std::cout << "recommended  " << painted(plan.recommended, Colour::green) << ": " << in_locale(plan.why) << '\n';
-  }
 }
 
 void print_config(const extend::MethodPlan& method, bool whole) {

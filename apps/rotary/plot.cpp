@@ -143,7 +143,7 @@ void check_picture(const std::string& path) {
                                   files::printable(path) + "'");
   }
   check_output(files::path_of(path));
-  if (ending_of(path) == ".png" && !output_of("rsvg-convert", "--version")) {
+  if (ending_of(path) == ".png" && !output_of("rsvg-convert", {"--version"})) {
     throw Error(Code::FILE,
                 "[plot] a PNG needs the program rsvg-convert (package librsvg2-bin of Debian and Ubuntu, librsvg of "
                 "Homebrew, librsvg2-tools of Fedora) but it is not in PATH; SVG needs nothing");
@@ -153,10 +153,8 @@ void check_picture(const std::string& path) {
 std::string png_of(const std::string& path, const std::string& svg) {
   const std::filesystem::path source = files::path_of(path + ".rotary.svg");
   files::write_whole("plot", source, svg);
-  std::string name = "'";  // for the shell
-  for (const char letter : std::filesystem::absolute(source).string())
-    name += letter == '\'' ? "'\\''" : std::string(1, letter);
-  const std::optional<std::string> png = output_of("rsvg-convert", "--format=png --zoom=2 " + name + "'");
+  const std::optional<std::string> png =
+      output_of("rsvg-convert", {"--format=png", "--zoom=2", std::filesystem::absolute(source).string()});
   std::error_code ignored;
   std::filesystem::remove(source, ignored);
   if (!png || !png->starts_with("\x89PNG"))

@@ -93,9 +93,8 @@ std::vector<std::string> parts_of(const std::string& path) {
 // The last `count` parts: "b/c" of a/b/c for 2.
 std::string end_of(const std::vector<std::string>& parts, std::size_t count) {
   std::string text;
-  for (std::size_t i = parts.size() - std::min(count, parts.size()); i < parts.size(); ++i) {
+  for (std::size_t i = parts.size() - std::min(count, parts.size()); i < parts.size(); ++i)
     text += (text.empty() ? "" : "/") + parts[i];
-  }
   return text;
 }
 

@@ -41,12 +41,10 @@ ModelRope& rope_for(Model& model, const Source& source) {
 }
 
 void set_base(Model& model, ModelRope& used, double base) {
-  if (!used.rope.inv_freq.empty()) {
+  if (!used.rope.inv_freq.empty())
     throw Error(Code::ROPE, "[rope] --base must be for a rope with a base but this one's frequencies are given");
-  }
-  if (!(base > 1 && std::isfinite(base))) {
+  if (!(base > 1 && std::isfinite(base)))
     throw Error(Code::SCALING, "[rope] --base must be finite and above 1 but got " + significant(base, 10));
-  }
   model.notes.push_back("--base " + significant(base, 10) + " replaces the base of the file, " +
                         significant(used.rope.base, 10) + ".");
   used.rope.base = base;
@@ -153,23 +151,19 @@ void check_scaling_options(const Source& source) {
         "--scaling proportional needs the fraction of the pairs that turn, which no option gives: write "
         "partial_rotary_factor into a config.json");
   }
-  if (!source.inv_freq.empty()) {
+  if (!source.inv_freq.empty())
     throw UsageError("--scaling and --inv-freq both give the frequencies: give one of them");
-  }
   const Scaling scaling = parse_scaling(source.scaling);
   if (std::holds_alternative<Unscaled>(scaling)) {
-    if (source.factor || source.trained_length) {
+    if (source.factor || source.trained_length)
       throw UsageError("--scaling default scales nothing: no --factor, no --trained-length");
-    }
     return;
   }
   if (!source.factor) throw UsageError(source.scaling_option + (" " + source.scaling) + " needs --factor, at least 1");
-  if (!(*source.factor >= 1 && *source.factor <= max_factor)) {
+  if (!(*source.factor >= 1 && *source.factor <= max_factor))
     throw UsageError("--factor must be from 1 to 1e15 but got " + significant(*source.factor, 6));
-  }
-  if (source.trained_length && (*source.trained_length < 1 || *source.trained_length > max_length)) {
+  if (source.trained_length && (*source.trained_length < 1 || *source.trained_length > max_length))
     throw UsageError("--trained-length must be from 1 to 2^53 but got " + std::to_string(*source.trained_length));
-  }
 }
 
 void apply_scaling_options(Model& model, const Source& source) {

@@ -138,24 +138,20 @@ void add_machine_options(Command& command, Machine& machine) {
 }
 
 void check_source(const Source& source) {
-  if (!source.inv_freq.empty() && !source.weights.empty()) {
+  if (!source.inv_freq.empty() && !source.weights.empty())
     throw UsageError("--inv-freq and --weights both give the frequencies: give one of them");
-  }
   check_scaling_options(source);
-  if (source.base && !source.inv_freq.empty()) {
+  if (source.base && !source.inv_freq.empty())
     throw UsageError("--base and --inv-freq both give the frequencies: give one of them");
-  }
   if (!source.config.empty()) {
-    if (source.rotary_dim || source.first || source.head_dim) {
+    if (source.rotary_dim || source.first || source.head_dim)
       throw UsageError("--rotary-dim, --first and --head-dim describe a rope without CONFIG");
-    }
     return;
   }
   const std::string given = described_by(source);
   if (!source.weights.empty()) throw UsageError("--weights needs CONFIG: it says which tensors count");
-  if (!source.base && source.inv_freq.empty()) {
+  if (!source.base && source.inv_freq.empty())
     throw UsageError("say which rope: CONFIG, or --base and --pairing, or --inv-freq and --pairing");
-  }
   if (source.pairing.empty()) throw UsageError(given + " needs --pairing: half, interleaved or interleaved_to_half");
   if (source.rope.value_or(0) != 0) throw UsageError(given + " describes one rope: --rope can only be 0");
 }
@@ -180,14 +176,12 @@ void check_request(const TableRequest& request) {
   }
   const Source& source = request.source;
   if (!source.config.empty() || source.base) throw UsageError("--cos and --sin replace CONFIG and --base");
-  if (!source.scaling.empty() || source.factor || source.trained_length) {
+  if (!source.scaling.empty() || source.factor || source.trained_length)
     throw UsageError("--cos and --sin hold their scaling: no --scaling, --factor or --trained-length");
-  }
   if (source.pairing.empty())
     throw UsageError("--cos and --sin need --pairing: half, interleaved or interleaved_to_half");
-  if (!source.inv_freq.empty() || !source.weights.empty()) {
+  if (!source.inv_freq.empty() || !source.weights.empty())
     throw UsageError("--cos and --sin replace --inv-freq and --weights");
-  }
   if (source.rope || source.length || request.positions.same_on_every_axis || request.settings.angles != "exact" ||
       request.settings.rounding != "f32") {
     throw UsageError(

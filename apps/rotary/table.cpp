@@ -41,9 +41,8 @@ bool is_one_tensor(const Options& options) { return options.form == "joined" || 
 void check_usage(Options& options) {
   check_source_without_tensor(options.source);
   if (options.settings.rounding == "f32") options.settings.rounding = options.dtype;
-  if (options.dtype != "f32" && options.settings.rounding != options.dtype) {
+  if (options.dtype != "f32" && options.settings.rounding != options.dtype)
     throw UsageError("--dtype " + options.dtype + " cannot hold values of --rounding " + options.settings.rounding);
-  }
   if (is_dash(files::path_of(options.output))) return;
   if (output_format("table", files::path_of(options.output)) == files::Format::npy && !is_one_tensor(options)) {
     throw Error(Code::FORMAT,

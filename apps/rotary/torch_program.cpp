@@ -28,9 +28,8 @@ void add_torch_commands(CLI::App& app) {
   const char* group = !torch_program().empty()
                           ? "Commands for models, with torch"
                           : "Commands that need torch, which this build has not (scripts/build.sh --with torch)";
-  for (const TorchCommand& command : torch_commands) {
+  for (const TorchCommand& command : torch_commands)
     Command(app, std::string(command.name), std::string(command.help)).group(group);
-  }
 }
 
 bool is_torch_command(std::string_view word) {
@@ -52,7 +51,7 @@ void run_torch_program(const std::vector<std::string>& words) {
 
 std::optional<std::string> ask_torch_program(const std::string& word) {
   const std::filesystem::path program = torch_program();
-  return program.empty() ? std::nullopt : output_of(program, word);
+  return program.empty() ? std::nullopt : output_of(program, {word});
 }
 
 CommandSheet whole_sheet(const CLI::App& app) {

@@ -91,9 +91,8 @@ class Reader {
   void take_loss(Losses& losses, std::vector<std::int64_t>& lost, std::int64_t step, const Json& object,
                  const char* key) const {
     const Json& value = object.at(key);
-    if (!value.is_number() && !value.is_null()) {
+    if (!value.is_number() && !value.is_null())
       fail(Code::FORMAT, std::string(key) + " must be a number but got " + files::shown(value));
-    }
     while (!losses.empty() && losses.back().first >= step) losses.pop_back();
     while (!lost.empty() && lost.back() >= step) lost.pop_back();
     if (value.is_number() && !files::is_not_finite(value)) {

@@ -26,8 +26,8 @@ std::filesystem::path program_path();
 bool can_run(const std::filesystem::path& program);
 // Replaces this process by the program. Returns, with the reason in errno, only where that fails.
 void run_instead(const std::filesystem::path& program, const std::vector<std::string>& words);
-// What the program prints when run with the word; nothing where it cannot be run or fails.
-std::optional<std::string> output_of(const std::filesystem::path& program, const std::string& word);
+// What the program prints when run with the words; nothing where it cannot be run or fails.
+std::optional<std::string> output_of(const std::filesystem::path& program, const std::vector<std::string>& words);
 
 // Zeroed pages of memory; null where there are none. huge: for a part of them, only advice.
 void* map_pages(std::size_t bytes) noexcept;

@@ -8,18 +8,9 @@
 
 #include "files/text/descriptors.h"
 #include "system.h"
+#include "text.h"
 
 namespace rotary::cli {
-
-namespace {
-
-std::string in_shell_quotes(const std::string& path) {
-  std::string text = "'";
-  for (const char letter : path) text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return text + "'";
-}
-
-}  // namespace
 
 std::optional<std::size_t> terminal_columns() {
   winsize size{};
@@ -51,8 +42,10 @@ void run_instead(const std::filesystem::path& program, const std::vector<std::st
   execv(program.c_str(), arguments.data());
 }
 
-std::optional<std::string> output_of(const std::filesystem::path& program, const std::string& word) {
-  std::FILE* pipe = popen((in_shell_quotes(program.string()) + " " + word + " 2>/dev/null").c_str(), "r");
+std::optional<std::string> output_of(const std::filesystem::path& program, const std::vector<std::string>& words) {
+  std::string command = in_shell_quotes(program.string());
+  for (const std::string& word : words) command += " " + in_shell_quotes(word);
+  std::FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
   if (pipe == nullptr) return std::nullopt;
   std::string text;
   char buffer[4096];

@@ -34,7 +34,9 @@ std::filesystem::path program_path() {
 // There is no rotary-torch for Windows, the one program that these are for.
 bool can_run(const std::filesystem::path&) { return false; }
 void run_instead(const std::filesystem::path&, const std::vector<std::string>&) { errno = ENOENT; }
-std::optional<std::string> output_of(const std::filesystem::path&, const std::string&) { return std::nullopt; }
+std::optional<std::string> output_of(const std::filesystem::path&, const std::vector<std::string>&) {
+  return std::nullopt;
+}
 
 void* map_pages(std::size_t bytes) noexcept {
   return VirtualAlloc(nullptr, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);

@@ -42,42 +42,23 @@ void save(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
 
 void check_output(const std::filesystem::path& path) {
   if (is_dash(path)) {
-    if (files::is_terminal(files::standard_output)) {
+    if (files::is_terminal(files::standard_output))
       throw Error(Code::FILE, "[output] standard output must be a pipe or a file, for tensors, but is a terminal");
-    }
     return;
   }
   std::error_code ignored;
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  if (!std::filesystem::is_directory(folder, ignored)) {
+  if (!std::filesystem::is_directory(folder, ignored))
     throw Error(Code::FILE, "[output] the folder must exist but got '" + files::path_text(path) + "'");
-  }
-}
-
-Heads heads_of(std::string_view operation, Tensor& tensor, const std::string& word) {
-  const std::size_t dimensions = tensor.shape.size();
-  if (word.empty() && dimensions != 3 && dimensions != 4) {
-    fail_in(operation, Code::SHAPE,
-            label(tensor) + " must have 4 dimensions (bthd, bhtd, tbhd) or 3 (thd: tokens, heads, head_dim) but got " +
-                shape_text(tensor.shape));
-  }
-  const Layout layout = layout_of(operation, tensor, !word.empty() ? word : dimensions == 4 ? "bthd" : "thd");
-  const std::optional<DType> dtype = dtype_of(tensor.type);
-  if (!dtype) {
-    fail_in(operation, Code::DTYPE, label(tensor) + " must be F32, F16 or BF16 but got " + name(tensor.type));
-  }
-  return {tensor.data.data(), *dtype, layout};
 }
 
 Tensor load_rows(std::string_view operation, const std::filesystem::path& path, const std::string& name) {
   Tensor tensor = read_tensor(path, name);
   const std::string what = name + " of " + files::path_text(path);
-  if (tensor.type != ElementType::f32) {
+  if (tensor.type != ElementType::f32)
     fail_in(operation, Code::DTYPE, what + " must be F32 but got " + rotary::name(tensor.type));
-  }
-  if (tensor.shape.size() != 2) {
+  if (tensor.shape.size() != 2)
     fail_in(operation, Code::SHAPE, what + " must be [rows, pairs] but got " + shape_text(tensor.shape));
-  }
   return tensor;
 }
 

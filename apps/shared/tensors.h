@@ -34,9 +34,6 @@ void save(const std::filesystem::path&, const std::vector<Tensor>&, const std::m
 // Throws FILE if the folder does not exist, or if "-" is a terminal, so that the error comes before the work.
 void check_output(const std::filesystem::path&);
 
-// The tensor seen by that word; "" is bthd for four dimensions, thd for three. Throws SHAPE, DTYPE.
-Heads heads_of(std::string_view operation, Tensor&, const std::string& word);
-
 // The one f32 tensor of an .npy, or the tensor of that name in a safetensors file. Throws TENSOR, DTYPE, SHAPE.
 Tensor load_rows(std::string_view operation, const std::filesystem::path&, const std::string& name);
 

@@ -45,6 +45,12 @@ std::string one_of_words(const std::vector<std::string>& words) {
   return joined({words.begin(), words.end() - 1}) + " or " + words.back();
 }
 
+std::string in_shell_quotes(std::string_view word) {
+  std::string text = "'";
+  for (const char letter : word) text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return text + "'";
+}
+
 std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   std::vector<std::string> lines(1);
   const auto append = [&lines](std::string_view part) {

@@ -19,14 +19,6 @@ std::vector<std::string> keys_of(const Json& object) {
 
 // ---- usage ----
 
-TEST_F(Cli, help_and_version_are_a_success) {
-  EXPECT_NE(expect_success({"--help"}).out.find("inspect"), std::string::npos);
-  EXPECT_EQ(expect_success({"--version"}).out.rfind("rotary ", 0), 0U);
-  for (const char* command : {"inspect", "table", "apply", "demo", "targets"}) {
-    EXPECT_GT(expect_success({command, "--help"}).out.size(), 100U) << command;
-  }
-}
-
 TEST_F(Cli, output_that_cannot_be_written_is_an_error) {
   for (const char* words : {"--help", "--version", "apply --help", "targets", "targets --json"}) {
     for (const char* where : {">/dev/full", ">&-"}) {

@@ -90,6 +90,20 @@ Tensor tensor_of(const std::string& path, const char* name) {
   return input.read(found == infos.end() ? infos[0].name : found->name);
 }
 
+// As the word says; "" is bthd for four dimensions, thd for three.
+Layout layout_by(const std::string& word, const Tensor& tensor) {
+  const std::size_t dimensions = tensor.shape.size();
+  if (word.empty() && dimensions != 3 && dimensions != 4) {
+    throw Error(Code::SHAPE, "[plot] " + label(tensor) +
+                                 " must have 4 dimensions (bthd, bhtd, tbhd) or 3 (thd: tokens, " +
+                                 "heads, head_dim) but got " + shape_text(tensor.shape));
+  }
+  const Layout layout = layout_of("plot", tensor, !word.empty() ? word : dimensions == 4 ? "bthd" : "thd");
+  if (!dtype_of(tensor.type))
+    throw Error(Code::DTYPE, "[plot] " + label(tensor) + " must be F32, F16 or BF16 but got " + name(tensor.type));
+  return layout;
+}
+
 // The mean of the unit vectors of each head, over batch and tokens.
 std::vector<std::vector<double>> mean_directions(const std::vector<double>& values, const Layout& layout) {
   const double count = static_cast<double>(layout.batch * layout.tokens);
@@ -121,9 +135,8 @@ std::pair<std::size_t, std::size_t> elements_of(Pairing pairing, std::size_t i, 
 // Each q with each k of its head: the mean of their products is the product of their means. Several heads of q share
 // one of k where there are fewer.
 Content given_content(const PlotRequest& request, const ModelRope& used, std::size_t pairs) {
-  Tensor q_tensor = tensor_of(request.q, "q"), k_tensor = tensor_of(request.k, "k");
-  const Layout q = heads_of("plot", q_tensor, request.layout).layout,
-               k = heads_of("plot", k_tensor, request.layout).layout;
+  const Tensor q_tensor = tensor_of(request.q, "q"), k_tensor = tensor_of(request.k, "k");
+  const Layout q = layout_by(request.layout, q_tensor), k = layout_by(request.layout, k_tensor);
   const bool fits = q.head_dim == used.rope.head_dim && k.head_dim == used.rope.head_dim;
   if (!fits || q.heads % std::max<std::int64_t>(1, k.heads) != 0 || q.tokens < 1 || k.tokens < 1 || q.batch < 1 ||
       k.batch < 1) {
