@@ -9,7 +9,6 @@
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
-#include "files/config/caller_words.h"
 #include "source.h"
 #include "values/scaling_fields.h"
 
@@ -99,7 +98,6 @@ Scaling scaling_of(const Source& source, const ModelRope& used) {
 
 void set_scaling(Model& model, ModelRope& used, const Source& source) {
   const Scaling scaling = scaling_of(source, used);
-  for (const ModelRope& other : model.ropes) std::erase(model.notes, files::not_scaled_note(other.part));
   if (!std::holds_alternative<Unscaled>(used.rope.scaling)) {
     model.notes.push_back(source.scaling_option + (" " + source.scaling) + " replaces " + name(used.rope.scaling) +
                           ", the scaling of the file.");

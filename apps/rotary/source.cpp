@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "apps/shared/text.h"
-#include "files/config/caller_words.h"
 #include "files/text/paths.h"
 #include "reach.h"
 #include "tools/config_place.h"
@@ -52,22 +51,11 @@ Model model_without_config(const Source& source, int head_dim) {
   return model;
 }
 
-// The sentences of the library name its functions, those of the program its options.
-void name_options(std::string& text) {
-  constexpr std::pair<std::string_view, std::string_view> words[] = {
-      {files::caller_words::pairing, "--pairing"},
-      {files::caller_words::weights, "--weights FILE gives the checkpoint"},
-      {files::caller_words::inv_freq, "--inv-freq FILE uses such values"}};
-  for (const auto& [function, option] : words) {
-    if (const auto at = text.find(function); at != std::string::npos) text.replace(at, function.size(), option);
-  }
-}
-
-void name_options(Model& model) {
-  for (std::string& note : model.notes) name_options(note);
-  for (ModelRope& used : model.ropes) {
-    for (ValueOrigin& known : used.origins) name_options(known.from);
-  }
+// The program's options in place of the library's functions.
+CallerWords words_of_options() {
+  return {.pairing = "--pairing",
+          .weights = "--weights FILE gives the checkpoint",
+          .inv_freq = "--inv-freq FILE uses such values"};
 }
 
 std::size_t rope_of_inv_freq(const Model& model, const Source& source) {
@@ -91,9 +79,8 @@ bool reads_with_pairing(const std::string& config) {
 
 // Adds a hint to the error if only the pairing is missing.
 Model read_config_file(const Source& source) {
-  if (source.model) return *source.model;
-  ConfigOptions options;
-  options.pairing = pairing_of(source);
+  const ConfigOptions options{
+      .pairing = pairing_of(source), .sets_scaling = !source.scaling.empty(), .words = words_of_options()};
   try {
     return tools::read_config_at(source.config, options);
   } catch (const Error& error) {
@@ -119,8 +106,7 @@ Model read_model(const Source& source, int head_dim) {
     set_inv_freq(model, rope_of_inv_freq(model, source), read_inv_freq(files::path_of(source.inv_freq)),
                  source.inv_freq);
   }
-  if (!source.weights.empty()) apply_weights(model, files::path_of(source.weights));
-  name_options(model);
+  if (!source.weights.empty()) apply_weights(model, files::path_of(source.weights), words_of_options());
   return model;
 }
 

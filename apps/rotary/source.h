@@ -20,7 +20,6 @@ using tools::notes_on;
 
 struct Source {
   std::string config;
-  std::optional<Model> model = {};  // what config names, already read
   std::string pairing;
   std::optional<double> base;
   std::optional<int> head_dim;

@@ -24,7 +24,7 @@ ROTARY_API Origin parse_origin(std::string_view name);  // throws VALUE
 struct ValueOrigin {
   std::string value;  // "base", "head_dim", "scaling.factor", ...
   Origin origin = Origin::given;
-  // The key's path, the model_type (or "yarn") whose default it is, or the formula; "ConfigOptions::pairing" where the
+  // The key's path, the model_type (or "yarn") whose default it is, or the formula; CallerWords::pairing where the
   // caller gave it.
   std::string from;
 };
@@ -42,6 +42,7 @@ struct ModelRope {
   std::vector<ValueOrigin> origins = {};  // one for each value above, and for each value of the scaling
   // Name suffixes of the checkpoint's tensor that stores log(rope.multiplier), 0 at initialisation. Empty: none.
   std::vector<std::string> log_multiplier = {};
+  std::string start_note = {};  // the one of Model::notes that holds until the multiplier is read; empty: none
   // What the coordinates of a position are, in their order: "time", "height", "width". Empty: there is one, or the file
   // does not say.
   std::vector<std::string> axis_names = {};
@@ -55,12 +56,23 @@ struct ModelRope {
 struct Model {
   std::string model_type;
   std::vector<ModelRope> ropes;
-  std::vector<std::string> notes;  // what is surprising in how the file was read, one sentence each
+  // What is surprising in how the file was read, one sentence each; of a sub-config behind its path: "text_config:
+  // ...".
+  std::vector<std::string> notes;
+};
+
+// What notes and origins call the functions and options of this header: a program has names of its own for them.
+struct CallerWords {
+  std::string pairing = "ConfigOptions::pairing";
+  std::string weights = "apply_weights() reads the checkpoint";
+  std::string inv_freq = "set_inv_freq() uses such values";
 };
 
 struct ConfigOptions {
   std::optional<Pairing> pairing;  // decides where the model_type is unknown, overrides where it is known
   bool class_defaults = false;     // layers and heads missing at the top level take the model_type's own defaults
+  bool sets_scaling = false;       // the caller sets a scaling of its own: no note says that the file has none
+  CallerWords words = {};
 };
 
 // Reads config.json of Hugging Face, params.json of Mistral and Meta, or a GGUF file. path is the file, or the folder
@@ -88,7 +100,7 @@ ROTARY_API void set_inv_freq(Model&, std::size_t rope, std::vector<double> inv_f
 // has converted. weights is model.safetensors, model.safetensors.index.json or the folder of either. The inv_freq
 // buffers of older checkpoints are only compared; the notes report the result. Throws FILE, FORMAT, JSON, TENSOR,
 // DTYPE, SHAPE, PAIRING.
-ROTARY_API void apply_weights(Model&, const std::filesystem::path& weights);
+ROTARY_API void apply_weights(Model&, const std::filesystem::path& weights, const CallerWords& = {});
 
 // ---- writing a rope ------------------------------------------------------------------------------
 

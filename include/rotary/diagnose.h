@@ -88,6 +88,7 @@ struct Facts {
 struct Diagnosis {
   Verdict verdict = Verdict::cannot_tell;
   std::string sentence;  // names the tensor: "k is rotated in the interleaved pairing; the model uses half"
+  std::string fault;     // of one tensor: the sentence behind its name without residuals, one text for one fault
   std::vector<std::string> findings;  // everything that differs, likeliest first
   Facts facts;
   double residual = 0;  // rms of what the facts leave unexplained, relative

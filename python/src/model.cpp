@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "files/config/caller_words.h"
 #include "files/text/paths.h"
 #include "tools/config_place.h"
 #include "tools/subject.h"
@@ -40,12 +39,6 @@ Ref words_of(const Model& model, const ModelRope& used) {
 
 constexpr const char* config_hint =
     "pass pairing=\"half\", \"interleaved\" or \"interleaved_to_half\" to rotary.config";
-
-// ConfigOptions::pairing is the argument `pairing` here.
-void name_arguments(std::string& sentence) {
-  constexpr std::string_view word = files::caller_words::pairing;
-  if (const auto at = sentence.find(word); at != std::string::npos) sentence.replace(at, word.size(), "pairing=");
-}
 
 PyObject* read_model(PyObject*, PyObject* const* given, Py_ssize_t count) {
   return guarded([&] {
@@ -103,18 +96,13 @@ Model model_of(PyObject* source, PyObject* pairing) {
   if (PyArg_ParseTuple(source, "ss#", &kind, &text, &size) == 0) throw Raised{};
   const std::string content(text, static_cast<std::size_t>(size));
   ConfigOptions options;
+  options.words.pairing = "pairing=";
   if (pairing != nullptr && pairing != Py_None) options.pairing = parse_pairing(view_of(pairing, "pairing"));
   try {
-    Model model = std::string_view(kind) == "text" ? parse_config(content, options)
-                                                   : read_config(files::path_of(tools::config_path(content)), options);
-    for (std::string& note : model.notes) name_arguments(note);
-    for (ModelRope& used : model.ropes) {
-      for (ValueOrigin& known : used.origins) name_arguments(known.from);
-    }
-    return model;
+    return std::string_view(kind) == "text" ? parse_config(content, options)
+                                            : read_config(files::path_of(tools::config_path(content)), options);
   } catch (const Error& error) {
     std::string sentence = error.what();
-    name_arguments(sentence);
     if (error.code() == Code::MODEL_TYPE && !options.pairing) {
       sentence += std::string(sentence.ends_with('?') ? " Or " : ": ") + config_hint;
     }

@@ -119,7 +119,7 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
     const bool one_kind =
         std::ranges::all_of(patterns, [&](const Pattern& other) { return other.kind == pattern.kind; });
     const std::string on_axis = one_kind ? "" : " on " + axis_name(asked.used, static_cast<int>(axis));
-    exam.find(finding.verdict, finding.text + on_axis + evidence(fit.residual, before));
+    exam.find(finding.verdict, finding.said + on_axis + evidence(fit.residual, before));
     if (one_kind) return true;
   }
   return !exam.findings.empty() || fit.holds;

@@ -12,7 +12,7 @@ using detail::significant;
 namespace {
 
 // Drops the finding on the attention factor where it is the one that this rope has.
-void take_explanation(Examination& exam, const Explanation& explained, const Asked& asked, const std::string& shown) {
+void take_explanation(Examination& exam, const Explanation& explained, const Asked& asked, const Said& shown) {
   const Rope &rope = explained.rope, &own = asked.used.rope;
   const Frequencies frequencies = rotary::frequencies(rope, explained.length);
   exam.facts.base = rope.inv_freq.empty() ? std::optional<double>(rope.base) : std::nullopt;
@@ -121,7 +121,7 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   if (clockwise != asked.used.rope.clockwise) {
     exam.find(Verdict::direction, direction_text(clockwise, !clockwise));
   }
-  const std::string shown = evidence(fit.residual, before);
+  const Said shown = evidence(fit.residual, before);
   if (explained) {
     take_explanation(exam, *explained, asked, shown);
     return true;

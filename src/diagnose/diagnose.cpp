@@ -175,13 +175,13 @@ void find_pairing(Examination& exam, const Block& asked) {
   exam.set_pairing();
   if (kind == asked.kind) return;
   const auto misfit = [&](Kind one) { return exam.search.misfit_of_kind[static_cast<std::size_t>(one)]; };
-  std::string text = std::string("is rotated in the ") + name(kind) + " pairing; the model uses " + name(asked.kind) +
-                     evidence(misfit(kind), misfit(asked.kind));
+  Said said = std::string("is rotated in the ") + name(kind) + " pairing; the model uses " + name(asked.kind) +
+              evidence(misfit(kind), misfit(asked.kind));
   const auto are = [&](Kind one, Kind other) { return kind == one && asked.kind == other; };
   if (are(Kind::interleaved, Kind::interleaved_to_half) || are(Kind::interleaved_to_half, Kind::interleaved)) {
-    text += "; the elements have another order, scores of q and k that both have it are the same";
+    said = said + "; the elements have another order, scores of q and k that both have it are the same";
   }
-  exam.find(Verdict::pairing, text);
+  exam.find(Verdict::pairing, said);
 }
 
 std::string block_text(const Block& block, int head_dim) {
@@ -252,9 +252,8 @@ void examine(Examination& exam) {
     if (examine_composites(exam)) return;
     const double least = std::ranges::min(exam.search.misfit_of_kind);
     exam.find(Verdict::cannot_tell,
-              "cannot tell, because no pairing of its elements keeps the norms of the pairs, as a "
-              "rotation does (residual " +
-                  significant(least, 2) + " at best)");
+              "cannot tell, because no pairing of its elements keeps the norms of the pairs, as a rotation does" +
+                  residual_said(least, " at best"));
     return;
   }
   if (!find_layout(exam)) return examine_heads(exam);
@@ -278,17 +277,18 @@ void examine(Examination& exam) {
   examine_with_rope(exam);
 }
 
-std::string sentence_of(const Examination& exam, const std::string& who) {
+// The sentence behind the tensor's name.
+Said said_of(const Examination& exam) {
   if (exam.findings.empty()) {
-    return who + " is rotated as the config asks: " + (exam.facts.pairing ? *exam.facts.pairing + " pairing, " : "") +
-           block_text(exam.turns.block, exam.sample.head_dim) + ", layout " + exam.facts.layout + " (residual " +
-           significant(exam.residual, 2) + ")";
+    return " is rotated as the config asks: " + (exam.facts.pairing ? *exam.facts.pairing + " pairing, " : "") +
+           block_text(exam.turns.block, exam.sample.head_dim) + ", layout " + exam.facts.layout +
+           residual_said(exam.residual);
   }
-  std::string sentence = who + (exam.findings.front().verdict == Verdict::cannot_tell ? ": " : " ");
+  Said said = exam.findings.front().verdict == Verdict::cannot_tell ? ": " : " ";
   for (const Finding& finding : exam.findings) {
-    sentence += (&finding == &exam.findings.front() ? "" : "; and it ") + finding.text;
+    said = said + (&finding == &exam.findings.front() ? "" : "; and it ") + finding.said;
   }
-  return sentence;
+  return said;
 }
 
 }  // namespace
@@ -353,8 +353,10 @@ Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject& sub
   }
   Diagnosis result;
   result.verdict = exam.findings.empty() ? Verdict::as_configured : exam.findings.front().verdict;
-  result.sentence = sentence_of(exam, before.name.empty() ? "the tensor" : before.name);
-  for (const Finding& finding : exam.findings) result.findings.push_back(finding.text);
+  const Said said = said_of(exam);
+  result.sentence = (before.name.empty() ? "the tensor" : before.name) + said.text;
+  result.fault = said.fault;
+  for (const Finding& finding : exam.findings) result.findings.push_back(finding.said.text);
   result.facts = exam.facts;
   result.residual = exam.residual;
   return result;

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "motion.h"
@@ -29,10 +30,20 @@ Diagnosis combine(const std::vector<NamedDiagnosis>& tensors);
 
 // ---- while it is examined ------------------------------------------------------------------------
 
-// text continues a sentence that begins with the tensor's name.
+// A part of a sentence. fault: the same without residuals, which differ between tensors that have one fault.
+struct Said {
+  Said(std::string words = "") : text(std::move(words)), fault(text) {}
+  Said(const char* words) : Said(std::string(words)) {}
+  Said(std::string words, std::string same) : text(std::move(words)), fault(std::move(same)) {}
+  friend Said operator+(Said one, const Said& next) { return {one.text + next.text, one.fault + next.fault}; }
+
+  std::string text, fault;
+};
+
+// said continues a sentence that begins with the tensor's name.
 struct Finding {
   Verdict verdict = Verdict::cannot_tell;
-  std::string text;
+  Said said;
 };
 
 struct Examination {
@@ -47,7 +58,7 @@ struct Examination {
   std::vector<Finding> findings = {};
   double residual = 0;
 
-  void find(Verdict verdict, const std::string& text) { findings.push_back({verdict, text}); }
+  void find(Verdict verdict, const Said& said) { findings.push_back({verdict, said}); }
   void drop(Verdict verdict) {
     std::erase_if(findings, [=](const Finding& one) { return one.verdict == verdict; });
   }
@@ -94,6 +105,7 @@ void find_shift(Examination&, double shift);
 
 std::string axis_name(const ModelRope&, int axis);       // "height", or "axis 1" where the config does not say
 std::string direction_text(bool clockwise, bool asked);  // "is rotated clockwise; the model rotates ..."
-std::string evidence(double found, double asked);        // " (residual 3e-08 against 0.9)"
+Said residual_said(double residual, const std::string& more = "");  // " (residual 3e-08 at best)"
+Said evidence(double found, double asked);                          // " (residual 3e-08 against 0.9)"
 
 }  // namespace rotary::diagnose

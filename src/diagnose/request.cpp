@@ -200,24 +200,15 @@ std::string list_of(const std::vector<std::string>& names) {
   return text;
 }
 
-// The sentence without its residuals, which differ between tensors that have one fault.
-std::string without_residuals(const NamedDiagnosis& one) {
-  std::string text = one.diagnosis.sentence.substr(one.name.size());
-  for (std::size_t at = 0; (at = text.find(" (residual ")) != std::string::npos;)
-    text.erase(at, text.find(')', at) + 1 - at);
-  return text;
-}
-
-// One sentence for tensors of which the same is said, with the residuals of the first.
+// One sentence for tensors of one fault, with the residuals of the first.
 std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t first, std::vector<bool>& said) {
-  std::vector<std::string> names;
-  for (std::size_t i = first; i < tensors.size(); ++i) {
-    if (said[i] || tensors[i].name.empty() || without_residuals(tensors[i]) != without_residuals(tensors[first]))
-      continue;
+  said[first] = true;
+  std::vector<std::string> names{tensors[first].name};
+  for (std::size_t i = first + 1; i < tensors.size() && !names[0].empty(); ++i) {
+    if (said[i] || tensors[i].name.empty() || tensors[i].diagnosis.fault != tensors[first].diagnosis.fault) continue;
     names.push_back(tensors[i].name);
     said[i] = true;
   }
-  said[first] = true;
   if (names.size() < 2) return tensors[first].diagnosis.sentence;
   const std::string rest = tensors[first].diagnosis.sentence.substr(tensors[first].name.size());
   return list_of(names) + (rest.starts_with(" is ") ? " are " + rest.substr(4) : rest);

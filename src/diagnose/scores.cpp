@@ -87,19 +87,17 @@ std::optional<double> toeplitz_residual(const Scores& scores) {
   return std::sqrt(spread_after / all_after);
 }
 
-std::string residual_text(double residual) { return " (residual " + significant(residual, 2) + ")"; }
-
 Finding examine(const Scores& scores, const Subject& subject) {
   if (scores.sample.before == scores.sample.after) {
     return {Verdict::not_rotated, "are the same before and after: nothing is rotated"};
   }
   if (const auto residual = toeplitz_residual(scores)) {
     if (*residual <= kept) {
-      return {Verdict::as_configured, "depend on the distance alone" + residual_text(*residual)};
+      return {Verdict::as_configured, "depend on the distance alone" + residual_said(*residual)};
     }
     return {Verdict::positions,
             "do not depend on the distance alone: they are constant along the diagonals before, and not after" +
-                residual_text(*residual)};
+                residual_said(*residual)};
   }
   std::optional<std::int64_t> best;
   Diagonal found;
@@ -111,9 +109,9 @@ Finding examine(const Scores& scores, const Subject& subject) {
     found = one;
   }
   if (!best) {
-    return {Verdict::cannot_tell, "cannot tell, because no distance keeps its scores, as distance 0 does (residual " +
-                                      significant(diagonal(scores, 0).residual, 2) +
-                                      " there): the positions do not rise by one, or q and k are not rotated alike"};
+    return {Verdict::cannot_tell, "cannot tell, because no distance keeps its scores, as distance 0 does" +
+                                      residual_said(diagonal(scores, 0).residual, " there") +
+                                      ": the positions do not rise by one, or q and k are not rotated alike"};
   }
   if (*best != 0) {
     return {Verdict::offset, "are kept where k is " + std::to_string(*best) +
@@ -130,7 +128,7 @@ Finding examine(const Scores& scores, const Subject& subject) {
                                            (subject.used != nullptr ? "the model asks " : "a rotation alone gives ") +
                                            significant(wanted * wanted, 6) + ", the square of the attention factor"};
   }
-  return {Verdict::as_configured, "keep the law: at distance 0 they are those before" + residual_text(found.residual)};
+  return {Verdict::as_configured, "keep the law: at distance 0 they are those before" + residual_said(found.residual)};
 }
 
 }  // namespace
@@ -141,8 +139,10 @@ Diagnosis diagnose_scores(const Tensor& before, const Tensor& after, const Subje
   Diagnosis result;
   result.verdict = finding.verdict;
   const std::string who = before.name.empty() ? "the scores" : before.name;
-  result.sentence = who + (finding.verdict == Verdict::cannot_tell ? ": " : " ") + finding.text;
-  result.findings = {finding.text};
+  const Said said = (finding.verdict == Verdict::cannot_tell ? ": " : " ") + finding.said;
+  result.sentence = who + said.text;
+  result.fault = said.fault;
+  result.findings = {finding.said.text};
   return result;
 }
 

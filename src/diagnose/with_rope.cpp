@@ -162,9 +162,11 @@ std::string axis_name(const ModelRope& used, int axis) {
   return i < used.axis_names.size() ? used.axis_names[i] : "axis " + std::to_string(axis);
 }
 
-std::string evidence(double found, double asked) {
-  return " (residual " + significant(found, 2) + " against " + significant(asked, 2) + ")";
+Said residual_said(double residual, const std::string& more) {
+  return {" (residual " + significant(residual, 2) + more + ")", ""};
 }
+
+Said evidence(double found, double asked) { return residual_said(found, " against " + significant(asked, 2)); }
 
 void examine_with_rope(Examination& exam) {
   Asked asked = ask(*exam.subject.used, exam.turns.block, exam.subject, exam.expected);

@@ -88,15 +88,11 @@ void Reading::note_no_rope(const std::string& part, const std::string& why) {
   without.push_back({part, why});
 }
 
-std::string note_text(const std::string& part, const std::string& sentence) {
+std::string Reading::note(const std::string& part, const std::string& sentence) {
   std::string whole = printable((part.empty() ? "" : part + ": ") + sentence);
   if (whole.back() != '.') whole += '.';
-  return whole;
-}
-
-void Reading::note(const std::string& part, const std::string& sentence) {
-  const std::string whole = note_text(part, sentence);
   if (std::find(model.notes.begin(), model.notes.end(), whole) == model.notes.end()) model.notes.push_back(whole);
+  return whole;
 }
 
 int take_default(const Part& part, const char* value, const std::string& key, int default_value) {

@@ -66,9 +66,6 @@ struct NoRope {
   std::string part, why;
 };
 
-// A note as Model::notes has it: "text_config: SENTENCE."
-std::string note_text(const std::string& part, const std::string& sentence);
-
 // One reading of one file.
 struct Reading {
   const ConfigOptions& options;
@@ -79,8 +76,8 @@ struct Reading {
   std::deque<Json> defaults = {};  // class defaults that stand in for objects of the file
   int parts = 0;
 
-  // One sentence about part, once.
-  void note(const std::string& part, const std::string& sentence);
+  // Notes one sentence about part, once, and returns it as Model::notes has it: "text_config: SENTENCE."
+  std::string note(const std::string& part, const std::string& sentence);
   // The part has no rope, and why: noted, and kept in without.
   void note_no_rope(const std::string& part, const std::string& why);
 };

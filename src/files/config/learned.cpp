@@ -3,7 +3,6 @@
 #include <cmath>
 #include <utility>
 
-#include "caller_words.h"
 #include "files/tensors/checkpoint.h"
 #include "files/tensors/element_types.h"
 #include "files/text/io.h"
@@ -50,16 +49,7 @@ void note(Model& model, const std::string& sentence) { model.notes.push_back(pri
 
 // ---- an exponent that the checkpoint holds ----
 
-std::string sentence_at_start(const ModelRope& used) {
-  const std::string& tensor = used.log_multiplier.front();
-  return "inv_freq is multiplied by exp(" + tensor + "), which the model learns: " + tensor +
-         " is taken as 0, its start, until " + std::string(caller_words::weights) + ".";
-}
-
-void forget_start(Model& model, const ModelRope& used) {
-  if (used.log_multiplier.empty()) return;
-  std::erase(model.notes, note_text(used.part, sentence_at_start(used)));
-}
+void forget_start(Model& model, const ModelRope& used) { std::erase(model.notes, used.start_note); }
 
 void read_multiplier(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
   std::vector<std::string> found;
@@ -118,7 +108,7 @@ bool agree(const Buffer& buffer, const std::vector<double>& computed) {
                     [&](double a, double b) { return std::abs(a - b) <= (4e-6 + rounding) * std::abs(a) + smallest; });
 }
 
-std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes) {
+std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes, const CallerWords& words) {
   std::string difference;
   for (std::size_t i = 0; i < ropes.size(); ++i) {
     const std::string rope = "rope " + std::to_string(i);
@@ -134,8 +124,8 @@ std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes) 
       return agree({.name = {}, .type = buffer.type, .values = {b}}, {a});
     });
     difference = "not the frequencies of " + rope + ", pair " + std::to_string(apart.first - used.begin()) + " has " +
-                 spelled(*apart.second) + " there and " + spelled(*apart.first) + " here; not used (" +
-                 std::string(caller_words::inv_freq) + ")";
+                 spelled(*apart.second) + " there and " + spelled(*apart.first) + " here; not used (" + words.inv_freq +
+                 ")";
   }
   if (!difference.empty()) return difference;
   return std::to_string(buffer.values.size()) + " values, which fit no rope here, not used";
@@ -166,10 +156,11 @@ bool read_pairing(Model& model, const Checkpoint& checkpoint) {
   return true;
 }
 
-void compare_buffers(Model& model, const Checkpoint& checkpoint) {
+void compare_buffers(Model& model, const Checkpoint& checkpoint, const CallerWords& words) {
   for (const Buffer& buffer : buffers_of(checkpoint)) {
     const std::string more = buffer.more == 0 ? "" : " and " + std::to_string(buffer.more) + " more like it";
-    note(model, path_text(checkpoint.path()) + " holds " + buffer.name + more + ": " + compared(buffer, model.ropes));
+    note(model,
+         path_text(checkpoint.path()) + " holds " + buffer.name + more + ": " + compared(buffer, model.ropes, words));
   }
 }
 
@@ -177,7 +168,10 @@ void compare_buffers(Model& model, const Checkpoint& checkpoint) {
 
 void name_learned(const Part& part, Names names, ModelRope& used) {
   used.log_multiplier.assign(names.begin(), names.end());
-  part.note(sentence_at_start(used));
+  const std::string tensor = *names.begin();
+  used.start_note =
+      part.reading.note(part.path, "inv_freq is multiplied by exp(" + tensor + "), which the model learns: " + tensor +
+                                       " is taken as 0, its start, until " + part.reading.options.words.weights);
 }
 
 void apply_weights_pairing(Model& model, const std::filesystem::path& folder) {
@@ -220,7 +214,7 @@ void set_inv_freq(Model& model, std::size_t rope, std::vector<double> inv_freq, 
                          ": its base does not count, and of its scaling only the attention factor");
 }
 
-void apply_weights(Model& model, const std::filesystem::path& weights) {
+void apply_weights(Model& model, const std::filesystem::path& weights, const CallerWords& words) {
   const files::Checkpoint checkpoint(weights);
   const std::size_t notes = model.notes.size();
   bool learned = files::read_pairing(model, checkpoint);
@@ -229,7 +223,7 @@ void apply_weights(Model& model, const std::filesystem::path& weights) {
     files::read_multiplier(model, used, checkpoint);
     learned = true;
   }
-  files::compare_buffers(model, checkpoint);
+  files::compare_buffers(model, checkpoint, words);
   if (!learned && model.notes.size() == notes) {
     files::note(model, files::path_text(checkpoint.path()) + " holds no tensor of frequencies: nothing changed");
   }

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <map>
 
-#include "caller_words.h"
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
@@ -12,7 +11,6 @@ namespace rotary::files {
 namespace {
 
 constexpr std::size_t max_ropes = 256;
-constexpr const char* not_scaled = "no rope_scaling or rope_parameters apply: the rope is not scaled";
 
 struct Width {
   double partial = 1;
@@ -321,7 +319,9 @@ class TextPart {
         {.rope = keys, .partial = width.partial, .partial_from = width.partial_from, .pairs = width.rotary_dim / 2});
     if (std::holds_alternative<Unscaled>(model.rope.scaling)) model.rope.scaling = condensed(part_);
     set_mrope_axes(part_, keys.scaling, model);
-    if (!keys.scaling && !part_.keys.has("rope_condense_ratio")) part_.note(not_scaled);
+    if (!keys.scaling && !part_.keys.has("rope_condense_ratio") && !part_.reading.options.sets_scaling) {
+      part_.note("no rope_scaling or rope_parameters apply: the rope is not scaled");
+    }
     const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,
                                       model.rope.rotary_dim, model.rope.base);
     if (const auto found = same_.find(same); found != same_.end()) return found->second;
@@ -348,12 +348,10 @@ class TextPart {
 
 OddHead::OddHead(const std::string& told) : Error(Code::CONFIG_VALUE, "[read_config] " + told), rule(told) {}
 
-std::string not_scaled_note(const std::string& part) { return note_text(part, not_scaled); }
-
 Pairing given_pairing(const Part& part, Pairing own, const std::string& overridden) {
   const std::optional<Pairing>& given = part.reading.options.pairing;
   if (!given) return own;
-  part.origins().given("pairing", std::string(caller_words::pairing));
+  part.origins().given("pairing", part.reading.options.words.pairing);
   if (*given != own && !overridden.empty()) {
     part.note(std::string("the pairing given, ") + name(*given) + ", overrides " + overridden);
   }
