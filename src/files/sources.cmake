@@ -16,26 +16,19 @@ set(rotary_files_sources
   src/files/gguf/gguf.cpp
   src/files/gguf/model.cpp
   src/files/gguf/model_scaling.cpp
-  src/files/models/families.cpp
   src/files/models/known.cpp
-  src/files/models/quirks/heads.cpp
-  src/files/models/quirks/layers.cpp
-  src/files/models/quirks/one_head.cpp
-  src/files/models/quirks/parameters.cpp
+  src/files/models/quirks/quirks.cpp
   src/files/models/quirks/towers.cpp
   src/files/models/table.cpp
   src/files/tensors/checkpoint.cpp
   src/files/tensors/element_types.cpp
-  src/files/tensors/formats.cpp
-  src/files/tensors/input.cpp
   src/files/tensors/npy.cpp
   src/files/tensors/safetensors.cpp
   src/files/tensors/safetensors_header.cpp
   src/files/tensors/tensors.cpp
   src/files/text/io.cpp
   src/files/text/json.cpp
-  src/files/text/json_edit.cpp
-  src/files/text/json_text.cpp)
+  src/files/text/json_edit.cpp)
 if(WIN32)
   list(APPEND rotary_files_sources src/files/text/descriptors_windows.cpp)
 else()

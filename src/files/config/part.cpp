@@ -12,44 +12,18 @@ namespace {
 
 constexpr std::size_t max_ropes = 256;
 
-struct Width {
-  double partial = 1;
-  int rotary_dim = 0;                     // even
-  int exponent_dim = 0;                   // 0: rotary_dim
-  std::optional<From> partial_from = {};  // nothing: the family's
-};
-
 bool scaled(const RopeKeys& rope) { return rope.type != "default" && rope.type != "axial"; }
-
-double checked_partial(const Part& part, double partial) {
-  if (!(partial > 0 && partial <= 1)) {
-    fail(Code::CONFIG_VALUE, "read_config",
-         part.keys.path_of(part.family.partial_key) + " must be above 0 and at most 1 but got " + spelled(partial));
-  }
-  return partial;
-}
 
 constexpr Names generic_partial_keys = {"partial_rotary_factor", "rotary_pct",   "rope_pct",
                                         "rotary_percent",        "rope_percent", "rope_percentage",
                                         "rotary_emb_fraction"};
 
-// A fraction, and the key that says it.
-struct Partial {
-  double value = 1;
-  From from;
-};
-
-std::optional<Partial> partial_at(const Part& part, std::string_view key) {
-  const auto partial = key.empty() ? std::nullopt : part.keys.number(key);
-  return partial ? std::optional(Partial{*partial, from_key(part.keys, key)}) : std::nullopt;
-}
-
-std::optional<Partial> top_partial(const Part& part) {
-  if (part.known) return partial_at(part, part.family.partial_key);
-  for (const char* key : generic_partial_keys) {
-    if (auto partial = partial_at(part, key)) return partial;
-  }
-  return std::nullopt;
+// The key of the part that says the fraction; "": none.
+std::string top_partial_key(const Part& part) {
+  const auto says = [&](std::string_view key) { return !key.empty() && part.keys.number(key); };
+  if (part.known) return says(part.family.partial_key) ? std::string(part.family.partial_key) : "";
+  const auto* const found = std::find_if(generic_partial_keys.begin(), generic_partial_keys.end(), says);
+  return found == generic_partial_keys.end() ? "" : *found;
 }
 
 // An absolute width: GPT-J's rotary_dim.
@@ -68,83 +42,89 @@ std::optional<int> absolute_dim(const Part& part, const HeadShape& heads) {
   return dim;
 }
 
-// Where the fraction of the block that turns has its width from.
-void record_width(Origins& origins, const Part& part, const HeadShape& heads, const Width& width, bool partial_counts) {
+// Where rotary_dim comes from. counts: whether a fraction does.
+void record_width(const Part& part, const HeadShape& heads, const RopeKeys& keys, bool counts) {
   const Fraction fraction = part.family.quirk->fraction;
-  const bool given = partial_counts && width.partial_from && fraction != Fraction::nothing;
-  if (given && width.partial_from->origin == Origin::given) {
+  const bool given = counts && keys.partial_from && fraction != Fraction::nothing;
+  if (given && keys.partial_from->origin == Origin::given) {
     const bool of_block = heads.mla && fraction != Fraction::head;
-    origins.derived("rotary_dim",
-                    (of_block ? "qk_rope_head_dim * " : "head_dim * ") + last_word(width.partial_from->from));
+    part.derived("rotary_dim", (of_block ? "qk_rope_head_dim * " : "head_dim * ") + last_word(keys.partial_from->from));
   } else if (given) {
-    origins.set("rotary_dim", *width.partial_from);
-  } else if (partial_counts && part.family.partial != 1 && fraction != Fraction::head) {
-    origins.by_default("rotary_dim", part.name());
+    part.origins().set("rotary_dim", *keys.partial_from);
+  } else if (counts && part.family.partial != 1 && fraction != Fraction::head) {
+    part.by_default("rotary_dim");
   } else if (heads.mla) {
-    origins.set("rotary_dim", heads.block_from);
+    part.origins().set("rotary_dim", heads.block_from);
   } else {
-    origins.derived("rotary_dim", "head_dim");
+    part.derived("rotary_dim", "head_dim");
   }
 }
 
-// How much of the block turns. rope.partial (inside the object) beats the top level, that beats the family.
-Width width_of(const Part& part, const RopeKeys& rope, const HeadShape& heads) {
-  Width width;
+// Sets how much of the block turns: rotary_dim and exponent_dim of rope, and keys.partial. The fraction inside the
+// object beats the one at the top level, that beats the family's.
+void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& rope) {
   const Fraction fraction = part.family.quirk->fraction;
-  auto stated = top_partial(part);
-  if (rope.partial) stated = Partial{*rope.partial, rope.partial_from};
-  if (stated) width.partial_from = stated->from;
-  const bool given = stated && fraction != Fraction::nothing;
+  if (const std::string key = top_partial_key(part); !keys.partial && !key.empty()) {
+    keys.partial = part.keys.number(key);
+    keys.partial_from = from_key(part.keys, key);
+  }
+  const bool given = keys.partial && fraction != Fraction::nothing;
   if (!given) {
+    keys.partial = part.family.partial;
     if (const auto dim = absolute_dim(part, heads)) {
-      width.rotary_dim = *dim;
-      return width;
+      keys.partial = 1;
+      rope.rotary_dim = *dim;
+      return;
     }
   } else if (!part.family.dim_key.empty()) {
     part.keys.mark(part.family.dim_key);
   }
-  width.partial = checked_partial(part, given ? stated->value : part.family.partial);
-  if (!given && width.partial != 1) {
-    part.note(std::string(part.family.partial_key) + " is not given: " + spelled(width.partial) + ", the default of " +
+  const double partial = *keys.partial;
+  const std::string partial_path = part.keys.path_of(part.family.partial_key);
+  if (!(partial > 0 && partial <= 1)) {
+    fail(Code::CONFIG_VALUE, "read_config",
+         partial_path + " must be above 0 and at most 1 but got " + spelled(partial));
+  }
+  if (!given && partial != 1) {
+    part.note(std::string(part.family.partial_key) + " is not given: " + spelled(partial) + ", the default of " +
               part.name());
   }
-  const bool counts = scaled(rope) || part.family.reads_partial;
-  record_width(part.origins(), part, heads, width, counts && rope.type != "proportional");
-  if (rope.type == "proportional") {
-    width.rotary_dim = heads.block;
-    return width;
+  const bool counts = scaled(keys) || part.family.reads_partial;
+  record_width(part, heads, keys, counts && keys.type != "proportional");
+  if (keys.type == "proportional") {
+    rope.rotary_dim = heads.block;
+    return;
   }
   if (!counts) {
-    if (given && width.partial != 1) {
-      part.note("partial_rotary_factor " + spelled(width.partial) +
-                " has no effect: transformers turns the whole head of " + part.name());
+    if (given && partial != 1) {
+      part.note("partial_rotary_factor " + spelled(partial) + " has no effect: transformers turns the whole head of " +
+                part.name());
     }
-    width.partial = 1;
+    keys.partial = 1;
   }
   // Of an MLA whose factor counts the whole head (Mistral 4), the rope block is that fraction already.
   const bool of_head = fraction == Fraction::head;
   const int whole = of_head ? heads.head_dim : heads.block;
-  const int rotating = of_head && !given ? heads.block : static_cast<int>(whole * width.partial);
-  width.rotary_dim = rotating + rotating % 2;
+  const int rotating = of_head && !given ? heads.block : static_cast<int>(whole * *keys.partial);
+  rope.rotary_dim = rotating + rotating % 2;
   if (rotating % 2 != 0) {
     if (rotating == whole) {
       throw OddHead(part.keys.path_of("head_dim") + " must be even but got " + std::to_string(rotating));
     }
-    width.exponent_dim = rotating;
-    part.note(std::to_string(rotating) + " rotated elements are odd: " + std::to_string(width.rotary_dim) +
+    rope.exponent_dim = rotating;
+    part.note(std::to_string(rotating) + " rotated elements are odd: " + std::to_string(rope.rotary_dim) +
               " turn, with " + std::to_string(rotating) + " in the exponent, " +
-              (rope.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
+              (keys.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
   }
-  if (width.rotary_dim == 0) {
+  if (rope.rotary_dim == 0) {
     fail(Code::CONFIG_VALUE, "read_config",
-         part.keys.path_of(part.family.partial_key) + " must leave at least one pair but got " +
-             spelled(width.partial) + " of " + std::to_string(whole));
+         partial_path + " must leave at least one pair but got " + spelled(*keys.partial) + " of " +
+             std::to_string(whole));
   }
-  return width;
 }
 
 // Marks further spellings of known values, and factors of 1, where they agree; otherwise they are refused as unread.
-void mark_what_agrees(const Part& part, const RopeKeys& rope, const Width& width, const HeadShape& heads) {
+void mark_what_agrees(const Part& part, const RopeKeys& rope, const Rope& model, const HeadShape& heads) {
   const auto mark = [&keys = part.keys](Names names, auto agrees) {
     for (const char* key : names) {
       const auto found = keys.json().find(key);
@@ -153,12 +133,12 @@ void mark_what_agrees(const Part& part, const RopeKeys& rope, const Width& width
   };
   const auto equals = [](auto wanted) { return [wanted](const Json& value) { return value == wanted; }; };
   mark({"rope_theta", "rotary_emb_base", "rotary_base", "rope_base", "theta"}, equals(rope.base));
-  const int rotating = width.exponent_dim != 0 ? width.exponent_dim : width.rotary_dim;
+  const int rotating = model.exponent_dim != 0 ? model.exponent_dim : model.rotary_dim;
   mark(generic_partial_keys, [&](const Json& value) {
     const double partial = value.is_number() ? value.get<double>() : 0;
     return partial > 0 && partial <= 1 && static_cast<int>(heads.block * partial) == rotating;
   });
-  mark({"rotary_dim", "rope_dim", "attn_rotary_emb"}, equals(width.rotary_dim));
+  mark({"rotary_dim", "rope_dim", "attn_rotary_emb"}, equals(model.rotary_dim));
   mark({"rope_position_scale", "rope_condense_ratio", "rope_ratio", "rotary_scaling_factor"}, equals(1));
   mark({"rope_interleaved", "rope_interleave", "rope_traditional", "rotary_interleaved", "rotary_emb_interleaved"},
        equals(part.family.pairing != Pairing::half));
@@ -293,30 +273,26 @@ class TextPart {
     return slot;
   }
 
-  std::size_t add(const Layer& layer, const RopeKeys& keys, Pairing pairing) {
+  std::size_t add(const Layer& layer, RopeKeys keys, Pairing pairing) {
     const HeadShape heads = head_shape(part_, layer);
     if (heads.block % 2 != 0 && !part_.path.empty() && !part_.family.reads_partial) {  // the other parts may be sound
       part_.reading.note_no_rope(part_.path, "heads of " + std::to_string(heads.block) + " elements cannot turn");
       return none;
     }
-    const Width width = width_of(part_, keys, heads);
     ModelRope model;
+    set_width(part_, heads, keys, model.rope);
     model.part = part_.path;
     model.model_type = part_.known ? std::string(part_.family.type) : "";
     model.heads = heads.heads;
     model.kv_heads = heads.kv_heads;
     model.context = stated_context(part_);
     model.rope.head_dim = heads.head_dim;
-    model.rope.rotary_dim = width.rotary_dim;
-    model.rope.exponent_dim = width.exponent_dim;
     model.rope.base = keys.base;
     model.rope.pairing = pairing;
     model.first = heads.first;
     if (const auto own = part_.family.quirk->rope) own(part_, model);
-    if (part_.known) mark_what_agrees(part_, keys, width, heads);
-    model.rope.scaling = read_scaling(
-        part_,
-        {.rope = keys, .partial = width.partial, .partial_from = width.partial_from, .pairs = width.rotary_dim / 2});
+    if (part_.known) mark_what_agrees(part_, keys, model.rope, heads);
+    model.rope.scaling = read_scaling(part_, keys, model.rope.rotary_dim / 2);
     if (std::holds_alternative<Unscaled>(model.rope.scaling)) model.rope.scaling = condensed(part_);
     set_mrope_axes(part_, keys.scaling, model);
     if (!keys.scaling && !part_.keys.has("rope_condense_ratio") && !part_.reading.options.sets_scaling) {

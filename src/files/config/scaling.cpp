@@ -29,8 +29,8 @@ Scaling kind_of(const std::string& type) {
 
 class ScalingReader {
  public:
-  ScalingReader(const Part& part, const ScalingContext& context)
-      : part_(part), context_(context), type_(context.rope.type), keys_(*context.rope.scaling) {}
+  ScalingReader(const Part& part, const RopeKeys& rope, int pairs)
+      : part_(part), rope_(rope), type_(rope.type), keys_(*rope.scaling), pairs_(pairs) {}
 
   Scaling read() {
     Scaling kind = kind_of(type_);
@@ -172,8 +172,8 @@ class ScalingReader {
     auto values = keys_.numbers(field.key);
     if (!values) missing(field.key);
     record_as(field.name, field.key, field.reads.otherwise, true);
-    if (values->size() != static_cast<std::size_t>(context_.pairs)) {
-      keys_.refuse(field.key, "must have one factor for each of the " + std::to_string(context_.pairs) + " pairs (" +
+    if (values->size() != static_cast<std::size_t>(pairs_)) {
+      keys_.refuse(field.key, "must have one factor for each of the " + std::to_string(pairs_) + " pairs (" +
                                   std::to_string(values->size()) + " given)");
     }
     for (const double value : *values) {
@@ -218,7 +218,7 @@ class ScalingReader {
   std::int64_t trained_length() {
     const auto inside = keys_.length(trained_key, max_length);
     const auto top = part_.keys.length(trained_key, max_length);
-    const bool from_top = top && !context_.rope.truncate_elsewhere;
+    const bool from_top = top && !rope_.truncate_elsewhere;
     if (from_top || inside) {
       origins().read("scaling.trained_length", from_top ? part_.keys : keys_, trained_key);
       if (from_top && inside && *inside != *top) {
@@ -266,8 +266,8 @@ class ScalingReader {
   bool read_beside_layer_types(const char* key, bool default_value) {
     const bool is_null = keys_.is_null(key);  // false, as transformers reads it
     const bool own = keys_.boolean(key, default_value) && !is_null;
-    const auto& beside = context_.rope.truncate;
-    if (!context_.rope.truncate_elsewhere) {
+    const auto& beside = rope_.truncate;
+    if (!rope_.truncate_elsewhere) {
       record_as("truncate", key, Otherwise::method_default, keys_.has(key) || is_null);
       if (is_null) note("truncate is null: false, as transformers reads it");
       return own;
@@ -275,15 +275,14 @@ class ScalingReader {
     if (own != beside.value_or(default_value) && (is_null || keys_.has(key))) {
       note(keys_.path_of(key) + " has no effect: transformers reads it beside the layer types of rope_parameters only");
     }
-    origins().set("scaling.truncate", beside ? context_.rope.truncate_from : From{Origin::model_default, type_});
+    origins().set("scaling.truncate", beside ? rope_.truncate_from : From{Origin::model_default, type_});
     return beside.value_or(default_value);
   }
 
   double fraction() {
-    origins().by_default("scaling.fraction", part_.name());
-    if (context_.partial_from) origins().set("scaling.fraction", *context_.partial_from);
-    note("rope_type proportional: " + spelled(context_.partial) + " of the pairs of the whole head turn");
-    return context_.partial;
+    origins().set("scaling.fraction", rope_.partial_from.value_or(From{Origin::model_default, part_.name()}));
+    note("rope_type proportional: " + spelled(*rope_.partial) + " of the pairs of the whole head turn");
+    return *rope_.partial;
   }
 
   // ---- rules over several fields: settle(scaling, turn) runs when the fields of a turn are read ----
@@ -363,17 +362,18 @@ class ScalingReader {
   }
 
   const Part& part_;
-  const ScalingContext& context_;
+  const RopeKeys& rope_;
   const std::string& type_;
   const Object& keys_;
+  int pairs_;
   std::int64_t trained_ = 0;
 };
 
 }  // namespace
 
-Scaling read_scaling(const Part& part, const ScalingContext& context) {
-  part.derived("attention_factor", "1 for " + context.rope.type);
-  return context.rope.scaling ? ScalingReader(part, context).read() : Unscaled{};
+Scaling read_scaling(const Part& part, const RopeKeys& rope, int pairs) {
+  part.derived("attention_factor", "1 for " + rope.type);
+  return rope.scaling ? ScalingReader(part, rope, pairs).read() : Unscaled{};
 }
 
 }  // namespace rotary::files

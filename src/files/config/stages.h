@@ -19,12 +19,7 @@ inline constexpr int max_layers = 10000;
 inline constexpr int max_heads = 65536;
 inline constexpr int max_head_dim = 16384;
 
-// The result of reading a file.
-struct Answer {
-  Model model;
-  std::vector<NoRope> without;
-};
-Answer read_json(const Json&, const ConfigOptions&);
+Reading read_json(const Json&, const ConfigOptions&);
 
 // A config's JSON file in the three forms that who changes it needs, from one reading.
 struct ConfigFile {
@@ -109,10 +104,10 @@ std::optional<std::vector<T>> per_layer(const Part& part, const char* key, std::
 struct RopeKeys {
   std::string type = "default";  // as scaling_type gives it
   double base = 10000;
-  std::optional<double> partial;    // nothing said: the family's
-  From partial_from = {};           // where it is given
-  std::optional<Object> scaling;    // the object that holds the scaling's keys, if any
-  bool truncate_elsewhere = false;  // a nested rope_parameters: truncate is read one level up
+  std::optional<double> partial;          // nothing said: the family's
+  std::optional<From> partial_from = {};  // where it is given
+  std::optional<Object> scaling;          // the object that holds the scaling's keys, if any
+  bool truncate_elsewhere = false;        // a nested rope_parameters: truncate is read one level up
   std::optional<bool> truncate;
   From truncate_from = {};  // the same
 };
@@ -126,14 +121,7 @@ using RopeOfLayer = std::function<std::optional<RopeKeys>(const Layer&)>;
 RopeOfLayer rope_source(const Part&, const std::vector<Layer>&);
 
 // ---- scaling (config/scaling.cpp) ----
-struct ScalingContext {
-  const RopeKeys& rope;
-
-  double partial = 1;
-  std::optional<From> partial_from = {};  // nothing: the family's
-  int pairs = 0;
-};
-Scaling read_scaling(const Part&, const ScalingContext&);
+Scaling read_scaling(const Part&, const RopeKeys&, int pairs);  // keys.partial is set
 
 // ---- learned frequencies (learned.cpp) ----
 // A tensor of the checkpoint whose name ends in one of these holds log(multiplier), one value per pair.

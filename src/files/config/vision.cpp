@@ -10,22 +10,16 @@ namespace rotary::files {
 namespace {
 
 // The layout is the class's own; no file says it.
-void record_layout(Origins& origins, const Part& part, const ModelRope& model) {
-  origins.derived("rotary_dim", part.family.tower->width);
-  if (model.first != 0) origins.derived("first", "head_dim / 2");
-  origins.by_default("axis", part.name());
-  origins.derived("attention_factor", "1 for default");
-}
-
-std::vector<std::string> names_of(const Tower& tower) {
-  const std::vector<std::string_view> names = words(tower.axes);
-  return {names.begin(), names.end()};
+void record_layout(const Part& part, const ModelRope& model) {
+  part.derived("rotary_dim", part.family.tower->width);
+  if (model.first != 0) part.derived("first", "head_dim / 2");
+  part.by_default("axis");
+  part.derived("attention_factor", "1 for default");
 }
 
 void add_blocks(const Part& part, std::vector<ModelRope> blocks) {
   for (ModelRope& model : blocks) {
-    record_layout(part.origins(), part, model);
-    model.axis_names = names_of(*part.family.tower);
+    record_layout(part, model);
     model.origins = part.origins().of_rope();
     part.reading.model.ropes.push_back(std::move(model));
   }
@@ -126,9 +120,10 @@ void read_vision_part(const Part& part) {
   }
   part.note(tower.words);
   if (!part.family.remark.text.empty()) part.note(std::string(part.family.remark.text));
+  const std::vector<std::string_view> axes = words(tower.axes);
+  model.axis_names.assign(axes.begin(), axes.end());
   if (tower.blocks != nullptr) return add_blocks(part, tower.blocks(model));
-  record_layout(part.origins(), part, model);
-  model.axis_names = names_of(tower);
+  record_layout(part, model);
   add_by_kv_heads(part, layers, model);
 }
 

@@ -295,7 +295,7 @@ void refuse_one_pair(const Rope& rope) {
 
 }  // namespace
 
-Answer read_json(const Json& json, const ConfigOptions& options) {
+Reading read_json(const Json& json, const ConfigOptions& options) {
   if (!json.is_object()) {
     const std::string is = json.type_name();
     fail(Code::JSON, "read_config",
@@ -326,7 +326,7 @@ Answer read_json(const Json& json, const ConfigOptions& options) {
   }
   refuse_unread_keys(reading, json);
   for (const ModelRope& used : reading.model.ropes) refuse_one_pair(used.rope);
-  return {std::move(reading.model), std::move(reading.without)};
+  return reading;
 }
 
 namespace {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "files/config/stages.h"
-#include "files/models/architectures.h"
 #include "files/text/io.h"
 #include "files/text/json.h"
 #include "rotary/config.h"

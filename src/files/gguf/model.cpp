@@ -190,7 +190,7 @@ class GgufReader {
     part_.record("layers", "block_count");
     if (!all) part_.record_or_default("layers", "attention.sliding_window_pattern");
     part_.record("heads", "attention.head_count");
-    part_.record("kv_heads", keys_.has("attention.head_count_kv") ? "attention.head_count_kv" : "attention.head_count");
+    part_.record("kv_heads", word_for(part_, {"attention.head_count_kv", "attention.head_count"}));
   }
 
   void set_shape(const GgufLayer& layer, ModelRope& used) {

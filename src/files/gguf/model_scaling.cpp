@@ -46,16 +46,12 @@ class GgufScaling {
     if (keys_.has("rope.scaling.attn_factor")) part_.record("attention_factor", "rope.scaling.attn_factor");
   }
 
-  void record_factor() {
-    const bool modern = keys_.has("rope.scaling.factor");
-    part_.record_or_default("scaling.factor", modern ? "rope.scaling.factor" : "rope.scale_linear");
-  }
+  std::string factor_key() const { return word_for(part_, {"rope.scaling.factor", "rope.scale_linear"}); }
+  void record_factor() { part_.record_or_default("scaling.factor", factor_key()); }
 
   void record_trained_length() {
-    part_.record_or_default("scaling.trained_length", "context_length");
-    if (keys_.has("rope.scaling.original_context_length")) {
-      part_.record("scaling.trained_length", "rope.scaling.original_context_length");
-    }
+    part_.record_or_default("scaling.trained_length",
+                            word_for(part_, {"rope.scaling.original_context_length", "context_length"}));
   }
 
   // Records the origins of a scaling whose factors are tensors, or stand for tensors.
@@ -93,12 +89,8 @@ class GgufScaling {
     type_ = given.value_or("linear");
     if (type_ != "none" && type_ != "linear" && type_ != "yarn" && type_ != "longrope")
       keys_.refuse(type, "must be none, linear, yarn or longrope");
-    auto factor = keys_.number("rope.scaling.factor");
-    if (!factor) factor = keys_.number("rope.scale_linear");
-    if (factor && *factor != 0 && !(*factor >= 1)) {
-      keys_.refuse(keys_.has("rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear",
-                   "must be at least 1, or 0 for none,");
-    }
+    const auto factor = keys_.number(factor_key());
+    if (factor && *factor != 0 && !(*factor >= 1)) keys_.refuse(factor_key(), "must be at least 1, or 0 for none,");
     if (factor && !given && *factor > 1) part_.note("rope.scaling.type is not given: linear, as llama.cpp reads it");
     factor_ = type_ == "none" || factor.value_or(0) == 0 ? 1 : *factor;
     attention_ = keys_.number("rope.scaling.attn_factor").value_or(1);

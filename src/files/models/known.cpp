@@ -96,41 +96,32 @@ Json keys_of(std::string_view type) {
   return keys;
 }
 
-Json config_of(const Place& place, const Family& family) {
-  Json keys = keys_of(place.type());
-  keys.update(parse_json(switch_of(family.rule).keys));
+// all_attend: for hybrids in which no layer attends by default.
+Json config_of(const Place& place, const Family& family, bool all_attend) {
+  Json config = keys_of(place.top);
+  Json* keys = &config;
+  for (const Child* child : place.way) keys = &((*keys)[std::string(child->part)] = keys_of(child->type));
+  keys->update(parse_json(switch_of(family.rule).keys));
   const Flag& flag = family.turns_where;
-  if (!flag.key.empty()) keys[std::string(flag.key)] = flag.on;
-  if (!place.way.empty()) add_parents_defaults(keys, *place.way.back());
-  for (auto child = place.way.rbegin(); child != place.way.rend(); ++child) {
-    Json outer = keys_of((*child)->parent);
-    outer[std::string((*child)->part)] = std::move(keys);
-    keys = std::move(outer);
-  }
-  return keys;
+  if (!flag.key.empty()) (*keys)[std::string(flag.key)] = flag.on;
+  if (!place.way.empty()) add_parents_defaults(*keys, *place.way.back());
+  if (all_attend) (*keys)["layer_types"] = std::vector<std::string>(std::size_t(family.shape.layers), "full_attention");
+  return config;
 }
 
 // The ropes of one part, or why there are none.
 void read_part(const Json& config, KnownModel& known) {
   ConfigOptions options;
   options.class_defaults = true;
-  Answer answer = read_json(config, options);
-  for (ModelRope& rope : answer.model.ropes) {
+  Reading reading = read_json(config, options);
+  for (ModelRope& rope : reading.model.ropes) {
     if (rope.part == known.part) known.ropes.push_back(std::move(rope));
   }
   if (!known.ropes.empty()) return;
   known.why = "no layer has a rope by default";
-  for (const NoRope& none : answer.without) {
+  for (const NoRope& none : reading.without) {
     if (none.part == known.part) known.why = none.why;
   }
-}
-
-// Every layer attends: for hybrids whose default is that none does.
-Json with_attention(Json config, const Place& place, const Family& family) {
-  Json* keys = &config;
-  for (const Child* child : place.way) keys = &keys->at(std::string(child->part));
-  (*keys)["layer_types"] = std::vector<std::string>(static_cast<std::size_t>(family.shape.layers), "full_attention");
-  return config;
 }
 
 void forget_sizes(KnownModel& known, const Family& family) {
@@ -169,10 +160,9 @@ void add_facts(KnownModel& known, const Family& family) {
 KnownModel known_part(const Place& place, const Family& family) {
   KnownModel known{.model_type = std::string(place.top), .part = place.path()};
   try {
-    const Json config = config_of(place, family);
-    read_part(config, known);
+    read_part(config_of(place, family, false), known);
     if (known.ropes.empty() && has_sizes(family)) {
-      read_part(with_attention(config, place, family), known);
+      read_part(config_of(place, family, true), known);
       for (ModelRope& model : known.ropes) model.layers.clear();
       if (!known.ropes.empty()) add_fact(known, "the file's layer_types say which layers attend; by default none does");
     }

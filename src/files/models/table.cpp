@@ -8,8 +8,13 @@
 #include <tuple>
 #include <type_traits>
 
+#include "files/text/json_edit.h"
 #include "quirks/quirk.h"
 #include "values/fail.h"
+
+namespace rotary::embedded {
+std::string_view models() noexcept;  // data/models.json
+}
 
 namespace rotary::files {
 namespace {
@@ -42,8 +47,7 @@ template <>
 constexpr std::string_view words_of<GgufQuirk> =
     "plain permuted permuted_switch permuted_gaps gaps gaps_first mla window_only window_plain window_after hybrid";
 
-// ---- where values lie in the text of data/models.json, without reading them: the text is JSON (a test sees to it)
-// without escapes in its strings ----
+// ---- the text of data/models.json: JSON (a test sees to it) without escapes in its strings ----
 
 struct Member {
   std::string_view key, value;  // the value as it is spelled
@@ -52,32 +56,6 @@ struct Member {
 // Throws INTERNAL. So do the others where a value is not what they read.
 [[noreturn]] void refuse_table(const std::string& sentence) {
   fail(Code::INTERNAL, "models", "data/models.json: " + sentence);
-}
-
-std::size_t end_of_value(std::string_view text, std::size_t begin) {
-  int depth = 0;
-  bool in_string = false;
-  for (std::size_t i = begin; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      in_string = c != '"';
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '{' || c == '[') {
-      ++depth;
-    } else if (c == '}' || c == ']') {
-      if (--depth < 0) return i;
-    } else if (depth == 0 && (c == ',' || c == '\n')) {
-      return i;
-    }
-    const bool closes = c == '}' || c == ']' || c == '"';
-    if (depth == 0 && !in_string && closes) return i + 1;
-  }
-  refuse_table("a value must have an end");
-}
-
-std::string_view value_at(std::string_view text, std::size_t begin) {
-  return text.substr(begin, end_of_value(text, begin) - begin);
 }
 
 // Of a string, without its quotes.
@@ -91,22 +69,15 @@ std::string_view characters(std::string_view text, const std::string& where) {
 std::vector<std::string_view> elements(std::string_view list, const std::string& where) {
   if (list.empty() || list.front() != '[') refuse_table(where + " must be a list");
   std::vector<std::string_view> found;
-  for (std::size_t at = list.find_first_not_of(" \n", 1); at != std::string_view::npos && list[at] != ']';) {
-    found.push_back(value_at(list, at));
-    at = list.find_first_not_of(" ,\n", at + found.back().size());
-  }
+  for (const JsonChild& element : json_children(list, 0)) found.push_back(element.value.of(list));
   return found;
 }
 
 std::vector<Member> members(std::string_view object, const std::string& where) {
   if (object.empty() || object.front() != '{') refuse_table(where + " must be an object");
   std::vector<Member> found;
-  for (std::size_t at = object.find_first_of("\"}", 1); at != std::string_view::npos && object[at] == '"';) {
-    const std::string_view key = value_at(object, at);
-    const std::size_t value = object.find_first_not_of(" :\n", at + key.size());
-    if (value == std::string_view::npos) refuse_table(where + " must be JSON");
-    found.push_back({characters(key, where), value_at(object, value)});
-    at = object.find_first_of("\"}", value + found.back().value.size());
+  for (const JsonChild& member : json_children(object, 0)) {
+    found.push_back({characters(member.key.of(object), where), member.value.of(object)});
   }
   return found;
 }
@@ -342,6 +313,76 @@ const Family* ModelTable::find(std::string_view model_type) const {
   const Family* other = nullptr;  // of another thread that was faster
   if (!known.compare_exchange_strong(other, read.get(), std::memory_order_acq_rel)) return other;
   return read.release();
+}
+
+// ---- the facts that families.h declares ----
+
+namespace {
+
+const ModelTable& table() {
+  static const ModelTable all(embedded::models());
+  return all;
+}
+
+bool holds(const std::vector<std::string_view>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+std::span<const std::string_view> model_types() { return table().types; }
+std::span<const Child> children() { return table().children; }
+std::span<const Refusal> refused_types() { return table().refused; }
+std::span<const std::string_view> types_without_rope() { return table().without_rope; }
+
+const Family* find_family(std::string_view model_type) { return table().find(model_type); }
+
+const GgufArchitecture* find_architecture(std::string_view name) {
+  for (const GgufArchitecture& known : table().architectures) {
+    if (known.name == name) return &known;
+  }
+  return nullptr;
+}
+
+bool known_without_rope(std::string_view model_type) { return holds(table().without_rope, model_type); }
+
+std::string_view refusal(std::string_view model_type) {
+  for (const Refusal& known : refused_types()) {
+    if (known.type == model_type) return known.why;
+  }
+  return {};
+}
+
+std::vector<std::string_view> words(std::string_view list) {
+  std::vector<std::string_view> found;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(' '), list.size());
+    found.push_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return found;
+}
+
+bool is_our_name(std::string_view model_type) { return holds(table().our_names, model_type); }
+
+const Child* find_child(std::string_view parent, std::string_view part) {
+  const std::span<const Child> all = children();
+  const auto found = std::find_if(all.begin(), all.end(), [parent, part](const Child& child) {
+    return child.parent == parent && child.part == part;
+  });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::string_view meant_type(std::string_view model_type, std::string_view architecture) {
+  for (const Misnamed& known : table().misnamed) {
+    if (known.type == model_type && known.architecture == architecture) return known.family;
+  }
+  return {};
+}
+
+std::string_view child_type(std::string_view parent, std::string_view part) {
+  const Child* child = find_child(parent, part);
+  return child == nullptr ? std::string_view() : child->type;
 }
 
 }  // namespace rotary::files

@@ -1,4 +1,4 @@
-// Reads data/models.json. For families.cpp and the tests; everything else asks families.h.
+// Reads data/models.json. For table.cpp and its test; everything else asks families.h.
 #pragma once
 
 #include <atomic>
@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "architectures.h"
 #include "families.h"
 
 namespace rotary::files {

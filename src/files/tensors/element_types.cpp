@@ -147,6 +147,12 @@ std::vector<double> numbers_of(const Tensor& tensor) {
   return widened<float>(tensor);
 }
 
+std::uint64_t little_endian(std::span<const std::byte> bytes) noexcept {
+  std::uint64_t value = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) value |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
+  return value;
+}
+
 void check_whole(const char* operation, const Tensor& tensor) {
   const std::string where = "[" + std::string(operation) + "] tensor " + in_quotes(tensor.name) + ": ";
   if (tensor.shape.size() > max_dimensions) {

@@ -26,6 +26,8 @@ std::optional<std::uint64_t> checked_bits(ElementType, std::span<const std::int6
 bool is_float(ElementType) noexcept;            // f64, f32, f16, bf16
 std::vector<double> numbers_of(const Tensor&);  // of a float type
 
+std::uint64_t little_endian(std::span<const std::byte>) noexcept;  // of up to 8 bytes
+
 // Before writing: checks that the shape is valid and that the data fills it exactly. Throws SHAPE.
 void check_whole(const char* operation, const Tensor&);
 

@@ -194,45 +194,33 @@ void read_fortran(const files::InputFile& file, std::uint64_t offset, const Tens
   }
 }
 
-std::uint32_t little_endian(std::span<const std::byte> bytes) {
-  std::uint32_t value = 0;
-  for (std::size_t i = 0; i < bytes.size(); ++i) value |= std::to_integer<std::uint32_t>(bytes[i]) << (8 * i);
-  return value;
-}
-
 // The header's text and the offset of the data.
 std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, const std::string& where) {
+  const auto refuse = [&](const std::string& rule) { throw Error(Code::FORMAT, where + rule); };
   std::array<std::byte, 12> front{};
   const auto present = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), front.size()));
   file.read(0, std::span(front).first(present));
   if (present < magic.size() || std::memcmp(front.data(), magic.data(), magic.size()) != 0) {
     const std::string content = files::known_content(file);
-    throw Error(Code::FORMAT, where + "a file must begin with \\x93NUMPY but this one of " +
-                                  std::to_string(file.size()) + " bytes does not" +
-                                  (content.empty() ? "" : "; it is " + content));
+    refuse("a file must begin with \\x93NUMPY but this one of " + std::to_string(file.size()) + " bytes does not" +
+           (content.empty() ? "" : "; it is " + content));
   }
   const int major = std::to_integer<int>(front[6]);
   const int minor = std::to_integer<int>(front[7]);
   const std::size_t begin = major == 1 ? 10 : 12;
-  if (present < begin)
-    throw Error(Code::FORMAT, where + "the header must be whole but the file ends within its length");
+  if (present < begin) refuse("the header must be whole but the file ends within its length");
   if (major < 1 || major > 3 || minor != 0) {
-    throw Error(Code::FORMAT, where + "the version must be 1.0, 2.0 or 3.0 but got " + std::to_string(major) + "." +
-                                  std::to_string(minor));
+    refuse("the version must be 1.0, 2.0 or 3.0 but got " + std::to_string(major) + "." + std::to_string(minor));
   }
-  const std::uint32_t length = little_endian(std::span(front).subspan(8, begin - 8));
-  if (length > longest_header) {
-    throw Error(Code::FORMAT, where + "the header must be at most " + std::to_string(longest_header) +
-                                  " bytes but its length says " + std::to_string(length));
-  }
+  const std::uint64_t length = files::little_endian(std::span(front).subspan(8, begin - 8));
+  const std::string says = " but its length says " + std::to_string(length);
+  if (length > longest_header) refuse("the header must be at most " + std::to_string(longest_header) + " bytes" + says);
   if (length > file.size() - begin) {
-    throw Error(Code::FORMAT, where + "the header must end within the file's " + std::to_string(file.size()) +
-                                  " bytes but its length says " + std::to_string(length));
+    refuse("the header must end within the file's " + std::to_string(file.size()) + " bytes" + says);
   }
   std::string text(length, '\0');
   file.read(begin, std::as_writable_bytes(std::span(text)));
-  if (text.find('\0') != std::string::npos)
-    throw Error(Code::FORMAT, where + "the header must be text but holds a byte 0");
+  if (text.find('\0') != std::string::npos) refuse("the header must be text but holds a byte 0");
   return {std::move(text), begin + length};
 }
 

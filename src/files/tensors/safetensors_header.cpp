@@ -189,35 +189,31 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   int offsets_ = 0;
 };
 
-void check_names(const std::vector<Entry>& entries, const std::string& where) {
+// Every name once, and the tensors, by rising begin, tile the data without hole or overlap.
+void check_entries(const std::vector<Entry>& entries, std::uint64_t data_bytes, const std::string& where) {
+  const auto refuse = [&where](const std::string& rule) { throw Error(Code::FORMAT, where + rule); };
   std::vector<std::string_view> names;
-  names.reserve(entries.size());
   for (const Entry& entry : entries) names.emplace_back(entry.info.name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) {
-    throw Error(Code::FORMAT, where + "tensor " + in_quotes(*twice) + ": a name must come once but came again");
-  }
-}
-
-void check_tiling(const std::vector<Entry>& entries, std::uint64_t data_bytes, const std::string& where) {
+  if (twice != names.end()) refuse("tensor " + in_quotes(*twice) + ": a name must come once but came again");
   std::uint64_t next = 0;
   for (const auto& [info, begin, end] : entries) {
-    const std::string tensor = where + "tensor " + in_quotes(info.name) + ": ";
+    const std::string tensor = "tensor " + in_quotes(info.name) + ": ";
     if (end > data_bytes) {
-      throw Error(Code::FORMAT, tensor + "must end within the file's " + std::to_string(data_bytes) +
-                                    " bytes of data but its data_offsets end at " + std::to_string(end));
+      refuse(tensor + "must end within the file's " + std::to_string(data_bytes) +
+             " bytes of data but its data_offsets end at " + std::to_string(end));
     }
     if (begin != next) {
-      throw Error(Code::FORMAT, tensor + "must begin at byte " + std::to_string(next) +
-                                    ", where the tensor before it ends, " + "but begins at " + std::to_string(begin) +
-                                    (begin < next ? ": overlap" : ": hole"));
+      refuse(tensor + "must begin at byte " + std::to_string(next) +
+             ", where the tensor before it ends, but begins at " + std::to_string(begin) +
+             (begin < next ? ": overlap" : ": hole"));
     }
     next = end;
   }
   if (next != data_bytes) {
-    throw Error(Code::FORMAT, where + "the tensors end at byte " + std::to_string(next) +
-                                  " of the data but the file holds " + std::to_string(data_bytes));
+    refuse("the tensors end at byte " + std::to_string(next) + " of the data but the file holds " +
+           std::to_string(data_bytes));
   }
 }
 
@@ -248,8 +244,7 @@ Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::
   std::stable_sort(header.entries.begin(), header.entries.end(), [](const Entry& a, const Entry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
-  check_names(header.entries, where);
-  check_tiling(header.entries, data_bytes, where);
+  check_entries(header.entries, data_bytes, where);
   return header;
 }
 
@@ -265,15 +260,11 @@ FileHeader read_header(const InputFile& file) {
     refuse("a file must hold the 8 bytes of the header's length but has " + std::to_string(size));
   }
   file.read(0, front);
-  std::uint64_t length = 0;
-  for (std::size_t i = 0; i < front.size(); ++i) length |= std::to_integer<std::uint64_t>(front[i]) << (8 * i);
-  if (length > longest_header) {
-    refuse("the header must be at most " + std::to_string(longest_header) + " bytes but its length says " +
-           std::to_string(length));
-  }
+  const std::uint64_t length = little_endian(front);
+  const std::string says = " but its length says " + std::to_string(length);
+  if (length > longest_header) refuse("the header must be at most " + std::to_string(longest_header) + " bytes" + says);
   if (length > size - front.size()) {
-    refuse("the header must end within the file's " + std::to_string(size) + " bytes but its length says " +
-           std::to_string(length));
+    refuse("the header must end within the file's " + std::to_string(size) + " bytes" + says);
   }
   FileHeader read{.json = std::string(length, '\0'), .data = front.size() + length, .header = {}};
   file.read(front.size(), std::as_writable_bytes(std::span(read.json)));

@@ -42,9 +42,10 @@ Header parse_header(std::string_view json, std::uint64_t data_bytes, const std::
 // The beginning of a file: the header's length, the JSON, spaces up to a multiple of 8. Each tensor takes info.bytes.
 // Throws FORMAT.
 std::string make_header(std::span<const TensorInfo* const>, const std::map<std::string, std::string>& metadata);
-// The same of a JSON text: its length, the text, so many spaces, or those up to a multiple of 8. Throws FORMAT.
+// Frames JSON text as a header: its length, the text, `blanks` spaces (default: up to a multiple of 8 bytes). Throws
+// FORMAT.
 std::string framed_header(std::string_view json, std::optional<std::size_t> blanks = std::nullopt);
-// The same of tensors that are in memory: checks their sizes too. Throws FORMAT, SHAPE.
+// The header of tensors in memory, whose sizes are checked. Throws FORMAT, SHAPE.
 std::string make_header(std::span<const Tensor* const> tensors, const std::map<std::string, std::string>& metadata);
 
 }  // namespace rotary::files

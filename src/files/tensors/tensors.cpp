@@ -1,14 +1,25 @@
-// Reading and writing files of tensors by their endings.
+// The formats of files of tensors, by their endings and first bytes; streams; and what reads and writes either format.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "element_types.h"
+#include "files/text/descriptors.h"
 #include "files/text/io.h"
 #include "files/text/paths.h"
 #include "formats.h"
+#include "input.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
+#include "values/fail.h"
+#include "values/number_text.h"
 
 namespace rotary {
 namespace files {
@@ -48,30 +59,208 @@ const Foreign* find_foreign(const std::filesystem::path& path) {
   return nullptr;
 }
 
-std::string rule_for(const std::filesystem::path& path) {
-  return "[tensors] a file of tensors must end in .safetensors or .npy but got " + in_quotes(files::path_text(path));
+// By the ending. line: of Python, for the sentence that refuses another framework's.
+Format checked_format(const std::filesystem::path& path, const char* Foreign::*line, const char* converts) {
+  if (const std::optional<Format> format = known_format(path)) return *format;
+  const Foreign* known = find_foreign(path);
+  fail(Code::FORMAT, "tensors",
+       "a file of tensors must end in .safetensors or .npy but got " + in_quotes(path_text(path)) +
+           (known == nullptr ? "" : std::string("; this line of Python ") + converts + ": " + known->*line));
 }
+
+[[noreturn]] void fail_with_reason(const std::string& what) {
+  fail(Code::FILE, "tensors", what + ": " + std::generic_category().message(errno));
+}
+
+// Standard input's descriptor, or that of the opened path; closes only the latter.
+class Source {
+ public:
+  explicit Source(const std::filesystem::path& path) : name_(stream_name(path)), own_(path != "-") {
+    if (own_) descriptor_ = open_stream(path);
+    if (descriptor_ < 0) fail_with_reason(name_ + ": cannot be opened");
+  }
+  ~Source() {
+    if (own_) close_file(descriptor_);
+  }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  // Bytes read; 0 at the end.
+  std::size_t read(std::span<std::byte> out) const {
+    const std::int64_t count = read_some(descriptor_, out);
+    if (count < 0) fail_with_reason(name_ + ": cannot be read");
+    return static_cast<std::size_t>(count);
+  }
+
+ private:
+  std::string name_;
+  bool own_;
+  int descriptor_ = standard_input;
+};
+
+struct Content {
+  std::string_view begin;  // in lower case
+  const char* words;
+};
+using namespace std::string_view_literals;
+constexpr Content contents[] = {
+    {"pk\x03\x04"sv, "a zip archive, as .npz and PyTorch's .pt are"},
+    {"\x80\x02"sv, "a Python pickle, as PyTorch's older .pt are"},
+    {"\x93numpy"sv, "an .npy"},
+    {"gguf"sv, "a GGUF file"},
+    {"\x1f\x8b"sv, "a gzip file"},
+    {"version https://git-lfs"sv, "a git-lfs pointer: 'git lfs pull' fetches the file that it stands for"},
+    {"<!doctype"sv, "an HTML page: the download brought a page and not the file"},
+    {"<html"sv, "an HTML page: the download brought a page and not the file"},
+    {"{"sv, "a JSON text"},
+};
+constexpr std::size_t longest = 64;
 
 }  // namespace
 
-Format format_to_read(const std::filesystem::path& path) {
-  if (const std::optional<Format> format = known_format(path)) return *format;
-  const Foreign* known = find_foreign(path);
-  throw Error(Code::FORMAT,
-              rule_for(path) + (known == nullptr ? std::string()
-                                                 : "; this line of Python converts it: " + std::string(known->line)));
-}
+Format format_to_read(const std::filesystem::path& path) { return checked_format(path, &Foreign::line, "converts it"); }
 
 Format format_to_write(const std::filesystem::path& path) {
-  if (const std::optional<Format> format = known_format(path)) return *format;
-  const Foreign* known = find_foreign(path);
-  throw Error(Code::FORMAT,
-              rule_for(path) + (known == nullptr ? std::string()
-                                                 : "; this line of Python converts one: " + std::string(known->back)));
+  return checked_format(path, &Foreign::back, "converts one");
 }
 
 bool names_tensors(const std::filesystem::path& path) {
   return known_format(path).has_value() || find_foreign(path) != nullptr;
+}
+
+std::string stream_name(const std::filesystem::path& path) {
+  const bool standard = path == "-" || path == "/dev/stdin" || path == "/dev/fd/0" || path == "/proc/self/fd/0";
+  return standard ? "standard input" : path_text(path);
+}
+
+std::vector<std::byte> read_stream(const std::filesystem::path& path, std::size_t most) {
+  constexpr std::size_t piece = std::size_t{1} << 20;
+  const Source source(path);
+  std::vector<std::byte> bytes;
+  for (std::size_t size = 0;;) {
+    bytes.resize(size + piece);
+    const std::size_t count = source.read(std::span(bytes).subspan(size));
+    size += count;
+    bytes.resize(size);
+    if (count == 0 || (size >= most && !format_of(bytes))) return bytes;
+  }
+}
+
+std::optional<Format> format_of(std::span<const std::byte> bytes) noexcept {
+  constexpr std::string_view magic = "\x93NUMPY";
+  if (bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0) return Format::npy;
+  // The header's length in 8 bytes, of which the last is 0 below 2^56, and a JSON object.
+  const bool safetensors = bytes.size() > 8 && bytes[7] == std::byte{0} && bytes[8] == std::byte{'{'};
+  return safetensors ? std::optional(Format::safetensors) : std::nullopt;
+}
+
+std::string known_content(const InputFile& file) {
+  std::array<std::byte, longest> bytes{};
+  const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), bytes.size()));
+  file.read(0, std::span(bytes).first(count));
+  const std::string text = lower({reinterpret_cast<const char*>(bytes.data()), count});
+  const std::size_t first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
+  if (format_of(std::span(bytes).first(count)) == Format::safetensors) return "a safetensors file";
+  for (const Content& known : contents) {
+    if (std::string_view(text).substr(first).starts_with(known.begin)) return known.words;
+  }
+  return "";
+}
+
+void write_to_standard_output(std::span<const std::byte> bytes) {
+  if (!write_all(standard_output, bytes)) fail_with_reason("standard output: cannot be written");
+}
+
+// ---- input.h ----
+
+bool is_dash(const std::filesystem::path& path) { return path == "-"; }
+
+bool is_pipe(const std::filesystem::path& path) { return is_dash(path) || names_pipe(path); }
+
+InputTensors::InputTensors(const std::filesystem::path& path) : name_(stream_name(path)) {
+  if (is_pipe(path)) {
+    take(read_stream(path));
+  } else if (format_to_read(path) == Format::npy) {
+    npy_ = read_npy(path);
+  } else {
+    safetensors_.emplace(path);
+  }
+  list();
+}
+
+InputTensors::InputTensors(std::vector<std::byte> whole, std::string name) : name_(std::move(name)) {
+  take(std::move(whole));
+  list();
+}
+
+void InputTensors::take(std::vector<std::byte> whole) {
+  if (format_of(whole) == Format::npy) {
+    npy_ = parse_npy(std::move(whole), name_);
+  } else {
+    safetensors_.emplace(std::move(whole), name_);
+  }
+}
+
+void InputTensors::list() {
+  if (npy_) {
+    infos_.push_back(*npy_);
+  } else {
+    infos_ = safetensors_->tensors();
+    metadata_ = safetensors_->metadata();
+  }
+}
+
+Tensor InputTensors::read(const std::string& name) { return npy_ ? std::move(*npy_) : safetensors_->read(name); }
+
+void InputTensors::save_changed(const std::filesystem::path& path, std::span<const Tensor* const> changed,
+                                const std::map<std::string, std::string>& metadata) const {
+  if (npy_ && is_dash(path)) {
+    write_to_standard_output(bytes_of(npy_header(*changed.front())));
+    write_to_standard_output(changed.front()->data);
+  } else if (npy_) {
+    write_npy(path, *changed.front());
+  } else if (is_dash(path)) {
+    safetensors_->copy(write_to_standard_output, changed, metadata);
+  } else {
+    write_whole("safetensors", path, [&](const Sink& sink) { safetensors_->copy(sink, changed, metadata); });
+  }
+}
+
+std::string label(const TensorInfo& tensor) {
+  return tensor.name.empty() ? "the tensor" : "tensor '" + tensor.name + "'";
+}
+
+const std::vector<std::string> layout_words = {"bthd", "bhtd", "tbhd", "thd", "htd", "hd", "td", "flat"};
+
+Layout layout_of(std::string_view operation, const TensorInfo& tensor, const std::string& word, int head_dim) {
+  const std::vector<std::int64_t>& size = tensor.shape;
+  const bool flat = word == "flat";
+  if (flat ? size.size() != 2 && size.size() != 3 : size.size() != word.size()) {
+    fail(Code::SHAPE, operation,
+         "layout " + word + " needs " + (flat ? "2 or 3" : std::to_string(word.size())) + " dimensions but " +
+             label(tensor) + " is " + detail::shape_text(size));
+  }
+  if (size.back() > std::numeric_limits<int>::max() && !flat) {
+    fail(Code::SHAPE, operation, "head_dim must fit 32 bits but " + label(tensor) + " is " + detail::shape_text(size));
+  }
+  if (flat) {
+    if (head_dim < 1) fail(Code::SHAPE, operation, "layout flat needs a CONFIG, which says head_dim, but got none");
+    if (size.back() % head_dim != 0) {
+      fail(Code::SHAPE, operation,
+           "layout flat needs a last dimension that is a multiple of head_dim " + std::to_string(head_dim) + " but " +
+               label(tensor) + " is " + detail::shape_text(size));
+    }
+    const std::int64_t heads = size.back() / head_dim;
+    return size.size() == 2 ? thd(size[0], heads, head_dim) : bthd(size[0], size[1], heads, head_dim);
+  }
+  const int last = static_cast<int>(size.back());
+  if (word == "bhtd") return bhtd(size[0], size[1], size[2], last);
+  if (word == "tbhd") return tbhd(size[0], size[1], size[2], last);
+  if (word == "thd") return thd(size[0], size[1], last);
+  if (word == "htd") return bhtd(1, size[0], size[1], last);
+  if (word == "hd") return thd(1, size[0], last);
+  if (word == "td") return thd(size[0], 1, last);
+  return bthd(size[0], size[1], size[2], last);
 }
 
 }  // namespace files

@@ -29,7 +29,7 @@ Json parse_json(std::string_view text);
 std::string json_file_text(const char* operation, const InputFile&);
 std::string json_file_text(const char* operation, const std::filesystem::path&);
 
-// JSON as the program and the tools print it (json_text.cpp): every double at 17 significant digits, lists of numbers
+// JSON as the program and the tools print it: every double at 17 significant digits, lists of numbers
 // and words on one line. Throws NUMBER for a value that JSON cannot express (NaN, infinity).
 std::string json_text(const nlohmann::ordered_json& value);
 nlohmann::ordered_json finite_or_null(double value);  // JSON has no infinity

@@ -67,6 +67,25 @@ std::string json_line(const JsonMembers& members) {
   return text + "}";
 }
 
+std::vector<JsonChild> json_children(std::string_view text, std::size_t open) {
+  std::vector<JsonChild> children;
+  const bool named = text[open] == '{';
+  std::size_t at = skip_blanks(text, open + 1);
+  while (at < text.size() && text[at] != '}' && text[at] != ']') {
+    JsonChild child;
+    if (named) {
+      child.key = {at, string_end(text, at)};
+      const std::size_t colon = skip_blanks(text, child.key.end);
+      at = skip_blanks(text, colon + 1);
+    }
+    child.value = {at, value_end(text, at)};
+    children.push_back(child);
+    at = skip_blanks(text, child.value.end);
+    if (at < text.size() && text[at] == ',') at = skip_blanks(text, at + 1);
+  }
+  return children;
+}
+
 JsonText::JsonText(std::string text) : text_(std::move(text)) {
   const std::size_t open = skip_blanks(text_, 0);
   const std::size_t first = skip_blanks(text_, open + 1);
@@ -75,24 +94,8 @@ JsonText::JsonText(std::string text) : text_(std::move(text)) {
   if (line != std::string::npos && line > open) indent_ = text_.substr(line + 1, first - line - 1);
 }
 
-std::vector<JsonText::Member> JsonText::members_of(std::size_t object) const {
-  std::vector<Member> members;
-  std::size_t at = skip_blanks(text_, object + 1);
-  while (at < text_.size() && text_[at] == '"') {
-    Member member;
-    member.key = {at, string_end(text_, at)};
-    const std::size_t colon = skip_blanks(text_, member.key.end);
-    member.value.begin = skip_blanks(text_, colon + 1);
-    member.value.end = value_end(text_, member.value.begin);
-    members.push_back(member);
-    at = skip_blanks(text_, member.value.end);
-    if (at < text_.size() && text_[at] == ',') at = skip_blanks(text_, at + 1);
-  }
-  return members;
-}
-
-std::string JsonText::name_of(const Member& member) const {
-  return parse_json(text_.substr(member.key.begin, member.key.end - member.key.begin)).get<std::string>();
+std::string JsonText::name_of(const JsonChild& member) const {
+  return parse_json(member.key.of(text_)).get<std::string>();
 }
 
 // Where the object begins in which the key path[depth] stands.
@@ -100,7 +103,7 @@ std::optional<std::size_t> JsonText::object_at(const JsonPath& path, std::size_t
   std::size_t at = skip_blanks(text_, 0);
   for (std::size_t level = 0; level < depth; ++level) {
     std::optional<std::size_t> inner;
-    for (const Member& member : members_of(at)) {
+    for (const JsonChild& member : json_children(text_, at)) {
       if (name_of(member) == path[level] && text_[member.value.begin] == '{') inner = member.value.begin;
     }
     if (!inner) return std::nullopt;
@@ -109,10 +112,10 @@ std::optional<std::size_t> JsonText::object_at(const JsonPath& path, std::size_t
   return at;
 }
 
-std::optional<JsonText::Member> JsonText::find(const JsonPath& path) const {
+std::optional<JsonChild> JsonText::find(const JsonPath& path) const {
   const auto object = object_at(path, path.size() - 1);
   if (!object) return std::nullopt;
-  for (const Member& member : members_of(*object)) {
+  for (const JsonChild& member : json_children(text_, *object)) {
     if (name_of(member) == path.back()) return member;
   }
   return std::nullopt;
@@ -122,7 +125,7 @@ std::optional<std::string> JsonText::raw(const JsonPath& path) const {
   if (path.empty()) return text_;
   const auto member = find(path);
   if (!member) return std::nullopt;
-  return text_.substr(member->value.begin, member->value.end - member->value.begin);
+  return std::string(member->value.of(text_));
 }
 
 // The blanks in front of the line of that place.
@@ -139,7 +142,7 @@ void JsonText::set(const JsonPath& path, const std::string& raw) {
   }
   const auto object = object_at(path, path.size() - 1);
   if (!object) return;
-  const std::vector<Member> members = members_of(*object);
+  const std::vector<JsonChild> members = json_children(text_, *object);
   const bool one_line = indent_.empty();
   const std::string now = quoted(path.back()) + ": " + raw;
   if (members.empty()) {
@@ -149,7 +152,7 @@ void JsonText::set(const JsonPath& path, const std::string& raw) {
                   one_line ? now : newline_ + margin + indent_ + now + newline_ + margin);
     return;
   }
-  const Member& last = members.back();
+  const JsonChild& last = members.back();
   text_.insert(last.value.end, (one_line ? ", " : "," + newline_ + margin_of(last.key.begin)) + now);
 }
 
@@ -168,7 +171,7 @@ void JsonText::set_object(const JsonPath& path, const JsonMembers& members) {
 void JsonText::remove(const JsonPath& path) {
   const auto object = object_at(path, path.size() - 1);
   if (!object) return;
-  const std::vector<Member> members = members_of(*object);
+  const std::vector<JsonChild> members = json_children(text_, *object);
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (name_of(members[i]) != path.back()) continue;
     const bool last = i + 1 == members.size();

@@ -2,6 +2,7 @@
 // spelling of the numbers.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,6 +23,18 @@ using JsonPath = std::vector<std::string>;
 // Of keys with dots between them; "" is the empty path.
 JsonPath json_path(std::string_view dotted);
 
+// ---- where values lie in the text, without reading them ----
+
+struct JsonSpan {
+  std::size_t begin = 0, end = 0;
+  std::string_view of(std::string_view text) const { return text.substr(begin, end - begin); }
+};
+struct JsonChild {
+  JsonSpan key, value;  // the key with its quotes; of a list's element empty
+};
+// The members of the object, or the elements of the list, that begins at `open` in a text that parse_json reads.
+std::vector<JsonChild> json_children(std::string_view text, std::size_t open);
+
 class JsonText {
  public:
   // text must be an object that parse_json reads.
@@ -37,16 +50,9 @@ class JsonText {
   void remove(const JsonPath& path);  // the member, if it is there
 
  private:
-  struct Span {
-    std::size_t begin = 0, end = 0;
-  };
-  struct Member {
-    Span key, value;
-  };
-  std::vector<Member> members_of(std::size_t object) const;
   std::optional<std::size_t> object_at(const JsonPath& path, std::size_t depth) const;
-  std::optional<Member> find(const JsonPath& path) const;
-  std::string name_of(const Member& member) const;
+  std::optional<JsonChild> find(const JsonPath& path) const;
+  std::string name_of(const JsonChild& member) const;
   std::string margin_of(std::size_t at) const;
 
   std::string text_;

@@ -1,11 +1,10 @@
 // What one model, or a few of one maker, do that no field of families.h states: hooks at the stages of the
 // reading. A hook is called where its stage reaches it; null, and every other default: nothing special. The functions
-// stand beside this header, by what they have in common, and at the end of each file the rows, which models.json names.
+// stand in quirks.cpp and towers.cpp, and at the end of each file the rows, which models.json names.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,15 +67,6 @@ struct Quirk {
   void (*rope)(const Part&, ModelRope&) = nullptr;  // all but its scaling and axes are set
 };
 
-namespace quirks {
-
-extern const Quirk none;
-
-// The rows at the end of the file of that name.
-extern const std::span<const Quirk> heads, layers, one_head, parameters;
-
-}  // namespace quirks
-
 // The row of that name; nullptr: there is none.
 const Quirk* find_quirk(std::string_view name) noexcept;
 
@@ -96,18 +86,7 @@ struct Tower {
   std::vector<ModelRope> (*blocks)(const ModelRope&) = nullptr;
 };
 
-namespace towers {
-extern const std::span<const Tower> one_head;  // one_head.cpp; the others are in towers.cpp
-}  // namespace towers
-
 // The row of that name; nullptr: there is none.
 const Tower* find_tower(std::string_view name) noexcept;
-
-// Of a rope of two axes: throws CONFIG_VALUE unless the head holds a whole number of pairs for each.
-void require_quarters(const Part&, int head_dim);
-// Each axis has a quarter of the elements as pairs, with the frequencies b^(-2k/(D/2)), k = 0, 1, ...
-void lay_out_two_axes(Rope&, bool rows_first, bool by_turns);
-// partial_rotary_factor: the rope's own, the part's, the family's.
-double partial_of(const Part&, const RopeKeys&);
 
 }  // namespace rotary::files

@@ -1,5 +1,7 @@
+// The layouts of ropes of several axes, and their rows.
 #include "quirk.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "files/config/stages.h"
@@ -8,6 +10,9 @@
 
 namespace rotary::files {
 
+namespace {
+
+// Of a rope of two axes: the head must hold a whole number of pairs for each.
 void require_quarters(const Part& part, int head_dim) {
   if (head_dim % 4 == 0) return;
   fail(Code::CONFIG_VALUE, "read_config",
@@ -15,6 +20,7 @@ void require_quarters(const Part& part, int head_dim) {
            std::to_string(head_dim));
 }
 
+// Each axis has a quarter of the elements as pairs, with the frequencies b^(-2k/(D/2)), k = 0, 1, ...
 void lay_out_two_axes(Rope& rope, bool rows_first, bool by_turns) {
   const int quarter = rope.head_dim / 4;
   rope.rotary_dim = rope.head_dim;
@@ -26,12 +32,11 @@ void lay_out_two_axes(Rope& rope, bool rows_first, bool by_turns) {
   }
 }
 
+// partial_rotary_factor: the rope's own, the part's, the family's.
 double partial_of(const Part& part, const RopeKeys& keys) {
   if (keys.partial) return *keys.partial;
   return part.keys.number(part.family.partial_key).value_or(part.family.partial);
 }
-
-namespace {
 
 template <bool rows_first, bool by_turns>
 void two_axes(const Part& part, const RopeKeys&, Rope& rope) {
@@ -111,7 +116,42 @@ std::vector<ModelRope> two_blocks(const ModelRope& model) {
   return blocks;
 }
 
-constexpr Tower rows[] = {
+// ---- EfficientLoFTR ----
+
+// The fraction of an attention head must make half of the width, a run for each axis.
+void require_half(const Part& part, double partial, int width) {
+  const auto heads = part.keys.integer("num_attention_heads", 1, max_heads).value_or(part.family.shape.heads);
+  const auto run = static_cast<int>(static_cast<double>(width / static_cast<int>(heads)) * partial);
+  if (2 * run == width) return;
+  fail(Code::CONFIG_VALUE, "read_config",
+       part.keys.path_of(part.family.partial_key) + " of a head must make half of the " + std::to_string(width) +
+           " elements but makes " + std::to_string(run));
+}
+
+void rows_and_columns(const Part& part, const RopeKeys& keys, Rope& rope) {
+  require_quarters(part, rope.head_dim);
+  require_half(part, partial_of(part, keys), rope.head_dim);
+  lay_out_two_axes(rope, true, true);
+}
+
+// ---- Music Flamingo ----
+
+void window_and_frame(const Part& part, const RopeKeys& keys, Rope& rope) {
+  const auto run = static_cast<int>(rope.head_dim * partial_of(part, keys));
+  if (run < 2 || run % 2 != 0 || 2 * run > rope.head_dim) {
+    fail(Code::CONFIG_VALUE, "read_config",
+         "partial_rotary_factor * " + part.keys.path_of("head_dim") +
+             " must be even and twice fit into the head but got " + std::to_string(run));
+  }
+  rope.rotary_dim = 2 * run;
+  rope.exponent_dim = run;
+  for (int i = 0; i < run; ++i) {
+    rope.index.push_back(i % (run / 2));
+    rope.axis.push_back(static_cast<std::uint8_t>(i / (run / 2)));
+  }
+}
+
+constexpr Tower tower_rows[] = {
     // The first half of the pairs rows, the rest columns (Qwen-VL).
     {.name = "row_column",
      .words = "axis 0 is the row, axis 1 the column: rows first, frequencies restart",
@@ -151,26 +191,24 @@ constexpr Tower rows[] = {
      .width = "head_dim / 2",
      .lay_out = half_of_head,
      .blocks = two_blocks},
+    {.name = "efficientloftr",
+     .words = "axis 0 is the row, axis 1 the column: pair by pair, rows first",
+     .axes = "height width",
+     .width = "head_dim",
+     .lay_out = rows_and_columns},
+    {.name = "music_flamingo",
+     .words = "axis 0 is the window, axis 1 the frame in it; frequencies restart",
+     .axes = "window frame",
+     .width = "2 * head_dim * partial_rotary_factor",
+     .lay_out = window_and_frame},
 };
-
-template <class Row>
-const Row* find_row(std::initializer_list<std::span<const Row>> tables, std::string_view name) noexcept {
-  for (const std::span<const Row> table : tables) {
-    for (const Row& row : table) {
-      if (row.name == name) return &row;
-    }
-  }
-  return nullptr;
-}
 
 }  // namespace
 
-constexpr Quirk quirks::none = {};
-
-const Quirk* find_quirk(std::string_view name) noexcept {
-  return find_row<Quirk>({quirks::heads, quirks::layers, quirks::parameters, quirks::one_head}, name);
+const Tower* find_tower(std::string_view name) noexcept {
+  const Tower* found =
+      std::find_if(std::begin(tower_rows), std::end(tower_rows), [&](const Tower& row) { return row.name == name; });
+  return found == std::end(tower_rows) ? nullptr : found;
 }
-
-const Tower* find_tower(std::string_view name) noexcept { return find_row<Tower>({rows, towers::one_head}, name); }
 
 }  // namespace rotary::files

@@ -1,0 +1,256 @@
+// The hooks of single models, by the stage of the reading: layers, heads, the parameters of a rope and its scaling. At
+// the end the rows, which models.json names.
+#include <algorithm>
+
+#include "files/config/stages.h"
+#include "rotary/error.h"
+#include "values/fail.h"
+
+namespace rotary::files {
+namespace {
+
+// ---- layers that differ from the rest of their model, and a model that rotates clockwise ----
+
+// Sapiens 2: the first and the last layers have a key head for each head, those between share.
+void share_between(const Part& part, std::vector<Layer>& layers) {
+  if (part.keys.has("num_key_value_heads_per_layer")) return;
+  const auto read = [&](const char* key) {
+    return static_cast<std::size_t>(part.keys.integer(key, 0, max_layers).value_or(8));
+  };
+  constexpr const char* key = "num_key_value_attention_heads";
+  const std::size_t first = read("num_first_full_attention_layers");
+  const std::size_t last = read("num_last_full_attention_layers");
+  const std::size_t kv_heads = read(key);
+  const From from = part.keys.has(key) ? from_key(part.keys, key) : From{Origin::model_default, part.name()};
+  for (std::size_t i = first; i + last < layers.size(); ++i) {
+    layers[i].kv_heads = static_cast<int>(kv_heads);
+    layers[i].origins.push_back({"kv_heads", from.origin, from.from});
+  }
+  part.note("the layers between the first " + std::to_string(first) + " and the last " + std::to_string(last) +
+            " share " + std::to_string(kv_heads) + " key heads");
+}
+
+// Step 3.5: rope_scaling bends the layer types of that list.
+std::optional<bool> yarn_only(const Part& part, const std::string& layer_type) {
+  const auto listed = part.keys.texts("yarn_only_types");
+  if (!listed || listed->empty()) return std::nullopt;
+  return std::find(listed->begin(), listed->end(), layer_type) != listed->end();
+}
+
+// NeoMME: the whole head turns in the sliding layers.
+std::optional<double> whole_where_sliding(const Layer& layer) {
+  return has_sliding_rope(layer.type) ? std::optional(1.0) : std::nullopt;
+}
+
+// nanochat rotates by minus the angle.
+void turn_clockwise(const Part&, ModelRope& model) { model.rope.clockwise = true; }
+
+// ---- the number and width of heads, and their rotated part, where the usual keys do not state them ----
+
+// Falcon: multi_query is true where the file has none. Its num_kv_heads is not read then.
+std::optional<int> one_for_all(const Part& part) {
+  const bool grouped = part.keys.boolean("new_decoder_architecture", false);
+  if (grouped || part.keys.has("multi_query")) return std::nullopt;
+  part.by_default("kv_heads");
+  return 1;
+}
+
+// MiMo-V2-Flash: twice the key heads in the sliding layers.
+void sliding_kv_twice(const Part& part, const std::string& layer_type, HeadShape& shape) {
+  if (slides(layer_type) && !part.keys.has("swa_num_key_value_heads")) {
+    shape.kv_heads *= 2;
+    part.derived("kv_heads", "num_key_value_heads * 2");
+  }
+  read_heads_of_type(part, layer_type, shape);
+}
+
+// Qwen2-VL's tower: hidden_size is its output.
+int from_embed_dim(const Part& part, int heads) { return read_head_dim(part, heads, {"embed_dim"}); }
+
+// DeepSeek-OCR 2, Unlimited-OCR: whatever head_dim says.
+int always_derived(const Part& part, int heads) {
+  const int dim = hidden_per_head(part, heads);
+  const auto given = part.keys.integer("head_dim", 0, max_head_dim);
+  if (given && *given != dim) {
+    part.note("head_dim is not read: transformers writes hidden_size / heads = " + std::to_string(dim) + " over it");
+  }
+  return dim;
+}
+
+// CLVP: max(projection_dim / (2 heads), 32) elements of a head turn.
+std::optional<int> half_head(const Part& part, const HeadShape& heads) {
+  constexpr const char* key = "projection_dim";
+  constexpr int least = 32;
+  const auto width = part.keys.integer(key, 1, std::int64_t{1} << 30);
+  const auto half = static_cast<int>(width.value_or(part.family.shape.hidden) / (2 * heads.heads));
+  const int dim = std::max(half, least);
+  if (dim % 2 != 0 || dim > heads.block) {
+    fail(Code::CONFIG_VALUE, "read_config",
+         part.keys.path_of(key) + " / (2 * heads) must be even and at most " + std::to_string(heads.block) +
+             " but got " + std::to_string(dim));
+  }
+  part.derived("rotary_dim", std::string(key) + " / (2 * heads), at least " + std::to_string(least));
+  return dim;
+}
+
+// dots3.note: its sliding layers have MLA heads of their own. A file with per_layer_config says them there.
+void sliding_heads(const Part& part, const std::string& layer_type, HeadShape& shape) {
+  if (!slides(layer_type) || part.keys.has("per_layer_config")) return;
+  const auto read = [&](const char* value, const char* key, int most, int otherwise) {
+    return *read_whole(part, {.value = value, .keys = {key}, .most = most, .otherwise = otherwise});
+  };
+  shape.heads = read("heads", "swa_num_attention_heads", max_heads, 64);
+  shape.kv_heads = read("kv_heads", "swa_num_key_value_heads", max_heads, 64);
+  shape.head_dim = read("head_dim", "swa_head_dim", max_head_dim, 256);
+  shape.first = read("first", "swa_qk_nope_head_dim", max_head_dim, 192);
+  shape.block = shape.head_dim - shape.first;
+  shape.block_from = {Origin::derived, "swa_head_dim - swa_qk_nope_head_dim"};
+  constexpr const char* own_key = "swa_qk_rope_head_dim";
+  if (const auto own = read_whole(part, {nullptr, {own_key}, max_head_dim})) {
+    shape.block = *own;
+    shape.block_from = from_key(part.keys, own_key);
+    shape.head_dim = shape.first + shape.block;
+  }
+  if (shape.block < 2) part.keys.refuse("swa_head_dim", "must leave elements beside swa_qk_nope_head_dim");
+}
+
+// ---- Gemma 4 and the models after it: the full_attention layers have a head_dim of their own ----
+
+// global_head_dim, and fewer key heads where the keys serve as values too; others have no such switch.
+void full_heads(const Part& part, HeadShape& shape, int default_kv_heads) {
+  const Object& keys = part.keys;
+  if (keys.has("per_layer_config")) return;
+  shape.head_dim = shape.block =
+      *read_whole(part, {.value = "head_dim", .keys = {"global_head_dim"}, .most = max_head_dim, .otherwise = 512});
+  if (!keys.boolean("attention_k_eq_v").value_or(!keys.has("attention_k_eq_v"))) return;
+  if (default_kv_heads != 0) shape.kv_heads = default_kv_heads;
+  const auto kv_heads = read_whole(part, {"kv_heads", {"num_global_key_value_heads"}, max_heads});
+  shape.kv_heads = kv_heads.value_or(shape.kv_heads);
+}
+
+template <int default_kv_heads>
+void heads_of_type(const Part& part, const std::string& layer_type, HeadShape& shape) {
+  if (layer_type == "full_attention") full_heads(part, shape, default_kv_heads);
+  read_heads_of_type(part, layer_type, shape);
+}
+
+// ---- ChatGLM: its base is 10000 times rope_ratio, and original_rope: false pairs in halves ----
+
+Pairing chatglm_pairing(const Part& part, Pairing default_value) {
+  if (part.keys.boolean("position_encoding_2d", false)) {
+    fail(Code::ROPE, "read_config",
+         "a chatglm must have positions of one axis but position_encoding_2d is true: the first "
+         "ChatGLM turns each half of the head by its own coordinate");
+  }
+  const auto original = part.keys.boolean("original_rope");
+  if (!original) return default_value;
+  part.record("pairing", "original_rope");
+  if (*original) return default_value;
+  part.note("original_rope is false: the pairing is half");
+  return Pairing::half;
+}
+
+double chatglm_base(const Part& part) {
+  const double base = part.keys.number("rope_ratio").value_or(1) * part.family.base;
+  if (!(base > 1)) part.keys.refuse("rope_ratio", "times 10000 must be above 1");
+  part.note("base = 10000 * rope_ratio = " + spelled(base));
+  part.derived("base", "10000 * rope_ratio");
+  if (!part.keys.has("rope_ratio")) part.by_default("base");
+  return base;
+}
+
+// ---- DeepSeek-V4: the last elements of a head turn, and yarn leaves their length as it is ----
+
+std::optional<int> rope_head_dim(const Part& part, const HeadShape& heads) {
+  constexpr const char* key = "qk_rope_head_dim";
+  const auto dim = read_whole(part, {.value = "rotary_dim", .keys = {key}, .most = heads.block, .least = 2});
+  if (dim && *dim % 2 != 0) part.keys.refuse(key, "must be even");
+  return dim;
+}
+
+void keep_length(const Part& part, Yarn& yarn) {
+  if (yarn.attention_factor) return;
+  yarn.attention_factor = 1;
+  part.by_default("attention_factor");
+  part.note("yarn without an attention factor, as " + part.name() + " has it");
+}
+
+void put_last(const Part& part, ModelRope& model) {
+  model.first = model.rope.head_dim - model.rope.rotary_dim;
+  if (model.first != 0) part.derived("first", "head_dim - rotary_dim");
+}
+
+// Mistral Large 4: a tensor multiplies the frequencies.
+void learn_multiplier(const Part& part, ModelRope& model) {
+  name_learned(part, {"rotary_emb.alpha", "lerope.alpha"}, model);
+}
+
+// Phi-3.5-MoE in transformers: long_factor is never used.
+void short_factors_only(const Part& part, LongRope& rope) {
+  rope.long_factor = rope.short_factor;
+  part.derived("scaling.long_factor", "short_factor");
+  part.note("long_factor is not used: transformers turns " + part.name() + " by short_factor at every length");
+}
+
+// ---- one head of the whole width: q and k turn before the heads are cut (EfficientLoFTR), or the audio encoder's
+// hidden states turn once (Music Flamingo) ----
+
+// The width of the sub-config inner, else the part's own.
+HeadShape one_head(const Part& part, const char* inner) {
+  HeadShape shape;
+  for (const char* value : {"heads", "kv_heads"}) part.by_default(value);
+  shape.heads = shape.kv_heads = 1;
+  const auto below = inner != nullptr ? part.keys.object(inner) : std::nullopt;
+  const auto width =
+      below ? read_whole(part, {.value = "head_dim", .keys = hidden_keys, .most = max_head_dim, .in = &*below})
+            : std::nullopt;
+  shape.head_dim = shape.block = width ? *width : read_head_dim(part, 1);
+  return shape;
+}
+
+HeadShape hidden_as_head(const Part& part) { return one_head(part, nullptr); }
+
+int once(const Part& part) {
+  part.by_default("layers");
+  return 1;
+}
+
+HeadShape audio_width_as_head(const Part& part) { return one_head(part, "audio_config"); }
+
+constexpr Quirk quirk_rows[] = {
+    {.name = "chatglm", .pairing = chatglm_pairing, .base = chatglm_base},
+    {.name = "clvp", .rotary_dim = half_head},
+    {.name = "deepseek_ocr2", .head_dim = always_derived},
+    {.name = "deepseek_v4", .rotary_dim = rope_head_dim, .yarn = keep_length, .rope = put_last},
+    {.name = "dots3_note", .heads_of_type = sliding_heads, .fraction = Fraction::nothing},
+    {.name = "efficientloftr", .head_shape = hidden_as_head},
+    {.name = "embedding_gemma2", .heads_of_type = heads_of_type<1>},
+    {.name = "falcon", .kv_heads = one_for_all},
+    {.name = "gemma4", .heads_of_type = heads_of_type<0>},
+    {.name = "hunyuan", .alpha_is_ntk = true},
+    {.name = "internlm", .scaling_key = "rotary"},
+    {.name = "mimo_v2_flash", .heads_of_type = sliding_kv_twice},
+    {.name = "mistral4", .fraction = Fraction::head},  // partial_rotary_factor counts the whole MLA head
+    {.name = "mistral_large4", .rope = learn_multiplier},
+    {.name = "mpt", .scaling_key = "attn_config.rope_hf_config"},
+    {.name = "music_flamingo", .layer_count = once, .head_shape = audio_width_as_head},
+    {.name = "nanochat", .rope = turn_clockwise},
+    {.name = "neomme", .partial = whole_where_sliding},
+    {.name = "phi3", .yarn_is_longrope = true},
+    {.name = "phimoe", .longrope = short_factors_only},
+    {.name = "qwen2_vl_vision", .head_dim = from_embed_dim},
+    {.name = "sapiens2", .layers = share_between},
+    {.name = "step3p5", .lists_bases = true, .is_scaled = yarn_only},
+};
+
+}  // namespace
+
+constexpr Quirk quirks::none = {};
+
+const Quirk* find_quirk(std::string_view name) noexcept {
+  const Quirk* found =
+      std::find_if(std::begin(quirk_rows), std::end(quirk_rows), [&](const Quirk& row) { return row.name == name; });
+  return found == std::end(quirk_rows) ? nullptr : found;
+}
+
+}  // namespace rotary::files
