@@ -1,4 +1,4 @@
-#include "fields.h"
+#include "stages.h"
 
 #include <algorithm>
 #include <utility>
@@ -49,6 +49,11 @@ std::optional<Value> stated(const NativeKey& row, const std::optional<Value>& va
 From from_key(const Object& keys, std::string_view key) {
   if (keys.owner().empty()) return {Origin::given, keys.path_of(key)};
   return {Origin::model_default, keys.owner()};
+}
+
+const Json* peek(const Object& keys, std::string_view key) {
+  const auto found = keys.json().find(std::string(key));
+  return found == keys.json().end() ? nullptr : &*found;
 }
 
 std::string last_word(const std::string& path) { return path.substr(path.rfind('.') + 1); }

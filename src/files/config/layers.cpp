@@ -13,8 +13,8 @@ ValueOrigin given(const char* value, const Object& keys, const char* key) {
 }
 
 bool is_list(const Object& keys, const char* key) {
-  const auto found = keys.json().find(key);
-  return found != keys.json().end() && found->is_array();
+  const Json* found = peek(keys, key);
+  return found != nullptr && found->is_array();
 }
 
 bool holds(const std::vector<int>& layers, std::size_t layer) {

@@ -203,23 +203,24 @@ bool names_rope(std::string_view key) {
 void check_positions(const Part& part) {
   const Object& keys = part.keys;
   for (const std::string_view key : words(position_words)) {
-    const auto found = keys.json().find(std::string(key));
-    if (found == keys.json().end()) continue;
+    const Json* found = peek(keys, key);
+    if (found == nullptr) continue;
     keys.mark(key);
     if (found->is_string() && says_other_positions(std::string(key), *found)) {
       part.note(std::string(key) + " is " + shown(*found) + " and not read: " + part.name() + " turns all the same");
     }
   }
   for (const char* key : {"alibi", "use_alibi"}) {
-    const auto found = keys.json().find(key);
-    if (found != keys.json().end() && *found == true) keys.refuse(key, "must be false where layers have a rope");
+    if (const Json* found = peek(keys, key); found != nullptr && *found == true) {
+      keys.refuse(key, "must be false where layers have a rope");
+    }
   }
 }
 
 void ignore_known(const Object& object, const std::string& key) {
   object.mark(key);
-  const auto found = object.json().find(key);
-  if (found == object.json().end() || !found->is_object()) return;
+  const Json* found = peek(object, key);
+  if (found == nullptr || !found->is_object()) return;
   const Object inner = *object.object(key);
   for (const auto& item : inner.json().items()) {
     if (is_scaling_word(item.key()) || item.value().is_object()) ignore_known(inner, item.key());

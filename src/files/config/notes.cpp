@@ -29,8 +29,8 @@ void note_mscale(const Part& part, const ModelRope& used) {
 
 // Llama 4: queries of layers without a rope grow with the position.
 void note_temperature(const Part& part, const ModelRope& used) {
-  const auto tuning = part.keys.json().find("attn_temperature_tuning");
-  const bool given = tuning != part.keys.json().end() && !tuning->is_null();
+  const Json* tuning = peek(part.keys, "attn_temperature_tuning");
+  const bool given = tuning != nullptr && !tuning->is_null();
   const bool by_default = part.family.type == "llama4_text";
   const bool on = given ? *tuning != false && *tuning != 0 : by_default;
   if (!on || used.layers_without_rope.empty()) return;
@@ -41,8 +41,7 @@ void note_temperature(const Part& part, const ModelRope& used) {
 
 // Qwen-1: longer texts get larger queries.
 void note_logn(const Part& part) {
-  const auto logn = part.keys.json().find("use_logn_attn");
-  if (logn == part.keys.json().end() || *logn != true) return;
+  if (const Json* logn = peek(part.keys, "use_logn_attn"); logn == nullptr || *logn != true) return;
   part.note(
       "use_logn_attn multiplies the queries past seq_length by ln(position + 1) / ln(seq_length); it is not "
       "part of the rotation");

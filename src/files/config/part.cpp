@@ -1,6 +1,5 @@
 // A text part: one ModelRope for each distinct rope of its layers.
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "rotary/error.h"
@@ -127,8 +126,7 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
 void mark_what_agrees(const Part& part, const RopeKeys& rope, const Rope& model, const HeadShape& heads) {
   const auto mark = [&keys = part.keys](Names names, auto agrees) {
     for (const char* key : names) {
-      const auto found = keys.json().find(key);
-      if (found != keys.json().end() && agrees(*found)) keys.mark(key);
+      if (const Json* found = peek(keys, key); found != nullptr && agrees(*found)) keys.mark(key);
     }
   };
   const auto equals = [](auto wanted) { return [wanted](const Json& value) { return value == wanted; }; };

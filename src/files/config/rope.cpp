@@ -14,8 +14,8 @@ namespace rotary::files {
 namespace {
 
 std::optional<double> base_at(const Object& keys, std::string_view key) {
-  const auto found = keys.json().find(std::string(key));
-  if (found == keys.json().end() || found->is_array()) return std::nullopt;  // a list: config/layers.cpp
+  const Json* found = peek(keys, key);
+  if (found == nullptr || found->is_array()) return std::nullopt;  // a list: config/layers.cpp
   const auto base = keys.number(key);
   if (base && (!(*base > 1) || !std::isfinite(*base))) {
     keys.refuse(key, "must be above 1 (at 1 every pair turns alike, below it the later pairs turn faster)");
@@ -32,22 +32,15 @@ std::optional<double> base_below(const Object& keys, std::string_view path) {
   return inner ? base_at(*inner, path.substr(dot + 1)) : std::nullopt;
 }
 
-std::optional<Object> filled(const Object& keys, const char* key) {
-  if (!keys.has(key)) {
-    keys.mark(key);
-    return std::nullopt;
-  }
-  const auto object = keys.object(key);
-  return object->json().empty() ? std::nullopt : object;
-}
-
-// "attn_config.rope_hf_config"
-std::optional<Object> object_below(const Object& keys, std::string_view path) {
+// The object at that path, "attn_config.rope_hf_config"; an empty one says nothing.
+std::optional<Object> filled(const Object& keys, std::string_view path) {
   const auto dot = path.find('.');
   const std::string key(path.substr(0, dot));
-  if (dot == std::string_view::npos) return filled(keys, key.c_str());
-  const auto inner = keys.has(key) ? keys.object(key) : std::nullopt;
-  return inner ? object_below(*inner, path.substr(dot + 1)) : std::nullopt;
+  if (dot == path.npos) keys.mark(key);
+  if (!keys.has(key)) return std::nullopt;
+  const auto object = keys.object(key);
+  if (dot != path.npos) return filled(*object, path.substr(dot + 1));
+  return object->json().empty() ? std::nullopt : object;
 }
 
 // Whether the old spelling means different things to different layer types.
@@ -150,7 +143,7 @@ class RopeSource {
       scaling_ = filled(keys, "rope_scaling");
     }
     const std::string_view scaling_key = part.family.quirk->scaling_key;
-    if (!scaling_ && !scaling_key.empty()) scaling_ = object_below(keys, scaling_key);
+    if (!scaling_ && !scaling_key.empty()) scaling_ = filled(keys, scaling_key);
     if (!part.family.rope_parameters.empty()) {
       part.reading.defaults.push_back(parse_json(part.family.rope_parameters));
       defaults_ = Object(part.reading.defaults.back(), "the default rope_parameters of " + part.name(),
@@ -195,9 +188,8 @@ class RopeSource {
  private:
   // transformers takes the class default where rope_parameters is null or not there: {} is an unscaled rope.
   void drop_defaults_beside_empty() {
-    const auto found = part_.keys.json().find("rope_parameters");
-    const bool is_empty = found != part_.keys.json().end() && found->is_object() && found->empty();
-    if (!is_empty || scaling_ || is_nested(*defaults_)) return;
+    const Json* found = peek(part_.keys, "rope_parameters");
+    if (found == nullptr || *found != Json::object() || scaling_ || is_nested(*defaults_)) return;
     part_.note("rope_parameters is {}: unscaled, not the default of " + part_.name());
     defaults_.reset();
   }

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <utility>
 
-#include "fields.h"
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"

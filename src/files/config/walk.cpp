@@ -130,8 +130,8 @@ class Walk {
 
  private:
   static bool has_child(const Node& node, const char* key) {
-    const auto found = node.keys.json().find(key);
-    return found != node.keys.json().end() && found->is_object() && !found->empty();
+    const Json* found = peek(node.keys, key);
+    return found != nullptr && found->is_object() && !found->empty();
   }
 
   void leave_text_to(const Node& root, const std::string& child) {
@@ -278,8 +278,8 @@ void refuse_diffusers(const Object& root) {
 }
 
 std::string meant_type(Reading& reading, const Object& root, const std::string& said) {
-  const auto found = root.json().find("architectures");
-  if (found == root.json().end() || !found->is_array() || found->empty() || !found->front().is_string()) return said;
+  const Json* found = peek(root, "architectures");
+  if (found == nullptr || !found->is_array() || found->empty() || !found->front().is_string()) return said;
   const auto& architecture = found->front().get_ref<const std::string&>();
   const std::string meant(files::meant_type(said, architecture));
   if (meant.empty()) return said;

@@ -1,9 +1,7 @@
 // A model's rope in use: rope_parameters() and rotate_qk(). The written object is read back and must be the same rope.
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "rotary/config.h"
 #include "rotary/error.h"

@@ -1,12 +1,10 @@
 #include "gguf.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "files/config/stages.h"
 #include "rotary/error.h"
 #include "values/fail.h"
 

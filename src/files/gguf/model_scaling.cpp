@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "files/config/fields.h"
 #include "gguf.h"
 #include "rotary/error.h"
 #include "values/fail.h"

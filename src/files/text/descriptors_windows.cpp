@@ -167,7 +167,6 @@ void remove_file(const fs::path& path) { DeleteFileW(path.c_str()); }
 
 unsigned long process_id() { return GetCurrentProcessId(); }
 
-// A console; _isatty says so of NUL too.
 // Opening a pipe by its name would take its one connection.
 bool names_pipe(const fs::path& path) { return path.native().starts_with(L"\\\\.\\pipe\\"); }
 
@@ -180,6 +179,7 @@ std::string environment(const char* name) {
 
 std::string home_folder() { return environment("USERPROFILE"); }
 
+// A console; _isatty says so of NUL too.
 bool is_terminal(int descriptor) {
   DWORD mode = 0;
   return GetConsoleMode(handle_of(descriptor), &mode) != 0;

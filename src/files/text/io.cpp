@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
-#include <iterator>
 #include <mutex>
 #include <optional>
 #include <system_error>
