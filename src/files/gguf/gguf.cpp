@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <optional>
+#include <iterator>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -26,10 +26,7 @@ constexpr std::uint64_t most_kept_values = 1u << 20;  // of all arrays
 constexpr int deepest_array = 4;
 constexpr std::uint32_t max_axes = 4;  // ggml's limit
 
-enum ValueType : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, text, array, u64, i64, f64, value_types };
-
-// Bytes of one value in a file; for a text or an array the smallest size.
-constexpr std::array<std::uint64_t, value_types> least_bytes = {1, 1, 2, 2, 4, 4, 4, 1, 8, 12, 8, 8, 8};
+enum ValueType : std::uint32_t { text = 8, array = 9, value_types = 13 };  // the others: value_rows
 
 std::string where(const InputFile& file) { return "[read_config] " + printable(path_text(file.path())) + ": "; }
 
@@ -125,37 +122,38 @@ std::uint32_t take_type(Cursor& cursor, const std::string& what) {
   return type;
 }
 
-Json take_scalar(Cursor& cursor, std::uint32_t type, const std::string& what) {
-  switch (type) {
-    case u8:
-      return cursor.take<std::uint8_t>(what);
-    case i8:
-      return cursor.take<std::int8_t>(what);
-    case u16:
-      return cursor.take<std::uint16_t>(what);
-    case i16:
-      return cursor.take<std::int16_t>(what);
-    case u32:
-      return cursor.take<std::uint32_t>(what);
-    case i32:
-      return cursor.take<std::int32_t>(what);
-    case f32:
-      return static_cast<double>(cursor.take<float>(what));
-    case u64:
-      return cursor.take<std::uint64_t>(what);
-    case i64:
-      return cursor.take<std::int64_t>(what);
-    case f64:
-      return cursor.take<double>(what);
-    case boolean: {
-      const auto value = cursor.take<std::uint8_t>(what);
-      if (value > 1) cursor.fail(what + " must be true (1) or false (0) but is " + std::to_string(value));
-      return value == 1;
-    }
-    default:
-      return cursor.take_text(what, longest_text);
-  }
+// ---- values ----
+
+template <class T>
+Json take_number(Cursor& cursor, const std::string& what) {
+  return cursor.take<T>(what);
 }
+
+Json take_boolean(Cursor& cursor, const std::string& what) {
+  const auto value = cursor.take<std::uint8_t>(what);
+  if (value > 1) cursor.fail(what + " must be true (1) or false (0) but is " + std::to_string(value));
+  return value == 1;
+}
+
+Json take_long_text(Cursor& cursor, const std::string& what) { return cursor.take_text(what, longest_text); }
+
+struct ValueRow {
+  std::uint64_t least_bytes;  // of one value in a file; of a text or an array the smallest size
+  Json (*take)(Cursor&, const std::string& what);
+};
+constexpr std::array<ValueRow, value_types> value_rows = {{{1, take_number<std::uint8_t>},
+                                                           {1, take_number<std::int8_t>},
+                                                           {2, take_number<std::uint16_t>},
+                                                           {2, take_number<std::int16_t>},
+                                                           {4, take_number<std::uint32_t>},
+                                                           {4, take_number<std::int32_t>},
+                                                           {4, take_number<float>},
+                                                           {1, take_boolean},
+                                                           {8, take_long_text},
+                                                           {12, nullptr},
+                                                           {8, take_number<std::uint64_t>},
+                                                           {8, take_number<std::int64_t>},
+                                                           {8, take_number<double>}}};
 
 // kept: the values of the arrays so far that are in memory.
 Json take_array(Cursor& cursor, const std::string& what, int depth, std::uint64_t& kept) {
@@ -165,7 +163,7 @@ Json take_array(Cursor& cursor, const std::string& what, int depth, std::uint64_
   }
   const std::uint32_t type = take_type(cursor, "the elements of " + what);
   const auto count = cursor.take<std::uint64_t>("the length of " + what);
-  cursor.need_each(count, least_bytes[type], "elements of " + what);
+  cursor.need_each(count, value_rows[type].least_bytes, "elements of " + what);
   if (type == array) {
     for (std::uint64_t i = 0; i < count; ++i) take_array(cursor, what, depth + 1, kept);
   } else if (type == text) {
@@ -173,11 +171,11 @@ Json take_array(Cursor& cursor, const std::string& what, int depth, std::uint64_
       cursor.skip(cursor.take<std::uint64_t>("a text of " + what), "a text of " + what);
     }
   } else if (count > longest_kept_array || kept + count > most_kept_values) {
-    cursor.skip(count * least_bytes[type], what);
+    cursor.skip(count * value_rows[type].least_bytes, what);
   } else {
     kept += depth == 1 ? count : 0;  // an array in an array is dropped
     Json values = Json::array();
-    for (std::uint64_t i = 0; i < count; ++i) values.push_back(take_scalar(cursor, type, what));
+    for (std::uint64_t i = 0; i < count; ++i) values.push_back(value_rows[type].take(cursor, what));
     return values;
   }
   return "an array of " + std::to_string(count) + (type == text ? " texts" : type == array ? " arrays" : " numbers");
@@ -260,21 +258,12 @@ void check_count(const Cursor& cursor, std::uint64_t count, std::uint64_t max, s
   }
 }
 
-// The ggml types of floats.
-std::optional<ElementType> float_type(std::uint32_t type) {
-  switch (type) {
-    case 0:
-      return ElementType::f32;
-    case 1:
-      return ElementType::f16;
-    case 28:
-      return ElementType::f64;
-    case 30:
-      return ElementType::bf16;
-    default:
-      return std::nullopt;
-  }
-}
+struct FloatType {
+  std::uint32_t type;  // ggml's
+  ElementType element;
+};
+constexpr FloatType float_types[] = {
+    {0, ElementType::f32}, {1, ElementType::f16}, {28, ElementType::f64}, {30, ElementType::bf16}};
 
 }  // namespace
 
@@ -298,7 +287,7 @@ Gguf::Gguf(const InputFile& file) : file_(file) {
     const std::string what = "the value of " + in_quotes(key);
     if (metadata_.contains(key)) cursor.fail("a metadata key must come once but " + in_quotes(key) + " came again");
     const std::uint32_t type = take_type(cursor, what);
-    metadata_[key] = type == array ? take_array(cursor, what, 1, kept) : take_scalar(cursor, type, what);
+    metadata_[key] = type == array ? take_array(cursor, what, 1, kept) : value_rows[type].take(cursor, what);
   }
   for (std::uint64_t i = 0; i < tensors; ++i) {
     const std::string name = cursor.take_text("a tensor's name", longest_name);
@@ -360,11 +349,14 @@ std::vector<double> Gguf::numbers(const std::string& name, std::int64_t max) con
   if (tensor->shape.front() > max) {
     fail("must have at most " + std::to_string(max) + " elements but has " + std::to_string(tensor->shape.front()));
   }
-  const std::optional<ElementType> type = float_type(tensor->type);
-  if (!type) fail("must be of type F32, F16, BF16 or F64 but is of ggml type " + std::to_string(tensor->type));
+  const auto* const type = std::find_if(std::begin(float_types), std::end(float_types),
+                                        [tensor](const FloatType& row) { return row.type == tensor->type; });
+  if (type == std::end(float_types)) {
+    fail("must be of type F32, F16, BF16 or F64 but is of ggml type " + std::to_string(tensor->type));
+  }
   Tensor floats;
   floats.name = name;
-  floats.type = *type;
+  floats.type = type->element;
   floats.shape = {tensor->shape.front()};
   floats.bytes = tensor->bytes;
   floats.data.resize(static_cast<std::size_t>(tensor->bytes));
