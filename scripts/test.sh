@@ -2,7 +2,7 @@
 # Installs what is missing, builds and tests. Without arguments what a user runs: release and wheel. The stages:
 #   release   the libraries and the program as a user builds them, all tests, the kernels for GPUs on the CPU's emulator,
 #             the install tree and its consumers
-#   asan      the same tests by clang, under AddressSanitizer and UndefinedBehaviorSanitizer; no header is precompiled
+#   asan      the same tests by clang, under AddressSanitizer and UndefinedBehaviorSanitizer; each source is compiled alone
 #   clang     the core, optimised by clang, with the portable kernels among it, and its tests
 #   cuda      rotary_gpu by nvcc: its PTX is read, its install tree consumed, the tests run where there is a GPU;
 #             skipped without nvcc
@@ -131,7 +131,7 @@ for stage in "$@"; do
           # Not the tests that are no other here, nor one that reads dozens of pictures.
           ctest_options=(-LE once -E '^PlotCommand\.every_kind_can_be_read')
           run_stage asan clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
-                   -DROTARY_SANITIZE=address,undefined -DROTARY_PRECOMPILE=OFF ;;
+                   -DROTARY_SANITIZE=address,undefined -DROTARY_FAST_BUILD=OFF ;;
     clang) need clang
            ctest_options=(-LE once)
            run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release -DROTARY_FILES=OFF -DROTARY_PORTABLE=ON ;;

@@ -25,22 +25,22 @@ Index bytes_read(const Job& job) { return job.rows() * job.row_bytes(); }
 
 // ---- one job ----
 
-struct Work {
+struct JobRun {
   const Job* job;
   cpu::RotateKernel kernel;
 };
 
 void rotate_rows(void* context, Index begin, Index end) {
   const FloatState ours;
-  const Work& work = *static_cast<const Work*>(context);
-  work.kernel(*work.job, begin, end);
+  const JobRun& run = *static_cast<const JobRun*>(context);
+  run.kernel(*run.job, begin, end);
 }
 
 void run_job(const Job& job, const Executor& executor) {
   const Index rows = job.rows();
   if (rows == 0) return;
-  Work work{&job, cpu::chosen().rotate};
-  executor.run(rows, grain(job.row_bytes()), rotate_rows, &work);
+  JobRun run{&job, cpu::chosen().rotate};
+  executor.run(rows, grain(job.row_bytes()), rotate_rows, &run);
 }
 
 void run(const char* operation, Job job, const RotateOptions& options) {

@@ -32,7 +32,7 @@ int Frequencies::axes() const noexcept {
 
 // ---- the memory of rows --------------------------------------------------------------------------
 
-namespace {
+namespace detail {
 
 // Uninitialised memory for equally many floats of cos and of sin, both aligned to 64 bytes. Large memory uses huge
 // pages where the system has them: 64 MiB then cause 32 page faults instead of 16384.
@@ -61,6 +61,10 @@ class RowMemory {
   std::size_t capacity_ = 0;  // floats of each, a multiple of 16
 };
 
+}  // namespace detail
+
+namespace {
+
 constexpr std::size_t line = 64, huge_page = std::size_t{1} << 21;
 
 std::size_t row_bytes(std::size_t capacity) noexcept { return 2 * capacity * sizeof(float); }
@@ -68,11 +72,13 @@ std::align_val_t alignment_of(std::size_t capacity) noexcept {
   return std::align_val_t{row_bytes(capacity) < huge_page ? line : huge_page};
 }
 
-RowMemory::~RowMemory() {
+}  // namespace
+
+detail::RowMemory::~RowMemory() {
   if (cos_ != nullptr) ::operator delete(cos_, alignment_of(capacity_));
 }
 
-void RowMemory::reserve(std::size_t size) {
+void detail::RowMemory::reserve(std::size_t size) {
   if (size <= capacity_) return;
   constexpr std::size_t step = line / sizeof(float);
   if (size > std::numeric_limits<std::size_t>::max() / (4 * sizeof(float))) {
@@ -93,21 +99,19 @@ void RowMemory::reserve(std::size_t size) {
   swap(larger);
 }
 
-}  // namespace
-
 // ---- the work ------------------------------------------------------------------------------------
 
 namespace {
 
-struct Work {
+struct RowFill {
   AngleJob job;
   cpu::AnglesKernel kernel;
 };
 
 void fill_rows(void* context, std::int64_t begin, std::int64_t end) {
   const FloatState ours;
-  const Work& work = *static_cast<const Work*>(context);
-  work.kernel(work.job, begin, end);
+  const RowFill& fill = *static_cast<const RowFill*>(context);
+  fill.kernel(fill.job, begin, end);
 }
 
 }  // namespace
@@ -132,8 +136,8 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
   if (state_ == nullptr) state_ = std::make_unique<State>();
   const detail::PositionValues values = detail::PositionsAccess::values(positions, state_->integers);
   check_positions(f, positions, values.reals);
-  Work work{{}, cpu::chosen().angles};
-  AngleJob& job = work.job;
+  RowFill fill{{}, cpu::chosen().angles};
+  AngleJob& job = fill.job;
   job.angles = options.angles;
   job.rounding = options.rounding;
   job.clockwise = f.clockwise;
@@ -150,7 +154,7 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
     prepare(f.inv_freq, state_->turns);
     job.turns = state_->turns.limbs.data();
     job.floor = state_->turns.floor.data();
-    if (!decidable(f.attention_factor)) work.kernel = settle_rows;
+    if (!decidable(f.attention_factor)) fill.kernel = settle_rows;
   } else {
     prepare_float32(f, state_->float32);
     check_float32(f, state_->float32);
@@ -166,7 +170,7 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
   job.cos = rows.cos();
   job.sin = rows.sin();
   const std::int64_t grain = std::max<std::int64_t>(1, 8192 / pairs);  // rows that take some ten microseconds
-  options.executor->run(job.rows, grain, fill_rows, &work);
+  options.executor->run(job.rows, grain, fill_rows, &fill);
   if (may_throw) state_->rows.swap(state_->spare);
   pairing_ = f.pairing;
   pairs_ = pairs;

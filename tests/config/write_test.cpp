@@ -24,7 +24,7 @@ using config_test::only;
 using scalings::Need;
 using Json = nlohmann::ordered_json;
 
-const std::string golden = std::string(ROTARY_SOURCE_DIR) + "/tests/golden/configs";
+const std::string golden_configs = std::string(ROTARY_SOURCE_DIR) + "/tests/golden/configs";
 
 // A config of a model_type that is not known, which turns as the rope does.
 std::string config_of(const Rope& rope, const std::string& parameters) {
@@ -208,7 +208,7 @@ TEST(ConfigWrite, TheKeysAreTransformersOwnWhereItHasSome) {
 TEST(ConfigWrite, EveryPublishedRopeComesBackOrHasAnAxisForEachPair) {
   int written = 0;
   int refused = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(golden)) {
+  for (const auto& entry : std::filesystem::directory_iterator(golden_configs)) {
     for (const ModelRope& used : read_config(entry.path()).ropes) {
       if (!used.rope.axis.empty() || !used.rope.index.empty()) {
         EXPECT_THROW(rope_parameters(used), Error);
@@ -230,7 +230,7 @@ TEST(ConfigWrite, EveryPublishedRopeComesBackOrHasAnAxisForEachPair) {
 // Put in the place of a published config's own keys: the same rope again, or the reader says what it makes of them.
 TEST(ConfigWrite, PublishedConfigsTakeTheWrittenKeysForTheirOwn) {
   int same = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(golden)) {
+  for (const auto& entry : std::filesystem::directory_iterator(golden_configs)) {
     const Model model = read_config(entry.path());
     if (model.ropes.size() != 1 || !model.ropes[0].rope.axis.empty()) continue;
     const ModelRope& used = model.ropes[0];

@@ -15,7 +15,7 @@ namespace {
 using namespace test;
 
 constexpr std::uint64_t huge = ~std::uint64_t{0};
-const std::filesystem::path golden = std::filesystem::path(ROTARY_SOURCE_DIR) / "tests/golden/gguf";
+const std::filesystem::path gguf_files = std::filesystem::path(ROTARY_SOURCE_DIR) / "tests/golden/gguf";
 
 void expect_refused(const std::string& code, const std::string& words, const std::string& bytes) {
   const ScratchFolder folder;
@@ -33,7 +33,7 @@ std::string with_tensor(const std::string& tensor, const std::string& data, std:
 
 TEST(GgufHostile, EveryTruncationOfAFileIsRefused) {
   for (const char* file : {"llama.gguf", "llama31.gguf"}) {
-    const std::string whole = read_text(golden / file);
+    const std::string whole = read_text(gguf_files / file);
     // Behind the last tensor there is padding that a file need not have.
     for (std::size_t length = 4; length + 32 < whole.size(); ++length) {
       const fuzz::MemoryFile cut(std::string_view(whole).substr(0, length));
@@ -48,7 +48,7 @@ TEST(GgufHostile, EveryTruncationOfAFileIsRefused) {
 }
 
 TEST(GgufHostile, EveryFlippedByteIsReadOrRefusedInOneSentence) {
-  const std::string whole = read_text(golden / "deepseek2.gguf");
+  const std::string whole = read_text(gguf_files / "deepseek2.gguf");
   for (std::size_t at = 4; at < whole.size(); ++at) {
     for (const int flip : {0x01, 0x80, 0xFF}) {
       std::string changed = whole;

@@ -64,7 +64,7 @@ bool is_known_label(std::string_view key) {
 struct Word {
   std::string_view said, type;
 };
-constexpr Word spellings[] = {{"su", "longrope"},         {"mrope", "default"},      {"xdrope", "dynamic"},
+constexpr Word scaling_words[] = {{"su", "longrope"},         {"mrope", "default"},      {"xdrope", "dynamic"},
                               {"ntk_fixed", "ntk_fixed"}, {"ntkmixed", "ntk_fixed"},  // BlueLM
                               {"no_scaling", "default"},                              // MPT
                               {"origin", "default"}};                                 // InternLM
@@ -94,7 +94,7 @@ constexpr const char* generic_base_keys[] = {"rope_theta", "rotary_emb_base", "r
 }  // namespace
 
 std::string published_type(std::string_view said) {
-  for (const Word& word : spellings) {
+  for (const Word& word : scaling_words) {
     if (said == word.said) return std::string(word.type);
   }
   std::string type = said == "axial" ? "axial" : "";

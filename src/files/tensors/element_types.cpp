@@ -58,7 +58,7 @@ constexpr NamedTypes named_types = [] {
 }();
 
 template <typename Matches>
-std::optional<ElementType> find_row(Matches matches) noexcept {
+std::optional<ElementType> row_where(Matches matches) noexcept {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (matches(rows[i])) return static_cast<ElementType>(i);
   }
@@ -115,11 +115,11 @@ std::int64_t TensorInfo::elements() const noexcept {
 namespace files {
 
 std::optional<ElementType> find_element_type(std::string_view name) noexcept {
-  return find_row([name](const Row& r) { return name == r.name; });
+  return row_where([name](const Row& r) { return name == r.name; });
 }
 
 std::optional<ElementType> find_numpy_type(std::string_view name) noexcept {
-  return find_row([name](const Row& r) { return r.numpy != nullptr && name == r.numpy; });
+  return row_where([name](const Row& r) { return r.numpy != nullptr && name == r.numpy; });
 }
 
 const char* numpy_name(ElementType type) noexcept { return row(type).numpy; }

@@ -224,7 +224,7 @@ std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, 
   return {std::move(text), begin + length};
 }
 
-std::string make_header(const Tensor& tensor, const char* type) {
+std::string written_header(const Tensor& tensor, const char* type) {
   const std::string sign = bits_of(tensor.type) > 8 ? "<" : "|";
   std::string text = "{'descr': '" + sign + type + "', 'fortran_order': False, 'shape': (";
   for (std::size_t i = 0; i < tensor.shape.size(); ++i) {
@@ -304,7 +304,7 @@ std::string files::npy_header(const Tensor& tensor) {
          "a type must have a spelling in .npy but " + std::string(name(tensor.type)) + " has none: use .safetensors");
   }
   files::check_whole("npy", tensor);
-  return make_header(tensor, type);
+  return written_header(tensor, type);
 }
 
 const Tensor& files::only_of_npy(std::span<const Tensor> tensors, const std::map<std::string, std::string>& metadata) {
