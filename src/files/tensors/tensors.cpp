@@ -114,7 +114,7 @@ constexpr Content contents[] = {
     {"<html"sv, "an HTML page: the download brought a page and not the file"},
     {"{"sv, "a JSON text"},
 };
-constexpr std::size_t longest = 64;
+constexpr std::size_t most_sniffed = 64;
 
 }  // namespace
 
@@ -155,7 +155,7 @@ std::optional<Format> format_of(std::span<const std::byte> bytes) noexcept {
 }
 
 std::string known_content(const InputFile& file) {
-  std::array<std::byte, longest> bytes{};
+  std::array<std::byte, most_sniffed> bytes{};
   const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), bytes.size()));
   file.read(0, std::span(bytes).first(count));
   const std::string text = lower({reinterpret_cast<const char*>(bytes.data()), count});
