@@ -56,8 +56,7 @@ struct ModelRope {
 struct Model {
   std::string model_type;
   std::vector<ModelRope> ropes;
-  // What is surprising in how the file was read, one sentence each; of a sub-config behind its path: "text_config:
-  // ...".
+  // What is surprising in how the file was read, one sentence each. Those of a sub-config begin with its path and ": ".
   std::vector<std::string> notes;
 };
 
