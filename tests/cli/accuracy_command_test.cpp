@@ -1,4 +1,4 @@
-// rotary accuracy: its JSON, its sentences, what it refuses. The numbers are judged in tests/accuracy.
+// rotary accuracy: its JSON, its sentences. The numbers are judged in tests/accuracy.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -172,18 +172,6 @@ TEST_F(CliAccuracy, the_footnote_says_what_is_missing) {
             "has one alone");
   EXPECT_EQ(note("0:9,70"),
             "measured at the 10 positions of --positions; no score where a decade has one position alone");
-}
-
-TEST_F(CliAccuracy, what_it_refuses) {
-  expect_error({"accuracy", "--positions", "5:"}, "POSITION");
-  expect_error({"accuracy", "--positions", "x"}, "POSITION");
-  expect_error({"accuracy", "--rope", "3", configs + "llama-2-7b.json"}, "ROPE");
-  expect_error({"accuracy", path("none.json")}, "FILE");
-  write_npy(path("p.npy"), make_tensor<double>("", ElementType::f64, {1}, {1e30}));
-  expect_error({"accuracy", "--positions", path("p.npy")}, "POSITION");
-  expect_usage({"accuracy", "--tolerance", "0"});
-  expect_usage({"accuracy", configs + "llama-2-7b.json", "--head-dim", "64"});
-  expect_usage({"accuracy", "--inv-freq", "w.npy", "--base", "5"});
 }
 
 TEST_F(CliAccuracy, the_text_has_a_row_for_each_way_and_fits_a_page) {

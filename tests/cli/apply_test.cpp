@@ -1,6 +1,4 @@
-// rotary apply: what it turns, what it copies, what it refuses.
-#include <sys/stat.h>
-
+// rotary apply: what it turns and what it copies. (What it refuses: commands_test.cpp)
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -165,15 +163,6 @@ TEST_F(Apply, q_and_k_turn_and_the_rest_is_copied_bit_for_bit) {
   EXPECT_NE(values_of(out.read("q")), some_values(16));
 }
 
-TEST_F(Apply, q_and_k_may_differ_in_dtype_and_heads) {
-  write_input(
-      {floats("q", {1, 2, 4, 4}, some_values(32)),
-       make_tensor<std::uint16_t>("k", ElementType::bf16, {1, 2, 1, 4}, std::vector<std::uint16_t>(8, 0x3F80))});
-  const std::string text = expect_success(words({small_llama()})).out;
-  EXPECT_NE(text.find("rotated  q  F32 [1, 2, 4, 4]"), std::string::npos) << text;
-  EXPECT_NE(text.find("rotated  k  BF16 [1, 2, 1, 4]"), std::string::npos) << text;
-}
-
 TEST_F(Apply, tensors_can_be_named) {
   write_input({floats("query", {1, 1, 4}, {1, 2, 3, 4}), floats("key", {1, 1, 4}, {1, 2, 3, 4})});
   const Strings at3 = {"--base", "100", "--pairing", "half", "--positions", "3"};
@@ -191,40 +180,6 @@ TEST_F(Apply, tensors_can_be_named) {
 TEST_F(Apply, one_of_q_and_k_is_enough) {
   write_input({floats("k", {2, 1, 4}, some_values(8))});
   EXPECT_NE(rotated(base100, {}, "k"), some_values(8));
-}
-
-TEST_F(Apply, shapes_that_do_not_fit_are_refused) {
-  write_input({floats("q", {2, 4}, some_values(8))});
-  expect_error(words(base100), "SHAPE");
-  expect_error(words(base100, {"--layout", "thd"}), "SHAPE");
-  write_input({floats("q", {1, 2, 1, 4}, some_values(8))});
-  expect_error(words(base100, {"--layout", "thd"}), "SHAPE");
-  expect_error(words(base100, {"--positions", "0:3"}), "SHAPE");
-  expect_error(words({"--base", "100", "--pairing", "half", "--rotary-dim", "6"}), "SHAPE");
-  expect_error(words({"--base", "100", "--pairing", "half", "--rotary-dim", "3"}), "SHAPE");
-  expect_error(words({"--base", "100", "--pairing", "half", "--first", "4"}), "SHAPE");
-  for (const char* rotary_dim : {"0", "-2"}) {
-    expect_error(words({"--base", "100", "--pairing", "half", "--rotary-dim", rotary_dim}), "SHAPE");
-  }
-  for (const char* first : {"-1", "2147483647"}) {
-    expect_error(words({"--base", "100", "--pairing", "half", "--first", first}), "SHAPE");
-  }
-  write_npy(path("p.npy"), make_tensor<std::int64_t>("", ElementType::i64, {3, 2}, {1, 2, 3, 4, 5, 6}));
-  expect_error(words(base100, {"--positions", path("p.npy")}), "SHAPE");
-  expect_error(words(base100, {"--positions", ""}), "POSITION");
-  expect_error(words(base100, {"--target", "abacus"}), "TARGET");
-  write_input({floats("q", {2, 1, 4}, some_values(8))});
-  expect_error(words(base100, {"--layout", "bthd"}), "SHAPE");
-  write_input({floats("q", {2, 1, 6}, some_values(12))});
-  expect_error(words({small_llama()}), "SHAPE");
-  write_input({floats("q", {2, 1, 6}, some_values(12)), floats("k", {2, 1, 4}, some_values(8))});
-  expect_error(words(base100), "SHAPE");
-  write_input({make_tensor<std::int32_t>("q", ElementType::i32, {1, 1, 4}, {1, 2, 3, 4})});
-  expect_error(words(base100), "DTYPE");
-  expect_usage(words(base100, {"--layout", "dhtb"}));
-  expect_error(words({"--base", "1", "--pairing", "half"}), "[A-Z_]+");
-  expect_error(words({"--base", "nan", "--pairing", "half"}), "[A-Z_]+");
-  EXPECT_FALSE(std::filesystem::exists(path("out.safetensors")));
 }
 
 TEST_F(Apply, a_tensor_without_tokens_is_copied) {
@@ -296,54 +251,6 @@ TEST_F(Apply, the_output_of_table_is_a_valid_cos_and_sin) {
             rotated({"--cos", path("t.safetensors"), "--sin", path("t.safetensors"), "--pairing", "half"}));
   expect_error(words({"--cos", path("in.safetensors"), "--sin", path("in.safetensors"), "--pairing", "half"}),
                "TENSOR");
-}
-
-// ---- files ----
-
-TEST_F(Apply, an_npy_goes_in_and_out) {
-  write_npy(path("q.npy"), floats("", {2, 1, 2}, {1, 2, 3, 4}));
-  const Strings call = {"apply", "--base", "100", "--pairing", "half", "--input", path("q.npy"), "--output"};
-  const auto to = [&](const std::string& output, const Strings& more = {}) {
-    Strings all = call;
-    all.push_back(path(output));
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  };
-  expect_success(to("r.npy"));
-  const std::vector<float> got = values_of(read_npy(path("r.npy")));
-  EXPECT_EQ(got[0], 1);
-  expect_rotated(got[2], got[3], 3, 4, 1);
-  expect_error(to("r.safetensors"), "FORMAT");
-  expect_usage(to("r.npy", {"--tensor", "q"}));
-  write_npy(path("q.npy"), make_tensor<std::int64_t>("", ElementType::i64, {2, 1, 2}, {1, 2, 3, 4}));
-  expect_error(to("r.npy"), "DTYPE");
-}
-
-TEST_F(Apply, the_output_may_be_the_input) {
-  write_input({floats("q", {3, 1, 4}, some_values(12))});
-  const std::vector<float> expected = rotated(base100);
-  expect_success({"apply", "--base", "100", "--pairing", "half", "--input", path("in.safetensors"), "--output",
-                  path("in.safetensors")});
-  EXPECT_EQ(values_of(read_tensor("in.safetensors", "q")), expected);
-}
-
-TEST_F(Apply, a_failure_leaves_the_old_output_and_no_litter) {
-  write_input({floats("q", {3, 1, 4}, some_values(12)), floats("k", {3, 1, 6}, some_values(18))});
-  std::filesystem::create_directory(path("results"));
-  write_text(path("results/out.safetensors"), "old");
-  const auto apply = [&](const std::string& input, const std::string& output) {
-    return Strings{"apply", small_llama(), "--input", path(input), "--output", path(output)};
-  };
-  expect_error(apply("in.safetensors", "results/out.safetensors"), "SHAPE");
-  expect_error(apply("missing.safetensors", "results/out.safetensors"), "FILE");
-  write_text(path("broken.safetensors"), read_text(path("in.safetensors")).substr(0, 200));
-  expect_error(apply("broken.safetensors", "results/out.safetensors"), "FORMAT");
-  EXPECT_EQ(read_text(path("results/out.safetensors")), "old");
-  write_input({floats("q", {3, 1, 4}, some_values(12))});
-  expect_error(apply("in.safetensors", "no/folder/out.safetensors"), "FILE");
-  std::filesystem::create_directory(path("results/taken.safetensors"));
-  expect_error(apply("in.safetensors", "results/taken.safetensors"), "FILE");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path("results")), {}), 2);
 }
 
 }  // namespace

@@ -111,24 +111,6 @@ TEST_F(Diagnose, npy_files_and_standard_input) {
   EXPECT_EQ(run({"check", path("config.json"), "--input", path("q.npy"), "--against", path("after.npy")}).exit, 0);
 }
 
-TEST_F(Diagnose, errors_are_not_verdicts) {
-  apply("after.safetensors");
-  expect_error(
-      {"diagnose", "--before", path("none.safetensors"), "--after", path("after.safetensors"), "--tensor", "q"},
-      "FILE");
-  expect_error({"diagnose", "--before", path("qk.safetensors"), "--after", path("after.safetensors"), "--tensor", "v"},
-               "TENSOR");
-  write_tensors("short.safetensors", {make_tensor<float>("q", ElementType::f32, {1, 6, 8, 16}, some_values(768))});
-  expect_error({"diagnose", "--before", path("qk.safetensors"), "--after", path("short.safetensors"), "--tensor", "q"},
-               "SHAPE");
-  expect_error(
-      {"diagnose", "--before", path("qk.safetensors"), "--after", path("after.safetensors"), "--positions", "0:7"},
-      "SHAPE");
-  expect_usage({"diagnose", "--before", path("qk.safetensors")});
-  expect_usage({"diagnose", "--before", "-", "--after", "-"});
-  expect_usage({"check", "--input", path("qk.safetensors"), "--against", path("after.safetensors")});
-}
-
 TEST_F(Diagnose, scores) {
   std::vector<float> before, after;
   for (int i = 0; i < 8; ++i) {
@@ -190,13 +172,6 @@ TEST_F(Diagnose, of_several_ropes_the_one_that_fits_is_named) {
   EXPECT_NE(expect_success(words).out.find("rope 1 of 2"), std::string::npos);
   words.insert(words.end(), {"--rope", "0"});
   EXPECT_EQ(run(words).exit, 1);
-}
-
-TEST_F(Diagnose, check_of_one_token_at_position_0_says_that_nothing_moves) {
-  write_npy(path("one.npy"), make_tensor<float>("", ElementType::f32, {1, 1, 8, 16}, some_values(128)));
-  const Result result = run({"check", path("config.json"), "--input", path("one.npy"), "--against", path("one.npy")});
-  EXPECT_EQ(result.exit, 0);
-  EXPECT_TRUE(result.err.starts_with("warning: at position 0")) << result.err;
 }
 
 TEST_F(Diagnose, check_takes_a_tolerance) {

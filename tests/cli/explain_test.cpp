@@ -65,14 +65,6 @@ TEST_F(Explain, markdown_and_pictures_are_the_files_of_docs_explain) {
   EXPECT_EQ(files, printed.size());
 }
 
-TEST_F(Explain, pictures_are_written_for_a_topic_or_for_all) {
-  std::filesystem::create_directory(path("one"));
-  EXPECT_EQ(print({"turn", "--pictures", path("one")}), "wrote " + path("one/01-turn.svg") + "\n");
-  EXPECT_EQ(print({"2", "--pictures", path("one")}), "") << "a chapter without pictures";
-  expect_error({"explain", "--pictures", path("nowhere")}, "FILE");
-  expect_usage({"explain", "zebra", "--pictures", path("one")});
-}
-
 TEST_F(Explain, a_terminal_gets_paragraphs_lists_tables_and_code_in_80_columns) {
   for (const std::string& line : lines_of(print({"all"}))) {
     EXPECT_LE(line.size(), 80U) << line;
@@ -129,22 +121,6 @@ TEST_F(Explain, a_search_word_finds_its_chapter) {
   }
 }
 
-TEST_F(Explain, an_unknown_topic_is_wrong_usage_and_names_what_may_be_meant) {
-  for (const char* topic : {"rope", "0", "16", "01", "-1", "zebra", "nonsense", "the", ""}) {
-    expect_usage({"explain", topic});
-  }
-  expect_usage({"explain", "turn", "--list"});
-  const auto sentence = [this](const char* topic) {
-    const std::string text = run({"explain", topic}).err;
-    return text.substr(0, text.find('\n'));
-  };
-  for (const Chapter& chapter : listed()) EXPECT_NE(sentence("zebra").find(chapter.id), std::string::npos);
-  EXPECT_EQ(sentence("scalling"), "usage error: there is no topic 'scalling': did you mean scaling?");
-  EXPECT_EQ(sentence("lonrope"), "usage error: there is no topic 'lonrope': did you mean longrope?");
-  EXPECT_TRUE(
-      sentence("rope").starts_with("usage error: there is no topic 'rope', but these chapters have the word: "));
-}
-
 // Llama 2 has the rope of chapters 8 and 11, so that their numbers judge these.
 TEST_F(Explain, chapters_8_and_11_are_told_of_ones_own_model) {
   const std::string llama = configs + "llama-2-7b.json";
@@ -164,32 +140,6 @@ TEST_F(Explain, chapters_8_and_11_are_told_of_ones_own_model) {
   }
 }
 
-TEST_F(Explain, what_a_scaled_model_does_to_its_pairs) {
-  const std::string text = print({"scaling", "--config", configs + "llama-3.1-8b.json"});
-  for (const char* part : {"scaled by llama3 (trained 8192, factor 8, context 131072)",
-                           "0-28 kept; 29-34 blended; 35-63", "angle of pair 63 at 131071"}) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << '\n' << text;
-  }
-  const std::string phi = configs + "phi-3-mini-128k.json";
-  EXPECT_NE(print({"scaling", "--config", phi}).find("long list"), std::string::npos) << "the whole context";
-  EXPECT_NE(print({"scaling", "--config", phi, "--length", "100"}).find("short list"), std::string::npos);
-  const std::string video = print({"8", "--config", configs + "qwen2.5-vl-7b.json", "--markdown"});
-  EXPECT_NE(video.find("| pair | axis | inv_freq |"), std::string::npos) << video;
-  EXPECT_NE(print({"8", "--base", "10000", "--pairing", "half", "--head-dim", "64"}).find("your rope"),
-            std::string::npos);
-}
-
-// Without --rope the rope that `rotary extend` extends, from the length that its makers publish.
-TEST_F(Explain, tells_of_the_rope_that_is_extended) {
-  const std::string gemma = configs + "gemma-3-27b.json";
-  const std::string text = print({"scaling", "--config", gemma});
-  EXPECT_NE(text.find("rope 1 of "), std::string::npos) << text;
-  EXPECT_NE(text.find("turns in 32768"), std::string::npos) << text;
-  EXPECT_NE(print({"scaling", "--config", gemma, "--rope", "0"}).find("rope 0 of "), std::string::npos);
-  const std::string qwen = print({"scaling", "--config", configs + "qwen2.5-vl-7b.json"});
-  EXPECT_NE(qwen.find("By Qwen the model was trained on 32768"), std::string::npos) << qwen;
-}
-
 TEST_F(Explain, every_config_has_its_chapters) {
   int told = 0;
   for (const auto& entry : std::filesystem::directory_iterator(configs)) {
@@ -202,14 +152,6 @@ TEST_F(Explain, every_config_has_its_chapters) {
     ++told;
   }
   EXPECT_GT(told, 50);
-}
-
-TEST_F(Explain, other_chapters_and_half_a_rope_are_refused) {
-  expect_usage({"explain", "cache", "--config", configs + "llama-2-7b.json"});
-  expect_usage({"explain", "--list", "--config", configs + "llama-2-7b.json"});
-  expect_usage({"explain", "scaling", "--head-dim", "64"});
-  expect_usage({"explain", "scaling", "--factor", "4"});
-  expect_error({"explain", "scaling", "--config", path("none.json")}, "FILE");
 }
 
 TEST_F(Explain, the_commands_that_the_chapters_name_run) {

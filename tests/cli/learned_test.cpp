@@ -28,13 +28,6 @@ class CliLearned : public Cli {
                         R"("qk_rope_head_dim": 4, "no_rope_layers": [1, 0], "max_position_embeddings": 64,)"
                         R"("rope_parameters": {"rope_type": "default", "rope_theta": 100.0})");
   }
-  // Two ropes: Gemma 3 of one sliding and one full layer.
-  std::string two_ropes() const {
-    return write_config("gemma.json",
-                        R"("model_type": "gemma3_text", "hidden_size": 8, "num_attention_heads": 2, "head_dim": 4,)"
-                        R"("num_key_value_heads": 1, "num_hidden_layers": 2, "max_position_embeddings": 64,)"
-                        R"("layer_types": ["sliding_attention", "full_attention"])");
-  }
   Json inspected(Strings words) const {
     words.insert(words.begin(), "inspect");
     words.push_back("--json");
@@ -100,17 +93,6 @@ TEST_F(CliLearned, a_wavelength_that_no_double_holds_is_null) {
   }
 }
 
-TEST_F(CliLearned, a_model_of_several_ropes_must_say_which_one_is_given) {
-  const std::string speeds = write_speeds({0.5F, 0.25F});
-  const std::string config = two_ropes();
-  expect_error({"inspect", config, "--inv-freq", speeds}, "ROPE");
-  expect_error({"inspect", config, "--inv-freq", speeds, "--rope", "2"}, "ROPE");
-  const Json ropes = inspected({config, "--inv-freq", speeds, "--rope", "1"}).at("ropes");
-  ASSERT_EQ(ropes.size(), 1U);
-  EXPECT_EQ(ropes.at(0).at("inv_freq"), Json({0.5, 0.25}));
-  EXPECT_NE(inspected({config, "--rope", "0"}).at("ropes").at(0).at("inv_freq"), Json({0.5, 0.25}));
-}
-
 TEST_F(CliLearned, weights_give_the_learned_multiplier) {
   const std::string config = small_large4();
   EXPECT_TRUE(has_note(inspected({config}), "--weights FILE"));
@@ -132,32 +114,6 @@ TEST_F(CliLearned, weights_of_an_older_checkpoint_are_compared) {
   const std::string weights =
       write_tensors("model.safetensors", {floats("model.layers.0.self_attn.rotary_emb.inv_freq", {1, 0.1F})});
   EXPECT_TRUE(has_note(inspected({small_llama(), "--weights", weights}), "inv_freq: the frequencies of rope 0."));
-}
-
-TEST_F(CliLearned, what_the_files_lack_is_an_error) {
-  const std::string speeds = write_speeds({0.5F, 0.25F});
-  expect_error({"inspect", small_llama(), "--inv-freq", path("absent.npy")}, "FILE");
-  expect_error({"inspect", small_llama(), "--inv-freq", write_speeds({1})}, "SHAPE");
-  write_text(path("broken.npy"), "no array");
-  expect_error({"inspect", small_llama(), "--inv-freq", path("broken.npy")}, "FORMAT");
-  expect_error({"inspect", small_large4(), "--weights", path("absent")}, "FILE");
-  expect_error({"inspect", small_large4(), "--weights", write_tensors("w.safetensors", {floats("w", {1})})}, "TENSOR");
-  expect_error({"inspect", small_large4(), "--weights", write_tensors("w.safetensors", {floats("lerope.alpha", {1})})},
-               "SHAPE");
-  write_text(path("cut.safetensors"), "0");
-  expect_error({"inspect", small_large4(), "--weights", path("cut.safetensors")}, "FORMAT");
-}
-
-TEST_F(CliLearned, options_that_contradict_are_wrong_usage) {
-  const std::string config = small_llama();
-  expect_usage({"inspect", config, "--inv-freq", "a.npy", "--weights", "b"});
-  expect_usage({"inspect", "--base", "100", "--pairing", "half", "--head-dim", "4", "--weights", "b"});
-  expect_usage({"inspect", "--base", "100", "--inv-freq", "a.npy", "--pairing", "half", "--head-dim", "4"});
-  expect_usage({"inspect", "--inv-freq", "a.npy", "--head-dim", "4"});
-  expect_usage({"inspect", "--inv-freq", "a.npy", "--pairing", "half"});
-  expect_usage({"inspect", path("x.safetensors"), "--weights", "b"});
-  expect_usage({"apply", "--cos", "c.npy", "--sin", "s.npy", "--pairing", "half", "--inv-freq", "a.npy", "--input",
-                "x.npy", "--output", "y.npy"});
 }
 
 TEST_F(CliLearned, a_clockwise_model_says_so_and_turns_so) {

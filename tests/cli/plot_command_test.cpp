@@ -169,20 +169,6 @@ std::vector<std::pair<std::array<double, 4>, std::string>> cells_of(const std::s
   return cells;
 }
 
-TEST_F(PlotCommand, a_table_without_bounds_is_refused_at_once) {
-  for (const auto& [words, rule] : {std::pair(Words{"--pairs=-9000000000000000000:"}, "--pairs must be from 0 to 63"),
-                                    {Words{"--pairs", "64:"}, "--pairs must be from 0 to 63"},
-                                    {Words{"--positions", "0:262145"}, "at most 16777216"},
-                                    {Words{"--positions", "0:262144", "--pairs", "0:64,0"}, "at most 16777216"}}) {
-    Words all = {"plot", "table", "--output", "-"};
-    all.insert(all.end(), words.begin(), words.end());
-    const Result refused = run(all);
-    EXPECT_EQ(refused.exit, 1);
-    EXPECT_NE(refused.err.find(rule), std::string::npos) << refused.err;
-  }
-  EXPECT_EQ(json({"table", "--positions", "3", "--pairs", "0,62:"}).at("pairs"), Json({0, 62, 63}));
-}
-
 TEST_F(PlotCommand, the_cells_of_a_table_cover_its_area_once_and_have_the_colours_of_the_scale) {
   const auto cells = cells_of(print({"table", "--head-dim", "8", "--positions", "0:7"}));
   double left = 1e9, right = 0, top = 1e9, bottom = 0, area = 0;

@@ -83,34 +83,6 @@ TEST_F(PlotCommand, losses_that_are_not_finite_are_told) {
       << both;
 }
 
-// ---- wrong usage ----
-
-TEST_F(PlotCommand, wrong_usage_is_refused) {
-  for (const Words& words : std::vector<Words>{{},
-                                               {"tabel"},
-                                               {"loss"},
-                                               {"stretch", "--pairs", "0:4"},
-                                               {"wavelengths", "--sin"},
-                                               {"table", "--sin", "--cos"},
-                                               {"table", configs + "llama-2-7b.json", configs + "llama-3.1-8b.json"},
-                                               {"stretch", "--scalings", "linear,foo", "--factor", "2"},
-                                               {"stretch", "--scalings", "linear"},
-                                               {"stretch", "--scalings", "linear", "--scaling", "ntk", "--factor", "2"},
-                                               {"decay", "--queries", "q.npy"},
-                                               {"decay", "--queries", "q.npy", "--keys", "k.npy"},
-                                               {"decay", "--envelope", "round"},
-                                               {"table", "--terminal", "--json"},
-                                               {"table", "--output", "-", "--json"},
-                                               {"wavelengths", "--context", "0"}}) {
-    Words all = {"plot"};
-    all.insert(all.end(), words.begin(), words.end());
-    expect_usage(all);
-  }
-  expect_error({"plot", "table", "--pairs", "0:65"}, "VALUE");
-  expect_error({"plot", "table", "--positions", "0:1000000"}, "VALUE");
-  expect_error({"plot", "wavelengths", path("no.json")}, "FILE");
-}
-
 // ---- the pictures of docs ----
 
 // docs/pictures, made by these commands; ROTARY_UPDATE_DOCS=1 writes them anew.

@@ -1,4 +1,4 @@
-// rotary table: the forms and types that engines hold, what the metadata says, positions of several axes.
+// rotary table: the forms and types that engines hold, and open positions.
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -71,18 +71,6 @@ TEST_F(CliTable, joined_and_complex_are_one_tensor) {
   EXPECT_EQ(made_at(path("p.npy"), "cos_sin", {"--form", "joined"}).shape, (Shape{2, 3, 4}));
 }
 
-TEST_F(CliTable, pairs_and_doubled_do_not_fit_an_npy) {
-  for (const char* form : {"pairs", "doubled"}) {
-    const Result result = table(small_llama(), {"--positions", "0:3", "--form", form}, "t.npy");
-    EXPECT_EQ(result.exit, 1);
-    EXPECT_NE(result.err.find("cos and sin are two tensors"), std::string::npos) << result.err;
-  }
-  expect_error(
-      {"table", small_llama(), "--positions", "0:3", "--form", "joined", "--dtype", "bf16", "--output", path("t.npy")},
-      "FORMAT");
-  EXPECT_FALSE(std::filesystem::exists(path("t.npy")));
-}
-
 // Rounded once: at some position rounding to f32 first would give another value.
 TEST_F(CliTable, types_are_rounded_once_from_the_exact_value) {
   const std::string positions = "0:20000";
@@ -112,37 +100,6 @@ TEST_F(CliTable, types_are_rounded_once_from_the_exact_value) {
   expect_usage({"table", small_llama(), "--positions", "0:3", "--output", path("t.safetensors"), "--dtype", "f64"});
 }
 
-TEST_F(CliTable, the_metadata_says_all_that_was_asked) {
-  const std::string config =
-      small_llama(R"(, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16})");
-  ASSERT_EQ(table(config, {"--positions", "0:3", "--form", "joined", "--dtype", "f16"}).exit, 0);
-  const std::map<std::string, std::string> said = SafetensorsFile(path("t.safetensors")).metadata();
-  EXPECT_EQ(said.at("config"), config);
-  EXPECT_EQ(said.at("positions"), "0:3");
-  EXPECT_EQ(said.at("scaling"), "yarn");
-  EXPECT_EQ(said.at("scaling.factor"), "4");
-  EXPECT_EQ(said.at("scaling.trained_length"), "16");
-  EXPECT_EQ(said.at("scaling.beta_fast"), "32");
-  EXPECT_EQ(said.at("scaling.truncate"), "true");
-  EXPECT_EQ(said.at("form"), "joined");
-  EXPECT_EQ(said.at("rounding"), "f16");
-  const Json json = Json::parse(expect_success({"inspect", path("t.safetensors"), "--json"}).out);
-  EXPECT_EQ(json.at("metadata").get<decltype(said)>(), said);
-  const std::string text = expect_success({"inspect", path("t.safetensors")}).out;
-  EXPECT_TRUE(std::regex_search(text, std::regex("\n  scaling.factor +4\n"))) << text;
-  write_npy(path("n.npy"), make_tensor<float>("", ElementType::f32, {1}, {1}));
-  EXPECT_EQ(Json::parse(expect_success({"inspect", path("n.npy"), "--json"}).out).at("metadata"), Json::object());
-  EXPECT_EQ(expect_success({"inspect", path("n.npy")}).out.find("metadata"), std::string::npos);
-}
-
-TEST_F(CliTable, open_positions_have_no_end_here) {
-  for (const char* spec : {"100:", "+16", "0:4,7:"}) {
-    const Result result = table(small_llama(), {"--positions", spec});
-    EXPECT_EQ(result.exit, 1);
-    EXPECT_NE(result.err.find("POSITION: [table] --positions must say where it ends"), std::string::npos) << result.err;
-  }
-}
-
 TEST_F(CliTable, apply_counts_the_tokens_of_open_positions) {
   write_tensors("q.safetensors", {make_tensor<float>("q", ElementType::f32, {1, 3, 2, 4}, some_values(24)),
                                   make_tensor<float>("k", ElementType::f32, {1, 2, 1, 4}, some_values(8))});
@@ -159,42 +116,6 @@ TEST_F(CliTable, apply_counts_the_tokens_of_open_positions) {
   expect_error({"apply", small_llama(), "--input", path("q.safetensors"), "--output", path("r.safetensors"),
                 "--positions", "0:3,100:"},
                "POSITION");
-}
-
-// ---- positions that are coordinates ----
-
-TEST_F(CliTable, a_rope_of_image_axes_refuses_text_positions) {
-  const std::string golden = ROTARY_SOURCE_DIR "/tests/golden/configs/";
-  const auto with = [&](const std::string& config, const std::string& rope, const Strings& more) {
-    Strings all = {"--rope", rope};
-    all.insert(all.end(), more.begin(), more.end());
-    return table(golden + config, all);
-  };
-  const Result refused = with("qwen2.5-vl-7b.json", "1", {"--positions", "0:4"});
-  EXPECT_EQ(refused.exit, 1);
-  EXPECT_NE(refused.err.find("POSITION: [table] a rope of coordinates, as of an image, must have positions for each of "
-                             "its 2 axes, a .npy of [2, tokens], but got '0:4'"),
-            std::string::npos)
-      << refused.err;
-  EXPECT_EQ(with("qwen2.5-vl-7b.json", "1", {"--positions", "0:4", "--same-position-on-every-axis"}).exit, 0);
-  write_npy(path("p.npy"), make_tensor<std::int64_t>("", ElementType::i64, {2, 3}, {0, 0, 1, 0, 1, 0}));
-  EXPECT_EQ(with("qwen2.5-vl-7b.json", "1", {"--positions", path("p.npy")}).exit, 0);
-  write_tensors("q.safetensors", {make_tensor<float>("q", ElementType::f32, {3, 16, 80}, some_values(3 * 16 * 80))});
-  expect_error({"apply", golden + "qwen2.5-vl-7b.json", "--rope", "1", "--input", path("q.safetensors"), "--output",
-                path("r.safetensors")},
-               "POSITION");
-}
-
-TEST_F(CliTable, doubled_rows_are_not_taken_for_pairs) {
-  for (const char* pairing : {"half", "interleaved"}) {
-    const Result made = run({"table", "--base", "10000", "--pairing", pairing, "--head-dim", "16", "--form", "doubled",
-                             "--positions", "0:3", "--output", path("d.safetensors")});
-    ASSERT_EQ(made.exit, 0) << made.err;
-    write_tensors("q.safetensors", {make_tensor<float>("q", ElementType::f32, {3, 2, 32}, some_values(192))});
-    expect_error({"apply", "--cos", path("d.safetensors"), "--sin", path("d.safetensors"), "--pairing", pairing,
-                  "--input", path("q.safetensors"), "--output", path("r.safetensors")},
-                 "SHAPE");
-  }
 }
 
 }  // namespace

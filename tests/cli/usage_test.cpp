@@ -1,4 +1,4 @@
-// Command lines that cannot be understood, and what says how to write them: help, version, completions, man page.
+// What says how to write a command line: help, version, completions, man page.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -14,13 +14,6 @@ using Strings = std::vector<std::string>;
 
 class Usage : public Cli {
  protected:
-  // The sentence, and the command whose help the second line names.
-  void expect_sentence(const Strings& words, const std::string& sentence) const {
-    const Result result = run(words);
-    EXPECT_EQ(result.exit, 2);
-    EXPECT_EQ(result.out, "");
-    EXPECT_EQ(result.err.substr(0, result.err.find('\n')), "usage error: " + sentence);
-  }
   Strings command_names() const {
     std::istringstream help(expect_success({"--help"}).out);
     Strings names;
@@ -32,72 +25,6 @@ class Usage : public Cli {
     return names;
   }
 };
-
-// ---- sentences ----
-
-TEST_F(Usage, an_unknown_option_is_named_with_the_one_that_was_meant) {
-  expect_sentence({"apply", "c", "-i", "a", "-o", "b"}, "there is no option '-i': did you mean --input?");
-  expect_sentence({"apply", "c", "-o", "b"}, "there is no option '-o': did you mean --output?");
-  expect_sentence({"apply", "c", "--position", "5"}, "there is no option '--position': did you mean --positions?");
-  expect_sentence({"apply", "c", "-positions", "5"}, "there is no option '-positions': did you mean --positions?");
-  expect_sentence({"inspect", "c", "--rotary_dim=8"}, "there is no option '--rotary_dim': did you mean --rotary-dim?");
-  expect_sentence({"inspect", "c", "--LENGTH", "8"}, "there is no option '--LENGTH': did you mean --length?");
-  expect_sentence({"inspect", "c", "--nothing"}, "there is no option '--nothing'");
-  expect_sentence({"inspect", "--config", "c"}, "there is no option '--config': CONFIG is given without a name");
-  expect_sentence({"--versoin"}, "there is no option '--versoin': did you mean --version?");
-}
-
-TEST_F(Usage, an_unknown_command_is_named_with_the_one_that_was_meant) {
-  expect_sentence({"inpsect"}, "there is no command 'inpsect': did you mean inspect?");
-  expect_sentence({"Apply"}, "there is no command 'Apply': did you mean apply?");
-  expect_sentence({"trian"}, "there is no command 'trian': did you mean train?");
-  expect_sentence({"turn"}, "there is no command 'turn'");
-  expect_sentence({"help", "tabel"}, "there is no command 'tabel': did you mean table?");
-}
-
-TEST_F(Usage, a_value_that_is_no_number_or_out_of_range_is_named) {
-  expect_sentence({"inspect", "c", "--length", "128k"},
-                  "--length must be a whole number, in digits alone, but got '128k'");
-  expect_sentence({"inspect", "c", "--length", "1.5"},
-                  "--length must be a whole number, in digits alone, but got '1.5'");
-  expect_sentence({"inspect", "c", "--length", "0x10"},
-                  "--length must be a whole number, in digits alone, but got '0x10'");
-  expect_sentence({"inspect", "c", "--length", "-1"}, "--length must be at least 0 but got '-1'");
-  expect_sentence({"inspect", "c", "--length", "99999999999999999999"},
-                  "--length must be at most 9223372036854775807 but got '99999999999999999999'");
-  expect_sentence({"inspect", "c", "--rope", "x"}, "--rope must be a whole number, in digits alone, but got 'x'");
-  expect_sentence({"inspect", "--base", "ten"}, "--base must be a number but got 'ten'");
-  expect_sentence({"table", "c", "--threads", "1025"}, "--threads must be from 0 to 1024 but got '1025'");
-  expect_sentence({"table", "c", "--threads", "-1"}, "--threads must be at least 0 but got '-1'");
-}
-
-TEST_F(Usage, a_word_that_is_none_of_the_known_ones_is_named) {
-  expect_sentence({"inspect", "c", "--pairing", "neox"},
-                  "--pairing must be half, interleaved or interleaved_to_half but got 'neox'");
-  expect_sentence({"apply", "c", "--layout", "tbdh"},
-                  "--layout must be bthd, bhtd, tbhd, thd, htd, hd, td or flat but got 'tbdh': did you mean tbhd?");
-}
-
-TEST_F(Usage, values_that_are_missing_doubled_or_too_many_are_named) {
-  expect_sentence({"inspect", "c", "--length"}, "--length needs a value, --length N, but is the last word");
-  expect_sentence({"apply", "c", "--input", "--output", "b"},
-                  "--input needs a value, --input FILE, but got the option --output");
-  expect_sentence({"inspect", "c", "--length", "1", "--length", "2"}, "--length is given twice");
-  expect_sentence({"inspect", "c", "--json=yes"}, "--json takes no value but got 'yes'");
-  expect_sentence({"demo", "c"}, "demo takes options only but got 'c'");
-  expect_sentence({"explain", "turn", "--list"}, "TOPIC and --list do not go together");
-}
-
-TEST_F(Usage, digits_are_read_as_decimal_ones) {
-  const auto context = [this](const char* length) {
-    return expect_success({"inspect", small_llama(R"(, "rope_scaling": {"rope_type": "dynamic", "factor": 2})"),
-                           "--json", "--length", length})
-        .out;
-  };
-  EXPECT_EQ(context("0128"), context("128"));  // not octal, which has no 8
-  EXPECT_EQ(context("+0100"), context("100"));
-  EXPECT_NE(context("100"), context("64"));
-}
 
 // ---- help and version ----
 
@@ -146,18 +73,6 @@ TEST_F(Usage, version_begins_with_the_number_and_lists_the_parts) {
 
 // ---- quiet, progress ----
 
-TEST_F(Usage, quiet_commands_print_nothing_but_errors) {
-  const Strings words = {"table", small_llama(), "--positions", "0:4", "--output", path("t.safetensors")};
-  for (const char* quiet : {"-q", "--quiet"}) {
-    Strings all = words;
-    all.push_back(quiet);
-    EXPECT_EQ(expect_success(all).out, "");
-    EXPECT_EQ(read_tensor("t.safetensors", "cos").shape, (std::vector<std::int64_t>{4, 2}));
-  }
-  expect_error({"table", small_llama(), "--positions", "5:4", "--output", path("t.safetensors"), "-q"}, "POSITION");
-  expect_sentence({"inspect", small_llama(), "--quiet"}, "there is no option '--quiet'");
-}
-
 TEST_F(Usage, progress_is_one_line_that_goes_away) {
   std::ostringstream shown;
   {
@@ -180,21 +95,6 @@ TEST_F(Usage, progress_is_one_line_that_goes_away) {
 nlohmann::json error_object(const Result& result) {
   const std::size_t second = result.err.find('\n') + 1;
   return nlohmann::json::parse(result.err.substr(second));
-}
-
-TEST_F(Usage, with_json_an_error_is_a_json_object_too_on_standard_error) {
-  const Result result = run({"inspect", path("nowhere.json"), "--json"});
-  EXPECT_EQ(result.exit, 1);
-  EXPECT_EQ(result.out, "");
-  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 2);
-  EXPECT_TRUE(result.err.starts_with("error: FILE: "));
-  const nlohmann::json error = error_object(result);
-  ASSERT_EQ(error.size(), 1U);
-  ASSERT_EQ(error.at("error").size(), 2U);
-  EXPECT_EQ(error["error"]["code"], "FILE");
-  EXPECT_NE(error["error"]["message"].get<std::string>().find("nowhere.json"), std::string::npos);
-  EXPECT_TRUE(run({"inspect", path("nowhere.json")}).err.starts_with("error: FILE: "));
-  EXPECT_TRUE(run({"inspect", path("nowhere.json"), "--json", "--lenght"}).err.starts_with("usage error: "));
 }
 
 TEST_F(Usage, a_json_error_keeps_to_utf8) {
