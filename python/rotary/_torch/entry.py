@@ -182,7 +182,9 @@ def rotate_qk(
     outs = () if new or (q_out is q and k_out is k) else (q_out, k_out)
     if not _is_compiling() and _goes_straight(table, q, k, *outs):
         try:
-            pair = _core.rotate_qk(operation, q, k, table, layout, q_out, k_out, first, direction, stores)
+            pair: tuple[Any, ...] = _core.rotate_qk(
+                operation, q, k, table, layout, q_out, k_out, first, direction, stores
+            )
         except _Error:
             if _lie_side_by_side(q, k, *outs):
                 raise

@@ -116,7 +116,8 @@ def _rotate_qk(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> t
         return _on_cuda("rotate_qk", cos, sin, how, q, k)
     if not (has_kernels(q) and has_kernels(k)):
         return _by_torch("rotate_qk", "q", q, cos, sin, how), _by_torch("rotate_qk", "k", k, cos, sin, how)
-    table, outs = (cos, sin, how.pairing, how.doubled), (None, None)
+    table = (cos, sin, how.pairing, how.doubled)
+    outs: tuple[Tensor | None, Tensor | None] = (None, None)
     if not (lies_side_by_side(q) and lies_side_by_side(k)):
         outs, q, k = (like(q), like(k)), q.contiguous(), k.contiguous()
     return _core.rotate_qk("rotate_qk", q, k, table, how.layout, *outs, how.first, _direction(how), "automatic")
