@@ -1,6 +1,10 @@
 """The rotation again, by numpy alone, and what the tests share."""
 
 import itertools
+import os
+import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import rotary
@@ -14,6 +18,7 @@ except ImportError:  # the tests of bfloat16 are skipped
     bfloat16 = None
 
 DTYPES = [np.dtype(np.float32), np.dtype(np.float16)] + ([bfloat16] if bfloat16 is not None else [])
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "configs"
 PAIRINGS = ["half", "interleaved", "interleaved_to_half"]
 LAYOUTS = {"bthd": (2, 5, 3, 16), "bhtd": (2, 3, 5, 16), "tbhd": (5, 2, 3, 16), "thd": (5, 3, 16), "htd": (3, 5, 16)}
 LAYOUTS |= {"td": (5, 16), "btd": (2, 5, 16), "hbtd": (3, 2, 5, 16)}
@@ -71,6 +76,14 @@ def numbers(shape, dtype=np.float32, seed=0):
 
 def all_layouts():
     return itertools.product(LAYOUTS.items(), DTYPES, PAIRINGS)
+
+
+def run_python(*words, **environment):
+    """What a fresh Python prints, without warnings: of "-c", code or of a path."""
+    words = [sys.executable, "-W", "ignore", *map(str, words)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
 
 
 def refused(case, code, make):

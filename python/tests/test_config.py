@@ -2,15 +2,12 @@
 
 import copy
 import json
-import pathlib
 import pickle
-import subprocess
-import sys
 import unittest
 
 import rotary
+from support import CONFIGS, run_python
 
-CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "configs"
 LLAMA = {
     "model_type": "llama",
     "hidden_size": 64,
@@ -34,13 +31,6 @@ class Pretrained:
 
 class Model:
     config = Pretrained()
-
-
-def inspected(path):
-    run = subprocess.run(
-        [sys.executable, "-m", "rotary", "inspect", str(path), "--json"], capture_output=True, text=True, check=True
-    )
-    return json.loads(run.stdout)
 
 
 class Config(unittest.TestCase):
@@ -107,7 +97,7 @@ class Config(unittest.TestCase):
                 self.assertEqual(one.table(range(3)).shape, (3, one.rotary_dim // 2), path.name)
         for path in paths[:: len(paths) // 12]:
             with self.subTest(path.name):
-                ropes, told = rotary.config(path), inspected(path)
+                ropes, told = rotary.config(path), json.loads(run_python("-m", "rotary", "inspect", path, "--json"))
                 self.assertEqual((ropes.model_type, list(ropes.notes)), (told["model_type"], told["notes"]))
                 for one, by_program in zip(ropes, told["ropes"], strict=True):
                     self.assertEqual(one.pairing, by_program["pairing"])

@@ -6,7 +6,7 @@ import unittest
 import numpy as np
 import rotary
 from jax_case import Case, jax, jnp, plain
-from support import DTYPES, PAIRINGS, numbers, same_bits
+from support import DTYPES, PAIRINGS, numbers
 
 
 class Derivatives(Case):
@@ -61,7 +61,7 @@ class Derivatives(Case):
         expected = self.x
         for _ in range(3):
             expected = self.turn(expected, self.cos, self.sin)
-        self.assertTrue(same_bits(np.asarray(y), np.asarray(expected)))
+        self.same(y, expected)
         again = lambda f: jax.grad(lambda x: jax.checkpoint(f)(x, self.cos, self.sin))(self.x)  # noqa: E731
         self.near(again(self.loss(self.turn)), again(self.loss(self.plain)))
 
@@ -70,21 +70,14 @@ class Transformations(Case):
     def test_vmap_without_a_loop(self):
         many = jnp.asarray(numbers((4, 2, 5, 3, 16)))
         rows_ = [jnp.asarray(numbers((4, 5, 6), seed=seed)) for seed in (1, 2)]
-        for dims in (
-            (0, None, None),
-            (1, None, None),
-            (None, 0, 0),
-            (0, 0, 0),
-            (3, 0, None),
-            (None, 0, None),
-        ):
+        for dims in ((0, None, None), (1, None, None), (None, 0, 0), (0, 0, 0), (3, 0, None), (None, 0, None)):
             with self.subTest(dims=dims):
                 given = [v[0] if d is None else jnp.moveaxis(v, 0, d) for v, d in zip((many, *rows_), dims)]
                 mapped = jax.vmap(self.turn, dims)
                 y = jax.jit(mapped)(*given)
                 for i in range(4):
                     one = [v if d is None else jnp.take(v, i, d) for v, d in zip(given, dims)]
-                    self.assertTrue(same_bits(np.asarray(y[i]), np.asarray(self.turn(*one))))
+                    self.same(y[i], self.turn(*one))
                 text = str(jax.make_jaxpr(mapped)(*given))
                 self.assertNotIn("scan", text)
                 self.assertNotIn("while", text)
@@ -97,13 +90,13 @@ class Transformations(Case):
         b, t = export.symbolic_shape("b, t")
         shapes = [(b, t, 3, 16), (t, 6), (t, 6)]
         given = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
-        expected = np.asarray(self.turn(self.x, self.cos, self.sin))
+        expected = self.turn(self.x, self.cos, self.sin)
         for words in ({}, {"platforms": ("cpu", "tpu")}):
             made = export.export(jax.jit(self.turn), **words)(*given)
             if importlib.util.find_spec("flatbuffers"):
                 made = export.deserialize(made.serialize())
             y = made.call(self.x, self.cos, self.sin)
-            self.assertTrue(same_bits(np.asarray(y), expected))
+            self.same(y, expected)
 
     def test_without_jit(self):
         rope = rotary.Rope(head_dim=12, pairing="half")
@@ -111,7 +104,7 @@ class Transformations(Case):
         with jax.disable_jit():
             rows_ = jax.vmap(lambda p: rotary.jax.table(rope, p))(jnp.arange(5))
             y = jax.jit(self.turn)(self.x, rows_[0][:, 0], rows_[1][:, 0])
-        self.assertTrue(same_bits(np.asarray(y), expected))
+        self.same(y, expected)
 
     def test_shard_map(self):
         try:
@@ -128,7 +121,7 @@ class Transformations(Case):
             x = self.x if parts[0] == P("d") else self.x[:, :, :2]
             split = jax.jit(shard_map(self.turn, mesh=mesh, in_specs=parts, out_specs=parts[0], **checked))
             y = split(x, self.cos, self.sin)
-            self.assertTrue(same_bits(np.asarray(y), np.asarray(self.turn(x, self.cos, self.sin))))
+            self.same(y, self.turn(x, self.cos, self.sin))
             square = lambda f: lambda *a: (f(*a) ** 3).sum()  # noqa: E731
             grads = [jax.grad(square(f), (0, 1, 2))(x, self.cos, self.sin) for f in (split, self.plain)]
             self.near(*grads, 1e-4)
@@ -139,8 +132,8 @@ class Transformations(Case):
 
         mesh = Mesh(np.array(jax.devices()), ("d",))
         x = jax.device_put(self.x, NamedSharding(mesh, P("d")))
-        expected = np.asarray(self.turn(self.x, self.cos, self.sin))
-        self.assertTrue(same_bits(np.asarray(jax.jit(self.turn)(x, self.cos, self.sin)), expected))
+        expected = self.turn(self.x, self.cos, self.sin)
+        self.same(jax.jit(self.turn)(x, self.cos, self.sin), expected)
 
 
 if __name__ == "__main__":

@@ -12,39 +12,19 @@ if transformers is not None:
     from rotary._torch import entry
     from tiny_models import Outcome, gradients, ids, left_padded, logits
 
-LLAMA3 = {
-    "rope_type": "llama3",
-    "rope_theta": 500000.0,
-    "factor": 8.0,
-    "low_freq_factor": 1.0,
-    "high_freq_factor": 4.0,
-    "original_max_position_embeddings": 128,
-}
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0, "original_max_position_embeddings": 128}
+
+
+def llama(**values):
+    return tiny_models.tiny(transformers.LlamaConfig, transformers.LlamaForCausalLM, values=values)
 
 
 def named():
     """(a name, a tiny model) of the families that must work, whatever transformers has besides."""
-    of = {model_type: (config, model) for model_type, config, model in tiny_models.decoder_classes()}
-    for family in (
-        "llama",
-        "qwen3",
-        "gemma3_text",
-        "deepseek_v3",
-        "gpt_neox",
-        "gptj",
-        "nanochat",
-        "glm4",
-        "cohere",
-        "phi3",
-    ):
-        yield family, tiny_models.tiny(*of[family])
-    for name, rope in (("llama with llama3", LLAMA3), ("llama with yarn", YARN)):
-        config = tiny_models.small_config(transformers.LlamaConfig)
-        yield (
-            name,
-            tiny_models.tiny(type(config), transformers.LlamaForCausalLM, values={"rope_parameters": dict(rope)}),
-        )
+    for family in "llama qwen3 gemma3_text deepseek_v3 gpt_neox gptj nanochat glm4 cohere phi3".split():
+        yield family, tiny_models.decoder(family)
+    for name, rope in (("llama with llama3", tiny_models.LLAMA3), ("llama with yarn", YARN)):
+        yield name, llama(rope_parameters=dict(rope))
     config = transformers.Qwen2_5_VLConfig
     yield "qwen2_5_vl", tiny_models.tiny(config, transformers.Qwen2_5_VLForConditionalGeneration)
     yield "modernbert", tiny_models.tiny(transformers.ModernBertConfig, transformers.ModernBertForMaskedLM)
@@ -75,14 +55,13 @@ class Named(unittest.TestCase):
             "cohere": {("interleaved", "neighbours")},
             "gpt_neox": {("half", "halves")},
         }
-        of = {model_type: (config, model) for model_type, config, model in tiny_models.decoder_classes()}
         for family, kinds in told.items():
-            with self.subTest(family), rotary.patch(tiny_models.tiny(*of[family])) as report:
+            with self.subTest(family), rotary.patch(tiny_models.decoder(family)) as report:
                 found = {(f.proof.behaviour.pairing, f.proof.behaviour.rows) for f in report.functions}
                 self.assertEqual(found, kinds)
 
     def test_checkpointing(self):
-        model = tiny_models.tiny(transformers.LlamaConfig, transformers.LlamaForCausalLM).train()
+        model = llama().train()
         model.gradient_checkpointing_enable()
         before = gradients(model)
         with rotary.patch(model):
@@ -90,7 +69,7 @@ class Named(unittest.TestCase):
         self.assertTrue(all(torch.equal(after[name], gradient) for name, gradient in before.items()))
 
     def test_static_cache(self):
-        model = tiny_models.tiny(transformers.LlamaConfig, transformers.LlamaForCausalLM)
+        model = llama()
         words = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0, "cache_implementation": "static"}
         words["disable_compile"] = True
         before = model.generate(**left_padded(), **words)
@@ -99,13 +78,11 @@ class Named(unittest.TestCase):
 
     def test_compiled(self):
         """Without a graph break, and with few graphs for several lengths."""
-        of = {model_type: (config, model) for model_type, config, model in tiny_models.decoder_classes()}
         for family in ("llama", "deepseek_v3", "gpt_neox"):
             for tables in ("model", "exact"):
                 with self.subTest(family, tables=tables):
                     torch.compiler.reset()
-                    model = tiny_models.tiny(*of[family])
-                    graphs = []
+                    model, graphs = tiny_models.decoder(family), []
 
                     def backend(graph, inputs):
                         graphs.append(graph)

@@ -10,19 +10,7 @@ import time
 import unittest
 
 import rotary
-
-try:
-    import resource
-except ImportError:
-    resource = None
-
-
-def python(code, *options, **environment):
-    words = [sys.executable, *options, "-c", code]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=600, env={**os.environ, **environment})
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
-
+from support import run_python
 
 WITHOUT_NUMPY = """
 import sys
@@ -97,16 +85,19 @@ print(resident() - before)
 
 class Process(unittest.TestCase):
     def test_without_numpy(self):
-        self.assertEqual(python(WITHOUT_NUMPY).strip(), "done")
+        self.assertEqual(run_python("-c", WITHOUT_NUMPY).strip(), "done")
+
+    def test_import_needs_no_framework(self):
+        run_python("-c", "import sys, rotary; rotary.patch; assert not {'torch', 'jax', 'transformers'} & set(sys.modules)")
 
     def test_import_takes_less_than_20_ms(self):
-        fastest = min(float(python(IMPORT_TIME)) for _ in range(5))
+        fastest = min(float(run_python("-c", IMPORT_TIME)) for _ in range(5))
         self.assertLess(fastest, 0.020)
 
     @unittest.skipUnless(os.path.exists("/proc/self/statm"), "needs /proc")
     def test_memory_is_flat_after_a_million_calls(self):
         code = MEMORY.replace("int(sys.argv[1])", os.environ.get("ROTARY_LEAK_CALLS", "80000"))
-        self.assertLess(int(python(code)), 1 << 20)
+        self.assertLess(int(run_python("-c", code)), 1 << 20)
 
     def test_threads(self):
         import numpy as np
@@ -151,7 +142,7 @@ class Process(unittest.TestCase):
             "    assert (rotary.rotate(x, table, layout='bthd') == y).all()\n"
             "print('done')\n"
         )
-        self.assertEqual(python(code).strip(), "done")
+        self.assertEqual(run_python("-c", code).strip(), "done")
 
     def test_multiprocessing(self):
         code = (
@@ -168,8 +159,7 @@ class Process(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "work.py"
             path.write_text(code)
-            done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=600)
-            self.assertEqual(done.stdout.strip(), "done", done.stderr)
+            self.assertEqual(run_python(path).strip(), "done")
 
     def test_other_threads_run_during_a_large_call(self):
         import numpy as np

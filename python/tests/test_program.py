@@ -10,9 +10,8 @@ import unittest
 
 import numpy as np
 import rotary
-from support import numbers, refused, same_bits
+from support import CONFIGS, numbers, refused, same_bits
 
-CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "configs"
 CONFIG = CONFIGS / "deepseek-coder-6.7b.json"
 
 

@@ -3,7 +3,7 @@
 import unittest
 
 import rotary
-from torch_support import needs_torch, refused, torch
+from torch_support import eager, needs_torch, refused, torch
 
 if torch is not None:
     from rotary.compat.flash_attn import apply_rotary_emb
@@ -17,17 +17,9 @@ def rows(count, pairs, seed=0):
 @needs_torch
 class FlashAttn(unittest.TestCase):
     def expected(self, x, cos, sin, interleaved, positions):
-        """x [batch, seqlen, nheads, headdim], positions [batch, seqlen]: token by token."""
-        out = x.clone()
-        n = cos.shape[-1]
-        for b in range(x.shape[0]):
-            for t in range(x.shape[1]):
-                c, s = cos[positions[b][t]].float(), sin[positions[b][t]].float()
-                turned = x[b, t, :, : 2 * n].float()
-                a, d = (turned[:, ::2], turned[:, 1::2]) if interleaved else (turned[:, :n], turned[:, n:])
-                y = a * c - d * s, a * s + d * c
-                out[b, t, :, : 2 * n] = (torch.stack(y, -1).flatten(1) if interleaved else torch.cat(y, -1)).to(x.dtype)
-        return out
+        """x [batch, seqlen, nheads, headdim], positions [batch, seqlen]."""
+        rows = (one[torch.tensor(positions)].float() for one in (cos, sin))
+        return eager(x, *rows, "interleaved" if interleaved else "half", "bthd")
 
     def test_offsets(self):
         for dtype in (torch.float32, torch.bfloat16):

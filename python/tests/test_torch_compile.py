@@ -3,11 +3,10 @@
 import copy
 import io
 import pickle
-import subprocess
-import sys
 import unittest
 
 import rotary
+from support import run_python
 from torch_support import eager, needs_torch, refused, rows_of, table_of, torch
 
 if torch is not None:
@@ -112,8 +111,7 @@ class Compile(unittest.TestCase):
             "y = torch.randn(2, 5, 3, 16)\n"
             "torch.testing.assert_close(torch.compile(g, fullgraph=True, backend='aot_eager')(y), g(y))\n"
         )
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_python("-c", code)
 
 
 @needs_torch

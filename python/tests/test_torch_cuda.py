@@ -5,7 +5,7 @@ import unittest
 from unittest import mock
 
 import rotary
-from torch_support import PAIRINGS, eager, needs_torch, rows_of, table_of, torch
+from torch_support import PAIRINGS, eager, needs_torch, refused, rows_of, table_of, torch
 
 if torch is not None:
     from rotary._torch import cuda
@@ -71,9 +71,8 @@ class Cuda(unittest.TestCase):
 
     def test_the_c_part_refuses_memory_of_the_cpu(self):
         x, (c, s) = torch.randn(2, 5, 3, 16), rows_of(table_of())
-        with self.assertRaises(rotary.Error) as caught:
-            rotary._core._gpu_rotate(x, None, torch.empty_like(x), None, c, s, "half", "bthd", 0, False, 0)
-        self.assertEqual(caught.exception.code, "DEVICE")
+        words = c, s, "half", "bthd", 0, False, 0
+        refused(self, "DEVICE", lambda: rotary._core._gpu_rotate(x, None, torch.empty_like(x), None, *words))
 
 
 if __name__ == "__main__":

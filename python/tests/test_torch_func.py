@@ -1,5 +1,6 @@
 """Gradients of every order, torch.func, and torch's own checks of ops."""
 
+import functools
 import unittest
 
 import rotary
@@ -11,12 +12,8 @@ if torch is not None:
 
 def of_rows(pairing, layout, doubled="", **words):
     def rotate(x, cos, sin):
-        made = (
-            rotary.from_doubled(cos, sin, pairing=pairing, doubled=doubled)
-            if doubled
-            else rotary.from_rows(cos, sin, pairing=pairing)
-        )
-        return rotary.rotate(x, made, layout=layout, **words)
+        made = functools.partial(rotary.from_doubled, doubled=doubled) if doubled else rotary.from_rows
+        return rotary.rotate(x, made(cos, sin, pairing=pairing), layout=layout, **words)
 
     return rotate
 
@@ -113,9 +110,7 @@ class Func(unittest.TestCase):
             picked = (x, k) if "b" in layout else (x[:, 0], k[:, 0])
             if "b" in layout:
                 picked = [one.permute(0, *(1 + place for place in order)) for one in picked]
-            for shape in ("one", "each batch"):
-                if shape == "each batch" and "b" not in layout:
-                    continue
+            for shape in ("one", "each batch") if "b" in layout else ("one",):
                 cos, sin = (one if shape == "each batch" else one[:, 0] for one in rows)
                 for dims in ((0, 0, 0, 0), (0, 0, None, None), (0, None, 0, 0), (None, None, 0, None), (2, 0, 0, 0)):
                     given = [one if dim is not None else one[1] for one, dim in zip((*picked, cos, sin), dims)]
@@ -149,25 +144,17 @@ class Ops(unittest.TestCase):
         doubled = torch.cat((c, c), -1), torch.cat((s, s), -1)
         transposed = torch.randn(2, 5, 3, 16).transpose(1, 2)
         words = "bthd", "half", "", 0, False
+        x, recorded = torch.randn(2, 5, 3, 16), torch.randn(2, 5, 3, 16, requires_grad=True)
         cases = [
-            (ops.rotate, (torch.randn(2, 5, 3, 16), c, s, *words, -1)),
-            (ops.rotate, (torch.randn(2, 5, 3, 16, requires_grad=True), c, s, *words, -1)),
+            (ops.rotate, (x, c, s, *words, -1)),
+            (ops.rotate, (recorded, c, s, *words, -1)),
             (ops.rotate, (torch.randn(2, 5, 4, 16).bfloat16(), *doubled, "bthd", "half", "halves", 2, True, 1)),
             (ops.rotate, (wide(2, 5, 3, 16), c.double().requires_grad_(), s.double(), *words, -1)),
             (ops.rotate, (transposed, c, s, "bhtd", "half", "", 0, False, -1)),
             (ops.rotate, (torch.randn(2, 5, 3, 32)[..., ::2], c, s, *words, -1)),
             (ops.rotate, (torch.randn(1, 5, 3, 16).expand(2, 5, 3, 16), c, s, *words, -1)),
-            (ops.rotate_qk, (torch.randn(2, 5, 3, 16), torch.randn(2, 5, 1, 16).half(), c, s, *words)),
-            (
-                ops.rotate_qk,
-                (
-                    torch.randn(2, 5, 3, 16, requires_grad=True),
-                    torch.randn(2, 5, 1, 16),
-                    c.clone().requires_grad_(),
-                    s,
-                    *words,
-                ),
-            ),
+            (ops.rotate_qk, (x, x[:, :, :1].half(), c, s, *words)),
+            (ops.rotate_qk, (recorded, x[:, :, :1], c.clone().requires_grad_(), s, *words)),
         ]
         text = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half")._text
         cases += [(ops.rows, (torch.arange(5), text, None)), (ops.rows, (torch.arange(6).view(2, 3), text, 9))]

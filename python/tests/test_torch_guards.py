@@ -1,11 +1,11 @@
 """What must not be read from the memory of a tensor alone, and what is written to it."""
 
 import functools
-import subprocess
 import sys
 import unittest
 
 import rotary
+from support import run_python
 from torch_support import eager, needs_torch, refused, rows_of, straight_calls, table_of, torch
 
 if torch is not None:
@@ -182,8 +182,7 @@ assert threads() >= before + 3, "torch's four"
 @unittest.skipUnless(sys.platform == "linux", "threads are counted in /proc")
 class Threads(unittest.TestCase):
     def test_as_many_as_torch_uses(self):
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", THREADS], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
+        run_python("-c", THREADS)
 
 
 @needs_torch

@@ -9,66 +9,29 @@ import transformers
 
 VOCAB = 96
 
-# What is made small, where a config has it. Heads of 16 elements, 4 of q and 2 of k.
-SMALL = {
-    "vocab_size": VOCAB,
-    "hidden_size": 64,
-    "d_model": 64,
-    "n_embd": 64,
-    "intermediate_size": 96,
-    "ffn_dim": 96,
-    "num_hidden_layers": 2,
-    "n_layer": 2,
-    "num_attention_heads": 4,
-    "n_head": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 16,
-    "max_position_embeddings": 512,
-    "n_positions": 512,
-    "rotary_dim": 8,
-    "moe_intermediate_size": 32,
-    "shared_expert_intermediate_size": 32,
-    "moe_shared_expert_intermediate_size": 32,
-    "num_local_experts": 4,
-    "num_experts": 4,
-    "n_routed_experts": 4,
-    "moe_num_experts": 4,
-    "num_experts_per_tok": 2,
-    "n_group": 1,
-    "topk_group": 1,
-    "first_k_dense_replace": 1,
-    "kv_lora_rank": 16,
-    "q_lora_rank": 24,
-    "qk_rope_head_dim": 16,
-    "qk_nope_head_dim": 16,
-    "v_head_dim": 16,
-    "qk_head_dim": 32,
-    "sliding_window": 16,
-    "mamba_d_state": 8,
-    "mamba_n_heads": 4,
-    "mamba_d_head": 32,
-    "mamba_n_groups": 1,
-    "lm_head_dim": 64,
-    "hidden_size_per_layer_input": 8,
-    "vocab_size_per_layer_input": VOCAB,
-    "num_kv_shared_layers": 0,
-    "index_n_heads": 2,
-    "index_head_dim": 16,
-    "index_topk": 8,
-    "depth": 2,
-    "embed_dim": 64,
-    "num_heads": 4,
-    "out_hidden_size": 64,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
-    "eos_token_id": None,
-    "attention_dropout": 0.0,
-    "hidden_dropout": 0.0,
-    "attn_pdrop": 0.0,
-    "embd_pdrop": 0.0,
-    "resid_pdrop": 0.0,
+# What is made small, where a config has it: size: names. Heads of 16 elements, 4 of q and 2 of k.
+_SIZES = {
+    0: "num_kv_shared_layers",
+    1: "n_group topk_group first_k_dense_replace mamba_n_groups",
+    2: "num_hidden_layers n_layer num_key_value_heads num_experts_per_tok index_n_heads depth",
+    4: "num_attention_heads n_head num_local_experts num_experts n_routed_experts moe_num_experts "
+    "mamba_n_heads num_heads",
+    8: "rotary_dim mamba_d_state hidden_size_per_layer_input index_topk",
+    16: "head_dim kv_lora_rank qk_rope_head_dim qk_nope_head_dim v_head_dim sliding_window index_head_dim",
+    24: "q_lora_rank",
+    32: "moe_intermediate_size shared_expert_intermediate_size moe_shared_expert_intermediate_size "
+    "qk_head_dim mamba_d_head",
+    64: "hidden_size d_model n_embd lm_head_dim embed_dim out_hidden_size",
+    96: "intermediate_size ffn_dim",
+    512: "max_position_embeddings n_positions",
 }
+SMALL = {name: size for size, names in _SIZES.items() for name in names.split()}
+SMALL |= dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), VOCAB)
+SMALL |= {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": None}
+SMALL |= dict.fromkeys(("attention_dropout", "hidden_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop"), 0.0)
 
+LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0, "original_max_position_embeddings": 128}
+LLAMA3 |= {"low_freq_factor": 1.0, "high_freq_factor": 4.0}
 MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1], "partial_rotary_factor": 0.5}
 SECTIONS = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]}}
 
@@ -178,6 +141,11 @@ def decoder_classes():
     for config_class, model_class in MODEL_FOR_CAUSAL_LM_MAPPING.items():
         first = model_class[0] if isinstance(model_class, (list, tuple)) else model_class
         yield config_class.model_type, config_class, first
+
+
+def decoder(model_type):
+    """A tiny model of that type."""
+    return next(tiny(*classes) for known, *classes in decoder_classes() if known == model_type)
 
 
 def ids(batch=2, tokens=24, seed=1):

@@ -1,11 +1,14 @@
 """The rotation again, by torch's own ops as frameworks write it, and what the torch tests share."""
 
 import contextlib
+import functools
+import types
 import unittest
 from unittest import mock
 
 import rotary
-from support import refused  # noqa: F401
+from support import LAYOUTS as SHAPES  # noqa: F401
+from support import PAIRINGS, refused  # noqa: F401
 
 try:
     import torch
@@ -31,9 +34,6 @@ if torch is not None:
     DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 needs_torch = unittest.skipIf(torch is None, "torch is not installed")
-PAIRINGS = ["half", "interleaved", "interleaved_to_half"]
-SHAPES = {"bthd": (2, 5, 3, 16), "bhtd": (2, 3, 5, 16), "tbhd": (5, 2, 3, 16), "hbtd": (3, 2, 5, 16)}
-SHAPES |= {"thd": (5, 3, 16), "htd": (3, 5, 16), "td": (5, 16), "btd": (2, 5, 16)}
 
 
 def table_of(pairing="half", positions=range(5), rotary_dim=12):
@@ -70,19 +70,11 @@ def straight_calls():
     """How many calls went to the C++ part without an op."""
     calls = []
 
-    def counted(name):
-        function = getattr(rotary._core, name)
+    def counted(name, *arguments):
+        calls.append(name)
+        return getattr(rotary._core, name)(*arguments)
 
-        def call(*arguments):
-            calls.append(name)
-            return function(*arguments)
-
-        return call
-
-    class Core:
-        pass
-
-    for name in ("rotate", "rotate_qk", "rotate_qkv"):
-        setattr(Core, name, staticmethod(counted(name)))
-    with mock.patch.object(entry, "_core", Core):
+    names = "rotate", "rotate_qk", "rotate_qkv"
+    core = types.SimpleNamespace(**{name: functools.partial(counted, name) for name in names})
+    with mock.patch.object(entry, "_core", core):
         yield calls
