@@ -1,8 +1,7 @@
 // Checkpoints of many families, read back as the models' own code reshapes them: which rows move, and that all others
 // stay.
 #include <algorithm>
-#include <functional>
-#include <set>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "folder.h"
@@ -31,16 +30,6 @@ struct Family {
 Starts every(int count, std::int64_t stride, std::int64_t first = 0) {
   Starts starts;
   for (int i = 0; i < count; ++i) starts.push_back(first + i * stride);
-  return starts;
-}
-Starts both(Starts a, const Starts& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-// Heads of 8 rows at these places.
-Starts slots(int count, const std::function<int(int)>& slot) {
-  Starts starts;
-  for (int i = 0; i < count; ++i) starts.push_back(8 * slot(i));
   return starts;
 }
 
@@ -118,185 +107,23 @@ std::vector<Part> with(std::vector<Part> parts, const std::vector<Part>& more) {
 
 const std::string at0 = "model.layers.0.self_attn.", at1 = "model.layers.1.self_attn.";
 
-TEST_F(Families, projections_apart) {
-  const std::string two = R"("hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
- "num_hidden_layers": 2, "max_position_embeddings": 64, "rope_theta": 10000.0)";
-  const std::string native = "layers.0.self_attn.", zamba = "model.layers.0.shared_transformer.self_attn.";
-  const std::string language = "language_model.model.layers.0.self_attn.", mtp = "mtp.layers.0.self_attn.";
-  const std::vector<Family> families = {
-      {"weights, biases and norms", typed("qwen3", llama), 4,
-       with(projections(at0), {{at0 + "q_proj.bias", {32}, every(4, 8)},
-                               {at0 + "k_proj.bias", {16}, every(2, 8)},
-                               {at0 + "v_proj.bias", {16}},
-                               {at0 + "q_norm.weight", {8}, {0}},
-                               {at0 + "k_norm.weight", {8}, {0}},
-                               {"model.embed_tokens.weight", {8, 12}},
-                               {"model.layers.0.mlp.up_proj.weight", {16, 12}}})},
-      {"norms across heads", typed("olmo2", llama), 4,
-       with(projections(at0),
-            {{at0 + "q_norm.weight", {32}, every(4, 8)}, {at0 + "k_norm.weight", {16}, every(2, 8)}})},
-      {"gated queries, half of a head",
-       typed("qwen3_next", R"("layer_types": ["full_attention"],
- "partial_rotary_factor": 0.5, )" +
-                               llama),
-       2,
-       {{at0 + "q_proj.weight", {64, 12}, every(4, 16)},
-        {at0 + "k_proj.weight", {16, 12}, every(2, 8)},
-        {at0 + "q_norm.weight", {8}, {0}},
-        {at0 + "k_norm.weight", {8}, {0}}}},
-      {"layers without rope", typed("smollm3", R"("no_rope_layers": [1, 0], )" + two), 4,
-       with(projections(at0), {{at1 + "q_proj.weight", {32, 12}}, {at1 + "k_proj.weight", {16, 12}}})},
-      {"text beside a tower",
-       typed("qwen2_vl", R"("text_config": {"model_type": "qwen2_vl_text",
- "rope_scaling": {"type": "mrope", "mrope_section": [1, 1, 2]}, )" +
-                             llama +
-                             R"(}, "vision_config": {"model_type": "qwen2_vl", "depth": 1,
- "embed_dim": 16, "num_heads": 2})"),
-       4,
-       with(projections("model.language_model.layers.0.self_attn."),
-            {{"model.visual.blocks.0.attn.qkv.weight", {48, 12}}})},
-      {"heads by layer",
-       typed("laguna", R"("num_attention_heads_per_layer": [4, 6], "head_dim": 8,
- "layer_types": ["sliding_attention", "sliding_attention"], )" +
-                           two),
-       4,
-       with(projections(at0),
-            {{at1 + "q_proj.weight", {48, 12}, every(6, 8)}, {at1 + "k_proj.weight", {16, 12}, every(2, 8)}})},
-      {"cosmos' names",
-       typed("qwen3_vl_text", llama),
-       4,
-       {{native + "to_q.weight", {32, 12}, every(4, 8)},
-        {native + "to_k.weight", {16, 12}, every(2, 8)},
-        {native + "to_v.weight", {16, 12}},
-        {native + "to_out.weight", {12, 12}},
-        {native + "norm_q.weight", {8}, {0}},
-        {native + "norm_k.weight", {8}, {0}},
-        {"blocks.0.attn.qkv.weight", {48, 12}}}},
-      {"zamba2's added matrices",
-       typed("zamba2", R"("hidden_size": 16, "attention_hidden_size": 32,
- "num_attention_heads": 4, "num_key_value_heads": 4, "attention_head_dim": 8, "num_hidden_layers": 1,
- "use_mem_rope": true, "layers_block_type": ["hybrid"], "hybrid_layer_ids": [0], "max_position_embeddings": 64)"),
-       4,
-       {{zamba + "q_proj.weight", {32, 12}, every(4, 8)},
-        {zamba + "k_proj.weight", {32, 12}, every(4, 8)},
-        {zamba + "linear_q_adapter_list.0.0.weight", {12, 12}},
-        {zamba + "linear_q_adapter_list.0.1.weight", {32, 12}, every(4, 8)},
-        {zamba + "linear_v_adapter_list.0.1.weight", {32, 12}}}},
-      {"a named text model beside a stack without a name",  // where a stack says so, the others are not the text's
-       typed("granite_speech", R"("text_config": {"model_type": "granite", )" + llama +
-                                   R"(}, "encoder_config": {"model_type": "granite_speech_encoder", "num_heads": 4})"),
-       4,
-       with(projections(language),
-            {{"encoder.layers.0.attn.to_q.weight", {32, 12}}, {mtp + "q_proj.weight", {32, 12}, every(4, 8)}})},
-      {"telechat: keys and values head by head",
-       typed("telechat", R"("hidden_size": 32, "n_head": 4, "n_layer": 1, "num_key_value_heads": 2)"),
-       4,
-       {{"transformer.h.0.self_attention.query.weight", {32, 12}, every(4, 8)},
-        {"transformer.h.0.self_attention.key_value.weight", {32, 12}, every(2, 16)}}},
-      {"jetmoe: queries of each expert",
-       typed("jetmoe", R"("hidden_size": 12, "num_attention_heads": 4,
- "num_key_value_heads": 2, "kv_channels": 8, "num_experts_per_tok": 2, "num_hidden_layers": 1,
- "max_position_embeddings": 64)"),
-       4,
-       {{"model.layers.0.self_attention.experts.input_linear.weight", {3, 16, 12}, every(6, 8), 48},
-        {"model.layers.0.self_attention.kv_proj.weight", {32, 12}, every(2, 8)},
-        {"model.layers.0.self_attention.experts.output_linear.weight", {3, 12, 16}}}},
-  };
-  for (const Family& family : families) expect_converts(family);
+std::vector<Family> families_of_the_file() {
+  std::vector<Family> families;
+  for (const auto& one : nlohmann::ordered_json::parse(read_text(ROTARY_SOURCE_DIR "/tests/golden/families.json"))) {
+    Family family{.name = one.at("name"), .config = one.at("config").dump(), .pairs = one.at("pairs"), .parts = {}};
+    family.native = parse_pairing(one.at("native").get<std::string>());
+    for (const auto& [name, tensor] : one.at("tensors").items())
+      family.parts.push_back(
+          {name, tensor.at("shape"), tensor.value("blocks", Starts()), tensor.value("rows", std::int64_t{0})});
+    families.push_back(family);
+  }
+  return families;
 }
 
-TEST_F(Families, fused_projections) {
-  const Starts by_head = both(every(4, 24), every(4, 24, 8));
-  const Starts groups =
-      both(slots(4, [](int h) { return h / 2 * 4 + h % 2; }), slots(2, [](int k) { return k * 4 + 2; }));
-  const std::string falcon = R"("hidden_size": 32, "num_attention_heads": 4, "n_head": 4, "n_layer": 1,
- "num_hidden_layers": 1, "alibi": false)";
-  const std::string query_key_value = "transformer.h.0.self_attention.query_key_value.weight";
-  const std::string neox = "gpt_neox.layers.0.attention.",
-                    jina = "roberta.encoder.layers.0.mixer.Wqkv.parametrizations.";
-  const std::string codegen = "transformer.h.0.attn.", mpt = "transformer.blocks.0.attn.", elm = "transformer.layers.";
-  const auto one = [](const char* type, const std::string& config, const std::string& name, std::int64_t rows,
-                      const Starts& starts) {
-    return Family{type + std::to_string(rows), typed(type, config), 4, {{name, {rows, 12}, starts}}};
-  };
-  std::vector<Family> families = {
-      one("phi3", llama, at0 + "qkv_proj.weight", 64, every(6, 8)),
-      one("internlm2", llama, "model.layers.0.attention.wqkv.weight", 64, groups),
-      one("falcon", falcon + R"(, "new_decoder_architecture": true, "num_kv_heads": 2)", query_key_value, 64, groups),
-      one("falcon", falcon + R"(, "multi_query": true)", query_key_value, 48, every(5, 8)),
-      one("falcon", falcon + R"(, "multi_query": false)", query_key_value, 96, by_head),
-      one("RefinedWeb", falcon + R"(, "n_head_kv": 2)", query_key_value, 64, groups),
-      one("RefinedWebModel", falcon, query_key_value, 96, by_head),  // one key head only where it says so
-      one("RefinedWebModel", falcon + R"(, "multi_query": true)", query_key_value, 48, every(5, 8)),
-      one("baichuan", all_keys, at0 + "W_pack.weight", 96, every(8, 8)),
-      one("qwen", all_keys, "transformer.h.0.attn.c_attn.weight", 96, every(8, 8)),
-      one("molmo", llama, "model.transformer.blocks.0.att_proj.weight", 64, every(6, 8)),
-      one("codeshell", llama + R"(, "position_embedding_type": "rope")", "transformer.h.0.attn.c_attn.weight", 64,
-          every(6, 8)),
-      {"gpt_neox, half of a head",
-       typed("gpt_neox", R"("hidden_size": 32, "num_attention_heads": 4, "rotary_pct": 0.5,
- "num_hidden_layers": 1, "max_position_embeddings": 64, "rotary_emb_base": 10000)"),
-       2,
-       {{neox + "query_key_value.weight", {96, 12}, by_head},
-        {neox + "query_key_value.bias", {96}, by_head},
-        {neox + "rotary_emb.inv_freq", {2}}}},
-      {"codegen: four parts of q v k",
-       typed("codegen", R"("n_embd": 64, "n_head": 8, "n_layer": 1, "rotary_dim": 4, "n_positions": 64)"),
-       2,
-       {{codegen + "qkv_proj.weight",
-         {192, 12},
-         both(slots(8, [](int h) { return h / 2 * 6 + h % 2; }),
-              slots(8, [](int h) { return h / 2 * 6 + 4 + h % 2; }))},
-        {codegen + "causal_mask", {1, 1, 8, 8}},
-        {codegen + "maybe_rotary.inv_freq", {4}}},
-       Pairing::interleaved},
-      {"mpt with one key head",
-       typed("mpt", R"("d_model": 32, "n_heads": 4, "n_layers": 1, "max_seq_len": 64,
- "attn_config": {"rope": true, "rope_theta": 10000, "attn_type": "multiquery_attention", "qk_ln": true})"),
-       4,
-       {{mpt + "Wqkv.weight", {48, 12}, every(5, 8)},
-        {mpt + "q_ln.weight", {32}, every(4, 8)},
-        {mpt + "k_ln.weight", {8}, {0}}}},
-      {"openelm has heads by layer",
-       typed("openelm", R"("model_dim": 32, "head_dim": 8, "num_transformer_layers": 2,
- "num_query_heads": [4, 8], "num_kv_heads": [1, 2], "rope_freq_constant": 10000, "max_context_length": 64)"),
-       4,
-       {{elm + "0.attn.qkv_proj.weight", {48, 12}, every(5, 8)},
-        {elm + "0.attn.q_norm.weight", {8}, {0}},
-        {elm + "1.attn.qkv_proj.weight", {96, 12}, every(10, 8)}}},
-      {"neobert has a bare qkv",
-       typed("neobert", R"("hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1)"),
-       4,
-       {{"transformer_encoder.0.qkv.weight", {96, 12}, by_head}, {"transformer_encoder.0.wo.weight", {32, 12}}},
-       Pairing::interleaved},
-      {"hrm: a gate in front, stacks that run by turns",
-       typed("hrm_text", R"("hidden_size": 32,
- "num_attention_heads": 4, "head_dim": 8, "num_hidden_layers": 6, "num_layers_per_stack": 1,
- "max_position_embeddings": 64)"),
-       4,
-       {{"model.H_module.layers.0.attn.gqkv_proj.weight", {128, 12}, every(8, 8, 32)},
-        {"model.L_module.layers.0.attn.gqkv_proj.weight", {128, 12}, every(8, 8, 32)}}},
-      {"the first phi counts its layers from one",
-       typed("mixformer-sequential", R"("n_embd": 96, "n_head": 2, "n_layer": 2, "n_positions": 64)"),
-       16,
-       {{"layers.0.wte.weight", {10, 12}},
-        {"layers.1.mixer.Wqkv.weight", {288, 12}, every(4, 48)},
-        {"layers.2.mixer.Wqkv.weight", {288, 12}, every(4, 48)},
-        {"layers.2.mixer.Wqkv.bias", {288}, every(4, 48)},
-        {"layers.3.linear.weight", {10, 12}}}},
-      {"jina's parametrizations",
-       typed("xlm-roberta", R"("position_embedding_type": "rotary", "hidden_size": 32,
- "num_attention_heads": 4, "num_hidden_layers": 1, "rotary_emb_base": 20000.0)"),
-       4,
-       {{jina + "weight.original", {96, 12}, every(8, 8)},
-        {jina + "weight.0.lora_B",
-         {5, 96, 4},
-         both(every(8, 8), both(every(8, 8, 96), both(every(8, 8, 192), both(every(8, 8, 288), every(8, 8, 384))))),
-         480},
-        {jina + "weight.0.lora_A", {5, 4, 12}}}},
-  };
-  for (const char* type : {"bailing_moe", "bailing_moe_v2", "llada2_moe"})
-    families.push_back(one(type, llama, "model.layers.0.attention.query_key_value.weight", 64, every(6, 8)));
+// tests/golden/families.json: the shape of each tensor, and the first rows of its rotated blocks.
+TEST_F(Families, of_the_file_are_converted) {
+  const std::vector<Family> families = families_of_the_file();
+  EXPECT_GT(families.size(), 30U);
   for (const Family& family : families) expect_converts(family);
 }
 
