@@ -88,40 +88,6 @@ TEST_F(BenchCommand, the_plot_is_written_whole) {
   EXPECT_NO_THROW(plot_tests::parse_xml(read_text(path("p.svg"))));
 }
 
-TEST_F(BenchCommand, what_cannot_be_is_refused_before_anything_is_measured) {
-  expect_error({"bench", "--rotary-dim", "7"}, "SHAPE");
-  expect_error({"bench", "--head-dim", "64", "--rotary-dim", "128"}, "SHAPE");
-  expect_error({"bench", "--layout", "thd", "--batch", "2"}, "SHAPE");
-  expect_error({"bench", "--tokens", "1000000000000"}, "MEMORY");
-  expect_error({"bench", "--target", "abacus"}, "TARGET");
-  expect_error({"bench", "--plot", path("p.png")}, "FORMAT");
-  expect_error({"bench", "--plot", path("no/such/folder/p.svg")}, "FILE");
-  for (const Words& words :
-       std::vector<Words>{{"--tokens", "0"},
-                          {"--grid", "huge"},
-                          {"--filter", "tokens=77"},
-                          {"--filter", "colour=red"},
-                          {"--in-place", "--out-of-place"},
-                          {"--op", "table", "--heads", "3"},
-                          {"--op", "append"},
-                          {"--op", "norm_append", "--device", "cpu"},
-                          {"--no-table"},
-                          {"--cache", "f8"},
-                          {"--device", "abacus"},
-                          {"--device", "cuda", "--threads", "2"},
-                          {"--device", "cuda", "--target", "scalar"},
-                          {"--device", "cuda", "--op", "fused", "--cache", "f8"},
-                          {"--device", "cuda", "--op", "append", "--kv-heads", "0"},
-                          {"--device", "cuda", "--op", "table", "--no-table"},
-                          {"--device", "cuda", "--op", "norm_append", "--pairing", "interleaved_to_half", "--in-place"},
-                          {"--device", "cuda", "--filter", "colour=red"},
-                          {"--device", "cuda", "--filter", "threads=1"}}) {
-    Words all = words;
-    all.insert(all.begin(), "bench");
-    expect_usage(all);
-  }
-}
-
 TEST_F(BenchCommand, cuda_without_a_device_is_one_error) {
   if (gpu::devices() > 0) GTEST_SKIP() << "there is a device: tests/cli/bench_cuda_test.cpp";
   for (const Words& words : std::vector<Words>{{}, {"--op", "append"}, {"--grid", "full"}}) {

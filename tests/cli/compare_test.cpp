@@ -1,4 +1,4 @@
-// rotary compare, the logs that it reads, and the names it gives.
+// The logs that rotary compare reads, and the names it gives. (What it prints: commands_test.cpp)
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -162,75 +162,6 @@ class Compare : public Cli {
   }
 };
 
-TEST_F(Compare, json_is_that_of_the_contract_the_best_first) {
-  const std::string a = write_run("a", validation({{0, 4.0}, {100, 2.5}, {200, 2.25}, {300, 2.375}}),
-                                  R"({"position_embedding_type": "learned", "parameters": 802944, "layers": 4})");
-  const std::string b = write_run("b", validation({{0, 4.0}, {250, 2.0}}), R"({"position_embedding_type": "rope"})");
-  const Json json = json_of({a, b});
-  EXPECT_EQ(json.at("plot"), path("plot.svg"));
-  const Json runs = json.at("runs");
-  ASSERT_EQ(runs.size(), 2U);
-  EXPECT_EQ(runs[0], Json({{"name", "b"},
-                           {"directory", b},
-                           {"position", "rope"},
-                           {"parameters", nullptr},
-                           {"steps", 250},
-                           {"validation_loss", 2.0},
-                           {"best_validation_loss", 2.0},
-                           {"best_step", 250}}));
-  EXPECT_EQ(runs[1], Json({{"name", "a"},
-                           {"directory", a},
-                           {"position", "learned"},
-                           {"parameters", 802944},
-                           {"steps", 300},
-                           {"validation_loss", 2.375},
-                           {"best_validation_loss", 2.25},
-                           {"best_step", 200}}));
-  EXPECT_EQ(titles(), (Strings{"Validation loss", "b", "a"}));
-}
-
-TEST_F(Compare, the_table_shows_the_distance_to_the_best) {
-  const std::string a = write_run("a", validation({{0, 4.0}, {300, 2.375}, {400, 2.5}}));
-  const std::string b = write_run("b", validation({{0, 4.0}, {250, 2.0}}), R"({"position_embedding_type": "rope"})");
-  const std::string out = expect_success(words({a, b})).out;
-  EXPECT_TRUE(std::regex_search(out, std::regex("run +position +parameters +steps .*\n"
-                                                "b +rope +- +250 +2\\.0000 +2\\.0000 +250\n"
-                                                "a +- +- +400 +2\\.5000 +2\\.3750 +300 +\\+0\\.3750\n")))
-      << out;
-  EXPECT_TRUE(out.ends_with("\nwrote " + path("plot.svg") + "\n")) << out;
-  EXPECT_EQ(read_text(path("plot.svg")).substr(0, 5), "<svg ");
-}
-
-TEST_F(Compare, a_run_without_validation_falls_back_on_its_training_loss_and_says_so) {
-  std::string log;
-  for (int step = 1; step <= 50; ++step) {
-    log += Json{{"step", step}, {"train_loss", step <= 30 ? 100.0 : step % 2 == 0 ? 1.0 : 1.5}}.dump() + "\n";
-  }
-  const std::string trained = write_run("trained", log);
-  const std::string empty = write_run("empty", "");
-  const std::string both = write_run("both", log + validation({{50, 3.0}}));
-  const Json runs = json_of({empty, trained, both}).at("runs");
-  EXPECT_EQ(runs[0].at("name"), "both");
-  EXPECT_EQ(runs[1].at("name"), "trained") << "behind: a training loss is no validation loss";
-  EXPECT_EQ(runs[1].at("validation_loss"), nullptr);
-  EXPECT_EQ(runs[1].at("train_loss"), 1.25) << "the mean of the last 20 lines";
-  EXPECT_EQ(runs[1].at("steps"), 50);
-  EXPECT_EQ(runs[2].at("name"), "empty");
-  EXPECT_EQ(runs[2].at("best_validation_loss"), nullptr);
-  EXPECT_EQ(titles(), (Strings{"Loss", "both", "trained (training)"}));
-  const std::string out = expect_success(words({empty, trained, both})).out;
-  EXPECT_NE(out.find("1.2500*"), std::string::npos) << out;
-  EXPECT_NE(out.find("* no validation lines: the training loss, mean of the last 20 lines\n"), std::string::npos);
-}
-
-TEST_F(Compare, any_folder_with_a_log_may_be_compared) {
-  const std::string log = validation({{0, 4.0}, {1, 3.0}});
-  const std::string other = R"({"position_embedding_type": ["absolute"], "parameters": "7B", "x": NaN})";
-  const Json run = json_of({write_run("other", log, other)}).at("runs").at(0);
-  EXPECT_EQ(run.at("position"), nullptr);
-  EXPECT_EQ(run.at("parameters"), nullptr);
-}
-
 TEST_F(Compare, a_hostile_name_stays_one_name) {
   const std::string log = validation({{0, 4.0}, {1, 3.0}});
   const std::string name = "<&>\"\n\x1b[2J\xC3\xA9";
@@ -240,72 +171,6 @@ TEST_F(Compare, a_hostile_name_stays_one_name) {
   EXPECT_EQ(out.find('\x1b'), std::string::npos);
   EXPECT_EQ(titles().at(1), "<&>\"\\x0a\\x1b[2J\xC3\xA9");
   EXPECT_EQ(json_of({run}).at("runs").at(0).at("name"), name);
-}
-
-TEST_F(Compare, what_is_wrong_is_said_by_name) {
-  const std::string good = write_run("good", validation({{0, 4.0}}));
-  std::filesystem::create_directory(path("bare"));
-  expect_usage({"compare"});
-  for (const char* folder : {"bare", "missing", "good/loss.jsonl"}) {
-    expect_error(words({good, path(folder)}), "FILE");
-    EXPECT_NE(read_text(path("stderr")).find(path(folder)), std::string::npos) << folder;
-  }
-  expect_error(words({good, write_run("broken", "{\n{}\n")}), "JSON");
-  EXPECT_NE(read_text(path("stderr")).find("broken/loss.jsonl, line 1: "), std::string::npos);
-  expect_error(words({write_run("torn", validation({{0, 4.0}}), "{\"parameters\": ")}), "JSON");
-  EXPECT_NE(read_text(path("stderr")).find("torn/config.json: "), std::string::npos);
-  expect_error(words({write_run("list", validation({{0, 4.0}}), "[]")}), "FORMAT");
-  EXPECT_FALSE(std::filesystem::exists(path("plot.svg")));
-}
-
-TEST_F(Compare, a_plot_that_cannot_be_written_is_an_error_and_leaves_what_was_there) {
-  const std::string run = write_run("run", validation({{0, 4.0}}));
-  write_text(path("plot.svg"), "old");
-  expect_error({"compare", run, "--output", path("nowhere/plot.svg")}, "FILE");
-  expect_error({"compare", run, "--output", path("run/loss.jsonl")}, "FORMAT");
-  std::filesystem::create_directory(path("folder.svg"));
-  expect_error({"compare", run, "--output", path("folder.svg")}, "FILE");
-  const std::string limited =
-      "ulimit -f 0; '" ROTARY_PROGRAM "' compare '" + run + "' --output '" + path("plot.svg") + "'";
-  EXPECT_NE(std::system(("( " + limited + " ) >/dev/null 2>&1").c_str()), 0);
-  EXPECT_EQ(read_text(path("plot.svg")), "old");
-  for (const auto& entry : std::filesystem::directory_iterator(path(""))) {
-    EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
-  }
-}
-
-TEST_F(Compare, without_output_nothing_is_written) {
-  const std::string run_folder = write_run("run", validation({{0, 4.0}, {10, 3.0}}));
-  const auto files_here = [this] {
-    const std::filesystem::directory_iterator all(path(""));
-    return std::count_if(begin(all), end(all), [](const auto& entry) { return entry.path().filename() != "stderr"; });
-  };
-  EXPECT_EQ(files_here(), 1);
-  const Result table = expect_success({"compare", run_folder});
-  EXPECT_EQ(table.out.find("wrote"), std::string::npos);
-  EXPECT_TRUE(Json::parse(expect_success({"compare", run_folder, "--json"}).out).at("plot").is_null());
-  EXPECT_EQ(files_here(), 1);
-}
-
-TEST_F(Compare, the_table_is_ascii_where_the_locale_is_not_utf8) {
-  const std::string run_folder = write_run(std::string(60, 'n'), validation({{0, 4.0}, {10, 3.0}}));
-  const auto is_ascii = [](const std::string& text) {
-    return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-  };
-  const std::string c_locale = run({"compare", run_folder}, "LC_ALL=C").out;
-  EXPECT_TRUE(is_ascii(c_locale)) << c_locale;
-  EXPECT_NE(c_locale.find(std::string(37, 'n') + "... "), std::string::npos) << c_locale;
-  EXPECT_NE(run({"compare", run_folder}, "LC_ALL=C.UTF-8").out.find(std::string(39, 'n') + "\u2026 "),
-            std::string::npos);
-}
-
-TEST_F(Compare, a_model_is_no_run) {
-  std::filesystem::create_directory(path("model"));
-  const std::string config = write_config("model/config.json", R"("model_type": "llama")");
-  for (const std::string& folder : {path("model"), config}) {
-    expect_error({"compare", folder}, "FILE");
-    EXPECT_NE(read_text(path("stderr")).find("'rotary inspect' shows its rope"), std::string::npos) << folder;
-  }
 }
 
 // The bundled runs (tools/golden/make_example_runs.py); docs/cli.md shows this picture. ROTARY_UPDATE_DOCS=1 writes it
