@@ -47,16 +47,6 @@ inline bool any_has(const std::vector<std::string>& sentences, const std::string
                      [&](const std::string& sentence) { return sentence.find(words) != std::string::npos; });
 }
 
-// The error of a plan, "CODE: sentence"; "" where there is none.
-inline std::string error_of(const extend::Request& request) {
-  try {
-    extend::plan(request);
-    return "";
-  } catch (const Error& error) {
-    return std::string(name(error.code())) + ": " + error.what();
-  }
-}
-
 // A Llama of 2 layers with heads of 64; more: further members, each behind a comma.
 inline std::string small(const std::string& more, const std::string& type = "llama", int length = 4096) {
   return R"({"model_type": ")" + type + R"(", "hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 2,)" +

@@ -163,38 +163,6 @@ TEST(Extend, knows_where_the_numbers_of_every_recipe_were_read) {
   EXPECT_FALSE(method_of(planned(short_original("phi-3-mini-128k", 4096), 131072), "longrope").starting_list);
 }
 
-// Recipes of model cards, whose files are the short originals.
-TEST(Extend, knows_the_recipes_of_model_cards) {
-  struct Card {
-    const char* file;
-    std::int64_t context;
-    double factor;
-    std::int64_t trained;
-  };
-  for (const Card& card : {Card{"glm-4-9b-0414", 131072, 4, 32768}, Card{"smollm3-3b", 131072, 2, 65536},
-                           Card{"qwen3-next-80b-a3b", 1010000, 4, 262144}, Card{"qwen3-vl-8b", 1000000, 3, 262144},
-                           Card{"qwen3.5-27b", 1010000, 4, 262144}, Card{"mistral-7b-v0.1", 65536, 8, 8192},
-                           Card{"mistral-7b-v0.1", 131072, 16, 8192}}) {
-    const extend::Plan plan = planned(golden(card.file), card.context);
-    ASSERT_TRUE(plan.published && plan.published->applies) << card.file;
-    EXPECT_EQ(plan.recommended, "yarn") << card.file;
-    const extend::MethodPlan& yarn = recommended(plan);
-    EXPECT_EQ(yarn.factor, card.factor) << card.file;
-    const Json parameters = Json::parse(yarn.rope_parameters);
-    EXPECT_EQ(parameters["original_max_position_embeddings"], card.trained) << card.file;
-    EXPECT_EQ(yarn.max_position_embeddings, card.context) << card.file;
-    EXPECT_FALSE(any_has(yarn.warnings, "with weights trained on such lengths")) << card.file;
-  }
-  const extend::MethodPlan vision = recommended(planned(golden("qwen3-vl-8b"), 1000000));
-  EXPECT_EQ(Json::parse(vision.rope_parameters)["mrope_section"], Json::parse("[24, 20, 20]"));
-  EXPECT_EQ(Json::parse(vision.rope_parameters)["mrope_interleaved"], true);
-  EXPECT_TRUE(any_has(vision.warnings, "positions of images and videos advance by less than one a token"));
-  const extend::Plan mistral = planned(golden("mistral-7b-v0.1"), 131072);
-  EXPECT_TRUE(any_has(mistral.warnings, "max_position_embeddings 32768 is above the trained length 8192"));
-  EXPECT_FALSE(planned(golden("mixtral-8x7b"), 65536).published.has_value());
-  EXPECT_FALSE(planned(golden("smollm2-135m"), 16384).published.has_value());  // DeepSeek-Coder's base too
-}
-
 // Short originals, and the numbers that were published for them: of files and cards, and of models without a whole file
 // here.
 TEST(Extend, writes_the_parameters_that_were_published) {
@@ -263,26 +231,6 @@ TEST(Extend, plans_the_full_layers_of_step) {
             Scaling(Llama3{.factor = 2, .trained_length = 131072, .low = 1, .high = 32}));
 }
 
-// The window is no rope's, and stays: the plan says what the published file has.
-TEST(Extend, says_the_window_of_the_published_file) {
-  for (const auto& [file, published] :
-       {std::pair{"phi-3-mini-4k", "phi-3-mini-128k"}, std::pair{"mistral-7b-v0.1", "yarn-mistral-7b-128k"}}) {
-    const std::string window = Json::parse(golden(published))["sliding_window"].dump();
-    EXPECT_TRUE(any_has(planned(golden(file), 131072).warnings, "-128k")) << file;
-    EXPECT_TRUE(any_has(planned(golden(file), 131072).warnings, " has " + window)) << file;
-    EXPECT_FALSE(any_has(planned(golden(file), 50000).warnings, " has " + window)) << file;
-  }
-}
-
-// QwQ states 40960, as Qwen3 does.
-TEST(Extend, plans_qwq_from_the_length_that_qwen_publishes) {
-  Json config = Json::parse(golden("qwen2.5-7b"));
-  config["max_position_embeddings"] = 40960;
-  const extend::Plan plan = planned(config.dump(), 131072);
-  EXPECT_EQ(plan.trained_length, 32768);
-  EXPECT_EQ(recommended(plan).factor, 4);
-}
-
 // DeepSeek's cards say 128K, and its files have the factor for 160K: both contexts are planned with it.
 TEST(Extend, plans_deepseek_for_the_context_of_its_card_with_the_factor_of_its_file) {
   for (const char* file : {"deepseek-v2", "deepseek-v3"}) {
@@ -312,30 +260,6 @@ TEST(Extend, plans_the_compressed_layers_of_deepseek_v4) {
     EXPECT_EQ(frequencies(read.ropes[i].rope).inv_freq, frequencies(wanted.ropes[i].rope).inv_freq) << i;
     EXPECT_EQ(frequencies(read.ropes[i].rope).attention_factor, frequencies(wanted.ropes[i].rope).attention_factor);
   }
-}
-
-// A context that the file's own scaling takes needs no plan; llama3 with less than Meta's factor is another model.
-TEST(Extend, says_that_a_file_takes_a_shorter_context_as_it_is) {
-  const std::string words = "the file takes 131072 tokens as it is: weights that were trained with its scaling";
-  EXPECT_TRUE(any_has(planned(golden("llama-3.1-8b"), 32768).warnings, words));
-  EXPECT_FALSE(any_has(planned(golden("llama-3.1-8b"), 131072).warnings, words));
-  EXPECT_FALSE(any_has(planned(golden("llama-3.1-8b"), 262144).warnings, words));
-  EXPECT_TRUE(any_has(planned(golden("phi-3-mini-128k"), 65536).warnings, words));
-  EXPECT_FALSE(any_has(planned(golden("llama-7b-dynamic"), 4096).warnings, "as it is: weights"));
-}
-
-// The published factor reaches a context just below what it was made for, and is taken for it.
-TEST(Extend, takes_the_published_factor_for_a_context_just_below) {
-  const auto factor = [](const char* file, std::int64_t context) {
-    return recommended(planned(golden(file), context)).factor;
-  };
-  EXPECT_EQ(factor("qwen3-next-80b-a3b", 1000000), 4);
-  EXPECT_EQ(factor("qwen3-next-80b-a3b", 1048576), 4);
-  EXPECT_EQ(factor("qwen3-next-80b-a3b", 524288), 2);
-  EXPECT_EQ(factor("qwen2.5-7b", 128000), 4);
-  EXPECT_EQ(factor("qwen2.5-7b", 65536), 2);
-  EXPECT_EQ(factor("llama-3-8b", 128000), 8);
-  EXPECT_FALSE(planned(golden("qwen2.5-7b"), 128000).published->applies);
 }
 
 // Microsoft's own code takes no fourth key.
