@@ -1,4 +1,4 @@
-// rotary accuracy: its JSON, its sentences. The numbers are judged in tests/accuracy.
+// rotary accuracy: its JSON. The numbers are judged in tests/accuracy; its sentences: commands_test.cpp.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -19,12 +19,6 @@ class CliAccuracy : public Cli {
     Strings all{"accuracy", "--json"};
     all.insert(all.end(), words.begin(), words.end());
     return Json::parse(expect_success(all).out);
-  }
-  std::string last_line(Strings words) const {
-    words.insert(words.begin(), "accuracy");
-    std::string text = expect_success(words).out;
-    text.pop_back();
-    return text.substr(text.rfind('\n') + 1);
   }
   static const Json& way(const Json& study, const std::string& name) {
     for (const Json& one : study.at("ways")) {
@@ -85,42 +79,6 @@ TEST_F(CliAccuracy, the_usual_rope_to_ten_million) {
   EXPECT_NE(study.at("sampling").get<std::string>().find("every position to 9999;"), std::string::npos);
 }
 
-TEST_F(CliAccuracy, the_context_decides_how_far) {
-  write_config("long.json", R"("model_type": "llama", "hidden_size": 64, "num_attention_heads": 8,)"
-                            R"("num_hidden_layers": 1, "max_position_embeddings": 10000000,)"
-                            R"("rope_theta": 10000.0)");
-  EXPECT_EQ(json({path("long.json")}).at("decades").back().at("last"), 999999999);
-}
-
-TEST_F(CliAccuracy, the_advice_is_computed) {
-  EXPECT_EQ(last_line({"--positions", "0:3"}), "float32 is within 1e-3 up to 17779; beyond, use exact");
-  const Json study = json({"--positions", "17779:17781"});
-  EXPECT_EQ(study.at("float32_within"), (Json{{"tolerance", 1e-3}, {"last", 17779}, {"to_the_end", false}}));
-  EXPECT_GT(json({"--positions", "17780"}).at("ways")[1].at("cos_sin")[0].get<double>(), 1e-3);
-  EXPECT_LE(json({"--positions", "17779"}).at("ways")[1].at("cos_sin")[0].get<double>(), 1e-3);
-  EXPECT_EQ(last_line({configs + "llama-3.1-8b.json", "--positions", "0:3"}),
-            "float32 is within 1e-3 up to 12973; beyond (the context is 131072), use exact");
-  EXPECT_EQ(last_line({configs + "llama-2-7b.json", "--positions", "0:3"}),
-            "float32 is within 1e-3 up to 17779, which covers the context of 4096; beyond, use exact");
-  const std::string slow = last_line({"--positions", "0:3", "--scaling", "linear", "--factor", "1000000"});
-  EXPECT_EQ(slow, "float32 is within 1e-3 up to 16777216, as far as was looked; exact is at every position");
-  EXPECT_NE(last_line({"--positions", "0:3", "--tolerance", "1e-6"}), last_line({"--positions", "0:3"}));
-}
-
-TEST_F(CliAccuracy, a_rope_may_be_a_config_options_or_a_file) {
-  const Json yarn = json({configs + "deepseek-v3.json", "--positions", "100"});
-  EXPECT_EQ(yarn.at("rope").at("scaling"), "yarn");
-  EXPECT_EQ(yarn.at("rope").at("rotary_dim"), 64);
-  EXPECT_EQ(json({configs + "qwen2.5-vl-7b.json", "--rope", "1", "--positions", "1"}).at("rope").at("index"), 1);
-  EXPECT_EQ(json({"--base", "500000", "--positions", "1"}).at("rope").at("head_dim"), 128);
-  EXPECT_EQ(json({"--head-dim", "64", "--positions", "1"}).at("rope").at("base"), 10000);
-  write_npy(path("w.npy"), make_tensor<float>("", ElementType::f32, {3}, {1, 0.3F, 0.01F}));
-  const Json given = json({"--inv-freq", path("w.npy"), "--positions", "1"});
-  EXPECT_TRUE(given.at("rope").at("base").is_null());
-  EXPECT_EQ(given.at("rope").at("head_dim"), 6);
-  EXPECT_TRUE(way(given, "running product").at("cos_sin")[0].is_null()) << "no geometric series";
-}
-
 TEST_F(CliAccuracy, the_table_holds_the_attention_factor) {
   const Strings words = {"--scaling", "yarn", "--factor", "4", "--trained-length", "4096", "--positions", "5000:5100"};
   Strings all{"accuracy"};
@@ -129,14 +87,6 @@ TEST_F(CliAccuracy, the_table_holds_the_attention_factor) {
   const Json study = json(words);
   EXPECT_GT(study.at("rope").at("attention_factor").get<double>(), 1.1);
   EXPECT_GT(way(study, "exact").at("cos_sin")[0].get<double>(), 0x1p-25) << "values above 1 have a coarser float32";
-}
-
-TEST_F(CliAccuracy, longrope_has_the_list_of_the_length) {
-  const std::string phi = configs + "phi-3-mini-128k.json";
-  const Json at_context = json({phi, "--positions", "1", "--length", "131072"}).at("rope");
-  const Json at_position = json({phi, "--positions", "1"}).at("rope");
-  EXPECT_EQ(at_position.at("length"), 2);
-  EXPECT_NE(at_context.at("inv_freq"), at_position.at("inv_freq"));
 }
 
 TEST_F(CliAccuracy, positions_of_a_file_and_negative_ones) {
@@ -154,24 +104,6 @@ TEST_F(CliAccuracy, the_threads_change_no_bit) {
     three.insert(three.end(), {"--threads", "3"});
     EXPECT_EQ(json(one), json(three));
   }
-}
-
-// What a table does not show is said, and only that.
-TEST_F(CliAccuracy, the_footnote_says_what_is_missing) {
-  const auto note = [this](const std::string& spec) {
-    const std::string text = expect_success({"accuracy", "--positions", spec}).out;
-    const std::size_t at = text.find("measured at ");
-    std::string found = text.substr(at, text.find("\n\n", at) - at);
-    std::replace(found.begin(), found.end(), '\n', ' ');
-    return found;
-  };
-  EXPECT_EQ(note("0:30"), "measured at the 30 positions of --positions");
-  EXPECT_EQ(note("0:30,2000000,2000001"), "measured at the 32 positions of --positions; -: not run there");
-  EXPECT_EQ(note("7"),
-            "measured at the one position of --positions; no scores: a score needs two positions of a decade, and each "
-            "has one alone");
-  EXPECT_EQ(note("0:9,70"),
-            "measured at the 10 positions of --positions; no score where a decade has one position alone");
 }
 
 TEST_F(CliAccuracy, the_text_has_a_row_for_each_way_and_fits_a_page) {

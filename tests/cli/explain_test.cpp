@@ -103,24 +103,6 @@ TEST_F(Explain, a_topic_is_an_id_a_number_or_a_title) {
   EXPECT_EQ(print({"ALL"}), all);
 }
 
-TEST_F(Explain, a_search_word_finds_its_chapter) {
-  const std::map<std::string, Strings> words = {
-      {"pairing", {"gpt-j", "GPT-NeoX", "neox", "rotate_half"}},
-      {"frequencies", {"inv_freq", "rope_theta", "wavelength"}},
-      {"partial", {"rotary_dim", "partial_rotary_factor"}},
-      {"cache", {"kv cache", "KV-cache", "position_ids"}},
-      {"scaling", {"yarn", "YaRN", "ntk", "llama3", "linear", "rope_scaling"}},
-      {"precision", {"bf16", "float32", "tf32", "a long way from zero"}},
-      {"axes", {"mrope", "M-RoPE", "video", "images", "2-D"}},
-      {"deepseek", {"DeepSeek", "mla", "interleaved_to_half"}},
-      {"length", {"longrope", "dynamic", "LongRoPE"}},
-      {"complex", {"conjugate"}}};  // of no list: the one chapter that has it
-  EXPECT_EQ(print({"KV", "cache"}), print({"cache"}));
-  for (const auto& [id, topics] : words) {
-    for (const std::string& topic : topics) EXPECT_EQ(print({topic}), print({id})) << topic;
-  }
-}
-
 // Llama 2 has the rope of chapters 8 and 11, so that their numbers judge these.
 TEST_F(Explain, chapters_8_and_11_are_told_of_ones_own_model) {
   const std::string llama = configs + "llama-2-7b.json";

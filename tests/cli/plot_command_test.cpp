@@ -67,30 +67,6 @@ TEST_F(PlotCommand, several_scalings_are_stretched_as_their_formulas_say) {
   EXPECT_NEAR(2 * std::numbers::pi * std::pow(10000, pair / 32), 2048, 1e-6);
 }
 
-TEST_F(PlotCommand, the_trained_length_and_the_context_are_drawn_in) {
-  const auto guides = [this](const Words& words) {
-    Words names;
-    const Json plot = json(words);
-    for (const Json& guide : plot.at("guides")) {
-      names.push_back(guide.at("name"));
-      EXPECT_EQ(guide.at("points")[0][1], guide.at("points")[1][1]);
-      EXPECT_NE(names.back().find(" " + std::to_string(guide.at("points")[0][1].get<int>())), std::string::npos);
-    }
-    return names;
-  };
-  const std::string llama = configs + "llama-3.1-8b.json";
-  EXPECT_EQ(guides({"wavelengths", llama}), (Words{"trained length 8192", "context 131072"}));
-  EXPECT_EQ(guides({"wavelengths", llama, "--context", "500000"}), (Words{"trained length 8192", "context 500000"}));
-  EXPECT_EQ(guides({"wavelengths"}), Words{});
-  EXPECT_EQ(guides({"wavelengths", llama, configs + "llama-2-7b.json"}),
-            (Words{"context 4096", "trained length 8192", "context 131072"}));
-  EXPECT_NE(print({"wavelengths", llama, configs + "llama-2-7b.json"})
-                .find(">trained length 8192, context 131072: llama-3.1-8b; context 4096: llama-2-7b<"),
-            std::string::npos);
-  EXPECT_EQ(guides({"wavelengths", "--scaling", "linear", "--factor", "4", "--trained-length", "1024"}),
-            (Words{"trained length 1024", "context 4096"}));
-}
-
 // ---- the picture ----
 
 TEST_F(PlotCommand, every_kind_can_be_read) {
@@ -305,18 +281,6 @@ TEST_F(PlotCommand, roformers_bound_is_the_sum_of_the_partial_sums) {
 }
 
 // ---- models of several ropes ----
-
-TEST_F(PlotCommand, a_picture_of_one_rope_of_several_says_which) {
-  const std::string gemma = configs + "gemma-3-27b.json", llama = configs + "llama-2-7b.json";
-  for (const char* kind : {"decay", "accuracy", "table"})
-    EXPECT_NE(print({kind, gemma}).find(": gemma-3-27b, rope 0 (sliding_attention)</title>"), std::string::npos)
-        << kind;
-  EXPECT_NE(print({"decay", gemma, "--rope", "1"}).find(": gemma-3-27b, rope 1 (full_attention)</title>"),
-            std::string::npos);
-  EXPECT_NE(print({"decay", llama}).find(": llama-2-7b</title>"), std::string::npos);
-  EXPECT_EQ(json({"accuracy", gemma, llama}).at("lines")[0].at("name"), "gemma-3-27b, rope 0 (sliding_attention)");
-  EXPECT_EQ(json({"stretch", gemma}).at("lines")[1].at("name"), "rope 1 (full_attention)");
-}
 
 TEST_F(PlotCommand, pairs_that_stand_still_are_told_and_need_no_room) {
   const std::string gemma = configs + "gemma-4-31b.json";  // 128 pairs that turn, and 64 of 256

@@ -1,4 +1,4 @@
-// rotary plot: where its pictures go, wrong usage, and the pictures of docs.
+// rotary plot: PNG, text, and the pictures of docs. (Wrong usage and outputs: commands_test.cpp)
 #include <cstdlib>
 #include <set>
 #include <sstream>
@@ -16,21 +16,6 @@ const std::string& configs = golden_configs;
 const std::string& runs = golden_runs;
 
 // ---- where it goes ----
-
-TEST_F(PlotCommand, output_is_a_file_or_standard_output) {
-  const std::string svg = print({"table"});
-  EXPECT_EQ(print({"table", "--output", path("t.svg")}), "wrote " + path("t.svg") + "\n");
-  EXPECT_EQ(read_text(path("t.svg")), svg);
-  EXPECT_EQ(print({"table", "--output", "-"}), svg);
-  EXPECT_EQ(print({"table", "--output", path("t.SVG"), "--quiet"}), "");
-  const std::string text = print({"table", "--output", path("u.svg"), "--terminal"});
-  EXPECT_EQ(text.substr(0, text.rfind("wrote ")), print({"table", "--terminal"}));
-  EXPECT_EQ(read_text(path("u.svg")), svg);
-  EXPECT_EQ(json({"table", "--output", path("v.svg")}).at("output"), path("v.svg"));
-  expect_error({"plot", "table", "--output", path("t.pdf")}, "FORMAT");
-  expect_error({"plot", "table", "--output", path("none/t.svg")}, "FILE");
-  EXPECT_NE(print({"table", "--title", "A <title>"}).find("A &lt;title&gt;</text>"), std::string::npos);
-}
 
 TEST_F(PlotCommand, png_comes_from_rsvg_convert) {
   expect_error({"plot", "table", "--output", path("t.png")}, "FILE", "PATH=/nowhere");
@@ -60,27 +45,6 @@ TEST_F(PlotCommand, text_names_lines_and_guides) {
     EXPECT_LE(line.size(), 80U) << line;
     EXPECT_TRUE(std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; })) << line;
   }
-}
-
-// ---- losses that are no numbers ----
-
-TEST_F(PlotCommand, losses_that_are_not_finite_are_told) {
-  for (const auto& [name, second] : {std::pair("all", "NaN"), std::pair("some", "1.5")}) {
-    std::filesystem::create_directory(path(name));
-    write_text(path(name) + "/loss.jsonl",
-               std::string("{\"step\": 1, \"train_loss\": ") + second + "}\n{\"step\": 2, \"train_loss\": NaN}\n");
-  }
-  expect_error({"plot", "loss", path("all")}, "NUMBER");
-  const Result drawn = run({"plot", "loss", path("some")});
-  EXPECT_EQ(drawn.exit, 0);
-  EXPECT_EQ(drawn.err, "warning: run some: not finite from step 2 on\n");
-  EXPECT_NE(drawn.out.find("NaN or infinite: some (training) from step 2 on"), std::string::npos) << drawn.out;
-  const Json line = Json::parse(run({"plot", "loss", path("some"), "--json"}).out).at("lines").at(0);
-  EXPECT_EQ(line.at("not_finite"), Json({2.0}));
-  EXPECT_EQ(line.at("points"), Json({{1.0, 1.5}}));
-  const std::string both = run({"plot", "loss", path("some"), path("all"), "--terminal"}).out;
-  EXPECT_NE(both.find("NaN or infinite: some (training) from step 2 on, all (training)\neverywhere"), std::string::npos)
-      << both;
 }
 
 // ---- the pictures of docs ----
