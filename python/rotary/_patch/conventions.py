@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
+from torch import Tensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any, Literal
-
-    from torch import Tensor
-
     from .._words import Layout, Pairing
 
-    # How a function takes one cos and sin for each pair: [c0 c1 c0 c1], [c0 c0 c1 c1], [c0 c1], or c + i s.
-    Rows = Literal["halves", "neighbours", "single", "complex"]
-
+# How a function takes one cos and sin for each pair: [c0 c1 c0 c1], [c0 c0 c1 c1], [c0 c1], or c + i s.
+Rows = Literal["halves", "neighbours", "single", "complex"]
 REAL_ROWS: tuple[Rows, ...] = ("halves", "neighbours", "single")
 PAIRINGS: tuple[Pairing, ...] = ("half", "interleaved", "interleaved_to_half")
 

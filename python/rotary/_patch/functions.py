@@ -7,15 +7,11 @@ import inspect
 import os
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Any
-
-    from torch.nn import Module
+from torch.nn import Module
 
 _NAME = re.compile(r"apply_?\w*(rotary|rope|rotate)|(rotary|rope)\w*_apply|rotate_queries", re.IGNORECASE)
 _FRAMEWORKS = ("torch", "builtins", "accelerate", "peft")

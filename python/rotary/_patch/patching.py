@@ -6,27 +6,21 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
 
 import torch
+from torch.nn import Module
 
 from .. import _config, _core
 from . import PatchError
 from .conventions import Behaviour
 from .functions import Found, compiled_part, holders, reached_functions, rotating_methods, stranger, underlying
-from .probes import Unproved, prove
+from .probes import Proof, Unproved, prove
 from .replacing import has_kernels, replacement, why_kept
 from .tables import Agreement, compared, exact_forward
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from types import TracebackType
-    from typing import Any
-
-    from torch.nn import Module
-
-    from .probes import Proof
 
 
 # ---- the report ----

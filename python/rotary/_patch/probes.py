@@ -3,24 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import torch
+from torch import Tensor
 
-from .conventions import PAIRINGS, REAL_ROWS, Behaviour, Convention, Shape, behaviours, conventions, doubled, formula
+from .conventions import PAIRINGS, REAL_ROWS, Behaviour, Convention, Rows, Shape
+from .conventions import behaviours, conventions, doubled, formula
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, Literal
-
-    from torch import Tensor
-
-    from .conventions import Rows
-
-    Block = Literal["whole", "leading", "trailing"]
-    Bits = Literal["equal", "float64", "fused"]
-
+Function = Callable[..., Any]
+Block = Literal["whole", "leading", "trailing"]
+Bits = Literal["equal", "float64", "fused"]
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 # Sizes of which no two are alike and none is 1, so that rows in a wrong place cannot be broadcast.
 _SIZES = {"b": 2, "h": 3, "t": 5, "1": 1}
@@ -122,7 +117,7 @@ class _Trial:
             return torch.randn(shape, generator=self._generator)
         return (torch.randint(-32, 32, shape, generator=self._generator) * 2 + 1).float() / 16
 
-    def run(self, function: Callable[..., Any]) -> tuple[Any, ...] | None:
+    def run(self, function: Function) -> tuple[Any, ...] | None:
         """The results, None where the function does not take such arguments; Unproved where it writes to one."""
         kept = {name: value.clone() for name, value in self.named.items()}
         try:
@@ -135,9 +130,7 @@ class _Trial:
                 raise Unproved(f"it writes to its argument {name}")
         return tuple(out) if isinstance(out, (tuple, list)) else (out,)
 
-    def turned(
-        self, behaviour: Behaviour, block: Block = "leading", wide: torch.dtype = torch.float32
-    ) -> tuple[Tensor, ...]:
+    def turned(self, behaviour: Behaviour, block: Block = "leading", wide: Any = torch.float32) -> tuple[Tensor, ...]:
         """What the plain formula makes of them, in that type."""
         made = []
         for x, parts in self._turning:
@@ -157,86 +150,87 @@ class _Trial:
 
 
 def _equal(got: tuple[Any, ...] | None, expected: tuple[Tensor, ...]) -> bool:
-    return (
-        got is not None
-        and len(got) == len(expected)
-        and all(isinstance(a, torch.Tensor) and torch.equal(a, b) for a, b in zip(got, expected))
-    )
+    if got is None or len(got) != len(expected):
+        return False
+    return all(isinstance(a, torch.Tensor) and torch.equal(a, b) for a, b in zip(got, expected))
 
 
-def _candidates(
-    function: Callable[..., Any], like: Callable[..., Any]
-) -> dict[tuple[Convention, Behaviour], list[Shape]]:
+class _Reading(NamedTuple):
+    """What a function is taken for, once exact numbers agree with it."""
+
+    function: Function
+    convention: Convention
+    behaviour: Behaviour
+
+    def trial(self, shape: Shape, seed: int, rest: int = 0, **dtypes: Any) -> tuple[_Trial, tuple[Any, ...] | None]:
+        """(the arguments, what the function makes of them)."""
+        trial = _Trial(self.convention, shape, self.behaviour.rows, seed, rest, **dtypes)
+        return trial, trial.run(self.function)
+
+    def precision(self, shapes: list[Shape]) -> tuple[Bits, int]:
+        """(how close random float32 results are, how many were compared)."""
+        count, found = 0, set()
+        for shape in shapes:
+            for seed in range(1, 1 + _ROUNDS):
+                trial, got = self.trial(shape, seed)
+                found.add(self._bits(trial, got))
+                count += sum(x.numel() for x in got or ())
+        if len(found) != 1:
+            raise Unproved(f"float32 results are of several kinds: {', '.join(sorted(found))}")
+        return found.pop(), count
+
+    def _bits(self, trial: _Trial, got: tuple[Any, ...] | None) -> Bits:
+        if _equal(got, trial.turned(self.behaviour)):
+            return "equal"
+        exact = trial.turned(self.behaviour, wide=torch.float64)
+        if _equal(got, tuple(x.float() for x in exact)):
+            return "float64"
+        # Two products of numbers below 6, summed: a fused multiply-add saves one rounding of at most 2^-19.
+        if self.convention.complex and got is not None and all((a - b).abs().max() < 2**-19 for a, b in zip(got, exact)):
+            return "fused"
+        raise Unproved(f"on random float32 numbers it differs from {self.behaviour}")
+
+    def block(self, shape: Shape) -> Block:
+        if self.convention.parts:
+            return "whole"
+        trial, got = self.trial(shape, 0, _REST)
+        known: tuple[Block, ...] = ("leading", "trailing")
+        return next((block for block in known if _equal(got, trial.turned(self.behaviour, block))), "whole")
+
+    def dtypes(self, shape: Shape) -> tuple[dict[tuple[torch.dtype, torch.dtype], torch.dtype], bool]:
+        """The result's dtype for each pair of dtypes, and whether 16-bit numbers are rotated in float32."""
+        results, once = {}, True
+        for x_type in DTYPES:
+            for rows_type in DTYPES[:1] if self.convention.complex else DTYPES:
+                trial, got = self.trial(shape, 7, dtypes=(x_type, rows_type))
+                expected = trial.turned(self.behaviour)
+                if got is None or len({x.dtype for x in got}) != 1 or got[0].dtype not in DTYPES:
+                    continue
+                if all(torch.allclose(a.float(), b, rtol=0, atol=0.125) for a, b in zip(got, expected)):
+                    results[x_type, rows_type] = got[0].dtype
+                if x_type == torch.bfloat16 and (self.convention.complex or rows_type == x_type):
+                    once = _equal(got, tuple(b.to(got[0].dtype) for b in expected))
+        return results, once
+
+
+def _readings(function: Function, like: Function) -> dict[_Reading, list[Shape]]:
     """Every reading of the function that exact numbers agree with."""
-    found: dict[tuple[Convention, Behaviour], list[Shape]] = {}
-    readings = list(conventions(like))
-    if not readings:
+    known = list(conventions(like))
+    if not known:
         raise Unproved("its parameters are not those of a known rotation")
-    for convention in readings:
+    found: dict[_Reading, list[Shape]] = {}
+    for convention in known:
         for rows in ("complex",) if convention.complex else REAL_ROWS:
             for shape in convention.shapes:
                 trial = _Trial(convention, shape, rows, 0)
                 got = trial.run(function)
                 for behaviour in behaviours(rows) if got is not None else ():
                     if _equal(got, trial.turned(behaviour)):
-                        found.setdefault((convention, behaviour), []).append(shape)
+                        found.setdefault(_Reading(function, convention, behaviour), []).append(shape)
     return found
 
 
-def _precision(
-    function: Callable[..., Any], convention: Convention, shapes: list[Shape], behaviour: Behaviour
-) -> tuple[Bits, int]:
-    """(how close random float32 results are, how many were compared)."""
-    count, found = 0, set()
-    for shape in shapes:
-        for seed in range(1, 1 + _ROUNDS):
-            trial = _Trial(convention, shape, behaviour.rows, seed)
-            got = trial.run(function)
-            found.add(_bits(got, trial, convention, behaviour))
-            count += sum(x.numel() for x in got or ())
-    if len(found) != 1:
-        raise Unproved(f"float32 results are of several kinds: {', '.join(sorted(found))}")
-    return found.pop(), count
-
-
-def _bits(got: tuple[Any, ...] | None, trial: _Trial, convention: Convention, behaviour: Behaviour) -> Bits:
-    if _equal(got, trial.turned(behaviour)):
-        return "equal"
-    exact = trial.turned(behaviour, wide=torch.float64)
-    if _equal(got, tuple(x.float() for x in exact)):
-        return "float64"
-    # Two products of numbers below 6, summed: a fused multiply-add saves one rounding of at most 2^-19.
-    if convention.complex and got is not None and all((a - b).abs().max() < 2**-19 for a, b in zip(got, exact)):
-        return "fused"
-    raise Unproved(f"on random float32 numbers it differs from {behaviour}")
-
-
-def _block(function: Callable[..., Any], convention: Convention, shape: Shape, behaviour: Behaviour) -> Block:
-    trial = _Trial(convention, shape, behaviour.rows, 0, rest=0 if convention.parts else _REST)
-    blocks: tuple[Block, ...] = () if convention.parts else ("leading", "trailing")
-    got = trial.run(function)
-    return next((block for block in blocks if _equal(got, trial.turned(behaviour, block))), "whole")
-
-
-def _dtypes(
-    function: Callable[..., Any], convention: Convention, shape: Shape, behaviour: Behaviour
-) -> tuple[dict[tuple[torch.dtype, torch.dtype], torch.dtype], bool]:
-    """The result's dtype for each pair of dtypes, and whether 16-bit numbers are rotated in float32."""
-    results, once = {}, True
-    for x_type in DTYPES:
-        for rows_type in DTYPES[:1] if convention.complex else DTYPES:
-            trial = _Trial(convention, shape, behaviour.rows, 7, dtypes=(x_type, rows_type))
-            got, expected = trial.run(function), trial.turned(behaviour)
-            if got is None or len({x.dtype for x in got}) != 1 or got[0].dtype not in DTYPES:
-                continue
-            if all(torch.allclose(a.float(), b, rtol=0, atol=0.125) for a, b in zip(got, expected)):
-                results[x_type, rows_type] = got[0].dtype
-            if x_type == torch.bfloat16 and (convention.complex or rows_type == x_type):
-                once = _equal(got, tuple(b.to(got[0].dtype) for b in expected))
-    return results, once
-
-
-def prove(function: Callable[..., Any], like: Callable[..., Any] | None = None) -> Proof:
+def prove(function: Function, like: Function | None = None) -> Proof:
     """What the function does; Unproved where that is not one known rotation.
 
     The function runs on the CPU, on exactly representable numbers in every layout that its parameters allow, and is
@@ -246,15 +240,15 @@ def prove(function: Callable[..., Any], like: Callable[..., Any] | None = None) 
     Args:
         like: has the function's signature; by default itself.
     """
-    found = _candidates(function, like or function)
+    found = _readings(function, like or function)
     if not found:
         raise Unproved(
             f"no known rotation ({', '.join(PAIRINGS)}; either direction; every form of rows) gives its numbers"
         )
     if len(found) > 1:
-        raise Unproved(f"it is ambiguous: {' or '.join(str(behaviour) for _, behaviour in found)}")
-    (convention, behaviour), shapes = next(iter(found.items()))
-    bits, numbers = _precision(function, convention, shapes, behaviour)
-    dtypes, once = _dtypes(function, convention, shapes[0], behaviour)
-    block = _block(function, convention, shapes[0], behaviour)
-    return Proof(behaviour, convention, tuple(shapes), block, dtypes, bits, once, numbers)
+        raise Unproved(f"it is ambiguous: {' or '.join(str(reading.behaviour) for reading in found)}")
+    reading, shapes = next(iter(found.items()))
+    bits, numbers = reading.precision(shapes)
+    dtypes, once = reading.dtypes(shapes[0])
+    block = reading.block(shapes[0])
+    return Proof(reading.behaviour, reading.convention, tuple(shapes), block, dtypes, bits, once, numbers)

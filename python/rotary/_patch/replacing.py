@@ -4,19 +4,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
 from .._core import Error
 from .._torch import cuda, entry
 from .._torch.tables import TensorTable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from .probes import Proof
+from .probes import Proof
 
 
 def has_kernels(device: torch.device) -> bool:

@@ -6,26 +6,20 @@ from __future__ import annotations
 import copy
 import inspect
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn import Module
 
 from .. import _config, _core
+from .._config import ModelRope, Ropes
 from .._torch import ops  # noqa: F401 (defines torch.ops.rotary_python)
 from .._torch.ropes import write_rope
 from . import PatchError
-from .conventions import REAL_ROWS, doubled
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any
-
-    from torch import Tensor
-    from torch.nn import Module
-
-    from .._config import ModelRope, Ropes
-    from .conventions import Rows
+from .conventions import REAL_ROWS, Rows, doubled
 
 _NAME = re.compile(r"(Rotary|R[oO]P[eE]).*Embed\w*$")
 _TABLE = "embed_positions"  # GPT-J and its kin keep [positions, sin and cos] in each attention
@@ -203,7 +197,7 @@ def _agreement(path: str, module: Module, layer_type: str, ropes: tuple[ModelRop
 def _in_buffers(model: Module, ropes: Ropes) -> Iterator[Agreement]:
     """Tables that attentions keep as a buffer [positions, sin and cos]."""
     for within, part in model.named_modules():
-        buffer, path, agreed = getattr(part, _TABLE, None), f"{within}.{_TABLE}", False
+        buffer, path = getattr(part, _TABLE, None), f"{within}.{_TABLE}"
         if not isinstance(buffer, torch.Tensor) or buffer.dim() != 2:
             continue
         for rope in ropes:
@@ -214,9 +208,8 @@ def _in_buffers(model: Module, ropes: Ropes) -> Iterator[Agreement]:
             if worst is not None:
                 count = 2 * cos.numel()
                 yield Agreement(path, "buffer", "", (rope,), "single", "buffer", (0,), 0, False, worst, count)
-                agreed = True
                 break
-        if not agreed:
+        else:
             _refuse(path, part, "", [(rope,) for rope in ropes])
 
 
