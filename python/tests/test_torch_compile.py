@@ -7,7 +7,7 @@ import unittest
 
 import rotary
 from support import run_python
-from torch_support import eager, needs_torch, refused, rows_of, table_of, torch
+from torch_support import needs_torch, refused, rows_of, table_of, torch, turned
 
 if torch is not None:
     from torch._dynamo.testing import CompileCounterWithBackend
@@ -216,7 +216,7 @@ class Module(unittest.TestCase):
         table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(131000, 131005))
         for dtype in (torch.bfloat16, torch.float16):
             q = self.q.to(dtype)
-            once = eager(q, *rows_of(table), "half", "bhtd")
+            once = turned(q, table, "bhtd")
             self.assertTrue(torch.equal(rope(q, offset=131000), once))
         with torch.autocast("cpu", torch.bfloat16):
             model = Model()

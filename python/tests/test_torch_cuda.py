@@ -5,7 +5,7 @@ import unittest
 from unittest import mock
 
 import rotary
-from torch_support import PAIRINGS, eager, needs_torch, refused, rows_of, table_of, torch
+from torch_support import PAIRINGS, eager, needs_torch, refused, rows_of, table_of, torch, turned
 
 if torch is not None:
     from rotary._torch import cuda
@@ -63,7 +63,7 @@ class Cuda(unittest.TestCase):
     def test_gradients(self):
         table, x = table_of(), torch.randn(2, 5, 3, 16, requires_grad=True)
         grad = torch.randn(2, 5, 3, 16)
-        expected = torch.autograd.grad(eager(x, *rows_of(table), "half", "bthd"), x, grad)[0]
+        expected = torch.autograd.grad(turned(x, table, "bthd"), x, grad)[0]
         with as_on_cuda(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
             self.assertTrue(
                 torch.equal(torch.autograd.grad(rotary.rotate(x, table, layout="bthd"), x, grad)[0], expected)

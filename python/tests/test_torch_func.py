@@ -4,7 +4,7 @@ import functools
 import unittest
 
 import rotary
-from torch_support import PAIRINGS, eager, needs_torch, refused, rows_of, table_of, torch
+from torch_support import PAIRINGS, eager, needs_torch, refused, rows_of, table_of, torch, turned
 
 if torch is not None:
     from torch.autograd import gradcheck, gradgradcheck
@@ -90,7 +90,7 @@ class Func(unittest.TestCase):
     def test_grad_and_vmap(self):
         table = table_of("interleaved")
         f = lambda x: rotary.rotate(x, table, layout="thd").pow(3).sum()  # noqa: E731
-        g = lambda x: eager(x, *rows_of(table), "interleaved", "thd").pow(3).sum()  # noqa: E731
+        g = lambda x: turned(x, table, "thd").pow(3).sum()  # noqa: E731
         x = torch.randn(4, 5, 3, 16)
         self.assertTrue(torch.equal(torch.func.grad(f)(x[0]), torch.func.grad(g)(x[0])))
         each = torch.stack([torch.func.grad(g)(one) for one in x])
@@ -99,7 +99,6 @@ class Func(unittest.TestCase):
         made, expected = (torch.func.jvp(h, (x[0],), (x[1],)) for h in (f, g))
         torch.testing.assert_close(made, expected)
         small = x[0, :, :1].double()
-        g = lambda x: eager(x, *rows_of(table, torch.float64), "interleaved", "thd").pow(3).sum()  # noqa: E731
         torch.testing.assert_close(torch.func.hessian(f)(small), torch.func.hessian(g)(small))
 
     def test_vmap_of_every_argument(self):
@@ -132,7 +131,7 @@ class Func(unittest.TestCase):
         x, table = torch.randn(2, 3, 4, 5, 16), table_of()
         f = lambda x: rotary.rotate(x, table, layout="td")  # noqa: E731
         made = torch.func.vmap(torch.func.vmap(torch.func.vmap(f)))(x)
-        self.assertTrue(torch.equal(made, eager(x.flatten(0, 2), *rows_of(table), "half", "btd").view_as(x)))
+        self.assertTrue(torch.equal(made, turned(x.flatten(0, 2), table, "btd").view_as(x)))
         self.assertEqual(torch.func.vmap(f)(x[0, 0, :0]).shape, (0, 5, 16))
 
 

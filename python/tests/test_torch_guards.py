@@ -6,7 +6,7 @@ import unittest
 
 import rotary
 from support import run_python
-from torch_support import eager, needs_torch, refused, rows_of, straight_calls, table_of, torch
+from torch_support import needs_torch, refused, rows_of, straight_calls, table_of, torch, turned
 
 if torch is not None:
     import torch.autograd.forward_ad as forward_ad
@@ -21,7 +21,7 @@ class Guards(unittest.TestCase):
     def setUp(self):
         self.table = table_of()
         self.x = torch.randn(2, 5, 3, 16)
-        self.expected = eager(self.x, *rows_of(self.table), "half", "bthd")
+        self.expected = turned(self.x, self.table, "bthd")
 
     def rotate(self, x):
         with straight_calls() as calls:
@@ -115,7 +115,7 @@ class Guards(unittest.TestCase):
             y = self.rotate(forward_ad.make_dual(self.x, tangent))
             primal, made = forward_ad.unpack_dual(y)
         self.assertTrue(torch.equal(primal, self.expected))
-        self.assertTrue(torch.equal(made, eager(tangent, *rows_of(self.table), "half", "bthd")))
+        self.assertTrue(torch.equal(made, turned(tangent, self.table, "bthd")))
 
     def test_tracers_and_profilers(self):
         traced = torch.jit.trace(lambda x: rotary.rotate(x, self.table, layout="bthd"), (torch.zeros_like(self.x),))

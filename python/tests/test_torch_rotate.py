@@ -4,7 +4,7 @@ import threading
 import unittest
 
 import rotary
-from torch_support import PAIRINGS, SHAPES, eager, needs_torch, refused, rows_of, straight_calls, table_of, torch
+from torch_support import PAIRINGS, SHAPES, eager, needs_torch, refused, rows_of, straight_calls, table_of, torch, turned
 
 if torch is not None:
     from torch_support import DTYPES, Seen
@@ -19,8 +19,7 @@ class Values(unittest.TestCase):
                     for backward in (False, True):
                         with self.subTest(layout=layout, dtype=dtype, pairing=pairing, backward=backward):
                             table, x = table_of(pairing), torch.randn(shape).to(dtype)
-                            wide = torch.float64 if dtype == torch.float64 else torch.float32
-                            expected = eager(x, *rows_of(table, wide), pairing, layout, backward=backward)
+                            expected = turned(x, table, layout, backward=backward)
                             direction = "backward" if backward else "forward"
                             with straight_calls() as calls:
                                 y = rotary.rotate(x, table, layout=layout, direction=direction)
@@ -33,7 +32,7 @@ class Values(unittest.TestCase):
                             self.assertTrue(torch.equal(z, expected) and z.requires_grad and seen.names)
                             grad = torch.randn_like(z)
                             z.backward(grad)
-                            back = eager(grad, *rows_of(table, wide), pairing, layout, backward=not backward)
+                            back = turned(grad, table, layout, backward=not backward)
                             self.assertTrue(torch.equal(recorded.grad, back))
 
     def test_rows_of_each_batch_and_first(self):
@@ -42,7 +41,7 @@ class Values(unittest.TestCase):
             for layout in ("bthd", "tbhd", "bhtd"):
                 for dtype in (torch.float32, torch.float64):
                     x = torch.randn(SHAPES[layout]).to(dtype)
-                    expected = eager(x, *rows_of(table, dtype), pairing, layout, first=6)
+                    expected = turned(x, table, layout, first=6)
                     self.assertTrue(torch.equal(rotary.rotate(x, table, layout=layout, first=6), expected))
                     y = rotary.rotate(x.requires_grad_(), table, layout=layout, first=6)
                     self.assertTrue(torch.equal(y, expected))
@@ -51,8 +50,7 @@ class Values(unittest.TestCase):
         table = table_of()
         for dtype in DTYPES:
             q, k = torch.randn(2, 4, 5, 16).to(dtype), torch.randn(2, 2, 5, 24).to(dtype)
-            wide = torch.float64 if dtype == torch.float64 else torch.float32
-            expected = [eager(x, *rows_of(table, wide), "half", "bhtd") for x in (q, k)]
+            expected = [turned(x, table, "bhtd") for x in (q, k)]
             for one, two in ((q, k), (q.clone().requires_grad_(), k), (q, k.clone().requires_grad_())):
                 made = rotary.rotate_qk(one, two, table, layout="bhtd")
                 self.assertTrue(all(map(torch.equal, made, expected)))
@@ -66,7 +64,7 @@ class Values(unittest.TestCase):
         for dtype in (torch.float32, torch.float64):
             qkv, table = torch.randn(2, 5, 8, 16).to(dtype), table_of("interleaved")
             expected = qkv.clone()
-            expected[:, :, :6] = eager(qkv[:, :, :6], *rows_of(table, dtype), "interleaved", "bthd")
+            expected[:, :, :6] = turned(qkv[:, :, :6], table, "bthd")
             self.assertTrue(torch.equal(rotary.rotate_qkv(qkv, table, 2, layout="bthd"), expected))
             x = qkv.clone().requires_grad_()
             y = rotary.rotate_qkv(x, table, 2, layout="bthd")
@@ -89,14 +87,14 @@ class Values(unittest.TestCase):
         }
         for name, x in views.items():
             with self.subTest(name):
-                expected = eager(x, *rows_of(table), "half", "bthd")
+                expected = turned(x, table, "bthd")
                 self.assertTrue(torch.equal(rotary.rotate(x, table, layout="bthd"), expected))
                 y = rotary.rotate_qk(x.detach().requires_grad_(), x, table, layout="bthd")
                 self.assertTrue(torch.equal(y[0], expected) and torch.equal(y[1], expected))
                 wide = rotary.rotate(x.double(), table, layout="bthd")
-                self.assertTrue(torch.equal(wide, eager(x.double(), *rows_of(table, torch.float64), "half", "bthd")))
+                self.assertTrue(torch.equal(wide, turned(x.double(), table, "bthd")))
         inner = whole[:, :5, :3, ::2]
-        expected = eager(inner, *rows_of(table), "half", "bthd")
+        expected = turned(inner, table, "bthd")
         self.assertTrue(torch.equal(rotary.rotate_(inner, table, layout="bthd"), expected))
         self.assertTrue(torch.equal(whole[:, :5, :3, ::2], expected))
 
@@ -168,7 +166,7 @@ class Values(unittest.TestCase):
 
     def test_eight_threads(self):
         table, x = table_of(), torch.randn(2, 5, 3, 16)
-        expected, wrong = eager(x, *rows_of(table), "half", "bthd"), []
+        expected, wrong = turned(x, table, "bthd"), []
 
         def work(records):
             for _ in range(100):

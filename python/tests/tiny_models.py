@@ -40,11 +40,7 @@ SPECIAL = {
     "blt": {"encoder_hash_byte_group_vocab": 64},
     "dbrx": {"attn_config": {"kv_n_heads": 2, "rope_theta": 10000.0, "clip_qkv": 8.0}},
     "falcon_h1": {"mamba_d_ssm": 128},
-    "zamba2": {
-        "use_mem_rope": True,
-        "layers_block_type": ["mamba", "hybrid", "mamba", "hybrid"],
-        "num_hidden_layers": 4,
-    },
+    "zamba2": {"use_mem_rope": True, "layers_block_type": ["mamba", "hybrid"] * 2, "num_hidden_layers": 4},
     "cohere_compass_text": {
         "layer_types": ["sliding_attention", "full_attention"],
         "rope_parameters": {
@@ -65,16 +61,12 @@ SPECIAL = {
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "qwen3_5_moe_text": {"rope_parameters": MROPE, "partial_rotary_factor": 0.5},
     "qwen3_5_text": {"rope_parameters": MROPE, "partial_rotary_factor": 0.5},
-    "glm4v_text": SECTIONS,
-    "glm_ocr_text": SECTIONS,
-    "paddleocr_vl_text": SECTIONS,
-    "qwen2_5_omni_text": SECTIONS,
-    "qwen2_5_vl_text": SECTIONS,
-    "qwen2_vl_text": SECTIONS,
     "glm4v_moe_text": {"rope_parameters": MROPE},
     "recurrent_gemma": {"num_hidden_layers": 3},
     "zaya": {"num_experts_per_tok": 1},
 }
+for _name in "glm4v_text glm_ocr_text paddleocr_vl_text qwen2_5_omni_text qwen2_5_vl_text qwen2_vl_text".split():
+    SPECIAL[_name] = SECTIONS
 LATENT = "kv_lora_rank"  # latent attention: as many heads of k as of q
 
 

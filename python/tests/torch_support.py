@@ -65,6 +65,12 @@ def eager(x, cos, sin, pairing, layout, first=0, backward=False):
     return torch.cat((x[..., :first], turned.to(x.dtype), x[..., first + 2 * pairs :]), -1)
 
 
+def turned(x, table, layout, **words):
+    """x rotated by a table, in float64 where x is."""
+    rows = rows_of(table, torch.float64 if x.dtype == torch.float64 else torch.float32)
+    return eager(x, *rows, table.pairing, layout, **words)
+
+
 @contextlib.contextmanager
 def straight_calls():
     """How many calls went to the C++ part without an op."""
