@@ -276,7 +276,3 @@ class Jax(unittest.TestCase):
                 refused(self, "VALUE", wrong)
             self.assertTrue(same_bits(np.asarray(given), before))
         self.assertEqual(rotary.Table(rotary.Rope(head_dim=16, pairing="half"), jax.numpy.arange(5)), TABLE)
-
-
-if __name__ == "__main__":
-    unittest.main()

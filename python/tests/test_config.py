@@ -6,7 +6,7 @@ import pickle
 import unittest
 
 import rotary
-from support import CONFIGS, run_python
+from support import CONFIGS, refused, run_python
 
 LLAMA = {
     "model_type": "llama",
@@ -79,11 +79,10 @@ class Config(unittest.TestCase):
             "CONFIG_KEY": {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 2.0, "rope_speed": 3}},
             "MODEL_TYPE": {**LLAMA, "model_type": "llamo"},
         }.items():
-            with self.subTest(code), self.assertRaises(rotary.Error) as caught:
-                rotary.config(source)
-            self.assertEqual(caught.exception.code, code)
-            self.assertNotIn("ConfigOptions", str(caught.exception))
-        self.assertIn("pairing=", str(caught.exception))
+            with self.subTest(code):
+                sentence = refused(self, code, lambda: rotary.config(source))
+                self.assertNotIn("ConfigOptions", sentence)
+        self.assertIn("pairing=", sentence)
         known = rotary.config({**LLAMA, "model_type": "llamo"}, pairing="interleaved")
         self.assertEqual(known[0].pairing, "interleaved")
 
@@ -124,7 +123,3 @@ class Config(unittest.TestCase):
         self.assertEqual((told["rope_type"], told["factor"]), ("yarn", 4.0))
         again = rotary.config({**LLAMA, "head_dim": 64, "rope_parameters": told})
         self.assertEqual(again[0].rope, rope)
-
-
-if __name__ == "__main__":
-    unittest.main()

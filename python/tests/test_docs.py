@@ -45,7 +45,3 @@ class Docs(unittest.TestCase):
         hidden = {"__version__", "Scaling"}
         missing = [name for name in rotary.__all__ if name not in hidden and f"`{name}" not in page]
         self.assertEqual(missing, [])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -198,7 +198,3 @@ class Errors(Case):
             with self.assertRaisesRegex(rotary.Error, "rotary.jax.rotate") as caught:
                 transform(lambda x: rotary.rotate(x, table, layout="thd"))(jnp.zeros((5, 5, 3, 16))[0])
             self.assertEqual(caught.exception.code, "VALUE")
-
-
-if __name__ == "__main__":
-    unittest.main()

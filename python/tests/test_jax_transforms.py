@@ -134,7 +134,3 @@ class Transformations(Case):
         x = jax.device_put(self.x, NamedSharding(mesh, P("d")))
         expected = self.turn(self.x, self.cos, self.sin)
         self.same(jax.jit(self.turn)(x, self.cos, self.sin), expected)
-
-
-if __name__ == "__main__":
-    unittest.main()

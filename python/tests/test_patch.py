@@ -354,7 +354,3 @@ class Errors(unittest.TestCase):
         again = pickle.loads(pickle.dumps(error))
         self.assertEqual((type(again), again.code, str(again)), (rotary.PatchError, "TORCH", str(error)))
         self.assertTrue(issubclass(rotary.PatchError, rotary.Error))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -164,7 +164,3 @@ class Every(unittest.TestCase):
                 wrong[model_type] = float((now - before).abs().max())
         self.assertEqual(wrong, {})
         self.assertGreaterEqual(count["equal"], 100, count)
-
-
-if __name__ == "__main__":
-    unittest.main()

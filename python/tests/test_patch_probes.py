@@ -157,7 +157,3 @@ class Transformers(unittest.TestCase):
         self.assertTrue(all(proved[where].convention.complex for where in close), close)
         for where in unproved:  # V-JEPA 2 makes its rows inside: pairs turn by two angles, which is no rotation
             self.assertIn("vjepa2", where[0])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -9,6 +9,7 @@ import threading
 import time
 import unittest
 
+import numpy as np
 import rotary
 from support import run_python
 
@@ -100,8 +101,6 @@ class Process(unittest.TestCase):
         self.assertLess(int(run_python("-c", code)), 1 << 20)
 
     def test_threads(self):
-        import numpy as np
-
         table = rotary.Table(rotary.Rope(head_dim=64, pairing="half"), range(128))
         x = np.random.default_rng(0).standard_normal((1, 128, 8, 64)).astype(np.float32)
         expected = rotary.rotate(x, table, layout="bthd")
@@ -127,8 +126,7 @@ class Process(unittest.TestCase):
     @unittest.skipUnless(hasattr(os, "fork"), "needs fork")
     def test_forks(self):
         code = (
-            "import os, warnings, numpy as np, rotary\n"
-            "warnings.simplefilter('ignore')\n"
+            "import os, numpy as np, rotary\n"
             "rotary.set_num_threads(3)\n"
             "table = rotary.Table(rotary.Rope(head_dim=64, pairing='half'), range(128))\n"
             "x = np.ones((1, 128, 8, 64), np.float32)\n"
@@ -162,8 +160,6 @@ class Process(unittest.TestCase):
             self.assertEqual(run_python(path).strip(), "done")
 
     def test_other_threads_run_during_a_large_call(self):
-        import numpy as np
-
         rotary.set_num_threads(1)
         table = rotary.Table(rotary.Rope(head_dim=128, pairing="half"), range(2048))
         x = np.zeros((1, 2048, 32, 128), np.float32)
@@ -227,7 +223,3 @@ class Types(unittest.TestCase):
             use.write_text("import rotary\nrotary.Rope(head_dim=64, pairing='halves')\n")
             done = subprocess.run(words, capture_output=True, text=True, cwd=folder, env=told)
             self.assertNotEqual(done.returncode, 0)
-
-
-if __name__ == "__main__":
-    unittest.main()

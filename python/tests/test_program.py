@@ -121,7 +121,3 @@ def read_safetensors(path):
         name: np.frombuffer(whole[begin:][slice(*told["data_offsets"])], np.float32).reshape(told["shape"])
         for name, told in header.items()
     }
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -143,7 +143,3 @@ class Rotate(unittest.TestCase):
     @unittest.skipIf(bfloat16 is None, "ml_dtypes is not installed")
     def test_uint16_is_not_taken_for_bfloat16(self):
         refused(self, "DTYPE", lambda: rotary.rotate(np.zeros((5, 3, 16), np.uint16), table_of("half"), layout="thd"))
-
-
-if __name__ == "__main__":
-    unittest.main()

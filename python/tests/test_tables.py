@@ -1,6 +1,8 @@
 """Rope, Frequencies, Table and positions."""
 
 import copy
+import inspect
+import math
 import pickle
 import unittest
 
@@ -27,8 +29,6 @@ class Values(unittest.TestCase):
             self.assertEqual({field: getattr(made, field) for field in made._fields}, words)
 
     def test_signatures_of_the_scalings(self):
-        import inspect
-
         self.assertEqual(str(inspect.signature(rotary.Linear)), "(*, factor: 'float' = 1.0) -> 'None'")
         with self.assertRaisesRegex(TypeError, r"Linear.__init__\(\) got an unexpected keyword argument 'base'"):
             rotary.Linear(base=2)
@@ -64,15 +64,12 @@ class Values(unittest.TestCase):
                 rotary.Rope(head_dim=64, pairing="half", scaling=rotary.Dynamic(factor=2, trained_length=64))
             ),
         }.items():
-            with self.subTest(code), self.assertRaises(rotary.Error) as caught:
-                make()
-            self.assertEqual(caught.exception.code, code)
-            self.assertTrue(str(caught.exception).startswith("["))
-            self.assertIsInstance(caught.exception, ValueError)
+            with self.subTest(code):
+                refused(self, code, make)
+        with self.assertRaises(ValueError) as caught:
+            rotary.Rope(head_dim=64, pairing="halves")
         again = pickle.loads(pickle.dumps(caught.exception))
         self.assertEqual((again.code, str(again)), (caught.exception.code, str(caught.exception)))
-        with self.assertRaises(rotary.Error):
-            rotary.Rope(head_dim=64, pairing="halves")
         for wrong in ({"head_dim": "64"}, {"scaling": "yarn"}, {"clockwise": 1}, {"axis": "x"}, {"base": None}):
             with self.subTest(wrong), self.assertRaises((TypeError, ValueError)):
                 rotary.Rope(**{"head_dim": 64, "pairing": "half", **wrong})
@@ -137,8 +134,6 @@ class TheTable(unittest.TestCase):
 
     def test_far_positions_are_exact(self):
         far = rotary.Table(rotary.Rope(head_dim=2, pairing="half"), 10**15)
-        import math
-
         self.assertEqual(np.float32(far.sin[0][0]), np.float32(math.sin(10**15)))
         self.assertEqual(np.float32(far.cos[0][0]), np.float32(math.cos(10**15)))
 
@@ -251,6 +246,8 @@ class Rows(unittest.TestCase):
     def setUp(self):
         self.table = rotary.Table(self.rope, range(6))
         self.cos, self.sin = np.asarray(self.table.cos), np.asarray(self.table.sin)
+        self.halves = [np.concatenate([x, x], -1) for x in (self.cos, self.sin)]
+        self.neighbours = [np.repeat(x, 2, -1) for x in (self.cos, self.sin)]
 
     def test_rows(self):
         made = rotary.from_rows(self.cos, self.sin, pairing="half")
@@ -262,32 +259,24 @@ class Rows(unittest.TestCase):
         self.assertEqual(narrow.cos.tolist(), self.cos.astype(np.float16).astype(float).tolist())
 
     def test_doubled(self):
-        halves = [np.concatenate([x, x], -1) for x in (self.cos, self.sin)]
-        neighbours = [np.repeat(x, 2, -1) for x in (self.cos, self.sin)]
         for pairing in ("half", "interleaved", "interleaved_to_half"):
-            made = rotary.from_doubled(*halves, pairing=pairing)
+            made = rotary.from_doubled(*self.halves, pairing=pairing)
             self.assertEqual((made.cos.tolist(), made.pairing), (self.table.cos.tolist(), pairing))
-        made = rotary.from_doubled(*neighbours, pairing="interleaved")
+        made = rotary.from_doubled(*self.neighbours, pairing="interleaved")
         self.assertEqual(made.sin.tolist(), self.table.sin.tolist())
 
     def test_what_is_refused(self):
-        halves = [np.concatenate([x, x], -1) for x in (self.cos, self.sin)]
-        neighbours = [np.repeat(x, 2, -1) for x in (self.cos, self.sin)]
-        sentence = refused(self, "SHAPE", lambda: rotary.from_rows(*halves, pairing="half"))
+        sentence = refused(self, "SHAPE", lambda: rotary.from_rows(*self.halves, pairing="half"))
         self.assertIn("use rotary.from_doubled", sentence)
-        refused(self, "SHAPE", lambda: rotary.from_rows(*neighbours, pairing="interleaved"))
+        refused(self, "SHAPE", lambda: rotary.from_rows(*self.neighbours, pairing="interleaved"))
         sentence = refused(self, "SHAPE", lambda: rotary.from_doubled(self.cos, self.sin, pairing="half"))
         self.assertIn("rotary.from_rows", sentence)
-        refused(self, "SHAPE", lambda: rotary.from_doubled(*neighbours, pairing="half"))
-        refused(self, "PAIRING", lambda: rotary.from_doubled(*halves))
+        refused(self, "SHAPE", lambda: rotary.from_doubled(*self.neighbours, pairing="half"))
+        refused(self, "PAIRING", lambda: rotary.from_doubled(*self.halves))
         refused(self, "SHAPE", lambda: rotary.from_rows(self.cos, self.sin[:5], pairing="half"))
         refused(self, "DTYPE", lambda: rotary.from_rows(self.cos.astype(int), self.sin, pairing="half"))
-        self.assertEqual(rotary.from_rows(*halves, pairing="half", repeated=True).pairs, 16)
+        self.assertEqual(rotary.from_rows(*self.halves, pairing="half", repeated=True).pairs, 16)
 
     def test_position_zero_is_not_taken_for_doubled(self):
         table = rotary.Table(self.rope, 0)
         self.assertEqual(rotary.from_rows(table.cos, table.sin, pairing="half").cos.tolist(), table.cos.tolist())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -67,7 +67,3 @@ class FlashAttn(unittest.TestCase):
             ("SHAPE", lambda: apply_rotary_emb(x[..., :6], cos, sin)),
         ):
             refused(self, code, make)
-
-
-if __name__ == "__main__":
-    unittest.main()

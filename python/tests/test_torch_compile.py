@@ -257,7 +257,3 @@ class Module(unittest.TestCase):
         ):
             with self.assertRaises(TypeError):
                 wrong()
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -73,7 +73,3 @@ class Cuda(unittest.TestCase):
         x, (c, s) = torch.randn(2, 5, 3, 16), rows_of(table_of())
         words = c, s, "half", "bthd", 0, False, 0
         refused(self, "DEVICE", lambda: rotary._core._gpu_rotate(x, None, torch.empty_like(x), None, *words))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -175,7 +175,3 @@ class Ops(unittest.TestCase):
                 ("VALUE", ("bthd", "half", "twice", 0, False, -1)),
             ):
                 refused(self, code, lambda: torch.ops.rotary_python.rotate(x, *rows, *words))
-
-
-if __name__ == "__main__":
-    unittest.main()

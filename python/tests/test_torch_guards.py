@@ -223,7 +223,3 @@ class Checkpoints(unittest.TestCase):
         y = checkpoint(body, x, use_reentrant=False, context_fn=contexts)
         self.assertTrue(torch.equal(torch.autograd.grad(y.sum(), x)[0], expected))
         self.assertTrue(asked)
-
-
-if __name__ == "__main__":
-    unittest.main()

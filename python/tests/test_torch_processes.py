@@ -162,7 +162,3 @@ class Processes(unittest.TestCase):
                 )
                 for got, one in zip(loader, expected, strict=True):
                     self.assertTrue(torch.equal(got, one))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -242,7 +242,3 @@ class Errors(unittest.TestCase):
             ):
                 with self.assertRaises(TypeError):
                     wrong()
-
-
-if __name__ == "__main__":
-    unittest.main()
