@@ -1,11 +1,9 @@
 """rotary.jax against numpy, bit for bit; what it refuses."""
 
-import unittest
-
 import numpy as np
 import rotary
 from jax_case import Case, float64, jax, jnp
-from support import DTYPES, PAIRINGS, all_layouts, inv_freq, numbers, refused, rotated, rows
+from support import DTYPES, all_layouts, inv_freq, numbers, refused, rotated, rows
 
 
 class Values(Case):

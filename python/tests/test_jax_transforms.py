@@ -1,11 +1,10 @@
 """rotary.jax differentiated, mapped, exported and sharded, against the plain formula in JAX's own operations."""
 
 import importlib.util
-import unittest
 
 import numpy as np
 import rotary
-from jax_case import Case, jax, jnp, plain
+from jax_case import Case, jax, jnp
 from support import DTYPES, PAIRINGS, numbers
 
 

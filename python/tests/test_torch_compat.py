@@ -2,7 +2,6 @@
 
 import unittest
 
-import rotary
 from torch_support import eager, needs_torch, refused, torch
 
 if torch is not None:
