@@ -1,7 +1,6 @@
 // rotary accuracy: its JSON. The numbers are judged in tests/accuracy; its sentences: commands_test.cpp.
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "run.h"
 

@@ -1,5 +1,4 @@
 // rotary bench: what the command prints. Nothing here is about speed.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 

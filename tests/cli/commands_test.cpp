@@ -79,9 +79,10 @@ class Case {
   }
   // Its lines, as the transcript has them.
   Lines run(const std::string& command) const {
-    const std::string all = "cd '" + (scratch_ / "here").string() +
-                            "' && PATH=\"$PWD/../bin:$PATH\" && export PATH && unset COLUMNS ROTARY_TARGET && { " +
-                            command + "\n} >../out 2>../err";
+    const std::string all =
+        "cd '" + (scratch_ / "here").string() +
+        "' && PATH=\"$PWD/../bin:$PATH\" && export PATH LC_ALL=C.UTF-8 && unset COLUMNS ROTARY_TARGET && { " + command +
+        "\n} >../out 2>../err";
     const int status = std::system(all.c_str());
     Lines lines;
     for (const auto& [file, mark] : {std::pair("out", ">"), std::pair("err", "!")}) {

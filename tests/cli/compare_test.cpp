@@ -1,5 +1,5 @@
 // The logs that rotary compare reads, and the names it gives. (What it prints: commands_test.cpp)
-#include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "apps/rotary/runs.h"

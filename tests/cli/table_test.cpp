@@ -1,13 +1,9 @@
 // rotary table: the forms and types that engines hold, and open positions.
-#include <cmath>
-#include <nlohmann/json.hpp>
-
 #include "run.h"
 
 namespace rotary::cli_tests {
 namespace {
 
-using Json = nlohmann::json;
 using Shape = std::vector<std::int64_t>;
 using Strings = std::vector<std::string>;
 
