@@ -84,10 +84,10 @@ class Process(unittest.TestCase):
     def test_import_needs_no_framework(self):
         run_python("-c", "import sys, rotary; rotary.patch; assert not {'torch', 'jax', 'transformers'} & set(sys.modules)")
 
-    def test_import_loads_nothing_else(self):
-        code = "import sys; before = set(sys.modules); import rotary; print(*sorted(set(sys.modules) - before))"
-        others = {name for name in run_python("-c", code).split() if name.split(".")[0] != "rotary"}
-        self.assertLessEqual(others, {"__future__"})
+    def test_import_loads_nothing_that_takes_long(self):
+        code = "import sys; before = set(sys.modules); import rotary; print(*set(sys.modules) - before)"
+        slow = {"ctypes", "dataclasses", "enum", "inspect", "json", "logging", "numpy", "re", "subprocess", "typing"}
+        self.assertEqual(slow & set(run_python("-c", code).split()), set())
 
     @unittest.skipUnless(os.path.exists("/proc/self/statm"), "needs /proc")
     def test_memory_is_flat_after_a_million_calls(self):
