@@ -124,7 +124,7 @@ void show_frequencies(const Rope& rope, const Frequencies& turns, const std::vec
   Rope plain = rope;
   plain.scaling = Unscaled{};
   const std::vector<double> unscaled = frequencies(plain).inv_freq;
-  for (const std::size_t pair : {0, 28, 32, 63}) {
+  for (const std::size_t pair : {0U, 28U, 32U, 63U}) {
     const double w = turns.inv_freq.at(pair);
     std::cout << "   pair " << lead(std::to_string(pair), 2) << "  inv_freq " << pad(significant(w, 17), 24)
               << "wavelength " << lead(significant(6.283185307179586 / w, 7), 9) << " tokens, x "
