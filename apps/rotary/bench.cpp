@@ -164,7 +164,7 @@ void add_shape_options(Command& command, Options& options) {
            "q and k turn, k and v go to a paged cache; norm_append: q and k are normed before");
   add_word("dtype", {"f32", "bf16", "f16"}, "default bf16; of a table what it is rounded to, f32");
   add_word("pairing", {"half", "interleaved", "interleaved_to_half"}, "default half");
-  add_word("layout", bench::layout_words(), "default bthd");
+  add_word("layout", {"bthd", "bhtd", "tbhd", "thd"}, "default bthd");
   add_number("batch", "--batch", 1, many, "default 1");
   add_number("tokens", "--tokens", 1, many, "default 64");
   add_number("heads", "--heads", 1, many, "of q, default 32");

@@ -245,7 +245,7 @@ void add_extend(CLI::App& app) {
   command
       .option("--pairing", options->source.pairing,
               "of a model_type that is not known: half, interleaved or interleaved_to_half")
-      .one_of({"half", "interleaved", "interleaved_to_half"})
+      .one_of(pairing_words)
       .type_name("WORD");
   command
       .option("--write", options->write,

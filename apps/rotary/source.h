@@ -54,6 +54,7 @@ struct Machine {
 
 // CONFIG, --pairing, --base, --scaling, --factor, --trained-length, --rotary-dim, --first, --length, --inv-freq,
 // --weights. config: "CONFIG", the first word, or "--config".
+extern const std::vector<std::string> pairing_words;
 void add_source_options(Command& command, Source& source, const char* config = "CONFIG");
 void add_source_options_but_config(Command& command, Source& source);
 void add_scaling_options(Command& command, Source& source);  // --scaling, --factor, --trained-length: part of these

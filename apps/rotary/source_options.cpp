@@ -7,9 +7,10 @@
 
 namespace rotary::cli {
 
+const std::vector<std::string> pairing_words = {"half", "interleaved", "interleaved_to_half"};
+
 namespace {
 
-const std::vector<std::string> pairing_words = {"half", "interleaved", "interleaved_to_half"};
 const std::vector<std::string> angles_words = {"exact", "float32"};
 const std::vector<std::string> rounding_words = {"f32", "f16", "bf16"};
 

@@ -16,16 +16,6 @@ using Strings = std::vector<std::string>;
 
 constexpr std::string_view words_mark = "one of ";
 
-Strings split(std::string_view text, char separator) {
-  Strings parts;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    parts.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return parts;
-}
-
 OptionSheet sheet_of(const CLI::Option& option) {
   OptionSheet sheet;
   sheet.positional = option.get_positional();

@@ -14,11 +14,12 @@
 
 namespace rotary::cli {
 
-std::string ranges(const std::vector<int>& rising);          // "0-3, 5"; "none" when empty
-std::string pad(std::string_view text, std::size_t width);   // text, then spaces
-std::string lead(std::string_view text, std::size_t width);  // spaces, then text
-std::string counted(std::size_t count, const char* noun);    // "1 pair", "64 pairs"
-const char* direction(const Rope&) noexcept;                 // "counterclockwise", "clockwise"
+std::string ranges(const std::vector<int>& rising);                     // "0-3, 5"; "none" when empty
+std::string pad(std::string_view text, std::size_t width);              // text, then spaces
+std::string lead(std::string_view text, std::size_t width);             // spaces, then text
+std::string counted(std::size_t count, const char* noun);               // "1 pair", "64 pairs"
+const char* direction(const Rope&) noexcept;                            // "counterclockwise", "clockwise"
+std::vector<std::string> split(std::string_view text, char separator);  // no empty part at the end
 std::string joined(const std::vector<std::string>& words, std::string_view between = ", ");
 std::string one_of_words(const std::vector<std::string>& words);  // "half, interleaved or interleaved_to_half"
 

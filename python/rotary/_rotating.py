@@ -276,16 +276,21 @@ def from_rows(cos: Any, sin: Any, *, pairing: Pairing | None = None, repeated: b
     check_pairing("from_rows", pairing)
     tensors = _tensors("from_rows", cos, sin, "")
     if not repeated and (tensors is None or tensors.can_be_read(cos, sin)):
-        seen, columns = _core._doubling("from_rows", *_detached(tensors, cos, sin))
-        if seen in ("halves", "neighbours", "both"):
-            fail(
-                "SHAPE",
-                "from_rows",
-                f"cos and sin must have one column for each pair but got {columns} columns of which each two "
-                "are equal: frameworks' rows are doubled, use rotary.from_doubled (or pass repeated=True where the "
-                "pairs do turn alike)",
-            )
+        refuse_doubled("from_rows", *_detached(tensors, cos, sin))
     return _made("from_rows", tensors, cos, sin, pairing, "")
+
+
+def refuse_doubled(operation: str, cos: Any, sin: Any) -> None:
+    """Raises SHAPE for arrays whose columns are equal two by two."""
+    seen, columns = _core._doubling(operation, cos, sin)
+    if seen in ("halves", "neighbours", "both"):
+        fail(
+            "SHAPE",
+            operation,
+            f"cos and sin must have one column for each pair but got {columns} columns of which each two "
+            "are equal: frameworks' rows are doubled, use rotary.from_doubled (or pass repeated=True where the "
+            "pairs do turn alike)",
+        )
 
 
 def from_doubled(

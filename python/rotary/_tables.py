@@ -126,6 +126,8 @@ def frequencies(rope: Rope, length: int | None = None) -> Frequencies:
     Raises:
         rotary.Error: LENGTH (needed, not given), SCALING, SHAPE.
     """
+    if not isinstance(rope, Rope):
+        raise TypeError(f"frequencies() takes a rotary.Rope but got {type(rope).__name__}")
     return Frequencies._of(*_core._frequencies(rope, length))
 
 

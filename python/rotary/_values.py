@@ -85,9 +85,6 @@ class Rope(_Record):
         return f"Rope({', '.join(f'{name}={value!r}' for name, value in told)})"
 
 
-_core._take_rope_type(Rope)
-
-
 def _scaling(told: tuple[str, dict[str, Any]]) -> Scaling:
     name, fields = told
     made: Scaling = _scalings[name](**fields)

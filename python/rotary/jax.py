@@ -19,18 +19,14 @@ import jax.numpy as jnp  # type: ignore[import-not-found]
 import numpy as np  # type: ignore[import-not-found]
 from jax.custom_derivatives import SymbolicZero  # type: ignore[import-not-found]
 
-from ._rotating import from_rows
+from ._rotating import refuse_doubled
 from ._tables import Frequencies, Table, frequencies
 from ._values import Rope
-from ._words import check_pairing, error
+from ._words import check_direction, check_layout, check_pairing, error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal
-
-    from ._words import Layout, Pairing
-
-    Direction = Literal["forward", "backward"]
+    from ._words import Direction, Layout, Pairing
 
 __all__ = ["rotate", "rotate_qk", "rows", "table"]
 
@@ -177,12 +173,15 @@ def _checked(
     else:
         check_pairing(operation, pairing)
         if not repeated and _can_be_read(cos) and _can_be_read(sin):
-            from_rows(np.asarray(cos), np.asarray(sin), pairing=pairing)  # refuses doubled rows
+            refuse_doubled(operation, np.asarray(cos), np.asarray(sin))
         cos, sin = _rows(operation, cos, sin)
-    _check_words(operation, layout, first, direction)
+    check_layout(operation, layout)
+    check_direction(operation, direction)
+    if isinstance(first, bool) or not isinstance(first, (int, np.integer)) or first < 0:
+        raise error("SHAPE", operation, f"first must be an element of the head but got {first!r}")
     given = {name: jnp.asarray(x) for name, x in tensors.items()}
     for name, x in given.items():
-        _check_tensor(operation, name, x, cos.shape, layout, first)
+        _check_tensor(operation, name, x, cos.shape, layout, int(first))
     how = {"pairing": pairing, "layout": layout, "first": int(first), "backward": direction == "backward"}
     return _turned(list(given.values()), cos, sin, **how)
 
@@ -205,17 +204,6 @@ def _rows(operation: str, cos: Any, sin: Any) -> tuple[Any, Any]:
         rule = "cos and sin must be [tokens, pairs] or [batch, tokens, pairs], both of one shape"
         raise error("SHAPE", operation, f"{rule}, but got {cos.shape} and {sin.shape}")
     return cos, sin
-
-
-def _check_words(operation: str, layout: Any, first: Any, direction: Any) -> None:
-    sound = isinstance(layout, str) and 2 <= len(layout) <= 4 and layout[-1] == "d"
-    if not sound or len(set(layout)) != len(layout) or not set(layout) <= set("bthd"):
-        rule = "layout must name the dimensions, b batch, t tokens, h heads in their order and d head_dim last"
-        raise error("SHAPE", operation, f'{rule}, as "bthd", "bhtd", "tbhd" or "thd", but got {layout!r}')
-    if isinstance(first, bool) or not isinstance(first, (int, np.integer)) or first < 0:
-        raise error("SHAPE", operation, f"first must be an element of the head but got {first!r}")
-    if direction not in ("forward", "backward"):
-        raise error("VALUE", operation, f'direction must be "forward" or "backward" but got {direction!r}')
 
 
 def _check_tensor(operation: str, name: str, x: Any, rows: Any, layout: str, first: int) -> None:

@@ -247,8 +247,6 @@ std::string ArrayView::shape_text() const {
   return text + "]";
 }
 
-bool is_float(ElementType type) noexcept { return type == ElementType::f64 || dtype_of(type).has_value(); }
-
 bool is_integer(ElementType type) noexcept {
   const std::string_view word = name(type);  // "I8" to "U64"
   return word.front() == 'I' || word.front() == 'U';

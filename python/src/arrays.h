@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "dlpack.h"
+#include "files/tensors/element_types.h"
 #include "python.h"
 #include "rotary/tensors.h"
 
@@ -88,8 +89,8 @@ void for_each_offset(const ArrayView& view, Visit visit) {
 std::optional<ElementType> element_type_of(char kind, int size);
 [[noreturn]] void refuse_type(const char* name, const std::string& got);
 
+using files::is_float;
 bool is_integer(ElementType) noexcept;
-bool is_float(ElementType) noexcept;                           // f64, f32, f16, bf16
 double real_at(const void* place, ElementType type);           // of any number type
 std::int64_t integer_at(const void* place, ElementType type);  // of an integer type; throws POSITION beyond int64
 

@@ -1,7 +1,6 @@
 // An array and a layout word, as the heads of the library.
 #pragma once
 
-#include <array>
 #include <string_view>
 
 #include "arrays.h"

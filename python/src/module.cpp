@@ -46,11 +46,6 @@ PyObject* run_self_test(PyObject*, PyObject*) {
   });
 }
 
-PyObject* take_rope_type(PyObject*, PyObject* type) {
-  set_rope_type(type);
-  return none().release();
-}
-
 // The rope's fields as Python's own numbers, where they make a rope.
 PyObject* check_rope(PyObject*, PyObject* rope) {
   return guarded([&] {
@@ -82,7 +77,6 @@ std::vector<PyMethodDef> methods() {
       {"get_num_threads", get_num_threads, METH_NOARGS,
        "get_num_threads($module, /)\n--\n\nHow many threads large calls use."},
       {"_forget_threads", forget_threads, METH_NOARGS, nullptr},
-      {"_take_rope_type", take_rope_type, METH_O, nullptr},
       {"_check_rope", check_rope, METH_O, nullptr},
       {"_scalings", get_scalings, METH_NOARGS, nullptr},
   };

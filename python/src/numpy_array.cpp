@@ -1,8 +1,6 @@
 // numpy's arrays, by their array struct; and those of ndarray itself by the object, where that was seen to say the
 // same.
 #include <algorithm>
-#include <cstring>
-#include <string>
 
 #include "arrays.h"
 

@@ -109,7 +109,7 @@ std::array<PyObject*, count> arguments(PyObject* const* given, Py_ssize_t counte
 
 Ref module_function(const char* module_name, const char* name);
 Ref attribute_or_null(PyObject* object, const char* name);  // null: the object has none
-std::string text_of(PyObject* text, const char* what);  // of a str; TypeError names `what`
+std::string text_of(PyObject* text, const char* what);      // of a str; TypeError names `what`
 std::string_view view_of(PyObject* text, const char* what);
 std::string type_name(PyObject* object);
 std::string repr_of(PyObject* object);  // shortened

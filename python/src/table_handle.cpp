@@ -1,8 +1,6 @@
 #include "table_handle.h"
 
-#include <algorithm>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,7 +43,6 @@ PyObject* doubles(PyObject*, PyObject* const* given, Py_ssize_t count) {
 PyObject* make_frequencies(PyObject*, PyObject* const* given, Py_ssize_t count) {
   return guarded([&] {
     const auto [rope, length] = arguments<2>(given, count, 1);
-    if (!is_rope(rope)) raise_type_error("frequencies() takes a rotary.Rope but got " + type_name(rope));
     const Rope value = rope_from(rope);
     const Frequencies made = length == nullptr ? frequencies(value) : frequencies(value, integer_of(length, "length"));
     return checked(Py_BuildValue("(NsNdNN)", bytes_of(made.inv_freq).release(), name(made.pairing),
@@ -93,8 +90,7 @@ Source source_of(PyObject* source, PyObject* positions, PyObject* length) {
     return {ready, positions_from(positions, ready->axes()), std::nullopt};
   }
   const Rope rope = rope_from(source);
-  const auto last = std::max_element(rope.axis.begin(), rope.axis.end());
-  Source read{nullptr, positions_from(positions, last == rope.axis.end() ? 1 : *last + 1), std::nullopt};
+  Source read{nullptr, positions_from(positions, Frequencies{.axis = rope.axis}.axes()), std::nullopt};
   read.made = frequencies(rope, length == nullptr ? read.positions.length() : integer_of(length, "length"));
   return read;
 }

@@ -9,8 +9,6 @@ namespace rotary::python {
 
 namespace {
 
-PyObject* rope_type = nullptr;
-
 std::int64_t integer_within(PyObject* number, const char* what, std::int64_t least, std::int64_t most) {
   const std::int64_t value = integer_of(number, what);
   if (value < least || value > most) {
@@ -133,14 +131,6 @@ std::vector<std::string> texts_of(PyObject* sequence, const char* what) {
   std::vector<std::string> values;
   for_each_item(sequence, what, [&](PyObject* item) { values.push_back(text_of(item, what)); });
   return values;
-}
-
-void set_rope_type(PyObject* type) { rope_type = Ref::borrowed(type).release(); }
-
-bool is_rope(PyObject* object) {
-  const int is_one = rope_type == nullptr ? 0 : PyObject_IsInstance(object, rope_type);
-  checked(is_one);
-  return is_one == 1;
 }
 
 Rope rope_from(PyObject* object) {

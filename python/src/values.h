@@ -46,8 +46,6 @@ std::vector<double> doubles_of(PyObject* sequence, const char* what);  // a sequ
 std::vector<int> ints_of(PyObject* sequence, const char* what);
 std::vector<std::string> texts_of(PyObject* sequence, const char* what);
 
-void set_rope_type(PyObject* type);  // rotary.Rope
-bool is_rope(PyObject* object);
 // Of a rotary.Rope. TypeError for a value of another type.
 Rope rope_from(PyObject* object);
 

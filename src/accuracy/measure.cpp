@@ -1,6 +1,7 @@
 #include "runtime/arithmetic.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -138,14 +139,16 @@ class DecadeOfWays {
       : subject_(subject), positions_(decade.positions), kept_row_(kept_rows(positions_.size(), width())) {
     const auto kept = static_cast<std::size_t>(*std::max_element(kept_row_.begin(), kept_row_.end()) + 1);
     exact_.resize(kept * width());
+    const std::array<SharedRow, 2> ends = {SharedRow(subject, positions_.front()),
+                                           SharedRow(subject, positions_.back())};
     for (const WayInfo& known : all_ways()) {
       const auto has = [&](const Position& position) { return has_row(subject, known.way, position); };
       const bool is_run = std::all_of(positions_.begin(), positions_.end(), has);
       MeasuredWay& way = ways_.emplace_back(MeasuredWay{{subject, known.way}, is_run});
       if (!is_run) continue;
       way.kept.resize(exact_.size());
-      if (known.way != Way::running_rotation)
-        errors_at(subject, {&known.way, 1}, {positions_.front(), positions_.back()});
+      if (known.way == Way::running_rotation) continue;
+      for (const SharedRow& end : ends) way.rows.at(end);
     }
   }
 

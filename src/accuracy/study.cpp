@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <cmath>
 
 #include "files/text/json.h"
 #include "values/number_text.h"

@@ -52,8 +52,6 @@ struct Subject {
     std::vector<float> multiplier;  // per pair: what the scaling makes of the unscaled frequency
   };
   std::optional<Chain> chain;
-
-  int pairs() const noexcept { return static_cast<int>(inv_freq.size()); }
 };
 
 // Whether the way has a row there: not running_rotation beyond last_running_rotation or at fractions, nor

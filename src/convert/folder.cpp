@@ -153,8 +153,7 @@ void open_shards(Folder& folder, const Weights& weights) {
 
 void check_adapter(const fs::path& folder) {
   const files::Json json = files::parse_json(files::json_file_text(operation, folder / "adapter_config.json"));
-  const auto given = json.is_object() ? json.find("peft_type") : json.end();
-  const std::string type = given != json.end() && given->is_string() ? given->get<std::string>() : "LORA";
+  const std::string type = files::string_of(json, "peft_type");
   if (type.empty() || type == "LORA") return;
   fail(Code::MODEL_TYPE, operation,
        "an adapter must be of the type LORA (with DoRA too), or be merged into its model first, but is of " +

@@ -15,11 +15,6 @@ Heads counted(const ModelRope& rope, int q, int k) {
   return {.q = q, .k = k, .dim = rope.rope.head_dim, .block = {rope.first, rope.rope.rotary_dim / 2}};
 }
 
-// `count` heads of queries, each in `stride` rows.
-Heads of_queries(const ModelRope& rope, int count, std::int64_t stride) {
-  return evenly_spaced(counted(rope, count, 0), count, stride);
-}
-
 // Of a fused projection: the head of q or of k begins at row slot * head_dim.
 int slot_of(Fused fused, int head, bool key, int heads, int kv_heads) {
   const int group = heads / kv_heads;
@@ -125,6 +120,10 @@ Heads evenly_spaced(Heads heads, int count, std::int64_t stride) {
   for (int head = 0; head < count; ++head) heads.starts.push_back(head * stride);
   heads.rows = count * stride;
   return heads;
+}
+
+Heads of_queries(const ModelRope& rope, int count, std::int64_t stride) {
+  return evenly_spaced(counted(rope, count, 0), count, stride);
 }
 
 // Of [experts, rows, in] each expert has the heads.

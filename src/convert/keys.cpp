@@ -114,16 +114,16 @@ std::optional<Heads> heads_of(const TensorInfo& info, const ConvertRequest& requ
   return evenly_spaced(std::move(heads), static_cast<int>(last / dim), dim);
 }
 
-// npy: the file is one array without a name.
+// unnamed: the file is one array without a name.
 std::vector<TensorPlan> find_keys(const ConvertRequest& request, const std::vector<ModelRope>& ropes,
-                                  const std::vector<TensorInfo>& tensors, bool npy) {
+                                  const std::vector<TensorInfo>& tensors, bool unnamed) {
   std::vector<std::string> missing = request.tensors;
   std::vector<TensorPlan> keys;
   bool found = false;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const auto named = std::find(missing.begin(), missing.end(), tensors[i].name);
     const bool asked = request.tensors.empty() ? says_key(tensors[i].name) : named != missing.end();
-    if (!npy && !asked) continue;
+    if (!unnamed && !asked) continue;
     if (named != missing.end()) missing.erase(named);
     found = true;
     const std::optional<Heads> heads = heads_of(tensors[i], request, ropes);
@@ -131,7 +131,7 @@ std::vector<TensorPlan> find_keys(const ConvertRequest& request, const std::vect
     const Change change{Axis::columns, 0, order_of(*heads, *request.to)};
     keys.push_back({.entry = i, .change = change, .shown = shown_as(tensors[i], *heads)});
   }
-  if (!npy && !missing.empty())
+  if (!unnamed && !missing.empty())
     fail(Code::TENSOR, operation, "--tensor must name a tensor of the file but got " + in_quotes(missing.front()));
   if (!found) {
     fail(Code::TENSOR, operation,
@@ -150,8 +150,17 @@ bool is_checkpoint(const std::vector<TensorInfo>& tensors) {
 }
 
 ConvertResult convert_keys(const ConvertRequest& request) {
-  const std::vector<TensorInfo> tensors = tensor_infos(request.input);
-  const Metadata metadata = tensor_metadata(request.input);
+  const bool npy = files::format_to_read(request.input) == files::Format::npy;
+  std::optional<Shard> shard;
+  std::vector<TensorInfo> tensors;
+  Metadata metadata;
+  if (npy) {
+    tensors = tensor_infos(request.input);
+  } else {
+    shard = open_shard(request.input);
+    for (const files::Entry& entry : shard->entries()) tensors.push_back(entry.info);
+    metadata = shard->header.header.metadata;
+  }
   const std::vector<ModelRope> ropes = ropes_of(request);
   check_stamp(metadata, files::path_text(request.input));
   ConvertResult result{.kind = ConvertKind::keys, .dry_run = request.dry_run, .output = request.output};
@@ -162,18 +171,17 @@ ConvertResult convert_keys(const ConvertRequest& request) {
     fail(Code::PAIRING, operation,
          std::string("the keys must be in the other pairing but are ") + name(result.to) + " already");
   }
-  const bool npy = tensors.size() == 1 && tensors.front().name.empty();
-  const std::vector<TensorPlan> keys = find_keys(request, ropes, tensors, npy);
+  const bool unnamed = tensors.size() == 1 && tensors.front().name.empty();
+  const std::vector<TensorPlan> keys = find_keys(request, ropes, tensors, unnamed);
   for (const TensorPlan& key : keys) result.tensors.push_back(key.shown);
   if (request.dry_run) return result;
-  if (files::format_to_read(request.input) == files::Format::npy) {
+  if (npy) {
     Tensor tensor = read_npy(request.input);
     tensor.data = changed(tensor, keys.front().change, tensor.data);
     write_npy(request.output, tensor);
   } else {
-    const Shard shard = open_shard(request.input);
     files::write_whole(operation, request.output, [&](const Sink& sink) {
-      rewrite(shard, {.from = result.from, .to = result.to}, keys, 0, sink);
+      rewrite(*shard, {.from = result.from, .to = result.to}, keys, 0, sink);
     });
   }
   return result;

@@ -84,16 +84,6 @@ bool any_of(std::string_view dotted, std::initializer_list<std::string_view> par
 
 }  // namespace
 
-bool is_listed(std::string_view word, std::string_view list) {
-  for (std::size_t at = list.find(word); at != std::string_view::npos; at = list.find(word, at + 1)) {
-    const std::size_t end = at + word.size();
-    if (!word.empty() && word.find(' ') == std::string_view::npos && (at == 0 || list[at - 1] == ' ') &&
-        (end == list.size() || list[end] == ' '))
-      return true;
-  }
-  return false;
-}
-
 bool contains_word(std::string_view dotted, std::string_view part) {
   return dotted.find(part) != std::string_view::npos;  // part has no dot
 }

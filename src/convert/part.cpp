@@ -19,12 +19,9 @@ const Json& sub_config(const Json& config, const std::string& dotted) {
 // The one text model with ropes.
 std::string path_of_text(const Model& model, TextPart& part) {
   std::vector<std::string> paths;
-  for (std::size_t i = 0; i < model.ropes.size(); ++i) {
-    const ModelRope& rope = model.ropes[i];
+  for (const ModelRope& rope : model.ropes) {
     std::vector<std::string>& list = rope.coordinates || is_of_another_model(rope.part) ? part.other_parts : paths;
-    if (std::find(list.begin(), list.end(), rope.part) != list.end()) continue;
-    if (&list == &paths && paths.empty()) part.first_rope = i;
-    list.push_back(rope.part);
+    if (std::find(list.begin(), list.end(), rope.part) == list.end()) list.push_back(rope.part);
   }
   if (paths.size() == 1) return paths[0];
   if (paths.empty()) {
@@ -101,8 +98,9 @@ bool TextPart::is_drafting(const std::string& stack, int layer) const {
 TextPart text_part(const Json& config, const Model& model) {
   TextPart part;
   part.path = path_of_text(model, part);
+  place_ropes(model, part);
   part.json = sub_config(config, part.path);
-  const ModelRope& first = model.ropes[part.first_rope];
+  const ModelRope& first = model.ropes[part.ropes.front()];
   part.model_type = first.model_type.empty() ? model.model_type : first.model_type;
   static const files::Family unknown;
   const files::Family* known = files::find_family(part.model_type);
@@ -122,7 +120,6 @@ TextPart text_part(const Json& config, const Model& model) {
   part.pairing_key = family.pairing_key.empty() ? family.attention.pairing_key : family.pairing_key;
   // transformers reads rope_interleave; remote code reads the other keys, and may have versions without.
   if (part.pairing_key != "rope_interleave" && !part.json.contains(part.pairing_key)) part.pairing_key.clear();
-  place_ropes(model, part);
   return part;
 }
 

@@ -212,7 +212,7 @@ class Planner {
     const auto keys = std::find_if(plan_.tensors.begin(), plan_.tensors.end(), [&](const TensorPlan& tensor) {
       return Place(tensor.name.stack, tensor.name.layer) == place && tensor.name.role == Role::k;
     });
-    const std::size_t index = keys == plan_.tensors.end() ? part_.first_rope : keys->rope;
+    const std::size_t index = keys == plan_.tensors.end() ? part_.ropes.front() : keys->rope;
     const ModelRope& rope = plan_.model.ropes[index];
     const TensorName name{.stack = place.first, .layer = place.second, .module = module};
     const std::string weight = name.layer_name() + "." + module + ".o_proj.weight";
@@ -226,9 +226,7 @@ class Planner {
            "keys that serve as values must have an output projection that is not quantised, and no adapter, but " +
                in_quotes(weight) + (output == nullptr ? " is missing" : " is none"));
     }
-    const Heads heads =
-        evenly_spaced({.q = rope.heads, .dim = rope.rope.head_dim, .block = {rope.first, rope.rope.rotary_dim / 2}},
-                      rope.heads, rope.rope.head_dim);
+    const Heads heads = of_queries(rope, rope.heads, rope.rope.head_dim);
     add(*output, name, {Axis::columns, 0, order_of(heads, plan_.to)}, heads, index);
   }
 
@@ -295,7 +293,7 @@ std::vector<ChangedKey> config_changes(const Plan& plan) {
 
 std::vector<std::string> notes_on(const Plan& plan, const files::Json& config, bool leaves_indexers) {
   const TextPart& part = plan.text;
-  const bool half = plan.model.ropes[part.first_rope].rope.pairing == Pairing::half;
+  const bool half = plan.model.ropes[part.ropes.front()].rope.pairing == Pairing::half;
   const Pairing native = half ? Pairing::half : Pairing::interleaved;
   std::vector<std::string> notes;
   if (part.pairing_key.empty() && plan.to != native) {
@@ -338,7 +336,7 @@ Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pair
   plan.config_text = std::move(config.text);
   for (const Shard& shard : plan.folder.shards) check_stamp(shard.header.header.metadata, shard.name);
   plan.text = text_part(config.json, plan.model);
-  plan.from = weights_pairing(plan.folder, plan.model.ropes[plan.text.first_rope], from);
+  plan.from = weights_pairing(plan.folder, plan.model.ropes[plan.text.ropes.front()], from);
   if (plan.from == to) {
     fail(Code::PAIRING, operation,
          files::path_text(path) + ": the checkpoint must be in the other pairing but is " + name(to) + " already");

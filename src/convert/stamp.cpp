@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -9,8 +8,6 @@
 
 namespace rotary::conversion {
 namespace {
-
-constexpr const char* metadata_name = "__metadata__";
 
 // nullptr: there is no such key.
 const std::string* value_of(const Metadata& metadata, const char* key) {
@@ -39,15 +36,15 @@ void check_empty_object(const std::string& text) {
 // The header as it was before the conversion that the metadata tell of.
 std::string header_without_stamp(files::JsonText text, const Metadata& stamped, Pairing to) {
   for (const char* key : {from_key, given_key, files::part_key, config_key, metadata_key, blanks_key})
-    text.remove({metadata_name, key});
+    text.remove({files::metadata_name, key});
   if (value_of(stamped, given_key) != nullptr) {
-    text.set({metadata_name, files::pairing_key}, files::Json(name(to)).dump());
+    text.set({files::metadata_name, files::pairing_key}, files::Json(name(to)).dump());
   } else {
-    text.remove({metadata_name, files::pairing_key});
+    text.remove({files::metadata_name, files::pairing_key});
   }
-  if (text.raw({metadata_name}) == "{}") {
+  if (text.raw({files::metadata_name}) == "{}") {
     const std::string* was = value_of(stamped, metadata_key);
-    was == nullptr ? text.remove({metadata_name}) : text.set({metadata_name}, *was);
+    was == nullptr ? text.remove({files::metadata_name}) : text.set({files::metadata_name}, *was);
   }
   const std::string* blanks = value_of(stamped, blanks_key);
   return blanks == nullptr ? files::framed_header(text.text()) : files::framed_header(text.text(), blanks_of(*blanks));
@@ -58,10 +55,10 @@ std::string stamped_header(const files::FileHeader& header, const PairingStamp& 
   std::string json = header.json.substr(0, length);
   const Metadata& old = header.header.metadata;
   if (leads_back(old, stamp.to)) return header_without_stamp(files::JsonText(std::move(json)), old, stamp.to);
-  const std::optional<std::string> metadata = files::JsonText(json).raw({metadata_name});
+  const std::optional<std::string> metadata = files::JsonText(json).raw({files::metadata_name});
   if (!metadata) {
     const bool last = header.header.entries.empty();
-    json.insert(json.find('{') + 1, std::string("\"") + metadata_name + "\":{}" + (last ? "" : ","));
+    json.insert(json.find('{') + 1, std::string("\"") + files::metadata_name + "\":{}" + (last ? "" : ","));
   }
   const std::size_t blanks = header.json.size() - length;
   const bool is_usual = blanks == (8 - length % 8) % 8;  // the tensors begin at a multiple of 8 bytes
@@ -73,7 +70,7 @@ std::string stamped_header(const files::FileHeader& header, const PairingStamp& 
                                    {config_key, stamp.config},
                                    {metadata_key, metadata && old.empty() ? *metadata : std::string()},
                                    {blanks_key, is_usual ? std::string() : std::to_string(blanks)}}) {
-    if (!value.empty()) text.set({metadata_name, key}, files::Json(value).dump());
+    if (!value.empty()) text.set({files::metadata_name, key}, files::Json(value).dump());
   }
   return files::framed_header(text.text());
 }

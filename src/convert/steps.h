@@ -24,6 +24,8 @@
 
 namespace rotary::conversion {
 
+using files::is_listed;
+
 inline constexpr const char* operation = "convert";
 
 // ---- folder.cpp: the files ----
@@ -69,10 +71,9 @@ struct TextPart {
   bool latent = false;         // MLA
   files::Indexer indexer;      // rotates from its first element; heads 0: there is none, or its pairing is its own
   bool beside_towers = false;  // the config has an image, audio or speech model too
-  std::size_t first_rope = 0;  // in Model::ropes
   std::string pairing_key;     // the key of the config that says the pairing; empty: the model_type does
   std::vector<std::string> other_parts;                   // with ropes that are left as they are
-  std::vector<std::size_t> ropes;                         // of the part, in Model::ropes
+  std::vector<std::size_t> ropes;                         // of the part, one or more, in Model::ropes
   std::vector<std::optional<std::size_t>> rope_of_layer;  // empty: it has none
 
   std::int64_t integer(const std::string& key) const;  // 0: there is none
@@ -114,7 +115,6 @@ struct TensorName {
 std::optional<TensorName> parse_name(std::string_view name);
 
 bool contains_word(std::string_view dotted, std::string_view part);  // whether one of its words contains part
-bool is_listed(std::string_view word, std::string_view list);        // whether it is one of the list's, between blanks
 
 // Whether the stack, as "visual.blocks", is of an image, audio or speech model, or of the modules that join one to a
 // text model.
@@ -198,6 +198,8 @@ struct Heads {
 
 // By the config. Throws TENSOR, SHAPE, MODEL_TYPE, CONFIG_MISSING.
 Heads heads_in(const TensorInfo&, const TensorName&, const ModelRope&, const TextPart&);
+// `count` heads of queries, each in `stride` rows.
+Heads of_queries(const ModelRope&, int count, std::int64_t stride);
 Heads heads_of_indexer(Role, const ModelRope&, const TextPart&);
 // Heads that begin every `stride` rows and fill the axis.
 Heads evenly_spaced(Heads, int count, std::int64_t stride);

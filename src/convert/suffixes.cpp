@@ -138,7 +138,7 @@ class Part {
   // A value of quantization_config; null: there is none.
   files::Json given(const char* key) const {
     const files::Json& config = projection_.quantization;
-    return config.is_object() && config.contains(key) ? config.at(key) : files::Json();
+    return config.contains(key) ? config.at(key) : files::Json();
   }
   [[noreturn]] static void refuse_value(const char* key, const char* rule, const files::Json& value) {
     fail(Code::CONFIG_VALUE, operation,
@@ -165,8 +165,8 @@ class Part {
   // AWQ's other versions and GPTQ's other formats (gemv, marlin) pack the same numbers in other places.
   void check_packing() const {
     const files::Json& config = projection_.quantization;
-    const bool awq = config.is_object() && files::string_of(config, "quant_method") == "awq";
-    const std::string form = config.is_object() ? files::string_of(config, awq ? "version" : "checkpoint_format") : "";
+    const bool awq = files::string_of(config, "quant_method") == "awq";
+    const std::string form = files::string_of(config, awq ? "version" : "checkpoint_format");
     if (form.empty() || is_listed(form, "gemm GEMM gptq gptq_v2")) return;
     refuse(Code::DTYPE, "must be packed as \"gemm\" of AWQ or \"gptq\" but is packed as " + in_quotes(form) +
                             ": convert the unquantised weights");

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <system_error>
 #include <tuple>
 
@@ -202,8 +201,8 @@ std::vector<VerifiedLayer> verify(const Plan& plan, const std::optional<std::fil
            "a converted tensor must give its source's bytes when its change is undone but " +
                files::in_quotes(info.name) + " differs");
     }
-    const auto& [stack, layer, module] = place;
-    verified.push_back({.layer = stack + "." + std::to_string(layer) + (module.empty() ? "" : "." + module),
+    const TensorName& name = tensors.front()->name;
+    verified.push_back({.layer = name.layer_name() + (name.module.empty() ? "" : "." + name.module),
                         .tensors = static_cast<int>(tensors.size())});
     if (progress) progress(verified.size(), layers.size());
   }

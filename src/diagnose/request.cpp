@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "examination.h"
+#include "files/tensors/element_types.h"
 #include "files/tensors/input.h"
 #include "files/text/paths.h"
 
@@ -22,8 +23,8 @@ std::vector<std::string> common_names(const std::vector<TensorInfo>& before, con
   }
   if (!names.empty()) return names;
   for (const TensorInfo& info : before) {
-    const bool is_float = info.type == ElementType::f64 || dtype_of(info.type).has_value();
-    if (is_float && info.shape.size() > 1 && find(after, info.name) != nullptr) names.push_back(info.name);
+    if (files::is_float(info.type) && info.shape.size() > 1 && find(after, info.name) != nullptr)
+      names.push_back(info.name);
   }
   return names;
 }

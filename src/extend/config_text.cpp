@@ -158,7 +158,8 @@ class Editor {
 
   // Whether the layers of that type get the planned rope.
   bool is_planned(std::size_t i, const std::string& layer_type) const {
-    return planned_rope(plan_, i) != nullptr && !(situation_.splits(situation_.rope(i)) && slides(layer_type));
+    return planned_rope(plan_, i) != nullptr &&
+           !(situation_.splits(situation_.rope(i)) && files::has_sliding_rope(layer_type));
   }
 
   // Rope i as an entry; what stood in `object`, at path, stays where it is no scaling's.

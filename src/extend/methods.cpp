@@ -4,7 +4,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "files/models/quirks/quirk.h"
 #include "steps.h"
 #include "values/number_text.h"
 
@@ -135,8 +134,7 @@ std::string reason_against(const Situation& situation, std::string_view method) 
              " reads no scaling from its config: only the base can change, which is ntk";
     }
     for (const files::Unusable& known : family->unusable) {
-      const std::vector<std::string_view> methods = files::words(known.methods);
-      if (std::find(methods.begin(), methods.end(), method) != methods.end()) return std::string(known.why);
+      if (files::is_listed(method, known.methods)) return std::string(known.why);
     }
   }
   const bool grows_base = method == "ntk" || method == "dynamic";

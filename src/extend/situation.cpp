@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "files/config/stages.h"
 #include "files/models/quirks/quirk.h"
 #include "files/text/io.h"
 #include "steps.h"
@@ -266,12 +267,9 @@ void warn_of_own_scaling(Situation& situation) {
 
 }  // namespace
 
-bool slides(const std::string& layer_type) {
-  return layer_type == "sliding_attention" || layer_type == "hybrid_sliding" || layer_type == "main";
-}
-
 bool only_slides(const ModelRope& used) {
-  return !used.layer_types.empty() && std::all_of(used.layer_types.begin(), used.layer_types.end(), slides);
+  return !used.layer_types.empty() &&
+         std::all_of(used.layer_types.begin(), used.layer_types.end(), files::has_sliding_rope);
 }
 
 std::int64_t reached(std::int64_t trained, double factor) {
@@ -308,7 +306,7 @@ bool Situation::turns_by_short_factor_only() const { return family != nullptr &&
 
 bool Situation::splits(const ModelRope& used) const {
   return of_layer_types() && !only_slides(used) &&
-         std::any_of(used.layer_types.begin(), used.layer_types.end(), slides);
+         std::any_of(used.layer_types.begin(), used.layer_types.end(), files::has_sliding_rope);
 }
 
 bool Situation::all_slide() const {

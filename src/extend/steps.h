@@ -97,7 +97,6 @@ struct Situation {
 // Throws ROPE, VALUE, CONFIG_MISSING.
 Situation situation_of(const Request&);
 
-bool slides(const std::string& layer_type);
 bool only_slides(const ModelRope&);                         // every layer that uses it
 std::int64_t reached(std::int64_t trained, double factor);  // trained * factor, rounded
 inline const double* factor_of(const Scaling& scaling) { return scalings::value_of<double>(scaling, "factor"); }

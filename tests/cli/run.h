@@ -92,9 +92,7 @@ class Cli : public testing::Test {
 
   std::string write_tensors(const std::string& name, const std::vector<Tensor>& tensors,
                             const std::map<std::string, std::string>& metadata = {}) const {
-    std::vector<const Tensor*> pointers;
-    for (const Tensor& tensor : tensors) pointers.push_back(&tensor);
-    write_safetensors(path(name), pointers, metadata);
+    write_safetensors(path(name), test::pointers_to(tensors), metadata);
     return path(name);
   }
   Tensor read_tensor(const std::string& file, const std::string& name) const {

@@ -56,9 +56,7 @@ class Checkpoint : public testing::Test {
                 const std::string& file = "model.safetensors") const {
     fs::create_directories(path(name));
     write_text(path(name) / "config.json", config);
-    std::vector<const Tensor*> pointers;
-    for (const Tensor& tensor : tensors) pointers.push_back(&tensor);
-    write_safetensors(path(name) / file, pointers, metadata);
+    write_safetensors(path(name) / file, test::pointers_to(tensors), metadata);
     return path(name);
   }
 

@@ -31,9 +31,8 @@ enum class Op : std::uint8_t {
   append,       // gpu::rotate_append, of q, k and v in one tensor
   norm_append,  // gpu::norm_rotate_append
 };
-const char* name(Op) noexcept;                 // "rotate", "backward", "table", "fused", "append", "norm_append"
-bool appends(Op) noexcept;                     // k and v go to a cache
-bool only_out_of_place(Op, Pairing) noexcept;  // not in place
+const char* name(Op) noexcept;  // "rotate", "backward", "table", "fused", "append", "norm_append"
+bool appends(Op) noexcept;      // k and v go to a cache
 
 struct Cell {
   Op op = Op::rotate;
@@ -54,7 +53,6 @@ struct Cell {
   bool f8 = false;         // the cache holds f8 e4m3, otherwise the type of the heads
 };
 
-const std::vector<std::string>& layout_words();  // bthd, bhtd, tbhd, thd
 // Of q (heads = cell.heads) or of k (heads = cell.kv_heads).
 Layout layout_of(const Cell&, std::int64_t heads);
 Rope rope_of(const Cell&);
@@ -192,7 +190,7 @@ class ReadyCell {
   ReadyCell(const ReadyCell&) = delete;
   ReadyCell& operator=(const ReadyCell&) = delete;
 
-  virtual Table table() const = 0;  // its rows; of a cell without a table those of the same positions
+  virtual Table table() const = 0;  // its rows, of a cell with a table
   // Into the memory of its tensors; from there, after all calls so far.
   virtual void write(void* to, const void* from, std::size_t bytes) const = 0;
   virtual void read(void* to, const void* from, std::size_t bytes) const = 0;

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
-#include <sstream>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -67,20 +66,15 @@ double memory_needed(const Cell& cell) {
   return table + (cell.in_place && !cell.cuda ? 1 : 2) * heads;
 }
 
+bool only_out_of_place(Op op, Pairing pairing) noexcept {
+  return op == Op::norm_append && pairing == Pairing::interleaved_to_half;
+}
+
 }  // namespace
 
 const char* name(Op op) noexcept { return detail::name_in(ops, op); }
 
 bool appends(Op op) noexcept { return op == Op::append || op == Op::norm_append; }
-
-bool only_out_of_place(Op op, Pairing pairing) noexcept {
-  return op == Op::norm_append && pairing == Pairing::interleaved_to_half;
-}
-
-const std::vector<std::string>& layout_words() {
-  static const std::vector<std::string> words = {"bthd", "bhtd", "tbhd", "thd"};
-  return words;
-}
 
 Layout layout_of(const Cell& cell, std::int64_t heads) {
   if (cell.layout == "bhtd") return bhtd(cell.batch, heads, cell.tokens, cell.head_dim);
@@ -225,13 +219,6 @@ Json value_of(const Cell& cell, const Property& property) {
     if constexpr (!std::is_enum_v<Value>) return value;
   };
   return property.has(cell) ? std::visit(json, property.member) : Json();
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
 }
 
 // "KEY=VALUE"; of a word without "=" the value is "".

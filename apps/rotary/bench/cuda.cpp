@@ -73,7 +73,7 @@ class CudaCell : public ReadyCell {
     }
   }
 
-  Table table() const override { return cell.with_table ? table_.host(stream_) : Table(turns, first_positions(cell)); }
+  Table table() const override { return table_.host(stream_); }
   void write(void* to, const void* from, std::size_t bytes) const override { gpu::upload(to, from, bytes, stream_); }
   void read(void* to, const void* from, std::size_t bytes) const override { gpu::download(to, from, bytes, stream_); }
 

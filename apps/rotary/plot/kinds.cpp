@@ -55,10 +55,6 @@ std::string still_pairs(const std::vector<PlottedRope>& ropes) {
   return note;
 }
 
-void add_to_note(Figure& plot, const std::string& text) {
-  if (!text.empty()) plot.note += (plot.note.empty() ? "" : "; ") + text;
-}
-
 std::string scaling_of(const PlottedRope& rope) {
   const Scaling& scaling = rope.used->rope.scaling;
   return std::holds_alternative<Unscaled>(scaling) ? "no scaling" : name(scaling);
@@ -244,7 +240,7 @@ Figure wavelengths_plot(const PlotRequest& request) {
   }
   const MarkedLengths lengths = marked_lengths(request, ropes);
   if (plot.note.empty()) plot.note = lengths.note;
-  add_to_note(plot, still_pairs(ropes));
+  add_to_note(plot.note, still_pairs(ropes));
   add_marks(plot, lengths.marks, true);
   return plot;
 }
@@ -257,7 +253,7 @@ Figure stretch_plot(const PlotRequest& request) {
     plot.lines.push_back(line_by_pair(rope, [](const PairView& pair) { return pair.stretch; }));
     if (ropes.size() == 1) plot.lines.back().name = scaling_of(rope);
   }
-  add_to_note(plot, still_pairs(ropes));
+  add_to_note(plot.note, still_pairs(ropes));
   std::vector<double> stretches = {1};
   for (const Line& line : plot.lines)
     for (const auto& [x, y] : line.points) stretches.push_back(y);

@@ -166,7 +166,7 @@ MarkedLengths marked_lengths(const PlotRequest& request, const std::vector<Plott
   }
   if (lengths.size() > most) return all;
   for (const auto& [sentence, whose] : sentences)
-    if (!sentence.empty()) all.note += (all.note.empty() ? "" : "; ") + sentence + ": " + whose;
+    if (!sentence.empty()) add_to_note(all.note, sentence + ": " + whose);
   if (sentences.size() < 2 || request.configs.size() < 2) all.note.clear();
   for (const auto& [tokens, is_trained] : lengths)
     all.marks.push_back(

@@ -79,9 +79,11 @@ double least_step(const std::vector<std::int64_t>& values) {
   return std::isinf(least) ? 1 : least;
 }
 
-void add_to_note(std::string& note, const std::string& text) { note += (note.empty() ? "" : "; ") + text; }
-
 }  // namespace
+
+void add_to_note(std::string& note, const std::string& text) {
+  if (!text.empty()) note += (note.empty() ? "" : "; ") + text;
+}
 
 double Axis::at(double value) const noexcept {
   return from + ((log ? std::log10(value) : value) - low) / (high - low) * (to - from);

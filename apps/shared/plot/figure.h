@@ -57,6 +57,8 @@ std::string terminal(const Figure& figure, int width = 72, int height = 18);
 // within four of the columns left would show a pattern that is not theirs: their cells become empty.
 Figure sampled(Figure figure, std::size_t columns, std::size_t rows);
 
+void add_to_note(std::string& note, const std::string& text);  // behind "; " where there is one
+
 // The note, with the places without a number: "NaN or infinite: a from step 1200 on, b at 3 steps, c everywhere".
 std::string whole_note(const Figure& figure);
 

@@ -169,10 +169,11 @@ std::string curve_element(const Line& line, const Style& style, const Axes& axes
 }
 
 std::string curve_elements(const Figure& figure, const std::vector<Style>& styles, const Axes& axes) {
+  const bool dense = are_dense(figure.lines);
   std::string curves;
   for (const Layer layer : {Layer::area, Layer::guide, Layer::faint, Layer::strong})
     for (std::size_t i = 0; i < styles.size(); ++i)
-      if (styles[i].layer == layer) curves += curve_element(figure.lines[i], styles[i], axes, are_dense(figure.lines));
+      if (styles[i].layer == layer) curves += curve_element(figure.lines[i], styles[i], axes, dense);
   return curves;
 }
 

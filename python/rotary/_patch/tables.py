@@ -278,9 +278,7 @@ def _refuse(path: str, module: Module, layer_type: str, readings: list[tuple[Mod
 def _rows(agreement: Agreement, rope: ModelRope, text: str, on_axes: Tensor) -> tuple[Tensor, Tensor]:
     """cos and sin [..., columns] of positions [axes, ...]."""
     positions = _coordinates(rope, on_axes)
-    # Of a scaling that depends on it, the length up to the last position, as the model's own module takes it.
-    length = int(positions.max().item()) + 1 if agreement.rope.scaling.name in ("dynamic", "longrope") else None
-    cos, sin = torch.ops.rotary_python.rows(positions, text, length)
+    cos, sin = torch.ops.rotary_python.rows(positions, text, None)  # the length: up to the last position
     return doubled(cos, agreement.rows), doubled(-sin if rope.rope.clockwise else sin, agreement.rows)
 
 

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
-from .. import _core
 from .._words import fail
 from .checks import check_rows
 from .guards import is_plain, is_quiet

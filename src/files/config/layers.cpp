@@ -1,8 +1,6 @@
 // Which layers there are, and which of them turn their queries and keys.
 #include <algorithm>
 
-#include "files/text/io.h"
-#include "rotary/error.h"
 #include "stages.h"
 
 namespace rotary::files {

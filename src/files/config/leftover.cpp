@@ -65,7 +65,7 @@ bool is_in(const List& list, std::string_view key) {
 
 // A common key of rope_scaling and rope_parameters: null says nothing.
 bool is_scaling_word(std::string_view key) {
-  bool found = is_in(words(words_beside_scalings), key);
+  bool found = is_listed(key, words_beside_scalings);
   scalings::for_each_scaling([&](const auto& scaling) { found = found || scalings::has_key(scaling, key); });
   return found;
 }
@@ -86,7 +86,7 @@ std::string advice_on(std::string_view key, const Json& object, const std::strin
 
 // "position_embedding_type": "absolute" says that there is no rope.
 bool says_other_positions(const std::string& key, const Json& value) {
-  if (!is_in(words(position_words), key)) return false;
+  if (!is_listed(key, position_words)) return false;
   if (!value.is_string()) return value.is_null();
   const std::string text = lower(value.get_ref<const std::string&>());
   return text.find("rope") == std::string::npos && text.find("rotary") == std::string::npos;

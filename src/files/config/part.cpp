@@ -242,9 +242,7 @@ class TextPart {
   void ignore(std::string_view key) {
     const bool says = part_.keys.has(key);
     ignore_known(part_.keys, std::string(key));
-    const std::vector<std::string_view> of_remark = words(part_.family.remark.keys);
-    const bool told = std::find(of_remark.begin(), of_remark.end(), key) != of_remark.end();
-    if (says && !told) {
+    if (says && !is_listed(key, part_.family.remark.keys)) {
       part_.note(std::string(key) +
                  " is not read: " + (ropes_.empty() ? "nothing turns" : part_.name() + " turns without it"));
     }

@@ -272,6 +272,7 @@ bool known_without_rope(std::string_view model_type);
 std::string_view refusal(std::string_view model_type);
 // The words of a list separated by blanks.
 std::vector<std::string_view> words(std::string_view list);
+bool is_listed(std::string_view word, std::string_view list);  // whether it is one of them
 // Whether the name is rotary's own, for a sub-config that has no model_type in transformers.
 bool is_our_name(std::string_view model_type);
 const Child* find_child(std::string_view parent, std::string_view part);

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "files/config/stages.h"
-#include "rotary/error.h"
 
 namespace rotary::files {
 namespace {

@@ -353,6 +353,16 @@ std::string_view refusal(std::string_view model_type) {
   return {};
 }
 
+bool is_listed(std::string_view word, std::string_view list) {
+  for (std::size_t at = list.find(word); at != std::string_view::npos; at = list.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if (!word.empty() && word.find(' ') == std::string_view::npos && (at == 0 || list[at - 1] == ' ') &&
+        (end == list.size() || list[end] == ' '))
+      return true;
+  }
+  return false;
+}
+
 std::vector<std::string_view> words(std::string_view list) {
   std::vector<std::string_view> found;
   while (!list.empty()) {

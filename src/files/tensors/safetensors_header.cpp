@@ -19,7 +19,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view white_space = " \t\r\n";
-constexpr std::string_view metadata_name = "__metadata__";
 
 // Accepts {"__metadata__": {key: text}, name: {"dtype": .., "shape": [..], "data_offsets": [b, e]}} while the parser
 // runs. Anything else is refused at once, so nesting and memory are bounded by the header's length.

@@ -15,6 +15,7 @@
 namespace rotary::files {
 
 constexpr std::uint64_t longest_header = 100'000'000;  // bytes of JSON, the format's own limit
+constexpr const char* metadata_name = "__metadata__";  // the key of the metadata among the names of tensors
 
 struct Entry {
   TensorInfo info;
