@@ -343,8 +343,7 @@ std::vector<std::vector<double>> expected_positions(const Layout& layout, const 
   return expected;
 }
 
-Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject& subject) {
-  const Sample sample = make_sample(before, after, subject.head_dim_of(before));
+Diagnosis diagnose(const Sample& sample, const Subject& subject) {
   Examination exam{.sample = sample, .subject = subject};
   if (sample.not_finite.empty()) {
     examine(exam);
@@ -354,12 +353,16 @@ Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject& sub
   Diagnosis result;
   result.verdict = exam.findings.empty() ? Verdict::as_configured : exam.findings.front().verdict;
   const Said said = said_of(exam);
-  result.sentence = (before.name.empty() ? "the tensor" : before.name) + said.text;
+  result.sentence = sample.name + said.text;
   result.fault = said.fault;
   for (const Finding& finding : exam.findings) result.findings.push_back(finding.said.text);
   result.facts = exam.facts;
   result.residual = exam.residual;
   return result;
+}
+
+Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject& subject) {
+  return diagnose(make_sample(before, after, subject.head_dim_of(before)), subject);
 }
 
 }  // namespace rotary::diagnose

@@ -14,6 +14,8 @@ namespace rotary::diagnose {
 
 // Shapes as make_sample takes them. Throws SHAPE and DTYPE, and SHAPE if the positions fit no layout.
 Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject&);
+// The same of a sample that is made, cut or repaired.
+Diagnosis diagnose(const Sample&, const Subject&);
 
 // q.k before and after, [..., tokens of q, tokens of k]. A score depends on q, k and the distance of their tokens: at
 // distance 0 it is kept, times the squared attention factor; and where one q and one k stand at all tokens, scores of

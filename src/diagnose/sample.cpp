@@ -81,6 +81,7 @@ Sample make_sample(const Tensor& before, const Tensor& after, int head_dim, Scal
            shape);
   }
   Sample sample;
+  sample.name = before.name.empty() ? "the tensor" : before.name;
   sample.shape = before.shape;
   const std::int64_t last = before.shape.back();
   sample.head_dim = head_dim != 0 ? head_dim : static_cast<int>(last);

@@ -16,6 +16,7 @@ using tools::Role;
 using tools::Subject;
 
 struct Sample {
+  std::string name;                 // of the tensor, in sentences: "q", "the tensor"
   std::vector<std::int64_t> shape;  // [..., head_dim]: flat heads are a dimension of their own
   int head_dim = 0;
   std::vector<double> before;  // row-major
