@@ -8,9 +8,53 @@
 
 namespace rotary::tools {
 
+namespace {
+
+constexpr std::string_view digits = "0123456789";
+
+bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+
+// Whether a word of the name begins with part.
+bool contains_part(std::string_view name, std::string_view part) {
+  for (std::size_t at = 0; (at = name.find(part, at)) != std::string_view::npos; ++at) {
+    if (at == 0 || !is_letter(name[at - 1])) return true;
+  }
+  return false;
+}
+
+// Whether a number behind this beginning of a name, in lower case, is that of a layer.
+bool says_layer(std::string_view text) {
+  constexpr std::array<std::string_view, 12> layers = {"layers",          "layer",    "blk",       "blocks", "block",
+                                                       "decoder",         "encoder",  "resblocks", "qcur",   "kcur",
+                                                       "past_key_values", "key_cache"};
+  const auto ends = [&](std::string_view word) {
+    return text.ends_with(word) && (text.size() == word.size() || !is_letter(text[text.size() - word.size() - 1]));
+  };
+  if (ends("h.") || ends("l")) return true;  // GPT-2's h.3, and l3
+  const auto trim = [&] { text = text.substr(0, text.find_last_not_of("._-/[ :") + 1); };
+  trim();
+  for (const std::string_view word : {"idx", "id", "index"}) {  // layer_idx_3
+    if (!ends(word)) continue;
+    text.remove_suffix(word.size());
+    trim();
+  }
+  return std::any_of(layers.begin(), layers.end(), ends);
+}
+
+// Whether the tensor's name says the part of the model: "visual.blocks.3" that of vision_config.
+bool names_part(const TensorInfo& tensor, const ModelRope& rope) {
+  const std::string name = files::lower(tensor.name);
+  for (std::size_t at = 0; at < rope.part.size(); at = std::min(rope.part.find('.', at), rope.part.size()) + 1) {
+    if (contains_part(name, std::string_view(rope.part).substr(at, 3))) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Role role_of(std::string_view tensor) {
-  constexpr std::array<std::string_view, 7> queries = {"q", "query", "queries", "qproj", "wq", "xq", "xquery"};
-  constexpr std::array<std::string_view, 7> keys = {"k", "key", "keys", "kproj", "wk", "xk", "xkey"};
+  constexpr std::array<std::string_view, 8> queries = {"q", "query", "queries", "qproj", "wq", "xq", "xquery", "qcur"};
+  constexpr std::array<std::string_view, 8> keys = {"k", "key", "keys", "kproj", "wk", "xk", "xkey", "kcur"};
   const auto is_among = [](const auto& words, const std::string& word) {
     return std::find(words.begin(), words.end(), word) != words.end();
   };
@@ -26,6 +70,20 @@ Role role_of(std::string_view tensor) {
     word.clear();
   }
   return role;
+}
+
+std::optional<int> layer_of(std::string_view tensor) {
+  const std::string name = files::lower(std::string(tensor));
+  if (contains_part(name, "mtp")) return std::nullopt;  // layers that draft tokens are counted apart
+  std::optional<int> layer;
+  for (std::size_t begin = 0, end = 0; (begin = name.find_first_of(digits, end)) != std::string::npos;) {
+    end = std::min(name.find_first_not_of(digits, begin), name.size());
+    if (!says_layer(std::string_view(name).substr(0, begin)) || end - begin > 6) continue;
+    const int number = std::stoi(name.substr(begin, end - begin));
+    if (layer.value_or(number) != number) return std::nullopt;
+    layer = number;
+  }
+  return layer;
 }
 
 bool Subject::is_bare(std::int64_t last_dimension) const noexcept {
@@ -67,6 +125,56 @@ const ModelRope& chosen_rope(const Model& model, std::optional<int> rope, const 
                                 std::to_string(index));
   }
   return model.ropes[static_cast<std::size_t>(index)];
+}
+
+std::optional<const ModelRope*> rope_of_layer(const Model& model, int layer, const TensorInfo* tensor) {
+  const auto has = [layer](const std::vector<int>& layers) {
+    return std::find(layers.begin(), layers.end(), layer) != layers.end();
+  };
+  std::vector<const ModelRope*> found;  // of a part whose layer has no rope: each of its ropes
+  for (const ModelRope& rope : model.ropes) {
+    if (has(rope.layers) || has(rope.layers_without_rope)) found.push_back(&rope);
+  }
+  // Keeps those of which it is true, unless it is of none.
+  const auto prefer = [&found](const auto& is_true) {
+    std::vector<const ModelRope*> kept;
+    for (const ModelRope* rope : found) {
+      if (is_true(*rope)) kept.push_back(rope);
+    }
+    if (!kept.empty()) found = kept;
+  };
+  if (tensor != nullptr) {
+    prefer([&](const ModelRope& rope) { return fits_width(*tensor, rope); });
+    prefer([&](const ModelRope& rope) { return names_part(*tensor, rope); });
+  }
+  prefer([](const ModelRope& rope) { return !rope.coordinates; });
+  std::optional<const ModelRope*> only;
+  for (const ModelRope* rope : found) {
+    const ModelRope* used = has(rope->layers) ? rope : nullptr;
+    if (only.value_or(used) != used || (only && rope->part != found.front()->part)) return std::nullopt;
+    only = used;
+  }
+  return only;
+}
+
+const ModelRope* named_layer(const Model& model, int layer, const TensorInfo* tensor) {
+  if (const auto found = rope_of_layer(model, layer, tensor)) return *found;
+  int last = -1;
+  bool listed = false;
+  for (const ModelRope& rope : model.ropes) {
+    for (const std::vector<int>* layers : {&rope.layers, &rope.layers_without_rope}) {
+      for (const int one : *layers) last = std::max(last, one);
+      listed = listed || std::find(layers->begin(), layers->end(), layer) != layers->end();
+    }
+  }
+  if (listed) {
+    throw Error(Code::ROPE, "[rope] --layer must name a layer of one rope but got " + std::to_string(layer) +
+                                ", which several have: --rope names one of the model's " +
+                                std::to_string(model.ropes.size()));
+  }
+  if (last < 0) throw Error(Code::ROPE, "[rope] --layer must be of a model with layers but the config lists none");
+  throw Error(Code::ROPE, "[rope] --layer must be one of the model's layers, 0 to " + std::to_string(last) +
+                              ", but got " + std::to_string(layer));
 }
 
 std::vector<std::string> notes_on(const Model& model, const ModelRope& used) {

@@ -19,6 +19,9 @@ enum class Role : std::uint8_t { unknown, query, key };
 // By the last word of the name that says it: "q", "layers.0.self_attn.q_proj", "wq" and "xq_rot" are queries, "k",
 // "cached_key" and "kproj" are keys.
 Role role_of(std::string_view tensor);
+// The layer that a name of a checkpoint or a dump says: the number behind "layers", "layer", "blk", "block", "h.",
+// "past_key_values" and their like, and behind llama.cpp's "Qcur-". None where it says none, or several numbers.
+std::optional<int> layer_of(std::string_view tensor);
 
 // The block and the heads are those of the rope: used->first, used->rope.rotary_dim, used->heads, used->kv_heads.
 struct Subject {
@@ -41,6 +44,11 @@ struct Subject {
 
 // model.ropes[rope], by default the first. config: its name in sentences, or "". Throws ROPE.
 const ModelRope& chosen_rope(const Model&, std::optional<int> rope, const std::string& config);
+// The rope of a layer: null where the layer has none (NoPE). The text's, unless the width or the name of the tensor
+// says that it is of another part. Empty where the model does not list the layer, or several ropes remain.
+std::optional<const ModelRope*> rope_of_layer(const Model&, int layer, const TensorInfo* tensor = nullptr);
+// The same of a layer that somebody names. Throws ROPE where rope_of_layer is empty.
+const ModelRope* named_layer(const Model&, int layer, const TensorInfo* tensor = nullptr);
 // The notes that concern the rope, without those on other parts of the model.
 std::vector<std::string> notes_on(const Model&, const ModelRope&);
 // Whether the tensor's heads are the rope's: whole, the bare block, or flat.

@@ -183,6 +183,59 @@ TEST(Subject, RolesByName) {
   }
 }
 
+TEST(Subject, LayersByName) {
+  const std::pair<const char*, int> named[] = {{"layers.3.q", 3},
+                                               {"blk.3.attn_q", 3},
+                                               {"h.3.attn.q", 3},
+                                               {"model.layers.12.self_attn.q_proj", 12},
+                                               {"layer_5_q", 5},
+                                               {"q_layer5", 5},
+                                               {"Layer-7/q", 7},
+                                               {"layer_idx_4.k", 4},
+                                               {"transformer.h.0.attn.c_attn", 0},
+                                               {"model.decoder.layers.03.q", 3},
+                                               {"transformer_encoder.3.q", 3},
+                                               {"past_key_values.3.key", 3},
+                                               {"key_cache.3", 3},
+                                               {"Qcur-3", 3},
+                                               {"cache_k_l3", 3},
+                                               {"layers[3].q", 3}};
+  for (const auto& [name, layer] : named) EXPECT_EQ(tools::layer_of(name), layer) << name;
+  for (const char* none : {"", "q", "q_5", "step.3.q", "q_head3", "batch3.k", "wq2", "q_h3", "mtp.layers.0.q",
+                           "layers.3.blocks.4.q", "layers.q", "players.3.q", "layers.12345678.q"}) {
+    EXPECT_EQ(tools::layer_of(none), std::nullopt) << none;
+  }
+}
+
+TEST(Subject, TheRopeOfALayer) {
+  Model model;
+  model.ropes.resize(3);
+  ModelRope &local = model.ropes[0], &global = model.ropes[1], &vision = model.ropes[2];
+  local.layers = {0, 1};
+  global.layers = {2};
+  local.layers_without_rope = global.layers_without_rope = {3};
+  local.part = global.part = "text_config";
+  local.rope.head_dim = global.rope.head_dim = vision.rope.head_dim = 128;
+  vision.layers = {0, 1, 2, 3, 4};
+  vision.coordinates = true;
+  vision.part = "vision_config";
+  EXPECT_EQ(tools::rope_of_layer(model, 1), &local);
+  EXPECT_EQ(tools::rope_of_layer(model, 2), &global);
+  EXPECT_EQ(tools::rope_of_layer(model, 3), nullptr);
+  EXPECT_EQ(tools::rope_of_layer(model, 4), &vision);
+  EXPECT_EQ(tools::rope_of_layer(model, 5), std::nullopt);
+  TensorInfo tensor;
+  tensor.shape = {1, 4, 2, 128};
+  tensor.name = "visual.blocks.2.q";
+  EXPECT_EQ(tools::rope_of_layer(model, 2, &tensor), &vision);
+  tensor.name = "layers.2.q";
+  EXPECT_EQ(tools::rope_of_layer(model, 2, &tensor), &global);
+  vision.rope.head_dim = 80;
+  tensor.shape.back() = 80;
+  EXPECT_EQ(tools::rope_of_layer(model, 3, &tensor), &vision);
+  EXPECT_THROW(tools::named_layer(model, 5), Error);
+}
+
 // apply reads wk as k, 2 heads of 8 tokens; so does check, which does not take the 8 tokens for the 8 heads of a q.
 TEST(Subject, CheckReadsATensorAsApplyDoes) {
   Case one(ElementType::f32, {.tokens = 8, .heads = 2});
