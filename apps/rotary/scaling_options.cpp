@@ -10,6 +10,7 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "source.h"
+#include "tools/config_place.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {
@@ -60,13 +61,10 @@ ValueOrigin context_origin(const ModelRope& used) {
   return {"scaling.trained_length", Origin::derived, "context"};
 }
 
-std::vector<ValueOrigin> origins_of(const Scaling& scaling, const Source& source, const ModelRope& used) {
+std::vector<ValueOrigin> origins_of(const Scaling& scaling, const ValueOrigin& trained) {
   std::vector<ValueOrigin> origins = {{"scaling", Origin::given, "--scaling"}};
   if (has<double>(scaling, "factor")) origins.push_back({"scaling.factor", Origin::given, "--factor"});
-  if (has<std::int64_t>(scaling, "trained_length")) {
-    origins.push_back(source.trained_length ? ValueOrigin{"scaling.trained_length", Origin::given, "--trained-length"}
-                                            : context_origin(used));
-  }
+  if (has<std::int64_t>(scaling, "trained_length")) origins.push_back(trained);
   const std::string name = rotary::name(scaling);
   for (const char* value : {"beta_fast", "beta_slow", "low", "high"}) {
     if (has<double>(scaling, value)) origins.push_back({std::string("scaling.") + value, Origin::model_default, name});
@@ -77,9 +75,28 @@ std::vector<ValueOrigin> origins_of(const Scaling& scaling, const Source& source
   return origins;
 }
 
-Scaling scaling_of(const Source& source, const ModelRope& used) {
+// What --scaling starts from, and where that comes from.
+struct Trained {
+  std::int64_t tokens = 0;
+  ValueOrigin origin = {};
+};
+
+// --trained-length, else what extend takes. A length that is not the config's context is noted.
+Trained trained_of(const Source& source, const extend::Start& start, const ModelRope& used, Model& model) {
+  const char* value = "scaling.trained_length";
+  if (source.trained_length) return {*source.trained_length, {value, Origin::given, "--trained-length"}};
+  const std::int64_t tokens = start.trained_length;
+  if (tokens == 0 || tokens == used.context) return {used.context, context_origin(used)};
+  std::string says = used.context > 0 ? " (max_position_embeddings says " + std::to_string(used.context) + ")" : "";
+  model.notes.push_back("trained length " + std::to_string(tokens) +
+                        (start.publisher.empty() ? ", from " + start.trained_length_from
+                                                 : ", as " + start.publisher + " publishes it") +
+                        says + ".");
+  return {tokens, {value, Origin::derived, start.trained_length_from}};
+}
+
+Scaling scaling_of(const Source& source, std::int64_t trained) {
   Scaling scaling = parse_scaling(source.scaling);
-  const std::int64_t trained = source.trained_length.value_or(used.context);
   if (has<std::int64_t>(scaling, "trained_length") && trained == 0) {
     throw UsageError(source.scaling_option + (" " + source.scaling) +
                      " needs --trained-length: nothing else says how long the model's " + "texts were");
@@ -96,22 +113,24 @@ Scaling scaling_of(const Source& source, const ModelRope& used) {
   return scaling;
 }
 
-void set_scaling(Model& model, ModelRope& used, const Source& source) {
-  const Scaling scaling = scaling_of(source, used);
+void set_scaling(Model& model, ModelRope& used, const Source& source, const extend::Start& start) {
+  const bool scales = source.factor.has_value();
+  const Trained trained = scales ? trained_of(source, start, used, model) : Trained{};
+  const Scaling scaling = scaling_of(source, trained.tokens);
   if (!std::holds_alternative<Unscaled>(used.rope.scaling)) {
     model.notes.push_back(source.scaling_option + (" " + source.scaling) + " replaces " + name(used.rope.scaling) +
                           ", the scaling of the file.");
   }
-  std::vector<ValueOrigin> origins = origins_of(scaling, source, used);
+  std::vector<ValueOrigin> origins = origins_of(scaling, trained.origin);
   std::erase_if(used.origins, [](const ValueOrigin& known) {
     return known.value == "scaling" || known.value.starts_with("scaling.") || known.value == "attention_factor";
   });
   used.origins.insert(used.origins.end(), origins.begin(), origins.end());
   used.rope.scaling = scaling;
-  if (source.trained_length && !has<std::int64_t>(scaling, "trained_length")) {
-    used.context = *source.trained_length;
+  if (scales && trained.tokens != used.context && !has<std::int64_t>(scaling, "trained_length")) {
+    used.context = trained.tokens;
     std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "context"; });
-    used.origins.push_back({"context", Origin::given, "--trained-length"});
+    used.origins.push_back({"context", trained.origin.origin, trained.origin.from});
   }
 }
 
@@ -128,8 +147,8 @@ void add_scaling_options(Command& command, Source& source) {
   command.option("--factor", source.factor, "of --scaling: by how much longer texts become, at least 1").type_name("F");
   command
       .option("--trained-length", source.trained_length,
-              "of --scaling: tokens that the model was trained on\n"
-              "(default: the config's context)")
+              "of --scaling: tokens that the model was trained on (default:\n"
+              "as extend takes it: what the makers publish, else the config)")
       .type_name("L");
 }
 
@@ -164,12 +183,23 @@ void check_scaling_options(const Source& source) {
     throw UsageError("--trained-length must be from 1 to 2^53 but got " + std::to_string(*source.trained_length));
 }
 
+extend::Start start_of(const Source& source, const Model& model) {
+  if (model.ropes.empty() || source.config.empty()) return {};
+  extend::Request request;
+  request.model = model;
+  request.config = tools::config_text_at(source.config);
+  if (source.rope) request.rope = static_cast<std::size_t>(*source.rope);
+  const bool is_there = !request.rope || *request.rope < model.ropes.size();
+  return is_there ? extend::start_of(request) : extend::Start{};
+}
+
 void apply_scaling_options(Model& model, const Source& source) {
   const bool new_base = source.base && !source.config.empty();
   if (!new_base && source.scaling.empty()) return;
   ModelRope& used = rope_for(model, source);
+  const extend::Start start = source.scaling.empty() ? extend::Start{} : start_of(source, model);
   if (new_base) set_base(model, used, *source.base);
-  if (!source.scaling.empty()) set_scaling(model, used, source);
+  if (!source.scaling.empty()) set_scaling(model, used, source, start);
 }
 
 }  // namespace rotary::cli

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "rotary/config.h"
+#include "rotary/extend.h"
 #include "rotary/positions.h"
 #include "rotary/rotary.h"
 #include "tools/subject.h"
@@ -85,9 +86,12 @@ TableOptions table_options(const TableSettings&, const Executor&);
 // --rope.
 Model read_model(const Source&, int head_dim);
 // Of read_model: replaces the scaling, and beside CONFIG the base, of the rope that --rope names: by default the only
-// rope of the part that comes first. The trained length is by default the config's context. Origins and notes say what
+// rope of the part that comes first. The trained length is by default that of start_of. Origins and notes say what
 // was replaced. Throws ROPE where several ropes need --rope, UsageError where no trained length is known.
 void apply_scaling_options(Model&, const Source&);
+
+// Where `rotary extend` starts: the trained length that every command takes. Nothing for a model without CONFIG or rope.
+extend::Start start_of(const Source&, const Model&);
 
 // The rope that --rope names, by default the first. Throws ROPE.
 const ModelRope& chosen_rope(const Model&, const Source&);

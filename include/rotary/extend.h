@@ -114,12 +114,12 @@ struct Plan {
   std::string written = {};  // the new config.json or params.json, where write() made one; for the answer
 };
 
-// Where a plan starts: the first rope that it extends, and the trained length of that rope where its makers publish
-// one.
+// Where a plan starts: the first rope that it extends, and its trained length, which every command takes.
 struct Start {
   std::size_t rope = 0;
-  std::optional<std::int64_t> published_length = {};
-  std::string publisher = {};
+  std::int64_t trained_length = 0;       // before any scaling; 0: nothing says it
+  std::string trained_length_from = {};  // as Plan has it
+  std::string publisher = {};            // where its makers publish another length than the file has
 };
 ROTARY_API Start start_of(const Request&);  // reads no context; throws ROPE where the model has no rope
 

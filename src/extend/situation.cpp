@@ -361,14 +361,17 @@ bool Situation::is_published_exactly() const {
 }
 
 Start start_of(const Request& request) {
-  const Situation situation = look_up(request);
+  Situation situation = look_up(request);
   Start start{situation.targets.front()};
+  try {
+    set_trained_length(situation);
+    start.trained_length = situation.trained;
+    start.trained_length_from = situation.trained_from;
+  } catch (const Error&) {  // nothing says it
+  }
   const Recipe* known = situation.published;
   const bool raised = known != nullptr && !situation.is_scaled() && known->states_more(situation.first().context);
-  if (raised || situation.is_published_linear()) {
-    start.published_length = known->says.trained_length;
-    start.publisher = known->says.publisher;
-  }
+  if (raised || situation.is_published_linear()) start.publisher = known->says.publisher;
   return start;
 }
 

@@ -31,7 +31,7 @@ struct Own {
   extend::Start start;                   // what the makers publish, of the rope that is extended
   std::size_t fastest = 0, slowest = 0;  // of the scaled pairs that turn
 
-  std::int64_t trained() const { return start.published_length.value_or(length); }
+  std::int64_t trained() const { return start.publisher.empty() ? length : start.trained_length; }
 };
 
 // Columns of numbers are aligned to the right; the first row is the header.
@@ -152,7 +152,7 @@ std::string bargain(const Own& own, const std::vector<Method>& methods, std::int
 
 std::string unscaled(const Own& own) {
   const std::int64_t trained = own.trained(), wanted = 4 * trained;
-  const std::string made = own.start.published_length ? "By " + own.start.publisher + " the model was trained on"
+  const std::string made = !own.start.publisher.empty() ? "By " + own.start.publisher + " the model was trained on"
                            : own.is_known_length      ? "The model was made for"
                                                       : "The config does not say the context; take";
   std::vector<Method> methods;
@@ -210,22 +210,11 @@ std::string scaled(const Own& own) {
 
 // ---- the rope ----
 
-// A model without a rope is refused by chosen_rope, in words of its own.
-extend::Start start_of(const Source& source, const Model& model) {
-  if (model.ropes.empty() || source.config.empty()) return {};
-  extend::Request request;
-  request.model = model;
-  request.config = tools::config_text_at(source.config);
-  if (source.rope) request.rope = static_cast<std::size_t>(*source.rope);
-  const bool is_there = !request.rope || *request.rope < model.ropes.size();
-  return is_there ? extend::start_of(request) : extend::Start{};
-}
-
 Own own_rope(Source source, const Model& model) {
   Own own;
   own.start = start_of(source, model);
   if (!source.rope) source.rope = static_cast<int>(own.start.rope);
-  if (static_cast<std::size_t>(*source.rope) != own.start.rope) own.start.published_length.reset();
+  if (static_cast<std::size_t>(*source.rope) != own.start.rope) own.start.publisher.clear();
   const ModelRope& used = chosen_rope(model, source);
   std::optional<std::int64_t> length = source.length;
   if (!length && depends_on_length(used.rope.scaling)) {  // the whole context; of dynamic four times the trained length
