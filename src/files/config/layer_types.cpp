@@ -55,7 +55,9 @@ std::vector<std::string> default_types(const Part& part, std::size_t layers) {
   }
   if (part.family.pattern.first != 0) types.front() = type_named(part.family.pattern.first);
   if (part.family.pattern.ends_full || part.family.pattern.last_full) types.back() = "full_attention";
-  if (part.family.pattern.types.size() > 1) {
+  const std::string_view period = part.family.pattern.period_key;
+  const bool noted = !period.empty() && part.keys.has(period);
+  if (part.family.pattern.types.size() > 1 && !noted) {
     part.note("layer_types are not given: the pattern of " + part.name() + " (" + types.front() + ", ...)");
   }
   return types;

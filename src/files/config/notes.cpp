@@ -27,6 +27,12 @@ void note_mscale(const Part& part, const ModelRope& used) {
             ", beside the attention factor; it is not part of the rotation");
 }
 
+// 500 for 500000: the smallest base of a published text model is 1000 (Nomic's).
+void note_small_base(const Part& part, const ModelRope& used) {
+  if (used.context < 1024 || used.rope.base >= 1000 || !used.rope.inv_freq.empty()) return;
+  part.note("the base " + spelled(used.rope.base) + " is smaller than that of any text model known here, 1000 or more");
+}
+
 // Llama 4: queries of layers without a rope grow with the position.
 void note_temperature(const Part& part, const ModelRope& used) {
   const Json* tuning = peek(part.keys, "attn_temperature_tuning");
@@ -103,6 +109,7 @@ void note_attention_scale(const Part& part, const std::vector<ModelRope>& ropes)
 
 void note_reach(const Part& part, const std::vector<ModelRope>& ropes) {
   for (const ModelRope& used : ropes) {
+    note_small_base(part, used);
     const Yarn* yarn = yarn_of(used);
     if (yarn == nullptr || used.context == 0 || yarn->trained_length == 0) continue;
     const double reach = yarn->factor * static_cast<double>(yarn->trained_length);

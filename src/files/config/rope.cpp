@@ -343,7 +343,10 @@ class RopeSource {
     for (const std::string_view key : outside) {
       const auto outer = base_below(keys, key);
       if (outer && !typed(part_.family.old)) {
-        part_.note(std::string(key) + " at the top is not read: the one inside rope_parameters decides");
+        const Json* inner = dict_ ? peek(*dict_, "rope_theta") : nullptr;
+        const bool differs = inner != nullptr && inner->is_number() && inner->get<double>() != *outer;
+        part_.note(std::string(key) + " at the top is not read: the one inside rope_parameters decides" +
+                   (differs ? ", which is " + spelled(inner->get<double>()) + " and not " + spelled(*outer) : ""));
       }
     }
   }
