@@ -20,6 +20,7 @@ set(rotary_diagnose_sources
   src/diagnose/block.cpp
   src/diagnose/by_positions.cpp
   src/diagnose/by_speeds.cpp
+  src/diagnose/causes.cpp
   src/diagnose/check.cpp
   src/diagnose/composites.cpp
   src/diagnose/diagnose.cpp

@@ -35,6 +35,12 @@ Finding finding_of(const Pattern& pattern, const Asked& asked) {
         return {Verdict::scaling, "is rotated without the linear scaling with factor " +
                                       significant(linear->factor, 6) + " that the model asks"};
       }
+      if (const std::string cause = cause_of_step(pattern.value, asked.used.rope); !cause.empty()) {
+        const std::string number = pattern.value < 1
+                                       ? " (as linear scaling with factor " + significant(1 / pattern.value, 6) + " is)"
+                                       : " (" + significant(pattern.value, 6) + " times as fast as the model asks)";
+        return {Verdict::scaling, "is rotated " + cause + number};
+      }
       if (pattern.value > 0 && pattern.value < 1) {
         return {Verdict::scaling, "is rotated as by linear scaling with factor " + significant(1 / pattern.value, 6) +
                                       " of what the model asks (positions " + significant(pattern.value, 6) +

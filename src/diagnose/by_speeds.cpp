@@ -1,9 +1,12 @@
 // Another base or another scaling than the rope asks.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 
 #include "examination.h"
 #include "values/number_text.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::diagnose {
 
@@ -24,8 +27,8 @@ void take_explanation(Examination& exam, const Explanation& explained, const Ask
   const bool other_base = rope.base != own.base;
   const bool other_scaling = rope.scaling != own.scaling || !rope.inv_freq.empty() ||
                              (depends_on_length(rope.scaling) && explained.length != asked.length);
-  std::string asks = other_base ? "base " + significant(own.base, 10) : words_of(own.scaling);
-  if (other_base && other_scaling) asks += " and " + words_of(own.scaling);
+  std::string asks = other_base ? "base " + significant(own.base, 10) : scaling_asked(asked);
+  if (other_base && other_scaling) asks += " and " + scaling_asked(asked);
   exam.find(other_base ? Verdict::base : Verdict::scaling,
             "is rotated " + explained.words + "; the model asks " + asks + shown);
 }
@@ -56,6 +59,30 @@ std::vector<double> signed_speeds(const Explanation& one, bool clockwise) {
   return speeds;
 }
 
+// Some pairs at the asked speeds, the others by a cause of their own: "" where there are not some of both.
+std::string explain_some(const std::vector<Speed>& speeds, const Rope& rope, const Asked& asked) {
+  std::vector<std::int64_t> right, wrong;
+  std::vector<Speed> others = speeds;
+  bool still = true;
+  for (std::size_t i = 0; i < speeds.size(); ++i) {
+    const double wanted = std::abs(asked.motion.speed[i]), error = speeds[i].error;
+    const bool fits = std::abs(speeds[i].value - wanted) <= error;
+    if (fits) others[i].error = std::numeric_limits<double>::infinity();
+    if (fits && error > 0.1 * wanted) continue;  // too slow to tell
+    (fits ? right : wrong).push_back(static_cast<std::int64_t>(i));
+    still = still && (fits || (speeds[i].value <= error && error < 0.1 * wanted));
+  }
+  if (right.size() < 2 || wrong.empty()) return "";
+  const std::string some = "is rotated at the asked speeds in pairs " + ranges(right) + " only; pairs " + ranges(wrong);
+  if (still) return some + " do not rotate";
+  std::optional<Explanation> cause;
+  if (wrong.size() > 3) cause = explain_speeds(others, rope, asked.length);
+  if (cause) return some + " are rotated " + cause->words;
+  const auto first = static_cast<std::size_t>(wrong[0]), last = static_cast<std::size_t>(wrong.back());
+  const auto times = [&](std::size_t i) { return significant(speeds[i].value / std::abs(asked.motion.speed[i]), 4); };
+  return some + " are " + times(first) + (wrong.size() > 1 ? " to " + times(last) : "") + " times as fast as asked";
+}
+
 }  // namespace
 
 bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
@@ -81,6 +108,38 @@ bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
   if (best == nullptr) return false;
   exam.residual = residual;
   take_explanation(exam, *best, asked, evidence(residual, compare(exam.turns, asked.motion).residual));
+  return true;
+}
+
+bool explain_by_own_time(Examination& exam, const Asked& asked) {
+  const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
+  if (!depends_on_length(rope.scaling)) return false;
+  std::map<std::int64_t, Motion> motions;  // by length; all lengths up to the trained one are one
+  std::vector<const Motion*> of_row;
+  const std::int64_t trained = *scalings::value_of<std::int64_t>(rope.scaling, "trained_length");
+  for (std::int64_t row = 0; row < exam.turns.rows(); ++row) {
+    const double position = exam.expected[0][static_cast<std::size_t>(row)];
+    const std::int64_t length = std::max(trained, static_cast<std::int64_t>(position) + 1);
+    const auto [at, is_new] = motions.try_emplace(length, asked.motion);
+    if (is_new) at->second.speed = signed_speeds({rope, length, ""}, rope.clockwise);
+    of_row.push_back(&at->second);
+  }
+  if (motions.size() < 2) return false;
+  const Fit fit = compare(exam.turns, asked.motion, float32_slack, [&](std::int64_t row, int pair) {
+    return of_row[static_cast<std::size_t>(row)]->turn(row, pair);
+  });
+  if (!fit.holds) return false;
+  std::string lengths;
+  for (auto at = motions.begin(); at != motions.end() && std::distance(motions.begin(), at) < 3; ++at) {
+    lengths += (lengths.empty() ? "" : ", ") + std::to_string(at->first);
+  }
+  exam.residual = fit.residual;
+  exam.facts.scaling.reset();
+  exam.facts.inv_freq.clear();
+  exam.find(Verdict::scaling, std::string("is rotated at the frequencies of each token's own time, ") +
+                                  name(rope.scaling) + " for lengths " + lengths + (motions.size() > 3 ? ", ..." : "") +
+                                  "; the model asks " + scaling_asked(asked) +
+                                  evidence(fit.residual, compare(exam.turns, asked.motion).residual));
   return true;
 }
 
@@ -128,8 +187,10 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   }
   exam.facts.base.reset();
   exam.facts.scaling.reset();
-  exam.find(Verdict::scaling, "is rotated at speeds that no known base and scaling gives; the model asks base " +
-                                  significant(asked.used.rope.base, 10) + " and " + words_of(asked.used.rope.scaling) +
+  std::string words = explain_some(speeds_of(found), rope, asked);
+  if (words.empty()) words = "is rotated at speeds that no known base and scaling gives";
+  exam.find(Verdict::scaling, words + "; the model asks base " +
+                                  significant(asked.used.rope.base, 10) + " and " + scaling_asked(asked) +
                                   shown);
   return true;
 }

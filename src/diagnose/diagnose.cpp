@@ -138,27 +138,17 @@ bool would_move(const Examination& exam) {
 
 void examine_unchanged(Examination& exam) {
   const bool zero = std::ranges::all_of(exam.sample.before, [](double x) { return x == 0; });
+  const Layout layout = plausible_readings(exam.sample, exam.subject).front().layout;
   if (zero) {
     exam.find(Verdict::cannot_tell, "cannot tell, because every element is 0");
   } else if (!would_move(exam)) {
     exam.find(Verdict::cannot_tell,
               "cannot tell, because at position 0 no rope moves anything: before and after are the same");
   } else {
-    exam.find(Verdict::not_rotated, "is not rotated: before and after are the same, bit for bit");
+    const std::vector<double> asked = expected_positions(layout, exam.subject)[0];
+    const bool away = std::ranges::none_of(asked, [](double position) { return position == 0; });
+    exam.find(Verdict::not_rotated, "is not rotated: before and after are the same, bit for bit" + (away ? "; rotated at position 0 it would look the same, but position " + significant(asked[0], 10) + " is asked" : std::string()));
   }
-}
-
-// "0-15" for 0, 1, ..., 15.
-std::string ranges(const std::vector<std::int64_t>& rising) {
-  std::string text;
-  for (std::size_t i = 0; i < rising.size();) {
-    std::size_t last = i;
-    while (last + 1 < rising.size() && rising[last + 1] == rising[last] + 1) ++last;
-    text += (text.empty() ? "" : ", ") + std::to_string(rising[i]);
-    if (last > i) text += "-" + std::to_string(rising[last]);
-    i = last + 1;
-  }
-  return text;
 }
 
 void find_heads(Examination& exam) {

@@ -100,11 +100,14 @@ bool explain_by_positions(Examination&, const Asked&);
 // The asked rope with one thing changed, at the expected positions. holds: the asked rope itself explains the turns
 // within their rounding, so a rival has to be better by far.
 bool explain_by_rivals(Examination&, const Asked&, bool holds);
+// Each token at the frequencies that a scaling has for the length up to it, as keys of a cache that stay as they were.
+bool explain_by_own_time(Examination&, const Asked&);
 // Any speeds, at the expected positions or some constant number of positions away.
 bool explain_by_speeds(Examination&, const Asked&);
 // Adds the finding that the positions are the expected ones and `shift` further; no finding for 0.
 void find_shift(Examination&, double shift);
 
+std::string scaling_asked(const Asked&);  // words_of, and for how many tokens; which list of longrope
 std::string axis_name(const ModelRope&, int axis);       // "height", or "axis 1" where the config does not say
 std::string direction_text(bool clockwise, bool asked);  // "is rotated clockwise; the model rotates ..."
 Said residual_said(double residual, const std::string& more = "");  // " (residual 3e-08 at best)"

@@ -45,6 +45,12 @@ Rope with_base(Rope rope, double base) {
   return rope;
 }
 std::string base_words(double base) { return "with base " + significant(base, 10); }
+Explanation as_dynamic(const Rope& asked, std::int64_t length) {
+  const double base = std::pow(frequencies(asked, length).inv_freq.back(), asked.rotary_dim / (2.0 - asked.rotary_dim));
+  return {asked, length,
+          std::string("as ") + name(asked.scaling) + " does for " + std::to_string(length) + " tokens (base " +
+              significant(base, 6) + ")"};
+}
 std::string without_words(const Rope& rope) { return std::string("without the scaling ") + name(rope.scaling); }
 
 // ---- a base from speeds ----
@@ -194,19 +200,18 @@ void add_scalings(Explanations& list, const Rope& rope, double factor, const Len
 // The other lengths at which a scaling has other frequencies.
 void add_lengths(Explanations& list, const Rope& asked, std::int64_t length, std::int64_t context) {
   const std::int64_t trained = trained_length_of(asked.scaling);
-  const bool has_lists = std::holds_alternative<LongRope>(asked.scaling);
-  const std::string as = std::string("as ") + name(asked.scaling) + " does for ", limit = std::to_string(trained);
-  if (length > trained) {
-    list.push_back(
-        {asked, trained,
-         has_lists ? "with the short list of longrope, as for lengths up to " + limit : as + "lengths up to " + limit});
+  const std::string limit = std::to_string(trained);
+  if (std::holds_alternative<LongRope>(asked.scaling)) {
+    const bool is_long = length > trained;
+    list.push_back({asked, is_long ? trained : trained + 1,
+                    is_long ? "with the short list of longrope, as for lengths up to " + limit
+                            : "with the long list of longrope, as for lengths above " + limit});
     return;
   }
+  const std::string as = std::string("as ") + name(asked.scaling) + " does for ";
+  if (length > trained) list.push_back({asked, trained, as + "lengths up to " + limit});
   for (const std::int64_t longer : {context, trained + 1, 2 * trained, 4 * trained}) {
-    if (longer <= trained) continue;
-    list.push_back({asked, longer,
-                    has_lists ? "with the long list of longrope, as for lengths above " + limit
-                              : as + "a length of " + std::to_string(longer)});
+    if (longer > trained && longer != length) list.push_back(as_dynamic(asked, longer));
   }
 }
 
@@ -317,6 +322,7 @@ Explanations rivals(const Rope& asked, std::int64_t length, std::int64_t context
   for (Explanation& one : list) {
     if (one.length == 0) one.length = length;
   }
+  std::ranges::move(causes(asked, length), std::back_inserter(list));
   std::erase_if(list, [](const Explanation& one) { return frequencies_of(one.rope, one.length).empty(); });
   return list;
 }
@@ -327,13 +333,17 @@ std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, cons
   Explanations list;
   if (is_scaled(asked) && !depends_on_length(asked.scaling)) {
     if (const auto rope = with_best_base(speeds, asked, length))
-      list.push_back({*rope, length, base_words(rope->base)});
+      list.push_back({*rope, length, base_words(rope->base) + cause_of_base(rope->base, asked)});
   }
   if (const auto rope = with_best_base(speeds, plain, 0)) {
-    list.push_back({*rope, 0, base_words(rope->base) + (is_scaled(asked) ? " and " + without_words(asked) : "")});
+    if (const auto length_of_base = dynamic_length(rope->base, asked)) list.push_back(as_dynamic(asked, *length_of_base));
+    list.push_back({*rope, 0,
+                    base_words(rope->base) + cause_of_base(rope->base, asked) +
+                        (is_scaled(asked) ? " and " + without_words(asked) : "")});
   }
   const Explanations searched = searched_scalings(speeds, plain);
   list.insert(list.end(), searched.begin(), searched.end());
+  std::ranges::move(causes(asked, length), std::back_inserter(list));
   for (const Explanation& one : list) {
     if (misfit_of(speeds, one.rope, one.length) <= 1) return one;
   }

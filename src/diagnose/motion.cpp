@@ -113,10 +113,17 @@ FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis
       best = unwrap(phases, start, range);
     }
     shift = best.misfit <= 1 ? best.value - near : 0;
-    found.position.push_back(whole(best.value, std::isfinite(best.error) ? best.error : 0));
+    found.position.push_back(best.value);
     found.error.push_back(best.error);
     found.holds = found.holds && best.misfit <= 1;
   }
+  std::vector<double> rounded;
+  std::size_t same = 0;
+  for (std::size_t row = 0; row < found.position.size(); ++row) {
+    rounded.push_back(whole(found.position[row], std::isfinite(found.error[row]) ? found.error[row] : 0));
+    same += rounded[row] == std::round(rounded[row]) ? 1 : 0;
+  }
+  if (2 * same > rounded.size()) found.position = std::move(rounded);  // else a few are nearly whole by chance
   return found;
 }
 

@@ -68,6 +68,8 @@ struct Pattern {
 // error: of each position, standard errors; empty: none. Positions found in the data are whole where they can be.
 Pattern pattern_of(const std::vector<double>& position, const std::vector<double>& expected, std::int64_t batch,
                    const std::vector<double>& error = {});
+std::string ranges(const std::vector<std::int64_t>& rising);  // "0-15, 17" for 0, 1, ..., 15, 17
+
 // Rows of which nothing is known (their error is infinite) get the position that the pattern of the others gives them.
 void fill_unknown(FoundPositions&, const std::vector<double>& expected, std::int64_t batch);
 
@@ -87,6 +89,16 @@ struct Explanation {
 // The asked rope with one thing changed: other lengths, without its scaling, with other values of it, with another
 // scaling, with another base, and with usual bases without the scaling.
 std::vector<Explanation> rivals(const Rope& asked, std::int64_t length, std::int64_t context);
+
+// The asked rope with a known mistake in how frequencies are made (causes.cpp): its words name the cause and the number
+// that it looks like.
+std::vector<Explanation> causes(const Rope& asked, std::int64_t length);
+// The length for which dynamic, which the rope asks, has that base.
+std::optional<std::int64_t> dynamic_length(double base, const Rope& asked);
+// ", the base of ntk_aware with factor 4" of a base above the asked one; "" where nothing is known.
+std::string cause_of_base(double base, const Rope& asked);
+// "with pairs that are counted from 1", where all speeds are `step` times the asked ones; "" where nothing is known.
+std::string cause_of_step(double step, const Rope& asked);
 
 // The first of the known methods whose frequencies are the speeds within their errors: the asked rope with another
 // base, without its scaling, with another scaling; then a fit of base and scaling. asked.rotary_dim is that of the

@@ -154,6 +154,18 @@ Pattern pattern_of(const Positions& position, const Positions& expected, std::in
               " instead of " + text(expected[i])};
 }
 
+std::string ranges(const std::vector<std::int64_t>& rising) {
+  std::string text;
+  for (std::size_t i = 0; i < rising.size();) {
+    std::size_t last = i;
+    while (last + 1 < rising.size() && rising[last + 1] == rising[last] + 1) ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(rising[i]);
+    if (last > i) text += "-" + std::to_string(rising[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
 void fill_unknown(FoundPositions& found, const Positions& expected, std::int64_t batch) {
   Positions position, wanted, error;
   for (std::size_t i = 0; i < expected.size(); ++i) {

@@ -47,7 +47,8 @@ std::vector<Hypothesis> coarse_hypotheses(const Hypothesis& fine, double unit) {
     }
   }
   list.push_back(
-      {Precision::f16, "the angles are computed in TF32, which has the digits of f16", to_tf32, to_tf32, to_f32});
+      {Precision::f16, "the angles are computed in TF32, which has the digits of f16", to_tf32, to_tf32, to_f32,
+       to_f32});
   return list;
 }
 
@@ -87,7 +88,7 @@ FoundPrecision find_precision(const Turns& turns, const Motion& motion, const st
   for (const Hypothesis& one : coarse_hypotheses(is_exact ? exact_angles : float32_angles, turns.unit)) {
     const bool by_steps = !one.coarse_angle && steps_are_best;
     const Fit fit = fit_of(turns, motion, one, by_steps ? inv_freq_float32 : std::vector<float>{}, float32_slack);
-    if (coarse && fit.residual >= best.residual) continue;
+    if (coarse && fit.residual >= 0.95 * best.residual) continue;  // of equals the first, which is the more usual
     coarse = one;
     best = fit;
   }

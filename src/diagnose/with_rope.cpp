@@ -25,6 +25,37 @@ void set_facts(Examination& exam, const Asked& asked) {
   exam.facts.scaling = asked.used.rope.scaling;
 }
 
+// The attention factors of other formulas than the config's, each a formula that an engine has.
+struct KnownFactor {
+  double value;
+  std::string words;
+};
+std::vector<KnownFactor> known_factors(const Rope& rope, double wanted) {
+  std::vector<KnownFactor> known;
+  const auto add = [&](double value, const std::string& words) {
+    known.push_back({value, words});
+    known.push_back({value * value, "the square of " + words});
+  };
+  const auto magnitude = [](double factor, double mscale) { return 0.1 * mscale * std::log(std::max(factor, 1.0)) + 1; };
+  if (const Yarn* yarn = std::get_if<Yarn>(&rope.scaling)) {
+    const std::string own = ", DeepSeek's, which belongs to the softmax's scale";
+    if (yarn->mscale) add(magnitude(yarn->factor, *yarn->mscale), "0.1 mscale ln(factor) + 1" + own);
+    if (yarn->mscale_all_dim) {
+      add(magnitude(yarn->factor, *yarn->mscale_all_dim), "0.1 mscale_all_dim ln(factor) + 1" + own);
+    }
+    add(magnitude(yarn->factor, 1), "0.1 ln(factor) + 1, yarn's own");
+  }
+  if (const LongRope* lists = std::get_if<LongRope>(&rope.scaling)) {
+    const double factor = std::max(lists->factor, 1.0), trained = static_cast<double>(lists->trained_length);
+    add(std::sqrt(1 + std::log(factor) / std::log(trained)), "sqrt(1 + ln(factor) / ln(trained length)), longrope's own");
+    add(magnitude(factor, 1), "0.1 ln(factor) + 1, that of yarn");
+    if (lists->short_mscale) add(*lists->short_mscale, "that of the short list");
+    if (lists->long_mscale) add(*lists->long_mscale, "that of the long list");
+  }
+  add(1 / wanted, "the inverse of the attention factor");
+  return known;
+}
+
 void find_factor(Examination& exam, const Asked& asked) {
   const double wanted = asked.frequencies.attention_factor, found = exam.factor;
   const double slack = std::max(exam.sample.unit / 2, 1e-6);
@@ -32,8 +63,15 @@ void find_factor(Examination& exam, const Asked& asked) {
   exam.facts.attention_factor = near(wanted) ? wanted : near(1) ? 1 : found;
   if (near(wanted)) return;
   std::string text = "is multiplied by " + significant(found, 7);
-  if (near(1)) text = "is rotated without the attention factor";
-  if (near(wanted * wanted)) text = "is multiplied by the attention factor twice, " + significant(found, 7);
+  if (near(1)) {
+    text = "is rotated without the attention factor";
+  } else if (near(wanted * wanted)) {
+    text = "is multiplied by the attention factor twice, " + significant(found, 7);
+  } else {
+    const std::vector<KnownFactor> known = known_factors(asked.used.rope, wanted);
+    const auto cause = std::ranges::find_if(known, [&](const KnownFactor& one) { return near(one.value); });
+    if (cause != known.end()) text += " = " + cause->words;
+  }
   text += "; the model asks " + significant(wanted, 7);
   if (near(wanted / std::sqrt(exam.sample.head_dim))) text += " (it is divided by the root of head_dim too)";
   exam.find(Verdict::attention_factor, text);
@@ -166,6 +204,15 @@ Said residual_said(double residual, const std::string& more) {
   return {" (residual " + significant(residual, 2) + more + ")", ""};
 }
 
+std::string scaling_asked(const Asked& asked) {
+  const Scaling& scaling = asked.used.rope.scaling;
+  if (!depends_on_length(scaling)) return words_of(scaling);
+  const std::string tokens = " for " + std::to_string(asked.length) + " tokens";
+  const LongRope* lists = std::get_if<LongRope>(&scaling);
+  if (lists == nullptr) return words_of(scaling) + tokens;
+  return (asked.length > lists->trained_length ? "the long list of longrope" : "the short list of longrope") + tokens;
+}
+
 Said evidence(double found, double asked) { return residual_said(found, " against " + significant(asked, 2)); }
 
 void examine_with_rope(Examination& exam) {
@@ -193,7 +240,9 @@ void examine_with_rope(Examination& exam) {
     if (std::ranges::any_of(exam.findings, is_twice)) exam.drop(Verdict::attention_factor);  // it has its factor twice
     return;
   }
-  if (explain_by_rivals(exam, asked, false) || explain_by_speeds(exam, asked)) return;
+  if (explain_by_rivals(exam, asked, false) || explain_by_own_time(exam, asked) || explain_by_speeds(exam, asked)) {
+    return;
+  }
   exam.findings.resize(before);
   exam.facts.positions.clear();
   exam.facts.inv_freq.clear();
