@@ -22,32 +22,31 @@ struct Options : DiagnosisOptions {
   std::string against;
 };
 
+using diagnose::Outcome;
+
 std::string label(const std::string& name) { return name.empty() ? "the tensor" : printable(name); }
 
-void print(const diagnose::CheckResult& result) {
-  const std::vector<diagnose::NamedCheck>& checks = result.tensors;
-  if (result.equal()) {
-    std::string names;
-    double most = 0;
-    for (const diagnose::NamedCheck& one : checks) {
-      names += (names.empty() ? "" : ", ") + label(one.name);
-      most = std::max(most, one.checked.max_error);
-    }
-    std::cout << "equal: " << names << " rotated as the config asks (largest error " << significant(most, 2)
-              << ", layout " << checks.front().checked.layout << (result.rope.empty() ? "" : ", " + result.rope)
-              << ")\n";
-    if (!checks.front().checked.moves)
-      std::cerr << "warning: at position 0 no rope moves anything: --positions says where the token is\n";
-    return;
-  }
-  for (const diagnose::NamedCheck& one : checks) {
-    if (one.checked.equal) {
-      std::cout << "equal: " << label(one.name) << " (largest error " << significant(one.checked.max_error, 2) << ")\n";
-      continue;
-    }
-    const diagnose::Place& first = *one.checked.first;
-    std::cout << "differs: " << label(one.name) << ", largest error " << significant(one.checked.max_error, 3)
-              << ", allowed up to " << significant(one.checked.tolerance, 2) << "; first at ";
+// "largest error 1.9e-07, layout bthd".
+std::string found_text(const diagnose::NamedCheck& one, double most) {
+  std::string text = "largest error " + significant(most, 2) + ", layout " + one.checked.layout;
+  if (!one.note.empty()) text += "; " + one.note;
+  return text + (one.rope.empty() ? "" : ", " + one.rope);
+}
+
+void print_one(const diagnose::NamedCheck& one) {
+  const diagnose::Checked& checked = one.checked;
+  std::cout << name(one.outcome) << ": ";
+  if (one.outcome == Outcome::undecided) {
+    std::cout << printable(one.sentence) << '\n';
+  } else if (one.outcome == Outcome::equal) {
+    std::cout << label(one.name) << " (" << found_text(one, checked.max_error) << ")\n";
+  } else if (!checked.first) {
+    std::cout << label(one.name) << ", though no element is off by more than its rounding (largest error "
+              << significant(checked.max_error, 2) << "): all together are\n";
+  } else {
+    const diagnose::Place& first = *checked.first;
+    std::cout << label(one.name) << ", largest error " << significant(checked.error, 3) << " where "
+              << significant(checked.allowed, 2) << " is allowed; first at ";
     if (first.batch > 0) std::cout << "batch " << first.batch << ", ";
     std::cout << "token " << first.token << ", head " << first.head << ", ";
     if (first.pair) {
@@ -56,7 +55,43 @@ void print(const diagnose::CheckResult& result) {
       std::cout << "element " << first.element << ", which the model does not rotate\n";
     }
   }
-  std::cout << printable(result.diagnosed->all.sentence) << '\n';
+}
+
+// "10 of 12 tensors are equal; layers.3.q differs".
+void print_summary(const std::vector<diagnose::NamedCheck>& checks) {
+  std::vector<std::string> names[3];
+  for (const diagnose::NamedCheck& one : checks) names[static_cast<int>(one.outcome)].push_back(label(one.name));
+  std::cout << names[0].size() << " of " << checks.size() << " tensors are equal";
+  for (const Outcome outcome : {Outcome::differs, Outcome::undecided}) {
+    const auto& list = names[static_cast<int>(outcome)];
+    std::string text;
+    for (const std::string& one : list) text += (text.empty() ? "" : ", ") + one;
+    if (list.empty()) continue;
+    const bool one = list.size() == 1;
+    std::cout << "; " << text << (outcome == Outcome::differs ? one ? " differs" : " differ" : one ? " is undecided" : " are undecided");
+  }
+  std::cout << '\n';
+}
+
+void print(const diagnose::CheckResult& result) {
+  const std::vector<diagnose::NamedCheck>& checks = result.tensors;
+  const auto by_layer = [&](const diagnose::NamedCheck& one) { return one.layer != checks.front().layer; };
+  const bool layers = std::any_of(checks.begin(), checks.end(), by_layer);
+  if (result.equal() && !layers) {
+    std::string names;
+    double most = 0;
+    for (const diagnose::NamedCheck& one : checks) {
+      names += (names.empty() ? "" : ", ") + label(one.name);
+      most = std::max(most, one.checked.max_error);
+    }
+    const bool still = checks.front().layer && !checks.front().checked.moves;
+    std::cout << "equal: " << names << (still ? " not" : "") << " rotated as the config asks (" << found_text(checks.front(), most) << ")\n";
+  } else {
+    for (const diagnose::NamedCheck& one : checks) print_one(one);
+  }
+  if (layers) print_summary(checks);
+  const bool found = result.diagnosed.all.verdict != diagnose::Verdict::as_configured;
+  if (found && result.outcome() != Outcome::undecided) std::cout << printable(result.diagnosed.all.sentence) << '\n';
 }
 
 void run(Options& options) {
@@ -71,7 +106,7 @@ void run(Options& options) {
   } else {
     print(result);
   }
-  if (!result.equal()) throw Failed{1};
+  if (!result.equal()) throw Failed{result.outcome() == Outcome::differs ? 1 : 3};
 }
 
 }  // namespace
@@ -94,8 +129,9 @@ void add_check(CLI::App& app) {
       .type_name("T");
   command.flag("--json", options->json, "as JSON, every double with 17 digits");
   command.footer(
-      "Equal: one line, exit status 0. Else the first token, head and pair that differ, what is wrong (as\n"
-      "'rotary diagnose' says it), and exit status 1.\n"
+      "Equal: no element is off, and 'rotary diagnose' finds nothing in the same data. Else what differs first,\n"
+      "and what is wrong, as 'rotary diagnose' says it. Exit status: 0 equal; 1 differs; 2 an error; 3 undecided,\n"
+      "where the data show nothing (zeros, position 0) or fit one of several layouts or ropes.\n"
       "  rotary check Llama-3.1-8B/ --input qk.safetensors --against rotated.safetensors\n"
       "  rotary check config.json --input q.npy --against engine_q.npy --positions 100:116 --json");
   command.can_be_quiet();

@@ -63,8 +63,8 @@ std::string facts_text(const std::string& tensor, const diagnose::Diagnosis& one
 
 void print_diagnosis(const diagnose::Diagnosed& diagnosed) {
   std::cout << printable(diagnosed.all.sentence) << '\n';
-  for (const auto& [name, one] : diagnosed.tensors) {
-    if (!one.facts.layout.empty()) std::cout << '\n' << facts_text(name, one);
+  for (const diagnose::NamedDiagnosis& one : diagnosed.tensors) {
+    if (!one.diagnosis.facts.layout.empty()) std::cout << '\n' << facts_text(one.name, one.diagnosis);
   }
 }
 
@@ -95,6 +95,11 @@ void add_diagnosis_options(Command& command, DiagnosisOptions& options) {
       .option("--tensor", options.tensors,
               "names of the tensors (default: q and k, whichever is there, else all that both\nfiles have)")
       .type_name("NAME");
+  command
+      .option("--layer", options.layer,
+              "the layer whose rope is asked (default: the number in each tensor's name, as in\nlayers.3.q)")
+      .range(0, 1 << 20)
+      .type_name("N");
   add_positions_options(command, options.request.positions);
   command
       .option("--layout", options.request.layout,
@@ -113,6 +118,7 @@ std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const
   const Source& source = options.source;
   request.config = source.config;
   request.rope = source.rope;
+  request.layer = options.layer;
   request.length = source.length;
   if (source.config.empty() && !source.base && source.inv_freq.empty()) return pairs;
   const std::vector<std::int64_t>& shape = pairs.front().before.shape;

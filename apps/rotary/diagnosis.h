@@ -1,6 +1,7 @@
 // What rotary diagnose and rotary check share: their options, and what they ask.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,10 @@ struct DiagnosisOptions {
   Source source;
   diagnose::Request request;
   std::vector<std::string> tensors;
+  std::optional<int> layer;
   bool json = false;
 };
-void add_diagnosis_options(Command&, DiagnosisOptions&);  // --tensor, --positions, --layout
+void add_diagnosis_options(Command&, DiagnosisOptions&);  // --tensor, --layer, --positions, --layout
 
 // Reads the tensors of the two files; then the rope that the source describes, where it describes one, into the
 // request.

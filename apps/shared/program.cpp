@@ -71,6 +71,10 @@ int run_program(CLI::App& app, const std::vector<std::string>& words) {
   const bool json = wants_json(words);
   const bool names_command = !words.empty() && words[0][0] != '-';
   const std::string command = names_command ? words[0] : "";
+  const auto trouble = [&command](Code code, std::string_view sentence, bool as_json) {
+    const int status = fail(code, sentence, as_json);
+    return command == "check" ? 2 : status;  // its 1 says that a tensor differs
+  };
   try {
     const CommandSheet program = sheet_of(app);
     const auto named = [&command](const CommandSheet& sheet) { return sheet.name == command; };
@@ -87,22 +91,22 @@ int run_program(CLI::App& app, const std::vector<std::string>& words) {
     return fail_usage(error.what(), command);
   } catch (const Failed& failed) {
     std::cout.flush();
-    return std::cout ? failed.status : fail(Code::FILE, "standard output could not be written", false);
+    return std::cout ? failed.status : trouble(Code::FILE, "standard output could not be written", false);
   } catch (const Stopped& stopped) {
     std::cout.flush();
     return stopped.status;
   } catch (const rotary::Error& error) {
-    return fail(error.code(), error.what(), json);
+    return trouble(error.code(), error.what(), json);
   } catch (const std::bad_alloc&) {
-    return fail(Code::MEMORY, "the work does not fit in this machine's memory", json);
+    return trouble(Code::MEMORY, "the work does not fit in this machine's memory", json);
   } catch (const std::exception& error) {
     const bool torch_has_no_memory =
         std::string_view(error.what()).find("DefaultCPUAllocator") != std::string_view::npos;
-    if (torch_has_no_memory) return fail(Code::MEMORY, "the work does not fit in this machine's memory", json);
-    return fail(Code::INTERNAL, error.what(), json);
+    if (torch_has_no_memory) return trouble(Code::MEMORY, "the work does not fit in this machine's memory", json);
+    return trouble(Code::INTERNAL, error.what(), json);
   }
   std::cout.flush();
-  return std::cout ? 0 : fail(Code::FILE, "standard output could not be written", false);
+  return std::cout ? 0 : trouble(Code::FILE, "standard output could not be written", false);
 }
 
 }  // namespace rotary::cli

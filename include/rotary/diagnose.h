@@ -33,7 +33,8 @@ struct Request {
   std::string operation = "diagnose";       // the word in brackets in error sentences
   std::optional<Model> model = {};          // what is asked; none: only what the tensors tell (not for check)
   std::string config = {};                  // the model's name in error sentences; "" where it has none
-  std::optional<int> rope = {};             // of model.ropes; none: the rope that fits the tensors best
+  std::optional<int> rope = {};             // of model.ropes; none: that of the tensor's layer, else what fits best
+  std::optional<int> layer = {};            // of all tensors; none: the one that each tensor's name says
   std::optional<std::int64_t> length = {};  // for scalings that depend on it; none: the largest position + 1
   PositionRequest positions = {};           // none: 0, 1, 2, ...; unknown where the rope counts no tokens
   std::string layout = {};                  // "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd", "flat"; "": found
@@ -61,6 +62,8 @@ enum class Verdict : std::uint8_t {
   axis,
   not_rotated,
   cannot_tell,
+  noise,  // as configured, but for noise beyond what rounding explains
+  layer,  // of a layer that has no rope, and rotated
 };
 ROTARY_API const char* name(Verdict) noexcept;
 
@@ -97,6 +100,8 @@ struct Diagnosis {
 struct NamedDiagnosis {
   std::string name;  // TensorPair::name
   Diagnosis diagnosis;
+  std::optional<int> layer = {};  // whose rope is asked; none: no layer is known, or the request names a rope
+  std::string rope = {};          // by which, "rope 1 of 2"; "" where the model has one, or the request names it
 };
 
 struct Diagnosed {
@@ -111,25 +116,34 @@ struct Place {
   std::optional<int> pair;  // none: the element is not rotated
 };
 
+// Element by element.
 struct Checked {
   bool equal = false;
   double max_error = 0;        // the largest absolute difference
   double tolerance = 0;        // the largest difference that is allowed at any element
+  double error = 0;            // the largest difference of those that are off, where there are such,
+  double allowed = 0;          // and what is allowed there
   std::optional<Place> first;  // the first element that is off, by batch, token, head and pair
   std::string layout;          // in which they were compared
   bool moves = false;          // whether the rope moves anything: not at position 0
 };
 
-struct NamedCheck {
-  std::string name;  // TensorPair::name
-  Checked checked;
+// Rising: of several, the last holds.
+enum class Outcome : std::uint8_t { equal, undecided, differs };
+ROTARY_API const char* name(Outcome) noexcept;
+
+struct NamedCheck : NamedDiagnosis {
+  Checked checked = {};
+  Outcome outcome = Outcome::differs;  // equal: no element is off, and the diagnosis finds nothing
+  std::string sentence = {};           // what is said of it: that of the diagnosis, or why it is undecided
+  std::string note = {};               // "bhtd has the same shape"; mostly empty
 };
 
 struct CheckResult {
-  std::vector<NamedCheck> tensors;     // in the order of the pairs
-  std::optional<Diagnosed> diagnosed;  // of tensors that are not all equal
-  std::string rope;                    // "rope 1 of 2"; "" where the model has one, or the request names it
-  bool equal() const noexcept { return !diagnosed; }
+  std::vector<NamedCheck> tensors;  // in the order of the pairs
+  Diagnosed diagnosed;
+  Outcome outcome() const noexcept;  // the worst
+  bool equal() const noexcept { return outcome() == Outcome::equal; }
 };
 
 // ---- the two questions ---------------------------------------------------------------------------
@@ -138,10 +152,12 @@ struct CheckResult {
 // positions fit no layout.
 ROTARY_API Diagnosed diagnose(const Request&, const std::vector<TensorPair>&);
 
-// Compares `after` with `before` rotated by the model's rope in double precision, element by element: by the rope that
-// explains all pairs, else by the first. A difference is allowed up to request.tolerance, or, without one, as the
-// rounding of the element type, one rounding of the table and the float32 steps of the angles explain. What differs is
-// diagnosed. request.model must be there. Throws as diagnose.
+// Compares `after` with `before` rotated by the model's rope in double precision, element by element, and diagnoses the
+// same data; equal is what neither objects to. A difference is allowed up to request.tolerance, or, without one, as the
+// rounding of the element type, one rounding of the table and the float32 steps of the angles explain; with one the
+// diagnosis may find noise and coarse angles. Undecided is what shows nothing (zeros, position 0, one token for all),
+// what is equal in the less likely of two layouts alone, and what fits one of several ropes where nothing says whose
+// layer it is. request.model must be there. Throws as diagnose, and TENSOR for an element that is not finite.
 ROTARY_API CheckResult check(const Request&, const std::vector<TensorPair>&);
 
 // What `rotary diagnose --json` and `rotary check --json` print; numbers that are not finite are null.

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "examination.h"
+#include "values/fail.h"
+#include "values/number_text.h"
 
 namespace rotary::diagnose {
 
@@ -12,13 +14,15 @@ namespace {
 // were seen in Hugging Face's 16-bit models).
 constexpr double roundings = 3;
 
+std::string who(const std::string& name) { return name.empty() ? "the tensor" : name; }
+
 // The difference of an element that may be off by `allowed`.
 class Comparing {
  public:
   Comparing(const Sample& sample, const Reading& reading, const Asked& asked, std::optional<double> tolerance)
       : sample_(sample), asked_(asked), tolerance_(tolerance), wanted_(sample.before) {
     result_.layout = reading.word;
-    rotate(wanted_, reading.layout, asked.block, asked.motion);
+    if (asked.block.pairs > 0) rotate(wanted_, reading.layout, asked.block, asked.motion);
     const std::int64_t tokens = reading.layout.tokens;
     for_each_head(reading.layout, [&](std::int64_t row, std::int64_t head, std::int64_t first) {
       const Place place{row / tokens, row % tokens, head, 0, std::nullopt};
@@ -63,7 +67,12 @@ class Comparing {
     if (!std::isfinite(allowed)) allowed = 0;
     result_.max_error = std::max(result_.max_error, error);
     result_.tolerance = std::max(result_.tolerance, allowed);
-    if (!(error <= allowed) && !result_.first) result_.first = place;
+    const bool off = !(error <= allowed), only_now = off && !result_.first;
+    if (only_now || (off == result_.first.has_value() && error >= result_.error)) {
+      result_.error = error;
+      result_.allowed = allowed;
+    }
+    if (only_now) result_.first = place;
   }
 
   const Sample& sample_;
@@ -73,23 +82,155 @@ class Comparing {
   Checked result_;
 };
 
+// The readings among which the heads do not choose, the likeliest first; one where the layout is given or settled.
+std::vector<Reading> readings_of(const Sample& sample, const Subject& subject) {
+  std::vector<Reading> readings = plausible_readings(sample, subject);
+  const Layout likeliest = readings.front().layout;
+  std::erase_if(readings, [&](const Reading& reading) {
+    const bool moves = reading.layout.tokens > 1 || likeliest.tokens == 1;  // nothing moves at position 0
+    return !moves || subject.plausibility(reading.layout) < subject.plausibility(likeliest);
+  });
+  const auto settled = std::ranges::find(readings, subject.layout_of_heads, &Reading::word);
+  return settled == readings.end() ? readings : std::vector{*settled};
+}
+
+struct Compared {
+  Asked asked;
+  Checked checked;
+};
+
+Compared compare_by(const Sample& sample, const Reading& reading, const Subject& subject,
+                    std::optional<double> tolerance) {
+  const std::optional<Block> block = asked_block(subject, sample.head_dim);
+  Asked asked = ask(*subject.used, *block, subject, expected_positions(reading.layout, subject));
+  Checked checked = Comparing(sample, reading, asked, tolerance).result();
+  return {std::move(asked), std::move(checked)};
+}
+
+// The first reading without a difference, else the first.
+std::size_t best_of(const std::vector<Compared>& all) {
+  const auto equal = std::ranges::find_if(all, [](const Compared& one) { return one.checked.equal; });
+  return equal == all.end() ? 0 : static_cast<std::size_t>(equal - all.begin());
+}
+
+bool all_zero(const std::vector<double>& values) {
+  return std::ranges::all_of(values, [](double value) { return value == 0; });
+}
+
+// Whether every token is as the first of its batch row, before and after, though their positions differ.
+bool one_token_for_all(const Sample& sample, const Layout& layout, const Motion& asked) {
+  const bool one_position = std::ranges::all_of(asked.position, [](const std::vector<double>& of_rows) {
+    return std::ranges::all_of(of_rows, [&](double position) { return position == of_rows[0]; });
+  });
+  if (layout.tokens < 2 || one_position) return false;
+  bool same = true;
+  for_each_head(layout, [&](std::int64_t row, std::int64_t head, std::int64_t first) {
+    const std::int64_t first_token = at(layout, row / layout.tokens, 0, head);
+    same = same && std::ranges::equal(sample.x(first), sample.x(first_token)) &&
+           std::ranges::equal(sample.y(first), sample.y(first_token));
+  });
+  return same;
+}
+
+// Why the data show nothing of the rope; "": they do.
+std::string emptiness(const Sample& sample, const Layout& layout, const Compared& one) {
+  if (all_zero(sample.before) && all_zero(sample.after)) return " is 0 everywhere, before and after: 0 shows no rotation";
+  if (one.checked.equal && !one.checked.moves)
+    return " is as it should be, but at position 0 no rope moves anything: --positions says where the token is";
+  if (one_token_for_all(sample, layout, one.asked.motion))
+    return " is the same at every token, before and after: one token for all shows no rotation";
+  return "";
+}
+
+void refuse_not_finite(const Sample& sample, const TensorPair& pair, const Layout& layout) {
+  for_each_head(layout, [&](std::int64_t row, std::int64_t head, std::int64_t first) {
+    for (int element = 0; element < sample.head_dim; ++element) {
+      for (const bool before : {true, false}) {
+        const double value = (before ? sample.x(first) : sample.y(first))[static_cast<std::size_t>(element)];
+        if (std::isfinite(value)) continue;
+        const std::string batch = row < layout.tokens ? "" : "batch " + std::to_string(row / layout.tokens) + ", ";
+        fail(Code::TENSOR, "check",
+             who(pair.name) + " must be finite " + (before ? "before" : "after") + " the rotation but got " +
+                 detail::significant(value, 3) + " at " + batch + "token " + std::to_string(row % layout.tokens) +
+                 ", head " + std::to_string(head) + ", element " + std::to_string(element));
+      }
+    }
+  });
+}
+
+// Equal where no element is off and the diagnosis finds nothing, or within a tolerance nothing but noise and coarse
+// angles.
+Outcome outcome_of(const Checked& checked, const Diagnosis& diagnosis, bool tolerant) {
+  const Verdict verdict = diagnosis.verdict;
+  if (!checked.equal) return Outcome::differs;
+  if (verdict == Verdict::as_configured) return Outcome::equal;
+  if (verdict == Verdict::cannot_tell) return Outcome::undecided;
+  return tolerant && (verdict == Verdict::noise || verdict == Verdict::precision) ? Outcome::equal : Outcome::differs;
+}
+
 }  // namespace
 
 Checked check(const Tensor& input, const Tensor& against, const Subject& subject, std::optional<double> tolerance) {
   const Sample sample = make_sample(input, against, subject.head_dim_of(input), Scale::as_given);
-  const std::optional<Block> block = asked_block(subject, sample.head_dim);
-  const std::vector<Reading> readings = plausible_readings(sample, subject);
-  const Layout& likeliest = readings.front().layout;
-  std::optional<Checked> first;
-  for (const Reading& reading : readings) {
-    if (subject.plausibility(reading.layout) < subject.plausibility(likeliest)) break;
-    if (reading.layout.tokens == 1 && likeliest.tokens > 1) continue;  // nothing moves at position 0
-    const Asked asked = ask(*subject.used, *block, subject, expected_positions(reading.layout, subject));
-    const Checked one = Comparing(sample, reading, asked, tolerance).result();
-    if (one.equal) return one;
-    if (!first) first = one;
+  std::vector<Compared> all;
+  for (const Reading& reading : readings_of(sample, subject)) all.push_back(compare_by(sample, reading, subject, tolerance));
+  return all[best_of(all)].checked;
+}
+
+NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance) {
+  const Sample sample = make_sample(pair.before, pair.after, subject.head_dim_of(pair.before), Scale::as_given);
+  const std::vector<Reading> readings = readings_of(sample, subject);
+  if (!sample.not_finite.empty()) refuse_not_finite(sample, pair, readings.front().layout);
+  std::vector<Compared> all;
+  for (const Reading& reading : readings) all.push_back(compare_by(sample, reading, subject, tolerance));
+  const std::size_t best = best_of(all);
+  const bool ambiguous = readings.size() > 1 && all[best].checked.equal;
+  Subject as_likeliest = subject;
+  if (ambiguous) as_likeliest.layout = readings.front().word;
+  NamedCheck result{{pair.name, diagnose(pair.before, pair.after, as_likeliest)}, all[best].checked};
+  result.outcome = outcome_of(result.checked, result.diagnosis, tolerance.has_value());
+  result.sentence = result.diagnosis.sentence;
+  if (const std::string nothing = emptiness(sample, readings[best].layout, all[best]); !nothing.empty()) {
+    result.outcome = Outcome::undecided;
+    result.sentence = who(pair.name) + nothing;
+  } else if (best > 0 && result.outcome == Outcome::differs) {
+    result.outcome = Outcome::undecided;
+    result.sentence += ", if its layout is " + readings[0].word + "; as " + readings[best].word +
+                       ", which has the same shape, it is equal: --layout says which";
+  } else if (ambiguous && result.outcome == Outcome::equal) {
+    result.note = readings[best == 0 ? 1 : 0].word + " has the same shape";
   }
-  return *first;
+  return result;
+}
+
+NamedCheck judge_still(const TensorPair& pair, const Subject& subject, int layer, std::optional<double> tolerance) {
+  const Sample sample = make_sample(pair.before, pair.after, subject.head_dim_of(pair.before), Scale::as_given);
+  const Reading reading = readings_of(sample, subject).front();
+  if (!sample.not_finite.empty()) refuse_not_finite(sample, pair, reading.layout);
+  NamedCheck result{{pair.name, {}}, Comparing(sample, reading, {*subject.used, {}, 0, {}, {}}, tolerance).result()};
+  const std::string asks = "the model's layer " + std::to_string(layer);
+  std::string said = " is not rotated, as " + asks + " asks (NoPE)";
+  if (result.checked.equal) {
+    result.diagnosis.facts.layout = reading.word;
+    result.diagnosis.verdict = Verdict::as_configured;
+  } else {
+    result.diagnosis = diagnose(pair.before, pair.after, subject);
+    const Verdict verdict = result.diagnosis.verdict;
+    const bool seen = verdict != Verdict::cannot_tell;
+    said = seen ? " is rotated" : " is changed";
+    if (verdict == Verdict::as_configured) said += " as other layers of the model are";
+    said += "; " + asks + " rotates nothing (NoPE)";
+    result.diagnosis.verdict = seen ? Verdict::layer : Verdict::cannot_tell;
+    result.diagnosis.findings = {said.substr(1)};
+  }
+  result.outcome = outcome_of(result.checked, result.diagnosis, tolerance.has_value());
+  result.diagnosis.fault = said;
+  result.diagnosis.sentence = result.sentence = who(pair.name) + said;
+  if (all_zero(sample.before) && result.checked.equal) {
+    result.outcome = Outcome::undecided;
+    result.sentence = who(pair.name) + " is 0 everywhere, before and after: 0 shows no rotation";
+  }
+  return result;
 }
 
 }  // namespace rotary::diagnose

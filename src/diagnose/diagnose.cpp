@@ -284,9 +284,9 @@ Said said_of(const Examination& exam) {
 }  // namespace
 
 const char* name(Verdict verdict) noexcept {
-  constexpr std::array<const char*, 16> names = {
+  constexpr std::array<const char*, 18> names = {
       "as_configured", "pairing",          "direction", "offset", "positions",  "base", "scaling",     "block",
-      "layout",        "attention_factor", "precision", "twice",  "some_heads", "axis", "not_rotated", "cannot_tell"};
+      "layout",        "attention_factor", "precision", "twice",  "some_heads", "axis", "not_rotated", "cannot_tell", "noise", "layer"};
   return names[static_cast<std::size_t>(verdict)];
 }
 

@@ -26,6 +26,10 @@ Diagnosis diagnose_scores(const Tensor& before, const Tensor& after, const Subje
 // diagnose::check. In the layout of the subject; without one in that which the rope's heads fit, and of several in the
 // first without a difference. Throws as diagnose.
 Checked check(const Tensor& input, const Tensor& against, const Subject&, std::optional<double> tolerance);
+// That, the diagnosis of the same data, and what follows from both. Throws TENSOR for an element that is not finite.
+NamedCheck judge(const TensorPair&, const Subject&, std::optional<double> tolerance);
+// The same of a tensor of a layer without a rope. subject.used: one that the part's other layers have.
+NamedCheck judge_still(const TensorPair&, const Subject&, int layer, std::optional<double> tolerance);
 
 // One diagnosis of several tensors: the worst verdict, with a sentence that says which tensors it is about.
 Diagnosis combine(const std::vector<NamedDiagnosis>& tensors);

@@ -47,16 +47,24 @@ Json json_of(const Diagnosis& one) {
 Json json_of(const Diagnosed& diagnosed) {
   Json json = json_of(diagnosed.all);
   if (diagnosed.tensors.size() > 1) {
-    for (const auto& [name, one] : diagnosed.tensors) json["tensors"][name] = json_of(one);
+    for (const NamedDiagnosis& one : diagnosed.tensors) {
+      Json& tensor = json["tensors"][one.name] = json_of(one.diagnosis);
+      if (one.layer) tensor["layer"] = *one.layer;
+      if (!one.rope.empty()) tensor["rope"] = one.rope;
+    }
   }
   return json;
 }
 
-Json json_of(const Checked& checked) {
+Json json_of(const NamedCheck& one) {
+  const Checked& checked = one.checked;
   Json json;
-  json["equal"] = checked.equal;
+  json["equal"] = one.outcome == Outcome::equal;
+  json["verdict"] = name(one.outcome);
+  json["sentence"] = one.sentence;
   json["max_error"] = finite_or_null(checked.max_error);
   json["tolerance"] = finite_or_null(checked.tolerance);
+  json["worst"] = {{"error", finite_or_null(checked.error)}, {"allowed", finite_or_null(checked.allowed)}};
   json["first"] = nullptr;
   if (checked.first) {
     json["first"] = {{"batch", checked.first->batch},
@@ -65,6 +73,9 @@ Json json_of(const Checked& checked) {
                      {"pair", or_null(checked.first->pair)},
                      {"element", checked.first->element}};
   }
+  json["layout"] = checked.layout;
+  json["layer"] = or_null(one.layer);
+  json["rope"] = one.rope.empty() ? Json(nullptr) : Json(one.rope);
   return json;
 }
 
@@ -106,22 +117,23 @@ nlohmann::ordered_json json_of_fields(const Scaling& scaling) {
 
 std::string to_json(const Diagnosed& diagnosed) { return files::json_text(json_of(diagnosed)); }
 
-// Of all tensors: equal if each is; the first that is off stands for them, with the largest error and tolerance of any.
+// Of all tensors: the worst stands for them, with the largest error and tolerance of any.
 std::string to_json(const CheckResult& result) {
   const NamedCheck* shown = &result.tensors.front();
   double max_error = 0, tolerance = 0;
   for (const NamedCheck& one : result.tensors) {
-    if (shown->checked.equal && !one.checked.equal) shown = &one;
+    if (one.outcome > shown->outcome) shown = &one;
     max_error = std::max(max_error, one.checked.max_error);
     tolerance = std::max(tolerance, one.checked.tolerance);
   }
-  Json json = json_of(shown->checked);
+  Json json = json_of(*shown);
   json["max_error"] = finite_or_null(max_error);
   json["tolerance"] = finite_or_null(tolerance);
   json["tensor"] = shown->name;
-  json["diagnosis"] = result.diagnosed ? json_of(*result.diagnosed) : Json(nullptr);
+  json["diagnosis"] =
+      result.diagnosed.all.verdict == Verdict::as_configured && result.equal() ? Json(nullptr) : json_of(result.diagnosed);
   if (result.tensors.size() > 1) {
-    for (const NamedCheck& one : result.tensors) json["tensors"][one.name] = json_of(one.checked);
+    for (const NamedCheck& one : result.tensors) json["tensors"][one.name] = json_of(one);
   }
   return files::json_text(json);
 }

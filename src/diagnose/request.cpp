@@ -35,9 +35,69 @@ std::string names_of(const std::vector<TensorInfo>& infos) {
   return text.empty() ? "none" : text;
 }
 
-// The subjects that can be meant: that of the rope that the request names; else those of the ropes of heads as wide as
-// the tensors' whose positions fit, or of the first rope. Without a model one of no rope.
-std::vector<Subject> subjects_of(const Request& request, const std::vector<TensorPair>& pairs, bool needs_positions) {
+// Tensors of which one thing is asked.
+struct Question {
+  std::vector<const ModelRope*> ropes;  // by one of which: that of their layers, or those that nothing chooses between
+  bool still = false;                   // by none: their layers have no rope; ropes are those of other layers
+  std::vector<std::size_t> tensors = {};
+};
+
+bool are_alike(const ModelRope& one, const ModelRope& other, std::optional<std::int64_t> length) {
+  if (one.first != other.first || one.coordinates != other.coordinates) return false;
+  for (const std::int64_t at : {length.value_or(1), length.value_or(1 << 20)}) {
+    const Frequencies a = frequencies(one.rope, at), b = frequencies(other.rope, at);
+    if (a.inv_freq != b.inv_freq || a.attention_factor != b.attention_factor || a.axis != b.axis ||
+        one.rope.pairing != other.rope.pairing || one.rope.clockwise != other.rope.clockwise) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Of each tensor the layer that the request or its name says; none where the request names a rope.
+std::vector<std::optional<int>> layers_of(const Request& request, const std::vector<TensorPair>& pairs) {
+  std::vector<std::optional<int>> layers(pairs.size());
+  for (std::size_t i = 0; i < pairs.size() && request.model && !request.rope; ++i) {
+    layers[i] = request.layer ? request.layer : tools::layer_of(pairs[i].name);
+  }
+  return layers;
+}
+
+// What is asked of one tensor. layer: reset where the model does not list it.
+Question question_of(const Request& request, const TensorPair& pair, std::optional<int>& layer) {
+  const Model& model = *request.model;
+  std::optional<const ModelRope*> of_layer;
+  if (layer) of_layer = tools::rope_of_layer(model, *layer, &pair.before);
+  if (layer && request.layer) of_layer = tools::named_layer(model, *layer, &pair.before);
+  if (!of_layer) layer.reset();
+  if (of_layer && *of_layer != nullptr) return {{*of_layer}};
+  Question question{{}, of_layer.has_value()};
+  if (!request.rope && model.ropes.size() != 1) {
+    for (const ModelRope& used : model.ropes) {
+      const bool beside = !question.still || std::ranges::find(used.layers_without_rope, *layer) !=
+                                                 used.layers_without_rope.end();
+      if (beside && tools::fits_width(pair.before, used)) question.ropes.push_back(&used);
+    }
+  }
+  if (question.ropes.empty()) question.ropes = {&tools::chosen_rope(model, request.rope, request.config)};
+  return question;
+}
+
+std::vector<Question> questions_of(const Request& request, const std::vector<TensorPair>& pairs,
+                                   std::vector<std::optional<int>>& layers) {
+  std::vector<Question> questions;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    Question one = request.model ? question_of(request, pairs[i], layers[i]) : Question{{nullptr}};
+    auto same = std::ranges::find_if(
+        questions, [&](const Question& other) { return other.ropes == one.ropes && other.still == one.still; });
+    if (same == questions.end()) same = questions.insert(same, std::move(one));
+    same->tensors.push_back(i);
+  }
+  return questions;
+}
+
+// A subject for each of its ropes whose positions fit. Throws where 0, 1, 2, ... are needed and are no positions.
+std::vector<Subject> subjects_of(const Request& request, const Question& question, bool needs_positions) {
   Subject plain;
   plain.layout = request.layout;
   plain.length = request.length;
@@ -46,44 +106,33 @@ std::vector<Subject> subjects_of(const Request& request, const std::vector<Tenso
     if (request.positions.spec) plain.positions = parse_positions(*request.positions.spec, 1);
     return {plain};
   }
-  const Model& model = *request.model;
-  const auto meant = [&](const ModelRope& used) {
-    Subject one = plain;
-    one.used = &used;
-    if (request.positions.given() || needs_positions) {  // throws where 0, 1, 2, ... are no positions
-      const PositionSet set = positions_of(request.operation, request.positions, model, used);
-      if (request.positions.given()) one.positions = set;
-    } else {
-      one.places_unknown = used.coordinates && !request.positions.same_on_every_axis;
-    }
-    return one;
-  };
   std::vector<Subject> subjects;
-  if (!request.rope && model.ropes.size() != 1) {
-    std::optional<Error> first;
-    for (const ModelRope& used : model.ropes) {
-      if (!tools::fits_width(pairs.front().before, used)) continue;
-      try {
-        subjects.push_back(meant(used));
-      } catch (const Error& error) {  // positions of another rope's axes
-        if (!first) first = error;
+  std::optional<Error> first;
+  for (const ModelRope* used : question.ropes) {
+    Subject one = plain;
+    one.used = used;
+    try {
+      if (request.positions.given() || needs_positions) {
+        const PositionSet set = positions_of(request.operation, request.positions, *request.model, *used);
+        if (request.positions.given()) one.positions = set;
+      } else {
+        one.places_unknown = used->coordinates && !request.positions.same_on_every_axis;
       }
+      subjects.push_back(one);
+    } catch (const Error& error) {  // positions of another rope's axes
+      if (!first) first = error;
     }
-    if (subjects.empty() && first) throw *first;
   }
-  if (subjects.empty()) subjects.push_back(meant(tools::chosen_rope(model, request.rope, request.config)));
+  if (subjects.empty() && first) throw *first;
   return subjects;
 }
 
 // "rope 1 of 2".
-std::string rope_text(const Request& request, const Subject& subject) {
-  if (subject.used == nullptr || request.rope || request.model->ropes.size() == 1) return "";
-  return "rope " + std::to_string(subject.used - request.model->ropes.data()) + " of " +
+std::string rope_text(const Request& request, const ModelRope* used) {
+  if (used == nullptr || request.rope || request.model->ropes.size() == 1) return "";
+  return "rope " + std::to_string(used - request.model->ropes.data()) + " of " +
          std::to_string(request.model->ropes.size());
 }
-
-const std::string& layout_of(const NamedDiagnosis& one) { return one.diagnosis.facts.layout; }
-const std::string& layout_of(const NamedCheck& one) { return one.checked.layout; }
 
 Subject of_tensor(Subject subject, const TensorPair& pair) {
   subject.role = tools::role_of(pair.name);
@@ -92,7 +141,7 @@ Subject of_tensor(Subject subject, const TensorPair& pair) {
 
 // The layout in which the rope's heads fit the most tensors, of those that were found; empty if there is none best, or
 // one alone was found.
-std::string settled_layout(const std::vector<TensorPair>& pairs, const std::vector<std::string>& found,
+std::string settled_layout(const std::vector<const TensorPair*>& pairs, const std::vector<std::string>& found,
                            const Subject& subject) {
   if (subject.used == nullptr) return "";
   std::string best;
@@ -102,12 +151,12 @@ std::string settled_layout(const std::vector<TensorPair>& pairs, const std::vect
     if (word.empty() || word == best) continue;
     alone = alone && word == found.front();
     int fits = 0;
-    for (const TensorPair& pair : pairs) {
-      for (const Reading& reading : tools::readings_of(pair.before.shape)) {
-        if (reading.word == word && of_tensor(subject, pair).plausibility(reading.layout) == 2) ++fits;
+    for (const TensorPair* pair : pairs) {
+      for (const Reading& reading : tools::readings_of(pair->before.shape)) {
+        if (reading.word == word && of_tensor(subject, *pair).plausibility(reading.layout) == 2) ++fits;
       }
     }
-    tied = fits == most;
+    tied = tied ? fits <= most : fits == most;
     if (fits <= most) continue;
     most = fits;
     best = word;
@@ -118,47 +167,34 @@ std::string settled_layout(const std::vector<TensorPair>& pairs, const std::vect
 // ---- by one rope -------------------------------------------------------------------------------
 
 // examine(pair, subject) of each pair; tensors of a file have one layout: of those found in another one again, with the
-// settled layout in subject.*layout.
+// settled layout.
 template <class One, class Examine>
-std::vector<One> for_each_pair(const Request& request, const std::vector<TensorPair>& pairs, const Subject& subject,
-                               std::string Subject::*layout, Examine examine) {
+std::vector<One> for_each_pair(const std::vector<const TensorPair*>& pairs, const Subject& subject, Examine examine) {
   std::vector<One> results;
   std::vector<std::string> layouts;
-  for (const TensorPair& pair : pairs) {
-    if (request.progress) request.progress(std::ssize(results), std::ssize(pairs));
-    results.push_back({pair.name, examine(pair, of_tensor(subject, pair))});
-    layouts.push_back(layout_of(results.back()));
+  for (const TensorPair* pair : pairs) {
+    results.push_back(examine(*pair, of_tensor(subject, *pair)));
+    layouts.push_back(results.back().diagnosis.facts.layout);
+    if constexpr (std::is_same_v<One, NamedCheck>) {
+      if (results.back().checked.equal || layouts.back().empty()) layouts.back() = results.back().checked.layout;
+    }
   }
   const std::string settled = settled_layout(pairs, layouts, subject);
   for (std::size_t i = 0; i < pairs.size() && !settled.empty(); ++i) {
     if (layouts[i] == settled || layouts[i].empty()) continue;
-    Subject again = of_tensor(subject, pairs[i]);
-    again.*layout = settled;
-    results[i] = {pairs[i].name, examine(pairs[i], again)};
+    Subject again = of_tensor(subject, *pairs[i]);
+    again.layout_of_heads = settled;
+    results[i] = examine(*pairs[i], again);
   }
   return results;
 }
 
-Diagnosed diagnose_by(const Request& request, const std::vector<TensorPair>& pairs, const Subject& subject) {
-  Diagnosed result;
-  result.tensors = for_each_pair<NamedDiagnosis>(
-      request, pairs, subject, &Subject::layout_of_heads,
-      [](const TensorPair& pair, const Subject& one) { return diagnose(pair.before, pair.after, one); });
-  result.all = combine(result.tensors);
-  return result;
-}
-
-std::vector<NamedCheck> check_by(const Request& request, const std::vector<TensorPair>& pairs, const Subject& subject) {
-  return for_each_pair<NamedCheck>(request, pairs, subject, &Subject::layout,
-                                   [&](const TensorPair& pair, const Subject& one) {
-                                     return check(pair.before, pair.after, one, request.tolerance);
-                                   });
-}
-
 // Of a diagnosis by a rope that may not be the one meant: another base is the last thing to believe.
-int wrongness(const Diagnosed& diagnosed) {
+template <class One>
+int wrongness(const std::vector<One>& tensors) {
   int sum = 0;
-  for (const NamedDiagnosis& one : diagnosed.tensors) {
+  for (const One& one : tensors) {
+    if constexpr (std::is_same_v<One, NamedCheck>) sum += one.outcome == Outcome::differs ? 1 : 0;
     const Verdict verdict = one.diagnosis.verdict;
     if (verdict == Verdict::as_configured) continue;
     const bool base = verdict == Verdict::base, scaling = verdict == Verdict::scaling;
@@ -168,28 +204,75 @@ int wrongness(const Diagnosed& diagnosed) {
   return sum;
 }
 
-// By the rope of which the least is wrong, where several can be meant.
-Diagnosed diagnose_best(const Request& request, const std::vector<TensorPair>& pairs,
-                        const std::vector<Subject>& subjects) {
-  Diagnosed best = diagnose_by(request, pairs, subjects[0]);
-  const Subject* chosen = &subjects[0];
-  for (std::size_t rope = 1; rope < subjects.size() && wrongness(best) > 0; ++rope) {
-    Diagnosed other = diagnose_by(request, pairs, subjects[rope]);
-    if (wrongness(other) >= wrongness(best)) continue;
-    best = std::move(other);
-    chosen = &subjects[rope];
+// What the layers of the model have to do with a fault.
+std::string layers_said(const Request& request, const Question& question, const TensorPair& pair,
+                        const NamedDiagnosis& one) {
+  if (!request.model || one.diagnosis.verdict == Verdict::as_configured || question.ropes.size() > 1) return "";
+  if (!one.layer && one.diagnosis.verdict == Verdict::not_rotated && !request.rope &&
+      !question.ropes[0]->layers_without_rope.empty()) {
+    return "; some layers of the model rotate nothing (NoPE): --layer says which it is";
   }
-  if (const std::string text = rope_text(request, *chosen); !text.empty()) {
-    best.all.sentence += " (by " + text + (subjects.size() > 1 ? ", which fits best; --rope names one)" : ")");
+  for (const ModelRope& other : request.model->ropes) {
+    if (!one.layer || question.still || &other == question.ropes[0] || !tools::fits_width(pair.before, other)) continue;
+    if (are_alike(other, *question.ropes[0], request.length)) continue;
+    for (const Subject& subject : subjects_of(request, {{&other}}, false)) {
+      const Diagnosis by = diagnose(pair.before, pair.after, of_tensor(subject, pair));
+      if (by.verdict == Verdict::as_configured) return "; it is as " + rope_text(request, &other) + " asks, of other layers";
+    }
   }
-  return best;
+  return "";
+}
+
+// Each pair by the rope of its layer; of those without, by the one rope of which the least is wrong. finish(one, open):
+// open, nothing says that it is the rope of their layers.
+template <class One, class Examine, class ExamineStill, class Finish>
+std::vector<One> answers(const Request& request, const std::vector<TensorPair>& pairs, bool needs_positions,
+                         Examine examine, ExamineStill examine_still, Finish finish) {
+  std::vector<std::optional<int>> layers = layers_of(request, pairs);
+  std::vector<One> results(pairs.size());
+  std::int64_t done = 0;
+  for (const Question& question : questions_of(request, pairs, layers)) {
+    if (request.progress) request.progress(done, std::ssize(pairs));
+    done += std::ssize(question.tensors);
+    const std::vector<Subject> subjects = subjects_of(request, question, needs_positions);
+    std::vector<const TensorPair*> asked;
+    for (const std::size_t i : question.tensors) asked.push_back(&pairs[i]);
+    std::vector<One> best;
+    const Subject* by = &subjects[0];
+    if (question.still) {
+      for (const std::size_t i : question.tensors)
+        best.push_back(examine_still(pairs[i], of_tensor(subjects[0], pairs[i]), *layers[i]));
+    } else {
+      best = for_each_pair<One>(asked, subjects[0], examine);
+    }
+    for (std::size_t i = 1; i < subjects.size() && !question.still && wrongness(best) > 0; ++i) {
+      std::vector<One> other = for_each_pair<One>(asked, subjects[i], examine);
+      if (wrongness(other) >= wrongness(best)) continue;
+      best = std::move(other);
+      by = &subjects[i];
+    }
+    const bool open = !question.still && std::ranges::any_of(subjects, [&](const Subject& other) {
+      return other.used != by->used && !are_alike(*other.used, *by->used, request.length);
+    });
+    for (std::size_t i = 0; i < best.size(); ++i) {
+      const std::size_t at = question.tensors[i];
+      best[i].layer = layers[at];
+      best[i].rope = question.still ? "" : rope_text(request, by->used);
+      const std::string said = layers_said(request, question, pairs[at], best[i]);
+      best[i].diagnosis.sentence += said;
+      best[i].diagnosis.fault += said;
+      finish(best[i], open);
+      results[at] = std::move(best[i]);
+    }
+  }
+  return results;
 }
 
 // ---- one diagnosis of several tensors -----------------------------------------------------------
 
 int weight(Verdict verdict) {
   if (verdict == Verdict::as_configured) return 0;
-  return verdict == Verdict::cannot_tell ? 1 : 2;
+  return verdict == Verdict::noise ? 1 : verdict == Verdict::cannot_tell ? 2 : 3;
 }
 
 // "q", "q and k", "q, k and v".
@@ -213,10 +296,6 @@ std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t 
   if (names.size() < 2) return tensors[first].diagnosis.sentence;
   const std::string rest = tensors[first].diagnosis.sentence.substr(tensors[first].name.size());
   return list_of(names) + (rest.starts_with(" is ") ? " are " + rest.substr(4) : rest);
-}
-
-bool all_equal(const std::vector<NamedCheck>& checks) {
-  return std::all_of(checks.begin(), checks.end(), [](const NamedCheck& one) { return one.checked.equal; });
 }
 
 }  // namespace
@@ -285,25 +364,55 @@ Diagnosis combine(const std::vector<NamedDiagnosis>& tensors) {
 }
 
 Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs) {
-  const std::vector<Subject> subjects = subjects_of(request, pairs, false);
-  if (!request.scores) return diagnose_best(request, pairs, subjects);
   Diagnosed result;
-  for (const TensorPair& pair : pairs) {
-    result.tensors.push_back({pair.name, diagnose_scores(pair.before, pair.after, of_tensor(subjects[0], pair))});
-  }
+  bool open = false;
+  const auto examine = [&](const TensorPair& pair, const Subject& one) -> NamedDiagnosis {
+    return {pair.name, request.scores ? diagnose_scores(pair.before, pair.after, one)
+                                      : diagnose(pair.before, pair.after, one)};
+  };
+  result.tensors = answers<NamedDiagnosis>(
+      request, pairs, false, examine,
+      [](const TensorPair& pair, const Subject& one, int layer) {
+        return NamedDiagnosis(judge_still(pair, one, layer, std::nullopt));
+      },
+      [&](const NamedDiagnosis&, bool is_open) { open = open || is_open; });
   result.all = combine(result.tensors);
+  const std::string& rope = result.tensors.front().rope;
+  const bool one_rope = std::ranges::all_of(result.tensors, [&](const auto& one) { return one.rope == rope; });
+  if (!rope.empty() && one_rope) {
+    result.all.sentence += " (by " + rope + (open ? ", which fits best; --rope names one)" : ")");
+  }
   return result;
 }
 
 CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) {
-  const std::vector<Subject> subjects = subjects_of(request, pairs, true);
-  CheckResult result{check_by(request, pairs, subjects[0]), std::nullopt, rope_text(request, subjects[0])};
-  for (std::size_t other = 1; other < subjects.size() && !all_equal(result.tensors); ++other) {
-    std::vector<NamedCheck> by_other = check_by(request, pairs, subjects[other]);
-    if (all_equal(by_other)) result = {std::move(by_other), std::nullopt, rope_text(request, subjects[other])};
-  }
-  if (!all_equal(result.tensors)) result.diagnosed = diagnose_best(request, pairs, subjects);
+  CheckResult result;
+  result.tensors = answers<NamedCheck>(
+      request, pairs, true,
+      [&](const TensorPair& pair, const Subject& one) { return judge(pair, one, request.tolerance); },
+      [&](const TensorPair& pair, const Subject& one, int layer) {
+        return judge_still(pair, one, layer, request.tolerance);
+      },
+      [](NamedCheck& one, bool open) {
+        if (one.outcome == Outcome::differs) one.sentence = one.diagnosis.sentence;
+        if (one.outcome != Outcome::equal || !open) return;
+        one.outcome = Outcome::undecided;
+        one.sentence = (one.name.empty() ? "the tensor" : one.name) + " is rotated as " + one.rope +
+                       " asks, and nothing says that it is the rope of its layer: --layer or --rope says which";
+      });
+  for (const NamedCheck& one : result.tensors) result.diagnosed.tensors.push_back(one);
+  result.diagnosed.all = combine(result.diagnosed.tensors);
   return result;
+}
+
+Outcome CheckResult::outcome() const noexcept {
+  Outcome worst = Outcome::equal;
+  for (const NamedCheck& one : tensors) worst = std::max(worst, one.outcome);
+  return worst;
+}
+
+const char* name(Outcome outcome) noexcept {
+  return outcome == Outcome::equal ? "equal" : outcome == Outcome::differs ? "differs" : "undecided";
 }
 
 }  // namespace rotary::diagnose
