@@ -33,10 +33,15 @@ std::string found_text(const diagnose::NamedCheck& one, double most) {
   return text + (one.rope.empty() ? "" : ", " + one.rope);
 }
 
+// A tensor of a layer without a rope, that is right.
+bool is_still(const diagnose::NamedCheck& one) {
+  return one.outcome == Outcome::equal && one.layer && !one.checked.moves;
+}
+
 void print_one(const diagnose::NamedCheck& one) {
   const diagnose::Checked& checked = one.checked;
   std::cout << name(one.outcome) << ": ";
-  if (one.outcome == Outcome::undecided) {
+  if (one.outcome == Outcome::undecided || is_still(one)) {
     std::cout << printable(one.sentence) << '\n';
   } else if (one.outcome == Outcome::equal) {
     std::cout << label(one.name) << " (" << found_text(one, checked.max_error) << ")\n";
@@ -68,7 +73,10 @@ void print_summary(const std::vector<diagnose::NamedCheck>& checks) {
     for (const std::string& one : list) text += (text.empty() ? "" : ", ") + one;
     if (list.empty()) continue;
     const bool one = list.size() == 1;
-    std::cout << "; " << text << (outcome == Outcome::differs ? one ? " differs" : " differ" : one ? " is undecided" : " are undecided");
+    std::cout << "; " << text
+              << (outcome == Outcome::differs ? one ? " differs" : " differ"
+                  : one                       ? " is undecided"
+                                              : " are undecided");
   }
   std::cout << '\n';
 }
@@ -77,15 +85,14 @@ void print(const diagnose::CheckResult& result) {
   const std::vector<diagnose::NamedCheck>& checks = result.tensors;
   const auto by_layer = [&](const diagnose::NamedCheck& one) { return one.layer != checks.front().layer; };
   const bool layers = std::any_of(checks.begin(), checks.end(), by_layer);
-  if (result.equal() && !layers) {
+  if (result.equal() && !layers && !is_still(checks.front())) {
     std::string names;
     double most = 0;
     for (const diagnose::NamedCheck& one : checks) {
       names += (names.empty() ? "" : ", ") + label(one.name);
       most = std::max(most, one.checked.max_error);
     }
-    const bool still = checks.front().layer && !checks.front().checked.moves;
-    std::cout << "equal: " << names << (still ? " not" : "") << " rotated as the config asks (" << found_text(checks.front(), most) << ")\n";
+    std::cout << "equal: " << names << " rotated as the config asks (" << found_text(checks.front(), most) << ")\n";
   } else {
     for (const diagnose::NamedCheck& one : checks) print_one(one);
   }

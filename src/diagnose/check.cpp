@@ -134,7 +134,8 @@ bool one_token_for_all(const Sample& sample, const Layout& layout, const Motion&
 
 // Why the data show nothing of the rope; "": they do.
 std::string emptiness(const Sample& sample, const Layout& layout, const Compared& one) {
-  if (all_zero(sample.before) && all_zero(sample.after)) return " is 0 everywhere, before and after: 0 shows no rotation";
+  if (all_zero(sample.before) && all_zero(sample.after))
+    return " is 0 everywhere, before and after: 0 shows no rotation";
   if (one.checked.equal && !one.checked.moves)
     return " is as it should be, but at position 0 no rope moves anything: --positions says where the token is";
   if (one_token_for_all(sample, layout, one.asked.motion))
@@ -173,7 +174,8 @@ Outcome outcome_of(const Checked& checked, const Diagnosis& diagnosis, bool tole
 Checked check(const Tensor& input, const Tensor& against, const Subject& subject, std::optional<double> tolerance) {
   const Sample sample = make_sample(input, against, subject.head_dim_of(input), Scale::as_given);
   std::vector<Compared> all;
-  for (const Reading& reading : readings_of(sample, subject)) all.push_back(compare_by(sample, reading, subject, tolerance));
+  for (const Reading& reading : readings_of(sample, subject))
+    all.push_back(compare_by(sample, reading, subject, tolerance));
   return all[best_of(all)].checked;
 }
 

@@ -130,8 +130,9 @@ std::string to_json(const CheckResult& result) {
   json["max_error"] = finite_or_null(max_error);
   json["tolerance"] = finite_or_null(tolerance);
   json["tensor"] = shown->name;
-  json["diagnosis"] =
-      result.diagnosed.all.verdict == Verdict::as_configured && result.equal() ? Json(nullptr) : json_of(result.diagnosed);
+  json["diagnosis"] = result.diagnosed.all.verdict == Verdict::as_configured && result.equal()
+                          ? Json(nullptr)
+                          : json_of(result.diagnosed);
   if (result.tensors.size() > 1) {
     for (const NamedCheck& one : result.tensors) json["tensors"][one.name] = json_of(one);
   }

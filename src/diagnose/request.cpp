@@ -2,38 +2,10 @@
 #include <algorithm>
 
 #include "examination.h"
-#include "files/tensors/element_types.h"
-#include "files/tensors/input.h"
-#include "files/text/paths.h"
 
 namespace rotary::diagnose {
 
 namespace {
-
-const TensorInfo* find(const std::vector<TensorInfo>& infos, const std::string& name) {
-  const auto found =
-      std::find_if(infos.begin(), infos.end(), [&](const TensorInfo& info) { return info.name == name; });
-  return found == infos.end() ? nullptr : &*found;
-}
-
-std::vector<std::string> common_names(const std::vector<TensorInfo>& before, const std::vector<TensorInfo>& after) {
-  std::vector<std::string> names;
-  for (const char* name : {"q", "k"}) {
-    if (find(before, name) != nullptr && find(after, name) != nullptr) names.emplace_back(name);
-  }
-  if (!names.empty()) return names;
-  for (const TensorInfo& info : before) {
-    if (files::is_float(info.type) && info.shape.size() > 1 && find(after, info.name) != nullptr)
-      names.push_back(info.name);
-  }
-  return names;
-}
-
-std::string names_of(const std::vector<TensorInfo>& infos) {
-  std::string text;
-  for (const TensorInfo& info : infos) text += (text.empty() ? "" : ", ") + info.name;
-  return text.empty() ? "none" : text;
-}
 
 // Tensors of which one thing is asked.
 struct Question {
@@ -74,8 +46,8 @@ Question question_of(const Request& request, const TensorPair& pair, std::option
   Question question{{}, of_layer.has_value()};
   if (!request.rope && model.ropes.size() != 1) {
     for (const ModelRope& used : model.ropes) {
-      const bool beside = !question.still || std::ranges::find(used.layers_without_rope, *layer) !=
-                                                 used.layers_without_rope.end();
+      const bool beside =
+          !question.still || std::ranges::find(used.layers_without_rope, *layer) != used.layers_without_rope.end();
       if (beside && tools::fits_width(pair.before, used)) question.ropes.push_back(&used);
     }
   }
@@ -217,7 +189,8 @@ std::string layers_said(const Request& request, const Question& question, const 
     if (are_alike(other, *question.ropes[0], request.length)) continue;
     for (const Subject& subject : subjects_of(request, {{&other}}, false)) {
       const Diagnosis by = diagnose(pair.before, pair.after, of_tensor(subject, pair));
-      if (by.verdict == Verdict::as_configured) return "; it is as " + rope_text(request, &other) + " asks, of other layers";
+      if (by.verdict == Verdict::as_configured)
+        return "; it is as " + rope_text(request, &other) + " asks, of other layers";
     }
   }
   return "";
@@ -300,36 +273,6 @@ std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t 
 
 }  // namespace
 
-std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before, const std::string& after,
-                                   const std::vector<std::string>& names) {
-  if (before == "-" && after == "-") {
-    throw Error(Code::VALUE, "[" + operation + "] standard input holds one file: - can stand for one of the two");
-  }
-  files::InputTensors first(files::path_of(before)), second(files::path_of(after));
-  std::vector<TensorPair> pairs;
-  const auto add = [&](const std::string& name) {
-    pairs.push_back({name, first.read(name), second.read(name)});
-    pairs.back().before.name = pairs.back().after.name = name;
-  };
-  if (first.format() == files::Format::npy || second.format() == files::Format::npy) {
-    const files::InputTensors& named = first.format() == files::Format::npy ? second : first;
-    if (names.empty() && named.infos().size() != 1) {
-      throw Error(Code::TENSOR, "[" + operation + "] --tensor must name one of " + names_of(named.infos()) +
-                                    " beside an .npy but got none");
-    }
-    add(names.empty() ? named.infos().front().name : names.front());
-    return pairs;
-  }
-  const std::vector<std::string> chosen = names.empty() ? common_names(first.infos(), second.infos()) : names;
-  if (chosen.empty()) {
-    throw Error(Code::TENSOR, "[" + operation + "] the files must have a tensor of one name but got " +
-                                  names_of(first.infos()) + " in '" + first.name() + "' and " +
-                                  names_of(second.infos()) + " in '" + second.name() + "'");
-  }
-  for (const std::string& name : chosen) add(name);
-  return pairs;
-}
-
 Diagnosis combine(const std::vector<NamedDiagnosis>& tensors) {
   const auto worst = std::max_element(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
     return weight(a.diagnosis.verdict) < weight(b.diagnosis.verdict);
@@ -367,8 +310,8 @@ Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs)
   Diagnosed result;
   bool open = false;
   const auto examine = [&](const TensorPair& pair, const Subject& one) -> NamedDiagnosis {
-    return {pair.name, request.scores ? diagnose_scores(pair.before, pair.after, one)
-                                      : diagnose(pair.before, pair.after, one)};
+    return {pair.name,
+            request.scores ? diagnose_scores(pair.before, pair.after, one) : diagnose(pair.before, pair.after, one)};
   };
   result.tensors = answers<NamedDiagnosis>(
       request, pairs, false, examine,
