@@ -121,7 +121,6 @@ void add_forward(CLI::App& app) {
   command.option("--mask", options->mask, "an .npy [batch, tokens]: 1 for a token, 0 for padding").type_name("FILE");
   command.option("--output", options->output, "the .safetensors to write").type_name("FILE").required();
   add_threads_option(command, options->threads);
-  command.can_be_quiet();
   command.footer(footer);
   command.runs([options] { run(*options); });
 }

@@ -107,11 +107,10 @@ void add_generate(CLI::App& app) {
       .type_name("K");
   command.option("--seed", options->generate.seed, "of the random numbers (default 1337)").type_name("N");
   command.option("--scaling", options->scaling, "of the rope, past the trained length (default none)")
-      .one_of(rotary_torch::extensions())
+      .one_of(rotary_torch::extensions(), {{"default", "none"}})
       .type_name("WORD");
   command.option("--factor", options->factor, "of --scaling, above 1: how many times longer").type_name("F");
   add_threads_option(command, options->threads);
-  command.can_be_quiet();
   command.footer(footer);
   command.runs([options] { run(*options); });
 }

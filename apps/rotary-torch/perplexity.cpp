@@ -137,7 +137,7 @@ std::vector<Row> measure(rotary_torch::Decoder& model, const at::Tensor& part, c
 std::string json_lines(const std::vector<Row>& rows) {
   std::string text;
   for (const Row& row : rows) {
-    text += json_text({{"scaling", row.scaling},
+    text += versioned({{"scaling", row.scaling},
                        {"length", row.length},
                        {"factor", row.factor},
                        {"loss", row.loss.loss},
@@ -228,8 +228,8 @@ constexpr const char* footer =
     "that divide the longest predict the same tokens: the last of the text (training leaves its last tenth unseen).\n"
     "Past the trained length each scaling bends the model's rope by factor = length / trained length; up to it all\n"
     "are the same. The last quarter is the loss of the last quarter of each window.\n"
-    "  rotary perplexity runs/shakespeare --lengths 64,128,256 --output lengths.svg\n"
-    "  rotary perplexity llama --ids ids.npy --lengths 2048,8192 --scaling none,yarn --json";
+    "  rotary perplexity runs/shakespeare --length 64,128,256 --output lengths.svg\n"
+    "  rotary perplexity llama --ids ids.npy --length 2048,8192 --scaling none,yarn --json";
 
 }  // namespace
 
@@ -242,7 +242,7 @@ void add_perplexity(CLI::App& app) {
               "a text in the characters of a run of rotary train (default: the text that the run learned)")
       .type_name("FILE");
   command.option("--ids", options->ids, "ids instead: an .npy of integers [texts, tokens]").type_name("FILE");
-  command.option("--lengths", options->lengths, "tokens in a window, as 64,128,256")
+  command.option("--length", options->lengths, "tokens in a window, as 64,128,256")
       .comma_list()
       .range(std::int64_t{1}, std::int64_t{1} << 24)
       .type_name("N,...")
@@ -252,12 +252,12 @@ void add_perplexity(CLI::App& app) {
               "the scalings, as none,yarn (default: none, linear, ntk, dynamic, yarn; where the positions are no rope "
               "or the rope is scaled already: none)")
       .comma_list()
-      .one_of(rotary_torch::extensions())
+      .one_of(rotary_torch::extensions(), {{"default", "none"}})
       .type_name("WORD,...");
   command.option("--tokens", options->tokens, "predict at most about so many tokens; 0: all (default 16384)")
       .range(std::int64_t{0}, std::int64_t{1} << 40)
       .type_name("N");
-  command.option("--output,--svg", options->plot_file, "a plot to write, SVG").type_name("FILE");
+  command.option("--output", options->plot_file, "a plot to write, SVG").type_name("FILE");
   command.option("--output-json", options->lines_file, "a file of the JSON lines to write").type_name("FILE");
   command.flag("--json", options->json, "print the JSON lines instead of the table");
   add_threads_option(command, options->threads);

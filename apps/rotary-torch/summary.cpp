@@ -158,7 +158,7 @@ void print_json(const Subject& made, const Options& options) {
                       {"trainable", row.trainable}});
   }
   const Summary& summary = made.summary;
-  std::cout << json_text({{"model", made.name},
+  std::cout << versioned({{"model", made.name},
                           {"batch", options.batch},
                           {"tokens", made.tokens},
                           {"parameters", summary.parameters},

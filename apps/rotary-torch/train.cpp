@@ -127,7 +127,6 @@ void add_train(CLI::App& app) {
       .type_name("WORD")
       .shows_default();
   command.flag("--resume", request->resume, "go on with the run in DIR, to the bits it would have had unbroken");
-  command.can_be_quiet();
   command.footer(
       "One line per step in DIR/loss.jsonl; validation and checkpoint at intervals and at the end. Ctrl-C finishes the "
       "step and saves: go on by --resume.\n"

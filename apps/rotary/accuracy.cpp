@@ -197,7 +197,7 @@ void run(Options options) {
   const accuracy::Request request = request_of(options, model);
   const Study study = measured(request, options.threads.value_or(0));
   if (options.json) {
-    std::cout << accuracy::to_json(study) << '\n';
+    std::cout << with_version(accuracy::to_json(study)) << '\n';
     return;
   }
   if (is_default_rope) std::cout << "no CONFIG: base 10000 and head_dim 128\n";

@@ -264,8 +264,8 @@ constexpr const char* footer =
     "  rotary apply config.json --input qk.safetensors --output rotated.safetensors\n"
     "  rotary apply config.json --input qk.safetensors --output r.safetensors \\\n"
     "      --tensor query key --layout bhtd --positions 100:\n"
-    "  rotary apply --base 10000 --pairing interleaved --input q.npy --output rotated.npy\n"
-    "  rotary apply --cos cos.npy --sin sin.npy --pairing half --input q.npy --output r.npy";
+    "  rotary apply --base 10000 --pairing interleaved --input q.npy --output r.npy\n"
+    "  rotary apply --cos c.npy --sin s.npy --pairing half --input q.npy --output -";
 
 }  // namespace
 
@@ -286,14 +286,14 @@ void add_apply(CLI::App& app) {
               "order of the dimensions: b batch, t tokens, h heads, d head_dim; or flat, heads and\n"
               "head_dim in one (default: bthd, thd, or what the config's heads fit; refused where they\n"
               "fit another one only)")
-      .one_of(layout_words)
+      .one_of(layout_words, layout_aliases)
       .type_name("WORD");
   command.flag("--backward", options->backward, "the gradient: the transposed rotation");
+  command.section(computing_section);
   command.flag("--each-step", options->each_step,
                "round after every operation, as a framework running in the tensor's dtype does (slow)");
   add_machine_options(command, options->machine);
   command.footer(footer);
-  command.can_be_quiet();
   command.runs([options] { run(*options); });
 }
 

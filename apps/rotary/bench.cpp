@@ -21,6 +21,7 @@
 #include "files/text/paths.h"
 #include "rotary/gpu.h"
 #include "rotary/targets.h"
+#include "source.h"
 
 namespace rotary::cli {
 
@@ -120,7 +121,7 @@ std::vector<Result> run_cells(bench::Machine& machine, const std::vector<Cell>& 
     progress.done(static_cast<std::int64_t>(results.size()));
     results.push_back(bench::measure(*machine.prepare(cell), {.seconds = options.seconds}));
     progress.clear();
-    print(options.json ? bench::json_of(results.back()).dump() : bench::row(results.back()));
+    print(options.json ? with_version(bench::json_of(results.back()).dump()) : bench::row(results.back()));
   }
   return results;
 }
@@ -150,8 +151,11 @@ void run(const Options& options) {
 
 void add_shape_options(Command& command, Options& options) {
   constexpr std::int64_t many = std::int64_t{1} << 40;
+  Aliases aliases = pairing_aliases;
+  aliases.insert(aliases.end(), layout_aliases.begin(), layout_aliases.end());
+  command.section("One shape");
   const auto add_word = [&](const std::string& key, const std::vector<std::string>& words, const char* help) {
-    command.option("--" + key, options.words[key], help).one_of(words).type_name("WORD");
+    command.option("--" + key, options.words[key], help).one_of(words, aliases).type_name("WORD");
   };
   const auto add_number = [&](const char* key, const char* flag, std::int64_t least, std::int64_t most,
                               const char* help) {
@@ -178,6 +182,7 @@ void add_shape_options(Command& command, Options& options) {
   add_number("threads", "--threads", 0, 1024, "0: all cores (default 1)");
   command.option("--target", options.target, "instruction set, one of 'rotary targets' (default: the best)")
       .type_name("NAME");
+  command.section("");
 }
 
 constexpr const char* footer =

@@ -109,7 +109,7 @@ void run(Options& options) {
   const diagnose::CheckResult result = diagnose::check(options.request, pairs);
   progress.clear();
   if (options.json) {
-    std::cout << to_json(result) << '\n';
+    std::cout << with_version(to_json(result)) << '\n';
   } else {
     print(result);
   }
@@ -123,11 +123,12 @@ void add_check(CLI::App& app) {
   options->request.operation = "check";
   Command command(app, "check", "Check that a tensor is rotated as the config asks");
   add_source_options(command, options->source);
+  command.added("CONFIG").usual();
   add_rope_option(command, options->source);
-  command.option("--input", options->input, "the tensors before the rotation: a safetensors file, or one .npy")
+  command.option("--input,--before", options->input, "the tensors before the rotation: a safetensors file, or one .npy")
       .type_name("FILE")
       .required();
-  command.option("--against", options->against, "what an engine made of them").type_name("FILE").required();
+  command.option("--against,--after", options->against, "what an engine made of them").type_name("FILE").required();
   add_diagnosis_options(command, *options);
   command
       .option("--tolerance", options->request.tolerance,
@@ -139,9 +140,8 @@ void add_check(CLI::App& app) {
       "Equal: no element is off, and 'rotary diagnose' finds nothing in the same data. Else what differs first,\n"
       "and what is wrong, as 'rotary diagnose' says it. Exit status: 0 equal; 1 differs; 2 an error; 3 undecided,\n"
       "where the data show nothing (zeros, position 0) or fit one of several layouts or ropes.\n"
-      "  rotary check Llama-3.1-8B/ --input qk.safetensors --against rotated.safetensors\n"
-      "  rotary check config.json --input q.npy --against engine_q.npy --positions 100:116 --json");
-  command.can_be_quiet();
+      "  rotary check Llama-3.1-8B/ --input qk.safetensors --against out.safetensors\n"
+      "  rotary check config.json --input q.npy --against out.npy --positions 100:116");
   command.runs([options] { run(*options); });
 }
 

@@ -14,12 +14,16 @@
 namespace {
 
 using AddCommand = void (*)(CLI::App&);
-constexpr AddCommand commands[] = {rotary::cli::add_inspect,    rotary::cli::add_table,    rotary::cli::add_apply,
-                                   rotary::cli::add_check,      rotary::cli::add_diagnose, rotary::cli::add_convert,
-                                   rotary::cli::add_extend,     rotary::cli::add_accuracy, rotary::cli::add_plot,
-                                   rotary::cli::add_compare,    rotary::cli::add_demo,     rotary::cli::add_explain,
-                                   rotary::cli::add_models,     rotary::cli::add_targets,  rotary::cli::add_bench,
-                                   rotary::cli::add_completion, rotary::cli::add_man};
+// As the help lists them.
+const std::vector<std::pair<const char*, std::vector<AddCommand>>> commands = {
+    {"See a model",
+     {rotary::cli::add_inspect, rotary::cli::add_table, rotary::cli::add_plot, rotary::cli::add_explain,
+      rotary::cli::add_models}},
+    {"Is it right", {rotary::cli::add_check, rotary::cli::add_diagnose, rotary::cli::add_accuracy}},
+    {"Make something", {rotary::cli::add_apply, rotary::cli::add_convert, rotary::cli::add_extend}},
+    {"For work on rotary itself",
+     {rotary::cli::add_bench, rotary::cli::add_targets, rotary::cli::add_compare, rotary::cli::add_demo,
+      rotary::cli::add_completion, rotary::cli::add_man}}};
 
 // "help", "help COMMAND" and "version" are "--help", "COMMAND --help" and "--version".
 void read_as_options(std::vector<std::string>& words) {
@@ -61,20 +65,25 @@ int run_command_line(int argc, char** argv) {
   app.add_flag("--help-all", all_help, "print the help of every command");
   app.footer(
       "Begin with:\n"
-      "  rotary demo                      the whole chain on bundled data, checked and timed\n"
       "  rotary inspect config.json       what a model's rope is, pair by pair\n"
-      "  rotary apply config.json --input qk.safetensors --output rotated.safetensors\n"
+      "  rotary check config.json --input qk.safetensors --against rotated.safetensors\n"
+      "  rotary extend config.json --length 131072\n"
       "\n"
-      "rotary help COMMAND, or rotary COMMAND --help, lists what a command takes.\n"
+      "rotary COMMAND -h shows the usual options of a command, rotary COMMAND --help or rotary help COMMAND all.\n"
       "\n"
       "Exit status: 0 done; 1 an error in the input, 'error: CODE: sentence'; 2 wrong usage.");
-  for (const AddCommand add : commands) add(app);
+  for (const auto& [title, adders] : commands) {
+    for (const AddCommand add : adders) {
+      add(app);
+      app.get_subcommands({}).back()->group(title);
+    }
+  }
   rotary::cli::add_torch_commands(app);
 
   std::vector<std::string> words = rotary::cli::command_words(argc, argv);
   if (words.empty()) {
     std::cerr << app.help() << '\n';
-    return rotary::cli::fail_usage("a command is needed", "");
+    return rotary::cli::fail_usage("a command is needed", "", false);
   }
   read_as_options(words);
   if (rotary::cli::is_torch_command(words[0])) {

@@ -104,7 +104,7 @@ void run(const Options& options) {
   if (options.json) {
     Json list = Json::array();
     for (const Run& run : runs) list.push_back(json_of(run));
-    std::cout << json_text({{"runs", std::move(list)}, {"plot", writes ? Json(options.output) : Json()}}) << '\n';
+    std::cout << versioned({{"runs", std::move(list)}, {"plot", writes ? Json(options.output) : Json()}}) << '\n';
     return;
   }
   print_table(runs);

@@ -32,7 +32,7 @@ std::string command_names(const CommandSheet& program) {
 std::string option_names(const CommandSheet& command) {
   std::string names;
   for (const OptionSheet& option : command.options)
-    if (!option.positional) names += (names.empty() ? "" : " ") + joined(option.names, " ");
+    if (!option.names.empty()) names += (names.empty() ? "" : " ") + joined(option.names, " ");
   return names;
 }
 
@@ -43,8 +43,8 @@ std::string bash_script(const CommandSheet& program) {
   for (const CommandSheet& command : program.commands) {
     std::string words;
     for (const OptionSheet& option : command.options) {
-      if (option.positional) words += joined(option.words, " ");
-      if (option.positional || option.value.empty()) continue;
+      if (!option.place.empty()) words += joined(option.words, " ");
+      if (option.value.empty()) continue;
       for (const std::string& name : option.names)
         values += "    '" + command.name + " " + name + "') value='" + joined(option.words, " ") + "' ;;\n";
     }
@@ -74,7 +74,7 @@ std::string short_help(const std::string& help) {
 // Whether the value is no file or folder, so that none is offered.
 bool is_other(const OptionSheet& option) {
   constexpr std::array paths = {"FILE", "CONFIG", "SPEC", "DIR", "FOLDER"};
-  const std::string& word = option.positional ? option.names.front() : option.value;
+  const std::string& word = option.place.empty() ? option.value : option.place;
   return std::find(paths.begin(), paths.end(), word) == paths.end();
 }
 
@@ -100,9 +100,9 @@ std::string fish_script(const CommandSheet& program) {
     text += first + " -a " + command.name + short_help(command.summary) + "\n";
     const std::string mine = "complete -c rotary -n '__fish_seen_subcommand_from " + command.name + "'";
     for (const OptionSheet& option : command.options) {
-      if (!option.positional) {
-        text += mine + fish_option(option);
-      } else if (!option.words.empty()) {
+      if (!option.names.empty()) text += mine + fish_option(option);
+      if (option.place.empty()) continue;
+      if (!option.words.empty()) {
         text += mine + " -a '" + joined(option.words, " ") + "'\n";
       } else if (!is_other(option)) {
         text += mine + " -F\n";
@@ -113,12 +113,13 @@ std::string fish_script(const CommandSheet& program) {
 }
 
 // zsh reads bash's script by its bashcompinit.
-void run(const CLI::App& app, const std::string& shell) {
+std::string script_of(const CLI::App& app, const std::string& shell) {
   const CommandSheet program = whole_sheet(app);
-  if (shell == "zsh") std::cout << "#compdef rotary\nautoload -U +X bashcompinit && bashcompinit\n";
-  std::cout << "# Completion of rotary. Written by `rotary completion " << shell << "`.\n"
-            << (shell == "fish" ? fish_script(program) : bash_script(program));
-  if (shell == "zsh") std::cout << "[ \"${funcstack[1]}\" != _rotary ] || _bash_complete -o default -F _rotary\n";
+  const bool zsh = shell == "zsh";
+  return (zsh ? "#compdef rotary\nautoload -U +X bashcompinit && bashcompinit\n" : "") +
+         ("# Completion of rotary. Written by `rotary completion " + shell + "`.\n") +
+         (shell == "fish" ? fish_script(program) : bash_script(program)) +
+         (zsh ? "[ \"${funcstack[1]}\" != _rotary ] || _bash_complete -o default -F _rotary\n" : "");
 }
 
 }  // namespace
@@ -127,13 +128,17 @@ void add_completion(CLI::App& app) {
   auto shell = std::make_shared<std::string>();
   Command command(app, "completion", "Print a script that completes rotary's words in a shell");
   command.option("SHELL", *shell, "whose script").one_of({"bash", "zsh", "fish"}).required();
-  command.group("For the shell");
   command.footer(
       "`cmake --install` puts these scripts, and the man page, where the shells look for them. By hand:\n"
       "  rotary completion bash >> ~/.bash_completion\n"
       "  rotary completion zsh > ~/.zfunc/_rotary           # a folder of $fpath\n"
       "  rotary completion fish > ~/.config/fish/completions/rotary.fish");
-  command.runs([&app, shell] { run(app, *shell); });
+  auto json = std::make_shared<bool>(false);
+  command.flag("--json", *json, "as JSON: {\"shell\", \"script\"}");
+  command.runs([&app, shell, json] {
+    const std::string script = script_of(app, *shell);
+    std::cout << (*json ? versioned({{"shell", *shell}, {"script", script}}) + "\n" : script);
+  });
 }
 
 }  // namespace rotary::cli

@@ -19,6 +19,7 @@
 #include "commands.h"
 #include "files/text/paths.h"
 #include "rotary/error.h"
+#include "source.h"
 #include "tools/config_place.h"
 
 namespace rotary::cli {
@@ -228,7 +229,7 @@ void run(Options options) {
     result = convert(request_of(options, progress));
   }
   if (options.json) {
-    std::cout << to_json(*result) << '\n';
+    std::cout << with_version(to_json(*result)) << '\n';
   } else {
     report(*result, options.output);
   }
@@ -242,10 +243,11 @@ constexpr const char* footer =
     "  rotary convert llama --to interleaved --dry-run\n"
     "  rotary convert llama --to interleaved --output llama-interleaved --verify\n"
     "A file is a KV cache, whose keys are reordered, or a table of cos and sin:\n"
-    "  rotary convert cache.safetensors --config llama --to interleaved --output c.safetensors\n"
+    "  rotary convert cache.npy --config llama --to interleaved --output c.npy\n"
     "  rotary convert table.safetensors --form joined --output joined.safetensors";
 
 void add_file_options(Command& command, Options& options) {
+  command.section("Of a KV cache or a table");
   command.option("--config", options.config, "of a KV cache: the model's config.json or folder").type_name("CONFIG");
   command.option("--head-dim", options.head_dim, "of a KV cache without --config: elements of one head")
       .type_name("N")
@@ -271,15 +273,17 @@ void add_file_options(Command& command, Options& options) {
 
 void add_convert(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "convert", "A checkpoint's q and k to the other pairing; or a KV cache, or a table");
+  Command command(app, "convert", "A checkpoint to the other pairing; or a KV cache, or a table");
   command
       .option("DIR", options->input,
               "the checkpoint's folder, or a repository in the Hugging Face cache;\n"
               "or a file of keys or of cos and sin")
       .required();
-  command.option("--to", options->to, "the pairing to convert to").one_of({"half", "interleaved"}).type_name("WORD");
+  command.option("--to", options->to, "the pairing to convert to")
+      .one_of({"half", "interleaved"}, pairing_aliases)
+      .type_name("WORD");
   command.option("--from", options->from, "the pairing before (default: what the files' metadata say, else the config)")
-      .one_of({"half", "interleaved"})
+      .one_of({"half", "interleaved"}, pairing_aliases)
       .type_name("WORD");
   command
       .option("--output", options->output,
@@ -292,7 +296,6 @@ void add_convert(CLI::App& app) {
   command.flag("--json", options->json, "the report as JSON");
   add_file_options(command, *options);
   command.footer(footer);
-  command.can_be_quiet();
   command.runs([options] { run(*options); });
 }
 

@@ -1,5 +1,6 @@
 // rotary demo: the chain step by step on bundled data, each step checked by an independent computation.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -33,6 +35,7 @@ namespace {
 
 struct Options {
   std::string data;
+  bool json = false;
 };
 
 // ---- the data, made by tools/golden/make_demo_data.py ----
@@ -301,6 +304,26 @@ void run(const Options& options) {
                "   rotary apply config.json --input qk.safetensors --output rotated.safetensors\n";
 }
 
+// What run() prints, line by line under the title of each step; it throws where a check fails.
+void run_as_json(const Options& options) {
+  std::ostringstream printed;
+  std::streambuf* const out = std::cout.rdbuf(printed.rdbuf());
+  try {
+    run(options);
+  } catch (...) {
+    std::cout.rdbuf(out);
+    throw;
+  }
+  std::cout.rdbuf(out);
+  nlohmann::ordered_json steps = nlohmann::ordered_json::array();
+  for (const std::string& line : split(printed.str(), '\n')) {
+    if (!line.empty() && std::isdigit(static_cast<unsigned char>(line[0])) != 0)
+      steps.push_back({{"step", line.substr(3)}, {"lines", nlohmann::ordered_json::array()}});
+    if (line.starts_with("   ") && !steps.empty()) steps.back()["lines"].push_back(line.substr(3));
+  }
+  std::cout << versioned({{"passed", true}, {"steps", std::move(steps)}}) << '\n';
+}
+
 }  // namespace
 
 void add_demo(CLI::App& app) {
@@ -309,7 +332,8 @@ void add_demo(CLI::App& app) {
   command.option("--data", options->data, "the folder of config.json, qk.safetensors and high_precision.json")
       .type_name("FOLDER");
   command.footer("Reads only; writes no file. tools/golden/make_demo_data.py made the data.");
-  command.runs([options] { run(*options); });
+  command.flag("--json", options->json, "as JSON: {\"passed\", \"steps\": [{\"step\", \"lines\"}]}");
+  command.runs([options] { options->json ? run_as_json(*options) : run(*options); });
 }
 
 }  // namespace rotary::cli

@@ -82,7 +82,7 @@ void run(Options& options) {
   const diagnose::Diagnosed diagnosed = diagnose::diagnose(options.request, pairs);
   progress.clear();
   if (options.json) {
-    std::cout << to_json(diagnosed) << '\n';
+    std::cout << with_version(to_json(diagnosed)) << '\n';
     return;
   }
   print_diagnosis(diagnosed);
@@ -105,7 +105,7 @@ void add_diagnosis_options(Command& command, DiagnosisOptions& options) {
       .option("--layout", options.request.layout,
               "order of the dimensions: b batch, t tokens, h heads, d head_dim (default: found from\nthe heads of the "
               "config and from the rotation)")
-      .one_of(layout_words)
+      .one_of(layout_words, layout_aliases)
       .type_name("WORD");
 }
 
@@ -129,14 +129,15 @@ std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const
 
 void add_diagnose(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "diagnose", "Find out what a rotation did to a tensor, and what is wrong with it");
-  command.option("--before", options->before, "the tensors before the rotation: a safetensors file, or one .npy")
+  Command command(app, "diagnose", "Find out what a rotation did to a tensor, and what is wrong");
+  command
+      .option("--before,--input", options->before, "the tensors before the rotation: a safetensors file, or one .npy")
       .type_name("FILE")
       .required();
-  command.option("--after", options->after, "the tensors after it, of the same names and shapes")
+  command.option("--after,--against", options->after, "the tensors after it, of the same names and shapes")
       .type_name("FILE")
       .required();
-  add_source_options(command, options->source, "--config");
+  add_source_options(command, options->source);
   add_rope_option(command, options->source);
   add_diagnosis_options(command, *options);
   command.flag(
@@ -148,7 +149,7 @@ void add_diagnose(CLI::App& app) {
       "With a config: what differs from what it asks, likeliest first, with the residuals that show it.\n"
       "Without: what the tensors tell of themselves. What they do not tell is said to be unknown. Exit\n"
       "status 0, whatever the verdict.\n"
-      "  rotary diagnose --before qk.safetensors --after rotated.safetensors --config config.json\n"
+      "  rotary diagnose config.json --before qk.safetensors --after out.safetensors\n"
       "  rotary diagnose --before q.npy --after engine_q.npy --positions 0:64 --json");
   command.runs([options] { run(*options); });
 }

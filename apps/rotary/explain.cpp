@@ -4,6 +4,7 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -32,6 +33,7 @@ struct Options {
   std::optional<std::string> topic;
   bool list = false;
   bool markdown = false;
+  bool json = false;
   std::string pictures;  // a folder
   Source source;
 };
@@ -185,6 +187,26 @@ std::string write_pictures(const Options& options) {
   return wrote;
 }
 
+// A chapter, or without text its place in the list.
+nlohmann::ordered_json json_of(const Chapter& chapter, bool with_text) {
+  nlohmann::ordered_json json = {{"number", std::stoi(chapter.number)}, {"id", chapter.id}, {"title", chapter.title}};
+  if (with_text) json["markdown"] = std::string(chapter.text);
+  return json;
+}
+
+void print_json(const Options& options, const std::string& text) {
+  const bool own = !options.source.config.empty() || has_rope_options(options.source);
+  if (own || !options.pictures.empty()) {
+    std::cout << versioned({{own ? "markdown" : "wrote", text}}) << '\n';
+    return;
+  }
+  const Chapter* const only = options.list || !options.topic ? nullptr : chosen_chapter(options);
+  nlohmann::ordered_json chapters = nlohmann::ordered_json::array();
+  for (const Chapter& chapter : all_chapters())
+    if (only == nullptr || only == &chapter) chapters.push_back(json_of(chapter, options.topic.has_value()));
+  std::cout << versioned({{"chapters", std::move(chapters)}}) << '\n';
+}
+
 // ---- of the reader's own model ----
 
 std::string own_chapters(const Options& options) {
@@ -227,11 +249,14 @@ std::string text_of(const Options& options) {
 void add_explain(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Command command(app, "explain", "RoPE from zero, in fifteen short chapters with computed numbers");
+  std::vector<std::string> topics = {"all"};
+  for (const Chapter& chapter : all_chapters()) topics.push_back(chapter.id);
   Option topic = command
                      .option("TOPIC", options->words,
                              "a chapter by its id or number, or a word of it such as yarn, gpt-j or kv-cache; or "
                              "all\n(default: the first)")
-                     .type_name("");
+                     .type_name("")
+                     .suggests(topics);
   command.flag("--list", options->list, "the chapters: number, id, title").excludes(topic);
   command
       .option(
@@ -240,6 +265,8 @@ void add_explain(CLI::App& app) {
           "chapter")
       .type_name("DIR");
   command.flag("--markdown", options->markdown, "as Markdown: the files of docs/explain");
+  command.flag("--json", options->json,
+               "as JSON: {\"chapters\": [{\"number\", \"id\", \"title\", \"markdown\"}]}; without TOPIC the list");
   add_source_options(command, options->source, "--config");
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
@@ -253,7 +280,10 @@ void add_explain(CLI::App& app) {
   command.runs([options] {
     for (const std::string& word : options->words)
       options->topic = options->topic ? *options->topic + ' ' + word : word;
-    std::cout << text_of(*options);
+    options->markdown = options->markdown || options->json;
+    const std::string text = text_of(*options);
+    if (options->json) return print_json(*options, text);
+    std::cout << text;
   });
 }
 

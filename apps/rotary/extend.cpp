@@ -48,13 +48,13 @@ std::string in_shell(const std::string& word) {
 
 std::string command_of(const Options& options) {
   std::string line =
-      "rotary extend " + in_shell(options.source.config) + " --context " + std::to_string(options.context);
-  if (!options.method.empty()) line += " --method " + options.method;
+      "rotary extend " + in_shell(options.source.config) + " --length " + std::to_string(options.context);
+  if (!options.method.empty()) line += " --scaling " + options.method;
   if (options.factor) line += " --factor " + shortest(*options.factor);
   if (options.trained_length) line += " --trained-length " + std::to_string(*options.trained_length);
   if (options.rope) line += " --rope " + std::to_string(*options.rope);
   if (!options.source.pairing.empty()) line += " --pairing " + options.source.pairing;
-  return line + " --write " + in_shell(options.write);
+  return line + " --output " + in_shell(options.write);
 }
 
 extend::Request request_of(const Options& options) {
@@ -200,7 +200,7 @@ void run(const Options& options) {
   extend::Plan plan = extend::plan(request_of(options));
   if (!options.write.empty()) plan.written = extend::write(plan, options.write, command_of(options));
   if (options.json) {
-    std::cout << extend::to_json(plan) << '\n';
+    std::cout << with_version(extend::to_json(plan)) << '\n';
   } else {
     print_plan(plan, !options.method.empty());
   }
@@ -212,28 +212,28 @@ void add_extend(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Command command(app, "extend", "Plan a longer context, and write the config.json for it");
   command
-      .option("CONFIG", options->source.config,
+      .option("CONFIG,--config", options->source.config,
               "a model's config.json or params.json, its folder, or a .gguf file;\n"
               "or a repository in the Hugging Face cache (Qwen/Qwen3-8B);\n"
               "or - for standard input")
-      .type_name("")
+      .type_name("CONFIG")
       .required();
-  command.option("--context", options->context, "tokens that the model shall take")
+  command.option("--length", options->context, "tokens that the model shall take")
       .range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max())
       .type_name("N")
       .required();
   const auto known = extend::methods();
   command
-      .option("--method", options->method,
+      .option("--scaling", options->method,
               "linear, ntk, dynamic, yarn, llama3 or longrope: that one in depth\n"
               "(default: all side by side, and one recommended)")
-      .one_of({known.begin(), known.end()})
+      .one_of({known.begin(), known.end()}, scaling_aliases)
       .type_name("NAME");
   command
       .option("--factor", options->factor, "instead of context / trained length, or of the published one: at least 1")
       .type_name("F");
   command
-      .option("--trained-length", options->trained_length,
+      .option("--trained-length,--original-max-position-embeddings", options->trained_length,
               "tokens that the model was trained on before any scaling, instead of\nwhat the config says")
       .type_name("L");
   command
@@ -245,10 +245,10 @@ void add_extend(CLI::App& app) {
   command
       .option("--pairing", options->source.pairing,
               "of a model_type that is not known: half, interleaved or interleaved_to_half")
-      .one_of(pairing_words)
+      .one_of(pairing_words, pairing_aliases)
       .type_name("WORD");
   command
-      .option("--write", options->write,
+      .option("--output", options->write,
               "make DIR with the new config.json or params.json, by the method named or\n"
               "recommended, and a note of what changed, rotary-extend.md. Nothing that is\nthere is replaced")
       .type_name("DIR");
@@ -259,9 +259,9 @@ void add_extend(CLI::App& app) {
       "multiplied by. first step, last step: radians between neighbouring tokens that the fastest and the slowest\n"
       "pair are left with. new angles: pairs that had not completed a turn in training and now go beyond the angle\n"
       "they had reached, and the largest such angle (a whole turn at most).\n"
-      "  rotary extend Qwen2.5-7B-Instruct/ --context 131072\n"
-      "  rotary extend config.json --context 65536 --method ntk\n"
-      "  rotary extend Llama-3-8B/ --context 131072 --write Llama-3-8B-128k/");
+      "  rotary extend Qwen2.5-7B-Instruct/ --length 131072\n"
+      "  rotary extend config.json --length 65536 --scaling ntk\n"
+      "  rotary extend Llama-3-8B/ --length 131072 --output Llama-3-8B-128k/");
   command.runs([options] { run(*options); });
 }
 

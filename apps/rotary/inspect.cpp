@@ -74,7 +74,7 @@ void inspect_model(const Options& options) {
   Inspected one = inspected(options.source);
   add_views(one, options.source);
   if (options.json) {
-    std::cout << json_text(json_of(one)) << '\n';
+    std::cout << versioned(json_of(one)) << '\n';
   } else {
     print_model(one, options.pairs);
   }
@@ -99,7 +99,7 @@ void inspect_models(const Options& options) {
     model.update(json_of(one));
     models.push_back(std::move(model));
   }
-  std::cout << json_text({{"models", std::move(models)}, {"differences", differences_of(all)}}) << '\n';
+  std::cout << versioned({{"models", std::move(models)}, {"differences", differences_of(all)}}) << '\n';
 }
 
 void run(Options options) {
@@ -120,12 +120,13 @@ void add_inspect(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Command command(app, "inspect", "Show the ropes of a model, or the tensors in a file");
   command
-      .option("CONFIG", options->configs,
+      .option("CONFIG,--config", options->configs,
               "a model's config.json or params.json, its folder, or a .gguf file;\n"
               "or a repository in the Hugging Face cache (Qwen/Qwen3-8B);\n"
               "or - for standard input; several: side by side;\n"
               "or one .safetensors or .npy file")
-      .type_name("");
+      .type_name("CONFIG")
+      .usual();
   add_source_options_but_config(command, options->source);
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
@@ -140,7 +141,7 @@ void add_inspect(CLI::App& app) {
       "  rotary inspect Llama-3.1-8B/\n"
       "  rotary inspect config.json --length 65536 --json\n"
       "  rotary inspect Qwen3-8B/ Llama-3.1-8B/\n"
-      "  rotary inspect config.json --scaling yarn --factor 4 --trained-length 32768 --pairs\n"
+      "  rotary inspect config.json --scaling yarn --factor 4 --pairs\n"
       "  rotary inspect --base 10000 --pairing half --head-dim 128\n"
       "  rotary inspect qk.safetensors");
   command.runs([options] { run(*options); });

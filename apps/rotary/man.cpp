@@ -1,11 +1,13 @@
 // rotary man: the manual page, the text of --help of each command.
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <string_view>
 
 #include "apps/shared/command.h"
 #include "apps/shared/sheet.h"
+#include "apps/shared/text.h"
 #include "commands.h"
 #include "rotary/version.h"
 #include "torch_program.h"
@@ -59,9 +61,13 @@ std::string page_of(const CommandSheet& program) {
 
 void add_man(CLI::App& app) {
   Command command(app, "man", "Print the manual page, as roff");
-  command.group("For the shell");
   command.footer("  rotary man | man -l -");
-  command.runs([&app] { std::cout << page_of(whole_sheet(app)); });
+  auto json = std::make_shared<bool>(false);
+  command.flag("--json", *json, "every command with its options as JSON instead");
+  command.runs([&app, json] {
+    const CommandSheet program = whole_sheet(app);
+    std::cout << (*json ? versioned(nlohmann::ordered_json(nlohmann::json(program))) + "\n" : page_of(program));
+  });
 }
 
 }  // namespace rotary::cli

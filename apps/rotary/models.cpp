@@ -99,7 +99,7 @@ void print_json(const std::vector<KnownModel>& models) {
   }
   Json all;
   all["models"] = std::move(list);
-  std::cout << json_text(all) << '\n';
+  std::cout << versioned(all) << '\n';
 }
 
 // ---- for people ----

@@ -1,6 +1,5 @@
 // rotary plot: pictures of ropes and of what comes of them.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -73,13 +72,8 @@ void check_usage(const Options& options) {
   only(!request.q.empty(), "--queries", "decay");
   only(!request.k.empty(), "--keys", "decay");
   only(!request.layout.empty(), "--layout", "decay");
-  only(request.context.has_value(), "--context", "wavelengths stretch decay accuracy");
   only(!request.scalings.empty(), "--scalings", "wavelengths stretch table decay accuracy");
   if (request.kind == "loss" && request.configs.empty()) throw UsageError("plot loss needs the folders of runs");
-  for (const std::string& word : request.scalings) {
-    if (std::find(scaling_words.begin(), scaling_words.end(), word) == scaling_words.end())
-      throw UsageError("--scalings must be of " + one_of_words(scaling_words) + " but got '" + word + "'");
-  }
   if (is_dash(options.output) && (options.terminal || options.json))
     throw UsageError("--output - and the text of --terminal or --json would both be standard output");
   if (options.terminal && options.json)
@@ -90,11 +84,7 @@ void check_usage(const Options& options) {
 
 // COLUMNS where it is set, else the terminal's, within bounds; 72 where neither is known.
 int text_width_in_columns() {
-  const std::string given = environment("COLUMNS");
-  std::size_t columns = 0;
-  const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), columns);
-  const bool known = error == std::errc() && end == given.data() + given.size() && columns > 0;
-  return static_cast<int>(std::clamp<std::size_t>(known ? columns : terminal_columns().value_or(72), 40, 160));
+  return static_cast<int>(std::clamp<std::size_t>(terminal_columns().value_or(72), 40, 160));
 }
 
 // The keys are a contract.
@@ -183,7 +173,7 @@ void run(const Options& options) {
     Json json = {{"kind", options.request.kind}};
     json.update(json_of(figure));
     json["output"] = writes ? Json(options.output) : Json();
-    std::cout << json_text(json) << '\n';
+    std::cout << versioned(json) << '\n';
     return;
   }
   if (options.terminal || (!writes && out_is_terminal())) {
@@ -204,8 +194,8 @@ constexpr const char* footer =
     "A rope that nothing describes has base 10000 and head_dim 128. Without --output a terminal shows the picture as\n"
     "text, and a pipe or a file gets the SVG.\n"
     "  rotary plot wavelengths Llama-3.1-8B/ Qwen3-8B/ --output wavelengths.svg\n"
-    "  rotary plot stretch config.json --scalings linear,ntk,yarn --factor 4 --terminal\n"
-    "  rotary plot table --base 10000 --head-dim 64 --positions 0:256 --sin > table.svg\n"
+    "  rotary plot stretch config.json --scalings ntk,yarn --factor 4 --terminal\n"
+    "  rotary plot table --head-dim 64 --positions 0:256 --sin > table.svg\n"
     "  rotary plot decay config.json --queries q.npy --keys k.npy --output decay.png\n"
     "  rotary plot loss runs/rope runs/none --output loss.svg";
 
@@ -214,19 +204,22 @@ void add_rope_options(Command& command, Options& options) {
   add_source_options_but_config(command, request.source);
   add_head_dim_option(command, request.source);
   add_rope_option(command, request.source);
+  command.section(rope_section);
   command
       .option("--scalings", request.scalings,
               "several scalings in one picture, with --factor: WORD,WORD,... of\n"
               "default (none), linear, ntk, ntk_fixed, dynamic, yarn, llama3")
+      .one_of(scaling_words, scaling_aliases)
       .type_name("WORDS")
       .comma_list();
-  command.option("--context", request.context, "the context to draw in, in tokens (default: the config's)")
-      .range(std::int64_t{1}, std::int64_t{1} << 53)
-      .type_name("N");
+  command.added("--length")
+      .help("the context to draw in, in tokens (default: the config's)")
+      .range(std::int64_t{1}, std::int64_t{1} << 53);
 }
 
 void add_kind_options(Command& command, Options& options) {
   PlotRequest& request = options.request;
+  command.section("Options of one kind");
   command
       .option("--positions", request.positions,
               "of table: positions and ranges, as 0:128 or 0:64,1000:1064\n(default 0:128); of accuracy: likewise")
@@ -243,7 +236,7 @@ void add_kind_options(Command& command, Options& options) {
   std::vector<std::string> layouts = layout_words;
   std::erase(layouts, "flat");
   command.option("--layout", request.layout, "of --queries and --keys (default: bthd or thd)")
-      .one_of(layouts)
+      .one_of(layouts, layout_aliases)
       .type_name("WORD");
   command
       .option("--envelope", request.envelope,
@@ -256,6 +249,7 @@ void add_kind_options(Command& command, Options& options) {
       .range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max() - 1)
       .type_name("N")
       .shows_default();
+  command.section("");
 }
 
 }  // namespace
@@ -265,11 +259,12 @@ void add_plot(CLI::App& app) {
   Command command(app, "plot", "Pictures: wavelengths, stretch, tables, decay, accuracy, losses");
   std::vector<std::string> words;
   for (const auto& [word, draws] : kinds) words.push_back(word);
-  command.option("KIND", options->request.kind, "what to draw").one_of(words).type_name("").required();
+  command.option("KIND", options->request.kind, "what to draw").one_of(words).type_name("KIND").required();
   command
-      .option("CONFIG", options->request.configs,
+      .option("CONFIG,--config", options->request.configs,
               "models, as 'rotary inspect' takes them: one picture for all; of loss: folders of runs")
-      .type_name("");
+      .type_name("CONFIG")
+      .usual();
   add_rope_options(command, *options);
   add_kind_options(command, *options);
   command.option("--title", options->title, "instead of the title").type_name("TEXT");
@@ -283,7 +278,6 @@ void add_plot(CLI::App& app) {
                "\"points\": [[x, y]]}], \"guides\", \"bands\", \"output\"}; of table {\"kind\", \"title\",\n"
                "\"value\", \"limit\", \"positions\", \"pairs\", \"values\": [a row per pair], \"output\"}");
   command.footer(footer);
-  command.can_be_quiet();
   command.runs([options] { run(*options); });
 }
 

@@ -142,11 +142,11 @@ void add_scaling_options(Command& command, Source& source) {
               "instead of the config's scaling: default (none), linear, ntk,\n"
               "ntk_fixed, dynamic, yarn or llama3, with --factor; a CONFIG of\n"
               "several ropes needs --rope")
-      .one_of({std::begin(words), std::end(words)})
+      .one_of({std::begin(words), std::end(words)}, scaling_aliases)
       .type_name("WORD");
   command.option("--factor", source.factor, "of --scaling: by how much longer texts become, at least 1").type_name("F");
   command
-      .option("--trained-length", source.trained_length,
+      .option("--trained-length,--original-max-position-embeddings", source.trained_length,
               "of --scaling: tokens that the model was trained on (default:\n"
               "as extend takes it: what the makers publish, else the config)")
       .type_name("L");

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rotary/config.h"
@@ -54,9 +55,11 @@ struct Machine {
 // ---- the options of a command: source_options.cpp, scaling_options.cpp ---------------------------
 
 // CONFIG, --pairing, --base, --scaling, --factor, --trained-length, --rotary-dim, --first, --length, --inv-freq,
-// --weights. config: "CONFIG", the first word, or "--config".
+// --weights. config: "CONFIG,--config", the first word too, or "--config".
 extern const std::vector<std::string> pairing_words;
-void add_source_options(Command& command, Source& source, const char* config = "CONFIG");
+extern const std::vector<std::pair<std::string, std::string>> pairing_aliases, layout_aliases, scaling_aliases;
+inline constexpr const char *rope_section = "Rope options", *computing_section = "How it computes";
+void add_source_options(Command& command, Source& source, const char* config = "CONFIG,--config");
 void add_source_options_but_config(Command& command, Source& source);
 void add_scaling_options(Command& command, Source& source);  // --scaling, --factor, --trained-length: part of these
 void add_head_dim_option(Command& command, Source& source);  // for commands that read no tensor

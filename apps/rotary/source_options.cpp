@@ -8,6 +8,11 @@
 namespace rotary::cli {
 
 const std::vector<std::string> pairing_words = {"half", "interleaved", "interleaved_to_half"};
+// vLLM, GPT-J and transformers; norm is llama.cpp's LLAMA_ROPE_TYPE_NORM.
+const Aliases pairing_aliases = {
+    {"neox", "half"}, {"rotate_half", "half"}, {"gptj", "interleaved"}, {"norm", "interleaved"}};
+const Aliases layout_aliases = {{"bshd", "bthd"}, {"bhsd", "bhtd"}, {"sbhd", "tbhd"}};
+const Aliases scaling_aliases = {{"none", "default"}, {"ntk_aware", "ntk"}};
 
 namespace {
 
@@ -25,22 +30,23 @@ void add_source_options(Command& command, Source& source, const char* config) {
               "a model's config.json or params.json, its folder, or a .gguf file;\n"
               "or a repository in the Hugging Face cache (Qwen/Qwen3-8B);\n"
               "or - for standard input")
-      .type_name(config[0] == '-' ? "CONFIG" : "");
+      .type_name("CONFIG");
   add_source_options_but_config(command, source);
 }
 
 void add_source_options_but_config(Command& command, Source& source) {
   constexpr std::int64_t most =
       std::numeric_limits<std::int64_t>::max() - 1;  // CLI11 clamps larger numbers to the maximum
+  command.section(rope_section);
   command
       .option("--pairing", source.pairing,
               "which two elements turn together: half (i, i + n), interleaved (2i, 2i + 1),\n"
               "or interleaved_to_half (reads the second, writes the first). Needed without CONFIG\n"
               "and for an unknown model_type; overrides a known one")
-      .one_of(pairing_words)
+      .one_of(pairing_words, pairing_aliases)
       .type_name("WORD");
   command
-      .option("--base", source.base,
+      .option("--base,--rope-theta", source.base,
               "rope_theta, above 1; the usual one is 10000. Instead of the\n"
               "config's, or without CONFIG")
       .type_name("B");
@@ -68,23 +74,30 @@ void add_source_options_but_config(Command& command, Source& source) {
               "Default: the largest position + 1 (inspect: the trained length)")
       .range(std::int64_t{0}, most)
       .type_name("N");
+  command.section("");
 }
 
 void add_head_dim_option(Command& command, Source& source) {
+  command.section(rope_section);
   command.option("--head-dim", source.head_dim, "without CONFIG: elements of one head, for example 128")
       .range(1, 65536)
       .type_name("D");
+  command.section("");
 }
 
 void add_rope_option(Command& command, Source& source) {
+  command.section(rope_section);
   command.option("--rope", source.rope, "which rope of the model, from 0 as 'rotary inspect' counts (default 0)")
       .type_name("N");
+  command.section("");
 }
 
 void add_request_options(Command& command, TableRequest& request) {
   add_source_options(command, request.source);
+  command.added("CONFIG").usual();
   add_rope_option(command, request.source);
   add_positions_options(command, request.positions);
+  command.section(rope_section);
   command.option("--cos", request.cos, "your own cos, f32 [rows, pairs]: .npy, or the tensor cos of a safetensors file")
       .type_name("FILE");
   command.option("--sin", request.sin, "your own sin, as --cos; row t serves token t, or --positions selects rows")
@@ -104,11 +117,14 @@ void add_positions_options(Command& command, PositionRequest& request) {
 }
 
 void add_same_position_option(Command& command, PositionRequest& request) {
+  command.section(rope_section);
   command.flag("--same-position-on-every-axis", request.same_on_every_axis,
                "a rope of image axes takes one position for all axes, which is refused otherwise");
+  command.section("");
 }
 
 void add_table_options(Command& command, TableSettings& settings) {
+  command.section(computing_section);
   command
       .option("--angles", settings.angles,
               "exact: correctly rounded at any position; float32: the float32 steps that\n"
@@ -122,6 +138,7 @@ void add_table_options(Command& command, TableSettings& settings) {
       .one_of(rounding_words)
       .type_name("WORD")
       .shows_default();
+  command.section("");
 }
 
 TableOptions table_options(const TableSettings& settings, const Executor& executor) {
@@ -129,6 +146,7 @@ TableOptions table_options(const TableSettings& settings, const Executor& execut
 }
 
 void add_machine_options(Command& command, Machine& machine) {
+  command.section(computing_section);
   command
       .option("--target", machine.target,
               "instruction set, one of 'rotary targets' (default: the best; all give the same bits)")
@@ -136,6 +154,7 @@ void add_machine_options(Command& command, Machine& machine) {
   command.option("--threads", machine.threads, "threads to use; 0: all cores (default 1)")
       .range(0U, 1024U)
       .type_name("N");
+  command.section("");
 }
 
 void check_source(const Source& source) {

@@ -165,6 +165,7 @@ void add_table(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Command command(app, "table", "Write the cos and sin rows of a model for the positions you name");
   add_source_options(command, options->source);
+  command.added("CONFIG").usual();
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
   add_positions_options(command, options->positions);
@@ -197,9 +198,9 @@ void add_table(CLI::App& app) {
       "Writes tensors of a row for each position, [tokens, ...] or [batch, tokens, ...]; they hold the\n"
       "model's attention factor. What was done stands in the file's metadata.\n"
       "  rotary table config.json --positions 0:4096 --output t.safetensors\n"
-      "  rotary table config.json --positions 0:4096 --form joined --dtype bf16 --output t.safetensors\n"
-      "  rotary table --base 10000 --pairing half --head-dim 64 --positions -5:5 --output t.safetensors");
-  command.can_be_quiet();
+      "  rotary table config.json --positions 0:64 --form joined --output t.npy\n"
+      "  rotary table --base 10000 --pairing half --head-dim 64 \\\n"
+      "      --positions -5:5 --output t.safetensors");
   command.runs([options] { run(*options); });
 }
 

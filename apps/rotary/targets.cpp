@@ -28,7 +28,7 @@ void run(const Options& options) {
   if (options.json) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const Target& target : targets()) list.push_back({{"name", std::string(target.name)}, {"runs", target.runs}});
-    std::cout << json_text({{"targets", std::move(list)}, {"chosen", chosen}}) << '\n';
+    std::cout << versioned({{"targets", std::move(list)}, {"chosen", chosen}}) << '\n';
     return;
   }
   const Columns columns({Column{.width = 10}, Column{}});

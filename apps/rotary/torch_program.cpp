@@ -25,11 +25,12 @@ std::filesystem::path torch_program() {
 }  // namespace
 
 void add_torch_commands(CLI::App& app) {
-  const char* group = !torch_program().empty()
-                          ? "Commands for models, with torch"
-                          : "Commands that need torch, which this build has not (scripts/build.sh --with torch)";
-  for (const TorchCommand& command : torch_commands)
-    Command(app, std::string(command.name), std::string(command.help)).group(group);
+  const bool here = !torch_program().empty();
+  for (const TorchCommand& command : torch_commands) {
+    Command(app, std::string(command.name), std::string(command.help))
+        .group(here ? std::string(command.group)
+                    : "Need torch, which this build has not (scripts/build.sh --with torch)");
+  }
 }
 
 bool is_torch_command(std::string_view word) {

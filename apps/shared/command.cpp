@@ -100,12 +100,17 @@ Option& Option::required() {
   return *this;
 }
 
+Option& Option::usual() {
+  option_->group(std::string(usual_group));
+  return *this;
+}
+
 Option& Option::shows_default() {
   option_->capture_default_str();
   return *this;
 }
 
-Option& Option::one_of(const std::vector<std::string>& words) {
+Option& Option::one_of(const std::vector<std::string>& words, const Aliases& aliases) {
   const auto refusal = [words](const std::string& word) -> std::string {
     if (std::find(words.begin(), words.end(), word) != words.end()) return "";
     const std::vector<std::string_view> views(words.begin(), words.end());
@@ -114,6 +119,20 @@ Option& Option::one_of(const std::vector<std::string>& words) {
     return meant.empty() ? rule : rule + ": did you mean " + std::string(meant) + "?";
   };
   option_->check(CLI::Validator(refusal, description_of_words(words)));
+  Aliases known = aliases;
+  std::erase_if(known, [&](const auto& alias) { return std::ranges::find(words, alias.second) == words.end(); });
+  if (known.empty()) return *this;
+  const auto ours = [known](std::string& word) -> std::string {
+    for (const auto& [theirs, meant] : known)
+      if (word == theirs) word = std::string(meant);
+    return "";
+  };
+  option_->transform(CLI::Validator(ours, description_of_aliases(known)));
+  return *this;
+}
+
+Option& Option::suggests(const std::vector<std::string>& words) {
+  option_->check(CLI::Validator([](const std::string&) { return std::string(); }, description_of_suggestions(words)));
   return *this;
 }
 
@@ -190,19 +209,8 @@ template Option Command::option(const std::string&, std::optional<std::uint64_t>
 
 Option Command::added(const std::string& name) { return Option(app_->get_option(name)); }
 
-Command& Command::can_be_quiet() {
-  struct Nothing : std::streambuf {
-    int overflow(int character) override { return traits_type::not_eof(character); }
-    std::streamsize xsputn(const char*, std::streamsize count) override { return count; }
-  };
-  static Nothing nothing;
-  app_->add_flag_callback(
-      "-q,--quiet",
-      [] {
-        quiet = true;
-        std::cout.rdbuf(&nothing);
-      },
-      "print nothing but warnings and errors");
+Command& Command::section(const std::string& title) {
+  app_->option_defaults()->group(title.empty() ? std::string(own_group) : title);
   return *this;
 }
 
@@ -217,6 +225,17 @@ Command& Command::group(const std::string& title) {
 }
 
 Command& Command::runs(std::function<void()> run) {
+  struct Nothing : std::streambuf {
+    int overflow(int character) override { return traits_type::not_eof(character); }
+    std::streamsize xsputn(const char*, std::streamsize count) override { return count; }
+  };
+  static Nothing nothing;
+  const auto be_quiet = [] {
+    quiet = true;
+    std::cout.rdbuf(&nothing);
+  };
+  section("");
+  app_->add_flag_callback("-q,--quiet", be_quiet, "print nothing but warnings and errors");
   app_->callback(std::move(run));
   return *this;
 }

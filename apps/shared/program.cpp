@@ -17,9 +17,40 @@
 
 namespace rotary::cli {
 
+namespace {
+
+std::string error_json(const std::string& code, std::string_view sentence) {
+  const nlohmann::ordered_json error = {{"code", code}, {"message", std::string(sentence)}};
+  const auto replace = nlohmann::ordered_json::error_handler_t::replace;  // of bytes that are not UTF-8
+  return with_version(nlohmann::ordered_json({{"error", error}}).dump(-1, ' ', false, replace)) + "\n";
+}
+
+// What an option is called now, by its command and the name that it had.
+constexpr std::array<std::array<std::string_view, 3>, 6> old_names = {{{"extend", "--method", "--scaling"},
+                                                                       {"extend", "--write", "--output"},
+                                                                       {"extend", "--context", "--length"},
+                                                                       {"plot", "--context", "--length"},
+                                                                       {"perplexity", "--lengths", "--length"},
+                                                                       {"perplexity", "--svg", "--output"}}};
+
+std::vector<std::string> in_new_names(std::vector<std::string> words, bool json) {
+  for (auto word = words.begin(); word != words.end() && *word != "--"; ++word) {
+    for (const auto& [command, old, now] : old_names) {
+      const std::string name = word->substr(0, word->find('='));
+      if (words.front() != command || name != old) continue;
+      word->replace(0, name.size(), now);
+      if (!json) std::cerr << "note: " << name << " is called " << now << " now\n";
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
 std::vector<std::string> command_words(int argc, char** argv) {
-  constexpr std::array<std::string_view, 8> options = {"--positions", "--length",     "--rope",    "--base",
-                                                       "--first",     "--rotary-dim", "--threads", "--head-dim"};
+  constexpr std::array<std::string_view, 9> options = {"--positions",  "--length",     "--rope",
+                                                       "--base",       "--rope-theta", "--first",
+                                                       "--rotary-dim", "--threads",    "--head-dim"};
   std::vector<std::string> words;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -40,35 +71,35 @@ bool wants_json(const std::vector<std::string>& words) {
 }
 
 int fail(Code code, std::string_view sentence, bool json) {
+  const std::string word(name(code));
   // A single write, so that processes that share a terminal, as under mpirun, do not mix their lines.
-  std::string text = "error: " + std::string(name(code)) + ": " + printable(sentence) + "\n";
-  if (json) {
-    const nlohmann::ordered_json error = {{"code", std::string(name(code))}, {"message", std::string(sentence)}};
-    const auto replace = nlohmann::ordered_json::error_handler_t::replace;  // of bytes that are not UTF-8
-    text += nlohmann::ordered_json({{"error", error}}).dump(-1, ' ', false, replace) + "\n";
-  }
-  std::cerr << text;
+  std::cerr << "error: " + word + ": " + printable(sentence) + "\n" + (json ? error_json(word, sentence) : "");
   return 1;
 }
 
-int fail_usage(std::string_view sentence, const std::string& command) {
-  std::cerr << "usage error: " << printable(sentence) << "\nRun 'rotary" << (command.empty() ? "" : " ") << command
-            << " --help' for what can be said.\n";
+int fail_usage(std::string_view sentence, const std::string& command, bool json) {
+  const std::string help = "Run 'rotary" + (command.empty() ? "" : " " + command) + " --help' for what can be said.\n";
+  std::cerr << "usage error: " + printable(sentence) + "\n" + (json ? error_json("USAGE", sentence) : help);
   return 2;
 }
 
 void set_help(CLI::App& app) {
-  app.set_help_flag("-h,--help", "print this help");
-  app.formatter_fn([](const CLI::App* command, const std::string& full_name, CLI::AppFormatMode) {
-    return help_text(sheet_of(*command), full_name, help_width());
+  app.set_help_flag("-h", "print the short help");
+  app.set_help_all_flag("--help", "print this help");
+  app.formatter_fn([](const CLI::App* command, const std::string& full_name, CLI::AppFormatMode mode) {
+    constexpr std::size_t screen = 80;
+    return mode == CLI::AppFormatMode::All
+               ? help_text(sheet_of(*command), full_name, help_width())
+               : short_help_text(sheet_of(*command), full_name, std::min(screen, help_width()));
   });
 }
 
-int run_program(CLI::App& app, const std::vector<std::string>& words) {
+int run_program(CLI::App& app, const std::vector<std::string>& given) {
 #ifdef SIGXFSZ
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write(), with a sentence, like a full disk
 #endif
-  const bool json = wants_json(words);
+  const bool json = wants_json(given);
+  const std::vector<std::string> words = in_new_names(given, json);
   const bool names_command = !words.empty() && words[0][0] != '-';
   const std::string command = names_command ? words[0] : "";
   const auto trouble = [&command](Code code, std::string_view sentence, bool as_json) {
@@ -79,16 +110,16 @@ int run_program(CLI::App& app, const std::vector<std::string>& words) {
     const CommandSheet program = sheet_of(app);
     const auto named = [&command](const CommandSheet& sheet) { return sheet.name == command; };
     const auto chosen = std::find_if(program.commands.begin(), program.commands.end(), named);
-    if (names_command && chosen == program.commands.end()) return fail_usage(no_command(program, command), "");
+    if (names_command && chosen == program.commands.end()) return fail_usage(no_command(program, command), "", json);
     check_options(names_command ? *chosen : program, std::span(words).subspan(names_command ? 1 : 0));
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11's order
     app.parse(std::move(reversed));
   } catch (const CLI::Success& request) {  // --help, --version
     app.exit(request);
   } catch (const CLI::ParseError& error) {
-    return fail_usage(sentence_of(error, app), command);
+    return fail_usage(sentence_of(error, app), command, json);
   } catch (const UsageError& error) {
-    return fail_usage(error.what(), command);
+    return fail_usage(error.what(), command, json);
   } catch (const Failed& failed) {
     std::cout.flush();
     return std::cout ? failed.status : trouble(Code::FILE, "standard output could not be written", false);

@@ -21,14 +21,16 @@ int run_program(CLI::App& app, const std::vector<std::string>& words);
 // number would be read as an option.
 std::vector<std::string> command_words(int argc, char** argv);
 
-// "-h, --help" of app and of the commands that are added to it afterwards, in this program's form.
+// -h, the short help, and --help, the whole, of app and of the commands that are added to it afterwards.
 void set_help(CLI::App& app);
 
 bool wants_json(const std::vector<std::string>& words);  // whether --json is among them
 
-// Prints "error: CODE: sentence" on standard error, with json a second line {"error": {"code", "message"}}. Returns 1.
+// Prints "error: CODE: sentence" on standard error, with json a second line {"version", "error": {"code", "message"}}.
+// Returns 1.
 int fail(Code code, std::string_view sentence, bool json);
-int fail_usage(std::string_view sentence, const std::string& command);  // prints, returns 2
+// Prints "usage error: sentence" and which help has more, or with json that object with the code USAGE. Returns 2.
+int fail_usage(std::string_view sentence, const std::string& command, bool json);
 
 // A command that has printed its answer, and the answer is no, throws this.
 struct Failed {

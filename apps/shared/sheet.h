@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -16,33 +17,46 @@ class ParseError;
 namespace rotary::cli {
 
 struct OptionSheet {
-  std::vector<std::string> names;  // "-q", "--quiet"; a positional has one, without dashes
-  std::string value;               // "FILE"; "" for a flag
-  std::vector<std::string> words;  // what the value can be; empty: anything
-  std::string standard;            // the default, where it is shown
+  std::string place;                 // "CONFIG" where it is given by its place too; "" where by name only
+  std::vector<std::string> names;    // "-q", "--quiet"
+  std::string value;                 // "FILE"; "" for a flag
+  std::vector<std::string> words;    // what the value can be; empty: anything
+  std::vector<std::string> aliases;  // "neox: half"
+  std::string standard;              // the default, where it is shown
   std::string help;
-  bool positional = false, required = false;
-  bool list = false;  // takes several values
+  std::string group;  // its heading; "": the command's own
+  bool required = false;
+  bool usual = false;  // stands in Usage without brackets though it is not required
+  bool fixed = false;  // nothing but words is taken
+  bool list = false;   // takes several values
 };
 
 struct CommandSheet {
   std::string name, summary, group, footer;
-  std::vector<OptionSheet> options;  // positionals first
+  std::vector<OptionSheet> options;  // places first, then what is required, the command's own, and its groups
   std::vector<CommandSheet> commands;
 };
 
 // As JSON, which rotary-torch passes to rotary.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptionSheet, names, value, words, standard, help, positional, required, list)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptionSheet, place, names, value, words, aliases, standard, help, group, required,
+                                   usual, fixed, list)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommandSheet, name, summary, group, footer, options, commands)
 
 CommandSheet sheet_of(const CLI::App& app);  // of a program, or of one command
 
-// What --help prints. full_name: "rotary apply". width: in columns, at least 60.
+// What --help prints, and -h: the command's own options with a line each, and the examples. full_name: "rotary apply".
+// width: in columns, at least 60.
 std::string help_text(const CommandSheet& sheet, const std::string& full_name, std::size_t width);
+std::string short_help_text(const CommandSheet& sheet, const std::string& full_name, std::size_t width);
 std::size_t help_width();  // of standard output where it is a terminal, at most 100; else 100
 
-// How one_of() tells CLI11 its words, so that sheet_of finds them.
+std::string long_name(const OptionSheet& option);  // the first that has one; "" where none does
+
+// How one_of() and suggests() tell CLI11 their words, so that sheet_of finds them; and groups of options.
 std::string description_of_words(const std::vector<std::string>& words);
+std::string description_of_suggestions(const std::vector<std::string>& words);
+std::string description_of_aliases(const std::vector<std::pair<std::string, std::string>>& aliases);
+inline constexpr std::string_view own_group = "Options", usual_group = "Usual";
 
 // ---- sentences for command lines that cannot be understood: usage.cpp ----
 

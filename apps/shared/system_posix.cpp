@@ -13,6 +13,7 @@
 namespace rotary::cli {
 
 std::optional<std::size_t> terminal_columns() {
+  if (const auto asked = columns_asked()) return asked;
   winsize size{};
   const bool known = files::is_terminal(files::standard_output) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
   return known && size.ws_col != 0 ? std::optional<std::size_t>(size.ws_col) : std::nullopt;

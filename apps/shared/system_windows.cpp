@@ -12,6 +12,7 @@
 namespace rotary::cli {
 
 std::optional<std::size_t> terminal_columns() {
+  if (const auto asked = columns_asked()) return asked;
   CONSOLE_SCREEN_BUFFER_INFO screen{};
   if (GetConsoleScreenBufferInfo(GetStdHandle(STD_OUTPUT_HANDLE), &screen) == 0) return std::nullopt;
   const int columns = screen.srWindow.Right - screen.srWindow.Left + 1;

@@ -95,6 +95,11 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t width
   return joined;
 }
 
+std::string with_version(std::string json) {
+  const std::size_t key = json.find('"');
+  return json.insert(std::min(key, json.size()), "\"version\": 1," + (key > 1 ? json.substr(1, key - 1) : " "));
+}
+
 std::string value_text(double value, int digits) { return significant(value, digits); }
 std::string value_text(std::int64_t value, int) { return std::to_string(value); }
 std::string value_text(bool value, int) { return value ? "true" : "false"; }

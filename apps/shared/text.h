@@ -37,6 +37,10 @@ std::string value_text(bool value, int digits);
 std::string value_text(const std::optional<double>& value, int digits);
 std::string value_text(const std::vector<double>& values, int digits);
 
+// A JSON object of the program's output: "version" stands first in each. docs/json.md says what a version promises.
+std::string with_version(std::string json);
+inline std::string versioned(const nlohmann::ordered_json& object) { return with_version(files::json_text(object)); }
+
 using detail::fixed;
 using detail::scientific;
 using detail::shape_text;

@@ -25,25 +25,25 @@ bool is_option_word(std::string_view word) { return word.size() > 1 && word[0] =
 
 const OptionSheet* find(const CommandSheet& command, std::string_view name) {
   for (const OptionSheet& option : command.options) {
-    if (option.positional) continue;
     if (std::find(option.names.begin(), option.names.end(), name) != option.names.end()) return &option;
   }
   return nullptr;
 }
 
-std::vector<std::string_view> long_names(const CommandSheet& command, bool required_only) {
-  std::vector<std::string_view> names;
+std::vector<std::string> long_names(const CommandSheet& command, bool required_only) {
+  std::vector<std::string> names;
   for (const OptionSheet& option : command.options) {
-    if (!option.positional && (option.required || !required_only)) names.push_back(option.names.back());
+    const std::string name = long_name(option);
+    if (!name.empty() && (option.required || !required_only)) names.push_back(name);
   }
   return names;
 }
 
 // The options that begin like name: required ones before others.
-std::vector<std::string_view> beginning_with(const CommandSheet& command, const std::string& name) {
+std::vector<std::string> beginning_with(const CommandSheet& command, const std::string& name) {
   for (const bool required : {true, false}) {
-    std::vector<std::string_view> found;
-    for (const std::string_view known : long_names(command, required)) {
+    std::vector<std::string> found;
+    for (const std::string& known : long_names(command, required)) {
       if (!name.empty() && bare(known).starts_with(name)) found.push_back(known);
     }
     if (!found.empty()) return found;
@@ -55,21 +55,21 @@ std::string no_option(const CommandSheet& command, const std::string& name) {
   const std::string sentence = "there is no option '" + name + "'";
   const std::string wanted = bare(name);
   for (const OptionSheet& option : command.options) {
-    if (option.positional && bare(option.names.front()) == wanted)
-      return sentence + ": " + option.names.front() + " is given without a name";
+    if (!option.place.empty() && bare(option.place) == wanted)
+      return sentence + ": " + option.place + " is given without a name";
   }
   std::vector<std::string> bare_names;
-  const std::vector<std::string_view> names = long_names(command, false);
-  for (const std::string_view known : names) bare_names.push_back(bare(known));
+  const std::vector<std::string> names = long_names(command, false);
+  for (const std::string& known : names) bare_names.push_back(bare(known));
   const std::vector<std::string_view> views(bare_names.begin(), bare_names.end());
-  std::vector<std::string_view> meant;
+  std::vector<std::string> meant;
   if (const std::string_view near = files::nearest(wanted, views); !near.empty()) {
     meant.push_back(names[static_cast<std::size_t>(std::find(views.begin(), views.end(), near) - views.begin())]);
   } else {
     meant = beginning_with(command, wanted);
   }
   if (meant.empty() || meant.size() > 3) return sentence;
-  return sentence + ": did you mean " + one_of_words({meant.begin(), meant.end()}) + "?";
+  return sentence + ": did you mean " + one_of_words(meant) + "?";
 }
 
 // "-qh": short flags in one word.
@@ -117,6 +117,12 @@ std::string no_command(const CommandSheet& program, const std::string& word) {
 std::string sentence_of(const CLI::ParseError& error, const CLI::App& app) {
   std::string text = error.what();
   const std::vector<CLI::App*> chosen = app.get_subcommands();
+  if (!chosen.empty()) {
+    for (const OptionSheet& option : sheet_of(*chosen.front()).options) {
+      const std::string name = long_name(option);
+      if (!option.place.empty() && !name.empty() && text.starts_with(name)) text.replace(0, name.size(), option.place);
+    }
+  }
   if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) {
     const std::size_t colon = text.find(": ");  // between the option's name and what its check says
     return colon == std::string::npos ? text : text.erase(colon, 1);
@@ -126,7 +132,7 @@ std::string sentence_of(const CLI::ParseError& error, const CLI::App& app) {
     if (extras.empty()) return text;
     std::vector<std::string> places;
     for (const OptionSheet& option : sheet_of(*chosen.front()).options) {
-      if (option.positional) places.push_back(option.names.front());
+      if (!option.place.empty()) places.push_back(option.place);
     }
     const std::string got = " but got '" + extras.front() + "'";
     const std::string& name = chosen.front()->get_name();

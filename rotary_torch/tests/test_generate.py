@@ -163,7 +163,7 @@ class Perplexity(Case):
 
     def test_table_lines_and_plot_say_the_same(self):
         written, drawn = ROOT / "table.jsonl", ROOT / "table.svg"
-        out = self.succeed("perplexity", ROPE, "--text", self.text, "--lengths", self.lengths, "--output", drawn,
+        out = self.succeed("perplexity", ROPE, "--text", self.text, "--length", self.lengths, "--output", drawn,
                            "--output-json", written)
         self.assertTrue(out.endswith(f"wrote {written} and {drawn}\n"), out)
         lines = [json.loads(line) for line in written.read_text().splitlines()]
@@ -185,7 +185,7 @@ class Perplexity(Case):
 
     def test_json_prints_the_lines_and_the_files_go_where_they_are_told(self):
         lines, plot = ROOT / "lines.jsonl", ROOT / "plot.svg"
-        out = self.succeed("perplexity", ROPE, "--text", self.text, "--lengths", self.trained, "--scaling", "none,yarn",
+        out = self.succeed("perplexity", ROPE, "--text", self.text, "--length", self.trained, "--scaling", "none,yarn",
                            "--json", "--output-json", lines, "--svg", plot, "--tokens", 0)
         self.assertEqual(out, lines.read_text())
         self.assertEqual(len(out.splitlines()), 2)
@@ -194,26 +194,26 @@ class Perplexity(Case):
     def test_ids_of_another_family(self):
         draw = random.Random(6)
         ids = write_npy("texts.npy", [[draw.randrange(19) for _ in range(129)] for _ in range(2)])
-        out = self.succeed("perplexity", LLAMA, "--ids", ids, "--lengths", "32,64", "--json")
+        out = self.succeed("perplexity", LLAMA, "--ids", ids, "--length", "32,64", "--json")
         lines = [json.loads(line) for line in out.splitlines()]
         self.assertEqual({line["tokens"] for line in lines}, {256})
 
     def test_what_cannot_be_measured_is_refused(self):
-        words = ["perplexity", LEARNED, "--text", self.text, "--lengths"]
+        words = ["perplexity", LEARNED, "--text", self.text, "--length"]
         self.assertEqual(len(self.succeed(*words, self.trained, "--json").splitlines()), 1)
         self.refuse("POSITION", *words, self.lengths, says="learned positions")
         self.refuse("ROPE", *words, self.trained, "--scaling", "yarn")
-        self.refuse("SHAPE", "perplexity", ROPE, "--text", self.text, "--lengths", 100000)
-        self.refuse("FILE", "perplexity", ROPE, "--text", ROOT / "none.txt", "--lengths", 8)
-        self.refuse("FILE", "perplexity", LLAMA, "--text", self.text, "--lengths", 8, says="--ids")
-        for wrong in (["--lengths", "0"], ["--lengths", "a"], [], ["--lengths", "8", "--scaling", "stretch"],
-                      ["--lengths", "8", "--scaling", "yarn,yarn"]):
+        self.refuse("SHAPE", "perplexity", ROPE, "--text", self.text, "--length", 100000)
+        self.refuse("FILE", "perplexity", ROPE, "--text", ROOT / "none.txt", "--length", 8)
+        self.refuse("FILE", "perplexity", LLAMA, "--text", self.text, "--length", 8, says="--ids")
+        for wrong in (["--length", "0"], ["--length", "a"], [], ["--length", "8", "--scaling", "stretch"],
+                      ["--length", "8", "--scaling", "yarn,yarn"]):
             self.misuse("perplexity", ROPE, "--text", self.text, *wrong)
-        self.misuse("perplexity", LLAMA, "--lengths", 8)
+        self.misuse("perplexity", LLAMA, "--length", 8)
 
     def test_without_a_text_the_run_own_one_is_measured_and_nothing_is_written(self):
         before = sorted(ROPE.iterdir())
-        out = self.succeed("perplexity", ROPE, "--lengths", self.trained, "--scaling", "none", "--tokens", 256)
+        out = self.succeed("perplexity", ROPE, "--length", self.trained, "--scaling", "none", "--tokens", 256)
         self.assertIn("tokens of the text of the preset smoke; trained length", out)
         self.assertNotIn("wrote", out)
         self.assertEqual(sorted(ROPE.iterdir()), before)
@@ -236,7 +236,7 @@ class Shell(Case):
                  ("generate", "d", "--token", "5"): "there is no option '--token': did you mean --tokens?",
                  ("generate", "d", "--tokens", "ten"): f"--tokens {digits} 'ten'",
                  ("generate", "d", "--seed", "-1"): "--seed must be at least 0 but got '-1'",
-                 ("perplexity", "d", "--lengths", "8,x"): f"--lengths {digits} 'x'",
+                 ("perplexity", "d", "--length", "8,x"): f"--length {digits} 'x'",
                  ("train", "--output", "x", "--preset", "smok"): "did you mean smoke?"}
         for words, sentence in cases.items():
             result = rotary(*words)

@@ -49,7 +49,7 @@ with tempfile.TemporaryDirectory() as folder:
         expect(f"{name}, last quarter", table[128, "none"][1], float(last), 0.2)
 
     # A config that extend wrote is the scaling that perplexity makes by itself.
-    own = losses(run("rotary perplexity runs/smoke --lengths 128 --scaling linear,ntk,dynamic,yarn,llama3 --threads 1"))
+    own = losses(run("rotary perplexity runs/smoke --length 128 --scaling linear,ntk,dynamic,yarn,llama3 --threads 1"))
     for name, table in zip(METHODS[:5], tables[1:]):
         expect(f"{name} by its config", table[128, "none"][0], own[128, name][0], 1e-4)
 print(f"{docs}: its commands print what it says")

@@ -102,12 +102,13 @@ const MethodPlan& method_to_write(const Plan& plan) {
     return plan.methods.size() == 1 || method.method == plan.recommended;
   });
   if (!found->unsaid.empty()) {
-    refuse_file("--write must name a method that params.json can say but got " + found->method + ": " + found->unsaid);
+    refuse_file("--output must name a method that params.json can say but got " + found->method + ": " + found->unsaid);
   }
   if (found->config.empty()) {
     refuse_file(
-        "--write needs a config.json or params.json to start from but CONFIG is a GGUF file: llama.cpp takes a plan as "
-        "options, which are shown without --write");
+        "--output needs a config.json or params.json to start from but CONFIG is a GGUF file: llama.cpp takes a plan "
+        "as "
+        "options, which are shown without --output");
   }
   return *found;
 }
@@ -191,13 +192,13 @@ std::string write(const Plan& plan, const std::string& name, const std::string& 
   std::error_code error;
   for (const fs::path& path : {config, note}) {
     if (fs::exists(fs::symlink_status(path, error))) {
-      refuse_file("--write must name a folder without " + files::path_text(path.filename()) + " but " +
+      refuse_file("--output must name a folder without " + files::path_text(path.filename()) + " but " +
                   files::in_quotes(files::path_text(path)) + " is there, and nothing is replaced");
     }
   }
   fs::create_directories(folder, error);
   if (!fs::is_directory(folder, error)) {
-    refuse_file("--write must be a folder, or a name at which one can be made, but got " + files::in_quotes(name));
+    refuse_file("--output must be a folder, or a name at which one can be made, but got " + files::in_quotes(name));
   }
   files::write_whole("extend", note, note_of(plan, method, command));
   try {

@@ -115,7 +115,7 @@ void check_model(const Situation& situation) {
 void check_context(const Situation& situation) {
   const std::int64_t context = situation.request.context;
   if (context > longest_text) {
-    refuse(Code::VALUE, "--context must be at most 2^53 but got " + std::to_string(context));
+    refuse(Code::VALUE, "--length must be at most 2^53 but got " + std::to_string(context));
   }
   if (context > situation.trained) return;
   const Recipe* known = situation.published;
@@ -125,7 +125,7 @@ void check_context(const Situation& situation) {
            " have it, --trained-length " + std::to_string(known->says.trained_length) + " plans from the length that " +
            known->says.publisher + " publishes";
   }
-  refuse(Code::VALUE, "--context must be above the trained length " + std::to_string(situation.trained) + " (" +
+  refuse(Code::VALUE, "--length must be above the trained length " + std::to_string(situation.trained) + " (" +
                           situation.trained_from + ") but got " + std::to_string(context) +
                           ": the model takes such texts as it is" + hint);
 }

@@ -46,9 +46,9 @@ TEST_F(BenchCommand, every_op_has_all_keys) {
     ASSERT_EQ(all.size(), 1U);
     const std::string of_heads = op == "table" ? " null, " : " number, ",
                       word = op == "table" ? " null, " : " string, ";
-    EXPECT_EQ(keys_of(all[0], 18), "op string, dtype string, pairing" + word + "layout" + word + "batch" + of_heads +
-                                       "tokens number, heads" + of_heads + "kv_heads" + of_heads + shape + "in_place " +
-                                       (op == "table" ? "null, " : "boolean, ") + figures);
+    EXPECT_EQ(keys_of(all[0], 19), "version number, op string, dtype string, pairing" + word + "layout" + word +
+                                       "batch" + of_heads + "tokens number, heads" + of_heads + "kv_heads" + of_heads +
+                                       shape + "in_place " + (op == "table" ? "null, " : "boolean, ") + figures);
     EXPECT_TRUE(all[0]["op"] == op && all[0]["device"] == "cpu") << all[0].dump();
     for (const char* key : {"ns_per_element", "gb_per_s", "ceiling_gb_per_s", "percent_of_ceiling", "verified"})
       EXPECT_GT(all[0][key].get<double>(), 0) << key;

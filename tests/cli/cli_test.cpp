@@ -162,7 +162,7 @@ TEST_F(Cli, table_offers_the_float32_formula_and_rounded_values) {
 
 TEST_F(Cli, targets_says_what_runs_and_what_is_chosen) {
   const Json json = Json::parse(expect_success({"targets", "--json"}).out);
-  EXPECT_EQ(keys_of(json), (Strings{"chosen", "targets"}));
+  EXPECT_EQ(keys_of(json), (Strings{"chosen", "targets", "version"}));
   ASSERT_EQ(json.at("targets").size(), targets().size());
   bool found = false;
   for (const Json& target : json.at("targets")) {

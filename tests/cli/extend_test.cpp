@@ -23,12 +23,12 @@ class ExtendCommand : public Cli {
 };
 
 TEST_F(ExtendCommand, the_keys_of_its_json_are_a_contract) {
-  const Json plan = json({golden("gemma-3-4b-v5"), "--context", "262144"});
+  const Json plan = json({golden("gemma-3-4b-v5"), "--length", "262144"});
   Strings keys;
   for (const auto& item : plan.items()) keys.push_back(item.key());
-  EXPECT_EQ(keys,
-            (Strings{"config", "model_type", "context", "trained_length", "trained_length_from", "smallest_factor",
-                     "family_publishes", "ropes", "methods", "recommended", "why", "warnings", "written"}));
+  EXPECT_EQ(keys, (Strings{"version", "config", "model_type", "context", "trained_length", "trained_length_from",
+                           "smallest_factor", "family_publishes", "ropes", "methods", "recommended", "why", "warnings",
+                           "written"}));
   EXPECT_EQ(plan["ropes"][0]["extended"], false);
   EXPECT_EQ(plan["ropes"][1]["extended"], true);
   EXPECT_EQ(plan["methods"].size(), 6U);
@@ -68,8 +68,8 @@ TEST_F(ExtendCommand, the_keys_of_its_json_are_a_contract) {
     EXPECT_EQ(pairs["kept"].get<int>() + pairs["blended"].get<int>() + pairs["stretched"].get<int>(), 128);
   }
   EXPECT_EQ(plan["family_publishes"]["publisher"], "Google");
-  EXPECT_EQ(json({golden("phi-3-mini-4k"), "--context", "131072"})["methods"][3]["method"], "yarn");
-  EXPECT_FALSE(json({golden("phi-3-mini-4k"), "--context", "131072"})["methods"][3]["refused"].empty());
+  EXPECT_EQ(json({golden("phi-3-mini-4k"), "--length", "131072"})["methods"][3]["method"], "yarn");
+  EXPECT_FALSE(json({golden("phi-3-mini-4k"), "--length", "131072"})["methods"][3]["refused"].empty());
 }
 
 // The written folder is a config that rotary and the file's own readers take, and its frequencies are the planned ones.
@@ -78,8 +78,8 @@ TEST_F(ExtendCommand, writes_a_config_that_is_read_back_as_planned) {
   for (const char* file : {"qwen2.5-7b", "llama-3-8b", "deepseek-v3", "gemma-3-27b", "qwen2-vl-7b", "phi-3-mini-4k"}) {
     for (const char* method : {"linear", "ntk", "dynamic", "yarn", "llama3", "longrope"}) {
       const std::string folder = path(std::string(file) + "-" + method);
-      const Strings words = {"extend", golden(file), "--context", "1048576", "--method",
-                             method,   "--write",    folder,      "--json"};
+      const Strings words = {"extend", golden(file), "--length", "1048576", "--scaling",
+                             method,   "--output",   folder,     "--json"};
       const Result result = run(words);
       if (result.exit != 0) {
         EXPECT_EQ(std::string(file), "phi-3-mini-4k") << result.err;
@@ -95,7 +95,7 @@ TEST_F(ExtendCommand, writes_a_config_that_is_read_back_as_planned) {
       EXPECT_EQ(read.inv_freq, planned["inv_freq"].get<std::vector<double>>()) << folder;
       EXPECT_EQ(read.attention_factor, planned["attention_factor"].get<double>()) << folder;
       const std::string note = read_text(folder + "/rotary-extend.md");
-      EXPECT_NE(note.find("rotary extend " + golden(file) + " --context 1048576 --method " + method),
+      EXPECT_NE(note.find("rotary extend " + golden(file) + " --length 1048576 --scaling " + method),
                 std::string::npos);
       for (const Json& change : planned["changes"]) {
         EXPECT_NE(note.find("`" + change["key"].get<std::string>() + "`"), std::string::npos) << note;
@@ -113,7 +113,7 @@ TEST_F(ExtendCommand, says_null_for_a_wavelength_that_no_double_holds) {
   const std::string config = path("slow.json");
   write_text(config, R"({"model_type": "llama", "hidden_size": 512, "num_attention_heads": 4, "num_hidden_layers": 2,
                          "max_position_embeddings": 4096, "rope_theta": 1e300})");
-  const Json plan = json({config, "--context", "131072", "--factor", "1e15", "--method", "linear"});
+  const Json plan = json({config, "--length", "131072", "--factor", "1e15", "--scaling", "linear"});
   EXPECT_TRUE(plan["methods"][0]["wavelength"][63].is_null());
   EXPECT_TRUE(plan["methods"][0]["wavelength"][0].is_number());
   const Result plot =

@@ -44,7 +44,8 @@ inline TextBox box_of_text(const std::vector<Element>& document, std::size_t ind
 inline std::vector<TextBox> text_boxes(const std::vector<Element>& document) {
   std::vector<TextBox> boxes;
   for (std::size_t i = 0; i < document.size(); ++i)
-    if (document[i].name == "text") boxes.push_back(box_of_text(document, i));
+    if (document[i].name == "text" && document[i].attributes.count("aria-hidden") == 0)  // no halo of another
+      boxes.push_back(box_of_text(document, i));
   return boxes;
 }
 

@@ -73,7 +73,7 @@ TEST_F(PlotCommand, every_kind_can_be_read) {
   const std::string llama = configs + "llama-3.1-8b.json", qwen = configs + "qwen2.5-vl-7b.json";
   const std::vector<Words> all = {
       {"wavelengths", llama},
-      {"wavelengths", llama, qwen, "--context", "1000000"},
+      {"wavelengths", llama, qwen, "--length", "1000000"},
       {"wavelengths", llama, qwen, configs + "pythia-1.4b.json", configs + "gpt-oss-20b.json",
        configs + "deepseek-v3.json"},
       {"wavelengths", configs + "gemma-3-4b-v5.json"},
@@ -214,7 +214,7 @@ TEST_F(PlotCommand, decay_of_given_q_and_k_is_the_mean_over_all_of_them) {
   write_npy(path("q.npy"), make_tensor<float>("", ElementType::f32, {tokens, 2, dim}, q));
   write_tensors("k.safetensors", {make_tensor<float>("other", ElementType::f32, {1}, {1}),
                                   make_tensor<float>("k", ElementType::f32, {tokens, 1, dim}, k)});
-  const Json plot = json({"decay", "--head-dim", "8", "--pairing", "half", "--context", "500", "--queries",
+  const Json plot = json({"decay", "--head-dim", "8", "--pairing", "half", "--length", "500", "--queries",
                           path("q.npy"), "--keys", path("k.safetensors")});
   const auto rows = [](const std::vector<float>& values) {
     std::vector<std::vector<double>> all;
@@ -237,7 +237,7 @@ TEST_F(PlotCommand, decay_of_given_q_and_k_is_the_mean_over_all_of_them) {
 }
 
 TEST_F(PlotCommand, decay_of_random_vectors_is_near_the_mean_cosine_and_within_its_envelope) {
-  const Json plot = json({"decay", "--context", "3000"});
+  const Json plot = json({"decay", "--length", "3000"});
   const auto points = line(plot, "mean score");
   for (const auto& [distance, score] : points) {
     double mean = 0;
@@ -249,14 +249,14 @@ TEST_F(PlotCommand, decay_of_random_vectors_is_near_the_mean_cosine_and_within_i
     EXPECT_LE(score, ends[2].get<double>() + 1e-12);
     EXPECT_GE(score, ends[1].get<double>() - 1e-12);
   }
-  EXPECT_EQ(json({"decay", "--context", "64"}), json({"decay", "--context", "64", "--seed", "1"}));
-  EXPECT_NE(json({"decay", "--context", "64"}), json({"decay", "--context", "64", "--seed", "2"}));
+  EXPECT_EQ(json({"decay", "--length", "64"}), json({"decay", "--length", "64", "--seed", "1"}));
+  EXPECT_NE(json({"decay", "--length", "64"}), json({"decay", "--length", "64", "--seed", "2"}));
 }
 
 TEST_F(PlotCommand, what_does_not_turn_adds_a_constant_and_the_attention_factor_counts_twice) {
-  const auto partial = line(json({"decay", "--head-dim", "64", "--rotary-dim", "2", "--context", "50"}), "mean score");
+  const auto partial = line(json({"decay", "--head-dim", "64", "--rotary-dim", "2", "--length", "50"}), "mean score");
   for (const auto& [distance, score] : partial) EXPECT_NEAR(score, (31 + std::cos(distance)) / 32, 0.01);
-  const Words yarn = {"decay", "--scaling", "yarn", "--factor", "1000", "--trained-length", "4", "--context", "4"};
+  const Words yarn = {"decay", "--scaling", "yarn", "--factor", "1000", "--trained-length", "4", "--length", "4"};
   Words table = yarn;
   table[0] = "table";
   table.resize(table.size() - 2);
@@ -270,7 +270,7 @@ TEST_F(PlotCommand, what_does_not_turn_adds_a_constant_and_the_attention_factor_
 }
 
 TEST_F(PlotCommand, roformers_bound_is_the_sum_of_the_partial_sums) {
-  const auto bound = line(json({"decay", "--head-dim", "8", "--context", "64", "--envelope", "roformer"}),
+  const auto bound = line(json({"decay", "--head-dim", "8", "--length", "64", "--envelope", "roformer"}),
                           "RoFormer's bound, relative");
   for (const int distance : {1, 5, 64}) {
     std::complex<double> partial = 0;
@@ -294,7 +294,7 @@ TEST_F(PlotCommand, pairs_that_stand_still_are_told_and_need_no_room) {
 }
 
 TEST_F(PlotCommand, decay_ends_at_the_context) {
-  const Words models = {configs + "llama-3.1-8b.json", configs + "llama-2-7b.json", "--context", "64"};
+  const Words models = {configs + "llama-3.1-8b.json", configs + "llama-2-7b.json", "--length", "64"};
   Words words = {"decay"};
   words.insert(words.end(), models.begin(), models.end());
   const Json guides = json(words).at("guides");

@@ -62,7 +62,7 @@ TEST_F(PlotCommand, the_pictures_of_docs_are_what_the_program_draws) {
        {"stretch", "--scalings", "linear,ntk,yarn,llama3", "--factor", "4", "--trained-length", "4096"}},
       {"llama.svg", {"wavelengths", config("llama-3.1-8b")}},
       {"table.svg", {"table"}},
-      {"decay.svg", {"decay", "--context", "65536"}},
+      {"decay.svg", {"decay", "--length", "65536"}},
       {"accuracy.svg", {"accuracy", config("llama-3.1-8b")}}};
   std::set<std::string> names;
   for (const auto& [name, words] : pictures) {

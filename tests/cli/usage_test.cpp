@@ -32,14 +32,14 @@ TEST_F(Usage, no_words_print_the_help_on_standard_error) {
   const Result result = run({});
   EXPECT_EQ(result.exit, 2);
   EXPECT_EQ(result.out, "");
-  EXPECT_TRUE(result.err.starts_with(expect_success({"--help"}).out)) << result.err;
+  EXPECT_TRUE(result.err.starts_with(expect_success({"-h"}).out)) << result.err;
   EXPECT_NE(result.err.find("\nusage error: a command is needed\n"), std::string::npos) << result.err;
 }
 
 TEST_F(Usage, help_is_asked_for_in_several_ways) {
   EXPECT_EQ(expect_success({"help"}).out, expect_success({"--help"}).out);
   EXPECT_EQ(expect_success({"help", "apply"}).out, expect_success({"apply", "--help"}).out);
-  EXPECT_EQ(expect_success({"apply", "-h"}).out, expect_success({"apply", "--help"}).out);
+  EXPECT_LT(expect_success({"apply", "-h"}).out.size(), expect_success({"apply", "--help"}).out.size() / 2);
   const std::string all = expect_success({"--help-all"}).out;
   for (const std::string& name : command_names()) {
     EXPECT_NE(all.find("---- rotary " + name + " ----\n"), std::string::npos) << name;
@@ -152,6 +152,7 @@ TEST_F(Usage, bash_completes_commands_options_and_values) {
   EXPECT_EQ(completed("apply --layout ''"), "bthd bhtd tbhd thd htd hd td flat\n");
   EXPECT_EQ(completed("apply --layout = tb"), "tbhd\n");
   EXPECT_EQ(completed("completion z"), "zsh\n");
+  EXPECT_EQ(completed("explain sca"), "scaling\n");
 }
 
 }  // namespace

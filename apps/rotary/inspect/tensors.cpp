@@ -50,7 +50,7 @@ void print(const std::vector<TensorInfo>& tensors, const Metadata& metadata, boo
     Json all;
     all["tensors"] = std::move(list);
     all["metadata"] = metadata;
-    std::cout << json_text(all) << '\n';
+    std::cout << versioned(all) << '\n';
     return;
   }
   std::vector<Cells> rows = {{"name", "dtype", "shape"}};

@@ -179,7 +179,7 @@ std::vector<Group> groups_of(const PlotRequest& request, const std::vector<Plott
   if (!request.positions) {
     std::int64_t last = std::int64_t{1} << 20;
     for (const PlottedRope& rope : ropes) last = std::max(last, context_tokens(request, *rope.used));
-    return groups_to(request.context.value_or(last));
+    return groups_to(request.source.length.value_or(last));
   }
   const PositionSet set = parse_ranges(*request.positions);
   if (set.open_from || set.integers.size() > most) {
@@ -324,7 +324,8 @@ Figure accuracy_plot(const PlotRequest& request) {
   }
   const auto last = static_cast<double>(groups.back().back().whole());
   std::vector<MarkedLength> marks = marked_lengths(request, ropes).marks;
-  std::erase_if(marks, [last](const MarkedLength& mark) { return mark.tokens > last; });
+  std::erase_if(marks, [last](const MarkedLength& mark) { return mark.tokens > last + 1; });
+  for (MarkedLength& mark : marks) mark.tokens = std::min(mark.tokens, last);  // the length of all positions
   add_marks(plot, marks, false);
   return plot;
 }

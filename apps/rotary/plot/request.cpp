@@ -47,7 +47,6 @@ std::string scaling_name(const std::string& word, const std::optional<double>& f
 // The lengths that a scaling starts from and reaches, of one whose frequencies depend on the length.
 std::optional<std::int64_t> drawn_length(const PlotRequest& request, const ModelRope& used) {
   if (request.source.length) return request.source.length;
-  if (request.context) return request.context;
   if (!depends_on_length(used.rope.scaling)) return std::nullopt;
   std::int64_t length = std::max(used.context, reach_of(used));
   if (const auto* dynamic = std::get_if<Dynamic>(&used.rope.scaling)) {
@@ -142,7 +141,7 @@ std::int64_t trained_tokens(const ModelRope& used) {
 }
 
 std::int64_t context_tokens(const PlotRequest& request, const ModelRope& used) {
-  return request.context.value_or(std::max(used.context, reach_of(used)));
+  return request.source.length.value_or(std::max(used.context, reach_of(used)));
 }
 
 MarkedLengths marked_lengths(const PlotRequest& request, const std::vector<PlottedRope>& ropes) {

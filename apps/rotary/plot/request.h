@@ -18,7 +18,6 @@ struct PlotRequest {
   std::vector<std::string> configs;  // or folders of runs
   Source source;
   std::vector<std::string> scalings;
-  std::optional<std::int64_t> context;
   std::optional<std::string> positions;
   std::optional<std::string> pairs;
   bool cos = false, sin = false;
