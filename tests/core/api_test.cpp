@@ -237,15 +237,6 @@ TEST(Borrowed, RotatesAsACopyDoesAndIsReplacedByAssign) {
   EXPECT_EQ(borrowed.pairing(), Pairing::interleaved);
 }
 
-TEST(Borrowed, RefusesWhatATableOfCopiesRefuses) {
-  const std::vector<float> twelve(12), eleven(11);
-  EXPECT_EQ(code_of([&] { Table::borrow(twelve, eleven, 3, Pairing::half); }), Code::SHAPE);
-  EXPECT_EQ(code_of([&] { Table::borrow(eleven, eleven, 3, Pairing::half); }), Code::SHAPE);
-  EXPECT_EQ(code_of([&] { Table::borrow(twelve, twelve, 0, Pairing::half); }), Code::SHAPE);
-  EXPECT_EQ(code_of([&] { Table::borrow(twelve, twelve, 3, Pairing::half, 0); }), Code::SHAPE);
-  EXPECT_EQ(code_of([&] { Table::borrow(twelve, twelve, 3, Pairing::half, 5); }), Code::SHAPE);
-}
-
 TEST(MovedFrom, ATableHasNoTokensAndNoPairsAndCanBeUsedAgain) {
   const std::vector<float> ones(6, 1.0f);
   const Frequencies f = frequencies(Rope{.head_dim = 4, .pairing = Pairing::half});

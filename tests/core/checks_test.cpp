@@ -144,32 +144,21 @@ TEST(Targets, AreListedForcedAndRefusedByName) {
   EXPECT_EQ(chosen_target(), running_targets().back()) << "a refused name changes nothing";
 }
 
-// Runs in processes of its own: the choice is made once.
+// Each in a process of its own: the choice is made once.
 TEST(TargetsDeathTest, TheEnvironmentNamesOneOrIsRefused) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        setenv("ROTARY_TARGET", "scalar", 1);
-        std::exit(chosen_target() == "scalar" ? 0 : 1);
-      },
-      ::testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(
-      {
-        setenv("ROTARY_TARGET", "", 1);
-        std::exit(chosen_target() == running_targets().back() ? 0 : 1);
-      },
-      ::testing::ExitedWithCode(0), "");
-  EXPECT_EXIT(
-      {
-        setenv("ROTARY_TARGET", "altivec", 1);
-        try {
-          chosen_target();
-        } catch (const Error& e) {
-          std::exit(std::string(rotary::name(e.code())) == "TARGET" ? 0 : 1);
-        }
-        std::exit(2);
-      },
-      ::testing::ExitedWithCode(0), "");
+  const auto chosen_with = [](const char* word) -> std::string {
+    setenv("ROTARY_TARGET", word, 1);
+    try {
+      return std::string(chosen_target());
+    } catch (const Error& e) {
+      return rotary::name(e.code());
+    }
+  };
+  const auto exits_with = ::testing::ExitedWithCode(0);
+  EXPECT_EXIT(std::exit(chosen_with("scalar") == "scalar" ? 0 : 1), exits_with, "");
+  EXPECT_EXIT(std::exit(chosen_with("") == running_targets().back() ? 0 : 1), exits_with, "");
+  EXPECT_EXIT(std::exit(chosen_with("altivec") == "TARGET" ? 0 : 1), exits_with, "");
 }
 
 }  // namespace

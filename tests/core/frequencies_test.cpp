@@ -1,4 +1,4 @@
-// frequencies(): published check values (computed with mpmath at 300 bits and written out), laws, errors.
+// frequencies(): laws and errors. The values: frequencies_exact_test.cpp.
 #include <gtest/gtest.h>
 
 #include <cfenv>
@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "rotary/rotary.h"
-#include "values/scalings.h"
 
 namespace rotary {
 namespace {
@@ -25,137 +24,6 @@ Yarn yarn(double factor, std::int64_t trained_length, bool truncate = true) {
 }
 
 std::vector<double> inv_freq(const Rope& rope, std::int64_t length = 0) { return frequencies(rope, length).inv_freq; }
-
-// b' of a rope whose frequencies are b'^(-2i/r).
-double effective_base(const Rope& rope, std::int64_t length = 0) {
-  return std::pow(inv_freq(rope, length)[1], -rope.head_dim / 2.0);
-}
-
-// ---- published check values ----
-
-struct YarnCase {
-  const char* model;
-  int r;
-  double base;
-  Yarn scaling;
-  double low;
-  double high;
-  std::vector<std::pair<std::size_t, double>> inv_freq;
-  double attention_factor;
-};
-
-TEST(FrequencyValues, YarnModelsHaveTheirPublishedRangeAndFrequencies) {
-  Yarn deepseek = yarn(40, 4096);
-  deepseek.mscale = deepseek.mscale_all_dim = 1;
-  Yarn mistral = yarn(16, 16384);
-  mistral.mscale = mistral.mscale_all_dim = 1;
-  const double a32 = 1.3465735902799727;
-  const YarnCase cases[] = {
-      {"Qwen 128k",
-       128,
-       1e6,
-       yarn(4, 32768),
-       23,
-       40,
-       {{32, 0.0006029411764705882}, {63, 3.102344401879299e-07}},
-       1.138629436111989},
-      {"DeepSeek-V3", 64, 1e4, deepseek, 10, 23, {{16, 0.0055}, {31, 3.33380358040831e-06}}, 1},
-      {"gpt-oss",
-       64,
-       150000,
-       yarn(32, 4096, false),
-       8.092779116,
-       17.398024502,
-       {{9, 0.03170569618466377}, {12, 0.006794959489732218}, {16, 0.00045648391922324016}},
-       a32},
-      {"gpt-oss, truncated", 64, 150000, yarn(32, 4096), 8, 18, {{12, 0.007015713910504388}}, a32},
-      {"Ministral 3", 128, 1e6, mistral, 20, 37, {{32, 0.00033823529411764706}}, 1},
-      {"Mistral 4", 64, 1e4, yarn(128, 8192), 12, 25, {{16, 0.006947115384615385}}, 1 + 0.1 * std::log(128.0)},
-  };
-  for (const YarnCase& c : cases) {
-    SCOPED_TRACE(c.model);
-    const auto range = scalings::correction_range<scalings::Exact>(c.scaling, {c.base, c.r, {}, 0});
-    EXPECT_NEAR(range.low.hi, c.low, 5e-10);
-    EXPECT_NEAR(range.high.hi, c.high, 5e-10);
-    const Frequencies f = frequencies(rope_of(c.r, c.base, c.scaling));
-    for (const auto& [k, expected] : c.inv_freq) {
-      EXPECT_EQ(f.inv_freq[k], expected) << "pair " << k;
-    }
-    EXPECT_DOUBLE_EQ(f.attention_factor, c.attention_factor);
-  }
-}
-
-TEST(FrequencyValues, YarnCorrectionDimensionsBeforeTruncation) {
-  const auto q = scalings::correction_range<scalings::Exact>(yarn(4, 32768, false), {1e6, 128, {}, 0});
-  EXPECT_NEAR(q.low.hi, 23.595948, 5e-7);
-  EXPECT_NEAR(q.high.hi, 39.650881, 5e-7);
-  const auto deepseek = scalings::correction_range<scalings::Exact>(yarn(40, 4096, false), {1e4, 64, {}, 0});
-  EXPECT_NEAR(deepseek.low.hi, 10.472241, 5e-7);
-  EXPECT_NEAR(deepseek.high.hi, 22.513441, 5e-7);
-}
-
-TEST(FrequencyValues, Llama31KeepsBlendsAndStretches) {
-  const std::vector<double> kept = inv_freq(rope_of(128, 5e5));
-  const std::vector<double> w = inv_freq(rope_of(128, 5e5, Llama3{8, 8192, 1, 4}));
-  for (std::size_t k = 0; k < 64; ++k) {
-    if (k <= 28) {
-      EXPECT_EQ(w[k], kept[k]) << k;
-    } else if (k >= 35) {
-      EXPECT_EQ(w[k], kept[k] / 8) << k;
-    } else {
-      EXPECT_LT(w[k], kept[k]) << k;
-      EXPECT_GT(w[k], kept[k] / 8) << k;
-    }
-  }
-  EXPECT_EQ(w[29], 0.0021665707635033587);
-  EXPECT_EQ(w[32], 0.0005248461609929547);
-  EXPECT_EQ(w[35], 9.556212353964683e-05);
-  EXPECT_EQ(w[63], 3.068925988914511e-07);
-}
-
-TEST(FrequencyValues, DynamicAndNtkBases) {
-  const Rope dynamic = rope_of(128, 1e4, Dynamic{2, 2048});
-  EXPECT_NEAR(effective_base(dynamic, 4096), 30527.7367488067, 1e-7);
-  EXPECT_NEAR(effective_base(dynamic, 8192), 72195.86008650939, 1e-7);
-  EXPECT_NEAR(effective_base(rope_of(128, 1e4, Ntk{8})), 82684.62264056221, 1e-7);
-  EXPECT_NEAR(effective_base(rope_of(128, 1e4, Ntk{1000})), 11158839.925077485, 1e-5);  // Hunyuan
-}
-
-TEST(FrequencyValues, Gemma4TurnsAQuarterOfThePairsOverTheWholeHead) {
-  const std::vector<double> w = inv_freq(rope_of(512, 1e6, Proportional{0.25}));
-  ASSERT_EQ(w.size(), 256u);
-  EXPECT_EQ(w[63], 0.033376246942920386);
-  for (std::size_t k = 64; k < 256; ++k) {
-    EXPECT_EQ(w[k], 0);
-  }
-}
-
-TEST(FrequencyValues, AttentionFactors) {
-  LongRope phi;
-  phi.factor = 32;
-  phi.trained_length = 4096;
-  phi.short_factor = phi.long_factor = {1, 1};
-  EXPECT_EQ(frequencies(rope_of(4, 1e4, phi), 0).attention_factor, 1.1902380714238083);
-  phi.attention_factor = 1.25;
-  EXPECT_EQ(frequencies(rope_of(4, 1e4, phi), 0).attention_factor, 1.25);
-  phi.short_mscale = 1.5;
-  phi.long_mscale = 1.75;
-  EXPECT_EQ(frequencies(rope_of(4, 1e4, phi), 4096).attention_factor, 1.5);
-  EXPECT_EQ(frequencies(rope_of(4, 1e4, phi), 4097).attention_factor, 1.75);
-
-  Yarn s = yarn(32, 4096);
-  s.mscale = 0.707;  // without mscale_all_dim it has no effect
-  EXPECT_EQ(frequencies(rope_of(64, 1e4, s)).attention_factor, 1.3465735902799727);
-  s.mscale_all_dim = 0;
-  EXPECT_EQ(frequencies(rope_of(64, 1e4, s)).attention_factor, 1.3465735902799727);
-  s.mscale_ratio = true;  // DeepSeek's own code: M(0.707) / M(0)
-  EXPECT_DOUBLE_EQ(frequencies(rope_of(64, 1e4, s)).attention_factor, 1 + 0.0707 * std::log(32.0));
-  s.magnitude = 0.07;  // telechat3
-  EXPECT_DOUBLE_EQ(frequencies(rope_of(64, 1e4, s)).attention_factor, 1 + 0.07 * 0.707 * std::log(32.0));
-  s.attention_factor = 1.25;  // replaces, and attn_factor multiplies
-  s.attn_factor = 2;
-  EXPECT_EQ(frequencies(rope_of(64, 1e4, s)).attention_factor, 2.5);
-}
 
 // ---- laws ----
 
@@ -177,30 +45,6 @@ TEST(FrequencyLaws, DynamicIsPlainUpToTheTrainedLength) {
   EXPECT_LT(inv_freq(rope, 2049)[31], inv_freq(rope_of(64, 1e4))[31]);
 }
 
-TEST(FrequencyLaws, YarnLiesBetweenStretchedAndPlain) {
-  const std::vector<double> plain = inv_freq(rope_of(128, 1e6));
-  Yarn s = yarn(4, 32768);
-  const std::vector<double> w = inv_freq(rope_of(128, 1e6, s));
-  s.extrapolation_factor = 0;  // nothing of the plain ones is left: position interpolation
-  const std::vector<double> stretched = inv_freq(rope_of(128, 1e6, s));
-  for (std::size_t k = 0; k < 64; ++k) {
-    EXPECT_LE(w[k], plain[k]);
-    EXPECT_GE(w[k], plain[k] / 4);
-    EXPECT_EQ(w[k] == plain[k], k <= 23) << k;
-    EXPECT_EQ(w[k] == plain[k] / 4, k >= 40) << k;
-    EXPECT_EQ(stretched[k], plain[k] / 4);
-  }
-}
-
-TEST(FrequencyLaws, NtkKeepsTheFirstPairAndStretchesTheLastByTheFactor) {
-  const std::vector<double> plain = inv_freq(rope_of(128, 1e4));
-  const std::vector<double> w = inv_freq(rope_of(128, 1e4, Ntk{8}));
-  EXPECT_EQ(w[0], 1);
-  EXPECT_DOUBLE_EQ(w[63], plain[63] / 8);
-  EXPECT_DOUBLE_EQ(inv_freq(rope_of(128, 1e4, NtkFixed{8, {}}))[63], plain[63] / 8);
-  EXPECT_DOUBLE_EQ(inv_freq(rope_of(128, 1e4, NtkFixed{8, 0.75}))[63], plain[63] / 8);
-}
-
 TEST(FrequencyLaws, LongRopeSwitchesStrictlyAboveTheTrainedLength) {
   LongRope s;
   s.trained_length = 4096;
@@ -210,37 +54,6 @@ TEST(FrequencyLaws, LongRopeSwitchesStrictlyAboveTheTrainedLength) {
   EXPECT_EQ(inv_freq(rope, 0), (std::vector<double>{0.5, 0.005}));
   EXPECT_EQ(inv_freq(rope, 4096), (std::vector<double>{0.5, 0.005}));
   EXPECT_EQ(inv_freq(rope, 4097), (std::vector<double>{0.25, 0.00125}));
-}
-
-TEST(FrequencyLaws, EqualLlama3FactorsLeaveAStepWithoutABlend) {
-  const std::vector<double> plain = inv_freq(rope_of(128, 5e5));
-  const std::vector<double> w = inv_freq(rope_of(128, 5e5, Llama3{8, 8192, 1, 1}));
-  for (std::size_t k = 0; k < 64; ++k) {
-    EXPECT_EQ(w[k], 8192 * plain[k] > 2 * 3.141592653589793 ? plain[k] : plain[k] / 8);
-  }
-}
-
-TEST(FrequencyLaws, AnIndexPicksFromTheSameRunOfFrequencies) {
-  const std::vector<double> plain = inv_freq(rope_of(64, 1e4));
-  Rope pixtral = rope_of(64, 1e4);  // rows take the even, columns the odd frequencies
-  for (int k = 0; k < 32; ++k) {
-    pixtral.index.push_back(k < 16 ? 2 * k : 2 * (k - 16) + 1);
-    pixtral.axis.push_back(k < 16 ? 0 : 1);
-  }
-  const Frequencies f = frequencies(pixtral);
-  for (std::size_t k = 0; k < 32; ++k) {
-    EXPECT_EQ(f.inv_freq[k], plain[static_cast<std::size_t>(pixtral.index[k])]);
-  }
-  EXPECT_EQ(f.axis, pixtral.axis);
-}
-
-TEST(FrequencyLaws, TheExponentDenominatorMayBeOdd) {
-  Rope rope = rope_of(80, 1e4);  // 0.32 of 80 elements are 25: 13 pairs
-  rope.rotary_dim = 26;
-  rope.exponent_dim = 25;
-  const std::vector<double> w = inv_freq(rope);
-  ASSERT_EQ(w.size(), 13u);
-  EXPECT_DOUBLE_EQ(w[12], std::pow(1e4, -24.0 / 25));
 }
 
 TEST(FrequencyLaws, TheCallersRoundingModeHasNoEffect) {

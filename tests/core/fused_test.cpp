@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <tuple>
 
 #include "tests/support/guarded.h"
 #include "tests/support/places.h"
@@ -99,7 +98,7 @@ class Arena {
   Guarded out_;
 };
 
-class Fused : public ::testing::TestWithParam<std::tuple<DType, Pairing, Direction>> {};
+class Fused : public ::testing::TestWithParam<GridPoint> {};
 
 TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemory) {
   const auto [dtype, pairing, direction] = GetParam();
@@ -156,14 +155,7 @@ TEST_P(Fused, EqualsACallForQAndACallForKFromAnyNumberOfThreads) {
   }
 }
 
-std::string grid_name(const ::testing::TestParamInfo<Fused::ParamType>& p) {
-  return std::string(name(std::get<0>(p.param))) + "_" + name(std::get<1>(p.param)) +
-         (std::get<2>(p.param) == Direction::backward ? "_backward" : "_forward");
-}
-INSTANTIATE_TEST_SUITE_P(Rotate, Fused,
-                         ::testing::Combine(::testing::ValuesIn(dtypes), ::testing::ValuesIn(pairings),
-                                            ::testing::ValuesIn(directions)),
-                         grid_name);
+INSTANTIATE_TEST_SUITE_P(Rotate, Fused, grid, grid_name);
 
 // ---- packed q, k and v ----
 

@@ -72,35 +72,6 @@ TEST(Law, ScoresDependOnlyOnTheDistance) {
   }
 }
 
-TEST(Law, ScoresDependOnlyOnTheDistanceAcrossBatchRowsAndOffsets) {
-  Random random(3);
-  constexpr int tokens = 4, batch = 3;
-  const Vector row_q = random_vector(random, tokens * dim), row_k = random_vector(random, tokens * dim);
-  Vector q, k;
-  std::vector<std::int64_t> positions;
-  for (const std::int64_t offset : {std::int64_t{0}, std::int64_t{-7}, std::int64_t{1} << 40}) {
-    q.insert(q.end(), row_q.begin(), row_q.end());
-    k.insert(k.end(), row_k.begin(), row_k.end());
-    for (std::int64_t t = 0; t < tokens; ++t) positions.push_back(offset + t);
-  }
-  const Table table(unscaled(), Positions(positions, 1, batch));
-  rotate({q.data(), DType::f32, bthd(batch, tokens, 1, dim)}, table);
-  rotate({k.data(), DType::f32, bthd(batch, tokens, 1, dim)}, table);
-  const auto score = [&](int b, int t, int s) {
-    double sum = 0;
-    for (int d = 0; d < dim; ++d) {
-      sum += double{q[static_cast<std::size_t>((b * tokens + t) * dim + d)]} *
-             double{k[static_cast<std::size_t>((b * tokens + s) * dim + d)]};
-    }
-    return sum;
-  };
-  for (int b = 1; b < batch; ++b) {
-    for (int t = 0; t < tokens; ++t) {
-      for (int s = 0; s < tokens; ++s) EXPECT_NEAR(score(b, t, s), score(0, t, s), 6 * ulp * 2 * dim);
-    }
-  }
-}
-
 TEST(Law, RotatingByMThenByNEqualsRotatingByMPlusN) {
   Random random(4);
   for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {

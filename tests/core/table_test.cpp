@@ -162,21 +162,15 @@ TEST(Table, FromCosAndSinCopiesThem) {
 
 TEST(Table, FromCosAndSinRefusesSizesThatDoNotFit) {
   const std::vector<float> twelve(12), eleven(11);
-  expect_error_with("SHAPE", "12 and 11", [&] { Table(twelve, eleven, 3, Pairing::half); });
-  expect_error_with("SHAPE", "multiple of batch * pairs = 3 but is 11",
-                    [&] { Table(eleven, eleven, 3, Pairing::half); });
-  expect_error_with("SHAPE", "15", [&] { Table(twelve, twelve, 3, Pairing::half, 5); });
-  expect_error_with("SHAPE", "pairs", [&] { Table(twelve, twelve, 0, Pairing::half); });
-  expect_error_with("SHAPE", "batch", [&] { Table(twelve, twelve, 3, Pairing::half, 0); });
-}
-
-TEST(Positions, RefuseSizesThatDoNotFit) {
-  const std::vector<std::int64_t> p(10);
-  EXPECT_EQ(Positions(p, 2, 5).tokens(), 1);
-  expect_error_with("SHAPE", "multiple of axes * batch = 3 but got 10", [&] { Positions(p, 3); });
-  expect_error_with("SHAPE", "4 but got 10", [&] { Positions(p, 2, 2); });
-  expect_error_with("SHAPE", "axes", [&] { Positions(p, 0); });
-  expect_error_with("SHAPE", "batch", [&] { Positions(p, 1, -1); });
+  const auto refused = [](const char* words, const auto& cos, const auto& sin, int pairs, int batch) {
+    expect_error_with("SHAPE", words, [&] { Table(cos, sin, pairs, Pairing::half, batch); });
+    expect_error_with("SHAPE", words, [&] { Table::borrow(cos, sin, pairs, Pairing::half, batch); });
+  };
+  refused("12 and 11", twelve, eleven, 3, 1);
+  refused("multiple of batch * pairs = 3 but is 11", eleven, eleven, 3, 1);
+  refused("15", twelve, twelve, 3, 5);
+  refused("pairs", twelve, twelve, 0, 1);
+  refused("batch", twelve, twelve, 3, 0);
 }
 
 TEST(Table, RefusesFrequenciesThatAreNone) {

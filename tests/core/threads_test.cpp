@@ -147,27 +147,6 @@ TEST(Executors, ARunInsideARunStaysOnItsThread) {
   EXPECT_EQ(nested.counted.ranges, 8);
 }
 
-TEST(Executors, TheBitsDoNotDependOnTheThreads) {
-  Random random(1);
-  for (const Layout& layout : {bthd(2, 150, 5, 136), bhtd(2, 5, 150, 136), tbhd(150, 2, 5, 136)}) {
-    for (const DType dtype : dtypes) {
-      const Table table = random_table(random, 150, 64, pairings[random() % 3], 2);
-      const Bytes x = hard_values(random, dtype, extent(layout));
-      Bytes alone(x.size());
-      rotate({x.data(), dtype, layout}, Heads{alone.data(), dtype, layout}, table);
-      for (const unsigned threads : {1u, 2u, 3u, 4u}) {
-        const ThreadPool pool(threads);
-        Bytes out(x.size()), in_place = x;
-        rotate({x.data(), dtype, layout}, Heads{out.data(), dtype, layout}, table, pool);
-        rotate({in_place.data(), dtype, layout}, table, pool);
-        const std::vector<bool> turns = rotated_elements(layout, 128);
-        EXPECT_TRUE(same(out.data(), alone.data(), dtype, extent(layout), turns)) << threads;
-        EXPECT_TRUE(same(in_place.data(), alone.data(), dtype, extent(layout), turns)) << threads;
-      }
-    }
-  }
-}
-
 // Every executor splits the same call in its own way, down to single rows: backwards, at random, or as a pool does.
 TEST(Executors, TheBitsDoNotDependOnTheSplit) {
   Random random(2);

@@ -7,7 +7,6 @@
 #include <cfenv>
 #include <cstdlib>
 #include <memory>
-#include <tuple>
 
 #include "rotary/reference.h"
 #include "tests/support/guarded.h"
@@ -82,7 +81,7 @@ class Arena {
   Guarded out_;
 };
 
-class Grid : public ::testing::TestWithParam<std::tuple<DType, Pairing, Direction>> {};
+class Grid : public ::testing::TestWithParam<GridPoint> {};
 
 TEST_P(Grid, EveryTargetEqualsTheReferenceAtEverySizeAndLayout) {
   const auto [dtype, pairing, direction] = GetParam();
@@ -112,14 +111,7 @@ TEST_P(Grid, EveryTargetEqualsTheReferenceForWideHeads) {
   }
 }
 
-std::string grid_name(const ::testing::TestParamInfo<Grid::ParamType>& p) {
-  return std::string(name(std::get<0>(p.param))) + "_" + name(std::get<1>(p.param)) +
-         (std::get<2>(p.param) == Direction::backward ? "_backward" : "_forward");
-}
-INSTANTIATE_TEST_SUITE_P(Rotate, Grid,
-                         ::testing::Combine(::testing::ValuesIn(dtypes), ::testing::ValuesIn(pairings),
-                                            ::testing::ValuesIn(directions)),
-                         grid_name);
+INSTANTIATE_TEST_SUITE_P(Rotate, Grid, grid, grid_name);
 
 TEST(Rotate, AnyShapeAndAnyPairOfLayoutsEqualsTheReference) {
   Random random(3);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 
 #include "tests/support/elements.h"
 
@@ -37,6 +38,16 @@ inline ::testing::AssertionResult same(const void* got, const void* wanted, DTyp
                                          << g << " instead of " << w;
   }
   return ::testing::AssertionSuccess();
+}
+
+// ---- what every rotation is tested with ----
+
+using GridPoint = std::tuple<DType, Pairing, Direction>;
+inline const auto grid =
+    ::testing::Combine(::testing::ValuesIn(dtypes), ::testing::ValuesIn(pairings), ::testing::ValuesIn(directions));
+inline std::string grid_name(const ::testing::TestParamInfo<GridPoint>& p) {
+  const auto& [dtype, pairing, direction] = p.param;
+  return std::string(name(dtype)) + "_" + name(pairing) + (direction == Direction::backward ? "_backward" : "_forward");
 }
 
 }  // namespace rotary::tests
