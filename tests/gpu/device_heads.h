@@ -143,6 +143,14 @@ inline Device device_for(const Layout& l, DType dtype, const Bytes& data, int el
   return Device(data.data(), bytes_of(l, dtype), static_cast<std::size_t>(elements) * size_of(dtype));
 }
 
+inline std::string words(const Layout& l, DType dtype) {
+  std::string text = name(dtype);
+  for (const std::int64_t n : {l.batch, l.tokens, l.heads, std::int64_t{l.head_dim}}) text += " " + std::to_string(n);
+  text += ", strides";
+  for (const std::int64_t n : {l.batch_stride, l.token_stride, l.head_stride}) text += " " + std::to_string(n);
+  return text;
+}
+
 // The frequencies with that pairing.
 inline Frequencies with(Frequencies f, Pairing pairing) {
   f.pairing = pairing;
@@ -210,19 +218,8 @@ inline Layout random_layout(Random& random, std::int64_t batch, std::int64_t tok
     default:
       break;
   }
-  Layout l{batch, tokens, heads, head_dim, 0, 0, 0};
-  std::array order{0, 1, 2};
-  std::shuffle(order.begin(), order.end(), random);
-  const int step = std::array{1, 2, 4, 8, 16}[random() % 5];  // of gaps: some keep the alignment, some do not
-  std::int64_t reach = head_dim;
-  for (const int k : order) {
-    const std::int64_t count = k == 0 ? batch : k == 1 ? tokens : heads;
-    std::int64_t& stride = k == 0 ? l.batch_stride : k == 1 ? l.token_stride : l.head_stride;
-    stride = reach + step * below(random, 4);
-    if (may_broadcast && below(random, 8) == 0) stride = 0;
-    if (count > 0) reach += (count - 1) * stride;
-  }
-  return l;
+  const int step = std::array{1, 2, 4, 8, 16}[random() % 5];  // some keep the alignment, some do not
+  return nested_layout(random, {batch, tokens, heads, head_dim, 0, 0, 0}, may_broadcast, step);
 }
 
 // In which order threads and blocks run must not matter, nor how late.

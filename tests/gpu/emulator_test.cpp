@@ -1,37 +1,66 @@
-// The device that the kernels' tests run on is tested itself.
+// What the device that the kernels' tests run on shows of a wrong kernel or a wrong call. That it runs right ones
+// rightly, they show.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <numeric>
-#include <thread>
+#include <utility>
 #include <vector>
 
-#include "emulated.h"
+#include "tests/gpu/shim/emulator.h"
 #include "tests/gpu/shim/sanitizer.h"
 
 namespace {
 
-using namespace emulated;  // NOLINT: a test
+using gpu_emulator::Order;
 
-// ---- threads and blocks --------------------------------------------------------------------------
+template <typename T>
+class OnDevice {
+ public:
+  explicit OnDevice(std::size_t count) : count_(count) { EXPECT_EQ(cudaMalloc(&p_, count * sizeof(T)), cudaSuccess); }
+  explicit OnDevice(const std::vector<T>& values) : OnDevice(values.size()) {
+    EXPECT_EQ(cudaMemcpy(p_, values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
+  }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+  ~OnDevice() { EXPECT_EQ(cudaFree(p_), cudaSuccess); }
+  T* get() const { return p_; }
+  std::vector<T> host() const {
+    std::vector<T> values(count_);
+    EXPECT_EQ(cudaMemcpy(values.data(), p_, count_ * sizeof(T), cudaMemcpyDeviceToHost), cudaSuccess);
+    return values;
+  }
 
-__global__ void count_visits(unsigned* visits, unsigned* places) {
-  const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
-  const unsigned thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-  const unsigned i = block * blockDim.x * blockDim.y * blockDim.z + thread;
-  ++visits[i];
-  places[i] = threadIdx.x + 100 * threadIdx.y + 10000 * threadIdx.z;
+ private:
+  T* p_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream, Arguments... arguments) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
-TEST(Emulator, EveryThreadRunsOnce) {
-  in_every_order([] {
-    const OnDevice<unsigned> visits(std::vector<unsigned>(4 * 3 * 2 * 7 * 5 * 3)), places(4 * 3 * 2 * 7 * 5 * 3);
-    ASSERT_EQ(launch(count_visits, {4, 3, 2}, {7, 5, 3}, nullptr, visits.get(), places.get()), cudaSuccess);
-    for (const unsigned n : visits.host()) EXPECT_EQ(n, 1u);
-    EXPECT_EQ(places.host()[105 + 2 * 35 + 4 * 7 + 6], 20406u);
-  });
+// In each order, and once more forward.
+template <typename Body>
+void in_every_order(Body body) {
+  for (const auto& [order, seed] : {std::pair{Order::forward, 1},
+                                    {Order::backward, 1},
+                                    {Order::shuffled, 1},
+                                    {Order::shuffled, 2},
+                                    {Order::forward, 1}}) {
+    gpu_emulator::set_order(order, static_cast<std::uint64_t>(seed));
+    body();
+  }
 }
+
+// ---- order and barriers --------------------------------------------------------------------------
 
 __global__ void note_order(int* order, int* next) { order[(*next)++] = static_cast<int>(threadIdx.x); }
 
@@ -73,88 +102,105 @@ TEST(Emulator, AMissingBarrierShows) {
   EXPECT_EQ(wrong, 5);
 }
 
-template <int threads>
-__global__ void __launch_bounds__(threads) sum(const float* __restrict__ in, float* __restrict__ out, int passes) {
-  __shared__ float warps[threads / 32];
-  for (int pass = 0; pass < passes; ++pass) {
-    float value = __ldg(in + blockIdx.x * threads + threadIdx.x);
-    for (int step = 16; step; step /= 2) value = __fadd_rn(value, __shfl_xor_sync(0xffffffff, value, step));
-    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = value;
-    __syncthreads();
-    float total = 0;
-    for (const float warp : warps) total = __fadd_rn(total, warp);
-    out[(blockIdx.x * threads + threadIdx.x) * static_cast<unsigned>(passes) + static_cast<unsigned>(pass)] = total;
-    __syncthreads();
+// ---- calls of the runtime ------------------------------------------------------------------------
+
+__global__ void nothing() {}
+
+TEST(Emulator, LaunchLimits) {
+  cudaGetLastError();
+  EXPECT_EQ(launch(nothing, {1, 65535, 1}, 1, nullptr), cudaSuccess);
+  for (const auto& [grid, block] : {std::pair<dim3, dim3>{0, 1},
+                                    {1, 0},
+                                    {{1, 0}, 1},
+                                    {{1, 1, 0}, 1},
+                                    {1, {1, 0, 1}},
+                                    {1, 1025},
+                                    {1, {32, 33}},
+                                    {1, {1, 1, 65}},
+                                    {{1, 65536}, 1},
+                                    {{1, 1, 65536}, 1},
+                                    {0x80000000u, 1}}) {
+    EXPECT_EQ(launch(nothing, grid, block, nullptr), cudaErrorInvalidConfiguration);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   }
 }
 
-template <int threads>
-void expect_sums() {
-  const int blocks = 5, passes = 3;
-  std::vector<float> in(static_cast<std::size_t>(blocks * threads));
-  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i % 1000 + i / threads);  // exact sums
-  in_every_order([&] {
-    const OnDevice<float> values(in), out(in.size() * passes);
-    ASSERT_EQ(launch(sum<threads>, blocks, threads, nullptr, values.get(), out.get(), passes), cudaSuccess);
-    const auto sums = out.host();
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      const auto first = in.begin() + static_cast<std::ptrdiff_t>(i / passes / threads * threads);
-      ASSERT_EQ(sums[i], std::accumulate(first, first + threads, 0.0f)) << i;
-    }
-  });
+TEST(Emulator, Copies) {
+  const OnDevice<int> a(std::vector{1, 2, 3, 4}), b(4);
+  int host[4] = {};
+  EXPECT_EQ(cudaMemcpy(b.get(), a.get(), 16, cudaMemcpyDeviceToDevice), cudaSuccess);
+  EXPECT_EQ(b.host(), (std::vector{1, 2, 3, 4}));
+  EXPECT_EQ(cudaMemsetAsync(b.get() + 1, 0xff, 8), cudaSuccess);
+  EXPECT_EQ(b.host(), (std::vector{1, -1, -1, 4}));
+  EXPECT_EQ(cudaMemcpy(host, a.get(), 17, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpy(host, a.get(), 16, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpy(host, host + 2, 8, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemsetAsync(host, 0, 4), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaFree(a.get() + 1), cudaErrorInvalidValue);
+  void* p = host;
+  EXPECT_EQ(cudaMalloc(&p, 0), cudaSuccess);
+  EXPECT_EQ(p, nullptr);
+  EXPECT_EQ(cudaMalloc(&p, std::size_t{1} << 50), cudaErrorMemoryAllocation);
+  std::size_t free = 0, total = 0;
+  EXPECT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
+  EXPECT_EQ(total - free, 32u);
+  cudaGetLastError();
 }
 
-TEST(Emulator, SumOverABlock) {
-  expect_sums<32>();
-  expect_sums<96>();
-  expect_sums<256>();
-  expect_sums<1024>();
-}
-
-TEST(Emulator, RunsFromAnyThread) {
-  expect_sums<64>();
-  std::thread([] { expect_sums<64>(); }).join();
-  std::thread first([] { EXPECT_EQ(launch(sum<32>, 1, 32, nullptr, nullptr, nullptr, 0), cudaSuccess); });
-  std::thread second([] { EXPECT_EQ(launch(sum<32>, 1, 32, nullptr, nullptr, nullptr, 0), cudaSuccess); });
-  first.join();
-  second.join();
-}
-
-// ---- shuffles --------------------------------------------------------------------------
-
-template <typename T>
-__global__ void shuffle(T* out, int argument, int width) {
-  const T mine = static_cast<T>(T{1} / 4 + static_cast<T>(threadIdx.x + (sizeof(T) == 8 ? 0x100000000ull : 0)));
-  T* at = out + 2 * threadIdx.x;
-  at[0] = __shfl_sync(0xffffffff, mine, argument, width) - mine;
-  const unsigned half = threadIdx.x % 32 < 16 ? 0xffffu : 0xffff0000u;
-  at[1] = __shfl_xor_sync(half, mine, argument % 16, width) - mine;
-}
-
-template <typename T>
-void expect_shuffles() {
-  for (const int width : {32, 16, 8, 2}) {
-    for (const int argument : {0, 1, 5, 16, 31}) {
-      const OnDevice<T> out(2 * 64);
-      ASSERT_EQ(launch(shuffle<T>, 1, 64, nullptr, out.get(), argument, width), cudaSuccess);
-      const std::vector<T> moved = out.host();
-      for (int thread = 0; thread < 64; ++thread) {
-        const int lane = thread % 32, first = lane / width * width, last = first + width - 1;
-        const int flipped = lane ^ (argument % 16);
-        const auto* at = &moved[2 * static_cast<std::size_t>(thread)];
-        EXPECT_EQ(at[0], static_cast<T>(first + argument % width - lane));
-        EXPECT_EQ(at[1], static_cast<T>(flipped <= last ? flipped - lane : 0)) << lane << ' ' << argument;
-      }
-    }
+class Streamed : public ::testing::Test {
+ protected:
+  Streamed() { EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess); }
+  ~Streamed() override {
+    EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+    cudaGetLastError();
   }
+  cudaStream_t stream = nullptr;
+};
+
+TEST_F(Streamed, CaptureRefuses) {
+  const OnDevice<int> values(std::vector{0, 10});
+  int host[2] = {};
+  void* p = nullptr;
+  const std::vector<std::function<cudaError_t()>> calls = {
+      [&] { return cudaMalloc(&p, 16); }, [&] { return cudaFree(values.get()); },
+      [&] { return cudaDeviceSynchronize(); }, [&] { return cudaStreamSynchronize(stream); },
+      [&] { return cudaMemcpy(host, values.get(), 8, cudaMemcpyDeviceToHost); }};
+  for (const auto& call : calls) {
+    gpu_emulator::reset_counts();
+    ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+    EXPECT_EQ(call(), cudaErrorStreamCaptureUnsupported);
+    EXPECT_EQ(launch(nothing, 1, 1, stream), cudaErrorStreamCaptureInvalidated);
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);
+    EXPECT_EQ(graph, nullptr);
+    EXPECT_EQ(gpu_emulator::counts().synchronisations + gpu_emulator::counts().allocations, 0);
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);  // it is usable again
+  }
+  EXPECT_EQ(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeGlobal), cudaErrorStreamCaptureUnsupported);
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(stream, &graph), cudaErrorIllegalState);
 }
 
-TEST(Emulator, Shuffles) {
-  in_every_order([] {
-    expect_shuffles<unsigned>();
-    expect_shuffles<float>();
-    expect_shuffles<double>();
-  });
+__global__ void double_it(int* p) { p[threadIdx.x] *= 2; }
+
+TEST_F(Streamed, DeferredWorkWaits) {
+  const OnDevice<int> values(std::vector{1, 2});
+  gpu_emulator::set_deferred(true);
+  gpu_emulator::reset_counts();
+  std::vector<int> host = {3, 4};
+  EXPECT_EQ(cudaMemcpyAsync(values.get(), host.data(), 8, cudaMemcpyHostToDevice, stream), cudaSuccess);
+  host = {0, 0};  // it has been read
+  EXPECT_EQ(launch(double_it, 1, 2, stream, values.get()), cudaSuccess);
+  EXPECT_EQ(gpu_emulator::counts().launches, 0);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  EXPECT_EQ(gpu_emulator::counts().launches, 1);
+  EXPECT_EQ(values.host(), (std::vector{6, 8}));
+  EXPECT_EQ(launch(double_it, 1, 2, stream, values.get()), cudaSuccess);
+  EXPECT_EQ(gpu_emulator::counts().launches, 1);
+  gpu_emulator::set_deferred(false);
+  EXPECT_EQ(gpu_emulator::counts().launches, 2);
+  EXPECT_EQ(values.host(), (std::vector{12, 16}));
 }
 
 // ---- what hangs or traps on a device -------------------------------------------------------------
@@ -200,18 +246,6 @@ TEST(EmulatorDeathTest, TheDevicesMemoryIsItsOwn) {
 #ifdef GPU_EMULATOR_ASAN
   EXPECT_DEATH(launch(write_behind, 1, 1, nullptr, bytes.get()), "use-after-poison");
 #endif
-}
-
-// ---- arithmetic ----------------------------------------------------------------------------------
-
-TEST(Emulator, Arithmetic) {
-  static_assert(sizeof(float4) == 16 && alignof(float4) == 16 && alignof(float2) == 8 && sizeof(uint3) == 12);
-  EXPECT_EQ(__umul64hi(~0ull, ~0ull), ~0ull - 1);
-  EXPECT_EQ(__fmaf_rn(1 + 0x1p-12f, 1 - 0x1p-12f, -1), -0x1p-24f);
-  EXPECT_EQ(__fsub_rn(__fmul_rn(1 + 0x1p-12f, 1 - 0x1p-12f), 1), -0x1p-24f);
-  EXPECT_EQ(__fsub_rn(__fmul_rn(1 + 0x1p-13f, 1 - 0x1p-13f), 1), 0.0f);
-  EXPECT_EQ(min(3, 2ll), 2);
-  EXPECT_EQ(max(3, 2ll), 3);
 }
 
 }  // namespace

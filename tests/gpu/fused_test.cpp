@@ -5,11 +5,6 @@
 namespace rotary::tests {
 namespace {
 
-std::string words(const Layout& l, DType dtype) {
-  return std::string(name(dtype)) + " [" + std::to_string(l.batch) + ", " + std::to_string(l.tokens) + ", " +
-         std::to_string(l.heads) + ", " + std::to_string(l.head_dim) + "]";
-}
-
 struct Sizes {
   std::int64_t batch, tokens, q_heads, kv_heads;
 };
@@ -149,47 +144,6 @@ TEST_P(GpuNorm, EqualsTheLoopBitForBit) {
   }
 }
 
-// Against the real numbers, to some roundings: of the sum, its root, the product, and where it is rounded before.
-TEST_P(GpuNorm, IsNearTheRealNumber) {
-  const DType dtype = GetParam();
-  Random random(4);
-  std::normal_distribution<float> normal;
-  const double unit = dtype == DType::f32 ? 0x1p-24 : dtype == DType::f16 ? 0x1p-11 : 0x1p-8;
-  for (const int head_dim : {1, 3, 64, 80, 128, 256, 576, 1000}) {
-    for (const bool across : {false, true}) {
-      const Layout l = thd(3, 5, head_dim);
-      const auto count = static_cast<std::size_t>(extent(l));
-      Bytes x(bytes_of(l, dtype));
-      std::vector<float> weights(5 * static_cast<std::size_t>(head_dim));
-      for (float& w : weights) w = normal(random);
-      for (std::size_t i = 0; i < count; ++i) {
-        set_bits(x.data(), dtype, static_cast<std::int64_t>(i), oracle::narrow(normal(random), dtype));
-      }
-      const ConstHeads host{x.data(), dtype, l};
-      const Device in = device_for(l, dtype, x), out = device_for(l, dtype), w(weights);
-      gpu::Norm norm;
-      norm.weight = w.data();
-      norm.across_heads = across;
-      gpu::rms_norm({in.data(), dtype, l}, {out.data(), dtype, l}, norm);
-      const Bytes got = out.get();
-      const std::size_t over = static_cast<std::size_t>(head_dim) * (across ? 5 : 1);
-      for (std::size_t begin = 0; begin < count; begin += over) {
-        long double sum = 0;
-        for (std::size_t i = begin; i < begin + over; ++i) {
-          sum += std::pow(static_cast<long double>(oracle::at(host, static_cast<std::int64_t>(i))), 2);
-        }
-        const long double root = std::sqrt(sum / static_cast<long double>(over) + static_cast<long double>(norm.eps));
-        for (std::size_t i = begin; i < begin + over; ++i) {
-          const long double value = oracle::at(host, static_cast<std::int64_t>(i));
-          const auto real = static_cast<double>(value / root * static_cast<long double>(weights[i - begin]));
-          const float y = oracle::at({got.data(), dtype, l}, static_cast<std::int64_t>(i));
-          ASSERT_NEAR(y, real, std::fabs(real) * (2.1 * unit + 6 * 0x1p-24) + 1e-7) << head_dim << " " << i;
-        }
-      }
-    }
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Fused, GpuNorm, ::testing::ValuesIn(dtypes),
                          [](const auto& p) { return std::string(name(p.param)); });
 
@@ -318,56 +272,6 @@ INSTANTIATE_TEST_SUITE_P(Fused, GpuFused,
                          [](const auto& p) {
                            return std::string(name(std::get<0>(p.param))) + "_" + name(std::get<1>(p.param));
                          });
-
-// ---- so many tokens that a thread takes several heads ----
-
-class GpuFusedMany : public GpuWith<DType> {};
-
-// Against calls of so few that it takes one. Three heads are no whole packet.
-TEST_P(GpuFusedMany, NormRotateAppendEqualsItselfInParts) {
-  const DType dtype = GetParam();
-  Random random(8);
-  constexpr std::int64_t tokens = 44000, part = 11000;
-  const int head_dim = dtype == DType::f32 ? 8 : 16;  // one unit
-  const Pairing pairing = pairings[static_cast<std::size_t>(dtype) % pairings.size()];
-  const Layout packed = thd(tokens, 5, head_dim), q_layout = thd(tokens, 3, head_dim);
-  PagedCache cache(random, dtype, 1, head_dim, tokens);
-  cache.shape.head_stride = cache.shape.token_stride = head_dim;  // all accesses are of 16 bytes
-  cache.shape.page_stride = std::int64_t{cache.shape.page_size} * head_dim;
-  cache.misaligned = 0;
-  cache.fill();
-  RandomNorm norm(random, 3, head_dim);
-  norm.norm.across_heads = false;
-  const DeviceSlots slots(RandomSlots(random, cache.shape, 1, tokens, false));
-  const gpu::Frequencies frequencies(with(RandomRotation::of(head_dim / 2), pairing));
-  const Device positions = RandomRotation::random_positions(random, tokens);
-  const Device on_qkv = device_for(packed, dtype, hard_values(random, dtype, extent(packed)));
-  const Device q_wanted = device_for(q_layout, dtype), q_got = device_for(q_layout, dtype);
-  const DeviceCache wanted(cache), got(cache);
-  const auto run = [&](const Device& q_out, const gpu::Cache& to, std::int64_t first, std::int64_t count) {
-    const auto behind = [&](const Device& heads, const Layout& l) {
-      return heads.data() + static_cast<std::size_t>(first * l.token_stride) * size_of(dtype);
-    };
-    gpu::Slots of = slots.slots;
-    if (of.slot != nullptr) {
-      of.slot += first;
-    } else {
-      of.batch_indices += first, of.positions += first;
-    }
-    const gpu::Positions at(positions.as<const std::int32_t>() + first, count);
-    gpu::norm_rotate_append({behind(on_qkv, packed), dtype, thd(count, 5, head_dim)}, 1,
-                            {behind(q_out, q_layout), dtype, thd(count, 3, head_dim)}, norm.on_device(),
-                            norm.on_device(), gpu::Rotation(frequencies, at), to, of);
-  };
-  for (std::int64_t first = 0; first < tokens; first += part) run(q_wanted, wanted.cache, first, part);
-  run(q_got, got.cache, 0, tokens);
-  ASSERT_TRUE(same_heads(q_got.get(), q_wanted.get(), dtype, q_layout, head_dim)) << name(pairing);
-  got.expect_same(wanted.k.get(), wanted.v.get(), head_dim);
-  if (HasFatalFailure()) return;
-}
-
-INSTANTIATE_TEST_SUITE_P(Fused, GpuFusedMany, ::testing::ValuesIn(dtypes),
-                         [](const auto& p) { return std::string(name(p.param)); });
 
 }  // namespace
 }  // namespace rotary::tests

@@ -14,11 +14,6 @@ struct Many {
   int misaligned;  // elements
 };
 
-std::string words(const Many& m) {
-  return std::string(name(m.dtype)) + " " + std::to_string(m.tokens) + " tokens, " + std::to_string(m.q_heads) +
-         " and " + std::to_string(m.kv_heads) + " heads of " + std::to_string(m.head_dim);
-}
-
 Bytes ordinary_values(Random& random, DType dtype, std::int64_t count) {
   Bytes data(static_cast<std::size_t>(count) * size_of(dtype));
   const Format f = format(dtype);
@@ -49,10 +44,10 @@ TEST_F(GpuMany, HeadsOfAThreadRotateAllOfThem) {
                       {DType::f16, 27000, 5, 3, 4, 4, 1}};   // two, by elements
   for (const Many& m : all) {
     for (const Pairing pairing : pairings) {
-      SCOPED_TRACE(words(m) + ", " + name(pairing));
       const Table table = random_table(random, m.tokens, m.rotary_dim / 2, pairing);
       const gpu::Table rows = upload(table);
       const Layout packed = thd(m.tokens, m.q_heads + 2 * m.kv_heads, m.head_dim);
+      SCOPED_TRACE(words(packed, m.dtype) + ", " + name(pairing));
       Bytes x = ordinary_values(random, m.dtype, extent(packed));
       const Device in = device_for(packed, m.dtype, x, m.misaligned);
       rotate_qk(part(x.data(), m, 0, m.q_heads), part(x.data(), m, m.q_heads, m.kv_heads), table);
@@ -72,12 +67,12 @@ TEST_F(GpuMany, HeadsOfAThreadRotateAllOfThem) {
 TEST_F(GpuMany, RowsOfABlockAreNormedRotatedAndStoredAllOfThem) {
   Random random(2);
   const Many all[] = {{DType::f32, 33000, 5, 1, 8, 8, 0},     // in registers, four heads together
-                      {DType::f32, 30000, 5, 1, 8, 4, 0},     // two
+                      {DType::bf16, 44000, 3, 1, 16, 16, 0},  // which are no whole packet
+                      {DType::f16, 44000, 3, 1, 16, 16, 0},  {DType::f32, 30000, 5, 1, 8, 4, 0},  // two
                       {DType::f32, 520, 20, 1, 128, 64, 1},   // by rows and elements, more heads than a block's warps
                       {DType::f32, 515, 9, 1, 512, 512, 0}};  // by rows and vectors
   for (const Many& m : all) {
-    const Pairing pairing = (&m - all) % 2 == 0 ? Pairing::half : Pairing::interleaved_to_half;
-    SCOPED_TRACE(words(m) + ", " + name(pairing));
+    const Pairing pairing = pairings[static_cast<std::size_t>(&m - all) % 3];
     PagedCache cache(random, m.dtype, m.kv_heads, m.head_dim, m.tokens);
     cache.shape = gpu::nhd(nullptr, nullptr, m.tokens / 16 + 2, 16, m.kv_heads, m.head_dim);
     cache.fill();
@@ -88,6 +83,7 @@ TEST_F(GpuMany, RowsOfABlockAreNormedRotatedAndStoredAllOfThem) {
     const Bytes weights = ordinary_values(random, DType::f32, m.head_dim);
     const Device on_weights(weights);
     const Layout packed = thd(m.tokens, m.q_heads + 2 * m.kv_heads, m.head_dim);
+    SCOPED_TRACE(words(packed, m.dtype) + ", " + name(pairing));
     const Layout q_layout = thd(m.tokens, m.q_heads, m.head_dim), k_layout = thd(m.tokens, m.kv_heads, m.head_dim);
     const Bytes qkv = ordinary_values(random, m.dtype, extent(packed));
     const Device on_qkv = device_for(packed, m.dtype, qkv, m.misaligned), q_out = device_for(q_layout, m.dtype);

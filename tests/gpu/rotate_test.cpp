@@ -1,20 +1,10 @@
 // The rotation on the device against the reference, bit for bit, over shapes, layouts and alignments.
-#include <tuple>
-
 #include "device_heads.h"
 #include "rotary/reference.h"
 #include "tests/support/places.h"
 
 namespace rotary::tests {
 namespace {
-
-std::string words(const Layout& l, DType dtype) {
-  std::string text = name(dtype);
-  for (const std::int64_t n : {l.batch, l.tokens, l.heads, std::int64_t{l.head_dim}}) text += " " + std::to_string(n);
-  text += ", strides";
-  for (const std::int64_t n : {l.batch_stride, l.token_stride, l.head_stride}) text += " " + std::to_string(n);
-  return text;
-}
 
 void check_out_of_place(Random& random, DType dtype, const Layout& from, const Layout& to, const Table& table,
                         Direction direction) {
@@ -50,7 +40,7 @@ void check_in_place(Random& random, DType dtype, const Layout& layout, const Tab
 
 // ---- one tensor ----
 
-class GpuRotate : public GpuWith<std::tuple<DType, Pairing, Direction>> {
+class GpuRotate : public GpuWith<GridPoint> {
  protected:
   // Sizes as drawn, but not more elements than the emulator turns in a moment.
   static std::array<std::int64_t, 3> sizes(Random& random, int head_dim) {
@@ -106,12 +96,6 @@ TEST_P(GpuRotate, EqualsTheReferenceForWideHeads) {
   }
 }
 
-std::string grid_name(const ::testing::TestParamInfo<GpuRotate::ParamType>& p) {
-  return std::string(name(std::get<0>(p.param))) + "_" + name(std::get<1>(p.param)) +
-         (std::get<2>(p.param) == Direction::backward ? "_backward" : "_forward");
-}
-const auto grid =
-    ::testing::Combine(::testing::ValuesIn(dtypes), ::testing::ValuesIn(pairings), ::testing::ValuesIn(directions));
 INSTANTIATE_TEST_SUITE_P(Grid, GpuRotate, grid, grid_name);
 
 // ---- q and k ----
@@ -156,7 +140,7 @@ struct Arena {
   Device device;
 };
 
-class GpuRotateQk : public GpuWith<std::tuple<DType, Pairing, Direction>> {};
+class GpuRotateQk : public GpuWith<GridPoint> {};
 
 TEST_P(GpuRotateQk, EqualsTheReferenceForEachOfBoth) {
   const auto [dtype, pairing, direction] = GetParam();

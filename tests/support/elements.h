@@ -39,8 +39,8 @@ inline Layout layout_of(int named, std::int64_t batch, std::int64_t tokens, std:
   if (named == 0) return bthd(batch, tokens, heads, head_dim);
   return named == 1 ? bhtd(batch, heads, tokens, head_dim) : tbhd(tokens, batch, heads, head_dim);
 }
-// Dimensions nested in a random order, with random gaps; read only: perhaps with strides of 0.
-inline Layout nested_layout(Random& random, const Layout& sizes, bool may_broadcast) {
+// Dimensions nested in a random order, with random gaps of so many elements; read only: perhaps with strides of 0.
+inline Layout nested_layout(Random& random, const Layout& sizes, bool may_broadcast, int gap = 1) {
   Layout l = sizes;
   std::array order{0, 1, 2};
   std::shuffle(order.begin(), order.end(), random);
@@ -48,7 +48,7 @@ inline Layout nested_layout(Random& random, const Layout& sizes, bool may_broadc
   for (const int k : order) {
     const std::int64_t count = k == 0 ? l.batch : k == 1 ? l.tokens : l.heads;
     std::int64_t& stride = k == 0 ? l.batch_stride : k == 1 ? l.token_stride : l.head_stride;
-    stride = reach + below(random, 4);
+    stride = reach + gap * below(random, 4);
     if (may_broadcast && below(random, 6) == 0) stride = 0;
     if (count > 0) reach += (count - 1) * stride;
   }

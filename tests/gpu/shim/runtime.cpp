@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace gpu_emulator {
@@ -137,31 +138,9 @@ cudaError_t gpu_emulator::report(cudaError_t error) {
 }
 
 const char* cudaGetErrorString(cudaError_t error) {
-  switch (error) {
-    case cudaSuccess:
-      return "no error";
-    case cudaErrorInvalidValue:
-      return "invalid argument";
-    case cudaErrorMemoryAllocation:
-      return "out of memory";
-    case cudaErrorInvalidConfiguration:
-      return "invalid configuration argument";
-    case cudaErrorInvalidDevice:
-      return "invalid device ordinal";
-    case cudaErrorInvalidResourceHandle:
-      return "invalid resource handle";
-    case cudaErrorIllegalState:
-      return "the operation cannot be performed in the present state";
-    case cudaErrorStreamCaptureUnsupported:
-      return "operation not permitted when stream is capturing";
-    case cudaErrorStreamCaptureInvalidated:
-      return "operation failed due to a previous error during capture";
-    case cudaErrorStreamCaptureImplicit:
-      return "operation would make the legacy stream depend on a capturing blocking stream";
-    case cudaErrorStreamCaptureWrongThread:
-      return "another thread began the capture";
-  }
-  return "unknown error";
+  thread_local std::string text;
+  text = "CUDA error " + std::to_string(error);
+  return text.c_str();
 }
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
