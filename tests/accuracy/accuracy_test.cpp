@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
@@ -339,37 +338,6 @@ TEST(Ways, HaveNames) {
     EXPECT_STREQ(info(known.way).name, known.name);
   }
   EXPECT_THROW(parse_way("float16"), Error);
-}
-
-std::uint64_t random_bits(std::uint64_t& state) {
-  state = state * 6364136223846793005U + 1442695040888963407U;
-  return state ^ state >> 29;
-}
-
-// The loops of the template, in words of 32 bits.
-TEST(RoundOnce, AProductOfTwoLimbsIsThatOfLongMultiplication) {
-  std::uint64_t state = 9;
-  for (int k = 0; k < 100000; ++k) {
-    detail::Fraction<2> a, b;
-    for (std::uint64_t* limb : {&a.limb[0], &a.limb[1], &b.limb[0], &b.limb[1]})
-      *limb = k % 7 == 0 ? ~std::uint64_t{0} : random_bits(state) << (k % 5 == 0 ? random_bits(state) % 64 : 0);
-    std::array<std::uint64_t, 9> sum = {};
-    for (int i = 0; i < 4; ++i) {
-      for (int j = 0; j < 4; ++j) {
-        const std::uint64_t part =
-            (a.limb[i / 2] >> 32 * (i % 2) & 0xffffffff) * (b.limb[j / 2] >> 32 * (j % 2) & 0xffffffff);
-        sum[static_cast<std::size_t>(i + j)] += part & 0xffffffff;
-        sum[static_cast<std::size_t>(i + j + 1)] += part >> 32;
-      }
-    }
-    for (std::size_t i = 0; i < 8; ++i) {
-      sum[i + 1] += sum[i] >> 32;
-      sum[i] &= 0xffffffff;
-    }
-    const detail::Fraction<2> product = a * b;
-    ASSERT_EQ(product.limb[0], sum[4] | sum[5] << 32);
-    ASSERT_EQ(product.limb[1], sum[6] | sum[7] << 32);
-  }
 }
 
 }  // namespace

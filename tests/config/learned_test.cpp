@@ -110,23 +110,6 @@ TEST(Clockwise, IsTheTransposedRotationBitForBit) {
   }
 }
 
-TEST(Clockwise, IsHowNanochatTurns) {
-  const Model m = parse_config(R"({"model_type": "nanochat", "hidden_size": 192, "num_attention_heads": 6,
-                                   "num_hidden_layers": 2, "rope_theta": 10000.0})");
-  const Rope& rope = only(m).rope;
-  EXPECT_TRUE(rope.clockwise);
-  EXPECT_EQ(rope.head_dim, 32);
-  EXPECT_GT(frequencies(rope).inv_freq[1], 0);
-  const std::vector<float> wanted = {
-      2.15974903F,  -0.998952746F, 1.23653126F,   -1.3458904F,   0.788030922F,  -1.52859735F, 0.618570685F,
-      -1.97745943F, 0.908050299F,  -1.20218635F,  0.948564649F,  -0.539200306F, 1.71301937F,  0.0798180625F,
-      -1.63066328F, 0.696193278F,  -0.579210222F, -0.906865954F, 0.708689094F,  1.67969978F,  -0.0633026063F,
-      -1.47350025F, 0.631363809F,  0.186992884F,  1.29438972F,   0.0077867806F, -1.97014582F, 0.465913713F,
-      -1.30021727F, 1.0613395F,    -0.610071659F, 1.68393219F};
-  expect_near(rotated(rope, 29, usual_input(32), Angles::float32), wanted, 5e-7F);
-  expect_near(rotated(rope, 29, usual_input(32), Angles::exact), wanted, 2e-6F);
-}
-
 // ---- given frequencies ----
 
 TEST(GivenFrequencies, StandForBaseAndScalingOfWhichTheAttentionFactorStays) {
@@ -139,17 +122,6 @@ TEST(GivenFrequencies, StandForBaseAndScalingOfWhichTheAttentionFactorStays) {
   EXPECT_EQ(f.attention_factor, 1.2079441541679836);  // 0.1 ln 8 + 1
   rope.base = 77;
   EXPECT_EQ(frequencies(rope).inv_freq, given);
-}
-
-TEST(GivenFrequencies, DriveTheTableNegativeOnesBackwards) {
-  const Frequencies f = frequencies(rope_of(8, {0.5, 0, -0.25, 0.0078125}));
-  const Table table(f, {7, 1000003});
-  const std::vector<float> cos = {-0.9364566802978516F, 1, -0.17824605107307434F, 0.9985049962997437F,
-                                  -0.2469954490661621F, 1, 0.6135978102684021F,   -0.8153331279754639F};
-  const std::vector<float> sin = {-0.35078322887420654F, 0, -0.983985960483551F, 0.05466024577617645F,
-                                  -0.9690166115760803F,  0, 0.789618730545044F,  0.5789921283721924F};
-  EXPECT_EQ(std::vector<float>(table.cos().begin(), table.cos().end()), cos);
-  EXPECT_EQ(std::vector<float>(table.sin().begin(), table.sin().end()), sin);
 }
 
 TEST(GivenFrequencies, OutsideFloat32AreExactOnly) {
