@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -15,8 +14,7 @@
 
 #include "rotary/error.h"
 #include "rotary_torch/models/decoder.h"
-#include "rotary_torch/tests/tensors.h"
-#include "tests/support/file_helpers.h"
+#include "rotary_torch/tests/altered.h"
 
 namespace rotary_torch {
 namespace {
@@ -30,8 +28,6 @@ using rotary::test::write_text;
 namespace fs = std::filesystem;
 
 const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "rotary_torch/tests/golden/decoder";
-
-void write_all(const fs::path& path, const Tensors& tensors) { write_tensors(path, {tensors.begin(), tensors.end()}); }
 
 // ---- transformers' answers -----------------------------------------------------------------------
 
@@ -163,42 +159,14 @@ TEST(OwnFiles, TensorsOfEveryTypeGoThereAndBack) {
 
 // ---- files that lie ------------------------------------------------------------------------------
 
-// A copy of a golden folder, with its config and its tensors changed.
-class Altered {
- public:
-  explicit Altered(const char* family) {
-    for (const auto& entry : fs::directory_iterator(golden / family)) {
-      fs::copy_file(entry.path(), folder_ / entry.path().filename().string());
-    }
-  }
-  Altered& config(const std::function<void(json&)>& change) { return text("config.json", change); }
-  Altered& index(const std::function<void(json&)>& change) { return text("model.safetensors.index.json", change); }
-  Altered& tensors(const std::function<void(Tensors&)>& change, const char* file = "model.safetensors") {
-    Tensors all = read_all(folder_ / file);
-    change(all);
-    write_all(folder_ / file, all);
-    return *this;
-  }
-  void refused(const char* code, const char* words) const {
-    expect_error(code, words, [&] { load_decoder(folder_.path()); });
-  }
-  LoadedDecoder loaded() const { return load_decoder(folder_.path()); }
-  fs::path operator/(const char* name) const { return folder_ / name; }
-
- private:
-  Altered& text(const char* file, const std::function<void(json&)>& change) {
-    json value = json::parse(read_text(folder_ / file));
-    change(value);
-    write_text(folder_ / file, value.dump());
-    return *this;
-  }
-  ScratchFolder folder_;
+struct Altered : rotary_torch::Altered<load_decoder> {
+  explicit Altered(const char* family) : rotary_torch::Altered<load_decoder>(golden / family) {}
 };
 
 TEST(HostileCheckpoint, TensorsThatDoNotMatchTheConfigAreNamed) {
   const std::string q = "model.layers.1.self_attn.q_proj.weight";
-  Altered("llama").tensors([&](Tensors& t) { t.erase(q); }).refused("TENSOR", q.c_str());
-  Altered("llama").tensors([&](Tensors& t) { t[q] = t[q].narrow(0, 0, 4); }).refused("TENSOR", q.c_str());
+  Altered("llama").tensors([&](Tensors& t) { t.erase(q); }).refused("TENSOR", q);
+  Altered("llama").tensors([&](Tensors& t) { t[q] = t[q].narrow(0, 0, 4); }).refused("TENSOR", q);
   Altered("llama").tensors([&](Tensors& t) { t[q] = t[q].to(at::kInt); }).refused("TENSOR", "but is I32");
   Altered("llama")
       .tensors([](Tensors& t) { t["model.layers.0.self_attn.q_norm.weight"] = at::ones({4}); })

@@ -210,6 +210,7 @@ def paddings(batch, tokens):
 
 
 def forward(program, folder, ids, mask):
+    """The program's tensors, or None, and what it said."""
     scratch = pathlib.Path(folder)
     numpy.save(scratch / "ids.npy", ids.numpy())
     command = [program, "forward", str(folder), "--input", str(scratch / "ids.npy"), "--output",
@@ -218,9 +219,7 @@ def forward(program, folder, ids, mask):
         numpy.save(scratch / "mask.npy", mask.numpy())
         command += ["--mask", str(scratch / "mask.npy")]
     done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        return done.stderr.strip()
-    return load_file(scratch / "out.safetensors")
+    return load_file(scratch / "out.safetensors") if done.returncode == 0 else None, done.stderr.strip()
 
 
 def distance(got, expected):
@@ -251,14 +250,13 @@ def parity(program, word):
                 if padding and "-act-" in name:
                     continue
                 expected = answers(folder, model_type, extra.get("head", "ForCausalLM"), ids, mask)
-                got = forward(program, folder, ids, mask)
+                got, said = forward(program, folder, ids, mask)
                 count += 1
-                said = got if isinstance(got, str) else None
-                far = float("inf") if said else distance(got, expected)
-                worst = worst if said else max(worst, far)
+                far = distance(got, expected) if got else float("inf")
+                worst = max(worst, far) if got else worst
                 if far > 1:
                     failures.append(name)
-                    print(f"FAILED {name} {padding}: {said or f'{far:.3g} times the tolerance'}")
+                    print(f"FAILED {name} {padding}: {f'{far:.3g} times the tolerance' if got else said}")
     print(f"{count} comparisons, the largest difference {worst:.3f} of the tolerance, {time.time() - started:.0f} s")
     sys.exit(1 if failures or count == 0 else 0)
 

@@ -3,27 +3,21 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <array>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "rotary/error.h"
 #include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/models/roformer.h"
-#include "rotary_torch/tests/tensors.h"
-#include "tests/support/file_helpers.h"
+#include "rotary_torch/tests/altered.h"
 
 namespace rotary_torch {
 namespace {
 
 using at::Tensor;
-using rotary::test::expect_error;
-using rotary::test::read_text;
-using rotary::test::ScratchFolder;
-using rotary::test::write_text;
+using nlohmann::json;
 namespace fs = std::filesystem;
 
 const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "rotary_torch/tests/golden/roformer";
@@ -48,143 +42,107 @@ TEST_P(RoFormerGolden, GivesWhatTransformersGives) {
 INSTANTIATE_TEST_SUITE_P(Checkpoints, RoFormerGolden, testing::Values("masked", "projected", "trunk", "causal"),
                          [](const auto& chosen) { return std::string(chosen.param); });
 
-// A copy of a golden checkpoint whose tensors and config a test may spoil.
-class RoFormerFiles : public testing::Test {
- protected:
-  LoadedRoFormer load() const {
-    write_tensors(dir_ / "model.safetensors", {tensors_.begin(), tensors_.end()});
-    write_text(dir_ / "config.json", config_);
-    return load_roformer(dir_.path());
-  }
-  void replace(const std::string& old, const std::string& now) {
-    const std::size_t place = config_.find(old);
-    ASSERT_NE(place, std::string::npos) << old;
-    config_.replace(place, old.size(), now);
-  }
-  // Refused with this code, in a sentence that has this word.
-  void expect_refused(const std::string& code, const std::string& word) const {
-    expect_error(code, word, [this] { load(); });
-  }
+Altered<load_roformer> masked() { return Altered<load_roformer>(golden / "masked"); }
 
-  Tensor logits(RoFormer& model) const {
-    const at::NoGradGuard no_grad;
-    return model->logits(model->hidden(at::arange(1, 5).view({1, 4})));
-  }
-
-  ScratchFolder dir_;
-  Tensors tensors_ = read_all(golden / "masked/model.safetensors");
-  std::string config_ = read_text(golden / "masked/config.json");
-};
+Tensor logits(LoadedRoFormer loaded) {
+  const at::NoGradGuard no_grad;
+  return loaded.model->logits(loaded.model->hidden(at::arange(1, 5).view({1, 4})));
+}
 
 const std::string words = "roformer.embeddings.word_embeddings.weight";
-const std::string key_weight = "roformer.encoder.layer.1.attention.self.key.weight";
+const std::string decoder = "cls.predictions.decoder.weight";
 
-TEST_F(RoFormerFiles, TensorsThatAreMissingMisshapenOrUnknownAreRefusedByName) {
+TEST(RoFormerFiles, TensorsThatAreMissingMisshapenOrUnknownAreRefusedByName) {
   const std::string head = "cls.predictions.transform.dense.weight", table = "roformer.encoder.embed_positions.weight";
+  const std::string key = "roformer.encoder.layer.1.attention.self.key.weight";
   const std::string unknown = "roformer.encoder.layer.0.attention.self.q_norm.weight";
-  const std::vector<std::pair<std::string, std::function<void(Tensors&)>>> cases = {
-      {key_weight, [](Tensors& t) { t.erase(key_weight); }},
-      {key_weight,
-       [](Tensors& t) {
-         t[key_weight] = at::zeros({8, 7});
-       }},
-      {words, [](Tensors& t) { t.erase(words); }},
-      {head, [&](Tensors& t) { t.erase(head); }},
-      {head, [](Tensors& t) { std::erase_if(t, [](const auto& item) { return item.first.starts_with("cls."); }); }},
-      {table,
-       [&](Tensors& t) {
-         t[table] = at::zeros({12, 8});
-       }},
-      {unknown, [&](Tensors& t) { t[unknown] = at::zeros({4}); }},
+  const auto refused = [](const std::string& name, const std::function<void(Tensors&)>& spoil) {
+    masked().tensors(spoil).refused("TENSOR", name);
   };
-  const Tensors whole = tensors_;
-  for (const auto& [name, spoil] : cases) {
-    tensors_ = whole;
-    spoil(tensors_);
-    expect_refused("TENSOR", name);
-  }
+  for (const std::string& name : {key, words, head}) refused(name, [&](Tensors& t) { t.erase(name); });
+  refused(head, [](Tensors& t) { std::erase_if(t, [](const auto& item) { return item.first.starts_with("cls."); }); });
+  refused(key, [&](Tensors& t) { t[key] = at::zeros({8, 7}); });
+  refused(table, [&](Tensors& t) { t[table] = at::zeros({12, 8}); });
+  refused(unknown, [&](Tensors& t) { t[unknown] = at::zeros({4}); });
 }
+
 // A model of these sizes would not fit into memory: the file denies them first.
-TEST_F(RoFormerFiles, SizesThatTheFileDeniesTakeNoMemory) {
-  const std::string known = config_;
-  for (const char* size : {"\"vocab_size\": 17", "\"intermediate_size\": 12", "\"type_vocab_size\": 2"}) {
-    config_ = known;
-    replace(size, std::string(size) + "00000000");
-    expect_refused("TENSOR", "00000000, 8]");
+TEST(RoFormerFiles, SizesThatTheFileDeniesTakeNoMemory) {
+  for (const char* key : {"vocab_size", "intermediate_size", "type_vocab_size"}) {
+    masked()
+        .config([&](json& c) { c[key] = c[key].get<std::int64_t>() * 100'000'000; })
+        .refused("TENSOR", "00000000, 8]");
   }
 }
-TEST_F(RoFormerFiles, ALayerMoreThanTheConfigSaysIsRefusedByName) {
-  replace("\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1");
-  expect_refused("TENSOR", "encoder.layer.1.");
-}
-TEST_F(RoFormerFiles, AForeignHeadIsAWarning) {
-  tensors_["classifier.weight"] = at::zeros({2, 8});
-  tensors_["roformer.pooler.dense.weight"] = at::zeros({8, 8});
-  const LoadedRoFormer loaded = load();
+
+TEST(RoFormerFiles, AForeignHeadIsAWarning) {
+  const LoadedRoFormer loaded = masked()
+                                    .tensors([](Tensors& t) {
+                                      t["classifier.weight"] = at::zeros({2, 8});
+                                      t["roformer.pooler.dense.weight"] = at::zeros({8, 8});
+                                    })
+                                    .loaded();
   ASSERT_EQ(loaded.warnings.size(), 2U);
   EXPECT_NE(loaded.warnings[0].find("classifier.weight"), std::string::npos);
   EXPECT_NE(loaded.warnings[1].find("pooler"), std::string::npos);
 }
-TEST_F(RoFormerFiles, BuffersAreAcceptedAndThePositionTableMayBeAbsent) {
-  LoadedRoFormer with = load();
-  tensors_.erase("roformer.encoder.embed_positions.weight");
-  tensors_["roformer.embeddings.position_ids"] = at::arange(12).unsqueeze(0);
-  LoadedRoFormer without = load();
+
+TEST(RoFormerFiles, BuffersAreAcceptedAndThePositionTableMayBeAbsent) {
+  const LoadedRoFormer without = masked()
+                                     .tensors([](Tensors& t) {
+                                       t.erase("roformer.encoder.embed_positions.weight");
+                                       t["roformer.embeddings.position_ids"] = at::arange(12).unsqueeze(0);
+                                     })
+                                     .loaded();
   EXPECT_TRUE(without.warnings.empty());
-  EXPECT_LE(difference(logits(without.model), logits(with.model)), 1e-6);
+  EXPECT_LE(difference(logits(without), logits(masked().loaded())), 1e-6);
 }
-TEST_F(RoFormerFiles, AHeadMatrixOfItsOwnInATiedFileIsUsed) {
-  LoadedRoFormer tied = load();
-  tensors_["cls.predictions.decoder.weight"] = 2 * tensors_[words];
-  LoadedRoFormer own = load();
-  const Tensor bias = tensors_["cls.predictions.bias"];
-  EXPECT_LE(difference(logits(own.model) - bias, 2 * (logits(tied.model) - bias)), 1e-6);
+
+TEST(RoFormerFiles, TheHeadsMatrixMayBeItsOwnOrTheWordEmbeddings) {
+  const Tensor tied = logits(masked().loaded());
+  const Tensor bias = read_all(golden / "masked/model.safetensors").at("cls.predictions.bias");
+  const LoadedRoFormer own = masked().tensors([](Tensors& t) { t[decoder] = 2 * t[words]; }).loaded();
+  EXPECT_LE(difference(logits(own) - bias, 2 * (tied - bias)), 1e-6);
+  EXPECT_FALSE(
+      masked().tensors([](Tensors& t) { t[decoder] = t[words]; }).loaded().model->prediction->decoder.defined());
+  const LoadedRoFormer only_there = masked()
+                                        .tensors([](Tensors& t) {
+                                          t[decoder] = t[words];
+                                          t.erase(words);
+                                        })
+                                        .loaded();
+  EXPECT_TRUE(at::equal(logits(only_there), tied));
 }
-TEST_F(RoFormerFiles, AHeadMatrixEqualToTheWordEmbeddingsStaysTied) {
-  tensors_["cls.predictions.decoder.weight"] = tensors_[words];
-  EXPECT_FALSE(load().model->prediction->decoder.defined());
-}
-TEST_F(RoFormerFiles, AModelInF64GivesTheSame) {
+
+TEST(RoFormerFiles, AModelInF64GivesTheSame) {
   const at::NoGradGuard no_grad;
   const Tensors answers = read_all(golden / "masked/answers.safetensors");
-  LoadedRoFormer loaded = load();
+  LoadedRoFormer loaded = masked().loaded();
   loaded.model->to(at::kDouble);
   const Tensor hidden = loaded.model->hidden(answers.at("ids"), answers.at("mask"));
   EXPECT_EQ(hidden.scalar_type(), at::kDouble);
   EXPECT_LE(difference(hidden, answers.at("hidden")), tolerance);
 }
-TEST_F(RoFormerFiles, TiedWordEmbeddingsMayStandInTheHeadOnly) {
-  LoadedRoFormer plain = load();
-  tensors_["cls.predictions.decoder.weight"] = tensors_[words];
-  tensors_.erase(words);
-  LoadedRoFormer swapped = load();
-  EXPECT_TRUE(at::equal(logits(swapped.model), logits(plain.model)));
-}
-TEST_F(RoFormerFiles, ConfigsThatItCannotHonourAreRefused) {
-  const std::vector<std::array<const char*, 4>> cases = {
-      {"\"hidden_act\": \"gelu\"", "\"hidden_act\": \"snake\"", "CONFIG_VALUE", "hidden_act"},
-      {"\"add_cross_attention\": false", "\"add_cross_attention\": true", "CONFIG_VALUE", "add_cross_attention"},
-      {"\"hidden_size\": 8", "\"hidden_size\": -8", "CONFIG_VALUE", "hidden_size"},
-      {"\"num_attention_heads\": 2", "\"num_attention_heads\": 3", "", ""},
-      {"\"num_attention_heads\": 2", "\"num_attention_heads\": 8", "", ""},
-      {"\"model_type\": \"roformer\"", "\"model_type\": \"llama\"", "MODEL_TYPE", "llama"},
-      {"\"rotary_value\": false", "\"rotary_value\": false, \"rope_theta\": 5e5", "CONFIG_KEY", "rope_theta"},
-      {"\"num_hidden_layers\": 2", "\"num_hidden_layers\": 2000000000", "CONFIG_VALUE", "num_hidden_layers"},
-      {"\"vocab_size\": 17", "\"vocab_size\": 18", "TENSOR", "word_embeddings"},
+
+TEST(RoFormerFiles, ConfigsThatItCannotHonourAreRefused) {
+  const auto refused = [](const char* key, const json& value, const char* code, const char* word) {
+    masked().config([&](json& c) { c[key] = value; }).refused(code, word);
   };
-  const std::string whole = config_;
-  for (const auto& [old, now, code, word] : cases) {
-    config_ = whole;
-    replace(old, now);
-    if (*code != '\0') {
-      expect_refused(code, word);
-    } else {
-      EXPECT_THROW(load(), rotary::Error) << now;
-    }
+  refused("hidden_act", "snake", "CONFIG_VALUE", "hidden_act");
+  refused("add_cross_attention", true, "CONFIG_VALUE", "add_cross_attention");
+  refused("hidden_size", -8, "CONFIG_VALUE", "hidden_size");
+  refused("model_type", "llama", "MODEL_TYPE", "llama");
+  refused("rope_theta", 5e5, "CONFIG_KEY", "rope_theta");
+  refused("num_hidden_layers", 2'000'000'000, "CONFIG_VALUE", "num_hidden_layers");
+  refused("num_hidden_layers", 1, "TENSOR", "encoder.layer.1.");
+  refused("vocab_size", 18, "TENSOR", "word_embeddings");
+  for (const int heads : {3, 8}) {
+    EXPECT_THROW(masked().config([&](json& c) { c["num_attention_heads"] = heads; }).loaded(), rotary::Error) << heads;
   }
 }
-TEST_F(RoFormerFiles, WrongShapesAreRefused) {
-  LoadedRoFormer loaded = load();
+
+TEST(RoFormerFiles, WrongShapesAreRefused) {
+  LoadedRoFormer loaded = masked().loaded();
   const Tensor ids = at::zeros({2, 3}, at::kLong);
   EXPECT_THROW(loaded.model->hidden(at::zeros({3}, at::kLong)), rotary::Error);
   EXPECT_THROW(loaded.model->hidden(at::zeros({2, 0}, at::kLong)), rotary::Error);

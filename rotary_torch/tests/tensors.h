@@ -54,6 +54,10 @@ inline Tensors read_all(const std::filesystem::path& path) {
   return tensors;
 }
 
+inline void write_all(const std::filesystem::path& path, const Tensors& tensors) {
+  write_tensors(path, {tensors.begin(), tensors.end()});
+}
+
 // "CODE: sentence" of a rotary::Error, the sentence of a c10::Error, "no error".
 template <class Call>
 std::string sentence_of(Call call) {

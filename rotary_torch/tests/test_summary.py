@@ -30,9 +30,7 @@ def parameters(*words):
     return summary["parameters"]
 
 
-assert parameters("--preset", "labml") == 1206593
-assert parameters("--preset", "nanogpt-cpu") == 810049
-assert parameters("--preset", "roformer-notebook") == 77509632
+# The counts of every preset and of published configs: summary_test.cpp, training_test.cpp.
 assert parameters("--preset", "roformer-base") == 124197968
 
 table = run("--preset", "roformer-notebook", "--batch", 2, "--tokens", 512)
@@ -52,13 +50,9 @@ with tempfile.TemporaryDirectory() as name:
     config = pathlib.Path(name) / "config.json"
     llama = {"model_type": "llama", "hidden_size": 4096, "intermediate_size": 11008, "num_attention_heads": 32}
     llama |= {"num_hidden_layers": 32, "vocab_size": 32000, "tie_word_embeddings": False}
-    config.write_text(json.dumps(llama))
-    assert parameters(name) == 6738415616
     config.write_text(json.dumps(llama | {"architectures": ["LlamaModel"]}))
     assert parameters(name) == 6738415616 - 4096 * 32000
     roformer = {"model_type": "roformer", "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
-    config.write_text(json.dumps(roformer | {"architectures": ["RoFormerModel"]}))
-    assert parameters(name) == 123555840
     for text, code in (
         ("{", "JSON"),
         ("[]", ""),

@@ -1,0 +1,48 @@
+// For tests of checkpoints: a copy of a golden folder, whose config and tensors a test may spoil.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "rotary_torch/tests/tensors.h"
+#include "tests/support/file_helpers.h"
+
+namespace rotary_torch {
+
+// load: of a folder.
+template <auto load>
+class Altered {
+ public:
+  using Json = nlohmann::json;
+  explicit Altered(const std::filesystem::path& golden) {
+    for (const auto& entry : std::filesystem::directory_iterator(golden)) {
+      std::filesystem::copy_file(entry.path(), folder_ / entry.path().filename().string());
+    }
+  }
+  Altered& config(const std::function<void(Json&)>& change) { return text("config.json", change); }
+  Altered& index(const std::function<void(Json&)>& change) { return text("model.safetensors.index.json", change); }
+  Altered& tensors(const std::function<void(Tensors&)>& change) {
+    Tensors all = read_all(folder_ / "model.safetensors");
+    change(all);
+    write_all(folder_ / "model.safetensors", all);
+    return *this;
+  }
+  void refused(const std::string& code, const std::string& words) const {
+    rotary::test::expect_error(code, words, [&] { loaded(); });
+  }
+  auto loaded() const { return load(folder_.path()); }
+  std::filesystem::path operator/(const char* name) const { return folder_ / name; }
+
+ private:
+  Altered& text(const char* file, const std::function<void(Json&)>& change) {
+    Json value = Json::parse(rotary::test::read_text(folder_ / file));
+    change(value);
+    rotary::test::write_text(folder_ / file, value.dump());
+    return *this;
+  }
+  rotary::test::ScratchFolder folder_;
+};
+
+}  // namespace rotary_torch
