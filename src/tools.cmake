@@ -27,6 +27,7 @@ set(rotary_diagnose_sources
   src/diagnose/explain.cpp
   src/diagnose/json.cpp
   src/diagnose/motion.cpp
+  src/diagnose/noise.cpp
   src/diagnose/pairs.cpp
   src/diagnose/patterns.cpp
   src/diagnose/precision.cpp

@@ -84,6 +84,7 @@ struct Facts {
   std::optional<Scaling> scaling;
   std::optional<double> attention_factor;
   std::optional<Precision> precision;
+  std::optional<double> noise;      // rms of an element's error beside its rounding
   std::string layout;               // "bthd"
   std::vector<std::int64_t> heads;  // those that rotate
 };

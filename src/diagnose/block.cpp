@@ -2,14 +2,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include "turns.h"
+#include "noise.h"
 
 namespace rotary::diagnose {
 
 namespace {
 
 constexpr std::int64_t most_heads = 768;  // more add nothing to a misfit
-constexpr double passes = 0.05;           // between the rounding of a bf16 table and any wrong pairing
+
+// Between the rounding of a bf16 table, or the noise, and any wrong pairing.
+double passes(const Sample& sample) { return std::max(0.05, 3 * sample.noise.relative); }
 
 bool is_apart(Kind kind, Kind reordered) { return kind == Kind::half || kind == reordered; }
 
@@ -25,13 +27,11 @@ double norm(std::span<const double> head, const std::array<int, 2>& pair) {
 
 std::vector<int> touched_elements(const Sample& sample) {
   const auto dim = static_cast<std::size_t>(sample.head_dim);
-  std::vector<bool> differs(dim, false);
-  for (std::size_t i = 0; i < sample.before.size(); ++i) {
-    if (sample.before[i] != sample.after[i]) differs[i % dim] = true;
-  }
+  std::vector<Still> still(dim, Still(sample));
+  for (std::size_t i = 0; i < sample.before.size(); ++i) still[i % dim].add(sample.before[i], sample.after[i]);
   std::vector<int> touched;
   for (int u = 0; u < sample.head_dim; ++u) {
-    if (differs[static_cast<std::size_t>(u)]) touched.push_back(u);
+    if (!still[static_cast<std::size_t>(u)].holds()) touched.push_back(u);
   }
   return touched;
 }
@@ -76,7 +76,7 @@ std::vector<Block> blocks_of(const Sample& sample, const std::vector<int>& touch
   if (kind == Kind::half) {
     for (int n = head_dim / 2; n > 0; --n) {
       // The first pair is the fastest as a rule, so its element is the first that is touched.
-      if (first + n >= head_dim || misfit_of(sample, {kind, first, n}, 1) > passes) continue;
+      if (first + n >= head_dim || misfit_of(sample, {kind, first, n}, 1) > passes(sample)) continue;
       for (const int start : {first, 0, head_dim - 2 * n}) list.push_back({kind, start, n});
     }
     return list;
@@ -136,7 +136,7 @@ BlockSearch search_blocks(const Sample& sample, const std::optional<Block>& expe
     const std::optional<FoundBlock> found = best_block(sample, search.touched, kind, expected);
     if (!found) continue;
     search.misfit_of_kind[static_cast<std::size_t>(kind)] = found->misfit;
-    if (found->misfit < passes) search.found.push_back(*found);
+    if (found->misfit < passes(sample)) search.found.push_back(*found);
   }
   std::ranges::sort(search.found, {}, &FoundBlock::misfit);
   for (auto found = search.found.begin(); found != search.found.end(); ++found) {

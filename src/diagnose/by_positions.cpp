@@ -104,6 +104,7 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
   const Fit fit = compare(exam.turns, motion);
   if (!fit.holds && fit.residual > 0.2 * before) return false;
   exam.residual = fit.residual;
+  exam.explained = fit.holds;
   exam.set_positions(motion.position[0]);
   if (exam.subject.places_unknown) {
     exam.find(

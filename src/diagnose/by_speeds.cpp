@@ -88,7 +88,7 @@ std::string explain_some(const std::vector<Speed>& speeds, const Rope& rope, con
 bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
   const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
   const Explanation* best = nullptr;
-  double residual = 0, most = 4;
+  double residual = 0, chi = 0, most = 4;
   const std::vector<Explanation> list = rivals(rope, asked.length, asked.used.context);
   for (const Explanation& one : list) {
     Motion motion = asked.motion;
@@ -99,14 +99,16 @@ bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
       const double better = advantage(exam.turns, asked.motion, motion);
       if (better <= most) continue;
       most = better;
-    } else if (best != nullptr && fit.residual > 0.8 * residual) {
+    } else if (best != nullptr && (exam.turns.noisy ? fit.chi > chi - 30 : fit.residual > 0.8 * residual)) {
       continue;
     }
     best = &one;
+    chi = fit.chi;
     residual = fit.residual;
   }
   if (best == nullptr) return false;
   exam.residual = residual;
+  exam.explained = true;
   take_explanation(exam, *best, asked, evidence(residual, compare(exam.turns, asked.motion).residual));
   return true;
 }
@@ -163,18 +165,28 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   const double sign = sign_of(found);
   const bool clockwise = sign < 0;
   const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
-  const std::optional<Explanation> explained = explain_speeds(speeds_of(found), rope, asked.length);
   Motion motion = asked.motion;
-  for (std::size_t i = 0; i < found.size(); ++i) motion.speed[i] = found[i].speed;
-  if (explained) motion.speed = signed_speeds(*explained, clockwise);
   for (std::vector<double>& positions : motion.position) {
     for (double& position : positions) position += *shift;
   }
-  const Fit fit = compare(exam.turns, motion);
+  std::optional<Explanation> explained;
+  Fit fit;
+  // The errors are those of the worst pair; under noise, which all pairs share, explanations within less come first.
+  for (const double errors : {0.4, 1.0, 0.0}) {
+    if (errors == 0.4 && !exam.turns.noisy) continue;
+    std::vector<Speed> speeds = speeds_of(found);
+    for (Speed& speed : speeds) speed.error *= errors;
+    explained = errors > 0 ? explain_speeds(speeds, rope, asked.length) : std::nullopt;
+    for (std::size_t i = 0; i < found.size(); ++i) motion.speed[i] = found[i].speed;
+    if (explained) motion.speed = signed_speeds(*explained, clockwise);
+    fit = compare(exam.turns, motion);
+    if (fit.holds || (errors == 1 && !exam.turns.noisy)) break;
+  }
   const double before = compare(exam.turns, asked.motion).residual;
   if (!fit.holds && fit.residual > 0.2 * before) return false;
   find_shift(exam, *shift);
   exam.residual = fit.residual;
+  exam.explained = fit.holds;
   exam.set_speeds(motion.speed);
   exam.facts.clockwise = clockwise;
   if (clockwise != asked.used.rope.clockwise) {
@@ -189,9 +201,8 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   exam.facts.scaling.reset();
   std::string words = explain_some(speeds_of(found), rope, asked);
   if (words.empty()) words = "is rotated at speeds that no known base and scaling gives";
-  exam.find(Verdict::scaling, words + "; the model asks base " +
-                                  significant(asked.used.rope.base, 10) + " and " + scaling_asked(asked) +
-                                  shown);
+  exam.find(Verdict::scaling, words + "; the model asks base " + significant(asked.used.rope.base, 10) + " and " +
+                                  scaling_asked(asked) + shown);
   return true;
 }
 

@@ -53,7 +53,8 @@ constexpr Misplaced misplaced[] = {
      [](std::size_t i, std::size_t pairs) { return (i + 1) % pairs; }},
     {"with frequencies one place too late, the last at the beginning",
      [](std::size_t i, std::size_t pairs) { return (i + pairs - 1) % pairs; }},
-    {"with frequencies one place too early", [](std::size_t i, std::size_t pairs) { return std::min(i + 1, pairs - 1); }},
+    {"with frequencies one place too early",
+     [](std::size_t i, std::size_t pairs) { return std::min(i + 1, pairs - 1); }},
     {"with frequencies one place too late", [](std::size_t i, std::size_t) { return i - (i > 0 ? 1U : 0U); }},
     {"with frequencies in reverse order", [](std::size_t i, std::size_t pairs) { return pairs - 1 - i; }},
 };
@@ -129,7 +130,8 @@ std::vector<Explanation> causes(const Rope& asked, std::int64_t length) {
   plain.scaling = Unscaled{};
   const std::string without =
       asked.scaling == plain.scaling ? "" : std::string(" and without the scaling ") + name(asked.scaling);
-  const Asking all{asked, plain, length, frequencies(asked, length).inv_freq, frequencies(plain).inv_freq, width_of(asked), without};
+  const Asking all{asked,           plain,  length, frequencies(asked, length).inv_freq, frequencies(plain).inv_freq,
+                   width_of(asked), without};
   std::vector<Explanation> list;
   if (all.speeds.size() < 2) return list;
   for (const Mistake& one : mistakes) {
@@ -157,7 +159,8 @@ std::optional<std::int64_t> dynamic_length(double base, const Rope& asked) {
   const Dynamic* dynamic = std::get_if<Dynamic>(&asked.scaling);
   if (dynamic == nullptr || base <= asked.base) return std::nullopt;
   const double stretch = std::pow(base / asked.base, (asked.rotary_dim - 2.0) / asked.rotary_dim);
-  const double length = static_cast<double>(dynamic->trained_length) * (stretch + dynamic->factor - 1) / dynamic->factor;
+  const double length =
+      static_cast<double>(dynamic->trained_length) * (stretch + dynamic->factor - 1) / dynamic->factor;
   const double power = std::exp2(std::round(std::log2(length)));
   return static_cast<std::int64_t>(std::abs(length - power) < 0.01 * power ? power : std::round(length));
 }

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <functional>
 
 #include "examination.h"
+#include "noise.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 
@@ -16,7 +18,8 @@ using detail::significant;
 
 // ---- the layout ----
 
-constexpr double one_turn = 0.05;  // the spread among heads that rotate alike is that of rounding, else near 1
+// The spread among heads that rotate alike is that of rounding and noise, else near 1.
+double one_turn(const Noise& noise) { return std::max(0.05, 3 * noise.relative); }
 
 std::vector<Reading> readings_to_try(const Sample& sample, const Subject& subject) {
   std::vector<Reading> readings = tools::readings_of(sample.shape);
@@ -49,10 +52,10 @@ std::vector<Reading> readings_to_try(const Sample& sample, const Subject& subjec
 double measured_factor(const Turns& turns) {
   double norm = 0, weight = 0;
   for (std::size_t at = 0; at < turns.turn.size(); ++at) {
-    norm += turns.weight[at] * std::norm(turns.turn[at]);
+    norm += turns.weight[at] * std::norm(turns.turn[at]) - 2 * turns.noise.rms * turns.noise.rms;
     weight += turns.weight[at];
   }
-  return weight > 0 ? std::sqrt(norm / weight) : 1;
+  return weight > 0 ? std::sqrt(std::max(0.0, norm) / weight) : 1;
 }
 
 // Whether every batch row turns as the first does.
@@ -66,10 +69,10 @@ bool rows_are_alike(const Turns& turns) {
       all += turns.weight[at] * std::norm(turns.turn[at]);
     }
   }
-  return off <= one_turn * one_turn * all;
+  return off <= std::pow(one_turn(turns.noise), 2) * all;
 }
 
-bool heads_are_alike(const Turns& turns) { return turns.spread < one_turn && !turns.heads.empty(); }
+bool heads_are_alike(const Turns& turns) { return turns.spread < one_turn(turns.noise) && !turns.heads.empty(); }
 
 // The turns by the reading in which the heads are alike; among several the one of the rope's heads, then of rows of the
 // same positions, then of heads that there are several of.
@@ -137,6 +140,7 @@ bool would_move(const Examination& exam) {
 }
 
 void examine_unchanged(Examination& exam) {
+  exam.explained = true;
   const bool zero = std::ranges::all_of(exam.sample.before, [](double x) { return x == 0; });
   const Layout layout = plausible_readings(exam.sample, exam.subject).front().layout;
   if (zero) {
@@ -147,7 +151,12 @@ void examine_unchanged(Examination& exam) {
   } else {
     const std::vector<double> asked = expected_positions(layout, exam.subject)[0];
     const bool away = std::ranges::none_of(asked, [](double position) { return position == 0; });
-    exam.find(Verdict::not_rotated, "is not rotated: before and after are the same, bit for bit" + (away ? "; rotated at position 0 it would look the same, but position " + significant(asked[0], 10) + " is asked" : std::string()));
+    std::string text = "is not rotated: before and after are the same";
+    if (!exam.sample.noisy()) text += ", bit for bit";
+    if (away) {
+      text += "; rotated at position 0 it would look the same, but position " + significant(asked[0], 10) + " is asked";
+    }
+    exam.find(Verdict::not_rotated, text);
   }
 }
 
@@ -202,7 +211,10 @@ bool should_move_and_does_not(const Examination& exam, const Asked& asked) {
         block.output(pair), [&](int element) { return std::ranges::binary_search(exam.search.touched, element); });
     if (touches) continue;
     for (std::int64_t row = 0; row < exam.turns.rows(); ++row) {
-      if (std::abs(asked.motion.angle(row, pair)) > 16 * exam.sample.unit) return true;
+      const double noise = exam.sample.noise.rms == 0 ? 0
+                                                      : std::max(12 * exam.turns.sigma[exam.turns.at(row, pair)],
+                                                                 4 * exam.sample.noise.relative);
+      if (std::abs(asked.motion.angle(row, pair)) > 16 * exam.sample.unit + noise) return true;
     }
   }
   return false;
@@ -233,11 +245,28 @@ void settle_width(Examination& exam) {
 
 // ---- all of it ----
 
+void examine_block(Examination& exam, const Block& asked) {
+  settle_width(exam);
+  find_heads(exam);
+  find_pairing(exam, asked);
+  find_block(exam, asked);
+  examine_with_rope(exam);
+}
+
+void take(Examination& exam, Examination other) {
+  exam.search = std::move(other.search);
+  exam.turns = std::move(other.turns);
+  exam.facts = std::move(other.facts);
+  exam.findings = std::move(other.findings);
+  exam.residual = other.residual;
+  exam.explained = other.explained;
+}
+
 void examine(Examination& exam) {
   const std::optional<Block> asked = asked_block(exam.subject, exam.sample.head_dim);
   const bool reorders = asked && asked->kind == Kind::interleaved_to_half;
-  if (exam.sample.before == exam.sample.after && (!reorders || would_move(exam))) return examine_unchanged(exam);
   exam.search = search_blocks(exam.sample, asked);
+  if (exam.search.touched.empty() && (!reorders || would_move(exam))) return examine_unchanged(exam);
   if (exam.search.found.empty()) {
     if (examine_composites(exam)) return;
     const double least = std::ranges::min(exam.search.misfit_of_kind);
@@ -254,23 +283,35 @@ void examine(Examination& exam) {
   const Block found = exam.turns.block;
   if (found.first == asked->first && found.pairs == asked->pairs &&
       should_move_and_does_not(exam, ask(*exam.subject.used, *asked, exam.subject, exam.expected))) {
+    if (exam.sample.noisy()) {  // slow pairs of another base may be lost in the noise
+      Examination whole = exam;
+      examine_block(whole, *asked);
+      if (whole.explained && whole.facts.base) return take(exam, std::move(whole));
+    }
     if (BlockSearch again = search_blocks(exam.sample, std::nullopt); !again.found.empty()) {
       exam.search = std::move(again);
       exam.findings.clear();
       find_layout(exam);
     }
   }
-  settle_width(exam);
-  find_heads(exam);
-  find_pairing(exam, *asked);
-  find_block(exam, *asked);
-  examine_with_rope(exam);
+  examine_block(exam, *asked);
+}
+
+// ", with noise of 1.0e-3 rms".
+Said noise_said(const Sample& sample) {
+  if (sample.noise.rms == 0) return "";
+  std::array<char, 32> digits{};
+  std::snprintf(digits.data(), digits.size(), "%.1e", sample.noise.rms);
+  std::string text = digits.data();
+  if (const std::size_t zero = text.find("e-0"); zero != std::string::npos) text.erase(zero + 2, 1);
+  return {", with noise of " + text + " rms", ", with noise"};
 }
 
 // The sentence behind the tensor's name.
 Said said_of(const Examination& exam) {
   if (exam.findings.empty()) {
-    return " is rotated as the config asks: " + (exam.facts.pairing ? *exam.facts.pairing + " pairing, " : "") +
+    return " is rotated as the config asks" + noise_said(exam.sample) + ": " +
+           (exam.facts.pairing ? *exam.facts.pairing + " pairing, " : "") +
            block_text(exam.turns.block, exam.sample.head_dim) + ", layout " + exam.facts.layout +
            residual_said(exam.residual);
   }
@@ -278,15 +319,16 @@ Said said_of(const Examination& exam) {
   for (const Finding& finding : exam.findings) {
     said = said + (&finding == &exam.findings.front() ? "" : "; and it ") + finding.said;
   }
-  return said;
+  return said + noise_said(exam.sample);
 }
 
 }  // namespace
 
 const char* name(Verdict verdict) noexcept {
-  constexpr std::array<const char*, 18> names = {
-      "as_configured", "pairing",          "direction", "offset", "positions",  "base", "scaling",     "block",
-      "layout",        "attention_factor", "precision", "twice",  "some_heads", "axis", "not_rotated", "cannot_tell", "noise", "layer"};
+  constexpr std::array<const char*, 18> names = {"as_configured", "pairing", "direction",  "offset", "positions",
+                                                 "base",          "scaling", "block",      "layout", "attention_factor",
+                                                 "precision",     "twice",   "some_heads", "axis",   "not_rotated",
+                                                 "cannot_tell",   "noise",   "layer"};
   return names[static_cast<std::size_t>(verdict)];
 }
 
@@ -333,22 +375,70 @@ std::vector<std::vector<double>> expected_positions(const Layout& layout, const 
   return expected;
 }
 
-Diagnosis diagnose(const Sample& sample, const Subject& subject) {
+namespace {
+
+// Without a look at parts of the sample. explained: rounding and the sample's noise leave nothing open.
+struct Examined {
+  Diagnosis diagnosis;
+  bool explained = false;
+};
+Examined examined(const Sample& sample, const Subject& subject) {
   Examination exam{.sample = sample, .subject = subject};
-  if (sample.not_finite.empty()) {
-    examine(exam);
-  } else {
-    exam.find(Verdict::cannot_tell, "cannot tell, because " + sample.not_finite);
-  }
-  Diagnosis result;
-  result.verdict = exam.findings.empty() ? Verdict::as_configured : exam.findings.front().verdict;
+  examine(exam);
+  Examined result;
+  result.explained = exam.explained;
+  Diagnosis& one = result.diagnosis;
+  const bool noisy = sample.noise.rms > 0;
+  one.verdict = !exam.findings.empty() ? exam.findings.front().verdict
+                : noisy                ? Verdict::noise
+                                       : Verdict::as_configured;
   const Said said = said_of(exam);
-  result.sentence = sample.name + said.text;
-  result.fault = said.fault;
-  for (const Finding& finding : exam.findings) result.findings.push_back(finding.said.text);
-  result.facts = exam.facts;
-  result.residual = exam.residual;
+  one.sentence = sample.name + said.text;
+  one.fault = said.fault;
+  for (const Finding& finding : exam.findings) one.findings.push_back(finding.said.text);
+  one.facts = exam.facts;
+  if (noisy) one.facts.noise = sample.noise.rms;
+  one.residual = exam.residual;
   return result;
+}
+
+// Without noise first; then with a before of fewer digits than after; then with the noise that the norms show.
+Diagnosis diagnose_whole(const Sample& sample, const Subject& subject) {
+  const Examined first = examined(sample, subject);
+  // Elements that are not rotated look rotated where they are rounded again.
+  if (first.explained && first.diagnosis.verdict != Verdict::block) return first.diagnosis;
+  const std::optional<Block> asked = asked_block(subject, sample.head_dim);
+  Sample noisy = sample;
+  if (sample.before_unit > sample.unit && (!asked || norms_are_within(sample, *asked, sample.before_unit))) {
+    noisy.unit = sample.before_unit;
+    noisy.loose = true;
+    if (const Examined rounded = examined(noisy, subject); rounded.explained) return rounded.diagnosis;
+    noisy.unit = sample.unit;
+    noisy.loose = false;
+  }
+  noisy.noise = measure_noise(sample, asked);
+  if (noisy.noise.rms == 0) return first.diagnosis;
+  const Examined second = examined(noisy, subject);
+  const Verdict verdict = second.diagnosis.verdict;
+  const bool says_more = first.explained
+                             ? second.explained
+                             : verdict != Verdict::cannot_tell || first.diagnosis.verdict == Verdict::cannot_tell;
+  const bool is_rounding = noisy.noise.relative <= sample.unit && verdict == first.diagnosis.verdict;
+  return says_more && !is_rounding ? second.diagnosis : first.diagnosis;
+}
+
+}  // namespace
+
+// Where the whole sample is not explained, its repairs and its parts are asked here.
+Diagnosis diagnose(const Sample& sample, const Subject& subject) {
+  if (!sample.not_finite.empty()) {
+    Diagnosis result;
+    result.findings = {"cannot tell, because " + sample.not_finite};
+    result.fault = ": " + result.findings[0];
+    result.sentence = sample.name + result.fault;
+    return result;
+  }
+  return diagnose_whole(sample, subject);
 }
 
 Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject& subject) {

@@ -63,6 +63,7 @@ struct Examination {
   Facts facts = {};
   std::vector<Finding> findings = {};
   double residual = 0;
+  bool explained = false;  // the findings leave nothing but rounding and noise
 
   void find(Verdict verdict, const Said& said) { findings.push_back({verdict, said}); }
   void drop(Verdict verdict) {
@@ -111,7 +112,7 @@ bool explain_by_speeds(Examination&, const Asked&);
 // Adds the finding that the positions are the expected ones and `shift` further; no finding for 0.
 void find_shift(Examination&, double shift);
 
-std::string scaling_asked(const Asked&);  // words_of, and for how many tokens; which list of longrope
+std::string scaling_asked(const Asked&);                 // words_of, and for how many tokens; which list of longrope
 std::string axis_name(const ModelRope&, int axis);       // "height", or "axis 1" where the config does not say
 std::string direction_text(bool clockwise, bool asked);  // "is rotated clockwise; the model rotates ..."
 Said residual_said(double residual, const std::string& more = "");  // " (residual 3e-08 at best)"

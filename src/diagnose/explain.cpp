@@ -336,7 +336,8 @@ std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, cons
       list.push_back({*rope, length, base_words(rope->base) + cause_of_base(rope->base, asked)});
   }
   if (const auto rope = with_best_base(speeds, plain, 0)) {
-    if (const auto length_of_base = dynamic_length(rope->base, asked)) list.push_back(as_dynamic(asked, *length_of_base));
+    if (const auto length_of_base = dynamic_length(rope->base, asked))
+      list.push_back(as_dynamic(asked, *length_of_base));
     list.push_back({*rope, 0,
                     base_words(rope->base) + cause_of_base(rope->base, asked) +
                         (is_scaled(asked) ? " and " + without_words(asked) : "")});

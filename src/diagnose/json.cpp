@@ -38,6 +38,7 @@ Json json_of(const Diagnosis& one) {
   json["scaling_parameters"] = facts.scaling ? json_of_fields(*facts.scaling) : Json(nullptr);
   json["attention_factor"] = or_null(facts.attention_factor);
   json["precision"] = facts.precision ? Json(name(*facts.precision)) : Json(nullptr);
+  json["noise"] = or_null(facts.noise);
   json["layout"] = facts.layout.empty() ? Json(nullptr) : Json(facts.layout);
   json["heads"] = facts.heads.empty() ? Json(nullptr) : Json(facts.heads);
   json["residual"] = finite_or_null(one.residual);

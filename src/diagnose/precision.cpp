@@ -46,9 +46,8 @@ std::vector<Hypothesis> coarse_hypotheses(const Hypothesis& fine, double unit) {
       list.push_back({type, "the angles are computed in " + in, exactly, of, of, table});
     }
   }
-  list.push_back(
-      {Precision::f16, "the angles are computed in TF32, which has the digits of f16", to_tf32, to_tf32, to_f32,
-       to_f32});
+  list.push_back({Precision::f16, "the angles are computed in TF32, which has the digits of f16", to_tf32, to_tf32,
+                  to_f32, to_f32});
   return list;
 }
 

@@ -172,6 +172,7 @@ int wrongness(const std::vector<One>& tensors) {
     const bool base = verdict == Verdict::base, scaling = verdict == Verdict::scaling;
     sum += 2 * static_cast<int>(one.diagnosis.findings.size()) + (base ? 4 : scaling ? 2 : 0);
     if (verdict == Verdict::cannot_tell) sum += 6;
+    if (verdict == Verdict::noise) sum += 1;
   }
   return sum;
 }

@@ -99,6 +99,7 @@ Sample make_sample(const Tensor& before, const Tensor& after, int head_dim, Scal
   const Storage& storage = coarsest(sample.after);
   sample.unit = storage.unit;
   sample.least = storage.least;
+  sample.before_unit = coarsest(sample.before).unit;
   if (before.type != after.type) {  // what the conversion alone changes is no rotation
     std::ranges::transform(sample.before, sample.before.begin(), storage.rounded);
   }

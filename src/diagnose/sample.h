@@ -15,6 +15,13 @@ using tools::Reading;
 using tools::Role;
 using tools::Subject;
 
+// What the elements after are off beside their rounding: independent errors of one size, or of one relative to the
+// element. Each is measured as if it were alone, so that both together are a bound for either.
+struct Noise {
+  double rms = 0;
+  double relative = 0;
+};
+
 struct Sample {
   std::string name;                 // of the tensor, in sentences: "q", "the tensor"
   std::vector<std::int64_t> shape;  // [..., head_dim]: flat heads are a dimension of their own
@@ -23,8 +30,12 @@ struct Sample {
   std::vector<double> after;
   double unit = 0;         // the largest relative error of rounding to the coarsest type that holds `after`: 2^-24, f32
   double least = 0;        // the smallest step of that type, of its subnormal numbers
+  double before_unit = 0;  // of the coarsest type that holds `before`
+  bool loose = false;      // elements that are not rotated may change too, by `unit`
+  Noise noise = {};        // none: rounding explains all
   std::string not_finite;  // names a value that is not finite; empty: there is none
 
+  bool noisy() const noexcept { return loose || noise.rms > 0; }
   // The head whose first element is number `at`.
   std::span<const double> x(std::int64_t at) const noexcept { return head(before, at); }
   std::span<const double> y(std::int64_t at) const noexcept { return head(after, at); }

@@ -1,8 +1,7 @@
-#include "turns.h"
-
 #include <algorithm>
 #include <cmath>
 
+#include "noise.h"
 #include "rotary/reference.h"
 
 namespace rotary::diagnose {
@@ -12,12 +11,14 @@ namespace {
 // Whether a head is the same before and after; one of zeros says nothing.
 bool is_unchanged(const Sample& sample, const Layout& layout, std::int64_t head) {
   bool zero = true;
+  Still still(sample);
   for (std::int64_t row = 0; row < layout.batch * layout.tokens; ++row) {
     const std::int64_t first = at(layout, row / layout.tokens, row % layout.tokens, head);
-    if (!std::ranges::equal(sample.x(first), sample.y(first))) return false;
+    if (!sample.noisy() && !std::ranges::equal(sample.x(first), sample.y(first))) return false;
+    for (std::size_t u = 0; u < sample.x(first).size(); ++u) still.add(sample.x(first)[u], sample.y(first)[u]);
     zero = zero && std::ranges::all_of(sample.x(first), [](double x) { return x == 0; });
   }
-  return !zero;
+  return !zero && still.holds();
 }
 
 Complex pair_of(std::span<const double> head, const std::array<int, 2>& pair) {
@@ -52,6 +53,8 @@ Turns measure(const Sample& sample, const Reading& reading, const Block& block) 
   turns.reading = reading;
   turns.block = block;
   turns.unit = sample.unit;
+  turns.noisy = sample.noisy();
+  turns.noise = sample.noise;
   for (std::int64_t head = 0; head < reading.layout.heads; ++head) {
     if (!is_unchanged(sample, reading.layout, head)) turns.heads.push_back(head);
   }
@@ -62,7 +65,8 @@ Turns measure(const Sample& sample, const Reading& reading, const Block& block) 
       const Sums sum = sums(sample, turns, row, pair);
       turns.weight.push_back(sum.xx);
       turns.turn.push_back(sum.xx > 0 ? sum.yx / sum.xx : Complex(0));
-      turns.sigma.push_back(sum.xx > 0 ? sample.unit * std::sqrt(sum.xxyy) / sum.xx : 4);
+      const double rounding = std::hypot(sample.unit, sample.noise.relative) * std::sqrt(sum.xxyy);
+      turns.sigma.push_back(sum.xx > 0 ? std::hypot(rounding, sample.noise.rms * std::sqrt(sum.xx)) / sum.xx : 4);
       const auto i = static_cast<std::size_t>(pair);
       off[i] += sum.xx > 0 ? std::max(0.0, sum.yy - std::norm(sum.yx) / sum.xx) : sum.yy;
       all[i] += sum.yy;
@@ -110,9 +114,71 @@ double misfit(const Turns& turns, std::size_t at, double angle, Complex turn, do
                   std::abs(off.imag()) / (noise + turns.unit * std::abs(turn.imag()) + unmoved));
 }
 
+namespace {
+
+// Noise turns a pair as often as it stretches it, and each token for itself; another speed turns it only, and later
+// tokens further.
+class Drift {
+ public:
+  Drift(const Turns& turns, const Motion& motion, double slack)
+      : turns_(turns), motion_(motion), slack_(slack), of_pair_(static_cast<std::size_t>(turns.block.pairs)) {}
+
+  void add(std::int64_t row, int pair, Complex turn) {
+    const std::size_t at = turns_.at(row, pair);
+    const double size = std::abs(turn), sigma = turns_.sigma[at];
+    if (size == 0 || sigma == 0) return;
+    const Complex off = (turns_.turn[at] - turn) * std::conj(turn) / size;
+    const double allowed = slack_of(pair, slack_) * std::abs(motion_.angle(row, pair)) * size;
+    const double position = motion_.position_of(row, pair) * size / sigma;
+    Sums& one = of_pair_[static_cast<std::size_t>(pair)];
+    one.stretched += std::pow(off.real() / sigma, 2);
+    one.turned += std::pow(off.imag() / std::hypot(sigma, allowed), 2);
+    one.rise += off.imag() / sigma * position;
+    one.squares += position * position;
+    ++one.count;
+  }
+
+  void judge(Fit& fit) const {
+    Sums all;
+    for (const Sums& one : of_pair_) {
+      all.stretched += one.stretched;
+      all.turned += one.turned;
+      all.count += one.count;
+    }
+    if (all.count < 8) return;
+    const double variance = std::max(all.stretched / all.count, 1e-12);
+    double sum = 0, worst = 0, pairs = 0;
+    for (std::size_t pair = 0; pair < of_pair_.size(); ++pair) {
+      const Sums& one = of_pair_[pair];
+      if (one.squares == 0) continue;
+      const double allowed = slack_of(static_cast<int>(pair), slack_) * std::abs(motion_.speed[pair]);
+      const double rise = std::max(0.0, std::abs(one.rise / one.squares) - allowed);
+      const double z = rise * rise * one.squares / std::max(variance, one.stretched / one.count);
+      sum += z;
+      worst = std::max(worst, z);
+      ++pairs;
+    }
+    fit.chi = all.turned / variance;
+    fit.drifts = worst > 36 || sum > pairs + 10 * std::sqrt(2 * pairs) + 10 ||
+                 fit.chi > all.count * (1.3 + 16 / std::sqrt(all.count));
+  }
+
+ private:
+  struct Sums {
+    double stretched = 0, turned = 0, rise = 0, squares = 0, count = 0;
+  };
+  const Turns& turns_;
+  const Motion& motion_;
+  double slack_;
+  std::vector<Sums> of_pair_;
+};
+
+}  // namespace
+
 Fit compare(const Turns& turns, const Motion& motion, double slack,
             const std::function<Complex(std::int64_t row, int pair)>& turn_of) {
   Fit fit;
+  Drift drift(turns, motion, slack);
   double off = 0, all = 0;
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
     for (int pair = 0; pair < turns.block.pairs; ++pair) {
@@ -120,11 +186,14 @@ Fit compare(const Turns& turns, const Motion& motion, double slack,
       if (turns.weight[at] == 0) continue;
       const Complex turn = turn_of ? turn_of(row, pair) : motion.turn(row, pair);
       if (misfit(turns, at, motion.angle(row, pair), turn, slack_of(pair, slack)) > 1) fit.holds = false;
+      if (turns.noisy) drift.add(row, pair, turn);
       off += turns.weight[at] * std::norm(turns.turn[at] - turn);
       all += turns.weight[at] * std::norm(turns.turn[at]);
     }
   }
   fit.residual = all > 0 ? std::sqrt(off / all) : 0;
+  if (turns.noisy) drift.judge(fit);
+  fit.holds = fit.holds && !fit.drifts;
   return fit;
 }
 

@@ -60,10 +60,12 @@ struct Turns {
   Block block;
   std::vector<std::int64_t> heads;  // those that rotate; the others are the same before and after
   std::vector<Complex> turn;        //
-  std::vector<double> sigma;        // standard error of each turn, from the rounding of the elements
+  std::vector<double> sigma;        // standard error of each turn, from rounding and noise
   std::vector<double> weight;       // sum over the heads of the squared norm before
   double spread = 0;                // relative misfit among the heads, for the worst pair
   double unit = 0;                  // Sample::unit
+  bool noisy = false;               // Sample::noisy
+  Noise noise = {};
 
   const Layout& layout() const noexcept { return reading.layout; }
   std::int64_t rows() const noexcept { return layout().batch * layout().tokens; }
@@ -106,8 +108,11 @@ inline double slack_of(int pair, double slack = float32_slack) { return slack * 
 double misfit(const Turns&, std::size_t at, double angle, Complex turn, double slack);
 
 struct Fit {
-  bool holds = true;    // every turn differs by no more than rounding explains
+  bool holds =
+      true;  // every turn differs by no more than rounding and noise explain, and of a noisy sample none drifts
   double residual = 0;  // rms of the differences, relative to the turns
+  bool drifts = false;  // the angles are off, or rise otherwise with the position, by more than the norms are off
+  double chi = 0;       // the sum of squared differences of the angles, in variances
 };
 // turn_of: turns that need not be those of the motion's angles, as a table of few bits holds them.
 Fit compare(const Turns&, const Motion&, double slack = float32_slack,

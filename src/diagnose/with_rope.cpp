@@ -36,7 +36,9 @@ std::vector<KnownFactor> known_factors(const Rope& rope, double wanted) {
     known.push_back({value, words});
     known.push_back({value * value, "the square of " + words});
   };
-  const auto magnitude = [](double factor, double mscale) { return 0.1 * mscale * std::log(std::max(factor, 1.0)) + 1; };
+  const auto magnitude = [](double factor, double mscale) {
+    return 0.1 * mscale * std::log(std::max(factor, 1.0)) + 1;
+  };
   if (const Yarn* yarn = std::get_if<Yarn>(&rope.scaling)) {
     const std::string own = ", DeepSeek's, which belongs to the softmax's scale";
     if (yarn->mscale) add(magnitude(yarn->factor, *yarn->mscale), "0.1 mscale ln(factor) + 1" + own);
@@ -47,7 +49,8 @@ std::vector<KnownFactor> known_factors(const Rope& rope, double wanted) {
   }
   if (const LongRope* lists = std::get_if<LongRope>(&rope.scaling)) {
     const double factor = std::max(lists->factor, 1.0), trained = static_cast<double>(lists->trained_length);
-    add(std::sqrt(1 + std::log(factor) / std::log(trained)), "sqrt(1 + ln(factor) / ln(trained length)), longrope's own");
+    add(std::sqrt(1 + std::log(factor) / std::log(trained)),
+        "sqrt(1 + ln(factor) / ln(trained length)), longrope's own");
     add(magnitude(factor, 1), "0.1 ln(factor) + 1, that of yarn");
     if (lists->short_mscale) add(*lists->short_mscale, "that of the short list");
     if (lists->long_mscale) add(*lists->long_mscale, "that of the long list");
@@ -58,7 +61,9 @@ std::vector<KnownFactor> known_factors(const Rope& rope, double wanted) {
 
 void find_factor(Examination& exam, const Asked& asked) {
   const double wanted = asked.frequencies.attention_factor, found = exam.factor;
-  const double slack = std::max(exam.sample.unit / 2, 1e-6);
+  const double noise = exam.sample.noise.relative;
+  const double slack = std::max(exam.sample.unit / 2, 1e-6) + noise * noise +
+                       6 * noise / std::sqrt(static_cast<double>(exam.turns.turn.size() * exam.turns.heads.size()));
   const auto near = [&](double value) { return std::abs(found - value) <= slack * value; };
   exam.facts.attention_factor = near(wanted) ? wanted : near(1) ? 1 : found;
   if (near(wanted)) return;
@@ -86,11 +91,13 @@ bool explain_by_precision(Examination& exam, const Asked& asked) {
     if (explain_by_rivals(exam, asked, true)) return true;
     exam.facts.precision = found.precision;
     exam.residual = std::min(plain.residual, found.fit.residual);
+    exam.explained = true;
     return true;
   }
   if (!coarse) return false;
   exam.facts.precision = found.precision;
   exam.residual = found.fit.residual;
+  exam.explained = found.fit.holds;
   exam.find(Verdict::precision,
             "is rotated with coarse angles: " + found.words + evidence(found.fit.residual, plain.residual));
   return true;
@@ -128,7 +135,10 @@ bool explain_by_axes(Examination& exam, const Asked& asked) {
     if (moved++ == 0) first_moved = pair;
   }
   if (moved == 0) return false;
-  exam.residual = compare(exam.turns, motion).residual;
+  const Fit fit = compare(exam.turns, motion);
+  if (!fit.holds) return false;
+  exam.residual = fit.residual;
+  exam.explained = true;
   exam.facts.axis = motion.axis;
   exam.find(Verdict::axis, "is rotated with other axes in " + std::to_string(moved) + " of its " +
                                std::to_string(exam.turns.block.pairs) + " pairs: pair " + std::to_string(first_moved) +
