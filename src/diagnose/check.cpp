@@ -187,8 +187,10 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   for (const Reading& reading : readings) all.push_back(compare_by(sample, reading, subject, tolerance));
   const std::size_t best = best_of(all);
   const bool ambiguous = readings.size() > 1 && all[best].checked.equal;
+  // Tokens and heads exchanged are a usual fault; tokens and batch rows are not.
+  const bool may_be_fault = readings[best].layout.head_stride != readings.front().layout.head_stride;
   Subject as_likeliest = subject;
-  if (ambiguous) as_likeliest.layout = readings.front().word;
+  if (ambiguous) as_likeliest.layout = readings[may_be_fault ? 0 : best].word;
   NamedCheck result{{pair.name, diagnose(pair.before, pair.after, as_likeliest)}, all[best].checked};
   result.outcome = outcome_of(result.checked, result.diagnosis, tolerance.has_value());
   result.sentence = result.diagnosis.sentence;

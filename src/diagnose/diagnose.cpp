@@ -420,9 +420,7 @@ Diagnosis diagnose_whole(const Sample& sample, const Subject& subject) {
   if (noisy.noise.rms == 0) return first.diagnosis;
   const Examined second = examined(noisy, subject);
   const Verdict verdict = second.diagnosis.verdict;
-  const bool says_more = first.explained
-                             ? second.explained
-                             : verdict != Verdict::cannot_tell || first.diagnosis.verdict == Verdict::cannot_tell;
+  const bool says_more = first.explained ? second.explained : verdict != Verdict::cannot_tell;
   const bool is_rounding = noisy.noise.relative <= sample.unit && verdict == first.diagnosis.verdict;
   return says_more && !is_rounding ? second.diagnosis : first.diagnosis;
 }

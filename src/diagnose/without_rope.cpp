@@ -67,6 +67,7 @@ void fit_frequencies(Examination& exam, bool given) {
 }  // namespace
 
 void examine_without_rope(Examination& exam) {
+  exam.explained = true;  // what is found is all that the tensors tell
   exam.set_pairing();
   exam.facts.first = exam.turns.block.first;
   if (width_is_known(exam)) exam.facts.rotary_dim = exam.turns.block.rotary_dim();
