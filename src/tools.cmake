@@ -30,6 +30,7 @@ set(rotary_diagnose_sources
   src/diagnose/noise.cpp
   src/diagnose/pairs.cpp
   src/diagnose/patterns.cpp
+  src/diagnose/power.cpp
   src/diagnose/precision.cpp
   src/diagnose/request.cpp
   src/diagnose/sample.cpp

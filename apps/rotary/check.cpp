@@ -97,6 +97,7 @@ void print(const diagnose::CheckResult& result) {
     for (const diagnose::NamedCheck& one : checks) print_one(one);
   }
   if (layers) print_summary(checks);
+  if (result.equal() && result.power.tokens > 0) std::cout << result.power.sentence() << '\n';
   const bool found = result.diagnosed.all.verdict != diagnose::Verdict::as_configured;
   if (found && result.outcome() != Outcome::undecided) std::cout << printable(result.diagnosed.all.sentence) << '\n';
 }

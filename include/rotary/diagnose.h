@@ -133,16 +133,32 @@ struct Checked {
 enum class Outcome : std::uint8_t { equal, undecided, differs };
 ROTARY_API const char* name(Outcome) noexcept;
 
+// What data that are equal could have shown, by the same tests.
+struct Power {
+  // "pairing", "direction", "offset", "base", "scaling llama3", "factor", "trained length", "truncate", "length",
+  // "list of longrope", "block", "attention factor", "layer's rope"
+  std::vector<std::string> would_show = {}, would_not_show = {};
+  double base = 0;           // the least relative change of a base that would show
+  std::int64_t tokens = 0;   // 0: nothing is known
+  double unit = 0;           // the largest relative error of rounding to the elements' type
+  std::int64_t wanted = 0;   // tokens that would show all; 0: not known
+  bool in_f32 = false;       // as many tokens of f32 would
+  std::string scaling = {};  // whose factor and lengths these are: "llama3"
+  ROTARY_API std::string sentence() const;
+};
+
 struct NamedCheck : NamedDiagnosis {
   Checked checked = {};
   Outcome outcome = Outcome::differs;  // equal: no element is off, and the diagnosis finds nothing
   std::string sentence = {};           // what is said of it: that of the diagnosis, or why it is undecided
   std::string note = {};               // "bhtd has the same shape"; mostly empty
+  Power power = {};                    // where it is equal
 };
 
 struct CheckResult {
   std::vector<NamedCheck> tensors;  // in the order of the pairs
   Diagnosed diagnosed;
+  Power power;                       // what each tensor would show
   Outcome outcome() const noexcept;  // the worst
   bool equal() const noexcept { return outcome() == Outcome::equal; }
 };

@@ -33,8 +33,8 @@ void take_explanation(Examination& exam, const Explanation& explained, const Ask
             "is rotated " + explained.words + "; the model asks " + asks + shown);
 }
 
-// How much better other explains the turns than asked does, as a quotient of mean squares, where the two differ and the
-// elements move by more than their rounding.
+}  // namespace
+
 double advantage(const Turns& turns, const Motion& asked, const Motion& other) {
   double of_asked = 0, of_other = 0;
   int count = 0;
@@ -52,6 +52,8 @@ double advantage(const Turns& turns, const Motion& asked, const Motion& other) {
   }
   return count < 8 || of_other == 0 ? 1 : of_asked / of_other;
 }
+
+namespace {
 
 std::vector<double> signed_speeds(const Explanation& one, bool clockwise) {
   std::vector<double> speeds = frequencies(one.rope, one.length).inv_freq;

@@ -41,7 +41,7 @@ class Comparing {
     const auto [u, v] = asked_.block.output(pair);
     const double norm = std::hypot(wanted(first, u), wanted(first, v));
     const double angle = std::abs(asked_.motion.angle(row, pair));
-    result_.moves = result_.moves || angle > 0;
+    result_.moves = result_.moves || (angle > 0 && norm > 0);
     const double allowed = norm * (roundings * sample_.unit + 4 * 0x1p-24 + slack_of(pair) * angle) + 2 * sample_.least;
     place.pair = pair;
     for (const int element : {u, v}) {
@@ -85,11 +85,12 @@ class Comparing {
 // The readings among which the heads do not choose, the likeliest first; one where the layout is given or settled.
 std::vector<Reading> readings_of(const Sample& sample, const Subject& subject) {
   std::vector<Reading> readings = plausible_readings(sample, subject);
-  const Layout likeliest = readings.front().layout;
-  std::erase_if(readings, [&](const Reading& reading) {
-    const bool moves = reading.layout.tokens > 1 || likeliest.tokens == 1;  // nothing moves at position 0
-    return !moves || subject.plausibility(reading.layout) < subject.plausibility(likeliest);
-  });
+  const int most = subject.plausibility(readings.front().layout);
+  std::erase_if(readings, [&](const Reading& reading) { return subject.plausibility(reading.layout) < most; });
+  // Nothing moves at position 0: such a reading is no rival of a likelier one, and comes behind the others.
+  const auto moves = [&](const Reading& one) { return one.layout.tokens > 1 || subject.positions.has_value(); };
+  if (moves(readings.front())) std::erase_if(readings, [&](const Reading& one) { return !moves(one); });
+  std::ranges::stable_partition(readings, moves);
   const auto settled = std::ranges::find(readings, subject.layout_of_heads, &Reading::word);
   return settled == readings.end() ? readings : std::vector{*settled};
 }
@@ -135,9 +136,10 @@ bool one_token_for_all(const Sample& sample, const Layout& layout, const Motion&
 // Why the data show nothing of the rope; "": they do.
 std::string emptiness(const Sample& sample, const Layout& layout, const Compared& one) {
   if (all_zero(sample.before) && all_zero(sample.after))
-    return " is 0 everywhere, before and after: 0 shows no rotation";
+    return " is zero everywhere, before and after, which shows no rotation";
   if (one.checked.equal && !one.checked.moves)
-    return " is as it should be, but at position 0 no rope moves anything: --positions says where the token is";
+    return " is as it should be, but no rope moves anything at position 0, or zeros: --positions says where the tokens "
+           "are";
   if (one_token_for_all(sample, layout, one.asked.motion))
     return " is the same at every token, before and after: one token for all shows no rotation";
   return "";
@@ -179,41 +181,51 @@ Checked check(const Tensor& input, const Tensor& against, const Subject& subject
   return all[best_of(all)].checked;
 }
 
-NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance) {
+NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance,
+                 const std::vector<const ModelRope*>& others) {
   const Sample sample = make_sample(pair.before, pair.after, subject.head_dim_of(pair.before), Scale::as_given);
   const std::vector<Reading> readings = readings_of(sample, subject);
   if (!sample.not_finite.empty()) refuse_not_finite(sample, pair, readings.front().layout);
   std::vector<Compared> all;
   for (const Reading& reading : readings) all.push_back(compare_by(sample, reading, subject, tolerance));
   const std::size_t best = best_of(all);
-  const bool ambiguous = readings.size() > 1 && all[best].checked.equal;
-  // Tokens and heads exchanged are a usual fault; tokens and batch rows are not.
-  const bool may_be_fault = readings[best].layout.head_stride != readings.front().layout.head_stride;
+  // Another dimension of heads is another answer; the order of batch and tokens the rotation tells.
+  const auto other = std::ranges::find_if(readings, [&](const Reading& reading) {
+    return all[best].checked.equal && reading.layout.head_stride != readings[best].layout.head_stride;
+  });
+  const bool ambiguous = other != readings.end();
+  const Reading& likeliest =
+      ambiguous && other < readings.begin() + static_cast<std::ptrdiff_t>(best) ? *other : readings[best];
   Subject as_likeliest = subject;
-  if (ambiguous) as_likeliest.layout = readings[may_be_fault ? 0 : best].word;
+  if (all[best].checked.equal && readings.size() > 1) as_likeliest.layout = likeliest.word;
   NamedCheck result{{pair.name, diagnose(pair.before, pair.after, as_likeliest)}, all[best].checked};
   result.outcome = outcome_of(result.checked, result.diagnosis, tolerance.has_value());
   result.sentence = result.diagnosis.sentence;
   if (const std::string nothing = emptiness(sample, readings[best].layout, all[best]); !nothing.empty()) {
     result.outcome = Outcome::undecided;
     result.sentence = who(pair.name) + nothing;
-  } else if (best > 0 && result.outcome == Outcome::differs) {
+  } else if (likeliest.word != readings[best].word && result.outcome == Outcome::differs) {
     result.outcome = Outcome::undecided;
-    result.sentence += ", if its layout is " + readings[0].word + "; as " + readings[best].word +
+    result.sentence += ", if its layout is " + likeliest.word + "; as " + readings[best].word +
                        ", which has the same shape, it is equal: --layout says which";
   } else if (ambiguous && result.outcome == Outcome::equal) {
-    result.note = readings[best == 0 ? 1 : 0].word + " has the same shape";
+    result.note = other->word + " has the same shape";
+  }
+  if (result.outcome == Outcome::equal) {
+    const Asked& asked = all[best].asked;
+    const Turns turns = measure(sample, readings[best], asked.block);
+    result.power = power_of(turns, asked, result.diagnosis.facts.pairing.has_value(), others);
   }
   return result;
 }
 
-NamedCheck judge_still(const TensorPair& pair, const Subject& subject, int layer, std::optional<double> tolerance) {
+NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const std::string& as,
+                       std::optional<double> tolerance) {
   const Sample sample = make_sample(pair.before, pair.after, subject.head_dim_of(pair.before), Scale::as_given);
   const Reading reading = readings_of(sample, subject).front();
   if (!sample.not_finite.empty()) refuse_not_finite(sample, pair, reading.layout);
   NamedCheck result{{pair.name, {}}, Comparing(sample, reading, {*subject.used, {}, 0, {}, {}}, tolerance).result()};
-  const std::string asks = "the model's layer " + std::to_string(layer);
-  std::string said = " is not rotated, as " + asks + " asks (NoPE)";
+  std::string said = " is not rotated, as " + as;
   if (result.checked.equal) {
     result.diagnosis.facts.layout = reading.word;
     result.diagnosis.verdict = Verdict::as_configured;
@@ -222,8 +234,8 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, int layer
     const Verdict verdict = result.diagnosis.verdict;
     const bool seen = verdict != Verdict::cannot_tell;
     said = seen ? " is rotated" : " is changed";
-    if (verdict == Verdict::as_configured) said += " as other layers of the model are";
-    said += "; " + asks + " rotates nothing (NoPE)";
+    if (verdict == Verdict::as_configured) said += " as queries and keys of the model are";
+    said += "; " + as;
     result.diagnosis.verdict = seen ? Verdict::layer : Verdict::cannot_tell;
     result.diagnosis.findings = {said.substr(1)};
   }
@@ -232,7 +244,7 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, int layer
   result.diagnosis.sentence = result.sentence = who(pair.name) + said;
   if (all_zero(sample.before) && result.checked.equal) {
     result.outcome = Outcome::undecided;
-    result.sentence = who(pair.name) + " is 0 everywhere, before and after: 0 shows no rotation";
+    result.sentence = who(pair.name) + " is zero everywhere, before and after, which shows no rotation";
   }
   return result;
 }

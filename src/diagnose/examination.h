@@ -27,9 +27,11 @@ Diagnosis diagnose_scores(const Tensor& before, const Tensor& after, const Subje
 // first without a difference. Throws as diagnose.
 Checked check(const Tensor& input, const Tensor& against, const Subject&, std::optional<double> tolerance);
 // That, the diagnosis of the same data, and what follows from both. Throws TENSOR for an element that is not finite.
-NamedCheck judge(const TensorPair&, const Subject&, std::optional<double> tolerance);
-// The same of a tensor of a layer without a rope. subject.used: one that the part's other layers have.
-NamedCheck judge_still(const TensorPair&, const Subject&, int layer, std::optional<double> tolerance);
+// others: the model's other ropes.
+NamedCheck judge(const TensorPair&, const Subject&, std::optional<double> tolerance,
+                 const std::vector<const ModelRope*>& others);
+// The same of a tensor that is not to be rotated, as `as` says. subject.used: a rope of heads like its own.
+NamedCheck judge_still(const TensorPair&, const Subject&, const std::string& as, std::optional<double> tolerance);
 
 // One diagnosis of several tensors: the worst verdict, with a sentence that says which tensors it is about.
 Diagnosis combine(const std::vector<NamedDiagnosis>& tensors);
@@ -86,6 +88,9 @@ struct Asked {
   Frequencies frequencies;
   Motion motion;  // at the expected positions
 };
+// Of turns that are as asked.
+Power power_of(Turns, const Asked&, bool pairing_shows, const std::vector<const ModelRope*>& others);
+Power common_power(const std::vector<NamedCheck>&);  // what each of them would show
 std::optional<Block> asked_block(const Subject&, int head_dim);
 Rope rope_for_block(Rope, const Block&);  // the rope as it would be in a block of that width
 Asked ask(const ModelRope&, const Block&, const Subject&, const std::vector<std::vector<double>>& expected);
@@ -109,6 +114,9 @@ bool explain_by_rivals(Examination&, const Asked&, bool holds);
 bool explain_by_own_time(Examination&, const Asked&);
 // Any speeds, at the expected positions or some constant number of positions away.
 bool explain_by_speeds(Examination&, const Asked&);
+// How much better other explains the turns than asked does, as a quotient of mean squares, where the two differ and the
+// elements move by more than their rounding.
+double advantage(const Turns&, const Motion& asked, const Motion& other);
 // Adds the finding that the positions are the expected ones and `shift` further; no finding for 0.
 void find_shift(Examination&, double shift);
 

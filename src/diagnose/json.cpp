@@ -57,6 +57,12 @@ Json json_of(const Diagnosed& diagnosed) {
   return json;
 }
 
+void add_power(Json& json, const Power& power) {
+  json["would_show"] = power.would_show;
+  json["would_not_show"] = power.would_not_show;
+  json["base_shown_from"] = power.base > 0 ? Json(power.base) : Json(nullptr);
+}
+
 Json json_of(const NamedCheck& one) {
   const Checked& checked = one.checked;
   Json json;
@@ -77,6 +83,7 @@ Json json_of(const NamedCheck& one) {
   json["layout"] = checked.layout;
   json["layer"] = or_null(one.layer);
   json["rope"] = one.rope.empty() ? Json(nullptr) : Json(one.rope);
+  add_power(json, one.power);
   return json;
 }
 
@@ -130,6 +137,7 @@ std::string to_json(const CheckResult& result) {
   Json json = json_of(*shown);
   json["max_error"] = finite_or_null(max_error);
   json["tolerance"] = finite_or_null(tolerance);
+  add_power(json, result.power);
   json["tensor"] = shown->name;
   json["diagnosis"] = result.diagnosed.all.verdict == Verdict::as_configured && result.equal()
                           ? Json(nullptr)

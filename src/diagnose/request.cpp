@@ -1,5 +1,6 @@
 // Several tensors: which rope is meant, one layout for tensors of a file, one answer.
 #include <algorithm>
+#include <regex>
 
 #include "examination.h"
 
@@ -35,19 +36,39 @@ std::vector<std::optional<int>> layers_of(const Request& request, const std::vec
   return layers;
 }
 
+// A value, by its name: no model rotates it.
+bool is_value(const std::string& tensor) {
+  static const std::regex word("(^|[^a-z])(v|value|values|v_?proj|wv|xv|vcur)([^a-z]|$)", std::regex::icase);
+  return tools::role_of(tensor) == tools::Role::unknown && std::regex_search(tensor, word);
+}
+
+std::string still_said(const TensorPair& pair, std::optional<int> layer) {
+  if (is_value(pair.name)) return "no model rotates values";
+  return "the model's layer " + std::to_string(layer.value_or(0)) + " rotates nothing (NoPE)";
+}
+
 // What is asked of one tensor. layer: reset where the model does not list it.
 Question question_of(const Request& request, const TensorPair& pair, std::optional<int>& layer) {
   const Model& model = *request.model;
-  std::optional<const ModelRope*> of_layer;
-  if (layer) of_layer = tools::rope_of_layer(model, *layer, &pair.before);
-  if (layer && request.layer) of_layer = tools::named_layer(model, *layer, &pair.before);
-  if (!of_layer) layer.reset();
-  if (of_layer && *of_layer != nullptr) return {{*of_layer}};
-  Question question{{}, of_layer.has_value()};
+  Question question{{}, is_value(pair.name)};
+  bool of_layer = false;
+  if (layer && !question.still) {
+    const ModelRope* used = nullptr;
+    if (request.layer) {
+      used = tools::named_layer(model, *layer, &pair.before);
+      of_layer = true;
+    } else if (const auto found = tools::rope_of_layer(model, *layer, &pair.before)) {
+      used = *found;
+      of_layer = true;
+    }
+    if (used != nullptr) return {{used}};
+    question.still = of_layer;
+    if (!of_layer) layer.reset();
+  }
   if (!request.rope && model.ropes.size() != 1) {
     for (const ModelRope& used : model.ropes) {
       const bool beside =
-          !question.still || std::ranges::find(used.layers_without_rope, *layer) != used.layers_without_rope.end();
+          !of_layer || std::ranges::find(used.layers_without_rope, *layer) != used.layers_without_rope.end();
       if (beside && tools::fits_width(pair.before, used)) question.ropes.push_back(&used);
     }
   }
@@ -152,6 +173,16 @@ std::vector<One> for_each_pair(const std::vector<const TensorPair*>& pairs, cons
     }
   }
   const std::string settled = settled_layout(pairs, layouts, subject);
+  if constexpr (std::is_same_v<One, NamedCheck>) {  // one whose shape leaves the layout open lies as one that tells it
+    const auto tells = std::ranges::find_if(
+        results, [](const NamedCheck& one) { return one.outcome == Outcome::equal && one.note.empty(); });
+    for (std::size_t i = 0; i < results.size() && tells != results.end() && settled.empty(); ++i) {
+      if (results[i].outcome != Outcome::undecided || layouts[i] != tells->checked.layout) continue;
+      Subject again = of_tensor(subject, *pairs[i]);
+      again.layout_of_heads = layouts[i];
+      results[i] = examine(*pairs[i], again);
+    }
+  }
   for (std::size_t i = 0; i < pairs.size() && !settled.empty(); ++i) {
     if (layouts[i] == settled || layouts[i].empty()) continue;
     Subject again = of_tensor(subject, *pairs[i]);
@@ -215,7 +246,7 @@ std::vector<One> answers(const Request& request, const std::vector<TensorPair>& 
     const Subject* by = &subjects[0];
     if (question.still) {
       for (const std::size_t i : question.tensors)
-        best.push_back(examine_still(pairs[i], of_tensor(subjects[0], pairs[i]), *layers[i]));
+        best.push_back(examine_still(pairs[i], of_tensor(subjects[0], pairs[i]), still_said(pairs[i], layers[i])));
     } else {
       best = for_each_pair<One>(asked, subjects[0], examine);
     }
@@ -316,8 +347,8 @@ Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs)
   };
   result.tensors = answers<NamedDiagnosis>(
       request, pairs, false, examine,
-      [](const TensorPair& pair, const Subject& one, int layer) {
-        return NamedDiagnosis(judge_still(pair, one, layer, std::nullopt));
+      [](const TensorPair& pair, const Subject& one, const std::string& as) {
+        return NamedDiagnosis(judge_still(pair, one, as, std::nullopt));
       },
       [&](const NamedDiagnosis&, bool is_open) { open = open || is_open; });
   result.all = combine(result.tensors);
@@ -333,9 +364,16 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
   CheckResult result;
   result.tensors = answers<NamedCheck>(
       request, pairs, true,
-      [&](const TensorPair& pair, const Subject& one) { return judge(pair, one, request.tolerance); },
-      [&](const TensorPair& pair, const Subject& one, int layer) {
-        return judge_still(pair, one, layer, request.tolerance);
+      [&](const TensorPair& pair, const Subject& one) {
+        std::vector<const ModelRope*> others;
+        for (const ModelRope& other : request.model->ropes) {
+          if (tools::fits_width(pair.before, other) && !are_alike(other, *one.used, request.length))
+            others.push_back(&other);
+        }
+        return judge(pair, one, request.tolerance, others);
+      },
+      [&](const TensorPair& pair, const Subject& one, const std::string& as) {
+        return judge_still(pair, one, as, request.tolerance);
       },
       [](NamedCheck& one, bool open) {
         if (one.outcome == Outcome::differs) one.sentence = one.diagnosis.sentence;
@@ -346,6 +384,7 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
       });
   for (const NamedCheck& one : result.tensors) result.diagnosed.tensors.push_back(one);
   result.diagnosed.all = combine(result.diagnosed.tensors);
+  result.power = common_power(result.tensors);
   return result;
 }
 

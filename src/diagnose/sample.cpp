@@ -77,7 +77,7 @@ Sample make_sample(const Tensor& before, const Tensor& after, int head_dim, Scal
   const std::size_t rank = before.shape.size();
   constexpr std::int64_t widest = 65536;
   if (rank < 2 || rank > 4 || before.elements() == 0 || (head_dim == 0 && before.shape.back() > widest)) {
-    refuse(label(before) + " must have two to four dimensions, the last of them head_dim, and elements but got " +
+    refuse(label(before) + " must have two to four dimensions, the last of them head_dim, and a token at least but got " +
            shape);
   }
   Sample sample;
