@@ -61,7 +61,7 @@ def check(
     tolerance: float | None = None,
     same_position_on_every_axis: bool = False,
 ) -> dict[str, Any]:
-    """Check that tensors are rotated as a config asks. What `rotary check --json` prints.
+    """Check that tensors are rotated as a config asks. What `rotary check --json` prints, less its version.
 
     Args:
         source: as of rotary.config, or a rotary.Rope, or an entry of rotary.config.
@@ -110,7 +110,9 @@ def diagnose(
     scores: bool = False,
     same_position_on_every_axis: bool = False,
 ) -> dict[str, Any]:
-    """Find out what a rotation did to tensors, and what is wrong with it. What `rotary diagnose --json` prints.
+    """Find out what a rotation did to tensors, and what is wrong with it.
+
+    What `rotary diagnose --json` prints, less its version.
 
     Args:
         before: an array, a dict of arrays, or the path of a .safetensors or .npy file.
