@@ -317,6 +317,16 @@ std::vector<std::string> notes_on(const Plan& plan, const files::Json& config, b
   return notes;
 }
 
+// from decides where the model_type is not known; where it is, the model says what its own code reads.
+files::ConfigFile read_config_of(const std::filesystem::path& path, std::optional<Pairing> from) {
+  try {
+    return files::read_config_file(path, {});
+  } catch (const Error& error) {
+    if (error.code() != Code::MODEL_TYPE || !from) throw;
+    return files::read_config_file(path, {.pairing = from});
+  }
+}
+
 }  // namespace
 
 ConvertedTensor shown_as(const TensorInfo& info, const Heads& heads, const std::string& file) {
@@ -331,7 +341,7 @@ ConvertedTensor shown_as(const TensorInfo& info, const Heads& heads, const std::
 
 Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pairing> from) {
   Plan plan{.folder = open_folder(path), .to = to};
-  files::ConfigFile config = files::read_config_file(path / files::path_of(plan.folder.config), {});
+  files::ConfigFile config = read_config_of(path / files::path_of(plan.folder.config), from);
   plan.model = std::move(config.model);
   plan.config_text = std::move(config.text);
   for (const Shard& shard : plan.folder.shards) check_stamp(shard.header.header.metadata, shard.name);

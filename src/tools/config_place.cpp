@@ -135,6 +135,10 @@ const std::vector<std::byte>& bytes_of_stream(const std::string& config) {
 std::string config_path(const std::string& config) {
   std::error_code ignored;
   if (is_pipe(files::path_of(config)) || fs::exists(files::path_of(config), ignored)) return config;
+  if (config.starts_with("https://") || config.starts_with("http://")) {
+    throw Error(Code::FILE, "[read_config] CONFIG must be on this machine, or - for standard input, but got " +
+                                files::in_quotes(config) + ": curl -L URL | rotary inspect -");
+  }
   const std::optional<Repository> repository = repository_of(config);
   if (!repository) return config;
   if (const auto snapshot = snapshot_of(*repository)) return files::path_text(*snapshot);

@@ -118,7 +118,15 @@ constexpr std::size_t most_sniffed = 64;
 
 }  // namespace
 
-Format format_to_read(const std::filesystem::path& path) { return checked_format(path, &Foreign::line, "converts it"); }
+Format format_to_read(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!names_tensors(path) && !std::filesystem::exists(path, ignored)) {
+    fail(Code::FILE, "tensors",
+         path_text(path) +
+             ": cannot be opened: " + std::make_error_code(std::errc::no_such_file_or_directory).message());
+  }
+  return checked_format(path, &Foreign::line, "converts it");
+}
 
 Format format_to_write(const std::filesystem::path& path) {
   return checked_format(path, &Foreign::back, "converts one");
