@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -92,26 +93,52 @@ std::vector<Tensor> choose_tensors(InputTensors& input, const Options& options) 
   return chosen;
 }
 
-// What turns the tensors, and how they lie.
+// Tensors of one rope, what turns them, and how they lie. Those of layers without a rope stay as they are.
 struct Applied {
-  tools::Readings readings;
+  std::vector<Tensor*> tensors;
+  const ModelRope* used = nullptr;  // of a CONFIG's
+  bool chosen = false;              // by --rope, --layer or the tensors' names
+  bool still = false;
+  tools::Readings readings = {};
   tools::Rotation rotation = {"apply"};
-  std::vector<std::string> notes;  // for standard output
-  Metadata facts;                  // of the rotation
+  std::vector<std::string> notes = {};  // for standard output
+  Metadata facts = {};                  // of the rotation
 };
+
+std::optional<int> layer_of(const Source& source, const std::string& tensor) {
+  return source.names_rope() ? source.layer : tools::layer_of(tensor);
+}
+
+// The tensors by the rope that turns them: what --rope or --layer says, else the layer in the tensor's name.
+std::vector<Applied> parts_of(const Source& source, const std::optional<Model>& model,
+                              const std::vector<Tensor*>& tensors) {
+  std::vector<Applied> parts;
+  if (!model) parts.push_back({tensors});
+  for (Tensor* tensor : model ? tensors : std::vector<Tensor*>{}) {
+    std::optional<const ModelRope*> found;
+    if (source.layer) {
+      found = tools::named_layer(*model, *source.layer, tensor);
+    } else if (const auto layer = layer_of(source, tensor->name)) {
+      found = tools::rope_of_layer(*model, *layer, tensor);
+    }
+    const ModelRope* used = found ? *found : &tools::chosen_rope(*model, source.rope, source.config);
+    const bool chosen = found || source.rope;
+    auto same = std::ranges::find_if(parts, [&](const Applied& part) { return part.used == used; });
+    if (same == parts.end()) same = parts.insert(same, {{}, used, true, used == nullptr});
+    same->tensors.push_back(tensor);
+    same->chosen = same->chosen && chosen;
+  }
+  return parts;
+}
 
 void use_model(Applied& applied, const Options& options, const Model& model, std::int64_t max_tokens) {
   const Source& source = options.tables.source;
-  const ModelRope& used = chosen_rope(model, source);
+  const ModelRope& used = *applied.used;
   const PositionSet positions = positions_of("apply", options.tables.positions, model, used);
   const std::int64_t length = source.length.value_or(positions.closed(std::max(max_tokens, positions.tokens)).length());
   const Frequencies turns = frequencies_of(source, used.rope, length);
   applied.notes.push_back(describe(model, used, turns));
-  if (model.ropes.size() > 1 && !source.rope) {
-    applied.notes.push_back("note: the model has " + std::to_string(model.ropes.size()) +
-                            " ropes; rope 0 was used (--rope N takes another, see 'rotary inspect')");
-  }
-  for (const std::string& note : notes_on(model, used)) applied.notes.push_back("note: " + note);
+  for (const std::string& note : notes_of_use(model, used, applied.chosen)) applied.notes.push_back(note);
   applied.facts = metadata_of(source, options.tables.settings, model, used, turns, length);
   tools::Rotation& how = applied.rotation;
   how.head_dim = used.rope.head_dim;
@@ -146,49 +173,47 @@ void use_rows(Applied& applied, const Options& options, int head_dim) {
                    {"attention_factor", significant(factor, 6)}};  // as far as f32 tells
 }
 
-Applied prepare(const Options& options, const std::vector<Tensor*>& tensors) {
-  const bool by_rows = !options.tables.cos.empty();
-  const Source& source = options.tables.source;
-  std::optional<Model> model;
-  if (!by_rows && !source.config.empty()) model = read_model(source, 0);
-  tools::check_types("apply", tensors);
-  Applied applied;
-  const std::vector<const Tensor*> seen(tensors.begin(), tensors.end());
+// model: of CONFIG.
+void prepare(Applied& applied, const Options& options, const std::optional<Model>& model) {
+  const std::vector<const Tensor*> seen(applied.tensors.begin(), applied.tensors.end());
   applied.readings =
-      tools::read_heads("apply", seen, options.layout, model ? chosen_rope(*model, source) : ModelRope{});
+      tools::read_heads("apply", seen, options.layout, applied.used != nullptr ? *applied.used : ModelRope{});
   int head_dim = 0;
   std::int64_t tokens = 0;
   for (const tools::Reading& reading : applied.readings.tensors) {
     head_dim = std::max(head_dim, reading.layout.head_dim);
     tokens = std::max(tokens, reading.layout.tokens);
   }
-  if (by_rows) {
+  if (!options.tables.cos.empty()) {
     use_rows(applied, options, head_dim);
-  } else {
-    if (!model) model = read_model(source, head_dim);
+  } else if (model) {
     use_model(applied, options, *model, tokens);
+  } else {
+    const Model described = read_model(options.tables.source, head_dim);
+    applied.used = &described.ropes.front();
+    use_model(applied, options, described, tokens);
+    applied.used = nullptr;
   }
   const PositionSet& positions = applied.rotation.positions;
   const bool only_open = positions.open_from && positions.tokens == 0;  // +16 is 16:, and none is 0:
   applied.facts["positions"] = only_open ? std::to_string(*positions.open_from) + ":" : *options.tables.positions.spec;
   const std::vector<std::string>& notes = applied.readings.notes;
   applied.notes.insert(applied.notes.end(), notes.begin(), notes.end());
-  return applied;
 }
 
-void rotate_all(Applied& applied, const std::vector<Tensor*>& tensors) {
+void rotate_all(Applied& applied) {
   std::optional<Table> table;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
+  for (std::size_t i = 0; i < applied.tensors.size(); ++i) {
     std::optional<ProgressLine> progress;
     applied.rotation.progress = [&progress](std::int64_t done, std::int64_t total) {
       if (!progress) progress.emplace("rotate", total);
       progress->done(done);
     };
-    tools::rotate_tensor(*tensors[i], applied.readings.tensors[i].layout, applied.rotation, table);
+    tools::rotate_tensor(*applied.tensors[i], applied.readings.tensors[i].layout, applied.rotation, table);
   }
 }
 
-Stamp stamp_of(const Options& options, const Applied& applied, const std::vector<Tensor*>& tensors) {
+Stamp stamp_of(const Options& options, const Applied& applied) {
   Stamp stamp{applied.facts, {}};
   if (stamp.facts["direction"] == "clockwise") stamp.facts["clockwise"] = "true";
   stamp.facts["direction"] = options.backward ? "backward" : "forward";
@@ -196,8 +221,22 @@ Stamp stamp_of(const Options& options, const Applied& applied, const std::vector
     std::string& words = stamp.facts["layout"];
     if (words.find(reading.word) == std::string::npos) words += (words.empty() ? "" : ", ") + reading.word;
   }
-  for (const Tensor* tensor : tensors) stamp.tensors.push_back(tensor->name);
+  for (const Tensor* tensor : applied.tensors) stamp.tensors.push_back(tensor->name);
   return stamp;
+}
+
+// The metadata with a stamp for each rope. undone: each takes one away. Warnings go into those of the parts.
+Metadata with_stamps(const Metadata& metadata, const Options& options, std::vector<Applied>& parts, bool& undone) {
+  std::vector<Stamp> stamps = stamps_of(metadata);
+  undone = std::ranges::any_of(parts, [](const Applied& part) { return !part.still; });
+  for (Applied& part : parts) {
+    if (part.still) continue;
+    Stamped now = add_stamp(std::move(stamps), stamp_of(options, part));
+    stamps = std::move(now.stamps);
+    undone = undone && now.undone;
+    if (!now.warning.empty()) part.readings.warnings.push_back(now.warning);
+  }
+  return stamped(metadata, stamps);
 }
 
 std::string sizes_text(const Layout& layout) {
@@ -205,25 +244,37 @@ std::string sizes_text(const Layout& layout) {
          std::to_string(layout.heads);
 }
 
-// To standard error where the tensors go to standard output.
-void report(const Options& options, const InputTensors& input, const Applied& applied,
-            const std::vector<Tensor*>& rotated, const Stamped& stamps) {
-  std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
-  for (const std::string& line : applied.notes) out << printable(line) << '\n';
-  if (stamps.undone) out << "note: this undoes the rotation that the input's metadata tells of\n";
-  for (const TensorInfo& tensor : input.infos()) {
-    const auto found = std::find_if(rotated.begin(), rotated.end(),
-                                    [&tensor](const Tensor* turned) { return turned->name == tensor.name; });
-    const bool is_rotated = found != rotated.end();
-    out << (is_rotated ? options.backward ? "rotated backward  " : "rotated  " : "copied   ")
-        << (tensor.name.empty() ? "" : printable(tensor.name) + "  ") << rotary::name(tensor.type) << ' '
-        << shape_text(tensor.shape);
-    if (is_rotated) {
-      const auto at = static_cast<std::size_t>(found - rotated.begin());
-      out << ": " << sizes_text(applied.readings.tensors[at].layout);
+// What was done to a tensor: "rotated  q  F32 [1, 16, 8, 64]: batch 1, tokens 16, heads 8".
+std::string line_of(const Options& options, const TensorInfo& tensor, const std::vector<Applied>& parts) {
+  std::string how = "copied   ", what;
+  for (const Applied& part : parts) {
+    const auto found =
+        std::ranges::find_if(part.tensors, [&](const Tensor* turned) { return turned->name == tensor.name; });
+    if (found == part.tensors.end()) continue;
+    if (part.still) {
+      what = ": layer " + std::to_string(*layer_of(options.tables.source, tensor.name)) + " rotates nothing (NoPE)";
+      continue;
     }
-    out << '\n';
+    how = options.backward ? "rotated backward  " : "rotated  ";
+    what = ": " + sizes_text(part.readings.tensors[static_cast<std::size_t>(found - part.tensors.begin())].layout);
+    if (parts.size() > 1) what += ", rope " + part.facts.at("rope");
   }
+  return how + (tensor.name.empty() ? "" : printable(tensor.name) + "  ") + rotary::name(tensor.type) + " " +
+         shape_text(tensor.shape) + what;
+}
+
+// To standard error where the tensors go to standard output.
+void report(const Options& options, const InputTensors& input, const std::vector<Applied>& parts, bool undone) {
+  std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
+  std::set<std::string> said;
+  for (const Applied& part : parts) {
+    for (const std::string& warning : part.readings.warnings) std::cerr << printable(warning) << '\n';
+    for (const std::string& line : part.notes) {
+      if (said.insert(line).second) out << printable(line) << '\n';
+    }
+  }
+  if (undone) out << "note: this undoes the rotation that the input's metadata tells of\n";
+  for (const TensorInfo& tensor : input.infos()) out << line_of(options, tensor, parts) << '\n';
   out << "wrote " << (is_dash(files::path_of(options.output)) ? "standard output" : printable(options.output)) << '\n';
 }
 
@@ -236,23 +287,27 @@ void run(const Options& options) {
   std::vector<Tensor> tensors = choose_tensors(input, options);
   std::vector<Tensor*> pointers;
   for (Tensor& tensor : tensors) pointers.push_back(&tensor);
-  Applied applied = prepare(options, pointers);
+  const Source& source = options.tables.source;
+  std::optional<Model> model;
+  if (!source.config.empty()) model = read_model(source, 0);
+  tools::check_types("apply", pointers);
+  std::vector<Applied> parts = parts_of(source, model, pointers);
+  if (options.backward) std::ranges::reverse(parts);  // the last stamp is undone first
   const ThreadPool pool(options.machine.threads.value_or(1));
-  applied.rotation.options = table_options(options.tables.settings, pool);
-  applied.rotation.direction = options.backward ? Direction::backward : Direction::forward;
-  applied.rotation.each_step = options.each_step;
-  rotate_all(applied, pointers);
-  Stamped stamps;
-  Metadata metadata = input.metadata();
-  if (input.format() == files::Format::safetensors) {
-    stamps = add_stamp(stamps_of(metadata), stamp_of(options, applied, pointers));
-    metadata = stamped(metadata, stamps.stamps);
+  for (Applied& part : parts) {
+    if (part.still) continue;
+    prepare(part, options, model);
+    part.rotation.options = table_options(options.tables.settings, pool);
+    part.rotation.direction = options.backward ? Direction::backward : Direction::forward;
+    part.rotation.each_step = options.each_step;
+    rotate_all(part);
   }
+  bool undone = false;
+  Metadata metadata = input.metadata();
+  if (input.format() == files::Format::safetensors) metadata = with_stamps(metadata, options, parts, undone);
   const std::vector<const Tensor*> changed(pointers.begin(), pointers.end());
   input.save_changed(files::path_of(options.output), changed, metadata);
-  for (const std::string& warning : applied.readings.warnings) std::cerr << printable(warning) << '\n';
-  if (!stamps.warning.empty()) std::cerr << printable(stamps.warning) << '\n';
-  report(options, input, applied, pointers, stamps);
+  report(options, input, parts, undone);
 }
 
 constexpr const char* footer =

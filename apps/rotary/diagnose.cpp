@@ -95,11 +95,6 @@ void add_diagnosis_options(Command& command, DiagnosisOptions& options) {
       .option("--tensor", options.tensors,
               "names of the tensors (default: q and k, whichever is there, else all that both\nfiles have)")
       .type_name("NAME");
-  command
-      .option("--layer", options.layer,
-              "the layer whose rope is asked (default: the number in each tensor's name, as in\nlayers.3.q)")
-      .range(0, 1 << 20)
-      .type_name("N");
   add_positions_options(command, options.request.positions);
   command
       .option("--layout", options.request.layout,
@@ -118,7 +113,7 @@ std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const
   const Source& source = options.source;
   request.config = source.config;
   request.rope = source.rope;
-  request.layer = options.layer;
+  request.layer = source.layer;
   request.length = source.length;
   if (source.config.empty() && !source.base && source.inv_freq.empty()) return pairs;
   const std::vector<std::int64_t>& shape = pairs.front().before.shape;

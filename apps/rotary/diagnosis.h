@@ -1,7 +1,6 @@
 // What rotary diagnose and rotary check share: their options, and what they ask.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,10 +16,9 @@ struct DiagnosisOptions {
   Source source;
   diagnose::Request request;
   std::vector<std::string> tensors;
-  std::optional<int> layer;
   bool json = false;
 };
-void add_diagnosis_options(Command&, DiagnosisOptions&);  // --tensor, --layer, --positions, --layout
+void add_diagnosis_options(Command&, DiagnosisOptions&);  // --tensor, --positions, --layout
 
 // Reads the tensors of the two files; then the rope that the source describes, where it describes one, into the
 // request.

@@ -32,7 +32,7 @@ ModelRope& rope_for(Model& model, const Source& source) {
   const ModelRope& chosen = chosen_rope(model, source);
   const auto in_that_part = std::count_if(model.ropes.begin(), model.ropes.end(),
                                           [&](const ModelRope& used) { return used.part == chosen.part; });
-  if (in_that_part > 1 && !source.rope) {
+  if (in_that_part > 1 && !source.names_rope()) {
     throw Error(Code::ROPE, std::string("[rope] ") + (source.scaling.empty() ? "--base" : "--scaling") +
                                 " must come with --rope N, which of the model's " + std::to_string(model.ropes.size()) +
                                 " ropes it is for, but got none");
@@ -88,10 +88,10 @@ Trained trained_of(const Source& source, const extend::Start& start, const Model
   const std::int64_t tokens = start.trained_length;
   if (tokens == 0 || tokens == used.context) return {used.context, context_origin(used)};
   std::string says = used.context > 0 ? " (max_position_embeddings says " + std::to_string(used.context) + ")" : "";
-  model.notes.push_back("trained length " + std::to_string(tokens) +
-                        (start.publisher.empty() ? ", from " + start.trained_length_from
-                                                 : ", as " + start.publisher + " publishes it") +
-                        says + ".");
+  model.notes.push_back(
+      "trained length " + std::to_string(tokens) +
+      (start.publisher.empty() ? ", from " + start.trained_length_from : ", as " + start.publisher + " publishes it") +
+      says + ".");
   return {tokens, {value, Origin::derived, start.trained_length_from}};
 }
 
@@ -188,9 +188,8 @@ extend::Start start_of(const Source& source, const Model& model) {
   extend::Request request;
   request.model = model;
   request.config = tools::config_text_at(source.config);
-  if (source.rope) request.rope = static_cast<std::size_t>(*source.rope);
-  const bool is_there = !request.rope || *request.rope < model.ropes.size();
-  return is_there ? extend::start_of(request) : extend::Start{};
+  if (source.names_rope()) request.rope = static_cast<std::size_t>(&chosen_rope(model, source) - model.ropes.data());
+  return extend::start_of(request);
 }
 
 void apply_scaling_options(Model& model, const Source& source) {

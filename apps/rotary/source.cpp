@@ -59,7 +59,7 @@ CallerWords words_of_options() {
 }
 
 std::size_t rope_of_inv_freq(const Model& model, const Source& source) {
-  if (model.ropes.size() > 1 && !source.rope) {
+  if (model.ropes.size() > 1 && !source.names_rope()) {
     throw Error(Code::ROPE, "[rope] --inv-freq must come with --rope N, which of the model's " +
                                 std::to_string(model.ropes.size()) + " ropes it is for, but got none");
   }
@@ -122,7 +122,23 @@ Frequencies frequencies_of(const Source& source, const Rope& rope, std::int64_t 
 }
 
 const ModelRope& chosen_rope(const Model& model, const Source& source) {
+  if (source.layer) {
+    const ModelRope* used = tools::named_layer(model, *source.layer);
+    if (used != nullptr) return *used;
+    throw Error(Code::ROPE, "[rope] --layer must name a layer with a rope but got " + std::to_string(*source.layer) +
+                                ", which rotates nothing (NoPE)");
+  }
   return tools::chosen_rope(model, source.rope, source.config);
+}
+
+std::vector<std::string> notes_of_use(const Model& model, const ModelRope& used, bool chosen) {
+  std::vector<std::string> notes;
+  if (model.ropes.size() > 1 && !chosen) {
+    notes.push_back("note: the model has " + std::to_string(model.ropes.size()) +
+                    " ropes; rope 0 was used (--rope N or --layer N takes another, see 'rotary inspect')");
+  }
+  for (const std::string& note : notes_on(model, used)) notes.push_back("note: " + note);
+  return notes;
 }
 
 std::string describe(const Model& model, const ModelRope& used, const Frequencies& frequencies) {

@@ -27,7 +27,8 @@ struct Source {
   std::optional<int> head_dim;
   std::optional<int> rotary_dim;
   std::optional<int> first;
-  std::optional<int> rope;
+  std::optional<int> rope;   // at most one of these two
+  std::optional<int> layer;  // whose rope
   std::optional<std::int64_t> length;
   std::string inv_freq;  // path of a file
   std::string weights;
@@ -35,6 +36,7 @@ struct Source {
   const char* scaling_option = "--scaling";  // that gave it
   std::optional<double> factor;
   std::optional<std::int64_t> trained_length;
+  bool names_rope() const noexcept { return rope || layer; }
 };
 struct TableSettings {
   std::string angles = "exact";
@@ -63,7 +65,7 @@ void add_source_options(Command& command, Source& source, const char* config = "
 void add_source_options_but_config(Command& command, Source& source);
 void add_scaling_options(Command& command, Source& source);  // --scaling, --factor, --trained-length: part of these
 void add_head_dim_option(Command& command, Source& source);  // for commands that read no tensor
-void add_rope_option(Command& command, Source& source);
+void add_rope_option(Command& command, Source& source);      // --rope, --layer
 void add_positions_options(Command& command, PositionRequest& request);     // --positions, and the next
 void add_same_position_option(Command& command, PositionRequest& request);  // --same-position-on-every-axis
 void add_table_options(Command& command, TableSettings& settings);          // --angles, --rounding
@@ -93,11 +95,14 @@ Model read_model(const Source&, int head_dim);
 // was replaced. Throws ROPE where several ropes need --rope, UsageError where no trained length is known.
 void apply_scaling_options(Model&, const Source&);
 
-// Where `rotary extend` starts: the trained length that every command takes. Nothing for a model without CONFIG or rope.
+// Where `rotary extend` starts: the trained length that every command takes. Nothing for a model without CONFIG or
+// rope.
 extend::Start start_of(const Source&, const Model&);
 
-// The rope that --rope names, by default the first. Throws ROPE.
+// The rope that --rope names, or that --layer has, by default the first. Throws ROPE; also of a layer that has none.
 const ModelRope& chosen_rope(const Model&, const Source&);
+// What to say of a rope in use, each a "note: ...": where nothing chose it among several, and the notes on it.
+std::vector<std::string> notes_of_use(const Model&, const ModelRope&, bool chosen);
 // frequencies() of one of its ropes; what is wrong with them is said with the name of CONFIG.
 Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
 // "rope 0 of 1: half, head_dim 128, turning 128 from element 0, base 500000, llama3, attention factor 1".

@@ -89,6 +89,12 @@ void add_rope_option(Command& command, Source& source) {
   command.section(rope_section);
   command.option("--rope", source.rope, "which rope of the model, from 0 as 'rotary inspect' counts (default 0)")
       .type_name("N");
+  command
+      .option("--layer", source.layer,
+              "instead of --rope, the layer whose rope it is; tensors are by default of the layer\n"
+              "that is in their names, as in layers.3.q")
+      .range(0, 1 << 20)
+      .type_name("N");
   command.section("");
 }
 
@@ -163,6 +169,7 @@ void check_source(const Source& source) {
   check_scaling_options(source);
   if (source.base && !source.inv_freq.empty())
     throw UsageError("--base and --inv-freq both give the frequencies: give one of them");
+  if (source.rope && source.layer) throw UsageError("--rope and --layer both say which rope: give one of them");
   if (!source.config.empty()) {
     if (source.rotary_dim || source.first || source.head_dim)
       throw UsageError("--rotary-dim, --first and --head-dim describe a rope without CONFIG");
@@ -174,6 +181,7 @@ void check_source(const Source& source) {
     throw UsageError("say which rope: CONFIG, or --base and --pairing, or --inv-freq and --pairing");
   if (source.pairing.empty()) throw UsageError(given + " needs --pairing: half, interleaved or interleaved_to_half");
   if (source.rope.value_or(0) != 0) throw UsageError(given + " describes one rope: --rope can only be 0");
+  if (source.layer) throw UsageError("--layer needs CONFIG: it says which rope a layer has");
 }
 
 void check_source_without_tensor(const Source& source) {
@@ -184,8 +192,8 @@ void check_source_without_tensor(const Source& source) {
 bool has_rope_options(const Source& source) {
   const bool words =
       !source.pairing.empty() || !source.inv_freq.empty() || !source.weights.empty() || !source.scaling.empty();
-  return words || source.base || source.head_dim || source.rotary_dim || source.first || source.rope || source.length ||
-         source.factor || source.trained_length;
+  return words || source.base || source.head_dim || source.rotary_dim || source.first || source.names_rope() ||
+         source.length || source.factor || source.trained_length;
 }
 
 void check_request(const TableRequest& request) {
@@ -202,10 +210,11 @@ void check_request(const TableRequest& request) {
     throw UsageError("--cos and --sin need --pairing: half, interleaved or interleaved_to_half");
   if (!source.inv_freq.empty() || !source.weights.empty())
     throw UsageError("--cos and --sin replace --inv-freq and --weights");
-  if (source.rope || source.length || request.positions.same_on_every_axis || request.settings.angles != "exact" ||
-      request.settings.rounding != "f32") {
+  if (source.names_rope() || source.length || request.positions.same_on_every_axis ||
+      request.settings.angles != "exact" || request.settings.rounding != "f32") {
     throw UsageError(
-        "--rope, --length, --angles, --rounding and --same-position-on-every-axis have no meaning beside --cos and "
+        "--rope, --layer, --length, --angles, --rounding and --same-position-on-every-axis have no meaning beside "
+        "--cos and "
         "--sin");
   }
 }

@@ -125,8 +125,8 @@ void report(const Options& options, const std::string& described, const Model& m
             const std::vector<Tensor>& tensors) {
   std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
   out << described << '\n';
-  for (const std::string& note : notes_on(model, chosen_rope(model, options.source)))
-    out << "note: " << printable(note) << '\n';
+  for (const std::string& note : notes_of_use(model, chosen_rope(model, options.source), options.source.names_rope()))
+    out << printable(note) << '\n';
   out << "wrote " << (is_dash(files::path_of(options.output)) ? "standard output" : printable(options.output)) << ": ";
   for (const Tensor& tensor : tensors) out << tensor.name << (&tensor == &tensors.back() ? " " : ", ");
   out << options.dtype << ' ' << shape_text(tensors.back().shape) << '\n';

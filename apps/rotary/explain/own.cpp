@@ -213,9 +213,9 @@ std::string scaled(const Own& own) {
 Own own_rope(Source source, const Model& model) {
   Own own;
   own.start = start_of(source, model);
-  if (!source.rope) source.rope = static_cast<int>(own.start.rope);
-  if (static_cast<std::size_t>(*source.rope) != own.start.rope) own.start.publisher.clear();
+  if (!source.names_rope()) source.rope = static_cast<int>(own.start.rope);
   const ModelRope& used = chosen_rope(model, source);
+  if (&used != &model.ropes[own.start.rope]) own.start.publisher.clear();
   std::optional<std::int64_t> length = source.length;
   if (!length && depends_on_length(used.rope.scaling)) {  // the whole context; of dynamic four times the trained length
     const std::int64_t trained = std::min(trained_length(used.rope.scaling), longest);

@@ -81,7 +81,7 @@ void add_ropes(PlottedRopes& all, const PlotRequest& request, Source source, con
   check_source_without_tensor(source);
   const auto model = std::make_shared<const Model>(read_model(source, source.head_dim.value_or(0)));
   const std::vector<const ModelRope*> distinct = distinct_ropes(*model);
-  const bool all_of_them = every && !source.rope && source.scaling.empty() && !distinct.empty();
+  const bool all_of_them = every && !source.names_rope() && source.scaling.empty() && !distinct.empty();
   const auto chosen = all_of_them ? distinct : std::vector<const ModelRope*>{&chosen_rope(*model, source)};
   for (const ModelRope* used : chosen) {
     PlottedRope rope{name, model, used, {}, {}};
