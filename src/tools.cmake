@@ -29,9 +29,11 @@ set(rotary_diagnose_sources
   src/diagnose/motion.cpp
   src/diagnose/noise.cpp
   src/diagnose/pairs.cpp
+  src/diagnose/parts.cpp
   src/diagnose/patterns.cpp
   src/diagnose/power.cpp
   src/diagnose/precision.cpp
+  src/diagnose/repairs.cpp
   src/diagnose/request.cpp
   src/diagnose/sample.cpp
   src/diagnose/scores.cpp

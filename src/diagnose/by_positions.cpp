@@ -113,6 +113,7 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
         "has it is rotated as the config asks");
     return true;
   }
+  exam.named = std::ranges::none_of(patterns, has_no_name);
   for (std::size_t axis = 0; axis < patterns.size(); ++axis) {
     const Pattern& pattern = patterns[axis];
     if (pattern.kind == Change::none) continue;

@@ -138,6 +138,7 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
     lengths += (lengths.empty() ? "" : ", ") + std::to_string(at->first);
   }
   exam.residual = fit.residual;
+  exam.explained = true;
   exam.facts.scaling.reset();
   exam.facts.inv_freq.clear();
   exam.find(Verdict::scaling, std::string("is rotated at the frequencies of each token's own time, ") +

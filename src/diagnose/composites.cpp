@@ -1,5 +1,5 @@
-// Faults after which no pairing keeps the norms: two rotations in one, tables of the wrong layout, a lost sign. Each is
-// applied to the tensor before, as the config asks it, and compared.
+// Faults of a kernel that are no one rotation by angles: two rotations in one, tables of the wrong layout, a lost sign,
+// cos for sin. Each is applied to the tensor before, as the config asks it, and compared.
 #include <cmath>
 #include <functional>
 
@@ -28,7 +28,8 @@ Step twice(const Block& first, const Block& second) {
 }
 
 // x * cos + rotated(x) * sin, with cos and sin of each element from where another pairing has them.
-Step with_table_of(const Block& table, const Block& block, double minus) {
+enum class Slip : std::uint8_t { none, no_minus, exchanged, in_place };
+Step with_table_of(const Block& table, const Block& block, Slip slip) {
   return [=](std::vector<double>& elements, const Layout& layout, const Motion& motion) {
     for_each_head(layout, [&](std::int64_t row, std::int64_t, std::int64_t first) {
       const auto head =
@@ -36,13 +37,16 @@ Step with_table_of(const Block& table, const Block& block, double minus) {
       const std::vector<double> x(head.begin(), head.end());
       std::vector<Complex> turns(x.size());
       for (int pair = 0; pair < block.pairs; ++pair) {
-        for (const int element : table.input(pair)) turns[static_cast<std::size_t>(element)] = motion.turn(row, pair);
+        const Complex turn = motion.turn(row, pair);
+        for (const int element : table.input(pair)) {
+          turns[static_cast<std::size_t>(element)] = slip == Slip::exchanged ? Complex(turn.imag(), turn.real()) : turn;
+        }
       }
       for (int pair = 0; pair < block.pairs; ++pair) {
         const auto u = static_cast<std::size_t>(block.input(pair)[0]),
                    v = static_cast<std::size_t>(block.input(pair)[1]);
-        head[u] = x[u] * turns[u].real() + minus * x[v] * turns[u].imag();
-        head[v] = x[v] * turns[v].real() + x[u] * turns[v].imag();
+        head[u] = x[u] * turns[u].real() + (slip == Slip::no_minus ? 1 : -1) * x[v] * turns[u].imag();
+        head[v] = x[v] * turns[v].real() + (slip == Slip::in_place ? head[u] : x[u]) * turns[v].imag();
       }
     });
   };
@@ -52,23 +56,31 @@ std::vector<Trial> trials(const Block& asked) {
   Block half = asked, interleaved = asked;
   half.kind = Kind::half;
   interleaved.kind = Kind::interleaved;
-  const std::string is_twice = "is rotated twice, ", mix = " pairing (a mix of both)",
-                    no_minus =
-                        "cannot tell, because it is not rotated: the minus sign is missing in the first element "
-                        "of each pair (";
-  return {
+  const std::string is_twice = "is rotated twice, ", mix = " pairing (a mix of both)";
+  std::vector<Trial> list = {
       {Verdict::twice, is_twice + "both times as the config asks", twice(asked, asked)},
       {Verdict::twice, is_twice + "first in the half pairing and then in the interleaved pairing",
        twice(half, interleaved)},
       {Verdict::twice, is_twice + "first in the interleaved pairing and then in the half pairing",
        twice(interleaved, half)},
       {Verdict::pairing, "is rotated in the interleaved pairing with cos and sin that are laid out for the half" + mix,
-       with_table_of(half, interleaved, -1)},
+       with_table_of(half, interleaved, Slip::none)},
       {Verdict::pairing, "is rotated in the half pairing with cos and sin that are laid out for the interleaved" + mix,
-       with_table_of(interleaved, half, -1)},
-      {Verdict::cannot_tell, no_minus + "half pairing)", with_table_of(half, half, 1)},
-      {Verdict::cannot_tell, no_minus + "interleaved pairing)", with_table_of(interleaved, interleaved, 1)},
-  };
+       with_table_of(interleaved, half, Slip::none)}};
+  for (const Block& block : {half, interleaved}) {
+    const std::string in = std::string(" (") + name(block.kind) + " pairing)";
+    list.push_back({Verdict::direction,
+                    "is not rotated but mirrored: the minus sign is missing in the first element of each pair" + in,
+                    with_table_of(block, block, Slip::no_minus)});
+    list.push_back({Verdict::direction, "is rotated with sin and cos exchanged" + in,
+                    with_table_of(block, block, Slip::exchanged)});
+    list.push_back({Verdict::pairing,
+                    "is not rotated: the second element of each pair is computed from the new first one, written in "
+                    "place, instead of the old" +
+                        in,
+                    with_table_of(block, block, Slip::in_place)});
+  }
+  return list;
 }
 
 double residual_of(const Sample& sample, const std::vector<double>& elements) {
@@ -94,6 +106,8 @@ bool examine_composites(Examination& exam) {
       if (residual > explains) continue;
       exam.facts.layout = reading.word;
       exam.residual = residual;
+      exam.explained = true;
+      exam.findings.clear();
       exam.find(trial.verdict, trial.text);
       return true;
     }

@@ -268,7 +268,8 @@ void examine(Examination& exam) {
   exam.search = search_blocks(exam.sample, asked);
   if (exam.search.touched.empty() && (!reorders || would_move(exam))) return examine_unchanged(exam);
   if (exam.search.found.empty()) {
-    if (examine_composites(exam)) return;
+    exam.explained = std::ranges::all_of(exam.sample.after, [](double y) { return y == 0; });
+    if (exam.explained) return exam.find(Verdict::cannot_tell, "is 0 after the rotation, in every element");
     const double least = std::ranges::min(exam.search.misfit_of_kind);
     exam.find(Verdict::cannot_tell,
               "cannot tell, because no pairing of its elements keeps the norms of the pairs, as a rotation does" +
@@ -315,7 +316,7 @@ Said said_of(const Examination& exam) {
            block_text(exam.turns.block, exam.sample.head_dim) + ", layout " + exam.facts.layout +
            residual_said(exam.residual);
   }
-  Said said = exam.findings.front().verdict == Verdict::cannot_tell ? ": " : " ";
+  Said said = exam.findings.front().said.text.starts_with("cannot tell") ? ": " : " ";
   for (const Finding& finding : exam.findings) {
     said = said + (&finding == &exam.findings.front() ? "" : "; and it ") + finding.said;
   }
@@ -377,16 +378,18 @@ std::vector<std::vector<double>> expected_positions(const Layout& layout, const 
 
 namespace {
 
-// Without a look at parts of the sample. explained: rounding and the sample's noise leave nothing open.
-struct Examined {
-  Diagnosis diagnosis;
-  bool explained = false;
+// Without a look at parts of the sample.
+struct Examined : Answer {
+  bool named = true;
 };
 Examined examined(const Sample& sample, const Subject& subject) {
   Examination exam{.sample = sample, .subject = subject};
   examine(exam);
+  if (!exam.explained && !exam.findings.empty() && exam.findings.front().verdict == Verdict::cannot_tell)
+    examine_composites(exam);
   Examined result;
   result.explained = exam.explained;
+  result.named = exam.named;
   Diagnosis& one = result.diagnosis;
   const bool noisy = sample.noise.rms > 0;
   one.verdict = !exam.findings.empty() ? exam.findings.front().verdict
@@ -403,44 +406,50 @@ Examined examined(const Sample& sample, const Subject& subject) {
 }
 
 // Without noise first; then with a before of fewer digits than after; then with the noise that the norms show.
-Diagnosis diagnose_whole(const Sample& sample, const Subject& subject) {
+Examined diagnose_whole(const Sample& sample, const Subject& subject) {
   const Examined first = examined(sample, subject);
   // Elements that are not rotated look rotated where they are rounded again.
-  if (first.explained && first.diagnosis.verdict != Verdict::block) return first.diagnosis;
+  if (first.explained && first.diagnosis.verdict != Verdict::block) return first;
   const std::optional<Block> asked = asked_block(subject, sample.head_dim);
   Sample noisy = sample;
   if (sample.before_unit > sample.unit && (!asked || norms_are_within(sample, *asked, sample.before_unit))) {
     noisy.unit = sample.before_unit;
     noisy.loose = true;
-    if (const Examined rounded = examined(noisy, subject); rounded.explained) return rounded.diagnosis;
+    if (const Examined rounded = examined(noisy, subject); rounded.explained) return rounded;
     noisy.unit = sample.unit;
     noisy.loose = false;
   }
   noisy.noise = measure_noise(sample, asked);
-  if (noisy.noise.rms == 0) return first.diagnosis;
+  if (noisy.noise.rms == 0) return first;
   const Examined second = examined(noisy, subject);
   const Verdict verdict = second.diagnosis.verdict;
   const bool says_more = first.explained ? second.explained : verdict != Verdict::cannot_tell;
   const bool is_rounding = noisy.noise.relative <= sample.unit && verdict == first.diagnosis.verdict;
-  return says_more && !is_rounding ? second.diagnosis : first.diagnosis;
+  return says_more && !is_rounding ? second : first;
 }
 
 }  // namespace
 
-// Where the whole sample is not explained, its repairs and its parts are asked here.
-Diagnosis diagnose(const Sample& sample, const Subject& subject) {
+Answer answer(const Sample& sample, const Subject& subject, int depth) {
   if (!sample.not_finite.empty()) {
     Diagnosis result;
     result.findings = {"cannot tell, because " + sample.not_finite};
     result.fault = ": " + result.findings[0];
     result.sentence = sample.name + result.fault;
-    return result;
+    return {result, true};
   }
-  return diagnose_whole(sample, subject);
+  const Examined whole = diagnose_whole(sample, subject);
+  if (depth == 0 || (whole.explained && whole.named)) return whole;
+  std::optional<Answer> parts = answer_by_parts(sample, subject, depth);
+  if (!parts || (whole.explained && !parts->explained)) return whole;
+  if (!whole.explained) return *parts;
+  parts->diagnosis.verdict = whole.diagnosis.verdict;
+  parts->diagnosis.facts = whole.diagnosis.facts;
+  return *parts;
 }
 
 Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject& subject) {
-  return diagnose(make_sample(before, after, subject.head_dim_of(before)), subject);
+  return answer(make_sample(before, after, subject.head_dim_of(before)), subject).diagnosis;
 }
 
 }  // namespace rotary::diagnose

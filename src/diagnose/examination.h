@@ -14,8 +14,14 @@ namespace rotary::diagnose {
 
 // Shapes as make_sample takes them. Throws SHAPE and DTYPE, and SHAPE if the positions fit no layout.
 Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject&);
-// The same of a sample that is made, cut or repaired.
-Diagnosis diagnose(const Sample&, const Subject&);
+// The same of a sample that is made, cut or repaired. depth: how often parts may be cut out of parts.
+struct Answer {
+  Diagnosis diagnosis;
+  bool explained = false;  // by the whole, a repair or parts: rounding and the sample's noise leave nothing open
+};
+Answer answer(const Sample&, const Subject&, int depth = 2);
+// Of a sample that is not explained as a whole; none: nor by a repair or by parts.
+std::optional<Answer> answer_by_parts(const Sample&, const Subject&, int depth);
 
 // q.k before and after, [..., tokens of q, tokens of k]. A score depends on q, k and the distance of their tokens: at
 // distance 0 it is kept, times the squared attention factor; and where one q and one k stand at all tokens, scores of
@@ -66,6 +72,7 @@ struct Examination {
   std::vector<Finding> findings = {};
   double residual = 0;
   bool explained = false;  // the findings leave nothing but rounding and noise
+  bool named = true;       // false: parts may say it better
 
   void find(Verdict verdict, const Said& said) { findings.push_back({verdict, said}); }
   void drop(Verdict verdict) {

@@ -111,7 +111,9 @@ Noise measure_noise(const Sample& sample, const std::optional<Block>& asked) {
   auto least = std::ranges::min_element(list, {}, relative);
   if (relative(*least) <= sample.unit) least = list.begin();  // an element that is not rotated is not rounded again
   const double rounding = least == list.begin() ? sample.unit / 8 : sample.unit;
-  if (least->together || relative(*least) <= rounding || relative(*least) > most) return {};
+  const bool together = std::ranges::any_of(
+      list, [&](const Errors& one) { return one.together && relative(one) <= 2 * relative(*least); });
+  if (together || relative(*least) <= rounding || relative(*least) > most) return {};
   const Noise robust = least->noise();
   double sum = 0, count = 0;  // without those that are wrong altogether
   for (std::size_t i = 0; i < least->error.size(); ++i) {

@@ -110,7 +110,7 @@ std::optional<Pattern> step_pattern(const Positions& p, const Positions& e, cons
 std::optional<Pattern> restarts(const Positions& p, const Positions& e, std::size_t tokens) {
   std::size_t boundary = 1;
   while (boundary < tokens && same(p[boundary], p[boundary - 1] + (e[boundary] - e[boundary - 1]))) ++boundary;
-  if (boundary >= tokens) return std::nullopt;
+  if (boundary + 1 >= tokens) return std::nullopt;  // the last token alone has another position, and begins nothing
   std::size_t begin = 0;
   for (std::size_t i = 0; i < p.size(); ++i) {
     const std::size_t t = i % tokens;

@@ -87,7 +87,7 @@ FoundPrecision find_precision(const Turns& turns, const Motion& motion, const st
   for (const Hypothesis& one : coarse_hypotheses(is_exact ? exact_angles : float32_angles, turns.unit)) {
     const bool by_steps = !one.coarse_angle && steps_are_best;
     const Fit fit = fit_of(turns, motion, one, by_steps ? inv_freq_float32 : std::vector<float>{}, float32_slack);
-    if (coarse && fit.residual >= 0.95 * best.residual) continue;  // of equals the first, which is the more usual
+    if (coarse && !(fit.residual < 0.95 * best.residual)) continue;  // of equals the first, the more usual; inf is none
     coarse = one;
     best = fit;
   }

@@ -300,7 +300,9 @@ std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t 
   }
   if (names.size() < 2) return tensors[first].diagnosis.sentence;
   const std::string rest = tensors[first].diagnosis.sentence.substr(tensors[first].name.size());
-  return list_of(names) + (rest.starts_with(" is ") ? " are " + rest.substr(4) : rest);
+  const std::size_t verb = rest.find(" is ");  // also behind the part that it is about
+  if (verb > rest.find_first_of(":;(")) return list_of(names) + rest;
+  return list_of(names) + rest.substr(0, verb) + " are " + rest.substr(verb + 4);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ TEST_P(Faults, Positions) {
       {"for every token", [](int, int, int) { return 7.0; }},
       {"begin again at 0 with token 6", [](int, int t, int) { return t < 6 ? t : t - 6.0; }},
       {"row 1", [](int b, int t, int) { return b == 0 ? t : t + 3.0; }},
-      {"token 12", [](int, int t, int) { return std::min(t, 11); }}};
+      {"tokens 12-15", [](int, int t, int) { return std::min(t, 11); }}};
   for (const auto& [words, position] : faults) {
     const Diagnosis found = with({.batch = 2}).diagnose({.position = position});
     EXPECT_EQ(found.verdict, Verdict::positions) << found.sentence;

@@ -1,0 +1,237 @@
+// Rows, heads, ranges of tokens and single elements, each diagnosed for itself.
+#include "parts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "noise.h"
+
+namespace rotary::diagnose {
+
+namespace {
+
+using Numbers = std::set<std::int64_t>;
+
+Numbers range(std::int64_t begin, std::int64_t end) {
+  Numbers all;
+  while (begin < end) all.insert(all.end(), begin++);
+  return all;
+}
+
+// " in batch row 1, tokens 0-15", of the dimensions that are cut.
+std::string words_of(const Piece& piece, const Scene& scene) {
+  constexpr std::array<const char*, 3> units = {"batch row", "token", "head"};
+  std::string text;
+  for (const std::size_t dimension : {0, 2, 1}) {
+    const Numbers& some = piece[dimension];
+    if (some == scene.all[dimension]) continue;
+    text += (text.empty() ? " in " : ", ") + std::string(units[dimension]) + (some.size() > 1 ? "s " : " ") +
+            ranges({some.begin(), some.end()});
+  }
+  return text;
+}
+
+Answer answer_of(const Scene& scene, const Piece& piece, int depth) {
+  Sample cut = scene.sample;
+  cut.shape = {std::ssize(piece[0]), std::ssize(piece[1]), std::ssize(piece[2]), scene.sample.head_dim};
+  cut.before.clear();
+  cut.after.clear();
+  for_each_head(piece, scene.layout, [&](const Spot&, std::int64_t first) {
+    for (const auto& [from, to] : {std::pair(scene.sample.x(first), &cut.before), {scene.sample.y(first), &cut.after}})
+      to->insert(to->end(), from.begin(), from.end());
+  });
+  PositionSet positions;
+  positions.axes = static_cast<int>(scene.expected.size());
+  positions.batch = static_cast<int>(cut.shape[0]);
+  positions.tokens = cut.shape[1];
+  for (const std::vector<double>& axis : scene.expected) {
+    for (const std::int64_t b : piece[0]) {
+      for (const std::int64_t t : piece[1])
+        positions.reals.push_back(axis[static_cast<std::size_t>(b * scene.layout.tokens + t)]);
+    }
+  }
+  Subject subject = scene.subject;
+  subject.positions = std::move(positions);
+  subject.length = scene.asked.length;
+  subject.layout = "bthd";
+  return answer(cut, subject, depth);
+}
+
+struct Part {
+  Piece piece;
+  Answer answer;
+};
+
+// One answer: the faults first, then what is as asked. rest: of what is in no part.
+Answer assembled(const Scene& scene, std::vector<Part> parts, const std::string& rest) {
+  const auto is_right = [](const Part& part) { return part.answer.diagnosis.verdict == Verdict::as_configured; };
+  std::ranges::stable_partition(parts, std::not_fn(is_right));
+  Answer all = parts.front().answer;
+  Said said;
+  all.diagnosis.findings.clear();
+  for (const Part& part : parts) {
+    const Diagnosis& own = part.answer.diagnosis;
+    const std::string words = (said.text.empty() ? "" : ";") + words_of(part.piece, scene);
+    const Said more = is_right(part) ? Said(" is as the config asks")
+                                     : Said(own.sentence.substr(scene.sample.name.size()), own.fault);
+    said = said + words + more;
+    if (!is_right(part)) all.diagnosis.findings.push_back(words.substr(words.find("in ")) + more.text);
+    all.explained = all.explained && part.answer.explained;
+  }
+  all.diagnosis.sentence = scene.sample.name + said.text + rest;
+  all.diagnosis.fault = said.fault + rest;
+  return all;
+}
+
+// ---- against what is asked -----------------------------------------------------------------------
+
+void hold_against_asked(Scene& scene) {
+  const Sample& sample = scene.sample;
+  const Block& block = scene.asked.block;
+  scene.wanted = sample.before;
+  rotate(scene.wanted, scene.layout, block, scene.asked.motion);
+  const double unit = std::max(sample.unit, sample.before_unit), noise = 6 * measure_noise(sample, block).rms;
+  std::vector<int> pair_of(static_cast<std::size_t>(sample.head_dim), -1);
+  for (int pair = 0; pair < block.pairs; ++pair) {
+    for (const int element : block.output(pair)) pair_of[static_cast<std::size_t>(element)] = pair;
+  }
+  for_each_head(scene.all, scene.layout, [&](const Spot& place, std::int64_t first) {
+    bool moves = false;
+    const std::size_t before = scene.elements.size();
+    const auto wanted = std::span(scene.wanted).subspan(static_cast<std::size_t>(first), pair_of.size());
+    for (std::size_t u = 0; u < pair_of.size(); ++u) {
+      double size = std::abs(wanted[u]), slack = 0;
+      if (const int pair = pair_of[u]; pair >= 0) {
+        const auto [a, b] = block.output(pair);
+        size = std::hypot(wanted[static_cast<std::size_t>(a)], wanted[static_cast<std::size_t>(b)]);
+        slack = slack_of(pair) * std::abs(scene.asked.motion.angle(place[0] * scene.layout.tokens + place[1], pair));
+      }
+      const double allowed = size * (3 * unit + 4 * 0x1p-24 + slack) + noise + 2 * sample.least;
+      moves = moves || std::abs(wanted[u] - sample.x(first)[u]) > 8 * allowed;
+      if (std::abs(sample.y(first)[u] - wanted[u]) > allowed)
+        scene.elements.push_back(first + static_cast<std::int64_t>(u));
+    }
+    const bool off = scene.elements.size() > before;
+    if (off && scene.heads++ == 0) scene.first = place;
+    if (!off && !moves) return;
+    for (std::size_t d = 0; d < 3; ++d) (off ? scene.wrong : scene.right)[d].insert(place[d]);
+  });
+}
+
+std::optional<Answer> but_for_elements(const Scene& scene) {
+  Sample mended = scene.sample;
+  for (const std::int64_t i : scene.elements)
+    mended.after[static_cast<std::size_t>(i)] = scene.wanted[static_cast<std::size_t>(i)];
+  Answer found = answer(mended, scene.subject, 0);
+  Diagnosis& one = found.diagnosis;
+  if (one.verdict != Verdict::as_configured && one.verdict != Verdict::noise) return std::nullopt;
+  const auto& [row, token, head] = scene.first;
+  const auto others = std::ssize(scene.elements) - 1;
+  one.fault = " is as the config asks but for element " +
+              std::to_string(scene.elements.front() - at(scene.layout, row, token, head)) + " of head " +
+              std::to_string(head) + " at token " + std::to_string(token) +
+              (scene.layout.batch > 1 ? " of batch row " + std::to_string(row) : "") +
+              (others > 0 ? " and " + std::to_string(others) + (others > 1 ? " others" : " other") : "");
+  one.verdict = Verdict::cannot_tell;
+  one.findings = {one.fault.substr(1)};
+  one.sentence = scene.sample.name + one.fault;
+  return found;
+}
+
+// Some rows, heads or tokens are as asked, and the others are one part.
+std::optional<Answer> by_what_is_asked(const Scene& scene) {
+  if (scene.heads == 0 || scene.right[1].empty()) return std::nullopt;
+  Piece piece = scene.wrong;
+  Numbers& tokens = piece[1];
+  std::int64_t begin = *tokens.begin(), end = *tokens.rbegin() + 1;
+  if (2 * std::ssize(tokens) >= end - begin) {  // a range; tokens that hardly move belong to any
+    while (begin > 0 && !scene.right[1].contains(begin - 1)) --begin;
+    while (end < scene.layout.tokens && !scene.right[1].contains(end)) ++end;
+    tokens = range(begin, end);
+  }
+  const auto wrong = static_cast<double>(scene.heads), elements = static_cast<double>(scene.elements.size());
+  const auto heads = static_cast<double>(piece[0].size() * piece[1].size() * piece[2].size());
+  if (elements < 0.02 * static_cast<double>(scene.sample.after.size()) &&
+      elements < 0.25 * scene.sample.head_dim * wrong && (wrong < 5 || wrong < 0.5 * heads)) {
+    return but_for_elements(scene);
+  }
+  if (piece == scene.all) return std::nullopt;
+  const Answer part = answer_of(scene, piece, scene.depth - 1);
+  if (part.diagnosis.verdict == Verdict::as_configured) return std::nullopt;
+  return assembled(scene, {{piece, part}}, "; all else is as the config asks");
+}
+
+// ---- whatever is asked ---------------------------------------------------------------------------
+
+// Every row, or every head, for itself; those of one fault together.
+template <std::size_t Dimension>
+std::optional<Answer> by_units(const Scene& scene) {
+  const Numbers& units = scene.all[Dimension];
+  if (units.size() < 2 || units.size() > 64) return std::nullopt;
+  std::map<std::string, Piece> groups;
+  for (const std::int64_t one : units) {
+    Piece piece = scene.all;
+    piece[Dimension] = {one};
+    const Answer own = answer_of(scene, piece, Dimension == 0 ? scene.depth - 1 : 0);
+    groups.try_emplace(own.explained ? own.diagnosis.fault : "", piece).first->second[Dimension].insert(one);
+    const bool hopeless = groups.size() == 1 && groups.contains("") && groups[""][Dimension].size() > 2;
+    if (groups.size() > 4 || hopeless) return std::nullopt;
+  }
+  if (groups.size() < 2) return std::nullopt;
+  std::vector<Part> parts;
+  for (const auto& [fault, piece] : groups) parts.push_back({piece, answer_of(scene, piece, scene.depth - 1)});
+  std::ranges::sort(parts, {}, [](const Part& part) { return *part.piece[Dimension].begin(); });
+  return assembled(scene, std::move(parts), "");
+}
+
+// The longest range of tokens from the first on that one rotation explains, then the next.
+std::optional<Answer> by_tokens(const Scene& scene) {
+  std::vector<Part> parts;
+  for (std::int64_t begin = 0; begin < scene.layout.tokens;) {
+    Part best;
+    std::int64_t good = begin;
+    for (std::int64_t end = scene.layout.tokens, bad = end + 1; bad - good > 1; end = good + (bad - good) / 2) {
+      Part some{scene.all, {}};
+      some.piece[1] = range(begin, end);
+      some.answer = answer_of(scene, some.piece, 0);
+      (some.answer.explained ? good : bad) = end;
+      if (some.answer.explained) best = std::move(some);
+    }
+    if (good == begin || parts.size() == 3) return std::nullopt;
+    begin = good;
+    parts.push_back(std::move(best));
+  }
+  if (parts.size() < 2) return std::nullopt;
+  return assembled(scene, std::move(parts), "");
+}
+
+}  // namespace
+
+std::optional<Answer> answer_by_parts(const Sample& sample, const Subject& subject, int depth) {
+  const std::optional<Block> asked = asked_block(subject, sample.head_dim);
+  if (!asked) return std::nullopt;
+  const std::vector<Reading> readings = plausible_readings(sample, subject);
+  std::optional<Scene> scene;
+  for (const Reading& reading : readings) {
+    const Layout& layout = reading.layout;
+    if (subject.plausibility(layout) < subject.plausibility(readings.front().layout)) break;
+    const auto expected = expected_positions(layout, subject);
+    Scene other{sample, subject, layout, expected, ask(*subject.used, *asked, subject, expected), depth};
+    other.all = {range(0, layout.batch), range(0, layout.tokens), range(0, layout.heads)};
+    hold_against_asked(other);
+    if (scene && other.right[1].empty()) continue;
+    const bool better = !scene || scene->right[1].empty() || other.elements.size() < scene->elements.size();
+    if (better) scene.emplace(std::move(other));
+  }
+  std::optional<Answer> open;
+  for (auto* way : {answer_by_repair, by_what_is_asked, by_units<0>, by_units<2>, by_tokens}) {
+    std::optional<Answer> found = way(*scene);
+    if (!found) continue;
+    if (found->explained || found->diagnosis.verdict != Verdict::cannot_tell) return found;
+    if (!open) open = std::move(found);
+  }
+  return open;
+}
+
+}  // namespace rotary::diagnose

@@ -1,0 +1,130 @@
+// One rotation that holds for a part, and befores that are not what the rotation took: each with the words that say it.
+#include "tests/diagnose/case.h"
+
+namespace rotary::diagnose_tests {
+namespace {
+
+using Places = std::function<bool(int b, int t, int h, int d)>;
+
+// `other` where the place is inside, else `data`.
+Data mixed(Data data, const Data& other, const Places& inside) {
+  for (int b = 0; b < data.batch; ++b) {
+    for (int t = 0; t < data.tokens; ++t) {
+      for (int h = 0; h < data.heads; ++h) {
+        for (int d = 0; d < data.head_dim; ++d) {
+          if (inside(b, t, h, d)) data.values[data.at(b, t, h, d)] = other.values[data.at(b, t, h, d)];
+        }
+      }
+    }
+  }
+  return data;
+}
+
+// The vector of another place instead of each one's own.
+Data taken(const Data& from, const std::function<int(int b, int h)>& row,
+           const std::function<int(int b, int h)>& head) {
+  Data data = from;
+  for (int b = 0; b < data.batch; ++b) {
+    for (int t = 0; t < data.tokens; ++t) {
+      for (int h = 0; h < data.heads; ++h) {
+        for (int d = 0; d < data.head_dim; ++d)
+          data.values[data.at(b, t, h, d)] = from.values[from.at(row(b, h), t, head(b, h), d)];
+      }
+    }
+  }
+  return data;
+}
+
+class Parts : public testing::TestWithParam<ElementType> {};
+INSTANTIATE_TEST_SUITE_P(Types, Parts, testing::Values(ElementType::f32, ElementType::bf16),
+                         [](const auto& param) { return std::string(name(param.param)); });
+
+TEST_P(Parts, AreNamed) {
+  Case one(GetParam(), {.batch = 2});
+  const Data& x = one.before;
+  const Data right = Engine{}(x), further = Engine{.position = [](int, int t, int) { return t + 9.0; }}(x),
+             interleaved = Engine{.pairs = Pairs::interleaved}(x), other_base = Engine{.speed = speeds(500000)}(x),
+             noise = random_data(x, GetParam(), 7);
+  Data zero = x;
+  zero.values.assign(x.values.size(), 0);
+  const auto row_1 = [](int b, int, int, int) { return b == 1; };
+  const auto token_8_on = [](int, int t, int, int) { return t > 7; };
+  const std::tuple<Data, Verdict, const char*> cases[] = {
+      {mixed(right, further, row_1), Verdict::positions, "q in batch row 1 is rotated at positions that begin at 9"},
+      {mixed(right, zero, row_1), Verdict::cannot_tell, "q in batch row 1 is 0 after the rotation, in every element; "},
+      {mixed(right, interleaved, row_1), Verdict::pairing, "q in batch row 1 is rotated in the interleaved pairing"},
+      {mixed(interleaved, other_base, row_1), Verdict::pairing, "; in batch row 1 is rotated with base 5"},
+      {mixed(right, interleaved, [](int, int, int h, int) { return h % 4 != 0; }), Verdict::pairing,
+       "q in heads 1-3, 5-7 is rotated in the interleaved pairing"},
+      {mixed(right, other_base, token_8_on), Verdict::base, "q in tokens 8-15 is rotated with base 500000"},
+      {mixed(interleaved, other_base, token_8_on), Verdict::pairing, "; in tokens 8-15 is rotated with base 5"},
+      {mixed(right, x, [](int, int t, int, int) { return t == 15; }), Verdict::positions,
+       "q in token 15 is not rotated"},
+      {mixed(right, noise, [](int, int t, int h, int d) { return d == 37 && t == 2 * h; }), Verdict::cannot_tell,
+       "q is as the config asks but for element 37 of head 0 at token 0 of batch row 0 and 15 others"},
+      {mixed(right, noise, [](int b, int t, int h, int) { return b == 0 && t == 5 && h == 2; }), Verdict::cannot_tell,
+       "q in batch row 0, head 2, token 5: cannot tell"},
+      {noise, Verdict::cannot_tell, "q: cannot tell, because no pairing"}};
+  for (const auto& [after, verdict, words] : cases) {
+    const Diagnosis found = one.diagnose_after(after);
+    EXPECT_EQ(found.verdict, verdict) << found.sentence;
+    EXPECT_NE(found.sentence.find(words), std::string::npos) << found.sentence;
+  }
+}
+
+TEST_P(Parts, BeforesAndKernelsAreMended) {
+  Case one(GetParam(), {.batch = 2});
+  const Data& x = one.before;
+  const Data right = Engine{}(x);
+  Data normed = x, exchanged = x, aliased = x, mirrored = x;
+  for (std::size_t first = 0; first < x.values.size(); first += 64) {
+    double squares = 1e-6;
+    for (std::size_t d = 0; d < 64; ++d) squares += x.values[first + d] * x.values[first + d] / 64;
+    for (std::size_t d = 0; d < 64; ++d) {
+      const double weight = 1 + 0.5 * std::sin(static_cast<double>(d));
+      normed.values[first + d] = to_type(weight * x.values[first + d] / std::sqrt(squares), GetParam());
+    }
+    for (std::size_t d = 0; d < 32; ++d) {
+      const double angle = static_cast<double>(first / 512 % 16) * speeds()[d], c = std::cos(angle),
+                   s = std::sin(angle);
+      const double u = x.values[first + d], v = x.values[first + d + 32];
+      exchanged.values[first + d] = u * s - v * c;
+      exchanged.values[first + d + 32] = v * s + u * c;
+      aliased.values[first + d] = u * c - v * s;
+      aliased.values[first + d + 32] = v * c + (u * c - v * s) * s;
+      mirrored.values[first + d] = u * c + v * s;
+      mirrored.values[first + d + 32] = v * c + u * s;
+    }
+  }
+  const auto same_row = [](int b, int) { return b; };
+  const auto same_head = [](int, int h) { return h; };
+  const std::tuple<Data, Verdict, const char*> cases[] = {
+      {taken(right, same_row, [](int, int h) { return 7 - h; }), Verdict::layout,
+       "q is in another order of heads: head 0 after is head 7 before; so taken it is rotated as the config asks"},
+      {taken(
+           right, [](int b, int) { return 1 - b; }, same_head),
+       Verdict::layout, "q is in another order of batch rows"},
+      {Engine{}(normed), Verdict::cannot_tell, "q: before was taken in front of the norm of queries and keys (q_norm"},
+      {Engine{.pairs = Pairs::interleaved}(normed), Verdict::cannot_tell,
+       "behind the norm it is rotated in the interleaved pairing; the model uses half"},
+      {exchanged, Verdict::direction, "q is rotated with sin and cos exchanged"},
+      {aliased, Verdict::pairing, "computed from the new first one"},
+      {mirrored, Verdict::direction, "q is not rotated but mirrored: the minus sign is missing"}};
+  for (const auto& [after, verdict, words] : cases) {
+    const Diagnosis found = one.diagnose_after(after);
+    EXPECT_EQ(found.verdict, verdict) << found.sentence;
+    EXPECT_NE(found.sentence.find(words), std::string::npos) << found.sentence;
+  }
+}
+
+TEST(Precision, FrequenciesInHalfFarAway) {
+  Case one(ElementType::f32);
+  one.subject.positions = from(120000);
+  std::vector<double> rounded = speeds();
+  for (double& speed : rounded) speed = to_type(speed, ElementType::f16);
+  const Diagnosis found = one.diagnose({.speed = rounded, .position = [](int, int t, int) { return 120000.0 + t; }});
+  EXPECT_EQ(found.facts.precision, Precision::f16) << found.sentence;
+}
+
+}  // namespace
+}  // namespace rotary::diagnose_tests
