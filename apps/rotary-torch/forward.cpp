@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,7 @@ struct Options {
   std::string mask;
   std::string output;
   std::optional<int> threads;
+  bool json = false;
 };
 
 // Bool [batch, tokens], or an undefined tensor if no mask is given.
@@ -79,6 +81,12 @@ void write_answers(rotary_torch::Loaded<Model> loaded, const Tensor& ids, const 
   std::vector<const rotary::Tensor*> pointers;
   for (const rotary::Tensor& tensor : tensors) pointers.push_back(&tensor);
   write_safetensors(options.output, pointers);
+  if (options.json) {
+    nlohmann::ordered_json list;
+    for (const rotary::Tensor& tensor : tensors) list.push_back({{"name", tensor.name}, {"shape", tensor.shape}});
+    std::cout << versioned({{"output", options.output}, {"tensors", std::move(list)}}) << '\n';
+    return;
+  }
   std::cout << "wrote " << printable(options.output);
   for (const rotary::Tensor& tensor : tensors) std::cout << "  " << tensor.name << ' ' << shape_text(tensor.shape);
   std::cout << '\n';
@@ -120,6 +128,7 @@ void add_forward(CLI::App& app) {
       .required();
   command.option("--mask", options->mask, "an .npy [batch, tokens]: 1 for a token, 0 for padding").type_name("FILE");
   command.option("--output", options->output, "the .safetensors to write").type_name("FILE").required();
+  command.flag("--json", options->json, "what was written, as JSON");
   add_threads_option(command, options->threads);
   command.footer(footer);
   command.runs([options] { run(*options); });

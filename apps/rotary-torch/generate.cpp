@@ -3,6 +3,7 @@
 
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -28,6 +29,7 @@ struct Options {
   std::string scaling = "none";
   std::optional<double> factor;
   std::optional<int> threads;
+  bool json = false;
 };
 
 void check_usage(const Options& options) {
@@ -47,11 +49,16 @@ void stream_text(rotary_torch::Decoder& model, const Options& options) {
   const at::Tensor prompt = characters.encode(*options.prompt).unsqueeze(0);
   std::string text = *options.prompt;  // printed with the first character, so that an error prints nothing
   const auto print = [&](const at::Tensor& ids) {
+    if (options.json) {
+      text += characters.decode(ids.item<std::int64_t>());
+      return true;
+    }
     std::cout << text << characters.decode(ids.item<std::int64_t>()) << std::flush;
     text.clear();
     return std::cout.good();  // false if the output is closed; run_program reports it
   };
   rotary_torch::generate(model, prompt, options.generate, print);
+  if (options.json) std::cout << versioned({{"prompt", *options.prompt}, {"text", text}});
   std::cout << '\n';
 }
 
@@ -60,6 +67,10 @@ void continue_ids(rotary_torch::Decoder& model, const Options& options) {
   const at::Tensor prompt = read_ids("generate", options.ids, model->config().vocabulary);
   const at::Tensor ids = rotary_torch::generate(model, prompt, options.generate);
   write_npy(options.output, rotary_torch::file_tensor("ids", ids));
+  if (options.json) {
+    std::cout << versioned({{"output", options.output}, {"dtype", "I64"}, {"shape", ids.sizes().vec()}}) << '\n';
+    return;
+  }
   std::cout << "wrote " << printable(options.output) << "  I64 " << shape_text(ids.sizes()) << '\n';
 }
 
@@ -110,6 +121,7 @@ void add_generate(CLI::App& app) {
       .one_of(rotary_torch::extensions(), {{"default", "none"}})
       .type_name("WORD");
   command.option("--factor", options->factor, "of --scaling, above 1: how many times longer").type_name("F");
+  command.flag("--json", options->json, "the text, whole with the prompt, or what was written, as JSON");
   add_threads_option(command, options->threads);
   command.footer(footer);
   command.runs([options] { run(*options); });

@@ -71,6 +71,7 @@ struct TrainRequest {
   std::string device = "cpu";
   std::string output;
   bool resume = false;
+  bool json = false;
 };
 
 struct Plan {

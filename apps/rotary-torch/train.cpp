@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -66,6 +67,18 @@ void print_summary(const TrainingRun& run, const Plan& plan, const RunFolder& fo
             << ": model.safetensors config.json vocab.json loss.jsonl loss.svg checkpoint.safetensors\n";
 }
 
+void print_json(const TrainingRun& run, const Plan& plan, const RunFolder& folder, std::int64_t parameters) {
+  std::cout << versioned({{"preset", plan.preset.name},
+                          {"position", plan.notes.at("position")},
+                          {"parameters", parameters},
+                          {"steps", run.steps()},
+                          {"validation_loss", run.validation_loss()},
+                          {"seconds_per_step", run.progress().seconds_per_step()},
+                          {"seconds", run.progress().seconds()},
+                          {"output", folder.folder.string()}})
+            << '\n';
+}
+
 // Rank 0 alone prints and writes; every rank reads the text and, to resume, the checkpoint.
 void run_train(const TrainRequest& request) {
   check_usage(request);
@@ -92,7 +105,7 @@ void run_train(const TrainRequest& request) {
   if (group.rank() == 0) corpus.vocabulary.write(folder.vocabulary());
   group.barrier();  // no rank may save into the folder before rank 0 has accepted it
   run.run();
-  if (group.rank() == 0) print_summary(run, plan, folder, parameters);
+  if (group.rank() == 0) (request.json ? print_json : print_summary)(run, plan, folder, parameters);
 }
 
 }  // namespace
@@ -127,6 +140,7 @@ void add_train(CLI::App& app) {
       .type_name("WORD")
       .shows_default();
   command.flag("--resume", request->resume, "go on with the run in DIR, to the bits it would have had unbroken");
+  command.flag("--json", request->json, "the summary of the run as JSON");
   command.footer(
       "One line per step in DIR/loss.jsonl; validation and checkpoint at intervals and at the end. Ctrl-C finishes the "
       "step and saves: go on by --resume.\n"

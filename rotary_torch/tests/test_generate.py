@@ -46,8 +46,10 @@ def read_npy(path):
 
 def setUpModule():
     for folder, position in ((ROPE, "rope"), (LEARNED, "learned")):
-        done = rotary("train", "--preset", "smoke", "--steps", 20, "--position", position, "--output", folder)
+        done = rotary("train", "--preset", "smoke", "--steps", 20, "--position", position, "--output", folder, "--json")
         assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        assert (told["version"], told["position"], told["steps"]) == (1, position, 20), told
 
 
 class Case(unittest.TestCase):
@@ -229,6 +231,18 @@ class Shell(Case):
             self.assertLessEqual(max(map(len, out.splitlines())), 100)
             for old in ("TEXT:{", "INT:INT", "REQUIRED", ":UINT"):
                 self.assertNotIn(old, out)
+
+    def test_json_says_what_the_text_says(self):
+        words = ("generate", ROPE, "--prompt", "the ", "--tokens", 8)
+        text = self.succeed(*words)[:-1]
+        self.assertEqual(json.loads(self.succeed(*words, "--json")), {"version": 1, "prompt": "the ", "text": text})
+        ids, out = write_npy("json_ids.npy", [[1, 2]]), ROOT / "json.npy"
+        told = json.loads(self.succeed("generate", ROPE, "--ids", ids, "--output", out, "--tokens", 3, "--json"))
+        self.assertEqual(told, {"version": 1, "output": str(out), "dtype": "I64", "shape": [1, 5]})
+        out = ROOT / "json.safetensors"
+        told = json.loads(self.succeed("forward", ROPE, "--input", ids, "--output", out, "--json"))
+        self.assertEqual((told["output"], [one["name"] for one in told["tensors"]]), (str(out), ["hidden", "logits"]))
+        self.assertEqual(told["tensors"][0]["shape"][:2], [1, 2])
 
     def test_usage_errors_name_what_was_meant(self):
         digits = "must be a whole number, in digits alone, but got"
