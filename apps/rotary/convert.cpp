@@ -247,7 +247,7 @@ constexpr const char* footer =
     "  rotary convert table.safetensors --form joined --output joined.safetensors";
 
 void add_file_options(Command& command, Options& options) {
-  command.section("Of a KV cache or a table");
+  command.section("KV caches and tables");
   command.option("--config", options.config, "of a KV cache: the model's config.json or folder").type_name("CONFIG");
   command.option("--head-dim", options.head_dim, "of a KV cache without --config: elements of one head")
       .type_name("N")
