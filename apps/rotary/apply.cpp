@@ -3,8 +3,8 @@
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -32,10 +32,12 @@ struct Options {
   std::string layout;  // a word of layout_words; empty: by the tensors' dimensions and the config's heads
   bool backward = false;
   bool each_step = false;
+  std::string as;  // "hf"
   std::string input;
   std::string output;
   std::vector<std::string> tensors;
   Machine machine;
+  bool json = false;
 };
 
 void check_formats(const Options& options, files::Format input) {
@@ -60,8 +62,15 @@ void check_usage(const Options& options) {
     throw UsageError("standard input is one: only CONFIG or --input can be -");
   if (!is_pipe(files::path_of(options.input)))
     check_formats(options, files::format_to_read(files::path_of(options.input)));
-  if (options.each_step && (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1))
-    throw UsageError("--each-step runs the scalar reference on one thread: no --target, no --threads");
+  if (options.json) check_json_output(files::path_of(options.output));
+  const TableSettings& settings = request.settings;
+  if (!options.as.empty() && (options.each_step || settings.angles != "exact" || settings.rounding != "f32"))
+    throw UsageError("--as hf stands for --each-step, --angles float32 and --rounding: leave these away");
+  if (!options.as.empty() && !request.cos.empty())
+    throw UsageError("--as hf says how cos and sin are made: leave --cos and --sin away, or say --each-step");
+  if ((options.each_step || !options.as.empty()) &&
+      (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1))
+    throw UsageError("--each-step and --as run the scalar reference on one thread: no --target, no --threads");
 }
 
 // The tensors to rotate: those that --tensor names, else q and k.
@@ -91,6 +100,19 @@ std::vector<Tensor> choose_tensors(InputTensors& input, const Options& options) 
     throw Error(Code::TENSOR, "[apply] " + input.name() + " must have a q or a k (or name yours with --tensor) but " +
                                   "holds: " + present);
   return chosen;
+}
+
+// As transformers does: angles and rows in f32, the rows rounded to the tensors' type, and each step too.
+void compute_as_hf(Options& options, const std::vector<Tensor*>& tensors) {
+  options.each_step = true;
+  options.tables.settings.angles = "float32";
+  for (const Tensor* tensor : tensors) {
+    if (tensor->type != tensors[0]->type)
+      throw Error(Code::DTYPE, std::string("[apply] --as hf must have tensors of one type, whose rounding cos and sin "
+                                           "take, but got ") +
+                                   name(tensors[0]->type) + " and " + name(tensor->type));
+  }
+  if (const std::optional<DType> dtype = dtype_of(tensors[0]->type)) options.tables.settings.rounding = name(*dtype);
 }
 
 // Tensors of one rope, what turns them, and how they lie. Those of layers without a rope stay as they are.
@@ -263,22 +285,41 @@ std::string line_of(const Options& options, const TensorInfo& tensor, const std:
          shape_text(tensor.shape) + what;
 }
 
+// A rotation's facts are those of the output's metadata.
+void print_json(const Options& options, const std::vector<Applied>& parts, bool undone,
+                const std::vector<std::string>& notes) {
+  nlohmann::ordered_json rotations = nlohmann::ordered_json::array();
+  for (const Applied& part : parts) {
+    if (part.still) continue;
+    const Stamp stamp = stamp_of(options, part);
+    rotations.push_back(stamp.facts);
+    rotations.back()["tensors"] = stamp.tensors;
+  }
+  std::cout << versioned({{"output", options.output},
+                          {"undoes", undone},
+                          {"rotations", std::move(rotations)},
+                          {"notes", notes}})
+            << '\n';
+}
+
 // To standard error where the tensors go to standard output.
 void report(const Options& options, const InputTensors& input, const std::vector<Applied>& parts, bool undone) {
-  std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
-  std::set<std::string> said;
+  std::vector<std::string> notes;
   for (const Applied& part : parts) {
     for (const std::string& warning : part.readings.warnings) std::cerr << printable(warning) << '\n';
     for (const std::string& line : part.notes) {
-      if (said.insert(line).second) out << printable(line) << '\n';
+      if (std::ranges::find(notes, line) == notes.end()) notes.push_back(line);
     }
   }
+  if (options.json) return print_json(options, parts, undone, notes);
+  std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
+  for (const std::string& line : notes) out << printable(line) << '\n';
   if (undone) out << "note: this undoes the rotation that the input's metadata tells of\n";
   for (const TensorInfo& tensor : input.infos()) out << line_of(options, tensor, parts) << '\n';
   out << "wrote " << (is_dash(files::path_of(options.output)) ? "standard output" : printable(options.output)) << '\n';
 }
 
-void run(const Options& options) {
+void run(Options options) {
   check_usage(options);
   check_output(files::path_of(options.output));
   if (!options.machine.target.empty()) use_target(options.machine.target);
@@ -291,6 +332,7 @@ void run(const Options& options) {
   std::optional<Model> model;
   if (!source.config.empty()) model = read_model(source, 0);
   tools::check_types("apply", pointers);
+  if (!options.as.empty()) compute_as_hf(options, pointers);
   std::vector<Applied> parts = parts_of(source, model, pointers);
   if (options.backward) std::ranges::reverse(parts);  // the last stamp is undone first
   const ThreadPool pool(options.machine.threads.value_or(1));
@@ -344,9 +386,16 @@ void add_apply(CLI::App& app) {
       .one_of(layout_words, layout_aliases)
       .type_name("WORD");
   command.flag("--backward", options->backward, "the gradient: the transposed rotation");
+  command.flag("--json", options->json, "what was done, as JSON");
   command.section(computing_section);
   command.flag("--each-step", options->each_step,
                "round after every operation, as a framework running in the tensor's dtype does (slow)");
+  command
+      .option("--as", options->as,
+              "hf: bit for bit as transformers computes: --each-step --angles float32 --rounding of the\n"
+              "tensors' type")
+      .one_of({"hf"})
+      .type_name("WORD");
   add_machine_options(command, options->machine);
   command.footer(footer);
   command.runs([options] { run(*options); });

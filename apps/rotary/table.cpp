@@ -3,6 +3,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "apps/shared/command.h"
@@ -29,6 +30,7 @@ struct Options {
   std::string form = "pairs";
   std::string dtype = "f32";
   TableSettings settings;
+  bool json = false;
   Machine machine;
 };
 
@@ -40,6 +42,7 @@ bool is_one_tensor(const Options& options) { return options.form == "joined" || 
 // Also lets --dtype round the values once, from the exact ones.
 void check_usage(Options& options) {
   check_source_without_tensor(options.source);
+  if (options.json) check_json_output(files::path_of(options.output));
   if (options.settings.rounding == "f32") options.settings.rounding = options.dtype;
   if (options.dtype != "f32" && options.settings.rounding != options.dtype)
     throw UsageError("--dtype " + options.dtype + " cannot hold values of --rounding " + options.settings.rounding);
@@ -121,12 +124,20 @@ PositionSet positions_for(const Options& options, const Model& model, const Mode
   return positions;
 }
 
-void report(const Options& options, const std::string& described, const Model& model,
-            const std::vector<Tensor>& tensors) {
+// The table's facts are those of the output's metadata.
+void print_json(const Options& options, const Metadata& metadata, const std::vector<std::string>& notes,
+                const std::vector<Tensor>& tensors) {
+  nlohmann::ordered_json list;
+  for (const Tensor& tensor : tensors)
+    list.push_back({{"name", tensor.name}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
+  std::cout << versioned(
+                   {{"output", options.output}, {"table", metadata}, {"tensors", std::move(list)}, {"notes", notes}})
+            << '\n';
+}
+
+void report(const Options& options, const std::vector<std::string>& notes, const std::vector<Tensor>& tensors) {
   std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
-  out << described << '\n';
-  for (const std::string& note : notes_of_use(model, chosen_rope(model, options.source), options.source.names_rope()))
-    out << printable(note) << '\n';
+  for (const std::string& note : notes) out << printable(note) << '\n';
   out << "wrote " << (is_dash(files::path_of(options.output)) ? "standard output" : printable(options.output)) << ": ";
   for (const Tensor& tensor : tensors) out << tensor.name << (&tensor == &tensors.back() ? " " : ", ");
   out << options.dtype << ' ' << shape_text(tensors.back().shape) << '\n';
@@ -149,14 +160,15 @@ void run(Options options) {
   std::vector<Tensor> tensors;
   for (const FormTensor& form : tensors_of_form(options.form, table))
     tensors.push_back(make_tensor(form, table, leading, parse_dtype(options.dtype)));
-  Metadata metadata;
-  if (is_dash(files::path_of(options.output)) || !is_npy(files::path_of(options.output))) {
-    metadata = metadata_of(options.source, options.settings, model, used, turns, length);
-    metadata["positions"] = *options.positions.spec;
-    metadata["form"] = options.form;
-  }
-  save(files::path_of(options.output), tensors, metadata);
-  report(options, describe(model, used, turns), model, tensors);
+  Metadata metadata = metadata_of(options.source, options.settings, model, used, turns, length);
+  metadata["positions"] = *options.positions.spec;
+  metadata["form"] = options.form;
+  const std::filesystem::path output = files::path_of(options.output);
+  save(output, tensors, !is_dash(output) && is_npy(output) ? Metadata{} : metadata);
+  std::vector<std::string> notes = notes_of_use(model, used, options.source.names_rope());
+  notes.insert(notes.begin(), describe(model, used, turns));
+  if (options.json) return print_json(options, metadata, notes, tensors);
+  report(options, notes, tensors);
 }
 
 }  // namespace
@@ -192,6 +204,7 @@ void add_table(CLI::App& app) {
       .one_of(dtypes)
       .type_name("WORD")
       .shows_default();
+  command.flag("--json", options->json, "what was written, as JSON");
   add_table_options(command, options->settings);
   add_machine_options(command, options->machine);
   command.footer(

@@ -9,6 +9,7 @@
 #include "files/text/paths.h"
 #include "system.h"
 #include "text.h"
+#include "usage_error.h"
 
 namespace rotary::cli {
 
@@ -38,6 +39,10 @@ void save(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
   const std::string header = files::make_header(std::span<const Tensor* const>(pointers), metadata);
   files::write_to_standard_output(files::bytes_of(header));
   for (const Tensor& tensor : tensors) files::write_to_standard_output(tensor.data);
+}
+
+void check_json_output(const std::filesystem::path& path) {
+  if (is_dash(path)) throw UsageError("standard output is one: only --json or --output - can write there");
 }
 
 void check_output(const std::filesystem::path& path) {

@@ -33,6 +33,7 @@ void save(const std::filesystem::path&, const std::vector<Tensor>&, const std::m
 
 // Throws FILE if the folder does not exist, or if "-" is a terminal, so that the error comes before the work.
 void check_output(const std::filesystem::path&);
+void check_json_output(const std::filesystem::path&);  // throws UsageError for "-", where the JSON stands
 
 // The one f32 tensor of an .npy, or the tensor of that name in a safetensors file. Throws TENSOR, DTYPE, SHAPE.
 Tensor load_rows(std::string_view operation, const std::filesystem::path&, const std::string& name);
