@@ -150,6 +150,7 @@ void print_head(const extend::Plan& plan) {
             << '\n';
   if (!plan.recommended.empty())
     std::cout << "recommended  " << painted(plan.recommended, Colour::green) << ": " << in_locale(plan.why) << '\n';
+  if (!plan.otherwise.empty()) std::cout << "otherwise    " << in_locale(plan.otherwise) << '\n';
 }
 
 void print_config(const extend::MethodPlan& method, bool whole) {
@@ -225,7 +226,7 @@ void add_extend(CLI::App& app) {
   const auto known = extend::methods();
   command
       .option("--scaling", options->method,
-              "linear, ntk, dynamic, yarn, llama3 or longrope: that one in depth\n"
+              "linear, ntk, dynamic, yarn, llama3, longrope or default (none): that one\nin depth "
               "(default: all side by side, and one recommended)")
       .one_of({known.begin(), known.end()}, scaling_aliases)
       .type_name("NAME");

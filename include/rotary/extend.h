@@ -26,7 +26,7 @@ struct Request {
   std::string method = {};                          // one of methods(); "": all
 };
 
-// "linear", "ntk", "dynamic", "yarn", "llama3", "longrope".
+// "linear", "ntk", "dynamic", "yarn", "llama3", "longrope", and "default": no scaling at all.
 ROTARY_API std::span<const std::string_view> methods() noexcept;
 
 // What one method does to one pair.
@@ -91,7 +91,12 @@ struct Publication {
   std::int64_t trained_length = 0;  // of the short original
   std::int64_t context = 0;         // that the recipe is published for
   std::string source;               // "the model card of ..."
-  bool applies = false;             // to this model, length and context: the plan is that very one
+  bool applies = false;             // to these weights, this length and context: the plan is that very one
+  // The file shows that it is of the weights that the recipe is for: it has the recipe's scaling, or is the plain file
+  // to which the publisher adds it. A model_type and a shape alone do not show it.
+  bool weights_known = false;
+  std::string other_weights = {};  // that have such a file and are not those: "Llama 3"
+  std::string caution = {};        // what the publisher says against it, in quotes
 };
 
 // "Qwen: yarn, factor 4 over 32768 tokens, for 131072 (the model card of ...)".
@@ -108,8 +113,9 @@ struct Plan {
   std::vector<std::size_t> extended = {};     // ropes of the model
   std::vector<std::size_t> left = {};         // the others: they stay as they are
   std::vector<MethodPlan> methods = {};       // the one that was asked for, or all
-  std::string recommended = {};               // the method to take; "": none can be used
+  std::string recommended = {};               // the method to take; "default": none; "": none can be used
   std::string why = {};                       // in words
+  std::string otherwise = {};                 // what to take instead if the weights are other ones; "": nothing known
   std::vector<std::string> warnings = {};     // of every method
   std::string written = {};  // the new config.json or params.json, where write() made one; for the answer
 };

@@ -90,7 +90,10 @@ Json json_of(const std::optional<Publication>& published) {
           {"trained_length", published->trained_length},
           {"context", published->context},
           {"source", published->source},
-          {"applies", published->applies}};
+          {"applies", published->applies},
+          {"weights_known", published->weights_known},
+          {"other_weights", published->other_weights.empty() ? Json(nullptr) : Json(published->other_weights)},
+          {"caution", published->caution.empty() ? Json(nullptr) : Json(published->caution)}};
 }
 
 // ---- the folder ----
@@ -125,6 +128,7 @@ std::string note_of(const Plan& plan, const MethodPlan& method, const std::strin
   text += "    " + command + "\n\n";
   text += "Method " + method.method + ", factor " + detail::shortest(method.factor) + " (" + method.from + ").\n";
   if (method.method == plan.recommended) text += "It is the recommended one: " + plan.why + ".\n";
+  if (!plan.otherwise.empty()) text += "Otherwise, " + plan.otherwise + ".\n";
   if (plan.published) text += "Published by " + text_of(*plan.published) + ".\n";
   text += "\n## What changed in " + method.file + "\n\n";
   for (const Change& change : method.changes) {
@@ -180,6 +184,7 @@ std::string to_json(const Plan& plan) {
                            {"methods", std::move(methods)},
                            {"recommended", plan.recommended},
                            {"why", plan.why},
+                           {"otherwise", plan.otherwise.empty() ? Json(nullptr) : Json(plan.otherwise)},
                            {"warnings", plan.warnings},
                            {"written", plan.written.empty() ? Json(nullptr) : Json(plan.written)}});
 }
@@ -213,7 +218,11 @@ std::string write(const Plan& plan, const std::string& name, const std::string& 
 std::string text_of(const Publication& published) {
   return published.publisher + ": " + published.method + ", factor " + detail::significant(published.factor, 6) +
          " over " + std::to_string(published.trained_length) + " tokens, for " + std::to_string(published.context) +
-         " (" + published.source + ")" + (published.applies ? ": this very case" : "");
+         " (" + published.source + ")" +
+         (published.applies         ? ": this very case"
+          : published.weights_known ? ""
+                                    : ", for weights that this file does not show") +
+         (published.caution.empty() ? "" : "; but " + published.caution);
 }
 
 std::string short_value(const std::string& raw) {

@@ -34,9 +34,12 @@ Pattern pattern_of(const Situation& situation, const Scaling& by_default) {
   const bool has_own = situation.is_scaled() && is_of_the_kind(situation.scaling());
   const bool has_published = situation.published != nullptr && is_of_the_kind(situation.published->scaling);
   const bool is_made_for = has_published && situation.is_published_context();
-  if (has_own && !is_made_for) return {situation.scaling(), true, false, situation.is_own_context()};
-  if (has_published) return {situation.published->scaling, false, true, is_made_for};
-  return {by_default};
+  if (has_own && (!is_made_for || situation.is_published_scaling())) {  // the same in the file's own words
+    return {situation.scaling(), true, false, is_made_for || situation.is_own_context()};
+  }
+  if (!has_published) return {by_default};
+  const bool asked = situation.request.factor == situation.published->says.factor;
+  return {situation.published->scaling, false, true, is_made_for && (asked || situation.may_take_published())};
 }
 
 // The user's factor, that of the pattern where it was made for this context, or what the context asks for.
@@ -82,6 +85,8 @@ void grow_base(const Situation& situation, MethodPlan& plan, Rope& rope) {
   rope.base = grown_base(rope, plan.factor);
 }
 
+void leave(const Situation&, MethodPlan& plan, Rope&) { plan.from = "no scaling"; }
+
 template <class Kind>
 void scale_as(const Situation& situation, MethodPlan& plan, Rope& rope) {
   scale(situation, Kind{}, plan, rope);
@@ -100,7 +105,8 @@ void scale_by_lists(const Situation& situation, MethodPlan& plan, Rope& rope) {
   const std::vector<double> inv_freq = rotary::frequencies(rope).inv_freq;
   LongRope scaling = std::get<LongRope>(pattern.scaling);
   set_factor(situation, pattern, plan);
-  if (!pattern.fits || scaling.long_factor.size() != inv_freq.size() || situation.request.factor) {
+  const bool other = situation.request.factor.value_or(scaling.factor) != scaling.factor;
+  if (!pattern.fits || scaling.long_factor.size() != inv_freq.size() || other) {
     const bool needs_mscale = scaling.short_mscale.has_value();  // the family's config must have both
     scaling = {};
     plan.factor = situation.request.factor.value_or(situation.smallest_factor());
@@ -128,6 +134,7 @@ double with_six_digits(double value) {
 
 // Why the method cannot be used on these ropes; "" where it can.
 std::string reason_against(const Situation& situation, std::string_view method) {
+  if (method == "default") return "";
   if (const files::Family* family = situation.family) {
     if (!family->reads_scaling && method != "ntk") {
       return "the code of " + situation.family_type() +
@@ -155,7 +162,7 @@ using Sentences = std::vector<std::string>;
 std::string text(std::int64_t tokens) { return std::to_string(tokens); }
 
 void warn_of_the_factor(const Situation& situation, const MethodPlan& plan, Sentences& warnings) {
-  if (plan.method == "dynamic" || plan.factor >= plan.smallest_factor) return;
+  if (plan.method == "dynamic" || plan.method == "default" || plan.factor >= plan.smallest_factor) return;
   std::string published;
   if (situation.is_published_context()) {
     const Recipe& known = *situation.published;
@@ -169,12 +176,14 @@ void warn_of_the_factor(const Situation& situation, const MethodPlan& plan, Sent
                      ": the smallest factor that does is " + spelled(plan.smallest_factor) + published);
 }
 
-void warn_of_ntk(const MethodPlan& plan, Sentences& warnings) {
+void warn_of_new_angles(const MethodPlan& plan, Sentences& warnings) {
   const int pairs = plan.ropes.front().pairs_with_new_angles;
   if (pairs == 0) return;
   warnings.push_back(std::to_string(pairs) + (pairs == 1 ? " pair goes" : " pairs go") +
-                     " beyond the angles of training: ntk stretches the slowest pair alone by the whole factor, and "
-                     "reaches less than context tokens in practice");
+                     " beyond the angles of training" +
+                     (plan.method == "default" ? ""
+                                               : ": ntk stretches the slowest pair alone by the whole factor, and "
+                                                 "reaches less than context tokens in practice"));
 }
 
 void warn_of_dynamic(const Situation& situation, const MethodPlan& plan, Sentences& warnings) {
@@ -195,6 +204,11 @@ void warn_of_yarn(const Situation& situation, const MethodPlan& plan, Sentences&
   warnings.emplace_back(
       "static YaRN changes short texts too: every length turns by the stretched frequencies. Use it only where texts "
       "are long");
+  if (situation.published == nullptr && !situation.first().axis_names.empty()) {
+    warnings.emplace_back(
+        "positions have several axes: of YaRN on Qwen2.5-VL, Qwen says \"a significant impact on the performance of "
+        "temporal and spatial localization tasks\"");
+  }
   const Yarn& planned = std::get<Yarn>(plan.ropes.front().planned.scaling);
   if (situation.first().first > 0 && planned.mscale_all_dim.value_or(0) != 0) {
     warnings.emplace_back(
@@ -230,9 +244,10 @@ struct Method {
   // Scales a rope as the model was trained; sets the plan's factor and where it comes from.
   void (*scale)(const Situation&, MethodPlan&, Rope&);
 };
-constexpr Method method_rows[] = {{"linear", scale_linear},       {"ntk", grow_base},
-                                  {"dynamic", scale_as<Dynamic>}, {"yarn", scale_yarn},
-                                  {"llama3", scale_as<Llama3>},   {"longrope", scale_by_lists}};
+constexpr Method method_rows[] = {
+    {"linear", scale_linear}, {"ntk", grow_base},           {"dynamic", scale_as<Dynamic>},
+    {"yarn", scale_yarn},     {"llama3", scale_as<Llama3>}, {"longrope", scale_by_lists},
+    {"default", leave}};
 
 }  // namespace
 
@@ -311,7 +326,7 @@ Sentences warnings_of(const Situation& situation, const MethodPlan& plan) {
         "linear draws all neighbours together, by the whole factor: without fine-tuning the model loses on texts of "
         "every length");
   }
-  if (plan.method == "ntk") warn_of_ntk(plan, warnings);
+  if (plan.method == "ntk" || plan.method == "default") warn_of_new_angles(plan, warnings);
   if (plan.method == "dynamic") warn_of_dynamic(situation, plan, warnings);
   if (plan.method == "yarn") warn_of_yarn(situation, plan, warnings);
   if (plan.method == "llama3") {

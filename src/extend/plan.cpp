@@ -133,12 +133,25 @@ MethodPlan plan_by(const Situation& situation, std::string_view method) {
 
 // ---- the recommendation ----
 
-// The method that would be taken, and why.
-std::pair<std::string, std::string> best_method(const Situation& situation) {
+// The method that would be taken, and why; sets for which weights, and what to take for others.
+std::pair<std::string, std::string> best_method(const Situation& situation, Plan& plan) {
   const Recipe* known = situation.published;
+  const std::string trained_alone =
+      "does best without training in the measurements of its paper, and most frameworks read it";
   if (situation.is_published_length()) {
-    return {known->says.method, "what " + known->says.publisher + " publishes for " + known->says.models +
-                                    (situation.is_published_exactly() ? "" : ", at another length")};
+    const Publication& says = known->says;
+    if (!known->instead.empty()) return {"default", known->instead};
+    const std::string published = "what " + says.publisher + " publishes for " + says.models +
+                                  (situation.is_published_exactly() ? "" : ", at another length");
+    if (situation.are_published_weights()) return {says.method, published};
+    if (says.other_weights.empty()) return {says.method, published + ", if these are its weights"};
+    plan.otherwise = "if these are the weights of " + says.models + ": --scaling " + says.method +
+                     (situation.is_published_context() ? " --factor " + detail::spelled(says.factor) : "") + " (" +
+                     says.source + ")";
+    if (!situation.is_scaled()) {
+      plan.why = "for the weights of " + says.other_weights + ": ";
+      return {"yarn", trained_alone};
+    }
   }
   if (situation.is_scaled()) {
     const std::string own = method_of(situation.scaling());
@@ -147,7 +160,7 @@ std::pair<std::string, std::string> best_method(const Situation& situation) {
   if (std::holds_alternative<Proportional>(situation.scaling())) {
     return {"linear", "the only method that rope_type proportional takes"};
   }
-  return {"yarn", "does best without training in the measurements of its paper, and most frameworks read it; what " +
+  return {"yarn", trained_alone + "; what " +
                       (known == nullptr ? "the makers of this model publish is not known"
                                         : known->says.publisher + " publishes starts from " +
                                               std::to_string(known->says.trained_length) + " tokens")};
@@ -155,7 +168,7 @@ std::pair<std::string, std::string> best_method(const Situation& situation) {
 
 // The first method that can be used, in the order of what is recommended otherwise.
 void recommend(const Situation& situation, Plan& plan) {
-  const auto [best, why] = best_method(situation);
+  const auto [best, why] = best_method(situation, plan);
   const auto works = [&](std::string_view method) {
     return std::any_of(plan.methods.begin(), plan.methods.end(),
                        [&](const MethodPlan& one) { return one.method == method && one.refused.empty(); });
@@ -165,16 +178,16 @@ void recommend(const Situation& situation, Plan& plan) {
   const bool in_vain = best == "longrope" && situation.turns_by_short_factor_only() && !trained_lists;
   if (works(best) && !in_vain) {
     plan.recommended = best;
-    plan.why = why;
+    plan.why += why;
     return;
   }
   for (const std::string_view method : {"yarn", "longrope", "ntk", "linear", "llama3", "dynamic"}) {
     if (!works(method) || method == best) continue;
     plan.recommended = method;
-    plan.why = in_vain ? "longrope, " + why + ", changes nothing for long texts in transformers, which turns " +
-                             situation.family_type() +
-                             " by short_factor at every length; for a framework that reads long_factor, take longrope"
-                       : best + " cannot be used here";
+    plan.why += in_vain ? "longrope, " + why + ", changes nothing for long texts in transformers, which turns " +
+                              situation.family_type() +
+                              " by short_factor at every length; for a framework that reads long_factor, take longrope"
+                        : best + " cannot be used here";
     return;
   }
 }
@@ -211,7 +224,8 @@ Plan plan(const Request& request) {
             .warnings = situation.warnings};
   if (situation.published != nullptr) {
     plan.published = situation.published->says;
-    plan.published->applies = situation.is_published_exactly();
+    plan.published->weights_known = situation.are_published_weights();
+    plan.published->applies = plan.published->weights_known && situation.is_published_exactly();
     if (plan.published->applies) plan.published->context = request.context;
   }
   // All of them, whichever is asked for: what is recommended depends on what can be used.

@@ -50,6 +50,12 @@ Recipe recipe_of(const Json& object) {
   read(object, "kv_heads", recipe.kv_heads);
   read(object, "name", recipe.name);
   read(object, "part", recipe.part);
+  read(object, "other_weights", recipe.says.other_weights);
+  read(object, "caution", recipe.says.caution);
+  read(object, "instead", recipe.instead);
+  read(object, "by_hand", recipe.by_hand);
+  read(object, "own_width", recipe.own_width);
+  read(object, "own_kv_heads", recipe.own_kv_heads);
   read(object, "stated", recipe.stated);
   read(object, "states_betas", recipe.states_betas);
   read(object, "sliding_window", recipe.sliding_window);

@@ -20,7 +20,7 @@ namespace rotary::extend {
 // ---- published.cpp: the recipes of data/published.json, whose "about" describes each field ----
 
 struct Recipe {
-  Publication says;  // `applies` is left to the plan
+  Publication says;  // `applies` and `weights_known` are left to the plan
   Scaling scaling;
   std::vector<std::string> types;  // model_types of the text part
   std::int64_t also = 0;           // a shorter context that the same parameters are published for; 0: none
@@ -29,9 +29,12 @@ struct Recipe {
   int min_width = 0, max_width = 0, kv_heads = 0;  // width: heads * head_dim; 0: any
   std::string name;                                // part of _name_or_path; "": any
   std::optional<std::string> part;                 // of the config, as ModelRope has it; nothing: any
-  std::vector<std::int64_t> stated;  // max_position_embeddings of such originals that are not the trained length
-  bool states_betas = false;         // its config spells the default beta_fast and beta_slow too
-  std::int64_t sliding_window = 0;   // of the published file, where its original has a shorter one; 0: not said
+  std::vector<std::int64_t> stated;     // max_position_embeddings of such originals that are not the trained length
+  bool by_hand = false;                 // the published file has no scaling: who wants it adds it
+  int own_width = 0, own_kv_heads = 0;  // at least, at most: of the models that it is published for; 0: any
+  std::string instead;                  // what the publisher advises in its place
+  bool states_betas = false;            // its config spells the default beta_fast and beta_slow too
+  std::int64_t sliding_window = 0;      // of the published file, where its original has a shorter one; 0: not said
   std::string why_less = "with weights trained on such lengths";  // why a factor below the smallest is right
 
   // For this context, or for one that is at most 1/16 longer.
@@ -87,6 +90,11 @@ struct Situation {
   bool is_own_context() const;
   // The file's linear scaling, which says no length, is the published one.
   bool is_published_linear() const;
+  bool is_published_scaling() const;   // what the file has already is what is published
+  bool are_published_weights() const;  // Publication::weights_known
+  bool has_factors_of_gguf() const;    // Llama 3.1's scaling as a GGUF file has it
+  // The recipe is for weights that the file may have: no others are known to have such a file.
+  bool may_take_published() const { return are_published_weights() || published->says.other_weights.empty(); }
   // What is published was made for this very trained length.
   bool is_published_length() const;
   // And for this context or one that is at most 1/16 longer.

@@ -27,11 +27,11 @@ TEST_F(ExtendCommand, the_keys_of_its_json_are_a_contract) {
   Strings keys;
   for (const auto& item : plan.items()) keys.push_back(item.key());
   EXPECT_EQ(keys, (Strings{"version", "config", "model_type", "context", "trained_length", "trained_length_from",
-                           "smallest_factor", "family_publishes", "ropes", "methods", "recommended", "why", "warnings",
-                           "written"}));
+                           "smallest_factor", "family_publishes", "ropes", "methods", "recommended", "why", "otherwise",
+                           "warnings", "written"}));
   EXPECT_EQ(plan["ropes"][0]["extended"], false);
   EXPECT_EQ(plan["ropes"][1]["extended"], true);
-  EXPECT_EQ(plan["methods"].size(), 6U);
+  EXPECT_EQ(plan["methods"].size(), 7U);
   for (const Json& method : plan["methods"]) {
     keys.clear();
     for (const auto& item : method.items()) keys.push_back(item.key());

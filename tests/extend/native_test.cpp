@@ -61,16 +61,18 @@ TEST(Params, adds_what_mistral_reads_to_a_file_without_a_scaling) {
 TEST(Params, says_the_llama3_of_meta) {
   Json original = Json::parse(golden("llama-3.1-8b.params"));
   original.erase("use_scaled_rope");
-  const extend::Plan plan = params(original.dump(2), 131072);
+  extend::Request request = asked(original.dump(2), 131072, "llama3");
+  request.factor = 8;
+  const extend::Plan plan = extend::plan(request);
   EXPECT_EQ(plan.trained_length, 8192);
   EXPECT_EQ(plan.trained_length_from, "published by Meta");
-  ASSERT_TRUE(plan.published && plan.published->applies);
-  EXPECT_EQ(plan.recommended, "llama3");
-  EXPECT_EQ(parse_config(recommended(plan).config).ropes.front().rope,
+  EXPECT_EQ(plan.recommended, "yarn");  // which its file cannot say
+  EXPECT_EQ(parse_config(plan.methods.front().config).ropes.front().rope,
             parse_config(golden("llama-3.1-8b.params")).ropes.front().rope);
   const extend::MethodPlan more = recommended(params(golden("llama-3.1-8b.params"), 262144));
   EXPECT_EQ(Json::parse(more.config)["rope_scaling_factor"], 32);
-  EXPECT_NE(method_of(plan, "yarn").unsaid.find("Meta's params.json takes llama3"), std::string::npos);
+  EXPECT_NE(method_of(params(original.dump(), 131072), "yarn").unsaid.find("Meta's params.json takes llama3"),
+            std::string::npos);
   EXPECT_NE(method_of(params(original.dump(), 131072, 4096), "llama3").unsaid.find("scales from 8192 tokens"),
             std::string::npos);
   const Json ntk = Json::parse(method_of(params(golden("llama-3.1-8b.params"), 262144), "ntk").config);
@@ -87,7 +89,7 @@ extend::Plan of_gguf(const std::string& file, std::int64_t context, std::int64_t
 
 TEST(Gguf, is_told_to_llama_cpp_by_its_options) {
   const extend::Plan plan = of_gguf("qwen2", 131072);
-  ASSERT_TRUE(plan.published && plan.published->applies);
+  EXPECT_EQ(plan.published->other_weights, "a smaller model or a Qwen1.5");  // the shape is one
   EXPECT_EQ(method_of(plan, "yarn").llama_cpp,
             "--ctx-size 131072 --rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 32768");
   EXPECT_EQ(method_of(plan, "linear").llama_cpp, "--ctx-size 131072 --rope-scaling linear --rope-scale 4");

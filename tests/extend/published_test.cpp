@@ -12,17 +12,17 @@ struct Case {
   std::int64_t trained, context;
   const char* method;
   double factor;
-  bool recommended = true;  // else the method is asked for
+  bool recommended = true;  // else the method and the factor are asked for
 };
 
 constexpr Case cases[] = {
     {"qwen2.5-7b-yarn", 32768, 131072, "yarn", 4},
-    {"llama-3.1-8b", 8192, 131072, "llama3", 8},
-    {"llama-3.3-70b", 8192, 131072, "llama3", 8},
-    {"llama-3.2-1b", 8192, 131072, "llama3", 32},
+    {"llama-3.1-8b", 8192, 131072, "llama3", 8, false},
+    {"llama-3.3-70b", 8192, 131072, "llama3", 8, false},
+    {"llama-3.2-1b", 8192, 131072, "llama3", 32, false},
     {"llama-3.2-11b-vision", 8192, 131072, "llama3", 8},
     {"llama-4-scout-factor-16", 8192, 10485760, "llama3", 16},
-    {"phi-3-mini-128k", 4096, 131072, "longrope", 32},
+    {"phi-3-mini-128k", 4096, 131072, "longrope", 32, false},
     {"phi-3.5-mini", 4096, 131072, "longrope", 32},
     {"phi-3.5-moe", 4096, 131072, "longrope", 32},
     {"phi-4-mini", 4096, 131072, "longrope", 32},
@@ -41,7 +41,7 @@ constexpr Case cases[] = {
     {"gemma-3-27b", 32768, 131072, "linear", 8},
     {"yarn-llama-2-7b-128k", 4096, 131072, "yarn", 32},
     {"yarn-mistral-7b-128k", 8192, 131072, "yarn", 16},
-    {"deepseek-coder-6.7b", 4096, 16384, "linear", 4},
+    {"deepseek-coder-6.7b", 4096, 16384, "linear", 4, false},
     {"llama-7b-dynamic", 2048, 4096, "dynamic", 2, false},
     {"internlm2.5-7b-1m", 262144, 655360, "dynamic", 2.5},
     {"internlm2.5-7b-1m", 262144, 1048576, "dynamic", 2.5},
@@ -84,7 +84,9 @@ TEST_P(Published, is_planned_from_its_short_original) {
   const Case& one = GetParam();
   const std::string original = short_original(one.file, one.trained);
   const Model before = parse_config(original);
-  const extend::Plan plan = planned(original, one.context, one.recommended ? "" : one.method);
+  extend::Request request = asked(original, one.context, one.recommended ? "" : one.method);
+  if (!one.recommended) request.factor = one.factor;
+  const extend::Plan plan = extend::plan(request);
   EXPECT_EQ(plan.trained_length, one.trained);
   if (one.recommended) {
     EXPECT_EQ(plan.recommended, one.method) << plan.why;
@@ -160,7 +162,6 @@ TEST(Extend, knows_where_the_numbers_of_every_recipe_were_read) {
   const extend::Plan plan = planned(medium, 131072);
   EXPECT_FALSE(plan.published.has_value());
   EXPECT_TRUE(method_of(plan, "longrope").starting_list);
-  EXPECT_FALSE(method_of(planned(short_original("phi-3-mini-128k", 4096), 131072), "longrope").starting_list);
 }
 
 // Short originals, and the numbers that were published for them: of files and cards, and of models without a whole file
@@ -182,8 +183,6 @@ TEST(Extend, writes_the_parameters_that_were_published) {
       {golden("qwen3.5-27b"), 1010000,  // as the model card has it
        R"({"mrope_interleaved": true, "mrope_section": [11, 11, 10], "rope_type": "yarn", "rope_theta": 10000000,
            "partial_rotary_factor": 0.25, "factor": 4.0, "original_max_position_embeddings": 262144})"},
-      {golden("llama-3-8b"), 131072, R"({"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0,
-           "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0})"},
       {short_original("deepseek-v3", 4096), 163840, R"({"rope_type": "yarn", "factor": 40.0,
            "original_max_position_embeddings": 4096, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0})"},
       {R"({"model_type": "kimi_k2", )" + mla, 262144,  // Kimi-K2-Instruct-0905
@@ -210,12 +209,52 @@ TEST(Extend, writes_the_parameters_that_were_published) {
   };
   for (const Recipe& recipe : recipes) {
     const extend::Plan plan = planned(recipe.original, recipe.context);
-    ASSERT_TRUE(plan.published && plan.published->applies) << recipe.original;
+    ASSERT_TRUE(plan.published) << recipe.original;
     const Json wanted = Json::parse(recipe.scaling);
     const extend::MethodPlan& best = recommended(plan);
     EXPECT_EQ(Json::parse(wanted.contains("rope_theta") ? best.rope_parameters : best.rope_scaling), wanted)
         << recipe.original;
   }
+}
+
+// A recipe is this very case only for the weights that it was made for; what a publisher says against it is quoted.
+TEST(Extend, knows_for_which_weights_a_recipe_is) {
+  struct Weights {
+    const char* file;
+    std::int64_t context;
+    const char* recommended;
+    bool applies;
+    const char* said;  // in why, otherwise or caution
+  };
+  constexpr Weights table[] = {
+      {"llama-3-8b", 131072, "yarn", false, "of Llama 3.1 and 3.3: --scaling llama3 --factor 8 ("},
+      {"llama-3-8b", 65536, "yarn", false, "for the weights of Llama 3: does best"},
+      {"llama-3.1-8b", 131072, "llama3", true, "what Meta publishes"},
+      {"llama-3.1-8b", 262144, "llama3", false, "at another length"},
+      {"phi-3-mini-4k", 131072, "longrope", false, "of Phi-3-mini: --scaling longrope --factor 32 ("},
+      {"phi-3-mini-128k", 131072, "longrope", true, "what Microsoft publishes"},
+      {"mistral-7b-v0.1", 131072, "yarn", false, "for the weights of Mistral 7B v0.1: does best"},
+      {"qwen2.5-7b", 131072, "yarn", true, "\"potentially impacting performance on shorter texts"},
+      {"qwen1.5-7b", 131072, "yarn", false, "for the weights of a smaller model or a Qwen1.5"},
+      {"qwen2.5-vl-7b", 131072, "default", true, "and is therefore not recommended for use\""},
+      {"qwen2.5-vl-7b", 65536, "default", false, "can be directly modified to a larger value, such as 64k\""},
+      {"qwen2-vl-7b", 131072, "yarn", false, "publish is not known"},
+      {"deepseek-v2-lite", 163840, "yarn", true, "\"32k\""},
+      {"olmo-3-7b", 65536, "yarn", true, "what Ai2 publishes"},
+  };
+  for (const Weights& one : table) {
+    const extend::Plan plan = planned(golden(one.file), one.context);
+    EXPECT_EQ(plan.recommended, one.recommended) << one.file;
+    EXPECT_EQ(plan.published && plan.published->applies, one.applies) << one.file;
+    const std::string caution = plan.published ? plan.published->caution : "";
+    EXPECT_TRUE(any_has({plan.why, plan.otherwise, caution}, one.said)) << one.file << plan.why << plan.otherwise;
+  }
+  // The file says it already, in words of its own: an attention_factor that is the derived one.
+  EXPECT_TRUE(recommended(planned(golden("olmo-3-7b"), 65536)).changes.empty());
+  // No scaling, but the longer text.
+  const extend::MethodPlan raised = recommended(planned(golden("qwen2.5-vl-7b"), 131072));
+  EXPECT_EQ(raised.changes.size(), 1U);
+  EXPECT_EQ(parse_config(raised.config).ropes.front().rope, parse_config(golden("qwen2.5-vl-7b")).ropes.front().rope);
 }
 
 // Step 3.7 scales its full layers alone, with a high_freq_factor of its own.
@@ -235,8 +274,9 @@ TEST(Extend, plans_the_full_layers_of_step) {
 TEST(Extend, plans_deepseek_for_the_context_of_its_card_with_the_factor_of_its_file) {
   for (const char* file : {"deepseek-v2", "deepseek-v3"}) {
     const extend::Plan plan = planned(short_original(file, 4096), 131072);
-    ASSERT_TRUE(plan.published && plan.published->applies) << file;
-    EXPECT_EQ(plan.published->context, 131072) << file;
+    ASSERT_TRUE(plan.published) << file;
+    EXPECT_FALSE(plan.published->weights_known) << file;  // a file without the scaling does not show them
+    EXPECT_TRUE(planned(golden(file), 131072).published->applies) << file;
     EXPECT_EQ(recommended(plan).factor, 40) << file;
     EXPECT_EQ(frequencies(parse_config(recommended(plan).config).ropes.front().rope).inv_freq,
               frequencies(parse_config(golden(file)).ropes.front().rope).inv_freq)
@@ -253,7 +293,6 @@ TEST(Extend, plans_the_compressed_layers_of_deepseek_v4) {
       "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 16, "original_max_position_embeddings": 65536,
                        "type": "yarn"}})";
   const extend::Plan plan = planned(original, 1048576);
-  ASSERT_TRUE(plan.published && plan.published->applies);
   const Model wanted = parse_config(published), read = parse_config(recommended(plan).config);
   ASSERT_EQ(read.ropes.size(), wanted.ropes.size());
   for (std::size_t i = 0; i < wanted.ropes.size(); ++i) {
@@ -264,7 +303,9 @@ TEST(Extend, plans_the_compressed_layers_of_deepseek_v4) {
 
 // Microsoft's own code takes no fourth key.
 TEST(Extend, writes_the_lists_of_microsoft_and_no_fourth_key) {
-  const Json phi = Json::parse(recommended(planned(golden("phi-3-mini-4k"), 131072)).rope_scaling);
+  extend::Request request = asked(golden("phi-3-mini-4k"), 131072, "longrope");
+  request.factor = 32;
+  const Json phi = Json::parse(extend::plan(request).methods.front().rope_scaling);
   const Json microsoft = Json::parse(golden("phi-3-mini-128k"))["rope_scaling"];
   EXPECT_EQ(phi["long_factor"], microsoft["long_factor"]);
   EXPECT_EQ(phi["short_factor"], microsoft["short_factor"]);
