@@ -53,6 +53,7 @@ set(rotary_extend_sources
   src/extend/params.cpp
   src/extend/plan.cpp
   src/extend/published.cpp
+  src/extend/serving.cpp
   src/extend/read_back.cpp
   src/extend/situation.cpp)
 set(rotary_tools_sources ${rotary_accuracy_sources} ${rotary_convert_sources} ${rotary_diagnose_sources} ${rotary_extend_sources}

@@ -73,6 +73,14 @@ extend::Request request_of(const Options& options) {
 
 // ---- text ----
 
+constexpr std::size_t columns_of_page = 100;
+
+// In lines that fit; the further ones are indented as the first one's text, and by 4 at least.
+void print_lines(const std::string& before, const std::string& text) {
+  const std::size_t indent = std::max<std::size_t>(before.size(), 4);
+  std::cout << before << wrapped(in_locale(printable(text)), indent, columns_of_page) << '\n';
+}
+
 std::string new_angles(const extend::RopePlan& rope) {
   if (rope.pairs_with_new_angles == 0) return "none";
   return counted(static_cast<std::size_t>(rope.pairs_with_new_angles), "pair") + ", to " +
@@ -104,7 +112,7 @@ void print_methods(const extend::Plan& plan) {
     std::cout << painted(aligned.line(rows[i]), best ? Colour::green : Colour::none) << '\n';
   }
   for (const extend::MethodPlan& method : plan.methods) {
-    if (!method.refused.empty()) std::cout << "  " << method.method << ": " << in_locale(method.refused) << '\n';
+    if (!method.refused.empty()) print_lines("  ", method.method + ": " + method.refused);
   }
 }
 
@@ -138,62 +146,87 @@ std::string rope_text(const ModelRope& used) {
   return text + ", base " + significant(used.rope.base, 10);
 }
 
-void print_head(const extend::Plan& plan) {
-  std::cout << (plan.model.model_type.empty() ? "model_type not stated"
-                                              : "model_type " + in_locale(printable(plan.model.model_type)))
-            << '\n';
-  for (const std::size_t i : plan.extended)
-    std::cout << "rope " << i << "       " << rope_text(plan.model.ropes[i]) << '\n';
-  std::cout << "lengths      " << plan.trained_length << " tokens trained (" << plan.trained_length_from << "), "
-            << plan.context << " wanted: " << significant(plan.smallest_factor, 6) << " times as long\n";
-  std::cout << "published    " << (plan.published ? in_locale(extend::text_of(*plan.published)) : "nothing known")
-            << '\n';
-  if (!plan.recommended.empty())
-    std::cout << "recommended  " << painted(plan.recommended, Colour::green) << ": " << in_locale(plan.why) << '\n';
-  if (!plan.otherwise.empty()) std::cout << "otherwise    " << in_locale(plan.otherwise) << '\n';
+void print_fact(std::string_view name, const std::string& text) { print_lines(pad(name, 13), text); }
+
+std::string bytes_text(std::int64_t bytes) {
+  const double mebibytes = static_cast<double>(bytes) / (1 << 20);
+  return mebibytes < 1024 ? significant(mebibytes, 3) + " MiB" : significant(mebibytes / 1024, 3) + " GiB";
 }
 
-void print_config(const extend::MethodPlan& method, bool whole) {
-  const auto shown = [whole](const std::string& text) {
-    return whole ? extend::one_line(text) : extend::short_value(text);
-  };
-  std::cout << '\n'
-            << painted(method.method, Colour::bold) << ", factor " << significant(method.factor, 10) << ", "
-            << in_locale(method.from) << '\n';
+void print_facts(const extend::Plan& plan) {
+  std::cout << '\n';
+  print_fact("model_type", plan.model.model_type.empty() ? "not stated" : plan.model.model_type);
+  for (const std::size_t i : plan.extended) print_fact("rope " + std::to_string(i), rope_text(plan.model.ropes[i]));
+  print_fact("lengths", std::to_string(plan.trained_length) + " tokens trained (" + plan.trained_length_from + "), " +
+                            std::to_string(plan.context) + " wanted: " + significant(plan.smallest_factor, 6) +
+                            " times as long");
+  print_fact("published", plan.published ? extend::text_of(*plan.published) : "nothing known");
+  if (plan.cache.bytes == 0) return;
+  print_fact("KV cache", bytes_text(plan.cache.bytes) + " for a sequence of " + std::to_string(plan.context) +
+                             " tokens: " + plan.cache.assumes);
+}
+
+void print_head(const extend::Plan& plan, const extend::MethodPlan& method) {
+  if (method.method != plan.recommended) print_fact("asked for", method.method);
+  if (!plan.recommended.empty()) print_fact("recommended", plan.recommended + ": " + plan.why);
+  if (!plan.otherwise.empty()) print_fact("otherwise", plan.otherwise);
+}
+
+// What goes into the file: each member whole, to be pasted.
+void print_members(const extend::MethodPlan& method) {
+  std::vector<const extend::Change*> members;
   for (const extend::Change& change : method.changes) {
-    std::cout << "  " << in_locale(change.key) << ": "
-              << (change.before ? in_locale(extend::short_value(*change.before)) : "(none)") << " -> "
-              << (change.after ? in_locale(shown(*change.after)) : "(none)") << '\n';
+    if (change.after) {
+      members.push_back(&change);
+    } else {
+      print_lines("  ", "without \"" + change.key.substr(change.key.rfind('.') + 1) + "\"");
+    }
   }
-  if (!method.unsaid.empty()) std::cout << "  params.json cannot say it: " << in_locale(method.unsaid) << '\n';
-  if (method.changes.empty() && !method.config.empty()) std::cout << "  nothing changes: the file says it already\n";
-  std::cout << "  for transformers 5: \"rope_parameters\": "
-            << (method.rope_parameters.empty() ? "cannot say it for this model"
-                                               : in_locale(shown(method.rope_parameters)))
-            << '\n';
-  if (method.file.empty()) {
-    std::cout << "  for llama.cpp:      " << (method.llama_cpp.empty() ? "no options say it" : method.llama_cpp)
-              << '\n';
+  for (const extend::Change* change : members) {
+    print_lines("  ", "\"" + change->key.substr(change->key.rfind('.') + 1) +
+                          "\": " + extend::one_line(*change->after) + (change == members.back() ? "" : ","));
   }
-  if (method.changes.empty() || method.rope_scaling.empty()) return;
-  std::cout << "  for older readers:  \"rope_theta\": " << significant(method.rope_theta, 17)
-            << ", \"rope_scaling\": " << in_locale(shown(method.rope_scaling)) << '\n';
+}
+
+void print_config(const extend::MethodPlan& method) {
+  const std::string key = method.changes.empty() ? "" : method.changes.front().key;
+  const std::string part = key.substr(0, key.find('.') == key.npos ? 0 : key.rfind('.'));
+  std::cout << '\n';
+  print_lines("", method.method + ", factor " + significant(method.factor, 10) + ", " + method.from +
+                      (method.file.empty() ? ": the options of llama.cpp"
+                                           : ": in " + (part.empty() ? "" : part + " of ") + method.file));
+  if (method.file.empty()) print_lines("  ", method.llama_cpp.empty() ? "no options say it" : method.llama_cpp);
+  if (!method.unsaid.empty()) print_lines("  ", "params.json cannot say it: " + method.unsaid);
+  if (method.changes.empty() && !method.config.empty()) print_lines("  ", "nothing changes: the file says it already");
+  print_members(method);
+  if (method.config.empty())
+    print_lines("  ", "as transformers 5 has it: \"rope_parameters\": " + method.rope_parameters);
+  constexpr std::size_t most = 500;  // LongRoPE's lists: the folder that --output makes is served instead
+  if (method.overrides.empty() || method.overrides.size() > most || method.changes.empty()) return;
+  std::cout << "\nvLLM or SGLang, without a change of the file\n";
+  print_lines("  ROPE=", in_shell_quotes(method.overrides));
+  std::cout << "  " << method.vllm << "\n  ";
+  const std::size_t split = method.sglang.rfind(" --");
+  std::cout << method.sglang.substr(0, split) << " \\\n   " << method.sglang.substr(split) << '\n';
 }
 
 void print_plan(const extend::Plan& plan, bool in_depth) {
-  print_head(plan);
-  print_methods(plan);
   const auto shown = std::find_if(plan.methods.begin(), plan.methods.end(), [&](const extend::MethodPlan& method) {
     return in_depth || method.method == plan.recommended;
   });
-  if (shown == plan.methods.end()) return;
-  if (in_depth) {
-    for (const extend::RopePlan& rope : shown->ropes) print_pairs(plan, rope);
+  if (shown != plan.methods.end()) {
+    print_head(plan, *shown);
+    print_config(*shown);
   }
-  print_config(*shown, in_depth);
+  print_facts(plan);
+  print_methods(plan);
   std::vector<std::string> warnings = plan.warnings;
-  warnings.insert(warnings.end(), shown->warnings.begin(), shown->warnings.end());
-  print_sentences("warnings", warnings);
+  if (shown != plan.methods.end()) {
+    warnings.insert(warnings.end(), shown->warnings.begin(), shown->warnings.end());
+    for (std::size_t i = 0; in_depth && i < shown->ropes.size(); ++i) print_pairs(plan, shown->ropes[i]);
+  }
+  if (!warnings.empty()) std::cout << '\n' << painted("warnings", Colour::bold) << '\n';
+  for (const std::string& warning : warnings) print_lines("  ", warning);
   if (!plan.written.empty()) std::cout << "\nwritten: " << in_locale(plan.written) << '\n';
 }
 

@@ -51,6 +51,8 @@ struct ModelRope {
   // rope, each once ("full_attention", "sliding_attention"), empty where the model has no types.
   std::string model_type = {};
   std::vector<std::string> layer_types = {};
+  // The type of every layer of the part, in their order; empty where a file that is no config.json does not say it.
+  std::vector<std::string> types_of_layers = {};
 };
 
 struct Model {

@@ -80,6 +80,15 @@ struct MethodPlan {
   std::string unsaid = {};                 // why a params.json cannot say the plan
   std::string llama_cpp = {};              // of a GGUF file: the options of llama.cpp that say the plan; "": none do
   std::vector<Change> changes = {};
+  // What vLLM and SGLang take in place of a new config.json: JSON, and the command of each, in which $ROPE stands for
+  // it and MODEL for the model's folder. "": the text cannot say the plan, or is no config.json.
+  std::string overrides = {}, vllm = {}, sglang = {};
+};
+
+// The keys and values that attention keeps of one sequence of `context` tokens.
+struct Cache {
+  std::int64_t bytes = 0;  // of bf16; 0: the config does not tell
+  std::string assumes;     // "bf16, 28 layers, keys and values of 4 heads of 128"
 };
 
 // What the makers of a model publish for its longer context.
@@ -117,6 +126,7 @@ struct Plan {
   std::string why = {};                       // in words
   std::string otherwise = {};                 // what to take instead if the weights are other ones; "": nothing known
   std::vector<std::string> warnings = {};     // of every method
+  Cache cache = {};
   std::string written = {};  // the new config.json or params.json, where write() made one; for the answer
 };
 

@@ -72,7 +72,10 @@ Json json_of(const MethodPlan& method, const Plan& plan) {
                {"max_position_embeddings", method.max_position_embeddings},
                {"unsaid", method.unsaid.empty() ? Json(nullptr) : Json(method.unsaid)},
                {"llama_cpp", method.llama_cpp.empty() ? Json(nullptr) : Json(method.llama_cpp)},
-               {"changes", std::move(changes)}};
+               {"changes", std::move(changes)},
+               {"overrides", parsed(method.overrides)},
+               {"vllm", method.vllm.empty() ? Json(nullptr) : Json(method.vllm)},
+               {"sglang", method.sglang.empty() ? Json(nullptr) : Json(method.sglang)}};
   json.update(json_of(method.ropes.front(), plan));
   Json more = Json::array();
   for (std::size_t i = 1; i < method.ropes.size(); ++i) more.push_back(json_of(method.ropes[i], plan));
@@ -179,6 +182,8 @@ std::string to_json(const Plan& plan) {
                            {"trained_length", plan.trained_length},
                            {"trained_length_from", plan.trained_length_from},
                            {"smallest_factor", plan.smallest_factor},
+                           {"kv_cache_bytes", plan.cache.bytes == 0 ? Json(nullptr) : Json(plan.cache.bytes)},
+                           {"kv_cache_assumes", plan.cache.assumes.empty() ? Json(nullptr) : Json(plan.cache.assumes)},
                            {"family_publishes", json_of(plan.published)},
                            {"ropes", std::move(ropes)},
                            {"methods", std::move(methods)},

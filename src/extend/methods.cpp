@@ -345,14 +345,11 @@ void warn_of_every_method(Situation& situation) {
         "only sliding layers have a rope: no two of their tokens are further apart than the window, whatever the "
         "length of the text");
   }
-  const files::Json* window = situation.value("sliding_window");
-  const files::Json* uses = situation.value("use_sliding_window");
-  const bool on = uses == nullptr || (uses->is_boolean() && uses->get<bool>());
-  if (situation.first().layer_types.empty() && on && window != nullptr && window->is_number_integer() &&
-      window->get<std::int64_t>() < situation.request.context && window->get<std::int64_t>() > 0) {
+  const std::int64_t window = situation.window();
+  if (situation.first().layer_types.empty() && window > 0 && window < situation.request.context) {
     const bool published = situation.is_published_exactly() && situation.published->sliding_window != 0;
     warnings.push_back(
-        "sliding_window is " + window->dump() +
+        "sliding_window is " + text(window) +
         ": where the code uses it, no token looks further back, whatever the rope reaches" +
         (published ? "; " + situation.published->says.source + " has " + text(situation.published->sliding_window)
                    : ""));

@@ -128,6 +128,7 @@ MethodPlan plan_by(const Situation& situation, std::string_view method) {
   if (!plan.refused.empty()) return plan;
   for (RopePlan& rope : plan.ropes) measure(rope, situation, plan.factor);
   plan.warnings = warnings_of(situation, plan);
+  add_serving(situation, plan);
   return plan;
 }
 
@@ -221,7 +222,8 @@ Plan plan(const Request& request) {
             .smallest_factor = situation.smallest_factor(),
             .extended = situation.targets,
             .left = situation.left,
-            .warnings = situation.warnings};
+            .warnings = situation.warnings,
+            .cache = cache_of(situation)};
   if (situation.published != nullptr) {
     plan.published = situation.published->says;
     plan.published->weights_known = situation.are_published_weights();

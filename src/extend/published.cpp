@@ -105,4 +105,34 @@ const Recipe* published_for(const ModelRope& used, std::string_view type, std::s
   return other;
 }
 
+// ---- whether the file is of the weights that a recipe is for ----
+
+// Llama 3.1's, as factors: the same for texts of every length, and without the length before it.
+bool Situation::has_factors_of_gguf() const {
+  const auto* lists = std::get_if<LongRope>(&scaling());
+  return lists != nullptr && !editable() && lists->short_factor == lists->long_factor;
+}
+
+bool Situation::is_published_scaling() const {
+  if (published == nullptr || scaling().index() != published->scaling.index()) return false;
+  if (const auto* lists = std::get_if<LongRope>(&scaling())) {
+    const auto& theirs = std::get<LongRope>(published->scaling);
+    return turns_by_short_factor_only() ? lists->short_factor == theirs.short_factor
+                                        : lists->long_factor == theirs.long_factor;
+  }
+  const double* factor = factor_of(scaling());
+  const auto* length = scalings::value_of<std::int64_t>(scaling(), "trained_length");
+  return factor != nullptr && *factor == *factor_of(published->scaling) &&
+         (length == nullptr || *length == published->says.trained_length);
+}
+
+bool Situation::are_published_weights() const {
+  if (published == nullptr || is_published_scaling() || has_factors_of_gguf()) return published != nullptr;
+  const std::int64_t stated = first().context;
+  const bool is_plain = stated == 0 || stated == published->says.trained_length || published->states_more(stated);
+  return published->by_hand && !is_scaled() && is_plain &&
+         first().heads * first().rope.head_dim >= published->own_width &&
+         (published->own_kv_heads == 0 || first().kv_heads <= published->own_kv_heads);
+}
+
 }  // namespace rotary::extend

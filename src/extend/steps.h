@@ -90,6 +90,7 @@ struct Situation {
   bool is_own_context() const;
   // The file's linear scaling, which says no length, is the published one.
   bool is_published_linear() const;
+  std::int64_t window() const;         // sliding_window, where it is in use; 0: none
   bool is_published_scaling() const;   // what the file has already is what is published
   bool are_published_weights() const;  // Publication::weights_known
   bool has_factors_of_gguf() const;    // Llama 3.1's scaling as a GGUF file has it
@@ -158,6 +159,11 @@ Written in_params(const Situation&, const MethodPlan&);
 std::string llama_cpp_options(const Situation&, const MethodPlan&);
 
 std::string short_value(const std::string& raw);  // on one line; a list of more than 8 numbers by its ends
+
+// ---- serving.cpp ----
+
+Cache cache_of(const Situation&);
+void add_serving(const Situation&, MethodPlan&);  // overrides, vllm, sglang
 
 // ---- read_back.cpp ----
 

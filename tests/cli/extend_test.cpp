@@ -27,8 +27,8 @@ TEST_F(ExtendCommand, the_keys_of_its_json_are_a_contract) {
   Strings keys;
   for (const auto& item : plan.items()) keys.push_back(item.key());
   EXPECT_EQ(keys, (Strings{"version", "config", "model_type", "context", "trained_length", "trained_length_from",
-                           "smallest_factor", "family_publishes", "ropes", "methods", "recommended", "why", "otherwise",
-                           "warnings", "written"}));
+                           "smallest_factor", "kv_cache_bytes", "kv_cache_assumes", "family_publishes", "ropes",
+                           "methods", "recommended", "why", "otherwise", "warnings", "written"}));
   EXPECT_EQ(plan["ropes"][0]["extended"], false);
   EXPECT_EQ(plan["ropes"][1]["extended"], true);
   EXPECT_EQ(plan["methods"].size(), 7U);
@@ -45,6 +45,9 @@ TEST_F(ExtendCommand, the_keys_of_its_json_are_a_contract) {
                              "unsaid",
                              "llama_cpp",
                              "changes",
+                             "overrides",
+                             "vllm",
+                             "sglang",
                              "rope",
                              "attention_factor",
                              "pairs",

@@ -198,6 +198,52 @@ TEST(Plan, changes_only_what_it_lists) {
   EXPECT_GT(compared, 50);
 }
 
+// What vLLM and SGLang are given instead of a file says the same: merged into the file as it is, whose own scaling and
+// base their readers leave when rope_parameters is there.
+TEST(Plan, says_the_plan_to_servers) {
+  for (const char* file : {"qwen2.5-7b", "qwen3.5-27b", "gemma-3-27b", "llama-3-8b", "phi-3-mini-4k", "deepseek-v3"}) {
+    for (const extend::MethodPlan& method : planned(golden(file), 1 << 22).methods) {
+      if (!method.refused.empty()) continue;
+      ASSERT_NE(method.overrides, "") << file << method.method;
+      Json config = Json::parse(golden(file));
+      for (const char* key : {"rope_scaling", "rope_theta", "rope_local_base_freq"}) {
+        (config.contains("text_config") ? config["text_config"] : config).erase(key);
+      }
+      config.merge_patch(Json::parse(method.overrides));
+      const Model read = parse_config(config.dump());
+      const extend::RopePlan& rope = method.ropes.front();
+      EXPECT_EQ(read.ropes[rope.rope].rope, rope.planned) << file << method.method << method.overrides;
+      EXPECT_EQ(read.ropes[rope.rope].context, method.max_position_embeddings) << file << method.method;
+    }
+  }
+  const extend::MethodPlan less = recommended(planned(golden("qwen3-vl-8b"), 1000000));  // factor 3 for 3.8
+  EXPECT_EQ(less.vllm,
+            "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 vllm serve MODEL --max-model-len 1000000 --hf-overrides \"$ROPE\"");
+  EXPECT_EQ(less.sglang,
+            "python -m sglang.launch_server --model-path MODEL --context-length 1000000 --json-model-override-args "
+            "\"$ROPE\"");
+}
+
+// Layers, tokens and elements counted by hand from the files.
+TEST(Plan, counts_the_cache_of_keys_and_values) {
+  struct Kept {
+    const char* file;
+    std::int64_t context, bytes;
+  };
+  constexpr Kept table[] = {
+      {"qwen2.5-7b", 131072, 28LL * 131072 * 2 * 4 * 128 * 2},
+      {"deepseek-v3", 163840, 61LL * 163840 * (512 + 64) * 2},
+      {"gemma-3-27b", 262144, (10LL * 262144 + 52 * 1024) * 2 * 16 * 128 * 2},
+      {"qwen3-next-80b-a3b", 1010000, 12LL * 1010000 * 2 * 2 * 256 * 2},  // the others are linear
+      {"smollm3-3b", 131072, 36LL * 131072 * 2 * 4 * 128 * 2},            // with and without a rope
+      {"gpt-oss-20b", 262144, (12LL * 262144 + 12 * 128) * 2 * 8 * 64 * 2},
+      {"mistral-7b-v0.1", 65536, 32LL * 4096 * 2 * 8 * 128 * 2},  // every layer has the window
+  };
+  for (const Kept& one : table) {
+    EXPECT_EQ(planned(golden(one.file), one.context).cache.bytes, one.bytes) << one.file;
+  }
+}
+
 TEST(Plan, plans_for_a_file_whose_text_cannot_be_changed) {
   extend::Request request = asked(small(""), 8192, "yarn");
   request.config.clear();

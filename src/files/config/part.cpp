@@ -214,7 +214,10 @@ class TextPart {
     if (!ropes_.empty()) check_positions(part_);
     read_dual_chunk();
     if (ropes_.empty()) read_unused_keys();
-    for (ModelRope& rope : ropes_) rope.layers_without_rope = without;
+    for (ModelRope& rope : ropes_) {
+      rope.layers_without_rope = without;
+      for (const Layer& layer : layers_) rope.types_of_layers.push_back(layer.type);
+    }
     note_attention_scale(part_, ropes_);
     note_reach(part_, ropes_);
     for (ModelRope& rope : ropes_) part_.reading.model.ropes.push_back(std::move(rope));
