@@ -26,9 +26,13 @@ using diagnose::Outcome;
 
 std::string label(const std::string& name) { return name.empty() ? "the tensor" : printable(name); }
 
-// "largest error 1.9e-07, layout bthd".
-std::string found_text(const diagnose::NamedCheck& one, double most) {
-  std::string text = "largest error " + significant(most, 2) + ", layout " + one.checked.layout;
+std::string error_text(const diagnose::Checked& checked) {
+  return "largest error " + significant(checked.error, 2) + " where " + significant(checked.allowed, 2) + " is allowed";
+}
+
+// "largest error 1.9e-07 where 3e-06 is allowed, layout bthd".
+std::string found_text(const diagnose::NamedCheck& one) {
+  std::string text = error_text(one.checked) + ", layout " + one.checked.layout;
   if (!one.note.empty()) text += "; " + one.note;
   return text + (one.rope.empty() ? "" : ", " + one.rope);
 }
@@ -44,14 +48,13 @@ void print_one(const diagnose::NamedCheck& one) {
   if (one.outcome == Outcome::undecided || is_still(one)) {
     std::cout << printable(one.sentence) << '\n';
   } else if (one.outcome == Outcome::equal) {
-    std::cout << label(one.name) << " (" << found_text(one, checked.max_error) << ")\n";
+    std::cout << label(one.name) << " (" << found_text(one) << ")\n";
   } else if (!checked.first) {
-    std::cout << label(one.name) << ", though no element is off by more than its rounding (largest error "
-              << significant(checked.max_error, 2) << "): all together are\n";
+    std::cout << label(one.name) << ", though no element is off by more than its rounding (" << error_text(checked)
+              << "): all together are\n";
   } else {
     const diagnose::Place& first = *checked.first;
-    std::cout << label(one.name) << ", largest error " << significant(checked.error, 3) << " where "
-              << significant(checked.allowed, 2) << " is allowed; first at ";
+    std::cout << label(one.name) << ", " << error_text(checked) << "; first at ";
     if (first.batch > 0) std::cout << "batch " << first.batch << ", ";
     std::cout << "token " << first.token << ", head " << first.head << ", ";
     if (first.pair) {
@@ -87,12 +90,12 @@ void print(const diagnose::CheckResult& result) {
   const bool layers = std::any_of(checks.begin(), checks.end(), by_layer);
   if (result.equal() && !layers && !is_still(checks.front())) {
     std::string names;
-    double most = 0;
+    const diagnose::NamedCheck* most = &checks.front();
     for (const diagnose::NamedCheck& one : checks) {
       names += (names.empty() ? "" : ", ") + label(one.name);
-      most = std::max(most, one.checked.max_error);
+      if (one.checked.error > most->checked.error) most = &one;
     }
-    std::cout << "equal: " << names << " rotated as the config asks (" << found_text(checks.front(), most) << ")\n";
+    std::cout << "equal: " << names << " rotated as the config asks (" << found_text(*most) << ")\n";
   } else {
     for (const diagnose::NamedCheck& one : checks) print_one(one);
   }

@@ -108,6 +108,13 @@ Compared compare_by(const Sample& sample, const Reading& reading, const Subject&
   return {std::move(asked), std::move(checked)};
 }
 
+std::vector<Compared> compare_by_all(const Sample& sample, const std::vector<Reading>& readings, const Subject& subject,
+                                     std::optional<double> tolerance) {
+  std::vector<Compared> all;
+  for (const Reading& reading : readings) all.push_back(compare_by(sample, reading, subject, tolerance));
+  return all;
+}
+
 // The first reading without a difference, else the first.
 std::size_t best_of(const std::vector<Compared>& all) {
   const auto equal = std::ranges::find_if(all, [](const Compared& one) { return one.checked.equal; });
@@ -133,10 +140,9 @@ bool one_token_for_all(const Sample& sample, const Layout& layout, const Motion&
   return same;
 }
 
-// Why the data show nothing of the rope; "": they do.
+// Why the data show nothing of the rope, where the diagnosis does not say it; "": they do.
 std::string emptiness(const Sample& sample, const Layout& layout, const Compared& one) {
-  if (all_zero(sample.before) && all_zero(sample.after))
-    return " is zero everywhere, before and after, which shows no rotation";
+  if (all_zero(sample.before) && all_zero(sample.after)) return "";
   if (one.checked.equal && !one.checked.moves)
     return " is as it should be, but no rope moves anything at position 0, or zeros: --positions says where the tokens "
            "are";
@@ -146,19 +152,8 @@ std::string emptiness(const Sample& sample, const Layout& layout, const Compared
 }
 
 void refuse_not_finite(const Sample& sample, const TensorPair& pair, const Layout& layout) {
-  for_each_head(layout, [&](std::int64_t row, std::int64_t head, std::int64_t first) {
-    for (int element = 0; element < sample.head_dim; ++element) {
-      for (const bool before : {true, false}) {
-        const double value = (before ? sample.x(first) : sample.y(first))[static_cast<std::size_t>(element)];
-        if (std::isfinite(value)) continue;
-        const std::string batch = row < layout.tokens ? "" : "batch " + std::to_string(row / layout.tokens) + ", ";
-        fail(Code::TENSOR, "check",
-             who(pair.name) + " must be finite " + (before ? "before" : "after") + " the rotation but got " +
-                 detail::significant(value, 3) + " at " + batch + "token " + std::to_string(row % layout.tokens) +
-                 ", head " + std::to_string(head) + ", element " + std::to_string(element));
-      }
-    }
-  });
+  if (sample.finite) return;
+  fail(Code::TENSOR, "check", who(pair.name) + " must be finite " + not_finite_said(sample, layout));
 }
 
 // Equal where no element is off and the diagnosis finds nothing, or within a tolerance nothing but noise and coarse
@@ -174,21 +169,18 @@ Outcome outcome_of(const Checked& checked, const Diagnosis& diagnosis, bool tole
 }  // namespace
 
 Checked check(const Tensor& input, const Tensor& against, const Subject& subject, std::optional<double> tolerance) {
-  const Sample sample = make_sample(input, against, subject.head_dim_of(input), Scale::as_given);
-  std::vector<Compared> all;
-  for (const Reading& reading : readings_of(sample, subject))
-    all.push_back(compare_by(sample, reading, subject, tolerance));
+  const Sample sample = sample_as_given(input, against, subject.head_dim_of(input));
+  const std::vector<Compared> all = compare_by_all(sample, readings_of(sample, subject), subject, tolerance);
   return all[best_of(all)].checked;
 }
 
 NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance,
                  const std::vector<const ModelRope*>& others) {
-  const Sample sample = make_sample(pair.before, pair.after, subject.head_dim_of(pair.before), Scale::as_given);
+  Sample sample = sample_as_given(pair.before, pair.after, subject.head_dim_of(pair.before));
   const std::vector<Reading> readings = readings_of(sample, subject);
-  if (!sample.not_finite.empty()) refuse_not_finite(sample, pair, readings.front().layout);
-  std::vector<Compared> all;
-  for (const Reading& reading : readings) all.push_back(compare_by(sample, reading, subject, tolerance));
-  const std::size_t best = best_of(all);
+  refuse_not_finite(sample, pair, readings.front().layout);
+  std::vector<Compared> all = compare_by_all(sample, readings, subject, tolerance);
+  std::size_t best = best_of(all);
   // Another dimension of heads is another answer; the order of batch and tokens the rotation tells.
   const auto other = std::ranges::find_if(readings, [&](const Reading& reading) {
     return all[best].checked.equal && reading.layout.head_stride != readings[best].layout.head_stride;
@@ -199,6 +191,13 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   Subject as_likeliest = subject;
   if (all[best].checked.equal && readings.size() > 1) as_likeliest.layout = likeliest.word;
   NamedCheck result{{pair.name, diagnose(pair.before, pair.after, as_likeliest)}, all[best].checked};
+  if (!result.checked.equal && result.diagnosis.verdict == Verdict::as_configured) {  // by the rounding of its before
+    sample.loose = sample.before_unit > sample.unit;
+    sample.unit = std::max(sample.unit, sample.before_unit);
+    all = compare_by_all(sample, readings, subject, tolerance);
+    best = best_of(all);
+    result.checked = all[best].checked;
+  }
   result.outcome = outcome_of(result.checked, result.diagnosis, tolerance.has_value());
   result.sentence = result.diagnosis.sentence;
   if (const std::string nothing = emptiness(sample, readings[best].layout, all[best]); !nothing.empty()) {
@@ -221,9 +220,9 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
 
 NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const std::string& as,
                        std::optional<double> tolerance) {
-  const Sample sample = make_sample(pair.before, pair.after, subject.head_dim_of(pair.before), Scale::as_given);
+  const Sample sample = sample_as_given(pair.before, pair.after, subject.head_dim_of(pair.before));
   const Reading reading = readings_of(sample, subject).front();
-  if (!sample.not_finite.empty()) refuse_not_finite(sample, pair, reading.layout);
+  refuse_not_finite(sample, pair, reading.layout);
   NamedCheck result{{pair.name, {}}, Comparing(sample, reading, {*subject.used, {}, 0, {}, {}}, tolerance).result()};
   std::string said = " is not rotated, as " + as;
   if (result.checked.equal) {
@@ -244,7 +243,7 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const std
   result.diagnosis.sentence = result.sentence = who(pair.name) + said;
   if (all_zero(sample.before) && result.checked.equal) {
     result.outcome = Outcome::undecided;
-    result.sentence = who(pair.name) + " is zero everywhere, before and after, which shows no rotation";
+    result.sentence = who(pair.name) + ": " + zeros_said;
   }
   return result;
 }

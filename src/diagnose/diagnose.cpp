@@ -144,7 +144,7 @@ void examine_unchanged(Examination& exam) {
   const bool zero = std::ranges::all_of(exam.sample.before, [](double x) { return x == 0; });
   const Layout layout = plausible_readings(exam.sample, exam.subject).front().layout;
   if (zero) {
-    exam.find(Verdict::cannot_tell, "cannot tell, because every element is 0");
+    exam.find(Verdict::cannot_tell, zeros_said);
   } else if (!would_move(exam)) {
     exam.find(Verdict::cannot_tell,
               "cannot tell, because at position 0 no rope moves anything: before and after are the same");
@@ -298,8 +298,11 @@ void examine(Examination& exam) {
   examine_block(exam, *asked);
 }
 
-// ", with noise of 1.0e-3 rms".
+// ", with noise of 1.0e-3 rms"; what stands between the turns and their rounding.
 Said noise_said(const Sample& sample) {
+  if (sample.loose)
+    return std::string(", within the rounding of its before, which has the digits of ") + type_of(sample.unit) +
+           " alone";
   if (sample.noise.rms == 0) return "";
   std::array<char, 32> digits{};
   std::snprintf(digits.data(), digits.size(), "%.1e", sample.noise.rms);
@@ -431,9 +434,10 @@ Examined diagnose_whole(const Sample& sample, const Subject& subject) {
 }  // namespace
 
 Answer answer(const Sample& sample, const Subject& subject, int depth) {
-  if (!sample.not_finite.empty()) {
+  if (!sample.finite) {
     Diagnosis result;
-    result.findings = {"cannot tell, because " + sample.not_finite};
+    const Layout layout = plausible_readings(sample, subject).front().layout;
+    result.findings = {"cannot tell, because every element must be finite " + not_finite_said(sample, layout)};
     result.fault = ": " + result.findings[0];
     result.sentence = sample.name + result.fault;
     return {result, true};

@@ -44,6 +44,8 @@ Diagnosis combine(const std::vector<NamedDiagnosis>& tensors);
 
 // ---- while it is examined ------------------------------------------------------------------------
 
+inline constexpr const char* zeros_said = "cannot tell, because every element is 0: zeros show no rotation";
+
 // A part of a sentence. fault: the same without residuals, which differ between tensors that have one fault.
 struct Said {
   Said(std::string words = "") : text(std::move(words)), fault(text) {}

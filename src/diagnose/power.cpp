@@ -178,9 +178,8 @@ Power power_of(Turns turns, const Asked& asked, bool pairing_shows, const std::v
 }
 
 std::string Power::sentence() const {
-  const char* const type = unit > 0x1p-9 ? "bf16" : unit > 0x1p-12 ? "f16" : unit > 0x1p-25 ? "f32" : "f64";
-  std::string text = (tokens == 1 ? "this token" : "these " + std::to_string(tokens) + " tokens") + " of " + type +
-                     " would show: " + list_of(*this, would_show);
+  std::string text = (tokens == 1 ? "this token" : "these " + std::to_string(tokens) + " tokens") + " of " +
+                     type_of(unit) + " would show: " + list_of(*this, would_show);
   if (would_not_show.empty()) return text;
   text += "; not: " + list_of(*this, would_not_show);
   const std::string more = wanted > 0 ? std::to_string(wanted) + " tokens" : "";

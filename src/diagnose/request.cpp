@@ -289,6 +289,20 @@ std::string list_of(const std::vector<std::string>& names) {
   return text;
 }
 
+// What is said of one tensor, said of several: "are rotated ...; and they are multiplied", "their angles".
+std::string of_several(std::string said) {
+  const std::size_t verb = said.find(" is ");  // also behind the part that it is about
+  if (verb <= said.find_first_of(":;(")) said.replace(verb, 4, " are ");
+  for (const auto& [one, many] : {std::pair{" its ", " their "},
+                                  {" it is ", " they are "},
+                                  {" it has ", " they have "},
+                                  {" it would ", " they would "}}) {
+    for (std::size_t at = 0; (at = said.find(one, at)) != std::string::npos; ++at)
+      said.replace(at, std::string_view(one).size(), many);
+  }
+  return said;
+}
+
 // One sentence for tensors of one fault, with the residuals of the first.
 std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t first, std::vector<bool>& said) {
   said[first] = true;
@@ -299,10 +313,7 @@ std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t 
     said[i] = true;
   }
   if (names.size() < 2) return tensors[first].diagnosis.sentence;
-  const std::string rest = tensors[first].diagnosis.sentence.substr(tensors[first].name.size());
-  const std::size_t verb = rest.find(" is ");  // also behind the part that it is about
-  if (verb > rest.find_first_of(":;(")) return list_of(names) + rest;
-  return list_of(names) + rest.substr(0, verb) + " are " + rest.substr(verb + 4);
+  return list_of(names) + of_several(tensors[first].diagnosis.sentence.substr(tensors[first].name.size()));
 }
 
 }  // namespace

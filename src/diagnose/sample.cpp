@@ -21,22 +21,21 @@ std::vector<double> numbers(const Tensor& tensor) {
   return files::numbers_of(tensor);
 }
 
-std::string first_not_finite(const std::vector<double>& values, const char* when) {
-  const auto bad = std::ranges::find_if(values, [](double value) { return !std::isfinite(value); });
-  if (bad == values.end()) return "";
-  return "element " + std::to_string(bad - values.begin()) + " " + when + " is " + detail::significant(*bad, 3);
+bool is_finite(const std::vector<double>& values) {
+  return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
 }
 
 struct Storage {
+  const char* name;
   double (*rounded)(double);
   double unit;
   double least;
 };
 constexpr std::array<Storage, 4> storages = {{
-    {[](double value) -> double { return to_float(to_bf16(static_cast<float>(value))); }, 0x1p-8, 0x1p-133},
-    {[](double value) -> double { return to_float(to_f16(static_cast<float>(value))); }, 0x1p-11, 0x1p-24},
-    {[](double value) -> double { return static_cast<float>(value); }, 0x1p-24, 0x1p-149},
-    {[](double value) { return value; }, 0x1p-53, 0x1p-1074},
+    {"bf16", [](double value) -> double { return to_float(to_bf16(static_cast<float>(value))); }, 0x1p-8, 0x1p-133},
+    {"f16", [](double value) -> double { return to_float(to_f16(static_cast<float>(value))); }, 0x1p-11, 0x1p-24},
+    {"f32", [](double value) -> double { return static_cast<float>(value); }, 0x1p-24, 0x1p-149},
+    {"f64", [](double value) { return value; }, 0x1p-53, 0x1p-1074},
 }};
 
 // A bf16 tensor is often saved as f32: the values tell what they were rounded to.
@@ -47,8 +46,8 @@ const Storage& coarsest(const std::vector<double>& values) {
   });
 }
 
-// Squares of squares must neither overflow nor vanish: elements of doubles far from 1 are multiplied by a power of two,
-// which changes no angle.
+}  // namespace
+
 void bring_near_1(Sample& sample) {
   double largest = 0;
   for (const std::vector<double>* values : {&sample.before, &sample.after}) {
@@ -65,9 +64,28 @@ void bring_near_1(Sample& sample) {
   sample.least = std::ldexp(sample.least, exponent);
 }
 
-}  // namespace
+std::string not_finite_said(const Sample& sample, const Layout& layout) {
+  std::string said;
+  for_each_head(layout, [&](std::int64_t row, std::int64_t head, std::int64_t first) {
+    for (std::size_t element = 0; said.empty() && element < sample.x(first).size(); ++element) {
+      for (const bool before : {true, false}) {
+        const double value = (before ? sample.x(first) : sample.y(first))[element];
+        if (std::isfinite(value) || !said.empty()) continue;
+        said = std::string(before ? "before" : "after") + " the rotation but got " + detail::significant(value, 3) +
+               " at " + (layout.batch > 1 ? "batch " + std::to_string(row / layout.tokens) + ", " : "") + "token " +
+               std::to_string(row % layout.tokens) + ", head " + std::to_string(head) + ", element " +
+               std::to_string(element);
+      }
+    }
+  });
+  return said;
+}
 
-Sample make_sample(const Tensor& before, const Tensor& after, int head_dim, Scale scale) {
+const char* type_of(double unit) noexcept {
+  return std::ranges::find_if(storages, [=](const Storage& one) { return one.unit <= unit; })->name;
+}
+
+Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim) {
   const auto refuse = [](const std::string& sentence) { fail(Code::SHAPE, "diagnose", sentence); };
   const std::string shape = detail::shape_text(before.shape);
   if (before.shape != after.shape) {
@@ -77,8 +95,8 @@ Sample make_sample(const Tensor& before, const Tensor& after, int head_dim, Scal
   const std::size_t rank = before.shape.size();
   constexpr std::int64_t widest = 65536;
   if (rank < 2 || rank > 4 || before.elements() == 0 || (head_dim == 0 && before.shape.back() > widest)) {
-    refuse(label(before) + " must have two to four dimensions, the last of them head_dim, and a token at least but got " +
-           shape);
+    refuse(label(before) +
+           " must have two to four dimensions, the last of them head_dim, and a token at least but got " + shape);
   }
   Sample sample;
   sample.name = before.name.empty() ? "the tensor" : before.name;
@@ -94,8 +112,7 @@ Sample make_sample(const Tensor& before, const Tensor& after, int head_dim, Scal
   }
   sample.before = numbers(before);
   sample.after = numbers(after);
-  sample.not_finite = first_not_finite(sample.before, "before");
-  if (sample.not_finite.empty()) sample.not_finite = first_not_finite(sample.after, "after");
+  sample.finite = is_finite(sample.before) && is_finite(sample.after);
   const Storage& storage = coarsest(sample.after);
   sample.unit = storage.unit;
   sample.least = storage.least;
@@ -103,7 +120,12 @@ Sample make_sample(const Tensor& before, const Tensor& after, int head_dim, Scal
   if (before.type != after.type) {  // what the conversion alone changes is no rotation
     std::ranges::transform(sample.before, sample.before.begin(), storage.rounded);
   }
-  if (scale == Scale::near_1) bring_near_1(sample);
+  return sample;
+}
+
+Sample make_sample(const Tensor& before, const Tensor& after, int head_dim) {
+  Sample sample = sample_as_given(before, after, head_dim);
+  bring_near_1(sample);
   return sample;
 }
 

@@ -33,7 +33,7 @@ struct Sample {
   double before_unit = 0;  // of the coarsest type that holds `before`
   bool loose = false;      // elements that are not rotated may change too, by `unit`
   Noise noise = {};        // none: rounding explains all
-  std::string not_finite;  // names a value that is not finite; empty: there is none
+  bool finite = true;
 
   bool noisy() const noexcept { return loose || noise.rms > 0; }
   // The head whose first element is number `at`.
@@ -46,14 +46,19 @@ struct Sample {
   }
 };
 
-enum class Scale : std::uint8_t {
-  near_1,  // elements of doubles that are far from 1 are multiplied by one power of two: their squares stay finite
-  as_given,
-};
 // head_dim 0: that of the last dimension. If the last dimension is a multiple of head_dim, it is heads * head_dim.
 // Throws SHAPE (shapes differ, other than two to four dimensions, no element, head_dim does not fit), DTYPE (not F64,
 // F32, F16 or BF16).
-Sample make_sample(const Tensor& before, const Tensor& after, int head_dim, Scale = Scale::near_1);
+Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim);
+// Squares of squares must neither overflow nor vanish: elements of doubles far from 1 are multiplied by a power of two,
+// which changes no angle.
+void bring_near_1(Sample&);
+Sample make_sample(const Tensor& before, const Tensor& after, int head_dim);  // both
+
+// "after the rotation but got nan at token 3, head 0, element 7": the first of the sample's that is not finite.
+std::string not_finite_said(const Sample&, const Layout&);
+// The coarsest type of that unit: "bf16".
+const char* type_of(double unit) noexcept;
 
 // The first element of a head.
 inline std::int64_t at(const Layout& layout, std::int64_t b, std::int64_t t, std::int64_t h) noexcept {
