@@ -27,7 +27,8 @@ using diagnose::Outcome;
 std::string label(const std::string& name) { return name.empty() ? "the tensor" : printable(name); }
 
 std::string error_text(const diagnose::Checked& checked) {
-  return "largest error " + significant(checked.error, 2) + " where " + significant(checked.allowed, 2) + " is allowed";
+  return "largest error " + significant(checked.error, checked.first ? 3 : 2) + " where " +
+         significant(checked.allowed, 2) + " is allowed";
 }
 
 // "largest error 1.9e-07 where 3e-06 is allowed, layout bthd".

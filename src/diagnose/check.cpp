@@ -55,7 +55,7 @@ class Comparing {
     for (place.element = 0; place.element < sample_.head_dim; ++place.element) {
       const int offset = place.element - asked_.block.first;
       if (offset >= 0 && offset < asked_.block.rotary_dim()) continue;
-      compare(place, first, sample_.unit * std::abs(wanted(first, place.element)));
+      compare(place, first, sample_.unit * std::abs(wanted(first, place.element)) + sample_.least);
     }
   }
 
@@ -192,8 +192,7 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   if (all[best].checked.equal && readings.size() > 1) as_likeliest.layout = likeliest.word;
   NamedCheck result{{pair.name, diagnose(pair.before, pair.after, as_likeliest)}, all[best].checked};
   if (!result.checked.equal && result.diagnosis.verdict == Verdict::as_configured) {  // by the rounding of its before
-    sample.loose = sample.before_unit > sample.unit;
-    sample.unit = std::max(sample.unit, sample.before_unit);
+    if (sample.before_unit > sample.unit) sample.loosen();
     all = compare_by_all(sample, readings, subject, tolerance);
     best = best_of(all);
     result.checked = all[best].checked;

@@ -300,9 +300,7 @@ void examine(Examination& exam) {
 
 // ", with noise of 1.0e-3 rms"; what stands between the turns and their rounding.
 Said noise_said(const Sample& sample) {
-  if (sample.loose)
-    return std::string(", within the rounding of its before, which has the digits of ") + type_of(sample.unit) +
-           " alone";
+  if (sample.loose) return std::string(", within the rounding of its before, which is ") + sample.before_type;
   if (sample.noise.rms == 0) return "";
   std::array<char, 32> digits{};
   std::snprintf(digits.data(), digits.size(), "%.1e", sample.noise.rms);
@@ -415,11 +413,11 @@ Examined diagnose_whole(const Sample& sample, const Subject& subject) {
   if (first.explained && first.diagnosis.verdict != Verdict::block) return first;
   const std::optional<Block> asked = asked_block(subject, sample.head_dim);
   Sample noisy = sample;
-  if (sample.before_unit > sample.unit && (!asked || norms_are_within(sample, *asked, sample.before_unit))) {
-    noisy.unit = sample.before_unit;
-    noisy.loose = true;
+  if (sample.before_unit > sample.unit && (!asked || norms_are_within_before(sample, *asked))) {
+    noisy.loosen();
     if (const Examined rounded = examined(noisy, subject); rounded.explained) return rounded;
     noisy.unit = sample.unit;
+    noisy.least = sample.least;
     noisy.loose = false;
   }
   noisy.noise = measure_noise(sample, asked);

@@ -125,10 +125,10 @@ Noise measure_noise(const Sample& sample, const std::optional<Block>& asked) {
   return {std::sqrt(sum / count), robust.relative};
 }
 
-bool norms_are_within(const Sample& sample, const Block& block, double unit) {
+bool norms_are_within_before(const Sample& sample, const Block& block) {
   const Errors errors = errors_of_pairs(sample, block);
   for (std::size_t i = 0; i < errors.error.size(); ++i) {
-    if (std::abs(errors.error[i]) > 1.05 * unit * errors.size[i] + 2 * sample.least) return false;
+    if (std::abs(errors.error[i]) > 1.05 * sample.before_unit * errors.size[i] + 2 * sample.before_least) return false;
   }
   return true;
 }

@@ -13,8 +13,8 @@ namespace rotary::diagnose {
 // a gain of each head. By medians: some elements, heads or tokens that are wrong altogether are no noise.
 Noise measure_noise(const Sample&, const std::optional<Block>& asked);
 
-// Whether every pair keeps its norm within the rounding of `unit`, relative: that of a before of fewer digits.
-bool norms_are_within(const Sample&, const Block&, double unit);
+// Whether every pair keeps its norm within the rounding of the before.
+bool norms_are_within_before(const Sample&, const Block&);
 
 // Whether elements are the same before and after, but for the sample's noise.
 class Still {

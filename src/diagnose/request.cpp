@@ -292,7 +292,7 @@ std::string list_of(const std::vector<std::string>& names) {
 // What is said of one tensor, said of several: "are rotated ...; and they are multiplied", "their angles".
 std::string of_several(std::string said) {
   const std::size_t verb = said.find(" is ");  // also behind the part that it is about
-  if (verb <= said.find_first_of(":;(")) said.replace(verb, 4, " are ");
+  if (verb < said.find_first_of(":;(")) said.replace(verb, 4, " are ");
   for (const auto& [one, many] : {std::pair{" its ", " their "},
                                   {" it is ", " they are "},
                                   {" it has ", " they have "},

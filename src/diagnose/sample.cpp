@@ -116,10 +116,16 @@ Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim) 
   const Storage& storage = coarsest(sample.after);
   sample.unit = storage.unit;
   sample.least = storage.least;
-  sample.before_unit = coarsest(sample.before).unit;
-  if (before.type != after.type) {  // what the conversion alone changes is no rotation
+  const Storage& of_before = coarsest(sample.before);
+  sample.before_unit = of_before.unit;
+  sample.before_least = of_before.least;
+  sample.before_type = of_before.name;
+  if (before.type == after.type) return sample;
+  // What the conversion alone changes is no rotation; not where each is rounded for itself.
+  const bool near = of_before.unit > storage.unit / 16;
+  if (!near || of_before.unit >= storage.unit)
     std::ranges::transform(sample.before, sample.before.begin(), storage.rounded);
-  }
+  if (near) sample.before_unit += storage.unit;
   return sample;
 }
 

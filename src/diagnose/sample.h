@@ -1,6 +1,7 @@
 // Two tensors, before and after somebody's rotation, as heads of doubles.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -28,13 +29,21 @@ struct Sample {
   int head_dim = 0;
   std::vector<double> before;  // row-major
   std::vector<double> after;
-  double unit = 0;         // the largest relative error of rounding to the coarsest type that holds `after`: 2^-24, f32
-  double least = 0;        // the smallest step of that type, of its subnormal numbers
-  double before_unit = 0;  // of the coarsest type that holds `before`
-  bool loose = false;      // elements that are not rotated may change too, by `unit`
-  Noise noise = {};        // none: rounding explains all
+  double unit = 0;   // the largest relative error of rounding to the coarsest type that holds `after`: 2^-24, f32
+  double least = 0;  // the smallest step of that type, of its subnormal numbers
+  // Of the coarsest type that holds `before`, with that of `after` where both round.
+  double before_unit = 0, before_least = 0;
+  const char* before_type = "";
+  bool loose = false;  // elements that are not rotated may change too, by `unit`
+  Noise noise = {};    // none: rounding explains all
   bool finite = true;
 
+  // Held to the rounding of the before, which has fewer digits than after.
+  void loosen() noexcept {
+    loose = true;
+    unit = std::max(unit, before_unit);
+    least = std::max(least, before_least);
+  }
   bool noisy() const noexcept { return loose || noise.rms > 0; }
   // The head whose first element is number `at`.
   std::span<const double> x(std::int64_t at) const noexcept { return head(before, at); }

@@ -143,6 +143,27 @@ TEST(Hard, OneElementThatIsHugeIsNoRotation) {
   }
 }
 
+// Each file of the type that its tensor is saved as, of an engine that has float32.
+TEST(Hard, BeforeAndAfterOfTwoTypes) {
+  using enum ElementType;
+  const std::pair<ElementType, ElementType> types[] = {{bf16, f32}, {f16, f32},  {f32, bf16},
+                                                       {f32, f16},  {bf16, f16}, {f16, bf16}};
+  for (const auto& [before, after] : types) {
+    for (const int dim : {32, 64}) {
+      Case one(f32, {.tokens = 32});
+      one.rope->rope.rotary_dim = dim;
+      const auto judged = [&](double base) {
+        Engine engine;
+        engine.speed = speeds(base, dim);
+        return diagnose::judge({"q", tensor_of(one.before, before), tensor_of(engine(one.before), after)},
+                               {.used = &*one.rope}, std::nullopt, {});
+      };
+      EXPECT_EQ(judged(10000).outcome, diagnose::Outcome::equal) << judged(10000).sentence;
+      EXPECT_EQ(judged(20000).diagnosis.verdict, Verdict::base) << judged(20000).sentence;
+    }
+  }
+}
+
 // One value that is not finite says nothing about the type of the others.
 TEST(Hard, CheckFindsTheElementThatIsNotFinite) {
   for (const ElementType type : {ElementType::f16, ElementType::bf16, ElementType::f32}) {
