@@ -22,12 +22,12 @@ import tempfile
 import warnings
 
 os.environ["TRANSFORMERS_VERBOSITY"] = "critical"
-METHODS = ("linear", "ntk", "dynamic", "yarn", "llama3", "longrope")
+METHODS = ("linear", "ntk", "dynamic", "yarn", "llama3", "longrope", "default")
 RTOL = 2e-5  # float32 powers of the base, and for dynamic of a base that is itself a float32 power
 
 
 def extend(program, config, context, method, folder):
-    words = [program, "extend", str(config), "--context", str(context), "--method", method, "--json", "--write", str(folder)]
+    words = [program, "extend", str(config), "--length", str(context), "--scaling", method, "--json", "--output", str(folder)]
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode != 0:
         return None, done.stderr.splitlines()[0] if done.stderr else f"exit {done.returncode}"
@@ -155,7 +155,7 @@ def default_configs(count, folder):
 
 def length_of(program, config):
     """What the command takes for the trained length; it says so where the context is too short."""
-    done = subprocess.run([program, "extend", str(config), "--context", "1000000000", "--json"], capture_output=True, text=True)
+    done = subprocess.run([program, "extend", str(config), "--length", "1000000000", "--json"], capture_output=True, text=True)
     return json.loads(done.stdout)["trained_length"] if done.returncode == 0 else None
 
 

@@ -174,17 +174,10 @@ void print_head(const extend::Plan& plan, const extend::MethodPlan& method) {
 
 // What goes into the file: each member whole, to be pasted.
 void print_members(const extend::MethodPlan& method) {
-  std::vector<const extend::Change*> members;
   for (const extend::Change& change : method.changes) {
-    if (change.after) {
-      members.push_back(&change);
-    } else {
-      print_lines("  ", "without \"" + change.key.substr(change.key.rfind('.') + 1) + "\"");
-    }
-  }
-  for (const extend::Change* change : members) {
-    print_lines("  ", "\"" + change->key.substr(change->key.rfind('.') + 1) +
-                          "\": " + extend::one_line(*change->after) + (change == members.back() ? "" : ","));
+    const std::string key = "\"" + change.key.substr(change.key.rfind('.') + 1) + "\"";
+    const char* comma = &change == &method.changes.back() ? "" : ",";
+    print_lines("  ", change.after ? key + ": " + extend::one_line(*change.after) + comma : "without " + key);
   }
 }
 

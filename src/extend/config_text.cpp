@@ -93,9 +93,12 @@ class Editor {
       : situation_(situation), plan_(plan), text_(situation.request.config) {}
 
   Written as(Form form) {
-    const std::string object = leaves_all(form)                ? as_it_is(form)
-                               : form == Form::rope_parameters ? write_parameters()
-                                                               : write_scaling();
+    std::string object;
+    if (form == own_form(situation_) && leaves_all()) {  // its object keeps its words
+      object = one_line(raw(form_keys[static_cast<int>(form)]).value_or("null"));
+    } else {
+      object = form == Form::rope_parameters ? write_parameters() : write_scaling();
+    }
     write_lengths();
     repeat_the_base();
     state_head_dim();
@@ -109,13 +112,10 @@ class Editor {
   void remove(const std::string& key) { text_.remove(situation_.path(key)); }
   std::optional<std::string> raw(const std::string& key) const { return text_.raw(situation_.path(key)); }
 
-  // No rope changes, and the form is the file's own: its object keeps its words.
-  bool leaves_all(Form form) const {
-    return form == own_form(situation_) &&
-           std::all_of(plan_.ropes.begin(), plan_.ropes.end(),
+  bool leaves_all() const {  // no rope changes
+    return std::all_of(plan_.ropes.begin(), plan_.ropes.end(),
                        [&](const RopePlan& rope) { return rope.planned == situation_.rope(rope.rope).rope; });
   }
-  std::string as_it_is(Form form) const { return one_line(raw(form_keys[static_cast<int>(form)]).value_or("null")); }
 
   bool is_phi3() const { return situation_.family != nullptr && situation_.family->quirk->yarn_is_longrope; }
 
