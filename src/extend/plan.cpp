@@ -117,7 +117,10 @@ void write_elsewhere(const Situation& situation, MethodPlan& plan) {
 
 MethodPlan plan_by(const Situation& situation, std::string_view method) {
   MethodPlan plan{.method = std::string(method), .smallest_factor = situation.smallest_factor()};
-  plan.max_position_embeddings = method == "dynamic" ? situation.trained : situation.request.context;
+  const std::int64_t context = situation.request.context;
+  plan.max_position_embeddings = method == "dynamic"   ? situation.trained
+                                 : method == "default" ? std::max(context, situation.first().context)
+                                                       : context;
   propose(situation, plan);
   if (!plan.refused.empty()) return plan;
   if (situation.editable() && !is_params(situation)) {
@@ -185,10 +188,11 @@ void recommend(const Situation& situation, Plan& plan) {
   for (const std::string_view method : {"yarn", "longrope", "ntk", "linear", "llama3", "dynamic"}) {
     if (!works(method) || method == best) continue;
     plan.recommended = method;
-    plan.why += in_vain ? "longrope, " + why + ", changes nothing for long texts in transformers, which turns " +
-                              situation.family_type() +
-                              " by short_factor at every length; for a framework that reads long_factor, take longrope"
-                        : best + " cannot be used here";
+    plan.why += in_vain
+                    ? "longrope, " + why + ", changes nothing for long texts in transformers, which turns " +
+                          situation.family_type() +
+                          " by short_factor at every length; for a framework that reads long_factor, take longrope"
+                    : best + " cannot be used here" + (method == "longrope" ? "; the list is a start by its ramp" : "");
     return;
   }
 }
