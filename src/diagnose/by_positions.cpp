@@ -53,7 +53,7 @@ Finding finding_of(const Pattern& pattern, const Asked& asked) {
   return {Verdict::positions, at_positions};
 }
 
-bool has_no_name(const Pattern& pattern) { return pattern.kind == Change::other || pattern.kind == Change::rows; }
+bool has_no_name(const Pattern& pattern) { return pattern.kind == Change::other; }
 
 // The pattern of the positions, or, where it has no name, of the negative ones.
 Pattern pattern_or_mirrored(const FoundPositions& found, const std::vector<double>& expected, std::int64_t batch) {
@@ -119,13 +119,13 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
     if (pattern.kind == Change::none) continue;
     const Finding finding = finding_of(pattern, asked);
     set_facts(exam, asked, finding.verdict, pattern.value);
-    if (finding.verdict == Verdict::not_rotated) {
+    const bool one_kind =
+        std::ranges::all_of(patterns, [&](const Pattern& other) { return other.kind == pattern.kind; });
+    if (finding.verdict == Verdict::not_rotated && one_kind) {
       std::erase_if(exam.findings, [](const Finding& one) { return one.verdict != Verdict::attention_factor; });
       exam.findings.insert(exam.findings.begin(), finding);
       return true;
     }
-    const bool one_kind =
-        std::ranges::all_of(patterns, [&](const Pattern& other) { return other.kind == pattern.kind; });
     const std::string on_axis = one_kind ? "" : " on " + axis_name(asked.used, static_cast<int>(axis));
     exam.find(finding.verdict, finding.said + on_axis + evidence(fit.residual, before));
     if (one_kind) return true;

@@ -28,7 +28,7 @@ Step twice(const Block& first, const Block& second) {
 }
 
 // x * cos + rotated(x) * sin, with cos and sin of each element from where another pairing has them.
-enum class Slip : std::uint8_t { none, no_minus, exchanged, in_place };
+enum class Slip : std::uint8_t { none, no_minus, exchanged, in_place, no_second };
 Step with_table_of(const Block& table, const Block& block, Slip slip) {
   return [=](std::vector<double>& elements, const Layout& layout, const Motion& motion) {
     for_each_head(layout, [&](std::int64_t row, std::int64_t, std::int64_t first) {
@@ -46,7 +46,10 @@ Step with_table_of(const Block& table, const Block& block, Slip slip) {
         const auto u = static_cast<std::size_t>(block.input(pair)[0]),
                    v = static_cast<std::size_t>(block.input(pair)[1]);
         head[u] = x[u] * turns[u].real() + (slip == Slip::no_minus ? 1 : -1) * x[v] * turns[u].imag();
-        head[v] = x[v] * turns[v].real() + (slip == Slip::in_place ? head[u] : x[u]) * turns[v].imag();
+        head[v] = x[v] * turns[v].real() + (slip == Slip::in_place    ? head[u]
+                                            : slip == Slip::no_second ? 0
+                                                                      : x[u]) *
+                                               turns[v].imag();
       }
     });
   };
@@ -57,7 +60,18 @@ std::vector<Trial> trials(const Block& asked) {
   half.kind = Kind::half;
   interleaved.kind = Kind::interleaved;
   const std::string is_twice = "is rotated twice, ", mix = " pairing (a mix of both)";
+  const Step reshaped = [=](std::vector<double>& elements, const Layout& layout, const Motion& motion) {
+    Layout other = layout;  // of the same memory
+    const bool heads_inside = layout.head_stride < layout.token_stride;
+    (heads_inside ? other.token_stride : other.head_stride) = layout.head_dim;
+    (heads_inside ? other.head_stride : other.token_stride) =
+        layout.head_dim * (heads_inside ? layout.tokens : layout.heads);
+    rotate(elements, other, asked, motion);
+  };
   std::vector<Trial> list = {
+      {Verdict::layout,
+       "is rotated as if its memory were in the other order of tokens and heads: a reshape where a transpose belongs",
+       reshaped},
       {Verdict::twice, is_twice + "both times as the config asks", twice(asked, asked)},
       {Verdict::twice, is_twice + "first in the half pairing and then in the interleaved pairing",
        twice(half, interleaved)},
@@ -79,6 +93,10 @@ std::vector<Trial> trials(const Block& asked) {
                     "place, instead of the old" +
                         in,
                     with_table_of(block, block, Slip::in_place)});
+    list.push_back(
+        {Verdict::pairing,
+         "is not rotated: the second element of each pair is multiplied by cos and lacks the first times sin" + in,
+         with_table_of(block, block, Slip::no_second)});
   }
   return list;
 }
@@ -99,11 +117,16 @@ bool examine_composites(Examination& exam) {
   if (!asked) return false;
   for (const Reading& reading : plausible_readings(exam.sample, exam.subject)) {
     const Asked rope = ask(*exam.subject.used, *asked, exam.subject, expected_positions(reading.layout, exam.subject));
-    for (const Trial& trial : trials(*asked)) {
+    const auto residual_by = [&](const Step& step) {
       std::vector<double> elements = exam.sample.before;
-      trial.step(elements, reading.layout, rope.motion);
-      const double residual = residual_of(exam.sample, elements);
-      if (residual > explains) continue;
+      step(elements, reading.layout, rope.motion);
+      return residual_of(exam.sample, elements);
+    };
+    const double as_asked = residual_by(
+        [&](auto& elements, const Layout& layout, const Motion& motion) { rotate(elements, layout, *asked, motion); });
+    for (const Trial& trial : trials(*asked)) {
+      const double residual = residual_by(trial.step);
+      if (!(residual < std::min(explains, 0.2 * as_asked))) continue;
       exam.facts.layout = reading.word;
       exam.residual = residual;
       exam.explained = true;

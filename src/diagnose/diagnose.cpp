@@ -117,7 +117,8 @@ bool find_layout(Examination& exam) {
     Turns other = best_turns(exam, tools::readings_of(exam.sample.shape));
     if (heads_are_alike(other)) {
       exam.turns = std::move(other);
-      counted.positions.reset();
+      counted.positions = PositionSet{};
+      counted.positions->open_from = static_cast<std::int64_t>(exam.subject.positions->value(0, 0, 0));
     }
   }
   exam.expected = expected_positions(exam.turns.layout(), counted);
@@ -176,8 +177,7 @@ void find_pairing(Examination& exam, const Block& asked) {
   const auto misfit = [&](Kind one) { return exam.search.misfit_of_kind[static_cast<std::size_t>(one)]; };
   Said said = std::string("is rotated in the ") + name(kind) + " pairing; the model uses " + name(asked.kind) +
               evidence(misfit(kind), misfit(asked.kind));
-  const auto are = [&](Kind one, Kind other) { return kind == one && asked.kind == other; };
-  if (are(Kind::interleaved, Kind::interleaved_to_half) || are(Kind::interleaved_to_half, Kind::interleaved)) {
+  if (exam.turns.block.pairs > 1 && Block{kind, 0, 2}.input(0) == Block{asked.kind, 0, 2}.input(0)) {
     said = said + "; the elements have another order, scores of q and k that both have it are the same";
   }
   exam.find(Verdict::pairing, said);
@@ -269,14 +269,15 @@ void examine(Examination& exam) {
   if (exam.search.touched.empty() && (!reorders || would_move(exam))) return examine_unchanged(exam);
   if (exam.search.found.empty()) {
     exam.explained = std::ranges::all_of(exam.sample.after, [](double y) { return y == 0; });
-    if (exam.explained) return exam.find(Verdict::cannot_tell, "is 0 after the rotation, in every element");
+    if (exam.explained) return exam.find(Verdict::cannot_tell, "is zero after the rotation, in every element");
     const double least = std::ranges::min(exam.search.misfit_of_kind);
     exam.find(Verdict::cannot_tell,
               "cannot tell, because no pairing of its elements keeps the norms of the pairs, as a rotation does" +
                   residual_said(least, " at best"));
     return;
   }
-  if (!find_layout(exam)) return examine_heads(exam);
+  if (!find_layout(exam))
+    return exam.find(Verdict::cannot_tell, "cannot tell, because its angles differ from head to head in every layout");
   if (!asked) {
     find_heads(exam);
     return examine_without_rope(exam);
@@ -425,7 +426,8 @@ Examined diagnose_whole(const Sample& sample, const Subject& subject) {
   const Examined second = examined(noisy, subject);
   const Verdict verdict = second.diagnosis.verdict;
   const bool says_more = first.explained ? second.explained : verdict != Verdict::cannot_tell;
-  const bool is_rounding = noisy.noise.relative <= sample.unit && verdict == first.diagnosis.verdict;
+  const bool is_rounding =
+      verdict == first.diagnosis.verdict && (first.explained || noisy.noise.relative <= sample.unit);
   return says_more && !is_rounding ? second : first;
 }
 
@@ -441,8 +443,10 @@ Answer answer(const Sample& sample, const Subject& subject, int depth) {
     return {result, true};
   }
   const Examined whole = diagnose_whole(sample, subject);
-  if (depth == 0 || (whole.explained && whole.named)) return whole;
-  std::optional<Answer> parts = answer_by_parts(sample, subject, depth);
+  const bool right = whole.diagnosis.verdict == Verdict::as_configured;
+  if (depth == 0 || right || (whole.explained && whole.named)) return whole;
+  std::optional<Answer> parts =
+      answer_by_parts(sample, subject, depth, whole.diagnosis.verdict == Verdict::cannot_tell || !whole.named);
   if (!parts || (whole.explained && !parts->explained)) return whole;
   if (!whole.explained) return *parts;
   parts->diagnosis.verdict = whole.diagnosis.verdict;

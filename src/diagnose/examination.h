@@ -20,8 +20,9 @@ struct Answer {
   bool explained = false;  // by the whole, a repair or parts: rounding and the sample's noise leave nothing open
 };
 Answer answer(const Sample&, const Subject&, int depth = 2);
-// Of a sample that is not explained as a whole; none: nor by a repair or by parts.
-std::optional<Answer> answer_by_parts(const Sample&, const Subject&, int depth);
+// Of a sample that is not explained as a whole; none: nor by a repair or by parts. apart: whatever the parts are, not
+// only where some are as asked.
+std::optional<Answer> answer_by_parts(const Sample&, const Subject&, int depth, bool apart);
 
 // q.k before and after, [..., tokens of q, tokens of k]. A score depends on q, k and the distance of their tokens: at
 // distance 0 it is kept, times the squared attention factor; and where one q and one k stand at all tokens, scores of
@@ -108,8 +109,6 @@ Asked ask(const ModelRope&, const Block&, const Subject&, const std::vector<std:
 bool examine_composites(Examination&);
 void examine_with_rope(Examination&);
 void examine_without_rope(Examination&);
-// The turns differ from head to head in every layout.
-void examine_heads(Examination&);
 
 // ---- a tensor that differs from the rope that its model asks: each looks for one kind of fault, adds its findings and
 // facts, and says whether it explains the turns ----

@@ -331,7 +331,7 @@ std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, cons
   if (!asked.inv_freq.empty()) return std::nullopt;
   const Rope plain = with(asked, Unscaled{});
   Explanations list;
-  if (is_scaled(asked) && !depends_on_length(asked.scaling)) {
+  if (is_scaled(asked) && !std::holds_alternative<Dynamic>(asked.scaling)) {
     if (const auto rope = with_best_base(speeds, asked, length))
       list.push_back({*rope, length, base_words(rope->base) + cause_of_base(rope->base, asked)});
   }

@@ -57,7 +57,6 @@ enum class Change : std::uint8_t {
   step,
   constant,
   named,  // another pattern: wrapped, rounded, reversed, restarting
-  rows,   // batch rows differ
   other,
 };
 struct Pattern {

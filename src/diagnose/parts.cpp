@@ -19,22 +19,44 @@ Numbers range(std::int64_t begin, std::int64_t end) {
   return all;
 }
 
-// " in batch row 1, tokens 0-15", of the dimensions that are cut.
+// Of the whole of which the scene's sample is a part.
+std::vector<std::int64_t> in_whole(const Scene& scene, std::size_t dimension, const Numbers& some) {
+  const std::vector<std::int64_t>& of = scene.sample.numbers[dimension];
+  std::vector<std::int64_t> list(some.begin(), some.end());
+  for (std::int64_t& one : list) one = of.empty() ? one : of[static_cast<std::size_t>(one)];
+  return list;
+}
+
+// "batch row 1, tokens 0-15", of the dimensions that are cut.
 std::string words_of(const Piece& piece, const Scene& scene) {
   constexpr std::array<const char*, 3> units = {"batch row", "token", "head"};
   std::string text;
   for (const std::size_t dimension : {0, 2, 1}) {
     const Numbers& some = piece[dimension];
     if (some == scene.all[dimension]) continue;
-    text += (text.empty() ? " in " : ", ") + std::string(units[dimension]) + (some.size() > 1 ? "s " : " ") +
-            ranges({some.begin(), some.end()});
+    text += (text.empty() ? "" : ", ") + std::string(units[dimension]) + (some.size() > 1 ? "s " : " ") +
+            ranges(in_whole(scene, dimension, some));
   }
   return text;
+}
+
+// "; all else is as the config asks", or what it is, where that is the shorter list.
+std::string rest_of(const Piece& piece, const Scene& scene) {
+  Piece rest = scene.all;
+  std::size_t cut = 0;
+  for (std::size_t d = 0; d < 3; ++d) {
+    if (piece[d] == scene.all[d]) continue;
+    for (const std::int64_t one : piece[d]) rest[d].erase(one);
+    cut += rest[d].size() < piece[d].size() ? 1 : 2;
+  }
+  return cut == 1 ? "; it is as the config asks in " + words_of(rest, scene) + " only"
+                  : "; all else is as the config asks";
 }
 
 Answer answer_of(const Scene& scene, const Piece& piece, int depth) {
   Sample cut = scene.sample;
   cut.shape = {std::ssize(piece[0]), std::ssize(piece[1]), std::ssize(piece[2]), scene.sample.head_dim};
+  for (std::size_t d = 0; d < 3; ++d) cut.numbers[d] = in_whole(scene, d, piece[d]);
   cut.before.clear();
   cut.after.clear();
   for_each_head(piece, scene.layout, [&](const Spot&, std::int64_t first) {
@@ -72,9 +94,10 @@ Answer assembled(const Scene& scene, std::vector<Part> parts, const std::string&
   all.diagnosis.findings.clear();
   for (const Part& part : parts) {
     const Diagnosis& own = part.answer.diagnosis;
-    const std::string words = (said.text.empty() ? "" : ";") + words_of(part.piece, scene);
-    const Said more = is_right(part) ? Said(" is as the config asks")
-                                     : Said(own.sentence.substr(scene.sample.name.size()), own.fault);
+    const std::string words = (said.text.empty() ? " in " : "; in ") + words_of(part.piece, scene);
+    Said more = is_right(part) ? Said(" is as the config asks")
+                               : Said(own.sentence.substr(scene.sample.name.size()), own.fault);
+    if (more.text.starts_with(" in ")) more = Said(":") + more;  // of its own parts
     said = said + words + more;
     if (!is_right(part)) all.diagnosis.findings.push_back(words.substr(words.find("in ")) + more.text);
     all.explained = all.explained && part.answer.explained;
@@ -126,13 +149,16 @@ std::optional<Answer> but_for_elements(const Scene& scene) {
   Answer found = answer(mended, scene.subject, 0);
   Diagnosis& one = found.diagnosis;
   if (one.verdict != Verdict::as_configured && one.verdict != Verdict::noise) return std::nullopt;
-  const auto& [row, token, head] = scene.first;
+  Spot whole = {};
+  for (std::size_t d = 0; d < 3; ++d) whole[d] = in_whole(scene, d, {scene.first[d]})[0];
+  const auto& [row, token, head] = whole;
   const auto others = std::ssize(scene.elements) - 1;
-  one.fault = " is as the config asks but for element " +
-              std::to_string(scene.elements.front() - at(scene.layout, row, token, head)) + " of head " +
-              std::to_string(head) + " at token " + std::to_string(token) +
-              (scene.layout.batch > 1 ? " of batch row " + std::to_string(row) : "") +
-              (others > 0 ? " and " + std::to_string(others) + (others > 1 ? " others" : " other") : "");
+  one.fault =
+      " is as the config asks but for element " +
+      std::to_string(scene.elements.front() - at(scene.layout, scene.first[0], scene.first[1], scene.first[2])) +
+      " of head " + std::to_string(head) + " at token " + std::to_string(token) +
+      (scene.layout.batch > 1 ? " of batch row " + std::to_string(row) : "") +
+      (others > 0 ? " and " + std::to_string(others) + (others > 1 ? " others" : " other") : "");
   one.verdict = Verdict::cannot_tell;
   one.findings = {one.fault.substr(1)};
   one.sentence = scene.sample.name + one.fault;
@@ -145,7 +171,7 @@ std::optional<Answer> by_what_is_asked(const Scene& scene) {
   Piece piece = scene.wrong;
   Numbers& tokens = piece[1];
   std::int64_t begin = *tokens.begin(), end = *tokens.rbegin() + 1;
-  if (2 * std::ssize(tokens) >= end - begin) {  // a range; tokens that hardly move belong to any
+  if (4 * std::ssize(tokens) >= 3 * (end - begin)) {  // a range; tokens that hardly move belong to any
     while (begin > 0 && !scene.right[1].contains(begin - 1)) --begin;
     while (end < scene.layout.tokens && !scene.right[1].contains(end)) ++end;
     tokens = range(begin, end);
@@ -156,10 +182,15 @@ std::optional<Answer> by_what_is_asked(const Scene& scene) {
       elements < 0.25 * scene.sample.head_dim * wrong && (wrong < 5 || wrong < 0.5 * heads)) {
     return but_for_elements(scene);
   }
+  Piece wide = piece;  // a fault of whole rows or heads shows only where they hold something
+  wide[1] = scene.all[1];
   if (piece == scene.all) return std::nullopt;
+  if (wide != piece && wide != scene.all) {
+    if (const Answer part = answer_of(scene, wide, 0); part.explained) piece = wide;
+  }
   const Answer part = answer_of(scene, piece, scene.depth - 1);
   if (part.diagnosis.verdict == Verdict::as_configured) return std::nullopt;
-  return assembled(scene, {{piece, part}}, "; all else is as the config asks");
+  return assembled(scene, {{piece, part}}, rest_of(piece, scene));
 }
 
 // ---- whatever is asked ---------------------------------------------------------------------------
@@ -208,7 +239,7 @@ std::optional<Answer> by_tokens(const Scene& scene) {
 
 }  // namespace
 
-std::optional<Answer> answer_by_parts(const Sample& sample, const Subject& subject, int depth) {
+std::optional<Answer> answer_by_parts(const Sample& sample, const Subject& subject, int depth, bool apart) {
   const std::optional<Block> asked = asked_block(subject, sample.head_dim);
   if (!asked) return std::nullopt;
   const std::vector<Reading> readings = plausible_readings(sample, subject);
@@ -226,6 +257,7 @@ std::optional<Answer> answer_by_parts(const Sample& sample, const Subject& subje
   }
   std::optional<Answer> open;
   for (auto* way : {answer_by_repair, by_what_is_asked, by_units<0>, by_units<2>, by_tokens}) {
+    if (!apart && way == by_units<0>) break;
     std::optional<Answer> found = way(*scene);
     if (!found) continue;
     if (found->explained || found->diagnosis.verdict != Verdict::cannot_tell) return found;

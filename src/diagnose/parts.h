@@ -24,7 +24,7 @@ struct Scene {
   Piece wrong = {}, right = {};             // with a head that differs; with one that moves as asked
   std::int64_t heads = 0;                   // how many differ
   std::vector<std::int64_t> elements = {};  // those that differ
-  Spot first = {};                         // the head of the first of them
+  Spot first = {};                          // the head of the first of them
   std::vector<double> wanted = {};
 };
 

@@ -1,4 +1,5 @@
 // How a list of positions differs from the expected one.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -77,6 +78,21 @@ std::vector<Rule> other_rules(const Positions& e, std::size_t tokens) {
   return rules;
 }
 
+// One position for the first tokens, behind which they begin as they should have at the first.
+std::optional<Pattern> padded(const Positions& p, const Positions& e) {
+  std::size_t last = p.size();
+  while (last-- > 1 && same(p[last] - p[last - 1], e[last] - e[last - 1])) {
+    if (!same(p[last - 1], e[0])) continue;
+    const bool constant = std::all_of(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(last) - 1,
+                                      [&](double one) { return same(one, p[0]); });
+    if (!constant || last < 2) return std::nullopt;
+    return Pattern{Change::named, 0,
+                   "begin at " + text(e[0]) + " with token " + std::to_string(last - 1) + ", as behind " +
+                       std::to_string(last - 1) + (last > 2 ? " tokens" : " token") + " of padding"};
+  }
+  return std::nullopt;
+}
+
 // A constant times the expected positions, within their errors.
 std::optional<Pattern> step_pattern(const Positions& p, const Positions& e, const Positions& error) {
   double pe = 0, ee = 0;
@@ -121,23 +137,6 @@ std::optional<Pattern> restarts(const Positions& p, const Positions& e, std::siz
   return Pattern{Change::named, 0, "begin again at " + text(p[0]) + " with token " + std::to_string(boundary)};
 }
 
-// Batch rows of which the first that is not as expected has a pattern of its own.
-std::optional<Pattern> row_pattern(const Positions& p, const Positions& e, std::size_t tokens) {
-  bool differ = false;
-  for (std::size_t i = tokens; i < p.size(); ++i) differ = differ || !same(p[i], p[i % tokens]);
-  for (std::size_t first = 0; differ && first < p.size(); first += tokens) {
-    const auto row_of = [&](const Positions& all) {
-      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
-      return Positions(begin, begin + static_cast<std::ptrdiff_t>(tokens));
-    };
-    const Pattern own = pattern_of(row_of(p), row_of(e), 1);
-    if (own.kind == Change::none) continue;
-    return Pattern{Change::rows, 0,
-                   "differ from row to row: in row " + std::to_string(first / tokens) + " they " + own.words};
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 Pattern pattern_of(const Positions& position, const Positions& expected, std::int64_t batch, const Positions& error) {
@@ -145,8 +144,8 @@ Pattern pattern_of(const Positions& position, const Positions& expected, std::in
   if (const auto found = first_that_holds(position, simple_rules(position, expected))) return *found;
   if (const auto found = step_pattern(position, expected, error)) return *found;
   if (const auto found = first_that_holds(position, other_rules(expected, tokens))) return *found;
+  if (const auto found = batch == 1 ? padded(position, expected) : std::nullopt) return *found;
   if (const auto found = restarts(position, expected, tokens)) return *found;
-  if (const auto found = row_pattern(position, expected, tokens)) return *found;
   std::size_t i = 0;
   while (same(position[i], expected[i])) ++i;  // the first rule does not hold: one differs
   return {Change::other, 0,
@@ -177,11 +176,15 @@ void fill_unknown(FoundPositions& found, const Positions& expected, std::int64_t
   if (position.empty() || position.size() == expected.size()) return;
   const Pattern pattern = pattern_of(position, wanted, 1, error);
   const std::size_t tokens = expected.size() / static_cast<std::size_t>(batch);
+  const auto first = static_cast<std::size_t>(
+      std::ranges::find_if(found.error, [](double one) { return std::isfinite(one); }) - found.error.begin());
+  const std::size_t padding = same(found.position[first], expected[0]) ? first : 0;  // of zeros before the first token
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (std::isfinite(found.error[i])) continue;
     switch (pattern.kind) {
       case Change::offset:
         found.position[i] = expected[i] + pattern.value;
+        if (i < padding) found.position[i] = expected[0];
         break;
       case Change::negated:
         found.position[i] = -expected[i];

@@ -65,8 +65,9 @@ std::optional<Answer> in_another_order(const Scene& scene, std::size_t dimension
     std::ranges::copy(scene.sample.x(at(scene.layout, place[0], place[1], place[2])), elements.begin() + first);
   });
   return repaired(scene, std::move(elements), Verdict::layout,
-                  " is in another order of " + unit + "s: " + unit + " " + std::to_string(moved - from.begin()) +
-                      " after is " + unit + " " + std::to_string(*moved) + " before",
+                  " is written with its " + unit + "s in another order: " + unit + " " +
+                      std::to_string(moved - from.begin()) + " after is " + unit + " " + std::to_string(*moved) +
+                      " before",
                   "so taken");
 }
 

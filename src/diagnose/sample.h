@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -37,6 +38,8 @@ struct Sample {
   bool loose = false;  // elements that are not rotated may change too, by `unit`
   Noise noise = {};    // none: rounding explains all
   bool finite = true;
+  // Of a part: which rows, tokens and heads of the whole it is; empty: it is the whole.
+  std::array<std::vector<std::int64_t>, 3> numbers = {};
 
   // Held to the rounding of the before, which has fewer digits than after.
   void loosen() noexcept {

@@ -1,6 +1,7 @@
 // A tensor against the rope that its model asks.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "examination.h"
 #include "values/number_text.h"
@@ -115,13 +116,82 @@ double misfit_on_axis(const Turns& turns, const Motion& asked, int pair, int axi
   return worst;
 }
 
+// What engines are known to do with several axes instead of what is asked.
+struct KnownMap {
+  std::string words;
+  Motion motion;
+};
+std::vector<KnownMap> known_maps(const Asked& asked, std::size_t axes) {
+  const std::vector<std::uint8_t>& own = asked.motion.axis;
+  const std::size_t pairs = own.size();
+  std::vector<KnownMap> list;
+  const auto add = [&](const std::string& words, const std::function<std::size_t(std::size_t pair)>& axis_of) {
+    list.push_back({words, asked.motion});
+    for (std::size_t i = 0; i < pairs; ++i) list.back().motion.axis[i] = static_cast<std::uint8_t>(axis_of(i));
+  };
+  const auto of = [&](std::size_t axis) { return axis_name(asked.used, static_cast<int>(axis)); };
+  std::vector<int> sections(axes);
+  for (const std::uint8_t axis : own) ++sections[axis];
+  for (std::size_t a = 0; a < axes; ++a) {
+    add("with " + of(a) + " alone instead of all axes", [=](std::size_t) { return a; });
+    for (std::size_t b = 0; b < a; ++b) {
+      add("with " + of(b) + " and " + of(a) + " exchanged among its axes", [&, a, b](std::size_t i) {
+        return own[i] == a ? b : own[i] == b ? a : own[i];
+      });
+    }
+    for (const bool others : {true, false}) {  // dropped
+      std::string dropped;
+      for (std::size_t b = 0; b < axes; ++b) {
+        if ((b == a) != others) dropped += (dropped.empty() ? "" : " and ") + of(b);
+      }
+      add("without " + dropped + ", whose pairs do not rotate", [&](std::size_t i) { return own[i]; });
+      for (std::size_t i = 0; i < pairs; ++i) {
+        if ((own[i] == a) != others) list.back().motion.speed[i] = 0;
+      }
+    }
+  }
+  const std::vector<std::uint8_t> runs = sectioned_axes(sections);
+  add("with the axes in runs", [&](std::size_t i) { return runs[i]; });
+  const std::vector<std::uint8_t> turns = axes == 3 ? interleaved_axes(sections) : own;
+  add("with the axes in turns", [&](std::size_t i) { return turns[i]; });
+  add("with the axes in turns", [&](std::size_t i) { return i % axes; });
+  add("with the axes in reverse order", [&](std::size_t i) { return axes - 1 - own[i]; });
+  for (const std::size_t end : {pairs - 1, std::size_t{0}}) {
+    add("with the axes shifted one pair further", [&](std::size_t i) { return own[i > 0 ? i - 1 : end]; });
+    add("with the axes shifted one pair back",
+        [&](std::size_t i) { return own[i + 1 < pairs ? i + 1 : pairs - 1 - end]; });
+  }
+  return list;
+}
+
 // Each pair at the asked speed listens to the positions of some axis.
 bool explain_by_axes(Examination& exam, const Asked& asked) {
   const int axes = static_cast<int>(exam.expected.size());
   if (axes < 2) return false;
+  const double before = compare(exam.turns, asked.motion).residual;
+  const auto take = [&](const Motion& motion, const Fit& fit, const std::string& words) {
+    exam.residual = fit.residual;
+    exam.explained = true;
+    exam.facts.axis = motion.axis;
+    const std::size_t pair =
+        static_cast<std::size_t>(std::ranges::mismatch(motion.axis, asked.motion.axis).in1 - motion.axis.begin());
+    std::string listens;
+    if (pair < motion.axis.size()) {
+      const int other = motion.axis[pair], own = asked.motion.axis_of(static_cast<int>(pair));
+      listens = ": pair " + std::to_string(pair) + " listens to " + axis_name(asked.used, other) + ", the model asks " +
+                axis_name(asked.used, own);
+    }
+    exam.find(Verdict::axis, "is rotated " + words + listens + evidence(fit.residual, before));
+    return true;
+  };
+  if (asked.motion.axis.size() == asked.motion.speed.size()) {
+    for (const KnownMap& known : known_maps(asked, exam.expected.size())) {
+      if (const Fit fit = compare(exam.turns, known.motion); fit.holds) return take(known.motion, fit, known.words);
+    }
+  }
   Motion motion = asked.motion;
   motion.axis.resize(motion.speed.size(), 0);
-  int moved = 0, first_moved = -1;
+  int moved = 0;
   for (int pair = 0; pair < exam.turns.block.pairs; ++pair) {
     double least = misfit_on_axis(exam.turns, asked.motion, pair, asked.motion.axis_of(pair));
     if (least <= 1) continue;
@@ -132,20 +202,14 @@ bool explain_by_axes(Examination& exam, const Asked& asked) {
       motion.axis[static_cast<std::size_t>(pair)] = static_cast<std::uint8_t>(axis);
     }
     if (least > 1) return false;
-    if (moved++ == 0) first_moved = pair;
+    ++moved;
   }
   if (moved == 0) return false;
   const Fit fit = compare(exam.turns, motion);
   if (!fit.holds) return false;
-  exam.residual = fit.residual;
-  exam.explained = true;
-  exam.facts.axis = motion.axis;
-  exam.find(Verdict::axis, "is rotated with other axes in " + std::to_string(moved) + " of its " +
-                               std::to_string(exam.turns.block.pairs) + " pairs: pair " + std::to_string(first_moved) +
-                               " listens to " + axis_name(asked.used, motion.axis_of(first_moved)) +
-                               ", the model asks " + axis_name(asked.used, asked.motion.axis_of(first_moved)) +
-                               evidence(exam.residual, compare(exam.turns, asked.motion).residual));
-  return true;
+  return take(
+      motion, fit,
+      "with other axes in " + std::to_string(moved) + " of its " + std::to_string(exam.turns.block.pairs) + " pairs");
 }
 
 // One pair alone tells position times speed, and no more.

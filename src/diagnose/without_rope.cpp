@@ -1,4 +1,4 @@
-// A tensor of which no config says how it should be rotated; and one whose heads rotate each in its own way.
+// A tensor of which no config says how it should be rotated.
 #include <algorithm>
 #include <cmath>
 
@@ -80,55 +80,6 @@ void examine_without_rope(Examination& exam) {
   const std::string more = given ? "" : "; without positions only position times speed is known, and no direction";
   exam.find(Verdict::cannot_tell,
             "cannot tell whether it is right, because no config says what is asked; " + described(exam.facts) + more);
-}
-
-void examine_heads(Examination& exam) {
-  exam.find(Verdict::cannot_tell, "cannot tell, because its angles differ from head to head in every layout");
-  const auto asked = asked_block(exam.subject, exam.sample.head_dim);
-  if (!asked || exam.turns.block != *asked || exam.sample.shape.size() < 3) return;
-  // Each head of each token for itself.
-  Reading each = exam.turns.reading;
-  Layout& layout = each.layout;
-  const std::int64_t heads = layout.heads, tokens = layout.tokens;
-  const bool tokens_outside = layout.token_stride == heads * layout.head_stride;
-  if (!tokens_outside && layout.head_stride != tokens * layout.token_stride) return;
-  layout.tokens = tokens * heads;
-  layout.token_stride = std::min(layout.token_stride, layout.head_stride);
-  layout.heads = 1;
-  const Turns turns = measure(exam.sample, each, exam.turns.block);
-  // Of a row of turns, by the layout: the head, and the position of its token.
-  struct Own {
-    std::int64_t head;
-    double position;
-  };
-  const auto own = [&](std::int64_t row) -> Own {
-    const std::int64_t batch_row = row / layout.tokens, in_row = row % layout.tokens;
-    const std::int64_t token = tokens_outside ? in_row / heads : in_row % tokens;
-    const auto at = static_cast<std::size_t>(batch_row * tokens + token);
-    return {tokens_outside ? in_row % heads : in_row / tokens, exam.expected[0][at]};
-  };
-  std::vector<double> expected;
-  for (std::int64_t row = 0; row < turns.rows(); ++row) expected.push_back(own(row).position);
-  const Asked rope = ask(*exam.subject.used, exam.turns.block, exam.subject, exam.expected);
-  if (rope.frequencies.axes() > 1) return;
-  const FoundPositions found = find_positions(turns, rope.motion, 0, expected);
-  if (!found.holds) return;
-  exam.findings.clear();
-  bool flattened = tokens_outside;
-  std::vector<bool> wrong(static_cast<std::size_t>(heads), false);
-  for (std::int64_t row = 0; row < turns.rows(); ++row) {
-    const double position = found.position[static_cast<std::size_t>(row)];
-    flattened = flattened && position == exam.expected[0][static_cast<std::size_t>(row % layout.tokens % tokens)];
-    if (position != own(row).position) wrong[static_cast<std::size_t>(own(row).head)] = true;
-  }
-  if (flattened) {
-    exam.find(Verdict::layout,
-              "is rotated as if its memory were [heads, tokens, head_dim]: a reshape where a transpose "
-              "belongs");
-    return;
-  }
-  exam.find(Verdict::positions, "is rotated at other positions in " + std::to_string(std::ranges::count(wrong, true)) +
-                                    " of its " + std::to_string(heads) + " heads");
 }
 
 }  // namespace rotary::diagnose

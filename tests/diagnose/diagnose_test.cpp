@@ -246,9 +246,30 @@ TEST_P(Faults, Axis) {
     };
   };
   EXPECT_EQ(one.diagnose({.angle = at(one.rope->rope.axis)}).verdict, Verdict::as_configured);
-  const Diagnosis other = one.diagnose({.angle = at(interleaved_axes(std::vector<int>{8, 12, 12}))});
-  EXPECT_EQ(other.verdict, Verdict::axis) << other.sentence;
-  EXPECT_EQ(other.facts.axis.size(), 32U);
+  const std::vector<std::uint8_t>& own = one.rope->rope.axis;
+  std::vector<std::uint8_t> swapped = own, shifted = own, unknown = own;
+  for (std::size_t i = 0; i < own.size(); ++i) swapped[i] = own[i] == 0 ? 0 : 3 - own[i];
+  std::ranges::rotate(shifted, shifted.begin() + 31);
+  std::ranges::reverse(unknown.begin(), unknown.begin() + 12);
+  const std::pair<std::vector<std::uint8_t>, const char*> maps[] = {
+      {interleaved_axes(std::vector<int>{8, 12, 12}), "with the axes in turns"},
+      {swapped, "with axis 1 and axis 2 exchanged among its axes: pair 8 listens to axis 2, the model asks axis 1"},
+      {shifted, "with the axes shifted one pair further"},
+      {std::vector<std::uint8_t>(32, 0), "with axis 0 alone instead of all axes"},
+      {unknown, "with other axes in 8 of its 32 pairs"}};
+  for (const auto& [axes, words] : maps) {
+    const Diagnosis other = one.diagnose({.angle = at(axes)});
+    EXPECT_EQ(other.verdict, Verdict::axis) << other.sentence;
+    EXPECT_EQ(other.facts.axis.size(), 32U);
+    const bool is_named = other.sentence.find(words) != std::string::npos;
+    EXPECT_TRUE(is_named || GetParam() != ElementType::f32) << other.sentence;
+  }
+  const auto only_time = [=, right = at(own)](int b, int t, int pair) {
+    return own[static_cast<std::size_t>(pair)] == 0 ? right(b, t, pair) : 0;
+  };
+  const Diagnosis dropped = one.diagnose({.angle = only_time});
+  EXPECT_NE(dropped.sentence.find("without axis 1 and axis 2, whose pairs do not rotate"), std::string::npos)
+      << dropped.sentence;
 }
 
 TEST_P(Faults, NothingThatARotationCouldBe) {

@@ -51,7 +51,8 @@ TEST_P(Parts, AreNamed) {
   const auto token_8_on = [](int, int t, int, int) { return t > 7; };
   const std::tuple<Data, Verdict, const char*> cases[] = {
       {mixed(right, further, row_1), Verdict::positions, "q in batch row 1 is rotated at positions that begin at 9"},
-      {mixed(right, zero, row_1), Verdict::cannot_tell, "q in batch row 1 is 0 after the rotation, in every element; "},
+      {mixed(right, zero, row_1), Verdict::cannot_tell,
+       "q in batch row 1 is zero after the rotation, in every element; "},
       {mixed(right, interleaved, row_1), Verdict::pairing, "q in batch row 1 is rotated in the interleaved pairing"},
       {mixed(interleaved, other_base, row_1), Verdict::pairing, "; in batch row 1 is rotated with base 5"},
       {mixed(right, interleaved, [](int, int, int h, int) { return h % 4 != 0; }), Verdict::pairing,
@@ -76,7 +77,7 @@ TEST_P(Parts, BeforesAndKernelsAreMended) {
   Case one(GetParam(), {.batch = 2});
   const Data& x = one.before;
   const Data right = Engine{}(x);
-  Data normed = x, exchanged = x, aliased = x, mirrored = x;
+  Data normed = x, exchanged = x, aliased = x, mirrored = x, lacking = x;
   for (std::size_t first = 0; first < x.values.size(); first += 64) {
     double squares = 1e-6;
     for (std::size_t d = 0; d < 64; ++d) squares += x.values[first + d] * x.values[first + d] / 64;
@@ -92,6 +93,8 @@ TEST_P(Parts, BeforesAndKernelsAreMended) {
       exchanged.values[first + d + 32] = v * s + u * c;
       aliased.values[first + d] = u * c - v * s;
       aliased.values[first + d + 32] = v * c + (u * c - v * s) * s;
+      lacking.values[first + d] = u * c - v * s;
+      lacking.values[first + d + 32] = v * c;
       mirrored.values[first + d] = u * c + v * s;
       mirrored.values[first + d + 32] = v * c + u * s;
     }
@@ -100,15 +103,17 @@ TEST_P(Parts, BeforesAndKernelsAreMended) {
   const auto same_head = [](int, int h) { return h; };
   const std::tuple<Data, Verdict, const char*> cases[] = {
       {taken(right, same_row, [](int, int h) { return 7 - h; }), Verdict::layout,
-       "q is in another order of heads: head 0 after is head 7 before; so taken it is rotated as the config asks"},
+       "q is written with its heads in another order: head 0 after is head 7 before; so taken it is rotated as the "
+       "config asks"},
       {taken(
            right, [](int b, int) { return 1 - b; }, same_head),
-       Verdict::layout, "q is in another order of batch rows"},
+       Verdict::layout, "q is written with its batch rows in another order"},
       {Engine{}(normed), Verdict::cannot_tell, "q: before was taken in front of the norm of queries and keys (q_norm"},
       {Engine{.pairs = Pairs::interleaved}(normed), Verdict::cannot_tell,
        "behind the norm it is rotated in the interleaved pairing; the model uses half"},
       {exchanged, Verdict::direction, "q is rotated with sin and cos exchanged"},
       {aliased, Verdict::pairing, "computed from the new first one"},
+      {lacking, Verdict::pairing, "lacks the first times sin"},
       {mirrored, Verdict::direction, "q is not rotated but mirrored: the minus sign is missing"}};
   for (const auto& [after, verdict, words] : cases) {
     const Diagnosis found = one.diagnose_after(after);
