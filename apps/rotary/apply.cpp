@@ -370,7 +370,9 @@ void add_apply(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Command command(app, "apply", "Rotate the q and k of a file");
   add_request_options(command, options->tables);
-  command.option("--input", options->input, "the tensors: a safetensors file, or one .npy; - reads standard input")
+  command
+      .option("--input", options->input,
+              "the tensors: a safetensors file, .npz or .pt, or one .npy; - reads standard input")
       .type_name("FILE")
       .required();
   command.option("--output", options->output, "the file to write, of the same format; - writes standard output")

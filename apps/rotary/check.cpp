@@ -130,7 +130,9 @@ void add_check(CLI::App& app) {
   add_source_options(command, options->source);
   command.added("CONFIG").usual();
   add_rope_option(command, options->source);
-  command.option("--input,--before", options->input, "the tensors before the rotation: a safetensors file, or one .npy")
+  command
+      .option("--input,--before", options->input,
+              "the tensors before the rotation: a safetensors file, .npz or .pt, or one .npy")
       .type_name("FILE")
       .required();
   command.option("--against,--after", options->against, "what an engine made of them").type_name("FILE").required();

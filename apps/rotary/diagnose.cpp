@@ -126,7 +126,8 @@ void add_diagnose(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Command command(app, "diagnose", "Find out what a rotation did to a tensor, and what is wrong");
   command
-      .option("--before,--input", options->before, "the tensors before the rotation: a safetensors file, or one .npy")
+      .option("--before,--input", options->before,
+              "the tensors before the rotation: a safetensors file, .npz or .pt, or one .npy")
       .type_name("FILE")
       .required();
   command.option("--after,--against", options->after, "the tensors after it, of the same names and shapes")

@@ -124,7 +124,7 @@ void add_inspect(CLI::App& app) {
               "a model's config.json or params.json, its folder, or a .gguf file;\n"
               "or a repository in the Hugging Face cache (Qwen/Qwen3-8B);\n"
               "or - for standard input; several: side by side;\n"
-              "or one .safetensors or .npy file")
+              "or one .safetensors, .npy, .npz or .pt file")
       .type_name("CONFIG")
       .usual();
   add_source_options_but_config(command, options->source);

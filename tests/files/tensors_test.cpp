@@ -146,9 +146,8 @@ TEST_F(TensorFiles, AreToldFromTheirHeadersAlone) {
 }
 
 TEST_F(TensorFiles, OfAnotherEndingAreRefusedAndTheLineThatConvertsIsSaid) {
-  for (const char* name :
-       {"a.npz", "a.pt", "a.pth", "a.bin", "a.ckpt", "a.NPY", "a.txt", "a", "-", "a.safetensors.gz"}) {
-    const std::string words = "must end in .safetensors or .npy but got";
+  const std::string words = "must end in .safetensors or .npy (to be read, also .npz";
+  for (const char* name : {"a.NPY", "a.txt", "a", "-", "a.safetensors.gz"}) {
     const std::string path = file(name).string();
     write(name, "x");
     expect_error("FORMAT", words, [&] { tensor_infos(path); });
@@ -158,9 +157,11 @@ TEST_F(TensorFiles, OfAnotherEndingAreRefusedAndTheLineThatConvertsIsSaid) {
     expect_error("FORMAT", path, [&] { write_tensors(path, tensors_); });
     EXPECT_EQ(read_text(path), "x") << "what is refused is not written";
   }
-  expect_error("FORMAT", "safetensors.numpy", [&] { read_tensors(file("a.npz")); });
-  for (const char* name : {"a.pt", "a.pth", "a.bin", "a.ckpt"}) {
-    expect_error("FORMAT", "safetensors.torch", [&] { read_tensors(file(name)); });
+  for (const char* name : {"a.npz", "a.pt", "a.pth", "a.bin", "a.ckpt"}) {
+    write(name, "\x80\2 a pickle of before PyTorch 1.6");
+    expect_error("FORMAT", "before PyTorch 1.6: load it there", [&] { read_tensors(file(name)); });
+    const char* line = std::string_view(name) == "a.npz" ? "numpy.savez" : "torch.save";
+    expect_error("FORMAT", line, [&] { write_tensors(file(name), tensors_); });
   }
   expect_error("FILE", "No such file", [&] { read_tensors(file("absent.npy")); });
   expect_error("FILE", "No such file", [&] { tensor_infos(file("absent.safetensors")); });

@@ -18,14 +18,15 @@ namespace rotary::files {
 
 enum class Format { safetensors, npy };
 
-// Throws FORMAT for any other ending.
-Format format_to_read(const std::filesystem::path&);  // the sentence says how to convert other frameworks' files
-Format format_to_write(const std::filesystem::path&);
+// Throws FORMAT for any other ending. Archives (.npz, .pt and their like) are read as safetensors files are.
+Format format_to_read(const std::filesystem::path&);
+Format format_to_write(const std::filesystem::path&);  // the sentence says how to make other frameworks' files
 
-// Whether the ending is that of a file of tensors, of a format read here or of another framework's.
-bool names_tensors(const std::filesystem::path&);
+bool names_tensors(const std::filesystem::path&);  // whether the ending is that of a file of tensors that is read here
+bool names_archive(const std::filesystem::path&);  // whether it is .npz or one of PyTorch's
+bool is_archive(std::span<const std::byte> begin) noexcept;  // by the first bytes
 
-// By the first bytes; empty if they are of neither format.
+// By the first bytes; empty if they are of neither format; an archive's are safetensors.
 std::optional<Format> format_of(std::span<const std::byte>) noexcept;
 
 // What the file's first bytes show it to be, where it is not what its name says, for error sentences: "a zip archive,

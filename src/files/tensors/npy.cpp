@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "archive.h"
 #include "element_types.h"
 #include "files/text/io.h"
 #include "files/text/paths.h"
@@ -164,45 +165,17 @@ StoredType stored_type(const std::string& descr, const std::string& where) {
   return {*type, order == '>'};
 }
 
-void swap_bytes(std::span<std::byte> data, ElementType type) {
-  const std::size_t size = type == ElementType::c64 ? 4 : bits_of(type) / 8;  // the real and the imaginary part
-  for (std::size_t i = 0; i < data.size(); i += size) std::reverse(&data[i], &data[i] + size);
-}
-
-// Reads column-major data into row-major order, piece by piece, without a second copy of the whole.
-void read_fortran(const files::InputFile& file, std::uint64_t offset, const TensorInfo& info,
-                  std::span<std::byte> out) {
-  const std::size_t size = bits_of(info.type) / 8;
-  const std::size_t rank = info.shape.size();
-  std::vector<std::size_t> stride(rank, size);  // in bytes of out
-  for (std::size_t d = rank; d-- > 1;) stride[d - 1] = stride[d] * static_cast<std::size_t>(info.shape[d]);
-  std::vector<std::int64_t> index(rank, 0);
-  std::size_t to = 0;
-  std::vector<std::byte> piece(std::min<std::size_t>(out.size(), std::size_t{1} << 20));
-  for (std::size_t done = 0; done < out.size(); done += piece.size()) {
-    piece.resize(std::min(piece.size(), out.size() - done));
-    file.read(offset + done, piece);
-    for (std::size_t from = 0; from < piece.size(); from += size) {
-      std::memcpy(&out[to], &piece[from], size);
-      for (std::size_t d = 0; d < rank; ++d) {  // the next index, the first dimension fastest
-        to += stride[d];
-        if (++index[d] < info.shape[d]) break;
-        to -= stride[d] * static_cast<std::size_t>(index[d]);
-        index[d] = 0;
-      }
-    }
-  }
-}
-
 // The header's text and the offset of the data.
-std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, const std::string& where) {
+std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, std::uint64_t from, std::uint64_t to,
+                                                  const std::string& where) {
+  const std::uint64_t size = to - from;
   const auto refuse = [&](const std::string& rule) { throw Error(Code::FORMAT, where + rule); };
   std::array<std::byte, 12> front{};
-  const auto present = static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), front.size()));
-  file.read(0, std::span(front).first(present));
+  const auto present = static_cast<std::size_t>(std::min<std::uint64_t>(size, front.size()));
+  file.read(from, std::span(front).first(present));
   if (present < magic.size() || std::memcmp(front.data(), magic.data(), magic.size()) != 0) {
-    const std::string content = files::known_content(file);
-    refuse("a file must begin with \\x93NUMPY but this one of " + std::to_string(file.size()) + " bytes does not" +
+    const std::string content = from == 0 ? files::known_content(file) : "";
+    refuse("a file must begin with \\x93NUMPY but this one of " + std::to_string(size) + " bytes does not" +
            (content.empty() ? "" : "; it is " + content));
   }
   const int major = std::to_integer<int>(front[6]);
@@ -215,13 +188,13 @@ std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, 
   const std::uint64_t length = files::little_endian(std::span(front).subspan(8, begin - 8));
   const std::string says = " but its length says " + std::to_string(length);
   if (length > longest_header) refuse("the header must be at most " + std::to_string(longest_header) + " bytes" + says);
-  if (length > file.size() - begin) {
-    refuse("the header must end within the file's " + std::to_string(file.size()) + " bytes" + says);
+  if (length > size - begin) {
+    refuse("the header must end within the file's " + std::to_string(size) + " bytes" + says);
   }
   std::string text(length, '\0');
-  file.read(begin, std::as_writable_bytes(std::span(text)));
+  file.read(from + begin, std::as_writable_bytes(std::span(text)));
   if (text.find('\0') != std::string::npos) refuse("the header must be text but holds a byte 0");
-  return {std::move(text), begin + length};
+  return {std::move(text), from + begin + length};
 }
 
 std::string written_header(const Tensor& tensor, const char* type) {
@@ -243,58 +216,45 @@ std::string written_header(const Tensor& tensor, const char* type) {
   return std::string(magic) + '\1' + '\0' + low + high + text;
 }
 
-// A file whose header has been read and checked against the file's length.
-struct NpyFile {
-  template <class... Whole>
-  explicit NpyFile(const std::filesystem::path& path, Whole... whole) : file("npy", path, std::move(whole)...) {
-    const std::string where = "[npy] " + files::path_text(path) + ": ";
-    auto [text, data] = read_header(file, where);
-    begin = data;
-    NpyHeader header = HeaderParser(text, where).parse();
-    fortran_order = header.fortran_order;
-    stored = stored_type(header.descr, where);
-    info.type = stored.type;
-    info.shape = std::move(header.shape);
-    const std::optional<std::uint64_t> bits = files::checked_bits(info.type, info.shape);
-    if (!bits) throw Error(Code::FORMAT, where + "the product of its shape must fit 64 bits but does not");
-    info.bytes = *bits / 8;
-    if (info.bytes != file.size() - begin) {
-      throw Error(Code::FORMAT, where + "its shape takes " + std::to_string(info.bytes) + " bytes but the file holds " +
-                                    std::to_string(file.size() - begin) + " behind the header");
-    }
-  }
-
-  files::InputFile file;
-  std::uint64_t begin = 0;  // of the data
-  bool fortran_order = false;
-  StoredType stored;
-  TensorInfo info;
-};
-
-}  // namespace
-
-TensorInfo files::npy_info(const std::filesystem::path& path) { return NpyFile(path).info; }
-
-namespace {
-
-Tensor tensor_of(const NpyFile& npy) {
-  Tensor tensor{npy.info, {}};
-  tensor.data.resize(tensor.bytes);
-  if (npy.fortran_order) {
-    read_fortran(npy.file, npy.begin, tensor, tensor.data);
-  } else {
-    npy.file.read(npy.begin, tensor.data);
-  }
-  if (npy.stored.big_endian) swap_bytes(tensor.data, tensor.type);
-  return tensor;
+Tensor tensor_of(const files::InputFile& file) {
+  const std::string where = "[npy] " + files::path_text(file.path()) + ": ";
+  return files::read_stored(file, files::npy_within(file, 0, file.size(), where));
 }
 
 }  // namespace
 
-Tensor read_npy(const std::filesystem::path& path) { return tensor_of(NpyFile(path)); }
+files::StoredTensor files::npy_within(const InputFile& file, std::uint64_t begin, std::uint64_t end,
+                                      const std::string& where) {
+  auto [text, data] = read_header(file, begin, end, where);
+  NpyHeader header = HeaderParser(text, where).parse();
+  const StoredType type = stored_type(header.descr, where);
+  StoredTensor stored{{"", type.type, std::move(header.shape)}, data, {}, type.big_endian};
+  TensorInfo& info = stored.info;
+  const std::optional<std::uint64_t> bits = checked_bits(info.type, info.shape);
+  if (!bits) throw Error(Code::FORMAT, where + "the product of its shape must fit 64 bits but does not");
+  info.bytes = *bits / 8;
+  if (info.bytes != end - data) {
+    throw Error(Code::FORMAT, where + "its shape takes " + std::to_string(info.bytes) + " bytes but the file holds " +
+                                  std::to_string(end - data) + " behind the header");
+  }
+  if (!header.fortran_order || info.bytes == 0) return stored;
+  std::int64_t stride = 1;
+  for (const std::int64_t size : info.shape) {
+    stored.strides.push_back(stride);
+    stride *= size;
+  }
+  return stored;
+}
+
+TensorInfo files::npy_info(const std::filesystem::path& path) {
+  const InputFile file("npy", path);
+  return npy_within(file, 0, file.size(), "[npy] " + path_text(path) + ": ").info;
+}
+
+Tensor read_npy(const std::filesystem::path& path) { return tensor_of(files::InputFile("npy", path)); }
 
 Tensor parse_npy(std::vector<std::byte> whole, const std::string& name) {
-  return tensor_of(NpyFile(files::path_of(name), std::move(whole)));
+  return tensor_of(files::InputFile("npy", files::path_of(name), std::move(whole)));
 }
 
 std::string files::npy_header(const Tensor& tensor) {

@@ -25,11 +25,6 @@ namespace rotary {
 namespace files {
 namespace {
 
-constexpr const char* numpy_line =
-    "import numpy, safetensors.numpy as s; s.save_file(dict(numpy.load(\"in.npz\")), \"out.safetensors\")";
-constexpr const char* torch_line =
-    "import torch, safetensors.torch as s; s.save_file(torch.load(\"in.pt\", weights_only=True), \"out.safetensors\")";
-
 constexpr const char* numpy_back =
     "import numpy, safetensors.numpy as s; numpy.savez(\"out.npz\", **s.load_file(\"in.safetensors\"))";
 constexpr const char* torch_back =
@@ -37,14 +32,10 @@ constexpr const char* torch_back =
 
 struct Foreign {
   const char* ending;
-  const char* line;  // of Python that converts it
-  const char* back;  // into it
+  const char* back;  // the line of Python that makes one
 };
-constexpr Foreign foreign[] = {{".npz", numpy_line, numpy_back},
-                               {".pt", torch_line, torch_back},
-                               {".pth", torch_line, torch_back},
-                               {".bin", torch_line, torch_back},
-                               {".ckpt", torch_line, torch_back}};
+constexpr Foreign foreign[] = {
+    {".npz", numpy_back}, {".pt", torch_back}, {".pth", torch_back}, {".bin", torch_back}, {".ckpt", torch_back}};
 
 std::optional<Format> known_format(const std::filesystem::path& path) {
   if (path.extension() == ".safetensors") return Format::safetensors;
@@ -57,15 +48,6 @@ const Foreign* find_foreign(const std::filesystem::path& path) {
     if (path.extension() == known.ending) return &known;
   }
   return nullptr;
-}
-
-// By the ending. line: of Python, for the sentence that refuses another framework's.
-Format checked_format(const std::filesystem::path& path, const char* Foreign::*line, const char* converts) {
-  if (const std::optional<Format> format = known_format(path)) return *format;
-  const Foreign* known = find_foreign(path);
-  fail(Code::FORMAT, "tensors",
-       "a file of tensors must end in .safetensors or .npy but got " + in_quotes(path_text(path)) +
-           (known == nullptr ? "" : std::string("; this line of Python ") + converts + ": " + known->*line));
 }
 
 [[noreturn]] void fail_with_reason(const std::string& what) {
@@ -105,7 +87,7 @@ struct Content {
 using namespace std::string_view_literals;
 constexpr Content contents[] = {
     {"pk\x03\x04"sv, "a zip archive, as .npz and PyTorch's .pt are"},
-    {"\x80\x02"sv, "a Python pickle, as PyTorch's older .pt are"},
+    {"\x80\x02"sv, "a Python pickle, as torch.save wrote before PyTorch 1.6: load it there and save it again"},
     {"\x93numpy"sv, "an .npy"},
     {"gguf"sv, "a GGUF file"},
     {"\x1f\x8b"sv, "a gzip file"},
@@ -125,15 +107,23 @@ Format format_to_read(const std::filesystem::path& path) {
          path_text(path) +
              ": cannot be opened: " + std::make_error_code(std::errc::no_such_file_or_directory).message());
   }
-  return checked_format(path, &Foreign::line, "converts it");
+  return names_archive(path) ? Format::safetensors : format_to_write(path);
 }
 
 Format format_to_write(const std::filesystem::path& path) {
-  return checked_format(path, &Foreign::back, "converts one");
+  if (const std::optional<Format> format = known_format(path)) return *format;
+  const Foreign* known = find_foreign(path);
+  fail(Code::FORMAT, "tensors",
+       "a file of tensors must end in .safetensors or .npy (to be read, also .npz, .pt, .pth, .bin or .ckpt) but got " +
+           in_quotes(path_text(path)) +
+           (known == nullptr ? "" : std::string("; this line of Python converts one: ") + known->back));
 }
 
-bool names_tensors(const std::filesystem::path& path) {
-  return known_format(path).has_value() || find_foreign(path) != nullptr;
+bool names_archive(const std::filesystem::path& path) { return find_foreign(path) != nullptr; }
+bool names_tensors(const std::filesystem::path& path) { return known_format(path).has_value() || names_archive(path); }
+bool is_archive(std::span<const std::byte> bytes) noexcept {
+  constexpr std::string_view magic = "PK\3\4";
+  return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
 }
 
 std::string stream_name(const std::filesystem::path& path) {
@@ -158,7 +148,8 @@ std::optional<Format> format_of(std::span<const std::byte> bytes) noexcept {
   constexpr std::string_view magic = "\x93NUMPY";
   if (bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0) return Format::npy;
   // The header's length in 8 bytes, of which the last is 0 below 2^56, and a JSON object.
-  const bool safetensors = bytes.size() > 8 && bytes[7] == std::byte{0} && bytes[8] == std::byte{'{'};
+  const bool safetensors =
+      is_archive(bytes) || (bytes.size() > 8 && bytes[7] == std::byte{0} && bytes[8] == std::byte{'{'});
   return safetensors ? std::optional(Format::safetensors) : std::nullopt;
 }
 
@@ -168,7 +159,8 @@ std::string known_content(const InputFile& file) {
   file.read(0, std::span(bytes).first(count));
   const std::string text = lower({reinterpret_cast<const char*>(bytes.data()), count});
   const std::size_t first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  if (format_of(std::span(bytes).first(count)) == Format::safetensors) return "a safetensors file";
+  if (!is_archive(bytes) && format_of(std::span(bytes).first(count)) == Format::safetensors)
+    return "a safetensors file";
   for (const Content& known : contents) {
     if (std::string_view(text).substr(first).starts_with(known.begin)) return known.words;
   }
