@@ -138,9 +138,8 @@ ROTARY_API void write_tensors(const std::filesystem::path& path, std::span<const
 
 // ---- safetensors and npy -------------------------------------------------------------------------
 
-// Also of an .npz or .pt. The constructor reads the header, read() one tensor. Every size is checked against the file's
-// length before anything is allocated; holes, overlaps, duplicate names and unknown types are refused. Throws FILE,
-// FORMAT, TENSOR.
+// Also of an .npz or .pt. The constructor reads the header, read() one tensor. Every size is checked before anything is
+// allocated; holes, overlaps, duplicate names and unknown types are refused. Throws FILE, FORMAT, TENSOR.
 class ROTARY_API SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path&);

@@ -208,13 +208,15 @@ int wrongness(const std::vector<One>& tensors) {
   return sum;
 }
 
+constexpr const char* of_no_layer = "some layers of the model rotate nothing (NoPE): --layer says which it is";
+
 // What the layers of the model have to do with a fault.
 std::string layers_said(const Request& request, const Question& question, const TensorPair& pair,
                         const NamedDiagnosis& one) {
   if (!request.model || one.diagnosis.verdict == Verdict::as_configured || question.ropes.size() > 1) return "";
   if (!one.layer && one.diagnosis.verdict == Verdict::not_rotated && !request.rope &&
       !question.ropes[0]->layers_without_rope.empty()) {
-    return "; some layers of the model rotate nothing (NoPE): --layer says which it is";
+    return "; " + std::string(of_no_layer);
   }
   for (const ModelRope& other : request.model->ropes) {
     if (!one.layer || question.still || &other == question.ropes[0] || !tools::fits_width(pair.before, other)) continue;
@@ -388,8 +390,12 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
       [&](const TensorPair& pair, const Subject& one, const std::string& as) {
         return judge_still(pair, one, as, request.tolerance);
       },
-      [](NamedCheck& one, bool open) {
+      [&](NamedCheck& one, bool open) {
         if (one.outcome == Outcome::differs) one.sentence = one.diagnosis.sentence;
+        const bool still = std::ranges::any_of(request.model->ropes,
+                                               [](const ModelRope& rope) { return !rope.layers_without_rope.empty(); });
+        if (one.outcome == Outcome::equal && one.checked.moves && still && !one.layer && !request.rope)
+          one.note += (one.note.empty() ? "" : "; ") + std::string(of_no_layer);
         if (one.outcome != Outcome::equal || !open) return;
         one.outcome = Outcome::undecided;
         one.sentence = (one.name.empty() ? "the tensor" : one.name) + " is rotated as " + one.rope +

@@ -250,7 +250,9 @@ class Pickle {
     const Value& storage = item(of, 0, Kind::list);
     const auto type = storage_types.find(item(storage, 1, Kind::text).text);
     const auto entry = storages_.find(item(storage, 2, Kind::text).text);
-    if (type == storage_types.end() || entry == storages_.end()) refuse();
+    if (type == storage_types.end())
+      refuse(in_quotes(name) + " is of a " + in_quotes(item(storage, 1, Kind::text).text));
+    if (entry == storages_.end()) refuse(in_quotes(name) + " has no storage in the file");
     StoredTensor tensor{{name, type->second, numbers(item(of, 2, Kind::list))}, entry->second.begin};
     tensor.strides = numbers(item(of, 3, Kind::list));
     if (!settle(tensor, static_cast<std::uint64_t>(item(of, 1, Kind::number).number), entry->second.bytes)) {
