@@ -13,6 +13,9 @@ namespace {
 
 using Numbers = std::set<std::int64_t>;
 
+constexpr std::int64_t most_listed = 1 << 18;   // elements that differ
+constexpr std::size_t most_elements = 1 << 22;  // of more, the first tokens alone are taken apart
+
 Numbers range(std::int64_t begin, std::int64_t end) {
   Numbers all;
   while (begin < end) all.insert(all.end(), begin++);
@@ -121,7 +124,7 @@ void hold_against_asked(Scene& scene) {
   }
   for_each_head(scene.all, scene.layout, [&](const Spot& place, std::int64_t first) {
     bool moves = false;
-    const std::size_t before = scene.elements.size();
+    const std::int64_t before = scene.off;
     const auto wanted = std::span(scene.wanted).subspan(static_cast<std::size_t>(first), pair_of.size());
     for (std::size_t u = 0; u < pair_of.size(); ++u) {
       double size = std::abs(wanted[u]), slack = 0;
@@ -132,10 +135,10 @@ void hold_against_asked(Scene& scene) {
       }
       const double allowed = size * (3 * unit + 4 * 0x1p-24 + slack) + noise + 2 * sample.least;
       moves = moves || std::abs(wanted[u] - sample.x(first)[u]) > 8 * allowed;
-      if (std::abs(sample.y(first)[u] - wanted[u]) > allowed)
-        scene.elements.push_back(first + static_cast<std::int64_t>(u));
+      if (std::abs(sample.y(first)[u] - wanted[u]) <= allowed) continue;
+      if (scene.off++ < most_listed) scene.elements.push_back(first + static_cast<std::int64_t>(u));
     }
-    const bool off = scene.elements.size() > before;
+    const bool off = scene.off > before;
     if (off && scene.heads++ == 0) scene.first = place;
     if (!off && !moves) return;
     for (std::size_t d = 0; d < 3; ++d) (off ? scene.wrong : scene.right)[d].insert(place[d]);
@@ -176,9 +179,9 @@ std::optional<Answer> by_what_is_asked(const Scene& scene) {
     while (end < scene.layout.tokens && !scene.right[1].contains(end)) ++end;
     tokens = range(begin, end);
   }
-  const auto wrong = static_cast<double>(scene.heads), elements = static_cast<double>(scene.elements.size());
+  const auto wrong = static_cast<double>(scene.heads), elements = static_cast<double>(scene.off);
   const auto heads = static_cast<double>(piece[0].size() * piece[1].size() * piece[2].size());
-  if (elements < 0.02 * static_cast<double>(scene.sample.after.size()) &&
+  if (scene.off < most_listed && elements < 0.02 * static_cast<double>(scene.sample.after.size()) &&
       elements < 0.25 * scene.sample.head_dim * wrong && (wrong < 5 || wrong < 0.5 * heads)) {
     return but_for_elements(scene);
   }
@@ -252,18 +255,25 @@ std::optional<Answer> answer_by_parts(const Sample& sample, const Subject& subje
     other.all = {range(0, layout.batch), range(0, layout.tokens), range(0, layout.heads)};
     hold_against_asked(other);
     if (scene && other.right[1].empty()) continue;
-    const bool better = !scene || scene->right[1].empty() || other.elements.size() < scene->elements.size();
+    const bool better = !scene || scene->right[1].empty() || other.off < scene->off;
     if (better) scene.emplace(std::move(other));
   }
   std::optional<Answer> open;
+  const bool large = sample.after.size() > most_elements;
   for (auto* way : {answer_by_repair, by_what_is_asked, by_units<0>, by_units<2>, by_tokens}) {
     if (!apart && way == by_units<0>) break;
+    if (large && way != by_what_is_asked) continue;
     std::optional<Answer> found = way(*scene);
     if (!found) continue;
     if (found->explained || found->diagnosis.verdict != Verdict::cannot_tell) return found;
     if (!open) open = std::move(found);
   }
-  return open;
+  if (!large || open) return open;
+  Part first{scene->all, {}};
+  first.piece[1] = range(0, std::min<std::int64_t>(64, scene->layout.tokens / 2));
+  first.answer = answer_of(*scene, first.piece, depth);
+  if (!first.answer.explained) return std::nullopt;
+  return assembled(*scene, {first}, "; later tokens were not taken apart");
 }
 
 }  // namespace rotary::diagnose

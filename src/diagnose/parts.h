@@ -23,7 +23,8 @@ struct Scene {
   // What differs from what is asked.
   Piece wrong = {}, right = {};             // with a head that differs; with one that moves as asked
   std::int64_t heads = 0;                   // how many differ
-  std::vector<std::int64_t> elements = {};  // those that differ
+  std::int64_t off = 0;                     // how many elements differ
+  std::vector<std::int64_t> elements = {};  // the first of them
   Spot first = {};                          // the head of the first of them
   std::vector<double> wanted = {};
 };

@@ -106,7 +106,7 @@ void rotate(std::vector<double>& elements, const Layout& layout, const Block& bl
 
 double misfit(const Turns& turns, std::size_t at, double angle, Complex turn, double slack) {
   const double size = std::abs(turn);
-  const double noise = 6 * turns.sigma[at] + std::max(slack, 0x1p-50) * std::abs(angle) * size + 0x1p-50;
+  const double noise = 6 * turns.sigma[at] + std::max(slack, 0x1p-50) * std::abs(angle) * size + 0x1p-48;
   // Elements of few bits do not move at all where the angle is below their rounding.
   const double unmoved = std::min(std::abs(angle), turns.unit / 2) * size;
   const Complex off = turns.turn[at] - turn;
