@@ -37,6 +37,7 @@ set(rotary_diagnose_sources
   src/diagnose/request.cpp
   src/diagnose/sample.cpp
   src/diagnose/scores.cpp
+  src/diagnose/tokens.cpp
   src/diagnose/turns.cpp
   src/diagnose/with_rope.cpp
   src/diagnose/without_rope.cpp)

@@ -109,7 +109,7 @@ void print(const diagnose::CheckResult& result) {
 void run(Options& options) {
   check_source(options.source);
   const std::vector<diagnose::TensorPair> pairs = read_question(options, options.input, options.against);
-  ProgressLine progress("check", static_cast<std::int64_t>(pairs.size()));
+  ProgressLine progress("steps of check", 4 * std::ssize(pairs));
   options.request.progress = [&](std::int64_t done, std::int64_t) { progress.done(done); };
   const diagnose::CheckResult result = diagnose::check(options.request, pairs);
   progress.clear();

@@ -77,7 +77,7 @@ void run(Options& options) {
   const Source& source = options.source;
   if (!source.config.empty() || source.base || !source.inv_freq.empty()) check_source(source);
   const std::vector<diagnose::TensorPair> pairs = read_question(options, options.before, options.after);
-  ProgressLine progress("diagnose", static_cast<std::int64_t>(pairs.size()));
+  ProgressLine progress("steps of diagnose", 4 * std::ssize(pairs));
   options.request.progress = [&](std::int64_t done, std::int64_t) { progress.done(done); };
   const diagnose::Diagnosed diagnosed = diagnose::diagnose(options.request, pairs);
   progress.clear();
@@ -102,6 +102,9 @@ void add_diagnosis_options(Command& command, DiagnosisOptions& options) {
               "config and from the rotation)")
       .one_of(layout_words, layout_aliases)
       .type_name("WORD");
+  command.option("--threads", options.threads, "threads to use; 0: all cores (default: all)")
+      .range(0U, 1024U)
+      .type_name("N");
 }
 
 std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const std::string& before,
@@ -109,6 +112,7 @@ std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const
   if (is_dash(files::path_of(before)) && is_dash(files::path_of(after)))
     throw UsageError("standard input holds one file: - can stand for one of the two");
   diagnose::Request& request = options.request;
+  request.executor = &options.pool.emplace(options.threads.value_or(0U));
   std::vector<diagnose::TensorPair> pairs = diagnose::read_pairs(request.operation, before, after, options.tensors);
   const Source& source = options.source;
   request.config = source.config;

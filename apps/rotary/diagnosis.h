@@ -16,9 +16,11 @@ struct DiagnosisOptions {
   Source source;
   diagnose::Request request;
   std::vector<std::string> tensors;
+  std::optional<unsigned> threads = {};  // none: all cores
+  std::optional<ThreadPool> pool = {};
   bool json = false;
 };
-void add_diagnosis_options(Command&, DiagnosisOptions&);  // --tensor, --positions, --layout
+void add_diagnosis_options(Command&, DiagnosisOptions&);  // --tensor, --positions, --layout, --threads
 
 // Reads the tensors of the two files; then the rope that the source describes, where it describes one, into the
 // request.

@@ -11,6 +11,7 @@
 #include "rotary/config.h"
 #include "rotary/positions.h"
 #include "rotary/tensors.h"
+#include "rotary/threads.h"
 
 namespace rotary::diagnose {
 
@@ -40,7 +41,8 @@ struct Request {
   std::string layout = {};                  // "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd", "flat"; "": found
   std::optional<double> tolerance = {};     // of check: the largest difference; none: what rounding explains
   bool scores = false;  // of diagnose: the tensors are q.k before and after, [..., tokens of q, tokens of k]
-  std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // called between tensors; may be empty
+  std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // called between steps; may be empty
+  const Executor* executor = &serial();
 };
 
 // ---- what is found -------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
   for (const Explanation& one : list) {
     Motion motion = asked.motion;
     motion.speed = signed_speeds(one, asked.used.rope.clockwise);
-    const Fit fit = compare(exam.turns, motion);
+    const Fit fit = compare_while_it_holds(exam.turns, motion);
     if (!fit.holds) continue;
     if (holds) {
       const double better = advantage(exam.turns, asked.motion, motion);

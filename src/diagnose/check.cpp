@@ -16,32 +16,52 @@ constexpr double roundings = 3;
 
 std::string who(const std::string& name) { return name.empty() ? "the tensor" : name; }
 
-// The difference of an element that may be off by `allowed`.
+// The differences of some rows of elements that may be off by what is allowed.
 class Comparing {
  public:
-  Comparing(const Sample& sample, const Reading& reading, const Asked& asked, std::optional<double> tolerance)
-      : sample_(sample), asked_(asked), tolerance_(tolerance), wanted_(sample.before) {
-    result_.layout = reading.word;
-    if (asked.block.pairs > 0) rotate(wanted_, reading.layout, asked.block, asked.motion);
-    const std::int64_t tokens = reading.layout.tokens;
-    for_each_head(reading.layout, [&](std::int64_t row, std::int64_t head, std::int64_t first) {
-      const Place place{row / tokens, row % tokens, head, 0, std::nullopt};
-      for (int pair = 0; pair < asked.block.pairs; ++pair) compare_pair(place, row, first, pair);
+  Comparing(const Sample& sample, const Layout& layout, const Asked& asked, std::optional<double> tolerance)
+      : sample_(sample),
+        layout_(layout),
+        asked_(asked),
+        tolerance_(tolerance),
+        turn_(pairs()),
+        wanted_(sample.x(0).size()) {}
+
+  void add_row(std::int64_t row) {
+    for (int pair = 0; pair < asked_.block.pairs; ++pair)
+      turn_[static_cast<std::size_t>(pair)] = asked_.motion.turn(row, pair);
+    for (std::int64_t head = 0; head < layout_.heads; ++head) {
+      const Place place{row / layout_.tokens, row % layout_.tokens, head, 0, std::nullopt};
+      const std::int64_t first = at(layout_, place.batch, place.token, head);
+      rotate_head(sample_.x(first));
+      for (int pair = 0; pair < asked_.block.pairs; ++pair) compare_pair(place, row, first, pair);
       compare_still(place, first);
-    });
-    result_.equal = !result_.first;
+    }
   }
 
-  const Checked& result() const noexcept { return result_; }
+  Checked result;
 
  private:
-  double wanted(std::int64_t first, int element) const { return wanted_[static_cast<std::size_t>(first + element)]; }
+  std::size_t pairs() const { return static_cast<std::size_t>(asked_.block.pairs); }
+  double& wanted(int element) { return wanted_[static_cast<std::size_t>(element)]; }
+
+  void rotate_head(std::span<const double> x) {
+    std::ranges::copy(x, wanted_.begin());
+    for (int pair = 0; pair < asked_.block.pairs; ++pair) {
+      const auto [u, v] = asked_.block.input(pair);
+      const auto [to_u, to_v] = asked_.block.output(pair);
+      const Complex turn = turn_[static_cast<std::size_t>(pair)];
+      const double a = x[static_cast<std::size_t>(u)], b = x[static_cast<std::size_t>(v)];
+      wanted(to_u) = a * turn.real() - b * turn.imag();
+      wanted(to_v) = b * turn.real() + a * turn.imag();
+    }
+  }
 
   void compare_pair(Place place, std::int64_t row, std::int64_t first, int pair) {
     const auto [u, v] = asked_.block.output(pair);
-    const double norm = std::hypot(wanted(first, u), wanted(first, v));
+    const double norm = std::hypot(wanted(u), wanted(v));
     const double angle = std::abs(asked_.motion.angle(row, pair));
-    result_.moves = result_.moves || (angle > 0 && norm > 0);
+    result.moves = result.moves || (angle > 0 && norm > 0);
     const double allowed = norm * (roundings * sample_.unit + 4 * 0x1p-24 + slack_of(pair) * angle) + 2 * sample_.least;
     place.pair = pair;
     for (const int element : {u, v}) {
@@ -55,32 +75,60 @@ class Comparing {
     for (place.element = 0; place.element < sample_.head_dim; ++place.element) {
       const int offset = place.element - asked_.block.first;
       if (offset >= 0 && offset < asked_.block.rotary_dim()) continue;
-      compare(place, first, sample_.unit * std::abs(wanted(first, place.element)) + sample_.least);
+      compare(place, first, sample_.unit * std::abs(wanted(place.element)) + sample_.least);
     }
   }
 
-  // An element that is not finite, before or after, is off.
   void compare(const Place& place, std::int64_t first, double allowed) {
     const double after = sample_.after[static_cast<std::size_t>(first + place.element)];
-    const double error = std::abs(after - wanted(first, place.element));
+    const double error = std::abs(after - wanted(place.element));
     if (tolerance_) allowed = *tolerance_;
     if (!std::isfinite(allowed)) allowed = 0;
-    result_.max_error = std::max(result_.max_error, error);
-    result_.tolerance = std::max(result_.tolerance, allowed);
-    const bool off = !(error <= allowed), only_now = off && !result_.first;
-    if (only_now || (off == result_.first.has_value() && error >= result_.error)) {
-      result_.error = error;
-      result_.allowed = allowed;
+    result.max_error = std::max(result.max_error, error);
+    result.tolerance = std::max(result.tolerance, allowed);
+    const bool off = !(error <= allowed), only_now = off && !result.first;  // one that is not finite is off
+    if (only_now || (off == result.first.has_value() && error >= result.error)) {
+      result.error = error;
+      result.allowed = allowed;
     }
-    if (only_now) result_.first = place;
+    if (only_now) result.first = place;
   }
 
   const Sample& sample_;
+  const Layout& layout_;
   const Asked& asked_;
   std::optional<double> tolerance_;
+  std::vector<Complex> turn_;
   std::vector<double> wanted_;
-  Checked result_;
 };
+
+// next: of the elements behind those of `all`.
+void add(Checked& all, const Checked& next) {
+  all.max_error = std::max(all.max_error, next.max_error);
+  all.tolerance = std::max(all.tolerance, next.tolerance);
+  all.moves = all.moves || next.moves;
+  const bool only_now = next.first && !all.first;
+  if (only_now || (next.first.has_value() == all.first.has_value() && next.error >= all.error)) {
+    all.error = next.error;
+    all.allowed = next.allowed;
+  }
+  if (only_now) all.first = next.first;
+}
+
+Checked compare_elements(const Sample& sample, const Reading& reading, const Asked& asked,
+                         std::optional<double> tolerance) {
+  Checked all;
+  const std::int64_t rows = reading.layout.batch * reading.layout.tokens;
+  const auto parts = in_parts<Checked>(*sample.executor, rows, [&](std::int64_t begin, std::int64_t end) {
+    Comparing some(sample, reading.layout, asked, tolerance);
+    for (std::int64_t row = begin; row < end; ++row) some.add_row(row);
+    return some.result;
+  });
+  for (const Checked& part : parts) add(all, part);
+  all.layout = reading.word;
+  all.equal = !all.first;
+  return all;
+}
 
 // The readings among which the heads do not choose, the likeliest first; one where the layout is given or settled.
 std::vector<Reading> readings_of(const Sample& sample, const Subject& subject) {
@@ -104,7 +152,7 @@ Compared compare_by(const Sample& sample, const Reading& reading, const Subject&
                     std::optional<double> tolerance) {
   const std::optional<Block> block = asked_block(subject, sample.head_dim);
   Asked asked = ask(*subject.used, *block, subject, expected_positions(reading.layout, subject));
-  Checked checked = Comparing(sample, reading, asked, tolerance).result();
+  Checked checked = compare_elements(sample, reading, asked, tolerance);
   return {std::move(asked), std::move(checked)};
 }
 
@@ -177,9 +225,12 @@ Checked check(const Tensor& input, const Tensor& against, const Subject& subject
 NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance,
                  const std::vector<const ModelRope*>& others) {
   Sample sample = sample_as_given(pair.before, pair.after, subject.head_dim_of(pair.before));
+  sample.executor = subject.executor;
+  subject.step();
   const std::vector<Reading> readings = readings_of(sample, subject);
   refuse_not_finite(sample, pair, readings.front().layout);
   std::vector<Compared> all = compare_by_all(sample, readings, subject, tolerance);
+  subject.step();
   std::size_t best = best_of(all);
   // Another dimension of heads is another answer; the order of batch and tokens the rotation tells.
   const auto other = std::ranges::find_if(readings, [&](const Reading& reading) {
@@ -190,7 +241,8 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
       ambiguous && other < readings.begin() + static_cast<std::ptrdiff_t>(best) ? *other : readings[best];
   Subject as_likeliest = subject;
   if (all[best].checked.equal && readings.size() > 1) as_likeliest.layout = likeliest.word;
-  NamedCheck result{{pair.name, diagnose(pair.before, pair.after, as_likeliest)}, all[best].checked};
+  bring_near_1(sample);
+  NamedCheck result{{pair.name, diagnose(sample, as_likeliest)}, all[best].checked};
   if (!result.checked.equal && result.diagnosis.verdict == Verdict::as_configured) {  // by the rounding of its before
     if (sample.before_unit > sample.unit) sample.loosen();
     all = compare_by_all(sample, readings, subject, tolerance);
@@ -219,16 +271,17 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
 
 NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const std::string& as,
                        std::optional<double> tolerance) {
-  const Sample sample = sample_as_given(pair.before, pair.after, subject.head_dim_of(pair.before));
+  Sample sample = sample_as_given(pair.before, pair.after, subject.head_dim_of(pair.before));
   const Reading reading = readings_of(sample, subject).front();
   refuse_not_finite(sample, pair, reading.layout);
-  NamedCheck result{{pair.name, {}}, Comparing(sample, reading, {*subject.used, {}, 0, {}, {}}, tolerance).result()};
+  NamedCheck result{{pair.name, {}}, compare_elements(sample, reading, {*subject.used, {}, 0, {}, {}}, tolerance)};
   std::string said = " is not rotated, as " + as;
   if (result.checked.equal) {
     result.diagnosis.facts.layout = reading.word;
     result.diagnosis.verdict = Verdict::as_configured;
   } else {
-    result.diagnosis = diagnose(pair.before, pair.after, subject);
+    bring_near_1(sample);
+    result.diagnosis = diagnose(sample, subject);
     const Verdict verdict = result.diagnosis.verdict;
     const bool seen = verdict != Verdict::cannot_tell;
     said = seen ? " is rotated" : " is changed";
@@ -245,6 +298,32 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const std
     result.sentence = who(pair.name) + ": " + zeros_said;
   }
   return result;
+}
+
+std::vector<double> wrongness_of_rows(const Sample& sample, const Reading& reading, const Asked& asked) {
+  const auto wrongness = [&](std::int64_t row) {
+    Comparing one(sample, reading.layout, asked, std::nullopt);
+    one.add_row(row);
+    if (!one.result.first) return 0.0;
+    double before = 0, after = 0;
+    for (std::int64_t head = 0; head < reading.layout.heads; ++head) {
+      const std::int64_t first = at(reading.layout, row / reading.layout.tokens, row % reading.layout.tokens, head);
+      for (const double x : sample.x(first)) before += x * x;
+      for (const double y : sample.y(first)) after += y * y;
+    }
+    return 1 + (before > 0 ? std::sqrt(after / before) : 0);
+  };
+  std::vector<double> all;
+  const std::int64_t rows = reading.layout.batch * reading.layout.tokens;
+  for (const auto& part :
+       in_parts<std::vector<double>>(*sample.executor, rows, [&](std::int64_t begin, std::int64_t end) {
+         std::vector<double> some;
+         for (std::int64_t row = begin; row < end; ++row) some.push_back(wrongness(row));
+         return some;
+       })) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
 }
 
 }  // namespace rotary::diagnose

@@ -86,6 +86,7 @@ Turns best_turns(const Examination& exam, const std::vector<Reading>& readings) 
     if (rank <= best_rank) continue;
     best_rank = rank;
     best = std::move(turns);
+    if (rank == 123) break;  // none is better
   }
   return best;
 }
@@ -146,7 +147,17 @@ void examine_unchanged(Examination& exam) {
   const Layout layout = plausible_readings(exam.sample, exam.subject).front().layout;
   if (zero) {
     exam.find(Verdict::cannot_tell, zeros_said);
-  } else if (!would_move(exam)) {
+  } else if (const auto block = asked_block(exam.subject, exam.sample.head_dim); !would_move(exam)) {
+    const auto asked = [&] {
+      return ask(*exam.subject.used, *block, exam.subject, expected_positions(layout, exam.subject));
+    };
+    const double factor = block ? asked().motion.factor : 1;
+    if (factor != 1) {
+      return exam.find(Verdict::attention_factor,
+                       "is without the attention factor: before and after are the same; the "
+                       "model asks " +
+                           significant(factor, 7));
+    }
     exam.find(Verdict::cannot_tell,
               "cannot tell, because at position 0 no rope moves anything: before and after are the same");
   } else {
@@ -270,6 +281,8 @@ void examine(Examination& exam) {
   if (exam.search.found.empty()) {
     exam.explained = std::ranges::all_of(exam.sample.after, [](double y) { return y == 0; });
     if (exam.explained) return exam.find(Verdict::cannot_tell, "is zero after the rotation, in every element");
+    if (std::ranges::all_of(exam.sample.before, [](double x) { return x == 0; }))
+      return exam.find(Verdict::cannot_tell, "is zero before the rotation, in every element, and not after it");
     const double least = std::ranges::min(exam.search.misfit_of_kind);
     exam.find(Verdict::cannot_tell,
               "cannot tell, because no pairing of its elements keeps the norms of the pairs, as a rotation does" +
@@ -387,9 +400,12 @@ struct Examined : Answer {
 Examined examined(const Sample& sample, const Subject& subject) {
   Examination exam{.sample = sample, .subject = subject};
   examine(exam);
+  Examined result;
+  result.as_one = exam.explained;
+  result.noise = sample.noise;
+  result.loose = sample.loose;
   if (!exam.explained && !exam.findings.empty() && exam.findings.front().verdict == Verdict::cannot_tell)
     examine_composites(exam);
-  Examined result;
   result.explained = exam.explained;
   result.named = exam.named;
   Diagnosis& one = result.diagnosis;
@@ -433,6 +449,8 @@ Examined diagnose_whole(const Sample& sample, const Subject& subject) {
 
 }  // namespace
 
+Answer answer_as_one(const Sample& sample, const Subject& subject) { return examined(sample, subject); }
+
 Answer answer(const Sample& sample, const Subject& subject, int depth) {
   if (!sample.finite) {
     Diagnosis result;
@@ -448,6 +466,7 @@ Answer answer(const Sample& sample, const Subject& subject, int depth) {
   std::optional<Answer> parts =
       answer_by_parts(sample, subject, depth, whole.diagnosis.verdict == Verdict::cannot_tell || !whole.named);
   if (!parts || (whole.explained && !parts->explained)) return whole;
+  parts->as_one = false;
   if (!whole.explained) return *parts;
   parts->diagnosis.verdict = whole.diagnosis.verdict;
   parts->diagnosis.facts = whole.diagnosis.facts;
@@ -455,7 +474,10 @@ Answer answer(const Sample& sample, const Subject& subject, int depth) {
 }
 
 Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject& subject) {
-  return answer(make_sample(before, after, subject.head_dim_of(before)), subject).diagnosis;
+  Sample sample = make_sample(before, after, subject.head_dim_of(before));
+  sample.executor = subject.executor;
+  subject.step();
+  return diagnose(sample, subject);
 }
 
 }  // namespace rotary::diagnose

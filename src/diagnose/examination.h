@@ -14,12 +14,18 @@ namespace rotary::diagnose {
 
 // Shapes as make_sample takes them. Throws SHAPE and DTYPE, and SHAPE if the positions fit no layout.
 Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject&);
+// The same; of many tokens by some of them first. The sample is what it was, behind it.
+Diagnosis diagnose(Sample&, const Subject&);
 // The same of a sample that is made, cut or repaired. depth: how often parts may be cut out of parts.
 struct Answer {
   Diagnosis diagnosis;
   bool explained = false;  // by the whole, a repair or parts: rounding and the sample's noise leave nothing open
+  bool as_one = false;     // by one rotation of the whole, with
+  Noise noise = {};        // this noise, and
+  bool loose = false;      // the rounding of the before
 };
 Answer answer(const Sample&, const Subject&, int depth = 2);
+Answer answer_as_one(const Sample&, const Subject&);  // of the whole with the sample's noise
 // Of a sample that is not explained as a whole; none: nor by a repair or by parts. apart: whatever the parts are, not
 // only where some are as asked.
 std::optional<Answer> answer_by_parts(const Sample&, const Subject&, int depth, bool apart);
@@ -98,6 +104,8 @@ struct Asked {
   Frequencies frequencies;
   Motion motion;  // at the expected positions
 };
+// Of each row of the reading: 0 where no element is off, else 1 and by what the norm is multiplied.
+std::vector<double> wrongness_of_rows(const Sample&, const Reading&, const Asked&);
 // Of turns that are as asked.
 Power power_of(Turns, const Asked&, bool pairing_shows, const std::vector<const ModelRope*>& others);
 Power common_power(const std::vector<NamedCheck>&);  // what each of them would show

@@ -115,7 +115,8 @@ FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis
     shift = best.misfit <= 1 ? best.value - near : 0;
     found.position.push_back(best.value);
     found.error.push_back(best.error);
-    found.holds = found.holds && best.misfit <= 1;
+    found.holds = best.misfit <= 1;
+    if (!found.holds) return found;
   }
   std::vector<double> rounded;
   std::size_t same = 0;

@@ -30,6 +30,20 @@ std::vector<std::int64_t> in_whole(const Scene& scene, std::size_t dimension, co
   return list;
 }
 
+// "0-15": neighbours in a sample stand for all that lie between them.
+std::string token_ranges(const Scene& scene, const Numbers& some) {
+  const std::vector<std::int64_t>& of = scene.sample.numbers[1];
+  std::string text;
+  for (auto first = some.begin(); first != some.end();) {
+    auto last = first;
+    while (std::next(last) != some.end() && *std::next(last) == *last + 1) ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(of[static_cast<std::size_t>(*first)]) +
+            (first == last ? "" : "-" + std::to_string(of[static_cast<std::size_t>(*last)]));
+    first = std::next(last);
+  }
+  return text;
+}
+
 // "batch row 1, tokens 0-15", of the dimensions that are cut.
 std::string words_of(const Piece& piece, const Scene& scene) {
   constexpr std::array<const char*, 3> units = {"batch row", "token", "head"};
@@ -37,8 +51,9 @@ std::string words_of(const Piece& piece, const Scene& scene) {
   for (const std::size_t dimension : {0, 2, 1}) {
     const Numbers& some = piece[dimension];
     if (some == scene.all[dimension]) continue;
-    text += (text.empty() ? "" : ", ") + std::string(units[dimension]) + (some.size() > 1 ? "s " : " ") +
-            ranges(in_whole(scene, dimension, some));
+    text +=
+        (text.empty() ? "" : ", ") + std::string(units[dimension]) + (some.size() > 1 ? "s " : " ") +
+        (dimension == 1 && scene.sample.sampled ? token_ranges(scene, some) : ranges(in_whole(scene, dimension, some)));
   }
   return text;
 }

@@ -54,19 +54,28 @@ Probe probe_of(const Turns& turns, const Motion& asked, std::int64_t rows, doubl
   return probe;
 }
 
+// Whether a fault shows, and would by less: of what is just seen, other data of the kind show nothing.
 bool shows(const Probe& probe, const Fault& fault) {
+  constexpr double less = 0.7, sure = 10;  // of the fault; an advantage, of which the diagnosis takes 4
   Motion motion = fault.motion;
   motion.position = probe.asked.position;
   if (fault.word == "offset") {
     for (std::vector<double>& positions : motion.position) std::ranges::for_each(positions, [](double& one) { ++one; });
   }
-  Turns turns = probe.turns;
-  for (std::int64_t row = 0; row < turns.rows(); ++row) {
-    for (int pair = 0; pair < turns.block.pairs; ++pair)
-      turns.turn[turns.at(row, pair)] = motion.turn(row, pair) + probe.deviation[turns.at(row, pair)];
-  }
-  if (!compare(turns, probe.asked).holds) return true;
-  return fault.is_rival && compare(turns, motion).holds && advantage(turns, probe.asked, motion) > 4;
+  const auto faulty = [&](double share, double sign) {
+    Turns turns = probe.turns;
+    for (std::int64_t row = 0; row < turns.rows(); ++row) {
+      for (int pair = 0; pair < turns.block.pairs; ++pair) {
+        const Complex asked = probe.asked.turn(row, pair);
+        turns.turn[turns.at(row, pair)] =
+            asked + share * (motion.turn(row, pair) - asked) + sign * probe.deviation[turns.at(row, pair)];
+      }
+    }
+    return turns;
+  };
+  if (!compare(faulty(less, 1), probe.asked).holds && !compare(faulty(less, -1), probe.asked).holds) return true;
+  const Turns turns = faulty(1, 1);
+  return fault.is_rival && compare(turns, motion).holds && advantage(turns, probe.asked, motion) > sure;
 }
 
 // The one value of the asked rope that another has otherwise; "": none of its own, or several.
@@ -139,8 +148,8 @@ Power power_of(Turns turns, const Asked& asked, bool pairing_shows, const std::v
   for (int widened = 0; widened < 40 && !compare(turns, asked.motion).holds; ++widened) {  // by noise, which is known
     for (double& sigma : turns.sigma) sigma *= 2;
   }
-  constexpr std::int64_t few = 32;  // what these show, all show
-  const std::int64_t rows = turns.rows();
+  constexpr std::int64_t few = 32, many = 512;  // what these show, all show
+  const std::int64_t rows = std::min(turns.rows(), many);
   const Probe some = probe_of(turns, asked.motion, std::min(few, rows), turns.unit);
   const std::optional<Probe> all =
       rows > few ? std::optional(probe_of(turns, asked.motion, rows, turns.unit)) : std::nullopt;
@@ -171,7 +180,8 @@ Power power_of(Turns turns, const Asked& asked, bool pairing_shows, const std::v
   };
   power.in_f32 = turns.unit > 0x1p-24 && rows <= 4096 && shows_them(probe_of(turns, asked.motion, rows, 0x1p-24));
   for (const std::int64_t more : {64, 256, 1024}) {
-    if (more <= rows || turns.layout().batch > 1 || asked.motion.position.size() > 1 || power.wanted > 0) continue;
+    if (more <= turns.rows() || turns.layout().batch > 1 || asked.motion.position.size() > 1 || power.wanted > 0)
+      continue;
     if (shows_them(probe_of(turns, asked.motion, more, turns.unit))) power.wanted = more;
   }
   return power;

@@ -1,4 +1,5 @@
 // In which precision the angles and the table of cos and sin were computed: each way is tried.
+#include <algorithm>
 #include <cmath>
 
 #include "turns.h"
@@ -63,6 +64,16 @@ Fit fit_of(const Turns& turns, const Motion& motion, const Hypothesis& one, cons
   });
 }
 
+// Without the weight of most rows: some hundred tell a precision as all do.
+Turns thinned(const Turns& turns, std::int64_t step) {
+  Turns some = turns;
+  for (std::int64_t row = 0; row < turns.rows(); ++row) {
+    const auto begin = some.weight.begin() + row * turns.block.pairs;
+    if (row % step != 0) std::fill(begin, begin + turns.block.pairs, 0);
+  }
+  return some;
+}
+
 }  // namespace
 
 const char* name(Precision precision) noexcept {
@@ -70,7 +81,9 @@ const char* name(Precision precision) noexcept {
   return names[static_cast<std::size_t>(precision)];
 }
 
-FoundPrecision find_precision(const Turns& turns, const Motion& motion, const std::vector<float>& inv_freq_float32) {
+FoundPrecision find_precision(const Turns& all, const Motion& motion, const std::vector<float>& inv_freq_float32) {
+  const std::int64_t step = std::max<std::int64_t>(1, all.rows() / 256);
+  const Turns turns = thinned(all, step);
   // The angles of an engine that takes care.
   const Hypothesis exact_angles{};
   const Hypothesis float32_angles{.precision = Precision::f32, .position = to_f32, .speed = to_f32, .product = to_f32};
@@ -83,22 +96,25 @@ FoundPrecision find_precision(const Turns& turns, const Motion& motion, const st
   FoundPrecision found;
   found.fit = is_exact ? exact : in_float32;
   std::optional<Hypothesis> coarse;
+  const auto fit_coarse = [&](const Turns& some, const Hypothesis& one) {
+    const bool by_steps = !one.coarse_angle && steps_are_best;
+    return fit_of(some, motion, one, by_steps ? inv_freq_float32 : std::vector<float>{}, float32_slack);
+  };
   Fit best;
   for (const Hypothesis& one : coarse_hypotheses(is_exact ? exact_angles : float32_angles, turns.unit)) {
-    const bool by_steps = !one.coarse_angle && steps_are_best;
-    const Fit fit = fit_of(turns, motion, one, by_steps ? inv_freq_float32 : std::vector<float>{}, float32_slack);
+    const Fit fit = fit_coarse(turns, one);
     if (coarse && !(fit.residual < 0.95 * best.residual)) continue;  // of equals the first, the more usual; inf is none
     coarse = one;
     best = fit;
   }
   // The mean square of so many differences of rounding is known to sqrt(2 / count).
-  const auto count = static_cast<double>(turns.turn.size());
+  const auto count = static_cast<double>(turns.turn.size()) / static_cast<double>(step);
   const bool finer = coarse->precision == Precision::f16 && turns.unit > 0x1p-11;
   const double certain = finer ? 0.25 : std::max(0.3, 1 - 8 / std::sqrt(count));
   const double nearest = found.fit.residual;
   if (best.residual * best.residual < certain * nearest * nearest && (best.holds || best.residual < 0.3 * nearest)) {
-    found = {coarse->precision, coarse->coarse_angle, coarse->words, best};
-  } else if (in_float32.residual < 0.8 * exact.residual || (!exact.holds && compare(turns, motion).holds)) {
+    found = {coarse->precision, coarse->coarse_angle, coarse->words, step > 1 ? fit_coarse(all, *coarse) : best};
+  } else if (in_float32.residual < 0.8 * exact.residual || (!exact.holds && compare(all, motion).holds)) {
     found.precision = Precision::f32;
   } else if (exact.residual < 0.8 * in_float32.residual) {
     found.precision = Precision::exact;

@@ -1,6 +1,7 @@
 // Several tensors: which rope is meant, one layout for tensors of a file, one answer.
 #include <algorithm>
 #include <regex>
+#include <set>
 
 #include "examination.h"
 
@@ -157,6 +158,27 @@ std::string settled_layout(const std::vector<const TensorPair*>& pairs, const st
   return alone || tied ? "" : best;
 }
 
+// The rope with the heads of a shard, where one layout alone gives q and k of a file heads in the rope's ratio.
+ModelRope shard_of(const ModelRope& used, const std::vector<const TensorPair*>& pairs) {
+  std::set<std::pair<std::int64_t, std::int64_t>> found;
+  for (const TensorPair* q : pairs) {
+    for (const TensorPair* k : pairs) {
+      if (tools::role_of(q->name) != tools::Role::query || tools::role_of(k->name) != tools::Role::key) continue;
+      for (const Reading& of_q : tools::readings_of(q->before.shape)) {
+        for (const Reading& of_k : tools::readings_of(k->before.shape)) {
+          const std::int64_t heads = of_q.layout.heads, kv_heads = of_k.layout.heads;
+          if (of_q.word == of_k.word && heads * used.kv_heads == kv_heads * used.heads) found.insert({heads, kv_heads});
+        }
+      }
+    }
+  }
+  ModelRope shard = used;
+  if (found.size() != 1 || used.heads == used.kv_heads) return shard;
+  shard.heads = static_cast<int>(found.begin()->first);
+  shard.kv_heads = static_cast<int>(found.begin()->second);
+  return shard;
+}
+
 // ---- by one rope -------------------------------------------------------------------------------
 
 // examine(pair, subject) of each pair; tensors of a file have one layout: of those found in another one again, with the
@@ -165,8 +187,11 @@ template <class One, class Examine>
 std::vector<One> for_each_pair(const std::vector<const TensorPair*>& pairs, const Subject& subject, Examine examine) {
   std::vector<One> results;
   std::vector<std::string> layouts;
+  Subject of_file = subject;
+  std::optional<ModelRope> shard;
+  if (subject.used != nullptr) of_file.used = &shard.emplace(shard_of(*subject.used, pairs));
   for (const TensorPair* pair : pairs) {
-    results.push_back(examine(*pair, of_tensor(subject, *pair)));
+    results.push_back(examine(*pair, of_tensor(of_file, *pair)));
     layouts.push_back(results.back().diagnosis.facts.layout);
     if constexpr (std::is_same_v<One, NamedCheck>) {
       if (results.back().checked.equal || layouts.back().empty()) layouts.back() = results.back().checked.layout;
@@ -239,9 +264,15 @@ std::vector<One> answers(const Request& request, const std::vector<TensorPair>& 
   std::vector<One> results(pairs.size());
   std::int64_t done = 0;
   for (const Question& question : questions_of(request, pairs, layers)) {
-    if (request.progress) request.progress(done, std::ssize(pairs));
-    done += std::ssize(question.tensors);
-    const std::vector<Subject> subjects = subjects_of(request, question, needs_positions);
+    std::vector<Subject> subjects = subjects_of(request, question, needs_positions);
+    done += 4 * std::ssize(question.tensors);
+    for (Subject& one : subjects) {
+      one.executor = request.executor;
+      one.step = [&request, step = done - 4 * std::ssize(question.tensors), done,
+                  total = 4 * std::ssize(pairs)]() mutable {
+        if (request.progress) request.progress(step = std::min(step + 1, done), total);
+      };
+    }
     std::vector<const TensorPair*> asked;
     for (const std::size_t i : question.tensors) asked.push_back(&pairs[i]);
     std::vector<One> best;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rotary/tensors.h"
+#include "rotary/threads.h"
 #include "tools/subject.h"
 
 namespace rotary::diagnose {
@@ -40,6 +41,8 @@ struct Sample {
   bool finite = true;
   // Of a part: which rows, tokens and heads of the whole it is; empty: it is the whole.
   std::array<std::vector<std::int64_t>, 3> numbers = {};
+  bool sampled = false;  // between its tokens lie others, like them
+  const Executor* executor = &serial();
 
   // Held to the rounding of the before, which has fewer digits than after.
   void loosen() noexcept {
@@ -83,6 +86,24 @@ void for_each_head(const Layout& layout, Visit visit) {
     for (std::int64_t h = 0; h < layout.heads; ++h)
       visit(row, h, at(layout, row / layout.tokens, row % layout.tokens, h));
   }
+}
+
+// work(begin, end) of parts of [0, count), in threads: the results in the order of the parts.
+template <class Result, class Work>
+std::vector<Result> in_parts(const Executor& executor, std::int64_t count, Work work) {
+  constexpr std::int64_t most = 64;
+  const std::int64_t parts = std::min(count, most);
+  std::vector<Result> results(static_cast<std::size_t>(parts));
+  const auto part = [&](std::int64_t i) {
+    results[static_cast<std::size_t>(i)] = work(i * count / parts, (i + 1) * count / parts);
+  };
+  executor.run(
+      parts, 1,
+      [](void* context, std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) (*static_cast<decltype(part)*>(context))(i);
+      },
+      const_cast<void*>(static_cast<const void*>(&part)));
+  return results;
 }
 
 }  // namespace rotary::diagnose

@@ -58,18 +58,31 @@ Turns measure(const Sample& sample, const Reading& reading, const Block& block) 
   for (std::int64_t head = 0; head < reading.layout.heads; ++head) {
     if (!is_unchanged(sample, reading.layout, head)) turns.heads.push_back(head);
   }
-  const auto pairs = static_cast<std::size_t>(block.pairs);
+  const auto pairs = static_cast<std::size_t>(block.pairs), count = static_cast<std::size_t>(turns.rows()) * pairs;
   std::vector<double> off(pairs), all(pairs);
-  for (std::int64_t row = 0; row < turns.rows(); ++row) {
-    for (int pair = 0; pair < block.pairs; ++pair) {
-      const Sums sum = sums(sample, turns, row, pair);
-      turns.weight.push_back(sum.xx);
-      turns.turn.push_back(sum.xx > 0 ? sum.yx / sum.xx : Complex(0));
-      const double rounding = std::hypot(sample.unit, sample.noise.relative) * std::sqrt(sum.xxyy);
-      turns.sigma.push_back(sum.xx > 0 ? std::hypot(rounding, sample.noise.rms * std::sqrt(sum.xx)) / sum.xx : 4);
-      const auto i = static_cast<std::size_t>(pair);
-      off[i] += sum.xx > 0 ? std::max(0.0, sum.yy - std::norm(sum.yx) / sum.xx) : sum.yy;
-      all[i] += sum.yy;
+  turns.weight.resize(count);
+  turns.turn.resize(count);
+  turns.sigma.resize(count);
+  const auto measure_rows = [&](std::int64_t begin, std::int64_t end) {
+    std::vector<std::array<double, 2>> errors(pairs);  // of each pair: the squares that are off, and all
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (std::size_t i = 0; i < pairs; ++i) {
+        const Sums sum = sums(sample, turns, row, static_cast<int>(i));
+        const std::size_t at = turns.at(row, static_cast<int>(i));
+        turns.weight[at] = sum.xx;
+        turns.turn[at] = sum.xx > 0 ? sum.yx / sum.xx : Complex(0);
+        const double rounding = std::hypot(sample.unit, sample.noise.relative) * std::sqrt(sum.xxyy);
+        turns.sigma[at] = sum.xx > 0 ? std::hypot(rounding, sample.noise.rms * std::sqrt(sum.xx)) / sum.xx : 4;
+        errors[i][0] += sum.xx > 0 ? std::max(0.0, sum.yy - std::norm(sum.yx) / sum.xx) : sum.yy;
+        errors[i][1] += sum.yy;
+      }
+    }
+    return errors;
+  };
+  for (const auto& part : in_parts<std::vector<std::array<double, 2>>>(*sample.executor, turns.rows(), measure_rows)) {
+    for (std::size_t i = 0; i < pairs; ++i) {
+      off[i] += part[i][0];
+      all[i] += part[i][1];
     }
   }
   for (std::size_t i = 0; i < pairs; ++i) {
@@ -173,14 +186,12 @@ class Drift {
   std::vector<Sums> of_pair_;
 };
 
-}  // namespace
-
-Fit compare(const Turns& turns, const Motion& motion, double slack,
-            const std::function<Complex(std::int64_t row, int pair)>& turn_of) {
+Fit fit_of(const Turns& turns, const Motion& motion, double slack,
+           const std::function<Complex(std::int64_t row, int pair)>& turn_of, bool whole) {
   Fit fit;
   Drift drift(turns, motion, slack);
   double off = 0, all = 0;
-  for (std::int64_t row = 0; row < turns.rows(); ++row) {
+  for (std::int64_t row = 0; row < turns.rows() && (whole || fit.holds); ++row) {
     for (int pair = 0; pair < turns.block.pairs; ++pair) {
       const std::size_t at = turns.at(row, pair);
       if (turns.weight[at] == 0) continue;
@@ -195,6 +206,16 @@ Fit compare(const Turns& turns, const Motion& motion, double slack,
   if (turns.noisy) drift.judge(fit);
   fit.holds = fit.holds && !fit.drifts;
   return fit;
+}
+
+}  // namespace
+
+Fit compare(const Turns& turns, const Motion& motion, double slack,
+            const std::function<Complex(std::int64_t row, int pair)>& turn_of) {
+  return fit_of(turns, motion, slack, turn_of, true);
+}
+Fit compare_while_it_holds(const Turns& turns, const Motion& motion) {
+  return fit_of(turns, motion, float32_slack, {}, false);
 }
 
 }  // namespace rotary::diagnose

@@ -117,6 +117,8 @@ struct Fit {
 // turn_of: turns that need not be those of the motion's angles, as a table of few bits holds them.
 Fit compare(const Turns&, const Motion&, double slack = float32_slack,
             const std::function<Complex(std::int64_t row, int pair)>& turn_of = {});
+// The same of a motion of which only is asked whether it holds: where it does not, nothing else is known.
+Fit compare_while_it_holds(const Turns&, const Motion&);
 
 // In which precision the angles and the table of cos and sin were computed, where the motion explains the turns but for
 // rounding.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include "rotary/config.h"
 #include "rotary/positions.h"
 #include "rotary/tensors.h"
+#include "rotary/threads.h"
 
 namespace rotary::tools {
 
@@ -32,6 +34,8 @@ struct Subject {
   std::string layout = {};                    // as written; empty: found
   std::string layout_of_heads = {};  // that the heads of all tensors of a file fit; empty: those of this tensor decide
   Role role = Role::unknown;         // whose heads the tensor's are to be
+  const Executor* executor = &serial();
+  std::function<void()> step = [] {};  // called when a quarter of the work on the tensor is done
 
   // Whether a tensor of that last dimension holds the rotated block alone, as the k of MLA.
   bool is_bare(std::int64_t last_dimension) const noexcept;

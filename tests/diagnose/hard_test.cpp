@@ -143,6 +143,37 @@ TEST(Hard, OneElementThatIsHugeIsNoRotation) {
   }
 }
 
+// Of many tokens some are looked at first: what is said is what all of them say.
+TEST(Hard, SomeTokensTellWhatAllDo) {
+  Case one(ElementType::f32, {.tokens = 1500, .heads = 2, .head_dim = 32});
+  one.rope->rope.head_dim = one.rope->rope.rotary_dim = 32;
+  one.rope->heads = one.rope->kv_heads = 2;
+  one.subject.used = &*one.rope;
+  const auto engine = [](auto change) {
+    Engine engine;
+    engine.speed = speeds(10000, 32);
+    change(engine);
+    return engine;
+  };
+  const Engine engines[] = {engine([](Engine&) {}),
+                            engine([](Engine& e) { e.pairs = diagnose_tests::Pairs::interleaved; }),
+                            engine([](Engine& e) { e.position = [](int, int t, int) { return t + 7.0; }; }),
+                            engine([](Engine& e) { e.speed = speeds(9000, 32); })};
+  for (const Engine& by : engines) {
+    const Tensor x = tensor_of(one.before, one.type), y = tensor_of(by(one.before), one.type);
+    const diagnose::Sample all = diagnose::make_sample(x, y, 32);
+    EXPECT_EQ(one.diagnose(by).sentence, diagnose::answer(all, one.subject).diagnosis.sentence);
+  }
+  for (const bool interleaved : {false, true}) {  // a range of tokens is not lost
+    Data after = engine([=](Engine& e) {
+      if (interleaved) e.pairs = diagnose_tests::Pairs::interleaved;
+    })(one.before);
+    std::fill_n(after.values.begin() + static_cast<std::ptrdiff_t>(after.at(0, 1003, 0, 0)), 4 * 64, 0);
+    const std::string sentence = one.diagnose_after(after).sentence;
+    EXPECT_NE(sentence.find("in tokens 1003-1006 is zero after the rotation"), std::string::npos) << sentence;
+  }
+}
+
 // Each file of the type that its tensor is saved as, of an engine that has float32.
 TEST(Hard, BeforeAndAfterOfTwoTypes) {
   using enum ElementType;
