@@ -17,11 +17,13 @@ set(rotary_convert_sources
   src/convert/table.cpp
   src/convert/write.cpp)
 set(rotary_diagnose_sources
+  src/diagnose/between.cpp
   src/diagnose/block.cpp
   src/diagnose/by_positions.cpp
   src/diagnose/by_speeds.cpp
   src/diagnose/causes.cpp
   src/diagnose/check.cpp
+  src/diagnose/combine.cpp
   src/diagnose/composites.cpp
   src/diagnose/diagnose.cpp
   src/diagnose/explain.cpp
@@ -37,6 +39,7 @@ set(rotary_diagnose_sources
   src/diagnose/request.cpp
   src/diagnose/sample.cpp
   src/diagnose/scores.cpp
+  src/diagnose/scores_of_qk.cpp
   src/diagnose/tokens.cpp
   src/diagnose/turns.cpp
   src/diagnose/with_rope.cpp

@@ -10,6 +10,7 @@
 #include "apps/shared/program.h"
 #include "apps/shared/progress_line.h"
 #include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "diagnosis.h"
 
@@ -38,15 +39,16 @@ std::string found_text(const diagnose::NamedCheck& one) {
   return text + (one.rope.empty() ? "" : ", " + one.rope);
 }
 
-// A tensor of a layer without a rope, that is right.
-bool is_still(const diagnose::NamedCheck& one) {
-  return one.outcome == Outcome::equal && one.layer && !one.checked.moves;
+// Whether its sentence says all: of scores, of two engines' tensors, of a tensor of a layer without a rope.
+bool says_itself(const diagnose::NamedCheck& one) {
+  if (one.outcome == Outcome::equal) return one.checked.layout.empty() || (one.layer && !one.checked.moves);
+  return one.outcome == Outcome::undecided || (one.checked.layout.empty() && !one.checked.first);
 }
 
 void print_one(const diagnose::NamedCheck& one) {
   const diagnose::Checked& checked = one.checked;
   std::cout << name(one.outcome) << ": ";
-  if (one.outcome == Outcome::undecided || is_still(one)) {
+  if (says_itself(one)) {
     std::cout << printable(one.sentence) << '\n';
   } else if (one.outcome == Outcome::equal) {
     std::cout << label(one.name) << " (" << found_text(one) << ")\n";
@@ -89,7 +91,7 @@ void print(const diagnose::CheckResult& result) {
   const std::vector<diagnose::NamedCheck>& checks = result.tensors;
   const auto by_layer = [&](const diagnose::NamedCheck& one) { return one.layer != checks.front().layer; };
   const bool layers = std::any_of(checks.begin(), checks.end(), by_layer);
-  if (result.equal() && !layers && !is_still(checks.front())) {
+  if (result.equal() && !layers && !says_itself(checks.front())) {
     std::string names;
     const diagnose::NamedCheck* most = &checks.front();
     for (const diagnose::NamedCheck& one : checks) {
@@ -103,11 +105,15 @@ void print(const diagnose::CheckResult& result) {
   if (layers) print_summary(checks);
   if (result.equal() && result.power.tokens > 0) std::cout << result.power.sentence() << '\n';
   const bool found = result.diagnosed.all.verdict != diagnose::Verdict::as_configured;
-  if (found && result.outcome() != Outcome::undecided) std::cout << printable(result.diagnosed.all.sentence) << '\n';
+  const bool said = checks.size() == 1 && says_itself(checks.front());
+  if (found && !said && result.outcome() != Outcome::undecided)
+    std::cout << printable(result.diagnosed.all.sentence) << '\n';
 }
 
 void run(Options& options) {
   check_source(options.source);
+  if (options.request.scores && options.request.rotated)
+    throw UsageError("--scores and --rotated are two questions: give one of them");
   const std::vector<diagnose::TensorPair> pairs = read_question(options, options.input, options.against);
   ProgressLine progress("steps of check", 4 * std::ssize(pairs));
   options.request.progress = [&](std::int64_t done, std::int64_t) { progress.done(done); };
@@ -142,6 +148,12 @@ void add_check(CLI::App& app) {
               "the largest difference of an element (default: the rounding of the dtype and of\nfloat32 angles)")
       .range(0.0, 1e300)
       .type_name("T");
+  command.flag(
+      "--scores", options->request.scores,
+      "FILE of --against holds q.k, [..., tokens of q, tokens of k], and --input q and k\nbefore the rotation; "
+      "or q.k before it, which decides less");
+  command.flag("--rotated", options->request.rotated,
+               "both files hold what an engine rotated: the same, in another order of elements,\nor by an offset");
   command.flag("--json", options->json, "as JSON, every double with 17 digits");
   command.footer(
       "Equal: no element is off, and 'rotary diagnose' finds nothing in the same data. Else what differs first,\n"

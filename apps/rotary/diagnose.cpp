@@ -113,7 +113,8 @@ std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const
     throw UsageError("standard input holds one file: - can stand for one of the two");
   diagnose::Request& request = options.request;
   request.executor = &options.pool.emplace(options.threads.value_or(0U));
-  std::vector<diagnose::TensorPair> pairs = diagnose::read_pairs(request.operation, before, after, options.tensors);
+  std::vector<diagnose::TensorPair> pairs = diagnose::read_pairs(request.operation, before, after, options.tensors,
+                                                                 request.scores && request.operation == "check");
   const Source& source = options.source;
   request.config = source.config;
   request.rope = source.rope;

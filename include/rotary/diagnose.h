@@ -25,10 +25,12 @@ struct TensorPair {
 };
 
 // The pairs of two files (safetensors or .npy; "-" is standard input): the tensors of `names`, else q and k, else every
-// tensor that both files have, is of a float type and has two dimensions or more. operation: the word in brackets in
-// error sentences. Throws TENSOR, and what reading a file throws.
+// tensor that both files have, is of a float type and has two dimensions or more. scores: where the second file has one
+// tensor and the first a query and a key, each of these with it. operation: the word in brackets in error sentences.
+// Throws TENSOR, and what reading a file throws.
 ROTARY_API std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before,
-                                              const std::string& after, const std::vector<std::string>& names);
+                                              const std::string& after, const std::vector<std::string>& names,
+                                              bool scores = false);
 
 struct Request {
   std::string operation = "diagnose";       // the word in brackets in error sentences
@@ -40,7 +42,9 @@ struct Request {
   PositionRequest positions = {};           // none: 0, 1, 2, ...; unknown where the rope counts no tokens
   std::string layout = {};                  // "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd", "flat"; "": found
   std::optional<double> tolerance = {};     // of check: the largest difference; none: what rounding explains
-  bool scores = false;  // of diagnose: the tensors are q.k before and after, [..., tokens of q, tokens of k]
+  bool scores = false;   // the tensors are q.k before and after, [..., tokens of q, tokens of k]; for check, q and k
+                         // may stand before in their place
+  bool rotated = false;  // of check: before and after are what two engines made of the same tensors
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // called between steps; may be empty
   const Executor* executor = &serial();
 };

@@ -199,11 +199,6 @@ std::string emptiness(const Sample& sample, const Layout& layout, const Compared
   return "";
 }
 
-void refuse_not_finite(const Sample& sample, const TensorPair& pair, const Layout& layout) {
-  if (sample.finite) return;
-  fail(Code::TENSOR, "check", who(pair.name) + " must be finite " + not_finite_said(sample, layout));
-}
-
 // Equal where no element is off and the diagnosis finds nothing, or within a tolerance nothing but noise and coarse
 // angles.
 Outcome outcome_of(const Checked& checked, const Diagnosis& diagnosis, bool tolerant) {
@@ -215,6 +210,11 @@ Outcome outcome_of(const Checked& checked, const Diagnosis& diagnosis, bool tole
 }
 
 }  // namespace
+
+void refuse_not_finite(const Sample& sample, const TensorPair& pair, const Layout& layout) {
+  if (sample.finite) return;
+  fail(Code::TENSOR, "check", who(pair.name) + " must be finite " + not_finite_said(sample, layout));
+}
 
 Checked check(const Tensor& input, const Tensor& against, const Subject& subject, std::optional<double> tolerance) {
   const Sample sample = sample_as_given(input, against, subject.head_dim_of(input));

@@ -122,11 +122,11 @@ bool examine_composites(Examination& exam) {
       step(elements, reading.layout, rope.motion);
       return residual_of(exam.sample, elements);
     };
-    const double as_asked = residual_by(
+    const double of_asked = residual_by(
         [&](auto& elements, const Layout& layout, const Motion& motion) { rotate(elements, layout, *asked, motion); });
     for (const Trial& trial : trials(*asked)) {
       const double residual = residual_by(trial.step);
-      if (!(residual < std::min(explains, 0.2 * as_asked))) continue;
+      if (!(residual < std::min(explains, 0.2 * of_asked))) continue;
       exam.facts.layout = reading.word;
       exam.residual = residual;
       exam.explained = true;

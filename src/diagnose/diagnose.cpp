@@ -188,8 +188,10 @@ void find_pairing(Examination& exam, const Block& asked) {
   const auto misfit = [&](Kind one) { return exam.search.misfit_of_kind[static_cast<std::size_t>(one)]; };
   Said said = std::string("is rotated in the ") + name(kind) + " pairing; the model uses " + name(asked.kind) +
               evidence(misfit(kind), misfit(asked.kind));
-  if (exam.turns.block.pairs > 1 && Block{kind, 0, 2}.input(0) == Block{asked.kind, 0, 2}.input(0)) {
-    said = said + "; the elements have another order, scores of q and k that both have it are the same";
+  const bool same_pairs = Block{kind, 0, 2}.input(0) == Block{asked.kind, 0, 2}.input(0);
+  if (exam.turns.block.pairs > 1) {
+    said = said + (same_pairs ? "; the elements have another order: " + std::string(same_scores)
+                              : "; right only with weights whose rows were put into that order");
   }
   exam.find(Verdict::pairing, said);
 }

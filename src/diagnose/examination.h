@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -43,11 +44,26 @@ Checked check(const Tensor& input, const Tensor& against, const Subject&, std::o
 // others: the model's other ropes.
 NamedCheck judge(const TensorPair&, const Subject&, std::optional<double> tolerance,
                  const std::vector<const ModelRope*>& others);
+// Of what two engines made of the same tensor: the same, in another order of elements, rotated by an offset, or not.
+NamedCheck judge_between(const TensorPair&, const Subject&, std::optional<double> tolerance);
+// Another order of elements keeps the scores where it is that of q and k; of one alone that is undecided.
+void settle_orders(std::vector<NamedCheck>&);
+// q.k after, against q and k before, whose pairs both hold the scores: decided but for a positive factor of all scores.
+NamedCheck judge_scores(const TensorPair& q, const TensorPair& k, const Subject&);
+// q.k before and after, which decide little: differs or undecided.
+NamedCheck judge_scores(const TensorPair&, const Subject&);
+// Throws TENSOR for the first element that is not finite.
+void refuse_not_finite(const Sample&, const TensorPair&, const Layout&);
 // The same of a tensor that is not to be rotated, as `as` says. subject.used: a rope of heads like its own.
 NamedCheck judge_still(const TensorPair&, const Subject&, const std::string& as, std::optional<double> tolerance);
 
+// Of a tensor whose elements are as asked, in another order.
+inline constexpr std::string_view same_scores = "scores of q and k that both have it are the same";
+
 // One diagnosis of several tensors: the worst verdict, with a sentence that says which tensors it is about.
-Diagnosis combine(const std::vector<NamedDiagnosis>& tensors);
+// right: what those are of which nothing is found.
+inline constexpr const char* as_asked = "as the config asks";
+Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string& right = as_asked);
 
 // ---- while it is examined ------------------------------------------------------------------------
 

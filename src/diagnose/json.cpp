@@ -80,7 +80,7 @@ Json json_of(const NamedCheck& one) {
                      {"pair", or_null(checked.first->pair)},
                      {"element", checked.first->element}};
   }
-  json["layout"] = checked.layout;
+  json["layout"] = checked.layout.empty() ? Json(nullptr) : Json(checked.layout);
   json["layer"] = or_null(one.layer);
   json["rope"] = one.rope.empty() ? Json(nullptr) : Json(one.rope);
   add_power(json, one.power);
@@ -128,7 +128,7 @@ std::string to_json(const Diagnosed& diagnosed) { return files::json_text(json_o
 // Of all tensors: the worst stands for them, with the largest error and tolerance of any.
 std::string to_json(const CheckResult& result) {
   const NamedCheck* shown = &result.tensors.front();
-  double max_error = 0, tolerance = 0;
+  double max_error = shown->checked.max_error, tolerance = shown->checked.tolerance;
   for (const NamedCheck& one : result.tensors) {
     if (one.outcome > shown->outcome) shown = &one;
     max_error = std::max(max_error, one.checked.max_error);

@@ -5,6 +5,7 @@
 #include "files/tensors/input.h"
 #include "files/text/paths.h"
 #include "rotary/diagnose.h"
+#include "tools/subject.h"
 
 namespace rotary::diagnose {
 
@@ -38,16 +39,24 @@ std::string names_of(const std::vector<TensorInfo>& infos) {
 }  // namespace
 
 std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before, const std::string& after,
-                                   const std::vector<std::string>& names) {
+                                   const std::vector<std::string>& names, bool scores) {
   if (before == "-" && after == "-") {
     throw Error(Code::VALUE, "[" + operation + "] standard input holds one file: - can stand for one of the two");
   }
   files::InputTensors first(files::path_of(before)), second(files::path_of(after));
   std::vector<TensorPair> pairs;
-  const auto add = [&](const std::string& name) {
-    pairs.push_back({name, first.read(name), second.read(name)});
+  const auto add = [&](const std::string& name, const std::string& after_name = "") {
+    pairs.push_back({name, first.read(name), second.read(after_name.empty() ? name : after_name)});
     pairs.back().before.name = pairs.back().after.name = name;
   };
+  if (scores && !first.infos().empty() && second.infos().size() == 1) {  // q and k, each with the scores
+    for (const tools::Role role : {tools::Role::query, tools::Role::key}) {
+      for (const TensorInfo& info : first.infos())
+        if (tools::role_of(info.name) == role) add(info.name, second.infos().front().name);
+    }
+    if (pairs.size() == 2) return pairs;
+    pairs.clear();
+  }
   if (first.format() == files::Format::npy || second.format() == files::Format::npy) {
     const files::InputTensors& named = first.format() == files::Format::npy ? second : first;
     if (names.empty() && named.infos().size() != 1) {

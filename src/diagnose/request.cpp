@@ -238,7 +238,9 @@ constexpr const char* of_no_layer = "some layers of the model rotate nothing (No
 // What the layers of the model have to do with a fault.
 std::string layers_said(const Request& request, const Question& question, const TensorPair& pair,
                         const NamedDiagnosis& one) {
-  if (!request.model || one.diagnosis.verdict == Verdict::as_configured || question.ropes.size() > 1) return "";
+  if (!request.model || request.rotated || request.scores || one.diagnosis.verdict == Verdict::as_configured ||
+      question.ropes.size() > 1)
+    return "";
   if (!one.layer && one.diagnosis.verdict == Verdict::not_rotated && !request.rope &&
       !question.ropes[0]->layers_without_rope.empty()) {
     return "; " + std::string(of_no_layer);
@@ -306,83 +308,7 @@ std::vector<One> answers(const Request& request, const std::vector<TensorPair>& 
   return results;
 }
 
-// ---- one diagnosis of several tensors -----------------------------------------------------------
-
-int weight(Verdict verdict) {
-  if (verdict == Verdict::as_configured) return 0;
-  return verdict == Verdict::noise ? 1 : verdict == Verdict::cannot_tell ? 2 : 3;
-}
-
-// "q", "q and k", "q, k and v".
-std::string list_of(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
-  }
-  return text;
-}
-
-// What is said of one tensor, said of several: "are rotated ...; and they are multiplied", "their angles".
-std::string of_several(std::string said) {
-  const std::size_t verb = said.find(" is ");  // also behind the part that it is about
-  if (verb < said.find_first_of(":;(")) said.replace(verb, 4, " are ");
-  for (const auto& [one, many] : {std::pair{" its ", " their "},
-                                  {" it is ", " they are "},
-                                  {" it has ", " they have "},
-                                  {" it would ", " they would "}}) {
-    for (std::size_t at = 0; (at = said.find(one, at)) != std::string::npos; ++at)
-      said.replace(at, std::string_view(one).size(), many);
-  }
-  return said;
-}
-
-// One sentence for tensors of one fault, with the residuals of the first.
-std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t first, std::vector<bool>& said) {
-  said[first] = true;
-  std::vector<std::string> names{tensors[first].name};
-  for (std::size_t i = first + 1; i < tensors.size() && !names[0].empty(); ++i) {
-    if (said[i] || tensors[i].name.empty() || tensors[i].diagnosis.fault != tensors[first].diagnosis.fault) continue;
-    names.push_back(tensors[i].name);
-    said[i] = true;
-  }
-  if (names.size() < 2) return tensors[first].diagnosis.sentence;
-  return list_of(names) + of_several(tensors[first].diagnosis.sentence.substr(tensors[first].name.size()));
-}
-
 }  // namespace
-
-Diagnosis combine(const std::vector<NamedDiagnosis>& tensors) {
-  const auto worst = std::max_element(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
-    return weight(a.diagnosis.verdict) < weight(b.diagnosis.verdict);
-  });
-  Diagnosis result = worst->diagnosis;
-  std::vector<std::string> still, moved, right;
-  std::vector<bool> said(tensors.size(), false);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const Verdict verdict = tensors[i].diagnosis.verdict;
-    (verdict == Verdict::not_rotated ? still : moved).push_back(tensors[i].name);
-    if (verdict != Verdict::as_configured) continue;
-    right.push_back(tensors[i].name);
-    said[i] = weight(result.verdict) > 0;
-  }
-  const bool some = !still.empty() && !moved.empty();
-  if (some) {
-    result.verdict = Verdict::some_heads;
-    result.sentence = "only " + list_of(moved) + (moved.size() == 1 ? " is" : " are") + " rotated; " + list_of(still) +
-                      (still.size() == 1 ? " is" : " are") + " the same before and after";
-    for (std::size_t i = 0; i < tensors.size(); ++i)
-      said[i] = said[i] || tensors[i].diagnosis.verdict == Verdict::not_rotated;
-  } else {
-    result.sentence = sentence_of(tensors, static_cast<std::size_t>(worst - tensors.begin()), said);
-  }
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (!said[i]) result.sentence += ". " + sentence_of(tensors, i, said);
-  }
-  if (weight(result.verdict) > 0 && !right.empty() && !some) {
-    result.sentence += ". " + list_of(right) + (right.size() == 1 ? " is" : " are") + " as the config asks";
-  }
-  return result;
-}
 
 Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs) {
   Diagnosed result;
@@ -408,9 +334,14 @@ Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs)
 
 CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) {
   CheckResult result;
+  // Scores of q and k: both stand in one question, that of q.
+  const bool of_qk = request.scores && pairs.size() == 2 && tools::role_of(pairs[0].name) == tools::Role::query &&
+                     tools::role_of(pairs[1].name) == tools::Role::key;
   result.tensors = answers<NamedCheck>(
-      request, pairs, true,
+      request, of_qk ? std::vector{pairs[0]} : pairs, true,
       [&](const TensorPair& pair, const Subject& one) {
+        if (request.rotated) return judge_between(pair, one, request.tolerance);
+        if (request.scores) return of_qk ? judge_scores(pairs[0], pairs[1], one) : judge_scores(pair, one);
         std::vector<const ModelRope*> others;
         for (const ModelRope& other : request.model->ropes) {
           if (tools::fits_width(pair.before, other) && !are_alike(other, *one.used, request.length))
@@ -419,10 +350,12 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
         return judge(pair, one, request.tolerance, others);
       },
       [&](const TensorPair& pair, const Subject& one, const std::string& as) {
-        return judge_still(pair, one, as, request.tolerance);
+        return request.rotated ? judge_between(pair, one, request.tolerance)
+                               : judge_still(pair, one, as, request.tolerance);
       },
       [&](NamedCheck& one, bool open) {
         if (one.outcome == Outcome::differs) one.sentence = one.diagnosis.sentence;
+        if (request.rotated) return;
         const bool still = std::ranges::any_of(request.model->ropes,
                                                [](const ModelRope& rope) { return !rope.layers_without_rope.empty(); });
         if (one.outcome == Outcome::equal && one.checked.moves && still && !one.layer && !request.rope)
@@ -432,8 +365,9 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
         one.sentence = (one.name.empty() ? "the tensor" : one.name) + " is rotated as " + one.rope +
                        " asks, and nothing says that it is the rope of its layer: --layer or --rope says which";
       });
+  if (request.rotated) settle_orders(result.tensors);
   for (const NamedCheck& one : result.tensors) result.diagnosed.tensors.push_back(one);
-  result.diagnosed.all = combine(result.diagnosed.tensors);
+  result.diagnosed.all = combine(result.diagnosed.tensors, request.rotated ? "the same in both files" : as_asked);
   result.power = common_power(result.tensors);
   return result;
 }

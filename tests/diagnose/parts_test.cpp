@@ -125,6 +125,59 @@ TEST(Scores, KeepAtDistanceZero) {
   EXPECT_EQ(verdict({}, {.clockwise = true}), Verdict::cannot_tell);
 }
 
+// Of q and k that are known all is told but a factor and what they share.
+TEST(Scores, OfKnownQAndK) {
+  using namespace diagnose_tests;
+  using enum Outcome;
+  ModelRope used = model_rope(Linear{4});
+  used.kv_heads = 8;
+  std::vector<double> stretched = speeds(), of_base = speeds(500000);
+  for (double& speed : stretched) speed /= 4;
+  for (double& speed : of_base) speed /= 4;
+  struct Case {
+    std::string name;
+    Engine of_q, of_k;
+    Outcome outcome;
+    Verdict verdict;
+    ElementType type = ElementType::f32;
+    int tokens = 24;
+  };
+  const auto at = [&](double first, double step) {
+    return Engine{.speed = stretched, .position = [=](int, int t, int) { return first + step * t; }};
+  };
+  const Engine right = at(0, 1), still = at(0, 0), back = at(0, -1), later = at(1, 1);
+  const Engine pairs{.speed = stretched, .pairs = Pairs::interleaved}, base{.speed = of_base}, plain{};
+  for (const Case& one :
+       std::vector<Case>{{"right", right, right, equal, Verdict::as_configured},
+                         {"right in bf16", right, right, equal, Verdict::as_configured, ElementType::bf16},
+                         {"an offset that both share", later, later, equal, Verdict::as_configured},
+                         {"pairing", pairs, pairs, differs, Verdict::pairing},
+                         {"direction", back, back, differs, Verdict::direction},
+                         {"k later", right, later, differs, Verdict::offset},
+                         {"base", base, base, differs, Verdict::base},
+                         {"no scaling", plain, plain, differs, Verdict::scaling, ElementType::bf16},
+                         {"k forgotten", right, still, differs, Verdict::some_heads},
+                         {"nothing", still, still, differs, Verdict::not_rotated},
+                         {"one token", right, right, undecided, Verdict::as_configured, ElementType::f32, 1}}) {
+    const Data q = random_data({.tokens = one.tokens}, one.type, 1),
+               k = random_data({.tokens = one.tokens}, one.type, 2);
+    const auto rounded = [&](Data data, double factor) {
+      for (double& value : data.values) value = factor * to_type(value, one.type);
+      return data;
+    };
+    const Tensor after = scores_of(rounded(one.of_q(q), 0.125), rounded(one.of_k(k), 1));
+    Request request;
+    request.model.emplace().ropes = {used};
+    request.scores = true;
+    const CheckResult result = check(request, {{"q", tensor_of(q, one.type, "bthd", "q"), after},
+                                               {"k", tensor_of(k, one.type, "bthd", "k"), after}});
+    const NamedCheck& found = result.tensors.front();
+    EXPECT_EQ(result.outcome(), one.outcome) << one.name << ": " << found.sentence;
+    EXPECT_EQ(found.diagnosis.verdict, one.verdict) << one.name << ": " << found.sentence;
+    EXPECT_EQ(one.outcome == equal, found.sentence.find("1 / sqrt(64)") != std::string::npos && one.tokens > 1);
+  }
+}
+
 TEST(Scores, OfOneVectorDependOnTheDistanceAlone) {
   using diagnose_tests::Engine;
   auto q = diagnose_tests::random_data({}, ElementType::f32, 1);

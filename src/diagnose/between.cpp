@@ -1,0 +1,175 @@
+// Two engines' rotated tensors, without one before: the same, in another order of elements, or rotated further.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "examination.h"
+#include "values/number_text.h"
+
+namespace rotary::diagnose {
+
+namespace {
+
+constexpr std::array<Kind, 4> kinds = {Kind::half, Kind::interleaved, Kind::half_to_interleaved,
+                                       Kind::interleaved_to_half};
+constexpr double rms_of_roundings = 0.8;  // of cos and sin, two products and their sum, in units
+
+Block with_kind(Block block, Kind kind) {
+  block.kind = kind;
+  return block;
+}
+
+// ", halves in the first file and pairs side by side in the second"; "" where the order is one.
+std::string order_said(Kind kind) {
+  if (kind == Kind::half || kind == Kind::interleaved) return "";
+  const bool halves = kind == Kind::half_to_interleaved;
+  return halves ? ", halves in the first file and pairs side by side in the second"
+                : ", pairs side by side in the first file and halves in the second";
+}
+
+// `after` against `before` in the block's order of elements. Both engines round: an element may be off by twice what it
+// may be of one, and those of a pair together by what roundings add up to. rms: of the differences, relative.
+Checked compare(const Sample& sample, const Layout& layout, const Asked& asked, const Block& block,
+                std::optional<double> tolerance, double& rms) {
+  Checked result;
+  const double unit = sample.unit + sample.before_unit;
+  struct Sums {
+    double off = 0, usual = 0, norm = 0;
+  };
+  std::vector<Sums> sums(static_cast<std::size_t>(block.pairs));
+  for_each_head(layout, [&](std::int64_t row, std::int64_t head, std::int64_t first) {
+    const auto x = [&](int element) { return sample.before[static_cast<std::size_t>(first + element)]; };
+    const auto compare_element = [&](int from, int to, std::optional<int> pair, double most) {
+      const double error = std::abs(sample.after[static_cast<std::size_t>(first + to)] - x(from));
+      if (tolerance) most = *tolerance;
+      result.max_error = std::max(result.max_error, error);
+      result.tolerance = std::max(result.tolerance, most);
+      if (pair) sums[static_cast<std::size_t>(*pair)].off += error * error;
+      if (error <= most) return;
+      if (!result.first) result.first = Place{row / layout.tokens, row % layout.tokens, head, to, pair};
+      if (error >= result.error) result.error = error, result.allowed = most;
+    };
+    for (int pair = 0; pair < block.pairs; ++pair) {
+      const auto [a, b] = block.input(pair);
+      const double norm = std::hypot(x(a), x(b));
+      const double angles = 8 * 0x1p-24 + 2 * slack_of(pair) * std::abs(asked.motion.angle(row, pair));
+      Sums& of_pair = sums[static_cast<std::size_t>(pair)];
+      of_pair.usual += std::pow(norm * (rms_of_roundings * unit + angles) + sample.least, 2);
+      of_pair.norm += norm * norm;
+      const double most = norm * (3 * unit + angles) + 4 * sample.least;
+      compare_element(a, block.output(pair)[0], pair, most);
+      compare_element(b, block.output(pair)[1], pair, most);
+    }
+    for (int element = 0; element < sample.head_dim; ++element) {
+      const bool rotates = element >= block.first && element < block.first + block.rotary_dim();
+      if (!rotates) compare_element(element, element, std::nullopt, unit * std::abs(x(element)));
+    }
+  });
+  double off = 0, all = 0;
+  result.equal = !result.first;
+  for (const Sums& one : sums) {
+    result.equal = result.equal && (tolerance || one.off <= one.usual);
+    off += one.off;
+    all += one.norm;
+  }
+  rms = all > 0 ? std::sqrt(off / all) : 0;
+  return result;
+}
+
+// By how many positions the second is ahead of the first, of about 64 tokens; 0: the same but for noise.
+std::optional<double> offset_of(Sample sample, Reading reading, const Asked& asked, Kind kind) {
+  Layout& layout = reading.layout;
+  const std::int64_t step = std::max<std::int64_t>(1, layout.tokens / 64);
+  layout.tokens = (layout.tokens + step - 1) / step;
+  layout.token_stride *= step;
+  sample.unit += sample.before_unit;
+  const double most = 0.02 + 3 * sample.unit;
+  const Turns turns = measure(sample, reading, with_kind(asked.block, kind));
+  if (turns.spread > most || std::ssize(turns.heads) != layout.heads) return std::nullopt;
+  Motion motion = asked.motion;
+  motion.factor = 1;
+  const auto holds_at = [&](double offset) {
+    for (std::vector<double>& position : motion.position)
+      position.assign(static_cast<std::size_t>(turns.rows()), offset);
+    return compare(turns, motion).residual <= most;
+  };
+  if (holds_at(0)) return 0;
+  const FoundPositions found = find_positions(turns, motion, motion.axis_of(0), motion.position[0]);
+  const double offset =
+      found.position[static_cast<std::size_t>(std::ranges::min_element(found.error) - found.error.begin())];
+  return holds_at(offset) ? std::optional(offset) : std::nullopt;
+}
+
+void explain_difference(Diagnosis& one, const Sample& sample, const Reading& reading, const Asked& asked, double rms) {
+  for (const Kind kind : kinds) {
+    const std::optional<double> offset = offset_of(sample, reading, asked, kind);
+    if (!offset) continue;
+    one.verdict = *offset == 0 ? Verdict::noise : Verdict::offset;
+    one.fault = " is the same but for differences beyond rounding, of " + detail::significant(rms, 2) + " rms";
+    if (*offset == 0) return;
+    one.facts.positions = {std::vector<double>(static_cast<std::size_t>(reading.layout.tokens), *offset)};
+    one.fault = " is rotated " + detail::significant(std::abs(*offset), 10) +
+                (std::abs(*offset) == 1 ? " position " : " positions ") + (*offset > 0 ? "further" : "less far") +
+                " in the second file" + order_said(kind) + "; " + std::string(same_scores);
+    return;
+  }
+  const bool turned = !search_blocks(sample, asked.block).found.empty();
+  one.fault = turned ? " is rotated or multiplied otherwise in the second file, by no one offset: diagnose tells which "
+                       "is right from the tensors before"
+                     : " is another tensor in the second file: no rotation leads from one to the other";
+}
+
+}  // namespace
+
+NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance) {
+  const Sample sample = sample_as_given(pair.before, pair.after, subject.head_dim_of(pair.before));
+  const Reading reading = plausible_readings(sample, subject).front();
+  refuse_not_finite(sample, pair, reading.layout);
+  const Asked asked =
+      ask(*subject.used, *asked_block(subject, sample.head_dim), subject, expected_positions(reading.layout, subject));
+  NamedCheck result{{pair.name, {}}, {}};
+  Diagnosis& one = result.diagnosis;
+  one.facts.layout = reading.word;
+  double rms = 0;
+  for (const Kind kind : kinds) {
+    double of_kind = 0;
+    const Checked checked = compare(sample, reading.layout, asked, with_kind(asked.block, kind), tolerance, of_kind);
+    if (kind != kinds[0] && !checked.equal && of_kind >= rms) continue;
+    result.checked = checked;
+    rms = of_kind;
+    if (!checked.equal) continue;
+    const std::string order = order_said(kind);
+    one.verdict = order.empty() ? Verdict::as_configured : Verdict::pairing;
+    one.fault = " is the same in both files";
+    if (!order.empty()) {
+      one.facts.pairing = name(kind);
+      one.fault = " is the same in another order of elements" + order + "; " + std::string(same_scores);
+    }
+    break;
+  }
+  result.outcome = result.checked.equal ? Outcome::equal : Outcome::differs;
+  if (!result.checked.equal) explain_difference(one, sample, reading, asked, rms);
+  if (result.checked.equal && std::ranges::all_of(sample.before, [](double value) { return value == 0; })) {
+    result.outcome = Outcome::undecided;
+    one.fault = " is zero everywhere in both files";
+  }
+  result.sentence = one.sentence = (pair.name.empty() ? "the tensor" : pair.name) + one.fault;
+  one.findings.push_back(one.fault.substr(1));
+  return result;
+}
+
+void settle_orders(std::vector<NamedCheck>& tensors) {
+  for (NamedCheck& one : tensors) {
+    const Role role = tools::role_of(one.name);
+    if (one.diagnosis.verdict != Verdict::pairing) continue;
+    one.outcome = Outcome::undecided;
+    for (const NamedCheck& other : tensors) {
+      const Role of_other = tools::role_of(other.name);
+      if (other.layer != one.layer || of_other == role || of_other == Role::unknown || role == Role::unknown) continue;
+      const bool alike = other.diagnosis.facts.pairing == one.diagnosis.facts.pairing;
+      one.outcome = alike && one.outcome != Outcome::differs ? Outcome::equal : Outcome::differs;
+    }
+  }
+}
+
+}  // namespace rotary::diagnose
