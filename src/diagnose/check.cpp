@@ -240,7 +240,7 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   const Reading& likeliest =
       ambiguous && other < readings.begin() + static_cast<std::ptrdiff_t>(best) ? *other : readings[best];
   Subject as_likeliest = subject;
-  if (all[best].checked.equal && readings.size() > 1) as_likeliest.layout = likeliest.word;
+  if (all[best].checked.equal) as_likeliest.layout = likeliest.word;
   bring_near_1(sample);
   NamedCheck result{{pair.name, diagnose(sample, as_likeliest)}, all[best].checked};
   if (!result.checked.equal && result.diagnosis.verdict == Verdict::as_configured) {  // by the rounding of its before

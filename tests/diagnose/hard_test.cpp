@@ -150,10 +150,10 @@ TEST(Hard, SomeTokensTellWhatAllDo) {
   one.rope->heads = one.rope->kv_heads = 2;
   one.subject.used = &*one.rope;
   const auto engine = [](auto change) {
-    Engine engine;
-    engine.speed = speeds(10000, 32);
-    change(engine);
-    return engine;
+    Engine changed;
+    changed.speed = speeds(10000, 32);
+    change(changed);
+    return changed;
   };
   const Engine engines[] = {engine([](Engine&) {}),
                             engine([](Engine& e) { e.pairs = diagnose_tests::Pairs::interleaved; }),
