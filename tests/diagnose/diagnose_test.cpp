@@ -361,7 +361,8 @@ TEST(Diagnose, NotFinite) {
   after.values[7] = std::numeric_limits<double>::quiet_NaN();
   const Diagnosis found = one.diagnose_after(after);
   EXPECT_EQ(found.verdict, Verdict::cannot_tell);
-  EXPECT_NE(found.sentence.find("after the rotation but got nan at token 0, head 0, element 7"), std::string::npos) << found.sentence;
+  EXPECT_NE(found.sentence.find("after the rotation but got nan at token 0, head 0, element 7"), std::string::npos)
+      << found.sentence;
 }
 
 TEST(Diagnose, ABlockThatEndsTheHeadAndIsReordered) {
