@@ -138,7 +138,7 @@ std::vector<Reading> readings_of(const Sample& sample, const Subject& subject) {
   // Nothing moves at position 0: such a reading is no rival of a likelier one, and comes behind the others.
   const auto moves = [&](const Reading& one) { return one.layout.tokens > 1 || subject.positions.has_value(); };
   if (moves(readings.front())) std::erase_if(readings, [&](const Reading& one) { return !moves(one); });
-  std::ranges::stable_partition(readings, moves);
+  std::stable_partition(readings.begin(), readings.end(), moves);
   const auto settled = std::ranges::find(readings, subject.layout_of_heads, &Reading::word);
   return settled == readings.end() ? readings : std::vector{*settled};
 }

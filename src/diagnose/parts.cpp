@@ -106,7 +106,7 @@ struct Part {
 // One answer: the faults first, then what is as asked. rest: of what is in no part.
 Answer assembled(const Scene& scene, std::vector<Part> parts, const std::string& rest) {
   const auto is_right = [](const Part& part) { return part.answer.diagnosis.verdict == Verdict::as_configured; };
-  std::ranges::stable_partition(parts, std::not_fn(is_right));
+  std::stable_partition(parts.begin(), parts.end(), std::not_fn(is_right));
   Answer all = parts.front().answer;
   Said said;
   all.diagnosis.findings.clear();

@@ -249,7 +249,7 @@ TEST_P(Faults, Axis) {
   const std::vector<std::uint8_t>& own = one.rope->rope.axis;
   std::vector<std::uint8_t> swapped = own, shifted = own, unknown = own;
   for (std::size_t i = 0; i < own.size(); ++i) swapped[i] = own[i] == 0 ? 0 : 3 - own[i];
-  std::ranges::rotate(shifted, shifted.begin() + 31);
+  std::rotate(shifted.begin(), shifted.begin() + 31, shifted.end());
   std::ranges::reverse(unknown.begin(), unknown.begin() + 12);
   const std::pair<std::vector<std::uint8_t>, const char*> maps[] = {
       {interleaved_axes(std::vector<int>{8, 12, 12}), "with the axes in turns"},
