@@ -183,7 +183,7 @@ TEST(Hard, BeforeAndAfterOfTwoTypes) {
     for (const int dim : {32, 64}) {
       Case one(f32, {.tokens = 32});
       one.rope->rope.rotary_dim = dim;
-      const auto judged = [&](double base) {
+      const auto judged = [&, before = before, after = after](double base) {
         Engine engine;
         engine.speed = speeds(base, dim);
         return diagnose::judge({"q", tensor_of(one.before, before), tensor_of(engine(one.before), after)},

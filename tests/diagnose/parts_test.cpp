@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "diagnose/examination.h"
+#include "tests/diagnose/case.h"
 #include "tests/diagnose/engine.h"
 #include "values/scaling_fields.h"
 
