@@ -48,7 +48,7 @@ std::string token_ranges(const Scene& scene, const Numbers& some) {
 std::string words_of(const Piece& piece, const Scene& scene) {
   constexpr std::array<const char*, 3> units = {"batch row", "token", "head"};
   std::string text;
-  for (const std::size_t dimension : {0, 2, 1}) {
+  for (const std::size_t dimension : {0U, 2U, 1U}) {
     const Numbers& some = piece[dimension];
     if (some == scene.all[dimension]) continue;
     text +=
