@@ -33,9 +33,9 @@ ModelRope& rope_for(Model& model, const Source& source) {
   const auto in_that_part = std::count_if(model.ropes.begin(), model.ropes.end(),
                                           [&](const ModelRope& used) { return used.part == chosen.part; });
   if (in_that_part > 1 && !source.names_rope()) {
-    throw Error(Code::ROPE, std::string("[rope] ") + (source.scaling.empty() ? "--base" : "--scaling") +
-                                " must come with --rope N, which of the model's " + std::to_string(model.ropes.size()) +
-                                " ropes it is for, but got none");
+    const char* option = !source.scaling.empty() ? "--scaling" : source.base ? "--base" : "--attention-factor";
+    throw Error(Code::ROPE, std::string("[rope] ") + option + " must come with --rope N, which of the model's " +
+                                std::to_string(model.ropes.size()) + " ropes it is for, but got none");
   }
   return model.ropes[static_cast<std::size_t>(&chosen - model.ropes.data())];
 }
@@ -150,6 +150,11 @@ void add_scaling_options(Command& command, Source& source) {
               "of --scaling: tokens that the model was trained on (default:\n"
               "as extend takes it: what the makers publish, else the config)")
       .type_name("L");
+  command
+      .option("--attention-factor", source.attention_factor,
+              "multiplies cos and sin, instead of what the scaling gives (transformers:\nattention_scaling)")
+      .range(1e-6, 1e6)
+      .type_name("A");
 }
 
 void check_scaling_options(const Source& source) {
@@ -194,11 +199,15 @@ extend::Start start_of(const Source& source, const Model& model) {
 
 void apply_scaling_options(Model& model, const Source& source) {
   const bool new_base = source.base && !source.config.empty();
-  if (!new_base && source.scaling.empty()) return;
+  if (!new_base && source.scaling.empty() && !source.attention_factor) return;
   ModelRope& used = rope_for(model, source);
   const extend::Start start = source.scaling.empty() ? extend::Start{} : start_of(source, model);
   if (new_base) set_base(model, used, *source.base);
   if (!source.scaling.empty()) set_scaling(model, used, source, start);
+  if (!source.attention_factor) return;
+  used.rope.attention_factor = source.attention_factor;
+  std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "attention_factor"; });
+  used.origins.push_back({"attention_factor", Origin::given, "--attention-factor"});
 }
 
 }  // namespace rotary::cli

@@ -36,6 +36,7 @@ struct Source {
   const char* scaling_option = "--scaling";  // that gave it
   std::optional<double> factor;
   std::optional<std::int64_t> trained_length;
+  std::optional<double> attention_factor;
   bool names_rope() const noexcept { return rope || layer; }
 };
 struct TableSettings {
@@ -57,15 +58,15 @@ struct Machine {
 // ---- the options of a command: source_options.cpp, scaling_options.cpp ---------------------------
 
 // CONFIG, --pairing, --base, --scaling, --factor, --trained-length, --rotary-dim, --first, --length, --inv-freq,
-// --weights. config: "CONFIG,--config", the first word too, or "--config".
+// --weights, --attention-factor. config: "CONFIG,--config", the first word too, or "--config".
 extern const std::vector<std::string> pairing_words;
 extern const std::vector<std::pair<std::string, std::string>> pairing_aliases, layout_aliases, scaling_aliases;
 inline constexpr const char *rope_section = "Rope options", *computing_section = "How it computes";
 void add_source_options(Command& command, Source& source, const char* config = "CONFIG,--config");
 void add_source_options_but_config(Command& command, Source& source);
-void add_scaling_options(Command& command, Source& source);  // --scaling, --factor, --trained-length: part of these
-void add_head_dim_option(Command& command, Source& source);  // for commands that read no tensor
-void add_rope_option(Command& command, Source& source);      // --rope, --layer
+void add_scaling_options(Command& command, Source& source);                 // --scaling, --factor, ...: part of these
+void add_head_dim_option(Command& command, Source& source);                 // for commands that read no tensor
+void add_rope_option(Command& command, Source& source);                     // --rope, --layer
 void add_positions_options(Command& command, PositionRequest& request);     // --positions, and the next
 void add_same_position_option(Command& command, PositionRequest& request);  // --same-position-on-every-axis
 void add_table_options(Command& command, TableSettings& settings);          // --angles, --rounding

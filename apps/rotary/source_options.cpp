@@ -193,7 +193,7 @@ bool has_rope_options(const Source& source) {
   const bool words =
       !source.pairing.empty() || !source.inv_freq.empty() || !source.weights.empty() || !source.scaling.empty();
   return words || source.base || source.head_dim || source.rotary_dim || source.first || source.names_rope() ||
-         source.length || source.factor || source.trained_length;
+         source.length || source.factor || source.trained_length || source.attention_factor;
 }
 
 void check_request(const TableRequest& request) {
@@ -204,8 +204,9 @@ void check_request(const TableRequest& request) {
   }
   const Source& source = request.source;
   if (!source.config.empty() || source.base) throw UsageError("--cos and --sin replace CONFIG and --base");
-  if (!source.scaling.empty() || source.factor || source.trained_length)
-    throw UsageError("--cos and --sin hold their scaling: no --scaling, --factor or --trained-length");
+  if (!source.scaling.empty() || source.factor || source.trained_length || source.attention_factor)
+    throw UsageError(
+        "--cos and --sin hold their scaling: no --scaling, --factor, --trained-length or --attention-factor");
   if (source.pairing.empty())
     throw UsageError("--cos and --sin need --pairing: half, interleaved or interleaved_to_half");
   if (!source.inv_freq.empty() || !source.weights.empty())

@@ -29,6 +29,13 @@ struct ValueOrigin {
   std::string from;
 };
 
+// The heads that choose the tokens of sparse attention (DeepSeek-V3.2): they turn as the attention does, but in their
+// own first elements. One key head. In the data of families, pairing unset: that of the attention.
+struct Indexer {
+  int heads = 0, head_dim = 0;
+  Pairing pairing = Pairing::unset;
+};
+
 // One rope of a model, and who uses it.
 struct ModelRope {
   std::string part;                      // dotted path of the sub-config: "", "text_config", "vision_config"
@@ -53,6 +60,7 @@ struct ModelRope {
   std::vector<std::string> layer_types = {};
   // The type of every layer of the part, in their order; empty where a file that is no config.json does not say it.
   std::vector<std::string> types_of_layers = {};
+  Indexer indexer = {};  // heads 0: there is none, or nothing is known of it
 };
 
 struct Model {

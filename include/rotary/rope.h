@@ -116,7 +116,8 @@ struct Rope {
   bool clockwise = false;               // rotates by minus the angle: (a cos + b sin, b cos - a sin); nanochat
   // Learned values, one per pair or empty; finite; 0: the pair does not rotate; negative: it rotates backwards.
   std::vector<double> inv_freq = {};  // overrides the computed frequencies; the scaling still sets the attention factor
-  std::vector<double> multiplier = {};  // multiplies inv_freq, given or not
+  std::vector<double> multiplier = {};          // multiplies inv_freq, given or not
+  std::optional<double> attention_factor = {};  // instead of the scaling's
   bool operator==(const Rope&) const = default;
 };
 

@@ -53,17 +53,6 @@ files::AttentionFacts attention_of(const TextPart& part, const files::Family& fa
   return attention;
 }
 
-// DeepSeek-V3.2's rotates in halves, whatever the attention does.
-files::Indexer indexer_of(const TextPart& part) {
-  const files::Indexer& usual = part.attention.indexer;
-  if (usual.heads == 0) return {};
-  const auto size = [&](const char* key, std::int64_t default_value) {
-    const std::int64_t value = part.json.contains(key) ? part.integer(key) : default_value;
-    return static_cast<int>(std::clamp<std::int64_t>(value, 0, 1 << 20));
-  };
-  return {size("index_n_heads", usual.heads), size("index_head_dim", usual.head_dim)};
-}
-
 void place_ropes(const Model& model, TextPart& part) {
   for (std::size_t i = 0; i < model.ropes.size(); ++i) {
     const ModelRope& rope = model.ropes[i];
@@ -112,7 +101,8 @@ TextPart text_part(const Json& config, const Model& model) {
     for (const char* key : {"quantization_config", "compression_config"})
       if (object->contains(key) && object->at(key).is_object()) part.quantization = object->at(key);
   }
-  part.indexer = indexer_of(part);
+  if (part.attention.indexer.pairing != Pairing::unset) part.attention.indexer = {};  // its own, whatever the attention
+  if (part.attention.indexer.heads != 0) part.indexer = first.indexer;
   for (const auto& [key, value] : config.items())
     part.beside_towers = part.beside_towers || (value.is_object() && is_of_another_model(key));
   if (part.attention.gated_by_value && part.integer("v_head_dim") == 0)

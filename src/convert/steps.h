@@ -69,7 +69,7 @@ struct TextPart {
   files::AttentionFacts attention;
   files::Json quantization;    // its quantization_config, else the model's; null: there is none
   bool latent = false;         // MLA
-  files::Indexer indexer;      // rotates from its first element; heads 0: there is none, or its pairing is its own
+  Indexer indexer;             // rotates from its first element; heads 0: there is none, or its pairing is its own
   bool beside_towers = false;  // the config has an image, audio or speech model too
   std::string pairing_key;     // the key of the config that says the pairing; empty: the model_type does
   std::vector<std::string> other_parts;                   // with ropes that are left as they are

@@ -1,5 +1,6 @@
 // Several tensors: which rope is meant, one layout for tensors of a file, one answer.
 #include <algorithm>
+#include <map>
 #include <regex>
 #include <set>
 
@@ -77,11 +78,19 @@ Question question_of(const Request& request, const TensorPair& pair, std::option
   return question;
 }
 
+// Of the ropes of attention, and the width of the tensor; their places stay.
+using Indexers = std::map<std::pair<const ModelRope*, std::int64_t>, ModelRope>;
+
 std::vector<Question> questions_of(const Request& request, const std::vector<TensorPair>& pairs,
-                                   std::vector<std::optional<int>>& layers) {
+                                   std::vector<std::optional<int>>& layers, Indexers& indexers) {
   std::vector<Question> questions;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     Question one = request.model ? question_of(request, pairs[i], layers[i]) : Question{{nullptr}};
+    for (const ModelRope*& used : one.ropes) {
+      if (used == nullptr || one.still) continue;
+      if (const auto own = tools::rope_of_indexer(pairs[i].before, *used))
+        used = &indexers.try_emplace({used, pairs[i].before.shape.back()}, *own).first->second;
+    }
     auto same = std::ranges::find_if(
         questions, [&](const Question& other) { return other.ropes == one.ropes && other.still == one.still; });
     if (same == questions.end()) same = questions.insert(same, std::move(one));
@@ -123,9 +132,11 @@ std::vector<Subject> subjects_of(const Request& request, const Question& questio
 
 // "rope 1 of 2".
 std::string rope_text(const Request& request, const ModelRope* used) {
-  if (used == nullptr || request.rope || request.model->ropes.size() == 1) return "";
-  return "rope " + std::to_string(used - request.model->ropes.data()) + " of " +
-         std::to_string(request.model->ropes.size());
+  if (used == nullptr) return "";
+  const std::vector<ModelRope>& ropes = request.model->ropes;
+  const auto at = std::ranges::find(ropes, used, [](const ModelRope& one) { return &one; }) - ropes.begin();
+  if (at == std::ssize(ropes)) return "the indexer's rope";
+  return request.rope || ropes.size() == 1 ? "" : "rope " + std::to_string(at) + " of " + std::to_string(ropes.size());
 }
 
 Subject of_tensor(Subject subject, const TensorPair& pair) {
@@ -265,7 +276,8 @@ std::vector<One> answers(const Request& request, const std::vector<TensorPair>& 
   std::vector<std::optional<int>> layers = layers_of(request, pairs);
   std::vector<One> results(pairs.size());
   std::int64_t done = 0;
-  for (const Question& question : questions_of(request, pairs, layers)) {
+  Indexers indexers;
+  for (const Question& question : questions_of(request, pairs, layers, indexers)) {
     std::vector<Subject> subjects = subjects_of(request, question, needs_positions);
     done += 4 * std::ssize(question.tensors);
     for (Subject& one : subjects) {

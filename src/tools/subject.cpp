@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <regex>
 
 #include "files/text/io.h"
 
@@ -175,6 +176,22 @@ const ModelRope* named_layer(const Model& model, int layer, const TensorInfo* te
   if (last < 0) throw Error(Code::ROPE, "[rope] --layer must be of a model with layers but the config lists none");
   throw Error(Code::ROPE, "[rope] --layer must be one of the model's layers, 0 to " + std::to_string(last) +
                               ", but got " + std::to_string(layer));
+}
+
+std::optional<ModelRope> rope_of_indexer(const TensorInfo& tensor, const ModelRope& attention) {
+  static const std::regex word("indexer|index_?[qk]([^a-z]|$)|(^|[^a-z])[qk]_?index", std::regex::icase);
+  const Indexer& indexer = attention.indexer;
+  const bool named = std::regex_search(tensor.name, word);
+  if (indexer.heads == 0 || tensor.shape.empty()) return std::nullopt;
+  if (!named && (fits_width(tensor, attention) || tensor.shape.back() != indexer.head_dim)) return std::nullopt;
+  ModelRope used = attention;
+  used.heads = indexer.heads;
+  used.kv_heads = 1;
+  used.first = 0;
+  used.rope.pairing = indexer.pairing;
+  const bool bare = tensor.shape.back() == used.rope.rotary_dim;
+  used.rope.head_dim = bare ? used.rope.rotary_dim : indexer.head_dim;
+  return used;
 }
 
 std::vector<std::string> notes_on(const Model& model, const ModelRope& used) {

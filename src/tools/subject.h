@@ -57,6 +57,9 @@ const ModelRope* named_layer(const Model&, int layer, const TensorInfo* tensor =
 std::vector<std::string> notes_on(const Model&, const ModelRope&);
 // Whether the tensor's heads are the rope's: whole, the bare block, or flat.
 bool fits_width(const TensorInfo&, const ModelRope&);
+// The rope of the indexer beside the attention of that rope, where the tensor is the indexer's: by its name
+// ("indexer.wq_b", "index_k"), or by heads of its width that are not the attention's.
+std::optional<ModelRope> rope_of_indexer(const TensorInfo&, const ModelRope& attention);
 
 // ---- layouts -------------------------------------------------------------------------------------
 

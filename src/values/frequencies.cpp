@@ -263,7 +263,8 @@ Frequencies frequencies(const Rope& rope, std::int64_t length) {
         result.axis = rope.axis;
         result.clockwise = rope.clockwise;
         result.inv_freq = to_doubles(learned(scalings::inv_freq<scalings::Exact>(scaling, pairs), rope), is_learned);
-        result.attention_factor = static_cast<double>(attention_factor_of(scaling, length));
+        result.attention_factor =
+            rope.attention_factor.value_or(static_cast<double>(attention_factor_of(scaling, length)));
         check_not_negative(result.attention_factor, "attention_factor");
         result.inv_freq_float32 = learned(scalings::inv_freq<scalings::Float32>(scaling, pairs), rope);
         if (!float32_holds(result)) {

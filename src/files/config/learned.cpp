@@ -144,6 +144,7 @@ bool read_pairing(Model& model, const Checkpoint& checkpoint) {
                       (pairing == Pairing::interleaved && used.rope.pairing == Pairing::interleaved_to_half);
     if (used.part != part || used.coordinates || same) continue;
     differs = true;
+    if (used.indexer.pairing == used.rope.pairing) used.indexer.pairing = pairing;
     used.rope.pairing = pairing;
     for (ValueOrigin& known : used.origins) {
       if (known.value == "pairing") known = {"pairing", Origin::given, pairing_key + (" of " + file)};

@@ -172,6 +172,25 @@ Pairing pairing_of(const Part& part) {
   return given_pairing(part, pairing, part.known ? name(pairing) + (" of " + part.name()) : "");
 }
 
+// vLLM reads the pairing from indexer_rope_interleave; transformers takes the family's.
+Indexer indexer_of(const Part& part, Pairing of_attention) {
+  Indexer indexer = part.family.attention.indexer;
+  if (indexer.heads == 0) return {};
+  const auto read = [&](const char* key, int& value) {
+    const Json* found = peek(part.keys, key);
+    if (found != nullptr && found->is_number_integer())
+      value = static_cast<int>(std::clamp<std::int64_t>(found->get<std::int64_t>(), 0, max_heads));
+  };
+  read("index_n_heads", indexer.heads);
+  read("index_head_dim", indexer.head_dim);
+  if (indexer.pairing == Pairing::unset) indexer.pairing = of_attention;
+  if (const Json* says = peek(part.keys, "indexer_rope_interleave"); says != nullptr && says->is_boolean()) {
+    const Pairing interleaved = of_attention == Pairing::half ? Pairing::interleaved : of_attention;
+    indexer.pairing = says->get<bool>() ? interleaved : Pairing::half;
+  }
+  return indexer;
+}
+
 // The scaling's keys as written: ropes of equal numbers and equal keys are one rope.
 std::string written(const RopeKeys& rope) {
   if (!rope.scaling || !scaled(rope)) return rope.type;
@@ -289,6 +308,7 @@ class TextPart {
     model.rope.base = keys.base;
     model.rope.pairing = pairing;
     model.first = heads.first;
+    model.indexer = indexer_of(part_, pairing);
     if (const auto own = part_.family.quirk->rope) own(part_, model);
     if (part_.known) mark_what_agrees(part_, keys, model.rope, heads);
     model.rope.scaling = read_scaling(part_, keys, model.rope.rotary_dim / 2);

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rotary/rotary.h"
+#include "rotary/config.h"
 
 namespace rotary::files {
 
@@ -109,11 +109,6 @@ struct FusedWhere {
   Fused fused = Fused::none;
 };
 
-// The indexer's heads, which select the tokens of sparse attention: class defaults of index_n_heads, index_head_dim.
-struct Indexer {
-  int heads = 0, head_dim = 0;
-};
-
 struct AttentionFacts {
   std::string_view why_not = {};  // the weights cannot change their pairing: the reason
   Fused fused = Fused::none;
@@ -126,7 +121,7 @@ struct AttentionFacts {
   std::string_view pairing_key = {};      // of the config: says the pairing, where Family::pairing_key does not
   int first_layer = 0;                    // the number of the first layer in the names of tensors
   std::string_view layers_in_stack = {};  // of the config: the layers of a stack, whose numbers begin at 0 in each
-  Indexer indexer = {};                   // where it rotates pairs whose order can change
+  Indexer indexer = {};                   // class defaults of index_n_heads and index_head_dim
 };
 
 // ---- for rotary_torch: what a decoder of these tensors needs beside its rope ----

@@ -117,7 +117,8 @@ constexpr auto columns_of<FusedWhere> = std::tuple(Column("key", &FusedWhere::ke
                                                    Column("fused", &FusedWhere::fused));
 template <>
 constexpr auto columns_of<Indexer> = std::tuple(Column("heads", &Indexer::heads),
-                                                Column("head_dim", &Indexer::head_dim));
+                                                Column("head_dim", &Indexer::head_dim),
+                                                Column("pairing", &Indexer::pairing));
 template <>
 constexpr auto columns_of<AttentionFacts> = std::tuple(
     Column("why_not", &AttentionFacts::why_not), Column("fused", &AttentionFacts::fused),
@@ -148,8 +149,8 @@ constexpr auto columns_of<Family> = std::tuple(
     Column("sliding_base_key", &Family::sliding_base_key), Column("partial_key", &Family::partial_key),
     Column("dim_key", &Family::dim_key), Column("dim", &Family::dim), Column("pairing_key", &Family::pairing_key),
     Column("harmless", &Family::harmless), Column("remark", &Family::remark), Column("quirk", &Family::quirk),
-    Column("attention", &Family::attention), Column("decoder", &Family::decoder),
-    Column("unusable", &Family::unusable), Column("null_head_dim", &Family::null_head_dim));
+    Column("attention", &Family::attention), Column("decoder", &Family::decoder), Column("unusable", &Family::unusable),
+    Column("null_head_dim", &Family::null_head_dim));
 template <>
 constexpr auto columns_of<Child> = std::tuple(Column("type", &Child::type), Column("shape", &Child::shape),
                                               Column("base", &Child::base), Column("merged", &Child::merged));
