@@ -82,7 +82,12 @@ class Program(unittest.TestCase):
         made = rotary.check(CONFIG, self.x, y, positions=range(100, 106))
         self.assertEqual(made, told)
         self.assertEqual((made["equal"], made["diagnosis"]["verdict"]), (False, "pairing"))
-        self.assertTrue(rotary.check(CONFIG, self.x, y, positions=range(100, 106), tolerance=1e3)["equal"])
+        # A tolerance is for noise, not for another rotation.
+        self.assertFalse(rotary.check(CONFIG, self.x, y, positions=range(100, 106), tolerance=1e3)["equal"])
+        noisy = self.y + np.float32(1e-3) * np.random.default_rng(1).standard_normal(self.y.shape, "f4")
+        for tolerance, verdict in ((None, "differs"), (0.1, "equal")):
+            made = rotary.check(CONFIG, self.x, noisy, positions=range(100, 106), tolerance=tolerance)
+            self.assertEqual((made["verdict"], made["diagnosis"]["verdict"]), (verdict, "noise"))
 
     def test_several_tensors(self):
         q, k = {"q": self.x, "k": self.x[:, :, :2]}, {"q": self.y, "k": self.y[:, :, :2]}
