@@ -28,6 +28,7 @@ set(rotary_diagnose_sources
   src/diagnose/diagnose.cpp
   src/diagnose/explain.cpp
   src/diagnose/json.cpp
+  src/diagnose/layout.cpp
   src/diagnose/motion.cpp
   src/diagnose/noise.cpp
   src/diagnose/pairs.cpp

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -62,7 +63,6 @@ void check_usage(const Options& options) {
     throw UsageError("standard input is one: only CONFIG or --input can be -");
   if (!is_pipe(files::path_of(options.input)))
     check_formats(options, files::format_to_read(files::path_of(options.input)));
-  if (options.json) check_json_output(files::path_of(options.output));
   const TableSettings& settings = request.settings;
   if (!options.as.empty() && (options.each_step || settings.angles != "exact" || settings.rounding != "f32"))
     throw UsageError("--as hf stands for --each-step, --angles float32 and --rounding: leave these away");
@@ -88,10 +88,10 @@ std::vector<Tensor> choose_tensors(InputTensors& input, const Options& options) 
   for (const std::string& name : wanted) {
     const auto is_it = [&name](const TensorInfo& tensor) { return tensor.name == name; };
     if (std::none_of(input.infos().begin(), input.infos().end(), is_it)) {
-      const bool comma = name.find(',') != std::string::npos;
       if (named)
         throw Error(Code::TENSOR, "[apply] --tensor must name a tensor of " + input.name() + " but got '" + name +
-                                      "'; it holds: " + present + (comma ? " (separate names by spaces)" : ""));
+                                      "'; it holds: " + present +
+                                      (name.find(',') != std::string::npos ? " (separate names by spaces)" : ""));
     } else if (std::none_of(chosen.begin(), chosen.end(), is_it)) {
       chosen.push_back(input.read(name));
     }
@@ -153,9 +153,9 @@ std::vector<Applied> parts_of(const Source& source, const std::optional<Model>& 
   return parts;
 }
 
-void use_model(Applied& applied, const Options& options, const Model& model, std::int64_t max_tokens) {
+void use_model(Applied& applied, const Options& options, const Model& model, const ModelRope& used,
+               std::int64_t max_tokens) {
   const Source& source = options.tables.source;
-  const ModelRope& used = *applied.used;
   const PositionSet positions = positions_of("apply", options.tables.positions, model, used);
   const std::int64_t length = source.length.value_or(positions.closed(std::max(max_tokens, positions.tokens)).length());
   const Frequencies turns = frequencies_of(source, used.rope, length);
@@ -209,18 +209,15 @@ void prepare(Applied& applied, const Options& options, const std::optional<Model
   if (!options.tables.cos.empty()) {
     use_rows(applied, options, head_dim);
   } else if (model) {
-    use_model(applied, options, *model, tokens);
+    use_model(applied, options, *model, *applied.used, tokens);
   } else {
     const Model described = read_model(options.tables.source, head_dim);
-    applied.used = &described.ropes.front();
-    use_model(applied, options, described, tokens);
-    applied.used = nullptr;
+    use_model(applied, options, described, described.ropes.front(), tokens);
   }
   const PositionSet& positions = applied.rotation.positions;
   const bool only_open = positions.open_from && positions.tokens == 0;  // +16 is 16:, and none is 0:
   applied.facts["positions"] = only_open ? std::to_string(*positions.open_from) + ":" : *options.tables.positions.spec;
-  const std::vector<std::string>& notes = applied.readings.notes;
-  applied.notes.insert(applied.notes.end(), notes.begin(), notes.end());
+  std::ranges::copy(applied.readings.notes, std::back_inserter(applied.notes));
 }
 
 void rotate_all(Applied& applied) {
@@ -261,11 +258,6 @@ Metadata with_stamps(const Metadata& metadata, const Options& options, std::vect
   return stamped(metadata, stamps);
 }
 
-std::string sizes_text(const Layout& layout) {
-  return "batch " + std::to_string(layout.batch) + ", tokens " + std::to_string(layout.tokens) + ", heads " +
-         std::to_string(layout.heads);
-}
-
 // What was done to a tensor: "rotated  q  F32 [1, 16, 8, 64]: batch 1, tokens 16, heads 8".
 std::string line_of(const Options& options, const TensorInfo& tensor, const std::vector<Applied>& parts) {
   std::string how = "copied   ", what;
@@ -278,7 +270,9 @@ std::string line_of(const Options& options, const TensorInfo& tensor, const std:
       continue;
     }
     how = options.backward ? "rotated backward  " : "rotated  ";
-    what = ": " + sizes_text(part.readings.tensors[static_cast<std::size_t>(found - part.tensors.begin())].layout);
+    const Layout& layout = part.readings.tensors[static_cast<std::size_t>(found - part.tensors.begin())].layout;
+    what = ": batch " + std::to_string(layout.batch) + ", tokens " + std::to_string(layout.tokens) + ", heads " +
+           std::to_string(layout.heads);
     if (parts.size() > 1) what += ", rope " + part.facts.at("rope");
   }
   return how + (tensor.name.empty() ? "" : printable(tensor.name) + "  ") + rotary::name(tensor.type) + " " +
@@ -321,7 +315,7 @@ void report(const Options& options, const InputTensors& input, const std::vector
 
 void run(Options options) {
   check_usage(options);
-  check_output(files::path_of(options.output));
+  check_output(files::path_of(options.output), options.json);
   if (!options.machine.target.empty()) use_target(options.machine.target);
   InputTensors input(files::path_of(options.input));
   check_formats(options, input.format());

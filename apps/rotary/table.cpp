@@ -42,7 +42,6 @@ bool is_one_tensor(const Options& options) { return options.form == "joined" || 
 // Also lets --dtype round the values once, from the exact ones.
 void check_usage(Options& options) {
   check_source_without_tensor(options.source);
-  if (options.json) check_json_output(files::path_of(options.output));
   if (options.settings.rounding == "f32") options.settings.rounding = options.dtype;
   if (options.dtype != "f32" && options.settings.rounding != options.dtype)
     throw UsageError("--dtype " + options.dtype + " cannot hold values of --rounding " + options.settings.rounding);
@@ -146,7 +145,7 @@ void report(const Options& options, const std::vector<std::string>& notes, const
 void run(Options options) {
   check_usage(options);
   if (!options.machine.target.empty()) use_target(options.machine.target);
-  check_output(files::path_of(options.output));
+  check_output(files::path_of(options.output), options.json);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
   const PositionSet positions = positions_for(options, model, used);

@@ -41,11 +41,8 @@ void save(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
   for (const Tensor& tensor : tensors) files::write_to_standard_output(tensor.data);
 }
 
-void check_json_output(const std::filesystem::path& path) {
-  if (is_dash(path)) throw UsageError("standard output is one: only --json or --output - can write there");
-}
-
-void check_output(const std::filesystem::path& path) {
+void check_output(const std::filesystem::path& path, bool json) {
+  if (json && is_dash(path)) throw UsageError("standard output is one: only --json or --output - can write there");
   if (is_dash(path)) {
     if (files::is_terminal(files::standard_output))
       throw Error(Code::FILE, "[output] standard output must be a pipe or a file, for tensors, but is a terminal");

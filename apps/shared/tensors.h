@@ -32,8 +32,8 @@ files::Format output_format(std::string_view operation, const std::filesystem::p
 void save(const std::filesystem::path&, const std::vector<Tensor>&, const std::map<std::string, std::string>& metadata);
 
 // Throws FILE if the folder does not exist, or if "-" is a terminal, so that the error comes before the work.
-void check_output(const std::filesystem::path&);
-void check_json_output(const std::filesystem::path&);  // throws UsageError for "-", where the JSON stands
+// json: the command's JSON goes to standard output; throws UsageError for "-".
+void check_output(const std::filesystem::path&, bool json = false);
 
 // The one f32 tensor of an .npy, or the tensor of that name in a safetensors file. Throws TENSOR, DTYPE, SHAPE.
 Tensor load_rows(std::string_view operation, const std::filesystem::path&, const std::string& name);

@@ -24,7 +24,7 @@ struct TensorPair {
   Tensor after;
 };
 
-// The pairs of two files (safetensors or .npy; "-" is standard input): the tensors of `names`, else q and k, else every
+// The pairs of two files of tensors (tensors.h; "-" is standard input): the tensors of `names`, else q and k, else every
 // tensor that both files have, is of a float type and has two dimensions or more. scores: where the second file has one
 // tensor and the first a query and a key, each of these with it. operation: the word in brackets in error sentences.
 // Throws TENSOR, and what reading a file throws.

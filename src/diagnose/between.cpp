@@ -33,7 +33,7 @@ std::string order_said(Kind kind) {
 Checked compare(const Sample& sample, const Layout& layout, const Asked& asked, const Block& block,
                 std::optional<double> tolerance, double& rms) {
   Checked result;
-  const double unit = 2 * std::max(sample.unit, sample.before_unit);
+  const double unit = std::max(sample.unit, sample.before_unit);
   struct Sums {
     double off = 0, usual = 0, norm = 0;
   };
@@ -53,17 +53,17 @@ Checked compare(const Sample& sample, const Layout& layout, const Asked& asked, 
     for (int pair = 0; pair < block.pairs; ++pair) {
       const auto [a, b] = block.input(pair);
       const double norm = std::hypot(x(a), x(b));
-      const double angles = 8 * 0x1p-24 + 2 * slack_of(pair) * std::abs(asked.motion.angle(row, pair));
+      const double steps = steps_of(pair, std::abs(asked.motion.angle(row, pair)));
       Sums& of_pair = sums[static_cast<std::size_t>(pair)];
-      of_pair.usual += std::pow(norm * (rms_of_roundings * unit + angles) + sample.least, 2);
+      of_pair.usual += std::pow(norm * (2 * rms_of_roundings * unit + 2 * steps) + sample.least, 2);
       of_pair.norm += norm * norm;
-      const double most = norm * (3 * unit + angles) + 4 * sample.least;
+      const double most = 2 * most_off(norm, unit, sample.least, steps);
       compare_element(a, block.output(pair)[0], pair, most);
       compare_element(b, block.output(pair)[1], pair, most);
     }
     for (int element = 0; element < sample.head_dim; ++element) {
       const bool rotates = element >= block.first && element < block.first + block.rotary_dim();
-      if (!rotates) compare_element(element, element, std::nullopt, unit * std::abs(x(element)));
+      if (!rotates) compare_element(element, element, std::nullopt, 2 * unit * std::abs(x(element)));
     }
   });
   double off = 0, all = 0;

@@ -10,10 +10,6 @@ namespace rotary::diagnose {
 
 namespace {
 
-// cos and sin, two products and their sum, each rounded to the element type: at most 3 units of the pair's norm (2.6
-// were seen in Hugging Face's 16-bit models).
-constexpr double roundings = 3;
-
 std::string who(const std::string& name) { return name.empty() ? "the tensor" : name; }
 
 // The differences of some rows of elements that may be off by what is allowed.
@@ -62,7 +58,7 @@ class Comparing {
     const double norm = std::hypot(wanted(u), wanted(v));
     const double angle = std::abs(asked_.motion.angle(row, pair));
     result.moves = result.moves || (angle > 0 && norm > 0);
-    const double allowed = norm * (roundings * sample_.unit + 4 * 0x1p-24 + slack_of(pair) * angle) + 2 * sample_.least;
+    const double allowed = most_off(norm, sample_.unit, sample_.least, steps_of(pair, angle));
     place.pair = pair;
     for (const int element : {u, v}) {
       place.element = element;

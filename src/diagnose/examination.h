@@ -111,6 +111,8 @@ struct Examination {
 // The readings that fit the subject, those first whose heads are the rope's. Throws SHAPE where there is none.
 std::vector<Reading> plausible_readings(const Sample&, const Subject&);
 std::vector<std::vector<double>> expected_positions(const Layout&, const Subject&);
+// The dimensions of which the turns do not depend on the head; fills turns, expected, factor and facts. False: none.
+bool find_layout(Examination&);
 
 // The block and the frequencies that a rope asks for a tensor of that head_dim.
 struct Asked {
@@ -120,6 +122,23 @@ struct Asked {
   Frequencies frequencies;
   Motion motion;  // at the expected positions
 };
+// The subject of some rows and tokens of a layout: at their positions, of the length of all.
+template <class Rows, class Tokens>
+Subject subject_of(Subject subject, const Asked& all, const Layout& layout, const Rows& rows, const Tokens& tokens) {
+  PositionSet positions;
+  positions.axes = static_cast<int>(all.motion.position.size());
+  positions.batch = static_cast<int>(std::ssize(rows));
+  positions.tokens = std::ssize(tokens);
+  for (const std::vector<double>& axis : all.motion.position) {
+    for (const std::int64_t row : rows) {
+      for (const std::int64_t token : tokens)
+        positions.reals.push_back(axis[static_cast<std::size_t>(row * layout.tokens + token)]);
+    }
+  }
+  subject.positions = std::move(positions);
+  subject.length = all.length;
+  return subject;
+}
 // Of each row of the reading: 0 where no element is off, else 1 and by what the norm is multiplied.
 std::vector<double> wrongness_of_rows(const Sample&, const Reading&, const Asked&);
 // Of turns that are as asked.

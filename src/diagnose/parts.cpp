@@ -72,28 +72,14 @@ std::string rest_of(const Piece& piece, const Scene& scene) {
 }
 
 Answer answer_of(const Scene& scene, const Piece& piece, int depth) {
-  Sample cut = scene.sample;
+  Sample cut = scene.sample.without_elements();
   cut.shape = {std::ssize(piece[0]), std::ssize(piece[1]), std::ssize(piece[2]), scene.sample.head_dim};
   for (std::size_t d = 0; d < 3; ++d) cut.numbers[d] = in_whole(scene, d, piece[d]);
-  cut.before.clear();
-  cut.after.clear();
   for_each_head(piece, scene.layout, [&](const Spot&, std::int64_t first) {
     for (const auto& [from, to] : {std::pair(scene.sample.x(first), &cut.before), {scene.sample.y(first), &cut.after}})
       to->insert(to->end(), from.begin(), from.end());
   });
-  PositionSet positions;
-  positions.axes = static_cast<int>(scene.expected.size());
-  positions.batch = static_cast<int>(cut.shape[0]);
-  positions.tokens = cut.shape[1];
-  for (const std::vector<double>& axis : scene.expected) {
-    for (const std::int64_t b : piece[0]) {
-      for (const std::int64_t t : piece[1])
-        positions.reals.push_back(axis[static_cast<std::size_t>(b * scene.layout.tokens + t)]);
-    }
-  }
-  Subject subject = scene.subject;
-  subject.positions = std::move(positions);
-  subject.length = scene.asked.length;
+  Subject subject = subject_of(scene.subject, scene.asked, scene.layout, piece[0], piece[1]);
   subject.layout = "bthd";
   return answer(cut, subject, depth);
 }
@@ -142,13 +128,13 @@ void hold_against_asked(Scene& scene) {
     const std::int64_t before = scene.off;
     const auto wanted = std::span(scene.wanted).subspan(static_cast<std::size_t>(first), pair_of.size());
     for (std::size_t u = 0; u < pair_of.size(); ++u) {
-      double size = std::abs(wanted[u]), slack = 0;
+      double size = std::abs(wanted[u]), angle = 0;
       if (const int pair = pair_of[u]; pair >= 0) {
         const auto [a, b] = block.output(pair);
         size = std::hypot(wanted[static_cast<std::size_t>(a)], wanted[static_cast<std::size_t>(b)]);
-        slack = slack_of(pair) * std::abs(scene.asked.motion.angle(place[0] * scene.layout.tokens + place[1], pair));
+        angle = std::abs(scene.asked.motion.angle(place[0] * scene.layout.tokens + place[1], pair));
       }
-      const double allowed = size * (3 * unit + 4 * 0x1p-24 + slack) + noise + 2 * sample.least;
+      const double allowed = most_off(size, unit, sample.least, steps_of(std::max(pair_of[u], 0), angle)) + noise;
       moves = moves || std::abs(wanted[u] - sample.x(first)[u]) > 8 * allowed;
       if (std::abs(sample.y(first)[u] - wanted[u]) <= allowed) continue;
       if (scene.off++ < most_listed) scene.elements.push_back(first + static_cast<std::int64_t>(u));
@@ -265,8 +251,8 @@ std::optional<Answer> answer_by_parts(const Sample& sample, const Subject& subje
   for (const Reading& reading : readings) {
     const Layout& layout = reading.layout;
     if (subject.plausibility(layout) < subject.plausibility(readings.front().layout)) break;
-    const auto expected = expected_positions(layout, subject);
-    Scene other{sample, subject, layout, expected, ask(*subject.used, *asked, subject, expected), depth};
+    Scene other{sample, subject, layout, ask(*subject.used, *asked, subject, expected_positions(layout, subject)),
+                depth};
     other.all = {range(0, layout.batch), range(0, layout.tokens), range(0, layout.heads)};
     hold_against_asked(other);
     if (scene && other.right[1].empty()) continue;

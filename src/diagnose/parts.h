@@ -16,7 +16,6 @@ struct Scene {
   const Sample& sample;
   const Subject& subject;
   Layout layout;
-  std::vector<std::vector<double>> expected;  // positions
   Asked asked;
   int depth;
   Piece all = {};

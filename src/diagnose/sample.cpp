@@ -85,6 +85,25 @@ const char* type_of(double unit) noexcept {
   return std::ranges::find_if(storages, [=](const Storage& one) { return one.unit <= unit; })->name;
 }
 
+Sample Sample::without_elements() const {
+  return {.name = name,
+          .shape = shape,
+          .head_dim = head_dim,
+          .before = {},
+          .after = {},
+          .unit = unit,
+          .least = least,
+          .before_unit = before_unit,
+          .before_least = before_least,
+          .before_type = before_type,
+          .loose = loose,
+          .noise = noise,
+          .finite = finite,
+          .numbers = numbers,
+          .sampled = sampled,
+          .executor = executor};
+}
+
 Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim) {
   const auto refuse = [](const std::string& sentence) { fail(Code::SHAPE, "diagnose", sentence); };
   const std::string shape = detail::shape_text(before.shape);

@@ -50,6 +50,7 @@ struct Sample {
     unit = std::max(unit, before_unit);
     least = std::max(least, before_least);
   }
+  Sample without_elements() const;  // all else the same
   bool noisy() const noexcept { return loose || noise.rms > 0; }
   // The head whose first element is number `at`.
   std::span<const double> x(std::int64_t at) const noexcept { return head(before, at); }

@@ -1,6 +1,7 @@
 // A tensor of many tokens: some of them are diagnosed first, and all only by what explains those.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "examination.h"
@@ -58,12 +59,7 @@ Numbers some_tokens(const Layout& layout, const std::vector<double>& wrong) {
 }
 
 Sample part_of(const Sample& all, std::size_t dimension, const Numbers& numbers) {
-  Sample part{.name = all.name, .shape = all.shape, .head_dim = all.head_dim, .before = {}, .after = {}};
-  part.unit = all.unit;
-  part.least = all.least;
-  part.before_unit = all.before_unit;
-  part.before_least = all.before_least;
-  part.before_type = all.before_type;
+  Sample part = all.without_elements();
   part.shape[dimension] = std::ssize(numbers);
   std::int64_t outer = 1, inner = 1;
   for (std::size_t d = 0; d < all.shape.size(); ++d)
@@ -80,23 +76,6 @@ Sample part_of(const Sample& all, std::size_t dimension, const Numbers& numbers)
   return part;
 }
 
-Subject subject_of(const Subject& subject, const Tokens& tokens, const Numbers& numbers) {
-  PositionSet positions;
-  positions.axes = static_cast<int>(tokens.asked.motion.position.size());
-  positions.batch = static_cast<int>(tokens.reading.layout.batch);
-  positions.tokens = std::ssize(numbers);
-  for (const std::vector<double>& axis : tokens.asked.motion.position) {
-    for (std::int64_t b = 0; b < tokens.reading.layout.batch; ++b) {
-      for (const std::int64_t number : numbers)
-        positions.reals.push_back(axis[static_cast<std::size_t>(b * tokens.reading.layout.tokens + number)]);
-    }
-  }
-  Subject part = subject;
-  part.positions = std::move(positions);
-  part.length = tokens.asked.length;
-  return part;
-}
-
 }  // namespace
 
 Diagnosis diagnose(Sample& all, const Subject& subject) {
@@ -104,8 +83,11 @@ Diagnosis diagnose(Sample& all, const Subject& subject) {
   const std::optional<Tokens> tokens = tokens_of(all, subject);
   if (!tokens) return answer(all, subject).diagnosis;
   const Layout& layout = tokens->reading.layout;
+  Numbers rows(static_cast<std::size_t>(layout.batch));
+  std::iota(rows.begin(), rows.end(), 0);
+  const auto of_some = [&](const Numbers& some) { return subject_of(subject, tokens->asked, layout, rows, some); };
   const Numbers numbers = some_tokens(layout, wrongness_of_rows(all, tokens->reading, tokens->asked));
-  const Answer some = answer(part_of(all, tokens->dimension, numbers), subject_of(subject, *tokens, numbers));
+  const Answer some = answer(part_of(all, tokens->dimension, numbers), of_some(numbers));
   subject.step();
   if (!some.explained || !some.as_one) return some.diagnosis;
   const double unit = all.unit, least = all.least;
@@ -125,10 +107,10 @@ Diagnosis diagnose(Sample& all, const Subject& subject) {
     Sample part = part_of(all, tokens->dimension, piece);
     part.noise = some.noise;
     if (some.loose) part.loosen();
-    if (!answer_as_one(part, subject_of(subject, *tokens, piece)).explained) more.insert(piece.begin(), piece.end());
+    if (!answer_as_one(part, of_some(piece)).explained) more.insert(piece.begin(), piece.end());
   }
   const Numbers with_more(more.begin(), more.end());
-  return answer(part_of(all, tokens->dimension, with_more), subject_of(subject, *tokens, with_more)).diagnosis;
+  return answer(part_of(all, tokens->dimension, with_more), of_some(with_more)).diagnosis;
 }
 
 }  // namespace rotary::diagnose

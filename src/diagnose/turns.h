@@ -103,6 +103,15 @@ void rotate(std::vector<double>& elements, const Layout&, const Block&, const Mo
 inline constexpr double float32_slack = 12 * 0x1p-24;
 inline double slack_of(int pair, double slack = float32_slack) { return slack * (1 + pair / 12.0); }
 
+// Those of the angle and of the table's row, relative to the pair's norm. angle: its size.
+inline double steps_of(int pair, double angle) { return 4 * 0x1p-24 + slack_of(pair) * angle; }
+
+// The largest error of an element of a pair of that norm: besides those steps cos and sin, two products and their sum,
+// each rounded to the element type: at most 3 units of the norm (2.6 were seen in Hugging Face's 16-bit models).
+inline double most_off(double norm, double unit, double least, double steps) {
+  return norm * (3 * unit + steps) + 2 * least;
+}
+
 // The difference between a measured turn and `turn`, in tolerances: at most 1 where rounding explains it. slack: of the
 // angle, relative: slack_of(pair).
 double misfit(const Turns&, std::size_t at, double angle, Complex turn, double slack);

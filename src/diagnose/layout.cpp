@@ -1,0 +1,149 @@
+// Which dimensions of a tensor are batch, tokens and heads: those of which the turns do not depend on the head.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "examination.h"
+#include "values/fail.h"
+
+namespace rotary::diagnose {
+
+namespace {
+
+// The spread among heads that rotate alike is that of rounding and noise, else near 1.
+double one_turn(const Noise& noise) { return std::max(0.05, 3 * noise.relative); }
+
+std::vector<Reading> readings_to_try(const Sample& sample, const Subject& subject) {
+  std::vector<Reading> readings = tools::readings_of(sample.shape);
+  if (!subject.layout.empty()) {
+    std::string words;
+    for (const Reading& reading : readings) words += (words.empty() ? "" : ", ") + reading.word;
+    const std::string wanted = subject.layout == "flat" ? readings.front().word : subject.layout;
+    std::erase_if(readings, [&](const Reading& reading) { return reading.word != wanted; });
+    if (readings.empty()) {
+      fail(Code::SHAPE, "diagnose",
+           "the layout must be one of a tensor of so many dimensions, " + words + ", but got " + subject.layout);
+    }
+  }
+  if (!subject.positions) return readings;
+  const PositionSet& given = *subject.positions;
+  std::erase_if(readings, [&](const Reading& reading) {
+    const auto& [batch, tokens] = std::pair(reading.layout.batch, reading.layout.tokens);
+    if (given.open_from) return given.tokens > tokens;
+    return given.tokens != tokens || (given.batch != 1 && given.batch != batch);
+  });
+  if (readings.empty()) {
+    fail(Code::SHAPE, "diagnose",
+         "positions must name one position per token but got " + std::to_string(given.tokens) +
+             " for a tensor whose dimensions are none of that many tokens");
+  }
+  return readings;
+}
+
+// Pairs that do not visibly move say nothing about the factor.
+double measured_factor(const Turns& turns) {
+  double norm = 0, weight = 0;
+  for (std::size_t at = 0; at < turns.turn.size(); ++at) {
+    norm += turns.weight[at] * std::norm(turns.turn[at]) - 2 * turns.noise.rms * turns.noise.rms;
+    weight += turns.weight[at];
+  }
+  return weight > 0 ? std::sqrt(std::max(0.0, norm) / weight) : 1;
+}
+
+// Whether every batch row turns as the first does.
+bool rows_are_alike(const Turns& turns) {
+  double off = 0, all = 0;
+  const std::int64_t tokens = turns.layout().tokens;
+  for (std::int64_t row = tokens; row < turns.rows(); ++row) {
+    for (int pair = 0; pair < turns.block.pairs; ++pair) {
+      const std::size_t at = turns.at(row, pair), first = turns.at(row % tokens, pair);
+      off += turns.weight[at] * std::norm(turns.turn[at] - turns.turn[first]);
+      all += turns.weight[at] * std::norm(turns.turn[at]);
+    }
+  }
+  return off <= std::pow(one_turn(turns.noise), 2) * all;
+}
+
+bool heads_are_alike(const Turns& turns) { return turns.spread < one_turn(turns.noise) && !turns.heads.empty(); }
+
+// The turns by the reading in which the heads are alike; among several the one of the rope's heads, then of rows of the
+// same positions, then of heads that there are several of.
+Turns best_turns(const Examination& exam, const std::vector<Reading>& readings) {
+  int best_rank = -1;
+  Turns best;
+  for (const Reading& reading : readings) {
+    Turns turns = measure(exam.sample, reading, exam.search.found.front().block);
+    const int rank = (heads_are_alike(turns) ? 100 : 0) + 10 * exam.subject.plausibility(reading.layout) +
+                     (rows_are_alike(turns) ? 2 : 0) + (reading.layout.heads > 1 ? 1 : 0);
+    if (rank <= best_rank) continue;
+    best_rank = rank;
+    best = std::move(turns);
+    if (rank == 123) break;  // none is better
+  }
+  return best;
+}
+
+void explain_layout(Examination& exam, const std::vector<Reading>& readings) {
+  const Subject& subject = exam.subject;
+  const Reading& chosen = exam.turns.reading;
+  if (subject.used == nullptr || !subject.layout.empty()) return;
+  const bool settled = !subject.layout_of_heads.empty();
+  if (settled ? chosen.word == subject.layout_of_heads : subject.plausibility(chosen.layout) == 2) return;
+  const auto other = std::ranges::find_if(readings, [&](const Reading& one) {
+    if (settled) return one.word == subject.layout_of_heads;
+    return one.layout.heads != chosen.layout.heads && subject.plausibility(one.layout) == 2;
+  });
+  if (other == readings.end()) return;
+  exam.find(Verdict::layout, "is rotated with the head index as position: by its " +
+                                 std::to_string(other->layout.heads) + " heads its layout is " + other->word +
+                                 " with " + std::to_string(other->layout.tokens) + " tokens, but it is rotated as " +
+                                 chosen.word);
+}
+
+}  // namespace
+
+bool find_layout(Examination& exam) {
+  const std::vector<Reading> readings = readings_to_try(exam.sample, exam.subject);
+  exam.turns = best_turns(exam, readings);
+  Subject counted = exam.subject;
+  if (!heads_are_alike(exam.turns) && exam.subject.layout.empty() && exam.subject.positions) {
+    // Where the heads are taken for tokens, the positions are those of heads.
+    Turns other = best_turns(exam, tools::readings_of(exam.sample.shape));
+    if (heads_are_alike(other)) {
+      exam.turns = std::move(other);
+      counted.positions = PositionSet{};
+      counted.positions->open_from = static_cast<std::int64_t>(exam.subject.positions->value(0, 0, 0));
+    }
+  }
+  exam.expected = expected_positions(exam.turns.layout(), counted);
+  exam.factor = measured_factor(exam.turns);
+  exam.facts.layout = exam.turns.reading.word;
+  exam.facts.heads = exam.turns.heads;
+  if (!heads_are_alike(exam.turns)) return false;
+  explain_layout(exam, readings);
+  return true;
+}
+
+std::vector<Reading> plausible_readings(const Sample& sample, const Subject& subject) {
+  std::vector<Reading> readings = readings_to_try(sample, subject);
+  std::ranges::stable_sort(readings, std::greater(),
+                           [&](const Reading& reading) { return subject.plausibility(reading.layout); });
+  return readings;
+}
+
+std::vector<std::vector<double>> expected_positions(const Layout& layout, const Subject& subject) {
+  const int rope_axes = subject.used == nullptr ? 1 : Frequencies{.axis = subject.used->rope.axis}.axes();
+  const int axes = std::max(rope_axes, subject.positions ? subject.positions->axes : 1);
+  std::vector<std::vector<double>> expected(static_cast<std::size_t>(axes));
+  const auto tokens = static_cast<std::size_t>(layout.tokens), rows = static_cast<std::size_t>(layout.batch) * tokens;
+  for (std::size_t axis = 0; axis < expected.size(); ++axis) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::size_t t = row % tokens;
+      expected[axis].push_back(subject.positions ? subject.positions->value(axis, row / tokens, t)
+                                                 : static_cast<double>(t));
+    }
+  }
+  return expected;
+}
+
+}  // namespace rotary::diagnose
