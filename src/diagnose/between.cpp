@@ -30,42 +30,26 @@ std::string order_said(Kind kind) {
 // `after` against `before` in the block's order of elements. Both engines round: an element may be off by twice what it
 // may be of one, and those of a pair together by what roundings add up to; of two types the one of fewer digits rounds
 // its input too. rms: of the differences, relative.
-Checked compare(const Sample& sample, const Layout& layout, const Asked& asked, const Block& block,
+Checked compare(const Sample& as_given, const Layout& layout, const Asked& asked, const Block& block,
                 std::optional<double> tolerance, double& rms) {
+  const Sample sample = as_given.loosened();
   Checked result;
-  const double unit = std::max(sample.unit, sample.before_unit);
   struct Sums {
     double off = 0, usual = 0, norm = 0;
   };
   std::vector<Sums> sums(static_cast<std::size_t>(block.pairs));
-  for_each_head(layout, [&](std::int64_t row, std::int64_t head, std::int64_t first) {
-    const auto x = [&](int element) { return sample.before[static_cast<std::size_t>(first + element)]; };
-    const auto compare_element = [&](int from, int to, std::optional<int> pair, double most) {
-      const double error = std::abs(sample.after[static_cast<std::size_t>(first + to)] - x(from));
-      if (tolerance) most = *tolerance;
-      result.max_error = std::max(result.max_error, error);
-      result.tolerance = std::max(result.tolerance, most);
-      if (pair) sums[static_cast<std::size_t>(*pair)].off += error * error;
-      if (error <= most) return;
-      if (!result.first) result.first = Place{row / layout.tokens, row % layout.tokens, head, to, pair};
-      if (error >= result.error) result.error = error, result.allowed = most;
-    };
-    for (int pair = 0; pair < block.pairs; ++pair) {
-      const auto [a, b] = block.input(pair);
-      const double norm = std::hypot(x(a), x(b));
-      const double steps = steps_of(pair, std::abs(asked.motion.angle(row, pair)));
-      Sums& of_pair = sums[static_cast<std::size_t>(pair)];
-      of_pair.usual += std::pow(norm * (2 * rms_of_roundings * unit + 2 * steps) + sample.least, 2);
-      of_pair.norm += norm * norm;
-      const double most = 2 * most_off(norm, unit, sample.least, steps);
-      compare_element(a, block.output(pair)[0], pair, most);
-      compare_element(b, block.output(pair)[1], pair, most);
+  const auto add_head = [&](std::span<const Element> head) {
+    for (const Element& one : head) {
+      add(result, one, tolerance.value_or(2 * one.allowed));
+      if (!one.place.pair) continue;
+      Sums& of_pair = sums[static_cast<std::size_t>(*one.place.pair)];
+      const double usual = one.norm * 2 * (rms_of_roundings * sample.unit + one.steps) + sample.least;
+      of_pair.off += one.off() * one.off();
+      of_pair.usual += usual * usual / 2;
+      of_pair.norm += one.norm * one.norm / 2;
     }
-    for (int element = 0; element < sample.head_dim; ++element) {
-      const bool rotates = element >= block.first && element < block.first + block.rotary_dim();
-      if (!rotates) compare_element(element, element, std::nullopt, 2 * unit * std::abs(x(element)));
-    }
-  });
+  };
+  hold_heads(sample, layout, block, asked.motion, 0, layout.batch * layout.tokens, false, add_head);
   double off = 0, all = 0;
   result.equal = !result.first;
   for (const Sums& one : sums) {

@@ -8,8 +8,6 @@ namespace rotary::diagnose {
 
 namespace {
 
-constexpr std::int64_t most_heads = 768;  // more add nothing to a misfit
-
 // Between the rounding of a bf16 table, or the noise, and any wrong pairing.
 double passes(const Sample& sample) { return std::max(0.05, 3 * sample.noise.relative); }
 
@@ -40,15 +38,10 @@ std::vector<int> touched_elements(const Sample& sample) {
 // worst pair: some units of rounding where the block is right, near 1 where it is not.
 double misfit_of(const Sample& sample, const Block& block, int count) {
   const auto for_pairs = [&](auto&& visit) {
-    const std::int64_t heads = static_cast<std::int64_t>(sample.before.size()) / sample.head_dim;
-    const std::int64_t some = std::min(heads, most_heads);  // spread evenly
-    for (std::int64_t i = 0; i < some; ++i) {
-      const std::int64_t first = i * heads / some * sample.head_dim;
-      for (int pair = 0; pair < count; ++pair) {
-        visit(static_cast<std::size_t>(pair), norm(sample.x(first), block.input(pair)),
-              norm(sample.y(first), block.output(pair)));
-      }
-    }
+    for_some_heads(sample, [&](std::span<const double> x, std::span<const double> y) {
+      for (int pair = 0; pair < count; ++pair)
+        visit(static_cast<std::size_t>(pair), norm(x, block.input(pair)), norm(y, block.output(pair)));
+    });
   };
   double xx = 0, xy = 0;
   for_pairs([&](std::size_t, double x, double y) {

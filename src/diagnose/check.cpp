@@ -12,92 +12,6 @@ namespace {
 
 std::string who(const std::string& name) { return name.empty() ? "the tensor" : name; }
 
-// The differences of some rows of elements that may be off by what is allowed.
-class Comparing {
- public:
-  Comparing(const Sample& sample, const Layout& layout, const Asked& asked, std::optional<double> tolerance)
-      : sample_(sample),
-        layout_(layout),
-        asked_(asked),
-        tolerance_(tolerance),
-        turn_(pairs()),
-        wanted_(sample.x(0).size()) {}
-
-  void add_row(std::int64_t row) {
-    for (int pair = 0; pair < asked_.block.pairs; ++pair)
-      turn_[static_cast<std::size_t>(pair)] = asked_.motion.turn(row, pair);
-    for (std::int64_t head = 0; head < layout_.heads; ++head) {
-      const Place place{row / layout_.tokens, row % layout_.tokens, head, 0, std::nullopt};
-      const std::int64_t first = at(layout_, place.batch, place.token, head);
-      rotate_head(sample_.x(first));
-      for (int pair = 0; pair < asked_.block.pairs; ++pair) compare_pair(place, row, first, pair);
-      compare_still(place, first);
-    }
-  }
-
-  Checked result;
-
- private:
-  std::size_t pairs() const { return static_cast<std::size_t>(asked_.block.pairs); }
-  double& wanted(int element) { return wanted_[static_cast<std::size_t>(element)]; }
-
-  void rotate_head(std::span<const double> x) {
-    std::ranges::copy(x, wanted_.begin());
-    for (int pair = 0; pair < asked_.block.pairs; ++pair) {
-      const auto [u, v] = asked_.block.input(pair);
-      const auto [to_u, to_v] = asked_.block.output(pair);
-      const Complex turn = turn_[static_cast<std::size_t>(pair)];
-      const double a = x[static_cast<std::size_t>(u)], b = x[static_cast<std::size_t>(v)];
-      wanted(to_u) = a * turn.real() - b * turn.imag();
-      wanted(to_v) = b * turn.real() + a * turn.imag();
-    }
-  }
-
-  void compare_pair(Place place, std::int64_t row, std::int64_t first, int pair) {
-    const auto [u, v] = asked_.block.output(pair);
-    const double norm = std::hypot(wanted(u), wanted(v));
-    const double angle = std::abs(asked_.motion.angle(row, pair));
-    result.moves = result.moves || (angle > 0 && norm > 0);
-    const double allowed = most_off(norm, sample_.unit, sample_.least, steps_of(pair, angle));
-    place.pair = pair;
-    for (const int element : {u, v}) {
-      place.element = element;
-      compare(place, first, allowed);
-    }
-  }
-
-  // The elements that no pair writes.
-  void compare_still(Place place, std::int64_t first) {
-    for (place.element = 0; place.element < sample_.head_dim; ++place.element) {
-      const int offset = place.element - asked_.block.first;
-      if (offset >= 0 && offset < asked_.block.rotary_dim()) continue;
-      compare(place, first, sample_.unit * std::abs(wanted(place.element)) + sample_.least);
-    }
-  }
-
-  void compare(const Place& place, std::int64_t first, double allowed) {
-    const double after = sample_.after[static_cast<std::size_t>(first + place.element)];
-    const double error = std::abs(after - wanted(place.element));
-    if (tolerance_) allowed = *tolerance_;
-    if (!std::isfinite(allowed)) allowed = 0;
-    result.max_error = std::max(result.max_error, error);
-    result.tolerance = std::max(result.tolerance, allowed);
-    const bool off = !(error <= allowed), only_now = off && !result.first;  // one that is not finite is off
-    if (only_now || (off == result.first.has_value() && error >= result.error)) {
-      result.error = error;
-      result.allowed = allowed;
-    }
-    if (only_now) result.first = place;
-  }
-
-  const Sample& sample_;
-  const Layout& layout_;
-  const Asked& asked_;
-  std::optional<double> tolerance_;
-  std::vector<Complex> turn_;
-  std::vector<double> wanted_;
-};
-
 // next: of the elements behind those of `all`.
 void add(Checked& all, const Checked& next) {
   all.max_error = std::max(all.max_error, next.max_error);
@@ -111,18 +25,38 @@ void add(Checked& all, const Checked& next) {
   if (only_now) all.first = next.first;
 }
 
-Checked compare_elements(const Sample& sample, const Reading& reading, const Asked& asked,
-                         std::optional<double> tolerance) {
-  Checked all;
-  const std::int64_t rows = reading.layout.batch * reading.layout.tokens;
-  const auto parts = in_parts<Checked>(*sample.executor, rows, [&](std::int64_t begin, std::int64_t end) {
-    Comparing some(sample, reading.layout, asked, tolerance);
-    for (std::int64_t row = begin; row < end; ++row) some.add_row(row);
-    return some.result;
-  });
-  for (const Checked& part : parts) add(all, part);
-  all.layout = reading.word;
-  all.equal = !all.first;
+// The differences of some rows of elements that may be off by what is allowed.
+struct Comparison {
+  Checked checked = {};
+  std::vector<double> wrong = {};
+};
+Comparison compare_rows(const Sample& sample, const Layout& layout, const Asked& asked,
+                        std::optional<double> tolerance) {
+  const auto compare_some = [&](std::int64_t begin, std::int64_t end) {
+    Comparison some;
+    for (std::int64_t row = begin; row < end; ++row) {
+      double wanted = 0, after = 0;
+      bool off = false;
+      hold_heads(sample, layout, asked.block, asked.motion, row, row + 1, true, [&](std::span<const Element> head) {
+        for (const Element& one : head) {
+          add(some.checked, one, tolerance.value_or(one.allowed));
+          some.checked.moves =
+              some.checked.moves || (one.place.pair && one.norm > 0 && asked.motion.angle(row, *one.place.pair) != 0);
+          off = off || !(one.off() <= one.allowed);
+          wanted += one.wanted * one.wanted;
+          after += one.after * one.after;
+        }
+      });
+      some.wrong.push_back(!off ? 0 : 1 + (wanted > 0 ? std::sqrt(after / wanted) : 0));
+    }
+    return some;
+  };
+  Comparison all;
+  for (const Comparison& some : in_parts<Comparison>(*sample.executor, layout.batch * layout.tokens, compare_some)) {
+    add(all.checked, some.checked);
+    all.wrong.insert(all.wrong.end(), some.wrong.begin(), some.wrong.end());
+  }
+  all.checked.equal = !all.checked.first;
   return all;
 }
 
@@ -139,23 +73,10 @@ std::vector<Reading> readings_of(const Sample& sample, const Subject& subject) {
   return settled == readings.end() ? readings : std::vector{*settled};
 }
 
-struct Compared {
-  Asked asked;
-  Checked checked;
-};
-
-Compared compare_by(const Sample& sample, const Reading& reading, const Subject& subject,
-                    std::optional<double> tolerance) {
-  const std::optional<Block> block = asked_block(subject, sample.head_dim);
-  Asked asked = ask(*subject.used, *block, subject, expected_positions(reading.layout, subject));
-  Checked checked = compare_elements(sample, reading, asked, tolerance);
-  return {std::move(asked), std::move(checked)};
-}
-
 std::vector<Compared> compare_by_all(const Sample& sample, const std::vector<Reading>& readings, const Subject& subject,
                                      std::optional<double> tolerance) {
   std::vector<Compared> all;
-  for (const Reading& reading : readings) all.push_back(compare_by(sample, reading, subject, tolerance));
+  for (const Reading& reading : readings) all.push_back(compare(sample, reading, subject, tolerance));
   return all;
 }
 
@@ -165,7 +86,7 @@ std::size_t best_of(const std::vector<Compared>& all) {
   return equal == all.end() ? 0 : static_cast<std::size_t>(equal - all.begin());
 }
 
-bool all_zero(const std::vector<double>& values) {
+bool all_zero(std::span<const double> values) {
   return std::ranges::all_of(values, [](double value) { return value == 0; });
 }
 
@@ -185,12 +106,12 @@ bool one_token_for_all(const Sample& sample, const Layout& layout, const Motion&
 }
 
 // Why the data show nothing of the rope, where the diagnosis does not say it; "": they do.
-std::string emptiness(const Sample& sample, const Layout& layout, const Compared& one) {
+std::string emptiness(const Sample& sample, const Compared& one) {
   if (all_zero(sample.before) && all_zero(sample.after)) return "";
   if (one.checked.equal && !one.checked.moves)
     return " is as it should be, but no rope moves anything at position 0, or zeros: --positions says where the tokens "
            "are";
-  if (one_token_for_all(sample, layout, one.asked.motion))
+  if (one_token_for_all(sample, one.reading.layout, one.asked.motion))
     return " is the same at every token, before and after: one token for all shows no rotation";
   return "";
 }
@@ -206,6 +127,66 @@ Outcome outcome_of(const Checked& checked, const Diagnosis& diagnosis, bool tole
 }
 
 }  // namespace
+
+void hold_heads(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion,
+                std::int64_t begin, std::int64_t end, bool turned,
+                const std::function<void(std::span<const Element>)>& visit) {
+  std::vector<Complex> turn(static_cast<std::size_t>(block.pairs), 1);
+  std::vector<Element> elements;
+  for (std::int64_t row = begin; row < end; ++row) {
+    for (int pair = 0; turned && pair < block.pairs; ++pair)
+      turn[static_cast<std::size_t>(pair)] = motion.turn(row, pair);
+    for (std::int64_t head = 0; head < layout.heads; ++head) {
+      Place place{row / layout.tokens, row % layout.tokens, head, 0, std::nullopt};
+      const std::int64_t first = at(layout, place.batch, place.token, head);
+      const auto x = [values = sample.x(first)](int element) { return values[static_cast<std::size_t>(element)]; };
+      const auto y = [values = sample.y(first)](int element) { return values[static_cast<std::size_t>(element)]; };
+      elements.clear();
+      for (int pair = 0; pair < block.pairs; ++pair) {
+        const auto [u, v] = block.input(pair);
+        const auto [to_u, to_v] = block.output(pair);
+        const Complex by = turn[static_cast<std::size_t>(pair)];
+        const double a = x(u) * by.real() - x(v) * by.imag(), b = x(v) * by.real() + x(u) * by.imag();
+        const double norm = std::hypot(a, b), steps = steps_of(pair, std::abs(motion.angle(row, pair)));
+        place.pair = pair;
+        for (const auto& [element, wanted] : {std::pair(to_u, a), {to_v, b}}) {
+          place.element = element;
+          elements.push_back(
+              {place, wanted, y(element), norm, steps, most_off(norm, sample.unit, sample.least, steps)});
+        }
+      }
+      place.pair.reset();
+      for (place.element = 0; place.element < sample.head_dim; ++place.element) {
+        const int offset = place.element - block.first;
+        if (offset >= 0 && offset < block.rotary_dim()) continue;
+        const double still = x(place.element), norm = std::abs(still);
+        elements.push_back({place, still, y(place.element), norm, 0, sample.unit * norm + sample.least});
+      }
+      visit(elements);
+    }
+  }
+}
+
+void add(Checked& all, const Element& one, double allowed) {
+  if (!std::isfinite(allowed)) allowed = 0;
+  const double error = one.off();
+  const bool off = !(error <= allowed);  // one that is not finite is off
+  add(all, Checked{.max_error = error,
+                   .tolerance = allowed,
+                   .error = error,
+                   .allowed = allowed,
+                   .first = off ? std::optional(one.place) : std::nullopt,
+                   .layout = {}});
+}
+
+Compared compare(const Sample& sample, const Reading& reading, const Subject& subject,
+                 std::optional<double> tolerance) {
+  const std::optional<Block> block = asked_block(subject, sample.head_dim);
+  Asked asked = ask(*subject.used, *block, subject, expected_positions(reading.layout, subject));
+  Comparison rows = compare_rows(sample, reading.layout, asked, tolerance);
+  rows.checked.layout = reading.word;
+  return {reading, std::move(asked), std::move(rows.checked), std::move(rows.wrong)};
+}
 
 void refuse_not_finite(const Sample& sample, const TensorPair& pair, const Layout& layout) {
   if (sample.finite) return;
@@ -238,16 +219,16 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   Subject as_likeliest = subject;
   if (all[best].checked.equal) as_likeliest.layout = likeliest.word;
   bring_near_1(sample);
-  NamedCheck result{{pair.name, diagnose(sample, as_likeliest)}, all[best].checked};
+  NamedCheck result{{pair.name, diagnose(sample, as_likeliest, all)}, all[best].checked};
   if (!result.checked.equal && result.diagnosis.verdict == Verdict::as_configured) {  // by the rounding of its before
-    if (sample.before_unit > sample.unit) sample.loosen();
+    if (sample.before_unit > sample.unit) sample = sample.loosened();
     all = compare_by_all(sample, readings, subject, tolerance);
     best = best_of(all);
     result.checked = all[best].checked;
   }
   result.outcome = outcome_of(result.checked, result.diagnosis, tolerance.has_value());
   result.sentence = result.diagnosis.sentence;
-  if (const std::string nothing = emptiness(sample, readings[best].layout, all[best]); !nothing.empty()) {
+  if (const std::string nothing = emptiness(sample, all[best]); !nothing.empty()) {
     result.outcome = Outcome::undecided;
     result.sentence = who(pair.name) + nothing;
   } else if (likeliest.word != readings[best].word && result.outcome == Outcome::differs) {
@@ -270,14 +251,16 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const std
   Sample sample = sample_as_given(pair.before, pair.after, subject.head_dim_of(pair.before));
   const Reading reading = readings_of(sample, subject).front();
   refuse_not_finite(sample, pair, reading.layout);
-  NamedCheck result{{pair.name, {}}, compare_elements(sample, reading, {*subject.used, {}, 0, {}, {}}, tolerance)};
+  NamedCheck result{{pair.name, {}},
+                    compare_rows(sample, reading.layout, {*subject.used, {}, 0, {}, {}}, tolerance).checked};
+  result.checked.layout = reading.word;
   std::string said = " is not rotated, as " + as;
   if (result.checked.equal) {
     result.diagnosis.facts.layout = reading.word;
     result.diagnosis.verdict = Verdict::as_configured;
   } else {
     bring_near_1(sample);
-    result.diagnosis = diagnose(sample, subject);
+    result.diagnosis = diagnose(sample, subject, {});
     const Verdict verdict = result.diagnosis.verdict;
     const bool seen = verdict != Verdict::cannot_tell;
     said = seen ? " is rotated" : " is changed";
@@ -294,32 +277,6 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const std
     result.sentence = who(pair.name) + ": " + zeros_said;
   }
   return result;
-}
-
-std::vector<double> wrongness_of_rows(const Sample& sample, const Reading& reading, const Asked& asked) {
-  const auto wrongness = [&](std::int64_t row) {
-    Comparing one(sample, reading.layout, asked, std::nullopt);
-    one.add_row(row);
-    if (!one.result.first) return 0.0;
-    double before = 0, after = 0;
-    for (std::int64_t head = 0; head < reading.layout.heads; ++head) {
-      const std::int64_t first = at(reading.layout, row / reading.layout.tokens, row % reading.layout.tokens, head);
-      for (const double x : sample.x(first)) before += x * x;
-      for (const double y : sample.y(first)) after += y * y;
-    }
-    return 1 + (before > 0 ? std::sqrt(after / before) : 0);
-  };
-  std::vector<double> all;
-  const std::int64_t rows = reading.layout.batch * reading.layout.tokens;
-  for (const auto& part :
-       in_parts<std::vector<double>>(*sample.executor, rows, [&](std::int64_t begin, std::int64_t end) {
-         std::vector<double> some;
-         for (std::int64_t row = begin; row < end; ++row) some.push_back(wrongness(row));
-         return some;
-       })) {
-    all.insert(all.end(), part.begin(), part.end());
-  }
-  return all;
 }
 
 }  // namespace rotary::diagnose

@@ -118,7 +118,7 @@ bool examine_composites(Examination& exam) {
   for (const Reading& reading : plausible_readings(exam.sample, exam.subject)) {
     const Asked rope = ask(*exam.subject.used, *asked, exam.subject, expected_positions(reading.layout, exam.subject));
     const auto residual_by = [&](const Step& step) {
-      std::vector<double> elements = exam.sample.before;
+      std::vector<double> elements = exam.sample.before.copied();
       step(elements, reading.layout, rope.motion);
       return residual_of(exam.sample, elements);
     };

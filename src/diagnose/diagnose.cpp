@@ -267,8 +267,7 @@ Examined examined(const Sample& sample, const Subject& subject) {
   examine(exam);
   Examined result;
   result.as_one = exam.explained;
-  result.noise = sample.noise;
-  result.loose = sample.loose;
+  result.bounds = sample;
   if (!exam.explained && !exam.findings.empty() && exam.findings.front().verdict == Verdict::cannot_tell)
     examine_composites(exam);
   result.explained = exam.explained;
@@ -294,14 +293,10 @@ Examined diagnose_whole(const Sample& sample, const Subject& subject) {
   // Elements that are not rotated look rotated where they are rounded again.
   if (first.explained && first.diagnosis.verdict != Verdict::block) return first;
   const std::optional<Block> asked = asked_block(subject, sample.head_dim);
-  Sample noisy = sample;
   if (sample.before_unit > sample.unit && (!asked || norms_are_within_before(sample, *asked))) {
-    noisy.loosen();
-    if (const Examined rounded = examined(noisy, subject); rounded.explained) return rounded;
-    noisy.unit = sample.unit;
-    noisy.least = sample.least;
-    noisy.loose = false;
+    if (const Examined rounded = examined(sample.loosened(), subject); rounded.explained) return rounded;
   }
+  Sample noisy = sample;
   noisy.noise = measure_noise(sample, asked);
   if (noisy.noise.rms == 0) return first;
   const Examined second = examined(noisy, subject);
@@ -342,7 +337,7 @@ Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject& sub
   Sample sample = make_sample(before, after, subject.head_dim_of(before));
   sample.executor = subject.executor;
   subject.step();
-  return diagnose(sample, subject);
+  return diagnose(sample, subject, {});
 }
 
 }  // namespace rotary::diagnose

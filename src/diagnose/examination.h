@@ -1,7 +1,10 @@
 // What is known of one tensor while it is diagnosed. The public functions, of several tensors, are in request.cpp.
 #pragma once
 
+#include <cmath>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,18 +18,15 @@ namespace rotary::diagnose {
 
 // Shapes as make_sample takes them. Throws SHAPE and DTYPE, and SHAPE if the positions fit no layout.
 Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject&);
-// The same; of many tokens by some of them first. The sample is what it was, behind it.
-Diagnosis diagnose(Sample&, const Subject&);
 // The same of a sample that is made, cut or repaired. depth: how often parts may be cut out of parts.
 struct Answer {
   Diagnosis diagnosis;
   bool explained = false;  // by the whole, a repair or parts: rounding and the sample's noise leave nothing open
-  bool as_one = false;     // by one rotation of the whole, with
-  Noise noise = {};        // this noise, and
-  bool loose = false;      // the rounding of the before
+  bool as_one = false;     // by one rotation of the whole, within
+  Bounds bounds = {};      // these
 };
 Answer answer(const Sample&, const Subject&, int depth = 2);
-Answer answer_as_one(const Sample&, const Subject&);  // of the whole with the sample's noise
+Answer answer_as_one(const Sample&, const Subject&);  // of the whole within the sample's bounds
 // Of a sample that is not explained as a whole; none: nor by a repair or by parts. apart: whatever the parts are, not
 // only where some are as asked.
 std::optional<Answer> answer_by_parts(const Sample&, const Subject&, int depth, bool apart);
@@ -139,8 +139,36 @@ Subject subject_of(Subject subject, const Asked& all, const Layout& layout, cons
   subject.length = all.length;
   return subject;
 }
-// Of each row of the reading: 0 where no element is off, else 1 and by what the norm is multiplied.
-std::vector<double> wrongness_of_rows(const Sample&, const Reading&, const Asked&);
+
+// ---- element by element ----
+
+// An element after beside what is asked of it.
+struct Element {
+  Place place;
+  double wanted = 0, after = 0;
+  double norm = 0;     // of its pair
+  double steps = 0;    // of float32, relative to the norm
+  double allowed = 0;  // the largest difference that rounding explains
+  double off() const noexcept { return std::abs(after - wanted); }
+};
+// The elements of each head of the rows [begin, end): those of its pairs, then those that no pair writes. turned:
+// false, where the before is rotated too and has another order only.
+void hold_heads(const Sample&, const Layout&, const Block&, const Motion&, std::int64_t begin, std::int64_t end,
+                bool turned, const std::function<void(std::span<const Element>)>& visit);
+void add(Checked&, const Element&, double allowed);
+
+// A sample by one reading against what is asked.
+struct Compared {
+  Reading reading;
+  Asked asked;
+  Checked checked = {};
+  std::vector<double> wrong =
+      {};  // of each row: 0 where rounding explains all, else 1 and by what its norm is multiplied
+};
+Compared compare(const Sample&, const Reading&, const Subject&, std::optional<double> tolerance);
+// Of many tokens some are diagnosed first. known: comparisons that were made.
+Diagnosis diagnose(const Sample&, const Subject&, const std::vector<Compared>& known);
+
 // Of turns that are as asked.
 Power power_of(Turns, const Asked&, bool pairing_shows, const std::vector<const ModelRope*>& others);
 Power common_power(const std::vector<NamedCheck>&);  // what each of them would show

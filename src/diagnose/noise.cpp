@@ -7,24 +7,14 @@ namespace rotary::diagnose {
 
 namespace {
 
-constexpr std::int64_t most_heads = 768;  // more tell no more
-constexpr double most = 0.2;              // of an element's size: more leaves no pairing to be seen
-constexpr double to_rms = 1 / 0.6745;     // of a median of absolute errors
+constexpr double most = 0.2;           // of an element's size: more leaves no pairing to be seen
+constexpr double to_rms = 1 / 0.6745;  // of a median of absolute errors
 
 double median(std::vector<double>& values) {
   if (values.empty()) return 0;
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::ranges::nth_element(values, middle);
   return *middle;
-}
-
-template <class Visit>
-void for_some_heads(const Sample& sample, Visit visit) {
-  const std::int64_t heads = std::ssize(sample.before) / sample.head_dim, some = std::min(heads, most_heads);
-  for (std::int64_t i = 0; i < some; ++i) {
-    const std::int64_t first = i * heads / some * sample.head_dim;
-    visit(sample.x(first), sample.y(first));
-  }
 }
 
 // Errors of single elements, each with the size that they are relative to.

@@ -11,27 +11,24 @@ namespace rotary::diagnose {
 
 namespace {
 
-using Numbers = std::set<std::int64_t>;
+using Some = std::set<std::int64_t>;
 
 constexpr std::int64_t most_listed = 1 << 18;   // elements that differ
 constexpr std::size_t most_elements = 1 << 22;  // of more, the first tokens alone are taken apart
 
-Numbers range(std::int64_t begin, std::int64_t end) {
-  Numbers all;
+Some range(std::int64_t begin, std::int64_t end) {
+  Some all;
   while (begin < end) all.insert(all.end(), begin++);
   return all;
 }
 
 // Of the whole of which the scene's sample is a part.
-std::vector<std::int64_t> in_whole(const Scene& scene, std::size_t dimension, const Numbers& some) {
-  const std::vector<std::int64_t>& of = scene.sample.numbers[dimension];
-  std::vector<std::int64_t> list(some.begin(), some.end());
-  for (std::int64_t& one : list) one = of.empty() ? one : of[static_cast<std::size_t>(one)];
-  return list;
+Numbers in_whole(const Scene& scene, std::size_t dimension, const Some& some) {
+  return scene.sample.in_whole(dimension, {some.begin(), some.end()});
 }
 
 // "0-15": neighbours in a sample stand for all that lie between them.
-std::string token_ranges(const Scene& scene, const Numbers& some) {
+std::string token_ranges(const Scene& scene, const Some& some) {
   const std::vector<std::int64_t>& of = scene.sample.numbers[1];
   std::string text;
   for (auto first = some.begin(); first != some.end();) {
@@ -49,7 +46,7 @@ std::string words_of(const Piece& piece, const Scene& scene) {
   constexpr std::array<const char*, 3> units = {"batch row", "token", "head"};
   std::string text;
   for (const std::size_t dimension : {0U, 2U, 1U}) {
-    const Numbers& some = piece[dimension];
+    const Some& some = piece[dimension];
     if (some == scene.all[dimension]) continue;
     text +=
         (text.empty() ? "" : ", ") + std::string(units[dimension]) + (some.size() > 1 ? "s " : " ") +
@@ -72,15 +69,10 @@ std::string rest_of(const Piece& piece, const Scene& scene) {
 }
 
 Answer answer_of(const Scene& scene, const Piece& piece, int depth) {
-  Sample cut = scene.sample.without_elements();
-  cut.shape = {std::ssize(piece[0]), std::ssize(piece[1]), std::ssize(piece[2]), scene.sample.head_dim};
-  for (std::size_t d = 0; d < 3; ++d) cut.numbers[d] = in_whole(scene, d, piece[d]);
-  for_each_head(piece, scene.layout, [&](const Spot&, std::int64_t first) {
-    for (const auto& [from, to] : {std::pair(scene.sample.x(first), &cut.before), {scene.sample.y(first), &cut.after}})
-      to->insert(to->end(), from.begin(), from.end());
-  });
-  Subject subject = subject_of(scene.subject, scene.asked, scene.layout, piece[0], piece[1]);
-  subject.layout = "bthd";
+  Sample cut = scene.sample;
+  for (std::size_t d = 0; d < 3; ++d) cut = cut.part(scene.reading, d, {piece[d].begin(), piece[d].end()});
+  Subject subject = subject_of(scene.subject, scene.asked, scene.layout(), piece[0], piece[1]);
+  subject.layout = scene.reading.word;
   return answer(cut, subject, depth);
 }
 
@@ -114,55 +106,48 @@ Answer assembled(const Scene& scene, std::vector<Part> parts, const std::string&
 // ---- against what is asked -----------------------------------------------------------------------
 
 void hold_against_asked(Scene& scene) {
-  const Sample& sample = scene.sample;
+  const Sample sample = scene.sample.loosened();
   const Block& block = scene.asked.block;
-  scene.wanted = sample.before;
-  rotate(scene.wanted, scene.layout, block, scene.asked.motion);
-  const double unit = std::max(sample.unit, sample.before_unit), noise = 6 * measure_noise(sample, block).rms;
-  std::vector<int> pair_of(static_cast<std::size_t>(sample.head_dim), -1);
-  for (int pair = 0; pair < block.pairs; ++pair) {
-    for (const int element : block.output(pair)) pair_of[static_cast<std::size_t>(element)] = pair;
-  }
-  for_each_head(scene.all, scene.layout, [&](const Spot& place, std::int64_t first) {
+  const double noise = 6 * measure_noise(scene.sample, block).rms;
+  const std::int64_t rows = scene.layout().batch * scene.layout().tokens;
+  hold_heads(sample, scene.layout(), block, scene.asked.motion, 0, rows, true, [&](std::span<const Element> head) {
     bool moves = false;
     const std::int64_t before = scene.off;
-    const auto wanted = std::span(scene.wanted).subspan(static_cast<std::size_t>(first), pair_of.size());
-    for (std::size_t u = 0; u < pair_of.size(); ++u) {
-      double size = std::abs(wanted[u]), angle = 0;
-      if (const int pair = pair_of[u]; pair >= 0) {
-        const auto [a, b] = block.output(pair);
-        size = std::hypot(wanted[static_cast<std::size_t>(a)], wanted[static_cast<std::size_t>(b)]);
-        angle = std::abs(scene.asked.motion.angle(place[0] * scene.layout.tokens + place[1], pair));
-      }
-      const double allowed = most_off(size, unit, sample.least, steps_of(std::max(pair_of[u], 0), angle)) + noise;
-      moves = moves || std::abs(wanted[u] - sample.x(first)[u]) > 8 * allowed;
-      if (std::abs(sample.y(first)[u] - wanted[u]) <= allowed) continue;
-      if (scene.off++ < most_listed) scene.elements.push_back(first + static_cast<std::int64_t>(u));
+    const Place& place = head[0].place;
+    const auto x = sample.x(at(scene.layout(), place.batch, place.token, place.head));
+    for (const Element& one : head) {
+      const double allowed = one.allowed + noise;
+      moves = moves || std::abs(one.wanted - x[static_cast<std::size_t>(one.place.element)]) > 8 * allowed;
+      if (one.off() > allowed && scene.off++ < most_listed) scene.elements.push_back(one);
     }
     const bool off = scene.off > before;
-    if (off && scene.heads++ == 0) scene.first = place;
+    if (off) ++scene.heads;
     if (!off && !moves) return;
-    for (std::size_t d = 0; d < 3; ++d) (off ? scene.wrong : scene.right)[d].insert(place[d]);
+    for (const auto& [d, number] : {std::pair(0, place.batch), {1, place.token}, {2, place.head}})
+      (off ? scene.wrong : scene.right)[static_cast<std::size_t>(d)].insert(number);
   });
 }
 
 std::optional<Answer> but_for_elements(const Scene& scene) {
   Sample mended = scene.sample;
-  for (const std::int64_t i : scene.elements)
-    mended.after[static_cast<std::size_t>(i)] = scene.wanted[static_cast<std::size_t>(i)];
+  std::vector<double> after = mended.after.copied();
+  for (const Element& one : scene.elements) {
+    const std::int64_t first = at(scene.layout(), one.place.batch, one.place.token, one.place.head);
+    after[static_cast<std::size_t>(first + one.place.element)] = one.wanted;
+  }
+  mended.after = std::move(after);
   Answer found = answer(mended, scene.subject, 0);
   Diagnosis& one = found.diagnosis;
   if (one.verdict != Verdict::as_configured && one.verdict != Verdict::noise) return std::nullopt;
-  Spot whole = {};
-  for (std::size_t d = 0; d < 3; ++d) whole[d] = in_whole(scene, d, {scene.first[d]})[0];
-  const auto& [row, token, head] = whole;
+  const Place& first = scene.elements.front().place;
+  const auto number = [&](std::size_t dimension, std::int64_t of) {
+    return std::to_string(scene.sample.in_whole(dimension, {of})[0]);
+  };
   const auto others = std::ssize(scene.elements) - 1;
-  one.fault =
-      " is as the config asks but for element " +
-      std::to_string(scene.elements.front() - at(scene.layout, scene.first[0], scene.first[1], scene.first[2])) +
-      " of head " + std::to_string(head) + " at token " + std::to_string(token) +
-      (scene.layout.batch > 1 ? " of batch row " + std::to_string(row) : "") +
-      (others > 0 ? " and " + std::to_string(others) + (others > 1 ? " others" : " other") : "");
+  one.fault = " is as the config asks but for element " + std::to_string(first.element) + " of head " +
+              number(2, first.head) + " at token " + number(1, first.token) +
+              (scene.layout().batch > 1 ? " of batch row " + number(0, first.batch) : "") +
+              (others > 0 ? " and " + std::to_string(others) + (others > 1 ? " others" : " other") : "");
   one.verdict = Verdict::cannot_tell;
   one.findings = {one.fault.substr(1)};
   one.sentence = scene.sample.name + one.fault;
@@ -173,11 +158,11 @@ std::optional<Answer> but_for_elements(const Scene& scene) {
 std::optional<Answer> by_what_is_asked(const Scene& scene) {
   if (scene.heads == 0 || scene.right[1].empty()) return std::nullopt;
   Piece piece = scene.wrong;
-  Numbers& tokens = piece[1];
+  Some& tokens = piece[1];
   std::int64_t begin = *tokens.begin(), end = *tokens.rbegin() + 1;
   if (4 * std::ssize(tokens) >= 3 * (end - begin)) {  // a range; tokens that hardly move belong to any
     while (begin > 0 && !scene.right[1].contains(begin - 1)) --begin;
-    while (end < scene.layout.tokens && !scene.right[1].contains(end)) ++end;
+    while (end < scene.layout().tokens && !scene.right[1].contains(end)) ++end;
     tokens = range(begin, end);
   }
   const auto wrong = static_cast<double>(scene.heads), elements = static_cast<double>(scene.off);
@@ -202,7 +187,7 @@ std::optional<Answer> by_what_is_asked(const Scene& scene) {
 // Every row, or every head, for itself; those of one fault together.
 template <std::size_t Dimension>
 std::optional<Answer> by_units(const Scene& scene) {
-  const Numbers& units = scene.all[Dimension];
+  const Some& units = scene.all[Dimension];
   if (units.size() < 2 || units.size() > 64) return std::nullopt;
   std::map<std::string, Piece> groups;
   for (const std::int64_t one : units) {
@@ -223,10 +208,10 @@ std::optional<Answer> by_units(const Scene& scene) {
 // The longest range of tokens from the first on that one rotation explains, then the next.
 std::optional<Answer> by_tokens(const Scene& scene) {
   std::vector<Part> parts;
-  for (std::int64_t begin = 0; begin < scene.layout.tokens;) {
+  for (std::int64_t begin = 0; begin < scene.layout().tokens;) {
     Part best;
     std::int64_t good = begin;
-    for (std::int64_t end = scene.layout.tokens, bad = end + 1; bad - good > 1; end = good + (bad - good) / 2) {
+    for (std::int64_t end = scene.layout().tokens, bad = end + 1; bad - good > 1; end = good + (bad - good) / 2) {
       Part some{scene.all, {}};
       some.piece[1] = range(begin, end);
       some.answer = answer_of(scene, some.piece, 0);
@@ -251,7 +236,7 @@ std::optional<Answer> answer_by_parts(const Sample& sample, const Subject& subje
   for (const Reading& reading : readings) {
     const Layout& layout = reading.layout;
     if (subject.plausibility(layout) < subject.plausibility(readings.front().layout)) break;
-    Scene other{sample, subject, layout, ask(*subject.used, *asked, subject, expected_positions(layout, subject)),
+    Scene other{sample, subject, reading, ask(*subject.used, *asked, subject, expected_positions(layout, subject)),
                 depth};
     other.all = {range(0, layout.batch), range(0, layout.tokens), range(0, layout.heads)};
     hold_against_asked(other);
@@ -271,7 +256,7 @@ std::optional<Answer> answer_by_parts(const Sample& sample, const Subject& subje
   }
   if (!large || open) return open;
   Part first{scene->all, {}};
-  first.piece[1] = range(0, std::min<std::int64_t>(64, scene->layout.tokens / 2));
+  first.piece[1] = range(0, std::min<std::int64_t>(64, scene->layout().tokens / 2));
   first.answer = answer_of(*scene, first.piece, depth);
   if (!first.answer.explained) return std::nullopt;
   return assembled(*scene, {first}, "; later tokens were not taken apart");

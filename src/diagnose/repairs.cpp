@@ -12,6 +12,15 @@ namespace {
 std::size_t in(std::int64_t number) { return static_cast<std::size_t>(number); }
 double square(double value) { return value * value; }
 
+using Spot = std::array<std::int64_t, 3>;  // of one head: row, token, head
+template <class Visit>
+void for_each_head(const Scene& scene, Visit visit) {
+  const std::int64_t tokens = scene.layout().tokens;
+  diagnose::for_each_head(scene.layout(), [&](std::int64_t row, std::int64_t head, std::int64_t first) {
+    visit(Spot{row / tokens, row % tokens, head}, first);
+  });
+}
+
 // words: of the tensor, behind its name; then: "then", "behind the norm".
 std::optional<Answer> repaired(const Scene& scene, std::vector<double> before, Verdict verdict,
                                const std::string& words, const std::string& then) {
@@ -44,7 +53,7 @@ double apart(const std::vector<double>& one, const std::vector<double>& other) {
 // A rotation keeps the norms of heads.
 std::optional<Answer> in_another_order(const Scene& scene, std::size_t dimension, const std::string& unit) {
   std::vector<std::vector<double>> before(scene.all[dimension].size()), after = before;
-  for_each_head(scene.all, scene.layout, [&](const Spot& place, std::int64_t first) {
+  for_each_head(scene, [&](const Spot& place, std::int64_t first) {
     for (const auto& [head, norms] : {std::pair(scene.sample.x(first), &before), {scene.sample.y(first), &after}}) {
       double sum = 0;
       for (const double element : head) sum += square(element);
@@ -59,10 +68,10 @@ std::optional<Answer> in_another_order(const Scene& scene, std::size_t dimension
   }
   const auto moved = std::ranges::mismatch(from, scene.all[dimension]).in1;
   if (moved == from.end()) return std::nullopt;
-  std::vector<double> elements = scene.sample.before;
-  for_each_head(scene.all, scene.layout, [&](Spot place, std::int64_t first) {
+  std::vector<double> elements = scene.sample.before.copied();
+  for_each_head(scene, [&](Spot place, std::int64_t first) {
     place[dimension] = from[in(place[dimension])];
-    std::ranges::copy(scene.sample.x(at(scene.layout, place[0], place[1], place[2])), elements.begin() + first);
+    std::ranges::copy(scene.sample.x(at(scene.layout(), place[0], place[1], place[2])), elements.begin() + first);
   });
   return repaired(scene, std::move(elements), Verdict::layout,
                   " is written with its " + unit + "s in another order: " + unit + " " +
@@ -87,18 +96,18 @@ struct TwoWeights {
 // norm of a pair after is two squared weights times the squared elements of the normed head.
 std::optional<Answer> in_front_of_a_norm(const Scene& scene, Kind kind, bool of_all_heads, double epsilon) {
   const Block block{kind, scene.asked.block.first, scene.asked.block.pairs};
-  const std::size_t dim = in(scene.layout.head_dim), pairs = in(block.pairs),
+  const std::size_t dim = in(scene.layout().head_dim), pairs = in(block.pairs),
                     sets = of_all_heads ? scene.all[2].size() : 1;
   std::map<Spot, std::array<double, 2>> sums;  // of each norm: squares and their number
   const auto norm_of = [&](const Spot& place) { return Spot{place[0], place[1], of_all_heads ? 0 : place[2]}; };
-  for_each_head(scene.all, scene.layout, [&](const Spot& place, std::int64_t first) {
+  for_each_head(scene, [&](const Spot& place, std::int64_t first) {
     auto& [squares, count] = sums[norm_of(place)];
     for (const double x : scene.sample.x(first)) squares += square(x);
     count += static_cast<double>(dim);
   });
-  std::vector<double> normed = scene.sample.before;
+  std::vector<double> normed = scene.sample.before.copied();
   std::vector<TwoWeights> of_pair(sets * pairs), still(sets * dim);
-  for_each_head(scene.all, scene.layout, [&](const Spot& place, std::int64_t first) {
+  for_each_head(scene, [&](const Spot& place, std::int64_t first) {
     const auto& [squares, count] = sums[norm_of(place)];
     const auto x = std::span(normed).subspan(in(first), dim);
     for (double& element : x) element /= std::sqrt(squares / count + epsilon);
@@ -119,7 +128,7 @@ std::optional<Answer> in_front_of_a_norm(const Scene& scene, Kind kind, bool of_
     weight[i / pairs * dim + in(u)] = std::sqrt(of_pair[i].a());
     weight[i / pairs * dim + in(v)] = std::sqrt(of_pair[i].b());
   }
-  for_each_head(scene.all, scene.layout, [&](const Spot& place, std::int64_t first) {
+  for_each_head(scene, [&](const Spot& place, std::int64_t first) {
     for (std::size_t u = 0; u < dim; ++u) normed[in(first) + u] *= weight[(of_all_heads ? in(place[2]) : 0) * dim + u];
   });
   return repaired(scene, std::move(normed), Verdict::cannot_tell,

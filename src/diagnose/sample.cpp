@@ -21,7 +21,7 @@ std::vector<double> numbers(const Tensor& tensor) {
   return files::numbers_of(tensor);
 }
 
-bool is_finite(const std::vector<double>& values) {
+bool is_finite(std::span<const double> values) {
   return std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
 }
 
@@ -39,7 +39,7 @@ constexpr std::array<Storage, 4> storages = {{
 }};
 
 // A bf16 tensor is often saved as f32: the values tell what they were rounded to.
-const Storage& coarsest(const std::vector<double>& values) {
+const Storage& coarsest(std::span<const double> values) {
   return *std::ranges::find_if(storages, [&](const Storage& storage) {
     return std::ranges::all_of(values,
                                [&](double value) { return !std::isfinite(value) || storage.rounded(value) == value; });
@@ -50,16 +50,18 @@ const Storage& coarsest(const std::vector<double>& values) {
 
 void bring_near_1(Sample& sample) {
   double largest = 0;
-  for (const std::vector<double>* values : {&sample.before, &sample.after}) {
-    for (const double value : *values) {
+  for (const Elements& values : {sample.before, sample.after}) {
+    for (const double value : values) {
       if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
     }
   }
   constexpr double most = 0x1p130, least = 0x1p-150;  // the range of float32 is kept as it is
   if (largest == 0 || (largest <= most && largest >= least)) return;
   const int exponent = -std::ilogb(largest);
-  for (std::vector<double>* values : {&sample.before, &sample.after}) {
-    for (double& value : *values) value = std::ldexp(value, exponent);
+  for (Elements* values : {&sample.before, &sample.after}) {
+    std::vector<double> near = values->copied();
+    for (double& value : near) value = std::ldexp(value, exponent);
+    *values = std::move(near);
   }
   sample.least = std::ldexp(sample.least, exponent);
 }
@@ -85,23 +87,39 @@ const char* type_of(double unit) noexcept {
   return std::ranges::find_if(storages, [=](const Storage& one) { return one.unit <= unit; })->name;
 }
 
-Sample Sample::without_elements() const {
-  return {.name = name,
-          .shape = shape,
-          .head_dim = head_dim,
-          .before = {},
-          .after = {},
-          .unit = unit,
-          .least = least,
-          .before_unit = before_unit,
-          .before_least = before_least,
-          .before_type = before_type,
-          .loose = loose,
-          .noise = noise,
-          .finite = finite,
-          .numbers = numbers,
-          .sampled = sampled,
-          .executor = executor};
+Sample Sample::within(const Bounds& bounds) const {
+  Sample other = *this;
+  static_cast<Bounds&>(other) = bounds;
+  return other;
+}
+
+Sample Sample::loosened() const {
+  return within({std::max(unit, before_unit), std::max(least, before_least), true, noise});
+}
+
+Numbers Sample::in_whole(std::size_t dimension, Numbers list) const {
+  for (std::int64_t& one : list)
+    one = numbers[dimension].empty() ? one : numbers[dimension][static_cast<std::size_t>(one)];
+  return list;
+}
+
+Sample Sample::part(const Reading& reading, std::size_t dimension, const Numbers& some) const {
+  const std::size_t at = reading.word.find("bth"[dimension]);
+  if (at == std::string::npos || std::ssize(some) == shape[at]) return *this;
+  Sample part = *this;
+  part.shape[at] = std::ssize(some);
+  part.numbers[dimension] = in_whole(dimension, some);
+  std::int64_t inner = 1;
+  for (std::size_t d = at + 1; d < shape.size(); ++d) inner *= shape[d];
+  for (Elements* elements : {&part.before, &part.after}) {
+    std::vector<double> taken;
+    for (auto plane = elements->begin(); plane != elements->end(); plane += shape[at] * inner) {
+      for (const std::int64_t number : some)
+        taken.insert(taken.end(), plane + number * inner, plane + (number + 1) * inner);
+    }
+    *elements = std::move(taken);
+  }
+  return part;
 }
 
 Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim) {
@@ -142,8 +160,11 @@ Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim) 
   if (before.type == after.type) return sample;
   // What the conversion alone changes is no rotation; not where each is rounded for itself.
   const bool near = of_before.unit > storage.unit / 16;
-  if (!near || of_before.unit >= storage.unit)
-    std::ranges::transform(sample.before, sample.before.begin(), storage.rounded);
+  if (!near || of_before.unit >= storage.unit) {
+    std::vector<double> rounded(sample.before.size());
+    std::ranges::transform(sample.before, rounded.begin(), storage.rounded);
+    sample.before = std::move(rounded);
+  }
   if (near) sample.before_unit += storage.unit;
   return sample;
 }

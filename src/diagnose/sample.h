@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rotary/tensors.h"
@@ -25,40 +27,56 @@ struct Noise {
   double relative = 0;
 };
 
-struct Sample {
+// What the elements after may be off an exact rotation.
+struct Bounds {
+  double unit = 0;     // the largest relative error of rounding to the coarsest type that holds `after`: 2^-24, f32
+  double least = 0;    // the smallest step of that type, of its subnormal numbers
+  bool loose = false;  // elements that are not rotated may change too, by `unit`
+  Noise noise = {};    // none: rounding explains all
+  bool noisy() const noexcept { return loose || noise.rms > 0; }
+};
+
+// Elements that all copies of a sample share.
+class Elements : public std::span<const double> {
+ public:
+  Elements(std::vector<double> values = {})
+      : Elements(std::make_shared<const std::vector<double>>(std::move(values))) {}
+  std::vector<double> copied() const { return {begin(), end()}; }
+
+ private:
+  explicit Elements(std::shared_ptr<const std::vector<double>> all) : span(*all), all_(std::move(all)) {}
+  std::shared_ptr<const std::vector<double>> all_;
+};
+
+using Numbers = std::vector<std::int64_t>;  // rising
+
+struct Sample : Bounds {
   std::string name;                 // of the tensor, in sentences: "q", "the tensor"
   std::vector<std::int64_t> shape;  // [..., head_dim]: flat heads are a dimension of their own
   int head_dim = 0;
-  std::vector<double> before;  // row-major
-  std::vector<double> after;
-  double unit = 0;   // the largest relative error of rounding to the coarsest type that holds `after`: 2^-24, f32
-  double least = 0;  // the smallest step of that type, of its subnormal numbers
+  Elements before, after;  // row-major
   // Of the coarsest type that holds `before`, with that of `after` where both round.
   double before_unit = 0, before_least = 0;
   const char* before_type = "";
-  bool loose = false;  // elements that are not rotated may change too, by `unit`
-  Noise noise = {};    // none: rounding explains all
   bool finite = true;
-  // Of a part: which rows, tokens and heads of the whole it is; empty: it is the whole.
-  std::array<std::vector<std::int64_t>, 3> numbers = {};
+  // Of a part: which rows, tokens and heads of the whole it is; empty: all.
+  std::array<Numbers, 3> numbers = {};
   bool sampled = false;  // between its tokens lie others, like them
   const Executor* executor = &serial();
 
-  // Held to the rounding of the before, which has fewer digits than after.
-  void loosen() noexcept {
-    loose = true;
-    unit = std::max(unit, before_unit);
-    least = std::max(least, before_least);
-  }
-  Sample without_elements() const;  // all else the same
-  bool noisy() const noexcept { return loose || noise.rms > 0; }
+  Sample within(const Bounds& bounds) const;
+  Sample loosened() const;  // held to the rounding of the before, which has fewer digits than after
+  // The rows, tokens or heads of those numbers: dimension 0, 1 or 2.
+  Sample part(const Reading&, std::size_t dimension, const Numbers&) const;
+  // Numbers of a dimension as they are in the whole.
+  Numbers in_whole(std::size_t dimension, Numbers) const;
   // The head whose first element is number `at`.
   std::span<const double> x(std::int64_t at) const noexcept { return head(before, at); }
   std::span<const double> y(std::int64_t at) const noexcept { return head(after, at); }
 
  private:
-  std::span<const double> head(const std::vector<double>& values, std::int64_t at) const noexcept {
-    return std::span(values).subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(head_dim));
+  std::span<const double> head(std::span<const double> values, std::int64_t at) const noexcept {
+    return values.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(head_dim));
   }
 };
 
@@ -86,6 +104,17 @@ void for_each_head(const Layout& layout, Visit visit) {
   for (std::int64_t row = 0; row < layout.batch * layout.tokens; ++row) {
     for (std::int64_t h = 0; h < layout.heads; ++h)
       visit(row, h, at(layout, row / layout.tokens, row % layout.tokens, h));
+  }
+}
+
+// Some heads, spread evenly: visit(x, y). More tell no more of norms.
+template <class Visit>
+void for_some_heads(const Sample& sample, Visit visit) {
+  constexpr std::int64_t most = 768;
+  const std::int64_t heads = std::ssize(sample.before) / sample.head_dim, some = std::min(heads, most);
+  for (std::int64_t i = 0; i < some; ++i) {
+    const std::int64_t first = i * heads / some * sample.head_dim;
+    visit(sample.x(first), sample.y(first));
   }
 }
 

@@ -88,7 +88,7 @@ std::optional<double> toeplitz_residual(const Scores& scores) {
 }
 
 Finding examine(const Scores& scores, const Subject& subject) {
-  if (scores.sample.before == scores.sample.after) {
+  if (std::ranges::equal(scores.sample.before, scores.sample.after)) {
     return {Verdict::not_rotated, "are the same before and after: nothing is rotated"};
   }
   if (const auto residual = toeplitz_residual(scores)) {

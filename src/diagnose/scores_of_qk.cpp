@@ -56,7 +56,7 @@ Scores read(const TensorPair& q, const TensorPair& k, const Subject& subject) {
 // step: of q's tokens, of which some decide between candidates.
 Fitted fit(const Scores& scores, const Candidate& by, std::int64_t step) {
   const Layout &of_q = scores.of_q, &of_k = scores.of_k;
-  std::vector<double> q = scores.q.before, k = scores.k.before;
+  std::vector<double> q = scores.q.before.copied(), k = scores.k.before.copied();
   rotate(q, of_q, by.block, by.of_q);
   rotate(k, of_k, by.block, by.of_k);
   const auto dot = [&](const double* a, const double* b) { return std::inner_product(a, a + of_q.head_dim, b, 0.0); };

@@ -16,31 +16,16 @@ constexpr std::int64_t together = 16;    // and so many in a row at both ends an
 constexpr std::int64_t most_edges = 64;  // and beside so many places where what is wrong begins or ends
 constexpr std::int64_t chunk = 128;      // tokens that are tried together where all are not explained
 
-using Numbers = std::vector<std::int64_t>;
-
-// The tokens of a sample: a dimension of its shape.
-struct Tokens {
-  Reading reading;
-  std::size_t dimension = 0;
-  Asked asked;
-};
-
-// By the likeliest reading, of several the one with the most tokens; none where there are few, or no rope is asked.
-std::optional<Tokens> tokens_of(const Sample& all, const Subject& subject) {
-  const auto block = asked_block(subject, all.head_dim);
-  if (!block) return std::nullopt;
+// The likeliest reading, of several the one with the most tokens; none where there are few, or no rope is asked.
+std::optional<Reading> long_reading(const Sample& all, const Subject& subject) {
+  if (!all.finite || !asked_block(subject, all.head_dim)) return std::nullopt;
   const std::vector<Reading> readings = plausible_readings(all, subject);
-  const Reading* longest = &readings.front();
+  Reading longest = readings.front();
   for (const Reading& one : readings) {
     const bool as_likely = subject.plausibility(one.layout) == subject.plausibility(readings.front().layout);
-    if (as_likely && one.layout.tokens > longest->layout.tokens) longest = &one;
+    if (as_likely && one.layout.tokens > longest.layout.tokens) longest = one;
   }
-  const std::size_t dimension = longest->word.find('t');
-  if (longest->layout.tokens <= few || dimension >= all.shape.size() ||
-      all.shape[dimension] != longest->layout.tokens) {
-    return std::nullopt;
-  }
-  return Tokens{*longest, dimension, ask(*subject.used, *block, subject, expected_positions(longest->layout, subject))};
+  return longest.layout.tokens > few ? std::optional(longest) : std::nullopt;
 }
 
 Numbers some_tokens(const Layout& layout, const std::vector<double>& wrong) {
@@ -58,59 +43,36 @@ Numbers some_tokens(const Layout& layout, const std::vector<double>& wrong) {
   return {some.begin(), some.end()};
 }
 
-Sample part_of(const Sample& all, std::size_t dimension, const Numbers& numbers) {
-  Sample part = all.without_elements();
-  part.shape[dimension] = std::ssize(numbers);
-  std::int64_t outer = 1, inner = 1;
-  for (std::size_t d = 0; d < all.shape.size(); ++d)
-    (d < dimension ? outer : inner) *= d == dimension ? 1 : all.shape[d];
-  for (std::int64_t o = 0; o < outer; ++o) {
-    for (const std::int64_t number : numbers) {
-      const auto begin = (o * all.shape[dimension] + number) * inner;
-      part.before.insert(part.before.end(), all.before.begin() + begin, all.before.begin() + begin + inner);
-      part.after.insert(part.after.end(), all.after.begin() + begin, all.after.begin() + begin + inner);
-    }
-  }
-  part.numbers[1] = numbers;
-  part.sampled = true;
-  return part;
-}
-
 }  // namespace
 
-Diagnosis diagnose(Sample& all, const Subject& subject) {
-  if (!all.finite) return answer(all, subject).diagnosis;
-  const std::optional<Tokens> tokens = tokens_of(all, subject);
-  if (!tokens) return answer(all, subject).diagnosis;
-  const Layout& layout = tokens->reading.layout;
+Diagnosis diagnose(const Sample& all, const Subject& subject, const std::vector<Compared>& known) {
+  const std::optional<Reading> reading = long_reading(all, subject);
+  if (!reading) return answer(all, subject).diagnosis;
+  const auto found = std::ranges::find(known, reading->word, [](const Compared& one) { return one.reading.word; });
+  const Compared compared = found != known.end() ? *found : compare(all, *reading, subject, std::nullopt);
+  const Layout& layout = reading->layout;
   Numbers rows(static_cast<std::size_t>(layout.batch));
   std::iota(rows.begin(), rows.end(), 0);
-  const auto of_some = [&](const Numbers& some) { return subject_of(subject, tokens->asked, layout, rows, some); };
-  const Numbers numbers = some_tokens(layout, wrongness_of_rows(all, tokens->reading, tokens->asked));
-  const Answer some = answer(part_of(all, tokens->dimension, numbers), of_some(numbers));
+  const auto answer_of = [&](const Bounds& bounds, const Numbers& tokens, auto answer_by) {
+    Sample part = all.within(bounds).part(*reading, 1, tokens);
+    part.sampled = true;
+    return answer_by(part, subject_of(subject, compared.asked, layout, rows, tokens));
+  };
+  const auto with_parts = [](const Sample& part, const Subject& of_part) { return answer(part, of_part); };
+  const Numbers numbers = some_tokens(layout, compared.wrong);
+  const Answer some = answer_of(all, numbers, with_parts);
   subject.step();
   if (!some.explained || !some.as_one) return some.diagnosis;
-  const double unit = all.unit, least = all.least;
-  all.noise = some.noise;
-  if (some.loose) all.loosen();
-  const Answer every = answer_as_one(all, subject);
-  all.noise = {};
-  all.loose = false;
-  all.unit = unit;
-  all.least = least;
+  const Answer every = answer_as_one(all.within(some.bounds), subject);
   if (every.explained) return every.diagnosis;
   // What explains some does not explain all: the tokens that it does not, beside the others.
   std::set<std::int64_t> more(numbers.begin(), numbers.end());
   for (std::int64_t begin = 0; begin < layout.tokens && std::ssize(more) < 2 * few; begin += chunk) {
-    Numbers piece;
-    for (std::int64_t t = begin; t < std::min(begin + chunk, layout.tokens); ++t) piece.push_back(t);
-    Sample part = part_of(all, tokens->dimension, piece);
-    part.noise = some.noise;
-    if (some.loose) part.loosen();
-    if (!answer_as_one(part, of_some(piece)).explained) more.insert(piece.begin(), piece.end());
+    Numbers piece(static_cast<std::size_t>(std::min(chunk, layout.tokens - begin)));
+    std::iota(piece.begin(), piece.end(), begin);
+    if (!answer_of(some.bounds, piece, answer_as_one).explained) more.insert(piece.begin(), piece.end());
   }
-  const Numbers with_more(more.begin(), more.end());
-  return answer(part_of(all, tokens->dimension, with_more), of_some(with_more)).diagnosis;
+  return answer_of(all, {more.begin(), more.end()}, with_parts).diagnosis;
 }
 
 }  // namespace rotary::diagnose
