@@ -157,18 +157,20 @@ void print_facts(const extend::Plan& plan) {
   std::cout << '\n';
   print_fact("model_type", plan.model.model_type.empty() ? "not stated" : plan.model.model_type);
   for (const std::size_t i : plan.extended) print_fact("rope " + std::to_string(i), rope_text(plan.model.ropes[i]));
-  print_fact("lengths", std::to_string(plan.trained_length) + " tokens trained (" + plan.trained_length_from + "), " +
-                            std::to_string(plan.context) + " wanted: " + significant(plan.smallest_factor, 6) +
-                            " times as long");
+  print_fact("lengths",
+             std::to_string(plan.trained_length) + " tokens trained (" + plan.trained_length_from + "), " +
+                 std::to_string(plan.context) + " wanted" +
+                 (plan.smallest_factor > 1 ? ": " + significant(plan.smallest_factor, 6) + " times as long" : ""));
   print_fact("published", plan.published ? extend::text_of(*plan.published) : "nothing known");
   if (plan.cache.bytes == 0) return;
   print_fact("KV cache", bytes_text(plan.cache.bytes) + " for a sequence of " + std::to_string(plan.context) +
                              " tokens: " + plan.cache.assumes);
 }
 
-void print_head(const extend::Plan& plan, const extend::MethodPlan& method) {
-  if (method.method != plan.recommended) print_fact("asked for", method.method);
-  if (!plan.recommended.empty()) print_fact("recommended", plan.recommended + ": " + plan.why);
+void print_head(const extend::Plan& plan, const std::string& asked) {
+  if (!asked.empty() && asked != plan.recommended) print_fact("asked for", asked);
+  if (!plan.why.empty())
+    print_fact("recommended", (plan.recommended.empty() ? "none of these" : plan.recommended) + ": " + plan.why);
   if (!plan.otherwise.empty()) print_fact("otherwise", plan.otherwise);
 }
 
@@ -207,10 +209,8 @@ void print_plan(const extend::Plan& plan, bool in_depth) {
   const auto shown = std::find_if(plan.methods.begin(), plan.methods.end(), [&](const extend::MethodPlan& method) {
     return in_depth || method.method == plan.recommended;
   });
-  if (shown != plan.methods.end()) {
-    print_head(plan, *shown);
-    print_config(*shown);
-  }
+  print_head(plan, in_depth ? plan.methods.front().method : "");
+  if (shown != plan.methods.end()) print_config(*shown);
   print_facts(plan);
   print_methods(plan);
   std::vector<std::string> warnings = plan.warnings;
@@ -282,10 +282,10 @@ void add_extend(CLI::App& app) {
   command.flag("--json", options->json, "as JSON, every double with 17 digits");
   command.footer(
       "Each method is planned from the trained length and the unscaled rope, put into the config, and read back.\n"
-      "kept, blended, stretched: pairs, by what happens to their wavelength. attention: what cos and sin are\n"
-      "multiplied by. first step, last step: radians between neighbouring tokens that the fastest and the slowest\n"
-      "pair are left with. new angles: pairs that had not completed a turn in training and now go beyond the angle\n"
-      "they had reached, and the largest such angle (a whole turn at most).\n"
+      "kept (extrapolated, in the paper of YaRN), blended, stretched (interpolated): pairs, by what happens to their\n"
+      "wavelength. attention: what cos and sin are multiplied by. first step, last step: radians between neighbouring\n"
+      "tokens that the fastest and the slowest pair are left with. new angles: pairs that had not completed a turn in\n"
+      "training and now go beyond the angle they had reached, and the largest such angle (a whole turn at most).\n"
       "  rotary extend Qwen2.5-7B-Instruct/ --length 131072\n"
       "  rotary extend config.json --length 65536 --scaling ntk\n"
       "  rotary extend Llama-3-8B/ --length 131072 --output Llama-3-8B-128k/");

@@ -135,9 +135,10 @@ void add_inspect(CLI::App& app) {
   command.flag("--json", options->json, "as JSON, every double with 17 digits");
   command.footer(
       "A summary of each rope. Of each value, where it comes from: given (the key), the default of a model_type,\n"
-      "derived (how). pairs: what scaling did to them: kept, blended (partly), stretched (by the whole factor),\n"
-      "still (does not turn). --pairs lists them: inv_freq in radians per position, the wavelength in tokens, the\n"
-      "turns over the context. Several CONFIGs stand side by side, with a mark where they differ.\n"
+      "derived (how). pairs: what scaling did to them: kept (extrapolated, in the paper of YaRN), blended (partly),\n"
+      "stretched (by the whole factor: interpolated), still (does not turn). --pairs lists them: inv_freq in radians\n"
+      "per position, the wavelength in tokens, the turns over the context. Several CONFIGs stand side by side, with a\n"
+      "mark where they differ.\n"
       "  rotary inspect Llama-3.1-8B/\n"
       "  rotary inspect config.json --length 65536 --json\n"
       "  rotary inspect Qwen3-8B/ Llama-3.1-8B/\n"

@@ -122,7 +122,7 @@ struct Plan {
   std::vector<std::size_t> extended = {};     // ropes of the model
   std::vector<std::size_t> left = {};         // the others: they stay as they are
   std::vector<MethodPlan> methods = {};       // the one that was asked for, or all
-  std::string recommended = {};               // the method to take; "default": none; "": none can be used
+  std::string recommended = {};               // the method to take; "default": no scaling; "": none of them
   std::string why = {};                       // in words
   std::string otherwise = {};                 // what to take instead if the weights are other ones; "": nothing known
   std::vector<std::string> warnings = {};     // of every method

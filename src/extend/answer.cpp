@@ -107,14 +107,14 @@ const MethodPlan& method_to_write(const Plan& plan) {
   const auto found = std::find_if(plan.methods.begin(), plan.methods.end(), [&](const MethodPlan& method) {
     return plan.methods.size() == 1 || method.method == plan.recommended;
   });
+  if (found == plan.methods.end()) refuse_file("--output needs --scaling where no method is recommended: " + plan.why);
   if (!found->unsaid.empty()) {
     refuse_file("--output must name a method that params.json can say but got " + found->method + ": " + found->unsaid);
   }
   if (found->config.empty()) {
     refuse_file(
         "--output needs a config.json or params.json to start from but CONFIG is a GGUF file: llama.cpp takes a plan "
-        "as "
-        "options, which are shown without --output");
+        "as options, which are shown without --output");
   }
   return *found;
 }
@@ -221,9 +221,12 @@ std::string write(const Plan& plan, const std::string& name, const std::string& 
 }
 
 std::string text_of(const Publication& published) {
-  return published.publisher + ": " + published.method + ", factor " + detail::significant(published.factor, 6) +
-         " over " + std::to_string(published.trained_length) + " tokens, for " + std::to_string(published.context) +
-         " (" + published.source + ")" +
+  const bool scales = published.method != "default";
+  return published.publisher + ": " +
+         (scales ? published.method + ", factor " + detail::significant(published.factor, 6) + " over " +
+                       std::to_string(published.trained_length) + " tokens, for "
+                 : "no scaling of the rope, for ") +
+         std::to_string(published.context) + (scales ? "" : " tokens") + " (" + published.source + ")" +
          (published.applies         ? ": this very case"
           : published.weights_known ? ""
                                     : ", for weights that this file does not show") +

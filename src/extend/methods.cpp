@@ -135,6 +135,7 @@ double with_six_digits(double value) {
 // Why the method cannot be used on these ropes; "" where it can.
 std::string reason_against(const Situation& situation, std::string_view method) {
   if (method == "default") return "";
+  if (situation.is_within()) return "the weights take such texts without another scaling";
   if (const files::Family* family = situation.family) {
     if (!family->reads_scaling && method != "ntk") {
       return "the code of " + situation.family_type() +
@@ -228,9 +229,11 @@ void warn_of_longrope(const Situation& situation, const MethodPlan& plan, Senten
         "long_factor is a start for a search or for fine-tuning, not a published list: LongRoPE's lists come from a "
         "search on the model itself");
   }
-  warnings.push_back("longrope changes from short_factor to long_factor where a text passes " +
-                     text(situation.trained) +
-                     " tokens: keys in a cache keep the angles of the list in use when they were written");
+  const LongRope& lists = std::get<LongRope>(plan.ropes.front().planned.scaling);
+  if (lists.short_factor != lists.long_factor)
+    warnings.push_back("longrope changes from short_factor to long_factor where a text passes " +
+                       text(situation.trained) +
+                       " tokens: keys in a cache keep the angles of the list in use when they were written");
   if (situation.turns_by_short_factor_only()) {
     warnings.push_back("transformers turns " + situation.family_type() +
                        " by short_factor at every length: long_factor works only where another framework reads it");
@@ -306,7 +309,8 @@ void propose(const Situation& situation, MethodPlan& plan) {
     for (const std::size_t i : situation.targets) {
       RopePlan& rope = plan.ropes.emplace_back();
       rope.rope = i;
-      rope.planned = unscaled(situation.rope(i).rope);
+      rope.planned = situation.rope(i).rope;
+      if (plan.method != "default" || situation.is_scaled()) rope.planned = unscaled(rope.planned);
       for (const Method& row : method_rows)
         if (row.name == plan.method) row.scale(situation, plan, rope.planned);
       frequencies(rope.planned, situation.request.context);  // throws where they overflow

@@ -142,9 +142,17 @@ std::pair<std::string, std::string> best_method(const Situation& situation, Plan
   const Recipe* known = situation.published;
   const std::string trained_alone =
       "does best without training in the measurements of its paper, and most frameworks read it";
-  if (situation.is_published_length()) {
+  const bool has_scaling = known != nullptr && known->says.method != "default";
+  if (known != nullptr && !known->instead.empty() && situation.is_published_length() &&
+      situation.request.context <= known->says.context) {
+    return {known->elsewhere ? "" : "default", known->instead};
+  }
+  if (situation.is_within()) {
+    return {"default", "the weights take " + std::to_string(situation.trained) + " tokens (" + situation.trained_from +
+                           "), more than the config states"};
+  }
+  if (has_scaling && situation.is_published_length()) {
     const Publication& says = known->says;
-    if (!known->instead.empty()) return {"default", known->instead};
     const std::string published = "what " + says.publisher + " publishes for " + says.models +
                                   (situation.is_published_exactly() ? "" : ", at another length");
     if (situation.are_published_weights()) return {says.method, published};
@@ -164,10 +172,11 @@ std::pair<std::string, std::string> best_method(const Situation& situation, Plan
   if (std::holds_alternative<Proportional>(situation.scaling())) {
     return {"linear", "the only method that rope_type proportional takes"};
   }
-  return {"yarn", trained_alone + "; what " +
-                      (known == nullptr ? "the makers of this model publish is not known"
-                                        : known->says.publisher + " publishes starts from " +
-                                              std::to_string(known->says.trained_length) + " tokens")};
+  const std::string whose =
+      known == nullptr ? "the makers of this model publish is not known"
+                       : known->says.publisher + " publishes " + (has_scaling ? "starts from " : "ends at ") +
+                             std::to_string(has_scaling ? known->says.trained_length : known->says.context) + " tokens";
+  return {"yarn", trained_alone + "; what " + whose};
 }
 
 // The first method that can be used, in the order of what is recommended otherwise.
@@ -180,7 +189,7 @@ void recommend(const Situation& situation, Plan& plan) {
   // Lists that were trained are the model's own, whatever a framework makes of them; a start is not.
   const bool trained_lists = situation.is_published_context() || situation.is_own_context();
   const bool in_vain = best == "longrope" && situation.turns_by_short_factor_only() && !trained_lists;
-  if (works(best) && !in_vain) {
+  if (best.empty() || (works(best) && !in_vain)) {
     plan.recommended = best;
     plan.why += why;
     return;
@@ -237,7 +246,7 @@ Plan plan(const Request& request) {
   // All of them, whichever is asked for: what is recommended depends on what can be used.
   for (const std::string_view method : methods()) plan.methods.push_back(plan_by(situation, method));
   recommend(situation, plan);
-  if (request.method.empty() && !plan.recommended.empty()) return plan;
+  if (request.method.empty() && !plan.why.empty()) return plan;
   std::erase_if(plan.methods,
                 [&](const MethodPlan& one) { return !request.method.empty() && one.method != request.method; });
   const MethodPlan& first = plan.methods.front();

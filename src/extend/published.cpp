@@ -11,13 +11,17 @@ namespace {
 
 using files::Json;
 
-template <class Value>
-void read(const Json& object, const char* key, Value& value) {
-  if (object.contains(key)) value = object.at(key).get<Value>();
-}
-template <class Value>
-void read(const Json& object, const char* key, std::optional<Value>& value) {
-  if (object.contains(key)) value = object.at(key).get<Value>();
+// Each key that is there, into the value behind it.
+template <class Value, class... Rest>
+void read(const Json& object, const char* key, Value& value, Rest&&... rest) {
+  if (object.contains(key)) {
+    if constexpr (requires { value.reset(); }) {
+      object.at(key).get_to(value.emplace());
+    } else {
+      object.at(key).get_to(value);
+    }
+  }
+  if constexpr (sizeof...(rest) > 0) read(object, rest...);
 }
 
 // An object of rope_parameters whose numbers are known to be right.
@@ -33,44 +37,41 @@ Scaling scaling_of(const Json& object) {
 
 Recipe recipe_of(const Json& object) {
   Recipe recipe;
-  recipe.scaling = scaling_of(object.at("scaling"));
-  recipe.says.method = method_of(recipe.scaling);
-  if (const double* factor = factor_of(recipe.scaling)) recipe.says.factor = *factor;
-  read(object, "publisher", recipe.says.publisher);
-  read(object, "models", recipe.says.models);
-  read(object, "trained_length", recipe.says.trained_length);
-  read(object, "context", recipe.says.context);
-  read(object, "source", recipe.says.source);
-  read(object, "types", recipe.types);
-  read(object, "also", recipe.also);
-  read(object, "seen", recipe.seen);
-  read(object, "base", recipe.base);
-  read(object, "min_width", recipe.min_width);
-  read(object, "max_width", recipe.max_width);
-  read(object, "kv_heads", recipe.kv_heads);
-  read(object, "name", recipe.name);
-  read(object, "part", recipe.part);
-  read(object, "other_weights", recipe.says.other_weights);
-  read(object, "caution", recipe.says.caution);
-  read(object, "instead", recipe.instead);
-  read(object, "by_hand", recipe.by_hand);
-  read(object, "own_width", recipe.own_width);
-  read(object, "own_kv_heads", recipe.own_kv_heads);
-  read(object, "stated", recipe.stated);
-  read(object, "states_betas", recipe.states_betas);
-  read(object, "sliding_window", recipe.sliding_window);
-  read(object, "why_less", recipe.why_less);
+  Publication& says = recipe.says;
+  if (object.contains("scaling")) recipe.scaling = scaling_of(object.at("scaling"));
+  says.method = method_of(recipe.scaling);
+  if (const double* factor = factor_of(recipe.scaling)) says.factor = *factor;
+  read(object, "publisher", says.publisher, "models", says.models, "source", says.source, "other_weights",
+       says.other_weights, "caution", says.caution, "trained_length", says.trained_length, "context", says.context);
+  read(object, "seen", recipe.seen, "types", recipe.types, "base", recipe.base, "min_width", recipe.min_width,
+       "max_width", recipe.max_width, "kv_heads", recipe.kv_heads, "keys", recipe.keys, "part", recipe.part);
+  read(object, "also", recipe.also, "stated", recipe.stated, "by_hand", recipe.by_hand, "own_width", recipe.own_width,
+       "own_kv_heads", recipe.own_kv_heads, "instead", recipe.instead, "elsewhere", recipe.elsewhere, "states_betas",
+       recipe.states_betas, "sliding_window", recipe.sliding_window, "why_less", recipe.why_less);
   return recipe;
 }
 
 bool holds(const auto& list, const auto& value) { return std::find(list.begin(), list.end(), value) != list.end(); }
 
-bool is_of(const Recipe& recipe, const ModelRope& used, std::string_view type, std::string_view name) {
+// A string need only hold what is asked for: _name_or_path.
+bool has_key(const Situation& situation, const std::string& key, const Json& wanted) {
+  const Json* given = situation.value(key);
+  if (given == nullptr || !given->is_string() || !wanted.is_string()) return given != nullptr && *given == wanted;
+  return given->get_ref<const std::string&>().find(wanted.get_ref<const std::string&>()) != std::string::npos;
+}
+
+bool is_of(const Recipe& recipe, const Situation& situation) {
+  const ModelRope& used = situation.first();
+  // A GGUF file or params.json says the model's type alone.
+  const std::string& type = used.model_type.empty() ? situation.request.model.model_type : used.model_type;
   const int width = used.heads * used.rope.head_dim;
+  const auto keys = recipe.keys.items();
   return holds(recipe.types, type) && (recipe.base == 0 || recipe.base == used.rope.base) &&
          width >= recipe.min_width && (recipe.max_width == 0 || width <= recipe.max_width) &&
-         (recipe.kv_heads == 0 || recipe.kv_heads == used.kv_heads) && name.find(recipe.name) != name.npos &&
-         (!recipe.part || used.part == *recipe.part);
+         (recipe.kv_heads == 0 || recipe.kv_heads == used.kv_heads) &&
+         (recipe.part == "any" || used.part == recipe.part) &&
+         std::all_of(keys.begin(), keys.end(),
+                     [&](const auto& item) { return has_key(situation, item.key(), item.value()); });
 }
 
 }  // namespace
@@ -93,13 +94,11 @@ bool Recipe::is_made_for(std::int64_t context) const {
   return is_just_below(context, says.context) || (also != 0 && is_just_below(context, also));
 }
 
-bool Recipe::states_more(std::int64_t context) const { return holds(stated, context); }
-
-const Recipe* published_for(const ModelRope& used, std::string_view type, std::string_view name, std::int64_t context) {
+const Recipe* published_for(const Situation& situation) {
   const Recipe* other = nullptr;
   for (const Recipe& recipe : published_recipes()) {
-    if (!is_of(recipe, used, type, name)) continue;
-    if (recipe.is_made_for(context)) return &recipe;
+    if (!is_of(recipe, situation)) continue;
+    if (recipe.is_made_for(situation.request.context)) return &recipe;
     if (other == nullptr) other = &recipe;
   }
   return other;
@@ -129,8 +128,9 @@ bool Situation::is_published_scaling() const {
 bool Situation::are_published_weights() const {
   if (published == nullptr || is_published_scaling() || has_factors_of_gguf()) return published != nullptr;
   const std::int64_t stated = first().context;
-  const bool is_plain = stated == 0 || stated == published->says.trained_length || published->states_more(stated);
-  return published->by_hand && !is_scaled() && is_plain &&
+  const bool is_plain = stated == 0 || stated == published->says.trained_length || holds(published->stated, stated);
+  // MiniCPM's files have lists that reach no further than the trained length.
+  return published->by_hand && (!is_scaled() || stated == trained) && is_plain &&
          first().heads * first().rope.head_dim >= published->own_width &&
          (published->own_kv_heads == 0 || first().kv_heads <= published->own_kv_heads);
 }

@@ -60,13 +60,16 @@ Cache cache_of(const Situation& situation) {
 
 void add_serving(const Situation& situation, MethodPlan& plan) {
   if (plan.file != "config.json" || plan.rope_parameters.empty()) return;
-  files::JsonMembers members = {{"rope_parameters", plan.rope_parameters}};
+  files::JsonMembers members;
+  bool turns_otherwise = plan.changes.empty();  // a rope that stays needs no words
   for (const Change& change : plan.changes) {
     const std::string key = change.key.substr(change.key.rfind('.') + 1);
     const bool beside =
         key == length_key(*situation.object()) || key == "original_max_position_embeddings" || key == "head_dim";
     if (beside && change.after) members.insert(members.begin(), {key, *change.after});
+    turns_otherwise = turns_otherwise || !beside;
   }
+  if (turns_otherwise) members.push_back({"rope_parameters", plan.rope_parameters});
   plan.overrides = files::json_line(members);
   for (auto key = situation.part.rbegin(); key != situation.part.rend(); ++key)
     plan.overrides = files::json_line({{*key, plan.overrides}});

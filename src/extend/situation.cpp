@@ -66,11 +66,8 @@ Situation look_up(const Request& request) {
   Situation situation{request};
   if (situation.editable()) situation.root = files::parse_json(request.config);
   choose_targets(situation);
-  const ModelRope& used = situation.first();
-  situation.family = files::find_family(used.model_type);
-  // A GGUF file or params.json says the model's type alone.
-  const std::string& type = used.model_type.empty() ? request.model.model_type : used.model_type;
-  situation.published = published_for(used, type, files::string_of(situation.root, "_name_or_path"), request.context);
+  situation.family = files::find_family(situation.first().model_type);
+  situation.published = published_for(situation);
   return situation;
 }
 
@@ -117,7 +114,8 @@ void check_context(const Situation& situation) {
   if (context > longest_text) {
     refuse(Code::VALUE, "--length must be at most 2^53 but got " + std::to_string(context));
   }
-  if (context > situation.trained) return;
+  const std::int64_t stated = situation.first().context;
+  if (!situation.is_within() || (stated > 0 && context > stated)) return;
   const Recipe* known = situation.published;
   std::string hint;
   if (known != nullptr && known->says.trained_length < situation.trained && context > known->says.trained_length) {
@@ -172,6 +170,7 @@ std::optional<Length> length_in_scaling(Situation& situation) {
                   "max_position_embeddings / factor"};
   }
   if (std::holds_alternative<Ntk>(scaling) || std::holds_alternative<NtkFixed>(scaling)) {
+    if (situation.published != nullptr) return published_length(situation);
     refuse(Code::CONFIG_MISSING, rule + "scaling " + name(scaling) + " does not say it: --trained-length gives it");
   }
   return std::nullopt;
@@ -180,8 +179,9 @@ std::optional<Length> length_in_scaling(Situation& situation) {
 Length length_of_unscaled(Situation& situation) {
   const std::int64_t context = situation.first().context;
   const Recipe* known = situation.published;
-  if (known != nullptr && known->states_more(context)) {
-    warn_of_raised(situation, known->says.trained_length, known->says.publisher + " publishes");
+  if (known != nullptr && std::find(known->stated.begin(), known->stated.end(), context) != known->stated.end()) {
+    if (context > known->says.trained_length)
+      warn_of_raised(situation, known->says.trained_length, known->says.publisher + " publishes");
     return published_length(situation);
   }
   const char* original = "original_max_position_embeddings";
@@ -240,10 +240,9 @@ void warn_of_own_scaling(Situation& situation) {
   const Scaling& scaling = situation.scaling();
   const double* factor = factor_of(scaling);
   if (std::holds_alternative<Ntk>(scaling)) {
-    situation.warnings.push_back("the model was trained with a static NTK base (alpha " + spelled(*factor) +
-                                 "): the plan keeps it, as rope_theta " +
-                                 detail::significant(unscaled(situation.first().rope).base, 10) +
-                                 ", and extends that rope");
+    situation.warnings.push_back("the model was trained with a static NTK base, which stays: alpha " +
+                                 spelled(*factor) + ", as rope_theta " +
+                                 detail::significant(unscaled(situation.first().rope).base, 10));
   }
   if (!situation.is_scaled()) return;
   situation.warnings.push_back(std::string("the model is scaled already (") + name(scaling) +
@@ -308,7 +307,7 @@ bool Situation::all_slide() const {
 
 double Situation::smallest_factor() const {
   const auto length = static_cast<double>(trained);
-  const auto wanted = static_cast<double>(request.context);
+  const auto wanted = static_cast<double>(std::max(request.context, trained));
   double factor = wanted / length;
   while (factor * length < wanted) factor = std::nextafter(factor, 2 * factor);
   return factor;
@@ -362,9 +361,7 @@ Start start_of(const Request& request) {
     start.trained_length_from = situation.trained_from;
   } catch (const Error&) {  // nothing says it
   }
-  const Recipe* known = situation.published;
-  const bool raised = known != nullptr && !situation.is_scaled() && known->states_more(situation.first().context);
-  if (raised || situation.is_published_linear()) start.publisher = known->says.publisher;
+  if (situation.trained_from.starts_with("published by ")) start.publisher = situation.published->says.publisher;
   return start;
 }
 

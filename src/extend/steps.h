@@ -20,35 +20,31 @@ namespace rotary::extend {
 // ---- published.cpp: the recipes of data/published.json, whose "about" describes each field ----
 
 struct Recipe {
-  Publication says;  // `applies` and `weights_known` are left to the plan
-  Scaling scaling;
+  Publication says;                // `applies` and `weights_known` are left to the plan
+  Scaling scaling;                 // Unscaled: the length alone is published
   std::vector<std::string> types;  // model_types of the text part
   std::int64_t also = 0;           // a shorter context that the same parameters are published for; 0: none
   std::string seen;                // where the numbers were read
   double base = 0;                 // 0: any
   int min_width = 0, max_width = 0, kv_heads = 0;  // width: heads * head_dim; 0: any
-  std::string name;                                // part of _name_or_path; "": any
-  std::optional<std::string> part;                 // of the config, as ModelRope has it; nothing: any
+  files::Json keys = files::Json::object();        // of the config
+  std::string part = "any";                        // of the config, as ModelRope has it
   std::vector<std::int64_t> stated;     // max_position_embeddings of such originals that are not the trained length
   bool by_hand = false;                 // the published file has no scaling: who wants it adds it
   int own_width = 0, own_kv_heads = 0;  // at least, at most: of the models that it is published for; 0: any
   std::string instead;                  // what the publisher advises in its place
+  bool elsewhere = false;               // and no scaling says it
   bool states_betas = false;            // its config spells the default beta_fast and beta_slow too
   std::int64_t sliding_window = 0;      // of the published file, where its original has a shorter one; 0: not said
   std::string why_less = "with weights trained on such lengths";  // why a factor below the smallest is right
 
   // For this context, or for one that is at most 1/16 longer.
   bool is_made_for(std::int64_t context) const;
-  bool states_more(std::int64_t context) const;  // it is one of `stated`
 };
 
 const std::vector<Recipe>& published_recipes();
 // At most 1/16 shorter.
 bool is_just_below(std::int64_t context, std::int64_t length);
-// The recipe for a model of this model_type, whose config has this _name_or_path: the one made for this context, else
-// the first for another; null where nothing is known.
-const Recipe* published_for(const ModelRope&, std::string_view type, std::string_view name, std::int64_t context);
-
 // ---- situation.cpp: which ropes are extended, and from which length ----
 
 struct Situation {
@@ -82,7 +78,9 @@ struct Situation {
 
   bool all_slide() const;  // every layer of every rope that is extended
 
-  // context / trained_length, rounded so that their product reaches the context.
+  // The weights take the context as they were trained: at most a length of the file must be raised.
+  bool is_within() const { return request.context <= trained; }
+  // context / trained_length, rounded so that their product reaches the context; at least 1.
   double smallest_factor() const;
   bool is_scaled() const;  // the file's own rope
   bool of_llama3_or_lists() const;
@@ -102,6 +100,9 @@ struct Situation {
   bool is_published_context() const;
   bool is_published_exactly() const;  // for this very length and context
 };
+
+// The recipe that is made for this model and context, else the first for another context; null where nothing is known.
+const Recipe* published_for(const Situation&);
 
 // Throws ROPE, VALUE, CONFIG_MISSING.
 Situation situation_of(const Request&);

@@ -154,7 +154,7 @@ TEST(Extend, recommends_for_phimoe_the_published_lists_or_what_transformers_can_
 TEST(Extend, knows_where_the_numbers_of_every_recipe_were_read) {
   for (const extend::Recipe& recipe : extend::published_recipes()) {
     EXPECT_GT(recipe.seen.size(), 10U) << recipe.says.models;
-    EXPECT_GT(recipe.says.context, recipe.says.trained_length) << recipe.says.models;
+    EXPECT_GE(recipe.says.context, recipe.says.trained_length) << recipe.says.models;
     EXPECT_NE(recipe.says.method, "") << recipe.says.models;
   }
   const std::string medium = R"({"model_type": "phi3", "hidden_size": 5120, "num_attention_heads": 40,
@@ -224,9 +224,16 @@ TEST(Extend, knows_for_which_weights_a_recipe_is) {
     std::int64_t context;
     const char* recommended;
     bool applies;
-    const char* said;  // in why, otherwise or caution
+    const char* said;          // in why, otherwise or caution
+    const char* patch = "{}";  // of the file
   };
-  constexpr Weights table[] = {
+  constexpr const char* of_256k = R"({"rope_theta": 10000000, "max_position_embeddings": 262144})";
+  const std::string lists = Json::parse(golden("phi-3.5-moe"))["rope_scaling"]["short_factor"].dump();
+  const std::string minicpm =
+      R"({"model_type": "minicpm", "rope_theta": 10000.0, "max_position_embeddings": 65536, "rope_scaling": {
+          "rope_type": "longrope", "original_max_position_embeddings": 65536, "short_factor": )" +
+      lists + R"(, "long_factor": )" + lists + "}}";
+  const Weights table[] = {
       {"llama-3-8b", 131072, "yarn", false, "of Llama 3.1 and 3.3: --scaling llama3 --factor 8 ("},
       {"llama-3-8b", 65536, "yarn", false, "for the weights of Llama 3: does best"},
       {"llama-3.1-8b", 131072, "llama3", true, "what Meta publishes"},
@@ -241,9 +248,21 @@ TEST(Extend, knows_for_which_weights_a_recipe_is) {
       {"qwen2-vl-7b", 131072, "yarn", false, "publish is not known"},
       {"deepseek-v2-lite", 163840, "yarn", true, "\"32k\""},
       {"olmo-3-7b", 65536, "yarn", true, "what Ai2 publishes"},
+      {"hunyuan-7b", 262144, "default", true, "\"Natively supports a 256K context window\""},
+      {"hunyuan-7b", 524288, "yarn", false, "what Tencent publishes ends at 262144 tokens"},
+      {"qwen3-30b-a3b", 1010000, "", true, "\"replace the content of your config.json with config_1m.json\"", of_256k},
+      {"qwen3-30b-a3b", 1048576, "yarn", true, "extendable up to 1M tokens using Yarn\"",
+       R"({"rope_theta": 10000000, "max_position_embeddings": 262144, "intermediate_size": 5472})"},
+      {"qwen2.5-7b", 1010000, "default", true, "dual_chunk_attention_config",
+       R"({"rope_theta": 1e7, "max_position_embeddings": 1010000})"},
+      {"llama-3-8b", 131072, "longrope", true, "what OpenBMB publishes for MiniCPM4.1-8B", minicpm.c_str()},
+      {"llama-2-7b", 100000, "default", true, "support sequence lengths up to 100,000 tokens\"",
+       R"({"rope_theta": 1000000, "max_position_embeddings": 16384})"},
   };
   for (const Weights& one : table) {
-    const extend::Plan plan = planned(golden(one.file), one.context);
+    Json config = Json::parse(golden(one.file));
+    config.merge_patch(Json::parse(one.patch));
+    const extend::Plan plan = planned(config.dump(), one.context);
     EXPECT_EQ(plan.recommended, one.recommended) << one.file;
     EXPECT_EQ(plan.published && plan.published->applies, one.applies) << one.file;
     const std::string caution = plan.published ? plan.published->caution : "";
