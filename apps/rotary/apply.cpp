@@ -115,12 +115,11 @@ void compute_as_hf(Options& options, const std::vector<Tensor*>& tensors) {
   if (const std::optional<DType> dtype = dtype_of(tensors[0]->type)) options.tables.settings.rounding = name(*dtype);
 }
 
-// Tensors of one rope, what turns them, and how they lie. Those of layers without a rope stay as they are.
+// Tensors of one rope, what turns them, and how they lie.
 struct Applied {
   std::vector<Tensor*> tensors;
   const ModelRope* used = nullptr;  // of a CONFIG's
   bool chosen = false;              // by --rope, --layer or the tensors' names
-  bool still = false;
   tools::Readings readings = {};
   tools::Rotation rotation = {"apply"};
   std::vector<std::string> notes = {};  // for standard output
@@ -131,7 +130,8 @@ std::optional<int> layer_of(const Source& source, const std::string& tensor) {
   return source.names_rope() ? source.layer : tools::layer_of(tensor);
 }
 
-// The tensors by the rope that turns them: what --rope or --layer says, else the layer in the tensor's name.
+// The tensors by the rope that turns them: what --rope or --layer says, else the layer in the tensor's name. Not those
+// of layers without a rope, which stay as they are.
 std::vector<Applied> parts_of(const Source& source, const std::optional<Model>& model,
                               const std::vector<Tensor*>& tensors) {
   std::vector<Applied> parts;
@@ -144,9 +144,10 @@ std::vector<Applied> parts_of(const Source& source, const std::optional<Model>& 
       found = tools::rope_of_layer(*model, *layer, tensor);
     }
     const ModelRope* used = found ? *found : &tools::chosen_rope(*model, source.rope, source.config);
+    if (used == nullptr) continue;
     const bool chosen = found || source.rope;
     auto same = std::ranges::find_if(parts, [&](const Applied& part) { return part.used == used; });
-    if (same == parts.end()) same = parts.insert(same, {{}, used, true, used == nullptr});
+    if (same == parts.end()) same = parts.insert(same, {{}, used, true});
     same->tensors.push_back(tensor);
     same->chosen = same->chosen && chosen;
   }
@@ -247,9 +248,8 @@ Stamp stamp_of(const Options& options, const Applied& applied) {
 // The metadata with a stamp for each rope. undone: each takes one away. Warnings go into those of the parts.
 Metadata with_stamps(const Metadata& metadata, const Options& options, std::vector<Applied>& parts, bool& undone) {
   std::vector<Stamp> stamps = stamps_of(metadata);
-  undone = std::ranges::any_of(parts, [](const Applied& part) { return !part.still; });
+  undone = !parts.empty();
   for (Applied& part : parts) {
-    if (part.still) continue;
     Stamped now = add_stamp(std::move(stamps), stamp_of(options, part));
     stamps = std::move(now.stamps);
     undone = undone && now.undone;
@@ -259,16 +259,16 @@ Metadata with_stamps(const Metadata& metadata, const Options& options, std::vect
 }
 
 // What was done to a tensor: "rotated  q  F32 [1, 16, 8, 64]: batch 1, tokens 16, heads 8".
-std::string line_of(const Options& options, const TensorInfo& tensor, const std::vector<Applied>& parts) {
+std::string line_of(const Options& options, const TensorInfo& tensor, const std::vector<const Tensor*>& chosen,
+                    const std::vector<Applied>& parts) {
   std::string how = "copied   ", what;
+  if (std::ranges::find(chosen, tensor.name, &Tensor::name) != chosen.end())  // where no part turns it
+    what = ": layer " + std::to_string(layer_of(options.tables.source, tensor.name).value_or(0)) +
+           " rotates nothing (NoPE)";
   for (const Applied& part : parts) {
     const auto found =
         std::ranges::find_if(part.tensors, [&](const Tensor* turned) { return turned->name == tensor.name; });
     if (found == part.tensors.end()) continue;
-    if (part.still) {
-      what = ": layer " + std::to_string(*layer_of(options.tables.source, tensor.name)) + " rotates nothing (NoPE)";
-      continue;
-    }
     how = options.backward ? "rotated backward  " : "rotated  ";
     const Layout& layout = part.readings.tensors[static_cast<std::size_t>(found - part.tensors.begin())].layout;
     what = ": batch " + std::to_string(layout.batch) + ", tokens " + std::to_string(layout.tokens) + ", heads " +
@@ -284,7 +284,6 @@ void print_json(const Options& options, const std::vector<Applied>& parts, bool 
                 const std::vector<std::string>& notes) {
   nlohmann::ordered_json rotations = nlohmann::ordered_json::array();
   for (const Applied& part : parts) {
-    if (part.still) continue;
     const Stamp stamp = stamp_of(options, part);
     rotations.push_back(stamp.facts);
     rotations.back()["tensors"] = stamp.tensors;
@@ -297,7 +296,8 @@ void print_json(const Options& options, const std::vector<Applied>& parts, bool 
 }
 
 // To standard error where the tensors go to standard output.
-void report(const Options& options, const InputTensors& input, const std::vector<Applied>& parts, bool undone) {
+void report(const Options& options, const InputTensors& input, const std::vector<const Tensor*>& chosen,
+            const std::vector<Applied>& parts, bool undone) {
   std::vector<std::string> notes;
   for (const Applied& part : parts) {
     for (const std::string& warning : part.readings.warnings) std::cerr << printable(warning) << '\n';
@@ -309,7 +309,7 @@ void report(const Options& options, const InputTensors& input, const std::vector
   std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
   for (const std::string& line : notes) out << printable(line) << '\n';
   if (undone) out << "note: this undoes the rotation that the input's metadata tells of\n";
-  for (const TensorInfo& tensor : input.infos()) out << line_of(options, tensor, parts) << '\n';
+  for (const TensorInfo& tensor : input.infos()) out << line_of(options, tensor, chosen, parts) << '\n';
   out << "wrote " << (is_dash(files::path_of(options.output)) ? "standard output" : printable(options.output)) << '\n';
 }
 
@@ -331,7 +331,6 @@ void run(Options options) {
   if (options.backward) std::ranges::reverse(parts);  // the last stamp is undone first
   const ThreadPool pool(options.machine.threads.value_or(1));
   for (Applied& part : parts) {
-    if (part.still) continue;
     prepare(part, options, model);
     part.rotation.options = table_options(options.tables.settings, pool);
     part.rotation.direction = options.backward ? Direction::backward : Direction::forward;
@@ -343,7 +342,7 @@ void run(Options options) {
   if (input.format() == files::Format::safetensors) metadata = with_stamps(metadata, options, parts, undone);
   const std::vector<const Tensor*> changed(pointers.begin(), pointers.end());
   input.save_changed(files::path_of(options.output), changed, metadata);
-  report(options, input, parts, undone);
+  report(options, input, changed, parts, undone);
 }
 
 constexpr const char* footer =

@@ -41,7 +41,7 @@ std::string found_text(const diagnose::NamedCheck& one) {
 
 // Whether its sentence says all: of scores, of two engines' tensors, of a tensor of a layer without a rope.
 bool says_itself(const diagnose::NamedCheck& one) {
-  if (one.outcome == Outcome::equal) return one.checked.layout.empty() || (one.layer && !one.checked.moves);
+  if (one.outcome == Outcome::equal) return one.checked.layout.empty() || !one.checked.moves;
   return one.outcome == Outcome::undecided || (one.checked.layout.empty() && !one.checked.first);
 }
 
@@ -91,16 +91,19 @@ void print(const diagnose::CheckResult& result) {
   const std::vector<diagnose::NamedCheck>& checks = result.tensors;
   const auto by_layer = [&](const diagnose::NamedCheck& one) { return one.layer != checks.front().layer; };
   const bool layers = std::any_of(checks.begin(), checks.end(), by_layer);
-  if (result.equal() && !layers && !says_itself(checks.front())) {
+  const bool together = result.equal() && !layers && !says_itself(checks.front());
+  if (together) {
     std::string names;
     const diagnose::NamedCheck* most = &checks.front();
     for (const diagnose::NamedCheck& one : checks) {
+      if (says_itself(one)) continue;
       names += (names.empty() ? "" : ", ") + label(one.name);
       if (one.checked.error > most->checked.error) most = &one;
     }
     std::cout << "equal: " << names << " rotated as the config asks (" << found_text(*most) << ")\n";
-  } else {
-    for (const diagnose::NamedCheck& one : checks) print_one(one);
+  }
+  for (const diagnose::NamedCheck& one : checks) {
+    if (!together || says_itself(one)) print_one(one);
   }
   if (layers) print_summary(checks);
   if (result.equal() && result.power.tokens > 0) std::cout << result.power.sentence() << '\n';

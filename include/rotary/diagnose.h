@@ -24,10 +24,10 @@ struct TensorPair {
   Tensor after;
 };
 
-// The pairs of two files of tensors (tensors.h; "-" is standard input): the tensors of `names`, else q and k, else every
-// tensor that both files have, is of a float type and has two dimensions or more. scores: where the second file has one
-// tensor and the first a query and a key, each of these with it. operation: the word in brackets in error sentences.
-// Throws TENSOR, and what reading a file throws.
+// The pairs of two files of tensors (tensors.h; "-" is standard input): the tensors of `names`, else q and k, else
+// every tensor that both files have, is of a float type and has two dimensions or more. scores: where the second file
+// has one tensor and the first a query and a key, each of these with it. operation: the word in brackets in error
+// sentences. Throws TENSOR, and what reading a file throws.
 ROTARY_API std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before,
                                               const std::string& after, const std::vector<std::string>& names,
                                               bool scores = false);
@@ -68,8 +68,9 @@ enum class Verdict : std::uint8_t {
   axis,
   not_rotated,
   cannot_tell,
-  noise,  // as configured, but for noise beyond what rounding explains
-  layer,  // of a layer that has no rope, and rotated
+  noise,     // as configured, but for noise beyond what rounding explains
+  layer,     // of a layer that has no rope, and rotated
+  elements,  // seen, and no rotation: single elements, a part of zeros, a before in front of a norm
 };
 ROTARY_API const char* name(Verdict) noexcept;
 
@@ -98,7 +99,6 @@ struct Facts {
 struct Diagnosis {
   Verdict verdict = Verdict::cannot_tell;
   std::string sentence;  // names the tensor: "k is rotated in the interleaved pairing; the model uses half"
-  std::string fault;     // of one tensor: the sentence behind its name without residuals, one text for one fault
   std::vector<std::string> findings;  // everything that differs, likeliest first
   Facts facts;
   double residual = 0;  // rms of what the facts leave unexplained, relative
@@ -178,9 +178,9 @@ ROTARY_API Diagnosed diagnose(const Request&, const std::vector<TensorPair>&);
 // Compares `after` with `before` rotated by the model's rope in double precision, element by element, and diagnoses the
 // same data; equal is what neither objects to. A difference is allowed up to request.tolerance, or, without one, as the
 // rounding of the element type, one rounding of the table and the float32 steps of the angles explain; with one the
-// diagnosis may find noise and coarse angles. Undecided is what shows nothing (zeros, position 0, one token for all),
-// what is equal in the less likely of two layouts alone, and what fits one of several ropes where nothing says whose
-// layer it is. request.model must be there. Throws as diagnose, and TENSOR for an element that is not finite.
+// diagnosis may find noise, coarse angles and single elements. Undecided is what shows nothing (zeros, position 0, one
+// token for all), what is equal in the less likely of two layouts alone, and what fits one of several ropes where nothing
+// says whose layer it is. request.model must be there. Throws as diagnose, and TENSOR for an element that is not finite.
 ROTARY_API CheckResult check(const Request&, const std::vector<TensorPair>&);
 
 // What `rotary diagnose --json` and `rotary check --json` print; numbers that are not finite are null.

@@ -85,23 +85,24 @@ std::optional<double> offset_of(Sample sample, Reading reading, const Asked& ask
   return holds_at(offset) ? std::optional(offset) : std::nullopt;
 }
 
-void explain_difference(Diagnosis& one, const Sample& sample, const Reading& reading, const Asked& asked, double rms) {
+std::string explain_difference(Diagnosis& one, const Sample& sample, const Reading& reading, const Asked& asked,
+                               double rms) {
   for (const Kind kind : kinds) {
     const std::optional<double> offset = offset_of(sample, reading, asked, kind);
     if (!offset) continue;
     one.verdict = *offset == 0 ? Verdict::noise : Verdict::offset;
-    one.fault = " is the same but for differences beyond rounding, of " + detail::significant(rms, 2) + " rms";
-    if (*offset == 0) return;
+    const std::string noisy =
+        " is the same but for differences beyond rounding, of " + detail::significant(rms, 2) + " rms";
+    if (*offset == 0) return noisy;
     one.facts.positions = {std::vector<double>(static_cast<std::size_t>(reading.layout.tokens), *offset)};
-    one.fault = " is rotated " + detail::significant(std::abs(*offset), 10) +
-                (std::abs(*offset) == 1 ? " position " : " positions ") + (*offset > 0 ? "further" : "less far") +
-                " in the second file" + order_said(kind) + "; " + std::string(same_scores);
-    return;
+    return " is rotated " + detail::significant(std::abs(*offset), 10) +
+           (std::abs(*offset) == 1 ? " position " : " positions ") + (*offset > 0 ? "further" : "less far") +
+           " in the second file" + order_said(kind) + "; " + std::string(same_scores);
   }
   const bool turned = !search_blocks(sample, asked.block).found.empty();
-  one.fault = turned ? " is rotated or multiplied otherwise in the second file, by no one offset: diagnose tells which "
-                       "is right from the tensors before"
-                     : " is another tensor in the second file: no rotation leads from one to the other";
+  return turned ? " is rotated or multiplied otherwise in the second file, by no one offset: diagnose tells which "
+                  "is right from the tensors before"
+                : " is another tensor in the second file: no rotation leads from one to the other";
 }
 
 }  // namespace
@@ -114,6 +115,7 @@ NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::op
       ask(*subject.used, *asked_block(subject, sample.head_dim), subject, expected_positions(reading.layout, subject));
   NamedCheck result{{pair.name, {}}, {}};
   Diagnosis& one = result.diagnosis;
+  std::string said;
   one.facts.layout = reading.word;
   double rms = 0;
   for (const Kind kind : kinds) {
@@ -125,21 +127,21 @@ NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::op
     if (!checked.equal) continue;
     const std::string order = order_said(kind);
     one.verdict = order.empty() ? Verdict::as_configured : Verdict::pairing;
-    one.fault = " is the same in both files";
+    said = " is the same in both files";
     if (!order.empty()) {
       one.facts.pairing = name(kind);
-      one.fault = " is the same in another order of elements" + order + "; " + std::string(same_scores);
+      said = " is the same in another order of elements" + order + "; " + std::string(same_scores);
     }
     break;
   }
   result.outcome = result.checked.equal ? Outcome::equal : Outcome::differs;
-  if (!result.checked.equal) explain_difference(one, sample, reading, asked, rms);
+  if (!result.checked.equal) said = explain_difference(one, sample, reading, asked, rms);
   if (result.checked.equal && std::ranges::all_of(sample.before, [](double value) { return value == 0; })) {
     result.outcome = Outcome::undecided;
-    one.fault = " is zero everywhere in both files";
+    said = " is zero everywhere in both files";
   }
-  result.sentence = one.sentence = (pair.name.empty() ? "the tensor" : pair.name) + one.fault;
-  one.findings.push_back(one.fault.substr(1));
+  result.sentence = one.sentence = (pair.name.empty() ? "the tensor" : pair.name) + said;
+  one.findings.push_back(said.substr(1));
   return result;
 }
 

@@ -101,6 +101,16 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
     motion.position[axis] = found.position;
     patterns.push_back(pattern_or_mirrored(found, exam.expected[axis], batch));
   }
+  for (const Pattern& pattern : std::vector(patterns)) {  // one offset of all axes before one of each
+    Motion shifted = asked.motion;
+    for (std::vector<double>& positions : shifted.position) {
+      for (double& position : positions) position += pattern.value;
+    }
+    if (pattern.kind != Change::offset || patterns.size() < 2 || !compare(exam.turns, shifted).holds) continue;
+    motion = shifted;
+    patterns.assign(patterns.size(), pattern);
+    break;
+  }
   const Fit fit = compare(exam.turns, motion);
   if (!fit.holds && fit.residual > 0.2 * before) return false;
   exam.residual = fit.residual;

@@ -15,7 +15,7 @@ using detail::significant;
 namespace {
 
 // Drops the finding on the attention factor where it is the one that this rope has.
-void take_explanation(Examination& exam, const Explanation& explained, const Asked& asked, const Said& shown) {
+void take_explanation(Examination& exam, const Explanation& explained, const Asked& asked, const std::string& shown) {
   const Rope &rope = explained.rope, &own = asked.used.rope;
   const Frequencies frequencies = rotary::frequencies(rope, explained.length);
   exam.facts.base = rope.inv_freq.empty() ? std::optional<double>(rope.base) : std::nullopt;
@@ -53,13 +53,14 @@ double advantage(const Turns& turns, const Motion& asked, const Motion& other) {
   return count < 8 || of_other == 0 ? 1 : of_asked / of_other;
 }
 
-namespace {
-
-std::vector<double> signed_speeds(const Explanation& one, bool clockwise) {
-  std::vector<double> speeds = frequencies(one.rope, one.length).inv_freq;
-  for (double& speed : speeds) speed *= clockwise ? -1 : 1;
-  return speeds;
+Motion motion_of(const Explanation& one, const Asked& asked) {
+  Motion motion = asked.motion;
+  motion.speed = frequencies(one.rope, one.length).inv_freq;
+  for (double& speed : motion.speed) speed *= asked.used.rope.clockwise ? -1 : 1;
+  return motion;
 }
+
+namespace {
 
 // Some pairs at the asked speeds, the others by a cause of their own: "" where there are not some of both.
 std::string explain_some(const std::vector<Speed>& speeds, const Rope& rope, const Asked& asked) {
@@ -72,7 +73,7 @@ std::string explain_some(const std::vector<Speed>& speeds, const Rope& rope, con
     if (fits) others[i].error = std::numeric_limits<double>::infinity();
     if (fits && error > 0.1 * wanted) continue;  // too slow to tell
     (fits ? right : wrong).push_back(static_cast<std::int64_t>(i));
-    still = still && (fits || (speeds[i].value <= error && error < 0.1 * wanted));
+    still = still && (fits || speeds[i].value <= error);
   }
   if (right.size() < 2 || wrong.empty()) return "";
   const std::string some = "is rotated at the asked speeds in pairs " + ranges(right) + " only; pairs " + ranges(wrong);
@@ -93,15 +94,14 @@ bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
   double residual = 0, chi = 0, most = 4;
   const std::vector<Explanation> list = rivals(rope, asked.length, asked.used.context);
   for (const Explanation& one : list) {
-    Motion motion = asked.motion;
-    motion.speed = signed_speeds(one, asked.used.rope.clockwise);
+    const Motion motion = motion_of(one, asked);
     const Fit fit = compare_while_it_holds(exam.turns, motion);
     if (!fit.holds) continue;
     if (holds) {
       const double better = advantage(exam.turns, asked.motion, motion);
       if (better <= most) continue;
       most = better;
-    } else if (best != nullptr && (exam.turns.noisy ? fit.chi > chi - 30 : fit.residual > 0.8 * residual)) {
+    } else if (best != nullptr && (exam.turns.noisy() ? fit.chi > chi - 30 : fit.residual > 0.8 * residual)) {
       continue;
     }
     best = &one;
@@ -118,31 +118,59 @@ bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
 bool explain_by_own_time(Examination& exam, const Asked& asked) {
   const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
   if (!depends_on_length(rope.scaling)) return false;
-  std::map<std::int64_t, Motion> motions;  // by length; all lengths up to the trained one are one
-  std::vector<const Motion*> of_row;
   const std::int64_t trained = *scalings::value_of<std::int64_t>(rope.scaling, "trained_length");
-  for (std::int64_t row = 0; row < exam.turns.rows(); ++row) {
-    const double position = exam.expected[0][static_cast<std::size_t>(row)];
-    const std::int64_t length = std::max(trained, static_cast<std::int64_t>(position) + 1);
-    const auto [at, is_new] = motions.try_emplace(length, asked.motion);
-    if (is_new) at->second.speed = signed_speeds({rope, length, ""}, rope.clockwise);
-    of_row.push_back(&at->second);
+  std::map<std::int64_t, Motion> motions;  // by length; all lengths up to the trained one are one
+  using Own = std::map<std::int64_t, Motion>::const_iterator;
+  // Of a length behind the row's position that is a multiple of `whole`.
+  const auto motion_up_to = [&](std::int64_t row, std::int64_t whole) -> Own {
+    const auto last = static_cast<std::int64_t>(exam.expected[0][static_cast<std::size_t>(row)]);
+    const std::int64_t length = std::max(trained, (last / whole + 1) * whole);
+    const auto known = motions.find(length);
+    return known != motions.end() ? known : motions.emplace(length, motion_of({rope, length, ""}, asked)).first;
+  };
+  const auto fits = [&](std::int64_t row, const Motion& motion) {
+    bool all = true;
+    for (int pair = 0; all && pair < exam.turns.block.pairs; ++pair) {
+      all = misfit(exam.turns, exam.turns.at(row, pair), motion.angle(row, pair), motion.turn(row, pair),
+                   slack_of(pair)) <= 1;
+    }
+    return all;
+  };
+  const std::int64_t tokens = exam.turns.layout().tokens;
+  // The longest range of rows that its own end explains, or the end of a chunk of usual size; none: its own begin.
+  const auto chunk_from = [&](std::int64_t begin) -> std::pair<std::int64_t, Own> {
+    for (std::int64_t end = (begin / tokens + 1) * tokens; end > begin; --end) {
+      for (const std::int64_t whole : {1, 128, 256, 512, 1024, 2048, 4096}) {
+        const Own own = motion_up_to(end - 1, whole);
+        std::int64_t row = begin;
+        while (row < end && fits(row, own->second)) ++row;
+        if (row == end) return {end, own};
+      }
+    }
+    return {begin, motions.end()};
+  };
+  std::vector<Own> of_row;
+  std::vector<std::int64_t> lengths;
+  while (std::ssize(of_row) < exam.turns.rows()) {
+    const auto [end, own] = chunk_from(std::ssize(of_row));
+    if (end == std::ssize(of_row)) return false;
+    of_row.resize(static_cast<std::size_t>(end), own);
+    if (std::ranges::find(lengths, own->first) == lengths.end()) lengths.push_back(own->first);
   }
-  if (motions.size() < 2) return false;
+  if (lengths.size() < 2) return false;
   const Fit fit = compare(exam.turns, asked.motion, float32_slack, [&](std::int64_t row, int pair) {
-    return of_row[static_cast<std::size_t>(row)]->turn(row, pair);
+    return of_row[static_cast<std::size_t>(row)]->second.turn(row, pair);
   });
   if (!fit.holds) return false;
-  std::string lengths;
-  for (auto at = motions.begin(); at != motions.end() && std::distance(motions.begin(), at) < 3; ++at) {
-    lengths += (lengths.empty() ? "" : ", ") + std::to_string(at->first);
-  }
+  std::string words;
+  for (std::size_t i = 0; i < lengths.size() && i < 3; ++i)
+    words += (words.empty() ? "" : ", ") + std::to_string(lengths[i]);
   exam.residual = fit.residual;
   exam.explained = true;
   exam.facts.scaling.reset();
   exam.facts.inv_freq.clear();
   exam.find(Verdict::scaling, std::string("is rotated at the frequencies of each token's own time, ") +
-                                  name(rope.scaling) + " for lengths " + lengths + (motions.size() > 3 ? ", ..." : "") +
+                                  name(rope.scaling) + " for lengths " + words + (lengths.size() > 3 ? ", ..." : "") +
                                   "; the model asks " + scaling_asked(asked) +
                                   evidence(fit.residual, compare(exam.turns, asked.motion).residual));
   return true;
@@ -176,14 +204,17 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   Fit fit;
   // The errors are those of the worst pair; under noise, which all pairs share, explanations within less come first.
   for (const double errors : {0.4, 1.0, 0.0}) {
-    if (errors == 0.4 && !exam.turns.noisy) continue;
+    if (errors == 0.4 && !exam.turns.noisy()) continue;
     std::vector<Speed> speeds = speeds_of(found);
     for (Speed& speed : speeds) speed.error *= errors;
     explained = errors > 0 ? explain_speeds(speeds, rope, asked.length) : std::nullopt;
     for (std::size_t i = 0; i < found.size(); ++i) motion.speed[i] = found[i].speed;
-    if (explained) motion.speed = signed_speeds(*explained, clockwise);
+    if (explained) {
+      motion.speed = motion_of(*explained, asked).speed;
+      for (double& speed : motion.speed) speed = std::copysign(speed, sign);
+    }
     fit = compare(exam.turns, motion);
-    if (fit.holds || (errors == 1 && !exam.turns.noisy)) break;
+    if (fit.holds || (errors == 1 && !exam.turns.noisy())) break;
   }
   const double before = compare(exam.turns, asked.motion).residual;
   if (!fit.holds && fit.residual > 0.2 * before) return false;
@@ -195,7 +226,7 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   if (clockwise != asked.used.rope.clockwise) {
     exam.find(Verdict::direction, direction_text(clockwise, !clockwise));
   }
-  const Said shown = evidence(fit.residual, before);
+  const std::string shown = evidence(fit.residual, before);
   if (explained) {
     take_explanation(exam, *explained, asked, shown);
     return true;

@@ -25,35 +25,31 @@ void add(Checked& all, const Checked& next) {
   if (only_now) all.first = next.first;
 }
 
-// The differences of some rows of elements that may be off by what is allowed.
-struct Comparison {
-  Checked checked = {};
-  std::vector<double> wrong = {};
-};
 Comparison compare_rows(const Sample& sample, const Layout& layout, const Asked& asked,
                         std::optional<double> tolerance) {
   const auto compare_some = [&](std::int64_t begin, std::int64_t end) {
     Comparison some;
     for (std::int64_t row = begin; row < end; ++row) {
       double wanted = 0, after = 0;
-      bool off = false;
+      const std::int64_t before = some.off;
       hold_heads(sample, layout, asked.block, asked.motion, row, row + 1, true, [&](std::span<const Element> head) {
         for (const Element& one : head) {
           add(some.checked, one, tolerance.value_or(one.allowed));
           some.checked.moves =
               some.checked.moves || (one.place.pair && one.norm > 0 && asked.motion.angle(row, *one.place.pair) != 0);
-          off = off || !(one.off() <= one.allowed);
+          some.off += one.off() <= one.allowed ? 0 : 1;
           wanted += one.wanted * one.wanted;
           after += one.after * one.after;
         }
       });
-      some.wrong.push_back(!off ? 0 : 1 + (wanted > 0 ? std::sqrt(after / wanted) : 0));
+      some.wrong.push_back(some.off == before ? 0 : 1 + (wanted > 0 ? std::sqrt(after / wanted) : 0));
     }
     return some;
   };
   Comparison all;
   for (const Comparison& some : in_parts<Comparison>(*sample.executor, layout.batch * layout.tokens, compare_some)) {
     add(all.checked, some.checked);
+    all.off += some.off;
     all.wrong.insert(all.wrong.end(), some.wrong.begin(), some.wrong.end());
   }
   all.checked.equal = !all.checked.first;
@@ -116,14 +112,15 @@ std::string emptiness(const Sample& sample, const Compared& one) {
   return "";
 }
 
-// Equal where no element is off and the diagnosis finds nothing, or within a tolerance nothing but noise and coarse
-// angles.
+// Equal where no element is off and the diagnosis finds nothing, or within a tolerance nothing but noise, coarse angles
+// and single elements.
 Outcome outcome_of(const Checked& checked, const Diagnosis& diagnosis, bool tolerant) {
   const Verdict verdict = diagnosis.verdict;
   if (!checked.equal) return Outcome::differs;
   if (verdict == Verdict::as_configured) return Outcome::equal;
   if (verdict == Verdict::cannot_tell) return Outcome::undecided;
-  return tolerant && (verdict == Verdict::noise || verdict == Verdict::precision) ? Outcome::equal : Outcome::differs;
+  const bool small = verdict == Verdict::noise || verdict == Verdict::precision || verdict == Verdict::elements;
+  return tolerant && small ? Outcome::equal : Outcome::differs;
 }
 
 }  // namespace
@@ -185,18 +182,12 @@ Compared compare(const Sample& sample, const Reading& reading, const Subject& su
   Asked asked = ask(*subject.used, *block, subject, expected_positions(reading.layout, subject));
   Comparison rows = compare_rows(sample, reading.layout, asked, tolerance);
   rows.checked.layout = reading.word;
-  return {reading, std::move(asked), std::move(rows.checked), std::move(rows.wrong)};
+  return {std::move(rows), reading, std::move(asked)};
 }
 
 void refuse_not_finite(const Sample& sample, const TensorPair& pair, const Layout& layout) {
   if (sample.finite) return;
   fail(Code::TENSOR, "check", who(pair.name) + " must be finite " + not_finite_said(sample, layout));
-}
-
-Checked check(const Tensor& input, const Tensor& against, const Subject& subject, std::optional<double> tolerance) {
-  const Sample sample = sample_as_given(input, against, subject.head_dim_of(input));
-  const std::vector<Compared> all = compare_by_all(sample, readings_of(sample, subject), subject, tolerance);
-  return all[best_of(all)].checked;
 }
 
 NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance,
@@ -209,9 +200,12 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   std::vector<Compared> all = compare_by_all(sample, readings, subject, tolerance);
   subject.step();
   std::size_t best = best_of(all);
-  // Another dimension of heads is another answer; the order of batch and tokens the rotation tells.
+  // Another dimension of heads is another answer, and so are many tokens instead of one of each row; else the order of
+  // batch and tokens the rotation tells.
+  const Layout& own = readings[best].layout;
   const auto other = std::ranges::find_if(readings, [&](const Reading& reading) {
-    return all[best].checked.equal && reading.layout.head_stride != readings[best].layout.head_stride;
+    const bool of_one_token = own.tokens == 1 && reading.layout.tokens > 1 && &reading < &readings[best];
+    return all[best].checked.equal && (reading.layout.head_stride != own.head_stride || of_one_token);
   });
   const bool ambiguous = other != readings.end();
   const Reading& likeliest =
@@ -248,7 +242,8 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
 
 NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const std::string& as,
                        std::optional<double> tolerance) {
-  Sample sample = sample_as_given(pair.before, pair.after, subject.head_dim_of(pair.before));
+  const bool fits = tools::fits_width(pair.before, *subject.used);  // the values of MLA are narrower
+  Sample sample = sample_as_given(pair.before, pair.after, fits ? subject.head_dim_of(pair.before) : 0);
   const Reading reading = readings_of(sample, subject).front();
   refuse_not_finite(sample, pair, reading.layout);
   NamedCheck result{{pair.name, {}},
@@ -262,15 +257,14 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const std
     bring_near_1(sample);
     result.diagnosis = diagnose(sample, subject, {});
     const Verdict verdict = result.diagnosis.verdict;
-    const bool seen = verdict != Verdict::cannot_tell;
+    const bool seen = verdict != Verdict::cannot_tell && verdict != Verdict::elements;
     said = seen ? " is rotated" : " is changed";
     if (verdict == Verdict::as_configured) said += " as queries and keys of the model are";
     said += "; " + as;
-    result.diagnosis.verdict = seen ? Verdict::layer : Verdict::cannot_tell;
+    result.diagnosis.verdict = seen ? Verdict::layer : Verdict::elements;
     result.diagnosis.findings = {said.substr(1)};
   }
   result.outcome = outcome_of(result.checked, result.diagnosis, tolerance.has_value());
-  result.diagnosis.fault = said;
   result.diagnosis.sentence = result.sentence = who(pair.name) + said;
   if (all_zero(sample.before) && result.checked.equal) {
     result.outcome = Outcome::undecided;

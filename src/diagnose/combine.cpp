@@ -1,5 +1,6 @@
 // One diagnosis of several tensors.
 #include <algorithm>
+#include <regex>
 
 #include "examination.h"
 
@@ -39,8 +40,9 @@ std::string of_several(std::string said) {
 std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t first, std::vector<bool>& said) {
   said[first] = true;
   std::vector<std::string> names{tensors[first].name};
+  const std::string fault = fault_of(tensors[first].diagnosis, names[0]);
   for (std::size_t i = first + 1; i < tensors.size() && !names[0].empty(); ++i) {
-    if (said[i] || tensors[i].name.empty() || tensors[i].diagnosis.fault != tensors[first].diagnosis.fault) continue;
+    if (said[i] || tensors[i].name.empty() || fault_of(tensors[i].diagnosis, tensors[i].name) != fault) continue;
     names.push_back(tensors[i].name);
     said[i] = true;
   }
@@ -54,6 +56,11 @@ std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t 
 }
 
 }  // namespace
+
+std::string fault_of(const Diagnosis& one, const std::string& name) {
+  static const std::regex numbers(" \\(residual [^)]*\\)|(, with noise) of [^ ]* rms");
+  return std::regex_replace(one.sentence.substr(std::min(name.size(), one.sentence.size())), numbers, "$1");
+}
 
 Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string& as) {
   const auto worst = std::max_element(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {

@@ -2,6 +2,7 @@
 // cos for sin. Each is applied to the tensor before, as the config asks it, and compared.
 #include <cmath>
 #include <functional>
+#include <tuple>
 
 #include "examination.h"
 
@@ -31,25 +32,25 @@ Step twice(const Block& first, const Block& second) {
 enum class Slip : std::uint8_t { none, no_minus, exchanged, in_place, no_second };
 Step with_table_of(const Block& table, const Block& block, Slip slip) {
   return [=](std::vector<double>& elements, const Layout& layout, const Motion& motion) {
-    for_each_head(layout, [&](std::int64_t row, std::int64_t, std::int64_t first) {
-      const auto head =
-          std::span(elements).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(layout.head_dim));
-      const std::vector<double> x(head.begin(), head.end());
-      std::vector<Complex> turns(x.size());
-      for (int pair = 0; pair < block.pairs; ++pair) {
+    std::vector<double> x;
+    std::vector<Complex> turns(static_cast<std::size_t>(layout.head_dim));
+    for_each_head(layout, [&](std::int64_t row, std::int64_t number, std::int64_t first) {
+      const auto head = std::span(elements).subspan(static_cast<std::size_t>(first), turns.size());
+      x.assign(head.begin(), head.end());
+      for (int pair = 0; number == 0 && pair < block.pairs; ++pair) {
         const Complex turn = motion.turn(row, pair);
-        for (const int element : table.input(pair)) {
+        for (const int element : table.output(pair)) {
           turns[static_cast<std::size_t>(element)] = slip == Slip::exchanged ? Complex(turn.imag(), turn.real()) : turn;
         }
       }
       for (int pair = 0; pair < block.pairs; ++pair) {
-        const auto u = static_cast<std::size_t>(block.input(pair)[0]),
-                   v = static_cast<std::size_t>(block.input(pair)[1]);
-        head[u] = x[u] * turns[u].real() + (slip == Slip::no_minus ? 1 : -1) * x[v] * turns[u].imag();
-        head[v] = x[v] * turns[v].real() + (slip == Slip::in_place    ? head[u]
-                                            : slip == Slip::no_second ? 0
-                                                                      : x[u]) *
-                                               turns[v].imag();
+        const auto element = [](int one) { return static_cast<std::size_t>(one); };
+        const auto [u, v] = block.input(pair);
+        const std::size_t to_u = element(block.output(pair)[0]), to_v = element(block.output(pair)[1]);
+        const double a = x[element(u)], b = x[element(v)];
+        head[to_u] = a * turns[to_u].real() + (slip == Slip::no_minus ? 1 : -1) * b * turns[to_u].imag();
+        const double other = slip == Slip::in_place ? head[to_u] : slip == Slip::no_second ? 0 : a;
+        head[to_v] = b * turns[to_v].real() + other * turns[to_v].imag();
       }
     });
   };
@@ -81,22 +82,19 @@ std::vector<Trial> trials(const Block& asked) {
        with_table_of(half, interleaved, Slip::none)},
       {Verdict::pairing, "is rotated in the half pairing with cos and sin that are laid out for the interleaved" + mix,
        with_table_of(interleaved, half, Slip::none)}};
+  constexpr std::tuple<Slip, Verdict, const char*> slips[] = {
+      {Slip::no_minus, Verdict::direction,
+       "is not rotated but mirrored: the minus sign is missing in the first element of each pair"},
+      {Slip::exchanged, Verdict::direction, "is rotated with sin and cos exchanged"},
+      {Slip::in_place, Verdict::pairing,
+       "is not rotated: the second element of each pair is computed from the new first one, written in place, instead "
+       "of the old"},
+      {Slip::no_second, Verdict::pairing,
+       "is not rotated: the second element of each pair is multiplied by cos and lacks the first times sin"}};
   for (const Block& block : {half, interleaved}) {
-    const std::string in = std::string(" (") + name(block.kind) + " pairing)";
-    list.push_back({Verdict::direction,
-                    "is not rotated but mirrored: the minus sign is missing in the first element of each pair" + in,
-                    with_table_of(block, block, Slip::no_minus)});
-    list.push_back({Verdict::direction, "is rotated with sin and cos exchanged" + in,
-                    with_table_of(block, block, Slip::exchanged)});
-    list.push_back({Verdict::pairing,
-                    "is not rotated: the second element of each pair is computed from the new first one, written in "
-                    "place, instead of the old" +
-                        in,
-                    with_table_of(block, block, Slip::in_place)});
-    list.push_back(
-        {Verdict::pairing,
-         "is not rotated: the second element of each pair is multiplied by cos and lacks the first times sin" + in,
-         with_table_of(block, block, Slip::no_second)});
+    for (const auto& [slip, verdict, words] : slips)
+      list.push_back(
+          {verdict, std::string(words) + " (" + name(block.kind) + " pairing)", with_table_of(block, block, slip)});
   }
   return list;
 }
@@ -111,6 +109,10 @@ double residual_of(const Sample& sample, const std::vector<double>& elements) {
 }
 
 }  // namespace
+
+void rotate(std::vector<double>& elements, const Layout& layout, const Block& block, const Motion& motion) {
+  with_table_of(block, block, Slip::none)(elements, layout, motion);
+}
 
 bool examine_composites(Examination& exam) {
   const std::optional<Block> asked = asked_block(exam.subject, exam.sample.head_dim);

@@ -71,8 +71,8 @@ void find_pairing(Examination& exam, const Block& asked) {
   exam.set_pairing();
   if (kind == asked.kind) return;
   const auto misfit = [&](Kind one) { return exam.search.misfit_of_kind[static_cast<std::size_t>(one)]; };
-  Said said = std::string("is rotated in the ") + name(kind) + " pairing; the model uses " + name(asked.kind) +
-              evidence(misfit(kind), misfit(asked.kind));
+  std::string said = std::string("is rotated in the ") + name(kind) + " pairing; the model uses " + name(asked.kind) +
+                     evidence(misfit(kind), misfit(asked.kind));
   const bool same_pairs = Block{kind, 0, 2}.input(0) == Block{asked.kind, 0, 2}.input(0);
   if (exam.turns.block.pairs > 1) {
     said = said + (same_pairs ? "; the elements have another order: " + std::string(same_scores)
@@ -151,15 +151,6 @@ void examine_block(Examination& exam, const Block& asked) {
   examine_with_rope(exam);
 }
 
-void take(Examination& exam, Examination other) {
-  exam.search = std::move(other.search);
-  exam.turns = std::move(other.turns);
-  exam.facts = std::move(other.facts);
-  exam.findings = std::move(other.findings);
-  exam.residual = other.residual;
-  exam.explained = other.explained;
-}
-
 void examine(Examination& exam) {
   const std::optional<Block> asked = asked_block(exam.subject, exam.sample.head_dim);
   const bool reorders = asked && asked->kind == Kind::interleaved_to_half;
@@ -167,9 +158,9 @@ void examine(Examination& exam) {
   if (exam.search.touched.empty() && (!reorders || would_move(exam))) return examine_unchanged(exam);
   if (exam.search.found.empty()) {
     exam.explained = std::ranges::all_of(exam.sample.after, [](double y) { return y == 0; });
-    if (exam.explained) return exam.find(Verdict::cannot_tell, "is zero after the rotation, in every element");
+    if (exam.explained) return exam.find(Verdict::elements, "is zero after the rotation, in every element");
     if (std::ranges::all_of(exam.sample.before, [](double x) { return x == 0; }))
-      return exam.find(Verdict::cannot_tell, "is zero before the rotation, in every element, and not after it");
+      return exam.find(Verdict::elements, "is zero before the rotation, in every element, and not after it");
     const double least = std::ranges::min(exam.search.misfit_of_kind);
     exam.find(Verdict::cannot_tell,
               "cannot tell, because no pairing of its elements keeps the norms of the pairs, as a rotation does" +
@@ -188,7 +179,10 @@ void examine(Examination& exam) {
     if (exam.sample.noisy()) {  // slow pairs of another base may be lost in the noise
       Examination whole = exam;
       examine_block(whole, *asked);
-      if (whole.explained && whole.facts.base) return take(exam, std::move(whole));
+      if (whole.explained && whole.facts.base) {
+        exam = std::move(whole);
+        return;
+      }
     }
     if (BlockSearch again = search_blocks(exam.sample, std::nullopt); !again.found.empty()) {
       exam.search = std::move(again);
@@ -200,38 +194,38 @@ void examine(Examination& exam) {
 }
 
 // ", with noise of 1.0e-3 rms"; what stands between the turns and their rounding.
-Said noise_said(const Sample& sample) {
+std::string noise_said(const Sample& sample) {
   if (sample.loose) return std::string(", within the rounding of its before, which is ") + sample.before_type;
   if (sample.noise.rms == 0) return "";
   std::array<char, 32> digits{};
   std::snprintf(digits.data(), digits.size(), "%.1e", sample.noise.rms);
   std::string text = digits.data();
   if (const std::size_t zero = text.find("e-0"); zero != std::string::npos) text.erase(zero + 2, 1);
-  return {", with noise of " + text + " rms", ", with noise"};
+  return ", with noise of " + text + " rms";
 }
 
 // The sentence behind the tensor's name.
-Said said_of(const Examination& exam) {
+std::string said_of(const Examination& exam) {
   if (exam.findings.empty()) {
     return " is rotated as the config asks" + noise_said(exam.sample) + ": " +
            (exam.facts.pairing ? *exam.facts.pairing + " pairing, " : "") +
            block_text(exam.turns.block, exam.sample.head_dim) + ", layout " + exam.facts.layout +
            residual_said(exam.residual);
   }
-  Said said = exam.findings.front().said.text.starts_with("cannot tell") ? ": " : " ";
-  for (const Finding& finding : exam.findings) {
-    said = said + (&finding == &exam.findings.front() ? "" : "; and it ") + finding.said;
-  }
+  std::string said = exam.findings.front().said.starts_with("cannot tell") ? ": " : " ";
+  for (const Finding& finding : exam.findings)
+    said += (&finding == &exam.findings.front() ? "" : "; and it ") + finding.said;
   return said + noise_said(exam.sample);
 }
 
 }  // namespace
 
 const char* name(Verdict verdict) noexcept {
-  constexpr std::array<const char*, 18> names = {"as_configured", "pairing", "direction",  "offset", "positions",
-                                                 "base",          "scaling", "block",      "layout", "attention_factor",
-                                                 "precision",     "twice",   "some_heads", "axis",   "not_rotated",
-                                                 "cannot_tell",   "noise",   "layer"};
+  constexpr std::array<const char*, 19> names = {
+      "as_configured", "pairing", "direction",  "offset",  "positions",
+      "base",          "scaling", "block",      "layout",  "attention_factor",
+      "precision",     "twice",   "some_heads", "axis",    "not_rotated",
+      "cannot_tell",   "noise",   "layer",      "elements"};
   return names[static_cast<std::size_t>(verdict)];
 }
 
@@ -277,10 +271,8 @@ Examined examined(const Sample& sample, const Subject& subject) {
   one.verdict = !exam.findings.empty() ? exam.findings.front().verdict
                 : noisy                ? Verdict::noise
                                        : Verdict::as_configured;
-  const Said said = said_of(exam);
-  one.sentence = sample.name + said.text;
-  one.fault = said.fault;
-  for (const Finding& finding : exam.findings) one.findings.push_back(finding.said.text);
+  one.sentence = sample.name + said_of(exam);
+  for (const Finding& finding : exam.findings) one.findings.push_back(finding.said);
   one.facts = exam.facts;
   if (noisy) one.facts.noise = sample.noise.rms;
   one.residual = exam.residual;
@@ -316,8 +308,7 @@ Answer answer(const Sample& sample, const Subject& subject, int depth) {
     Diagnosis result;
     const Layout layout = plausible_readings(sample, subject).front().layout;
     result.findings = {"cannot tell, because every element must be finite " + not_finite_said(sample, layout)};
-    result.fault = ": " + result.findings[0];
-    result.sentence = sample.name + result.fault;
+    result.sentence = sample.name + ": " + result.findings[0];
     return {result, true};
   }
   const Examined whole = diagnose_whole(sample, subject);
@@ -327,6 +318,8 @@ Answer answer(const Sample& sample, const Subject& subject, int depth) {
       answer_by_parts(sample, subject, depth, whole.diagnosis.verdict == Verdict::cannot_tell || !whole.named);
   if (!parts || (whole.explained && !parts->explained)) return whole;
   parts->as_one = false;
+  if (parts->diagnosis.verdict == Verdict::cannot_tell)
+    parts->diagnosis.verdict = Verdict::elements;  // it is seen where
   if (!whole.explained) return *parts;
   parts->diagnosis.verdict = whole.diagnosis.verdict;
   parts->diagnosis.facts = whole.diagnosis.facts;

@@ -1,9 +1,11 @@
 // What is known of one tensor while it is diagnosed. The public functions, of several tensors, are in request.cpp.
 #pragma once
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,11 +21,14 @@ namespace rotary::diagnose {
 // Shapes as make_sample takes them. Throws SHAPE and DTYPE, and SHAPE if the positions fit no layout.
 Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject&);
 // The same of a sample that is made, cut or repaired. depth: how often parts may be cut out of parts.
+using Piece = std::array<std::set<std::int64_t>, 3>;  // numbers of rows, tokens and heads of a layout
 struct Answer {
   Diagnosis diagnosis;
   bool explained = false;  // by the whole, a repair or parts: rounding and the sample's noise leave nothing open
   bool as_one = false;     // by one rotation of the whole, within
   Bounds bounds = {};      // these
+  std::vector<std::pair<Piece, Diagnosis>> parts = {};  // of which the diagnosis is made
+  std::string rest = {};                                // what it says of all that is in none
 };
 Answer answer(const Sample&, const Subject&, int depth = 2);
 Answer answer_as_one(const Sample&, const Subject&);  // of the whole within the sample's bounds
@@ -36,12 +41,10 @@ std::optional<Answer> answer_by_parts(const Sample&, const Subject&, int depth, 
 // one distance are the same.
 Diagnosis diagnose_scores(const Tensor& before, const Tensor& after, const Subject&);
 
-// Compares `against` with `input` rotated as the subject's rope asks, which must be there, in double precision: see
-// diagnose::check. In the layout of the subject; without one in that which the rope's heads fit, and of several in the
-// first without a difference. Throws as diagnose.
-Checked check(const Tensor& input, const Tensor& against, const Subject&, std::optional<double> tolerance);
-// That, the diagnosis of the same data, and what follows from both. Throws TENSOR for an element that is not finite.
-// others: the model's other ropes.
+// Compares after with before rotated as the subject's rope asks, which must be there, in double precision, diagnoses
+// the same data, and says what follows from both: see diagnose::check. In the layout of the subject; without one in
+// that which the rope's heads fit, and of several in the first without a difference. Throws as diagnose, and TENSOR for
+// an element that is not finite. others: the model's other ropes.
 NamedCheck judge(const TensorPair&, const Subject&, std::optional<double> tolerance,
                  const std::vector<const ModelRope*>& others);
 // Of what two engines made of the same tensor: the same, in another order of elements, rotated by an offset, or not.
@@ -69,25 +72,15 @@ Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string&
 
 inline constexpr const char* zeros_said = "cannot tell, because every element is 0: zeros show no rotation";
 
-// A part of a sentence. fault: the same without residuals, which differ between tensors that have one fault.
-struct Said {
-  Said(std::string words = "") : text(std::move(words)), fault(text) {}
-  Said(const char* words) : Said(std::string(words)) {}
-  Said(std::string words, std::string same) : text(std::move(words)), fault(std::move(same)) {}
-  friend Said operator+(Said one, const Said& next) { return {one.text + next.text, one.fault + next.fault}; }
-
-  std::string text, fault;
-};
-
 // said continues a sentence that begins with the tensor's name.
 struct Finding {
   Verdict verdict = Verdict::cannot_tell;
-  Said said;
+  std::string said;
 };
 
 struct Examination {
-  const Sample& sample;
-  const Subject& subject;
+  Sample sample;
+  Subject subject;
   BlockSearch search = {};
   Turns turns = {};
   // Per axis, of each row of turns; without a rope and positions 0, 1, 2, ...
@@ -99,7 +92,7 @@ struct Examination {
   bool explained = false;  // the findings leave nothing but rounding and noise
   bool named = true;       // false: parts may say it better
 
-  void find(Verdict verdict, const Said& said) { findings.push_back({verdict, said}); }
+  void find(Verdict verdict, const std::string& said) { findings.push_back({verdict, said}); }
   void drop(Verdict verdict) {
     std::erase_if(findings, [=](const Finding& one) { return one.verdict == verdict; });
   }
@@ -157,13 +150,15 @@ void hold_heads(const Sample&, const Layout&, const Block&, const Motion&, std::
                 bool turned, const std::function<void(std::span<const Element>)>& visit);
 void add(Checked&, const Element&, double allowed);
 
-// A sample by one reading against what is asked.
-struct Compared {
+// Some or all rows of a sample against what is asked.
+struct Comparison {
+  Checked checked = {};
+  std::int64_t off = 0;            // elements that are off by more than rounding
+  std::vector<double> wrong = {};  // of each row: 0 where rounding explains all, else 1 + what multiplies its norm
+};
+struct Compared : Comparison {  // by a reading
   Reading reading;
   Asked asked;
-  Checked checked = {};
-  std::vector<double> wrong =
-      {};  // of each row: 0 where rounding explains all, else 1 and by what its norm is multiplied
 };
 Compared compare(const Sample&, const Reading&, const Subject&, std::optional<double> tolerance);
 // Of many tokens some are diagnosed first. known: comparisons that were made.
@@ -193,6 +188,7 @@ bool explain_by_rivals(Examination&, const Asked&, bool holds);
 bool explain_by_own_time(Examination&, const Asked&);
 // Any speeds, at the expected positions or some constant number of positions away.
 bool explain_by_speeds(Examination&, const Asked&);
+Motion motion_of(const Explanation&, const Asked&);  // at the expected positions, in the asked direction
 // How much better other explains the turns than asked does, as a quotient of mean squares, where the two differ and the
 // elements move by more than their rounding.
 double advantage(const Turns&, const Motion& asked, const Motion& other);
@@ -202,7 +198,9 @@ void find_shift(Examination&, double shift);
 std::string scaling_asked(const Asked&);                 // words_of, and for how many tokens; which list of longrope
 std::string axis_name(const ModelRope&, int axis);       // "height", or "axis 1" where the config does not say
 std::string direction_text(bool clockwise, bool asked);  // "is rotated clockwise; the model rotates ..."
-Said residual_said(double residual, const std::string& more = "");  // " (residual 3e-08 at best)"
-Said evidence(double found, double asked);                          // " (residual 3e-08 against 0.9)"
+std::string residual_said(double residual, const std::string& more = "");  // " (residual 3e-08 at best)"
+std::string evidence(double found, double asked);                          // " (residual 3e-08 against 0.9)"
+// What is said behind the tensor's name, without residuals, which differ between tensors that have one fault.
+std::string fault_of(const Diagnosis&, const std::string& name);
 
 }  // namespace rotary::diagnose

@@ -171,30 +171,26 @@ constexpr bool is_guessed() {
 // The other scalings with that factor and these lengths: every one of the variant that these two describe.
 void add_scalings(Explanations& list, const Rope& rope, double factor, const Lengths& lengths, bool with_dynamic) {
   if (!(factor > 1)) return;
-  const auto add = [&](const Scaling& scaling) {
-    list.push_back({with(rope, scaling), 0, "with " + words_of(scaling)});
-  };
-  // length: none, those that have none.
-  const auto add_all = [&](bool by_length, std::optional<std::int64_t> length) {
-    scalings::for_each_scaling([&]<class S>(S guess) {
-      if constexpr (is_guessed<S>()) {
-        constexpr bool has_length = requires { guess.trained_length; };
-        if (depends_on_length(guess) != by_length || has_length != length.has_value()) return;
-        guess.factor = factor;
-        if constexpr (has_length) guess.trained_length = *length;
-        add(guess);
-        if constexpr (std::is_same_v<S, Yarn>) {
-          guess.truncate = false;
-          add(guess);
+  scalings::for_each_scaling([&]<class S>(S guess) {
+    if constexpr (is_guessed<S>()) {
+      if (depends_on_length(guess) && !with_dynamic) return;
+      guess.factor = factor;
+      const auto add = [&] { list.push_back({with(rope, guess), 0, "with " + words_of(Scaling(guess))}); };
+      if constexpr (requires { guess.trained_length; }) {
+        for (const std::int64_t length : lengths) {
+          guess.trained_length = length;
+          add();
+          if constexpr (std::is_same_v<S, Yarn>) {
+            guess.truncate = false;
+            add();
+            guess.truncate = true;
+          }
         }
+      } else {
+        add();
       }
-    });
-  };
-  add_all(false, std::nullopt);
-  for (const std::int64_t length : lengths) {
-    add_all(false, length);
-    if (with_dynamic) add_all(true, length);
-  }
+    }
+  });
 }
 
 // The other lengths at which a scaling has other frequencies.

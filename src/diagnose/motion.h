@@ -61,8 +61,9 @@ enum class Change : std::uint8_t {
 };
 struct Pattern {
   Change kind = Change::other;
-  double value = 0;   // of offset, step and constant
-  std::string words;  // "begin 3 later than they should"
+  double value = 0;                             // of offset, step and constant
+  std::string words;                            // "begin 3 later than they should"
+  std::function<double(double)> position = {};  // of an expected one; empty: it is not that alone which decides
 };
 // error: of each position, standard errors; empty: none. Positions found in the data are whole where they can be.
 Pattern pattern_of(const std::vector<double>& position, const std::vector<double>& expected, std::int64_t batch,

@@ -17,10 +17,14 @@ const TensorInfo* find(const std::vector<TensorInfo>& infos, const std::string& 
   return found == infos.end() ? nullptr : &*found;
 }
 
-std::vector<std::string> common_names(const std::vector<TensorInfo>& before, const std::vector<TensorInfo>& after) {
+// with_value: v too, which is not to be rotated.
+std::vector<std::string> common_names(const std::vector<TensorInfo>& before, const std::vector<TensorInfo>& after,
+                                      bool with_value) {
   std::vector<std::string> names;
-  for (const char* name : {"q", "k"}) {
-    if (find(before, name) != nullptr && find(after, name) != nullptr) names.emplace_back(name);
+  for (const char* name : {"q", "k", "v"}) {
+    const TensorInfo *one = find(before, name), *other = find(after, name);
+    const bool is_value = *name == 'v', like = one != nullptr && other != nullptr && one->shape == other->shape;
+    if (is_value ? with_value && like && !names.empty() : one != nullptr && other != nullptr) names.emplace_back(name);
   }
   if (!names.empty()) return names;
   for (const TensorInfo& info : before) {
@@ -66,7 +70,8 @@ std::vector<TensorPair> read_pairs(const std::string& operation, const std::stri
     add(names.empty() ? named.infos().front().name : names.front());
     return pairs;
   }
-  const std::vector<std::string> chosen = names.empty() ? common_names(first.infos(), second.infos()) : names;
+  const std::vector<std::string> chosen =
+      names.empty() ? common_names(first.infos(), second.infos(), operation == "check" && !scores) : names;
   if (chosen.empty()) {
     throw Error(Code::TENSOR, "[" + operation + "] the files must have a tensor of one name but got " +
                                   names_of(first.infos()) + " in '" + first.name() + "' and " +

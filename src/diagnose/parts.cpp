@@ -55,7 +55,9 @@ std::string words_of(const Piece& piece, const Scene& scene) {
   return text;
 }
 
-// "; all else is as the config asks", or what it is, where that is the shorter list.
+constexpr const char* all_else = "; all else is as the config asks";
+
+// That, or what it is, where that is the shorter list.
 std::string rest_of(const Piece& piece, const Scene& scene) {
   Piece rest = scene.all;
   std::size_t cut = 0;
@@ -64,12 +66,12 @@ std::string rest_of(const Piece& piece, const Scene& scene) {
     for (const std::int64_t one : piece[d]) rest[d].erase(one);
     cut += rest[d].size() < piece[d].size() ? 1 : 2;
   }
-  return cut == 1 ? "; it is as the config asks in " + words_of(rest, scene) + " only"
-                  : "; all else is as the config asks";
+  return cut == 1 ? "; it is as the config asks in " + words_of(rest, scene) + " only" : all_else;
 }
 
 Answer answer_of(const Scene& scene, const Piece& piece, int depth) {
   Sample cut = scene.sample;
+  cut.off = 0;
   for (std::size_t d = 0; d < 3; ++d) cut = cut.part(scene.reading, d, {piece[d].begin(), piece[d].end()});
   Subject subject = subject_of(scene.subject, scene.asked, scene.layout(), piece[0], piece[1]);
   subject.layout = scene.reading.word;
@@ -82,24 +84,35 @@ struct Part {
 };
 
 // One answer: the faults first, then what is as asked. rest: of what is in no part.
-Answer assembled(const Scene& scene, std::vector<Part> parts, const std::string& rest) {
-  const auto is_right = [](const Part& part) { return part.answer.diagnosis.verdict == Verdict::as_configured; };
-  std::stable_partition(parts.begin(), parts.end(), std::not_fn(is_right));
-  Answer all = parts.front().answer;
-  Said said;
-  all.diagnosis.findings.clear();
-  for (const Part& part : parts) {
-    const Diagnosis& own = part.answer.diagnosis;
-    const std::string words = (said.text.empty() ? " in " : "; in ") + words_of(part.piece, scene);
-    Said more = is_right(part) ? Said(" is as the config asks")
-                               : Said(own.sentence.substr(scene.sample.name.size()), own.fault);
-    if (more.text.starts_with(" in ")) more = Said(":") + more;  // of its own parts
-    said = said + words + more;
-    if (!is_right(part)) all.diagnosis.findings.push_back(words.substr(words.find("in ")) + more.text);
-    all.explained = all.explained && part.answer.explained;
+Answer assembled(const Scene& scene, const std::vector<Part>& given, std::string rest) {
+  Answer all{{}, true};
+  for (const auto& [piece, answer] : given) {
+    all.explained = all.explained && answer.explained;
+    if (answer.parts.empty()) all.parts.emplace_back(piece, answer.diagnosis);
+    for (const auto& [own, diagnosis] : answer.parts) {
+      Piece& numbers = all.parts.emplace_back(Piece{}, diagnosis).first;
+      for (std::size_t d = 0; d < 3; ++d) {
+        for (const std::int64_t one : own[d]) numbers[d].insert(*std::next(piece[d].begin(), one));
+      }
+    }
+    if (!answer.rest.empty()) rest = all_else;
   }
-  all.diagnosis.sentence = scene.sample.name + said.text + rest;
-  all.diagnosis.fault = said.fault + rest;
+  const auto is_right = [](const auto& part) { return part.second.verdict == Verdict::as_configured; };
+  if (rest == all_else) std::erase_if(all.parts, is_right);
+  std::ranges::stable_partition(all.parts, std::not_fn(is_right));
+  all.rest = rest;
+  all.diagnosis = all.parts.front().second;
+  all.diagnosis.findings.clear();
+  if (all.diagnosis.verdict == Verdict::not_rotated) all.diagnosis.verdict = Verdict::some_heads;
+  std::string said;
+  for (const auto& part : all.parts) {
+    const std::string& own = part.second.sentence;
+    const std::string more = "in " + words_of(part.first, scene) +
+                             (is_right(part) ? " is as the config asks" : own.substr(scene.sample.name.size()));
+    said += (said.empty() ? " " : "; ") + more;
+    if (!is_right(part)) all.diagnosis.findings.push_back(more);
+  }
+  all.diagnosis.sentence = scene.sample.name + said + rest;
   return all;
 }
 
@@ -143,14 +156,16 @@ std::optional<Answer> but_for_elements(const Scene& scene) {
   const auto number = [&](std::size_t dimension, std::int64_t of) {
     return std::to_string(scene.sample.in_whole(dimension, {of})[0]);
   };
-  const auto others = std::ssize(scene.elements) - 1;
-  one.fault = " is as the config asks but for element " + std::to_string(first.element) + " of head " +
-              number(2, first.head) + " at token " + number(1, first.token) +
-              (scene.layout().batch > 1 ? " of batch row " + number(0, first.batch) : "") +
-              (others > 0 ? " and " + std::to_string(others) + (others > 1 ? " others" : " other") : "");
-  one.verdict = Verdict::cannot_tell;
-  one.findings = {one.fault.substr(1)};
-  one.sentence = scene.sample.name + one.fault;
+  const bool of_all = one.verdict == Verdict::as_configured && !found.bounds.loose;
+  const auto others = std::max<std::int64_t>(of_all ? scene.sample.off : 0, std::ssize(scene.elements)) - 1;
+  const std::string said =
+      " is as the config asks but for " + (others > 0 ? std::to_string(others + 1) + " elements: " : "") + "element " +
+      std::to_string(first.element) + " of head " + number(2, first.head) + " at token " + number(1, first.token) +
+      (scene.layout().batch > 1 ? " of batch row " + number(0, first.batch) : "") +
+      (others > 0 ? " and " + std::to_string(others) + (others > 1 ? " others" : " other") : "");
+  one.verdict = Verdict::elements;
+  one.findings = {said.substr(1)};
+  one.sentence = scene.sample.name + said;
   return found;
 }
 
@@ -194,15 +209,19 @@ std::optional<Answer> by_units(const Scene& scene) {
     Piece piece = scene.all;
     piece[Dimension] = {one};
     const Answer own = answer_of(scene, piece, Dimension == 0 ? scene.depth - 1 : 0);
-    groups.try_emplace(own.explained ? own.diagnosis.fault : "", piece).first->second[Dimension].insert(one);
+    groups.try_emplace(own.explained ? fault_of(own.diagnosis, scene.sample.name) : "", piece)
+        .first->second[Dimension]
+        .insert(one);
     const bool hopeless = groups.size() == 1 && groups.contains("") && groups[""][Dimension].size() > 2;
-    if (groups.size() > 4 || hopeless) return std::nullopt;
+    if (hopeless || (groups.size() > 4 && groups.contains(""))) return std::nullopt;
+    if (groups.size() > 4) break;
   }
+  const char* rest = groups.size() > 4 ? "; the others were not taken apart" : "";
   if (groups.size() < 2) return std::nullopt;
   std::vector<Part> parts;
   for (const auto& [fault, piece] : groups) parts.push_back({piece, answer_of(scene, piece, scene.depth - 1)});
   std::ranges::sort(parts, {}, [](const Part& part) { return *part.piece[Dimension].begin(); });
-  return assembled(scene, std::move(parts), "");
+  return assembled(scene, parts, rest);
 }
 
 // The longest range of tokens from the first on that one rotation explains, then the next.
@@ -251,7 +270,8 @@ std::optional<Answer> answer_by_parts(const Sample& sample, const Subject& subje
     if (large && way != by_what_is_asked) continue;
     std::optional<Answer> found = way(*scene);
     if (!found) continue;
-    if (found->explained || found->diagnosis.verdict != Verdict::cannot_tell) return found;
+    const Verdict verdict = found->diagnosis.verdict;
+    if (found->explained || (verdict != Verdict::cannot_tell && verdict != Verdict::elements)) return found;
     if (!open) open = std::move(found);
   }
   if (!large || open) return open;

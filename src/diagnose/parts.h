@@ -8,9 +8,6 @@
 
 namespace rotary::diagnose {
 
-// Numbers of rows, tokens and heads of a layout.
-using Piece = std::array<std::set<std::int64_t>, 3>;
-
 struct Scene {
   const Sample& sample;
   const Subject& subject;

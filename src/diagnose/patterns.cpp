@@ -21,34 +21,19 @@ std::string text(double value) {
   return digits;
 }
 
-// A pattern, and the position that it gives to number i.
-struct Rule {
-  Pattern pattern;
-  std::function<double(std::size_t i)> position;
-};
+const Pattern expected_ones{Change::none, 0, "are those expected", [](double e) { return e; }};
+const Pattern negated{Change::negated, 0, "are negated", [](double e) { return -e; }};
+const Pattern doubled{Change::doubled, 2, "are doubled", [](double e) { return 2 * e; }};
 
-std::optional<Pattern> first_that_holds(const Positions& p, const std::vector<Rule>& rules) {
-  for (const Rule& rule : rules) {
-    bool holds = true;
-    for (std::size_t i = 0; holds && i < p.size(); ++i) holds = same(p[i], rule.position(i));
-    if (holds) return rule.pattern;
-  }
-  return std::nullopt;
-}
-
-const Pattern expected_ones{Change::none, 0, "are those expected"};
-const Pattern negated{Change::negated, 0, "are negated"};
-const Pattern doubled{Change::doubled, 2, "are doubled"};
-
-std::vector<Rule> simple_rules(const Positions& p, const Positions& e) {
-  const double shift = p[0] - e[0];
+std::vector<Pattern> simple_patterns(double p, double e) {
+  const double shift = p - e;
   const std::string far = text(std::abs(shift)) + (shift > 0 ? " too far" : " too early");
-  const std::string offset = "begin at " + text(p[0]) + " instead of " + text(e[0]) + ", " + far;
-  return {{expected_ones, [&](std::size_t i) { return e[i]; }},
-          {negated, [&](std::size_t i) { return -e[i]; }},
-          {{Change::offset, shift, offset}, [&, shift](std::size_t i) { return e[i] + shift; }},
-          {doubled, [&](std::size_t i) { return 2 * e[i]; }},
-          {{Change::constant, p[0], "are " + text(p[0]) + " for every token"}, [&](std::size_t) { return p[0]; }}};
+  return {expected_ones,
+          negated,
+          {Change::offset, shift, "begin at " + text(p) + " instead of " + text(e) + ", " + far,
+           [=](double one) { return one + shift; }},
+          doubled,
+          {Change::constant, p, "are " + text(p) + " for every token", [=](double) { return p; }}};
 }
 
 double to_bits(double value, int bits) {
@@ -57,25 +42,38 @@ double to_bits(double value, int bits) {
   return std::nearbyint(value * scale) / scale;
 }
 
-// Positions modulo a power of two, signed or not; of few bits; in reverse order.
-std::vector<Rule> other_rules(const Positions& e, std::size_t tokens) {
-  std::vector<Rule> rules;
+// Positions modulo a power of two, signed or not; of few bits.
+std::vector<Pattern> other_patterns() {
+  std::vector<Pattern> list;
   for (const int bits : {8, 16}) {
     const double modulus = std::ldexp(1.0, bits);
-    const std::string type = "int" + std::to_string(bits);
-    rules.push_back({{Change::named, 0, "are wrapped at " + type}, [&e, modulus](std::size_t i) {
-                       return e[i] - modulus * std::floor((e[i] + modulus / 2) / modulus);
-                     }});
-    rules.push_back({{Change::named, 0, "are wrapped at u" + type},
-                     [&e, modulus](std::size_t i) { return e[i] - modulus * std::floor(e[i] / modulus); }});
+    for (const bool is_signed : {true, false}) {
+      list.push_back({Change::named, 0,
+                      (is_signed ? "are wrapped at int" : "are wrapped at uint") + std::to_string(bits),
+                      [=](double e) { return e - modulus * std::floor(e / modulus + (is_signed ? 0.5 : 0)); }});
+    }
   }
   for (const auto& [bits, type] : {std::pair{8, "bf16"}, {11, "f16"}}) {
-    rules.push_back({{Change::named, 0, std::string("are rounded to ") + type},
-                     [&e, digits = bits](std::size_t i) { return to_bits(e[i], digits); }});
+    list.push_back({Change::named, 0, std::string("are rounded to ") + type,
+                    [digits = bits](double e) { return to_bits(e, digits); }});
   }
-  rules.push_back({{Change::named, 0, "are in reverse order"},
-                   [&e, tokens](std::size_t i) { return e[i / tokens * tokens + tokens - 1 - i % tokens]; }});
-  return rules;
+  return list;
+}
+
+std::optional<Pattern> first_that_holds(const Positions& p, const Positions& e, const std::vector<Pattern>& list) {
+  for (const Pattern& one : list) {
+    if (std::ranges::equal(p, e,
+                           [&](double position, double expected) { return same(position, one.position(expected)); }))
+      return one;
+  }
+  return std::nullopt;
+}
+
+bool are_reversed(const Positions& p, const Positions& e, std::size_t tokens) {
+  bool holds = true;
+  for (std::size_t i = 0; holds && i < p.size(); ++i)
+    holds = same(p[i], e[i / tokens * tokens + tokens - 1 - i % tokens]);
+  return holds;
 }
 
 // One position for the first tokens, behind which they begin as they should have at the first.
@@ -119,7 +117,8 @@ std::optional<Pattern> step_pattern(const Positions& p, const Positions& e, cons
   for (const double tidy : {std::round(step * 100) / 100, 1 / std::round(1 / step), std::round(step)}) {
     if (std::isfinite(tidy) && tidy != 0 && near(tidy)) shown = tidy;
   }
-  return Pattern{Change::step, shown, "are " + text(shown) + " times those expected"};
+  return Pattern{Change::step, shown, "are " + text(shown) + " times those expected",
+                 [=](double expected) { return shown * expected; }};
 }
 
 // Segments that each begin again where the first began.
@@ -141,16 +140,17 @@ std::optional<Pattern> restarts(const Positions& p, const Positions& e, std::siz
 
 Pattern pattern_of(const Positions& position, const Positions& expected, std::int64_t batch, const Positions& error) {
   const std::size_t tokens = position.size() / static_cast<std::size_t>(batch);
-  if (const auto found = first_that_holds(position, simple_rules(position, expected))) return *found;
+  if (const auto found = first_that_holds(position, expected, simple_patterns(position[0], expected[0]))) return *found;
   if (const auto found = step_pattern(position, expected, error)) return *found;
-  if (const auto found = first_that_holds(position, other_rules(expected, tokens))) return *found;
+  if (const auto found = first_that_holds(position, expected, other_patterns())) return *found;
+  if (are_reversed(position, expected, tokens)) return {Change::named, 0, "are in reverse order"};
   if (const auto found = batch == 1 ? padded(position, expected) : std::nullopt) return *found;
   if (const auto found = restarts(position, expected, tokens)) return *found;
   std::size_t i = 0;
   while (same(position[i], expected[i])) ++i;  // the first rule does not hold: one differs
-  return {Change::other, 0,
-          "are not those expected: token " + std::to_string(i % tokens) + " is at " + text(position[i]) +
-              " instead of " + text(expected[i])};
+  return {
+      Change::other, 0,
+      "are not those expected: the first that differs is " + text(position[i]) + " instead of " + text(expected[i])};
 }
 
 std::string ranges(const std::vector<std::int64_t>& rising) {
@@ -181,26 +181,12 @@ void fill_unknown(FoundPositions& found, const Positions& expected, std::int64_t
   const std::size_t padding = same(found.position[first], expected[0]) ? first : 0;  // of zeros before the first token
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (std::isfinite(found.error[i])) continue;
-    switch (pattern.kind) {
-      case Change::offset:
-        found.position[i] = expected[i] + pattern.value;
-        if (i < padding) found.position[i] = expected[0];
-        break;
-      case Change::negated:
-        found.position[i] = -expected[i];
-        break;
-      case Change::doubled:
-      case Change::step:
-        found.position[i] = pattern.value * expected[i];
-        break;
-      case Change::constant:
-        found.position[i] = pattern.value;
-        break;
-      case Change::none:
-        found.position[i] = expected[i];
-        break;
-      default:
-        if (i % tokens > 0) found.position[i] = found.position[i - 1] + expected[i] - expected[i - 1];
+    if (pattern.kind == Change::offset && i < padding) {
+      found.position[i] = expected[0];
+    } else if (pattern.position) {
+      found.position[i] = pattern.position(expected[i]);
+    } else if (i % tokens > 0) {
+      found.position[i] = found.position[i - 1] + expected[i] - expected[i - 1];
     }
   }
 }

@@ -104,11 +104,9 @@ std::vector<Fault> faults_of(const Asked& asked, const std::vector<const ModelRo
   std::vector<Fault> faults = {{"direction", asked.motion}, {"offset", asked.motion}};
   for (double& speed : faults[0].motion.speed) speed = -speed;
   const auto add = [&](const std::string& word, const Rope& rope, std::int64_t length, bool is_rival, double change) {
-    const std::vector<double> speeds = frequencies(rope, length).inv_freq;
-    if (word.empty() || speeds == asked.frequencies.inv_freq || speeds.size() != asked.motion.speed.size()) return;
-    faults.push_back({word, asked.motion, is_rival, change});
-    faults.back().motion.speed = speeds;
-    for (double& speed : faults.back().motion.speed) speed *= own.clockwise ? -1 : 1;
+    Motion motion = motion_of({rope, length, ""}, asked);
+    if (word.empty() || motion.speed == asked.motion.speed || motion.speed.size() != asked.motion.speed.size()) return;
+    faults.push_back({word, std::move(motion), is_rival, change});
   };
   for (const double change : {0.5, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001}) {
     Rope rope = own;
@@ -198,33 +196,29 @@ std::string Power::sentence() const {
 }
 
 Power common_power(const std::vector<NamedCheck>& tensors) {
-  std::optional<Power> common;
+  Power common;
   for (const NamedCheck& one : tensors) {
     const Power& power = one.power;
     if (power.tokens == 0) continue;
-    if (!common) {
-      common = power;
-      continue;
+    const bool first = common.tokens == 0, open = !power.would_not_show.empty(), known = common.would_not_show.empty();
+    const bool same = common.would_not_show == power.would_not_show;
+    if (open) common.wanted = known ? power.wanted : same ? std::max(common.wanted, power.wanted) : 0;
+    if (open) common.in_f32 = power.in_f32 && (known || common.in_f32);
+    common.base = std::max(common.base, power.base);
+    common.tokens = first ? power.tokens : std::min(common.tokens, power.tokens);
+    common.unit = first ? power.unit : common.unit;
+    common.scaling = first ? power.scaling : common.scaling;
+    for (const auto& [all, own] :
+         {std::pair(&common.would_show, &power.would_show), {&common.would_not_show, &power.would_not_show}}) {
+      for (const std::string& word : *own) {
+        if (std::ranges::find(*all, word) == all->end()) all->push_back(word);
+      }
     }
-    const auto hidden = [&](const std::string& word) {
-      return std::ranges::find(common->would_not_show, word) != common->would_not_show.end();
-    };
-    const bool same = common->would_not_show == power.would_not_show, none = common->would_not_show.empty();
-    common->wanted = same || power.would_not_show.empty() ? std::max(common->wanted, power.wanted)
-                     : none                               ? power.wanted
-                                                          : 0;
-    common->in_f32 = power.would_not_show.empty() ? common->in_f32 : (none || common->in_f32) && power.in_f32;
-    common->base = std::max(common->base, power.base);
-    common->tokens = std::min(common->tokens, power.tokens);
-    for (const std::string& word : power.would_not_show) {
-      if (!hidden(word)) common->would_not_show.push_back(word);
-    }
-    for (const std::string& word : power.would_show) {
-      if (std::ranges::find(common->would_show, word) == common->would_show.end()) common->would_show.push_back(word);
-    }
-    std::erase_if(common->would_show, hidden);
+    std::erase_if(common.would_show, [&](const std::string& word) {
+      return std::ranges::find(common.would_not_show, word) != common.would_not_show.end();
+    });
   }
-  return common.value_or(Power{});
+  return common;
 }
 
 }  // namespace rotary::diagnose

@@ -14,10 +14,11 @@ double exactly(double value) { return value; }
 double to_f32(double value) { return static_cast<float>(value); }
 double to_half(double value) { return to_float(to_f16(static_cast<float>(value))); }
 double to_brain(double value) { return to_float(to_bf16(static_cast<float>(value))); }
+template <double (*to_whole)(double)>
 double to_tf32(double value) {
   if (value == 0) return 0;
   const double scale = std::ldexp(1.0, 10 - std::ilogb(value));
-  return std::nearbyint(value * scale) / scale;
+  return to_whole(value * scale) / scale;
 }
 
 // angle = product(position(p) * speed(w)); cos and sin are rounded to the table's type.
@@ -47,8 +48,9 @@ std::vector<Hypothesis> coarse_hypotheses(const Hypothesis& fine, double unit) {
       list.push_back({type, "the angles are computed in " + in, exactly, of, of, table});
     }
   }
-  list.push_back({Precision::f16, "the angles are computed in TF32, which has the digits of f16", to_tf32, to_tf32,
-                  to_f32, to_f32});
+  for (const Rounding of : {Rounding(to_tf32<std::nearbyint>), Rounding(to_tf32<std::trunc>)})
+    list.push_back(
+        {Precision::f16, "the angles are computed in TF32, which has the digits of f16", of, of, to_f32, to_f32});
   return list;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "parts.h"
 
@@ -11,6 +12,9 @@ namespace {
 
 std::size_t in(std::int64_t number) { return static_cast<std::size_t>(number); }
 double square(double value) { return value * value; }
+double norm_of(std::span<const double> head) {
+  return std::sqrt(std::inner_product(head.begin(), head.end(), head.begin(), 0.0));
+}
 
 using Spot = std::array<std::int64_t, 3>;  // of one head: row, token, head
 template <class Visit>
@@ -34,7 +38,6 @@ std::optional<Answer> repaired(const Scene& scene, std::vector<double> before, V
   one.findings = {words.substr(words.find_first_not_of(": "))};
   one.sentence = scene.sample.name + more +
                  (right ? " is rotated as the config asks" : one.sentence.substr(scene.sample.name.size()));
-  one.fault = more + (right ? "" : one.fault);
   one.verdict = verdict;
   return found;
 }
@@ -55,9 +58,7 @@ std::optional<Answer> in_another_order(const Scene& scene, std::size_t dimension
   std::vector<std::vector<double>> before(scene.all[dimension].size()), after = before;
   for_each_head(scene, [&](const Spot& place, std::int64_t first) {
     for (const auto& [head, norms] : {std::pair(scene.sample.x(first), &before), {scene.sample.y(first), &after}}) {
-      double sum = 0;
-      for (const double element : head) sum += square(element);
-      (*norms)[in(place[dimension])].push_back(std::sqrt(sum));
+      (*norms)[in(place[dimension])].push_back(norm_of(head));
     }
   });
   std::vector<std::int64_t> from;
@@ -86,57 +87,103 @@ struct TwoWeights {
   void add(double p, double q, double n) {
     pp += p * p, pq += p * q, qq += q * q, pn += p * n, qn += q * n, nn += n * n, ++count;
   }
-  double a() const { return (pn * qq - qn * pq) / (pp * qq - pq * pq); }
-  double b() const { return (qn * pp - pn * pq) / (pp * qq - pq * pq); }
+  bool solvable() const { return count > 5 && pp * qq - pq * pq > 1e-12 * pp * qq; }
+  double a() const { return solvable() ? (pn * qq - qn * pq) / (pp * qq - pq * pq) : pp > 0 ? pn / pp : 0; }
+  double b() const { return solvable() ? (qn * pp - pn * pq) / (pp * qq - pq * pq) : 0; }
   double off() const { return nn - a() * pn - b() * qn; }
-  bool holds() const { return count > 5 && pp * qq > pq * pq && a() >= 0 && b() >= 0 && off() < 1e-3 * nn; }
 };
 
-// A before in front of an RMS norm of each head, or of all heads of a token, with a weight of each element: the squared
-// norm of a pair after is two squared weights times the squared elements of the normed head.
-std::optional<Answer> in_front_of_a_norm(const Scene& scene, Kind kind, bool of_all_heads, double epsilon) {
-  const Block block{kind, scene.asked.block.first, scene.asked.block.pairs};
-  const std::size_t dim = in(scene.layout().head_dim), pairs = in(block.pairs),
-                    sets = of_all_heads ? scene.all[2].size() : 1;
-  std::map<Spot, std::array<double, 2>> sums;  // of each norm: squares and their number
-  const auto norm_of = [&](const Spot& place) { return Spot{place[0], place[1], of_all_heads ? 0 : place[2]}; };
+// In front of the rotation, of each head or of all heads of a token, RMS or with a mean.
+struct Norm {
+  bool of_all_heads, of_each_head, with_mean;  // of_each_head: its weights
+  double epsilon = 1e-6;
+};
+
+std::vector<double> normed(const Scene& scene, const Norm& norm) {
+  std::map<Spot, std::array<double, 3>> sums;  // of each norm: elements, squares and their number
+  const auto norm_of = [&](const Spot& place) { return Spot{place[0], place[1], norm.of_all_heads ? 0 : place[2]}; };
   for_each_head(scene, [&](const Spot& place, std::int64_t first) {
-    auto& [squares, count] = sums[norm_of(place)];
-    for (const double x : scene.sample.x(first)) squares += square(x);
-    count += static_cast<double>(dim);
+    auto& [all, squares, count] = sums[norm_of(place)];
+    for (const double x : scene.sample.x(first)) all += norm.with_mean ? x : 0, squares += square(x), ++count;
   });
-  std::vector<double> normed = scene.sample.before.copied();
-  std::vector<TwoWeights> of_pair(sets * pairs), still(sets * dim);
+  std::vector<double> elements = scene.sample.before.copied();
   for_each_head(scene, [&](const Spot& place, std::int64_t first) {
-    const auto& [squares, count] = sums[norm_of(place)];
-    const auto x = std::span(normed).subspan(in(first), dim);
-    for (double& element : x) element /= std::sqrt(squares / count + epsilon);
-    const auto y = scene.sample.y(first);
-    const std::size_t set = of_all_heads ? in(place[2]) : 0;
+    const auto& [all, squares, count] = sums[norm_of(place)];
+    const double mean = all / count, size = std::sqrt(squares / count - square(mean) + norm.epsilon);
+    for (double& x : std::span(elements).subspan(in(first), in(scene.sample.head_dim))) x = (x - mean) / size;
+  });
+  return elements;
+}
+
+// A before in front of a norm with a weight, or a weight and a bias, of each element. kind: in which the asked rope
+// turns it back; none: whatever the rope is, the squared norm of a pair after is two squared weights times the squared
+// elements of the normed head.
+std::optional<Answer> in_front_of_a_norm(const Scene& scene, const Norm& norm, Kind kind, bool by_asked) {
+  constexpr std::array<Kind, 4> backwards = {Kind::half, Kind::interleaved, Kind::half_to_interleaved,
+                                             Kind::interleaved_to_half};
+  const Block block{kind, scene.asked.block.first, scene.asked.block.pairs};
+  const std::size_t dim = in(scene.sample.head_dim), sets = norm.of_each_head ? scene.all[2].size() : 1;
+  std::vector<double> x = normed(scene, norm), y = scene.sample.after.copied();
+  Motion back = scene.asked.motion;
+  back.factor = 1 / back.factor;
+  for (double& speed : back.speed) speed = by_asked ? -speed : 0;
+  rotate(y, scene.layout(), {backwards[static_cast<std::size_t>(kind)], block.first, block.pairs}, back);
+  std::vector<TwoWeights> of_pair(sets * in(block.pairs)), of(sets * dim);
+  for_each_head(scene, [&](const Spot& place, std::int64_t first) {
+    const std::size_t set = norm.of_each_head ? in(place[2]) : 0;
+    const auto own = [=](const std::vector<double>& all, int u) { return all[in(first + u)]; };
     for (int i = 0; i < block.pairs; ++i) {
       const auto [u, v] = block.input(i);
-      const auto [to_u, to_v] = block.output(i);
-      of_pair[set * pairs + in(i)].add(square(x[in(u)]), square(x[in(v)]), square(y[in(to_u)]) + square(y[in(to_v)]));
+      of_pair[set * in(block.pairs) + in(i)].add(square(own(x, u)), square(own(x, v)),
+                                                 square(own(y, u)) + square(own(y, v)));
     }
-    for (std::size_t u = 0; u < dim; ++u) still[set * dim + u].add(x[u], 0, y[u]);
+    for (std::size_t u = 0; u < dim; ++u) of[set * dim + u].add(x[in(first) + u], 1, y[in(first) + u]);
   });
-  if (!std::ranges::all_of(of_pair, &TwoWeights::holds)) return std::nullopt;
-  std::vector<double> weight;
-  for (const TwoWeights& one : still) weight.push_back(one.pp > 0 ? one.pn / one.pp : 0);
-  for (std::size_t i = 0; i < of_pair.size(); ++i) {
-    const auto [u, v] = block.input(static_cast<int>(i % pairs));
-    weight[i / pairs * dim + in(u)] = std::sqrt(of_pair[i].a());
-    weight[i / pairs * dim + in(v)] = std::sqrt(of_pair[i].b());
+  double off = 0, all = 0;
+  for (const TwoWeights& one : by_asked ? of : of_pair) {
+    if (!one.solvable() && one.nn > 0) return std::nullopt;
+    off += one.off();
+    all += one.nn;
+  }
+  if (off > 1e-3 * all) return std::nullopt;
+  std::vector<std::array<double, 2>> weight;  // and bias
+  for (const TwoWeights& one : of) weight.push_back({one.a(), one.b()});
+  for (std::size_t i = 0; i < of_pair.size() && !by_asked; ++i) {
+    const auto [u, v] = block.input(static_cast<int>(i) % block.pairs);
+    weight[i / in(block.pairs) * dim + in(u)] = {std::sqrt(std::max(0.0, of_pair[i].a())), 0};
+    weight[i / in(block.pairs) * dim + in(v)] = {std::sqrt(std::max(0.0, of_pair[i].b())), 0};
   }
   for_each_head(scene, [&](const Spot& place, std::int64_t first) {
-    for (std::size_t u = 0; u < dim; ++u) normed[in(first) + u] *= weight[(of_all_heads ? in(place[2]) : 0) * dim + u];
+    for (std::size_t u = 0; u < dim; ++u) {
+      const auto& [times, bias] = weight[(norm.of_each_head ? in(place[2]) : 0) * dim + u];
+      x[in(first) + u] = times * x[in(first) + u] + bias;
+    }
   });
-  return repaired(scene, std::move(normed), Verdict::cannot_tell,
-                  std::string(": before was taken in front of the norm of queries and keys (q_norm, k_norm) and after "
-                              "behind it: each ") +
-                      (of_all_heads ? "token" : "head") +
-                      " differs by a factor of its own, and each element by a weight; dump both behind it",
-                  "behind the norm");
+  std::optional<Answer> found =
+      repaired(scene, std::move(x), Verdict::elements,
+               std::string(": before was taken in front of the norm of queries and keys (q_norm, k_norm") +
+                   (norm.with_mean ? ", a LayerNorm" : "") + ") and after behind it: each " +
+                   (norm.of_all_heads ? "token" : "head") +
+                   " differs by another factor, and each element by a weight; dump both behind it",
+               "behind the norm");
+  if (found || norm.epsilon > 1e-6) return found;
+  return in_front_of_a_norm(scene, {norm.of_all_heads, norm.of_each_head, norm.with_mean, 1e-5}, kind, by_asked);
+}
+
+// A factor of most heads, of each its own.
+std::optional<Answer> by_factors(const Scene& scene) {
+  std::vector<double> before = scene.sample.before.copied();
+  std::int64_t heads = 0, other = 0;
+  for_each_head(scene, [&](const Spot&, std::int64_t first) {
+    const double x = norm_of(scene.sample.x(first)), factor = x > 0 ? norm_of(scene.sample.y(first)) / x : 0;
+    for (double& element : std::span(before).subspan(in(first), scene.sample.x(first).size())) element *= factor;
+    ++heads;
+    other += factor > 0 && std::abs(factor - 1) > 0.02 ? 1 : 0;
+  });
+  if (4 * other < 3 * heads) return std::nullopt;
+  return repaired(scene, std::move(before), Verdict::elements,
+                  " is multiplied by another factor in each head of each token, as by scales that were left out",
+                  "but for that");
 }
 
 }  // namespace
@@ -145,13 +192,13 @@ std::optional<Answer> answer_by_repair(const Scene& scene) {
   if (auto found = in_another_order(scene, 2, "head")) return found;
   if (auto found = in_another_order(scene, 0, "batch row")) return found;
   for (const Kind kind : {Kind::half, Kind::interleaved, Kind::interleaved_to_half}) {
-    for (const bool of_all_heads : {false, true}) {
-      for (const double epsilon : {1e-6, 1e-5}) {
-        if (auto found = in_front_of_a_norm(scene, kind, of_all_heads, epsilon)) return found;
+    for (const auto& [all, each] : {std::pair(false, false), {false, true}, {true, true}}) {
+      for (const auto& [mean, by_asked] : {std::pair(false, true), {true, true}, {false, false}}) {
+        if (auto found = in_front_of_a_norm(scene, {all, each, mean}, kind, by_asked)) return found;
       }
     }
   }
-  return std::nullopt;
+  return by_factors(scene);
 }
 
 }  // namespace rotary::diagnose

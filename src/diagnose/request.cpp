@@ -55,17 +55,11 @@ Question question_of(const Request& request, const TensorPair& pair, std::option
   Question question{{}, is_value(pair.name)};
   bool of_layer = false;
   if (layer && !question.still) {
-    const ModelRope* used = nullptr;
-    if (request.layer) {
-      used = tools::named_layer(model, *layer, &pair.before);
-      of_layer = true;
-    } else if (const auto found = tools::rope_of_layer(model, *layer, &pair.before)) {
-      used = *found;
-      of_layer = true;
-    }
-    if (used != nullptr) return {{used}};
-    question.still = of_layer;
-    if (!of_layer) layer.reset();
+    const auto found = request.layer ? std::optional(tools::named_layer(model, *layer, &pair.before))
+                                     : tools::rope_of_layer(model, *layer, &pair.before);
+    if (found && *found != nullptr) return {{*found}};
+    question.still = of_layer = found.has_value();
+    if (!found) layer.reset();
   }
   if (!request.rope && model.ropes.size() != 1) {
     for (const ModelRope& used : model.ropes) {
@@ -192,11 +186,17 @@ ModelRope shard_of(const ModelRope& used, const std::vector<const TensorPair*>& 
 
 // ---- by one rope -------------------------------------------------------------------------------
 
-// examine(pair, subject) of each pair; tensors of a file have one layout: of those found in another one again, with the
+// The answer for a pair; that for one that is not to be rotated, as the text says; what follows from it, open: where
+// nothing says that its rope is that of its layer.
+using Examine = std::function<NamedCheck(const TensorPair&, const Subject&)>;
+using ExamineStill = std::function<NamedCheck(const TensorPair&, const Subject&, const std::string& as)>;
+using Finish = std::function<void(NamedCheck&, bool open)>;
+
+// Of each pair; tensors of a file have one layout: of those found in another one again, with the
 // settled layout.
-template <class One, class Examine>
-std::vector<One> for_each_pair(const std::vector<const TensorPair*>& pairs, const Subject& subject, Examine examine) {
-  std::vector<One> results;
+std::vector<NamedCheck> for_each_pair(const std::vector<const TensorPair*>& pairs, const Subject& subject,
+                                      const Examine& examine) {
+  std::vector<NamedCheck> results;
   std::vector<std::string> layouts;
   Subject of_file = subject;
   std::optional<ModelRope> shard;
@@ -204,41 +204,34 @@ std::vector<One> for_each_pair(const std::vector<const TensorPair*>& pairs, cons
   for (const TensorPair* pair : pairs) {
     results.push_back(examine(*pair, of_tensor(of_file, *pair)));
     layouts.push_back(results.back().diagnosis.facts.layout);
-    if constexpr (std::is_same_v<One, NamedCheck>) {
-      if (results.back().checked.equal || layouts.back().empty()) layouts.back() = results.back().checked.layout;
-    }
+    if (results.back().checked.equal || layouts.back().empty()) layouts.back() = results.back().checked.layout;
   }
   const std::string settled = settled_layout(pairs, layouts, subject);
-  if constexpr (std::is_same_v<One, NamedCheck>) {  // one whose shape leaves the layout open lies as one that tells it
-    const auto tells = std::ranges::find_if(
-        results, [](const NamedCheck& one) { return one.outcome == Outcome::equal && one.note.empty(); });
-    for (std::size_t i = 0; i < results.size() && tells != results.end() && settled.empty(); ++i) {
-      if (results[i].outcome != Outcome::undecided || layouts[i] != tells->checked.layout) continue;
-      Subject again = of_tensor(subject, *pairs[i]);
-      again.layout_of_heads = layouts[i];
-      results[i] = examine(*pairs[i], again);
-    }
-  }
-  for (std::size_t i = 0; i < pairs.size() && !settled.empty(); ++i) {
-    if (layouts[i] == settled || layouts[i].empty()) continue;
+  // One whose shape leaves the layout open lies as one that tells it.
+  const auto tells = std::ranges::find_if(
+      results, [](const NamedCheck& one) { return one.outcome == Outcome::equal && one.note.empty(); });
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const bool as_another = settled.empty() && tells != results.end() && results[i].outcome == Outcome::undecided &&
+                            layouts[i] == tells->checked.layout;
+    const bool otherwise = !settled.empty() && !layouts[i].empty() && layouts[i] != settled;
+    if (!as_another && !otherwise) continue;
     Subject again = of_tensor(subject, *pairs[i]);
-    again.layout_of_heads = settled;
+    again.layout_of_heads = otherwise ? settled : layouts[i];
     results[i] = examine(*pairs[i], again);
   }
   return results;
 }
 
 // Of a diagnosis by a rope that may not be the one meant: another base is the last thing to believe.
-template <class One>
-int wrongness(const std::vector<One>& tensors) {
+int wrongness(const std::vector<NamedCheck>& tensors) {
   int sum = 0;
-  for (const One& one : tensors) {
-    if constexpr (std::is_same_v<One, NamedCheck>) sum += one.outcome == Outcome::differs ? 1 : 0;
+  for (const NamedCheck& one : tensors) {
+    sum += one.outcome == Outcome::differs ? 1 : 0;
     const Verdict verdict = one.diagnosis.verdict;
     if (verdict == Verdict::as_configured) continue;
     const bool base = verdict == Verdict::base, scaling = verdict == Verdict::scaling;
     sum += 2 * static_cast<int>(one.diagnosis.findings.size()) + (base ? 4 : scaling ? 2 : 0);
-    if (verdict == Verdict::cannot_tell) sum += 6;
+    if (verdict == Verdict::cannot_tell || verdict == Verdict::elements) sum += 6;
     if (verdict == Verdict::noise) sum += 1;
   }
   return sum;
@@ -246,9 +239,9 @@ int wrongness(const std::vector<One>& tensors) {
 
 constexpr const char* of_no_layer = "some layers of the model rotate nothing (NoPE): --layer says which it is";
 
-// What the layers of the model have to do with a fault.
-std::string layers_said(const Request& request, const Question& question, const TensorPair& pair,
-                        const NamedDiagnosis& one) {
+// What the layers of the model, or other tensors of the file, have to do with a fault.
+std::string layers_said(const Request& request, const Question& question, const std::vector<TensorPair>& pairs,
+                        const TensorPair& pair, const NamedDiagnosis& one) {
   if (!request.model || request.rotated || request.scores || one.diagnosis.verdict == Verdict::as_configured ||
       question.ropes.size() > 1)
     return "";
@@ -265,16 +258,21 @@ std::string layers_said(const Request& request, const Question& question, const 
         return "; it is as " + rope_text(request, &other) + " asks, of other layers";
     }
   }
+  const bool open = one.diagnosis.verdict == Verdict::cannot_tell && pairs.size() <= 8;
+  for (const TensorPair& other : pairs) {
+    if (!open || other.name == pair.name || other.before.shape != pair.before.shape) continue;
+    const Subject subject = of_tensor(subjects_of(request, question, false).front(), pair);
+    if (diagnose(other.before, pair.after, subject).verdict == Verdict::as_configured)
+      return "; it is " + other.name + " rotated as the config asks";
+  }
   return "";
 }
 
-// Each pair by the rope of its layer; of those without, by the one rope of which the least is wrong. finish(one, open):
-// open, nothing says that it is the rope of their layers.
-template <class One, class Examine, class ExamineStill, class Finish>
-std::vector<One> answers(const Request& request, const std::vector<TensorPair>& pairs, bool needs_positions,
-                         Examine examine, ExamineStill examine_still, Finish finish) {
+// Each pair by the rope of its layer; of those without, by the one rope of which the least is wrong.
+std::vector<NamedCheck> answers(const Request& request, const std::vector<TensorPair>& pairs, bool needs_positions,
+                                const Examine& examine, const ExamineStill& examine_still, const Finish& finish) {
   std::vector<std::optional<int>> layers = layers_of(request, pairs);
-  std::vector<One> results(pairs.size());
+  std::vector<NamedCheck> results(pairs.size());
   std::int64_t done = 0;
   Indexers indexers;
   for (const Question& question : questions_of(request, pairs, layers, indexers)) {
@@ -289,16 +287,16 @@ std::vector<One> answers(const Request& request, const std::vector<TensorPair>& 
     }
     std::vector<const TensorPair*> asked;
     for (const std::size_t i : question.tensors) asked.push_back(&pairs[i]);
-    std::vector<One> best;
+    std::vector<NamedCheck> best;
     const Subject* by = &subjects[0];
     if (question.still) {
       for (const std::size_t i : question.tensors)
         best.push_back(examine_still(pairs[i], of_tensor(subjects[0], pairs[i]), still_said(pairs[i], layers[i])));
     } else {
-      best = for_each_pair<One>(asked, subjects[0], examine);
+      best = for_each_pair(asked, subjects[0], examine);
     }
     for (std::size_t i = 1; i < subjects.size() && !question.still && wrongness(best) > 0; ++i) {
-      std::vector<One> other = for_each_pair<One>(asked, subjects[i], examine);
+      std::vector<NamedCheck> other = for_each_pair(asked, subjects[i], examine);
       if (wrongness(other) >= wrongness(best)) continue;
       best = std::move(other);
       by = &subjects[i];
@@ -310,9 +308,8 @@ std::vector<One> answers(const Request& request, const std::vector<TensorPair>& 
       const std::size_t at = question.tensors[i];
       best[i].layer = layers[at];
       best[i].rope = question.still ? "" : rope_text(request, by->used);
-      const std::string said = layers_said(request, question, pairs[at], best[i]);
+      const std::string said = layers_said(request, question, pairs, pairs[at], best[i]);
       best[i].diagnosis.sentence += said;
-      best[i].diagnosis.fault += said;
       finish(best[i], open);
       results[at] = std::move(best[i]);
     }
@@ -325,16 +322,19 @@ std::vector<One> answers(const Request& request, const std::vector<TensorPair>& 
 Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs) {
   Diagnosed result;
   bool open = false;
-  const auto examine = [&](const TensorPair& pair, const Subject& one) -> NamedDiagnosis {
-    return {pair.name,
-            request.scores ? diagnose_scores(pair.before, pair.after, one) : diagnose(pair.before, pair.after, one)};
+  const auto examine = [&](const TensorPair& pair, const Subject& one) {
+    const auto by = request.scores ? diagnose_scores : static_cast<decltype(&diagnose_scores)>(diagnose);
+    NamedCheck found{{pair.name, by(pair.before, pair.after, one)}, {}};
+    found.outcome = Outcome::equal;  // nothing is compared
+    return found;
   };
-  result.tensors = answers<NamedDiagnosis>(
-      request, pairs, false, examine,
-      [](const TensorPair& pair, const Subject& one, const std::string& as) {
-        return NamedDiagnosis(judge_still(pair, one, as, std::nullopt));
-      },
-      [&](const NamedDiagnosis&, bool is_open) { open = open || is_open; });
+  const auto examine_still = [](const TensorPair& pair, const Subject& one, const std::string& as) {
+    return judge_still(pair, one, as, std::nullopt);
+  };
+  for (const NamedCheck& one : answers(request, pairs, false, examine, examine_still,
+                                       [&](const NamedCheck&, bool is_open) { open = open || is_open; })) {
+    result.tensors.push_back(one);
+  }
   result.all = combine(result.tensors);
   const std::string& rope = result.tensors.front().rope;
   const bool one_rope = std::ranges::all_of(result.tensors, [&](const auto& one) { return one.rope == rope; });
@@ -349,7 +349,7 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
   // Scores of q and k: both stand in one question, that of q.
   const bool of_qk = request.scores && pairs.size() == 2 && tools::role_of(pairs[0].name) == tools::Role::query &&
                      tools::role_of(pairs[1].name) == tools::Role::key;
-  result.tensors = answers<NamedCheck>(
+  result.tensors = answers(
       request, of_qk ? std::vector{pairs[0]} : pairs, true,
       [&](const TensorPair& pair, const Subject& one) {
         if (request.rotated) return judge_between(pair, one, request.tolerance);
@@ -366,7 +366,10 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
                                : judge_still(pair, one, as, request.tolerance);
       },
       [&](NamedCheck& one, bool open) {
-        if (one.outcome == Outcome::differs) one.sentence = one.diagnosis.sentence;
+        if (one.outcome == Outcome::differs) {
+          one.sentence = one.diagnosis.sentence;
+          if (one.diagnosis.verdict == Verdict::cannot_tell) one.diagnosis.verdict = Verdict::elements;
+        }
         if (request.rotated) return;
         const bool still = std::ranges::any_of(request.model->ropes,
                                                [](const ModelRope& rope) { return !rope.layers_without_rope.empty(); });

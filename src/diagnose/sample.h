@@ -62,6 +62,7 @@ struct Sample : Bounds {
   // Of a part: which rows, tokens and heads of the whole it is; empty: all.
   std::array<Numbers, 3> numbers = {};
   bool sampled = false;  // between its tokens lie others, like them
+  std::int64_t off = 0;  // of those and its own: elements that are off by more than rounding
   const Executor* executor = &serial();
 
   Sample within(const Bounds& bounds) const;

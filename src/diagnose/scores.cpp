@@ -139,10 +139,8 @@ Diagnosis diagnose_scores(const Tensor& before, const Tensor& after, const Subje
   Diagnosis result;
   result.verdict = finding.verdict;
   const std::string who = before.name.empty() ? "the scores" : before.name;
-  const Said said = (finding.verdict == Verdict::cannot_tell ? ": " : " ") + finding.said;
-  result.sentence = who + said.text;
-  result.fault = said.fault;
-  result.findings = {finding.said.text};
+  result.sentence = who + (finding.verdict == Verdict::cannot_tell ? ": " : " ") + finding.said;
+  result.findings = {finding.said};
   return result;
 }
 

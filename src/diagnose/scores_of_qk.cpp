@@ -123,11 +123,8 @@ std::vector<Candidate> rivals_of(const Candidate& asked, const Asked& rope) {
   }
   const Rope own = rope_for_block(rope.used.rope, rope.block);
   for (const Explanation& known : rivals(own, rope.length, rope.used.context)) {
-    add(known.rope.base != own.base ? Verdict::base : Verdict::scaling, "rotated " + known.words, [&](auto& one) {
-      one.of_q.speed = frequencies(known.rope, known.length).inv_freq;
-      for (double& speed : one.of_q.speed) speed *= own.clockwise ? -1 : 1;
-      one.of_k.speed = one.of_q.speed;
-    });
+    add(known.rope.base != own.base ? Verdict::base : Verdict::scaling, "rotated " + known.words,
+        [&](auto& one) { one.of_q.speed = one.of_k.speed = motion_of(known, rope).speed; });
   }
   return list;
 }
@@ -151,6 +148,7 @@ NamedCheck judge_scores(const TensorPair& q, const TensorPair& k, const Subject&
   result.checked.max_error = result.checked.tolerance = std::numeric_limits<double>::quiet_NaN();  // said as null
   Diagnosis& one = result.diagnosis;
   one.residual = plain.error;
+  std::string said;
   const std::string of = " are those of q and k ";
   const std::string asked = of + "rotated as the config asks" + factor_said(plain.factor, scores.of_q.head_dim);
   const bool holds = plain.factor > 0 && plain.error <= plain.allowed;
@@ -164,21 +162,21 @@ NamedCheck judge_scores(const TensorPair& q, const TensorPair& k, const Subject&
     if (holds || fitted.factor <= 0 || fitted.error >= least) continue;
     least = fitted.error;
     one.verdict = rival.verdict;
-    one.fault = of + rival.words + evidence(least, plain.error).text;
+    said = of + rival.words + evidence(least, plain.error);
   }
   if (holds) {
     result.outcome = std::ranges::find(hidden, "not_rotated") == hidden.end() ? Outcome::equal : Outcome::undecided;
     one.verdict = Verdict::as_configured;
-    one.fault = asked + "; they do not tell an order of elements or an offset that q and k share, nor a factor of all";
-    for (const std::string& what : hidden) one.fault += (&what == &hidden[0] ? "; and these not: " : ", ") + what;
-  } else if (one.fault.empty() && plain.factor > 0 && plain.error < noise_most) {
+    said = asked + "; they do not tell an order of elements or an offset that q and k share, nor a factor of all";
+    for (const std::string& what : hidden) said += (&what == &hidden[0] ? "; and these not: " : ", ") + what;
+  } else if (said.empty() && plain.factor > 0 && plain.error < noise_most) {
     one.verdict = Verdict::noise;
-    one.fault = asked + ", with noise of " + significant(plain.error, 2) + " rms";
-  } else if (one.fault.empty()) {
-    one.fault = " are not q.k by the config's rope, nor by it with one thing changed" + residual_said(plain.error).text;
+    said = asked + ", with noise of " + significant(plain.error, 2) + " rms";
+  } else if (said.empty()) {
+    said = " are not q.k by the config's rope, nor by it with one thing changed" + residual_said(plain.error);
   }
-  result.sentence = one.sentence = result.name + one.fault;
-  one.findings.push_back(one.fault.substr(1));
+  result.sentence = one.sentence = result.name + said;
+  one.findings.push_back(said.substr(1));
   return result;
 }
 

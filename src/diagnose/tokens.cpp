@@ -56,6 +56,7 @@ Diagnosis diagnose(const Sample& all, const Subject& subject, const std::vector<
   const auto answer_of = [&](const Bounds& bounds, const Numbers& tokens, auto answer_by) {
     Sample part = all.within(bounds).part(*reading, 1, tokens);
     part.sampled = true;
+    part.off = compared.off;
     return answer_by(part, subject_of(subject, compared.asked, layout, rows, tokens));
   };
   const auto with_parts = [](const Sample& part, const Subject& of_part) { return answer(part, of_part); };

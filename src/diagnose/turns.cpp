@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "noise.h"
-#include "rotary/reference.h"
 
 namespace rotary::diagnose {
 
@@ -49,12 +48,7 @@ Sums sums(const Sample& sample, const Turns& turns, std::int64_t row, int pair) 
 }  // namespace
 
 Turns measure(const Sample& sample, const Reading& reading, const Block& block) {
-  Turns turns;
-  turns.reading = reading;
-  turns.block = block;
-  turns.unit = sample.unit;
-  turns.noisy = sample.noisy();
-  turns.noise = sample.noise;
+  Turns turns{sample, reading, block};
   for (std::int64_t head = 0; head < reading.layout.heads; ++head) {
     if (!is_unchanged(sample, reading.layout, head)) turns.heads.push_back(head);
   }
@@ -95,26 +89,6 @@ Complex Motion::turn(std::int64_t row, int pair) const noexcept {
   const long double angle = static_cast<long double>(speed[static_cast<std::size_t>(pair)]) *
                             static_cast<long double>(position_of(row, pair));
   return {factor * static_cast<double>(std::cos(angle)), factor * static_cast<double>(std::sin(angle))};
-}
-
-void rotate(std::vector<double>& elements, const Layout& layout, const Block& block, const Motion& motion) {
-  constexpr std::array<Pairing, 4> pairings = {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half,
-                                               Pairing::unset};
-  reference::DoubleTable table;
-  table.pairing = pairings[static_cast<std::size_t>(block.kind)];
-  table.pairs = block.pairs;
-  table.batch = static_cast<int>(layout.batch);
-  table.tokens = layout.tokens;
-  for (std::int64_t row = 0; row < layout.batch * layout.tokens; ++row) {
-    for (int pair = 0; pair < block.pairs; ++pair) {
-      const Complex turn = motion.turn(row, pair);
-      table.cos.push_back(turn.real());
-      table.sin.push_back(turn.imag());
-    }
-  }
-  Layout rotated = layout;
-  rotated.head_dim = block.rotary_dim();
-  reference::rotate(std::span(elements).subspan(static_cast<std::size_t>(block.first)), rotated, table);
 }
 
 double misfit(const Turns& turns, std::size_t at, double angle, Complex turn, double slack) {
@@ -197,13 +171,13 @@ Fit fit_of(const Turns& turns, const Motion& motion, double slack,
       if (turns.weight[at] == 0) continue;
       const Complex turn = turn_of ? turn_of(row, pair) : motion.turn(row, pair);
       if (misfit(turns, at, motion.angle(row, pair), turn, slack_of(pair, slack)) > 1) fit.holds = false;
-      if (turns.noisy) drift.add(row, pair, turn);
+      if (turns.noisy()) drift.add(row, pair, turn);
       off += turns.weight[at] * std::norm(turns.turn[at] - turn);
       all += turns.weight[at] * std::norm(turns.turn[at]);
     }
   }
   fit.residual = all > 0 ? std::sqrt(off / all) : 0;
-  if (turns.noisy) drift.judge(fit);
+  if (turns.noisy()) drift.judge(fit);
   fit.holds = fit.holds && !fit.drifts;
   return fit;
 }

@@ -55,17 +55,14 @@ bool alike(const Sample&, double misfit, double other);
 // ---- the angles of its pairs ---------------------------------------------------------------------
 
 // turn[(b * tokens + t) * pairs + i] is the complex factor of pair i: y = turn * x, by least squares over the heads.
-struct Turns {
-  Reading reading;
-  Block block;
-  std::vector<std::int64_t> heads;  // those that rotate; the others are the same before and after
-  std::vector<Complex> turn;        //
-  std::vector<double> sigma;        // standard error of each turn, from rounding and noise
-  std::vector<double> weight;       // sum over the heads of the squared norm before
-  double spread = 0;                // relative misfit among the heads, for the worst pair
-  double unit = 0;                  // Sample::unit
-  bool noisy = false;               // Sample::noisy
-  Noise noise = {};
+struct Turns : Bounds {  // those of the sample
+  Reading reading = {};
+  Block block = {};
+  std::vector<std::int64_t> heads = {};  // those that rotate; the others are the same before and after
+  std::vector<Complex> turn = {};        //
+  std::vector<double> sigma = {};        // standard error of each turn, from rounding and noise
+  std::vector<double> weight = {};       // sum over the heads of the squared norm before
+  double spread = 0;                     // relative misfit among the heads, for the worst pair
 
   const Layout& layout() const noexcept { return reading.layout; }
   std::int64_t rows() const noexcept { return layout().batch * layout().tokens; }
@@ -92,8 +89,8 @@ struct Motion {
   Complex turn(std::int64_t row, int pair) const noexcept;
 };
 
-// Rotates the block of every head of the elements, which lie as the sample's, by the motion, in double. The block's
-// kind is one of rotary::Pairing's.
+// Rotates the block of every head of the elements, which lie as the sample's, by the motion, in double
+// (composites.cpp).
 void rotate(std::vector<double>& elements, const Layout&, const Block&, const Motion&);
 
 // ---- comparing them ------------------------------------------------------------------------------

@@ -274,8 +274,8 @@ std::string axis_name(const ModelRope& used, int axis) {
   return i < used.axis_names.size() ? used.axis_names[i] : "axis " + std::to_string(axis);
 }
 
-Said residual_said(double residual, const std::string& more) {
-  return {" (residual " + significant(residual, 2) + more + ")", ""};
+std::string residual_said(double residual, const std::string& more) {
+  return " (residual " + significant(residual, 2) + more + ")";
 }
 
 std::string scaling_asked(const Asked& asked) {
@@ -287,7 +287,7 @@ std::string scaling_asked(const Asked& asked) {
   return (asked.length > lists->trained_length ? "the long list of longrope" : "the short list of longrope") + tokens;
 }
 
-Said evidence(double found, double asked) { return residual_said(found, " against " + significant(asked, 2)); }
+std::string evidence(double found, double asked) { return residual_said(found, " against " + significant(asked, 2)); }
 
 void examine_with_rope(Examination& exam) {
   Asked asked = ask(*exam.subject.used, exam.turns.block, exam.subject, exam.expected);

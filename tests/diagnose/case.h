@@ -38,6 +38,18 @@ inline PositionSet from(double first, int tokens = 16) {
   return given;
 }
 
+// In the first layout without a difference.
+inline diagnose::Checked compared(const Tensor& before, const Tensor& after, const Subject& subject) {
+  const diagnose::Sample sample = diagnose::sample_as_given(before, after, subject.head_dim_of(before));
+  std::optional<diagnose::Checked> first;
+  for (const diagnose::Reading& reading : diagnose::plausible_readings(sample, subject)) {
+    const diagnose::Checked one = diagnose::compare(sample, reading, subject, std::nullopt).checked;
+    if (one.equal) return one;
+    if (!first) first = one;
+  }
+  return *first;
+}
+
 struct Case {
   Case(ElementType t, Data d = {}) : type(t), before(random_data(d, t)) {}
 
@@ -48,13 +60,9 @@ struct Case {
     const Diagnosis result = diagnose::diagnose(x, y, subject);
     EXPECT_FALSE(result.sentence.empty());
     if (rope) {  // check finds every fault that the elements show, and no other
-      const diagnose::Checked checked = diagnose::check(x, y, subject, std::nullopt);
-      if (checked.equal) {
-        EXPECT_FALSE(checked.first.has_value());
-      } else {
-        EXPECT_NE(result.verdict, Verdict::as_configured) << result.sentence;
-        EXPECT_TRUE(checked.first.has_value());
-      }
+      const diagnose::Checked checked = compared(x, y, subject);
+      EXPECT_NE(checked.equal, checked.first.has_value());
+      EXPECT_TRUE(checked.equal || result.verdict != Verdict::as_configured) << result.sentence;
     }
     return result;
   }

@@ -202,13 +202,11 @@ TEST(Hard, CheckFindsTheElementThatIsNotFinite) {
       Case one(type);
       one.subject.used = &*one.rope;
       Data after = Engine{}(one.before);
-      const double right =
-          diagnose::check(tensor_of(one.before, type), tensor_of(after, type), one.subject, std::nullopt).tolerance;
+      const double right = compared(tensor_of(one.before, type), tensor_of(after, type), one.subject).tolerance;
       for (const bool both : {false, true}) {
         after.values[after.at(0, 3, 1, 2)] = value;
         if (both) one.before.values[after.at(0, 3, 1, 2)] = value;
-        const diagnose::Checked checked =
-            diagnose::check(tensor_of(one.before, type), tensor_of(after, type), one.subject, std::nullopt);
+        const diagnose::Checked checked = compared(tensor_of(one.before, type), tensor_of(after, type), one.subject);
         ASSERT_TRUE(checked.first.has_value());
         EXPECT_EQ(checked.first->token, 3);
         EXPECT_EQ(checked.first->head, 1);

@@ -26,7 +26,7 @@ TEST(Patterns, Words) {
       {{4, 4, 4, 4, 4, 4}, "are 4 for every token"},
       {{0, 1, 2, 0, 1, 2}, "begin again at 0 with token 3"},
       {{1, 1, 0, 1, 2, 3}, "begin at 0 with token 2, as behind 2 tokens of padding"},
-      {{0, 1, 5, 2, 9, 2}, "are not those expected: token 2 is at 5 instead of 2"}};
+      {{0, 1, 5, 2, 9, 2}, "are not those expected: the first that differs is 5 instead of 2"}};
   for (const auto& [position, words] : patterns) EXPECT_EQ(pattern_of(position, expected, 1).words, words);
   EXPECT_EQ(pattern_of({0, 1, 2, 1, 2, 3}, {0, 1, 2, 0, 1, 2}, 2).kind, Change::other);
   EXPECT_EQ(pattern_of({254, 255, 0, 1}, {254, 255, 256, 257}, 1).words, "are wrapped at uint8");
