@@ -1,16 +1,19 @@
 // rotary extend: plans a longer context, and writes the config.json for it.
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <limits>
 #include <memory>
 #include <numbers>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "apps/rotary/inspect/shown.h"
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
+#include "apps/shared/program.h"
 #include "apps/shared/terminal.h"
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
@@ -28,45 +31,18 @@ constexpr double circle = 2 * std::numbers::pi;  // radians of a turn
 
 struct Options {
   Source source;
-  std::int64_t context = 0;
-  std::string method;
-  std::optional<double> factor;
-  std::optional<std::int64_t> trained_length;
+  extend::Request request;
   std::optional<int> rope;
   std::string write;
   bool json = false;
 };
 
-// A word of a shell's command line.
-std::string in_shell(const std::string& word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("-_./@:+,").find(c) != std::string_view::npos;
-  });
-  return plain ? word : in_shell_quotes(word);
-}
-
-std::string command_of(const Options& options) {
-  std::string line =
-      "rotary extend " + in_shell(options.source.config) + " --length " + std::to_string(options.context);
-  if (!options.method.empty()) line += " --scaling " + options.method;
-  if (options.factor) line += " --factor " + shortest(*options.factor);
-  if (options.trained_length) line += " --trained-length " + std::to_string(*options.trained_length);
-  if (options.rope) line += " --rope " + std::to_string(*options.rope);
-  if (!options.source.pairing.empty()) line += " --pairing " + options.source.pairing;
-  return line + " --output " + in_shell(options.write);
-}
-
 extend::Request request_of(const Options& options) {
-  extend::Request request;
+  extend::Request request = options.request;
   request.model = read_model(options.source, 0);
   request.name = options.source.config;
   request.config = tools::config_text_at(options.source.config);
   request.options.pairing = pairing_of(options.source);
-  request.context = options.context;
-  request.trained_length = options.trained_length;
-  request.factor = options.factor;
-  request.method = options.method;
   if (options.rope) request.rope = static_cast<std::size_t>(*options.rope);
   return request;
 }
@@ -92,9 +68,9 @@ Cells cells_of(const extend::MethodPlan& method) {
   const extend::RopePlan& rope = method.ropes.front();
   return {method.method,
           significant(method.factor, 6),
-          std::to_string(rope.kept),
-          std::to_string(rope.blended),
-          std::to_string(rope.stretched),
+          std::to_string(rope.count("kept")),
+          std::to_string(rope.count("blended")),
+          std::to_string(rope.count("stretched")),
           significant(rope.frequencies.attention_factor, 6),
           significant(rope.largest_step, 4),
           significant(rope.smallest_step, 4),
@@ -132,8 +108,8 @@ void print_pairs(const extend::Plan& plan, const extend::RopePlan& rope) {
   std::cout << "\n" << aligned.line(rows.front()) << "  scaling\n";
   for (std::size_t i = 0; i < rope.pairs.size(); ++i) {
     const extend::PairPlan& pair = rope.pairs[i];
-    const bool changed = pair.inv_freq != 0 && std::string_view(pair.effect) != "kept";
-    const std::string effect = pair.effect + (changed ? " x " + significant(pair.stretch, 6) : std::string());
+    const bool changed = pair.inv_freq != 0 && pair.effect != "kept";
+    const std::string effect = std::string(pair.effect) + (changed ? " x " + significant(pair.stretch, 6) : "");
     std::cout << aligned.line(rows[i + 1]) << "  " << painted(effect, colour_of(pair.effect)) << '\n';
   }
 }
@@ -223,13 +199,30 @@ void print_plan(const extend::Plan& plan, bool in_depth) {
   if (!plan.written.empty()) std::cout << "\nwritten: " << in_locale(plan.written) << '\n';
 }
 
+// What print prints, for a file.
+std::string printed(const std::function<void()>& print) {
+  std::ostringstream text;
+  std::streambuf* const out = std::cout.rdbuf(text.rdbuf());
+  print();
+  std::cout.rdbuf(out);
+  std::string plain = text.str();  // without colours
+  for (std::size_t at = plain.find('\x1b'); at != plain.npos; at = plain.find('\x1b', at))
+    plain.erase(at, plain.find('m', at) + 1 - at);
+  return plain;
+}
+
 void run(const Options& options) {
   extend::Plan plan = extend::plan(request_of(options));
-  if (!options.write.empty()) plan.written = extend::write(plan, options.write, command_of(options));
+  const auto print = [&] { print_plan(plan, !options.request.method.empty()); };
+  if (!options.write.empty()) {
+    plan.written = extend::write(plan, options.write,
+                                 "# A longer context, planned by rotary extend\n\n    " + command_text() + "\n\n```\n" +
+                                     printed(print) + "```\n");
+  }
   if (options.json) {
     std::cout << with_version(extend::to_json(plan)) << '\n';
   } else {
-    print_plan(plan, !options.method.empty());
+    print();
   }
 }
 
@@ -245,22 +238,23 @@ void add_extend(CLI::App& app) {
               "or - for standard input")
       .type_name("CONFIG")
       .required();
-  command.option("--length", options->context, "tokens that the model shall take")
+  command.option("--length", options->request.context, "tokens that the model shall take")
       .range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max())
       .type_name("N")
       .required();
   const auto known = extend::methods();
   command
-      .option("--scaling", options->method,
+      .option("--scaling", options->request.method,
               "linear, ntk, dynamic, yarn, llama3, longrope or default (none): that one\nin depth "
               "(default: all side by side, and one recommended)")
       .one_of({known.begin(), known.end()}, scaling_aliases)
       .type_name("NAME");
   command
-      .option("--factor", options->factor, "instead of context / trained length, or of the published one: at least 1")
+      .option("--factor", options->request.factor,
+              "instead of context / trained length, or of the published one: at least 1")
       .type_name("F");
   command
-      .option("--trained-length,--original-max-position-embeddings", options->trained_length,
+      .option("--trained-length,--original-max-position-embeddings", options->request.trained_length,
               "tokens that the model was trained on before any scaling, instead of\nwhat the config says")
       .type_name("L");
   command

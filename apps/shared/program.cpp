@@ -45,15 +45,21 @@ std::vector<std::string> in_new_names(std::vector<std::string> words, bool json)
   return words;
 }
 
+std::string last_command;
+
 }  // namespace
+
+std::string command_text() { return last_command; }
 
 std::vector<std::string> command_words(int argc, char** argv) {
   constexpr std::array<std::string_view, 9> options = {"--positions",  "--length",     "--rope",
                                                        "--base",       "--rope-theta", "--first",
                                                        "--rotary-dim", "--threads",    "--head-dim"};
   std::vector<std::string> words;
+  last_command = "rotary";
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
+    last_command += " " + in_shell(word);
     const bool negative = word.size() > 1 && word[0] == '-' && std::isdigit(static_cast<unsigned char>(word[1])) != 0;
     bool joins = false;
     for (const std::string_view option : options) joins = joins || (!words.empty() && words.back() == option);

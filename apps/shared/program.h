@@ -20,6 +20,7 @@ int run_program(CLI::App& app, const std::vector<std::string>& words);
 // argv without the program's name. "--positions -5:5" becomes "--positions=-5:5": a word that begins like a negative
 // number would be read as an option.
 std::vector<std::string> command_words(int argc, char** argv);
+std::string command_text();  // the program's last command_words, for a shell
 
 // -h, the short help, and --help, the whole, of app and of the commands that are added to it afterwards.
 void set_help(CLI::App& app);

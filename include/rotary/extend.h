@@ -2,6 +2,7 @@
 // says so. `rotary extend` as functions.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -31,23 +32,25 @@ ROTARY_API std::span<const std::string_view> methods() noexcept;
 
 // What one method does to one pair.
 struct PairPlan {
-  double unscaled = 0;       // radians per token as trained
-  double inv_freq = 0;       // the same as planned
-  double stretch = 1;        // unscaled / inv_freq; 0: the pair does not turn
-  const char* effect = "";   // kept, blended, stretched (by the whole factor), shortened, still
-  double trained_angle = 0;  // trained_length * unscaled
-  double angle = 0;          // (context - 1) * inv_freq: the largest that a position, or a distance, gives
+  double unscaled = 0;           // radians per token as trained
+  double inv_freq = 0;           // the same as planned
+  double stretch = 1;            // unscaled / inv_freq; 0: the pair does not turn
+  std::string_view effect = "";  // kept, blended, stretched (by the whole factor), shortened, still
+  double trained_angle = 0;      // trained_length * unscaled
+  double angle = 0;              // (context - 1) * inv_freq: the largest that a position, or a distance, gives
   // Had not completed a turn in training, and goes beyond trained_angle.
   bool sees_new_angles = false;
 };
 
 // One rope under one method.
 struct RopePlan {
-  std::size_t rope = 0;                                 // its number in the model
-  Rope planned;                                         // as the new config is read
-  Frequencies frequencies;                              // of it, at `context` tokens
-  std::vector<PairPlan> pairs;                          // one for each pair of the rope
-  int kept = 0, blended = 0, stretched = 0, still = 0;  // pairs by their effect
+  std::size_t rope = 0;                                // its number in the model
+  Rope planned;                                        // as the new config is read
+  Frequencies frequencies;                             // of it, at `context` tokens
+  std::vector<PairPlan> pairs;                         // one for each pair of the rope
+  int count(std::string_view effect) const noexcept {  // of pairs
+    return static_cast<int>(std::ranges::count(pairs, effect, &PairPlan::effect));
+  }
   // Of the pairs that see new angles: how many, and the largest angle, at most a whole turn; 0: none.
   int pairs_with_new_angles = 0;
   double largest_unseen_angle = 0;
@@ -145,9 +148,9 @@ ROTARY_API Start start_of(const Request&);  // reads no context; throws ROPE whe
 ROTARY_API Plan plan(const Request&);
 
 // Makes the folder with the new config.json or params.json of the plan's only method, else of the recommended one, and
-// beside it rotary-extend.md, a note of what changed that names the command. Returns the path of the new config.
-// Nothing that is there is replaced, and nothing is written before all is known to be right. Throws FILE.
-ROTARY_API std::string write(const Plan&, const std::string& folder, const std::string& command);
+// beside it rotary-extend.md with this note. Returns the path of the new config. Nothing that is there is replaced, and
+// nothing is written before all is known to be right. Throws FILE.
+ROTARY_API std::string write(const Plan&, const std::string& folder, const std::string& note);
 
 // The object that `rotary extend --json` prints.
 ROTARY_API std::string to_json(const Plan&);

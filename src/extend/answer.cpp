@@ -36,23 +36,26 @@ Json json_of(const RopePlan& rope, const Plan& plan) {
     turns.push_back(static_cast<double>(plan.context) * pair.inv_freq / circle);
     unseen.push_back(pair.sees_new_angles);
   }
-  return {
-      {"rope", rope.rope},
-      {"attention_factor", rope.frequencies.attention_factor},
-      {"pairs", {{"kept", rope.kept}, {"blended", rope.blended}, {"stretched", rope.stretched}, {"still", rope.still}}},
-      {"largest_unseen_angle", rope.largest_unseen_angle},
-      {"pair_of_largest_unseen_angle",
-       rope.pair_of_largest_unseen_angle < 0 ? Json(nullptr) : Json(rope.pair_of_largest_unseen_angle)},
-      {"pairs_with_new_angles", rope.pairs_with_new_angles},
-      {"smallest_step", rope.smallest_step},
-      {"largest_step", rope.largest_step},
-      {"inv_freq", std::move(inv_freq)},
-      {"wavelength", std::move(wavelength)},
-      {"stretch", std::move(stretch)},
-      {"effect", std::move(effect)},
-      {"turns_in_training", std::move(trained)},
-      {"turns_in_context", std::move(turns)},
-      {"sees_new_angles", std::move(unseen)}};
+  return {{"rope", rope.rope},
+          {"attention_factor", rope.frequencies.attention_factor},
+          {"pairs",
+           {{"kept", rope.count("kept")},
+            {"blended", rope.count("blended")},
+            {"stretched", rope.count("stretched")},
+            {"still", rope.count("still")}}},
+          {"largest_unseen_angle", rope.largest_unseen_angle},
+          {"pair_of_largest_unseen_angle",
+           rope.pair_of_largest_unseen_angle < 0 ? Json(nullptr) : Json(rope.pair_of_largest_unseen_angle)},
+          {"pairs_with_new_angles", rope.pairs_with_new_angles},
+          {"smallest_step", rope.smallest_step},
+          {"largest_step", rope.largest_step},
+          {"inv_freq", std::move(inv_freq)},
+          {"wavelength", std::move(wavelength)},
+          {"stretch", std::move(stretch)},
+          {"effect", std::move(effect)},
+          {"turns_in_training", std::move(trained)},
+          {"turns_in_context", std::move(turns)},
+          {"sees_new_angles", std::move(unseen)}};
 }
 
 Json json_of(const MethodPlan& method, const Plan& plan) {
@@ -119,44 +122,6 @@ const MethodPlan& method_to_write(const Plan& plan) {
   return *found;
 }
 
-std::string code(const std::string& text) { return "`" + text + "`"; }
-
-// The note beside a written config, Markdown.
-std::string note_of(const Plan& plan, const MethodPlan& method, const std::string& command) {
-  std::string text = "# A longer context, planned by rotary extend\n\n";
-  text += "From " + code(plan.name) +
-          (plan.model.model_type.empty() ? "" : " (model_type " + plan.model.model_type + ")") + ", trained on " +
-          std::to_string(plan.trained_length) + " tokens (" + plan.trained_length_from + "), to " +
-          std::to_string(plan.context) + " tokens.\n\n";
-  text += "    " + command + "\n\n";
-  text += "Method " + method.method + ", factor " + detail::shortest(method.factor) + " (" + method.from + ").\n";
-  if (method.method == plan.recommended) text += "It is the recommended one: " + plan.why + ".\n";
-  if (!plan.otherwise.empty()) text += "Otherwise, " + plan.otherwise + ".\n";
-  if (plan.published) text += "Published by " + text_of(*plan.published) + ".\n";
-  text += "\n## What changed in " + method.file + "\n\n";
-  for (const Change& change : method.changes) {
-    text += "- " + code(change.key) + ": " + (change.before ? code(short_value(*change.before)) : "not there") +
-            " became " + (change.after ? code(short_value(*change.after)) : "nothing") + "\n";
-  }
-  if (method.changes.empty()) text += "Nothing: the file says it already.\n";
-  text +=
-      "\nEverything else is as it was. The weights are the same: no training is part of this.\n\n## What it does\n\n";
-  for (const RopePlan& rope : method.ropes) {
-    text += "- rope " + std::to_string(rope.rope) + ": of its pairs " + std::to_string(rope.kept) + " kept, " +
-            std::to_string(rope.blended) + " blended, " + std::to_string(rope.stretched) +
-            " stretched; attention factor " + detail::significant(rope.frequencies.attention_factor, 10) + "; ";
-    text += rope.pairs_with_new_angles == 0
-                ? "no angle that training never saw\n"
-                : "angles beyond those of training for " + std::to_string(rope.pairs_with_new_angles) +
-                      " of them, to " + detail::significant(rope.largest_unseen_angle, 6) + " radians\n";
-  }
-  std::vector<std::string> warnings = plan.warnings;
-  warnings.insert(warnings.end(), method.warnings.begin(), method.warnings.end());
-  if (!warnings.empty()) text += "\n## Warnings\n\n";
-  for (const std::string& warning : warnings) text += "- " + warning + ".\n";
-  return text;
-}
-
 }  // namespace
 
 std::string to_json(const Plan& plan) {
@@ -194,7 +159,7 @@ std::string to_json(const Plan& plan) {
                            {"written", plan.written.empty() ? Json(nullptr) : Json(plan.written)}});
 }
 
-std::string write(const Plan& plan, const std::string& name, const std::string& command) {
+std::string write(const Plan& plan, const std::string& name, const std::string& note_text) {
   namespace fs = std::filesystem;
   const MethodPlan& method = method_to_write(plan);
   const fs::path folder = files::path_of(name);
@@ -210,7 +175,7 @@ std::string write(const Plan& plan, const std::string& name, const std::string& 
   if (!fs::is_directory(folder, error)) {
     refuse_file("--output must be a folder, or a name at which one can be made, but got " + files::in_quotes(name));
   }
-  files::write_whole("extend", note, note_of(plan, method, command));
+  files::write_whole("extend", note, note_text);
   try {
     files::write_whole("extend", config, method.config);
   } catch (...) {
@@ -231,23 +196,6 @@ std::string text_of(const Publication& published) {
           : published.weights_known ? ""
                                     : ", for weights that this file does not show") +
          (published.caution.empty() ? "" : "; but " + published.caution);
-}
-
-std::string short_value(const std::string& raw) {
-  std::string text = one_line(raw);
-  for (std::size_t open = text.find('['); open != std::string::npos; open = text.find('[', open + 1)) {
-    const std::size_t close = text.find(']', open);
-    if (close == std::string::npos) break;
-    const auto commas = std::count(text.begin() + static_cast<std::ptrdiff_t>(open),
-                                   text.begin() + static_cast<std::ptrdiff_t>(close), ',');
-    if (commas < 8) continue;
-    const std::string first = text.substr(open + 1, text.find(',', open) - open - 1);
-    const std::size_t last = text.rfind(',', close);
-    const std::string list =
-        "[" + first + ", ..." + text.substr(last, close - last) + " (" + std::to_string(commas + 1) + " numbers)]";
-    text.replace(open, close - open + 1, list);
-  }
-  return text;
 }
 
 }  // namespace rotary::extend

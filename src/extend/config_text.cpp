@@ -54,23 +54,14 @@ void add_values(JsonMembers& members, const Scaling& scaling, bool states_betas)
 
 // The keys that go with a scaling: what else stands in its object stays.
 bool belongs_to_a_scaling(const std::string& key) {
-  static const std::set<std::string> keys = [] {
-    std::set<std::string> all = {"rope_type",
-                                 "type",
-                                 "alpha",
-                                 "finetuned",
-                                 "apply_yarn_scaling",
-                                 "scaling_factor",
-                                 "max_position_embeddings",
-                                 "original_max_position_embeddings",
-                                 "power"};
-    scalings::for_each_scaling([&](const auto& scaling) {
-      scalings::for_each_field(scaling, [&](const auto& field, const auto&) { all.insert(field.key); });
-    });
-    all.erase("partial_rotary_factor");
-    return all;
-  }();
-  return keys.count(key) != 0;
+  if (key == "partial_rotary_factor") return false;
+  bool found = files::is_listed(key,
+                                "rope_type type alpha finetuned apply_yarn_scaling scaling_factor power "
+                                "max_position_embeddings original_max_position_embeddings");
+  scalings::for_each_scaling([&](const auto& scaling) {
+    scalings::for_each_field(scaling, [&](const auto& field, const auto&) { found = found || key == field.key; });
+  });
+  return found;
 }
 
 JsonPath under(JsonPath path, const std::string& key) {
@@ -149,21 +140,6 @@ class Editor {
     }
   }
 
-  // An object that stands there keeps its members, in their order, but for what changes.
-  void write_object(const JsonPath& path, const JsonMembers& members) {
-    const auto there = text_.raw(path);
-    const Json old = there ? files::parse_json(*there) : Json();
-    if (!old.is_object() || old.empty()) return text_.set_object(path, members);
-    for (const JsonMember& member : members) {
-      const auto found = old.find(member.key);
-      const bool same = found != old.end() && *found == files::parse_json(member.raw);
-      if (!same) text_.set(under(path, member.key), member.raw);
-    }
-    for (const auto& item : old.items()) {
-      if (!has_member(members, item.key())) text_.remove(under(path, item.key()));
-    }
-  }
-
   // ---- rope_parameters ----
 
   // Whether the layers of that type get the planned rope.
@@ -200,7 +176,7 @@ class Editor {
       write_nested(path, parameters);
     } else {
       const Json* scaling = situation_.dict("rope_scaling");
-      write_object(path,
+      write_object(text_, path,
                    entry(situation_.targets.front(), "", scaling == nullptr ? path : situation_.path("rope_scaling"),
                          scaling == nullptr ? parameters : scaling));
     }
@@ -220,7 +196,7 @@ class Editor {
         if (!seen.insert(layer_type).second || (there && !is_planned(i, layer_type))) continue;
         const Json* object = there && parameters->at(layer_type).is_object() ? &parameters->at(layer_type) : nullptr;
         const JsonPath inner = under(path, layer_type);
-        write_object(inner, entry(i, layer_type, inner, object));
+        write_object(text_, inner, entry(i, layer_type, inner, object));
       }
     }
   }
@@ -266,7 +242,7 @@ class Editor {
     const bool needed = members.size() > 1 || !std::holds_alternative<Unscaled>(planned().scaling) ||
                         (situation_.family != nullptr && !situation_.family->rope_parameters.empty());
     if (needed) {
-      write_object(situation_.path("rope_scaling"), members);
+      write_object(text_, situation_.path("rope_scaling"), members);
       return one_line(*raw("rope_scaling"));
     }
     if (raw("rope_scaling")) set("rope_scaling", "null");
@@ -328,6 +304,20 @@ class Editor {
 };
 
 }  // namespace
+
+void write_object(JsonText& text, const JsonPath& path, const JsonMembers& members) {
+  const auto there = text.raw(path);
+  const Json old = there ? files::parse_json(*there) : Json();
+  if (!old.is_object() || old.empty()) return text.set_object(path, members);
+  for (const JsonMember& member : members) {
+    const auto found = old.find(member.key);
+    const bool same = found != old.end() && *found == files::parse_json(member.raw);
+    if (!same) text.set(under(path, member.key), member.raw);
+  }
+  for (const auto& item : old.items()) {
+    if (!has_member(members, item.key())) text.remove(under(path, item.key()));
+  }
+}
 
 std::string real(double value) {
   const std::string text = detail::spelled(value);

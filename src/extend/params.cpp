@@ -11,24 +11,6 @@ using detail::spelled;
 bool has_unit_scale(const Yarn& yarn) { return yarn.mscale == 1.0 && yarn.mscale_all_dim == 1.0; }
 bool has_own_scale(const Yarn& yarn) { return yarn.attention_factor || yarn.mscale || yarn.mscale_all_dim; }
 
-// Members that stand there keep their places and, where they stay, their spelling.
-void write_yarn(const Yarn& yarn, files::JsonText& text) {
-  const files::JsonMembers members = {
-      {"original_max_position_embeddings", std::to_string(yarn.trained_length)},
-      {"factor", spelled(yarn.factor)},
-      {"apply_scale", has_unit_scale(yarn) ? "false" : "true"},
-      {"beta", spelled(yarn.beta_fast)},
-      {"alpha", spelled(yarn.beta_slow)},
-  };
-  if (text.raw({"yarn"}).value_or("null") == "null") return text.set_object({"yarn"}, members);
-  for (const files::JsonMember& member : members) {
-    const auto before = text.raw({"yarn", member.key});
-    if (!before || files::parse_json(*before) != files::parse_json(member.raw)) {
-      text.set({"yarn", member.key}, member.raw);
-    }
-  }
-}
-
 // Returns why the file cannot say it; "": it can.
 std::string write_mistral(const Situation& situation, const Scaling& planned, std::int64_t context,
                           files::JsonText& text) {
@@ -41,7 +23,12 @@ std::string write_mistral(const Situation& situation, const Scaling& planned, st
   } else if (!yarn->truncate || (has_own_scale(*yarn) && !has_unit_scale(*yarn))) {
     return "the yarn of Mistral's params.json takes no truncate and no attention factor of its own";
   } else {
-    write_yarn(*yarn, text);
+    write_object(text, {"yarn"},
+                 {{"original_max_position_embeddings", std::to_string(yarn->trained_length)},
+                  {"factor", spelled(yarn->factor)},
+                  {"apply_scale", has_unit_scale(*yarn) ? "false" : "true"},
+                  {"beta", spelled(yarn->beta_fast)},
+                  {"alpha", spelled(yarn->beta_slow)}});
   }
   if (situation.first().context != context) text.set({length_key(situation.root)}, std::to_string(context));
   return "";

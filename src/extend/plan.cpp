@@ -14,27 +14,6 @@ constexpr double circle = 2 * std::numbers::pi;
 
 // ---- what a method does to a rope ----
 
-void add_angles(RopePlan& plan, std::int64_t trained, std::int64_t context) {
-  constexpr double slack = 1e-9;  // for rounding errors of the factor
-  for (std::size_t i = 0; i < plan.pairs.size(); ++i) {
-    PairPlan& pair = plan.pairs[i];
-    if (pair.inv_freq == 0) continue;
-    pair.trained_angle = static_cast<double>(trained) * std::fabs(pair.unscaled);
-    pair.angle = static_cast<double>(context - 1) * std::fabs(pair.inv_freq);
-    pair.sees_new_angles = pair.trained_angle < circle && pair.angle > pair.trained_angle * (1 + slack);
-    const double step = std::fabs(pair.inv_freq);
-    plan.smallest_step = plan.smallest_step == 0 ? step : std::min(plan.smallest_step, step);
-    plan.largest_step = std::max(plan.largest_step, step);
-    if (!pair.sees_new_angles) continue;
-    ++plan.pairs_with_new_angles;
-    const double angle = std::min(pair.angle, circle);
-    if (angle > plan.largest_unseen_angle) {
-      plan.largest_unseen_angle = angle;
-      plan.pair_of_largest_unseen_angle = static_cast<int>(i);
-    }
-  }
-}
-
 // What the frequencies of the planned rope do to each pair.
 void measure(RopePlan& plan, const Situation& situation, double factor) {
   plan.frequencies = frequencies(plan.planned, situation.request.context);
@@ -45,15 +24,22 @@ void measure(RopePlan& plan, const Situation& situation, double factor) {
   const auto effects = scalings::effects_of(
       trained_with, scaled, std::holds_alternative<Unscaled>(scaling) ? Ntk{.factor = factor} : scaling);
   for (std::size_t i = 0; i < scaled.size(); ++i) {
-    const std::string_view effect = effects[i].name;
-    plan.pairs.push_back(
-        {.unscaled = trained_with[i], .inv_freq = scaled[i], .stretch = effects[i].stretch, .effect = effects[i].name});
-    plan.kept += effect == "kept" ? 1 : 0;
-    plan.blended += effect == "blended" ? 1 : 0;
-    plan.stretched += effect == "stretched" ? 1 : 0;
-    plan.still += effect == "still" ? 1 : 0;
+    const auto& [stretch, effect] = effects[i];
+    PairPlan& pair = plan.pairs.emplace_back(PairPlan{trained_with[i], scaled[i], stretch, effect});
+    const double step = std::fabs(pair.inv_freq);
+    if (step == 0) continue;
+    constexpr double slack = 1e-9;  // for rounding errors of the factor
+    pair.trained_angle = static_cast<double>(situation.trained) * std::fabs(pair.unscaled);
+    pair.angle = static_cast<double>(situation.request.context - 1) * step;
+    pair.sees_new_angles = pair.trained_angle < circle && pair.angle > pair.trained_angle * (1 + slack);
+    plan.smallest_step = plan.smallest_step == 0 ? step : std::min(plan.smallest_step, step);
+    plan.largest_step = std::max(plan.largest_step, step);
+    if (!pair.sees_new_angles) continue;
+    ++plan.pairs_with_new_angles;
+    if (std::min(pair.angle, circle) <= plan.largest_unseen_angle) continue;
+    plan.largest_unseen_angle = std::min(pair.angle, circle);
+    plan.pair_of_largest_unseen_angle = static_cast<int>(i);
   }
-  add_angles(plan, situation.trained, situation.request.context);
 }
 
 // ---- one method ----

@@ -142,6 +142,8 @@ struct Written {
   Model model = {};         // as the text is read
 };
 
+// An object that stands there keeps its members, in their order and spelling, but for what changes.
+void write_object(files::JsonText&, const files::JsonPath&, const files::JsonMembers&);
 Form own_form(const Situation&);  // that the file has
 Written in_config(const Situation&, const MethodPlan&, Form);
 // rope_parameters of the first rope, where the file has no text that holds them.
@@ -158,8 +160,6 @@ Written in_params(const Situation&, const MethodPlan&);
 // "--ctx-size 131072 --rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 32768", of llama.cpp, which runs GGUF files; ""
 // where no options say it.
 std::string llama_cpp_options(const Situation&, const MethodPlan&);
-
-std::string short_value(const std::string& raw);  // on one line; a list of more than 8 numbers by its ends
 
 // ---- serving.cpp ----
 
