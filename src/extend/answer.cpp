@@ -25,37 +25,27 @@ Json parsed(const std::string& text) { return text.empty() ? Json(nullptr) : Jso
 
 // One rope under one method: its numbers, then its pairs one by one.
 Json json_of(const RopePlan& rope, const Plan& plan) {
-  Json inv_freq = Json::array(), wavelength = Json::array(), stretch = Json::array(), effect = Json::array();
-  Json trained = Json::array(), turns = Json::array(), unseen = Json::array();
-  for (const PairPlan& pair : rope.pairs) {
-    inv_freq.push_back(pair.inv_freq);
-    wavelength.push_back(files::finite_or_null(circle / pair.inv_freq));  // null: does not turn, or hardly
-    stretch.push_back(pair.inv_freq != 0 ? files::finite_or_null(pair.stretch) : Json(nullptr));
-    effect.push_back(pair.effect);
-    trained.push_back(static_cast<double>(plan.trained_length) * pair.unscaled / circle);
-    turns.push_back(static_cast<double>(plan.context) * pair.inv_freq / circle);
-    unseen.push_back(pair.sees_new_angles);
+  const int pair = rope.pair_of_largest_unseen_angle;
+  Json counts;
+  for (const char* effect : {"kept", "blended", "stretched", "still"}) counts[effect] = rope.count(effect);
+  Json json = {{"rope", rope.rope},
+               {"attention_factor", rope.frequencies.attention_factor},
+               {"pairs", std::move(counts)},
+               {"largest_unseen_angle", rope.largest_unseen_angle},
+               {"pair_of_largest_unseen_angle", pair < 0 ? Json(nullptr) : Json(pair)},
+               {"pairs_with_new_angles", rope.pairs_with_new_angles},
+               {"smallest_step", rope.smallest_step},
+               {"largest_step", rope.largest_step}};
+  for (const PairPlan& one : rope.pairs) {
+    json["inv_freq"].push_back(one.inv_freq);
+    json["wavelength"].push_back(files::finite_or_null(circle / one.inv_freq));  // null: does not turn, or hardly
+    json["stretch"].push_back(one.inv_freq != 0 ? files::finite_or_null(one.stretch) : Json(nullptr));
+    json["effect"].push_back(one.effect);
+    json["turns_in_training"].push_back(static_cast<double>(plan.trained_length) * one.unscaled / circle);
+    json["turns_in_context"].push_back(static_cast<double>(plan.context) * one.inv_freq / circle);
+    json["sees_new_angles"].push_back(one.sees_new_angles);
   }
-  return {{"rope", rope.rope},
-          {"attention_factor", rope.frequencies.attention_factor},
-          {"pairs",
-           {{"kept", rope.count("kept")},
-            {"blended", rope.count("blended")},
-            {"stretched", rope.count("stretched")},
-            {"still", rope.count("still")}}},
-          {"largest_unseen_angle", rope.largest_unseen_angle},
-          {"pair_of_largest_unseen_angle",
-           rope.pair_of_largest_unseen_angle < 0 ? Json(nullptr) : Json(rope.pair_of_largest_unseen_angle)},
-          {"pairs_with_new_angles", rope.pairs_with_new_angles},
-          {"smallest_step", rope.smallest_step},
-          {"largest_step", rope.largest_step},
-          {"inv_freq", std::move(inv_freq)},
-          {"wavelength", std::move(wavelength)},
-          {"stretch", std::move(stretch)},
-          {"effect", std::move(effect)},
-          {"turns_in_training", std::move(trained)},
-          {"turns_in_context", std::move(turns)},
-          {"sees_new_angles", std::move(unseen)}};
+  return json;
 }
 
 Json json_of(const MethodPlan& method, const Plan& plan) {
