@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs a wheel of the Python package into fresh virtual environments and runs python/tests there.
+# Installs the wheels of the Python package and of the program into fresh virtual environments and runs python/tests there.
 #   scripts/test_python.sh wheel   with numpy, by this machine's python3
-#   scripts/test_python.sh all     the same wheel beside several versions of torch, transformers and JAX, by several Pythons
+#   scripts/test_python.sh all     the same wheels beside several versions of torch, transformers and JAX, by several Pythons
 #                                  (12 GB): what is listed in `environments` below
-#   ROTARY_WHEEL=FILE   that wheel instead of one by this machine's compiler
+#   ROTARY_MADE_WHEELS="FILE FILE"  those instead of ones by this machine's compiler
 #   ROTARY_WHEEL_BUILD=DIR  as of wheel.sh
 #   ROTARY_CACHE=DIR    where the environments of `all` are kept (default ~/.cache/rotary)
 # The last line printed is "N passed, N failed, N skipped". Exit 77: PyPI cannot be reached.
@@ -57,7 +57,7 @@ run_tests() {
 test_wheel() {
   local folder=$root/build/test-wheel
   new_environment "$folder" python3 numpy ml_dtypes mypy
-  "$folder/bin/pip" install --no-deps "$wheel" >&2
+  "$folder/bin/pip" install --no-deps "${wheels[@]}" >&2
   # Not those that want a framework: they would only say that it is not there.
   run_tests "$folder" $(cd "$root/python/tests" && ls test_*.py | grep -vE 'torch|jax|patch' | sed 's/\.py$//')
 }
@@ -76,14 +76,15 @@ test_all() {
       skipped=$((skipped + 1))
       continue
     fi
-    "$folder/bin/pip" install --no-deps --force-reinstall "$wheel" >&2
+    "$folder/bin/pip" install --no-deps --force-reinstall "${wheels[@]}" >&2
     run_tests "$folder"
   done
 }
 
 need python3 python3-venv
-wheel=${ROTARY_WHEEL:-}
-[ -n "$wheel" ] || wheel=$("$root/scripts/wheel.sh" native | tail -n 1)
+made=${ROTARY_MADE_WHEELS:-}
+[ -n "$made" ] || made=$("$root/scripts/wheel.sh" native | tail -n 2)
+read -r -d '' -a wheels <<<"$made" || true
 case "${1:-}" in
   wheel) test_wheel ;;
   all) test_all ;;

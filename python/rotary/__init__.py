@@ -11,6 +11,7 @@ Pairing and layout have no default. What is wrong raises rotary.Error, a ValueEr
 """
 
 import os as _os
+from typing import TYPE_CHECKING, Any, ClassVar  # names that the classes' annotations have, whose module this is
 
 from . import _core
 from ._checking import check, diagnose
@@ -39,7 +40,9 @@ from ._rotating import (
 )
 from ._scalings import Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Scaling, Unscaled, Yarn
 from ._tables import Frequencies, Table, frequencies
+from ._tools import accuracy, convert, extend
 from ._values import Rope, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
+from ._words import Angles, Direction, Layout, Pairing, Rounding, Stores
 
 __all__ = [
     "Dynamic",
@@ -60,12 +63,15 @@ __all__ = [
     "Unscaled",
     "Yarn",
     "__version__",
+    "accuracy",
     "axial",
     "check",
     "chosen_target",
     "config",
+    "convert",
     "diagnose",
     "ernie_axes",
+    "extend",
     "frequencies",
     "from_doubled",
     "from_rows",
@@ -87,13 +93,22 @@ __all__ = [
     "use_target",
 ]
 
+if TYPE_CHECKING:
+    from . import compat, jax, torch
+
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_core._forget_threads)
 
 
+_LATE = ("compat", "jax", "torch")  # imported when first named: they need their framework
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})
+
+
 def __getattr__(name: str) -> object:
-    """rotary.torch, rotary.compat and rotary.jax, imported when first named: they need their framework."""
-    if name in ("torch", "compat", "jax"):
+    if name in _LATE:
         import importlib
 
         return importlib.import_module("." + name, __name__)

@@ -1,22 +1,24 @@
-"""The program rotary: python -m rotary COMMAND, the same as rotary COMMAND."""
+"""python -m rotary COMMAND: the program, of the package rotary-cli."""
 
 from __future__ import annotations
 
 import os
-import signal
+import shutil
+import subprocess
 import sys
-
-from . import _core
+import sysconfig
 
 
 def main() -> int:
-    words = ["rotary", *sys.argv[1:]]
-    if words[1:2] == ["demo"] and "--data" not in words and not any(word.startswith("--data=") for word in words):
-        words += ["--data", os.path.join(os.path.dirname(__file__), "demo")]
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the commands look at signals themselves, or end
-    if hasattr(signal, "SIGPIPE"):
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    return _core._run(words)
+    """Runs the program that lies beside this Python, else the one of PATH."""
+    program = shutil.which("rotary", path=sysconfig.get_path("scripts")) or shutil.which("rotary")
+    if program is None:
+        print("rotary: the program is a package of its own: pip install rotary-cli", file=sys.stderr)
+        return 1
+    words = [program, *sys.argv[1:]]
+    if os.name == "posix":
+        os.execv(program, words)
+    return subprocess.call(words)
 
 
 if __name__ == "__main__":

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from . import _core
-from ._config import ModelRope, _named
+from ._config import ModelRope, Source, _named
 from ._values import Rope
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from ._config import Source
-    from ._words import Pairing
+from ._words import Pairing
 
 
 def _asked(source: Source | Rope | ModelRope | None) -> tuple[Any, ...] | None:
@@ -34,17 +29,21 @@ def _tensors(given: Any) -> Any:
     return given if isinstance(given, dict) else {"": given}
 
 
-def _answer(operation: str, source: Any, before: Any, after: Any, words: dict[str, Any]) -> dict[str, Any]:
+def _loaded(answer: str) -> dict[str, Any]:
     import json
 
+    loaded: dict[str, Any] = json.loads(answer)
+    return loaded
+
+
+def _answer(operation: str, source: Any, before: Any, after: Any, words: dict[str, Any]) -> dict[str, Any]:
     pair = _tensors(before), _tensors(after)
     if isinstance(pair[0], str) != isinstance(pair[1], str):
         raise TypeError(f"[{operation}] both must be files, or both arrays or dicts of arrays")
     if words["tensors"] is not None and isinstance(pair[0], dict):
         names = words["tensors"]
         pair = tuple({name: value for name, value in one.items() if name in names} for one in pair)  # type: ignore[assignment]
-    answer: dict[str, Any] = json.loads(_core._ask(operation, _asked(source), *pair, words))
-    return answer
+    return _loaded(_core._ask(operation, _asked(source), *pair, words))
 
 
 def check(

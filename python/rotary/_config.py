@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any, Literal, overload
 
 from . import _core
-from ._scalings import _Record
+from ._scalings import Scaling, _Record
 from ._tables import Frequencies, Table, frequencies
 from ._values import Rope, _rope
+from ._words import Pairing
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Literal, overload
-
-    from ._scalings import Scaling
-    from ._words import Pairing
-
-    Source = str | bytes | os.PathLike[str] | Mapping[str, Any] | Any
-else:
-
-    def overload(function):
-        return function
+Source = str | bytes | os.PathLike[str] | Mapping[str, Any] | Any
 
 
 class ModelRope(_Record):

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from ._words import error
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 _TYPES = {"F32": ("f", 4), "F64": ("d", 8), "I64": ("q", 8), "F16": ("e", 2)}  # the letters of numpy and of struct
 

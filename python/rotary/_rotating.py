@@ -8,31 +8,42 @@ an array that is its own output is rotated in place.
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from . import _core
 from ._tables import Table
-from ._words import check_doubled, check_pairing, fail
+from ._words import Direction, Layout, Pairing, Stores, check_doubled, check_pairing, fail
 
 _modules = sys.modules  # torch is not imported here: where there is a tensor, it is among these
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, Literal, TypeAlias, TypeVar
 
-    from ._words import Direction, Layout, Pairing, Stores
+class SupportsDlpack(Protocol):
+    """An array of numpy, torch or JAX, or of another library with DLPack."""
+
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
     from .torch import TensorTable
 
-    _A = TypeVar("_A")
-    _Q = TypeVar("_Q")
-    _K = TypeVar("_K")
     AnyTable: TypeAlias = Table | TensorTable
+    AnyArray: TypeAlias = SupportsDlpack | Buffer
+else:  # without torch, and before Python 3.12
+    AnyTable: TypeAlias = Table
+    AnyArray: TypeAlias = SupportsDlpack
+
+_A = TypeVar("_A", bound=AnyArray)
+_Q = TypeVar("_Q", bound=AnyArray)
+_K = TypeVar("_K", bound=AnyArray)
 
 
 def rotate(
     x: _A,
     table: AnyTable,
     *,
-    layout: Layout | None = None,
+    layout: Layout,
     out: _A | None = None,
     first: int = 0,
     direction: Direction = "forward",
@@ -68,7 +79,7 @@ def rotate(
 
 
 def rotate_(
-    x: _A, table: AnyTable, *, layout: Layout | None = None, first: int = 0, direction: Direction = "forward"
+    x: _A, table: AnyTable, *, layout: Layout, first: int = 0, direction: Direction = "forward"
 ) -> _A:
     """Rotate heads in place.
 
@@ -92,7 +103,7 @@ def rotate_backward(
     grad: _A,
     table: AnyTable,
     *,
-    layout: Layout | None = None,
+    layout: Layout,
     out: _A | None = None,
     first: int = 0,
     stores: Stores = "automatic",
@@ -119,7 +130,7 @@ def rotate_qk(
     k: _K,
     table: AnyTable,
     *,
-    layout: Layout | None = None,
+    layout: Layout,
     out: tuple[_Q, _K] | None = None,
     first: int = 0,
     direction: Direction = "forward",
@@ -170,7 +181,7 @@ def rotate_qk(
 
 
 def rotate_qk_(
-    q: _Q, k: _K, table: AnyTable, *, layout: Layout | None = None, first: int = 0, direction: Direction = "forward"
+    q: _Q, k: _K, table: AnyTable, *, layout: Layout, first: int = 0, direction: Direction = "forward"
 ) -> tuple[_Q, _K]:
     """Rotate queries and keys in place, in one call.
 
@@ -196,7 +207,7 @@ def rotate_qkv(
     table: AnyTable,
     kv_heads: int,
     *,
-    layout: Layout | None = None,
+    layout: Layout,
     out: _A | None = None,
     first: int = 0,
     direction: Direction = "forward",
@@ -223,7 +234,7 @@ def rotate_qkv_(
     table: AnyTable,
     kv_heads: int,
     *,
-    layout: Layout | None = None,
+    layout: Layout,
     first: int = 0,
     direction: Direction = "forward",
 ) -> _A:
@@ -258,7 +269,7 @@ def _of(x: object) -> Any:
 # ---- tables of rows that somebody else made ----
 
 
-def from_rows(cos: Any, sin: Any, *, pairing: Pairing | None = None, repeated: bool = False) -> AnyTable:
+def from_rows(cos: Any, sin: Any, *, pairing: Pairing, repeated: bool = False) -> AnyTable:
     """A table of rows with one column for each pair, as flash-attn and vLLM keep them.
 
     Args:
@@ -294,7 +305,7 @@ def refuse_doubled(operation: str, cos: Any, sin: Any) -> None:
 
 
 def from_doubled(
-    cos: Any, sin: Any, *, pairing: Pairing | None = None, doubled: Literal["halves", "neighbours"] | None = None
+    cos: Any, sin: Any, *, pairing: Pairing, doubled: Literal["halves", "neighbours"] | None = None
 ) -> AnyTable:
     """A table of doubled rows, as Hugging Face's models make them: each column twice.
 
@@ -327,7 +338,7 @@ def from_doubled(
     return _made("from_doubled", tensors, cos, sin, pairing, doubled or "halves")
 
 
-def _seen_doubling(cos: Any, sin: Any, pairing: str | None, wanted: str | None) -> Any:
+def _seen_doubling(cos: Any, sin: Any, pairing: str, wanted: str | None) -> Any:
     """How the rows are doubled: as wanted, else in halves or, where the pairing is not "half", side by side."""
     seen, columns = _core._doubling("from_doubled", cos, sin)
     allowed = [wanted] if wanted else ["halves"] if pairing == "half" else ["halves", "neighbours"]

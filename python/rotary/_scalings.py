@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any, ClassVar, Self, dataclass_transform
-else:
-
-    def dataclass_transform(**_):
-        return lambda kind: kind
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Self, dataclass_transform
 
 
 class _Value:
@@ -62,10 +57,11 @@ class _Record(_Value):
     """
 
     def __init_subclass__(cls) -> None:
+        names = vars(sys.modules[cls.__module__])
         super().__init_subclass__()
         cls._fields = tuple(name for name, kind in cls.__annotations__.items() if not kind.startswith("ClassVar"))
         if "__init__" not in vars(cls):
-            cls.__init__ = _init_of(cls)  # type: ignore[method-assign]
+            cls.__init__ = _init_of(cls, names)  # type: ignore[method-assign]
 
     def replace(self, **changes: Any) -> Self:
         """The same value with other fields."""
@@ -79,11 +75,11 @@ def _make(kind: Any, fields: dict[str, Any]) -> Any:
     return kind(**fields)
 
 
-def _init_of(cls: type[_Record]) -> Any:
-    """__init__(self, *, field: type = default, ...)."""
+def _init_of(cls: type[_Record], names: dict[str, Any]) -> Any:
+    """__init__(self, *, field: type = default, ...). names: of its annotations."""
     kinds = cls.__annotations__
     told = [f"{name}: {kinds[name]}" + (f" = cls.{name}" if name in vars(cls) else "") for name in cls._fields]
-    made: dict[str, Any] = {"cls": cls}
+    made: dict[str, Any] = {**names, "cls": cls}
     words = ", ".join(["self", "*", *told] if told else ["self"])
     exec(f"def __init__({words}) -> None: self._set({', '.join(cls._fields)})", made)
     made["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"

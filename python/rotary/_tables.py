@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any, final
+
 from . import _core
 from ._memory import view
 from ._scalings import _Value
 from ._values import Rope
-from ._words import check_pairing, fail
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any, final
-
-    from ._words import Angles, Pairing, Rounding
-else:
-
-    def final(kind):
-        return kind
+from ._words import Angles, Pairing, Rounding, check_pairing, fail
 
 
 def _restored(kind: Any, state: tuple[Any, ...]) -> Any:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Any
+
 from . import _core
 from ._scalings import Scaling, Unscaled, _floats, _integers, _Record, _scalings
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any
-
-    from ._words import Pairing
+from ._words import Pairing
 
 
 class Rope(_Record):
@@ -52,7 +49,7 @@ class Rope(_Record):
         *,
         head_dim: int,
         base: float = 10000.0,
-        pairing: Pairing | None = None,
+        pairing: Pairing,
         rotary_dim: int = 0,
         scaling: Scaling | None = None,
         axis: Sequence[int] = (),

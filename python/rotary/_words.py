@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Literal, NoReturn
+
 from . import _core
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Literal, NoReturn
-
-    Pairing = Literal["half", "interleaved", "interleaved_to_half"]
-    # b batch, t tokens, h heads, d head_dim.
-    Layout = Literal[
-        "bthd", "bhtd", "tbhd", "thbd", "hbtd", "htbd", "btd", "tbd", "thd", "htd", "bhd", "hbd", "bd", "td", "hd"
-    ]
-    Direction = Literal["forward", "backward"]
-    Stores = Literal["automatic", "cached", "streaming"]
-    Angles = Literal["exact", "float32"]
-    Rounding = Literal["f32", "f16", "bf16"]
+Pairing = Literal["half", "interleaved", "interleaved_to_half"]
+# b batch, t tokens, h heads, d head_dim.
+Layout = Literal[
+    "bthd", "bhtd", "tbhd", "thbd", "hbtd", "htbd", "btd", "tbd", "thd", "htd", "bhd", "hbd", "bd", "td", "hd"
+]
+Direction = Literal["forward", "backward"]
+Stores = Literal["automatic", "cached", "streaming"]
+Angles = Literal["exact", "float32"]
+Rounding = Literal["f32", "f16", "bf16"]
 
 
 def error(code: str, operation: str, sentence: str) -> _core.Error:

@@ -22,11 +22,7 @@ from jax.custom_derivatives import SymbolicZero  # type: ignore[import-not-found
 from ._rotating import refuse_doubled
 from ._tables import Frequencies, Table, frequencies
 from ._values import Rope
-from ._words import check_direction, check_layout, check_pairing, error
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ._words import Direction, Layout, Pairing
+from ._words import Direction, Layout, Pairing, check_direction, check_layout, check_pairing, error
 
 __all__ = ["rotate", "rotate_qk", "rows", "table"]
 

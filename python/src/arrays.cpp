@@ -247,6 +247,16 @@ std::string ArrayView::shape_text() const {
   return text + "]";
 }
 
+std::string type_word(ElementType type) {
+  std::string word = name(type);
+  for (const auto& [letters, whole] : {std::pair{"BF", "bfloat"}, {"F", "float"}, {"I", "int"}, {"U", "uint"}}) {
+    const std::size_t digits = std::string_view(letters).size();
+    if (word.starts_with(letters) && word.find_first_not_of("0123456789", digits) == word.npos)
+      return whole + word.substr(digits);
+  }
+  return word;
+}
+
 bool is_integer(ElementType type) noexcept {
   const std::string_view word = name(type);  // "I8" to "U64"
   return word.front() == 'I' || word.front() == 'U';

@@ -89,6 +89,8 @@ void for_each_offset(const ArrayView& view, Visit visit) {
 std::optional<ElementType> element_type_of(char kind, int size);
 [[noreturn]] void refuse_type(const char* name, const std::string& got);
 
+std::string type_word(ElementType);  // "float64", as Python's libraries say it
+
 using files::is_float;
 bool is_integer(ElementType) noexcept;
 double real_at(const void* place, ElementType type);           // of any number type

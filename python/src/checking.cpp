@@ -80,10 +80,8 @@ void set_positions(PositionRequest& request, PyObject* positions, const std::opt
 struct Asked {
   Asked(const char* operation, PyObject* source, PyObject* before, PyObject* after, PyObject* words) {
     request.operation = operation;
-    const auto word = [words](const char* name) {
-      PyObject* value = PyDict_GetItemString(words, name);
-      return value == Py_None ? nullptr : value;
-    };
+    const auto word = [words](const char* name) { return word_of(words, name); };
+    request.progress = [](std::int64_t, std::int64_t) { heed_signals(); };
     if (PyObject* layout = word("layout")) request.layout = text_of(layout, "layout");
     if (PyObject* length = word("length")) request.length = integer_of(length, "length");
     if (PyObject* rope = word("rope")) request.rope = static_cast<int>(integer_of(rope, "rope"));

@@ -17,13 +17,17 @@ LayoutWord::LayoutWord(PyObject* word, const char* operation) : operation_(opera
   if (bad) refuse_word("check_layout", operation, word);
 }
 
+void LayoutWord::check_type(const ArrayView& view, const char* name) const {
+  if (dtype_of(view.type)) return;
+  fail(Code::DTYPE, operation_,
+       std::string(name) + " must be float32, float16 or bfloat16 but got " + type_word(view.type) +
+           ": convert it first");
+}
+
 Layout LayoutWord::of(const ArrayView& view, const char* name) const {
   const auto item = static_cast<std::int64_t>(bits_of(view.type) / 8);
   const std::string argument(name);
-  if (!dtype_of(view.type)) {
-    fail(Code::DTYPE, operation_,
-         argument + " must be float32, float16 or bfloat16 but got " + rotary::name(view.type) + ": convert it first");
-  }
+  check_type(view, name);
   if (view.ndim != static_cast<int>(word_.size())) {
     fail(Code::SHAPE, operation_,
          argument + " must have the " + std::to_string(word_.size()) + " dimensions of layout \"" + std::string(word_) +

@@ -14,7 +14,8 @@ class LayoutWord {
  public:
   LayoutWord(PyObject* word, const char* operation);  // throws SHAPE, also for None
 
-  Layout of(const ArrayView& view, const char* name) const;  // throws SHAPE, DTYPE
+  Layout of(const ArrayView& view, const char* name) const;        // throws SHAPE, DTYPE
+  void check_type(const ArrayView& view, const char* name) const;  // throws DTYPE
   const char* operation() const noexcept { return operation_; }
 
  private:

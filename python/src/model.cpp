@@ -89,15 +89,20 @@ PyObject* make_axial(PyObject*, PyObject* arguments) {
 
 }  // namespace
 
+ConfigOptions options_of(PyObject* pairing) {
+  ConfigOptions options;
+  options.words.pairing = "pairing=";
+  if (pairing != nullptr && pairing != Py_None) options.pairing = parse_pairing(view_of(pairing, "pairing"));
+  return options;
+}
+
 Model model_of(PyObject* source, PyObject* pairing) {
   if (PyTuple_Size(source) == 3) return model_of_rope(source);
   const char *kind = nullptr, *text = nullptr;
   Py_ssize_t size = 0;
   if (PyArg_ParseTuple(source, "ss#", &kind, &text, &size) == 0) throw Raised{};
   const std::string content(text, static_cast<std::size_t>(size));
-  ConfigOptions options;
-  options.words.pairing = "pairing=";
-  if (pairing != nullptr && pairing != Py_None) options.pairing = parse_pairing(view_of(pairing, "pairing"));
+  const ConfigOptions options = options_of(pairing);
   try {
     return std::string_view(kind) == "text" ? parse_config(content, options)
                                             : read_config(files::path_of(tools::config_path(content)), options);

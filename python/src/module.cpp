@@ -81,7 +81,7 @@ std::vector<PyMethodDef> methods() {
       {"_scalings", get_scalings, METH_NOARGS, nullptr},
   };
   for (const auto& some : {rotate_methods, table_methods, given_table_methods, gpu_methods, model_methods,
-                           program_methods, checking_methods}) {
+                           checking_methods, tools_methods}) {
     for (const PyMethodDef& method : some()) all.push_back(method);
   }
   all.push_back({nullptr, nullptr, 0, nullptr});

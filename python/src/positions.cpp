@@ -102,7 +102,13 @@ void add_array(GivenPositions& given, PyObject* object) {
   const Ref here = on_cpu(object);
   const ArrayView view(here.get(), operation);
   if (!is_integer(view.type) && !is_float(view.type)) {
-    fail(Code::DTYPE, operation, "an array must hold integers or floats but got " + std::string(name(view.type)));
+    fail(Code::DTYPE, operation, "an array must hold integers or floats but got " + type_word(view.type));
+  }
+  if (bits_of(view.type) < 32 && is_float(view.type)) {
+    fail(Code::DTYPE, operation,
+         "an array of floats must be float32 or float64 but got " + type_word(view.type) +
+             ", which has not all integers above " + (view.type == ElementType::f16 ? "2048" : "256") +
+             ": make the positions in another type");
   }
   given.shape.assign(view.shape.begin(), view.shape.begin() + view.ndim);
   given.real = is_float(view.type);
@@ -173,6 +179,13 @@ GivenPositions positions_from(PyObject* object, int axes) {
     add_array(given, object);
   }
   if (given.real) {
+    for (const std::int64_t integer : given.integers) {
+      if (std::abs(static_cast<double>(integer)) > 0x1p53) {
+        fail(Code::POSITION, operation,
+             "integers beside floats must be at most 2^53 but got " + std::to_string(integer) +
+                 ", which no double holds for sure");
+      }
+    }
     given.integers.clear();
   } else {
     given.reals.clear();

@@ -118,17 +118,20 @@ Ref new_bytes(const void* data, std::size_t size);
 std::int64_t integer_of(PyObject* number, const char* what);
 bool is_true(PyObject* object);
 
-// Without the GIL as long as it lives, if `large`.
+// Without the GIL as long as it lives, if `large`. A daemon thread to which a Python that ends does not give it back
+// waits for ever, as in Python 3.14: before, Python ends such a thread by unwinding, which C++ may not survive.
 class Unlocked {
  public:
   explicit Unlocked(bool large) noexcept : state_(large ? PyEval_SaveThread() : nullptr) {}
   ~Unlocked() {
-    if (state_ != nullptr) PyEval_RestoreThread(state_);
+    if (state_ != nullptr) restore(state_);
   }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 
  private:
+  static void restore(PyThreadState*);
+
   PyThreadState* state_;
 };
 

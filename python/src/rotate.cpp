@@ -58,6 +58,7 @@ class Operand {
   // out: null for a new array; x itself: in place.
   Operand(PyObject* x, PyObject* out, const char* name, const How& how)
       : object_(x), name_(name), seen_(x, name), in_place_(out == x) {
+    how.layout.check_type(seen_, name);
     if (in_place_) return;
     result_ = out == nullptr ? empty_like(x, seen_) : Ref::borrowed(out);
     given_ = out != nullptr;
@@ -148,6 +149,10 @@ PyObject* rotate_two(PyObject*, PyObject* const* given, Py_ssize_t count) {
     const bool writes = q_out != Py_None;
     const How how(operation, writes, table, layout, first, direction, stores);
     Operand query(q, writes ? q_out : nullptr, "q", how), key(k, writes ? k_out : nullptr, "k", how);
+    if (query.kind() != key.kind()) {
+      raise_type_error("[" + std::string(operation) + "] q and k must be arrays of one library but got " +
+                       type_name(q) + " and " + type_name(k));
+    }
     const Work work(query.bytes() + key.bytes(), heads_are_large, query.kind());
     if (query.in_place() && key.in_place()) {
       const Heads qs = query.both(how), ks = key.both(how);

@@ -133,6 +133,11 @@ std::vector<std::string> texts_of(PyObject* sequence, const char* what) {
   return values;
 }
 
+PyObject* word_of(PyObject* words, const char* name) {
+  PyObject* value = PyDict_GetItemString(words, name);
+  return value == Py_None ? nullptr : value;
+}
+
 Rope rope_from(PyObject* object) {
   Rope rope;
   for_each_value(rope, [&](const char* name, auto& value) {

@@ -45,6 +45,7 @@ double double_of(PyObject* number, const char* what);
 std::vector<double> doubles_of(PyObject* sequence, const char* what);  // a sequence or an array of one dimension
 std::vector<int> ints_of(PyObject* sequence, const char* what);
 std::vector<std::string> texts_of(PyObject* sequence, const char* what);
+PyObject* word_of(PyObject* words, const char* name);  // of a dict of keyword arguments; null: None, or not there
 
 // Of a rotary.Rope. TypeError for a value of another type.
 Rope rope_from(PyObject* object);

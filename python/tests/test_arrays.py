@@ -88,7 +88,11 @@ class Numpy(unittest.TestCase):
             words = {"layout": "thd", "table": TABLE, **words}
             with self.subTest(code=code, function=function.__name__, words=words):
                 refused(self, code, lambda: function(given, **words))
-        refused(self, "SHAPE", lambda: rotate(x, TABLE))
+        for missing in (lambda: rotate(x, TABLE), lambda: rotary.Rope(head_dim=64), lambda: rotary.from_rows(x[0], x[0])):
+            with self.assertRaisesRegex(TypeError, "missing 1 required keyword-only argument"):
+                missing()
+        self.assertIn("float64", refused(self, "DTYPE", lambda: rotate(x.astype(float), TABLE, layout="thd")))
+        refused(self, "DTYPE", lambda: rotate(bytearray(64), TABLE, layout="td"))
 
     def test_type_errors(self):
         x = numbers((5, 3, 16))

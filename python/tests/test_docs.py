@@ -1,4 +1,4 @@
-"""Runs the examples of docs/python*.md and compares what they print."""
+"""Runs the examples of README.md and docs/python*.md and compares what they print."""
 
 import contextlib
 import io
@@ -9,7 +9,9 @@ from importlib.util import find_spec
 
 import rotary
 
-PAGES = sorted((pathlib.Path(__file__).resolve().parents[2] / "docs").glob("python*.md"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("python*.md"))]
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n```text\n(.*?)```)?", re.DOTALL)
 FRAMEWORK = re.compile(r"^(?:import|from) (torch|jax|transformers)\b", re.MULTILINE)
 
@@ -28,7 +30,7 @@ class Docs(unittest.TestCase):
     def run_page(self, page):
         """Leaves out a section that imports what is not installed, and a page that begins with it."""
         names, text = {}, page.read_text()
-        if lacks(BLOCK.findall(text)[:1]):
+        if page != README and lacks(BLOCK.findall(text)[:1]):
             return
         for section in re.split("^## ", text, flags=re.MULTILINE):
             blocks = BLOCK.findall(section)

@@ -1,4 +1,4 @@
-"""The program in the package, and check and diagnose beside what it prints."""
+"""The program, of the package rotary-cli; and check, diagnose, extend, convert and accuracy beside what it prints."""
 
 import json
 import pathlib
@@ -26,6 +26,11 @@ def printed(*words, status=0):
     told = json.loads(run(*words, "--json", status=status))
     assert told.pop("version") == 1
     return told
+
+
+def setUpModule():
+    if subprocess.run([sys.executable, "-m", "rotary", "--version"], capture_output=True).returncode != 0:
+        raise unittest.SkipTest("rotary-cli is not installed")
 
 
 class Program(unittest.TestCase):
@@ -108,6 +113,42 @@ class Program(unittest.TestCase):
             told = printed("diagnose", "--before", before, "--after", after, *words)
             self.assertEqual(rotary.diagnose(self.x, self.y, **given), told)
         self.assertEqual(told["verdict"], "offset")
+
+    def test_extend(self):
+        for words, given in (
+            ([], {}),
+            (["--scaling", "yarn", "--factor", "8"], {"scaling": "yarn", "factor": 8}),
+            (["--scaling", "none", "--trained-length", "8192"], {"scaling": "none", "trained_length": 8192}),
+        ):
+            told = printed("extend", CONFIG, "--length", "131072", *words)
+            self.assertEqual(rotary.extend(CONFIG, 131072, **given), told)
+        text = rotary.extend(json.loads(CONFIG.read_text()), 131072, scaling="yarn", output=self.folder / "longer")
+        written = json.loads((self.folder / "longer" / "config.json").read_text())
+        self.assertEqual(text["written"], str(self.folder / "longer" / "config.json"))
+        self.assertEqual(rotary.config(written)[0].scaling.name, "yarn")
+        refused(self, "VALUE", lambda: rotary.extend(CONFIG, 131072, factor=0.5))
+        refused(self, "FILE", lambda: rotary.extend("/no/such/config.json", 131072))
+
+    def test_convert(self):
+        entry = self.entry
+        keys = self.save("k.npy", numbers((1, 6, entry.kv_heads, entry.head_dim)))
+        out, again = self.folder / "out.npy", self.folder / "again.npy"
+        told = printed("convert", keys, "--config", CONFIG, "--to", "interleaved", "--output", out)
+        made = rotary.convert(keys, again, config=CONFIG, to="interleaved")
+        self.assertEqual({**made, "output": ""}, {**told, "output": ""})
+        self.assertEqual(out.read_bytes(), again.read_bytes())
+        made = rotary.convert(again, self.folder / "back.npy", head_dim=entry.head_dim, from_="interleaved", to="half")
+        self.assertEqual((self.folder / "back.npy").read_bytes(), keys.read_bytes())
+        refused(self, "FILE", lambda: rotary.convert("/no/such", again, to="half"))
+        with self.assertRaises(TypeError):
+            rotary.convert(keys, to="half")
+
+    def test_accuracy(self):
+        told = printed("accuracy", CONFIG, "--positions", "0:64", "--tolerance", "0.01")
+        self.assertEqual(rotary.accuracy(CONFIG, positions=range(64), tolerance=0.01), told)
+        of_entry = rotary.accuracy(self.entry, positions=range(64), tolerance=0.01)
+        self.assertEqual(of_entry["ways"], told["ways"])
+        refused(self, "ROPE", lambda: rotary.accuracy(CONFIG, rope=3))
 
     def test_errors(self):
         for code, make in {

@@ -243,7 +243,7 @@ class Module(unittest.TestCase):
     def test_errors(self):
         rope = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half")
         for code, make in (
-            ("PAIRING", lambda: rotary.torch.RotaryEmbedding(head_dim=16)),
+            ("PAIRING", lambda: rotary.torch.RotaryEmbedding(head_dim=16, pairing=None)),
             ("SHAPE", lambda: rope(self.q, self.k)),
             ("SHAPE", lambda: rope(self.q, positions=[1, 2], layout="bhtd")),
             ("VALUE", lambda: rope(self.q, positions=range(5), offset=3, layout="bhtd")),

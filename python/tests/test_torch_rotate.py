@@ -199,14 +199,24 @@ class Errors(unittest.TestCase):
                     ("VALUE", x, {"stores": "fast"}),
                 ):
                     refused(self, code, lambda: rotary.rotate(given, table, **{"layout": "bthd", **words}))
-                refused(self, "SHAPE", lambda: rotary.rotate(x, table))
+                refused(self, "SHAPE", lambda: rotary.rotate(x, table, layout=None))
                 refused(self, "SHAPE", lambda: rotary.rotate_qkv(x, table, 2, layout="bthd"))
                 refused(self, "SHAPE", lambda: rotary.rotate_qk(x, x[..., :8], table, layout="bthd"))
         refused(self, "ALIAS", lambda: rotary.rotate_qk_(x, x, table, layout="bthd"))
+        heads = torch.zeros(2, 5, 4, 16)
+        for one in (heads, heads.double(), torch.zeros(2, 5, 4, 32)[..., ::2]):
+            refused(self, "ALIAS", lambda: rotary.rotate_qk_(one[:, :, :3], one[:, :, 1:], table, layout="bthd"))
+            rotary.rotate_qk_(one[:, :, :2], one[:, :, 2:], table, layout="bthd")
+        for q, k in ((heads, heads.numpy()), (heads.numpy(), heads)):
+            with self.assertRaises(TypeError):
+                rotary.rotate_qk(q, k, table, layout="bthd")
+        rope = rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", layout="bthd")
+        for dtype in (torch.float16, torch.bfloat16):
+            refused(self, "DTYPE", lambda: rope(heads, positions=torch.arange(1000, 1005).to(dtype)))
         whole = torch.zeros(2, 5, 3, 16, dtype=torch.int32)
         refused(self, "DTYPE", lambda: rotary.rotate(whole, table, layout="bthd"))
         c, s = rows_of(table)
-        refused(self, "PAIRING", lambda: rotary.from_rows(c, s))
+        refused(self, "PAIRING", lambda: rotary.from_rows(c, s, pairing=None))
         refused(self, "SHAPE", lambda: rotary.from_rows(c, s[:, :5], pairing="half"))
         refused(self, "DTYPE", lambda: rotary.from_rows(c.int(), s, pairing="half"))
         made = rotary.from_rows(c, s, pairing="half")

@@ -165,7 +165,8 @@ std::vector<Real> learned(std::vector<Real> computed, const Rope& rope) {
 // ---- the rope's geometry ----
 
 void check_geometry(const Rope& rope, int rotary_dim) {
-  require(rope.head_dim > 0, Code::SHAPE, "head_dim must be above 0", std::int64_t{rope.head_dim});
+  require(rope.head_dim > 0 && rope.head_dim <= 1 << 20, Code::SHAPE, "head_dim must be from 1 to 2^20",
+          std::int64_t{rope.head_dim});
   require(rotary_dim >= 2 && rotary_dim <= rope.head_dim, Code::SHAPE,
           "rotary_dim must be in [2, head_dim = " + std::to_string(rope.head_dim) + "]", std::int64_t{rotary_dim});
   require(rotary_dim % 2 == 0, Code::SHAPE, "rotary_dim must be even (two elements turn together)",

@@ -196,7 +196,7 @@ TEST(FrequencyErrors, ShapesAreChecked) {
     change(rope);
     EXPECT_EQ(error_of(rope), "SHAPE: [frequencies] " + rule);
   };
-  expect([](Rope& r) { r.head_dim = 0; }, "head_dim must be above 0 but got 0");
+  expect([](Rope& r) { r.head_dim = 0; }, "head_dim must be from 1 to 2^20 but got 0");
   expect([](Rope& r) { r.head_dim = 7; }, "rotary_dim must be even (two elements turn together) but got 7");
   expect([](Rope& r) { r.rotary_dim = 10; }, "rotary_dim must be in [2, head_dim = 8] but got 10");
   expect([](Rope& r) { r.rotary_dim = -2; }, "rotary_dim must be in [2, head_dim = 8] but got -2");

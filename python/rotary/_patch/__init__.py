@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
 from .._core import Error
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, Literal
-
     from .patching import Report
+else:  # needs torch
+    Report = Any
 
 
 class PatchError(Error):

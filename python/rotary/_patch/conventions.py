@@ -15,9 +15,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .._words import Layout, Pairing
+from .._words import Layout, Pairing
 
 # How a function takes one cos and sin for each pair: [c0 c1 c0 c1], [c0 c0 c1 c1], [c0 c1], or c + i s.
 Rows = Literal["halves", "neighbours", "single", "complex"]

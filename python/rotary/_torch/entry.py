@@ -58,6 +58,16 @@ def _lie_side_by_side(*tensors: Any) -> bool:
     return all(not isinstance(x, Tensor) or ops.lies_side_by_side(x) for x in tensors)
 
 
+def _overlap(a: Tensor, b: Tensor) -> bool:
+    """Whether an element of the one is an element of the other. In memory of one type, as views have it."""
+    memory = a.untyped_storage()
+    if memory.data_ptr() != b.untyped_storage().data_ptr() or a.dtype != b.dtype:
+        return False
+    marks = torch.zeros(memory.nbytes() // a.element_size(), dtype=torch.bool)
+    marks.as_strided(a.shape, a.stride(), a.storage_offset()).fill_(True)
+    return bool(marks.as_strided(b.shape, b.stride(), b.storage_offset()).any())
+
+
 def _written(out: Tensor) -> Tensor:
     """Tells autograd, which has perhaps kept the tensor for its backward, that it was written to."""
     if not out.is_inference():
@@ -190,8 +200,11 @@ def rotate_qk(
                 raise
         else:
             return pair if new else (_written(q_out), _written(k_out))
-    if operation == "rotate_qk_" and q is k:
-        fail("ALIAS", operation, "q and k must be apart but got one tensor: use rotary.rotate_")
+    if operation == "rotate_qk_":
+        if q is k:
+            fail("ALIAS", operation, "q and k must be apart but got one tensor: use rotary.rotate_")
+        if not _is_compiling() and is_quiet() and is_plain(q) and is_plain(k) and _overlap(q, k):
+            fail("ALIAS", operation, "what is written to q must not overlap k but their elements overlap")
     pair = _by_op(operation, (q, k), table, layout, first, direction, stores)
     return pair if new else (_into(operation, q, q_out, pair[0]), _into(operation, k, k_out, pair[1]))
 
