@@ -4,7 +4,7 @@
 # diagnose measures, whose sines are the C library's.
 #   scripts/test_windows.sh PROGRAM [BUILD]
 #   PROGRAM: rotary, built here from the same sources; BUILD: the folder where scripts/wheel.sh win_amd64 built (default
-#   build/wheel/build-win_amd64), which has what rotary.exe is made of
+#   build/wheel/build-win_amd64-program), which has what rotary.exe is made of
 #   ROTARY_CACHE=DIR   where PyPI's ziglang is (default ~/.cache/rotary)
 # The last line says how many commands agreed. Exit 77: no wine here, or no PyPI.
 set -euo pipefail
@@ -12,7 +12,7 @@ set -euo pipefail
 
 [ $# -gt 0 ] && [ -x "$1" ] || { say "test_windows.sh: give a program; see the first lines of $0"; exit 2; }
 program=$(realpath "$1")
-build=$(realpath "${2:-$root/build/wheel/build-win_amd64}")
+build=$(realpath "${2:-$root/build/wheel/build-win_amd64-program}")
 [ "$(uname -m)" = x86_64 ] || { say "test_windows.sh: wine needs x86-64"; exit 77; }
 need wine64
 install_zig || exit $?
