@@ -53,7 +53,7 @@ def torch_doors(torch, tokens, dtype):
     single = [torch.tensor(rows) for rows in (table.cos, table.sin)]
     cos, sin = (torch.cat((rows, rows), -1).to(dtype) for rows in single)
     doubled = rotary.from_doubled(cos, sin, pairing="half")
-    op, words = torch.ops.rotary_python.rotate_qk, ("bhtd", "half", "", 0, False)
+    op, words = torch.ops.rotary_python.rotate_qk, (0, "bhtd", "half", "", False)
 
     def turned_half(x):
         a, b = x.chunk(2, -1)

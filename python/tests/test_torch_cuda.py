@@ -49,7 +49,7 @@ class Cuda(unittest.TestCase):
             for dtype in (torch.float32, torch.bfloat16):
                 x, k = torch.randn(2, 5, 4, 16).to(dtype), torch.randn(2, 5, 4, 32).to(dtype)[..., ::2]
                 for backward in (False, True):
-                    words = "bthd", pairing, "halves", 6, backward
+                    words = 6, "bthd", pairing, "halves", backward
                     with as_on_cuda():
                         one = ops.rotate(x, *doubled, *words, -1)
                         two = ops.rotate_qk(x, k, *doubled, *words)

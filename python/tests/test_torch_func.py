@@ -142,14 +142,14 @@ class Ops(unittest.TestCase):
         c, s = rows_of(table)
         doubled = torch.cat((c, c), -1), torch.cat((s, s), -1)
         transposed = torch.randn(2, 5, 3, 16).transpose(1, 2)
-        words = "bthd", "half", "", 0, False
+        words = 0, "bthd", "half", "", False
         x, recorded = torch.randn(2, 5, 3, 16), torch.randn(2, 5, 3, 16, requires_grad=True)
         cases = [
             (ops.rotate, (x, c, s, *words, -1)),
             (ops.rotate, (recorded, c, s, *words, -1)),
-            (ops.rotate, (torch.randn(2, 5, 4, 16).bfloat16(), *doubled, "bthd", "half", "halves", 2, True, 1)),
+            (ops.rotate, (torch.randn(2, 5, 4, 16).bfloat16(), *doubled, 2, "bthd", "half", "halves", True, 1)),
             (ops.rotate, (wide(2, 5, 3, 16), c.double().requires_grad_(), s.double(), *words, -1)),
-            (ops.rotate, (transposed, c, s, "bhtd", "half", "", 0, False, -1)),
+            (ops.rotate, (transposed, c, s, 0, "bhtd", "half", "", False, -1)),
             (ops.rotate, (torch.randn(2, 5, 3, 32)[..., ::2], c, s, *words, -1)),
             (ops.rotate, (torch.randn(1, 5, 3, 16).expand(2, 5, 3, 16), c, s, *words, -1)),
             (ops.rotate_qk, (x, x[:, :, :1].half(), c, s, *words)),
@@ -167,11 +167,11 @@ class Ops(unittest.TestCase):
             x = torch.zeros(2, 5, 3, 16, device=device)
             rows = c.to(device), s.to(device)
             for code, words in (
-                ("SHAPE", ("thd", "half", "", 0, False, -1)),
-                ("SHAPE", ("bthd", "half", "", 5, False, -1)),
-                ("SHAPE", ("bhtd", "half", "", 0, False, -1)),
-                ("SHAPE", ("bthd", "half", "", 0, False, 2)),
-                ("PAIRING", ("bthd", "halves", "", 0, False, -1)),
-                ("VALUE", ("bthd", "half", "twice", 0, False, -1)),
+                ("SHAPE", (0, "thd", "half", "", False, -1)),
+                ("SHAPE", (5, "bthd", "half", "", False, -1)),
+                ("SHAPE", (0, "bhtd", "half", "", False, -1)),
+                ("SHAPE", (0, "bthd", "half", "", False, 2)),
+                ("PAIRING", (0, "bthd", "halves", "", False, -1)),
+                ("VALUE", (0, "bthd", "half", "twice", False, -1)),
             ):
                 refused(self, code, lambda: torch.ops.rotary_python.rotate(x, *rows, *words))

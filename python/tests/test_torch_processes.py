@@ -82,6 +82,34 @@ def load_by_fsdp(rank, folder):
     dist.destroy_process_group()
 
 
+def rotate_shards(rank, folder):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    meet(rank, folder)
+    mesh, results = init_device_mesh("cpu", (2,)), []
+    made = torch.Generator().manual_seed(2)
+    rope = rotary.Rope(head_dim=HEAD_DIM, pairing="half")
+    own_rows = rotary.Table(rope, [list(range(TOKENS)), list(range(9, 9 + TOKENS))])
+    for layout, shape in (("bthd", (2, TOKENS, HEADS, HEAD_DIM)), ("bhtd", (2, HEADS, TOKENS, HEAD_DIM))):
+        for table in (rotary.Table(rope, range(TOKENS)), own_rows):
+            for placement in (Replicate(), *(Shard(at) for at in range(3))):
+                q, k = (torch.randn(shape, generator=made, requires_grad=True) for _ in range(2))
+                expected = rotary.rotate_qk(q, k, table, layout=layout)
+                expected[0].square().sum().backward()
+                given = [distribute_tensor(one.detach(), mesh, [placement]).requires_grad_() for one in (q, k)]
+                got = rotary.rotate_qk(*given, table, layout=layout)
+                alone = rotary.rotate(given[1].detach(), table, layout=layout)
+                got[0].square().sum().backward()
+                results += [
+                    got[0].placements == (placement,) and alone.placements == (placement,),
+                    all(torch.equal(one.full_tensor(), other) for one, other in zip((*got, alone), (*expected, expected[1]))),
+                    torch.equal(given[0].grad.full_tensor(), q.grad),
+                ]
+    torch.save(results, f"{folder}/shards{rank}")
+    dist.destroy_process_group()
+
+
 class Rotated(torch.utils.data.Dataset):
     """Rotates in the worker, by a table of the parent."""
 
@@ -151,6 +179,14 @@ class Processes(unittest.TestCase):
         for y, finite in self.run_two(load_by_fsdp, "result"):
             torch.testing.assert_close(y, expected.detach(), rtol=1e-5, atol=1e-6)
             self.assertTrue(finite)
+
+    def test_dtensors_of_every_placement(self):
+        try:
+            from torch.distributed.tensor.experimental import register_sharding  # noqa: F401
+        except ImportError:
+            self.skipTest("this torch cannot be told how an op is sharded")
+        for results in self.run_two(rotate_shards, "shards"):
+            self.assertEqual(results, [True] * len(results))
 
     def test_data_loader(self):
         data = Rotated()

@@ -19,6 +19,7 @@ from . import autograd, cuda, ops, plain
 from .checks import check
 from .guards import TYPES, is_plain, is_quiet
 from .plain import How
+from .sharding import is_dtensor, replicated
 from .tables import TensorTable, rows_beside, rows_on
 
 _Error = _core.Error
@@ -79,6 +80,8 @@ def _written(out: Tensor) -> Tensor:
 
 
 def _rows(operation: str, table: Any, x: Any) -> tuple[Tensor, Tensor]:
+    if type(x) not in TYPES and is_dtensor(x) and isinstance(table, Table | TensorTable):
+        return replicated(table._torch_cos, x), replicated(table._torch_sin, x)
     if isinstance(table, TensorTable):
         return table._torch_cos, table._torch_sin
     if not isinstance(table, Table):
@@ -98,7 +101,7 @@ def _how(operation: str, table: Any, layout: Any, first: Any, direction: Any, st
     check_layout(operation, layout)
     check_direction(operation, direction)
     check_stores(operation, stores)
-    return How(layout, table.pairing, table._doubled, first, direction == "backward", kv_heads)
+    return How(first, layout, table.pairing, table._doubled, direction == "backward", kv_heads)
 
 
 def _is_fused(x: Tensor) -> bool:

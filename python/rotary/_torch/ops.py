@@ -22,7 +22,7 @@ from .plain import How
 from .ropes import positions_shape, read_rope
 
 _library = torch.library.Library("rotary_python", "DEF")
-_HOW = "str layout, str pairing, str doubled, int first, bool backward"
+_HOW = "int first, str layout, str pairing, str doubled, bool backward"
 _library.define(
     f"rotate(Tensor x, Tensor cos, Tensor sin, {_HOW}, int kv_heads) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,)
 )

@@ -15,10 +15,10 @@ from torch import Tensor
 class How(NamedTuple):
     """What is said beside the tensors."""
 
+    first: int
     layout: Any  # a str
     pairing: Any
     doubled: str  # of the rows: "", "halves" or "neighbours"
-    first: int
     backward: bool
     kv_heads: int = -1  # 0 or more: the last 2 * kv_heads are k and v of a packed tensor, of which v keeps its bits
 
