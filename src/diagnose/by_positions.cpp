@@ -87,6 +87,28 @@ void set_facts(Examination& exam, const Asked& asked, Verdict verdict, double st
   for (double& speed : exam.facts.inv_freq) speed *= step;
 }
 
+// Where several axes are off, few tokens tell little of the slow ones: the first one's positions, or else its offset,
+// are those of all axes where that holds. Returns what is then said behind the pattern.
+std::string one_for_all(const Examination& exam, const Asked& asked, Motion& motion, std::vector<Pattern>& patterns) {
+  const auto is_wrong = [](const Pattern& one) { return one.kind != Change::none; };
+  const auto first = std::ranges::find_if(patterns, is_wrong);
+  if (std::ranges::count_if(patterns, is_wrong) < 2) return "";
+  const auto number = first - patterns.begin();
+  for (const bool shifted : {false, true}) {
+    if (shifted && first->kind != Change::offset) break;
+    Motion one = motion;
+    one.position.assign(patterns.size(), motion.position[static_cast<std::size_t>(number)]);
+    for (std::size_t axis = 0; shifted && axis < patterns.size(); ++axis)
+      std::ranges::transform(exam.expected[axis], one.position[axis].begin(), first->position);
+    if (!compare(exam.turns, one).holds) continue;
+    motion = std::move(one);
+    patterns.assign(patterns.size(), Pattern(*first));
+    return shifted ? " on " + axis_name(asked.used, static_cast<int>(number)) + ", and as far off on the other axes"
+                   : " on every axis";
+  }
+  return "";
+}
+
 }  // namespace
 
 bool explain_by_positions(Examination& exam, const Asked& asked) {
@@ -101,16 +123,7 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
     motion.position[axis] = found.position;
     patterns.push_back(pattern_or_mirrored(found, exam.expected[axis], batch));
   }
-  for (const Pattern& pattern : std::vector(patterns)) {  // one offset of all axes before one of each
-    Motion shifted = asked.motion;
-    for (std::vector<double>& positions : shifted.position) {
-      for (double& position : positions) position += pattern.value;
-    }
-    if (pattern.kind != Change::offset || patterns.size() < 2 || !compare(exam.turns, shifted).holds) continue;
-    motion = shifted;
-    patterns.assign(patterns.size(), pattern);
-    break;
-  }
+  const std::string together = one_for_all(exam, asked, motion, patterns);
   const Fit fit = compare(exam.turns, motion);
   if (!fit.holds && fit.residual > 0.2 * before) return false;
   exam.residual = fit.residual;
@@ -136,7 +149,7 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
       exam.findings.insert(exam.findings.begin(), finding);
       return true;
     }
-    const std::string on_axis = one_kind ? "" : " on " + axis_name(asked.used, static_cast<int>(axis));
+    const std::string on_axis = one_kind ? together : " on " + axis_name(asked.used, static_cast<int>(axis));
     exam.find(finding.verdict, finding.said + on_axis + evidence(fit.residual, before));
     if (one_kind) return true;
   }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "noise.h"
+#include "values/number_text.h"
 
 namespace rotary::diagnose {
 
@@ -199,12 +200,15 @@ std::optional<Answer> by_what_is_asked(const Scene& scene) {
 
 // ---- whatever is asked ---------------------------------------------------------------------------
 
-// Every row, or every head, for itself; those of one fault together.
+// Every row, or every head, for itself; those of one fault together, or each at an offset of its own.
 template <std::size_t Dimension>
 std::optional<Answer> by_units(const Scene& scene) {
+  constexpr const char* unit = Dimension == 0 ? "batch row" : "head";
   const Some& units = scene.all[Dimension];
   if (units.size() < 2 || units.size() > 64) return std::nullopt;
   std::map<std::string, Piece> groups;
+  std::vector<double> offsets;
+  bool are_numbers = true;  // the offsets
   for (const std::int64_t one : units) {
     Piece piece = scene.all;
     piece[Dimension] = {one};
@@ -214,10 +218,30 @@ std::optional<Answer> by_units(const Scene& scene) {
         .insert(one);
     const bool hopeless = groups.size() == 1 && groups.contains("") && groups[""][Dimension].size() > 2;
     if (hopeless || (groups.size() > 4 && groups.contains(""))) return std::nullopt;
-    if (groups.size() > 4) break;
+    const auto& [verdict, sentence, findings, facts, residual] = own.diagnosis;
+    const bool moved = verdict == Verdict::offset && findings.size() == 1;
+    if ((moved || verdict == Verdict::as_configured) && !facts.positions.empty()) {
+      const auto row = static_cast<std::size_t>(*piece[0].begin() * scene.layout().tokens);
+      offsets.push_back(facts.positions[0].at(0) - scene.asked.motion.position[0][row]);
+      are_numbers =
+          are_numbers && offsets.back() == static_cast<double>(in_whole(scene, Dimension, piece[Dimension]).front());
+    } else if (groups.size() > 4) {
+      break;
+    }
+  }
+  if (groups.size() < 2) return std::nullopt;
+  if (groups.size() > 4 && offsets.size() == units.size()) {
+    Answer all{{Verdict::offset, "", {}, {}, 0}, true};
+    std::string said = std::string("is rotated at an offset of its own in each ") + unit;
+    if (are_numbers) said += std::string(", the number of the ") + unit;
+    for (std::size_t i = 0; i < 4 && !are_numbers; ++i)
+      said += (i == 0 ? ": " : ", ") + detail::significant(offsets[i], 6) + (i == 3 ? ", ... positions too far" : "");
+    all.diagnosis.findings = {said};
+    all.diagnosis.sentence = scene.sample.name + " " + said;
+    all.diagnosis.facts.layout = scene.reading.word;
+    return all;
   }
   const char* rest = groups.size() > 4 ? "; the others were not taken apart" : "";
-  if (groups.size() < 2) return std::nullopt;
   std::vector<Part> parts;
   for (const auto& [fault, piece] : groups) parts.push_back({piece, answer_of(scene, piece, scene.depth - 1)});
   std::ranges::sort(parts, {}, [](const Part& part) { return *part.piece[Dimension].begin(); });

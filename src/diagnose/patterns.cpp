@@ -69,13 +69,6 @@ std::optional<Pattern> first_that_holds(const Positions& p, const Positions& e, 
   return std::nullopt;
 }
 
-bool are_reversed(const Positions& p, const Positions& e, std::size_t tokens) {
-  bool holds = true;
-  for (std::size_t i = 0; holds && i < p.size(); ++i)
-    holds = same(p[i], e[i / tokens * tokens + tokens - 1 - i % tokens]);
-  return holds;
-}
-
 // One position for the first tokens, behind which they begin as they should have at the first.
 std::optional<Pattern> padded(const Positions& p, const Positions& e) {
   std::size_t last = p.size();
@@ -121,6 +114,22 @@ std::optional<Pattern> step_pattern(const Positions& p, const Positions& e, cons
                  [=](double expected) { return shown * expected; }};
 }
 
+// A constant beside the expected positions, within their errors.
+std::optional<Pattern> offset_pattern(const Positions& p, const Positions& e, const Positions& error) {
+  double sum = 0, weight = 0;
+  for (std::size_t i = 0; i < error.size(); ++i) {
+    const double of_one = std::pow(std::max(error[i], 1e-6), -2);
+    sum += of_one * (p[i] - e[i]);
+    weight += of_one;
+  }
+  const double mean = sum / weight, shift = std::round(100 * mean) / 100;
+  if (shift == 0 || !(std::abs(shift - mean) <= 6 / std::sqrt(weight))) return std::nullopt;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    if (std::abs(p[i] - e[i] - shift) > 6 * error[i] + 1e-6 * std::abs(p[i])) return std::nullopt;
+  }
+  return simple_patterns(e[0] + shift, e[0])[2];
+}
+
 // Segments that each begin again where the first began.
 std::optional<Pattern> restarts(const Positions& p, const Positions& e, std::size_t tokens) {
   std::size_t boundary = 1;
@@ -143,7 +152,19 @@ Pattern pattern_of(const Positions& position, const Positions& expected, std::in
   if (const auto found = first_that_holds(position, expected, simple_patterns(position[0], expected[0]))) return *found;
   if (const auto found = step_pattern(position, expected, error)) return *found;
   if (const auto found = first_that_holds(position, expected, other_patterns())) return *found;
-  if (are_reversed(position, expected, tokens)) return {Change::named, 0, "are in reverse order"};
+  if (const auto found = offset_pattern(position, expected, error)) return *found;
+  const auto holds = [&](auto position_of) {
+    for (std::size_t i = 0; i < position.size(); ++i) {
+      if (!same(position[i], position_of(i))) return false;
+    }
+    return true;
+  };
+  if (holds([&](std::size_t i) { return expected[i / tokens * tokens + tokens - 1 - i % tokens]; }))
+    return {Change::named, 0, "are in reverse order"};
+  if (holds([&](std::size_t i) { return position[0] + static_cast<double>(i % tokens); })) {
+    return {Change::named, 0,
+            std::string("count the tokens ") + (batch > 1 ? "of each row " : "") + "from " + text(position[0]) + " up"};
+  }
   if (const auto found = batch == 1 ? padded(position, expected) : std::nullopt) return *found;
   if (const auto found = restarts(position, expected, tokens)) return *found;
   std::size_t i = 0;

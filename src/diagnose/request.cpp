@@ -241,29 +241,30 @@ constexpr const char* of_no_layer = "some layers of the model rotate nothing (No
 
 // What the layers of the model, or other tensors of the file, have to do with a fault.
 std::string layers_said(const Request& request, const Question& question, const std::vector<TensorPair>& pairs,
-                        const TensorPair& pair, const NamedDiagnosis& one) {
-  if (!request.model || request.rotated || request.scores || one.diagnosis.verdict == Verdict::as_configured ||
-      question.ropes.size() > 1)
-    return "";
-  if (!one.layer && one.diagnosis.verdict == Verdict::not_rotated && !request.rope &&
+                        const TensorPair& pair, NamedDiagnosis& one) {
+  const Verdict verdict = one.diagnosis.verdict;
+  if (!request.model || request.rotated || request.scores || verdict == Verdict::as_configured) return "";
+  if (question.ropes.size() > 1 || question.still) return "";
+  if (!one.layer && verdict == Verdict::not_rotated && !request.rope &&
       !question.ropes[0]->layers_without_rope.empty()) {
     return "; " + std::string(of_no_layer);
   }
   for (const ModelRope& other : request.model->ropes) {
-    if (!one.layer || question.still || &other == question.ropes[0] || !tools::fits_width(pair.before, other)) continue;
+    if (!one.layer || &other == question.ropes[0] || !tools::fits_width(pair.before, other)) continue;
     if (are_alike(other, *question.ropes[0], request.length)) continue;
     for (const Subject& subject : subjects_of(request, {{&other}}, false)) {
-      const Diagnosis by = diagnose(pair.before, pair.after, of_tensor(subject, pair));
-      if (by.verdict == Verdict::as_configured)
+      if (diagnose(pair.before, pair.after, of_tensor(subject, pair)).verdict == Verdict::as_configured)
         return "; it is as " + rope_text(request, &other) + " asks, of other layers";
     }
   }
-  const bool open = one.diagnosis.verdict == Verdict::cannot_tell && pairs.size() <= 8;
   for (const TensorPair& other : pairs) {
-    if (!open || other.name == pair.name || other.before.shape != pair.before.shape) continue;
+    if (verdict != Verdict::cannot_tell || pairs.size() > 64 || other.before.shape != pair.before.shape) continue;
     const Subject subject = of_tensor(subjects_of(request, question, false).front(), pair);
-    if (diagnose(other.before, pair.after, subject).verdict == Verdict::as_configured)
-      return "; it is " + other.name + " rotated as the config asks";
+    const Sample sample = make_sample(other.before, pair.after, subject.head_dim_of(pair.before));
+    if (!compare(sample, plausible_readings(sample, subject).front(), subject, {}).checked.equal) continue;
+    one.diagnosis = {Verdict::layout, "", {"after is " + other.name + " before, rotated: another tensor"}, {}, 0};
+    one.diagnosis.sentence = pair.name + " " + one.diagnosis.findings[0];
+    break;
   }
   return "";
 }
@@ -308,8 +309,7 @@ std::vector<NamedCheck> answers(const Request& request, const std::vector<Tensor
       const std::size_t at = question.tensors[i];
       best[i].layer = layers[at];
       best[i].rope = question.still ? "" : rope_text(request, by->used);
-      const std::string said = layers_said(request, question, pairs, pairs[at], best[i]);
-      best[i].diagnosis.sentence += said;
+      best[i].diagnosis.sentence += layers_said(request, question, pairs, pairs[at], best[i]);
       finish(best[i], open);
       results[at] = std::move(best[i]);
     }

@@ -86,9 +86,9 @@ Turns measure(const Sample& sample, const Reading& reading, const Block& block) 
 }
 
 Complex Motion::turn(std::int64_t row, int pair) const noexcept {
-  const long double angle = static_cast<long double>(speed[static_cast<std::size_t>(pair)]) *
-                            static_cast<long double>(position_of(row, pair));
-  return {factor * static_cast<double>(std::cos(angle)), factor * static_cast<double>(std::sin(angle))};
+  const double by = speed[static_cast<std::size_t>(pair)], at = position_of(row, pair), product = by * at;
+  const double rest = std::fma(by, at, -product), cos = std::cos(product), sin = std::sin(product);
+  return {factor * (cos - rest * sin), factor * (sin + rest * cos)};
 }
 
 double misfit(const Turns& turns, std::size_t at, double angle, Complex turn, double slack) {

@@ -272,6 +272,44 @@ TEST_P(Faults, Axis) {
       << dropped.sentence;
 }
 
+// The same mistake of all axes is said once, also where few tokens tell little of the slow ones.
+TEST(Diagnose, OneMistakeOfAllAxes) {
+  Case one(ElementType::bf16, {.tokens = 8});
+  one.rope->rope.axis = sectioned_axes(std::vector<int>{8, 12, 12});
+  for (const bool image : {false, true}) {
+    PositionSet& given = one.subject.positions.emplace();
+    given.tokens = 8;
+    given.axes = 3;
+    for (int i = 0; i < 24; ++i) given.reals.push_back(image ? 4 + i / 8 * (i % 8) / 2 : 13 + i % 8);
+    const Diagnosis found = one.diagnose({.position = [](int, int t, int) { return t + 40.0; }});
+    const std::string words =
+        image ? "count the tokens from 40 up on every axis" : "begin at 40 instead of 13, 27 too far on every axis";
+    EXPECT_EQ(found.findings.size(), 1U) << found.sentence;
+    EXPECT_NE(found.sentence.find(words), std::string::npos) << found.sentence;
+  }
+}
+
+// What is said of pairs is said of the speeds that the model asks, and no cause is named for those that do not turn.
+TEST(Diagnose, SomePairs) {
+  for (const ElementType type : {ElementType::f32, ElementType::bf16}) {
+    Case one(type, {.tokens = 24});
+    std::vector<double> list = speeds();
+    std::fill(list.begin() + 16, list.end(), 0);
+    const Diagnosis still = one.diagnose({.speed = list});
+    EXPECT_NE(still.sentence.find("at the asked speeds in pairs 0-15 only; pairs 16-"), std::string::npos)
+        << still.sentence;
+    EXPECT_NE(still.sentence.find("do not rotate"), std::string::npos) << still.sentence;
+    EXPECT_EQ(still.sentence.find("exponent"), std::string::npos) << still.sentence;
+  }
+  Case one(ElementType::f32, {.tokens = 24});
+  one.rope->rope.rotary_dim = 32;
+  std::vector<double> list = speeds();
+  std::fill(list.begin() + 16, list.end(), 0);
+  const Diagnosis wide = one.diagnose({.speed = list});
+  EXPECT_NE(wide.sentence.find("at the speeds of 64 elements (exponent 2i/64) in pairs 0-15 only"), std::string::npos)
+      << wide.sentence;
+}
+
 TEST_P(Faults, NothingThatARotationCouldBe) {
   Case one = with();
   const Diagnosis noise = one.diagnose_after(random_data(one.before, GetParam(), 99));

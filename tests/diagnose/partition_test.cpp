@@ -64,6 +64,10 @@ TEST_P(Parts, AreNamed) {
        "q is as the config asks but for 16 elements: element 37 of head 0 at token 0 of batch row 0 and 15 others"},
       {mixed(right, noise, [](int b, int t, int h, int) { return b == 0 && t == 5 && h == 2; }), Verdict::elements,
        "q in batch row 0, head 2, token 5: cannot tell"},
+      {Engine{.position = [](int, int t, int h) { return t + h; }}(x), Verdict::offset,
+       "q in heads 1-7 is rotated at an offset of its own in each head, the number of the head"},
+      {Engine{.position = [](int, int t, int h) { return t + 3.0 * h + 2; }}(x), Verdict::offset,
+       "q is rotated at an offset of its own in each head: 2, 5, 8, 11, ... positions too far"},
       {noise, Verdict::cannot_tell, "q: cannot tell, because no pairing"}};
   for (const auto& [after, verdict, words] : cases) {
     const Diagnosis found = one.diagnose_after(after);
