@@ -25,9 +25,10 @@ struct TensorPair {
 };
 
 // The pairs of two files of tensors (tensors.h; "-" is standard input): the tensors of `names`, else q and k, else
-// every tensor that both files have, is of a float type and has two dimensions or more. scores: where the second file
-// has one tensor and the first a query and a key, each of these with it. operation: the word in brackets in error
-// sentences. Throws TENSOR, and what reading a file throws.
+// every tensor that both files have, is of a float type and has two dimensions or more (where some are q, k or v by their
+// names, these); for "check" also v beside q and k, and a query or key of one file alone, without an after. scores: where
+// the second file has one tensor and the first a query and a key, each of these with it. operation: also the word in
+// brackets in error sentences. Throws TENSOR, and what reading a file throws.
 ROTARY_API std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before,
                                               const std::string& after, const std::vector<std::string>& names,
                                               bool scores = false);

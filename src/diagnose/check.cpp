@@ -200,12 +200,10 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   std::vector<Compared> all = compare_by_all(sample, readings, subject, tolerance);
   subject.step();
   std::size_t best = best_of(all);
-  // Another dimension of heads is another answer, and so are many tokens instead of one of each row; else the order of
-  // batch and tokens the rotation tells.
-  const Layout& own = readings[best].layout;
+  // Another dimension of heads is another answer, and so is a likelier order of batch and tokens.
   const auto other = std::ranges::find_if(readings, [&](const Reading& reading) {
-    const bool of_one_token = own.tokens == 1 && reading.layout.tokens > 1 && &reading < &readings[best];
-    return all[best].checked.equal && (reading.layout.head_stride != own.head_stride || of_one_token);
+    return all[best].checked.equal &&
+           (reading.layout.head_stride != readings[best].layout.head_stride || &reading < &readings[best]);
   });
   const bool ambiguous = other != readings.end();
   const Reading& likeliest =

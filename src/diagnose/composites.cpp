@@ -87,10 +87,9 @@ std::vector<Trial> trials(const Block& asked) {
        "is not rotated but mirrored: the minus sign is missing in the first element of each pair"},
       {Slip::exchanged, Verdict::direction, "is rotated with sin and cos exchanged"},
       {Slip::in_place, Verdict::pairing,
-       "is not rotated: the second element of each pair is computed from the new first one, written in place, instead "
-       "of the old"},
+       "is rotated in place: the second element of each pair is computed from the new first one instead of the old"},
       {Slip::no_second, Verdict::pairing,
-       "is not rotated: the second element of each pair is multiplied by cos and lacks the first times sin"}};
+       "is rotated by half: the second element of each pair is multiplied by cos and lacks the first times sin"}};
   for (const Block& block : {half, interleaved}) {
     for (const auto& [slip, verdict, words] : slips)
       list.push_back(

@@ -1,11 +1,11 @@
 // The tensors of two files that are to be compared.
 #include <algorithm>
+#include <regex>
 
+#include "examination.h"
 #include "files/tensors/element_types.h"
 #include "files/tensors/input.h"
 #include "files/text/paths.h"
-#include "rotary/diagnose.h"
-#include "tools/subject.h"
 
 namespace rotary::diagnose {
 
@@ -23,14 +23,18 @@ std::vector<std::string> common_names(const std::vector<TensorInfo>& before, con
   std::vector<std::string> names;
   for (const char* name : {"q", "k", "v"}) {
     const TensorInfo *one = find(before, name), *other = find(after, name);
-    const bool is_value = *name == 'v', like = one != nullptr && other != nullptr && one->shape == other->shape;
-    if (is_value ? with_value && like && !names.empty() : one != nullptr && other != nullptr) names.emplace_back(name);
+    const bool of_value = *name == 'v', like = one != nullptr && other != nullptr && one->shape == other->shape;
+    if (of_value ? with_value && like && !names.empty() : one != nullptr && other != nullptr) names.emplace_back(name);
   }
   if (!names.empty()) return names;
   for (const TensorInfo& info : before) {
     if (files::is_float(info.type) && info.shape.size() > 1 && find(after, info.name) != nullptr)
       names.push_back(info.name);
   }
+  const auto is_other = [](const std::string& name) {
+    return tools::role_of(name) == tools::Role::unknown && !is_value(name);
+  };
+  if (!std::ranges::all_of(names, is_other)) std::erase_if(names, is_other);  // beside q and k
   return names;
 }
 
@@ -41,6 +45,11 @@ std::string names_of(const std::vector<TensorInfo>& infos) {
 }
 
 }  // namespace
+
+bool is_value(const std::string& tensor) {
+  static const std::regex word("(^|[^a-z])(v|value|values|v_?proj|wv|xv|vcur)([^a-z]|$)", std::regex::icase);
+  return tools::role_of(tensor) == tools::Role::unknown && std::regex_search(tensor, word);
+}
 
 std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before, const std::string& after,
                                    const std::vector<std::string>& names, bool scores) {
@@ -78,6 +87,14 @@ std::vector<TensorPair> read_pairs(const std::string& operation, const std::stri
                                   names_of(second.infos()) + " in '" + second.name() + "'");
   }
   for (const std::string& name : chosen) add(name);
+  for (const auto& [file, other] : {std::pair(&first, &second), {&second, &first}}) {
+    for (const TensorInfo& info : file->infos()) {
+      const bool is_q_or_k = info.name == "q" || info.name == "k" ||
+                             (tools::layer_of(info.name) && tools::role_of(info.name) != tools::Role::unknown);
+      if (!is_q_or_k || !names.empty() || operation != "check" || find(other->infos(), info.name) != nullptr) continue;
+      pairs.push_back({info.name, file->read(info.name), {}});  // that nothing was made of it is said
+    }
+  }
   return pairs;
 }
 

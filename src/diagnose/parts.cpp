@@ -67,7 +67,8 @@ std::string rest_of(const Piece& piece, const Scene& scene) {
     for (const std::int64_t one : piece[d]) rest[d].erase(one);
     cut += rest[d].size() < piece[d].size() ? 1 : 2;
   }
-  return cut == 1 ? "; it is as the config asks in " + words_of(rest, scene) + " only" : all_else;
+  return cut == 1 && !scene.sample.sampled ? "; it is as the config asks in " + words_of(rest, scene) + " only"
+                                           : all_else;
 }
 
 Answer answer_of(const Scene& scene, const Piece& piece, int depth) {
@@ -184,7 +185,7 @@ std::optional<Answer> by_what_is_asked(const Scene& scene) {
   const auto wrong = static_cast<double>(scene.heads), elements = static_cast<double>(scene.off);
   const auto heads = static_cast<double>(piece[0].size() * piece[1].size() * piece[2].size());
   if (scene.off < most_listed && elements < 0.02 * static_cast<double>(scene.sample.after.size()) &&
-      elements < 0.25 * scene.sample.head_dim * wrong && (wrong < 5 || wrong < 0.5 * heads)) {
+      elements < 0.25 * scene.sample.head_dim * wrong && (wrong < 5 || wrong < 0.75 * heads)) {
     return but_for_elements(scene);
   }
   Piece wide = piece;  // a fault of whole rows or heads shows only where they hold something

@@ -113,7 +113,10 @@ FoundPrecision find_precision(const Turns& all, const Motion& motion, const std:
   const auto count = static_cast<double>(turns.turn.size()) / static_cast<double>(step);
   const bool finer = coarse->precision == Precision::f16 && turns.unit > 0x1p-11;
   const double certain = finer ? 0.25 : std::max(0.3, 1 - 8 / std::sqrt(count));
-  const double nearest = found.fit.residual;
+  // A table in float32 is no trace of anything.
+  const Fit fine = fit_of(turns, motion, {.position = to_f32, .speed = to_f32, .product = to_f32, .table = to_f32},
+                          inv_freq_float32, 0);
+  const double nearest = std::min(found.fit.residual, fine.residual);
   if (best.residual * best.residual < certain * nearest * nearest && (best.holds || best.residual < 0.3 * nearest)) {
     found = {coarse->precision, coarse->coarse_angle, coarse->words, step > 1 ? fit_coarse(all, *coarse) : best};
   } else if (in_float32.residual < 0.8 * exact.residual || (!exact.holds && compare(all, motion).holds)) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "parts.h"
+#include "values/number_text.h"
 
 namespace rotary::diagnose {
 
@@ -123,12 +124,17 @@ std::optional<Answer> in_front_of_a_norm(const Scene& scene, const Norm& norm, K
                                              Kind::interleaved_to_half};
   const Block block{kind, scene.asked.block.first, scene.asked.block.pairs};
   const std::size_t dim = in(scene.sample.head_dim), sets = norm.of_each_head ? scene.all[2].size() : 1;
-  std::vector<double> x = normed(scene, norm), y = scene.sample.after.copied();
+  const std::vector<double> x = normed(scene, norm);
+  std::vector<double> before = x, y = scene.sample.after.copied();
   Motion back = scene.asked.motion;
   back.factor = 1 / back.factor;
   for (double& speed : back.speed) speed = by_asked ? -speed : 0;
   rotate(y, scene.layout(), {backwards[static_cast<std::size_t>(kind)], block.first, block.pairs}, back);
   std::vector<TwoWeights> of_pair(sets * in(block.pairs)), of(sets * dim);
+  // Elements that hardly differ are told apart by what they differ.
+  const auto origin = [&](const Spot& place, std::size_t u) {
+    return by_asked ? x[in(at(scene.layout(), 0, 0, norm.of_each_head ? place[2] : 0)) + u] : 0;
+  };
   for_each_head(scene, [&](const Spot& place, std::int64_t first) {
     const std::size_t set = norm.of_each_head ? in(place[2]) : 0;
     const auto own = [=](const std::vector<double>& all, int u) { return all[in(first + u)]; };
@@ -137,7 +143,8 @@ std::optional<Answer> in_front_of_a_norm(const Scene& scene, const Norm& norm, K
       of_pair[set * in(block.pairs) + in(i)].add(square(own(x, u)), square(own(x, v)),
                                                  square(own(y, u)) + square(own(y, v)));
     }
-    for (std::size_t u = 0; u < dim; ++u) of[set * dim + u].add(x[in(first) + u], 1, y[in(first) + u]);
+    for (std::size_t u = 0; u < dim; ++u)
+      of[set * dim + u].add(x[in(first) + u] - origin(place, u), 1, y[in(first) + u]);
   });
   double off = 0, all = 0;
   for (const TwoWeights& one : by_asked ? of : of_pair) {
@@ -156,11 +163,11 @@ std::optional<Answer> in_front_of_a_norm(const Scene& scene, const Norm& norm, K
   for_each_head(scene, [&](const Spot& place, std::int64_t first) {
     for (std::size_t u = 0; u < dim; ++u) {
       const auto& [times, bias] = weight[(norm.of_each_head ? in(place[2]) : 0) * dim + u];
-      x[in(first) + u] = times * x[in(first) + u] + bias;
+      before[in(first) + u] = times * (x[in(first) + u] - origin(place, u)) + bias;
     }
   });
   std::optional<Answer> found =
-      repaired(scene, std::move(x), Verdict::elements,
+      repaired(scene, std::move(before), Verdict::elements,
                std::string(": before was taken in front of the norm of queries and keys (q_norm, k_norm") +
                    (norm.with_mean ? ", a LayerNorm" : "") + ") and after behind it: each " +
                    (norm.of_all_heads ? "token" : "head") +
@@ -186,9 +193,36 @@ std::optional<Answer> by_factors(const Scene& scene) {
                   "but for that");
 }
 
+// Elements that the model does not rotate, and that change.
+std::optional<Answer> but_for_still_elements(const Scene& scene) {
+  const Block& block = scene.asked.block;
+  std::vector<double> before = scene.sample.before.copied();
+  std::set<std::int64_t> changed;
+  TwoWeights factor;
+  for_each_head(scene, [&](const Spot&, std::int64_t first) {
+    const auto x = scene.sample.x(first), y = scene.sample.y(first);
+    for (int u = 0; u < scene.sample.head_dim; ++u) {
+      if (u >= block.first && u < block.first + block.rotary_dim()) continue;
+      factor.add(x[in(u)], 0, y[in(u)]);
+      if (x[in(u)] != y[in(u)]) changed.insert(u);
+      before[in(first + u)] = y[in(u)];
+    }
+  });
+  if (changed.empty()) return std::nullopt;
+  const bool all_alike = factor.off() < 1e-4 * factor.nn;
+  const std::string how = factor.nn == 0 ? " is zero"
+                          : all_alike    ? " is multiplied by " + detail::significant(factor.a(), 4)
+                                         : " differs";
+  return repaired(
+      scene, std::move(before), Verdict::elements,
+      how + " in elements " + ranges({changed.begin(), changed.end()}) + ", which the model does not rotate",
+      "but for that");
+}
+
 }  // namespace
 
 std::optional<Answer> answer_by_repair(const Scene& scene) {
+  if (auto found = but_for_still_elements(scene)) return found;
   if (auto found = in_another_order(scene, 2, "head")) return found;
   if (auto found = in_another_order(scene, 0, "batch row")) return found;
   for (const Kind kind : {Kind::half, Kind::interleaved, Kind::interleaved_to_half}) {

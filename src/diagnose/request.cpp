@@ -1,7 +1,6 @@
 // Several tensors: which rope is meant, one layout for tensors of a file, one answer.
 #include <algorithm>
 #include <map>
-#include <regex>
 #include <set>
 
 #include "examination.h"
@@ -36,12 +35,6 @@ std::vector<std::optional<int>> layers_of(const Request& request, const std::vec
     layers[i] = request.layer ? request.layer : tools::layer_of(pairs[i].name);
   }
   return layers;
-}
-
-// A value, by its name: no model rotates it.
-bool is_value(const std::string& tensor) {
-  static const std::regex word("(^|[^a-z])(v|value|values|v_?proj|wv|xv|vcur)([^a-z]|$)", std::regex::icase);
-  return tools::role_of(tensor) == tools::Role::unknown && std::regex_search(tensor, word);
 }
 
 std::string still_said(const TensorPair& pair, std::optional<int> layer) {
@@ -244,7 +237,7 @@ std::string layers_said(const Request& request, const Question& question, const 
                         const TensorPair& pair, NamedDiagnosis& one) {
   const Verdict verdict = one.diagnosis.verdict;
   if (!request.model || request.rotated || request.scores || verdict == Verdict::as_configured) return "";
-  if (question.ropes.size() > 1 || question.still) return "";
+  if (question.ropes.size() > 1 || question.still || pair.after.shape.empty()) return "";
   if (!one.layer && verdict == Verdict::not_rotated && !request.rope &&
       !question.ropes[0]->layers_without_rope.empty()) {
     return "; " + std::string(of_no_layer);
@@ -346,12 +339,25 @@ Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs)
 
 CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) {
   CheckResult result;
+  for (const TensorPair& pair : pairs) {
+    if (!request.rotated && tools::role_of(pair.name) == tools::Role::unknown &&
+        pair.name.find("qkv") != pair.name.npos)
+      throw Error(Code::TENSOR,
+                  "[check] q, k and v must be tensors of their own but got '" + pair.name + "': split it");
+  }
+  const auto alone = [](const TensorPair& pair) {
+    NamedCheck one{{pair.name, {}}, {}};
+    one.outcome = Outcome::undecided;
+    one.sentence = one.diagnosis.sentence = pair.name + " stands in one of the two files only";
+    return one;
+  };
   // Scores of q and k: both stand in one question, that of q.
   const bool of_qk = request.scores && pairs.size() == 2 && tools::role_of(pairs[0].name) == tools::Role::query &&
                      tools::role_of(pairs[1].name) == tools::Role::key;
   result.tensors = answers(
       request, of_qk ? std::vector{pairs[0]} : pairs, true,
       [&](const TensorPair& pair, const Subject& one) {
+        if (pair.after.shape.empty()) return alone(pair);
         if (request.rotated) return judge_between(pair, one, request.tolerance);
         if (request.scores) return of_qk ? judge_scores(pairs[0], pairs[1], one) : judge_scores(pair, one);
         std::vector<const ModelRope*> others;
@@ -362,6 +368,7 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
         return judge(pair, one, request.tolerance, others);
       },
       [&](const TensorPair& pair, const Subject& one, const std::string& as) {
+        if (pair.after.shape.empty()) return alone(pair);
         return request.rotated ? judge_between(pair, one, request.tolerance)
                                : judge_still(pair, one, as, request.tolerance);
       },

@@ -66,7 +66,8 @@ Turns measure(const Sample& sample, const Reading& reading, const Block& block) 
         turns.weight[at] = sum.xx;
         turns.turn[at] = sum.xx > 0 ? sum.yx / sum.xx : Complex(0);
         const double rounding = std::hypot(sample.unit, sample.noise.relative) * std::sqrt(sum.xxyy);
-        turns.sigma[at] = sum.xx > 0 ? std::hypot(rounding, sample.noise.rms * std::sqrt(sum.xx)) / sum.xx : 4;
+        turns.sigma[at] =
+            sum.xx > 0 ? std::hypot(rounding, (sample.noise.rms + sample.least) * std::sqrt(sum.xx)) / sum.xx : 4;
         errors[i][0] += sum.xx > 0 ? std::max(0.0, sum.yy - std::norm(sum.yx) / sum.xx) : sum.yy;
         errors[i][1] += sum.yy;
       }

@@ -63,7 +63,10 @@ std::vector<KnownFactor> known_factors(const Rope& rope, double wanted) {
 void find_factor(Examination& exam, const Asked& asked) {
   const double wanted = asked.frequencies.attention_factor, found = exam.factor;
   const double noise = exam.sample.noise.relative;
-  const double slack = std::max(exam.sample.unit / 2, 1e-6) + noise * noise +
+  double sum = 0, squares = 0;  // of weights: a few large ones leave the rounding of few cos and sin
+  for (const double weight : exam.turns.weight) sum += weight, squares += weight * weight;
+  const double roundings = sum > 0 ? std::max(0.5, 3 * std::sqrt(squares) / sum) : 0.5;
+  const double slack = std::max(roundings * exam.sample.unit, 1e-6) + noise * noise +
                        6 * noise / std::sqrt(static_cast<double>(exam.turns.turn.size() * exam.turns.heads.size()));
   const auto near = [&](double value) { return std::abs(found - value) <= slack * value; };
   exam.facts.attention_factor = near(wanted) ? wanted : near(1) ? 1 : found;
@@ -291,12 +294,14 @@ std::string evidence(double found, double asked) { return residual_said(found, "
 
 void examine_with_rope(Examination& exam) {
   Asked asked = ask(*exam.subject.used, exam.turns.block, exam.subject, exam.expected);
-  if (one_pair_alone(exam) && (!exam.findings.empty() || !compare(exam.turns, asked.motion).holds)) {
+  const bool holds = compare(exam.turns, asked.motion).holds;
+  if (one_pair_alone(exam) && (!exam.findings.empty() || !holds)) {
     exam.findings.clear();
     exam.facts = {};
     exam.find(Verdict::cannot_tell,
-              "cannot tell, because one pair of the head alone is not 0, which tells position times "
-              "speed and no more; it is not what the config asks");
+              std::string("cannot tell, because one pair of the head alone is not 0, which tells position times speed "
+                          "and no more") +
+                  (holds ? "" : "; it is not what the config asks"));
     return;
   }
   set_facts(exam, asked);

@@ -80,13 +80,17 @@ TEST_P(Parts, BeforesAndKernelsAreMended) {
   Case one(GetParam(), {.batch = 2});
   const Data& x = one.before;
   const Data right = Engine{}(x);
-  Data normed = x, exchanged = x, aliased = x, mirrored = x, lacking = x;
+  Data normed = x, layered = x, scaled = right, exchanged = x, aliased = x, mirrored = x, lacking = x;
   for (std::size_t first = 0; first < x.values.size(); first += 64) {
-    double squares = 1e-6;
+    double squares = 1e-6, mean = 0;
     for (std::size_t d = 0; d < 64; ++d) squares += x.values[first + d] * x.values[first + d] / 64;
+    for (std::size_t d = 0; d < 64; ++d) mean += x.values[first + d] / 64;
     for (std::size_t d = 0; d < 64; ++d) {
       const double weight = 1 + 0.5 * std::sin(static_cast<double>(d));
       normed.values[first + d] = to_type(weight * x.values[first + d] / std::sqrt(squares), GetParam());
+      const double centred = (x.values[first + d] - mean) / std::sqrt(squares - mean * mean);
+      layered.values[first + d] = to_type(weight * centred + 0.3 * std::cos(static_cast<double>(d)), GetParam());
+      scaled.values[first + d] *= 1 + 0.1 * static_cast<double>(1 + first / 64 % 7);
     }
     for (std::size_t d = 0; d < 32; ++d) {
       const double angle = static_cast<double>(first / 512 % 16) * speeds()[d], c = std::cos(angle),
@@ -114,6 +118,8 @@ TEST_P(Parts, BeforesAndKernelsAreMended) {
       {Engine{}(normed), Verdict::elements, "q: before was taken in front of the norm of queries and keys (q_norm"},
       {Engine{.pairs = Pairs::interleaved}(normed), Verdict::elements,
        "behind the norm it is rotated in the interleaved pairing; the model uses half"},
+      {Engine{}(layered), Verdict::elements, "(q_norm, k_norm, a LayerNorm) and after behind it: each head differs"},
+      {scaled, Verdict::elements, "q is multiplied by another factor in each head of each token, as by scales"},
       {exchanged, Verdict::direction, "q is rotated with sin and cos exchanged"},
       {aliased, Verdict::pairing, "computed from the new first one"},
       {lacking, Verdict::pairing, "lacks the first times sin"},
@@ -123,6 +129,48 @@ TEST_P(Parts, BeforesAndKernelsAreMended) {
     EXPECT_EQ(found.verdict, verdict) << found.sentence;
     EXPECT_NE(found.sentence.find(words), std::string::npos) << found.sentence;
   }
+}
+
+TEST(Parts, ElementsThatAreNotRotatedAreNamed) {
+  Case one(ElementType::f32);
+  one.rope->rope.rotary_dim = 32;
+  Data after = Engine{.speed = speeds(10000, 32)}(one.before);
+  for (std::size_t i = 0; i < after.values.size(); ++i) after.values[i] *= i % 64 < 32 ? 1 : 1.5;
+  const Diagnosis found = one.diagnose_after(after);
+  EXPECT_EQ(found.sentence,
+            "q is multiplied by 1.5 in elements 32-63, which the model does not rotate; but for that it is rotated as "
+            "the config asks");
+}
+
+TEST(Parts, ChunksHaveTheBaseOfTheirTime) {
+  Case one(ElementType::f32, {.tokens = 96});
+  one.rope = model_rope(Dynamic{.factor = 2, .trained_length = 1024});
+  one.subject.positions = from(1000, 96);
+  const auto angle = [&](int, int t, int i) {
+    return (1000 + t) * frequencies(one.rope->rope, 1000 + (t / 32 + 1) * 32).inv_freq[static_cast<std::size_t>(i)];
+  };
+  const Diagnosis found = one.diagnose({.angle = angle});
+  EXPECT_NE(found.sentence.find("own time, dynamic for lengths 1032, 1064, 1096;"), std::string::npos)
+      << found.sentence;
+}
+
+// A value, a key without an after, and one position for all tokens, which another order of the dimensions would
+// explain.
+TEST(Judged, WhatIsNoRotationOfItsRow) {
+  const Case one(ElementType::f32, {.batch = 1});
+  const Tensor x = tensor_of(one.before, one.type), right = tensor_of(Engine{}(one.before), one.type),
+               still = tensor_of(Engine{.position = [](int, int, int) { return 100.0; }}(one.before), one.type);
+  diagnose::Request request;
+  request.model.emplace().ropes = {*one.rope};
+  const auto outcomes = [&](const std::vector<diagnose::TensorPair>& pairs) {
+    std::vector<diagnose::Outcome> list;
+    for (const diagnose::NamedCheck& found : diagnose::check(request, pairs).tensors) list.push_back(found.outcome);
+    return list;
+  };
+  using enum diagnose::Outcome;
+  EXPECT_EQ(outcomes({{"q", x, right}, {"v", x, right}, {"k", x, {}}}), (std::vector{equal, differs, undecided}));
+  request.positions.spec = "100:";
+  EXPECT_EQ(outcomes({{"q", x, still}}), std::vector{undecided});
 }
 
 TEST(Precision, FrequenciesInHalfFarAway) {
