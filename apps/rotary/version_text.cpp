@@ -39,7 +39,7 @@ std::string torch_text() {
   for (const TorchCommand& command : torch_commands) names.emplace_back(command.name);
   const std::string commands = joined(names);
   const std::optional<std::string> parts = ask_torch_program("--parts");
-  if (!parts) return "not built (scripts/build.sh --with torch adds " + commands + ")";
+  if (!parts) return "not built (from source, scripts/build.sh --with torch adds " + commands + ")";
   return parts->substr(0, parts->find('\n')) + "; adds " + commands;
 }
 
