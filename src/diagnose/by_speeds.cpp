@@ -67,18 +67,12 @@ std::string explain_some(const std::vector<Speed>& speeds, const Rope& rope, con
   std::vector<std::int64_t> right, wrong, open;
   std::vector<Speed> others = speeds;
   int turning = 0;  // of the wrong ones
-  const auto times = [&](double speed, std::int64_t pair) {
-    return speed / std::abs(asked.motion.speed[static_cast<std::size_t>(pair)]);
-  };
-  std::pair<double, std::int64_t> least = {1, 0};  // how fast a wrong pair may be
   for (std::size_t i = 0; i < speeds.size(); ++i) {
-    const auto& [value, error] = speeds[i];
-    const auto pair = static_cast<std::int64_t>(i);
-    const bool fits = std::abs(value - std::abs(asked.motion.speed[i])) <= error;
+    const double wanted = std::abs(asked.motion.speed[i]), error = speeds[i].error;
+    const bool fits = std::abs(speeds[i].value - wanted) <= error;
     if (fits) others[i].error = std::numeric_limits<double>::infinity();
-    (!fits ? wrong : times(error, pair) > 0.1 ? open : right).push_back(pair);
-    if (!fits && value > error) ++turning;
-    if (!fits) least = std::min(least, {times(value + error, pair), pair});
+    (!fits ? wrong : error > 0.1 * wanted ? open : right).push_back(static_cast<std::int64_t>(i));
+    if (!fits && speeds[i].value > error) ++turning;
   }
   if (right.size() < 2 || wrong.empty()) return "";
   const std::string width = std::to_string(rope.rotary_dim);
@@ -87,21 +81,21 @@ std::string explain_some(const std::vector<Speed>& speeds, const Rope& rope, con
       "is rotated at the " +
       (other_width ? "speeds of " + width + " elements (exponent 2i/" + width + ")" : "asked speeds") + " in pairs " +
       ranges(right) + " only; pairs " + ranges(wrong);
+  const auto first = static_cast<std::size_t>(wrong[0]), last = static_cast<std::size_t>(wrong.back());
+  const auto times = [&](std::size_t i, double speed) { return speed / std::abs(asked.motion.speed[i]); };
   if (turning == 0) {
+    const double most = times(first, speeds[first].value + speeds[first].error);
     return some +
-           (least.first < 0.1 ? " do not rotate"
-                              : " are slower or do not rotate: pair " + std::to_string(least.second) + " is at most " +
-                                    significant(least.first, 2) + " times as fast as asked") +
+           (most < 0.1 ? " do not rotate"
+                       : " are slower or do not rotate: pair " + std::to_string(first) + " is at most " +
+                             significant(most, 2) + " times as fast as asked") +
            (open.empty() ? "" : " (pairs " + ranges(open) + " are too slow to tell)");
   }
   std::optional<Explanation> cause;
   if (turning > 3) cause = explain_speeds(others, rope, asked.length);
   if (cause) return some + " are rotated " + cause->words;
-  const auto text = [&](std::int64_t pair) {
-    return significant(times(speeds[static_cast<std::size_t>(pair)].value, pair), 4);
-  };
-  return some + " are " + text(wrong[0]) + (wrong.size() > 1 ? " to " + text(wrong.back()) : "") +
-         " times as fast as asked";
+  return some + " are " + significant(times(first, speeds[first].value), 4) +
+         (wrong.size() > 1 ? " to " + significant(times(last, speeds[last].value), 4) : "") + " times as fast as asked";
 }
 
 }  // namespace

@@ -204,12 +204,10 @@ std::optional<Answer> by_what_is_asked(const Scene& scene) {
 // Every row, or every head, for itself; those of one fault together, or each at an offset of its own.
 template <std::size_t Dimension>
 std::optional<Answer> by_units(const Scene& scene) {
-  constexpr const char* unit = Dimension == 0 ? "batch row" : "head";
   const Some& units = scene.all[Dimension];
   if (units.size() < 2 || units.size() > 64) return std::nullopt;
   std::map<std::string, Piece> groups;
   std::vector<double> offsets;
-  bool are_numbers = true;  // the offsets
   for (const std::int64_t one : units) {
     Piece piece = scene.all;
     piece[Dimension] = {one};
@@ -224,8 +222,6 @@ std::optional<Answer> by_units(const Scene& scene) {
     if ((moved || verdict == Verdict::as_configured) && !facts.positions.empty()) {
       const auto row = static_cast<std::size_t>(*piece[0].begin() * scene.layout().tokens);
       offsets.push_back(facts.positions[0].at(0) - scene.asked.motion.position[0][row]);
-      are_numbers =
-          are_numbers && offsets.back() == static_cast<double>(in_whole(scene, Dimension, piece[Dimension]).front());
     } else if (groups.size() > 4) {
       break;
     }
@@ -233,10 +229,9 @@ std::optional<Answer> by_units(const Scene& scene) {
   if (groups.size() < 2) return std::nullopt;
   if (groups.size() > 4 && offsets.size() == units.size()) {
     Answer all{{Verdict::offset, "", {}, {}, 0}, true};
-    std::string said = std::string("is rotated at an offset of its own in each ") + unit;
-    if (are_numbers) said += std::string(", the number of the ") + unit;
-    for (std::size_t i = 0; i < 4 && !are_numbers; ++i)
-      said += (i == 0 ? ": " : ", ") + detail::significant(offsets[i], 6) + (i == 3 ? ", ... positions too far" : "");
+    std::string said = "is rotated at an offset of its own in each " + std::string(Dimension == 0 ? "row" : "head");
+    for (std::size_t i = 0; i < 4; ++i) said += (i == 0 ? ": " : ", ") + detail::significant(offsets[i], 6);
+    said += ", ... positions too far";
     all.diagnosis.findings = {said};
     all.diagnosis.sentence = scene.sample.name + " " + said;
     all.diagnosis.facts.layout = scene.reading.word;

@@ -161,12 +161,10 @@ Pattern pattern_of(const Positions& position, const Positions& expected, std::in
   };
   if (holds([&](std::size_t i) { return expected[i / tokens * tokens + tokens - 1 - i % tokens]; }))
     return {Change::named, 0, "are in reverse order"};
-  if (holds([&](std::size_t i) { return position[0] + static_cast<double>(i % tokens); })) {
-    return {Change::named, 0,
-            std::string("count the tokens ") + (batch > 1 ? "of each row " : "") + "from " + text(position[0]) + " up"};
-  }
   if (const auto found = batch == 1 ? padded(position, expected) : std::nullopt) return *found;
   if (const auto found = restarts(position, expected, tokens)) return *found;
+  if (batch == 1 && holds([&](std::size_t i) { return position[0] + static_cast<double>(i); }))
+    return {Change::named, 0, "count the tokens from " + text(position[0]) + " up"};
   std::size_t i = 0;
   while (same(position[i], expected[i])) ++i;  // the first rule does not hold: one differs
   return {

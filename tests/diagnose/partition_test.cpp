@@ -65,7 +65,7 @@ TEST_P(Parts, AreNamed) {
       {mixed(right, noise, [](int b, int t, int h, int) { return b == 0 && t == 5 && h == 2; }), Verdict::elements,
        "q in batch row 0, head 2, token 5: cannot tell"},
       {Engine{.position = [](int, int t, int h) { return t + h; }}(x), Verdict::offset,
-       "q in heads 1-7 is rotated at an offset of its own in each head, the number of the head"},
+       "q in heads 1-7 is rotated at an offset of its own in each head: 1, 2, 3, 4, ... positions too far"},
       {Engine{.position = [](int, int t, int h) { return t + 3.0 * h + 2; }}(x), Verdict::offset,
        "q is rotated at an offset of its own in each head: 2, 5, 8, 11, ... positions too far"},
       {noise, Verdict::cannot_tell, "q: cannot tell, because no pairing"}};
