@@ -1,4 +1,4 @@
-# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc,arg-type"
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc,untyped-decorator"
 """The ops on DTensors, sharded by batch, tokens or heads."""
 
 from __future__ import annotations
