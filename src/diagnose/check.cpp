@@ -56,15 +56,22 @@ Comparison compare_rows(const Sample& sample, const Layout& layout, const Asked&
   return all;
 }
 
-// The readings among which the heads do not choose, the likeliest first; one where the layout is given or settled.
+// The readings among which the heads do not choose, the likeliest first, and those of a shard of the heads; one where
+// the layout is given or settled.
 std::vector<Reading> readings_of(const Sample& sample, const Subject& subject) {
-  std::vector<Reading> readings = plausible_readings(sample, subject);
-  const int most = subject.plausibility(readings.front().layout);
-  std::erase_if(readings, [&](const Reading& reading) { return subject.plausibility(reading.layout) < most; });
+  std::vector<Reading> readings = plausible_readings(sample, subject), shards;
+  const Layout likeliest = readings.front().layout;
+  const int most = subject.plausibility(likeliest);
+  std::erase_if(readings, [&](const Reading& reading) {
+    const int plausibility = subject.plausibility(reading.layout);
+    if (plausibility == 1 && most > 1 && reading.layout.heads < likeliest.heads) shards.push_back(reading);
+    return plausibility < most;
+  });
   // Nothing moves at position 0: such a reading is no rival of a likelier one, and comes behind the others.
   const auto moves = [&](const Reading& one) { return one.layout.tokens > 1 || subject.positions.has_value(); };
   if (moves(readings.front())) std::erase_if(readings, [&](const Reading& one) { return !moves(one); });
   std::stable_partition(readings.begin(), readings.end(), moves);
+  readings.insert(readings.end(), shards.begin(), shards.end());
   const auto settled = std::ranges::find(readings, subject.layout_of_heads, &Reading::word);
   return settled == readings.end() ? readings : std::vector{*settled};
 }
@@ -200,9 +207,10 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   std::vector<Compared> all = compare_by_all(sample, readings, subject, tolerance);
   subject.step();
   std::size_t best = best_of(all);
-  // Another dimension of heads is another answer, and so is a likelier order of batch and tokens.
+  // Another dimension of heads, as likely, is another answer, and so is a likelier order of batch and tokens.
   const auto other = std::ranges::find_if(readings, [&](const Reading& reading) {
     return all[best].checked.equal &&
+           subject.plausibility(reading.layout) >= subject.plausibility(readings[best].layout) &&
            (reading.layout.head_stride != readings[best].layout.head_stride || &reading < &readings[best]);
   });
   const bool ambiguous = other != readings.end();
@@ -225,8 +233,10 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
     result.sentence = who(pair.name) + nothing;
   } else if (likeliest.word != readings[best].word && result.outcome == Outcome::differs) {
     result.outcome = Outcome::undecided;
-    result.sentence += ", if its layout is " + likeliest.word + "; as " + readings[best].word +
-                       ", which has the same shape, it is equal: --layout says which";
+    const bool as_shard = likeliest.layout.heads > readings[best].layout.heads;
+    result.sentence = who(pair.name) + " is equal as " + readings[best].word +
+                      (as_shard ? ", a shard of the heads" : "") + ", and not as " + likeliest.word +
+                      ", which has the same shape: --layout says which";
   } else if (ambiguous && result.outcome == Outcome::equal) {
     result.note = other->word + " has the same shape";
   }
