@@ -10,7 +10,7 @@
 #   s390x     the same for a big-endian machine, where the portable kernels are the best; riscv64 and ppc64le too
 #   cross     the core by clang, for 32-bit x86 and WebAssembly: the committed hash (scripts/cross.sh --quick);
 #             skipped without PyPI
-#   wheel     the Python package: its wheel, made of release's objects, in a fresh virtual environment with numpy;
+#   wheel     the wheels of the Python package and of the program, of release's objects, in a fresh environment with numpy;
 #             skipped without PyPI
 #   python    the same wheel beside several versions of torch, transformers and JAX (12 GB), by several Pythons
 #   torch     rotary_torch, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
