@@ -101,7 +101,7 @@ Answer assembled(const Scene& scene, const std::vector<Part>& given, std::string
   }
   const auto is_right = [](const auto& part) { return part.second.verdict == Verdict::as_configured; };
   if (rest == all_else) std::erase_if(all.parts, is_right);
-  std::ranges::stable_partition(all.parts, std::not_fn(is_right));
+  std::stable_partition(all.parts.begin(), all.parts.end(), std::not_fn(is_right));
   all.rest = rest;
   all.diagnosis = all.parts.front().second;
   all.diagnosis.findings.clear();
