@@ -105,6 +105,13 @@ struct Examination {
 // The readings that fit the subject, those first whose heads are the rope's. Throws SHAPE where there is none.
 std::vector<Reading> plausible_readings(const Sample&, const Subject&);
 std::vector<std::vector<double>> expected_positions(const Layout&, const Subject&);
+Subject of_tensor(Subject, const TensorPair&);  // with the role that the tensor's name says
+// The layout in which the rope's heads fit the most tensors, of those that were found; empty if there is none best, or
+// one alone was found.
+std::string settled_layout(const std::vector<const TensorPair*>&, const std::vector<std::string>& found,
+                           const Subject&);
+// The rope with the heads of a shard, where one layout alone gives q and k of a file heads in the rope's ratio.
+ModelRope shard_of(const ModelRope&, const std::vector<const TensorPair*>&);
 // The dimensions of which the turns do not depend on the head; fills turns, expected, factor and facts. False: none.
 bool find_layout(Examination&);
 

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <set>
+#include <utility>
 
 #include "examination.h"
 #include "values/fail.h"
@@ -144,6 +146,56 @@ std::vector<std::vector<double>> expected_positions(const Layout& layout, const 
     }
   }
   return expected;
+}
+
+// ---- of the tensors of one file ----
+
+Subject of_tensor(Subject subject, const TensorPair& pair) {
+  subject.role = tools::role_of(pair.name);
+  return subject;
+}
+
+std::string settled_layout(const std::vector<const TensorPair*>& pairs, const std::vector<std::string>& found,
+                           const Subject& subject) {
+  if (subject.used == nullptr) return "";
+  std::string best;
+  int most = 0;
+  bool alone = true, tied = false;
+  for (const std::string& word : found) {
+    if (word.empty() || word == best) continue;
+    alone = alone && word == found.front();
+    int fits = 0;
+    for (const TensorPair* pair : pairs) {
+      for (const Reading& reading : tools::readings_of(pair->before.shape)) {
+        if (reading.word == word && of_tensor(subject, *pair).plausibility(reading.layout) == 2) ++fits;
+      }
+    }
+    tied = tied ? fits <= most : fits == most;
+    if (fits <= most) continue;
+    most = fits;
+    best = word;
+  }
+  return alone || tied ? "" : best;
+}
+
+ModelRope shard_of(const ModelRope& used, const std::vector<const TensorPair*>& pairs) {
+  std::set<std::pair<std::int64_t, std::int64_t>> found;
+  for (const TensorPair* q : pairs) {
+    for (const TensorPair* k : pairs) {
+      if (tools::role_of(q->name) != tools::Role::query || tools::role_of(k->name) != tools::Role::key) continue;
+      for (const Reading& of_q : tools::readings_of(q->before.shape)) {
+        for (const Reading& of_k : tools::readings_of(k->before.shape)) {
+          const std::int64_t heads = of_q.layout.heads, kv_heads = of_k.layout.heads;
+          if (of_q.word == of_k.word && heads * used.kv_heads == kv_heads * used.heads) found.insert({heads, kv_heads});
+        }
+      }
+    }
+  }
+  ModelRope shard = used;
+  if (found.size() != 1 || used.heads == used.kv_heads) return shard;
+  shard.heads = static_cast<int>(found.begin()->first);
+  shard.kv_heads = static_cast<int>(found.begin()->second);
+  return shard;
 }
 
 }  // namespace rotary::diagnose

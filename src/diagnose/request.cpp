@@ -1,7 +1,6 @@
 // Several tensors: which rope is meant, one layout for tensors of a file, one answer.
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "examination.h"
 
@@ -126,57 +125,6 @@ std::string rope_text(const Request& request, const ModelRope* used) {
   return request.rope || ropes.size() == 1 ? "" : "rope " + std::to_string(at) + " of " + std::to_string(ropes.size());
 }
 
-Subject of_tensor(Subject subject, const TensorPair& pair) {
-  subject.role = tools::role_of(pair.name);
-  return subject;
-}
-
-// The layout in which the rope's heads fit the most tensors, of those that were found; empty if there is none best, or
-// one alone was found.
-std::string settled_layout(const std::vector<const TensorPair*>& pairs, const std::vector<std::string>& found,
-                           const Subject& subject) {
-  if (subject.used == nullptr) return "";
-  std::string best;
-  int most = 0;
-  bool alone = true, tied = false;
-  for (const std::string& word : found) {
-    if (word.empty() || word == best) continue;
-    alone = alone && word == found.front();
-    int fits = 0;
-    for (const TensorPair* pair : pairs) {
-      for (const Reading& reading : tools::readings_of(pair->before.shape)) {
-        if (reading.word == word && of_tensor(subject, *pair).plausibility(reading.layout) == 2) ++fits;
-      }
-    }
-    tied = tied ? fits <= most : fits == most;
-    if (fits <= most) continue;
-    most = fits;
-    best = word;
-  }
-  return alone || tied ? "" : best;
-}
-
-// The rope with the heads of a shard, where one layout alone gives q and k of a file heads in the rope's ratio.
-ModelRope shard_of(const ModelRope& used, const std::vector<const TensorPair*>& pairs) {
-  std::set<std::pair<std::int64_t, std::int64_t>> found;
-  for (const TensorPair* q : pairs) {
-    for (const TensorPair* k : pairs) {
-      if (tools::role_of(q->name) != tools::Role::query || tools::role_of(k->name) != tools::Role::key) continue;
-      for (const Reading& of_q : tools::readings_of(q->before.shape)) {
-        for (const Reading& of_k : tools::readings_of(k->before.shape)) {
-          const std::int64_t heads = of_q.layout.heads, kv_heads = of_k.layout.heads;
-          if (of_q.word == of_k.word && heads * used.kv_heads == kv_heads * used.heads) found.insert({heads, kv_heads});
-        }
-      }
-    }
-  }
-  ModelRope shard = used;
-  if (found.size() != 1 || used.heads == used.kv_heads) return shard;
-  shard.heads = static_cast<int>(found.begin()->first);
-  shard.kv_heads = static_cast<int>(found.begin()->second);
-  return shard;
-}
-
 // ---- by one rope -------------------------------------------------------------------------------
 
 // The answer for a pair; that for one that is not to be rotated, as the text says; what follows from it, open: where
@@ -271,11 +219,11 @@ std::vector<NamedCheck> answers(const Request& request, const std::vector<Tensor
   Indexers indexers;
   for (const Question& question : questions_of(request, pairs, layers, indexers)) {
     std::vector<Subject> subjects = subjects_of(request, question, needs_positions);
+    std::int64_t step = done;  // of this question, whichever copy of a subject tells it
     done += 4 * std::ssize(question.tensors);
     for (Subject& one : subjects) {
       one.executor = request.executor;
-      one.step = [&request, step = done - 4 * std::ssize(question.tensors), done,
-                  total = 4 * std::ssize(pairs)]() mutable {
+      one.step = [&, total = 4 * std::ssize(pairs)] {
         if (request.progress) request.progress(step = std::min(step + 1, done), total);
       };
     }
