@@ -78,24 +78,22 @@ void set_positions(PositionRequest& request, PyObject* positions, const std::opt
 
 // before, after: paths, or dicts of arrays. source: as model_of takes it, or None.
 struct Asked {
-  Asked(const char* operation, PyObject* source, PyObject* before, PyObject* after, PyObject* words) {
+  Asked(const char* operation, PyObject* source, PyObject* before, PyObject* after, PyObject* dict) {
+    const Words words{dict};
     request.operation = operation;
-    const auto word = [words](const char* name) { return word_of(words, name); };
-    request.progress = [](std::int64_t, std::int64_t) { heed_signals(); };
-    if (PyObject* layout = word("layout")) request.layout = text_of(layout, "layout");
-    if (PyObject* length = word("length")) request.length = integer_of(length, "length");
-    if (PyObject* rope = word("rope")) request.rope = static_cast<int>(integer_of(rope, "rope"));
+    request.progress = heed;
+    request.layout = words.text("layout");
+    request.length = words.integer("length");
+    if (const auto rope = words.integer("rope")) request.rope = static_cast<int>(*rope);
     if (source != nullptr) {
       request.config = "the config";
-      request.model = model_of(source, word("pairing"));
+      request.model = model_of(source, words.find("pairing"));
     }
-    set_positions(request.positions, word("positions"), request.model);
-    if (PyObject* same = word("same_position_on_every_axis")) {
-      request.positions.same_on_every_axis = is_true(same);
-    }
-    if (PyObject* least = word("tolerance")) request.tolerance = double_of(least, "tolerance");
-    if (PyObject* of_scores = word("scores")) request.scores = is_true(of_scores);
-    pairs = tensors_of(operation, before, after, word("tensors"));
+    set_positions(request.positions, words.find("positions"), request.model);
+    request.positions.same_on_every_axis = words.flag("same_position_on_every_axis");
+    request.tolerance = words.number("tolerance");
+    request.scores = words.flag("scores");
+    pairs = tensors_of(operation, before, after, words.find("tensors"));
   }
 
   diagnose::Request request;

@@ -20,6 +20,7 @@ ConfigOptions options_of(PyObject* pairing);  // that model_of reads with; pairi
 
 // Without the GIL, between the steps of a long call: throws Raised where a signal asks Python to end it.
 void heed_signals();
+inline constexpr auto heed = [](auto...) { heed_signals(); };  // as a function that is told the progress
 
 // _gpu_built(), and _gpu_rotate(q, k, q_out, k_out, cos, sin, pairing, layout, first, backward, stream): k and k_out
 // may be None; cos and sin are f32, contiguous, one column for each pair; stream is a cudaStream_t as an int, of the

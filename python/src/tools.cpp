@@ -19,31 +19,6 @@ namespace rotary::python {
 
 namespace {
 
-// Of keyword arguments; each is empty where the word is None.
-struct Words {
-  PyObject* dict;
-
-  std::optional<std::int64_t> integer(const char* name) const {
-    PyObject* value = word_of(dict, name);
-    return value == nullptr ? std::nullopt : std::optional(integer_of(value, name));
-  }
-  std::optional<double> number(const char* name) const {
-    PyObject* value = word_of(dict, name);
-    return value == nullptr ? std::nullopt : std::optional(double_of(value, name));
-  }
-  std::string text(const char* name) const {
-    PyObject* value = word_of(dict, name);
-    return value == nullptr ? "" : text_of(value, name);
-  }
-  std::optional<Pairing> pairing(const char* name) const {
-    PyObject* value = word_of(dict, name);
-    return value == nullptr ? std::nullopt : std::optional(parse_pairing(view_of(value, name)));
-  }
-  bool flag(const char* name) const { return is_true(PyDict_GetItemString(dict, name)); }
-};
-
-void heed(std::int64_t, std::int64_t) { heed_signals(); }
-
 // The result of body, JSON, made without the GIL.
 template <class Body>
 Ref told(const Body& body) {
@@ -55,6 +30,20 @@ Ref told(const Body& body) {
   return new_text(text);
 }
 
+// The text beside a new config: the call, and what changed.
+std::string note_of(const extend::Plan& plan, const std::string& call) {
+  std::string text = "# A longer context, planned by rotary\n\n    " + call + "\n\n";
+  for (const extend::MethodPlan& method : plan.methods) {
+    if (plan.methods.size() > 1 && method.method != plan.recommended) continue;
+    text += method.method + ", " + method.from + (plan.why.empty() ? "" : ": " + plan.why) + "\n\n";
+    for (const extend::Change& change : method.changes) {
+      text += "- `" + change.key + "`: " + change.before.value_or("not there") + " became " +
+              change.after.value_or("nothing") + "\n";
+    }
+  }
+  return text;
+}
+
 // (source, length, words)
 PyObject* plan_longer(PyObject*, PyObject* const* given, Py_ssize_t count) {
   return guarded([&] {
@@ -63,10 +52,10 @@ PyObject* plan_longer(PyObject*, PyObject* const* given, Py_ssize_t count) {
     const bool is_text = view_of(PyTuple_GetItem(source, 0), "source") == "text";
     const std::string content = text_of(PyTuple_GetItem(source, 1), "source");
     extend::Request request;
-    request.model = model_of(source, word_of(dict, "pairing"));
+    request.model = model_of(source, words.find("pairing"));
     request.name = is_text ? "the config" : content;
     request.config = is_text ? content : tools::config_text_at(content);
-    request.options = options_of(word_of(dict, "pairing"));
+    request.options = options_of(words.find("pairing"));
     request.context = integer_of(length, "length");
     request.trained_length = words.integer("trained_length");
     request.factor = words.number("factor");
@@ -75,7 +64,7 @@ PyObject* plan_longer(PyObject*, PyObject* const* given, Py_ssize_t count) {
     const std::string output = words.text("output"), call = words.text("call");
     return told([&] {
       extend::Plan plan = extend::plan(request);
-      if (!output.empty()) plan.written = extend::write(plan, output, call);
+      if (!output.empty()) plan.written = extend::write(plan, output, note_of(plan, call));
       return to_json(plan);
     });
   });
@@ -97,9 +86,9 @@ PyObject* convert_files(PyObject*, PyObject* const* given, Py_ssize_t count) {
     request.head_dim = static_cast<int>(words.integer("head_dim").value_or(0));
     request.rotary_dim = static_cast<int>(words.integer("rotary_dim").value_or(0));
     request.first = static_cast<int>(words.integer("first").value_or(0));
-    if (PyObject* names = word_of(dict, "tensors")) request.tensors = texts_of(names, "a tensor's name");
+    if (PyObject* names = words.find("tensors")) request.tensors = texts_of(names, "a tensor's name");
     if (const std::string form = words.text("form"); !form.empty()) request.form = parse_table_form(form);
-    request.progress = [](bool, std::uint64_t, std::uint64_t) { heed_signals(); };
+    request.progress = heed;
     return told([&] { return to_json(convert(request)); });
   });
 }
@@ -115,7 +104,7 @@ PyObject* study(PyObject*, PyObject* const* given, Py_ssize_t count) {
         tools::chosen_rope(request.model, static_cast<int>(words.integer("rope").value_or(0)), "the config");
     request.rope = static_cast<std::size_t>(&used - request.model.ropes.data());
     request.length = used.context;
-    if (PyObject* positions = word_of(dict, "positions")) {
+    if (PyObject* positions = words.find("positions")) {
       const GivenPositions places = positions_from(positions, 1);
       request.positions.assign(places.integers.begin(), places.integers.end());
       for (const double value : places.reals) request.positions.push_back(accuracy::Position::real(value));

@@ -133,8 +133,8 @@ std::vector<std::string> texts_of(PyObject* sequence, const char* what) {
   return values;
 }
 
-PyObject* word_of(PyObject* words, const char* name) {
-  PyObject* value = PyDict_GetItemString(words, name);
+PyObject* Words::find(const char* name) const {
+  PyObject* value = PyDict_GetItemString(dict, name);
   return value == Py_None ? nullptr : value;
 }
 

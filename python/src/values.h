@@ -45,9 +45,35 @@ double double_of(PyObject* number, const char* what);
 std::vector<double> doubles_of(PyObject* sequence, const char* what);  // a sequence or an array of one dimension
 std::vector<int> ints_of(PyObject* sequence, const char* what);
 std::vector<std::string> texts_of(PyObject* sequence, const char* what);
-PyObject* word_of(PyObject* words, const char* name);  // of a dict of keyword arguments; null: None, or not there
 
 // Of a rotary.Rope. TypeError for a value of another type.
 Rope rope_from(PyObject* object);
+
+// Of keyword arguments; each is empty where the word is None.
+struct Words {
+  PyObject* dict;
+
+  PyObject* find(const char* name) const;  // null: None, or not there
+  std::optional<std::int64_t> integer(const char* name) const {
+    PyObject* value = find(name);
+    return value == nullptr ? std::nullopt : std::optional(integer_of(value, name));
+  }
+  std::optional<double> number(const char* name) const {
+    PyObject* value = find(name);
+    return value == nullptr ? std::nullopt : std::optional(double_of(value, name));
+  }
+  std::string text(const char* name) const {
+    PyObject* value = find(name);
+    return value == nullptr ? "" : text_of(value, name);
+  }
+  std::optional<Pairing> pairing(const char* name) const {
+    PyObject* value = find(name);
+    return value == nullptr ? std::nullopt : std::optional(parse_pairing(view_of(value, name)));
+  }
+  bool flag(const char* name) const {
+    PyObject* value = find(name);
+    return value != nullptr && is_true(value);
+  }
+};
 
 }  // namespace rotary::python

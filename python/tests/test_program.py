@@ -126,6 +126,9 @@ class Program(unittest.TestCase):
         written = json.loads((self.folder / "longer" / "config.json").read_text())
         self.assertEqual(text["written"], str(self.folder / "longer" / "config.json"))
         self.assertEqual(rotary.config(written)[0].scaling.name, "yarn")
+        note = (self.folder / "longer" / "rotary-extend.md").read_text()
+        self.assertIn("rotary.extend(config, 131072, scaling='yarn')", note)
+        self.assertIn("became", note)
         refused(self, "VALUE", lambda: rotary.extend(CONFIG, 131072, factor=0.5))
         refused(self, "FILE", lambda: rotary.extend("/no/such/config.json", 131072))
 
