@@ -1,49 +1,85 @@
-"""rotary.jax against numpy, bit for bit; what it refuses."""
+"""rotary.jax: bit for bit beside numpy; differentiated, mapped, exported and sharded beside the plain formula."""
+
+import contextlib
+import importlib.util
+import os
+import unittest
+
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+
+import rotary
+from support import DTYPES, PAIRINGS, all_layouts, inv_freq, numbers, refused, rotated, rows, same_bits
 
 import numpy as np
-import rotary
-from jax_case import Case, float64, jax, jnp
-from support import DTYPES, all_layouts, inv_freq, numbers, refused, rotated, rows
+
+try:
+    import jax
+    import jax.numpy as jnp
+
+    jax.ffi
+except (ImportError, AttributeError):
+    jax = jnp = None
+
+HALF = {"pairing": "half", "layout": "bthd"}
+ROPE = rotary.Rope(head_dim=16, pairing="half")
+
+
+@contextlib.contextmanager
+def float64():
+    jax.config.update("jax_enable_x64", True)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_x64", False)
+
+
+def turn(x, cos, sin):
+    return rotary.jax.rotate(x, cos, sin, first=2, **HALF)
+
+
+def plain(x, cos, sin):
+    """The same, by the formula in JAX's own operations."""
+    cos, sin, a, b = cos[..., None, :], sin[..., None, :], x[..., 2:8], x[..., 8:14]
+    return jnp.concatenate([x[..., :2], a * cos - b * sin, b * cos + a * sin, x[..., 14:]], -1)
+
+
+@unittest.skipIf(jax is None, "JAX with jax.ffi is not installed")
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.x = jnp.asarray(numbers((2, 5, 3, 16)))
+        self.cos, self.sin = (jnp.asarray(v) for v in rows(np.arange(5) + 3, inv_freq(12)))
+
+    def same(self, ours, theirs):
+        self.assertTrue(same_bits(np.asarray(ours), np.asarray(theirs)))
+
+    def near(self, ours, theirs, tolerance=2e-5):
+        for a, b in zip(jax.tree_util.tree_leaves(ours), jax.tree_util.tree_leaves(theirs)):
+            self.assertEqual((a.shape, a.dtype), (b.shape, b.dtype))
+            self.assertLess(float(jnp.abs(a - b).max()), tolerance)
 
 
 class Values(Case):
     def test_all_layouts_dtypes_and_pairings(self):
-        for (layout, shape), dtype, pairing in all_layouts():
-            for first, direction in ((0, "forward"), (3, "backward")):
-                with self.subTest(layout=layout, dtype=dtype, pairing=pairing, first=first):
-                    x = numbers(shape, dtype)
-                    c, s = rows(np.arange(5), inv_freq(12))
-                    expected = x.copy()
-                    part = np.ascontiguousarray(x[..., first:])
-                    expected[..., first:] = rotated(part, c, s, pairing, layout, direction == "backward")
+        for case, ((layout, shape), dtype, pairing) in enumerate(all_layouts()):
+            first, direction = ((0, "forward"), (3, "backward"))[case % 2]
+            with self.subTest(layout=layout, dtype=dtype, pairing=pairing, first=first):
+                x, (c, s) = numbers(shape, dtype), rows(np.arange(5), inv_freq(12))
+                expected, part = x.copy(), np.ascontiguousarray(x[..., first:])
+                expected[..., first:] = rotated(part, c, s, pairing, layout, direction == "backward")
+                words = {"pairing": pairing, "layout": layout, "first": first, "direction": direction}
+                given = lambda x, c, s: rotary.jax.rotate(x, c, s, **words)  # noqa: B023, E731
+                self.same((jax.jit(given) if case % 3 else given)(x, c, s), expected)
 
-                    def turn(x, c, s):
-                        words = {"pairing": pairing, "layout": layout, "first": first, "direction": direction}
-                        return rotary.jax.rotate(x, c, s, **words)
-
-                    self.same(jax.jit(turn)(x, c, s), expected)
-                    self.same(turn(jnp.asarray(x), c, s), expected)
-
-    def test_rows_of_each_batch(self):
+    def test_rows_of_each_batch_and_of_one_token(self):
         for layout, shape in (("bthd", (2, 5, 3, 16)), ("tbhd", (5, 2, 3, 16)), ("hbtd", (3, 2, 5, 16))):
-            x = numbers(shape)
-            c, s = rows(np.arange(10).reshape(2, 5) * 7, inv_freq(12))
-            y = rotary.jax.rotate(x, c, s, pairing="interleaved", layout=layout)
-            self.same(y, rotated(x, c, s, "interleaved", layout))
-            y = rotary.jax.rotate(x, c[:1], s[:1], pairing="interleaved", layout=layout)
-            self.same(y, rotated(x, c[0], s[0], "interleaved", layout))
-
-    def test_one_token_without_its_dimension(self):
-        x = numbers((3, 16))
-        c, s = rows([9], inv_freq(16))
-        expected = rotated(x, c, s, "half", "hd")
-        for cos, sin in ((c, s), (c[None], s[None])):
-            y = rotary.jax.rotate(x, cos, sin, pairing="half", layout="hd")
-            self.same(y, expected)
-        x = numbers((2, 3, 16))
-        c, s = rows([[9], [4]], inv_freq(16))
-        y = rotary.jax.rotate(x, c, s, pairing="half", layout="bhd")
-        self.same(y, rotated(x, c, s, "half", "bhd"))
+            x, (c, s) = numbers(shape), rows(np.arange(10).reshape(2, 5) * 7, inv_freq(12))
+            for c, s in ((c, s), (c[:1], s[:1])):
+                y = rotary.jax.rotate(x, c, s, pairing="interleaved", layout=layout)
+                self.same(y, rotated(x, c, s, "interleaved", layout))
+        for layout, shape, places in (("hd", (3, 16), [9]), ("hd", (3, 16), [[9]]), ("bhd", (2, 3, 16), [[9], [4]])):
+            x, (c, s) = numbers(shape), rows(places, inv_freq(16))
+            y = rotary.jax.rotate(x, c, s, pairing="half", layout=layout)
+            self.same(y, rotated(x, c, s, "half", layout))
 
     def test_qk(self):
         for dtype in DTYPES:
@@ -59,34 +95,23 @@ class Values(Case):
         expected = rotary.rotate(x, table, layout="bthd")
         self.same(rotary.jax.rotate(x, table, layout="bthd"), expected)
         cos, sin = rotary.jax.rows(table)
-        y = rotary.jax.rotate(x, cos, sin, pairing="interleaved", layout="bthd")
-        self.same(y, expected)
-        refused(self, "PAIRING", lambda: rotary.jax.rotate(x, table, pairing="half", layout="bthd"))
-        with self.assertRaises(TypeError):
-            rotary.jax.rotate(x, table, sin, layout="bthd")
+        self.same(rotary.jax.rotate(x, cos, sin, pairing="interleaved", layout="bthd"), expected)
+        refused(self, "PAIRING", lambda: rotary.jax.rotate(x, table, **HALF))
+        for wrong in ((table, sin), (cos,)):
+            with self.assertRaises(TypeError):
+                rotary.jax.rotate(x, *wrong, **HALF)
 
-    def test_rows_of_other_floats(self):
+    def test_other_floats_and_empty(self):
         for dtype in (jnp.bfloat16, jnp.float16):
             c, s = self.cos.astype(dtype), self.sin.astype(dtype)
-            expected = self.turn(self.x, c.astype(jnp.float32), s.astype(jnp.float32))
-            self.same(self.turn(self.x, c, s), expected)
-
-    def test_float64_by_the_plain_formula(self):
+            self.same(turn(self.x, c, s), turn(self.x, c.astype(jnp.float32), s.astype(jnp.float32)))
+        self.assertEqual(turn(self.x[:, :0], self.cos[:0], self.sin[:0]).shape, (2, 0, 3, 16))
+        self.assertEqual(turn(self.x[:0], self.cos, self.sin).shape, (0, 5, 3, 16))
         with float64():
-            x, k = np.asarray(self.x, np.float64), np.asarray(self.x)
-            c, s = np.cos(np.arange(30.0).reshape(5, 6)), np.sin(np.arange(30.0).reshape(5, 6))
-            words = {"pairing": "half", "layout": "bthd"}
-            made = rotary.jax.rotate_qk(jnp.asarray(x), jnp.asarray(k), c, s, **words)
+            x, (c, s) = np.asarray(self.x, np.float64), (f(np.arange(30.0).reshape(5, 6)) for f in (np.cos, np.sin))
+            made = rotary.jax.rotate_qk(jnp.asarray(x), self.x, c, s, first=2, **HALF)
             self.assertEqual([y.dtype for y in made], [jnp.float64, jnp.float32])
-            a, b = x[..., :6], x[..., 6:12]
-            c, s = c[:, None], s[:, None]
-            expected = np.concatenate([a * c - b * s, b * c + a * s, x[..., 12:]], -1)
-            self.assertLess(np.abs(np.asarray(made[0]) - expected).max(), 1e-15)
-
-    def test_empty(self):
-        y = self.turn(jnp.zeros((2, 0, 3, 16)), self.cos[:0], self.sin[:0])
-        self.assertEqual(y.shape, (2, 0, 3, 16))
-        self.assertEqual(self.turn(jnp.zeros((0, 5, 3, 16)), self.cos, self.sin).shape, (0, 5, 3, 16))
+            self.assertLess(np.abs(made[0] - plain(x, c, s)).max(), 1e-15)
 
 
 class Table(Case):
@@ -96,25 +121,19 @@ class Table(Case):
             positions = np.array([0, 1, 5, 101, 7, 90], dtype)
             if dtype is np.int32:
                 positions[3:] = 131071, 2**31 - 1, -(2**31)
-            table = rotary.Table(rope, positions)
             for shape in ((6,), (2, 3)):
+                table = rotary.Table(rope, positions.reshape(shape))
                 cos, sin = jax.jit(lambda p: rotary.jax.table(rope, p))(positions.reshape(shape))
-                self.assertEqual(cos.shape, (*shape, 32))
-                self.same(np.asarray(cos).reshape(6, 32), table.cos)
-                self.same(np.asarray(sin).reshape(6, 32), table.sin)
-            cos, _ = jax.vmap(lambda p: rotary.jax.table(rope, p))(jnp.asarray(positions))
-            self.same(np.asarray(cos)[:, 0], table.cos)
-
-    def test_int64(self):
-        rope = rotary.Rope(head_dim=64, pairing="half")
+                self.same(cos, table.cos)
+                self.same(sin, table.sin)
+            cos, _ = jax.vmap(jax.vmap(lambda p: rotary.jax.table(rope, p)))(jnp.asarray(positions.reshape(2, 3)))
+            self.same(cos[:, :, 0], table.cos)
         with float64():
             positions = np.array([2**40, -(2**62)])
-            cos, _ = jax.jit(lambda p: rotary.jax.table(rope, p))(positions)
-            self.same(cos, rotary.Table(rope, positions).cos)
+            self.same(jax.jit(lambda p: rotary.jax.table(rope, p))(positions)[0], rotary.Table(rope, positions).cos)
 
     def test_several_axes_and_frequencies(self):
-        axes = rotary.sectioned_axes([4, 2, 2])
-        rope = rotary.Rope(head_dim=16, pairing="half", axis=axes, clockwise=True)
+        rope = ROPE.replace(axis=rotary.sectioned_axes([4, 2, 2]), clockwise=True)
         for shape in ((7,), (3, 7), (3, 2, 7), (1, 7)):
             positions = np.arange(np.prod(shape), dtype=np.int32).reshape(shape) * 3
             for source in (rope, rotary.frequencies(rope)):
@@ -124,75 +143,162 @@ class Table(Case):
                 self.same(sin, table.sin)
 
     def test_concrete_positions(self):
-        rope = rotary.Rope(head_dim=16, pairing="half")
         for positions in (5, range(3), [0.5, 2], jnp.arange(4), np.arange(6).reshape(2, 3)):
-            table = rotary.Table(rope, positions)
-            cos, sin = rotary.jax.table(rope, positions)
+            table = rotary.Table(ROPE, positions)
+            cos, sin = rotary.jax.table(ROPE, positions)
             self.assertIsInstance(cos, jax.Array)
             self.same(cos, table.cos)
             self.same(sin, table.sin)
 
     def test_inside_a_step_with_gradients(self):
-        rope = rotary.Rope(head_dim=16, pairing="half")
-
         def loss(x, position):
-            cos, sin = rotary.jax.table(rope, position + jnp.arange(5))
-            return (rotary.jax.rotate(x, cos, sin, pairing="half", layout="bthd") ** 3).sum()
+            return (rotary.jax.rotate(x, *rotary.jax.table(ROPE, position + jnp.arange(5)), **HALF) ** 3).sum()
 
-        table = rotary.Table(rope, range(7, 12))
+        table = rotary.Table(ROPE, range(7, 12))
         y = rotary.jax.rotate(self.x, table, layout="bthd")
         expected = rotary.jax.rotate(3 * y**2, table, layout="bthd", direction="backward")
         self.near(jax.jit(jax.grad(loss))(self.x, 7), expected)
         self.near(jax.vmap(jax.grad(loss), (0, 0))(self.x[:, None], jnp.array([7, 7]))[:, 0], expected)
 
     def test_errors(self):
-        rope = rotary.Rope(head_dim=16, pairing="half")
-        made = lambda source, p: lambda: jax.jit(lambda p: rotary.jax.table(source, p))(p)  # noqa: E731
-        refused(self, "DTYPE", made(rope, jnp.arange(3.0)))
-        refused(self, "SHAPE", made(rope, jnp.zeros((2, 2, 2), int)))
+        dynamic = ROPE.replace(scaling=rotary.Dynamic(factor=2, trained_length=64))
+        made = lambda source, p, *length: jax.jit(lambda p: rotary.jax.table(source, p, *length))(p)  # noqa: E731
+        refused(self, "DTYPE", lambda: made(ROPE, jnp.arange(3.0)))
+        refused(self, "SHAPE", lambda: made(ROPE, jnp.zeros((2, 2, 2), int)))
         with float64():
-            refused(self, "DTYPE", made(rope, jnp.zeros(2, jnp.uint64)))
-        refused(self, "LENGTH", lambda: jax.jit(lambda p: rotary.jax.table(rotary.frequencies(rope), p, 9))(3))
-        dynamic = rope.replace(scaling=rotary.Dynamic(factor=2, trained_length=64))
-        refused(self, "LENGTH", made(dynamic, jnp.arange(3)))
-        cos, _ = jax.jit(lambda p: rotary.jax.table(dynamic, p, length=100))(jnp.arange(3))
-        self.same(cos, rotary.Table(dynamic, range(3), 100).cos)
+            refused(self, "DTYPE", lambda: made(ROPE, jnp.zeros(2, jnp.uint64)))
+        refused(self, "LENGTH", lambda: made(rotary.frequencies(ROPE), 3, 9))
+        refused(self, "LENGTH", lambda: made(dynamic, jnp.arange(3)))
+        self.same(made(dynamic, jnp.arange(3), 100)[0], rotary.Table(dynamic, range(3), 100).cos)
 
 
 class Errors(Case):
     def test_codes_when_traced(self):
         x, c, s = self.x, self.cos, self.sin
 
-        def turn(x=x, c=c, s=s, pairing="half", layout="bthd", **words):
-            return lambda: jax.eval_shape(
-                lambda x, c, s: rotary.jax.rotate(x, c, s, pairing=pairing, layout=layout, **words), x, c, s
-            )
+        def turned(x=x, c=c, s=s, **words):
+            return lambda: jax.eval_shape(lambda x, c, s: rotary.jax.rotate(x, c, s, **{**HALF, **words}), x, c, s)
 
         for expected, *calls in (
-            ("PAIRING", turn(pairing=None), turn(pairing="rotated")),
-            ("SHAPE", turn(layout="bshd"), turn(layout="thd"), turn(first=6), turn(first=-1)),
-            ("SHAPE", turn(c=c[1:], s=s[1:]), turn(s=s[:, :4])),
-            ("SHAPE", turn(c=jnp.stack([c] * 3), s=jnp.stack([s] * 3))),  # of another batch
-            ("SHAPE", turn(c=jnp.tile(c, (1, 2)), s=jnp.tile(s, (1, 2)))),  # of too many columns
-            ("DTYPE", turn(x=x.astype(int)), turn(c=c.astype(int), s=s.astype(int))),
-            ("VALUE", turn(direction="back")),
+            ("PAIRING", turned(pairing=None), turned(pairing="rotated")),
+            ("SHAPE", turned(layout="bshd"), turned(layout="thd"), turned(first=6), turned(first=-1)),
+            ("SHAPE", turned(c=c[1:], s=s[1:]), turned(s=s[:, :4]), turned(c=c[0], s=s[0])),
+            ("SHAPE", turned(c=jnp.stack([c] * 3), s=jnp.stack([s] * 3))),  # of another batch
+            ("SHAPE", turned(c=jnp.tile(c, (1, 2)), s=jnp.tile(s, (1, 2)))),  # of too many columns
+            ("DTYPE", turned(x=x.astype(int)), turned(c=c.astype(int), s=s.astype(int))),
+            ("VALUE", turned(direction="back")),
         ):
             for call in calls:
                 refused(self, expected, call)
-        with self.assertRaises(TypeError):
-            rotary.jax.rotate(x, c, pairing="half", layout="bthd")
 
     def test_doubled_rows_are_refused_where_their_numbers_are_there(self):
         doubled = jnp.tile(self.cos[:, :4], (1, 2)), jnp.tile(self.sin[:, :4], (1, 2))
-        words = {"pairing": "half", "layout": "bthd"}
-        refused(self, "SHAPE", lambda: rotary.jax.rotate(self.x, *doubled, **words))
-        y = rotary.jax.rotate(self.x, *doubled, **words, repeated=True)
-        expected = rotated(np.asarray(self.x), *(np.asarray(v) for v in doubled), "half", "bthd")
-        self.same(y, expected)
+        refused(self, "SHAPE", lambda: rotary.jax.rotate(self.x, *doubled, **HALF))
+        y = rotary.jax.rotate(self.x, *doubled, **HALF, repeated=True)
+        self.same(y, rotated(np.asarray(self.x), *(np.asarray(v) for v in doubled), "half", "bthd"))
 
     def test_the_other_functions_refuse_tracers_and_name_these(self):
-        table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(5))
+        table = rotary.Table(ROPE, range(5))
         for transform in (jax.jit, jax.vmap, lambda f: jax.grad(lambda x: f(x).sum())):
             with self.assertRaisesRegex(rotary.Error, "rotary.jax.rotate") as caught:
                 transform(lambda x: rotary.rotate(x, table, layout="thd"))(jnp.zeros((5, 5, 3, 16))[0])
             self.assertEqual(caught.exception.code, "VALUE")
+
+
+class Derivatives(Case):
+    def both(self, transform):
+        weights = jnp.asarray(numbers((2, 5, 3, 16), seed=3))
+        losses = (lambda *a: (jnp.sin(f(*a)) * weights).sum() for f in (turn, plain))  # noqa: B023
+        return [transform(loss)(self.x, self.cos, self.sin) for loss in losses]
+
+    def test_reverse_forward_both_and_remat(self):
+        self.near(*self.both(lambda f: jax.jit(jax.grad(f, (0, 1, 2)))))
+        self.near(*self.both(lambda f: jax.grad(jax.checkpoint(f), (0, 1, 2))))
+        self.near(*self.both(lambda f: lambda *a: jax.jvp(f, a, tuple(v + 1 for v in a))), 1e-4)
+        self.near(*self.both(lambda f: jax.jacfwd(jax.jacrev(f, 1), 2)), 1e-4)
+
+        def squares(f):
+            return jax.grad(lambda *a: sum((g**2).sum() for g in jax.grad(f, (0, 1, 2))(*a)), (0, 1, 2))
+
+        self.near(*self.both(squares), 1e-3)
+
+    def test_the_gradient_of_x_is_the_rotation_back(self):
+        for dtype, tolerance in zip(DTYPES, (1e-6, 4e-3, 4e-2)):
+            x, given = (jnp.asarray(numbers((2, 5, 3, 16), dtype, seed)) for seed in (0, 9))
+            _, back = jax.vjp(lambda x: turn(x, self.cos, self.sin), x)
+            expected = rotary.jax.rotate(given, self.cos, self.sin, first=2, direction="backward", **HALF)
+            self.near(back(given)[0], expected, tolerance)
+
+    def test_finite_differences(self):
+        from jax.test_util import check_grads
+
+        for pairing in PAIRINGS:
+            given = lambda x, c, s: rotary.jax.rotate(x, c, s, pairing=pairing, layout="bthd")  # noqa: B023, E731
+            check_grads(given, (self.x, self.cos, self.sin), 2, ["fwd", "rev"], rtol=0.05, atol=0.05)
+
+    def test_rows_that_are_not_differentiated_cost_nothing(self):
+        text = str(jax.make_jaxpr(lambda x: jax.vjp(lambda x: turn(x, self.cos, self.sin), x)[1](x))(self.x))
+        self.assertEqual(text.count(" mul "), 8)  # four products forward and four backward
+
+    def test_bfloat16_rows_get_gradients_of_their_type(self):
+        given = self.cos.astype(jnp.bfloat16), self.sin.astype(jnp.bfloat16)
+        grads = jax.grad(lambda *rows: jnp.sin(turn(self.x, *rows)).sum(), (0, 1))
+        narrow, wide = grads(*given), grads(*(v.astype(jnp.float32) for v in given))
+        self.assertEqual([g.dtype for g in narrow], [jnp.bfloat16] * 2)
+        self.near([g.astype(jnp.float32) for g in narrow], wide, 0.05)
+
+
+class Transformations(Case):
+    def test_vmap_without_a_loop(self):
+        many = jnp.asarray(numbers((4, 2, 5, 3, 16)))
+        rows_ = [jnp.asarray(numbers((4, 5, 6), seed=seed)) for seed in (1, 2)]
+        for dims in ((0, None, None), (None, 0, 0), (3, 0, None)):
+            with self.subTest(dims=dims):
+                given = [v[0] if d is None else jnp.moveaxis(v, 0, d) for v, d in zip((many, *rows_), dims)]
+                y = jax.jit(jax.vmap(turn, dims))(*given)
+                for i in range(4):
+                    self.same(y[i], turn(*(v if d is None else jnp.take(v, i, d) for v, d in zip(given, dims))))
+                text = str(jax.make_jaxpr(jax.vmap(turn, dims))(*given))
+                self.assertFalse("scan" in text or "while" in text)
+                square = lambda f: lambda *a: (jax.vmap(f, dims)(*a) ** 2).sum()  # noqa: B023, E731
+                self.near(*(jax.grad(square(f), (0, 1, 2))(*given) for f in (turn, plain)), 1e-4)
+
+    def test_scan_and_without_jit(self):
+        y, _ = jax.lax.scan(lambda x, _: (turn(x, self.cos, self.sin), None), self.x, None, length=2)
+        self.same(y, turn(turn(self.x, self.cos, self.sin), self.cos, self.sin))
+        rope = rotary.Rope(head_dim=12, pairing="half")
+        expected = np.asarray(turn(self.x, *rotary.jax.table(rope, range(5))))
+        with jax.disable_jit():
+            cos, sin = jax.vmap(lambda p: rotary.jax.table(rope, p))(jnp.arange(5))
+            self.same(jax.jit(turn)(self.x, cos[:, 0], sin[:, 0]), expected)
+
+    def test_export(self):
+        from jax import export
+
+        b, t = export.symbolic_shape("b, t")
+        given = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((b, t, 3, 16), (t, 6), (t, 6))]
+        for words in ({}, {"platforms": ("cpu", "tpu")}):
+            made = export.export(jax.jit(turn), **words)(*given)
+            if importlib.util.find_spec("flatbuffers"):
+                made = export.deserialize(made.serialize())
+            self.same(made.call(self.x, self.cos, self.sin), turn(self.x, self.cos, self.sin))
+
+    def test_sharded(self):
+        try:
+            from jax import shard_map
+        except ImportError:
+            from jax.experimental.shard_map import shard_map
+        from jax.sharding import Mesh, NamedSharding
+        from jax.sharding import PartitionSpec as P
+
+        self.assertEqual(len(jax.devices()), 2)
+        mesh = Mesh(np.array(jax.devices()), ("d",))
+        checked = {} if hasattr(jax, "shard_map") else {"check_rep": False}
+        for part in (P("d"), P(None, None, "d")):
+            x = self.x[:, :, :2]
+            split = jax.jit(shard_map(turn, mesh=mesh, in_specs=(part, P(), P()), out_specs=part, **checked))
+            self.same(split(x, self.cos, self.sin), turn(x, self.cos, self.sin))
+            square = lambda f: lambda *a: (f(*a) ** 3).sum()  # noqa: E731
+            self.near(*(jax.grad(square(f), (0, 1, 2))(x, self.cos, self.sin) for f in (split, plain)), 1e-4)
+            placed = jax.device_put(x, NamedSharding(mesh, part))  # and as XLA splits it by itself
+            self.same(jax.jit(turn)(placed, self.cos, self.sin), turn(x, self.cos, self.sin))
