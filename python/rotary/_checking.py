@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _core
 from ._config import ModelRope, Source, _named
+from ._memory import positions as _positions
 from ._values import Rope
 from ._words import Pairing
 
@@ -43,6 +44,8 @@ def _answer(operation: str, source: Any, before: Any, after: Any, words: dict[st
     if words["tensors"] is not None and isinstance(pair[0], dict):
         names = words["tensors"]
         pair = tuple({name: value for name, value in one.items() if name in names} for one in pair)  # type: ignore[assignment]
+    if words["positions"] is not None and not isinstance(words["positions"], str):
+        words["positions"] = _positions(words["positions"])
     return _loaded(_core._ask(operation, _asked(source), *pair, words))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 from . import _core
 from ._scalings import Scaling, _Record
 from ._tables import Frequencies, Table, frequencies
-from ._values import Rope, _rope
+from ._values import Rope, _read, _rope
 from ._words import Pairing
 
 Source = str | bytes | os.PathLike[str] | Mapping[str, Any] | Any
@@ -154,10 +154,10 @@ def _named(source: Source) -> tuple[str, str]:
     raise TypeError(f"config must be a path, a dict, a PretrainedConfig or a str of JSON but got {kind}")
 
 
-def _model_rope(words: dict[str, Any]) -> ModelRope:
-    fields = dict(words)
+def _model_rope(told: dict[str, Any]) -> ModelRope:
+    fields = _read(told)
     fields["rope"] = _rope(fields["rope"])
-    fields["_origins"] = tuple(fields.pop("origins").items())
+    fields["_origins"] = tuple((name, tuple(origin)) for name, origin in fields["_origins"])
     return ModelRope(**fields)
 
 
@@ -185,5 +185,5 @@ def config(
         TypeError: what is none of these.
     """
     path = None if weights is None else os.fspath(weights)
-    model_type, ropes, notes = _core._model(_named(source), pairing, path)
-    return Ropes(model_type=model_type, _ropes=tuple(_model_rope(words) for words in ropes), notes=notes)
+    fields = _read(_core._model(_named(source), pairing, path))
+    return Ropes(**{**fields, "_ropes": tuple(map(_model_rope, fields["_ropes"]))})

@@ -1,11 +1,13 @@
-"""Memory as the arrays that callers are given: numpy's, or memoryviews where numpy is not installed."""
+"""Memory as the arrays that callers are given, numpy's, or memoryviews where numpy is not installed; and the positions
+that they give, as memory."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+import operator
+from typing import Any, NoReturn
 
-from ._words import error
+from ._words import error, fail
 
 _TYPES = {"F32": ("f", 4), "F64": ("d", 8), "I64": ("q", 8), "F16": ("e", 2)}  # the letters of numpy and of struct
 
@@ -44,3 +46,95 @@ def empty(kind: str, shape: tuple[int, ...]) -> Any:
         )
     memory: Any = memoryview(bytearray(size * math.prod(shape)))
     return memory.cast(letter, shape) if memory.nbytes > 0 else memory.cast(letter)
+
+
+def tensors(table: Any) -> tuple[Any, Any, dict[Any, Any]]:
+    """Of a rotary.Table: torch's tensors that see its rows, and keep them and not the table; a place for copies on other
+    devices."""
+    import torch
+
+    def seen(which: bool) -> Any:
+        if math.prod(table.shape) == 0:
+            return torch.empty(table.shape)
+        return torch.frombuffer(table._memory(which), dtype=torch.float32).view(table.shape)
+
+    return seen(False), seen(True), {}
+
+
+def positions(given: Any) -> Any:
+    """What _core reads of an int, a range, nested lists, or any array: an array, or (values, shape)."""
+    if type(given) is int:
+        _check_range(given)
+        return (given, 0), ()
+    if type(given) is range:
+        _check_range(*given[:1], *given[-1:])
+        return (given[0] if given else 0, given.step if len(given) > 1 else 0), (len(given),)
+    if isinstance(given, (list, tuple)):
+        shape: list[int] = []
+        flat: list[Any] = []
+        _flatten(given, 0, shape, flat)
+        return _numbers(flat), tuple(shape)
+    if isinstance(given, (int, float)):
+        return _numbers([given]), ()
+    if given is None or isinstance(given, str):
+        _refuse(given)
+    return given if getattr(given, "is_cpu", True) else given.cpu()
+
+
+def _refuse(given: object) -> NoReturn:
+    raise TypeError(
+        "[positions] positions must be an int, a range, a list of numbers, or an array of integers or floats but got "
+        + type(given).__name__
+    )
+
+
+def _check_range(*integers: int) -> None:
+    for position in integers:
+        if not -(2**63) <= position < 2**63:
+            fail("POSITION", "positions", f"a position must fit 64 bits but got {position}")
+
+
+def _flatten(given: Any, depth: int, shape: list[int], flat: list[Any]) -> None:
+    """Nested lists of one depth, whose lists of a level have one length."""
+    size = len(given)
+    if depth == len(shape):
+        shape.append(size)
+    if depth > 2:
+        fail("SHAPE", "positions", "lists must be nested at most three deep")
+    if shape[depth] != size:
+        fail("SHAPE", "positions", f"rows must have one length but got {shape[depth]} and {size}")
+    lists = {issubclass(kind, (list, tuple)) for kind in {*map(type, given)}}
+    if len(lists) > 1:
+        fail("SHAPE", "positions", "a list must hold numbers or lists, not both")
+    if True not in lists:
+        flat.extend(given)
+        return
+    for item in given:
+        _flatten(item, depth + 1, shape, flat)
+
+
+def _number(given: Any) -> int | float:
+    if isinstance(given, float):
+        return float(given)
+    try:
+        if not isinstance(given, bool):
+            return operator.index(given)
+    except TypeError:
+        pass
+    _refuse(given)
+
+
+def _numbers(flat: list[Any]) -> Any:
+    """Integers, or floats and integers that a double holds."""
+    from array import array
+
+    if not {*map(type, flat)} <= {int, float}:
+        flat = [_number(one) for one in flat]
+    if float not in map(type, flat):
+        _check_range(min(flat, default=0), max(flat, default=0))
+        return array("q", flat)
+    largest = max((one for one in flat if type(one) is int), key=abs, default=0)
+    if abs(largest) > 2**53:
+        told = f"integers beside floats must be at most 2^53 but got {largest}, which no double holds for sure"
+        fail("POSITION", "positions", told)
+    return array("d", flat)

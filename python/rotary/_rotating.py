@@ -379,4 +379,4 @@ def _detached(tensors: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
 def _made(operation: str, tensors: Any, cos: Any, sin: Any, pairing: Any, doubled: str) -> Any:
     if tensors is not None:
         return tensors.TensorTable(cos, sin, pairing, doubled)
-    return Table._of(*_core._single(operation, cos, sin, doubled), pairing, None)
+    return Table._of_rows(operation, cos, sin, pairing, doubled)

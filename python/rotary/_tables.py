@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, final
 
 from . import _core
+from ._memory import positions as _positions
 from ._memory import view
 from ._scalings import _Value
-from ._values import Rope
+from ._values import Rope, _read
 from ._words import Angles, Pairing, Rounding, check_pairing, fail
 
 
@@ -59,7 +60,6 @@ class Frequencies(_Value):
         clockwise: bool = False,
         inv_freq_float32: Any = None,
     ) -> None:
-        check_pairing("Frequencies", pairing)
         try:
             axes = bytes([] if axis is None else list(axis))
         except ValueError:
@@ -72,8 +72,9 @@ class Frequencies(_Value):
         self._fill(speeds, pairing, axes, float(attention_factor), bool(clockwise), narrow)
 
     def _fill(self, *state: Any) -> None:
-        object.__setattr__(self, "_speeds", _core._speeds(*state))
         self._set(*state)
+        check_pairing("Frequencies", self.pairing)
+        object.__setattr__(self, "_speeds", _core._speeds(self))
 
     @classmethod
     def _of(cls, *state: Any) -> Frequencies:
@@ -87,6 +88,10 @@ class Frequencies(_Value):
     @property
     def inv_freq(self) -> Any:
         return view(self._inv_freq, "F64", (len(self._inv_freq) // 8,))
+
+    @property
+    def inv_freq_float32(self) -> Any:
+        return view(self._float32, "F32", (len(self._float32) // 4,))
 
     @property
     def rotary_dim(self) -> int:
@@ -120,7 +125,7 @@ def frequencies(rope: Rope, length: int | None = None) -> Frequencies:
     """
     if not isinstance(rope, Rope):
         raise TypeError(f"frequencies() takes a rotary.Rope but got {type(rope).__name__}")
-    return Frequencies._of(*_core._frequencies(rope, length))
+    return Frequencies(**_read(_core._frequencies(rope, length)))
 
 
 @final
@@ -174,16 +179,21 @@ class Table(_core._Rows, _Value):
         elif not isinstance(source, Rope):
             raise TypeError(f"Table() takes a rotary.Rope or rotary.Frequencies but got {type(source).__name__}")
         made: Table
-        made, *state = _core._rows_at(cls, speeds, positions, length, angles, rounding)
-        made._set(*state)
+        (made, shape, paired), given = _core._rows_at(cls, speeds, _positions(positions), length, angles, rounding)
+        made._set(shape, paired, given)
+        return made
+
+    @classmethod
+    def _of_rows(cls, operation: str, cos: Any, sin: Any, pairing: Any, doubled: str, positions: Any = None) -> Table:
+        made: Table
+        made, shape, paired = _core._rows_of(cls, operation, (cos, sin, pairing, doubled))
+        made._set(shape, paired, positions)
+        made.positions  # that they fit
         return made
 
     @classmethod
     def _of(cls, cos: Any, sin: Any, shape: tuple[int, ...], pairing: Any, positions: Any) -> Table:
-        made: Table = _core._Rows.__new__(cls, cos, sin, shape, pairing)
-        made._set(shape, pairing, positions)
-        made.positions  # that they fit
-        return made
+        return cls._of_rows("Table", view(cos, "F32", shape), view(sin, "F32", shape), pairing, "", positions)
 
     def _values(self) -> tuple[Any, ...]:
         return bytes(self._memory(False)), bytes(self._memory(True)), self.shape, self.pairing, self._positions

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from . import _core
 from ._checking import _asked, _loaded
 from ._config import ModelRope, Source, _named
+from ._memory import positions as _positions
 from ._values import Rope
 from ._words import Pairing
 
@@ -137,5 +138,6 @@ def accuracy(
     Raises:
         rotary.Error: what rotary.config raises, ROPE, POSITION (an angle overflows float32).
     """
-    words = {"rope": rope, "positions": positions, "length": length, "tolerance": tolerance}
+    places = None if positions is None else _positions(positions)
+    words = {"rope": rope, "positions": places, "length": length, "tolerance": tolerance}
     return _loaded(_core._accuracy(_asked(source), words))

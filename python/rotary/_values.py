@@ -72,8 +72,9 @@ class Rope(_Record):
             _floats(inv_freq),
             _floats(multiplier),
         )
-        words = _core._check_rope(self)
-        self._set(*(_scaling(words[name]) if name == "scaling" else words[name] for name in self._fields))
+        object.__setattr__(self, "_handle", _core._rope(self))
+        words = _read(_core._check_rope(self))
+        self._set(*(words[name] for name in self._fields))
 
     def __repr__(self) -> str:
         plain = {"scaling": Unscaled(), "axis": (), "index": (), "exponent_dim": 0, "clockwise": False}
@@ -82,30 +83,35 @@ class Rope(_Record):
         return f"Rope({', '.join(f'{name}={value!r}' for name, value in told)})"
 
 
-def _scaling(told: tuple[str, dict[str, Any]]) -> Scaling:
-    name, fields = told
-    made: Scaling = _scalings[name](**fields)
-    return made
+def _read(told: str | dict[str, Any]) -> dict[str, Any]:
+    """The fields of what _core says of a value, with tuples for lists; of a rope its scaling as a value."""
+    import json
+
+    fields = json.loads(told) if isinstance(told, str) else told
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+    if "scaling" in fields:
+        scaling = _read(fields["scaling"])
+        fields["scaling"] = _scalings[scaling.pop("name")](**scaling)
+    return fields
 
 
-def _rope(words: dict[str, Any]) -> Rope:
-    """Of what _core says of a rope."""
-    return Rope(**{**words, "scaling": _scaling(words["scaling"])})
+def _rope(told: str | dict[str, Any]) -> Rope:
+    return Rope(**_read(told))
 
 
 def sectioned_axes(sections: Sequence[int]) -> tuple[int, ...]:
     """Rope.axis of consecutive sections, as Qwen2-VL's ttt hhh www. sections: counts of pairs for each axis."""
-    return _core._axes("sectioned", sections)
+    return tuple(_core._axes("sectioned", sections))
 
 
 def interleaved_axes(sections: Sequence[int]) -> tuple[int, ...]:
     """Rope.axis of interleaved sections, as Qwen3-VL's thw thw ... ttt. sections: counts of pairs for each axis."""
-    return _core._axes("interleaved", sections)
+    return tuple(_core._axes("interleaved", sections))
 
 
 def ernie_axes(height_width_time: Sequence[int]) -> tuple[int, ...]:
     """Rope.axis of Ernie 4.5 VL: hwhw... ttt. height_width_time: counts of pairs."""
-    return _core._axes("ernie", height_width_time)
+    return tuple(_core._axes("ernie", height_width_time))
 
 
 def axial(*, head_dim: int, axes: int, base: float, pairing: Pairing) -> Rope:

@@ -61,10 +61,10 @@ void fail(Code code, const char* operation, const std::string& sentence) {
   throw Error(code, "[" + std::string(operation) + "] " + sentence);
 }
 
-void refuse_word(const char* check, const char* operation, PyObject* word) {
-  const Ref function = module_function("rotary._words", check), name = new_text(operation);
-  checked(PyObject_CallFunctionObjArgs(function.get(), name.get(), word, nullptr));
-  fail(Code::INTERNAL, operation, std::string(check) + " takes what this module does not");
+void refuse_word(const char* name, const char* operation, PyObject* word) {
+  const Ref check = module_function("rotary._words", ("check_" + std::string(name)).c_str());
+  checked(PyObject_CallFunction(check.get(), "sO", operation, word));
+  fail(Code::INTERNAL, operation, std::string(name) + " may be what this module does not take");
 }
 
 Ref module_function(const char* module_name, const char* name) {

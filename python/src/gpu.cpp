@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "heads_view.h"
+#include "given.h"
 #include "rotary/gpu.h"
 
 namespace rotary::python {

@@ -1,13 +1,11 @@
 // rotary._core: the module.
 #include <vector>
 
-#include "given_table.h"
+#include "given.h"
 #include "module.h"
 #include "rotary/self_test.h"
 #include "rotary/targets.h"
 #include "rotary/version.h"
-#include "table_handle.h"
-#include "threads.h"
 #include "values.h"
 
 namespace rotary::python {
@@ -16,12 +14,13 @@ namespace {
 
 PyObject* get_targets(PyObject*, PyObject*) {
   return guarded([] {
-    std::vector<Ref> pairs;
+    Ref pairs = checked(PyList_New(0));
     for (const Target& target : targets()) {
-      pairs.push_back(
-          checked(Py_BuildValue("(NO)", new_text(target.name).release(), target.runs ? Py_True : Py_False)));
+      const auto size = static_cast<Py_ssize_t>(target.name.size());
+      const Ref pair = checked(Py_BuildValue("(s#O)", target.name.data(), size, target.runs ? Py_True : Py_False));
+      checked(PyList_Append(pairs.get(), pair.get()));
     }
-    return object_of(pairs);
+    return checked(PyList_AsTuple(pairs.get()));
   });
 }
 
@@ -46,17 +45,6 @@ PyObject* run_self_test(PyObject*, PyObject*) {
   });
 }
 
-// The rope's fields as Python's own numbers, where they make a rope.
-PyObject* check_rope(PyObject*, PyObject* rope) {
-  return guarded([&] {
-    const Rope value = rope_from(rope);
-    frequencies(value, 0);
-    return words_of(value);
-  });
-}
-
-PyObject* get_scalings(PyObject*, PyObject*) { return guarded(scaling_words); }
-
 std::vector<PyMethodDef> methods() {
   std::vector<PyMethodDef> all = {
       {"targets", get_targets, METH_NOARGS,
@@ -77,11 +65,8 @@ std::vector<PyMethodDef> methods() {
       {"get_num_threads", get_num_threads, METH_NOARGS,
        "get_num_threads($module, /)\n--\n\nHow many threads large calls use."},
       {"_forget_threads", forget_threads, METH_NOARGS, nullptr},
-      {"_check_rope", check_rope, METH_O, nullptr},
-      {"_scalings", get_scalings, METH_NOARGS, nullptr},
   };
-  for (const auto& some : {rotate_methods, table_methods, given_table_methods, gpu_methods, model_methods,
-                           checking_methods, tools_methods}) {
+  for (const auto& some : {rotate_methods, rows_methods, table_methods, value_methods, tools_methods, gpu_methods}) {
     for (const PyMethodDef& method : some()) all.push_back(method);
   }
   all.push_back({nullptr, nullptr, 0, nullptr});

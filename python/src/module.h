@@ -1,27 +1,43 @@
-// What the files of the module give to module.cpp: the functions of each.
+// The threads of large calls, and when the GIL is given back; and what the other files give to module.cpp.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "arrays.h"
 #include "python.h"
-#include "rotary/config.h"
+#include "rotary/threads.h"
 
 namespace rotary::python {
 
-std::vector<PyMethodDef> checking_methods();  // _ask: checking.cpp
-std::vector<PyMethodDef> tools_methods();     // _extend, _convert, _accuracy: tools.cpp
+// Bytes from which a call is long enough to let other Python threads run, and to use several threads.
+inline constexpr std::int64_t table_is_large = 16 * 1024;
+inline constexpr std::int64_t heads_are_large = 64 * 1024;
+
+// Made and used with the GIL; the executor serves without.
+class Work {
+ public:
+  // kind: of torch's tensors, as many threads as torch uses, where set_num_threads() was not called.
+  Work(std::int64_t bytes, std::int64_t large_from, Kind kind = Kind::other);
+  bool large() const noexcept { return large_; }
+  const Executor& executor() const noexcept { return pool_ ? *pool_ : serial(); }
+
+ private:
+  bool large_;
+  std::shared_ptr<const ThreadPool> pool_;
+};
+
+PyObject* set_num_threads(PyObject*, PyObject* count);
+PyObject* get_num_threads(PyObject*, PyObject*);
+// In the child of a fork, which has the pool's memory without its threads: it makes a new one, and keeps the old
+// untouched.
+PyObject* forget_threads(PyObject*, PyObject*);
+
+// ---- the functions of each file: _core.pyi ----
+
 std::vector<PyMethodDef> rotate_methods();
-std::vector<PyMethodDef> model_methods();
-
-// What `source` names: ("text", JSON) or ("path", a file, folder or repository of the Hugging Face cache), or ("rope",
-// rotary.Rope, first).
-Model model_of(PyObject* source, PyObject* pairing);
-ConfigOptions options_of(PyObject* pairing);  // that model_of reads with; pairing: null or None for none
-
-// Without the GIL, between the steps of a long call: throws Raised where a signal asks Python to end it.
-void heed_signals();
-inline constexpr auto heed = [](auto...) { heed_signals(); };  // as a function that is told the progress
-
+std::vector<PyMethodDef> tools_methods();
 // _gpu_built(), and _gpu_rotate(q, k, q_out, k_out, cos, sin, pairing, layout, first, backward, stream): k and k_out
 // may be None; cos and sin are f32, contiguous, one column for each pair; stream is a cudaStream_t as an int, of the
 // current device. Elements of a head before `first` are not written.

@@ -1,7 +1,6 @@
-#include "positions.h"
+#include "values.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <string>
 
@@ -12,95 +11,9 @@ namespace rotary::python {
 namespace {
 
 constexpr const char* operation = "positions";
-constexpr std::int64_t most_int64 = std::numeric_limits<std::int64_t>::max();
-
-[[noreturn]] void refuse(PyObject* object) {
-  raise_type_error("[positions] positions must be an int, a range, a list of numbers, or an array of integers or " +
-                   std::string("floats but got ") + type_name(object));
-}
-
-void add_number(GivenPositions& given, PyObject* number) {
-  if (PyBool_Check(number) != 0) refuse(number);
-  if (PyFloat_Check(number) != 0) {
-    given.real = true;
-    given.reals.push_back(PyFloat_AsDouble(number));
-    return;
-  }
-  const Ref index(PyNumber_Index(number));
-  if (!index) {
-    if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw Raised{};
-    PyErr_Clear();
-    refuse(number);
-  }
-  const long long value = PyLong_AsLongLong(index.get());
-  if (value == -1 && PyErr_Occurred() != nullptr) {
-    PyErr_Clear();
-    fail(Code::POSITION, operation, "a position must fit 64 bits but got " + repr_of(number));
-  }
-  given.integers.push_back(value);
-  given.reals.push_back(static_cast<double>(value));
-}
-
-bool is_list(PyObject* object) { return PyList_Check(object) != 0 || PyTuple_Check(object) != 0; }
-
-// Nested lists of one depth, whose lists of a level have one length.
-void add_list(GivenPositions& given, PyObject* list, std::size_t depth) {
-  const Py_ssize_t size = PySequence_Size(list);
-  if (size < 0) throw Raised{};
-  if (depth == given.shape.size()) given.shape.push_back(size);
-  if (depth > 2 || given.shape[depth] != size) {
-    fail(Code::SHAPE, operation,
-         depth > 2 ? "lists must be nested at most three deep"
-                   : "rows must have one length but got " + std::to_string(given.shape[depth]) + " and " +
-                         std::to_string(size));
-  }
-  bool lists = false;
-  for (Py_ssize_t i = 0; i < size; ++i) {
-    const Ref item = checked(PySequence_GetItem(list, i));
-    if (i == 0) lists = is_list(item.get());
-    if (lists != is_list(item.get())) fail(Code::SHAPE, operation, "a list must hold numbers or lists, not both");
-    if (lists) {
-      add_list(given, item.get(), depth + 1);
-    } else {
-      add_number(given, item.get());
-    }
-  }
-}
-
-bool is_range(PyObject* object) {
-  return reinterpret_cast<PyObject*>(Py_TYPE(object)) == reinterpret_cast<PyObject*>(&PyRange_Type);
-}
-
-void add_range(GivenPositions& given, PyObject* range) {
-  const Py_ssize_t size = PySequence_Size(range);
-  if (size < 0) throw Raised{};
-  given.shape = {size};
-  if (size == 0) return;
-  const auto at = [range](const char* name) {
-    const Ref value = checked(PyObject_GetAttrString(range, name));
-    return integer_of(value.get(), operation);
-  };
-  const std::int64_t first = at("start"), step = size > 1 ? at("step") : 0;
-  const Ref last = checked(PySequence_GetItem(range, size - 1));
-  integer_of(last.get(), operation);  // fits, and so do all between
-  given.integers.resize(static_cast<std::size_t>(size));
-  std::int64_t position = first;
-  for (std::size_t i = 0; i < given.integers.size(); ++i, position += i < given.integers.size() ? step : 0) {
-    given.integers[i] = position;
-  }
-}
-
-// A tensor of torch on another device is copied to the CPU, where tables are made.
-Ref on_cpu(PyObject* object) {
-  if (kind_of(object) != Kind::torch) return Ref::borrowed(object);
-  const Ref here = checked(PyObject_GetAttrString(object, "is_cpu"));
-  if (is_true(here.get())) return Ref::borrowed(object);
-  return checked(PyObject_CallMethod(object, "cpu", nullptr));
-}
 
 void add_array(GivenPositions& given, PyObject* object) {
-  const Ref here = on_cpu(object);
-  const ArrayView view(here.get(), operation);
+  const ArrayView view(object, operation);
   if (!is_integer(view.type) && !is_float(view.type)) {
     fail(Code::DTYPE, operation, "an array must hold integers or floats but got " + type_word(view.type));
   }
@@ -111,15 +24,13 @@ void add_array(GivenPositions& given, PyObject* object) {
              ": make the positions in another type");
   }
   given.shape.assign(view.shape.begin(), view.shape.begin() + view.ndim);
-  given.real = is_float(view.type);
-  const auto count = static_cast<std::size_t>(view.elements());
-  if (given.real) {
-    given.reals.reserve(count);
-    for_each_offset(view, [&](const void* place) { given.reals.push_back(real_at(place, view.type)); });
-  } else {
-    given.integers.reserve(count);
-    for_each_offset(view, [&](const void* place) { given.integers.push_back(integer_at(place, view.type)); });
-  }
+  for_each_offset(view, [&, real = is_float(view.type)](const void* place) {
+    if (real) {
+      given.reals.push_back(real_at(place, view.type));
+    } else {
+      given.integers.push_back(integer_at(place, view.type));
+    }
+  });
 }
 
 void set_shape(GivenPositions& given, int axes) {
@@ -148,49 +59,27 @@ void set_shape(GivenPositions& given, int axes) {
 
 }  // namespace
 
-Positions GivenPositions::view() const {
-  return real ? Positions(reals, axes, batch) : Positions(integers, axes, batch);
-}
-
-std::int64_t GivenPositions::length() const {
-  std::int64_t largest = -1;
-  if (!real) {
-    for (const std::int64_t position : integers) largest = std::max(largest, position);
-    return largest == most_int64 ? largest : largest + 1;
-  }
-  for (const double position : reals) {
-    if (position >= 9.2e18) return most_int64;
-    if (position >= 0) largest = std::max(largest, static_cast<std::int64_t>(std::floor(position)));
-  }
-  return largest + 1;
-}
-
 GivenPositions positions_from(PyObject* object, int axes) {
   GivenPositions given;
-  if (is_range(object)) {
-    add_range(given, object);
-  } else if (is_list(object)) {
-    add_list(given, object, 0);
-  } else if (PyLong_Check(object) != 0 || PyFloat_Check(object) != 0) {
-    add_number(given, object);
-  } else if (PyUnicode_Check(object) != 0 || object == Py_None) {
-    refuse(object);
+  PyObject *values = object, *shape = nullptr;
+  if (PyTuple_Check(object) != 0 && PyArg_ParseTuple(object, "OO", &values, &shape) == 0) throw Raised{};
+  if (PyTuple_Check(values) != 0) {
+    long long first = 0, step = 0, count = 1;
+    if (PyArg_ParseTuple(values, "LL", &first, &step) == 0 || PyArg_ParseTuple(shape, "|L", &count) == 0)
+      throw Raised{};
+    given.shape.assign(static_cast<std::size_t>(PyTuple_Size(shape)), count);
+    given.integers.reserve(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) given.integers.push_back(first + i * step);
   } else {
-    add_array(given, object);
-  }
-  if (given.real) {
-    for (const std::int64_t integer : given.integers) {
-      if (std::abs(static_cast<double>(integer)) > 0x1p53) {
-        fail(Code::POSITION, operation,
-             "integers beside floats must be at most 2^53 but got " + std::to_string(integer) +
-                 ", which no double holds for sure");
-      }
+    add_array(given, values);
+    if (shape != nullptr) {
+      const std::vector<int> sizes = ints_of(shape, operation);
+      given.shape.assign(sizes.begin(), sizes.end());
     }
-    given.integers.clear();
-  } else {
-    given.reals.clear();
   }
   set_shape(given, axes);
+  const auto size = static_cast<std::int64_t>(given.reals.size() + given.integers.size());
+  given.tokens = size / std::max(1, given.axes * given.batch);
   return given;
 }
 

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -69,8 +70,8 @@ class Buffer {
 // "[operation] rule but got value"
 [[noreturn]] void fail(Code code, const char* operation, const std::string& sentence);
 
-// Raises what the function `check` of rotary/_words.py says of such a word.
-[[noreturn]] void refuse_word(const char* check, const char* operation, PyObject* word);
+// Raises what check_NAME of rotary/_words.py says of such a word.
+[[noreturn]] void refuse_word(const char* name, const char* operation, PyObject* word);
 
 int add_error_type(PyObject* module);
 void set_current_exception() noexcept;  // of the C++ exception that is being handled
@@ -117,6 +118,17 @@ Ref new_text(std::string_view text);
 Ref new_bytes(const void* data, std::size_t size);
 std::int64_t integer_of(PyObject* number, const char* what);
 bool is_true(PyObject* object);
+
+// The value of the word, an argument of that name; refuse_word for another.
+template <class Value>
+Value one_of(const char* operation, PyObject* word, const char* name,
+             std::initializer_list<std::pair<std::string_view, Value>> known) {
+  const std::string_view text = view_of(word, name);
+  for (const auto& [letters, value] : known) {
+    if (text == letters) return value;
+  }
+  refuse_word(name, operation, word);
+}
 
 // Without the GIL as long as it lives, if `large`. A daemon thread to which a Python that ends does not give it back
 // waits for ever, as in Python 3.14: before, Python ends such a thread by unwinding, which C++ may not survive.

@@ -3,11 +3,9 @@
 #include <string>
 
 #include "arrays.h"
-#include "given_table.h"
-#include "heads_view.h"
+#include "given.h"
 #include "module.h"
 #include "rotary/rotary.h"
-#include "threads.h"
 
 namespace rotary::python {
 
@@ -15,41 +13,31 @@ namespace {
 
 // What is said beside the tensors.
 struct How {
-  // writes: where the result goes is given, and might be the memory of the rows.
-  How(const char* operation, bool writes, PyObject* table_object, PyObject* layout_word, PyObject* first_element,
+  // out: None, or where the result goes, which might be the memory of the rows.
+  How(PyObject* word, PyObject* out, PyObject* table_object, PyObject* layout_word, PyObject* first_element,
       PyObject* direction_word, PyObject* stores_word)
-      : given(table_object, operation, !writes),
+      : operation(view_of(word, "operation").data()),  // of a str, which ends with a zero
+        given(table_object, operation, out == Py_None),
         table(given.table()),
         layout(layout_word, operation),
         first(integer_of(first_element, "first")),
-        direction(direction_of(operation, direction_word)),
-        stores(stores_of(operation, stores_word)) {
+        direction(one_of<Direction>(operation, direction_word, "direction",
+                                    {{"forward", Direction::forward}, {"backward", Direction::backward}})),
+        stores(one_of<Stores>(
+            operation, stores_word, "stores",
+            {{"automatic", Stores::automatic}, {"cached", Stores::cached}, {"streaming", Stores::streaming}})) {
     if (first < 0 || first > (1 << 30))
       fail(Code::SHAPE, operation, "first must be an element of the head but got " + std::to_string(first));
   }
   RotateOptions options(const Work& work) const { return {direction, work.executor(), stores}; }
 
+  const char* operation;
   GivenTable given;
   const Table& table;
   LayoutWord layout;
   std::int64_t first;
   Direction direction;
   Stores stores;
-
- private:
-  static Direction direction_of(const char* operation, PyObject* word) {
-    const std::string_view text = view_of(word, "direction");
-    if (text == "forward") return Direction::forward;
-    if (text == "backward") return Direction::backward;
-    refuse_word("check_direction", operation, word);
-  }
-  static Stores stores_of(const char* operation, PyObject* word) {
-    const std::string_view text = view_of(word, "stores");
-    if (text == "automatic") return Stores::automatic;
-    if (text == "cached") return Stores::cached;
-    if (text == "streaming") return Stores::streaming;
-    refuse_word("check_stores", operation, word);
-  }
 };
 
 // One tensor of a call: what is read, and where the result goes.
@@ -118,26 +106,33 @@ InOut turning(const InOut& pair, std::int64_t first) {
   return {from_first(pair.in, first), from_first(pair.out, first)};
 }
 
+// Of one tensor: body(table, options, heads) in place, or body(table, options, in, out).
+template <class Body>
+Ref turned(const How& how, PyObject* x, PyObject* out, const char* name, const Body& body) {
+  Operand operand(x, out == Py_None ? nullptr : out, name, how);
+  const Work work(operand.bytes(), heads_are_large, operand.kind());
+  if (operand.in_place()) {
+    const Heads heads = operand.both(how);
+    const Unlocked unlocked(work.large());
+    body(how.table, how.options(work), heads);
+  } else {
+    const InOut pair = operand.apart(how), block = turning(pair, how.first);
+    const Unlocked unlocked(work.large());
+    body(how.table, how.options(work), block.in, block.out);
+    copy_before(pair.in, pair.out, how.first);
+  }
+  return operand.result();
+}
+
 // (operation, x, table, layout, out, first, direction, stores); out may be x, or None.
 PyObject* rotate_one(PyObject*, PyObject* const* given, Py_ssize_t count) {
   return guarded([&] {
     const auto [word, x, table, layout, out, first, direction, stores] = arguments<8>(given, count);
-    const char* operation = view_of(word, "operation").data();  // of a str, which ends with a zero
-    PyObject* to = out == Py_None ? nullptr : out;
-    const How how(operation, to != nullptr, table, layout, first, direction, stores);
-    Operand operand(x, to, std::string_view(operation) == "rotate_backward" ? "grad" : "x", how);
-    const Work work(operand.bytes(), heads_are_large, operand.kind());
-    if (operand.in_place()) {
-      const Heads heads = operand.both(how);
-      const Unlocked unlocked(work.large());
-      rotate(heads, how.table, how.options(work));
-    } else {
-      const InOut pair = operand.apart(how), block = turning(pair, how.first);
-      const Unlocked unlocked(work.large());
-      rotate(block.in, block.out, how.table, how.options(work));
-      copy_before(pair.in, pair.out, how.first);
-    }
-    return operand.result();
+    const How how(word, out, table, layout, first, direction, stores);
+    const char* name = std::string_view(how.operation) == "rotate_backward" ? "grad" : "x";
+    return turned(how, x, out, name, [](const Table& rows, const RotateOptions& options, const auto&... heads) {
+      rotate(heads..., rows, options);
+    });
   });
 }
 
@@ -145,12 +140,11 @@ PyObject* rotate_one(PyObject*, PyObject* const* given, Py_ssize_t count) {
 PyObject* rotate_two(PyObject*, PyObject* const* given, Py_ssize_t count) {
   return guarded([&] {
     const auto [word, q, k, table, layout, q_out, k_out, first, direction, stores] = arguments<10>(given, count);
-    const char* operation = view_of(word, "operation").data();  // of a str, which ends with a zero
+    const How how(word, q_out, table, layout, first, direction, stores);
     const bool writes = q_out != Py_None;
-    const How how(operation, writes, table, layout, first, direction, stores);
     Operand query(q, writes ? q_out : nullptr, "q", how), key(k, writes ? k_out : nullptr, "k", how);
     if (query.kind() != key.kind()) {
-      raise_type_error("[" + std::string(operation) + "] q and k must be arrays of one library but got " +
+      raise_type_error("[" + std::string(how.operation) + "] q and k must be arrays of one library but got " +
                        type_name(q) + " and " + type_name(k));
     }
     const Work work(query.bytes() + key.bytes(), heads_are_large, query.kind());
@@ -165,10 +159,8 @@ PyObject* rotate_two(PyObject*, PyObject* const* given, Py_ssize_t count) {
       copy_before(qs.in, qs.out, how.first);
       copy_before(ks.in, ks.out, how.first);
     }
-    Ref pair = checked(PyTuple_New(2));
-    checked(PyTuple_SetItem(pair.get(), 0, query.result().release()));
-    checked(PyTuple_SetItem(pair.get(), 1, key.result().release()));
-    return pair;
+    const Ref first_result = query.result(), second_result = key.result();
+    return checked(PyTuple_Pack(2, first_result.get(), second_result.get()));
   });
 }
 
@@ -176,23 +168,11 @@ PyObject* rotate_two(PyObject*, PyObject* const* given, Py_ssize_t count) {
 PyObject* rotate_packed(PyObject*, PyObject* const* given, Py_ssize_t count) {
   return guarded([&] {
     const auto [word, qkv, table, kv_heads, layout, out, first, direction, stores] = arguments<9>(given, count);
-    const char* operation = view_of(word, "operation").data();  // of a str, which ends with a zero
-    PyObject* to = out == Py_None ? nullptr : out;
-    const How how(operation, to != nullptr, table, layout, first, direction, stores);
-    Operand operand(qkv, to, "qkv", how);
-    const std::int64_t heads_of_kv = integer_of(kv_heads, "kv_heads");
-    const Work work(operand.bytes(), heads_are_large, operand.kind());
-    if (operand.in_place()) {
-      const Heads heads = operand.both(how);
-      const Unlocked unlocked(work.large());
-      rotate_qkv(heads, heads_of_kv, how.table, how.options(work));
-    } else {
-      const InOut pair = operand.apart(how), block = turning(pair, how.first);
-      const Unlocked unlocked(work.large());
-      rotate_qkv(block.in, block.out, heads_of_kv, how.table, how.options(work));
-      copy_before(pair.in, pair.out, how.first);
-    }
-    return operand.result();
+    const How how(word, out, table, layout, first, direction, stores);
+    const std::int64_t of_kv = integer_of(kv_heads, "kv_heads");
+    return turned(how, qkv, out, "qkv", [of_kv](const Table& rows, const RotateOptions& options, const auto&... heads) {
+      rotate_qkv(heads..., of_kv, rows, options);
+    });
   });
 }
 

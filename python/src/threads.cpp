@@ -1,4 +1,4 @@
-#include "threads.h"
+#include "module.h"
 
 #include <algorithm>
 #include <chrono>

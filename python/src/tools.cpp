@@ -1,16 +1,18 @@
-// rotary.extend, rotary.convert and rotary.accuracy: rotary/extend.h, convert.h and accuracy.h, their answers as JSON.
+// rotary.config, and what the program's commands of these names do: check, diagnose, extend, convert, accuracy. Their
+// answers go to Python as JSON.
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <string>
 
+#include "arrays.h"
 #include "files/text/paths.h"
 #include "module.h"
-#include "positions.h"
 #include "rotary/accuracy.h"
 #include "rotary/convert.h"
+#include "rotary/diagnose.h"
 #include "rotary/extend.h"
 #include "rotary/positions.h"
-#include "threads.h"
 #include "tools/config_place.h"
 #include "tools/subject.h"
 #include "values.h"
@@ -18,6 +20,74 @@
 namespace rotary::python {
 
 namespace {
+
+// ---- models ----
+
+// pairing: null for none.
+ConfigOptions options_of(PyObject* pairing) {
+  ConfigOptions options;
+  options.words.pairing = "pairing=";
+  if (pairing != nullptr) options.pairing = parse_pairing(view_of(pairing, "pairing"));
+  return options;
+}
+
+constexpr const char* config_hint =
+    "pass pairing=\"half\", \"interleaved\" or \"interleaved_to_half\" to rotary.config";
+
+// What `source` names: ("text", JSON), ("path", a file, folder or repository of the Hugging Face cache), or ("rope",
+// rotary.Rope, first).
+Model model_of(PyObject* source, PyObject* pairing) {
+  if (PyTuple_Size(source) == 3) {
+    ModelRope used;
+    used.rope = rope_of(PyTuple_GetItem(source, 1));
+    used.first = static_cast<int>(integer_of(PyTuple_GetItem(source, 2), "first"));
+    Model model;
+    model.ropes.push_back(used);
+    return model;
+  }
+  const bool is_text = view_of(PyTuple_GetItem(source, 0), "source") == "text";
+  const std::string content = text_of(PyTuple_GetItem(source, 1), "source");
+  const ConfigOptions options = options_of(pairing);
+  try {
+    return is_text ? parse_config(content, options) : read_config(files::path_of(tools::config_path(content)), options);
+  } catch (const Error& error) {
+    std::string sentence = error.what();
+    if (error.code() == Code::MODEL_TYPE && !options.pairing) {
+      sentence += std::string(sentence.ends_with('?') ? " Or " : ": ") + config_hint;
+    }
+    throw Error(error.code(), sentence);
+  }
+}
+
+files::Json json_of(const Model& model, const ModelRope& used) {
+  files::Json origins = files::Json::array();
+  for (const ValueOrigin& known : used.origins) origins.push_back({known.value, {name(known.origin), known.from}});
+  return {{"rope", python::json_of(used.rope)},
+          {"part", used.part},
+          {"layers", used.layers},
+          {"layers_without_rope", used.layers_without_rope},
+          {"heads", used.heads},
+          {"kv_heads", used.kv_heads},
+          {"first", used.first},
+          {"context", used.context},
+          {"notes", tools::notes_on(model, used)},
+          {"_origins", origins},
+          {"axis_names", used.axis_names},
+          {"coordinates", used.coordinates}};
+}
+
+PyObject* read_model(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  return guarded([&] {
+    const auto [source, pairing, weights] = arguments<3>(given, count, 1);
+    Model model = model_of(source, pairing);
+    if (weights != nullptr) apply_weights(model, files::path_of(text_of(weights, "weights")));
+    files::Json ropes = files::Json::array();
+    for (const ModelRope& used : model.ropes) ropes.push_back(json_of(model, used));
+    return text_of(files::Json{{"model_type", model.model_type}, {"notes", model.notes}, {"_ropes", ropes}});
+  });
+}
+
+// ---- check and diagnose ----
 
 // The result of body, JSON, made without the GIL.
 template <class Body>
@@ -29,6 +99,98 @@ Ref told(const Body& body) {
   }
   return new_text(text);
 }
+
+// Without the GIL, between the steps of a long call: throws Raised where a signal asks Python to end it.
+constexpr auto heed = [](auto...) {
+  const PyGILState_STATE state = PyGILState_Ensure();
+  const bool stop = PyErr_CheckSignals() != 0;
+  PyGILState_Release(state);
+  if (stop) throw Raised{};
+};
+
+Tensor tensor_of(const std::string& name, PyObject* object) {
+  const ArrayView view(object, name.empty() ? "tensor" : name.c_str());
+  Tensor tensor;
+  tensor.name = name;
+  tensor.type = view.type;
+  tensor.shape.assign(view.shape.begin(), view.shape.begin() + view.ndim);
+  tensor.bytes = static_cast<std::uint64_t>(view.bytes());
+  tensor.data.resize(static_cast<std::size_t>(view.bytes()));
+  const std::size_t item = bits_of(view.type) / 8;
+  std::byte* to = tensor.data.data();
+  for_each_offset(view, [&](const void* place) {
+    std::memcpy(to, place, item);
+    to += item;
+  });
+  return tensor;
+}
+
+// Of two dicts of arrays of the same names.
+std::vector<diagnose::TensorPair> pairs_of(PyObject* before, PyObject* after) {
+  std::vector<diagnose::TensorPair> pairs;
+  Py_ssize_t at = 0;
+  PyObject *key = nullptr, *value = nullptr;
+  while (PyDict_Next(before, &at, &key, &value) != 0) {
+    PyObject* other = PyDict_GetItemWithError(after, key);
+    if (other == nullptr) continue;
+    const std::string name = text_of(key, "a tensor's name");
+    pairs.push_back({name, tensor_of(name, value), tensor_of(name, other)});
+  }
+  return pairs;
+}
+
+std::vector<diagnose::TensorPair> tensors_of(const char* operation, PyObject* before, PyObject* after,
+                                             PyObject* names) {
+  const bool dicts = PyDict_Check(before) != 0 && PyDict_Check(after) != 0;
+  std::vector<diagnose::TensorPair> pairs =
+      dicts ? pairs_of(before, after)
+            : diagnose::read_pairs(operation, text_of(before, "before"), text_of(after, "after"),
+                                   names == nullptr ? std::vector<std::string>{} : texts_of(names, "a tensor's name"));
+  if (pairs.empty()) fail(Code::TENSOR, operation, "there must be tensors of one name before and after but got none");
+  return pairs;
+}
+
+void set_positions(PositionRequest& request, PyObject* positions, const std::optional<Model>& model) {
+  if (positions == nullptr) return;
+  if (PyUnicode_Check(positions) != 0) {
+    request.spec = text_of(positions, "positions");
+    return;
+  }
+  int axes = 1;
+  for (std::size_t i = 0; model && i < model->ropes.size(); ++i) {
+    axes = std::max(axes, Frequencies{.axis = model->ropes[i].rope.axis}.axes());
+  }
+  request.set = positions_from(positions, axes);
+}
+
+// (operation, source or None, before, after, words); before, after: paths, or dicts of arrays.
+PyObject* ask(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  return guarded([&] {
+    const auto [word, source, before, after, dict] = arguments<5>(given, count);
+    const Words words{dict};
+    diagnose::Request request;
+    request.operation = text_of(word, "operation");
+    request.progress = heed;
+    request.layout = words.text("layout");
+    request.length = words.integer("length");
+    if (const auto rope = words.integer("rope")) request.rope = static_cast<int>(*rope);
+    if (source != Py_None) {
+      request.config = "the config";
+      request.model = model_of(source, words.find("pairing"));
+    }
+    set_positions(request.positions, words.find("positions"), request.model);
+    request.positions.same_on_every_axis = words.flag("same_position_on_every_axis");
+    request.tolerance = words.number("tolerance");
+    request.scores = words.flag("scores");
+    const auto pairs = tensors_of(request.operation.c_str(), before, after, words.find("tensors"));
+    return told([&] {
+      return request.operation == "check" ? to_json(diagnose::check(request, pairs))
+                                          : to_json(diagnose::diagnose(request, pairs));
+    });
+  });
+}
+
+// ---- the others ----
 
 // The text beside a new config: the call, and what changed.
 std::string note_of(const extend::Plan& plan, const std::string& call) {
@@ -120,15 +282,9 @@ PyObject* study(PyObject*, PyObject* const* given, Py_ssize_t count) {
 
 }  // namespace
 
-void heed_signals() {
-  const PyGILState_STATE state = PyGILState_Ensure();
-  const bool stop = PyErr_CheckSignals() != 0;
-  PyGILState_Release(state);
-  if (stop) throw Raised{};
-}
-
 std::vector<PyMethodDef> tools_methods() {
-  return {placed("_extend", plan_longer), placed("_convert", convert_files), placed("_accuracy", study)};
+  return {placed("_model", read_model), placed("_ask", ask), placed("_extend", plan_longer),
+          placed("_convert", convert_files), placed("_accuracy", study)};
 }
 
 }  // namespace rotary::python

@@ -1,8 +1,11 @@
 #include "values.h"
 
+#include <concepts>
 #include <limits>
+#include <memory>
 
 #include "arrays.h"
+#include "rotary/config.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::python {
@@ -35,6 +38,9 @@ void for_each_item(PyObject* sequence, const char* what, const Visit& visit) {
 void read(double& value, PyObject* object, const char* name) { value = double_of(object, name); }
 void read(std::int64_t& value, PyObject* object, const char* name) { value = integer_of(object, name); }
 void read(std::vector<double>& value, PyObject* object, const char* name) { value = doubles_of(object, name); }
+void read(std::vector<float>& value, PyObject* object, const char* name) {
+  for (const double wide : doubles_of(object, name)) value.push_back(static_cast<float>(wide));
+}
 void read(std::vector<int>& value, PyObject* object, const char* name) { value = ints_of(object, name); }
 void read(int& value, PyObject* object, const char* name) {
   constexpr std::int64_t most = std::numeric_limits<int>::max();
@@ -70,15 +76,9 @@ void read(Scaling& value, PyObject* object, const char*) {
       value);
 }
 
-Ref words_of_scaling(const Scaling& scaling) {
-  Ref words = checked(PyDict_New());
-  scalings::for_each_field(scaling, [&](const auto& field, const auto& value) { put(words, field.name, value); });
-  return words;
-}
-
-// visit(name, member) for each value of a rope.
+// visit(name, member) for each value of a rope, or of frequencies.
 template <class AnyRope, class Visit>
-void for_each_value(AnyRope& rope, const Visit& visit) {
+requires(std::same_as<std::remove_const_t<AnyRope>, Rope>) void for_each_value(AnyRope& rope, const Visit& visit) {
   visit("head_dim", rope.head_dim);
   visit("rotary_dim", rope.rotary_dim);
   visit("base", rope.base);
@@ -91,13 +91,141 @@ void for_each_value(AnyRope& rope, const Visit& visit) {
   visit("inv_freq", rope.inv_freq);
   visit("multiplier", rope.multiplier);
 }
+template <class AnyFrequencies, class Visit>
+requires(std::same_as<std::remove_const_t<AnyFrequencies>, Frequencies>) void for_each_value(AnyFrequencies& speeds,
+                                                                                             const Visit& visit) {
+  visit("inv_freq", speeds.inv_freq);
+  visit("pairing", speeds.pairing);
+  visit("axis", speeds.axis);
+  visit("attention_factor", speeds.attention_factor);
+  visit("clockwise", speeds.clockwise);
+  visit("inv_freq_float32", speeds.inv_freq_float32);
+}
 
-Ref object_of(Pairing value) { return new_text(name(value)); }
-Ref object_of(const Scaling& value) {
-  return checked(Py_BuildValue("(sN)", name(value), words_of_scaling(value).release()));
+// ---- told(value) ----
+
+template <class Value>
+files::Json told(const Value& value) {
+  return value;
+}
+files::Json told(const std::optional<double>& value) { return value ? files::Json(*value) : files::Json(); }
+files::Json told(Pairing value) { return name(value); }
+files::Json told(const Scaling& scaling) {
+  files::Json words = {{"name", name(scaling)}};
+  scalings::for_each_field(scaling, [&](const auto& field, const auto& value) { words[field.name] = told(value); });
+  return words;
+}
+
+template <class Value>
+files::Json words_of(const Value& value) {
+  files::Json words;
+  for_each_value(value, [&](const char* name, const auto& member) { words[name] = told(member); });
+  return words;
+}
+
+// ---- handles: capsules ----
+
+constexpr const char *rope_name = "rotary rope", *speeds_name = "rotary frequencies";
+
+void check(const Rope& rope) { frequencies(rope, 0); }
+void check(const Frequencies& speeds) {
+  const auto fits = [pairs = speeds.inv_freq.size()](std::size_t size) { return size == 0 || size == pairs; };
+  if (fits(speeds.axis.size()) && fits(speeds.inv_freq_float32.size())) return;
+  fail(Code::SHAPE, "Frequencies",
+       "axis and inv_freq_float32 must have one value for each of the " + std::to_string(speeds.inv_freq.size()) +
+           " pairs");
+}
+
+// Of the attributes of an object.
+template <class Value>
+Ref handle_of(PyObject* object, const char* name) {
+  auto made = std::make_unique<Value>();
+  for_each_value(*made, [&](const char* member, auto& value) {
+    read(value, checked(PyObject_GetAttrString(object, member)).get(), member);
+  });
+  check(*made);
+  Ref capsule = checked(PyCapsule_New(made.get(), name, [](PyObject* held) {
+    delete static_cast<Value*>(PyCapsule_GetPointer(held, PyCapsule_GetName(held)));
+  }));
+  made.release();
+  return capsule;
+}
+
+template <class Value>
+const Value* held(PyObject* capsule, const char* name) {
+  return PyCapsule_IsValid(capsule, name) == 0 ? nullptr : static_cast<Value*>(PyCapsule_GetPointer(capsule, name));
+}
+
+PyObject* make_rope(PyObject*, PyObject* object) {
+  return guarded([&] { return handle_of<Rope>(object, rope_name); });
+}
+PyObject* make_speeds(PyObject*, PyObject* object) {
+  return guarded([&] { return handle_of<Frequencies>(object, speeds_name); });
+}
+
+PyObject* tell_frequencies(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  return guarded([&] {
+    const auto [object, length] = arguments<2>(given, count, 1);
+    const Rope& rope = rope_of(object);
+    return text_of(words_of(length == nullptr ? frequencies(rope) : frequencies(rope, integer_of(length, "length"))));
+  });
+}
+
+PyObject* get_doubles(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  return guarded([&] {
+    const auto [values, what] = arguments<2>(given, count);
+    return bytes_of(doubles_of(values, text_of(what, "name").c_str()));
+  });
+}
+
+// The same fields as Python's own numbers.
+PyObject* tell_rope(PyObject*, PyObject* object) {
+  return guarded([&] { return text_of(json_of(rope_of(object))); });
+}
+
+PyObject* tell_scalings(PyObject*, PyObject*) {
+  return guarded([] {
+    files::Json all;
+    scalings::for_each_scaling([&](const auto& scaling) { all.push_back(told(Scaling(scaling))); });
+    return text_of(all);
+  });
+}
+
+PyObject* tell_parameters(PyObject*, PyObject* rope) {
+  return guarded([&] { return new_text(rope_parameters(rope_of(rope))); });
+}
+
+PyObject* make_axes(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  return guarded([&] {
+    const auto [kind, counts] = arguments<2>(given, count);
+    const std::vector<int> sections = ints_of(counts, "sections");
+    const std::string_view word = view_of(kind, "kind");
+    return bytes_of(word == "sectioned"     ? sectioned_axes(sections)
+                    : word == "interleaved" ? interleaved_axes(sections)
+                                            : ernie_axes(sections));
+  });
+}
+
+PyObject* make_axial(PyObject*, PyObject* arguments) {
+  return guarded([&] {
+    int head_dim = 0, axes = 0;
+    double base = 0;
+    const char* pairing = nullptr;
+    if (PyArg_ParseTuple(arguments, "iids", &head_dim, &axes, &base, &pairing) == 0) throw Raised{};
+    return text_of(json_of(axial(head_dim, axes, base, parse_pairing(pairing))));
+  });
 }
 
 }  // namespace
+
+Ref tuple_of(std::span<const std::int64_t> values) {
+  Ref tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
+  Py_ssize_t at = 0;
+  for (const std::int64_t value : values) checked(PyTuple_SetItem(tuple.get(), at++, PyLong_FromLongLong(value)));
+  return tuple;
+}
+
+files::Json json_of(const Rope& rope) { return words_of(rope); }
 
 double double_of(PyObject* number, const char* what) {
   const double value = PyFloat_AsDouble(number);
@@ -138,26 +266,25 @@ PyObject* Words::find(const char* name) const {
   return value == Py_None ? nullptr : value;
 }
 
-Rope rope_from(PyObject* object) {
-  Rope rope;
-  for_each_value(rope, [&](const char* name, auto& value) {
-    read(value, checked(PyObject_GetAttrString(object, name)).get(), name);
-  });
-  return rope;
+const Rope& rope_of(PyObject* rope) {
+  const Ref handle = checked(PyObject_GetAttrString(rope, "_handle"));
+  const Rope* found = held<Rope>(handle.get(), rope_name);
+  if (found == nullptr) raise_type_error("a rotary.Rope must be made by its class");
+  return *found;
 }
 
-Ref words_of(const Rope& rope) {
-  Ref words = checked(PyDict_New());
-  for_each_value(rope, [&](const char* name, const auto& value) {
-    checked(PyDict_SetItemString(words.get(), name, object_of(value).get()));
-  });
-  return words;
-}
+const Frequencies* frequencies_or_null(PyObject* capsule) { return held<Frequencies>(capsule, speeds_name); }
 
-Ref scaling_words() {
-  Ref all = checked(PyDict_New());
-  scalings::for_each_scaling([&](const auto& scaling) { put(all, name(Scaling(scaling)), words_of_scaling(scaling)); });
-  return all;
+std::vector<PyMethodDef> value_methods() {
+  return {{"_rope", make_rope, METH_O, nullptr},
+          {"_speeds", make_speeds, METH_O, nullptr},
+          placed("_frequencies", tell_frequencies),
+          placed("_doubles", get_doubles),
+          {"_check_rope", tell_rope, METH_O, nullptr},
+          {"_scalings", tell_scalings, METH_NOARGS, nullptr},
+          {"_rope_parameters", tell_parameters, METH_O, nullptr},
+          placed("_axes", make_axes),
+          {"_axial", make_axial, METH_VARARGS, nullptr}};
 }
 
 }  // namespace rotary::python

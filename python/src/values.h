@@ -1,43 +1,31 @@
-// Numbers, texts, Rope and its scalings, between Python's classes (rotary/_values.py) and C++'s.
+// Numbers, texts, positions, Rope and Frequencies: from Python's objects and classes, and as JSON to them.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "files/text/json.h"
 #include "python.h"
+#include "rotary/positions.h"
 #include "rotary/rope.h"
 
 namespace rotary::python {
 
 // ---- to Python ----
 
-inline Ref object_of(double value) { return checked(PyFloat_FromDouble(value)); }
-inline Ref object_of(bool value) { return Ref::borrowed(value ? Py_True : Py_False); }
-inline Ref object_of(std::int64_t value) { return checked(PyLong_FromLongLong(value)); }
-inline Ref object_of(int value) { return checked(PyLong_FromLong(value)); }
-inline Ref object_of(const char* value) { return new_text(value); }
-inline Ref object_of(const std::string& value) { return new_text(value); }
-inline Ref object_of(const Ref& value) { return Ref::borrowed(value.get()); }
-inline Ref object_of(const std::optional<double>& value) { return value ? object_of(*value) : none(); }
 // A tuple.
+Ref tuple_of(std::span<const std::int64_t> values);
 template <class Value>
-Ref object_of(const std::vector<Value>& values) {
-  Ref tuple = checked(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
-  Py_ssize_t at = 0;
-  for (const Value& value : values) checked(PyTuple_SetItem(tuple.get(), at++, object_of(value).release()));
-  return tuple;
+Ref bytes_of(const std::vector<Value>& values) {
+  return checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(values.data()),
+                                           static_cast<Py_ssize_t>(values.size() * sizeof(Value))));
 }
-template <class Value>
-void put(const Ref& dict, const char* name, const Value& value) {
-  checked(PyDict_SetItemString(dict.get(), name, object_of(value).get()));
-}
-
-// The keyword arguments of rotary.Rope; "scaling" is (name, its keyword arguments).
-Ref words_of(const Rope& rope);
-// {name: its keyword arguments} of every scaling, with the default values.
-Ref scaling_words();
+// The keyword arguments of rotary.Rope; "scaling" has its name beside its own.
+files::Json json_of(const Rope& rope);
+inline Ref text_of(const files::Json& told) { return new_text(told.dump()); }
 
 // ---- from Python; what: of the argument, in the TypeError ----
 
@@ -46,34 +34,42 @@ std::vector<double> doubles_of(PyObject* sequence, const char* what);  // a sequ
 std::vector<int> ints_of(PyObject* sequence, const char* what);
 std::vector<std::string> texts_of(PyObject* sequence, const char* what);
 
-// Of a rotary.Rope. TypeError for a value of another type.
-Rope rope_from(PyObject* object);
+// What the _handle of a rotary.Rope holds, as long as that lives; and a capsule of rotary.Frequencies, null for
+// another.
+const Rope& rope_of(PyObject* rope);
+const Frequencies* frequencies_or_null(PyObject* capsule);
 
 // Of keyword arguments; each is empty where the word is None.
 struct Words {
   PyObject* dict;
 
   PyObject* find(const char* name) const;  // null: None, or not there
-  std::optional<std::int64_t> integer(const char* name) const {
-    PyObject* value = find(name);
-    return value == nullptr ? std::nullopt : std::optional(integer_of(value, name));
-  }
-  std::optional<double> number(const char* name) const {
-    PyObject* value = find(name);
-    return value == nullptr ? std::nullopt : std::optional(double_of(value, name));
-  }
-  std::string text(const char* name) const {
-    PyObject* value = find(name);
-    return value == nullptr ? "" : text_of(value, name);
-  }
+  std::optional<std::int64_t> integer(const char* name) const { return read<std::int64_t>(name, integer_of); }
+  std::optional<double> number(const char* name) const { return read<double>(name, double_of); }
+  std::string text(const char* name) const { return read<std::string>(name, text_of).value_or(""); }
   std::optional<Pairing> pairing(const char* name) const {
-    PyObject* value = find(name);
-    return value == nullptr ? std::nullopt : std::optional(parse_pairing(view_of(value, name)));
+    const std::string word = text(name);
+    return find(name) == nullptr ? std::nullopt : std::optional(parse_pairing(word));
   }
-  bool flag(const char* name) const {
+  bool flag(const char* name) const { return find(name) != nullptr && is_true(find(name)); }
+
+ private:
+  template <class Value>
+  std::optional<Value> read(const char* name, Value (*from)(PyObject*, const char*)) const {
     PyObject* value = find(name);
-    return value != nullptr && is_true(value);
+    return value == nullptr ? std::nullopt : std::optional(from(value, name));
   }
 };
+
+struct GivenPositions : PositionSet {
+  std::vector<std::int64_t> shape;  // as given: [], [tokens], [batch, tokens], [axes, tokens] or [axes, batch, tokens]
+};
+// object: what rotary._memory.positions() makes: any array of integers or floats, or (values, shape) of numbers that
+// Python holds, where values is an array or, of a range or an int, (first, step). axes: of the rope; where it has one,
+// two dimensions are [batch, tokens], else [axes, tokens]. Throws SHAPE, DTYPE, POSITION.
+GivenPositions positions_from(PyObject* object, int axes);
+
+// _rope, _speeds, _frequencies, _doubles, _check_rope, _scalings, _rope_parameters, _axes, _axial: _core.pyi.
+std::vector<PyMethodDef> value_methods();
 
 }  // namespace rotary::python

@@ -1,4 +1,4 @@
-#include "heads_view.h"
+#include "given.h"
 
 #include <cstring>
 #include <limits>
@@ -14,7 +14,7 @@ LayoutWord::LayoutWord(PyObject* word, const char* operation) : operation_(opera
     bad = place == nullptr || *place >= 0;
     if (!bad) *place = static_cast<int>(i);
   }
-  if (bad) refuse_word("check_layout", operation, word);
+  if (bad) refuse_word("layout", operation, word);
 }
 
 void LayoutWord::check_type(const ArrayView& view, const char* name) const {
@@ -81,13 +81,6 @@ Heads writable_heads(const ArrayView& view, const LayoutWord& word, const char* 
              "the functions return a new one");
   }
   return {view.data, *dtype_of(view.type), layout};
-}
-
-ConstHeads from_first(const ConstHeads& x, std::int64_t first) {
-  return first == 0 ? x : slice(x, static_cast<int>(first), x.layout.head_dim - static_cast<int>(first));
-}
-Heads from_first(const Heads& x, std::int64_t first) {
-  return first == 0 ? x : slice(x, static_cast<int>(first), x.layout.head_dim - static_cast<int>(first));
 }
 
 void copy_before(const ConstHeads& x, const Heads& out, std::int64_t first) {

@@ -1,10 +1,8 @@
-#include "given_table.h"
+#include "given.h"
 
 #include <concepts>
 #include <cstring>
 #include <string>
-
-#include "table_handle.h"
 
 namespace rotary::python {
 
@@ -13,15 +11,27 @@ namespace {
 enum class Doubled : std::uint8_t { no, halves, neighbours };
 
 Doubled doubled_of(const char* operation, PyObject* word) {
-  const std::string_view text = view_of(word, "doubled");
-  if (text.empty()) return Doubled::no;
-  if (text == "halves") return Doubled::halves;
-  if (text == "neighbours") return Doubled::neighbours;
-  refuse_word("check_doubled", operation, word);
+  return one_of<Doubled>(operation, word, "doubled",
+                         {{"", Doubled::no}, {"halves", Doubled::halves}, {"neighbours", Doubled::neighbours}});
 }
 
 float as_float(std::floating_point auto value) { return static_cast<float>(value); }
 float as_float(auto value) { return to_float(value); }
+
+// visit(T()) of the type T of the floats.
+template <class Visit>
+auto with_type_of(const ArrayView& view, const Visit& visit) {
+  switch (view.type) {
+    case ElementType::f32:
+      return visit(float());
+    case ElementType::f64:
+      return visit(double());
+    case ElementType::f16:
+      return visit(f16());
+    default:
+      return visit(bf16());
+  }
+}
 
 // Calls visit(row) with the first byte of each row, in row-major order.
 template <class Visit>
@@ -37,35 +47,21 @@ void for_each_row(const ArrayView& view, const Visit& visit) {
 std::int64_t columns_of(const ArrayView& view) { return view.shape[static_cast<std::size_t>(view.ndim - 1)]; }
 std::int64_t column_step(const ArrayView& view) { return view.strides[static_cast<std::size_t>(view.ndim - 1)]; }
 
-template <class T>
-std::vector<float> copied(const ArrayView& view, std::int64_t pairs, std::int64_t step) {
-  std::vector<float> values(
-      columns_of(view) == 0 ? 0 : static_cast<std::size_t>(view.elements() / columns_of(view) * pairs));
-  float* to = values.data();
-  for_each_row(view, [&](const char* row) {
-    for (std::int64_t i = 0; i < pairs; ++i, row += step) {
-      T value;
-      std::memcpy(&value, row, sizeof value);
-      *to++ = as_float(value);
-    }
-  });
-  return values;
-}
-
 // One column for each pair, rounded to f32.
 std::vector<float> copied(const ArrayView& view, Doubled doubled) {
   const std::int64_t pairs = doubled == Doubled::no ? columns_of(view) : columns_of(view) / 2;
   const std::int64_t step = column_step(view) * (doubled == Doubled::neighbours ? 2 : 1);
-  switch (view.type) {
-    case ElementType::f32:
-      return copied<float>(view, pairs, step);
-    case ElementType::f64:
-      return copied<double>(view, pairs, step);
-    case ElementType::f16:
-      return copied<f16>(view, pairs, step);
-    default:
-      return copied<bf16>(view, pairs, step);
-  }
+  std::vector<float> values(pairs == 0 ? 0 : static_cast<std::size_t>(view.elements() / columns_of(view) * pairs));
+  float* to = values.data();
+  with_type_of(view, [&](auto value) {
+    for_each_row(view, [&](const char* row) {
+      for (std::int64_t i = 0; i < pairs; ++i, row += step) {
+        std::memcpy(&value, row, sizeof value);
+        *to++ = as_float(value);
+      }
+    });
+  });
+  return values;
 }
 
 bool can_be_borrowed(const ArrayView& view) {
@@ -89,36 +85,17 @@ void check_rows(const ArrayView& cos, const ArrayView& sin, Doubled doubled, con
   }
 }
 
-// How far the second column of a pair lies from the first, and the next pair's first from this one's.
-struct Repeat {
-  std::int64_t second, next;
-};
-
-template <class Word>
-bool repeats(const ArrayView& view, std::int64_t pairs, const Repeat& at) {
-  bool same = true;
-  for_each_row(view, [&](const char* row) {
-    Word difference = 0;
-    for (std::int64_t i = 0; same && i < pairs; ++i, row += at.next) {
-      Word first, second;
-      std::memcpy(&first, row, sizeof first);
-      std::memcpy(&second, row + at.second, sizeof second);
-      difference |= first ^ second;
-    }
-    same = same && difference == 0;
+// Whether `count` columns, each so many bytes from the one before, equal bit for bit those that lie `second` from them.
+bool repeats(const ArrayView& view, std::int64_t count, std::int64_t second, std::int64_t next) {
+  return with_type_of(view, [&]<class T>(T) {
+    bool same = true;
+    for_each_row(view, [&](const char* row) {
+      for (std::int64_t i = 0; same && i < count; ++i, row += next) {
+        same = std::memcmp(row, row + second, sizeof(T)) == 0;
+      }
+    });
+    return same;
   });
-  return same;
-}
-
-bool repeats(const ArrayView& view, std::int64_t pairs, const Repeat& at) {
-  switch (bits_of(view.type)) {
-    case 64:
-      return repeats<std::uint64_t>(view, pairs, at);
-    case 32:
-      return repeats<std::uint32_t>(view, pairs, at);
-    default:
-      return repeats<std::uint16_t>(view, pairs, at);
-  }
 }
 
 // "halves", "neighbours", "both" or "even" (each row is one number, as at position 0, so nothing can be told): how the
@@ -127,7 +104,7 @@ const char* doubling(const ArrayView& cos, const ArrayView& sin) {
   const std::int64_t columns = columns_of(cos), pairs = columns / 2;
   const auto both = [&](std::int64_t count, std::int64_t second, std::int64_t next) {
     const auto one = [&](const ArrayView& view) {
-      return repeats(view, count, {second * column_step(view), next * column_step(view)});
+      return repeats(view, count, second * column_step(view), next * column_step(view));
     };
     return one(cos) && one(sin);
   };
@@ -140,16 +117,9 @@ const char* doubling(const ArrayView& cos, const ArrayView& sin) {
 }  // namespace
 
 GivenTable::GivenTable(PyObject* object, const char* operation, bool borrows) {
-  static PyObject* const rows_word = PyUnicode_InternFromString("_rows");
   table_ = table_or_null(object);
   if (table_ != nullptr) return;
-  if (PyTuple_Check(object) != 0) {
-    rows_ = Ref::borrowed(object);
-  } else {
-    rows_ = Ref(PyObject_GetAttr(object, rows_word));
-    if (!rows_ && PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw Raised{};
-    if (!rows_) PyErr_Clear();
-  }
+  rows_ = PyTuple_Check(object) != 0 ? Ref::borrowed(object) : attribute_or_null(object, "_rows");
   if (!rows_ || PyTuple_Check(rows_.get()) == 0 || PyTuple_Size(rows_.get()) != 4) {
     raise_type_error(
         "[" + std::string(operation) + "] table must be a rotary.Table but got " + type_name(object) +
@@ -191,29 +161,8 @@ PyObject* get_doubling(PyObject*, PyObject* const* given, Py_ssize_t count) {
   });
 }
 
-PyObject* get_single(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  return guarded([&] {
-    const auto [word, c, s, how] = arguments<4>(given, count);
-    const std::string operation = text_of(word, "operation");
-    const ArrayView cos(c, "cos"), sin(s, "sin");
-    const Doubled doubled = doubled_of(operation.c_str(), how);
-    check_rows(cos, sin, doubled, operation.c_str());
-    const Ref shape = checked(PyList_New(0));
-    for (std::size_t d = 0; d < static_cast<std::size_t>(cos.ndim); ++d) {
-      const bool halved = doubled != Doubled::no && d + 1 == static_cast<std::size_t>(cos.ndim);
-      checked(PyList_Append(shape.get(), checked(PyLong_FromLongLong(cos.shape[d] / (halved ? 2 : 1))).get()));
-    }
-    const std::vector<float> first = copied(cos, doubled), second = copied(sin, doubled);
-    return checked(Py_BuildValue("(NNN)", new_bytes(first.data(), first.size() * sizeof(float)).release(),
-                                 new_bytes(second.data(), second.size() * sizeof(float)).release(),
-                                 PyList_AsTuple(shape.get())));
-  });
-}
-
 }  // namespace
 
-std::vector<PyMethodDef> given_table_methods() {
-  return {placed("_doubling", get_doubling), placed("_single", get_single)};
-}
+std::vector<PyMethodDef> rows_methods() { return {placed("_doubling", get_doubling)}; }
 
 }  // namespace rotary::python
