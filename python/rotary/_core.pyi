@@ -43,7 +43,8 @@ def _rows_at(
 def _rows_of(kind: type[_Rows], operation: str, rows: tuple[Any, ...], /) -> tuple[Any, tuple[int, ...], str]: ...
 
 class _Rows:
-    def _memory(self, which: bool, /) -> Any: ...  # of cos, or True: of sin: a buffer of bytes
+    def _memory(self, which: bool, /) -> Any: ...  # of cos, or True: of sin: a read-only buffer of bytes
+    def _dlpack(self, which: bool, batched: bool, /) -> Any: ...  # a capsule of float32
     @property
     def _torch_cos(self) -> Any: ...
     @property

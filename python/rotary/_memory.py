@@ -48,19 +48,6 @@ def empty(kind: str, shape: tuple[int, ...]) -> Any:
     return memory.cast(letter, shape) if memory.nbytes > 0 else memory.cast(letter)
 
 
-def tensors(table: Any) -> tuple[Any, Any, dict[Any, Any]]:
-    """Of a rotary.Table: torch's tensors that see its rows, and keep them and not the table; a place for copies on other
-    devices."""
-    import torch
-
-    def seen(which: bool) -> Any:
-        if math.prod(table.shape) == 0:
-            return torch.empty(table.shape)
-        return torch.frombuffer(table._memory(which), dtype=torch.float32).view(table.shape)
-
-    return seen(False), seen(True), {}
-
-
 def positions(given: Any) -> Any:
     """What _core reads of an int, a range, nested lists, or any array: an array, or (values, shape)."""
     if type(given) is int:

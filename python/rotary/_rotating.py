@@ -285,9 +285,9 @@ def from_rows(cos: Any, sin: Any, *, pairing: Pairing, repeated: bool = False) -
         rotary.Error: SHAPE, DTYPE, PAIRING.
     """
     check_pairing("from_rows", pairing)
-    tensors = _tensors("from_rows", cos, sin, "")
-    if not repeated and (tensors is None or tensors.can_be_read(cos, sin)):
-        refuse_doubled("from_rows", *_detached(tensors, cos, sin))
+    tensors, seen = _seen("from_rows", cos, sin, "")
+    if seen is not None and not repeated:
+        refuse_doubled("from_rows", *seen)
     return _made("from_rows", tensors, cos, sin, pairing, "")
 
 
@@ -325,9 +325,9 @@ def from_doubled(
     check_pairing("from_doubled", pairing)
     if doubled is not None:
         check_doubled("from_doubled", doubled or "nothing")
-    tensors = _tensors("from_doubled", cos, sin, "halves")
-    if tensors is None or tensors.can_be_read(cos, sin):
-        doubled = _seen_doubling(*_detached(tensors, cos, sin), pairing, doubled)
+    tensors, seen = _seen("from_doubled", cos, sin, "halves")
+    if seen is not None:
+        doubled = _seen_doubling(*seen, pairing, doubled)
     elif doubled is None and pairing != "half":
         fail(
             "SHAPE",
@@ -361,19 +361,15 @@ def _seen_doubling(cos: Any, sin: Any, pairing: str, wanted: str | None) -> Any:
     return found[0]
 
 
-def _tensors(operation: str, cos: Any, sin: Any, doubled: str) -> Any:
-    """rotary._torch.tables, where the rows are tensors, whose shapes are then checked; else None."""
+def _seen(operation: str, cos: Any, sin: Any, doubled: str) -> tuple[Any, tuple[Any, Any] | None]:
+    """rotary._torch.tables of tensors, whose shapes are then checked, else None; the rows, where they can be read."""
     torch = _modules.get("torch")
     if torch is None or not isinstance(cos, torch.Tensor):
-        return None
+        return None, (cos, sin)
     import rotary._torch.tables as tables
 
     tables.check_tensors(operation, cos, sin, doubled)
-    return tables
-
-
-def _detached(tensors: Any, cos: Any, sin: Any) -> tuple[Any, Any]:
-    return (cos, sin) if tensors is None else (cos.detach(), sin.detach())
+    return tables, (cos.detach(), sin.detach()) if tables.can_be_read(cos, sin) else None
 
 
 def _made(operation: str, tensors: Any, cos: Any, sin: Any, pairing: Any, doubled: str) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Self, dataclass_transform
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+
+_T = TypeVar("_T")
 
 
 class _Value:
@@ -41,6 +43,9 @@ class _Value:
         fields = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self._values()))
         return f"{type(self).__name__}({fields})"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self._values())
+
     def __copy__(self) -> Self:
         return self
 
@@ -65,14 +70,16 @@ class _Record(_Value):
 
     def replace(self, **changes: Any) -> Self:
         """The same value with other fields."""
-        return type(self)(**{**dict(zip(self._fields, self._values())), **changes})
+        return type(self)(**dict(zip(self._fields, self._values())) | changes)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _make, (type(self), dict(zip(self._fields, self._values())))
+    @classmethod
+    def _of(cls, *values: Any) -> Self:
+        return cls(**dict(zip(cls._fields, values, strict=True)))
 
 
-def _make(kind: Any, fields: dict[str, Any]) -> Any:
-    return kind(**fields)
+def _restored(kind: Any, values: tuple[Any, ...]) -> Any:
+    """The value of a pickle, checked as a new one."""
+    return kind._of(*values)
 
 
 def _init_of(cls: type[_Record], names: dict[str, Any]) -> Any:
@@ -86,14 +93,8 @@ def _init_of(cls: type[_Record], names: dict[str, Any]) -> Any:
     return made["__init__"]
 
 
-def _floats(values: Iterable[float]) -> tuple[float, ...]:
-    listed = values.tolist() if hasattr(values, "tolist") else values
-    return tuple(float(value) for value in listed)
-
-
-def _integers(values: Iterable[int]) -> tuple[int, ...]:
-    listed = values.tolist() if hasattr(values, "tolist") else values
-    return tuple(int(value) for value in listed)
+def _tuple(kind: Callable[[Any], _T], values: Iterable[Any]) -> tuple[_T, ...]:
+    return tuple(map(kind, values.tolist() if hasattr(values, "tolist") else values))
 
 
 class Scaling(_Record):
@@ -214,7 +215,7 @@ class LongRope(Scaling):
         short_mscale: float | None = None,
         long_mscale: float | None = None,
     ) -> None:
-        short, long = _floats(short_factor), _floats(long_factor)
+        short, long = _tuple(float, short_factor), _tuple(float, long_factor)
         self._set(short, long, trained_length, factor, attention_factor, short_mscale, long_mscale)
 
 

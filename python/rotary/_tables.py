@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import Any, final
 
-from . import _core
-from ._memory import positions as _positions
+from . import _core, _memory
 from ._memory import view
 from ._scalings import _Value
 from ._values import Rope, _read
 from ._words import Angles, Pairing, Rounding, check_pairing, fail
-
-
-def _restored(kind: Any, state: tuple[Any, ...]) -> Any:
-    """The value of a pickle; the library checks the state."""
-    return kind._of(*state)
 
 
 @final
@@ -66,9 +60,10 @@ class Frequencies(_Value):
             fail("SHAPE", "Frequencies", f"an axis must be from 0 to 255 but got {list(axis)}")
         speeds, narrow = _core._doubles(inv_freq, "inv_freq"), b""
         if inv_freq_float32 is not None:
-            import array
+            from array import array
 
-            narrow = array.array("f", memoryview(_core._doubles(inv_freq_float32, "inv_freq_float32")).cast("d")).tobytes()
+            wide = memoryview(_core._doubles(inv_freq_float32, "inv_freq_float32")).cast("d")
+            narrow = array("f", wide).tobytes()
         self._fill(speeds, pairing, axes, float(attention_factor), bool(clockwise), narrow)
 
     def _fill(self, *state: Any) -> None:
@@ -81,9 +76,6 @@ class Frequencies(_Value):
         made = object.__new__(cls)
         made._fill(*state)
         return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (Frequencies, self._values())
 
     @property
     def inv_freq(self) -> Any:
@@ -175,11 +167,12 @@ class Table(_core._Rows, _Value):
         if isinstance(source, Frequencies):
             speeds = source._speeds
             if length is not None:
-                fail("LENGTH", "Table", "length must go to rotary.frequencies(rope, length), which made these frequencies")
+                told = "length must go to rotary.frequencies(rope, length), which made these frequencies"
+                fail("LENGTH", "Table", told)
         elif not isinstance(source, Rope):
             raise TypeError(f"Table() takes a rotary.Rope or rotary.Frequencies but got {type(source).__name__}")
         made: Table
-        (made, shape, paired), given = _core._rows_at(cls, speeds, _positions(positions), length, angles, rounding)
+        (made, shape, paired), given = _core._rows_at(cls, speeds, _memory.positions(positions), length, angles, rounding)
         made._set(shape, paired, given)
         return made
 
@@ -197,9 +190,6 @@ class Table(_core._Rows, _Value):
 
     def _values(self) -> tuple[Any, ...]:
         return bytes(self._memory(False)), bytes(self._memory(True)), self.shape, self.pairing, self._positions
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (Table, self._values())
 
     @property
     def cos(self) -> Any:

@@ -1,4 +1,4 @@
-"""A longer context, the other pairing, and how exact tables are: what the program's commands of these names do."""
+"""What the program's commands of these names do. _core reads each word of a function by its name."""
 
 from __future__ import annotations
 
@@ -6,14 +6,129 @@ import os
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from . import _core
-from ._checking import _asked, _loaded
+from . import _core, _memory
 from ._config import ModelRope, Source, _named
-from ._memory import positions as _positions
 from ._values import Rope
 from ._words import Pairing
 
 Path = str | os.PathLike[str]
+
+
+def _asked(source: Source | Rope | ModelRope | None) -> tuple[Any, ...] | None:
+    if isinstance(source, ModelRope):
+        return "rope", source.rope, source.first
+    if isinstance(source, Rope):
+        return "rope", source, 0
+    return None if source is None else _named(source)
+
+
+def _path(given: Path | None) -> str | None:
+    return None if given is None else os.fspath(given)
+
+
+def _places(positions: Any) -> Any:
+    return positions if positions is None or isinstance(positions, str) else _memory.positions(positions)
+
+
+def _loaded(answer: str) -> dict[str, Any]:
+    import json
+
+    loaded: dict[str, Any] = json.loads(answer)
+    return loaded
+
+
+def _compared(operation: str, source: Any, before: Any, after: Any, words: dict[str, Any]) -> dict[str, Any]:
+    """What becomes of tensors: of two paths, two arrays, or two dicts of arrays."""
+    pair = []
+    for given in (before, after):
+        if isinstance(given, (str, os.PathLike)):
+            pair.append(os.fspath(given))
+        else:
+            tensors = given if isinstance(given, dict) else {"": given}
+            names = tensors if words["tensors"] is None else words["tensors"]
+            pair.append({name: value for name, value in tensors.items() if name in names})
+    if isinstance(pair[0], str) != isinstance(pair[1], str):
+        raise TypeError(f"[{operation}] both must be files, or both arrays or dicts of arrays")
+    words |= {"positions": _places(words["positions"])}
+    return _loaded(_core._ask(operation, _asked(source), pair[0], pair[1], words))
+
+
+def check(
+    source: Source | Rope | ModelRope,
+    input: Any,
+    against: Any,
+    *,
+    tensors: Sequence[str] | None = None,
+    positions: Any = None,
+    layout: str | None = None,
+    rope: int | None = None,
+    pairing: Pairing | None = None,
+    length: int | None = None,
+    tolerance: float | None = None,
+    same_position_on_every_axis: bool = False,
+) -> dict[str, Any]:
+    """Check that tensors are rotated as a config asks. What `rotary check --json` prints, less its version.
+
+    Args:
+        source: as of rotary.config, or a rotary.Rope, or an entry of rotary.config.
+        input: the tensors before the rotation: an array, a dict of arrays, or the path of a .safetensors, .npy, .npz or
+            .pt file.
+        against: what an engine made of them, of the same names and shapes.
+        tensors: names. None: q and k, whichever is there, else all.
+        positions: as of rotary.Table, or the command's "100:116". None: 0, 1, 2, ...
+        layout: "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd" or "flat". None: found.
+        rope: which rope of the model, from 0. None: the one that fits.
+        pairing: as of rotary.config.
+        length: tokens in play. None: the largest position + 1.
+        tolerance: the largest difference of an element. None: the rounding of the dtype and of float32 angles.
+        same_position_on_every_axis: allows positions of one axis for a rope of coordinates.
+
+    Returns:
+        A dict: equal, max_error, tolerance, first (where they differ), tensor, diagnosis (as of diagnose, None where
+        equal), and tensors where there are several.
+
+    Raises:
+        rotary.Error: what rotary.config raises, SHAPE, DTYPE, TENSOR, POSITION, ROPE.
+    """
+    words = locals()
+    return _compared("check", source, input, against, words)
+
+
+def diagnose(
+    before: Any,
+    after: Any,
+    *,
+    config: Source | Rope | ModelRope | None = None,
+    tensors: Sequence[str] | None = None,
+    positions: Any = None,
+    layout: str | None = None,
+    rope: int | None = None,
+    pairing: Pairing | None = None,
+    length: int | None = None,
+    scores: bool = False,
+    same_position_on_every_axis: bool = False,
+) -> dict[str, Any]:
+    """Find out what a rotation did to tensors, and what is wrong with it.
+
+    What `rotary diagnose --json` prints, less its version.
+
+    Args:
+        before: an array, a dict of arrays, or the path of a .safetensors, .npy, .npz or .pt file.
+        after: what was made of them, of the same names and shapes.
+        config: what was asked: as source of check(). None: what the tensors tell of themselves.
+        scores: the tensors are q.k before and after, [..., tokens of q, tokens of k].
+        tensors, positions, layout, rope, pairing, length, same_position_on_every_axis: as of check().
+
+    Returns:
+        A dict: verdict, sentence, findings, pairing, direction, first, rotary_dim, positions, inv_freq, axis, base,
+        scaling, scaling_parameters, attention_factor, precision, layout, heads, residual, and tensors where there are
+        several.
+
+    Raises:
+        rotary.Error: as check().
+    """
+    words = locals()
+    return _compared("diagnose", config, before, after, words)
 
 
 def extend(
@@ -48,15 +163,9 @@ def extend(
         rotary.Error: what rotary.config raises, VALUE (a context that needs no extension, a number out of range), ROPE,
             CONFIG_MISSING (no trained length), FILE.
     """
-    words = {
-        "scaling": "default" if scaling == "none" else scaling,
-        "factor": factor,
-        "trained_length": trained_length,
-        "rope": rope,
-        "pairing": pairing,
-        "output": None if output is None else os.fspath(output),
-        "call": f"rotary.extend(config, {length}{'' if scaling is None else f', scaling={scaling!r}'})",
-    }
+    words = locals()
+    call = f"rotary.extend(config, {length}{'' if scaling is None else f', scaling={scaling!r}'})"
+    words |= {"scaling": "default" if scaling == "none" else scaling, "output": _path(output), "call": call}
     return _loaded(_core._extend(_named(source), length, words))
 
 
@@ -97,22 +206,11 @@ def convert(
         rotary.Error: PAIRING (in that pairing already, or unknown), MODEL_TYPE, TENSOR, SHAPE, DTYPE, FILE, FORMAT,
             CHECK, and what rotary.config raises.
     """
-    words = {
-        "to": to,
-        "from_": from_,
-        "form": form,
-        "dry_run": dry_run,
-        "verify": verify,
-        "tensors": tensors,
-        "head_dim": head_dim,
-        "rotary_dim": rotary_dim,
-        "first": first,
-    }
-    place = None if output is None else os.fspath(output)
-    if place is None and not dry_run:
+    words = locals()
+    if output is None and not dry_run:
         raise TypeError("[convert] output is required (or dry_run=True)")
     model = None if config is None else _named(config)
-    return _loaded(_core._convert(os.fspath(input), place, model, words))
+    return _loaded(_core._convert(os.fspath(input), _path(output), model, words))
 
 
 def accuracy(
@@ -138,6 +236,5 @@ def accuracy(
     Raises:
         rotary.Error: what rotary.config raises, ROPE, POSITION (an angle overflows float32).
     """
-    places = None if positions is None else _positions(positions)
-    words = {"rope": rope, "positions": places, "length": length, "tolerance": tolerance}
+    words = locals() | {"positions": _places(positions)}
     return _loaded(_core._accuracy(_asked(source), words))

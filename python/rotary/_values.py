@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import _core
-from ._scalings import Scaling, Unscaled, _floats, _integers, _Record, _scalings
+from ._scalings import Scaling, Unscaled, _Record, _scalings, _tuple
 from ._words import Pairing
 
 
@@ -65,12 +65,12 @@ class Rope(_Record):
             pairing,
             rotary_dim or head_dim,
             Unscaled() if scaling is None else scaling,
-            _integers(axis),
-            _integers(index),
+            _tuple(int, axis),
+            _tuple(int, index),
             exponent_dim,
             clockwise,
-            _floats(inv_freq),
-            _floats(multiplier),
+            _tuple(float, inv_freq),
+            _tuple(float, multiplier),
         )
         object.__setattr__(self, "_handle", _core._rope(self))
         words = _read(_core._check_rope(self))

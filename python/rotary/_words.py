@@ -48,16 +48,20 @@ def check_layout(operation: str, layout: object) -> None:
     )
 
 
+def _check_word(operation: str, name: str, word: object, *allowed: str) -> None:
+    if word not in allowed:
+        *others, last = (f'"{one}"' for one in allowed)
+        fail("VALUE", operation, f'{name} must be {", ".join(others)} or {last} but got "{word}"')
+
+
 def check_doubled(operation: str, doubled: object) -> None:
-    if doubled not in ("", "halves", "neighbours"):
-        fail("VALUE", operation, f'doubled must be "halves" or "neighbours" but got "{doubled}"')
+    if doubled != "":
+        _check_word(operation, "doubled", doubled, "halves", "neighbours")
 
 
 def check_direction(operation: str, direction: object) -> None:
-    if direction not in ("forward", "backward"):
-        fail("VALUE", operation, f'direction must be "forward" or "backward" but got "{direction}"')
+    _check_word(operation, "direction", direction, "forward", "backward")
 
 
 def check_stores(operation: str, stores: object) -> None:
-    if stores not in ("automatic", "cached", "streaming"):
-        fail("VALUE", operation, f'stores must be "automatic", "cached" or "streaming" but got "{stores}"')
+    _check_word(operation, "stores", stores, "automatic", "cached", "streaming")

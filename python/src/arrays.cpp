@@ -61,12 +61,12 @@ std::optional<ElementType> element_type_of(char kind, int size) {
 }
 
 void refuse_type(const char* name, const std::string& got) {
-  fail(Code::DTYPE, name, "the elements must be floats or integers in this machine's byte order but got " + got);
+  fail(Code::DTYPE, name, "the elements must be floats or integers in this machine's byte order but got ", got);
 }
 
 void ArrayView::set_dimensions(int count) {
   if (count > most_dimensions) {
-    fail(Code::SHAPE, name_, "an array must have at most 8 dimensions but got " + std::to_string(count));
+    fail(Code::SHAPE, name_, "an array must have at most 8 dimensions but got ", count);
   }
   ndim = count;
 }
@@ -75,13 +75,11 @@ void ArrayView::take(const dlpack::Tensor& tensor) {
   using namespace dlpack;
   const std::int32_t device = tensor.device.type;
   if (memory_ == Memory::cuda && device != dlpack::cuda) {
-    fail(Code::DEVICE, name_,
-         "the array must be in a CUDA device's memory but is on DLPack's type " + std::to_string(device));
+    fail(Code::DEVICE, name_, "the array must be in a CUDA device's memory but is on DLPack's type ", device);
   }
   if (memory_ == Memory::cpu && device != cpu && device != pinned_by_cuda && device != pinned_by_rocm) {
-    fail(Code::DEVICE, name_,
-         "the array must be in the CPU's memory but got one on another device (DLPack's type " +
-             std::to_string(device) + "): move it to the CPU");
+    fail(Code::DEVICE, name_, "the array must be in the CPU's memory but got one on another device (DLPack's type ",
+         device, "): move it to the CPU");
   }
   const std::optional<ElementType> found = type_of(tensor.dtype);
   if (!found) {
@@ -154,7 +152,7 @@ bool ArrayView::from_capsule(PyObject* object) {
     const auto* tensor =
         static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(owner_.get(), "dltensor_versioned"));
     if (tensor->version.major != newest.major) {
-      fail(Code::FORMAT, name_, "DLPack's version must be 1 but got " + std::to_string(tensor->version.major));
+      fail(Code::FORMAT, name_, "DLPack's version must be 1 but got ", tensor->version.major);
     }
     read_only = (tensor->flags & dlpack::read_only) != 0;
     take(tensor->tensor);
@@ -219,8 +217,8 @@ ArrayView::ArrayView(PyObject* object, const char* name, bool guards, Memory mem
   if (kind == Kind::numpy ? from_numpy(object) : from_exchange(object) || from_capsule(object) || from_buffer(object)) {
     return;
   }
-  raise_type_error("[" + std::string(name) + "] an array must be of numpy, torch or JAX, or have __dlpack__ or a " +
-                   "buffer, but got " + type_name(object));
+  raise_type_error("[", name, "] an array must be of numpy, torch or JAX, or have __dlpack__ or a ", "buffer, but got ",
+                   type_name(object));
 }
 
 std::int64_t ArrayView::elements() const noexcept {

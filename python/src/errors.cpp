@@ -57,14 +57,10 @@ void raise_type_error(const std::string& sentence) {
   throw Raised{};
 }
 
-void fail(Code code, const char* operation, const std::string& sentence) {
-  throw Error(code, "[" + std::string(operation) + "] " + sentence);
-}
-
 void refuse_word(const char* name, const char* operation, PyObject* word) {
   const Ref check = module_function("rotary._words", ("check_" + std::string(name)).c_str());
   checked(PyObject_CallFunction(check.get(), "sO", operation, word));
-  fail(Code::INTERNAL, operation, std::string(name) + " may be what this module does not take");
+  fail(Code::INTERNAL, operation, name, " may be what this module does not take");
 }
 
 Ref module_function(const char* module_name, const char* name) {
@@ -81,7 +77,7 @@ Ref attribute_or_null(PyObject* object, const char* name) {
 
 std::string_view view_of(PyObject* text, const char* what) {
   if (PyUnicode_Check(text) == 0) {
-    raise_type_error(std::string(what) + " must be a str but got " + type_name(text));
+    raise_type_error(what, " must be a str but got ", type_name(text));
   }
   Py_ssize_t size = 0;
   const char* letters = PyUnicode_AsUTF8AndSize(text, &size);
@@ -118,7 +114,7 @@ std::int64_t integer_of(PyObject* number, const char* what) {
   if (!index) {
     if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw Raised{};
     PyErr_Clear();
-    raise_type_error(std::string(what) + " must be an int but got " + type_name(number));
+    raise_type_error(what, " must be an int but got ", type_name(number));
   }
   const long long value = PyLong_AsLongLong(index.get());
   if (value == -1 && PyErr_Occurred() != nullptr) {

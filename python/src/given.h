@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "arrays.h"
-#include "rotary/heads.h"
-#include "rotary/table.h"
+#include "rotary/rotary.h"
 
 namespace rotary::python {
 
@@ -36,6 +35,9 @@ Heads writable_heads(const ArrayView& view, const LayoutWord& word, const char* 
 template <class AnyHeads>
 AnyHeads from_first(const AnyHeads& x, std::int64_t first) {
   return first == 0 ? x : slice(x, static_cast<int>(first), x.layout.head_dim - static_cast<int>(first));
+}
+inline InOut from_first(const InOut& pair, std::int64_t first) {
+  return {from_first(pair.in, first), from_first(pair.out, first)};
 }
 // Copies the elements before `first`, which rotating out of place leaves to the caller.
 void copy_before(const ConstHeads& x, const Heads& out, std::int64_t first);
@@ -69,8 +71,8 @@ std::vector<PyMethodDef> rows_methods();  // _doubling: _core.pyi
 // ---- table_handle.cpp ----
 
 // rotary._core._Rows, the base class of rotary.Table. Its attributes _torch_cos, _torch_sin and _torch_copies are what
-// rotary._memory.tensors makes of it when one is first asked for: torch.compile follows an attribute of C that is a
-// tensor.
+// rotary._torch.tables.tensors_of makes of it when one is first asked for: torch.compile follows an attribute of C that
+// is a tensor.
 void add_rows_type(PyObject* module);
 const Table* table_or_null(PyObject* object);  // null: it is no such table
 std::vector<PyMethodDef> table_methods();      // _rows_at, _rows_of: _core.pyi

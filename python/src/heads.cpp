@@ -19,9 +19,8 @@ LayoutWord::LayoutWord(PyObject* word, const char* operation) : operation_(opera
 
 void LayoutWord::check_type(const ArrayView& view, const char* name) const {
   if (dtype_of(view.type)) return;
-  fail(Code::DTYPE, operation_,
-       std::string(name) + " must be float32, float16 or bfloat16 but got " + type_word(view.type) +
-           ": convert it first");
+  fail(Code::DTYPE, operation_, name, " must be float32, float16 or bfloat16 but got ", type_word(view.type),
+       ": convert it first");
 }
 
 Layout LayoutWord::of(const ArrayView& view, const char* name) const {
@@ -29,18 +28,16 @@ Layout LayoutWord::of(const ArrayView& view, const char* name) const {
   const std::string argument(name);
   check_type(view, name);
   if (view.ndim != static_cast<int>(word_.size())) {
-    fail(Code::SHAPE, operation_,
-         argument + " must have the " + std::to_string(word_.size()) + " dimensions of layout \"" + std::string(word_) +
-             "\" but got " + view.shape_text());
+    fail(Code::SHAPE, operation_, argument, " must have the ", word_.size(), " dimensions of layout \"", word_,
+         "\" but got ", view.shape_text());
   }
   const auto last = static_cast<std::size_t>(view.ndim - 1);
   if (view.shape[last] > std::numeric_limits<int>::max()) fail(Code::SHAPE, operation_, "head_dim is too large");
   if (view.strides[last] != item && view.shape[last] > 1 && view.elements() > 0) {
-    fail(Code::SHAPE, operation_,
-         "the elements of a head of " + argument + " must lie side by side but got " +
-             std::to_string(view.strides[last]) +
-             " bytes from one to the next: pass a "
-             "contiguous copy");
+    fail(Code::SHAPE, operation_, "the elements of a head of ", argument, " must lie side by side but got ",
+         view.strides[last],
+         " bytes from one to the next: pass a "
+         "contiguous copy");
   }
   Layout layout;
   layout.head_dim = static_cast<int>(view.shape[last]);
@@ -50,14 +47,12 @@ Layout LayoutWord::of(const ArrayView& view, const char* name) const {
     const auto at = static_cast<std::size_t>(dimension);
     size = view.shape[at];
     if (size > 1 && view.strides[at] % item != 0) {
-      fail(Code::DTYPE, operation_,
-           argument + " must be aligned to its elements but got a stride of " + std::to_string(view.strides[at]) +
-               " bytes: pass a contiguous copy");
+      fail(Code::DTYPE, operation_, argument, " must be aligned to its elements but got a stride of ", view.strides[at],
+           " bytes: pass a contiguous copy");
     }
     if (size > 1 && view.strides[at] < 0 && view.elements() > 0) {
-      fail(Code::SHAPE, operation_,
-           argument + " must not run backwards in memory but got a stride of " +
-               std::to_string(view.strides[at] / item) + ": pass a contiguous copy");
+      fail(Code::SHAPE, operation_, argument, " must not run backwards in memory but got a stride of ",
+           view.strides[at] / item, ": pass a contiguous copy");
     }
     stride = size > 1 ? view.strides[at] / item : 0;
   };
@@ -75,10 +70,9 @@ ConstHeads const_heads(const ArrayView& view, const LayoutWord& word, const char
 Heads writable_heads(const ArrayView& view, const LayoutWord& word, const char* name) {
   const Layout layout = word.of(view, name);
   if (view.read_only) {
-    fail(Code::VALUE, word.operation(),
-         std::string(name) +
-             " must be writable but got a read-only array: without the underscore, and without out, "
-             "the functions return a new one");
+    fail(Code::VALUE, word.operation(), name,
+         " must be writable but got a read-only array: without the underscore, and without out, "
+         "the functions return a new one");
   }
   return {view.data, *dtype_of(view.type), layout};
 }

@@ -12,73 +12,54 @@ namespace rotary::python {
 
 namespace {
 
-PyObject* get_targets(PyObject*, PyObject*) {
-  return guarded([] {
-    Ref pairs = checked(PyList_New(0));
-    for (const Target& target : targets()) {
-      const auto size = static_cast<Py_ssize_t>(target.name.size());
-      const Ref pair = checked(Py_BuildValue("(s#O)", target.name.data(), size, target.runs ? Py_True : Py_False));
-      checked(PyList_Append(pairs.get(), pair.get()));
-    }
-    return checked(PyList_AsTuple(pairs.get()));
-  });
+Ref get_targets() {
+  Ref pairs = checked(PyList_New(0));
+  for (const Target& target : targets()) {
+    const auto size = static_cast<Py_ssize_t>(target.name.size());
+    const Ref pair = checked(Py_BuildValue("(s#O)", target.name.data(), size, target.runs ? Py_True : Py_False));
+    checked(PyList_Append(pairs.get(), pair.get()));
+  }
+  return checked(PyList_AsTuple(pairs.get()));
 }
 
-PyObject* get_chosen_target(PyObject*, PyObject*) {
-  return guarded([] { return new_text(chosen_target()); });
+Ref get_chosen_target() { return new_text(chosen_target()); }
+
+Ref set_target(PyObject* word) {
+  use_target(view_of(word, "target"));
+  return none();
 }
 
-PyObject* set_target(PyObject*, PyObject* word) {
-  return guarded([&] {
-    use_target(view_of(word, "target"));
-    return none();
-  });
-}
-
-PyObject* run_self_test(PyObject*, PyObject*) {
-  return guarded([] {
-    {
-      const Unlocked unlocked(true);
-      self_test();
-    }
-    return none();
-  });
+Ref run_self_test() {
+  unlocked(self_test);
+  return none();
 }
 
 std::vector<PyMethodDef> methods() {
   std::vector<PyMethodDef> all = {
-      {"targets", get_targets, METH_NOARGS,
-       "targets($module, /)\n--\n\nThe instruction sets of this build: (name, whether this machine runs it), the best "
-       "last."},
-      {"chosen_target", get_chosen_target, METH_NOARGS,
-       "chosen_target($module, /)\n--\n\nThe instruction set in use.\n\nRaises:\n    rotary.Error: TARGET."},
-      {"use_target", set_target, METH_O,
-       "use_target($module, name, /)\n--\n\nUse an instruction set in the whole process; \"\": the best.\n\n"
-       "Raises:\n    rotary.Error: TARGET."},
-      {"self_test", run_self_test, METH_NOARGS,
-       "self_test($module, /)\n--\n\nCompute with every instruction set and compare the bits with those of every "
-       "build.\n\n"
-       "Raises:\n    rotary.Error: CHECK."},
-      {"set_num_threads", set_num_threads, METH_O,
-       "set_num_threads($module, count, /)\n--\n\nHow many threads large calls use; 0: all cores, the default.\n\n"
-       "Raises:\n    rotary.Error: VALUE."},
-      {"get_num_threads", get_num_threads, METH_NOARGS,
-       "get_num_threads($module, /)\n--\n\nHow many threads large calls use."},
-      {"_forget_threads", forget_threads, METH_NOARGS, nullptr},
+      method<get_targets>("targets",
+                          "targets($module, /)\n--\n\n"
+                          "The instruction sets of this build: (name, whether this machine runs it), the best last."),
+      method<get_chosen_target>(
+          "chosen_target",
+          "chosen_target($module, /)\n--\n\nThe instruction set in use.\n\nRaises:\n    rotary.Error: TARGET."),
+      method<set_target>("use_target",
+                         "use_target($module, name, /)\n--\n\nUse an instruction set in the whole process; \"\": the "
+                         "best.\n\nRaises:\n    rotary.Error: TARGET."),
+      method<run_self_test>("self_test",
+                            "self_test($module, /)\n--\n\nCompute with every instruction set and compare the bits with "
+                            "those of every build.\n\nRaises:\n    rotary.Error: CHECK."),
+      method<set_num_threads>("set_num_threads",
+                              "set_num_threads($module, count, /)\n--\n\nHow many threads large calls use; 0: all "
+                              "cores, the default.\n\nRaises:\n    rotary.Error: VALUE."),
+      method<get_num_threads>("get_num_threads",
+                              "get_num_threads($module, /)\n--\n\nHow many threads large calls use."),
+      method<forget_threads>("_forget_threads"),
   };
   for (const auto& some : {rotate_methods, rows_methods, table_methods, value_methods, tools_methods, gpu_methods}) {
     for (const PyMethodDef& method : some()) all.push_back(method);
   }
   all.push_back({nullptr, nullptr, 0, nullptr});
   return all;
-}
-
-Ref make_module(PyModuleDef* definition) {
-  Ref module = checked(PyModule_Create(definition));
-  checked(add_error_type(module.get()));
-  add_rows_type(module.get());
-  checked(PyModule_AddStringConstant(module.get(), "__version__", version()));
-  return module;
 }
 
 }  // namespace
@@ -88,14 +69,17 @@ Ref make_module(PyModuleDef* definition) {
 PyMODINIT_FUNC PyInit__core() {
   using namespace rotary::python;
   static std::vector<PyMethodDef> methods_of_module = methods();
-  static PyModuleDef definition = {PyModuleDef_HEAD_INIT,
-                                   "rotary._core",
-                                   "The C++ part of rotary.",
-                                   -1,
-                                   methods_of_module.data(),
-                                   nullptr,
-                                   nullptr,
-                                   nullptr,
-                                   nullptr};
-  return guarded([] { return make_module(&definition); });
+  static PyModuleDef definition{};
+  definition.m_base = PyModuleDef_HEAD_INIT;
+  definition.m_name = "rotary._core";
+  definition.m_doc = "The C++ part of rotary.";
+  definition.m_size = -1;
+  definition.m_methods = methods_of_module.data();
+  return guarded([] {
+    Ref module = checked(PyModule_Create(&definition));
+    checked(add_error_type(module.get()));
+    add_rows_type(module.get());
+    checked(PyModule_AddStringConstant(module.get(), "__version__", rotary::version()));
+    return module;
+  });
 }

@@ -28,11 +28,11 @@ class Work {
   std::shared_ptr<const ThreadPool> pool_;
 };
 
-PyObject* set_num_threads(PyObject*, PyObject* count);
-PyObject* get_num_threads(PyObject*, PyObject*);
+Ref set_num_threads(PyObject* count);
+Ref get_num_threads();
 // In the child of a fork, which has the pool's memory without its threads: it makes a new one, and keeps the old
 // untouched.
-PyObject* forget_threads(PyObject*, PyObject*);
+Ref forget_threads();
 
 // ---- the functions of each file: _core.pyi ----
 

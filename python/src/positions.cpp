@@ -15,13 +15,12 @@ constexpr const char* operation = "positions";
 void add_array(GivenPositions& given, PyObject* object) {
   const ArrayView view(object, operation);
   if (!is_integer(view.type) && !is_float(view.type)) {
-    fail(Code::DTYPE, operation, "an array must hold integers or floats but got " + type_word(view.type));
+    fail(Code::DTYPE, operation, "an array must hold integers or floats but got ", type_word(view.type));
   }
   if (bits_of(view.type) < 32 && is_float(view.type)) {
-    fail(Code::DTYPE, operation,
-         "an array of floats must be float32 or float64 but got " + type_word(view.type) +
-             ", which has not all integers above " + (view.type == ElementType::f16 ? "2048" : "256") +
-             ": make the positions in another type");
+    fail(Code::DTYPE, operation, "an array of floats must be float32 or float64 but got ", type_word(view.type),
+         ", which has not all integers above ", (view.type == ElementType::f16 ? "2048" : "256"),
+         ": make the positions in another type");
   }
   given.shape.assign(view.shape.begin(), view.shape.begin() + view.ndim);
   for_each_offset(view, [&, real = is_float(view.type)](const void* place) {
@@ -49,9 +48,8 @@ void set_shape(GivenPositions& given, int axes) {
   }
   if (several && shape.size() > 1) given.axes = small(shape[0]);
   if (several && shape.size() > 1 && given.axes != 1 && given.axes != axes) {
-    fail(Code::SHAPE, operation,
-         "the first dimension must be the rope's " + std::to_string(axes) + " axes, or 1, but got " +
-             std::to_string(given.axes) + ": give [axes, tokens] or [axes, batch, tokens]");
+    fail(Code::SHAPE, operation, "the first dimension must be the rope's ", axes, " axes, or 1, but got ", given.axes,
+         ": give [axes, tokens] or [axes, batch, tokens]");
   }
   given.batched = shape.size() == (several ? 3U : 2U);
   if (given.batched) given.batch = small(shape[shape.size() - 2]);

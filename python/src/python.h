@@ -13,6 +13,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "rotary/error.h"
@@ -66,9 +67,30 @@ class Buffer {
   Py_buffer view_{};
 };
 
+// A sentence of texts and numbers.
+template <class... Parts>
+std::string sentence_of(const Parts&... parts) {
+  std::string sentence;
+  const auto add = [&](const auto& part) {
+    if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(part)>>) {
+      sentence += std::to_string(part);
+    } else {
+      sentence += part;
+    }
+  };
+  (add(parts), ...);
+  return sentence;
+}
 [[noreturn]] void raise_type_error(const std::string& sentence);
+template <class... Parts>
+[[noreturn]] void raise_type_error(const Parts&... parts) {
+  raise_type_error(sentence_of(parts...));
+}
 // "[operation] rule but got value"
-[[noreturn]] void fail(Code code, const char* operation, const std::string& sentence);
+template <class... Parts>
+[[noreturn]] void fail(Code code, const char* operation, const Parts&... parts) {
+  throw Error(code, sentence_of("[", operation, "] ", parts...));
+}
 
 // Raises what check_NAME of rotary/_words.py says of such a word.
 [[noreturn]] void refuse_word(const char* name, const char* operation, PyObject* word);
@@ -94,19 +116,23 @@ void* slot(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-// A function whose callers, all of them in this package, give every argument by its place.
-using PlacedFunction = PyObject* (*)(PyObject* module, PyObject* const* given, Py_ssize_t count);
-inline PyMethodDef placed(const char* name, PlacedFunction function) {
-  return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function)), METH_FASTCALL, nullptr};
+// The method of that name: a function of objects, each given by its place, that returns a new one.
+template <auto function>
+PyMethodDef method(const char* name, const char* doc = nullptr) {
+  return [&]<class... Objects>(Ref (*)(Objects...)) -> PyMethodDef {
+    auto* call = +[](PyObject*, PyObject* const* given, Py_ssize_t count) {
+      return guarded([&] {
+        if (count != sizeof...(Objects)) raise_type_error("rotary._core: the number of arguments is wrong");
+        return [&]<std::size_t... at>(std::index_sequence<at...>) {
+          return function(static_cast<Objects>(given[at])...);
+        }
+        (std::index_sequence_for<Objects...>());
+      });
+    };
+    return {name, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL, doc};
+  }(function);
 }
-// Its arguments, borrowed; an optional one that is None is null.
-template <std::size_t count>
-std::array<PyObject*, count> arguments(PyObject* const* given, Py_ssize_t counted, std::size_t required = count) {
-  if (static_cast<std::size_t>(counted) != count) raise_type_error("rotary._core: the number of arguments is wrong");
-  std::array<PyObject*, count> values{};
-  for (std::size_t i = 0; i < count; ++i) values[i] = i >= required && given[i] == Py_None ? nullptr : given[i];
-  return values;
-}
+inline PyObject* or_null(PyObject* given) { return given == Py_None ? nullptr : given; }
 
 Ref module_function(const char* module_name, const char* name);
 Ref attribute_or_null(PyObject* object, const char* name);  // null: the object has none
@@ -146,5 +172,11 @@ class Unlocked {
 
   PyThreadState* state_;
 };
+// What body gives without the GIL.
+template <class Body>
+auto unlocked(const Body& body, bool large = true) {
+  const Unlocked without(large);
+  return body();
+}
 
 }  // namespace rotary::python

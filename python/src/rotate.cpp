@@ -5,7 +5,6 @@
 #include "arrays.h"
 #include "given.h"
 #include "module.h"
-#include "rotary/rotary.h"
 
 namespace rotary::python {
 
@@ -27,7 +26,7 @@ struct How {
             operation, stores_word, "stores",
             {{"automatic", Stores::automatic}, {"cached", Stores::cached}, {"streaming", Stores::streaming}})) {
     if (first < 0 || first > (1 << 30))
-      fail(Code::SHAPE, operation, "first must be an element of the head but got " + std::to_string(first));
+      fail(Code::SHAPE, operation, "first must be an element of the head but got ", first);
   }
   RotateOptions options(const Work& work) const { return {direction, work.executor(), stores}; }
 
@@ -72,8 +71,8 @@ class Operand {
  private:
   void check_like(const How& how) const {
     if (out_->ndim == seen_.ndim && out_->shape == seen_.shape) return;
-    fail(Code::SHAPE, how.layout.operation(),
-         "out must have the shape " + seen_.shape_text() + " of " + name_ + " but got " + out_->shape_text());
+    fail(Code::SHAPE, how.layout.operation(), "out must have the shape ", seen_.shape_text(), " of ", name_,
+         " but got ", out_->shape_text());
   }
   // Where the block does not begin the head, the elements before it are copied after the checks of the rest.
   static void check_apart(const InOut& pair, std::int64_t first, const char* operation);
@@ -102,10 +101,6 @@ void Operand::check_apart(const InOut& pair, std::int64_t first, const char* ope
   }
 }
 
-InOut turning(const InOut& pair, std::int64_t first) {
-  return {from_first(pair.in, first), from_first(pair.out, first)};
-}
-
 // Of one tensor: body(table, options, heads) in place, or body(table, options, in, out).
 template <class Body>
 Ref turned(const How& how, PyObject* x, PyObject* out, const char* name, const Body& body) {
@@ -116,7 +111,7 @@ Ref turned(const How& how, PyObject* x, PyObject* out, const char* name, const B
     const Unlocked unlocked(work.large());
     body(how.table, how.options(work), heads);
   } else {
-    const InOut pair = operand.apart(how), block = turning(pair, how.first);
+    const InOut pair = operand.apart(how), block = from_first(pair, how.first);
     const Unlocked unlocked(work.large());
     body(how.table, how.options(work), block.in, block.out);
     copy_before(pair.in, pair.out, how.first);
@@ -125,61 +120,55 @@ Ref turned(const How& how, PyObject* x, PyObject* out, const char* name, const B
 }
 
 // (operation, x, table, layout, out, first, direction, stores); out may be x, or None.
-PyObject* rotate_one(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  return guarded([&] {
-    const auto [word, x, table, layout, out, first, direction, stores] = arguments<8>(given, count);
-    const How how(word, out, table, layout, first, direction, stores);
-    const char* name = std::string_view(how.operation) == "rotate_backward" ? "grad" : "x";
-    return turned(how, x, out, name, [](const Table& rows, const RotateOptions& options, const auto&... heads) {
-      rotate(heads..., rows, options);
-    });
+Ref rotate_one(PyObject* word, PyObject* x, PyObject* table, PyObject* layout, PyObject* out, PyObject* first,
+               PyObject* direction, PyObject* stores) {
+  const How how(word, out, table, layout, first, direction, stores);
+  const char* name = std::string_view(how.operation) == "rotate_backward" ? "grad" : "x";
+  return turned(how, x, out, name, [](const Table& rows, const RotateOptions& options, const auto&... heads) {
+    rotate(heads..., rows, options);
   });
 }
 
 // The same of q and k: (operation, q, k, table, layout, q_out, k_out, first, direction, stores).
-PyObject* rotate_two(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  return guarded([&] {
-    const auto [word, q, k, table, layout, q_out, k_out, first, direction, stores] = arguments<10>(given, count);
-    const How how(word, q_out, table, layout, first, direction, stores);
-    const bool writes = q_out != Py_None;
-    Operand query(q, writes ? q_out : nullptr, "q", how), key(k, writes ? k_out : nullptr, "k", how);
-    if (query.kind() != key.kind()) {
-      raise_type_error("[" + std::string(how.operation) + "] q and k must be arrays of one library but got " +
-                       type_name(q) + " and " + type_name(k));
-    }
-    const Work work(query.bytes() + key.bytes(), heads_are_large, query.kind());
-    if (query.in_place() && key.in_place()) {
-      const Heads qs = query.both(how), ks = key.both(how);
-      const Unlocked unlocked(work.large());
-      rotate_qk(qs, ks, how.table, how.options(work));
-    } else {
-      const InOut qs = query.apart(how), ks = key.apart(how);
-      const Unlocked unlocked(work.large());
-      rotate_qk(turning(qs, how.first), turning(ks, how.first), how.table, how.options(work));
-      copy_before(qs.in, qs.out, how.first);
-      copy_before(ks.in, ks.out, how.first);
-    }
-    const Ref first_result = query.result(), second_result = key.result();
-    return checked(PyTuple_Pack(2, first_result.get(), second_result.get()));
-  });
+Ref rotate_two(PyObject* word, PyObject* q, PyObject* k, PyObject* table, PyObject* layout, PyObject* q_out,
+               PyObject* k_out, PyObject* first, PyObject* direction, PyObject* stores) {
+  const How how(word, q_out, table, layout, first, direction, stores);
+  const bool writes = q_out != Py_None;
+  Operand query(q, writes ? q_out : nullptr, "q", how), key(k, writes ? k_out : nullptr, "k", how);
+  if (query.kind() != key.kind()) {
+    raise_type_error("[", how.operation, "] q and k must be arrays of one library but got ", type_name(q), " and ",
+                     type_name(k));
+  }
+  const Work work(query.bytes() + key.bytes(), heads_are_large, query.kind());
+  if (query.in_place() && key.in_place()) {
+    const Heads qs = query.both(how), ks = key.both(how);
+    const Unlocked unlocked(work.large());
+    rotate_qk(qs, ks, how.table, how.options(work));
+  } else {
+    const InOut qs = query.apart(how), ks = key.apart(how);
+    const Unlocked unlocked(work.large());
+    rotate_qk(from_first(qs, how.first), from_first(ks, how.first), how.table, how.options(work));
+    copy_before(qs.in, qs.out, how.first);
+    copy_before(ks.in, ks.out, how.first);
+  }
+  const Ref first_result = query.result(), second_result = key.result();
+  return checked(PyTuple_Pack(2, first_result.get(), second_result.get()));
 }
 
 // The same of a packed tensor: (operation, qkv, table, kv_heads, layout, out, first, direction, stores).
-PyObject* rotate_packed(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  return guarded([&] {
-    const auto [word, qkv, table, kv_heads, layout, out, first, direction, stores] = arguments<9>(given, count);
-    const How how(word, out, table, layout, first, direction, stores);
-    const std::int64_t of_kv = integer_of(kv_heads, "kv_heads");
-    return turned(how, qkv, out, "qkv", [of_kv](const Table& rows, const RotateOptions& options, const auto&... heads) {
-      rotate_qkv(heads..., of_kv, rows, options);
-    });
+Ref rotate_packed(PyObject* word, PyObject* qkv, PyObject* table, PyObject* kv_heads, PyObject* layout, PyObject* out,
+                  PyObject* first, PyObject* direction, PyObject* stores) {
+  const How how(word, out, table, layout, first, direction, stores);
+  const std::int64_t of_kv = integer_of(kv_heads, "kv_heads");
+  return turned(how, qkv, out, "qkv", [of_kv](const Table& rows, const RotateOptions& options, const auto&... heads) {
+    rotate_qkv(heads..., of_kv, rows, options);
   });
 }
 
 }  // namespace
 
 std::vector<PyMethodDef> rotate_methods() {
-  return {placed("rotate", rotate_one), placed("rotate_qk", rotate_two), placed("rotate_qkv", rotate_packed)};
+  return {method<rotate_one>("rotate"), method<rotate_two>("rotate_qk"), method<rotate_packed>("rotate_qkv")};
 }
 
 }  // namespace rotary::python

@@ -72,16 +72,15 @@ bool can_be_borrowed(const ArrayView& view) {
 void check_rows(const ArrayView& cos, const ArrayView& sin, Doubled doubled, const char* operation) {
   if (!is_float(cos.type) || !is_float(sin.type)) {
     const ElementType wrong = is_float(cos.type) ? sin.type : cos.type;
-    fail(Code::DTYPE, operation, "cos and sin must hold floats but got " + std::string(name(wrong)));
+    fail(Code::DTYPE, operation, "cos and sin must hold floats but got ", name(wrong));
   }
   if (cos.ndim != sin.ndim || cos.shape != sin.shape || cos.ndim < 2 || cos.ndim > 3 || columns_of(cos) > (1 << 20)) {
-    fail(Code::SHAPE, operation,
-         "cos and sin must both be [tokens, columns] or [batch, tokens, columns] but got " + cos.shape_text() +
-             " and " + sin.shape_text());
+    fail(Code::SHAPE, operation, "cos and sin must both be [tokens, columns] or [batch, tokens, columns] but got ",
+         cos.shape_text(), " and ", sin.shape_text());
   }
   if (doubled != Doubled::no && columns_of(cos) % 2 != 0) {
-    fail(Code::SHAPE, operation,
-         "doubled rows must have two columns for each pair but got " + std::to_string(columns_of(cos)) + " columns");
+    fail(Code::SHAPE, operation, "doubled rows must have two columns for each pair but got ", columns_of(cos),
+         " columns");
   }
 }
 
@@ -121,10 +120,9 @@ GivenTable::GivenTable(PyObject* object, const char* operation, bool borrows) {
   if (table_ != nullptr) return;
   rows_ = PyTuple_Check(object) != 0 ? Ref::borrowed(object) : attribute_or_null(object, "_rows");
   if (!rows_ || PyTuple_Check(rows_.get()) == 0 || PyTuple_Size(rows_.get()) != 4) {
-    raise_type_error(
-        "[" + std::string(operation) + "] table must be a rotary.Table but got " + type_name(object) +
-        ": make one with rotary.Table(rope, positions), or of rows with rotary.from_doubled (frameworks' " +
-        "doubled rows) or rotary.from_rows");
+    raise_type_error("[", operation, "] table must be a rotary.Table but got ", type_name(object),
+                     ": make one with rotary.Table(rope, positions), or of rows with rotary.from_doubled (frameworks' ",
+                     "doubled rows) or rotary.from_rows");
   }
   read_rows(rows_.get(), operation, borrows);
 }
@@ -152,17 +150,14 @@ void GivenTable::read_rows(PyObject* rows, const char* operation, bool borrows) 
 
 namespace {
 
-PyObject* get_doubling(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  return guarded([&] {
-    const auto [operation, c, s] = arguments<3>(given, count);
-    const ArrayView cos(c, "cos"), sin(s, "sin");
-    check_rows(cos, sin, Doubled::no, text_of(operation, "operation").c_str());
-    return checked(Py_BuildValue("(sL)", doubling(cos, sin), static_cast<long long>(columns_of(cos))));
-  });
+Ref get_doubling(PyObject* operation, PyObject* c, PyObject* s) {
+  const ArrayView cos(c, "cos"), sin(s, "sin");
+  check_rows(cos, sin, Doubled::no, text_of(operation, "operation").c_str());
+  return checked(Py_BuildValue("(sL)", doubling(cos, sin), static_cast<long long>(columns_of(cos))));
 }
 
 }  // namespace
 
-std::vector<PyMethodDef> rows_methods() { return {placed("_doubling", get_doubling)}; }
+std::vector<PyMethodDef> rows_methods() { return {method<get_doubling>("_doubling")}; }
 
 }  // namespace rotary::python

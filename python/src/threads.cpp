@@ -68,24 +68,21 @@ Work::Work(std::int64_t bytes, std::int64_t large_from, Kind kind) : large_(byte
   pool_ = pool;
 }
 
-PyObject* set_num_threads(PyObject*, PyObject* count) {
-  return guarded([&] {
-    const std::int64_t value = integer_of(count, "set_num_threads");
-    if (value < 0 || value > most_threads) {
-      fail(Code::VALUE, "set_num_threads",
-           "the number of threads must be from 0 (all cores) to 1024 but got " + std::to_string(value));
-    }
-    threads->wanted = static_cast<unsigned>(value);
-    threads->pool.reset();  // calls that use it keep it
-    return none();
-  });
+Ref set_num_threads(PyObject* count) {
+  const std::int64_t value = integer_of(count, "set_num_threads");
+  if (value < 0 || value > most_threads) {
+    fail(Code::VALUE, "set_num_threads", "the number of threads must be from 0 (all cores) to 1024 but got ", value);
+  }
+  threads->wanted = static_cast<unsigned>(value);
+  threads->pool.reset();  // calls that use it keep it
+  return none();
 }
 
-PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromUnsignedLong(wanted()); }
+Ref get_num_threads() { return checked(PyLong_FromUnsignedLong(wanted())); }
 
-PyObject* forget_threads(PyObject*, PyObject*) {
+Ref forget_threads() {
   threads = new Threads{threads->wanted, nullptr, nullptr, 0};
-  return none().release();
+  return none();
 }
 
 }  // namespace rotary::python

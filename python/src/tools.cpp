@@ -76,29 +76,15 @@ files::Json json_of(const Model& model, const ModelRope& used) {
           {"coordinates", used.coordinates}};
 }
 
-PyObject* read_model(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  return guarded([&] {
-    const auto [source, pairing, weights] = arguments<3>(given, count, 1);
-    Model model = model_of(source, pairing);
-    if (weights != nullptr) apply_weights(model, files::path_of(text_of(weights, "weights")));
-    files::Json ropes = files::Json::array();
-    for (const ModelRope& used : model.ropes) ropes.push_back(json_of(model, used));
-    return text_of(files::Json{{"model_type", model.model_type}, {"notes", model.notes}, {"_ropes", ropes}});
-  });
+Ref read_model(PyObject* source, PyObject* pairing, PyObject* weights) {
+  Model model = model_of(source, or_null(pairing));
+  if (weights != Py_None) apply_weights(model, files::path_of(text_of(weights, "weights")));
+  files::Json ropes = files::Json::array();
+  for (const ModelRope& used : model.ropes) ropes.push_back(json_of(model, used));
+  return text_of(files::Json{{"model_type", model.model_type}, {"notes", model.notes}, {"_ropes", ropes}});
 }
 
 // ---- check and diagnose ----
-
-// The result of body, JSON, made without the GIL.
-template <class Body>
-Ref told(const Body& body) {
-  std::string text;
-  {
-    const Unlocked unlocked(true);
-    text = body();
-  }
-  return new_text(text);
-}
 
 // Without the GIL, between the steps of a long call: throws Raised where a signal asks Python to end it.
 constexpr auto heed = [](auto...) {
@@ -164,30 +150,27 @@ void set_positions(PositionRequest& request, PyObject* positions, const std::opt
 }
 
 // (operation, source or None, before, after, words); before, after: paths, or dicts of arrays.
-PyObject* ask(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  return guarded([&] {
-    const auto [word, source, before, after, dict] = arguments<5>(given, count);
-    const Words words{dict};
-    diagnose::Request request;
-    request.operation = text_of(word, "operation");
-    request.progress = heed;
-    request.layout = words.text("layout");
-    request.length = words.integer("length");
-    if (const auto rope = words.integer("rope")) request.rope = static_cast<int>(*rope);
-    if (source != Py_None) {
-      request.config = "the config";
-      request.model = model_of(source, words.find("pairing"));
-    }
-    set_positions(request.positions, words.find("positions"), request.model);
-    request.positions.same_on_every_axis = words.flag("same_position_on_every_axis");
-    request.tolerance = words.number("tolerance");
-    request.scores = words.flag("scores");
-    const auto pairs = tensors_of(request.operation.c_str(), before, after, words.find("tensors"));
-    return told([&] {
-      return request.operation == "check" ? to_json(diagnose::check(request, pairs))
-                                          : to_json(diagnose::diagnose(request, pairs));
-    });
-  });
+Ref ask(PyObject* word, PyObject* source, PyObject* before, PyObject* after, PyObject* dict) {
+  const Words words{dict};
+  diagnose::Request request;
+  request.operation = text_of(word, "operation");
+  request.progress = heed;
+  request.layout = words.text("layout");
+  request.length = words.integer("length");
+  if (const auto rope = words.integer("rope")) request.rope = static_cast<int>(*rope);
+  if (source != Py_None) {
+    request.config = "the config";
+    request.model = model_of(source, words.find("pairing"));
+  }
+  set_positions(request.positions, words.find("positions"), request.model);
+  request.positions.same_on_every_axis = words.flag("same_position_on_every_axis");
+  request.tolerance = words.number("tolerance");
+  request.scores = words.flag("scores");
+  const auto pairs = tensors_of(request.operation.c_str(), before, after, words.find("tensors"));
+  return new_text(unlocked([&] {
+    return request.operation == "check" ? to_json(diagnose::check(request, pairs))
+                                        : to_json(diagnose::diagnose(request, pairs));
+  }));
 }
 
 // ---- the others ----
@@ -207,84 +190,75 @@ std::string note_of(const extend::Plan& plan, const std::string& call) {
 }
 
 // (source, length, words)
-PyObject* plan_longer(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  return guarded([&] {
-    const auto [source, length, dict] = arguments<3>(given, count);
-    const Words words{dict};
-    const bool is_text = view_of(PyTuple_GetItem(source, 0), "source") == "text";
-    const std::string content = text_of(PyTuple_GetItem(source, 1), "source");
-    extend::Request request;
-    request.model = model_of(source, words.find("pairing"));
-    request.name = is_text ? "the config" : content;
-    request.config = is_text ? content : tools::config_text_at(content);
-    request.options = options_of(words.find("pairing"));
-    request.context = integer_of(length, "length");
-    request.trained_length = words.integer("trained_length");
-    request.factor = words.number("factor");
-    if (const auto rope = words.integer("rope")) request.rope = static_cast<std::size_t>(*rope);
-    request.method = words.text("scaling");
-    const std::string output = words.text("output"), call = words.text("call");
-    return told([&] {
-      extend::Plan plan = extend::plan(request);
-      if (!output.empty()) plan.written = extend::write(plan, output, note_of(plan, call));
-      return to_json(plan);
-    });
-  });
+Ref plan_longer(PyObject* source, PyObject* length, PyObject* dict) {
+  const Words words{dict};
+  const bool is_text = view_of(PyTuple_GetItem(source, 0), "source") == "text";
+  const std::string content = text_of(PyTuple_GetItem(source, 1), "source");
+  extend::Request request;
+  request.model = model_of(source, words.find("pairing"));
+  request.name = is_text ? "the config" : content;
+  request.config = is_text ? content : tools::config_text_at(content);
+  request.options = options_of(words.find("pairing"));
+  request.context = integer_of(length, "length");
+  request.trained_length = words.integer("trained_length");
+  request.factor = words.number("factor");
+  if (const auto rope = words.integer("rope")) request.rope = static_cast<std::size_t>(*rope);
+  request.method = words.text("scaling");
+  const std::string output = words.text("output"), call = words.text("call");
+  return new_text(unlocked([&] {
+    extend::Plan plan = extend::plan(request);
+    if (!output.empty()) plan.written = extend::write(plan, output, note_of(plan, call));
+    return to_json(plan);
+  }));
 }
 
 // (input, output or None, source or None, words)
-PyObject* convert_files(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  return guarded([&] {
-    const auto [input, output, source, dict] = arguments<4>(given, count, 1);
-    const Words words{dict};
-    ConvertRequest request;
-    request.input = files::path_of(tools::config_path(text_of(input, "input")));
-    if (output != nullptr) request.output = files::path_of(text_of(output, "output"));
-    if (source != nullptr) request.model = model_of(source, nullptr);
-    request.to = words.pairing("to");
-    request.from = words.pairing("from_");
-    request.dry_run = words.flag("dry_run");
-    request.verify = words.flag("verify");
-    request.head_dim = static_cast<int>(words.integer("head_dim").value_or(0));
-    request.rotary_dim = static_cast<int>(words.integer("rotary_dim").value_or(0));
-    request.first = static_cast<int>(words.integer("first").value_or(0));
-    if (PyObject* names = words.find("tensors")) request.tensors = texts_of(names, "a tensor's name");
-    if (const std::string form = words.text("form"); !form.empty()) request.form = parse_table_form(form);
-    request.progress = heed;
-    return told([&] { return to_json(convert(request)); });
-  });
+Ref convert_files(PyObject* input, PyObject* output, PyObject* source, PyObject* dict) {
+  const Words words{dict};
+  ConvertRequest request;
+  request.input = files::path_of(tools::config_path(text_of(input, "input")));
+  if (output != Py_None) request.output = files::path_of(text_of(output, "output"));
+  if (source != Py_None) request.model = model_of(source, nullptr);
+  request.to = words.pairing("to");
+  request.from = words.pairing("from_");
+  request.dry_run = words.flag("dry_run");
+  request.verify = words.flag("verify");
+  request.head_dim = static_cast<int>(words.integer("head_dim").value_or(0));
+  request.rotary_dim = static_cast<int>(words.integer("rotary_dim").value_or(0));
+  request.first = static_cast<int>(words.integer("first").value_or(0));
+  if (PyObject* names = words.find("tensors")) request.tensors = texts_of(names, "a tensor's name");
+  if (const std::string form = words.text("form"); !form.empty()) request.form = parse_table_form(form);
+  request.progress = heed;
+  return new_text(unlocked([&] { return to_json(convert(request)); }));
 }
 
 // (source, words)
-PyObject* study(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  return guarded([&] {
-    const auto [source, dict] = arguments<2>(given, count);
-    const Words words{dict};
-    accuracy::Request request;
-    request.model = model_of(source, nullptr);
-    const ModelRope& used =
-        tools::chosen_rope(request.model, static_cast<int>(words.integer("rope").value_or(0)), "the config");
-    request.rope = static_cast<std::size_t>(&used - request.model.ropes.data());
-    request.length = used.context;
-    if (PyObject* positions = words.find("positions")) {
-      const GivenPositions places = positions_from(positions, 1);
-      request.positions.assign(places.integers.begin(), places.integers.end());
-      for (const double value : places.reals) request.positions.push_back(accuracy::Position::real(value));
-      request.length = places.length();
-    }
-    request.length = words.integer("length").value_or(request.length);
-    request.frequencies = frequencies(used.rope, request.length);
-    request.tolerance = words.number("tolerance").value_or(request.tolerance);
-    const Work work(1, 0);
-    return told([&] { return to_json(accuracy::study(request, work.executor(), heed)); });
-  });
+Ref study(PyObject* source, PyObject* dict) {
+  const Words words{dict};
+  accuracy::Request request;
+  request.model = model_of(source, nullptr);
+  const ModelRope& used =
+      tools::chosen_rope(request.model, static_cast<int>(words.integer("rope").value_or(0)), "the config");
+  request.rope = static_cast<std::size_t>(&used - request.model.ropes.data());
+  request.length = used.context;
+  if (PyObject* positions = words.find("positions")) {
+    const GivenPositions places = positions_from(positions, 1);
+    request.positions.assign(places.integers.begin(), places.integers.end());
+    for (const double value : places.reals) request.positions.push_back(accuracy::Position::real(value));
+    request.length = places.length();
+  }
+  request.length = words.integer("length").value_or(request.length);
+  request.frequencies = frequencies(used.rope, request.length);
+  request.tolerance = words.number("tolerance").value_or(request.tolerance);
+  const Work work(1, 0);
+  return new_text(unlocked([&] { return to_json(accuracy::study(request, work.executor(), heed)); }));
 }
 
 }  // namespace
 
 std::vector<PyMethodDef> tools_methods() {
-  return {placed("_model", read_model), placed("_ask", ask), placed("_extend", plan_longer),
-          placed("_convert", convert_files), placed("_accuracy", study)};
+  return {method<read_model>("_model"), method<ask>("_ask"), method<plan_longer>("_extend"),
+          method<convert_files>("_convert"), method<study>("_accuracy")};
 }
 
 }  // namespace rotary::python

@@ -15,9 +15,7 @@ namespace {
 std::int64_t integer_within(PyObject* number, const char* what, std::int64_t least, std::int64_t most) {
   const std::int64_t value = integer_of(number, what);
   if (value < least || value > most) {
-    fail(Code::SHAPE, "Rope",
-         std::string(what) + " must be from " + std::to_string(least) + " to " + std::to_string(most) + " but got " +
-             std::to_string(value));
+    fail(Code::SHAPE, "Rope", what, " must be from ", least, " to ", most, " but got ", value);
   }
   return value;
 }
@@ -26,7 +24,7 @@ std::int64_t integer_within(PyObject* number, const char* what, std::int64_t lea
 template <class Visit>
 void for_each_item(PyObject* sequence, const char* what, const Visit& visit) {
   if (PySequence_Check(sequence) == 0 || PyUnicode_Check(sequence) != 0) {
-    raise_type_error(std::string(what) + " must be a sequence but got " + type_name(sequence));
+    raise_type_error(what, " must be a sequence but got ", type_name(sequence));
   }
   const Py_ssize_t size = PySequence_Size(sequence);
   if (size < 0) throw Raised{};
@@ -47,7 +45,7 @@ void read(int& value, PyObject* object, const char* name) {
   value = static_cast<int>(integer_within(object, name, -most - 1, most));
 }
 void read(bool& value, PyObject* object, const char* name) {
-  if (PyBool_Check(object) == 0) raise_type_error(std::string(name) + " must be a bool but got " + type_name(object));
+  if (PyBool_Check(object) == 0) raise_type_error(name, " must be a bool but got ", type_name(object));
   value = object == Py_True;
 }
 void read(std::optional<double>& value, PyObject* object, const char* name) {
@@ -63,8 +61,8 @@ void read(Pairing& value, PyObject* object, const char* name) {
 void read(Scaling& value, PyObject* object, const char*) {
   const Ref word = attribute_or_null(object, "_name");
   if (!word) {
-    raise_type_error("scaling must be a rotary.Unscaled, Linear, Ntk, NtkFixed, Dynamic, Yarn, LongRope, Llama3 or " +
-                     std::string("Proportional but got ") + type_name(object));
+    raise_type_error("scaling must be a rotary.Unscaled, Linear, Ntk, NtkFixed, Dynamic, Yarn, LongRope, Llama3 or ",
+                     "Proportional but got ", type_name(object));
   }
   value = parse_scaling(view_of(word.get(), "scaling"));
   std::visit(
@@ -131,9 +129,8 @@ void check(const Rope& rope) { frequencies(rope, 0); }
 void check(const Frequencies& speeds) {
   const auto fits = [pairs = speeds.inv_freq.size()](std::size_t size) { return size == 0 || size == pairs; };
   if (fits(speeds.axis.size()) && fits(speeds.inv_freq_float32.size())) return;
-  fail(Code::SHAPE, "Frequencies",
-       "axis and inv_freq_float32 must have one value for each of the " + std::to_string(speeds.inv_freq.size()) +
-           " pairs");
+  fail(Code::SHAPE, "Frequencies", "axis and inv_freq_float32 must have one value for each of the ",
+       speeds.inv_freq.size(), " pairs");
 }
 
 // Of the attributes of an object.
@@ -156,64 +153,42 @@ const Value* held(PyObject* capsule, const char* name) {
   return PyCapsule_IsValid(capsule, name) == 0 ? nullptr : static_cast<Value*>(PyCapsule_GetPointer(capsule, name));
 }
 
-PyObject* make_rope(PyObject*, PyObject* object) {
-  return guarded([&] { return handle_of<Rope>(object, rope_name); });
-}
-PyObject* make_speeds(PyObject*, PyObject* object) {
-  return guarded([&] { return handle_of<Frequencies>(object, speeds_name); });
+Ref make_rope(PyObject* object) { return handle_of<Rope>(object, rope_name); }
+Ref make_speeds(PyObject* object) { return handle_of<Frequencies>(object, speeds_name); }
+
+Ref tell_frequencies(PyObject* object, PyObject* length) {
+  const Rope& rope = rope_of(object);
+  return text_of(words_of(length == Py_None ? frequencies(rope) : frequencies(rope, integer_of(length, "length"))));
 }
 
-PyObject* tell_frequencies(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  return guarded([&] {
-    const auto [object, length] = arguments<2>(given, count, 1);
-    const Rope& rope = rope_of(object);
-    return text_of(words_of(length == nullptr ? frequencies(rope) : frequencies(rope, integer_of(length, "length"))));
-  });
-}
-
-PyObject* get_doubles(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  return guarded([&] {
-    const auto [values, what] = arguments<2>(given, count);
-    return bytes_of(doubles_of(values, text_of(what, "name").c_str()));
-  });
+Ref get_doubles(PyObject* values, PyObject* what) {
+  return bytes_of(doubles_of(values, text_of(what, "name").c_str()));
 }
 
 // The same fields as Python's own numbers.
-PyObject* tell_rope(PyObject*, PyObject* object) {
-  return guarded([&] { return text_of(json_of(rope_of(object))); });
+Ref tell_rope(PyObject* object) { return text_of(json_of(rope_of(object))); }
+
+Ref tell_scalings() {
+  files::Json all;
+  scalings::for_each_scaling([&](const auto& scaling) { all.push_back(told(Scaling(scaling))); });
+  return text_of(all);
 }
 
-PyObject* tell_scalings(PyObject*, PyObject*) {
-  return guarded([] {
-    files::Json all;
-    scalings::for_each_scaling([&](const auto& scaling) { all.push_back(told(Scaling(scaling))); });
-    return text_of(all);
-  });
+Ref tell_parameters(PyObject* rope) { return new_text(rope_parameters(rope_of(rope))); }
+
+Ref make_axes(PyObject* kind, PyObject* counts) {
+  const std::vector<int> sections = ints_of(counts, "sections");
+  const std::string_view word = view_of(kind, "kind");
+  return bytes_of(word == "sectioned"     ? sectioned_axes(sections)
+                  : word == "interleaved" ? interleaved_axes(sections)
+                                          : ernie_axes(sections));
 }
 
-PyObject* tell_parameters(PyObject*, PyObject* rope) {
-  return guarded([&] { return new_text(rope_parameters(rope_of(rope))); });
-}
-
-PyObject* make_axes(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  return guarded([&] {
-    const auto [kind, counts] = arguments<2>(given, count);
-    const std::vector<int> sections = ints_of(counts, "sections");
-    const std::string_view word = view_of(kind, "kind");
-    return bytes_of(word == "sectioned"     ? sectioned_axes(sections)
-                    : word == "interleaved" ? interleaved_axes(sections)
-                                            : ernie_axes(sections));
-  });
-}
-
-PyObject* make_axial(PyObject*, PyObject* arguments) {
-  return guarded([&] {
-    int head_dim = 0, axes = 0;
-    double base = 0;
-    const char* pairing = nullptr;
-    if (PyArg_ParseTuple(arguments, "iids", &head_dim, &axes, &base, &pairing) == 0) throw Raised{};
-    return text_of(json_of(axial(head_dim, axes, base, parse_pairing(pairing))));
-  });
+Ref make_axial(PyObject* head_dim, PyObject* axes, PyObject* base, PyObject* pairing) {
+  int size = 0, count = 0;
+  read(size, head_dim, "head_dim");
+  read(count, axes, "axes");
+  return text_of(json_of(axial(size, count, double_of(base, "base"), parse_pairing(view_of(pairing, "pairing")))));
 }
 
 }  // namespace
@@ -232,7 +207,7 @@ double double_of(PyObject* number, const char* what) {
   if (value == -1 && PyErr_Occurred() != nullptr) {
     if (PyErr_ExceptionMatches(PyExc_TypeError) == 0) throw Raised{};
     PyErr_Clear();
-    raise_type_error(std::string(what) + " must be a number but got " + type_name(number));
+    raise_type_error(what, " must be a number but got ", type_name(number));
   }
   return value;
 }
@@ -244,7 +219,7 @@ std::vector<double> doubles_of(PyObject* sequence, const char* what) {
     return values;
   }
   const ArrayView view(sequence, what);
-  if (view.ndim != 1) fail(Code::SHAPE, what, "it must have one dimension but got " + view.shape_text());
+  if (view.ndim != 1) fail(Code::SHAPE, what, "it must have one dimension but got ", view.shape_text());
   for_each_offset(view, [&](const void* place) { values.push_back(real_at(place, view.type)); });
   return values;
 }
@@ -276,15 +251,15 @@ const Rope& rope_of(PyObject* rope) {
 const Frequencies* frequencies_or_null(PyObject* capsule) { return held<Frequencies>(capsule, speeds_name); }
 
 std::vector<PyMethodDef> value_methods() {
-  return {{"_rope", make_rope, METH_O, nullptr},
-          {"_speeds", make_speeds, METH_O, nullptr},
-          placed("_frequencies", tell_frequencies),
-          placed("_doubles", get_doubles),
-          {"_check_rope", tell_rope, METH_O, nullptr},
-          {"_scalings", tell_scalings, METH_NOARGS, nullptr},
-          {"_rope_parameters", tell_parameters, METH_O, nullptr},
-          placed("_axes", make_axes),
-          {"_axial", make_axial, METH_VARARGS, nullptr}};
+  return {method<make_rope>("_rope"),
+          method<make_speeds>("_speeds"),
+          method<tell_frequencies>("_frequencies"),
+          method<get_doubles>("_doubles"),
+          method<tell_rope>("_check_rope"),
+          method<tell_scalings>("_scalings"),
+          method<tell_parameters>("_rope_parameters"),
+          method<make_axes>("_axes"),
+          method<make_axial>("_axial")};
 }
 
 }  // namespace rotary::python
