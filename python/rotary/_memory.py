@@ -32,8 +32,21 @@ def view(memory: Any, kind: str, shape: tuple[int, ...]) -> Any:
     return seen.cast(letter, shape) if seen.nbytes > 0 else seen.cast(letter)
 
 
-def empty(kind: str, shape: tuple[int, ...]) -> Any:
-    """A new array, not yet written, for a result beside another library's array."""
+def kind_of(kind: Any) -> int:
+    """Whose arrays are of this type: Kind of src/arrays.h."""
+    if hasattr(kind, "__array_struct__"):
+        return 0
+    if hasattr(kind, "__torch_function__"):
+        return 1
+    if str(kind.__module__).partition(".")[0] in ("jax", "jaxlib"):
+        return 3 if any(base.__name__ == "Tracer" for base in kind.__mro__) else 2
+    return 5 if hasattr(kind, "__dlpack__") else 4
+
+
+def empty(kind: str, shape: tuple[int, ...], like: Any) -> Any:
+    """A new array, not yet written, for a result beside JAX's array `like`, or another library's."""
+    if like is not None:
+        return _numpy().empty(shape, like.dtype)
     letter, size = _TYPES.get(kind, ("", 0))
     if _numpy() is not None and letter:
         return _numpy().empty(shape, letter)

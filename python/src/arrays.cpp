@@ -21,43 +21,16 @@ char kind_of_format(char letter) {
 
 std::optional<ElementType> type_of(const dlpack::DataType& type) {
   if (type.lanes != 1 || type.bits % 8 != 0) return std::nullopt;
-  const int size = type.bits / 8;
-  switch (type.code) {
-    case dlpack::code_float:
-      return element_type_of('f', size);
-    case dlpack::code_int:
-      return element_type_of('i', size);
-    case dlpack::code_uint:
-      return element_type_of('u', size);
-    case dlpack::code_bool:
-      return element_type_of('b', size);
-    case dlpack::code_bfloat:
-      return size == 2 ? std::optional(ElementType::bf16) : std::nullopt;
-    default:
-      return std::nullopt;
-  }
+  if (type.code == dlpack::code_bfloat && type.bits == 16) return ElementType::bf16;
+  constexpr std::string_view kinds = "iuf...b";  // by dlpack::code_int, ...
+  return type.code < kinds.size() ? element_type_of(kinds[type.code], type.bits / 8) : std::nullopt;
 }
 
 }  // namespace
 
-std::optional<ElementType> element_type_of(char kind, int size) {
-  using enum ElementType;
-  const auto sized = [size](std::optional<ElementType> one, std::optional<ElementType> two,
-                            std::optional<ElementType> four, std::optional<ElementType> eight) {
-    return size == 1 ? one : size == 2 ? two : size == 4 ? four : size == 8 ? eight : std::nullopt;
-  };
-  switch (kind) {
-    case 'f':
-      return sized({}, f16, f32, f64);
-    case 'i':
-      return sized(i8, i16, i32, i64);
-    case 'u':
-      return sized(u8, u16, u32, u64);
-    case 'b':
-      return sized(boolean, {}, {}, {});
-    default:
-      return std::nullopt;
-  }
+std::optional<ElementType> element_type_of(char kind, std::int64_t size) {
+  if (std::string_view("fiub").find(kind) == std::string_view::npos || size < 1 || size > 8) return std::nullopt;
+  return files::find_numpy_type(std::string{kind, static_cast<char>('0' + size)});
 }
 
 void refuse_type(const char* name, const std::string& got) {
@@ -179,7 +152,7 @@ bool ArrayView::from_buffer(PyObject* object) {
   constexpr char order = std::endian::native == std::endian::little ? '<' : '>';
   if (format.size() == 2 && (format[0] == '@' || format[0] == '=' || format[0] == order)) format.remove_prefix(1);
   std::optional<ElementType> found;
-  if (format.size() == 1) found = element_type_of(kind_of_format(format[0]), static_cast<int>(seen->itemsize));
+  if (format.size() == 1) found = element_type_of(kind_of_format(format[0]), seen->itemsize);
   if (!found || seen->suboffsets != nullptr) refuse_type(name_, "the buffer format '" + whole + "'");
   type = *found;
   data = seen->buf;

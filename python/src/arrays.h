@@ -18,7 +18,7 @@ namespace rotary::python {
 
 inline constexpr int most_dimensions = 8;
 
-// Whose array it is, for the making of a result.
+// Whose array it is, for the making of a result; rotary._memory.kind_of has the same numbers.
 enum class Kind : std::uint8_t { numpy, torch, jax, traced, buffer, other };  // traced: a JAX array without numbers
 
 // Where the elements are: an array elsewhere is refused.
@@ -85,8 +85,8 @@ void for_each_offset(const ArrayView& view, Visit visit) {
   }
 }
 
-// kind: 'f', 'i', 'u' or 'b'; size in bytes.
-std::optional<ElementType> element_type_of(char kind, int size);
+// kind: 'f', 'i', 'u' or 'b', as numpy's; size in bytes. Empty for another.
+std::optional<ElementType> element_type_of(char kind, std::int64_t size);
 [[noreturn]] void refuse_type(const char* name, const std::string& got);
 
 std::string type_word(ElementType);  // "float64", as Python's libraries say it

@@ -1,6 +1,7 @@
 #include <string>
 
 #include "arrays.h"
+#include "values.h"
 
 namespace rotary::python {
 
@@ -12,31 +13,10 @@ struct KnownType {
 };
 Seen<KnownType> known_types;
 
-bool has_attribute(PyObject* object, const char* name) { return static_cast<bool>(attribute_or_null(object, name)); }
-
-std::string package_of(PyObject* type) {
-  const Ref module = attribute_or_null(type, "__module__");
-  if (!module || PyUnicode_Check(module.get()) == 0) return "";
-  const std::string path = text_of(module.get(), "__module__");
-  return path.substr(0, path.find('.'));
-}
-
-// Whether one of its bases is JAX's Tracer: it stands for an array inside jit, grad or vmap.
-bool is_traced(PyObject* type) {
-  const Ref bases = checked(PyObject_GetAttrString(type, "__mro__"));
-  for (Py_ssize_t i = 0; i < PyTuple_Size(bases.get()); ++i) {
-    const Ref name = checked(PyObject_GetAttrString(PyTuple_GetItem(bases.get(), i), "__name__"));
-    if (text_of(name.get(), "__name__") == "Tracer") return true;
-  }
-  return false;
-}
-
 Kind find_kind(PyObject* type) {
-  if (has_attribute(type, "__array_struct__")) return Kind::numpy;
-  if (has_attribute(type, "__torch_function__")) return Kind::torch;
-  const std::string package = package_of(type);
-  if (package == "jax" || package == "jaxlib") return is_traced(type) ? Kind::traced : Kind::jax;
-  return has_attribute(type, "__dlpack__") ? Kind::other : Kind::buffer;
+  const Ref find = module_function("rotary._memory", "kind_of");
+  const Ref found = checked(PyObject_CallFunctionObjArgs(find.get(), type, nullptr));
+  return static_cast<Kind>(integer_of(found.get(), "kind"));
 }
 
 const void* find_exchange(PyObject* type) {
@@ -70,20 +50,6 @@ bool head_dim_is_innermost(const ArrayView& view) {
   return true;
 }
 
-// Of JAX an array of numpy of the same dtype; else what rotary._memory.empty makes.
-Ref empty_of_others(PyObject* object, const ArrayView& view) {
-  Ref shape = checked(PyTuple_New(view.ndim));
-  for (int d = 0; d < view.ndim; ++d) {
-    checked(PyTuple_SetItem(shape.get(), d, PyLong_FromLongLong(view.shape[static_cast<std::size_t>(d)])));
-  }
-  if (view.kind != Kind::jax) {
-    const Ref make = module_function("rotary._memory", "empty"), type = new_text(name(view.type));
-    return checked(PyObject_CallFunctionObjArgs(make.get(), type.get(), shape.get(), nullptr));
-  }
-  const Ref make = module_function("numpy", "empty"), type = checked(PyObject_GetAttrString(object, "dtype"));
-  return checked(PyObject_CallFunctionObjArgs(make.get(), shape.get(), type.get(), nullptr));
-}
-
 }  // namespace
 
 Kind kind_of(PyObject* object) { return known(object).kind; }
@@ -112,7 +78,10 @@ Ref empty_like(PyObject* object, const ArrayView& view) {
     checked(PyDict_SetItemString(words.get(), "memory_format", contiguous));
     return checked(PyObject_Call(make, arguments.get(), words.get()));
   }
-  return empty_of_others(object, view);
+  const Ref make = module_function("rotary._memory", "empty"), type = new_text(name(view.type));
+  const Ref shape = tuple_of({view.shape.data(), static_cast<std::size_t>(view.ndim)});
+  PyObject* like = view.kind == Kind::jax ? object : Py_None;
+  return checked(PyObject_CallFunctionObjArgs(make.get(), type.get(), shape.get(), like, nullptr));
 }
 
 Ref finished(Ref made, Kind kind) {
