@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "files/models/families.h"
 #include "files/tensors/checkpoint.h"
 #include "files/text/io.h"
 #include "files/text/json.h"
@@ -21,6 +22,8 @@ using rotary::Code;
 using rotary::ElementType;
 using rotary::detail::shape_text;
 using rotary::files::in_quotes;
+using rotary::files::Json;
+using rotary::files::words;
 namespace fs = std::filesystem;
 
 constexpr Refusal refuse{"checkpoint"};
@@ -43,18 +46,8 @@ constexpr std::array type_pairs = {TypePair{ElementType::f32, at::kFloat},     T
 
 // ---- names ---------------------------------------------------------------------------------------
 
-bool is_buffer(std::string_view name, std::span<const std::string_view> more) {
-  const auto ends_name = [&](std::string_view end) {
-    return name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '.');
-  };
-  constexpr std::string_view common[] = {"rotary_emb.inv_freq", "attention.bias", "masked_bias", "position_ids"};
-  return std::any_of(std::begin(common), std::end(common), ends_name) ||
-         std::any_of(more.begin(), more.end(), ends_name);
-}
-
 std::optional<bool> says_language_model(const fs::path& dir) {
-  const rotary::files::Json json =
-      rotary::files::parse_json(rotary::files::json_file_text("read_config", dir / "config.json"));
+  const Json json = rotary::files::parse_json(rotary::files::json_file_text("read_config", dir / "config.json"));
   const auto found = json.is_object() ? json.find("architectures") : json.end();
   if (found == json.end() || !found->is_array() || found->empty()) return std::nullopt;
   return std::any_of(found->begin(), found->end(), [](const auto& item) {
@@ -63,16 +56,23 @@ std::optional<bool> says_language_model(const fs::path& dir) {
   });
 }
 
-void add_linear(std::vector<Stored>& rows, const std::string& name, const torch::nn::Linear& layer, std::int64_t first,
-                std::int64_t count, std::int64_t heads) {
-  const std::int64_t number = count < 0 ? layer->weight.size(0) : count;
-  rows.push_back({name + ".weight", layer->weight.narrow(0, first, number), heads});
-  if (layer->bias.defined()) rows.push_back({name + ".bias", layer->bias.narrow(0, first, number), heads});
+TensorNames tensor_names(std::string_view model_type, std::int64_t heads, std::int64_t head_dim) {
+  static const Json rows = rotary::files::parse_json(rotary::embedded::decoder_families());
+  const rotary::files::Family* family = rotary::files::find_family(model_type);
+  if (family == nullptr) return {};
+  const std::string_view decoder = family->decoder.names;
+  const auto found = rows.find(std::string(decoder.empty() ? model_type : decoder));
+  if (found == rows.end()) return {};
+  const Json& row = *found;
+  const bool fused = family->attention.fused == rotary::files::Fused::by_head;
+  using Map = std::map<std::string, std::string>;
+  return {row.at("prefix"),          row.at("inside"), row.value("foreign", ""), row.at("trunk").get<Map>(),
+          row.at("head").get<Map>(), heads * head_dim, fused ? heads : 0};
 }
 
 // ---- Checkpoint ----------------------------------------------------------------------------------
 
-Checkpoint::Checkpoint(const fs::path& path) {
+Checkpoint::Checkpoint(const fs::path& path, TensorNames names) : names_(std::move(names)) {
   std::error_code ignored;
   if (!fs::is_regular_file(path, ignored) && !rotary::files::weights_in(path)) {
     refuse(Code::FILE, path.string(), " must hold model.safetensors or model.safetensors.index.json but has neither",
@@ -84,9 +84,91 @@ Checkpoint::Checkpoint(const fs::path& path) {
     files_->info(name);
     used_.emplace(name, false);
   }
+  if (names_.trunk.empty()) return;
+  for (const std::string& prefix : {names_.prefix, std::string("transformer.")}) {
+    if (prefix_.empty() && has_any(prefix)) prefix_ = prefix;  // the latter: question answering, whatever the family
+  }
 }
 
 bool Checkpoint::has(const std::string& name) const { return used_.count(name) != 0; }
+
+bool Checkpoint::has_any(const std::string& prefix) const {
+  const auto found = used_.lower_bound(prefix);
+  return found != used_.end() && found->first.starts_with(prefix);
+}
+
+bool Checkpoint::has_head() const {
+  return std::any_of(names_.head.begin(), names_.head.end(), [this](const auto& part) {
+    const std::string name = spelled("", part.second, "");
+    return has(name) || has_any(name + ".");
+  });
+}
+
+void Checkpoint::share(const std::string& module, const std::string& name) {
+  names_.trunk.erase(module);
+  names_.head[module + ".weight"] = name;
+}
+
+// The first of the alternatives that the file has, whole or as a module; else the first of all.
+std::string Checkpoint::spelled(const std::string& before, std::string_view alternatives,
+                                const std::string& after) const {
+  std::string all(alternatives), first;
+  std::replace(all.begin(), all.end(), '|', ' ');
+  // Files converted from TensorFlow long ago use the names gamma and beta.
+  const std::string old = after == ".weight" ? ".gamma" : ".beta";
+  for (const std::string_view word : words(all)) {
+    const std::string name = before + std::string(word);
+    if (has(name + after) || (after.empty() && has_any(name + "."))) return name + after;
+    if (!after.empty() && has(name + old)) return name + old;
+    if (first.empty()) first = name + after;
+  }
+  return first;
+}
+
+// The tensors of a parameter's parts; none for one that may be missing and is.
+std::vector<std::string> Checkpoint::names_of(const std::string& parameter) const {
+  constexpr std::string_view stack = "layers.";
+  std::string ours = parameter, number;
+  if (ours.starts_with(stack) && !names_.trunk.empty()) {
+    const std::size_t end = ours.find('.', stack.size()) + 1;
+    number = "." + ours.substr(stack.size(), end - stack.size());
+    ours.erase(0, end);
+  }
+  for (const auto* names : {&names_.trunk, &names_.head}) {
+    for (const std::size_t end : {ours.size(), std::min(ours.rfind('.'), ours.size())}) {  // the parameter, its module
+      const auto found = names->find(ours.substr(0, end));
+      if (found == names->end()) continue;
+      std::string before = names == &names_.trunk ? prefix_ : "";
+      if (!number.empty()) before += names_.trunk.at("layers") + number;
+      std::vector<std::string> all;
+      for (std::string_view word : words(found->second)) {
+        const bool may_be_missing = word.ends_with('?');
+        if (may_be_missing) word.remove_suffix(1);
+        all.push_back(spelled(before, word, ours.substr(end)));
+        if (may_be_missing && !has(all.back())) all.pop_back();
+      }
+      return all;
+    }
+  }
+  return {parameter};
+}
+
+std::vector<Stored> Checkpoint::rows(const torch::nn::Module& model) const {
+  std::vector<Stored> rows;
+  for (const auto& item : model.named_parameters()) {
+    const std::vector<std::string> names = names_of(item.key());
+    const bool fused = names.size() == 1 && item.key().find(".qkv.") != std::string::npos;
+    const Tensor& parameter = item.value();
+    std::int64_t first = 0;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const auto left = static_cast<std::int64_t>(names.size() - i);
+      const std::int64_t count = left == 3 ? names_.query_rows : (parameter.size(0) - first) / left;
+      rows.push_back({names[i], parameter.narrow(0, first, count), fused ? names_.fused_heads : 0});
+      first += count;
+    }
+  }
+  return rows;
+}
 
 void Checkpoint::expect(const std::string& name, at::IntArrayRef shape) const {
   if (!has(name)) {
@@ -98,6 +180,17 @@ void Checkpoint::expect(const std::string& name, at::IntArrayRef shape) const {
     refuse(Code::TENSOR, in_quotes(name), " must have shape ", shape_text(shape), ", as config.json says, but has ",
            shape_text(stored));
   }
+}
+
+void Checkpoint::expect_no_head(const fs::path& dir, const std::string& parameter) const {
+  if (is_base() || !says_language_model(dir).value_or(false)) return;
+  refuse(Code::TENSOR, "architectures in config.json names a language model but the file has no head ",
+         in_quotes(name_of(parameter)));
+}
+
+bool Checkpoint::unties(const std::string& head, const std::string& embedding, at::IntArrayRef shape) {
+  const std::string own = name_of(head);
+  return has(own) && !at::equal(read(own, shape), read(name_of(embedding), shape));
 }
 
 Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) {
@@ -114,9 +207,8 @@ void Checkpoint::read_into(const Stored& stored) {
   const at::NoGradGuard no_grad;
   const Tensor& to = stored.parameter;
   Tensor values = read(stored.name, to.sizes());
-  if (stored.heads > 0) {
-    values = values.view({stored.heads, 3, to.size(0) / (3 * stored.heads), -1}).transpose(0, 1).reshape(to.sizes());
-  }
+  if (const std::int64_t heads = stored.fused_heads; heads > 0)
+    values = values.view({heads, 3, to.size(0) / (3 * heads), -1}).transpose(0, 1).reshape(to.sizes());
   to.copy_(values);
 }
 
@@ -126,6 +218,27 @@ std::vector<std::string> Checkpoint::unused() const {
     if (!used) names.push_back(name);
   }
   return names;
+}
+
+std::vector<std::string> Checkpoint::foreign() const {
+  // Masks and tables that files store with the weights but which are computed here, and a bias that they have twice.
+  constexpr std::string_view buffers[] = {
+      "rotary_emb.inv_freq", "attention.bias",         "attn.bias",       "masked_bias", "position_ids",
+      "embed_positions",     "embed_positions.weight", "predictions.bias"};
+  std::vector<std::string> sentences;
+  for (const std::string& name : unused()) {
+    const bool is_buffer = std::any_of(std::begin(buffers), std::end(buffers), [&name](std::string_view end) {
+      return name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '.');
+    });
+    if (is_buffer) continue;
+    const std::vector<std::string_view> inside = words(names_.inside);
+    const bool is_ours = names_.trunk.empty() || (!is_base() && name.starts_with(prefix_)) ||
+                         std::any_of(inside.begin(), inside.end(), [&](auto word) { return name.starts_with(word); });
+    if (is_ours && (names_.foreign.empty() || !name.starts_with(names_.foreign)))
+      refuse(Code::TENSOR, "the model that config.json describes has no ", in_quotes(name));
+    sentences.push_back("the file has " + in_quotes(name) + " outside the model: not used");
+  }
+  return sentences;
 }
 
 // ---- torch and files -----------------------------------------------------------------------------

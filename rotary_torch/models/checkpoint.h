@@ -1,15 +1,15 @@
-// The tensors of a checkpoint folder: read by name and with the expected shape, into the parameters of a model.
+// The tensors of a checkpoint folder: read by the names of a family and with the expected shapes, into the parameters
+// of a model.
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/nn/modules/linear.h>
+#include <torch/nn/module.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,36 +21,55 @@
 namespace rotary::files {
 class Checkpoint;
 }
+namespace rotary::embedded {
+std::string_view decoder_families() noexcept;  // families.json
+}
 
 namespace rotary_torch {
+
+// How the files of a family name the parameters of a model: a row of families.json, which says what the members are.
+// Without a trunk: by the parameters' own names.
+struct TensorNames {
+  std::string prefix, inside, foreign;
+  std::map<std::string, std::string> trunk, head;
+  // Of a parameter that holds q of all heads, then k, then v: the rows of q; and how many heads there are, where one
+  // tensor of the file has q, k and v of each head in turn.
+  std::int64_t query_rows = 0, fused_heads = 0;
+};
+TensorNames tensor_names(std::string_view model_type, std::int64_t heads, std::int64_t head_dim);
 
 // A parameter, or a part of one, and the tensor of the file that it is read from.
 struct Stored {
   std::string name;
   at::Tensor parameter;
-  std::int64_t heads =
-      0;  // above 0: the file has q, k, v of each head in turn, the parameter q of all heads, then k, v
+  std::int64_t fused_heads = 0;
 };
-// Adds weight and bias of a linear layer: all rows, or rows [first, first + count).
-void add_linear(std::vector<Stored>&, const std::string& name, const torch::nn::Linear& layer, std::int64_t first = 0,
-                std::int64_t count = -1, std::int64_t heads = 0);
 
 // Opens a file, or of a folder model.safetensors or the shards that model.safetensors.index.json names. Throws FILE,
 // FORMAT, JSON; TENSOR if a shard lacks a tensor that the index says it has.
 class Checkpoint {
  public:
-  explicit Checkpoint(const std::filesystem::path&);
+  explicit Checkpoint(const std::filesystem::path&, TensorNames names = {});
 
+  // The tensor's name for a parameter ("layers.0.attention.qkv.weight"), or for its first part.
+  std::string name_of(const std::string& parameter) const { return names_of(parameter).front(); }
   bool has(const std::string& name) const;
+  bool has_head() const;                                      // a part of one
+  bool is_base() const noexcept { return prefix_.empty(); }   // the trunk's names have no prefix
+  void share(const std::string& module, const std::string&);  // its weight is read from that tensor
   // Throws TENSOR if the tensor is missing or has another shape. Does not read it.
   void expect(const std::string& name, at::IntArrayRef shape) const;
+  // Of a file without a head: throws TENSOR, naming that parameter's tensor, if config.json says that there is one.
+  void expect_no_head(const std::filesystem::path& dir, const std::string& parameter) const;
+  // Whether the file has another matrix for a head that the config ties to the embedding: transformers then uses it.
+  bool unties(const std::string& head, const std::string& embedding, at::IntArrayRef shape);
   // The tensor as f32, from f32, f16, bf16 or f64 on disk; marks it as used. Throws TENSOR, with the name and both
   // shapes, if it is missing or has another shape or type.
   at::Tensor read(const std::string& name, at::IntArrayRef shape);
-  // A model of make() with the parameters that rows(*model) lists, in evaluation mode. A model without memory is made
-  // before, so that a file that lacks tensors of the config's sizes is refused before these are allocated.
-  template <class Make, class Rows>
-  auto load(const Make& make, const Rows& rows) {
+  // A model of make() with its parameters from the file, in evaluation mode. A model without memory is made before, so
+  // that a file that lacks tensors of the config's sizes is refused before these are allocated.
+  template <class Make>
+  auto load(const Make& make) {
     {
       const MetaDevice no_memory;
       for (const Stored& stored : rows(*make())) expect(stored.name, stored.parameter.sizes());
@@ -61,17 +80,29 @@ class Checkpoint {
     return model;
   }
   std::vector<std::string> unused() const;  // names not read, in order
+  // A sentence for each unused tensor outside the model, buffers aside. Throws TENSOR for one inside.
+  std::vector<std::string> foreign() const;
 
  private:
+  bool has_any(const std::string& prefix) const;  // a tensor whose name begins so
+  std::vector<std::string> names_of(const std::string& parameter) const;
+  std::string spelled(const std::string& before, std::string_view alternatives, const std::string& after) const;
+  std::vector<Stored> rows(const torch::nn::Module&) const;
   void read_into(const Stored&);
 
   std::shared_ptr<const rotary::files::Checkpoint> files_;
   std::map<std::string, bool> used_;  // by name
+  TensorNames names_;
+  std::string prefix_;  // of the trunk in this file
 };
 
-// Whether the name is that of a mask or table which files store with the weights but which is computed here: it ends in
-// a name that any family may use, or in one of `more`.
-bool is_buffer(std::string_view name, std::span<const std::string_view> more = {});
+// A model with the weights of its folder.
+template <class Model>
+struct Loaded {
+  Model model{nullptr};
+  bool has_head = false;
+  std::vector<std::string> warnings;  // one sentence each
+};
 
 // Whether the architectures of a folder's config.json name a language model; empty where it names none at all. Throws
 // FILE, JSON.

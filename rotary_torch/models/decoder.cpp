@@ -9,7 +9,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "rotary_torch/models/decoder_layers.h"
 #include "rotary_torch/op/refusal.h"
 
 namespace rotary_torch {
@@ -20,22 +19,46 @@ using rotary::Code;
 
 constexpr Refusal refuse{"decoder"};
 
-// The number of rows to make when `tokens` are needed: more, because a decoder needs one more at every step.
-std::int64_t rows_for(std::int64_t tokens) {
-  std::int64_t rows = 64;
-  while (rows < tokens) rows *= 2;
-  return rows;
-}
-
-bool serve(const Tensor& rows, std::int64_t tokens, const Tensor& like) {
-  return rows.defined() && rows.size(0) >= tokens && rows.device() == like.device() &&
-         rows.scalar_type() == wide_type(like.scalar_type());
-}
-
-// Rows on the device of `like`, in f32, or f64 for a model in f64.
-Tensor moved(const Tensor& rows, const Tensor& like) { return rows.to(like.device(), wide_type(like.scalar_type())); }
-
 }  // namespace
+
+// ---- feed-forward --------------------------------------------------------------------------------
+
+FeedForwardImpl::FeedForwardImpl(const DecoderConfig& config)
+    : torch::nn::Module("FeedForward"), activation_(config.activation), gated_(config.gated) {
+  const std::int64_t inner = gated_ ? 2 * config.feed_forward : config.feed_forward;
+  up = register_module("up", linear_layer(config.width, inner, config.feed_bias));
+  down = register_module("down", linear_layer(config.feed_forward, config.width, config.feed_bias));
+}
+
+Tensor FeedForwardImpl::forward(const Tensor& x) {
+  const Tensor inner = projected(up, x);
+  if (!gated_) return projected(down, activate(activation_, inner));
+  const auto halves = inner.chunk(2, -1);
+  return projected(down, activate(activation_, halves[0]) * halves[1]);
+}
+
+// ---- one layer -----------------------------------------------------------------------------------
+
+DecoderLayerImpl::DecoderLayerImpl(const DecoderConfig& config)
+    : torch::nn::Module("DecoderLayer"), residual_(config.residual), dropout_(config.dropout) {
+  attention_norm = register_module("attention_norm", NormLayer(config.norm, config.width, config.norm_eps));
+  attention = register_module("attention", MultiHeadAttention(attention_options(config)));
+  if (residual_ != Residual::parallel_shared)
+    feed_norm = register_module("feed_norm", NormLayer(config.norm, config.width, config.norm_eps));
+  feed = register_module("feed", FeedForward(config));
+}
+
+Tensor DecoderLayerImpl::forward(const Tensor& x, const TableTensors* table, const ScoreMask& mask, KVCache* cache,
+                                 std::int64_t first) {
+  const auto in_training = [this](const Tensor& part) { return dropped(part, dropout_, is_training()); };
+  const Tensor normed = attention_norm(x);
+  const Tensor attended = in_training(attention->forward(normed, table, mask, cache, first));
+  if (residual_ == Residual::sequential) {
+    const Tensor between = x + attended;
+    return between + in_training(feed->forward(feed_norm(between)));
+  }
+  return attended + in_training(feed->forward(residual_ == Residual::parallel ? feed_norm(x) : normed)) + x;
+}
 
 // ---- building ------------------------------------------------------------------------------------
 
@@ -49,10 +72,9 @@ DecoderImpl::DecoderImpl(DecoderConfig config) : torch::nn::Module("Decoder"), c
   }
   layers = register_module("layers", torch::nn::ModuleList());
   for (std::int64_t i = 0; i < config_.layers; ++i) layers->push_back(DecoderLayer(config_));
-  final_norm.make(*this, "final_norm", config_);
+  final_norm = register_module("final_norm", NormLayer(config_.norm, config_.width, config_.norm_eps));
   if (config_.head && !config_.tied) {
-    const auto options = torch::nn::LinearOptions(config_.width, config_.vocabulary).bias(config_.head_bias);
-    head = register_module("head", torch::nn::Linear(options));
+    head = register_module("head", linear_layer(config_.width, config_.vocabulary, config_.head_bias));
   } else if (config_.head && config_.head_bias) {
     head_bias = register_parameter("head_bias", at::zeros({config_.vocabulary}));
   }
@@ -60,17 +82,7 @@ DecoderImpl::DecoderImpl(DecoderConfig config) : torch::nn::Module("Decoder"), c
 }
 
 void DecoderImpl::initialise(double deviation) {
-  const at::NoGradGuard no_grad;
-  const double residual = deviation / std::sqrt(2.0 * static_cast<double>(config_.layers));
-  for (const auto& item : named_parameters()) {
-    const std::string& key = item.key();
-    if (key.ends_with("bias")) {
-      item.value().zero_();
-    } else if (key.find("norm") == std::string::npos) {
-      const bool into_stream = key.ends_with("attention.output.weight") || key.ends_with("feed.down.weight");
-      item.value().normal_(0, into_stream ? residual : deviation);
-    }
-  }
+  initialise_weights(*this, deviation, deviation / std::sqrt(2.0 * static_cast<double>(config_.layers)));
 }
 
 void DecoderImpl::set_rope(const rotary::Rope& rope) {
@@ -87,7 +99,7 @@ void DecoderImpl::set_rope(const rotary::Rope& rope) {
   }
   rotary_ = RotaryEmbedding(replaced, RotaryEmbeddingOptions{.angles = config_.angles});
   config_.rope = replaced;
-  rope_rows_ = {};
+  rows_ = {};
 }
 
 std::int64_t parameter_count(const torch::nn::Module& module) {
@@ -101,26 +113,29 @@ std::int64_t parameter_count(const torch::nn::Module& module) {
 
 // ---- positions -----------------------------------------------------------------------------------
 
-TableTensors DecoderImpl::rope_rows(std::int64_t past, std::int64_t tokens, const Tensor& like) {
+TableTensors DecoderImpl::rows(std::int64_t past, std::int64_t tokens, const Tensor& like) {
   // The rows outlive this call and must not be inference tensors, which a later training step could not save.
   const c10::InferenceMode normal(false);
   const at::NoGradGuard no_grad;
+  const bool rope = config_.position == PositionEncoding::rope;
+  const at::ScalarType type = wide_type(like.scalar_type());
   const auto made = [&](std::int64_t begin, std::int64_t end) {
-    const TableTensors rows = rotary_->table(at::arange(begin, end, at::kLong));
-    return TableTensors{moved(rows.cos, like), moved(rows.sin, like), rows.pairing};
+    TableTensors rows;
+    if (rope) {
+      rows = rotary_->table(at::arange(begin, end, at::kLong));
+    } else {
+      rows.sin = rows.cos = sinusoids(end, config_.width);
+    }
+    return TableTensors{rows.cos.to(like.device(), type), rows.sin.to(like.device(), type), rows.pairing};
   };
-  if (rotary::depends_on_length(config_.rope->rope.scaling)) return made(past, past + tokens);
-  if (!serve(rope_rows_.cos, past + tokens, like)) rope_rows_ = made(0, rows_for(past + tokens));
-  return {rope_rows_.cos.narrow(0, past, tokens), rope_rows_.sin.narrow(0, past, tokens), rope_rows_.pairing};
-}
-
-Tensor DecoderImpl::sinusoid_rows(std::int64_t past, std::int64_t tokens, const Tensor& like) {
-  const c10::InferenceMode normal(false);
-  const at::NoGradGuard no_grad;
-  if (!serve(sinusoid_rows_, past + tokens, like)) {
-    sinusoid_rows_ = moved(sinusoids(rows_for(past + tokens), config_.width), like);
+  if (rope && rotary::depends_on_length(config_.rope->rope.scaling)) return made(past, past + tokens);
+  const Tensor& kept = rows_.sin;
+  if (!kept.defined() || kept.size(0) < past + tokens || kept.device() != like.device() || kept.scalar_type() != type) {
+    std::int64_t count = 64;  // more than these: a decoder needs one more at every step
+    while (count < past + tokens) count *= 2;
+    rows_ = made(0, count);
   }
-  return sinusoid_rows_.narrow(0, past, tokens).to(like.scalar_type());
+  return {rows_.cos.narrow(0, past, tokens), rows_.sin.narrow(0, past, tokens), rows_.pairing};
 }
 
 Tensor DecoderImpl::embed(const Tensor& ids, std::int64_t past) {
@@ -133,7 +148,7 @@ Tensor DecoderImpl::embed(const Tensor& ids, std::int64_t past) {
     }
     x = x + learned_positions->weight.narrow(0, past, tokens);
   } else if (config_.position == PositionEncoding::sinusoidal) {
-    x = x + sinusoid_rows(past, tokens, x);
+    x = x + rows(past, tokens, x).sin.to(x.scalar_type());
   }
   return dropped(x, config_.dropout, is_training());
 }
@@ -158,7 +173,7 @@ Tensor DecoderImpl::hidden(const Tensor& ids, const Tensor& padding, DecoderCach
   }
   Tensor x = embed(ids, past);
   std::optional<TableTensors> table;
-  if (config_.position == PositionEncoding::rope) table = rope_rows(past, tokens, x);
+  if (config_.position == PositionEncoding::rope) table = rows(past, tokens, x);
   const std::int64_t first = table ? config_.rope->first : 0;
   std::vector<std::pair<std::int64_t, ScoreMask>> masks;  // by window: one or two
   for (std::size_t i = 0; i < layers->size(); ++i) {

@@ -7,7 +7,6 @@
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
-#include <torch/nn/modules/normalization.h>
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
@@ -19,6 +18,7 @@
 
 #include "rotary/config.h"
 #include "rotary/tensors.h"
+#include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/nn/attention.h"
 #include "rotary_torch/nn/layers.h"
 #include "rotary_torch/op/rotary_embedding.h"
@@ -26,7 +26,6 @@
 namespace rotary_torch {
 
 enum class PositionEncoding : std::uint8_t { rope, learned, sinusoidal, none, alibi };
-enum class Norm : std::uint8_t { layer, rms };
 enum class Residual : std::uint8_t {
   sequential,       // x += attention(norm1(x)); x += feed(norm2(x))
   parallel,         // x += attention(norm1(x)) + feed(norm2(x)): GPT-NeoX
@@ -71,7 +70,8 @@ struct DecoderConfig {
 // Throws SHAPE or CONFIG_VALUE for values that no model can have (heads that kv_heads do not divide, a window below 0,
 // ...).
 void check(const DecoderConfig&);
-DecoderConfig completed(DecoderConfig);  // checked, kv_heads and head_dim filled in
+DecoderConfig completed(DecoderConfig);                    // checked, kv_heads and head_dim filled in
+AttentionOptions attention_options(const DecoderConfig&);  // of a layer
 
 // Reads config.json of a folder: rotary_decoder (this library's own format) or one of the families above. Throws FILE,
 // JSON, CONFIG_*, MODEL_TYPE.
@@ -92,15 +92,37 @@ struct DecoderCache {
   std::vector<KVCache> layers;
 };
 
-// A layer norm or an RMS norm under one name.
-struct NormModule {
-  torch::nn::LayerNorm layer{nullptr};
-  RMSNorm rms{nullptr};
-  void make(torch::nn::Module& parent, const char* name, const DecoderConfig&);
-  at::Tensor operator()(const at::Tensor& x);
-};
+// down(activation(up(x))), or gated down(activation(gate(x)) * up(x)).
+class FeedForwardImpl : public torch::nn::Module {
+ public:
+  explicit FeedForwardImpl(const DecoderConfig&);
+  at::Tensor forward(const at::Tensor& x);
 
-class DecoderLayerImpl;  // decoder_layers.h
+  torch::nn::Linear up{nullptr};  // gated: rows of the gate, then of up
+  torch::nn::Linear down{nullptr};
+
+ private:
+  Activation activation_;
+  bool gated_;
+};
+TORCH_MODULE(FeedForward);
+
+class DecoderLayerImpl : public torch::nn::Module {
+ public:
+  explicit DecoderLayerImpl(const DecoderConfig&);
+  at::Tensor forward(const at::Tensor& x, const TableTensors* table, const ScoreMask& mask, KVCache* cache,
+                     std::int64_t first);
+
+  NormLayer attention_norm{nullptr};
+  MultiHeadAttention attention{nullptr};
+  NormLayer feed_norm{nullptr};  // none where the residual is parallel_shared
+  FeedForward feed{nullptr};
+
+ private:
+  Residual residual_;
+  double dropout_;
+};
+TORCH_MODULE(DecoderLayer);
 
 // Keeps the rows of cos and sin until a longer text needs more, so two threads must not use it at once.
 class DecoderImpl : public torch::nn::Module {
@@ -129,21 +151,20 @@ class DecoderImpl : public torch::nn::Module {
   torch::nn::Embedding embedding{nullptr};
   torch::nn::Embedding learned_positions{nullptr};  // position learned: [context, width]
   torch::nn::ModuleList layers{nullptr};
-  NormModule final_norm;
+  NormLayer final_norm{nullptr};
   torch::nn::Linear head{nullptr};  // none if tied
   at::Tensor head_bias;             // of a tied head that has one (GPT-J)
 
  private:
   at::Tensor embed(const at::Tensor& ids, std::int64_t past);
-  // The rows of these tokens; made once and kept unless the scaling depends on the length.
-  TableTensors rope_rows(std::int64_t past, std::int64_t tokens, const at::Tensor& like);
-  at::Tensor sinusoid_rows(std::int64_t past, std::int64_t tokens, const at::Tensor& like);
+  // The rows of these tokens, of the rope or (sin) of the sinusoids, in f32, or f64 for a model in f64; made once and
+  // kept unless the scaling depends on the length.
+  TableTensors rows(std::int64_t past, std::int64_t tokens, const at::Tensor& like);
   ScoreMask mask(std::int64_t window, const at::Tensor& padding, const at::Tensor& x, std::int64_t past) const;
 
   DecoderConfig config_;
   RotaryEmbedding rotary_{nullptr};
-  TableTensors rope_rows_;
-  at::Tensor sinusoid_rows_;
+  TableTensors rows_;
 };
 TORCH_MODULE(Decoder);
 
@@ -152,12 +173,6 @@ std::int64_t parameter_count(const torch::nn::Module&);  // shared parameters on
 // A decoder with the weights of its folder: config.json and model.safetensors or its shards. Another kind of head next
 // to the trunk gives a warning. Throws TENSOR for a tensor that is missing, has the wrong shape or is unknown in the
 // trunk.
-template <class Model>
-struct Loaded {
-  Model model{nullptr};
-  bool has_head = false;
-  std::vector<std::string> warnings;  // one sentence each
-};
 using LoadedDecoder = Loaded<Decoder>;
 LoadedDecoder load_decoder(const std::filesystem::path& dir);
 // Writes model.safetensors, with the names of named_parameters(), and config.json, each atomically.

@@ -1,25 +1,32 @@
-// DecoderConfig: its names, its rules, and the library's own config.json.
+// DecoderConfig: its names, its rules, the library's own config.json and those of Hugging Face's families.
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 #include <utility>
 
+#include "files/models/families.h"
 #include "files/text/io.h"
 #include "files/text/json.h"
 #include "rotary/config.h"
+#include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/models/decoder.h"
-#include "rotary_torch/models/families.h"
 #include "rotary_torch/op/refusal.h"
 
 namespace rotary_torch {
 namespace {
 
 using rotary::Code;
+using rotary::files::Biases;
+using rotary::files::DecoderFacts;
+using rotary::files::Family;
 using rotary::files::Json;
 using rotary::files::Object;
+using rotary::files::Windows;
+using rotary::files::words;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr Refusal refuse{"decoder"};
+constexpr Refusal refuse{"decoder"}, refuse_file{"read_config"};
 
 constexpr const char* position_names[] = {"rope", "learned", "sinusoidal", "none", "alibi"};
 constexpr const char* norm_names[] = {"layer", "rms"};
@@ -45,6 +52,18 @@ std::optional<PositionEncoding> position_encoding(std::string_view name) noexcep
 
 // ---- the rules -----------------------------------------------------------------------------------
 
+AttentionOptions attention_options(const DecoderConfig& c) {
+  return completed(AttentionOptions{.width = c.width,
+                                    .heads = c.heads,
+                                    .kv_heads = c.kv_heads,
+                                    .head_dim = c.head_dim,
+                                    .qkv_bias = c.qkv_bias,
+                                    .output_bias = c.output_bias,
+                                    .qk_norm = c.qk_norm,
+                                    .norm_eps = c.norm_eps,
+                                    .dropout = c.dropout});
+}
+
 void check(const DecoderConfig& c) {
   const std::pair<const char*, std::int64_t> sizes[] = {
       {"vocabulary", c.vocabulary},     {"width", c.width},    {"layers", c.layers}, {"heads", c.heads},
@@ -52,13 +71,10 @@ void check(const DecoderConfig& c) {
   for (const auto& [what, size] : sizes) {
     if (size < 1) refuse(Code::SHAPE, what, " must be at least 1 but got ", size);
   }
-  if (c.kv_heads < 0 || (c.kv_heads > 0 && c.heads % c.kv_heads != 0)) {
-    refuse(Code::SHAPE, "kv_heads must divide the ", c.heads, " heads but got ", c.kv_heads);
+  if (!(c.dropout >= 0 && c.dropout < 1)) {
+    refuse(Code::CONFIG_VALUE, "dropout must be from 0 to below 1 but got ", c.dropout);
   }
-  if (c.head_dim < 0 || (c.head_dim == 0 && c.width % c.heads != 0)) {
-    refuse(Code::SHAPE, "heads must divide width ", c.width, " where head_dim is not given but got ", c.heads);
-  }
-  const std::int64_t head_dim = c.head_dim == 0 ? c.width / c.heads : c.head_dim;
+  const std::int64_t head_dim = attention_options(c).head_dim;
   if ((c.position == PositionEncoding::rope) != c.rope.has_value()) {
     refuse(Code::ROPE, "a rope must be given where positions are rope, and only there, but they are ",
            name(c.position));
@@ -75,9 +91,6 @@ void check(const DecoderConfig& c) {
   for (const std::int64_t window : c.windows) {
     if (window < 0) refuse(Code::CONFIG_VALUE, "a window must be at least 0 (none) but got ", window);
   }
-  if (!(c.dropout >= 0 && c.dropout < 1)) {
-    refuse(Code::CONFIG_VALUE, "dropout must be from 0 to below 1 but got ", c.dropout);
-  }
   if (!(c.norm_eps >= 0) || !std::isfinite(c.norm_eps)) {
     refuse(Code::CONFIG_VALUE, "norm_eps must be a number from 0 but got ", c.norm_eps);
   }
@@ -85,8 +98,9 @@ void check(const DecoderConfig& c) {
 
 DecoderConfig completed(DecoderConfig config) {
   check(config);
-  if (config.kv_heads == 0) config.kv_heads = config.heads;
-  if (config.head_dim == 0) config.head_dim = config.width / config.heads;
+  const AttentionOptions attention = attention_options(config);
+  config.kv_heads = attention.kv_heads;
+  config.head_dim = attention.head_dim;
   return config;
 }
 
@@ -139,12 +153,10 @@ struct Writer {
   }
   void rope(const std::optional<rotary::ModelRope>& model_rope, rotary::Angles angles) const {
     const rotary::Rope& rope = model_rope->rope;
-    if (model_rope->first != 0 || !rope.axis.empty() || !rope.index.empty() || rope.exponent_dim != 0 ||
-        rope.pairing == rotary::Pairing::interleaved_to_half || rope.clockwise || !rope.inv_freq.empty() ||
-        !rope.multiplier.empty()) {
+    if (model_rope->first != 0 || rope.exponent_dim != 0 || rope.clockwise ||
+        rope.pairing == rotary::Pairing::interleaved_to_half) {
       refuse(Code::ROPE,
-             "config.json takes a rope that turns the first elements in place and counterclockwise along one axis, by "
-             "computed frequencies, but got another");
+             "config.json takes a rope that turns the first elements in place and counterclockwise but got another");
     }
     json["rope_parameters"] = OrderedJson::parse(rotary::rope_parameters(*model_rope));
     json["rope_interleave"] = rope.pairing == rotary::Pairing::interleaved;
@@ -154,48 +166,170 @@ struct Writer {
 
 constexpr std::int64_t max_value = std::int64_t{1} << 40;
 
-struct Reader {
-  const std::string& text;
-  const Object& keys;
+rotary::ModelRope sole_rope(const rotary::Model& model) {
+  if (model.ropes.size() != 1) {
+    refuse_file(Code::ROPE, "a decoder must have one rope for all of its layers but ", model.model_type, " has ",
+                model.ropes.size());
+  }
+  const rotary::ModelRope& rope = model.ropes.front();
+  if (!rope.layers_without_rope.empty()) {
+    refuse_file(Code::ROPE, "all layers of a ", model.model_type, " must rotate but layer ",
+                rope.layers_without_rope.front(), " does not");
+  }
+  return rope;
+}
 
-  void operator()(const char* key, std::int64_t& size) const {
-    const auto value = keys.integer(key, 1, max_value);
-    if (!value) refuse(Code::CONFIG_MISSING, "config.json must have ", key, " but has none");
-    size = *value;
+// Reads the fields that keys have. own: the text, where it is the library's own, which must have the sizes and the
+// rope. spellings: a family's words for the keys; what it does not list is not read.
+struct Reader {
+  const Object& keys;
+  const std::string* own = nullptr;
+  const Json* spellings = nullptr;
+
+  template <class Value>
+  void operator()(const char* key, Value& value) const {
+    if (spellings == nullptr) return read(key, value);
+    const std::string listed = rotary::files::string_of(*spellings, key);
+    const std::vector<std::string_view> all = words(listed);
+    const auto there = std::find_if(all.begin(), all.end(), [this](auto word) { return keys.has(word); });
+    if (there != all.end()) read(*there, value);
   }
-  void operator()(const char* key, double& number) const { number = keys.number(key).value_or(number); }
-  void operator()(const char* key, bool& on) const { on = keys.boolean(key, on); }
-  void operator()(const char* key, std::vector<std::int64_t>& windows) const {
-    const std::vector<int> given = keys.integers(key).value_or(std::vector<int>());
-    windows.assign(given.begin(), given.end());
-  }
-  void operator()(const char* key, PositionEncoding& position) const { word(key, position, PositionEncoding::alibi); }
-  void operator()(const char* key, Norm& norm) const { word(key, norm, Norm::rms); }
-  void operator()(const char* key, Residual& residual) const { word(key, residual, Residual::parallel_shared); }
-  void operator()(const char* key, Activation& chosen) const { word(key, chosen, Activation::linear); }
   void rope(std::optional<rotary::ModelRope>& rope, rotary::Angles& angles) const {
+    if (own == nullptr) return;
     word("angles", angles, rotary::Angles::float32);
-    rope = sole_rope(rotary::parse_config(text));
+    rope = sole_rope(rotary::parse_config(*own));
   }
 
  private:
+  void read(std::string_view key, std::int64_t& size) const {
+    const auto value = keys.integer(key, 1, max_value);
+    if (!value && own != nullptr) refuse(Code::CONFIG_MISSING, "config.json must have ", key, " but has none");
+    size = value.value_or(size);
+  }
+  void read(std::string_view key, double& number) const { number = keys.number(key).value_or(number); }
+  void read(std::string_view key, bool& on) const { on = keys.boolean(key, on); }
+  void read(std::string_view key, std::vector<std::int64_t>& windows) const {
+    const std::vector<int> given = keys.integers(key).value_or(std::vector<int>());
+    windows.assign(given.begin(), given.end());
+  }
+  void read(std::string_view key, PositionEncoding& position) const { word(key, position, PositionEncoding::alibi); }
+  void read(std::string_view key, Norm& norm) const { word(key, norm, Norm::rms); }
+  void read(std::string_view key, Residual& residual) const { word(key, residual, Residual::parallel_shared); }
+  void read(std::string_view key, Activation& chosen) const { word(key, chosen, Activation::linear); }
+
   // An enumerator up to last, by its name; it stays as it is where there is no such key.
   template <class Word>
-  void word(const char* key, Word& value, Word last) const {
+  void word(std::string_view key, Word& value, Word last) const {
     const std::optional<std::string> said = keys.text(key);
     if (!said) return;
     std::optional<Word> named = word_named(*said, last);
     if constexpr (std::is_same_v<Word, Activation>) named = activation(*said);  // it has other spellings
-    if (!named) keys.refuse(key, "must be a word that this version knows");
+    if (!named) keys.refuse(key, "must be a word that this version knows (no activation with weights of its own)");
     value = *named;
   }
 };
 
 DecoderConfig read_own(const std::string& text, const Object& keys) {
   DecoderConfig c;
-  for_each_field(c, Reader{text, keys});
+  for_each_field(c, Reader{keys, &text});
   c.padding_id = keys.integer("pad_token_id", 0, max_value).value_or(-1);
   c.finite_mask = keys.boolean("finite_mask", false);
+  return c;
+}
+
+// ---- a family's config.json ----------------------------------------------------------------------
+
+// Refuses options that transformers supports and this library does not.
+void refuse_unsupported(const Object& keys) {
+  const auto filled = [&keys](const char* key) {
+    const Json& json = keys.json();
+    const auto found = json.find(key);
+    return found != json.end() && !found->is_null() && !found->empty();
+  };
+  for (const char* key : {"quantization_config", "per_layer_config"}) {
+    if (filled(key)) keys.refuse(key, "must be absent (this library does not honour it)");
+  }
+  if (!keys.boolean("is_causal", true)) keys.refuse("is_causal", "must be true: a decoder sees the past only");
+}
+
+std::int64_t window_of(const Object& keys) {
+  constexpr std::int64_t otherwise = 4096;
+  if (keys.is_null("sliding_window")) return 0;
+  return keys.integer("sliding_window", 1, max_value).value_or(otherwise);
+}
+
+void read_windows(const DecoderFacts& facts, const Object& keys, DecoderConfig& c) {
+  const auto count = static_cast<std::size_t>(c.layers);
+  if (facts.windows == Windows::all_layers) {
+    if (const std::int64_t window = window_of(keys)) c.windows.assign(count, window);
+    return;
+  }
+  if (facts.windows == Windows::none) return;
+  const bool used = keys.boolean("use_sliding_window", false);
+  const std::int64_t window = used ? window_of(keys) : 0;
+  const auto types = keys.texts("layer_types");
+  if (!types) {
+    const std::int64_t full = keys.integer("max_window_layers", -max_value, max_value).value_or(28);
+    if (window == 0) return;
+    for (std::int64_t i = 0; i < c.layers; ++i) c.windows.push_back(i >= full ? window : 0);
+    return;
+  }
+  if (types->size() != count) {
+    keys.refuse("layer_types", "must name one type for each of the " + std::to_string(count) + " layers");
+  }
+  for (const std::string& type : *types) {
+    const bool slides = type == "sliding_attention";
+    if (!slides && type != "full_attention") {
+      keys.refuse("layer_types", "must name full_attention and sliding_attention only");
+    }
+    if (slides && window == 0) {
+      keys.refuse("layer_types",
+                  "must not name sliding_attention where use_sliding_window is false or there is no "
+                  "sliding_window");
+    }
+    c.windows.push_back(slides ? window : 0);
+  }
+}
+
+// Missing keys have the defaults of transformers' config classes.
+DecoderConfig read_family(const Family& family, const std::string& text, const Object& keys) {
+  refuse_unsupported(keys);
+  static const Json rows = rotary::files::parse_json(rotary::embedded::decoder_families());
+  const DecoderFacts& facts = family.decoder;
+  const Json& row = rows.at(std::string(facts.names));
+  DecoderConfig c;
+  c.model_type = family.type;
+  c.rope = sole_rope(rotary::parse_config(text));
+  c.angles = rotary::Angles::float32;
+  c.vocabulary = facts.vocabulary;
+  c.width = family.shape.hidden;
+  c.feed_forward = facts.feed_forward;
+  c.context = family.context;
+  c.norm_eps = facts.norm_eps;
+  c.activation = activation(facts.activation).value();
+  c.qk_norm = facts.qk_norm;
+  rotary::files::Ledger ledger;
+  for_each_field(c, Reader{Object(row.at("config"), "", ledger)});
+  for_each_field(c, Reader{keys, nullptr, &row.at("keys")});
+  if (c.feed_forward == 0) c.feed_forward = 4 * c.width;
+  const bool grouped = row.value("grouped", false);
+  c.layers = static_cast<std::int64_t>(c.rope->layers.size());
+  c.heads = c.rope->heads;
+  c.kv_heads = grouped ? c.rope->kv_heads : c.heads;
+  c.head_dim = c.rope->rope.head_dim;
+  if (!grouped && c.heads * c.head_dim != c.width) {
+    refuse_file(Code::CONFIG_VALUE, "the heads of ", c.model_type, " must share the ", c.width, " elements but are ",
+                c.heads, " of ", c.head_dim);
+  }
+  if (c.residual == Residual::parallel && !keys.boolean("use_parallel_residual", true))
+    c.residual = Residual::sequential;
+  c.finite_mask = c.residual == Residual::parallel_shared;  // GPT-J
+  c.padding_id = keys.integer("pad_token_id", -1, max_value).value_or(-1);
+  c.qkv_bias = facts.biases == Biases::as_configured ? keys.boolean("attention_bias", facts.attention_bias)
+                                                     : facts.biases == Biases::always_but_output;
+  c.output_bias = c.qkv_bias && facts.biases != Biases::always_but_output;
+  c.feed_bias = c.feed_bias || (facts.mlp_bias && keys.boolean("mlp_bias", false));
+  read_windows(facts, keys, c);
   return c;
 }
 
@@ -218,15 +352,17 @@ DecoderConfig read_decoder_config(const std::filesystem::path& dir) {
   rotary::files::Ledger ledger;
   const Object keys(json, "", ledger);
   const std::string type = keys.text("model_type").value_or("");
-  DecoderConfig config;
-  if (type == "rotary_decoder") {
-    config = read_own(text, keys);
-  } else if (const DecoderFamily* family = decoder_family(type)) {
-    config = read_family(*family, text, keys);
-  } else {
-    refuse(Code::MODEL_TYPE, "model_type must be rotary_decoder or one of ", decoder_types(), " but got ",
+  const auto is_decoder = [](const Family* family) { return family != nullptr && !family->decoder.names.empty(); };
+  const Family* family = rotary::files::find_family(type);
+  if (type != "rotary_decoder" && !is_decoder(family)) {
+    std::string types = "rotary_decoder";
+    for (const std::string_view one : rotary::files::model_types()) {
+      if (is_decoder(rotary::files::find_family(one))) types.append(", ").append(one);
+    }
+    refuse(Code::MODEL_TYPE, "model_type must be one of ", types, " but got ",
            type.empty() ? "none" : rotary::files::in_quotes(type));
   }
+  DecoderConfig config = is_decoder(family) ? read_family(*family, text, keys) : read_own(text, keys);
   check(config);
   return config;
 }

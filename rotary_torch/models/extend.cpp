@@ -1,13 +1,11 @@
 // Extending the context of a decoder.
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 #include <variant>
 
 #include "rotary_torch/models/decoder.h"
 #include "rotary_torch/op/refusal.h"
 #include "src/values/number_text.h"
-#include "src/values/scaling_fields.h"
 
 namespace rotary_torch {
 namespace {
@@ -15,24 +13,6 @@ namespace {
 using rotary::Code;
 
 constexpr Refusal refuse{"extend"};
-
-// The scaling of that name with this factor and trained_length; its other values are the defaults.
-rotary::Scaling scaling_named(std::string_view word, double factor, std::int64_t trained_length) {
-  rotary::Scaling scaling = rotary::parse_scaling(word);
-  std::visit(
-      [&](auto& held) {
-        rotary::scalings::for_each_field(held, [&](const auto& field, auto& value) {
-          using Value = std::decay_t<decltype(value)>;
-          if constexpr (std::is_same_v<Value, double>) {
-            if (std::string_view(field.name) == "factor") value = factor;
-          } else if constexpr (std::is_same_v<Value, std::int64_t>) {
-            if (std::string_view(field.name) == "trained_length") value = trained_length;
-          }
-        });
-      },
-      scaling);
-  return scaling;
-}
 
 }  // namespace
 
@@ -66,7 +46,13 @@ rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling
   if (trained_length <= 0) {
     refuse(Code::CONFIG_MISSING, "the trained length must be in the config (max_position_embeddings) but is not");
   }
-  rope.scaling = scaling_named(scaling, factor, trained_length);
+  rope.scaling = rotary::parse_scaling(scaling);
+  std::visit(
+      [&]([[maybe_unused]] auto& held) {
+        if constexpr (requires { held.factor = 1.0; }) held.factor = factor;
+        if constexpr (requires { held.trained_length; }) held.trained_length = trained_length;
+      },
+      rope.scaling);
   return rope;
 }
 

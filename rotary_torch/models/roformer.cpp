@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -15,10 +16,7 @@ namespace {
 
 using at::Tensor;
 using rotary::Code;
-using torch::nn::LayerNorm;
-using torch::nn::LayerNormOptions;
 using torch::nn::Linear;
-using torch::nn::LinearOptions;
 
 constexpr Refusal refuse{"roformer"};
 
@@ -26,8 +24,8 @@ std::int64_t embedding_width(const RoFormerConfig& config) {
   return config.embedding_size == 0 ? config.width : config.embedding_size;
 }
 
-LayerNorm layer_norm(std::int64_t size, const RoFormerConfig& config) {
-  return LayerNorm(LayerNormOptions({size}).eps(config.norm_eps));
+NormLayer layer_norm(std::int64_t size, const RoFormerConfig& config) {
+  return NormLayer(Norm::layer, size, config.norm_eps);
 }
 
 AttentionOptions attention_options(const RoFormerConfig& config) {
@@ -49,18 +47,10 @@ RotaryEmbedding rotary_of(const RoFormerConfig& config) {
   return RotaryEmbedding(rope, options);
 }
 
-// Rows 0 to context - 1 of the table in Hugging Face's layout: [context, pairs] of sin, then of cos.
-Tensor sin_cos_rows(const RoFormerConfig& config, const rotary::Rope& rope) {
-  rotary::TableOptions options;
-  if (config.bf16_table) options.rounding = rotary::Rounding::bf16;
-  const rotary::Table table(rotary::frequencies(rope), rotary::positions(0, config.context), options);
-  const TableTensors rows = tensors(table);
+// Exact rows in the layout of Hugging Face's table: [positions, pairs] of sin, then of cos.
+Tensor sin_cos_rows(const RotaryEmbeddingImpl& rotary, std::int64_t begin, std::int64_t end) {
+  const TableTensors rows = rotary.table(at::arange(begin, end, at::kLong));
   return at::cat({rows.sin, rows.cos}, 1);
-}
-
-void check_size(const char* what, std::int64_t value, std::int64_t least) {
-  if (value >= least) return;
-  refuse(Code::SHAPE, what, " must be at least ", least, " but got ", value);
 }
 
 }  // namespace
@@ -79,14 +69,14 @@ RoFormerConfig notebook_roformer() {
 }
 
 void check(const RoFormerConfig& config) {
-  check_size("vocabulary", config.vocabulary, 1);
-  check_size("embedding_size", config.embedding_size, 0);
-  check_size("width", config.width, 1);
-  check_size("layers", config.layers, 0);
-  check_size("heads", config.heads, 1);
-  check_size("feed_forward", config.feed_forward, 1);
-  check_size("context", config.context, 1);
-  if (!config.notebook) check_size("token_types", config.token_types, 1);
+  const std::tuple<const char*, std::int64_t, int> sizes[] = {
+      {"vocabulary", config.vocabulary, 1}, {"embedding_size", config.embedding_size, 0},
+      {"width", config.width, 1},           {"layers", config.layers, 0},
+      {"heads", config.heads, 1},           {"feed_forward", config.feed_forward, 1},
+      {"context", config.context, 1},       {"token_types", config.token_types, config.notebook ? 0 : 1}};
+  for (const auto& [what, value, least] : sizes) {
+    if (value < least) refuse(Code::SHAPE, what, " must be at least ", least, " but got ", value);
+  }
   if (config.width % (2 * config.heads) != 0) {
     refuse(Code::SHAPE, "width must be a multiple of twice the ", config.heads, " heads but got ", config.width);
   }
@@ -126,16 +116,7 @@ RoFormerHeadImpl::RoFormerHeadImpl(const RoFormerConfig& config)
   dense = register_module("dense", Linear(config.width, embedding));
   norm = register_module("norm", layer_norm(embedding, config));
   bias = register_parameter("bias", at::zeros({config.vocabulary}));
-  if (!config.tied) untie(at::zeros({config.vocabulary, embedding}));
-}
-
-void RoFormerHeadImpl::untie(const Tensor& matrix) {
-  if (decoder.defined()) {
-    const at::NoGradGuard no_grad;
-    decoder.copy_(matrix);
-  } else {
-    decoder = register_parameter("decoder", matrix);
-  }
+  if (!config.tied) decoder = register_parameter("decoder", at::zeros({config.vocabulary, embedding}));
 }
 
 Tensor RoFormerHeadImpl::forward(const Tensor& x, const Tensor& word_embeddings) {
@@ -159,13 +140,13 @@ RoFormerImpl::RoFormerImpl(RoFormerConfig config, bool head)
     position_table =
         register_module("position_table", torch::nn::Embedding(config_.context, config_.width / config_.heads));
     position_table->weight.set_requires_grad(false);
-    if (!position_table->weight.is_meta()) position_table->weight.copy_(sin_cos_rows(config_, rotary_->rope()));
+    if (!position_table->weight.is_meta()) position_table->weight.copy_(sin_cos_rows(*rotary_, 0, config_.context));
   }
   layers = register_module("layers", torch::nn::ModuleList());
   for (std::int64_t i = 0; i < config_.layers; ++i) layers->push_back(RoFormerLayer(config_));
   if (!head_) return;
   if (config_.notebook) {
-    output = register_module("output", Linear(LinearOptions(config_.width, config_.vocabulary).bias(false)));
+    output = register_module("output", linear_layer(config_.width, config_.vocabulary, false));
   } else {
     prediction = register_module("prediction", RoFormerHead(config_));
   }
@@ -173,20 +154,12 @@ RoFormerImpl::RoFormerImpl(RoFormerConfig config, bool head)
 
 TableTensors RoFormerImpl::table(const Tensor& x) const {
   const std::int64_t tokens = x.size(1), stored = config_.notebook ? 0 : std::min(tokens, config_.context);
-  std::vector<Tensor> cos, sin;
-  if (stored > 0) {
-    const std::vector<Tensor> halves =
-        position_table->weight.narrow(0, 0, stored).to(wide_type(x.scalar_type())).chunk(2, 1);
-    sin.push_back(halves[0]);
-    cos.push_back(halves[1]);
-  }
-  if (stored < tokens) {
-    const TableTensors exact =
-        rotary_->table(at::arange(stored, tokens, at::TensorOptions(at::kLong).device(x.device())));
-    sin.push_back(exact.sin.to(wide_type(x.scalar_type())));
-    cos.push_back(exact.cos.to(wide_type(x.scalar_type())));
-  }
-  return {at::cat(cos), at::cat(sin), rotary::Pairing::interleaved};
+  const auto rows = at::TensorOptions(x.device()).dtype(wide_type(x.scalar_type()));
+  std::vector<Tensor> parts;
+  if (stored > 0) parts.push_back(position_table->weight.narrow(0, 0, stored).to(rows));
+  if (stored < tokens) parts.push_back(sin_cos_rows(*rotary_, stored, tokens).to(rows));
+  const std::vector<Tensor> halves = at::cat(parts).chunk(2, 1);
+  return {halves[1].contiguous(), halves[0].contiguous(), rotary::Pairing::interleaved};
 }
 
 Tensor RoFormerImpl::embed(const Tensor& ids, const Tensor& token_types) {
@@ -226,17 +199,6 @@ Tensor RoFormerImpl::logits(const Tensor& hidden) {
   return config_.notebook ? projected(output, hidden) : prediction(hidden, word_embeddings->weight);
 }
 
-void RoFormerImpl::initialise(double deviation) {
-  const at::NoGradGuard no_grad;
-  for (const auto& parameter : named_parameters()) {
-    const std::string& name = parameter.key();
-    if (name.find("norm") != std::string::npos || name == "position_table.weight") continue;
-    if (parameter.value().dim() == 1) {
-      parameter.value().zero_();
-    } else {
-      parameter.value().normal_(0, deviation);
-    }
-  }
-}
+void RoFormerImpl::initialise(double deviation) { initialise_weights(*this, deviation, deviation); }
 
 }  // namespace rotary_torch

@@ -7,7 +7,6 @@
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
-#include <torch/nn/modules/normalization.h>
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "rotary_torch/models/decoder.h"
+#include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/nn/attention.h"
 #include "rotary_torch/op/rotary_embedding.h"
 
@@ -64,7 +63,7 @@ class RoFormerFeedForwardImpl : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x);
 
   torch::nn::Linear input{nullptr}, output{nullptr};
-  torch::nn::LayerNorm norm{nullptr};
+  NormLayer norm{nullptr};
 
  private:
   Activation activation_;
@@ -79,9 +78,9 @@ class RoFormerLayerImpl : public torch::nn::Module {
   explicit RoFormerLayerImpl(const RoFormerConfig& config);
   at::Tensor forward(const at::Tensor& x, const TableTensors& table, const ScoreMask& mask);
 
-  torch::nn::LayerNorm attention_norm{nullptr};  // notebook only
+  NormLayer attention_norm{nullptr};  // notebook only
   MultiHeadAttention attention{nullptr};
-  torch::nn::LayerNorm norm{nullptr};
+  NormLayer norm{nullptr};
   RoFormerFeedForward feed_forward{nullptr};
 
  private:
@@ -94,10 +93,9 @@ class RoFormerHeadImpl : public torch::nn::Module {
  public:
   explicit RoFormerHeadImpl(const RoFormerConfig& config);
   at::Tensor forward(const at::Tensor& x, const at::Tensor& word_embeddings);
-  void untie(const at::Tensor& matrix);  // the head's own [vocabulary, embedding_size]
 
   torch::nn::Linear dense{nullptr};
-  torch::nn::LayerNorm norm{nullptr};
+  NormLayer norm{nullptr};
   at::Tensor decoder;  // [vocabulary, embedding_size]; undefined if tied
   at::Tensor bias;     // [vocabulary]
 
@@ -120,7 +118,7 @@ class RoFormerImpl : public torch::nn::Module {
 
   torch::nn::Embedding word_embeddings{nullptr};
   torch::nn::Embedding token_type_embeddings{nullptr};  // this and the next three: Hugging Face only
-  torch::nn::LayerNorm embedding_norm{nullptr};
+  NormLayer embedding_norm{nullptr};
   torch::nn::Linear projection{nullptr};         // if embedding_size is not width
   torch::nn::Embedding position_table{nullptr};  // frozen [context, head_dim]: sin of all pairs, then cos
   torch::nn::ModuleList layers{nullptr};

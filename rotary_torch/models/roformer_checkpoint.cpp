@@ -39,92 +39,6 @@ void refuse_unsupported(const Object& keys) {
   if (keys.has("quantization_config")) keys.refuse("quantization_config", "must not be there");
 }
 
-// ---- tensors ----
-
-// Lists the parameters of a part of the model, whose tensors' names begin with a prefix.
-class Part {
- public:
-  Part(const Checkpoint& file, std::vector<Stored>& rows, std::string prefix)
-      : file_(file), rows_(rows), prefix_(std::move(prefix)) {}
-
-  Part below(const std::string& part) const { return {file_, rows_, prefix_ + part}; }
-  bool has(const std::string& name) const { return file_.has(prefix_ + name); }
-  void add(const std::string& name, const Tensor& parameter) const { rows_.push_back({prefix_ + name, parameter}); }
-  void linear(const std::string& name, const torch::nn::Linear& layer, std::int64_t first = 0,
-              std::int64_t count = -1) const {
-    add_linear(rows_, prefix_ + name, layer, first, count);
-  }
-  // Old files, converted from TensorFlow, use the names gamma and beta.
-  void norm(const std::string& name, const torch::nn::LayerNorm& layer) const {
-    add(name + (has(name + ".gamma") ? ".gamma" : ".weight"), layer->weight);
-    add(name + (has(name + ".beta") ? ".beta" : ".bias"), layer->bias);
-  }
-
- private:
-  const Checkpoint& file_;
-  std::vector<Stored>& rows_;
-  std::string prefix_;
-};
-
-void add_layer(const Part& part, const RoFormerLayerImpl& layer) {
-  const std::int64_t width = layer.attention->options().width;
-  const Part attention = part.below("attention.");
-  attention.linear("self.query", layer.attention->qkv, 0, width);
-  attention.linear("self.key", layer.attention->qkv, width, width);
-  attention.linear("self.value", layer.attention->qkv, 2 * width, width);
-  attention.linear("output.dense", layer.attention->output);
-  attention.norm("output.LayerNorm", layer.norm);
-  part.linear("intermediate.dense", layer.feed_forward->input);
-  part.linear("output.dense", layer.feed_forward->output);
-  part.norm("output.LayerNorm", layer.feed_forward->norm);
-}
-
-void add_trunk(const Part& trunk, const RoFormerImpl& model) {
-  const Part embeddings = trunk.below("embeddings."), encoder = trunk.below("encoder.");
-  embeddings.add("token_type_embeddings.weight", model.token_type_embeddings->weight);
-  embeddings.norm("LayerNorm", model.embedding_norm);
-  if (model.projection) trunk.linear("embeddings_project", model.projection);
-  // transformers runs with the stored table, so one that was rounded to f16 counts.
-  if (encoder.has("embed_positions.weight")) encoder.add("embed_positions.weight", model.position_table->weight);
-  for (std::size_t i = 0; i < model.layers->size(); ++i) {
-    add_layer(encoder.below("layer." + std::to_string(i) + "."), model.layers->at<RoFormerLayerImpl>(i));
-  }
-}
-
-void add_head(const Part& part, const RoFormerHeadImpl& head, bool tied) {
-  part.linear("transform.dense", head.dense);
-  part.norm("transform.LayerNorm", head.norm);
-  part.add(!tied || part.has("decoder.bias") ? "decoder.bias" : "bias", head.bias);
-  if (!tied) part.add("decoder.weight", head.decoder);
-}
-
-bool begins_with_any(const std::string& name, std::initializer_list<const char*> prefixes) {
-  for (const char* prefix : prefixes) {
-    if (name.starts_with(prefix)) return true;
-  }
-  return false;
-}
-
-// Whether an unused tensor is inside the trunk or language-model head, where it is an error; elsewhere it is a warning.
-bool is_ours(const std::string& name, const std::string& prefix) {
-  if (name.starts_with(prefix + "pooler.")) return false;
-  return begins_with_any(name, {"roformer.", "cls.predictions."}) ||
-         (prefix.empty() && begins_with_any(name, {"embeddings.", "encoder.", "embeddings_project."}));
-}
-
-std::vector<std::string> judge_unused(const Checkpoint& file, const std::string& prefix) {
-  std::vector<std::string> warnings;
-  for (const std::string& name : file.unused()) {
-    if (is_buffer(name) || name == "cls.predictions.bias") continue;  // the latter equals decoder.bias
-    if (is_ours(name, prefix)) {
-      refuse(Code::TENSOR, "the trunk and the language-model head must have no other tensors but ", in_quotes(name),
-             " is in the file");
-    }
-    warnings.push_back("tensor " + in_quotes(name) + " is not part of the model and not used");
-  }
-  return warnings;
-}
-
 // RoFormer's own pairing; weights that rotary convert brought to the other one say so in their metadata.
 void expect_interleaved(const std::filesystem::path& dir) {
   rotary::Model model = rotary::read_config(dir);
@@ -179,43 +93,24 @@ RoFormerConfig read_roformer_config(const std::filesystem::path& dir) {
 }
 
 LoadedRoFormer load_roformer(const std::filesystem::path& dir) {
-  const RoFormerConfig config = read_roformer_config(dir);
+  RoFormerConfig config = read_roformer_config(dir);
   expect_interleaved(dir);
-  Checkpoint file(dir);
-  std::string prefix;
+  Checkpoint file(dir, tensor_names("roformer", config.heads, config.width / config.heads));
+  const std::string words = file.name_of("word_embeddings.weight"), decoder = file.name_of("prediction.decoder");
+  const std::vector<std::int64_t> matrix{config.vocabulary,
+                                         config.embedding_size == 0 ? config.width : config.embedding_size};
   LoadedRoFormer loaded;
-  for (const std::string& name : file.unused()) {  // all tensors, as none has been read
-    if (name.starts_with("roformer.")) prefix = "roformer.";
-    if (name.starts_with("cls.predictions.")) loaded.has_head = true;
-  }
-  const std::string words = prefix + "embeddings.word_embeddings.weight", decoder = "cls.predictions.decoder.weight";
-  const bool words_from_head = !file.has(words) && loaded.has_head && config.tied && file.has(decoder);
-  const auto rows_of = [&](const RoFormerImpl& model) {
-    std::vector<Stored> rows = {{words_from_head ? decoder : words, model.word_embeddings->weight}};
-    add_trunk({file, rows, prefix}, model);
-    if (loaded.has_head) add_head({file, rows, "cls.predictions."}, *model.prediction, config.tied);
-    return rows;
-  };
+  loaded.has_head = file.has_head();
+  if (!loaded.has_head) file.expect_no_head(dir, "prediction.dense.weight");
+  if (loaded.has_head && config.tied && !file.has(words) && file.has(decoder)) file.share("word_embeddings", decoder);
   // The tensors that bound the vocabulary, the width and the number of layers, before as many layers are made.
-  file.expect(words_from_head ? decoder : words,
-              {config.vocabulary, config.embedding_size == 0 ? config.width : config.embedding_size});
-  if (config.layers > 0) {
-    file.expect(prefix + "encoder.layer." + std::to_string(config.layers - 1) + ".attention.self.query.weight",
-                {config.width, config.width});
-  }
-  if (!loaded.has_head && !prefix.empty() && says_language_model(dir).value_or(false)) {
-    refuse(Code::TENSOR,
-           "architectures in config.json names a language model but the file has no head "
-           "\"cls.predictions.transform.dense.weight\"");
-  }
-  loaded.model = file.load([&] { return RoFormer(config, loaded.has_head); }, rows_of);
-  if (loaded.has_head && config.tied && !words_from_head && file.has(decoder)) {
-    // A file may have another matrix for a head that the config ties; transformers then uses that matrix.
-    const Tensor& shared = loaded.model->word_embeddings->weight;
-    const Tensor own = file.read(decoder, shared.sizes());
-    if (!at::equal(own, shared)) loaded.model->prediction->untie(own);
-  }
-  loaded.warnings = judge_unused(file, prefix);
+  file.expect(file.name_of("word_embeddings.weight"), matrix);
+  if (config.layers > 0)
+    file.expect(file.name_of("layers." + std::to_string(config.layers - 1) + ".norm.weight"), {config.width});
+  if (loaded.has_head && config.tied && file.unties("prediction.decoder", "word_embeddings.weight", matrix))
+    config.tied = false;
+  loaded.model = file.load([&] { return RoFormer(config, loaded.has_head); });
+  loaded.warnings = file.foreign();
   return loaded;
 }
 

@@ -4,7 +4,6 @@
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
-#include <torch/nn/modules/normalization.h>
 
 #include <unordered_set>
 #include <utility>
@@ -76,13 +75,12 @@ class Walk {
   Shape output_shape(const Module& module, const Module* parent, const std::string& name, const Shape& last) const {
     if (module.as<torch::nn::ModuleListImpl>() != nullptr) return {};
     if (const auto* linear = module.as<torch::nn::LinearImpl>()) return per_token(linear->options.out_features());
-    if (const auto* norm = module.as<torch::nn::LayerNormImpl>()) return per_token(norm->options.normalized_shape()[0]);
     if (const auto* embedding = module.as<torch::nn::EmbeddingImpl>()) {
       const std::int64_t size = embedding->options.embedding_dim();
       const bool of_positions = name == "learned_positions" || name == "position_table";
       return of_positions ? Shape{tokens_, size} : per_token(size);
     }
-    if (const auto* norm = module.as<RMSNormImpl>()) {
+    if (const auto* norm = module.as<NormLayerImpl>()) {
       const auto* attention = parent != nullptr ? parent->as<MultiHeadAttentionImpl>() : nullptr;
       if (attention == nullptr) return per_token(norm->weight.size(0));
       const AttentionOptions& options = attention->options();

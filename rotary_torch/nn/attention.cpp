@@ -18,22 +18,6 @@ using rotary::Code;
 
 constexpr Refusal refuse{"attention"};
 
-AttentionOptions completed(AttentionOptions o) {
-  if (o.width <= 0) refuse(Code::SHAPE, "width must be positive but got ", o.width);
-  if (o.heads <= 0) refuse(Code::SHAPE, "heads must be positive but got ", o.heads);
-  if (o.kv_heads == 0) o.kv_heads = o.heads;
-  if (o.kv_heads < 0 || o.heads % o.kv_heads != 0) {
-    refuse(Code::SHAPE, "kv_heads must divide the ", o.heads, " heads but got ", o.kv_heads);
-  }
-  if (o.head_dim == 0) {
-    if (o.width % o.heads != 0) refuse(Code::SHAPE, "heads must divide width ", o.width, " but got ", o.heads);
-    o.head_dim = o.width / o.heads;
-  }
-  if (o.head_dim < 0) refuse(Code::SHAPE, "head_dim must be positive but got ", o.head_dim);
-  if (!(o.dropout >= 0 && o.dropout < 1)) refuse(Code::SHAPE, "dropout must be from 0 to below 1 but got ", o.dropout);
-  return o;
-}
-
 void check_mask(const ScoreMask& mask, std::int64_t batch, std::int64_t heads, std::int64_t queries,
                 std::int64_t keys) {
   if (mask.causal && queries != keys) {
@@ -70,19 +54,33 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ScoreMask
 
 }  // namespace
 
+AttentionOptions completed(AttentionOptions o) {
+  if (o.width <= 0) refuse(Code::SHAPE, "width must be positive but got ", o.width);
+  if (o.heads <= 0) refuse(Code::SHAPE, "heads must be positive but got ", o.heads);
+  if (o.kv_heads == 0) o.kv_heads = o.heads;
+  if (o.kv_heads < 0 || o.heads % o.kv_heads != 0) {
+    refuse(Code::SHAPE, "kv_heads must divide the ", o.heads, " heads but got ", o.kv_heads);
+  }
+  if (o.head_dim == 0) {
+    if (o.width % o.heads != 0) refuse(Code::SHAPE, "heads must divide width ", o.width, " but got ", o.heads);
+    o.head_dim = o.width / o.heads;
+  }
+  if (o.head_dim < 0) refuse(Code::SHAPE, "head_dim must be positive but got ", o.head_dim);
+  if (!(o.dropout >= 0 && o.dropout < 1)) refuse(Code::SHAPE, "dropout must be from 0 to below 1 but got ", o.dropout);
+  return o;
+}
+
 // ---- the module ------------------------------------------------------------------------------------
 
 MultiHeadAttentionImpl::MultiHeadAttentionImpl(AttentionOptions options)
     : torch::nn::Module("MultiHeadAttention"), options_(completed(options)) {
   const AttentionOptions& o = options_;
   const std::int64_t all_heads = o.heads + 2 * o.kv_heads;
-  qkv = register_module("qkv",
-                        torch::nn::Linear(torch::nn::LinearOptions(o.width, all_heads * o.head_dim).bias(o.qkv_bias)));
-  output = register_module(
-      "output", torch::nn::Linear(torch::nn::LinearOptions(o.heads * o.head_dim, o.width).bias(o.output_bias)));
+  qkv = register_module("qkv", linear_layer(o.width, all_heads * o.head_dim, o.qkv_bias));
+  output = register_module("output", linear_layer(o.heads * o.head_dim, o.width, o.output_bias));
   if (o.qk_norm) {
-    q_norm = register_module("q_norm", RMSNorm(o.head_dim, o.norm_eps));
-    k_norm = register_module("k_norm", RMSNorm(o.head_dim, o.norm_eps));
+    q_norm = register_module("q_norm", NormLayer(Norm::rms, o.head_dim, o.norm_eps));
+    k_norm = register_module("k_norm", NormLayer(Norm::rms, o.head_dim, o.norm_eps));
   }
 }
 

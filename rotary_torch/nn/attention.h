@@ -70,6 +70,8 @@ struct AttentionOptions {
   ValueRotation value_rotation = ValueRotation::none;
 };
 
+AttentionOptions completed(AttentionOptions);  // kv_heads and head_dim filled in; throws SHAPE
+
 // softmax(q k^T scale + mask) v. The table and `first` determine which elements rotate and how (to rotate a fraction f
 // of each head, use a Rope with rotary_dim = f head_dim).
 class MultiHeadAttentionImpl : public torch::nn::Module {
@@ -85,7 +87,7 @@ class MultiHeadAttentionImpl : public torch::nn::Module {
 
   torch::nn::Linear qkv{nullptr};  // rows: heads of q, then of k, then of v; head_dim each
   torch::nn::Linear output{nullptr};
-  RMSNorm q_norm{nullptr}, k_norm{nullptr};
+  NormLayer q_norm{nullptr}, k_norm{nullptr};
 
  private:
   // [batch, tokens, heads, head_dim], before the output layer.

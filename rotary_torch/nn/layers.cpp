@@ -63,16 +63,35 @@ Tensor activate(Activation activation, const Tensor& x) {
 
 // ---- layers ----
 
-RMSNormImpl::RMSNormImpl(std::int64_t size, double norm_eps) : torch::nn::Module("RMSNorm"), eps(norm_eps) {
+NormLayerImpl::NormLayerImpl(Norm norm, std::int64_t size, double eps)
+    : torch::nn::Module(norm == Norm::rms ? "RMSNorm" : "LayerNorm"), eps_(eps) {
   weight = register_parameter("weight", at::ones({size}));
+  if (norm == Norm::layer) bias = register_parameter("bias", at::zeros({size}));
 }
 
-Tensor RMSNormImpl::forward(const Tensor& x) const { return at::rms_norm(x, weight.sizes(), weight, eps); }
+Tensor NormLayerImpl::forward(const Tensor& x) const {
+  return bias.defined() ? at::layer_norm(x, weight.sizes(), weight, bias, eps_)
+                        : at::rms_norm(x, weight.sizes(), weight, eps_);
+}
+
+torch::nn::Linear linear_layer(std::int64_t inputs, std::int64_t outputs, bool bias) {
+  return torch::nn::Linear(torch::nn::LinearOptions(inputs, outputs).bias(bias));
+}
 
 Tensor projected(const torch::nn::Linear& layer, const Tensor& x) { return at::linear(x, layer->weight, layer->bias); }
 
 Tensor dropped(const Tensor& x, double rate, bool training) {
   return training && rate > 0 ? at::dropout(x, rate, true) : x;
+}
+
+void initialise_weights(torch::nn::Module& module, double deviation, double into_stream) {
+  const at::NoGradGuard no_grad;
+  for (const auto& item : module.named_parameters()) {
+    const std::string& key = item.key();
+    if (key.find("norm") != std::string::npos || !item.value().requires_grad()) continue;
+    const bool residual = key.ends_with("attention.output.weight") || key.ends_with("feed.down.weight");
+    item.value().dim() == 1 ? item.value().zero_() : item.value().normal_(0, residual ? into_stream : deviation);
+  }
 }
 
 // ---- modules without memory ----

@@ -1,4 +1,4 @@
-// The small parts of the models: activations, an RMS norm, a projection, terms that are added for positions; and
+// The small parts of the models: activations, norms, a projection, terms that are added for positions; and
 // scopes: evaluation mode, modules without memory.
 #pragma once
 
@@ -37,16 +37,20 @@ const char* name(Activation) noexcept;
 std::optional<Activation> activation(std::string_view name);
 at::Tensor activate(Activation, const at::Tensor& x);
 
-// Root-mean-square norm: x / sqrt(mean(x^2) + eps) * weight, over the last dimension. arXiv:1910.07467.
-class RMSNormImpl : public torch::nn::Module {
+// Over the last dimension. rms: x / sqrt(mean(x^2) + eps) * weight, arXiv:1910.07467.
+enum class Norm : std::uint8_t { layer, rms };
+class NormLayerImpl : public torch::nn::Module {
  public:
-  explicit RMSNormImpl(std::int64_t size, double eps = 1e-6);
+  NormLayerImpl(Norm norm, std::int64_t size, double eps);
   at::Tensor forward(const at::Tensor& x) const;
-  at::Tensor weight;  // [size]
-  double eps;
-};
-TORCH_MODULE(RMSNorm);
+  at::Tensor weight, bias;  // [size]; rms has no bias
 
+ private:
+  double eps_;
+};
+TORCH_MODULE(NormLayer);
+
+torch::nn::Linear linear_layer(std::int64_t inputs, std::int64_t outputs, bool bias);
 // at::linear flattens three dimensions into one product that includes the bias, which torch::nn::Linear does not.
 at::Tensor projected(const torch::nn::Linear& layer, const at::Tensor& x);
 
@@ -54,6 +58,10 @@ at::Tensor projected(const torch::nn::Linear& layer, const at::Tensor& x);
 inline at::ScalarType wide_type(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
 at::Tensor dropped(const at::Tensor& x, double rate, bool training);  // dropout, in training only
+
+// Matrices and embeddings from N(0, deviation), the output projections of a decoder's residual stream from
+// N(0, into_stream), zero biases. Norms and what is frozen are unchanged.
+void initialise_weights(torch::nn::Module&, double deviation, double into_stream);
 
 // Turns dropout off while it lives.
 class Evaluation {

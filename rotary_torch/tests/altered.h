@@ -1,4 +1,5 @@
-// For tests of checkpoints: a copy of a golden folder, whose config and tensors a test may spoil.
+// For tests of checkpoints: transformers' answers, and a copy of a golden folder, whose config and tensors a test may
+// spoil.
 #pragma once
 
 #include <filesystem>
@@ -10,6 +11,21 @@
 #include "tests/support/file_helpers.h"
 
 namespace rotary_torch {
+
+// Without a mask and with that of the answers, as make_parity.py wrote them.
+template <class Model>
+void expect_answers(Loaded<Model>& loaded, const Tensors& answers) {
+  const at::NoGradGuard no_grad;
+  EXPECT_EQ(loaded.has_head, answers.contains("logits"));
+  EXPECT_TRUE(loaded.warnings.empty());
+  for (const std::string prefix : {"", "left_"}) {
+    const at::Tensor mask = prefix.empty() ? at::Tensor() : answers.at("left");
+    const at::Tensor hidden = loaded.model->hidden(answers.at("ids"), mask);
+    EXPECT_LT(difference(hidden, answers.at(prefix + "hidden")), 2e-5) << prefix;
+    if (!loaded.has_head) continue;
+    EXPECT_LT(difference(loaded.model->logits(hidden), answers.at(prefix + "logits")), 2e-5) << prefix;
+  }
+}
 
 // load: of a folder.
 template <auto load>

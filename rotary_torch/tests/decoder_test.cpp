@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "rotary_torch/models/decoder_layers.h"
 #include "rotary_torch/tests/tensors.h"
 #include "rotary_torch/tests/written_out.h"
 

@@ -20,7 +20,6 @@
 #include "rotary_torch/tests/tensors.h"
 #include "rotary_torch/training/text.h"
 #include "rotary_torch/training/trainer.h"
-#include "rotary_torch/training/trainer_state.h"
 
 namespace rotary_torch {
 namespace {

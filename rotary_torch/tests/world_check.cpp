@@ -118,7 +118,6 @@ void gradients(const ProcessGroup& world) {
     const Net model = net(5, 32);
     model.parameters[2].detach().add_(rank);  // rank 0's count
     GradientAverager averager(model.parameters, world, bytes);
-    require(averager.bytes_per_step() == 4 * 5 * (32 * 32 + 32), "bytes_per_step");
     for (int step = 0; step < 3; ++step) {
       for (const at::Tensor& p : model.parameters) p.mutable_grad() = at::Tensor();
       averager.begin();

@@ -1,6 +1,8 @@
 #include "rotary_torch/training/parallel.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/function_hook.h>
@@ -13,13 +15,20 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #endif
 
+#include <dlfcn.h>
+#include <link.h>
+
 #include <charconv>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
+#include <functional>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "rotary_torch/op/refusal.h"
@@ -28,6 +37,50 @@ namespace rotary_torch {
 
 using rotary::Code;
 using Work = c10::intrusive_ptr<c10d::Work>;
+
+// ---- the device ----------------------------------------------------------------------------------
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The folder of the loaded libtorch_cpu.
+fs::path torch_folder() {
+  fs::path folder;
+  dl_iterate_phdr(
+      [](dl_phdr_info* library, std::size_t, void* found) {
+        const fs::path path = library->dlpi_name;
+        if (path.filename().string().rfind("libtorch_cpu.so", 0) != 0) return 0;
+        *static_cast<fs::path*>(found) = path.parent_path();
+        return 1;
+      },
+      &folder);
+  return folder;
+}
+
+}  // namespace
+
+c10::Device open_device(const std::string& operation, const std::string& word, int index) {
+  const Refusal refuse{operation.c_str()};
+  if (word == "cpu") return c10::kCPU;
+  if (word != "cuda") refuse(Code::DEVICE, "a device must be cpu or cuda but got '", word, "'");
+  const auto refuse_gpu = [&refuse](const auto&... reason) {
+    refuse(Code::DEVICE, "cuda must be usable but ", reason...);
+  };
+  const fs::path library = torch_folder() / "libtorch_cuda.so";
+  std::error_code error;
+  if (!fs::exists(library, error)) refuse_gpu("this torch is made for the CPU alone: there is no ", library.string());
+  // Loading the library registers CUDA with torch; it stays loaded. This must happen before torch is asked for a GPU.
+  if (dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    const char* reason = dlerror();
+    refuse_gpu("its library cannot be loaded: ", reason == nullptr ? "no reason given" : reason);
+  }
+  if (!at::globalContext().hasCUDA()) refuse_gpu("no GPU is visible to torch (see nvidia-smi)");
+  const int devices = at::detail::getCUDAHooks().deviceCount();
+  if (index >= devices) refuse_gpu("GPU number ", index, " is asked for and there are ", devices);
+  at::globalContext().lazyInitDevice(c10::kCUDA);
+  return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
 
 // ---- the world -----------------------------------------------------------------------------------
 
@@ -59,14 +112,17 @@ auto with_peers(int size, const Call& call) {
              " processes must live to the end and answer but torch says: ", reason.substr(0, reason.find(". ")));
 }
 
-Work begun_sum(c10d::Backend& backend, const at::Tensor& values) {
-  const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> tensors{values.detach()};
+Work begun_sum(c10d::Backend& backend, std::vector<at::Tensor> tensors) {
   return with_peers(backend.getSize(), [&] { return backend.allreduce(tensors); });
 }
 
-void wait(const c10d::Backend& backend, const Work& work) {
-  with_peers(backend.getSize(), [&] { return work->wait(); });
+// collective(tensors) on one dense tensor on the CPU, to its end.
+template <class Collective>
+void run_on_cpu(at::Tensor& values, int size, const Collective& collective) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> dense{values.detach().to(at::kCPU).contiguous()};
+  with_peers(size, [&] { return collective(dense)->wait(); });
+  if (!dense.front().is_alias_of(values)) values.copy_(dense.front());
 }
 
 // The number in an environment variable; without `otherwise` it must be set.
@@ -143,11 +199,7 @@ void ProcessGroup::sum(at::Tensor& values) const {
   if (type != at::kFloat && type != at::kDouble && type != at::kLong) {
     refuse_sum(Code::DTYPE, "takes f32, f64 and int64 but got ", at::toString(type));
   }
-  const at::NoGradGuard no_grad;
-  const at::Tensor dense = values.detach().to(at::kCPU).contiguous();
-  c10d::Backend& backend = *backends_->gloo;
-  wait(backend, begun_sum(backend, dense));
-  if (!dense.is_alias_of(values)) values.copy_(dense);
+  run_on_cpu(values, size_, [this](auto& tensors) { return backends_->gloo->allreduce(tensors); });
 }
 
 void ProcessGroup::broadcast(at::Tensor& values, int from) const {
@@ -155,14 +207,9 @@ void ProcessGroup::broadcast(at::Tensor& values, int from) const {
   if (from < 0 || from >= size_) {
     Refusal{"broadcast"}(Code::SHAPE, "from is a rank below ", size_, " but got ", from);
   }
-  const at::NoGradGuard no_grad;
-  const at::Tensor dense = values.detach().to(at::kCPU).contiguous();
-  std::vector<at::Tensor> tensors{dense};
-  c10d::Backend& backend = *backends_->gloo;
   c10d::BroadcastOptions options;
   options.rootRank = from;
-  with_peers(size_, [&] { return backend.broadcast(tensors, options)->wait(); });
-  if (!dense.is_alias_of(values)) values.copy_(dense);
+  run_on_cpu(values, size_, [&](auto& tensors) { return backends_->gloo->broadcast(tensors, options); });
 }
 
 void ProcessGroup::barrier() const {
@@ -174,36 +221,26 @@ void ProcessGroup::barrier() const {
 
 namespace {
 
-// Gradients of one element type, one after the other, on the CPU.
+// Gradients of one element type, of parameters [first, end), one after the other from the last, on the CPU.
 struct Bucket {
   at::Tensor flat;
-  std::size_t members = 0, missing = 0;
+  std::size_t first, end;
   Work sum = {};
 };
 
 // The place of a parameter's gradient.
 struct Slot {
-  std::size_t bucket = 0;
-  at::Tensor part = {};  // of the bucket's flat, in the parameter's shape
+  at::Tensor part = {};  // of a bucket's flat, in the parameter's shape
   bool added = false;    // in this step
 };
 
-// A hash (FNV-1a) of the lists of sizes and of the types.
-std::int64_t shapes_hash(const std::vector<at::Tensor>& parameters) {
-  std::uint64_t hash = 14695981039346656037U;
-  const auto add = [&hash](std::uint64_t word) { hash = (hash ^ word) * 1099511628211U; };
-  for (const at::Tensor& parameter : parameters) {
-    for (const std::int64_t size : parameter.sizes()) add(static_cast<std::uint64_t>(size));
-    add(static_cast<std::uint64_t>(parameter.scalar_type()) ^ 0xffU);
-  }
-  return static_cast<std::int64_t>(hash >> 1);
-}
-
 void check_same_shapes(const std::vector<at::Tensor>& parameters, const ProcessGroup& group) {
-  const at::Tensor own = at::full({1}, shapes_hash(parameters), at::kLong);
-  at::Tensor first = own.clone();
+  std::ostringstream shapes;
+  for (const at::Tensor& parameter : parameters) shapes << parameter.sizes() << parameter.scalar_type();
+  const auto hash = static_cast<std::int64_t>(std::hash<std::string>()(shapes.str()) >> 1);
+  at::Tensor first = at::full({1}, hash, at::kLong);
   group.broadcast(first, 0);
-  at::Tensor differ = first.ne(own).to(at::kLong);
+  at::Tensor differ = first.ne(hash).to(at::kLong);
   group.sum(differ);
   if (const auto ranks = differ.item<std::int64_t>(); ranks != 0) {
     refuse_average(Code::SHAPE, "every rank needs parameters of the same shapes but ", ranks, " of ", group.size(),
@@ -254,14 +291,12 @@ GradientAverager::State::State(std::vector<at::Tensor> given, const ProcessGroup
     };
     while (first > 0 && fits(parameters[first - 1])) elements += parameters[--first].numel();
     const at::Tensor flat = at::zeros({elements}, last.scalar_type());
+    buckets.push_back({flat, first, end});
     for (std::int64_t offset = 0; end > first; offset += parameters[end].numel()) {
       --end;
-      const at::Tensor part = flat.narrow(0, offset, parameters[end].numel()).view(parameters[end].sizes());
-      slots[end] = {buckets.size(), part};
+      slots[end].part = flat.narrow(0, offset, parameters[end].numel()).view(parameters[end].sizes());
     }
-    buckets.push_back({flat});
   }
-  for (const Slot& slot : slots) ++buckets[slot.bucket].members;
 }
 
 void GradientAverager::State::ready(std::size_t parameter) {
@@ -280,12 +315,15 @@ void GradientAverager::State::add(std::size_t parameter) {
   const at::Tensor& gradient = parameters[parameter].grad();
   gradient.defined() ? slot.part.copy_(gradient) : slot.part.zero_();
   slot.added = true;
-  --buckets[slot.bucket].missing;
 }
 
 void GradientAverager::State::begin_full() {
-  for (; begun < buckets.size() && buckets[begun].missing == 0; ++begun) {
-    buckets[begun].sum = begun_sum(backend, buckets[begun].flat);
+  for (; begun < buckets.size(); ++begun) {
+    Bucket& next = buckets[begun];
+    for (std::size_t p = next.first; p < next.end; ++p) {
+      if (!slots[p].added) return;
+    }
+    next.sum = begun_sum(backend, {next.flat});
   }
 }
 
@@ -310,7 +348,6 @@ void GradientAverager::begin() {
   if (!state_) return;
   const std::lock_guard lock(state_->mutex);
   for (Slot& slot : state_->slots) slot.added = false;
-  for (Bucket& bucket : state_->buckets) bucket.missing = bucket.members;
   state_->begun = 0;
   state_->armed = true;
 }
@@ -326,7 +363,7 @@ void GradientAverager::finish() {
   state.begin_full();
   const at::NoGradGuard no_grad;
   for (Bucket& bucket : state.buckets) {
-    wait(state.backend, bucket.sum);
+    with_peers(state.backend.getSize(), [&] { return bucket.sum->wait(); });
     bucket.flat.div_(state.backend.getSize());
   }
   for (std::size_t p = 0; p < state.parameters.size(); ++p) {
@@ -334,14 +371,6 @@ void GradientAverager::finish() {
     gradient.defined() ? void(gradient.copy_(state.slots[p].part))
                        : void(gradient = state.slots[p].part.to(state.parameters[p].device(), false, true));
   }
-}
-
-std::int64_t GradientAverager::bytes_per_step() const noexcept {
-  std::int64_t bytes = 0;
-  if (state_) {
-    for (const Bucket& bucket : state_->buckets) bytes += static_cast<std::int64_t>(bucket.flat.nbytes());
-  }
-  return bytes;
 }
 
 std::int64_t GradientAverager::begun() const noexcept { return state_ ? static_cast<std::int64_t>(state_->begun) : 0; }

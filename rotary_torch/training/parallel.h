@@ -70,8 +70,7 @@ class GradientAverager {
   // throw PEER, backward() through the hooks.
   void begin();
   void finish();
-  std::int64_t bytes_per_step() const noexcept;  // that one rank contributes to the sums
-  std::int64_t begun() const noexcept;           // sums of this step that have begun
+  std::int64_t begun() const noexcept;  // sums of this step that have begun
 
  private:
   struct State;

@@ -3,8 +3,11 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "files/text/io.h"
@@ -21,59 +24,33 @@ namespace files = rotary::files;
 constexpr Refusal refuse{"text"};
 constexpr Refusal refuse_vocabulary{"vocabulary"};
 
-std::string utf8(char32_t character) {
-  const auto tail = [character](int shift) { return static_cast<char>(0x80 | (character >> shift & 0x3F)); };
-  if (character < 0x80) return {static_cast<char>(character)};
-  if (character < 0x800) return {static_cast<char>(0xC0 | character >> 6), tail(0)};
-  if (character < 0x10000) return {static_cast<char>(0xE0 | character >> 12), tail(6), tail(0)};
-  return {static_cast<char>(0xF0 | character >> 18), tail(12), tail(6), tail(0)};
+std::string in_unicode(std::string_view character) {
+  std::array<char, 16> name{};
+  std::snprintf(name.data(), name.size(), "U+%04X", static_cast<unsigned>(files::first_character(character).code));
+  return name.data() + (" (" + files::in_quotes(character) + ")");
 }
 
-std::string in_unicode(char32_t character) {
-  constexpr std::string_view hex = "0123456789ABCDEF";
-  std::string name = "U+";
-  for (int shift = character > 0xFFFFF ? 20 : character > 0xFFFF ? 16 : 12; shift >= 0; shift -= 4)
-    name += hex[character >> shift & 15];
-  return name + " (" + files::in_quotes(utf8(character)) + ")";
-}
-
-std::vector<char32_t> code_points(std::string_view text) {
-  std::vector<char32_t> points;
-  points.reserve(text.size());
-  for (std::size_t i = 0; i < text.size();) {
+std::vector<std::string_view> characters_of(std::string_view text) {
+  std::vector<std::string_view> characters;
+  characters.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); i += characters.back().size()) {
     const files::Character point = files::first_character(text.substr(i));
     if (point.length == 0) {
       refuse(Code::TEXT, "a text must be UTF-8 but byte ", i, " begins with ", files::in_quotes(text.substr(i, 1)));
     }
     if (point.code == 0) refuse(Code::TEXT, "a text must not hold a byte 0 but byte ", i, " is one");
-    points.push_back(point.code);
-    i += point.length;
+    characters.push_back(text.substr(i, point.length));
   }
-  return points;
-}
-
-at::Tensor ids_of(const std::vector<char32_t>& characters, const std::vector<char32_t>& points) {
-  at::Tensor ids = at::empty({static_cast<std::int64_t>(points.size())}, at::kLong);
-  auto* out = ids.data_ptr<std::int64_t>();
-  for (const char32_t point : points) {
-    const auto place = std::lower_bound(characters.begin(), characters.end(), point);
-    if (place == characters.end() || *place != point) {
-      refuse(Code::TEXT, "every character must be one of the vocabulary's ", characters.size(), " but got ",
-             in_unicode(point));
-    }
-    *out++ = place - characters.begin();
-  }
-  return ids;
+  return characters;
 }
 
 }  // namespace
 
 Vocabulary Vocabulary::of(std::string_view utf8) {
+  const std::vector<std::string_view> all = characters_of(utf8);
+  const std::set<std::string_view> characters(all.begin(), all.end());
   Vocabulary vocabulary;
-  vocabulary.characters_ = code_points(utf8);
-  std::vector<char32_t>& characters = vocabulary.characters_;
-  std::sort(characters.begin(), characters.end());
-  characters.erase(std::unique(characters.begin(), characters.end()), characters.end());
+  vocabulary.characters_.assign(characters.begin(), characters.end());
   return vocabulary;
 }
 
@@ -84,13 +61,13 @@ Vocabulary Vocabulary::read(const std::filesystem::path& vocab_json) {
   const files::Json json = files::parse_json(read_text(vocab_json));
   if (!json.is_object() || json.empty())
     refuse_file("must be an object {\"a\": 0, \"b\": 1, ...} with a character or more");
-  std::vector<std::pair<std::int64_t, char32_t>> by_id;
+  std::vector<std::pair<std::int64_t, std::string>> by_id;
   for (const auto& [key, id] : json.items()) {
     const files::Character point = files::first_character(key);
     if (key.empty() || point.length != key.size() || point.code == 0)
       refuse_file("a key must be one character but got ", files::in_quotes(key));
-    if (!id.is_number_integer()) refuse_file("the id of ", in_unicode(point.code), " must be an integer");
-    by_id.emplace_back(id.get<std::int64_t>(), point.code);
+    if (!id.is_number_integer()) refuse_file("the id of ", in_unicode(key), " must be an integer");
+    by_id.emplace_back(id.get<std::int64_t>(), key);
   }
   std::sort(by_id.begin(), by_id.end());
   Vocabulary vocabulary;
@@ -111,13 +88,26 @@ void Vocabulary::write(const std::filesystem::path& vocab_json) const {
   files::write_whole("vocabulary", vocab_json, text);
 }
 
-at::Tensor Vocabulary::encode(std::string_view utf8) const { return ids_of(characters_, code_points(utf8)); }
+at::Tensor Vocabulary::encode(std::string_view utf8) const {
+  const std::vector<std::string_view> all = characters_of(utf8);
+  at::Tensor ids = at::empty({static_cast<std::int64_t>(all.size())}, at::kLong);
+  auto* out = ids.data_ptr<std::int64_t>();
+  for (const std::string_view character : all) {
+    const auto place = std::lower_bound(characters_.begin(), characters_.end(), character);
+    if (place == characters_.end() || *place != character) {
+      refuse(Code::TEXT, "every character must be one of the vocabulary's ", size(), " but got ",
+             in_unicode(character));
+    }
+    *out++ = place - characters_.begin();
+  }
+  return ids;
+}
 
 std::string Vocabulary::decode(std::int64_t id) const {
   if (id < 0 || id >= size()) {
     refuse_vocabulary(Code::VALUE, "an id must be in 0..", size() - 1, " but got ", id);
   }
-  return utf8(characters_[static_cast<std::size_t>(id)]);
+  return characters_[static_cast<std::size_t>(id)];
 }
 
 std::string Vocabulary::decode(const at::Tensor& ids) const {
@@ -132,23 +122,20 @@ std::string read_text(const std::filesystem::path& path) { return files::InputFi
 std::string text_hash(std::string_view text) {
   std::uint64_t hash = 14695981039346656037U;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string word;
-  for (int shift = 60; shift >= 0; shift -= 4) word += digits[hash >> shift & 15];
-  return word;
+  std::array<char, 17> word{};
+  std::snprintf(word.data(), word.size(), "%016llx", static_cast<unsigned long long>(hash));
+  return word.data();
 }
 
 Corpus corpus(std::string_view utf8, std::int64_t block) {
-  const std::vector<char32_t> points = code_points(utf8);
-  const auto tokens = static_cast<std::int64_t>(points.size());
+  Corpus parts{Vocabulary::of(utf8), {}, {}};
+  const at::Tensor ids = parts.vocabulary.encode(utf8);
+  const std::int64_t tokens = ids.numel();
   const std::int64_t split = tokens * 9 / 10;
   if (split <= block || tokens - split <= block) {
     refuse(Code::TEXT, "the last tenth of a text must be longer than a block of ", block, " characters (at least ",
            10 * block + 1, " in all) but got ", tokens);
   }
-  Corpus parts;
-  parts.vocabulary = Vocabulary::of(utf8);
-  const at::Tensor ids = parts.vocabulary.encode(utf8);
   parts.train = ids.narrow(0, 0, split);
   parts.validation = ids.narrow(0, split, tokens - split);
   return parts;

@@ -1,4 +1,5 @@
-// Text for character models: the vocabulary, and the split into training and validation.
+// Text for character models: the vocabulary, and the split into training and
+// validation.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +16,8 @@ std::string_view smoke_text() noexcept;  // the text of the smoke preset, smoke.
 
 namespace rotary_torch {
 
-// One id per Unicode code point, in rising order of code points; Tiny Shakespeare has 65.
+// One id per Unicode code point, in rising order of code points; Tiny
+// Shakespeare has 65.
 class Vocabulary {
  public:
   static Vocabulary of(std::string_view utf8);                      // throws TEXT if it is not UTF-8
@@ -28,7 +30,7 @@ class Vocabulary {
   std::string decode(const at::Tensor& ids) const;
 
  private:
-  std::vector<char32_t> characters_;  // rising
+  std::vector<std::string> characters_;  // in UTF-8, rising: bytes rise as code points do
 };
 
 std::string read_text(const std::filesystem::path&);  // throws FILE
@@ -41,6 +43,7 @@ struct Corpus {
   at::Tensor train;       // int64 [tokens], the first 90 %
   at::Tensor validation;  // the rest
 };
-Corpus corpus(std::string_view utf8, std::int64_t block);  // throws TEXT if a part is shorter than block + 1
+Corpus corpus(std::string_view utf8,
+              std::int64_t block);  // throws TEXT if a part is shorter than block + 1
 
 }  // namespace rotary_torch

@@ -1,8 +1,8 @@
-// The checkpoint of a training run: weights, moments and the step as tensors, the options and notes as metadata.
+// The checkpoint of a training run: weights, moments and the step as tensors,
+// the options and notes as metadata.
 #include <c10/core/GradMode.h>
 
 #include <charconv>
-#include <cstddef>
 #include <type_traits>
 #include <utility>
 
@@ -10,13 +10,14 @@
 #include "files/text/json.h"
 #include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/op/refusal.h"
-#include "rotary_torch/training/trainer_state.h"
+#include "rotary_torch/training/trainer.h"
 
 namespace rotary_torch {
 
 namespace {
 
 using rotary::Code;
+using rotary::files::in_quotes;
 using Words = std::map<std::string, std::string>;
 namespace fs = std::filesystem;
 
@@ -28,10 +29,8 @@ std::string word(std::uint64_t value) { return std::to_string(value); }
 std::string word(double value) { return rotary::files::spelled(value); }
 std::string word(Schedule value) { return value == Schedule::noam ? "noam" : "cosine"; }
 
-// Calls visit with the name and value of every option, for writing and for reading. A third argument is the value for
-// checkpoints without the key; without a third argument the key is required. A new option passes the value that earlier
-// runs had, so that their checkpoints stay readable.
-template <typename Options, typename Visit>
+// Calls visit with the name and the value of every option.
+template <class Options, class Visit>
 void for_each_option(Options& options, const Visit& visit) {
   visit("steps", options.steps);
   visit("batch", options.batch);
@@ -43,8 +42,8 @@ void for_each_option(Options& options, const Visit& visit) {
   visit("beta1", options.beta1);
   visit("beta2", options.beta2);
   visit("epsilon", options.epsilon);
-  visit("weight_decay", options.weight_decay, 0.0);
-  visit("clip", options.clip, 0.0);
+  visit("weight_decay", options.weight_decay);
+  visit("clip", options.clip);
   visit("evaluate_every", options.evaluate_every);
   visit("evaluate_batches", options.evaluate_batches);
   visit("seed", options.seed);
@@ -55,54 +54,53 @@ template <class... Rule>
   Refusal{"checkpoint"}(Code::FORMAT, path.string(), ": ", rule...);
 }
 
-// The metadata's word for a key, or the word for an absent key.
-template <typename... Absent>
-std::string word_of_key(const fs::path& path, const Words& words, const std::string& key, const Absent&... absent) {
-  const auto found = words.find(key);
-  if (found != words.end()) return found->second;
-  if constexpr (sizeof...(absent) == 1) return (word(absent), ...);
-  refuse(path, "the metadata must hold ", key);
+// The metadata. Options that earlier versions did not have are there with the
+// value that their runs had.
+Words words_of(const fs::path& path) {
+  Words words = rotary::SafetensorsFile(path).metadata();
+  if (words["format"] != format) refuse(path, "a training checkpoint must say format ", in_quotes(format));
+  words.insert({{"option.weight_decay", "0"}, {"option.clip", "0"}});
+  return words;
 }
 
-template <typename Number>
-Number parsed(const fs::path& path, const std::string& key, const std::string& text) {
+std::string word_of(const fs::path& path, const Words& words, const std::string& key) {
+  const auto found = words.find(key);
+  if (found == words.end()) refuse(path, "the metadata must hold ", key);
+  return found->second;
+}
+
+template <class Number>
+Number number_of(const fs::path& path, const Words& words, const std::string& key) {
+  const std::string text = word_of(path, words, key);
   Number number{};
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (status != std::errc() || end != text.data() + text.size())
-    refuse(path, key, " must be a number but is ", rotary::files::in_quotes(text));
+    refuse(path, key, " must be a number but is ", in_quotes(text));
   return number;
 }
 
-void check_format(const fs::path& path, const Words& words) {
-  const auto found = words.find("format");
-  if (found == words.end() || found->second != format)
-    refuse(path, "a training checkpoint must say format ", rotary::files::in_quotes(format));
-}
-
 TrainingOptions options_of(const fs::path& path, const Words& words) {
-  check_format(path, words);
   TrainingOptions options;
-  for_each_option(options, [&](const char* name, auto& value, const auto&... absent) {
+  for_each_option(options, [&](const std::string& name, auto& value) {
     using Value = std::decay_t<decltype(value)>;
-    const std::string key = std::string("option.") + name;
-    const std::string text = word_of_key(path, words, key, absent...);
+    const std::string key = "option." + name;
     if constexpr (std::is_same_v<Value, Schedule>) {
+      const std::string text = word_of(path, words, key);
       if (text != "noam" && text != "cosine") refuse(path, key, " must be cosine or noam");
       value = text == "noam" ? Schedule::noam : Schedule::cosine;
     } else {
-      value = parsed<Value>(path, key, text);
+      value = number_of<Value>(path, words, key);
     }
   });
   return options;
 }
 
 // Throws RESUME, naming the first option that differs.
-void check_same(const TrainingOptions& now, const fs::path& path, const Words& words) {
-  for_each_option(now, [&](const char* name, const auto& value, const auto&... absent) {
-    const bool only_the_end = now.schedule == Schedule::noam && std::string_view(name) == "steps";
-    const std::string then = word_of_key(path, words, std::string("option.") + name, absent...);
+void check_same(const TrainingOptions& now, const Words& words) {
+  for_each_option(now, [&](const std::string& name, const auto& value) {
+    const bool steps = name == "steps", only_the_end = steps && now.schedule == Schedule::noam;
+    const std::string& then = words.at("option." + name);
     if (only_the_end || then == word(value)) return;
-    const bool steps = std::string_view(name) == "steps";
     Refusal{"resume"}(Code::RESUME, name, " must be ", then, ", as the run began,",
                       steps ? " since the cosine schedule leads to the last step," : "", " but got ", word(value));
   });
@@ -111,60 +109,39 @@ void check_same(const TrainingOptions& now, const fs::path& path, const Words& w
 }  // namespace
 
 void Trainer::save(const fs::path& checkpoint, const Words& notes) const {
-  State& state = *state_;
   Words words = {{"format", format}, {"step", word(steps())}};
-  for_each_option(state.options, [&words](const char* name, const auto& value, const auto&...) {
-    words[std::string("option.") + name] = word(value);
-  });
+  for_each_option(options_,
+                  [&words](const std::string& name, const auto& value) { words["option." + name] = word(value); });
   for (const auto& [name, value] : notes) words[std::string(note_prefix) + name] = value;
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
-  for (std::size_t i = 0; i < state.names.size(); ++i) {
-    tensors.emplace_back("model." + state.names[i], state.parameters[i]);
-    const torch::optim::AdamWParamState& moments = state.moments(state.parameters[i]);
-    tensors.emplace_back("first_moment." + state.names[i], moments.exp_avg());
-    tensors.emplace_back("second_moment." + state.names[i], moments.exp_avg_sq());
-  }
-  write_tensors(checkpoint, tensors, words);
+  write_tensors(checkpoint, tensors(), words);
 }
 
 void Trainer::load(const fs::path& checkpoint) {
-  const Words words = rotary::SafetensorsFile(checkpoint).metadata();
+  const Words words = words_of(checkpoint);
   options_of(checkpoint, words);
-  check_same(state_->options, checkpoint, words);
-  const auto done = parsed<std::int64_t>(checkpoint, "step", word_of_key(checkpoint, words, "step"));
+  check_same(options_, words);
+  const auto done = number_of<std::int64_t>(checkpoint, words, "step");
   if (done < 0) refuse(checkpoint, "step must be 0 or more but is ", done);
-  if (state_->parameters.front().scalar_type() != at::kFloat)
+  if (parameters_.front().scalar_type() != at::kFloat)
     Refusal{"checkpoint"}(Code::DTYPE, checkpoint.string(), ": a checkpoint is read into f32 weights alone");
   Checkpoint file(checkpoint);
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // applied only after everything has been read
-  for (std::size_t i = 0; i < state_->names.size(); ++i) {
-    const std::string& name = state_->names[i];
-    const torch::optim::AdamWParamState& moments = state_->moments(state_->parameters[i]);
-    for (const auto& [prefix, target] :
-         {std::pair{"model.", state_->parameters[i]}, std::pair{"first_moment.", moments.exp_avg()},
-          std::pair{"second_moment.", moments.exp_avg_sq()}}) {
-      copies.emplace_back(target, file.read(prefix + name, target.sizes()));
-    }
-  }
+  for (const auto& [name, target] : tensors()) copies.emplace_back(target, file.read(name, target.sizes()));
   if (const std::vector<std::string> others = file.unused(); !others.empty()) {
     Refusal{"checkpoint"}(Code::TENSOR, checkpoint.string(), ": the model must have all tensors but has no ",
-                          rotary::files::in_quotes(others.front()));
+                          in_quotes(others.front()));
   }
   const c10::NoGradGuard no_grad;
   for (auto& [target, value] : copies) target.copy_(value);
-  state_->steps = done;
-  for (const at::Tensor& parameter : state_->parameters) state_->moments(parameter).step(done);
+  steps_ = done;
+  for (const at::Tensor& parameter : parameters_) moments(parameter).step(done);
 }
 
-TrainingOptions checkpoint_options(const fs::path& checkpoint) {
-  return options_of(checkpoint, rotary::SafetensorsFile(checkpoint).metadata());
-}
+TrainingOptions checkpoint_options(const fs::path& checkpoint) { return options_of(checkpoint, words_of(checkpoint)); }
 
 Words checkpoint_notes(const fs::path& checkpoint) {
-  const rotary::SafetensorsFile file(checkpoint);
-  check_format(checkpoint, file.metadata());
   Words notes;
-  for (const auto& [key, value] : file.metadata()) {
+  for (const auto& [key, value] : words_of(checkpoint)) {
     if (key.starts_with(note_prefix)) notes.emplace(key.substr(note_prefix.size()), value);
   }
   return notes;
