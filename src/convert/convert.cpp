@@ -9,7 +9,7 @@ namespace rotary {
 namespace conversion {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using files::OrderedJson;
 using files::path_text;
 
 ConvertResult convert_checkpoint(const ConvertRequest& request) {
@@ -53,12 +53,14 @@ ConvertResult convert_checkpoint(const ConvertRequest& request) {
 
 // ---- JSON ----------------------------------------------------------------------------------------
 
-Json output_of(const ConvertResult& result) { return result.dry_run ? Json() : Json(path_text(result.output)); }
-Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json::parse(text); }
+OrderedJson output_of(const ConvertResult& result) {
+  return result.dry_run ? OrderedJson() : OrderedJson(path_text(result.output));
+}
+OrderedJson text_or_null(const std::string& text) { return text.empty() ? OrderedJson() : OrderedJson::parse(text); }
 
-Json json_of(const ConvertedTensor& tensor, ConvertKind kind) {
+OrderedJson json_of(const ConvertedTensor& tensor, ConvertKind kind) {
   const bool checkpoint = kind == ConvertKind::checkpoint, table = kind == ConvertKind::table;
-  Json json = {{"name", tensor.info.name}};
+  OrderedJson json = {{"name", tensor.info.name}};
   if (checkpoint) json.update({{"file", tensor.file}, {"layer", tensor.layer}, {"what", tensor.what}});
   if (!table) json["dtype"] = name(tensor.info.type);
   json["shape"] = tensor.info.shape;
@@ -67,10 +69,10 @@ Json json_of(const ConvertedTensor& tensor, ConvertKind kind) {
   return json;
 }
 
-Json checkpoint_json(const ConvertResult& result) {
-  Json report = {{"model_type", result.model_type}, {"from", name(result.from)},   {"to", name(result.to)},
-                 {"dry_run", result.dry_run},       {"output", output_of(result)}, {"bytes", result.bytes},
-                 {"tensors", Json::array()},        {"config", Json::array()}};
+OrderedJson checkpoint_json(const ConvertResult& result) {
+  OrderedJson report = {{"model_type", result.model_type}, {"from", name(result.from)},     {"to", name(result.to)},
+                        {"dry_run", result.dry_run},       {"output", output_of(result)},   {"bytes", result.bytes},
+                        {"tensors", OrderedJson::array()}, {"config", OrderedJson::array()}};
   for (const ConvertedTensor& tensor : result.tensors) report["tensors"].push_back(json_of(tensor, result.kind));
   for (const ChangedKey& change : result.config) {
     report["config"].push_back(
@@ -81,20 +83,20 @@ Json checkpoint_json(const ConvertResult& result) {
   report["left_out"] = result.left_out;
   report["notes"] = result.notes;
   if (!result.verified) return report;
-  report["verified"] = Json::array();
+  report["verified"] = OrderedJson::array();
   for (const VerifiedLayer& layer : *result.verified)
     report["verified"].push_back({{"layer", layer.layer}, {"tensors", layer.tensors}, {"equal", true}});
   return report;
 }
 
-Json file_json(const ConvertResult& result) {
+OrderedJson file_json(const ConvertResult& result) {
   const bool table = result.kind == ConvertKind::table;
-  Json report = {{"kind", table ? "table" : "cache"},
-                 {"from", table ? name(result.table_from.form) : name(result.from)},
-                 {"to", table ? name(result.table_to.form) : name(result.to)},
-                 {"dry_run", result.dry_run},
-                 {"output", output_of(result)},
-                 {"tensors", Json::array()}};
+  OrderedJson report = {{"kind", table ? "table" : "cache"},
+                        {"from", table ? name(result.table_from.form) : name(result.from)},
+                        {"to", table ? name(result.table_to.form) : name(result.to)},
+                        {"dry_run", result.dry_run},
+                        {"output", output_of(result)},
+                        {"tensors", OrderedJson::array()}};
   for (const ConvertedTensor& tensor : result.tensors) report["tensors"].push_back(json_of(tensor, result.kind));
   return report;
 }

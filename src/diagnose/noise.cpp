@@ -36,7 +36,6 @@ struct Errors {
   }
 };
 
-double square(double x) { return x * x; }
 double size_of(std::span<const double> head, const std::array<int, 2>& pair) {
   return std::hypot(head[static_cast<std::size_t>(pair[0])], head[static_cast<std::size_t>(pair[1])]);
 }

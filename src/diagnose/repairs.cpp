@@ -12,16 +12,15 @@ namespace rotary::diagnose {
 namespace {
 
 std::size_t in(std::int64_t number) { return static_cast<std::size_t>(number); }
-double square(double value) { return value * value; }
 double norm_of(std::span<const double> head) {
   return std::sqrt(std::inner_product(head.begin(), head.end(), head.begin(), 0.0));
 }
 
 using Spot = std::array<std::int64_t, 3>;  // of one head: row, token, head
 template <class Visit>
-void for_each_head(const Scene& scene, Visit visit) {
+void for_each_spot(const Scene& scene, Visit visit) {
   const std::int64_t tokens = scene.layout().tokens;
-  diagnose::for_each_head(scene.layout(), [&](std::int64_t row, std::int64_t head, std::int64_t first) {
+  for_each_head(scene.layout(), [&](std::int64_t row, std::int64_t head, std::int64_t first) {
     visit(Spot{row / tokens, row % tokens, head}, first);
   });
 }
@@ -57,7 +56,7 @@ double apart(const std::vector<double>& one, const std::vector<double>& other) {
 // A rotation keeps the norms of heads.
 std::optional<Answer> in_another_order(const Scene& scene, std::size_t dimension, const std::string& unit) {
   std::vector<std::vector<double>> before(scene.all[dimension].size()), after = before;
-  for_each_head(scene, [&](const Spot& place, std::int64_t first) {
+  for_each_spot(scene, [&](const Spot& place, std::int64_t first) {
     for (const auto& [head, norms] : {std::pair(scene.sample.x(first), &before), {scene.sample.y(first), &after}}) {
       (*norms)[in(place[dimension])].push_back(norm_of(head));
     }
@@ -71,7 +70,7 @@ std::optional<Answer> in_another_order(const Scene& scene, std::size_t dimension
   const auto moved = std::ranges::mismatch(from, scene.all[dimension]).in1;
   if (moved == from.end()) return std::nullopt;
   std::vector<double> elements = scene.sample.before.copied();
-  for_each_head(scene, [&](Spot place, std::int64_t first) {
+  for_each_spot(scene, [&](Spot place, std::int64_t first) {
     place[dimension] = from[in(place[dimension])];
     std::ranges::copy(scene.sample.x(at(scene.layout(), place[0], place[1], place[2])), elements.begin() + first);
   });
@@ -103,12 +102,12 @@ struct Norm {
 std::vector<double> normed(const Scene& scene, const Norm& norm) {
   std::map<Spot, std::array<double, 3>> sums;  // of each norm: elements, squares and their number
   const auto norm_of = [&](const Spot& place) { return Spot{place[0], place[1], norm.of_all_heads ? 0 : place[2]}; };
-  for_each_head(scene, [&](const Spot& place, std::int64_t first) {
+  for_each_spot(scene, [&](const Spot& place, std::int64_t first) {
     auto& [all, squares, count] = sums[norm_of(place)];
     for (const double x : scene.sample.x(first)) all += norm.with_mean ? x : 0, squares += square(x), ++count;
   });
   std::vector<double> elements = scene.sample.before.copied();
-  for_each_head(scene, [&](const Spot& place, std::int64_t first) {
+  for_each_spot(scene, [&](const Spot& place, std::int64_t first) {
     const auto& [all, squares, count] = sums[norm_of(place)];
     const double mean = all / count, size = std::sqrt(squares / count - square(mean) + norm.epsilon);
     for (double& x : std::span(elements).subspan(in(first), in(scene.sample.head_dim))) x = (x - mean) / size;
@@ -135,7 +134,7 @@ std::optional<Answer> in_front_of_a_norm(const Scene& scene, const Norm& norm, K
   const auto origin = [&](const Spot& place, std::size_t u) {
     return by_asked ? x[in(at(scene.layout(), 0, 0, norm.of_each_head ? place[2] : 0)) + u] : 0;
   };
-  for_each_head(scene, [&](const Spot& place, std::int64_t first) {
+  for_each_spot(scene, [&](const Spot& place, std::int64_t first) {
     const std::size_t set = norm.of_each_head ? in(place[2]) : 0;
     const auto own = [=](const std::vector<double>& all, int u) { return all[in(first + u)]; };
     for (int i = 0; i < block.pairs; ++i) {
@@ -160,7 +159,7 @@ std::optional<Answer> in_front_of_a_norm(const Scene& scene, const Norm& norm, K
     weight[i / in(block.pairs) * dim + in(u)] = {std::sqrt(std::max(0.0, of_pair[i].a())), 0};
     weight[i / in(block.pairs) * dim + in(v)] = {std::sqrt(std::max(0.0, of_pair[i].b())), 0};
   }
-  for_each_head(scene, [&](const Spot& place, std::int64_t first) {
+  for_each_spot(scene, [&](const Spot& place, std::int64_t first) {
     for (std::size_t u = 0; u < dim; ++u) {
       const auto& [times, bias] = weight[(norm.of_each_head ? in(place[2]) : 0) * dim + u];
       before[in(first) + u] = times * (x[in(first) + u] - origin(place, u)) + bias;
@@ -181,7 +180,7 @@ std::optional<Answer> in_front_of_a_norm(const Scene& scene, const Norm& norm, K
 std::optional<Answer> by_factors(const Scene& scene) {
   std::vector<double> before = scene.sample.before.copied();
   std::int64_t heads = 0, other = 0;
-  for_each_head(scene, [&](const Spot&, std::int64_t first) {
+  for_each_spot(scene, [&](const Spot&, std::int64_t first) {
     const double x = norm_of(scene.sample.x(first)), factor = x > 0 ? norm_of(scene.sample.y(first)) / x : 0;
     for (double& element : std::span(before).subspan(in(first), scene.sample.x(first).size())) element *= factor;
     ++heads;
@@ -199,7 +198,7 @@ std::optional<Answer> but_for_still_elements(const Scene& scene) {
   std::vector<double> before = scene.sample.before.copied();
   std::set<std::int64_t> changed;
   TwoWeights factor;
-  for_each_head(scene, [&](const Spot&, std::int64_t first) {
+  for_each_spot(scene, [&](const Spot&, std::int64_t first) {
     const auto x = scene.sample.x(first), y = scene.sample.y(first);
     for (int u = 0; u < scene.sample.head_dim; ++u) {
       if (u >= block.first && u < block.first + block.rotary_dim()) continue;

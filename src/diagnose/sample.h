@@ -95,6 +95,7 @@ std::string not_finite_said(const Sample&, const Layout&);
 // The coarsest type of that unit: "bf16".
 const char* type_of(double unit) noexcept;
 
+inline double square(double x) noexcept { return x * x; }
 // The first element of a head.
 inline std::int64_t at(const Layout& layout, std::int64_t b, std::int64_t t, std::int64_t h) noexcept {
   return b * layout.batch_stride + t * layout.token_stride + h * layout.head_stride;

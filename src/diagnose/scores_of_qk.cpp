@@ -18,7 +18,7 @@ constexpr double masked = -9999;     // and below: a mask was added
 constexpr double noise_most = 0.03;  // of scores that are still called the config's
 
 // What is asked, or that with one thing changed.
-struct Candidate {
+struct QkCandidate {
   Verdict verdict = Verdict::as_configured;
   std::string words;
   Block block;
@@ -30,17 +30,17 @@ struct Fitted {
   double factor = 0, error = 1, allowed = 0;
 };
 
-struct Scores {
+struct QkScores {
   Sample q, k, after;
   Layout of_q, of_k;
 };
 
-Scores read(const TensorPair& q, const TensorPair& k, const Subject& subject) {
+QkScores read(const TensorPair& q, const TensorPair& k, const Subject& subject) {
   const auto sample = [](const Tensor& one, int head_dim) { return sample_as_given(one, one, head_dim); };
   const Tensor* tensors[] = {&q.before, &k.before};
   const tools::Readings read = tools::read_heads("check", tensors, subject.layout, *subject.used);
   const Layout &of_q = read.tensors[0].layout, &of_k = read.tensors[1].layout;
-  Scores scores{sample(q.before, of_q.head_dim), sample(k.before, of_k.head_dim), sample(q.after, 0), of_q, of_k};
+  QkScores scores{sample(q.before, of_q.head_dim), sample(k.before, of_k.head_dim), sample(q.after, 0), of_q, of_k};
   const std::vector<std::int64_t> ends(q.after.shape.end() - 2, q.after.shape.end());
   const bool fits = ends == std::vector{of_q.tokens, of_k.tokens} && of_q.batch == of_k.batch &&
                     std::ssize(scores.after.after) == of_q.batch * of_q.heads * of_q.tokens * of_k.tokens;
@@ -54,7 +54,7 @@ Scores read(const TensorPair& q, const TensorPair& k, const Subject& subject) {
 }
 
 // step: of q's tokens, of which some decide between candidates.
-Fitted fit(const Scores& scores, const Candidate& by, std::int64_t step) {
+Fitted fit(const QkScores& scores, const QkCandidate& by, std::int64_t step) {
   const Layout &of_q = scores.of_q, &of_k = scores.of_k;
   std::vector<double> q = scores.q.before.copied(), k = scores.k.before.copied();
   rotate(q, of_q, by.block, by.of_q);
@@ -84,8 +84,8 @@ Fitted fit(const Scores& scores, const Candidate& by, std::int64_t step) {
           std::sqrt(factor * factor * usual / yy + scores.after.unit * scores.after.unit)};
 }
 
-Candidate asked_of(const Scores& scores, const Asked& asked) {
-  Candidate one{Verdict::as_configured, "", asked.block, asked.motion, asked.motion};
+QkCandidate asked_of(const QkScores& scores, const Asked& asked) {
+  QkCandidate one{Verdict::as_configured, "", asked.block, asked.motion, asked.motion};
   for (std::vector<double>& position : one.of_q.position) {  // q's tokens are the last of k's
     const std::int64_t ahead = scores.of_k.tokens - scores.of_q.tokens;
     for (std::int64_t batch = scores.of_k.batch; batch-- > 0;) {
@@ -96,8 +96,8 @@ Candidate asked_of(const Scores& scores, const Asked& asked) {
   return one;
 }
 
-std::vector<Candidate> rivals_of(const Candidate& asked, const Asked& rope) {
-  std::vector<Candidate> list;
+std::vector<QkCandidate> rivals_of(const QkCandidate& asked, const Asked& rope) {
+  std::vector<QkCandidate> list;
   const auto add = [&](Verdict verdict, const std::string& words, const auto& change) {
     list.push_back(asked);
     list.back().verdict = verdict;
@@ -139,10 +139,10 @@ std::string factor_said(double factor, int head_dim) {
 }  // namespace
 
 NamedCheck judge_scores(const TensorPair& q, const TensorPair& k, const Subject& subject) {
-  const Scores scores = read(q, k, subject);
+  const QkScores scores = read(q, k, subject);
   const Asked rope = ask(*subject.used, *asked_block(subject, scores.of_k.head_dim), subject,
                          expected_positions(scores.of_k, subject));
-  const Candidate by = asked_of(scores, rope);
+  const QkCandidate by = asked_of(scores, rope);
   const Fitted plain = fit(scores, by, 1);
   NamedCheck result{{"the scores", {}}, {}};
   result.checked.max_error = result.checked.tolerance = std::numeric_limits<double>::quiet_NaN();  // said as null
@@ -154,7 +154,7 @@ NamedCheck judge_scores(const TensorPair& q, const TensorPair& k, const Subject&
   const bool holds = plain.factor > 0 && plain.error <= plain.allowed;
   std::vector<std::string>& hidden = result.power.would_not_show;
   double least = std::max(plain.error / 4, 2 * plain.allowed);
-  for (const Candidate& rival : rivals_of(by, rope)) {
+  for (const QkCandidate& rival : rivals_of(by, rope)) {
     const Fitted fitted = fit(scores, rival, 1 + scores.of_q.tokens / 32);
     const bool alike = holds && fitted.factor > 0 && fitted.error <= 2 * fitted.allowed;
     const std::string what = rival.verdict == Verdict::scaling ? "other values of the scaling" : name(rival.verdict);

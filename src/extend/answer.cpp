@@ -1,7 +1,6 @@
 // A plan as JSON, and the folder that holds it.
 #include <algorithm>
 #include <filesystem>
-#include <numbers>
 #include <system_error>
 #include <utility>
 
@@ -15,31 +14,29 @@
 namespace rotary::extend {
 namespace {
 
-constexpr double circle = 2 * std::numbers::pi;  // radians of a turn
-
 // ---- JSON ----
 
-using Json = nlohmann::ordered_json;
+using files::OrderedJson;
 
-Json parsed(const std::string& text) { return text.empty() ? Json(nullptr) : Json::parse(text); }
+OrderedJson parsed(const std::string& text) { return text.empty() ? OrderedJson(nullptr) : OrderedJson::parse(text); }
 
 // One rope under one method: its numbers, then its pairs one by one.
-Json json_of(const RopePlan& rope, const Plan& plan) {
+OrderedJson json_of(const RopePlan& rope, const Plan& plan) {
   const int pair = rope.pair_of_largest_unseen_angle;
-  Json counts;
+  OrderedJson counts;
   for (const char* effect : {"kept", "blended", "stretched", "still"}) counts[effect] = rope.count(effect);
-  Json json = {{"rope", rope.rope},
-               {"attention_factor", rope.frequencies.attention_factor},
-               {"pairs", std::move(counts)},
-               {"largest_unseen_angle", rope.largest_unseen_angle},
-               {"pair_of_largest_unseen_angle", pair < 0 ? Json(nullptr) : Json(pair)},
-               {"pairs_with_new_angles", rope.pairs_with_new_angles},
-               {"smallest_step", rope.smallest_step},
-               {"largest_step", rope.largest_step}};
+  OrderedJson json = {{"rope", rope.rope},
+                      {"attention_factor", rope.frequencies.attention_factor},
+                      {"pairs", std::move(counts)},
+                      {"largest_unseen_angle", rope.largest_unseen_angle},
+                      {"pair_of_largest_unseen_angle", pair < 0 ? OrderedJson(nullptr) : OrderedJson(pair)},
+                      {"pairs_with_new_angles", rope.pairs_with_new_angles},
+                      {"smallest_step", rope.smallest_step},
+                      {"largest_step", rope.largest_step}};
   for (const PairPlan& one : rope.pairs) {
     json["inv_freq"].push_back(one.inv_freq);
     json["wavelength"].push_back(files::finite_or_null(circle / one.inv_freq));  // null: does not turn, or hardly
-    json["stretch"].push_back(one.inv_freq != 0 ? files::finite_or_null(one.stretch) : Json(nullptr));
+    json["stretch"].push_back(one.inv_freq != 0 ? files::finite_or_null(one.stretch) : OrderedJson(nullptr));
     json["effect"].push_back(one.effect);
     json["turns_in_training"].push_back(static_cast<double>(plan.trained_length) * one.unscaled / circle);
     json["turns_in_context"].push_back(static_cast<double>(plan.context) * one.inv_freq / circle);
@@ -48,36 +45,36 @@ Json json_of(const RopePlan& rope, const Plan& plan) {
   return json;
 }
 
-Json json_of(const MethodPlan& method, const Plan& plan) {
+OrderedJson json_of(const MethodPlan& method, const Plan& plan) {
   if (!method.refused.empty()) return {{"method", method.method}, {"refused", method.refused}};
-  Json changes = Json::array();
+  OrderedJson changes = OrderedJson::array();
   for (const Change& change : method.changes) {
     changes.push_back({{"key", change.key},
-                       {"before", change.before ? parsed(*change.before) : Json(nullptr)},
-                       {"after", change.after ? parsed(*change.after) : Json(nullptr)}});
+                       {"before", change.before ? parsed(*change.before) : OrderedJson(nullptr)},
+                       {"after", change.after ? parsed(*change.after) : OrderedJson(nullptr)}});
   }
-  Json json = {{"method", method.method},
-               {"factor", method.factor},
-               {"from", method.from},
-               {"rope_parameters", parsed(method.rope_parameters)},
-               {"rope_scaling", parsed(method.rope_scaling)},
-               {"rope_theta", method.rope_theta},
-               {"max_position_embeddings", method.max_position_embeddings},
-               {"unsaid", method.unsaid.empty() ? Json(nullptr) : Json(method.unsaid)},
-               {"llama_cpp", method.llama_cpp.empty() ? Json(nullptr) : Json(method.llama_cpp)},
-               {"changes", std::move(changes)},
-               {"overrides", parsed(method.overrides)},
-               {"vllm", method.vllm.empty() ? Json(nullptr) : Json(method.vllm)},
-               {"sglang", method.sglang.empty() ? Json(nullptr) : Json(method.sglang)}};
+  OrderedJson json = {{"method", method.method},
+                      {"factor", method.factor},
+                      {"from", method.from},
+                      {"rope_parameters", parsed(method.rope_parameters)},
+                      {"rope_scaling", parsed(method.rope_scaling)},
+                      {"rope_theta", method.rope_theta},
+                      {"max_position_embeddings", method.max_position_embeddings},
+                      {"unsaid", method.unsaid.empty() ? OrderedJson(nullptr) : OrderedJson(method.unsaid)},
+                      {"llama_cpp", method.llama_cpp.empty() ? OrderedJson(nullptr) : OrderedJson(method.llama_cpp)},
+                      {"changes", std::move(changes)},
+                      {"overrides", parsed(method.overrides)},
+                      {"vllm", method.vllm.empty() ? OrderedJson(nullptr) : OrderedJson(method.vllm)},
+                      {"sglang", method.sglang.empty() ? OrderedJson(nullptr) : OrderedJson(method.sglang)}};
   json.update(json_of(method.ropes.front(), plan));
-  Json more = Json::array();
+  OrderedJson more = OrderedJson::array();
   for (std::size_t i = 1; i < method.ropes.size(); ++i) more.push_back(json_of(method.ropes[i], plan));
   json["more_ropes"] = std::move(more);
   json["warnings"] = method.warnings;
   return json;
 }
 
-Json json_of(const std::optional<Publication>& published) {
+OrderedJson json_of(const std::optional<Publication>& published) {
   if (!published) return nullptr;
   return {{"publisher", published->publisher},
           {"models", published->models},
@@ -88,8 +85,9 @@ Json json_of(const std::optional<Publication>& published) {
           {"source", published->source},
           {"applies", published->applies},
           {"weights_known", published->weights_known},
-          {"other_weights", published->other_weights.empty() ? Json(nullptr) : Json(published->other_weights)},
-          {"caution", published->caution.empty() ? Json(nullptr) : Json(published->caution)}};
+          {"other_weights",
+           published->other_weights.empty() ? OrderedJson(nullptr) : OrderedJson(published->other_weights)},
+          {"caution", published->caution.empty() ? OrderedJson(nullptr) : OrderedJson(published->caution)}};
 }
 
 // ---- the folder ----
@@ -115,7 +113,7 @@ const MethodPlan& method_to_write(const Plan& plan) {
 }  // namespace
 
 std::string to_json(const Plan& plan) {
-  Json ropes = Json::array();
+  OrderedJson ropes = OrderedJson::array();
   for (std::size_t i = 0; i < plan.model.ropes.size(); ++i) {
     const ModelRope& used = plan.model.ropes[i];
     const bool extended = std::find(plan.extended.begin(), plan.extended.end(), i) != plan.extended.end();
@@ -129,24 +127,25 @@ std::string to_json(const Plan& plan) {
                      {"scaling", name(used.rope.scaling)},
                      {"extended", extended}});
   }
-  Json methods = Json::array();
+  OrderedJson methods = OrderedJson::array();
   for (const MethodPlan& method : plan.methods) methods.push_back(json_of(method, plan));
-  return files::json_text({{"config", plan.name},
-                           {"model_type", plan.model.model_type},
-                           {"context", plan.context},
-                           {"trained_length", plan.trained_length},
-                           {"trained_length_from", plan.trained_length_from},
-                           {"smallest_factor", plan.smallest_factor},
-                           {"kv_cache_bytes", plan.cache.bytes == 0 ? Json(nullptr) : Json(plan.cache.bytes)},
-                           {"kv_cache_assumes", plan.cache.assumes.empty() ? Json(nullptr) : Json(plan.cache.assumes)},
-                           {"family_publishes", json_of(plan.published)},
-                           {"ropes", std::move(ropes)},
-                           {"methods", std::move(methods)},
-                           {"recommended", plan.recommended},
-                           {"why", plan.why},
-                           {"otherwise", plan.otherwise.empty() ? Json(nullptr) : Json(plan.otherwise)},
-                           {"warnings", plan.warnings},
-                           {"written", plan.written.empty() ? Json(nullptr) : Json(plan.written)}});
+  return files::json_text(
+      {{"config", plan.name},
+       {"model_type", plan.model.model_type},
+       {"context", plan.context},
+       {"trained_length", plan.trained_length},
+       {"trained_length_from", plan.trained_length_from},
+       {"smallest_factor", plan.smallest_factor},
+       {"kv_cache_bytes", plan.cache.bytes == 0 ? OrderedJson(nullptr) : OrderedJson(plan.cache.bytes)},
+       {"kv_cache_assumes", plan.cache.assumes.empty() ? OrderedJson(nullptr) : OrderedJson(plan.cache.assumes)},
+       {"family_publishes", json_of(plan.published)},
+       {"ropes", std::move(ropes)},
+       {"methods", std::move(methods)},
+       {"recommended", plan.recommended},
+       {"why", plan.why},
+       {"otherwise", plan.otherwise.empty() ? OrderedJson(nullptr) : OrderedJson(plan.otherwise)},
+       {"warnings", plan.warnings},
+       {"written", plan.written.empty() ? OrderedJson(nullptr) : OrderedJson(plan.written)}});
 }
 
 std::string write(const Plan& plan, const std::string& name, const std::string& note_text) {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "steps.h"
 #include "values/effects.h"
@@ -9,8 +8,6 @@
 
 namespace rotary::extend {
 namespace {
-
-constexpr double circle = 2 * std::numbers::pi;
 
 // ---- what a method does to a rope ----
 

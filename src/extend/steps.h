@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numbers>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,8 @@
 #include "values/scaling_fields.h"
 
 namespace rotary::extend {
+
+inline constexpr double circle = 2 * std::numbers::pi;  // radians of a turn
 
 // ---- published.cpp: the recipes of data/published.json, whose "about" describes each field ----
 

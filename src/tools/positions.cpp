@@ -19,19 +19,20 @@ using detail::significant;
 
 namespace {
 
-[[noreturn]] void fail(Code code, const std::string& rule, std::string_view got) {
+[[noreturn]] void refuse(Code code, const std::string& rule, std::string_view got) {
   throw Error(code, "[positions] " + rule + " but got '" + std::string(got) + "'");
 }
 
 std::int64_t parse_integer(std::string_view text, std::string_view item) {
   std::int64_t value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status == std::errc::result_out_of_range) fail(Code::POSITION, "a position must fit 64 bits", item);
+  if (status == std::errc::result_out_of_range) refuse(Code::POSITION, "a position must fit 64 bits", item);
   if (status != std::errc() || end != text.data() + text.size()) {
-    fail(Code::POSITION,
-         "expected a position such as 7, a range such as 0:4096, an open one such as 100:, an offset such as +16, or a "
-         "file that ends in .npy",
-         item);
+    refuse(
+        Code::POSITION,
+        "expected a position such as 7, a range such as 0:4096, an open one such as 100:, an offset such as +16, or a "
+        "file that ends in .npy",
+        item);
   }
   return value;
 }
@@ -46,13 +47,14 @@ void count_on(std::vector<std::int64_t>& positions, std::int64_t begin, std::uin
 void append_range(std::vector<std::int64_t>& positions, std::int64_t begin, std::uint64_t count,
                   std::string_view item) {
   if (count > static_cast<std::uint64_t>(max_positions) - positions.size()) {
-    fail(Code::POSITION, "at most " + std::to_string(max_positions) + " positions can be listed", item);
+    refuse(Code::POSITION, "at most " + std::to_string(max_positions) + " positions can be listed", item);
   }
   count_on(positions, begin, count);
 }
 
 void append_item(PositionSet& set, std::string_view item) {
-  if (set.open_from) fail(Code::POSITION, "an open range must be the last item", std::to_string(*set.open_from) + ":");
+  if (set.open_from)
+    refuse(Code::POSITION, "an open range must be the last item", std::to_string(*set.open_from) + ":");
   const std::size_t colon = item.find(':');
   const std::int64_t begin = parse_integer(item.substr(0, colon), item);
   if (colon == std::string_view::npos) return append_range(set.integers, begin, 1, item);
@@ -62,14 +64,14 @@ void append_item(PositionSet& set, std::string_view item) {
   }
   if (item[colon + 1] == '+') {
     const std::int64_t count = parse_integer(item.substr(colon + 2), item);
-    if (count < 1) fail(Code::POSITION, "a range must have at least one position", item);
+    if (count < 1) refuse(Code::POSITION, "a range must have at least one position", item);
     if (begin > std::numeric_limits<std::int64_t>::max() - (count - 1)) {
-      fail(Code::POSITION, "a position must fit 64 bits", item);
+      refuse(Code::POSITION, "a position must fit 64 bits", item);
     }
     return append_range(set.integers, begin, static_cast<std::uint64_t>(count), item);
   }
   const std::int64_t end = parse_integer(item.substr(colon + 1), item);
-  if (begin >= end) fail(Code::POSITION, "a range must end after it begins (its end is not included)", item);
+  if (begin >= end) refuse(Code::POSITION, "a range must end after it begins (its end is not included)", item);
   const auto count = static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(begin);  // cannot wrap: begin < end
   append_range(set.integers, begin, count, item);
 }
@@ -85,16 +87,16 @@ void take_shape(PositionSet& set, const std::vector<std::int64_t>& shape, int ax
     const std::string rule =
         file_axes > 1 ? "[" + count + ", tokens] or [" + count + ", batch, tokens] for a rope of " + count + " axes"
                       : "[tokens] or [batch, tokens] for a rope of one axis";
-    fail(Code::SHAPE, file + ": its shape must be " + rule, shape_text(shape));
+    refuse(Code::SHAPE, file + ": its shape must be " + rule, shape_text(shape));
   }
   set.axes = leading == 1 ? axes : 1;
   set.batched = shape.size() == leading + 2;
   const std::int64_t batch = set.batched ? shape[leading] : 1;
   set.tokens = shape.back();
   if (batch < 1 || set.tokens < 1)
-    fail(Code::POSITION, file + ": it must hold at least one position", shape_text(shape));
+    refuse(Code::POSITION, file + ": it must hold at least one position", shape_text(shape));
   if (batch > std::numeric_limits<int>::max())
-    fail(Code::SHAPE, file + ": the batch must fit 32 bits", shape_text(shape));
+    refuse(Code::SHAPE, file + ": the batch must fit 32 bits", shape_text(shape));
   set.batch = static_cast<int>(batch);
 }
 
@@ -119,10 +121,11 @@ PositionSet read_position_file(std::string_view path, int axes, int file_axes) {
   } else if (tensor.type == ElementType::f64) {
     take_values<double>(set, tensor, set.reals);
     for (const double position : set.reals) {
-      if (!std::isfinite(position)) fail(Code::POSITION, file + ": positions must be finite", significant(position, 3));
+      if (!std::isfinite(position))
+        refuse(Code::POSITION, file + ": positions must be finite", significant(position, 3));
     }
   } else {
-    fail(Code::DTYPE, file + ": positions must be int32, int64 or float64", name(tensor.type));
+    refuse(Code::DTYPE, file + ": positions must be int32, int64 or float64", name(tensor.type));
   }
   return set;
 }
@@ -177,15 +180,15 @@ PositionSet PositionSet::closed(std::int64_t count) const {
   if (!open_from) return *this;
   const std::string text = std::to_string(*open_from) + ":";
   if (count < tokens) {
-    fail(Code::POSITION,
-         "an open range must begin within the " + std::to_string(count) + " tokens, but " + std::to_string(tokens) +
-             " positions are listed before it",
-         text);
+    refuse(Code::POSITION,
+           "an open range must begin within the " + std::to_string(count) + " tokens, but " + std::to_string(tokens) +
+               " positions are listed before it",
+           text);
   }
   const std::int64_t more = count - tokens;
   if (more > 0 && *open_from > std::numeric_limits<std::int64_t>::max() - (more - 1)) {
-    fail(Code::POSITION, "positions must fit 64 bits: " + std::to_string(more) + " tokens are counted from there",
-         text);
+    refuse(Code::POSITION, "positions must fit 64 bits: " + std::to_string(more) + " tokens are counted from there",
+           text);
   }
   PositionSet set = *this;
   set.open_from.reset();
@@ -198,7 +201,7 @@ PositionSet parse_ranges(std::string_view spec) {
   PositionSet set;
   if (spec.starts_with('+')) {
     const std::string_view offset = spec.substr(1);
-    if (offset.starts_with('-')) fail(Code::POSITION, "an offset must be + and an integer from 0 on", spec);
+    if (offset.starts_with('-')) refuse(Code::POSITION, "an offset must be + and an integer from 0 on", spec);
     set.open_from = parse_integer(offset, spec);
     return set;
   }

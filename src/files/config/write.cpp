@@ -12,7 +12,7 @@
 namespace rotary {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
+using files::OrderedJson;
 
 [[noreturn]] void refuse(const std::string& rule, const std::string& got) {
   fail(Code::ROPE, "rope_parameters", rule + " but " + got);

@@ -321,8 +321,6 @@ std::optional<Object> Object::object(std::string_view key) const {
 
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 std::string json_number(double value) {
   if (!std::isfinite(value))
     throw Error(Code::NUMBER, "[json] a number must be finite but got " + detail::significant(value, 3));
@@ -374,14 +372,12 @@ void append_json(std::string& out, const OrderedJson& value, std::size_t depth) 
 
 }  // namespace
 
-std::string json_text(const nlohmann::ordered_json& value) {
+std::string json_text(const OrderedJson& value) {
   std::string out;
   append_json(out, value, 0);
   return out;
 }
 
-nlohmann::ordered_json finite_or_null(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
-}
+OrderedJson finite_or_null(double value) { return std::isfinite(value) ? OrderedJson(value) : OrderedJson(); }
 
 }  // namespace rotary::files

@@ -18,6 +18,7 @@
 namespace rotary::files {
 
 using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t max_json_bytes = 16u << 20;
 
@@ -31,8 +32,8 @@ std::string json_file_text(const char* operation, const std::filesystem::path&);
 
 // JSON as the program and the tools print it: every double at 17 significant digits, lists of numbers
 // and words on one line. Throws NUMBER for a value that JSON cannot express (NaN, infinity).
-std::string json_text(const nlohmann::ordered_json& value);
-nlohmann::ordered_json finite_or_null(double value);  // JSON has no infinity
+std::string json_text(const OrderedJson& value);
+OrderedJson finite_or_null(double value);  // JSON has no infinity
 
 bool is_not_finite(const Json&);  // a number that is NaN or infinite
 
