@@ -12,8 +12,6 @@ import pathlib
 import sys
 import time
 
-import torch
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python" / "tests"))
 import rotary
 import tiny_models
@@ -42,8 +40,6 @@ def outcome(config_class, model_class):
 
 
 def main(wanted):
-    tiny_models.quiet()
-    torch.set_num_threads(1)
     count = collections.Counter()
     for model_type, config_class, model_class in tiny_models.decoder_classes():
         if wanted and model_type not in wanted:

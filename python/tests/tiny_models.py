@@ -1,11 +1,21 @@
-"""Tiny random causal language models of transformers, one for each model_type, and what they must still do when patched."""
+"""Tiny random models of transformers, one for each model_type, and what they must still do when patched."""
 
 import copy
 import logging
+import unittest
 import warnings
 
-import torch
-import transformers
+try:
+    import torch
+    import transformers
+except ImportError:
+    torch = transformers = None
+else:
+    torch.set_num_threads(1)  # the models are tiny
+    warnings.simplefilter("ignore")  # about random weights and configs
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+
+needs_transformers = unittest.skipIf(transformers is None, "transformers is not installed")
 
 VOCAB = 96
 
@@ -70,12 +80,6 @@ for _name in "glm4v_text glm_ocr_text paddleocr_vl_text qwen2_5_omni_text qwen2_
 LATENT = "kv_lora_rank"  # latent attention: as many heads of k as of q
 
 
-def quiet():
-    """No warnings of transformers about random weights and configs."""
-    warnings.simplefilter("ignore")
-    logging.getLogger("transformers").setLevel(logging.ERROR)
-
-
 def _takes(config, name):
     """Whether the class has that value, and it may be given."""
     own = getattr(type(config), type(config).attribute_map.get(name, name), None)
@@ -101,10 +105,8 @@ def small_config(config_class, plain=None, values=None):
     if getattr(plain, "layer_types", None) and _takes(plain, "layer_types") and "layer_types" not in given:
         kinds = list(dict.fromkeys(plain.layer_types))
         given["layer_types"] = (kinds * 2)[: max(2, len(kinds))]
-        for name in ("num_hidden_layers", "n_layer"):
-            if name in given:
-                given[name] = len(given["layer_types"])
-    config = config_class(**{name: value for name, value in given.items()})
+        given |= {name: len(given["layer_types"]) for name in ("num_hidden_layers", "n_layer") if name in given}
+    config = config_class(**given)
     config._attn_implementation = "eager"
     return config
 

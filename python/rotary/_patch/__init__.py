@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from .._core import Error
 
@@ -28,6 +28,10 @@ class PatchError(Error):
         return PatchError, (self.code, str(self))
 
 
+def refuse(code: str, rule: str, got: str, hint: str = "") -> NoReturn:
+    raise PatchError(code, f"[patch] {rule} but {got}{': ' if hint else ''}{hint}")
+
+
 def patch(
     model: Any,
     *,
@@ -39,8 +43,7 @@ def patch(
 
     Each function that the model's code can call is run on small random numbers and compared with the known rotations,
     and the model's rotary modules with rotary.config(model.config). Functions of the usual shape (q and k, by doubled
-    rows of cos and sin) are replaced; others are proved and left alone. It does not look at the version of
-    transformers: what numbers prove is what counts.
+    rows of cos and sin) are replaced; others are proved and left alone. No version of transformers is looked at.
 
     The patch is one for the process: it changes every model that the same modeling code runs, until undo().
 

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 from torch.nn import Module
+
+from . import refuse
 
 _NAME = re.compile(r"apply_?\w*(rotary|rope|rotate)|(rotary|rope)\w*_apply|rotate_queries", re.IGNORECASE)
 _FRAMEWORKS = ("torch", "builtins", "accelerate", "peft")
@@ -48,23 +51,12 @@ def _modeling_classes(model: Module) -> dict[ModuleType, list[type]]:
     return found
 
 
-def _methods(kind: type) -> Iterator[FunctionType]:
+def _methods(kind: type) -> Iterator[CodeType]:
+    """The code of what a class itself defines: methods of all kinds and what properties read."""
     for value in vars(kind).values():
-        if isinstance(value, (staticmethod, classmethod)):
-            value = value.__func__
-        if isinstance(value, property):
-            value = value.fget
-        value = inspect.unwrap(value) if callable(value) else value
-        if isinstance(value, FunctionType):
-            yield value
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """Global names and attributes that code, and the functions inside it, mention."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
+        function = inspect.unwrap(getattr(value, "fget", value))
+        if isinstance(function, FunctionType):
+            yield function.__code__
 
 
 def underlying(value: Any) -> Any:
@@ -75,96 +67,79 @@ def underlying(value: Any) -> Any:
     return next((cell.cell_contents for cell in inside if isinstance(cell.cell_contents, FunctionType)), value)
 
 
-def _reached(module: ModuleType, kinds: Iterable[type]) -> set[str]:
+def _reached(module: ModuleType, kinds: list[type]) -> set[str]:
     """The names in a module that methods of these classes mention, through the module's own functions."""
-    left = [method.__code__ for kind in kinds for method in _methods(kind)]
+    left = [code for kind in kinds for code in _methods(kind)]
     reached: set[str] = set()
     while left:
-        for name in set(_names(left.pop())) - reached:
+        code = left.pop()
+        left += [inside for inside in code.co_consts if isinstance(inside, CodeType)]
+        for name in set(code.co_names) - reached:
             reached.add(name)
-            value = vars(module).get(name)
-            function = underlying(getattr(value, "__rotary_original__", value))
+            function = underlying(vars(module).get(name))
             if isinstance(function, FunctionType):
-                left.append(inspect.unwrap(function).__code__)
+                left.append(inspect.unwrap(function).__code__)  # of rotary's own: that of the original
     return reached
 
 
 def reached_functions(model: Module) -> list[Found]:
-    """The rotation functions that code of the model's classes can call."""
-    found = []
-    for module, kinds in _modeling_classes(model).items():
+    """The rotation functions that code of the model's classes can call, each by its name; refuses what else rotates."""
+    found, classes = [], _modeling_classes(model)
+    methods = {f"{kind.__name__}.{name}" for kinds in classes.values() for kind in kinds for name in vars(kind)}
+    rotating = ", ".join(sorted(name for name in methods if _NAME.search(name.partition(".")[2])))
+    if rotating:
+        refuse("TORCH", "functions must rotate", f"the model has the methods {rotating}", "it cannot be patched")
+    for module, kinds in classes.items():
         there = candidates(module)
         reached = _reached(module, kinds) if there else ()
         found += [Found(module, name, value) for name, value in there.items() if name in reached]
+    if not found:
+        rule = f"the modeling code of {type(model).__name__} must call a function that rotates"
+        refuse("TORCH", rule, "calls none that is named as one (apply_rotary...)")
+    for path, part in model.named_modules():
+        for held in vars(part).items():
+            for one in found:
+                if held[1] is one.value or held[1] is underlying(one.value):
+                    got = f"{path or type(model).__name__}.{held[0]} holds the function itself"
+                    refuse("TORCH", f"the model must call {one.name} by its name", got, "it cannot be patched")
     return found
-
-
-def rotating_methods(model: Module) -> list[str]:
-    """Methods that rotate by their name: nothing takes their place."""
-    classes = [kind for kinds in _modeling_classes(model).values() for kind in kinds]
-    return sorted({f"{kind.__name__}.{name}" for kind in classes for name in vars(kind) if _NAME.search(name)})
-
-
-def _is_in(code: CodeType, package: str) -> bool:
-    """Whether code comes from a file of a top-level package."""
-    roots = list(getattr(sys.modules.get(package), "__path__", ()))
-    return any(code.co_filename.startswith(root + os.sep) for root in roots)
 
 
 def stranger(found: Found) -> str | None:
     """None where the function is modeling code's own, else what it is.
 
     It and all that it wraps must be defined in files of the package of the modeling code that has it, or of
-    transformers, and its own module must still have it.
+    transformers.
     """
-    value = found.value
-    function = underlying(value)
-    said = sys.modules.get(getattr(function, "__module__", None) or "")
-    if not isinstance(function, FunctionType) or said is None:
+    value, function = found.value, underlying(found.value)
+    if not isinstance(function, FunctionType):
         return f"{type(value).__module__}.{type(value).__qualname__}"
     forward = vars(value).get("forward") if function is not value else None  # a module that kernels made of it
     if forward is not None and getattr(forward, "__func__", None) is not type(value).forward:
         return f"one of Hugging Face's kernels ({getattr(forward, '__module__', 'unknown')})"
-    own = {found.module.__name__.partition(".")[0], "transformers"}
+    packages = (sys.modules.get(name) for name in (found.module.__name__.partition(".")[0], "transformers"))
+    roots = tuple(root + os.sep for package in packages for root in getattr(package, "__path__", ()))
     layer: Any = function
     while layer is not None:  # what it says that it wraps
         code = getattr(layer, "__code__", None)
         if code is None:
             return repr(layer)
-        if code.co_filename != getattr(found.module, "__file__", None) and not any(_is_in(code, p) for p in own):
+        if code.co_filename != getattr(found.module, "__file__", None) and not code.co_filename.startswith(roots):
             return f"{code.co_filename}:{code.co_firstlineno}"
         layer = getattr(layer, "__wrapped__", None)
-    foreign = said.__name__.partition(".")[0] not in own
-    if said is not found.module and (foreign or underlying(vars(said).get(function.__name__)) is not function):
-        return f"{said.__name__}.{function.__qualname__}"
     return None
 
 
-def holders(model: Module, found: Found) -> list[str]:
-    """Parts of a model that hold the function itself, so that replacing the name would not reach them."""
-    held = {id(found.value), id(underlying(found.value))}
-    return [
-        f"{path or type(model).__name__}.{name}"
-        for path, part in model.named_modules()
-        for name, value in vars(part).items()
-        if id(value) in held
-    ]
-
-
-def compiled_part(model: Module) -> str | None:
-    """What of the model torch.compile has compiled, in words; None: nothing."""
-    for path, part in model.named_modules():
-        where = path or type(part).__name__
-        if type(part).__name__ == "OptimizedModule" or hasattr(part, "_orig_mod"):
-            return f"{where} is what torch.compile returned"
-        if getattr(part, "_compiled_call_impl", None) is not None:
-            return f"{where} was compiled by its method compile()"
-    try:  # dynamo's own debugging function, which may leave
+def refuse_compiled(model: Module) -> None:
+    """Refuses a model of which torch.compile has compiled anything."""
+    seen = [path or "it" for path, part in model.named_modules() if hasattr(part, "_orig_mod")]
+    seen += [path or "it" for path, part in model.named_modules() if getattr(part, "_compiled_call_impl", None)]
+    with contextlib.suppress(ImportError):  # dynamo's own debugging function, which may leave
         from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
-    except ImportError:
-        return None
-    for kind in [kind for kinds in _modeling_classes(model).values() for kind in kinds]:
-        code = getattr(vars(kind).get("forward"), "__code__", None)
-        if code is not None and len(_debug_get_cache_entry_list(code)) > 0:
-            return f"{kind.__name__}.forward has been compiled in this process"
-    return None
+
+        for kind in (kind for kinds in _modeling_classes(model).values() for kind in kinds):
+            code = getattr(vars(kind).get("forward"), "__code__", None)
+            seen += [f"{kind.__name__}.forward"] if code is not None and _debug_get_cache_entry_list(code) else []
+    if seen:
+        hint = "patch before torch.compile (torch.compiler.reset() forgets what was compiled)"
+        refuse("TORCH", "the model must not be compiled yet", f"{seen[0]} was", hint)

@@ -3,30 +3,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 import torch
 from torch.nn import Module
 
 from .. import _config, _core
-from . import PatchError
-from .conventions import Behaviour
-from .functions import Found, compiled_part, holders, reached_functions, rotating_methods, stranger, underlying
-from .probes import Proof, Unproved, prove
-from .replacing import has_kernels, replacement, why_kept
+from .._torch import cuda, entry
+from .._torch.tables import TensorTable
+from . import refuse
+from .functions import Found, refuse_compiled, reached_functions, stranger, underlying
+from .probes import Behaviour, Proof, Unproved, prove
 from .tables import Agreement, compared, exact_forward
 
 
-# ---- the report ----
-
-
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class PatchedFunction:
     """A rotation function of modeling code.
 
@@ -44,15 +40,36 @@ class PatchedFunction:
     line: int
     proof: Proof
     replaced: bool
-    reason: str = ""
+    reason: str
+    _found: Found = field(repr=False)  # the original
+    _new: Any = field(repr=False)  # what takes its place; the original where it is kept
+    _count: int = field(default=0, repr=False)  # of patches that replace it
 
     def __str__(self) -> str:
         done = "replaced" if self.replaced else f"kept ({self.reason})"
         return f"{self.module}.{self.name} ({self.file}:{self.line}) {done}\n    {self.proof}"
 
+    def _put(self) -> None:
+        _replaced[self._found.where] = self
+        self._count += 1
+        setattr(self._found.module, self.name, self._new)
+
+    def _undo(self) -> None:
+        self._count -= 1
+        if self._count > 0:
+            return
+        _replaced.pop(self._found.where, None)
+        if getattr(self._found.module, self.name) is not self._new:
+            rule = f"{self._found.where} must still be rotary's when it is undone"
+            refuse("TORCH", rule, "somebody else has replaced it", "undo patches in the reverse order")
+        setattr(self._found.module, self.name, self._found.value)
+
+
+_replaced: dict[str, PatchedFunction] = {}  # by module and name: the patch is one for the whole process
+
 
 @dataclass
-class Report:
+class Report(contextlib.AbstractContextManager["Report"]):
     """What rotary.patch did: print it, undo() it, or use it in a with statement, which undoes.
 
     Attributes:
@@ -72,7 +89,7 @@ class Report:
     difference: float | None = None
     notes: tuple[str, ...] = ()
     active: bool = True
-    _undo: list[Callable[[], None]] = field(default_factory=list, repr=False)
+    _undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, repr=False)
 
     def undo(self) -> None:
         """Puts the originals back, once: a second call does nothing.
@@ -82,21 +99,10 @@ class Report:
         Raises:
             rotary.PatchError: TORCH, where somebody else has replaced a function since; theirs stays.
         """
-        self.active, refused = False, None
-        while self._undo:
-            try:
-                self._undo.pop()()
-            except PatchError as error:
-                refused = error
-        if refused is not None:
-            raise refused
+        self.active = False
+        self._undo.close()
 
-    def __enter__(self) -> Report:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.undo()
 
     def __str__(self) -> str:
@@ -110,154 +116,132 @@ class Report:
         return "\n".join(lines)
 
 
-# ---- functions ----
+def why_kept(proof: Proof) -> str:
+    """Why a proved function stays as it is; "" where it is of the usual shape, and replacement() is for it."""
+    names, turns = proof.convention.names, proof.convention.turns
+    if proof.bits == "float64":
+        return "it rotates in float64, which is more exact than rotary's float32"
+    if (
+        len(turns) != 2
+        or names[:4] != (turns[0][0], *turns[1])
+        or proof.convention.gathers
+        or proof.behaviour.rows not in ("halves", "neighbours")
+        or (proof.behaviour.clockwise and proof.behaviour.pairing == "interleaved_to_half")
+        or proof.block == "trailing"
+        or not any(shape.rows == "bt" and "h" in shape.x for shape in proof.shapes)
+    ):
+        return "it is not of the usual shape, q and k by doubled rows, that rotary turns faster"
+    return ""
 
 
-@dataclass
-class _Place:
-    """A function that was proved, what replaces it (None: it is kept), and by how many patches."""
+def replacement(original: Callable[..., Any], proof: Proof, named_as: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that does what original was proved to do, by rotary; itself proved, without the original.
 
-    original: Any
-    proof: Proof
-    new: Callable[..., Any] | None
-    count: int = 0
+    Calls outside of what was proved (another dtype, rows that are broadcast in another way, an option that is not at
+    its default) run the original.
+
+    Args:
+        named_as: whose name, docstring and signature it keeps.
+    """
+    again = prove(_closure(None, proof, named_as))
+    same = again.behaviour == proof.behaviour and again.block == proof.block
+    if not same or not set(again.shapes) <= set(proof.shapes) or not again.dtypes.items() <= proof.dtypes.items():
+        refuse("INTERNAL", f"what replaces {named_as.__module__}.{named_as.__name__} must do the same", f"does {again}")
+    return _closure(original, proof, named_as)
 
 
-_places: dict[str, _Place] = {}  # by module and name: the patch is one for the whole process
+def _closure(original: Any, proof: Proof, named_as: Callable[..., Any]) -> Callable[..., Any]:
+    unsqueeze, whole = proof.convention.unsqueeze, proof.block == "whole"
+    usual, words = proof.convention.defaults.get(unsqueeze), {unsqueeze}
+    pairing, doubled = proof.behaviour.pairing, proof.behaviour.rows
+    direction = "backward" if proof.behaviour.clockwise else "forward"
+    # Rows [batch, tokens, columns] may have a batch of 1.
+    layouts = {
+        (len(shape.x), len(shape.rows) + 1, shape.unsqueeze): shape.x
+        for shape in proof.shapes
+        if shape.rows in ("bt", "t") and "h" in shape.x and not shape.prefix
+    }
+    dtypes = {(x, x, rows) for (x, rows), result in proof.dtypes.items() if result == x}
+
+    @functools.wraps(named_as, updated=())
+    def by_rotary(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 4 and (not kwargs or kwargs.keys() == words) and args[1] is not None:
+            q, k, cos, sin = args
+            layout = layouts.get((q.dim(), cos.dim(), kwargs.get(unsqueeze, usual)))
+            if layout is not None and (q.dtype, k.dtype, cos.dtype) in dtypes:
+                if not whole or q.shape[-1] == cos.shape[-1] == k.shape[-1]:
+                    table = TensorTable(cos, sin, pairing, doubled)
+                    try:
+                        return entry.rotate_qk("rotate_qk", q, k, table, layout, None, None, 0, direction, "automatic")
+                    except _core.Error:  # rows of other shapes
+                        pass
+        return original(*args, **kwargs)
+
+    return by_rotary
 
 
-def _refuse(code: str, sentence: str) -> PatchError:
-    return PatchError(code, f"[patch] {sentence}")
-
-
-def _proved(found: Found) -> _Place:
+def _proved(found: Found) -> PatchedFunction:
     """The proof of one function, and what shall take its place."""
-    place = _places.get(found.where)
-    if place is not None and place.new is found.value:
-        return place
+    known = _replaced.get(found.where)
+    if known is not None and known._new is found.value:
+        return known
     other = stranger(found)
     if other is not None:
         hint = "undo that patch first, or leave out one of the two"
-        raise _refuse("TORCH", f"{found.where} must be the modeling code's own function but is {other}: {hint}")
+        refuse("TORCH", f"{found.where} must be the modeling code's own function", f"is {other}", hint)
     function = underlying(found.value)
     try:
         proof = prove(found.value, function)
     except Unproved as reason:
-        rule = f"{found.where} must do what numbers prove but {reason}: this model cannot be patched"
-        raise _refuse("TORCH", rule) from None
-    if why_kept(proof):
-        return _Place(found.value, proof, None)
-    _check(found.where, proof, function)
-    return _Place(found.value, proof, replacement(found.value, proof, function))
+        refuse("TORCH", f"{found.where} must do what numbers prove", str(reason), "this model cannot be patched")
+    kept = why_kept(proof)
+    new = found.value if kept else replacement(found.value, proof, function)
+    code = inspect.unwrap(function).__code__
+    where = found.module.__name__, found.name, code.co_filename, code.co_firstlineno
+    return PatchedFunction(*where, proof, not kept, kept, found, new)
 
 
-def _check(where: str, proof: Proof, function: Callable[..., Any]) -> None:
-    """What takes the place of a function is proved in the same way, without the original."""
-
-    def nothing(*_: Any, **__: Any) -> None:
-        raise TypeError("rotary alone is proved")
-
-    again = prove(replacement(nothing, proof, function))
-    same = again.behaviour == proof.behaviour and again.block == proof.block
-    if not same or not set(again.shapes) <= set(proof.shapes) or not again.dtypes.items() <= proof.dtypes.items():
-        raise _refuse("INTERNAL", f"what replaces {where} must do the same but does {again}")
-
-
-def _all_proved(model: Module) -> dict[Found, _Place]:
-    """The functions that the model's code can call, each with its proof."""
-    methods = rotating_methods(model)
-    if methods:
-        names = ", ".join(methods)
-        raise _refuse("TORCH", f"functions must rotate but the model has the methods {names}: it cannot be patched")
-    found = reached_functions(model)
-    if not found:
-        rule = f"the modeling code of {type(model).__name__} must call a function that rotates"
-        raise _refuse("TORCH", f"{rule} but calls none that is named as one (apply_rotary...)")
-    for one in found:
-        held = holders(model, one)
-        if held:
-            rule = f"the model must call {one.name} by its name but {held[0]} holds the function itself"
-            raise _refuse("TORCH", f"{rule}: it cannot be patched")
-    return {one: _proved(one) for one in found}
-
-
-def _put(found: Found, place: _Place) -> Callable[[], None]:
-    """Replaces one function; returns what takes that back."""
-    _places[found.where] = place
-    place.count += 1
-    setattr(found.module, found.name, place.new)
-
-    def undo() -> None:
-        place.count -= 1
-        if place.count > 0:
-            return
-        _places.pop(found.where, None)
-        if getattr(found.module, found.name) is not place.new:
-            rule = f"{found.where} must still be rotary's when it is undone but somebody else has replaced it"
-            raise _refuse("TORCH", f"{rule}: undo patches in the reverse order")
-        setattr(found.module, found.name, place.original)
-
-    return undo
-
-
-# ---- the model ----
-
-
-def _fit(model: Any, force: bool) -> None:
+def _fit(model: Any, tables: str, force: bool) -> None:
     """Refuses a model that is none, that was compiled, or for whose device rotary has no kernels."""
     if not isinstance(model, torch.nn.Module) or not hasattr(model, "config"):
         raise TypeError(f"model must be a model of transformers but got {type(model).__name__}")
-    seen = compiled_part(model)
-    if seen is not None:
-        hint = "patch before torch.compile (torch.compiler.reset() forgets what was compiled)"
-        raise _refuse("TORCH", f"the model must not be compiled yet but {seen}: {hint}")
+    if tables not in ("model", "exact"):
+        refuse("VALUE", 'tables must be "model" or "exact"', f"got {tables!r}")
+    refuse_compiled(model)
+    kernels = {"cpu", "cuda"} if cuda.BUILT else {"cpu"}
     devices = {tensor.device for tensor in (*model.parameters(), *model.buffers())}
-    without = sorted(str(device) for device in devices if not has_kernels(device))
+    without = ", ".join(sorted(str(device) for device in devices if device.type not in kernels))
     if without and not force:
-        rule = f"the model must be on a device that rotary has kernels for but is on {', '.join(without)}"
         hint = "torch's own operations would rotate, which gains nothing; force=True patches all the same"
-        raise _refuse("DEVICE", f"{rule}: {hint}")
+        refuse("DEVICE", "the model must be on a device that rotary has kernels for", f"is on {without}", hint)
 
 
-def _agreed(model: Module, places: dict[Found, _Place], tables: str) -> list[Agreement]:
+def _agreed(model: Module, functions: list[PatchedFunction], tables: str) -> list[Agreement]:
     """The model's rotary modules with the ropes of its config, and those with what the functions do."""
     try:
         ropes = _config.config(model.config)
     except _core.Error as error:
-        raise _refuse(error.code, f"the config must be one that rotary.config reads but {error}") from error
-    within = {found.module for found, place in places.items() if place.proof.bits != "float64"}
-    agreed = compared(model, ropes, tables, lambda part: sys.modules.get(type(part).__module__) in within)
+        refuse(error.code, "the config must be one that rotary.config reads", str(error))
+    rotating = {function.module for function in functions if function.proof.bits != "float64"}
+    agreed = compared(model, ropes, tables == "exact", rotating)
     if not agreed:
         rule = f"{type(model).__name__} must have tables that can be compared with its config"
-        raise _refuse("ROPE", f"{rule} but has no rotary module")
-    done = [(place.proof.behaviour, place.proof.convention.parts) for place in places.values()]
+        refuse("ROPE", rule, "has no rotary module")
+    done = [(function.proof.behaviour, function.proof.convention.parts) for function in functions]
     for table in agreed:
         rope = table.rope.rope
         wanted = Behaviour(rope.pairing, rope.clockwise, table.rows)
         if (wanted, len(table.ropes) > 1) not in done:
-            told = "; ".join(f"{found.name}: {place.proof.behaviour}" for found, place in places.items())
+            told = "; ".join(f"{function.name}: {function.proof.behaviour}" for function in functions)
             rule = f"the rope of {table.path} must be turned as the config says ({wanted})"
-            raise _refuse("PAIRING", f"{rule} but the functions do: {told}")
+            refuse("PAIRING", rule, f"the functions do: {told}")
+        if tables == "exact" and table.kind == "Buffer":
+            rule = 'tables="exact" must replace a rotary module'
+            refuse("TORCH", rule, f"the model keeps its rows in {table.path}", 'use tables="model"')
+        if tables == "exact" and "forward" in vars(model.get_submodule(table.path)):
+            rule = f'tables="exact" must find {table.path} as its class made it'
+            refuse("TORCH", rule, "its forward was replaced already", "undo that patch first")
     return agreed
-
-
-def _put_exact(model: Module, tables: list[Agreement]) -> list[Callable[[], None]]:
-    undo: list[Callable[[], None]] = []
-    for path in dict.fromkeys(table.path for table in tables):
-        module = model.get_submodule(path)
-        module.forward = exact_forward({table.layer_type: table for table in tables if table.path == path})
-        undo.append(functools.partial(vars(module).pop, "forward", None))
-    return undo
-
-
-def _refuse_inexact(model: Module, tables: list[Agreement]) -> None:
-    for table in tables:
-        if table.positions == "buffer":
-            rule = f"must replace a rotary module but the model keeps its rows in {table.path}"
-            raise _refuse("TORCH", f'tables="exact" {rule}: use tables="model"')
-        if "forward" in vars(model.get_submodule(table.path)):
-            rule = f"must find {table.path} as its class made it but its forward was replaced already"
-            raise _refuse("TORCH", f'tables="exact" {rule}: undo that patch first')
 
 
 def _logits(model: Module, inputs: Mapping[str, Any]) -> torch.Tensor:
@@ -269,47 +253,36 @@ def _logits(model: Module, inputs: Mapping[str, Any]) -> torch.Tensor:
     finally:
         for part in training:
             part.training = True
-    named = (getattr(out, name, None) for name in ("logits", "last_hidden_state"))
-    first = out[0] if isinstance(out, (tuple, list)) else out
-    return next((one for one in named if one is not None), first).detach().clone()
-
-
-def _told(found: Found, place: _Place) -> PatchedFunction:
-    code = inspect.unwrap(underlying(place.original)).__code__
-    where = found.module.__name__, found.name, code.co_filename, code.co_firstlineno
-    return PatchedFunction(*where, place.proof, place.new is not None, why_kept(place.proof))
-
-
-def _notes(places: dict[Found, _Place]) -> tuple[str, ...]:
-    replaced = {found: place.proof for found, place in places.items() if place.new is not None}
-    if not replaced:
-        return ("every function is proved and stays as it is",)
-    modules = ", ".join(dict.fromkeys(found.module.__name__ for found in replaced))
-    notes = [f"the patch is one for the process: it changes every model that {modules} runs"]
-    if not all(proof.once for proof in replaced.values()):
-        notes.append("16-bit q and k are rounded once, where the original rounds each product and the sum")
-    return tuple(notes)
+    logits = getattr(out, "logits", None)
+    if logits is None:
+        logits = out if isinstance(out, torch.Tensor) else out[0]  # as last_hidden_state
+    return logits.detach().to(torch.float64, copy=True)
 
 
 def patch(model: Any, *, tables: str, check: Mapping[str, Any] | None, force: bool) -> Report:
     """rotary.patch."""
-    if tables not in ("model", "exact"):
-        raise _refuse("VALUE", f'tables must be "model" or "exact" but got {tables!r}')
-    _fit(model, force)
-    places = _all_proved(model)
-    agreed = _agreed(model, places, tables)
-    exact = tables == "exact"
-    if exact:
-        _refuse_inexact(model, agreed)
+    _fit(model, tables, force)
+    functions = [_proved(found) for found in reached_functions(model)]
+    agreed = _agreed(model, functions, tables)
     before = None if check is None else _logits(model, check)
-    functions = tuple(_told(found, place) for found, place in places.items())
-    report = Report(model.config.model_type, functions, tuple(agreed), exact, notes=_notes(places))
-    report._undo = [_put(found, place) for found, place in places.items() if place.new is not None]
-    report._undo += _put_exact(model, agreed) if exact else []
-    if before is not None and check is not None:
-        try:
-            report.difference = float((_logits(model, check).double() - before.double()).abs().max())
-        except BaseException:
-            report.undo()
-            raise
+    exact, replaced = tables == "exact", [function for function in functions if function.replaced]
+    modules = ", ".join(dict.fromkeys(function.module for function in replaced))
+    notes = [f"the patch is one for the process: it changes every model that {modules} runs"]
+    if not replaced:
+        notes = ["every function is proved and stays as it is"]
+    if not all(function.proof.once for function in replaced):
+        notes.append("16-bit q and k are rounded once, where the original rounds each product and the sum")
+    report = Report(model.config.model_type, tuple(functions), tuple(agreed), exact, notes=tuple(notes))
+    with contextlib.ExitStack() as undo:
+        for function in replaced:
+            undo.callback(function._undo)
+            function._put()
+        for path in dict.fromkeys(table.path for table in agreed) if exact else ():
+            module = model.get_submodule(path)
+            by_type = {table.layer_type: table for table in agreed if table.path == path}
+            module.forward = functools.partial(exact_forward, by_type)
+            undo.callback(vars(module).pop, "forward", None)
+        if before is not None and check is not None:
+            report.difference = float((_logits(model, check) - before).abs().max())
+        report._undo = undo.pop_all()
     return report
