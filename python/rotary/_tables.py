@@ -189,15 +189,18 @@ class Table(_core._Rows, _Value):
         return cls._of_rows("Table", view(cos, "F32", shape), view(sin, "F32", shape), pairing, "", positions)
 
     def _values(self) -> tuple[Any, ...]:
-        return bytes(self._memory(False)), bytes(self._memory(True)), self.shape, self.pairing, self._positions
+        return bytes(_core._memory(self, False)), bytes(_core._memory(self, True)), self.shape, self.pairing, self._positions
+
+    def _dlpack(self, which: bool, batched: bool) -> Any:
+        return _core._dlpack(self, which, batched)
 
     @property
     def cos(self) -> Any:
-        return view(self._memory(False), "F32", self.shape)
+        return view(_core._memory(self, False), "F32", self.shape)
 
     @property
     def sin(self) -> Any:
-        return view(self._memory(True), "F32", self.shape)
+        return view(_core._memory(self, True), "F32", self.shape)
 
     @property
     def positions(self) -> Any:

@@ -39,18 +39,18 @@ def _loaded(answer: str) -> dict[str, Any]:
 
 def _compared(operation: str, source: Any, before: Any, after: Any, words: dict[str, Any]) -> dict[str, Any]:
     """What becomes of tensors: of two paths, two arrays, or two dicts of arrays."""
-    pair = []
-    for given in (before, after):
-        if isinstance(given, (str, os.PathLike)):
-            pair.append(os.fspath(given))
-        else:
-            tensors = given if isinstance(given, dict) else {"": given}
-            names = tensors if words["tensors"] is None else words["tensors"]
-            pair.append({name: value for name, value in tensors.items() if name in names})
-    if isinstance(pair[0], str) != isinstance(pair[1], str):
+    paths = [isinstance(given, (str, os.PathLike)) for given in (before, after)]
+    if paths[0] != paths[1]:
         raise TypeError(f"[{operation}] both must be files, or both arrays or dicts of arrays")
+    tensors: Any
+    if paths[0]:
+        tensors = os.fspath(before), os.fspath(after)
+    else:
+        old, new = (given if isinstance(given, dict) else {"": given} for given in (before, after))
+        names = old if words["tensors"] is None else words["tensors"]
+        tensors = [(name, old[name], new[name]) for name in old if name in new and name in names]
     words |= {"positions": _places(words["positions"])}
-    return _loaded(_core._ask(operation, _asked(source), pair[0], pair[1], words))
+    return _loaded(_core._ask(operation, _asked(source), tensors, words))
 
 
 def check(

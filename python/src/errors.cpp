@@ -68,8 +68,10 @@ Ref module_function(const char* module_name, const char* name) {
   return checked(PyObject_GetAttrString(module.get(), name));
 }
 
-Ref attribute_or_null(PyObject* object, const char* name) {
-  Ref found(PyObject_GetAttrString(object, name));
+Ref attribute_or_null(PyObject* object, const char* name) { return attribute_or_null(object, new_text(name).get()); }
+
+Ref attribute_or_null(PyObject* object, PyObject* name) {
+  Ref found(PyObject_GetAttr(object, name));
   if (!found && PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw Raised{};
   if (!found) PyErr_Clear();
   return found;

@@ -75,6 +75,6 @@ std::vector<PyMethodDef> rows_methods();  // _doubling: _core.pyi
 // is a tensor.
 void add_rows_type(PyObject* module);
 const Table* table_or_null(PyObject* object);  // null: it is no such table
-std::vector<PyMethodDef> table_methods();      // _rows_at, _rows_of: _core.pyi
+std::vector<PyMethodDef> table_methods();      // _rows_at, _rows_of, _memory, _dlpack: _core.pyi
 
 }  // namespace rotary::python

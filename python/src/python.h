@@ -135,8 +135,9 @@ PyMethodDef method(const char* name, const char* doc = nullptr) {
 inline PyObject* or_null(PyObject* given) { return given == Py_None ? nullptr : given; }
 
 Ref module_function(const char* module_name, const char* name);
-Ref attribute_or_null(PyObject* object, const char* name);  // null: the object has none
-std::string text_of(PyObject* text, const char* what);      // of a str; TypeError names `what`
+Ref attribute_or_null(PyObject* object, PyObject* name);  // null: the object has none
+Ref attribute_or_null(PyObject* object, const char* name);
+std::string text_of(PyObject* text, const char* what);  // of a str; TypeError names `what`
 std::string_view view_of(PyObject* text, const char* what);
 std::string type_name(PyObject* object);
 std::string repr_of(PyObject* object);  // shortened

@@ -89,8 +89,8 @@ bool repeats(const ArrayView& view, std::int64_t count, std::int64_t second, std
   return with_type_of(view, [&]<class T>(T) {
     bool same = true;
     for_each_row(view, [&](const char* row) {
-      for (std::int64_t i = 0; same && i < count; ++i, row += next) {
-        same = std::memcmp(row, row + second, sizeof(T)) == 0;
+      for (std::int64_t i = 0, most = same ? count : 0; i < most; ++i, row += next) {
+        same &= std::memcmp(row, row + second, sizeof(T)) == 0;
       }
     });
     return same;
@@ -116,9 +116,10 @@ const char* doubling(const ArrayView& cos, const ArrayView& sin) {
 }  // namespace
 
 GivenTable::GivenTable(PyObject* object, const char* operation, bool borrows) {
+  static PyObject* const rows_word = PyUnicode_InternFromString("_rows");
   table_ = table_or_null(object);
   if (table_ != nullptr) return;
-  rows_ = PyTuple_Check(object) != 0 ? Ref::borrowed(object) : attribute_or_null(object, "_rows");
+  rows_ = PyTuple_Check(object) != 0 ? Ref::borrowed(object) : attribute_or_null(object, rows_word);
   if (!rows_ || PyTuple_Check(rows_.get()) == 0 || PyTuple_Size(rows_.get()) != 4) {
     raise_type_error("[", operation, "] table must be a rotary.Table but got ", type_name(object),
                      ": make one with rotary.Table(rope, positions), or of rows with rotary.from_doubled (frameworks' ",

@@ -19,16 +19,18 @@ using SharedTable = std::shared_ptr<const Table>;
 
 struct RowsObject {
   PyObject_HEAD SharedTable table;
-  PyObject* torch;  // of torch_rows(), or null
+  std::span<const float> shown;  // as a buffer: of what _memory() gives
+  PyObject* torch;               // of torch_rows(), or null
 };
 
-PyTypeObject *rows_type = nullptr, *memory_type = nullptr;
+PyTypeObject* rows_type = nullptr;
 
 RowsObject& object_of(PyObject* self) { return *reinterpret_cast<RowsObject*>(self); }
 
-Ref new_rows(PyTypeObject* type, Table table) {
+Ref new_rows(PyTypeObject* type, SharedTable table, std::span<const float> shown = {}) {
   Ref made = checked(PyType_GenericAlloc(type, 0));
-  std::construct_at(&object_of(made.get()).table, std::make_shared<const Table>(std::move(table)));
+  std::construct_at(&object_of(made.get()).table, std::move(table));
+  std::construct_at(&object_of(made.get()).shown, shown);
   return made;
 }
 
@@ -36,7 +38,8 @@ Ref new_rows(PyTypeObject* type, Table table) {
 Ref rows_and_state(PyObject* type, Table table, bool batched) {
   const std::int64_t shape[] = {table.batch(), table.tokens(), table.pairs()};
   const char* pairing = name(table.pairing());
-  return checked(Py_BuildValue("(NNs)", new_rows(reinterpret_cast<PyTypeObject*>(type), std::move(table)).release(),
+  auto shared = std::make_shared<const Table>(std::move(table));
+  return checked(Py_BuildValue("(NNs)", new_rows(reinterpret_cast<PyTypeObject*>(type), std::move(shared)).release(),
                                tuple_of(std::span(shape).subspan(batched ? 0 : 1)).release(), pairing));
 }
 
@@ -76,38 +79,27 @@ void free_rows(PyObject* self) {
 
 // ---- the memory of cos or sin, as a buffer ----
 
-struct MemoryObject {
-  PyObject_HEAD SharedTable table;
-  std::span<const float> values;
-};
-
 std::span<const float> rows_of(const Table& table, PyObject* which) {
   return is_true(which) ? table.sin() : table.cos();
 }
 
-PyObject* get_memory(PyObject* self, PyObject* which) {
-  return guarded([&] {
-    const SharedTable& table = object_of(self).table;
-    const std::span<const float> values = rows_of(*table, which);
-    Ref made = checked(PyType_GenericAlloc(memory_type, 0));
-    auto& memory = *reinterpret_cast<MemoryObject*>(made.get());
-    std::construct_at(&memory.table, table);
-    std::construct_at(&memory.values, values);
-    return made;
-  });
+const SharedTable& shared(PyObject* table) {
+  if (table_or_null(table) == nullptr) raise_type_error("a rotary.Table is needed but got ", type_name(table));
+  return object_of(table).table;
+}
+
+Ref get_memory(PyObject* table, PyObject* which) {
+  return new_rows(rows_type, shared(table), rows_of(*shared(table), which));
 }
 
 int export_buffer(PyObject* self, Py_buffer* view, int flags) {
-  const std::span<const float> values = reinterpret_cast<MemoryObject*>(self)->values;
-  return PyBuffer_FillInfo(view, self, const_cast<float*>(values.data()), static_cast<Py_ssize_t>(values.size_bytes()),
-                           1, flags);
-}
-
-void free_memory(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  std::destroy_at(&reinterpret_cast<MemoryObject*>(self)->table);
-  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
-  Py_DECREF(type);
+  const std::span<const float> shown = object_of(self).shown;
+  if (Py_TYPE(self) == rows_type) {
+    return PyBuffer_FillInfo(view, self, const_cast<float*>(shown.data()), static_cast<Py_ssize_t>(shown.size_bytes()),
+                             1, flags);
+  }
+  PyErr_SetString(PyExc_BufferError, "a table shows its memory as cos and sin");
+  return -1;
 }
 
 // ---- torch ----
@@ -131,34 +123,27 @@ struct Exported {
   dlpack::Managed managed;
 };
 
-// (which, batched): of [tokens, pairs], or of [batch, tokens, pairs].
-PyObject* to_dlpack(PyObject* self, PyObject* const* given, Py_ssize_t count) {
-  return guarded([&] {
-    if (count != 2) raise_type_error("_dlpack takes which and batched");
-    const SharedTable& table = object_of(self).table;
-    auto made = std::make_unique<Exported>(Exported{table, {table->batch(), table->tokens(), table->pairs()}, {}});
-    const bool batched = is_true(given[1]);
-    auto* data = const_cast<float*>(rows_of(*table, given[0]).data());
-    made->managed = {
-        {data, {dlpack::cpu, 0}, batched ? 3 : 2, {dlpack::code_float, 32, 1}, &made->shape[batched ? 0 : 1], {}, 0},
-        made.get(),
-        [](dlpack::Managed* tensor) { delete static_cast<Exported*>(tensor->context); }};
-    Ref capsule = checked(PyCapsule_New(&made->managed, "dltensor", [](PyObject* held) {
-      if (PyCapsule_IsValid(held, "dltensor") == 0) return;  // somebody took it
-      auto* tensor = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(held, "dltensor"));
-      tensor->deleter(tensor);
-    }));
-    made.release();
-    return capsule;
-  });
+// Of [tokens, pairs], or of [batch, tokens, pairs].
+Ref to_dlpack(PyObject* object, PyObject* which, PyObject* is_batched) {
+  const SharedTable& table = shared(object);
+  auto made = std::make_unique<Exported>(Exported{table, {table->batch(), table->tokens(), table->pairs()}, {}});
+  const bool batched = is_true(is_batched);
+  auto* data = const_cast<float*>(rows_of(*table, which).data());
+  made->managed = {
+      {data, {dlpack::cpu, 0}, batched ? 3 : 2, {dlpack::code_float, 32, 1}, &made->shape[batched ? 0 : 1], {}, 0},
+      made.get(),
+      [](dlpack::Managed* tensor) { delete static_cast<Exported*>(tensor->context); }};
+  Ref capsule = checked(PyCapsule_New(&made->managed, "dltensor", [](PyObject* held) {
+    if (PyCapsule_IsValid(held, "dltensor") == 0) return;  // somebody took it
+    auto* tensor = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(held, "dltensor"));
+    tensor->deleter(tensor);
+  }));
+  made.release();
+  return capsule;
 }
 
 // ---- the types ----
 
-PyMethodDef methods_of_rows[] = {
-    {"_memory", get_memory, METH_O, nullptr},
-    {"_dlpack", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(to_dlpack)), METH_FASTCALL, nullptr},
-    {}};
 Py_ssize_t places[] = {0, 1, 2};
 PyGetSetDef rows_attributes[] = {{"_torch_cos", torch_rows, nullptr, nullptr, &places[0]},
                                  {"_torch_sin", torch_rows, nullptr, nullptr, &places[1]},
@@ -166,12 +151,9 @@ PyGetSetDef rows_attributes[] = {{"_torch_cos", torch_rows, nullptr, nullptr, &p
                                  {}};
 
 void make_types() {
-  PyType_Slot of_memory[] = {{Py_tp_dealloc, slot(free_memory)}, {Py_bf_getbuffer, slot(export_buffer)}, {}};
   constexpr unsigned hidden = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE;
-  PyType_Spec memory = {"rotary._core._Memory", sizeof(MemoryObject), 0, hidden, of_memory};
-  memory_type = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&memory)).release());
   PyType_Slot of_rows[] = {
-      {Py_tp_dealloc, slot(free_rows)}, {Py_tp_methods, methods_of_rows}, {Py_tp_getset, rows_attributes}, {}};
+      {Py_tp_dealloc, slot(free_rows)}, {Py_bf_getbuffer, slot(export_buffer)}, {Py_tp_getset, rows_attributes}, {}};
   PyType_Spec rows = {"rotary._core._Rows", sizeof(RowsObject), 0, hidden | Py_TPFLAGS_BASETYPE, of_rows};
   rows_type = reinterpret_cast<PyTypeObject*>(checked(PyType_FromSpec(&rows)).release());
 }
@@ -188,7 +170,8 @@ const Table* table_or_null(PyObject* object) {
 }
 
 std::vector<PyMethodDef> table_methods() {
-  return {method<create_rows_at>("_rows_at"), method<create_rows_of>("_rows_of")};
+  return {method<create_rows_at>("_rows_at"), method<create_rows_of>("_rows_of"), method<get_memory>("_memory"),
+          method<to_dlpack>("_dlpack")};
 }
 
 }  // namespace rotary::python

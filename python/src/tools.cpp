@@ -111,27 +111,21 @@ Tensor tensor_of(const std::string& name, PyObject* object) {
   return tensor;
 }
 
-// Of two dicts of arrays of the same names.
-std::vector<diagnose::TensorPair> pairs_of(PyObject* before, PyObject* after) {
+// given: paths (before, after), or a list of (name, before, after) of arrays.
+std::vector<diagnose::TensorPair> pairs_of(const char* operation, PyObject* given, PyObject* names) {
   std::vector<diagnose::TensorPair> pairs;
-  Py_ssize_t at = 0;
-  PyObject *key = nullptr, *value = nullptr;
-  while (PyDict_Next(before, &at, &key, &value) != 0) {
-    PyObject* other = PyDict_GetItemWithError(after, key);
-    if (other == nullptr) continue;
-    const std::string name = text_of(key, "a tensor's name");
-    pairs.push_back({name, tensor_of(name, value), tensor_of(name, other)});
+  const char* what = "a tensor's name";
+  if (PyTuple_Check(given) != 0) {
+    pairs = diagnose::read_pairs(operation, text_of(PyTuple_GetItem(given, 0), "before"),
+                                 text_of(PyTuple_GetItem(given, 1), "after"),
+                                 names == nullptr ? std::vector<std::string>{} : texts_of(names, what));
+  } else {
+    for (Py_ssize_t i = 0; i < PyList_Size(given); ++i) {
+      PyObject* one = PyList_GetItem(given, i);
+      const std::string name = text_of(PyTuple_GetItem(one, 0), what);
+      pairs.push_back({name, tensor_of(name, PyTuple_GetItem(one, 1)), tensor_of(name, PyTuple_GetItem(one, 2))});
+    }
   }
-  return pairs;
-}
-
-std::vector<diagnose::TensorPair> tensors_of(const char* operation, PyObject* before, PyObject* after,
-                                             PyObject* names) {
-  const bool dicts = PyDict_Check(before) != 0 && PyDict_Check(after) != 0;
-  std::vector<diagnose::TensorPair> pairs =
-      dicts ? pairs_of(before, after)
-            : diagnose::read_pairs(operation, text_of(before, "before"), text_of(after, "after"),
-                                   names == nullptr ? std::vector<std::string>{} : texts_of(names, "a tensor's name"));
   if (pairs.empty()) fail(Code::TENSOR, operation, "there must be tensors of one name before and after but got none");
   return pairs;
 }
@@ -149,8 +143,7 @@ void set_positions(PositionRequest& request, PyObject* positions, const std::opt
   request.set = positions_from(positions, axes);
 }
 
-// (operation, source or None, before, after, words); before, after: paths, or dicts of arrays.
-Ref ask(PyObject* word, PyObject* source, PyObject* before, PyObject* after, PyObject* dict) {
+Ref ask(PyObject* word, PyObject* source, PyObject* tensors, PyObject* dict) {
   const Words words{dict};
   diagnose::Request request;
   request.operation = text_of(word, "operation");
@@ -166,7 +159,7 @@ Ref ask(PyObject* word, PyObject* source, PyObject* before, PyObject* after, PyO
   request.positions.same_on_every_axis = words.flag("same_position_on_every_axis");
   request.tolerance = words.number("tolerance");
   request.scores = words.flag("scores");
-  const auto pairs = tensors_of(request.operation.c_str(), before, after, words.find("tensors"));
+  const auto pairs = pairs_of(request.operation.c_str(), tensors, words.find("tensors"));
   return new_text(unlocked([&] {
     return request.operation == "check" ? to_json(diagnose::check(request, pairs))
                                         : to_json(diagnose::diagnose(request, pairs));
@@ -189,7 +182,6 @@ std::string note_of(const extend::Plan& plan, const std::string& call) {
   return text;
 }
 
-// (source, length, words)
 Ref plan_longer(PyObject* source, PyObject* length, PyObject* dict) {
   const Words words{dict};
   const bool is_text = view_of(PyTuple_GetItem(source, 0), "source") == "text";
@@ -212,7 +204,6 @@ Ref plan_longer(PyObject* source, PyObject* length, PyObject* dict) {
   }));
 }
 
-// (input, output or None, source or None, words)
 Ref convert_files(PyObject* input, PyObject* output, PyObject* source, PyObject* dict) {
   const Words words{dict};
   ConvertRequest request;
@@ -232,7 +223,6 @@ Ref convert_files(PyObject* input, PyObject* output, PyObject* source, PyObject*
   return new_text(unlocked([&] { return to_json(convert(request)); }));
 }
 
-// (source, words)
 Ref study(PyObject* source, PyObject* dict) {
   const Words words{dict};
   accuracy::Request request;

@@ -1,6 +1,5 @@
 #include "values.h"
 
-#include <concepts>
 #include <limits>
 #include <memory>
 
@@ -20,29 +19,18 @@ std::int64_t integer_within(PyObject* number, const char* what, std::int64_t lea
   return value;
 }
 
-// visit(item) for each of a sequence.
-template <class Visit>
-void for_each_item(PyObject* sequence, const char* what, const Visit& visit) {
-  if (PySequence_Check(sequence) == 0 || PyUnicode_Check(sequence) != 0) {
-    raise_type_error(what, " must be a sequence but got ", type_name(sequence));
-  }
-  const Py_ssize_t size = PySequence_Size(sequence);
-  if (size < 0) throw Raised{};
-  for (Py_ssize_t i = 0; i < size; ++i) visit(checked(PySequence_GetItem(sequence, i)).get());
-}
-
 // ---- read(value, object, name): a field of a rope or a scaling ----
 
 void read(double& value, PyObject* object, const char* name) { value = double_of(object, name); }
+void read(float& value, PyObject* object, const char* name) { value = static_cast<float>(double_of(object, name)); }
+void read(std::string& value, PyObject* object, const char* name) { value = text_of(object, name); }
 void read(std::int64_t& value, PyObject* object, const char* name) { value = integer_of(object, name); }
-void read(std::vector<double>& value, PyObject* object, const char* name) { value = doubles_of(object, name); }
-void read(std::vector<float>& value, PyObject* object, const char* name) {
-  for (const double wide : doubles_of(object, name)) value.push_back(static_cast<float>(wide));
-}
-void read(std::vector<int>& value, PyObject* object, const char* name) { value = ints_of(object, name); }
 void read(int& value, PyObject* object, const char* name) {
   constexpr std::int64_t most = std::numeric_limits<int>::max();
   value = static_cast<int>(integer_within(object, name, -most - 1, most));
+}
+void read(std::uint8_t& value, PyObject* object, const char* name) {
+  value = static_cast<std::uint8_t>(integer_within(object, name, 0, 255));
 }
 void read(bool& value, PyObject* object, const char* name) {
   if (PyBool_Check(object) == 0) raise_type_error(name, " must be a bool but got ", type_name(object));
@@ -51,9 +39,25 @@ void read(bool& value, PyObject* object, const char* name) {
 void read(std::optional<double>& value, PyObject* object, const char* name) {
   if (object != Py_None) value = double_of(object, name);
 }
-void read(std::vector<std::uint8_t>& axes, PyObject* object, const char* name) {
-  for_each_item(object, name,
-                [&](PyObject* item) { axes.push_back(static_cast<std::uint8_t>(integer_within(item, name, 0, 255))); });
+// Of a sequence; of floats also of an array of one dimension.
+template <class Value>
+void read(std::vector<Value>& values, PyObject* object, const char* name) {
+  if constexpr (std::is_floating_point_v<Value>) {
+    if (PyList_Check(object) == 0 && PyTuple_Check(object) == 0) {
+      const ArrayView view(object, name);
+      if (view.ndim != 1) fail(Code::SHAPE, name, "it must have one dimension but got ", view.shape_text());
+      return for_each_offset(
+          view, [&](const void* place) { values.push_back(static_cast<Value>(real_at(place, view.type))); });
+    }
+  }
+  if (PySequence_Check(object) == 0 || PyUnicode_Check(object) != 0) {
+    raise_type_error(name, " must be a sequence but got ", type_name(object));
+  }
+  const Py_ssize_t size = PySequence_Size(object);
+  if (size < 0) throw Raised{};
+  for (Py_ssize_t i = 0; i < size; ++i) {
+    read(values.emplace_back(), checked(PySequence_GetItem(object, i)).get(), name);
+  }
 }
 void read(Pairing& value, PyObject* object, const char* name) {
   if (object != Py_None) value = parse_pairing(view_of(object, name));
@@ -75,29 +79,24 @@ void read(Scaling& value, PyObject* object, const char*) {
 }
 
 // visit(name, member) for each value of a rope, or of frequencies.
-template <class AnyRope, class Visit>
-requires(std::same_as<std::remove_const_t<AnyRope>, Rope>) void for_each_value(AnyRope& rope, const Visit& visit) {
-  visit("head_dim", rope.head_dim);
-  visit("rotary_dim", rope.rotary_dim);
-  visit("base", rope.base);
-  visit("pairing", rope.pairing);
-  visit("scaling", rope.scaling);
-  visit("axis", rope.axis);
-  visit("index", rope.index);
-  visit("exponent_dim", rope.exponent_dim);
-  visit("clockwise", rope.clockwise);
-  visit("inv_freq", rope.inv_freq);
-  visit("multiplier", rope.multiplier);
-}
-template <class AnyFrequencies, class Visit>
-requires(std::same_as<std::remove_const_t<AnyFrequencies>, Frequencies>) void for_each_value(AnyFrequencies& speeds,
-                                                                                             const Visit& visit) {
-  visit("inv_freq", speeds.inv_freq);
-  visit("pairing", speeds.pairing);
-  visit("axis", speeds.axis);
-  visit("attention_factor", speeds.attention_factor);
-  visit("clockwise", speeds.clockwise);
-  visit("inv_freq_float32", speeds.inv_freq_float32);
+template <class Value, class Visit>
+void for_each_value(Value& value, const Visit& visit) {
+  visit("inv_freq", value.inv_freq);
+  visit("pairing", value.pairing);
+  visit("axis", value.axis);
+  visit("clockwise", value.clockwise);
+  if constexpr (std::is_same_v<const Value, const Frequencies>) {
+    visit("attention_factor", value.attention_factor);
+    visit("inv_freq_float32", value.inv_freq_float32);
+  } else {
+    visit("head_dim", value.head_dim);
+    visit("rotary_dim", value.rotary_dim);
+    visit("base", value.base);
+    visit("scaling", value.scaling);
+    visit("index", value.index);
+    visit("exponent_dim", value.exponent_dim);
+    visit("multiplier", value.multiplier);
+  }
 }
 
 // ---- told(value) ----
@@ -162,7 +161,9 @@ Ref tell_frequencies(PyObject* object, PyObject* length) {
 }
 
 Ref get_doubles(PyObject* values, PyObject* what) {
-  return bytes_of(doubles_of(values, text_of(what, "name").c_str()));
+  std::vector<double> doubles;
+  read(doubles, values, text_of(what, "name").c_str());
+  return bytes_of(doubles);
 }
 
 // The same fields as Python's own numbers.
@@ -212,27 +213,15 @@ double double_of(PyObject* number, const char* what) {
   return value;
 }
 
-std::vector<double> doubles_of(PyObject* sequence, const char* what) {
-  std::vector<double> values;
-  if (PyList_Check(sequence) != 0 || PyTuple_Check(sequence) != 0) {
-    for_each_item(sequence, what, [&](PyObject* item) { values.push_back(double_of(item, what)); });
-    return values;
-  }
-  const ArrayView view(sequence, what);
-  if (view.ndim != 1) fail(Code::SHAPE, what, "it must have one dimension but got ", view.shape_text());
-  for_each_offset(view, [&](const void* place) { values.push_back(real_at(place, view.type)); });
-  return values;
-}
-
 std::vector<int> ints_of(PyObject* sequence, const char* what) {
   std::vector<int> values;
-  for_each_item(sequence, what, [&](PyObject* item) { read(values.emplace_back(), item, what); });
+  read(values, sequence, what);
   return values;
 }
 
 std::vector<std::string> texts_of(PyObject* sequence, const char* what) {
   std::vector<std::string> values;
-  for_each_item(sequence, what, [&](PyObject* item) { values.push_back(text_of(item, what)); });
+  read(values, sequence, what);
   return values;
 }
 

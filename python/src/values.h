@@ -30,7 +30,6 @@ inline Ref text_of(const files::Json& told) { return new_text(told.dump()); }
 // ---- from Python; what: of the argument, in the TypeError ----
 
 double double_of(PyObject* number, const char* what);
-std::vector<double> doubles_of(PyObject* sequence, const char* what);  // a sequence or an array of one dimension
 std::vector<int> ints_of(PyObject* sequence, const char* what);
 std::vector<std::string> texts_of(PyObject* sequence, const char* what);
 
