@@ -3,8 +3,8 @@
 
     python/bench/doors.py [--rounds N] [--threads N] [--case WORDS]
 
-Each way gets cos and sin that are already there, and they take turns, round by round. Told are the median over the rounds
-of eager torch's time over that of each, and its fastest time.
+Each way gets cos and sin that are already there, and they take turns, round by round. Told are the median over the
+rounds of eager torch's time over that of each, and its fastest time.
 """
 
 import argparse
@@ -49,14 +49,15 @@ def ways_of(tokens, dtype):
 def cases():
     for tokens, dtype in ((1, torch.float32), (64, torch.bfloat16), (2048, torch.float32), (2048, torch.bfloat16)):
         name, ways = f"{tokens} tokens, {str(dtype)[6:]}", ways_of(tokens, dtype)
-        q, k = (torch.randn(1, tokens, heads, 128).to(dtype).transpose(1, 2) for heads in (32, 8))
-        yield f"{name}, no gradient", {way: functools.partial(torch.no_grad()(call), q, k) for way, call in ways.items()}
+        q, k = [torch.randn(1, tokens, heads, 128).to(dtype).transpose(1, 2) for heads in (32, 8)]
+        alone = lambda call: functools.partial(torch.no_grad()(call), q, k)  # noqa: B023, E731
+        yield f"{name}, no gradient", {way: alone(call) for way, call in ways.items()}
         inputs, grads = [x.clone().requires_grad_() for x in (q, k)], [torch.randn_like(x) for x in (q, k)]
         both = lambda call, x=inputs, g=grads: torch.autograd.grad(call(*x), x, g)  # noqa: E731
         yield f"{name}, forward and backward", {way: functools.partial(both, call) for way, call in ways.items()}
         if dtype == torch.float32:
-            table, arrays = rotary.Table(rotary.Rope(head_dim=128, pairing="half"), range(tokens)), (q.numpy(), k.numpy())
-            by_numpy = functools.partial(rotary.rotate_qk, *arrays, table, layout="bhtd")
+            table = rotary.Table(rotary.Rope(head_dim=128, pairing="half"), range(tokens))
+            by_numpy = functools.partial(rotary.rotate_qk, q.numpy(), k.numpy(), table, layout="bhtd")
             yield f"{name}, numpy", {"eager": functools.partial(ways["eager"], q, k), "rotary.rotate_qk": by_numpy}
 
 

@@ -81,18 +81,7 @@ def rotate(
 def rotate_(
     x: _A, table: AnyTable, *, layout: Layout, first: int = 0, direction: Direction = "forward"
 ) -> _A:
-    """Rotate heads in place.
-
-    Args:
-        x: as of rotate(), writable.
-        table, layout, first, direction: as of rotate().
-
-    Returns:
-        x.
-
-    Raises:
-        As rotate().
-    """
+    """Rotate heads in place, and return x, which must be writable. Arguments and errors are those of rotate()."""
     torch = _modules.get("torch")
     if torch is not None and isinstance(x, torch.Tensor):
         return _entry().rotate("rotate_", x, table, layout, x, first, direction, "automatic")
@@ -108,19 +97,9 @@ def rotate_backward(
     first: int = 0,
     stores: Stores = "automatic",
 ) -> _A:
-    """The gradient of rotate(x, table) with respect to x: the transposed map.
+    """The gradient of rotate(x, table) with respect to x, of the gradient of the result: the transposed map.
 
-    It undoes rotate() only if the table's attention factor is 1.
-
-    Args:
-        grad: the gradient of the result, as x of rotate().
-        table, layout, out, first, stores: as of rotate().
-
-    Returns:
-        out, or a new array of the kind, element type and shape of grad.
-
-    Raises:
-        As rotate().
+    It undoes rotate() only if the table's attention factor is 1. Arguments, result and errors are those of rotate().
     """
     return _of(grad).rotate("rotate_backward", grad, table, layout, out, first, "backward", stores)
 
@@ -183,19 +162,7 @@ def rotate_qk(
 def rotate_qk_(
     q: _Q, k: _K, table: AnyTable, *, layout: Layout, first: int = 0, direction: Direction = "forward"
 ) -> tuple[_Q, _K]:
-    """Rotate queries and keys in place, in one call.
-
-    Args:
-        q: queries, writable.
-        k: keys, writable, in the same layout.
-        table, layout, first, direction: as of rotate().
-
-    Returns:
-        (q, k).
-
-    Raises:
-        As rotate().
-    """
+    """Rotate queries and keys in place, in one call, and return (q, k), which must be writable: as rotate_qk()."""
     torch = _modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
         return _entry().rotate_qk("rotate_qk_", q, k, table, layout, q, k, first, direction, "automatic")
@@ -230,27 +197,9 @@ def rotate_qkv(
 
 
 def rotate_qkv_(
-    qkv: _A,
-    table: AnyTable,
-    kv_heads: int,
-    *,
-    layout: Layout,
-    first: int = 0,
-    direction: Direction = "forward",
+    qkv: _A, table: AnyTable, kv_heads: int, *, layout: Layout, first: int = 0, direction: Direction = "forward"
 ) -> _A:
-    """Rotate the q and k of a packed tensor in place; v keeps its bits.
-
-    Args:
-        qkv: as of rotate_qkv(), writable.
-        kv_heads: how many heads k and v have each.
-        table, layout, first, direction: as of rotate().
-
-    Returns:
-        qkv.
-
-    Raises:
-        As rotate().
-    """
+    """Rotate the q and k of a packed tensor in place, and return it: as rotate_qkv(). v keeps its bits."""
     return _of(qkv).rotate_qkv("rotate_qkv_", qkv, table, kv_heads, layout, qkv, first, direction, "automatic")
 
 

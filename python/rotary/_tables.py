@@ -172,15 +172,16 @@ class Table(_core._Rows, _Value):
         elif not isinstance(source, Rope):
             raise TypeError(f"Table() takes a rotary.Rope or rotary.Frequencies but got {type(source).__name__}")
         made: Table
-        (made, shape, paired), given = _core._rows_at(cls, speeds, _memory.positions(positions), length, angles, rounding)
-        made._set(shape, paired, given)
+        places = _memory.positions(positions)
+        (made, *state), given = _core._rows_at(cls, speeds, places, length, angles, rounding)
+        made._set(*state, given)
         return made
 
     @classmethod
     def _of_rows(cls, operation: str, cos: Any, sin: Any, pairing: Any, doubled: str, positions: Any = None) -> Table:
         made: Table
-        made, shape, paired = _core._rows_of(cls, operation, (cos, sin, pairing, doubled))
-        made._set(shape, paired, positions)
+        made, *state = _core._rows_of(cls, operation, (cos, sin, pairing, doubled))
+        made._set(*state, positions)
         made.positions  # that they fit
         return made
 
@@ -189,7 +190,8 @@ class Table(_core._Rows, _Value):
         return cls._of_rows("Table", view(cos, "F32", shape), view(sin, "F32", shape), pairing, "", positions)
 
     def _values(self) -> tuple[Any, ...]:
-        return bytes(_core._memory(self, False)), bytes(_core._memory(self, True)), self.shape, self.pairing, self._positions
+        cos, sin = (bytes(_core._memory(self, which)) for which in (False, True))
+        return cos, sin, self.shape, self.pairing, self._positions
 
     def _dlpack(self, which: bool, batched: bool) -> Any:
         return _core._dlpack(self, which, batched)

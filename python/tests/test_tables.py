@@ -21,7 +21,8 @@ def ulps(a, b):
 
 
 class Values(unittest.TestCase):
-    def test_scalings_are_those_of_the_library(self):
+    def test_fields_are_those_of_the_library(self):
+        self.assertEqual(set(json.loads(_core._axial(64, 2, 100.0, "half"))), set(rotary.Rope._fields))
         library = json.loads(_core._scalings())
         self.assertEqual({words["name"] for words in library}, set(_scalings._scalings))
         for words in library:
@@ -29,14 +30,9 @@ class Values(unittest.TestCase):
             fields = json.loads(json.dumps({field: getattr(made, field) for field in made._fields}))
             self.assertEqual({"name": made.name, **fields}, words)
 
-    def test_signatures_of_the_scalings(self):
         self.assertEqual(str(inspect.signature(rotary.Linear)), "(*, factor: 'float' = 1.0) -> 'None'")
         with self.assertRaisesRegex(TypeError, r"Linear.__init__\(\) got an unexpected keyword argument 'base'"):
             rotary.Linear(base=2)
-
-    def test_rope_has_the_fields_of_the_library(self):
-        words = json.loads(_core._axial(64, 2, 100.0, "half"))
-        self.assertEqual(set(words), set(rotary.Rope._fields))
 
     def test_frozen_compares_hashes_pickles(self):
         a = rotary.Rope(head_dim=128, base=5e5, pairing="half", scaling=LLAMA3, inv_freq=np.ones(64))
@@ -156,6 +152,8 @@ class TheTable(unittest.TestCase):
         self.assertEqual(rotary.Table(self.rope, np.arange(6).reshape(1, 6)).shape, (1, 6, 32))
         self.assertEqual(rotary.Table(self.rope, range(9, 0, -3)).positions.tolist(), [9, 6, 3])
         self.assertEqual(rotary.Table(self.rope, [-1, 0.5]).positions.tolist(), [-1.0, 0.5])
+        self.assertEqual(rotary.Table(self.rope, [[], []]).shape, (2, 0, 32))
+        self.assertEqual(rotary.Table(self.rope, range(5, 6, 2**70)).positions.tolist(), [5])
         big = 2**63 - 1
         self.assertEqual(rotary.Table(self.rope, [big]).positions.tolist(), [big])
 
@@ -176,11 +174,13 @@ class TheTable(unittest.TestCase):
         for code, positions in {
             "POSITION": [2**63],
             "SHAPE": np.zeros((1, 2, 3, 4), int),
+            "SHAPE ": [[1, 2], [3]],
+            "POSITION ": range(2**63, 2**63 + 1),
             "DTYPE": np.array([True, False]),
         }.items():
             with self.subTest(code):
-                refused(self, code, lambda: rotary.Table(self.rope, positions))
-        for bad in ([float("nan")], [[1, 2], [3]], [[1], 2], np.array([2**64 - 1], np.uint64), [[[[1]]]]):
+                refused(self, code.strip(), lambda: rotary.Table(self.rope, positions))
+        for bad in ([float("nan")], [[1], 2], np.array([2**64 - 1], np.uint64), [[[[1]]]]):
             with self.subTest(bad), self.assertRaises(rotary.Error):
                 rotary.Table(self.rope, bad)
         for bad in ("0:8", None, [True], ["a"], object(), {1: 2}):
