@@ -9,7 +9,9 @@
 #include <unordered_set>
 #include <utility>
 
+#include "files/text/io.h"
 #include "rotary_torch/op/refusal.h"
+#include "values/number_text.h"
 
 namespace rotary_torch {
 namespace {
@@ -17,7 +19,7 @@ namespace {
 using at::Tensor;
 using rotary::Code;
 
-constexpr Refusal refuse{"decoder"};
+constexpr Refusal refuse{"decoder"}, refuse_scaling{"extend"};
 
 }  // namespace
 
@@ -195,6 +197,85 @@ Tensor DecoderImpl::next_logits(const Tensor& ids, DecoderCache& cache) {
   const c10::InferenceMode inference;
   const Tensor all = hidden(ids, {}, &cache);
   return logits(all.select(1, all.size(1) - 1));
+}
+
+// ---- a longer context ----------------------------------------------------------------------------
+
+const std::vector<std::string>& extensions() {
+  static const std::vector<std::string> words = {"none", "linear", "ntk", "ntk_fixed", "dynamic", "yarn", "llama3"};
+  return words;
+}
+
+rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling, double factor) {
+  if (std::find(extensions().begin(), extensions().end(), scaling) == extensions().end()) {
+    refuse_scaling(Code::SCALING, "scaling must be none, linear, ntk, ntk_fixed, dynamic, yarn or llama3 but got '",
+                   scaling, "'");
+  }
+  if (!config.rope || config.position != PositionEncoding::rope) {
+    refuse_scaling(Code::ROPE, "a scaling needs a model whose positions are a rope but they are ",
+                   name(config.position));
+  }
+  const rotary::ModelRope& own = *config.rope;
+  rotary::Rope rope = own.rope;
+  if (scaling == "none") return rope;
+  if (!rope.inv_freq.empty()) {
+    refuse_scaling(Code::SCALING, "the model's frequencies must come from its base but they are given");
+  }
+  if (!std::holds_alternative<rotary::Unscaled>(rope.scaling)) {
+    refuse_scaling(Code::SCALING, "the model's rope must be unscaled but it is ", rotary::name(rope.scaling),
+                   " already: scaling none keeps it");
+  }
+  if (!(factor > 1) || !std::isfinite(factor)) {
+    refuse_scaling(Code::SCALING, "factor must be above 1 but got ", rotary::detail::spelled(factor));
+  }
+  const std::int64_t trained_length = config.context > 0 ? config.context : own.context;
+  if (trained_length <= 0) {
+    refuse_scaling(Code::CONFIG_MISSING,
+                   "the trained length must be in the config (max_position_embeddings) but is not");
+  }
+  rope.scaling = rotary::parse_scaling(scaling);
+  std::visit(
+      [&]([[maybe_unused]] auto& held) {
+        if constexpr (requires { held.factor = 1.0; }) held.factor = factor;
+        if constexpr (requires { held.trained_length; }) held.trained_length = trained_length;
+      },
+      rope.scaling);
+  return rope;
+}
+
+// ---- files ---------------------------------------------------------------------------------------
+
+LoadedDecoder load_decoder(const std::filesystem::path& dir) {
+  DecoderConfig config = completed(read_decoder_config(dir));
+  const TensorNames names = tensor_names(config.model_type, config.heads, config.head_dim);
+  Checkpoint file(dir, names);
+  // The tensors that bound the vocabulary, the width and the number of layers, before as many layers are made.
+  const std::vector<std::int64_t> matrix{config.vocabulary, config.width};
+  file.expect(file.name_of("embedding.weight"), matrix);
+  file.expect(file.name_of("layers." + std::to_string(config.layers - 1) + ".attention_norm.weight"), {config.width});
+  LoadedDecoder loaded;
+  if (!names.trunk.empty()) {  // a family's: the file says whether there is a head
+    const bool shares = config.tied && !file.is_base() && says_language_model(dir).value_or(true);
+    config.head = file.has_head() || shares;
+    if (!config.head) file.expect_no_head(dir, "head.weight");
+    if (config.head && config.tied && file.unties("head.weight", "embedding.weight", matrix)) {
+      config.tied = false;
+      loaded.warnings.emplace_back(
+          "tie_word_embeddings is true but the head in the file is another matrix: it is used");
+    }
+  }
+  loaded.model = file.load([&] { return Decoder(config); });
+  loaded.has_head = config.head;
+  for (std::string& warning : file.foreign()) loaded.warnings.push_back(std::move(warning));
+  return loaded;
+}
+
+void save_decoder(const DecoderImpl& model, const std::filesystem::path& dir) {
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (const auto& item : model.named_parameters()) tensors.emplace_back(item.key(), item.value());
+  write_tensors(dir / "model.safetensors", tensors, {{"format", "pt"}});
+  rotary::files::write_whole("save_decoder", dir / "config.json",
+                             decoder_config_json(model.config(), parameter_count(model)));
 }
 
 }  // namespace rotary_torch

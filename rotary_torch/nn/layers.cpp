@@ -119,9 +119,8 @@ MetaDevice::MetaDevice() : guard_(interposer) {}
 // ---- positions that are added instead of rotated ----
 
 Tensor sinusoids(std::int64_t tokens, std::int64_t width) {
-  rotary::Rope angles;  // the angles of a rope as wide as the model
-  angles.head_dim = static_cast<int>(width);
-  angles.pairing = rotary::Pairing::interleaved;
+  // The angles of a rope as wide as the model.
+  const rotary::Rope angles{.head_dim = static_cast<int>(width), .pairing = rotary::Pairing::interleaved};
   const TableTensors rows = tensors(rotary::Table(rotary::frequencies(angles), rotary::positions(0, tokens)));
   return at::stack({rows.sin, rows.cos}, -1).flatten(-2);
 }

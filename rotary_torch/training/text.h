@@ -1,5 +1,4 @@
-// Text for character models: the vocabulary, and the split into training and
-// validation.
+// Text for character models: the vocabulary, and the split into training and validation.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,8 +15,7 @@ std::string_view smoke_text() noexcept;  // the text of the smoke preset, smoke.
 
 namespace rotary_torch {
 
-// One id per Unicode code point, in rising order of code points; Tiny
-// Shakespeare has 65.
+// One id per Unicode code point, in rising order of code points; Tiny Shakespeare has 65.
 class Vocabulary {
  public:
   static Vocabulary of(std::string_view utf8);                      // throws TEXT if it is not UTF-8

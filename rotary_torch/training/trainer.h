@@ -1,5 +1,5 @@
-// Training a Decoder on a text: batches, learning-rate schedules, torch's
-// AdamW, checkpoints from which a run resumes bit for bit.
+// Training a Decoder on a text: batches, learning-rate schedules, torch's AdamW, checkpoints from which a run resumes
+// bit for bit.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -50,23 +50,19 @@ struct Preset {
   double rope_fraction = 1;  // of each head that rotates
 };
 const std::vector<std::string>& preset_names();  // "smoke", "nanogpt-cpu", "nanogpt-gpu", "labml"
-// rope_fraction 0: the preset's own. Throws PRESET, naming the presets; VALUE
-// if that fraction of a head is not an even number of elements.
+// rope_fraction 0: the preset's own. Throws PRESET, naming the presets; VALUE if that fraction of a head is not an even
+// number of elements.
 Preset preset(std::string_view name, PositionEncoding = PositionEncoding::rope, double rope_fraction = 0);
 
-double learning_rate(const TrainingOptions&, std::int64_t width,
-                     std::int64_t step);  // step counts from 0
+double learning_rate(const TrainingOptions&, std::int64_t width, std::int64_t step);  // step counts from 0
 
-// Random windows of a text. Batch number `step` is a function of (seed, step)
-// only: it does not depend on earlier batches or on the number of processes
-// that share it.
+// Random windows of a text. Batch number `step` is a function of (seed, step) only: it does not depend on earlier
+// batches or on the number of processes that share it.
 class Batches {
  public:
-  // text: int64 [tokens] on the CPU, longer than block. Batches of equal seed
-  // and stream are equal.
+  // text: int64 [tokens] on the CPU, longer than block. Batches of equal seed and stream are equal.
   Batches(at::Tensor text, std::int64_t block, std::uint64_t seed, std::uint64_t stream);
-  // Rows [first, first + rows) of the batch: ids and, for each, the id that
-  // follows it; both int64 [rows, block].
+  // Rows [first, first + rows) of the batch: ids and, for each, the id that follows it; both int64 [rows, block].
   std::pair<at::Tensor, at::Tensor> draw(std::int64_t step, std::int64_t first, std::int64_t rows) const;
 
  private:
@@ -86,31 +82,26 @@ struct StepReport {
 
 class Trainer {
  public:
-  // The model is moved to device first. In a group of processes every rank
-  // holds the same weights (those of rank 0) and takes its own rows of the
-  // joint batch of options.batch sequences: batch b of step s is the same
-  // whatever the number of ranks. The group must outlive the trainer. Throws
-  // SHAPE if the ranks cannot share the batch evenly.
+  // The model is moved to device first. In a group of processes every rank holds the same weights (those of rank 0) and
+  // takes its own rows of the joint batch of options.batch sequences: batch b of step s is the same whatever the number
+  // of ranks. The group must outlive the trainer. Throws SHAPE if the ranks cannot share the batch evenly.
   Trainer(Decoder model, Corpus corpus, TrainingOptions options, at::Device device = at::kCPU,
           const ProcessGroup& group = ProcessGroup::alone());
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // One step of the optimiser. If it throws (PEER), weights and moments are
-  // those of the previous step.
+  // One step of the optimiser. If it throws (PEER), weights and moments are those of the previous step.
   StepReport step();
-  // Mean loss over evaluate_batches random validation batches. stop is called
-  // between batches; empty if it returned true.
+  // Mean loss over evaluate_batches random validation batches. stop is called between batches; empty if it returned
+  // true.
   std::optional<double> evaluate(const std::function<bool()>& stop = {});
   std::int64_t steps() const noexcept { return steps_; }  // done
 
-  // Writes the whole state to one file, atomically: weights, moments, the step
-  // (random numbers depend only on the seed and the step) and the options.
-  // notes are added to its metadata.
+  // Writes the whole state to one file, atomically: weights, moments, the step (random numbers depend only on the seed
+  // and the step) and the options. notes are added to its metadata.
   void save(const std::filesystem::path& checkpoint, const std::map<std::string, std::string>& notes = {}) const;
-  // Throws FILE, FORMAT, TENSOR; RESUME if the checkpoint was made with other
-  // options. With the Noam schedule options.steps may differ, because it
-  // affects only the end.
+  // Throws FILE, FORMAT, TENSOR; RESUME if the checkpoint was made with other options. With the Noam schedule
+  // options.steps may differ, because it affects only the end.
   void load(const std::filesystem::path& checkpoint);
 
   Decoder& model() noexcept { return model_; }
