@@ -130,9 +130,11 @@ def _numbers(flat: list[Any]) -> Any:
 
     if not {*map(type, flat)} <= {int, float}:
         flat = [_number(one) for one in flat]
-    if float not in map(type, flat):
-        _check_range(min(flat, default=0), max(flat, default=0))
-        return array("q", flat)
+    if float not in {*map(type, flat)}:
+        try:
+            return array("q", flat)
+        except OverflowError:
+            _check_range(min(flat), max(flat))
     largest = max((one for one in flat if type(one) is int), key=abs, default=0)
     if abs(largest) > 2**53:
         told = f"integers beside floats must be at most 2^53 but got {largest}, which no double holds for sure"
