@@ -1,4 +1,7 @@
 set(rotary_sources
+  src/c/guarded.cpp
+  src/c/rope.cpp
+  src/c/rotary_c.cpp
   src/cpu/targets.cpp
   src/cpu/tuning.cpp
   src/measure/ceiling.cpp

@@ -36,13 +36,14 @@ enum class Stores : std::uint8_t {
 // rotate(x, table, {Direction::backward, pool}).
 struct RotateOptions {
   RotateOptions(Direction d = Direction::forward, const Executor& e = serial(),  // NOLINT
-                Stores s = Stores::automatic)
-      : direction(d), stores(s), executor(&e) {}
+                Stores s = Stores::automatic, int element = 0)
+      : direction(d), stores(s), first(element), executor(&e) {}
   RotateOptions(const Executor& e) : executor(&e) {}  // NOLINT
   RotateOptions(const Executor&&) = delete;
-  RotateOptions(Direction, const Executor&&, Stores = Stores::automatic) = delete;
+  RotateOptions(Direction, const Executor&&, Stores = Stores::automatic, int = 0) = delete;
   Direction direction = Direction::forward;
   Stores stores = Stores::automatic;
+  int first = 0;  // element of the head where the rotated block begins; rotate_append takes 0 only
   const Executor* executor;
 };
 
@@ -52,10 +53,11 @@ struct InOut {
   Heads out;
 };
 
-// The first table.rotary_dim() elements of each head rotate; the others keep their bits (out of place: are copied).
+// Elements [first, first + table.rotary_dim()) of each head rotate; the others keep their bits (out of place: are
+// copied).
 // In f32: product, product, sum, no fused multiply-add; f16 and bf16 convert at the edges, to nearest even. Subnormals
 // are kept. The result does not depend on target, threads or split.
-// Throws SHAPE (tokens or batch differ from the table's, rotary_dim above head_dim, written elements that overlap),
+// Throws SHAPE (tokens or batch differ from the table's, the block reaches beyond head_dim, written elements that overlap),
 // DTYPE (in and out differ, misaligned data), ALIAS (x and out overlap without being the same), PAIRING, VALUE (an
 // unknown direction or an unknown value of stores).
 ROTARY_API void rotate(const Heads& x, const Table&, const RotateOptions& = {});

@@ -26,6 +26,19 @@ class ROTARY_API Executor {
 // Runs everything on the caller's thread.
 ROTARY_API const Executor& serial() noexcept;
 
+// Part `part` of `parts` of a rotation, on the caller's thread: for a pool whose threads all make the same call, as
+// ggml's (ith of nth). The calls of parts 0 to parts - 1, in any order and at any time, are one call by serial(); a part
+// that runs twice rotates its heads in place twice. Not for a Table, which one thread makes.
+class ROTARY_API OnePart final : public Executor {
+ public:
+  OnePart(int part, int parts);  // throws VALUE unless 0 <= part < parts
+  unsigned concurrency() const noexcept override { return 1; }
+  void run(std::int64_t count, std::int64_t grain, Body body, void* context) const override;
+
+ private:
+  int part_, parts_;
+};
+
 // A fixed set of threads; where the system has none, the caller's thread alone. run() serves one caller at a time; a
 // second caller waits.
 class ROTARY_API ThreadPool final : public Executor {

@@ -246,6 +246,9 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
 
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Table& table, const Cache& cache, const Slots& slots, const RotateOptions& options) {
+  if (options.first != 0) {
+    fail(Code::SHAPE, "rotate_append", "first must be 0 but got " + std::to_string(options.first));
+  }
   Work work;
   Job& job = work.q.job;
   check_rotate_append("rotate_append", q, q_out, k, v, table, cache, slots, options.direction, job);

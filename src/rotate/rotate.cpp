@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <string>
 
@@ -133,20 +134,76 @@ void run(const char* operation, Jobs jobs, const RotateOptions& options) {
   run_jobs(jobs, *options.executor);
 }
 
+// ---- heads whose block does not begin at element 0 ----
+
+// The elements of each head from options.first on, which rotate() takes for whole heads.
+template <class View>
+View behind(const char* operation, const View& x, int first) {
+  if (first >= 0 && first <= x.layout.head_dim) return slice(x, first, x.layout.head_dim - first);
+  fail(Code::SHAPE, operation,
+       "first must be an element of the head, of head_dim " + std::to_string(x.layout.head_dim) + ", but got " +
+           std::to_string(first));
+}
+InOut behind(const char* operation, const InOut& x, int first) {
+  return {behind(operation, x.in, first), behind(operation, x.out, first)};
+}
+
+struct Front {
+  const ConstHeads& in;
+  const Heads& out;
+  std::size_t bytes;
+};
+
+void copy_fronts(void* context, Index begin, Index end) {
+  const Front& front = *static_cast<const Front*>(context);
+  const Layout &from = front.in.layout, &to = front.out.layout;
+  const Index each = bytes_of(front.in.dtype);
+  for (Index i = begin; i < end; ++i) {
+    const Index head = i % from.heads, token = i / from.heads % from.tokens, row = i / from.heads / from.tokens;
+    const auto at = [&](const Layout& l) {
+      return (row * l.batch_stride + token * l.token_stride + head * l.head_stride) * each;
+    };
+    std::memcpy(static_cast<std::byte*>(front.out.data) + at(to),
+                static_cast<const std::byte*>(front.in.data) + at(from), front.bytes);
+  }
+}
+
+// Out of place, the elements before the block; the call is checked.
+void copy_front(const InOut& x, const RotateOptions& options) {
+  if (x.in.data == x.out.data || !has_elements(x.in.layout)) return;
+  Front front{x.in, x.out, static_cast<std::size_t>(options.first * bytes_of(x.in.dtype))};
+  const Layout& l = x.in.layout;
+  options.executor->run(l.batch * l.tokens * l.heads, grain(static_cast<Index>(front.bytes)), copy_fronts, &front);
+}
+
 }  // namespace
 
 void rotate(const Heads& x, const Table& table, const RotateOptions& options) {
+  if (options.first != 0) return rotate(ConstHeads(x), x, table, options);
   run("rotate", check_rotate("rotate", x, table, options.direction), options);
 }
 void rotate(const ConstHeads& x, const Heads& out, const Table& table, const RotateOptions& options) {
-  run("rotate", check_rotate("rotate", x, out, table, options.direction), options);
+  if (options.first == 0) return run("rotate", check_rotate("rotate", x, out, table, options.direction), options);
+  const InOut block = behind("rotate", InOut{x, out}, options.first);
+  const Job job = check_rotate("rotate", block.in, block.out, table, options.direction);
+  check_heads({"rotate", "x", "out", ""}, x, out, shape_of(table), options.direction);  // fronts overlap nothing
+  copy_front({x, out}, options);
+  run("rotate", job, options);
 }
 
 void rotate_qk(const Heads& q, const Heads& k, const Table& table, const RotateOptions& options) {
+  if (options.first != 0) return rotate_qk(InOut{q, q}, InOut{k, k}, table, options);
   run("rotate_qk", check_rotate_qk("rotate_qk", q, k, table, options.direction), options);
 }
 void rotate_qk(const InOut& q, const InOut& k, const Table& table, const RotateOptions& options) {
-  run("rotate_qk", check_rotate_qk("rotate_qk", q, k, table, options.direction), options);
+  if (options.first == 0)
+    return run("rotate_qk", check_rotate_qk("rotate_qk", q, k, table, options.direction), options);
+  const InOut q_block = behind("rotate_qk", q, options.first), k_block = behind("rotate_qk", k, options.first);
+  const Jobs jobs = check_rotate_qk("rotate_qk", q_block, k_block, table, options.direction);
+  check_heads("rotate_qk", q, k, shape_of(table), options.direction);
+  copy_front(q, options);
+  copy_front(k, options);
+  run("rotate_qk", jobs, options);
 }
 
 void rotate_qk(const Heads& q, const Heads& k, const Rope& rope, std::int64_t first_position,
@@ -155,11 +212,18 @@ void rotate_qk(const Heads& q, const Heads& k, const Rope& rope, std::int64_t fi
 }
 
 void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table& table, const RotateOptions& options) {
-  run("rotate_qkv", check_rotate_qkv("rotate_qkv", qkv, qkv, kv_heads, table, options.direction), options);
+  rotate_qkv(qkv, qkv, kv_heads, table, options);
 }
 void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table& table,
                 const RotateOptions& options) {
-  run("rotate_qkv", check_rotate_qkv("rotate_qkv", qkv, out, kv_heads, table, options.direction), options);
+  const auto checked = [&](const InOut& x) {
+    return check_rotate_qkv("rotate_qkv", x.in, x.out, kv_heads, table, options.direction);
+  };
+  if (options.first == 0) return run("rotate_qkv", checked({qkv, out}), options);
+  const Jobs jobs = checked(behind("rotate_qkv", InOut{qkv, out}, options.first));
+  checked({qkv, out});
+  copy_front({qkv, out}, options);
+  run("rotate_qkv", jobs, options);
 }
 
 namespace detail {

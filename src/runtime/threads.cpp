@@ -5,6 +5,7 @@
 #include <algorithm>  // tells the standard library's macros, too
 
 #include "compiler.h"
+#include "values/fail.h"
 
 // ROTARY_THREADS: 0 where the standard library has no threads, as in WebAssembly; found out unless the build says.
 #ifndef ROTARY_THREADS
@@ -42,6 +43,19 @@ class Serial final : public Executor {
 const Executor& serial() noexcept {
   static const Serial one;
   return one;
+}
+
+OnePart::OnePart(int part, int parts) : part_(part), parts_(parts) {
+  if (part >= 0 && part < parts) return;
+  fail(Code::VALUE, "part",
+       "part must be from 0 to parts - 1 but got " + std::to_string(part) + " of " + std::to_string(parts));
+}
+
+void OnePart::run(std::int64_t count, std::int64_t, Body body, void* context) const {
+  // Dividing first prevents overflow.
+  const auto begin_of = [&](std::int64_t i) { return count / parts_ * i + std::min(i, count % parts_); };
+  const std::int64_t begin = begin_of(part_), end = begin_of(std::int64_t{part_} + 1);
+  if (begin < end) body(context, begin, end);
 }
 
 #if ROTARY_THREADS

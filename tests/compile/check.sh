@@ -13,6 +13,13 @@ if [ "$what" = headers ]; then
     name=rotary/${header##*/}
     printf '#include "%s"\n#include "%s"\n' "$name" "$name" | compile "${warnings[@]}" -x c++ - || { echo "$name"; exit 1; }
   done
+  # Those of C, by the same compiler: C99 and C++11.
+  for header in "$source"/include/rotary/*_c.h; do
+    for dialect in c99 c++11; do
+      printf '#include "rotary/%s"\n' "${header##*/}" "${header##*/}" |
+        "$cxx" -x "${dialect%%[0-9]*}" -std="$dialect" -fsyntax-only -I "$source/include" "${warnings[@]}" - || { echo "$header, $dialect"; exit 1; }
+    done
+  done
   exit
 fi
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# What a shared library exports of rotary: functions and classes that a public header names, and rotary::detail.
+# What a shared library exports of rotary: functions and classes that a public header names, and rotary::detail; and
+# the functions for C, which are those of c_symbols.txt beside this script.
 #   exports.sh LIBRARY INCLUDE_DIR
 set -euo pipefail
 library=$1 include=$2
@@ -23,6 +24,8 @@ while read -r symbol; do
     *rotary::files::* | *rotary::cpu::* | *rotary::scalings::*) echo "exported, but internal: $symbol"; bad=1 ;;
   esac
 done < <(nm -DC --defined-only "$library" | cut -d' ' -f3-)
+diff "$(dirname "$0")/c_symbols.txt" <(nm -D --defined-only "$library" | sed -nE 's/.* T (rotary_[a-z_]+)$/\1/p' | sort) ||
+  { echo "lines with < are missing, lines with > are not in c_symbols.txt: what C programs link is a promise"; bad=1; }
 [ "$seen" -gt 150 ] || { echo "only $seen symbols of rotary in $library"; exit 1; }
 echo "$seen exported symbols, all of public headers"
 exit "$bad"

@@ -1,0 +1,275 @@
+/* rotary for C99 and C++11: the chain of rotary.h for C, and for foreign-function interfaces.
+ *
+ *   rotary_rope --rotary_frequencies_make--> frequencies --rotary_table_assign(positions)--> table --rotary_rotate--> heads
+ *
+ * Functions that can fail return a status: ROTARY_OK, or what is wrong; rotary_error() is the sentence. No exception
+ * leaves a function, nothing is printed, and all functions may be called from several threads, each with its own
+ * tables. Only the _make functions allocate memory, and rotary_table_assign where a table grows.
+ *
+ * Structs begin with their size: fill them by their _init function, `rotary_heads x; rotary_heads_init(&x, sizeof x);`,
+ * then set what differs. A new version adds fields at the end, and reads a shorter struct as one without them.
+ *
+ * The numbers are those of the C++ interface, bit for bit; rotary.h, rope.h, table.h and cache.h say more of each.
+ */
+#ifndef ROTARY_ROTARY_C_H
+#define ROTARY_ROTARY_C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__) || defined(__clang__)
+#define ROTARY_C_API __attribute__((visibility("default")))
+#else
+#define ROTARY_C_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- errors -------------------------------------------------------------------------------------------------- */
+
+/* The codes of rotary/error.h, which docs/errors.md describes. A new version may add some. */
+typedef int32_t rotary_status;
+enum {
+  ROTARY_OK = 0,
+  ROTARY_SHAPE = 1,    /* sizes that do not fit each other */
+  ROTARY_DTYPE = 2,    /* an unknown element type, or data that is not aligned to it */
+  ROTARY_ALIAS = 3,    /* memory that overlaps where it must not */
+  ROTARY_POSITION = 4, /* an invalid position */
+  ROTARY_SCALING = 5,  /* an invalid base, scaling or frequency */
+  ROTARY_PAIRING = 6,  /* a pairing that is unset or unknown */
+  ROTARY_LENGTH = 7,   /* a length is needed and was not given */
+  ROTARY_TARGET = 8,   /* an instruction set that is unknown or that this machine lacks */
+  ROTARY_VALUE = 18,   /* a number or a word outside its range, or a null pointer */
+  ROTARY_CHECK = 30,   /* a check of this build's own results failed */
+  ROTARY_MEMORY = 31,  /* out of memory */
+  ROTARY_INTERNAL = 32 /* a defect of this library */
+};
+/* "SHAPE", ...; "OK"; "unknown". Never null. */
+ROTARY_C_API const char *rotary_status_name(rotary_status status);
+/* "[operation] rule but got value": of the last function that failed in this thread, until the next one fails. "" before
+ * the first. */
+ROTARY_C_API const char *rotary_error(void);
+
+/* Of the library that is linked: "0.1.0". */
+ROTARY_C_API const char *rotary_version(void);
+/* Whether this build computes the bits that it promises: call it once where a build is not the project's own. CHECK. */
+ROTARY_C_API rotary_status rotary_self_test(void);
+/* The instruction set in use: "avx2", ... Null where ROTARY_TARGET of the environment names one that does not run. */
+ROTARY_C_API const char *rotary_target(void);
+/* Sets it for the whole process; "" restores the best. TARGET. */
+ROTARY_C_API rotary_status rotary_use_target(const char *name);
+
+/* ---- a rope: what the model card says --------------------------------------------------------------------------- */
+
+/* Which two elements turn together, of n pairs. There is no default. */
+enum {
+  ROTARY_HALF = 1,               /* (x[i], x[i + n]): "rotate_half", GPT-NeoX, most of Hugging Face */
+  ROTARY_INTERLEAVED = 2,        /* (x[2i], x[2i + 1]): RoFormer, GPT-J, Meta's own Llama */
+  ROTARY_INTERLEAVED_TO_HALF = 3 /* reads (2i, 2i + 1), writes (i, i + n): DeepSeek-V3's family in Hugging Face */
+};
+
+/* The formulas, their sources and what the fields mean to each: rotary/rope.h. */
+enum {
+  ROTARY_UNSCALED = 0,
+  ROTARY_LINEAR = 1,      /* factor */
+  ROTARY_NTK = 2,         /* factor */
+  ROTARY_NTK_FIXED = 3,   /* factor, mixed_b */
+  ROTARY_DYNAMIC = 4,     /* factor, trained_length */
+  ROTARY_YARN = 5,        /* factor, trained_length, beta_fast to attn_factor */
+  ROTARY_LONGROPE = 6,    /* factor, trained_length, short_factor to long_mscale */
+  ROTARY_LLAMA3 = 7,      /* factor, trained_length, low, high */
+  ROTARY_PROPORTIONAL = 8 /* factor, fraction */
+};
+
+/* Numbers that may be absent are NaN where they are. Lists have one value for each pair, rotary_dim / 2 of them; null:
+ * absent. They are read during the call. */
+typedef struct rotary_rope {
+  uint32_t size;
+  int32_t head_dim;
+  int32_t rotary_dim; /* elements of the rotated block, even; 0, the default: head_dim */
+  int32_t pairing;
+  double base; /* default 10000 */
+  int32_t scaling;
+  int32_t exponent_dim; /* of b^(-2i/r); 0, the default: rotary_dim */
+  int32_t clockwise;    /* not 0: rotates by minus the angle */
+  int32_t truncate;     /* YaRN: floor and ceil of the correction range; default 1 */
+  double attention_factor; /* instead of the scaling's; may be absent */
+  const uint8_t *axis;     /* which coordinate of a position drives each pair; null: all 0 */
+  const int32_t *index;    /* i in b^(-2i/r); null: 0, 1, 2, ... */
+  const double *inv_freq;  /* learned frequencies instead of the computed ones */
+  const double *multiplier; /* multiplies the frequencies */
+  double factor;            /* default 1 */
+  int64_t trained_length;
+  double mixed_b;   /* may be absent */
+  double beta_fast; /* default 32 */
+  double beta_slow; /* default 1 */
+  double mscale;    /* may be absent */
+  double mscale_all_dim; /* may be absent */
+  double magnitude;      /* default 0.1 */
+  double extrapolation_factor; /* default 1 */
+  double attn_factor;          /* default 1 */
+  int32_t mscale_ratio;        /* default 0 */
+  int32_t reserved;
+  const double *short_factor;
+  const double *long_factor;
+  double short_mscale; /* may be absent */
+  double long_mscale;  /* may be absent */
+  double low;          /* default 1 */
+  double high;         /* default 4 */
+  double fraction;     /* default 1 */
+} rotary_rope;
+ROTARY_C_API void rotary_rope_init(rotary_rope *rope, size_t size);
+
+/* ---- frequencies: radians per position of every pair ------------------------------------------------------------ */
+
+typedef struct rotary_frequencies rotary_frequencies;
+/* length: tokens in play, the largest position + 1; 0: no more than the model was trained on. Only Dynamic and LongRope
+ * look at it. PAIRING, SCALING, SHAPE, VALUE, MEMORY. */
+ROTARY_C_API rotary_status rotary_frequencies_make(const rotary_rope *rope, int64_t length,
+                                                   rotary_frequencies **frequencies);
+/* Of null: nothing. */
+ROTARY_C_API void rotary_frequencies_free(rotary_frequencies *frequencies);
+ROTARY_C_API int32_t rotary_frequencies_pairs(const rotary_frequencies *frequencies);
+ROTARY_C_API int32_t rotary_frequencies_axes(const rotary_frequencies *frequencies);
+ROTARY_C_API double rotary_frequencies_attention_factor(const rotary_frequencies *frequencies);
+/* [pairs], valid until the free. */
+ROTARY_C_API const double *rotary_frequencies_inv_freq(const rotary_frequencies *frequencies);
+
+/* ---- positions -------------------------------------------------------------------------------------------------- */
+
+enum { ROTARY_RUN = 0, ROTARY_INT32 = 1, ROTARY_INT64 = 2, ROTARY_DOUBLE = 3 };
+
+/* One position for each token, row-major [axes, batch, tokens]. By default first, first + 1, ... A batch of 1 serves
+ * tensors of any batch size; one axis serves ropes of several (text). */
+typedef struct rotary_positions {
+  uint32_t size;
+  int32_t type; /* of values; ROTARY_RUN, the default: a run that begins with first, and values is not read */
+  const void *values;
+  int64_t first;
+  int64_t tokens;
+  int32_t batch; /* default 1 */
+  int32_t axes;  /* default 1 */
+} rotary_positions;
+ROTARY_C_API void rotary_positions_init(rotary_positions *positions, size_t size);
+
+/* ---- tables: a row of cos and sin for every token --------------------------------------------------------------- */
+
+enum { ROTARY_EXACT = 0, ROTARY_FLOAT32 = 1 }; /* angles: correctly rounded; the float32 steps of most frameworks */
+enum { ROTARY_F32 = 0, ROTARY_F16 = 1, ROTARY_BF16 = 2 }; /* element types; of a table: what its values are rounded to */
+
+typedef struct rotary_table rotary_table;
+/* An empty table, with memory for that many rows (batch * tokens) of these frequencies. SHAPE, PAIRING, SCALING, MEMORY. */
+ROTARY_C_API rotary_status rotary_table_make(const rotary_frequencies *frequencies, int64_t rows, rotary_table **table);
+ROTARY_C_API void rotary_table_free(rotary_table *table);
+/* Computes the rows of these positions. Does not allocate memory for as many rows as before or fewer; frequencies that
+ * were used last are not prepared again. On error the table is unchanged. POSITION, SHAPE, VALUE, SCALING, MEMORY. */
+ROTARY_C_API rotary_status rotary_table_assign(rotary_table *table, const rotary_frequencies *frequencies,
+                                               const rotary_positions *positions, int32_t angles, int32_t rounding);
+/* Makes the table a view of rows of the caller's, f32 [batch, tokens, pairs], which must stay valid while the table is
+ * used. Gives the table's own memory back. SHAPE, PAIRING. */
+ROTARY_C_API rotary_status rotary_table_borrow(rotary_table *table, const float *cos, const float *sin, int64_t tokens,
+                                               int32_t pairs, int32_t pairing, int32_t batch);
+/* f32 [batch, tokens, pairs], valid until the table is assigned, borrows or is freed. */
+ROTARY_C_API const float *rotary_table_cos(const rotary_table *table);
+ROTARY_C_API const float *rotary_table_sin(const rotary_table *table);
+ROTARY_C_API int64_t rotary_table_tokens(const rotary_table *table);
+ROTARY_C_API int32_t rotary_table_pairs(const rotary_table *table);
+ROTARY_C_API int32_t rotary_table_batch(const rotary_table *table);
+
+/* ---- rotation --------------------------------------------------------------------------------------------------- */
+
+/* A view of q or k: element (b, t, h, d) lies at b * batch_stride + t * token_stride + h * head_stride + d. Strides are
+ * in elements and not negative. Elements [first, first + 2 * pairs) of each head turn, the others keep their bits (out
+ * of place: are copied). */
+typedef struct rotary_heads {
+  uint32_t size;
+  int32_t dtype; /* default ROTARY_F32 */
+  void *data;
+  int64_t batch;  /* default 1 */
+  int64_t tokens; /* default 1 */
+  int64_t heads;  /* default 1 */
+  int32_t head_dim;
+  int32_t first; /* default 0 */
+  int64_t batch_stride;
+  int64_t token_stride;
+  int64_t head_stride;
+} rotary_heads;
+ROTARY_C_API void rotary_heads_init(rotary_heads *heads, size_t size);
+/* Sets the strides of a contiguous tensor whose dimensions stand in that order, outermost first: "bthd", "bhtd", "tbhd".
+ * VALUE. */
+ROTARY_C_API rotary_status rotary_heads_order(rotary_heads *heads, const char *order);
+
+/* Threads that share the work of a call. */
+typedef struct rotary_pool rotary_pool;
+/* threads: including the caller's; 0: all cores. MEMORY. */
+ROTARY_C_API rotary_status rotary_pool_make(uint32_t threads, rotary_pool **pool);
+ROTARY_C_API void rotary_pool_free(rotary_pool *pool);
+
+enum { ROTARY_FORWARD = 0, ROTARY_BACKWARD = 1 };                        /* backward: the transposed map */
+enum { ROTARY_AUTOMATIC = 0, ROTARY_CACHED = 1, ROTARY_STREAMING = 2 }; /* how a call out of place writes */
+
+/* Null in place of options: all defaults. */
+typedef struct rotary_options {
+  uint32_t size;
+  int32_t direction; /* default ROTARY_FORWARD */
+  int32_t stores;    /* default ROTARY_AUTOMATIC */
+  int32_t reserved;
+  const rotary_pool *pool; /* null, the default: the caller's thread. Not with parts. */
+  /* Only part `part` of `parts` of the work, as a pool does whose threads all call the function: the parts 0 to
+   * parts - 1, in any order and at any time, are the whole call. In place, no part may run twice. Default: 0 of 1. */
+  int32_t part;
+  int32_t parts;
+} rotary_options;
+ROTARY_C_API void rotary_options_init(rotary_options *options, size_t size);
+
+/* In place where out is null or x, else into out. SHAPE, DTYPE, ALIAS, PAIRING, VALUE. */
+ROTARY_C_API rotary_status rotary_rotate(const rotary_heads *x, const rotary_heads *out, const rotary_table *table,
+                                         const rotary_options *options);
+/* q and k in one call. They may differ in heads, head_dim, strides and dtype, not in first. */
+ROTARY_C_API rotary_status rotary_rotate_qk(const rotary_heads *q, const rotary_heads *q_out, const rotary_heads *k,
+                                            const rotary_heads *k_out, const rotary_table *table,
+                                            const rotary_options *options);
+/* A packed tensor: its heads are those of q, then kv_heads of k, then kv_heads of v, which keeps its bits. */
+ROTARY_C_API rotary_status rotary_rotate_qkv(const rotary_heads *qkv, const rotary_heads *out, int64_t kv_heads,
+                                             const rotary_table *table, const rotary_options *options);
+
+/* ---- rotation into a KV cache ----------------------------------------------------------------------------------- */
+
+/* The type of the cache's elements. */
+enum { ROTARY_CACHE_SAME = 0, ROTARY_CACHE_F32 = 2, ROTARY_CACHE_F16 = 3, ROTARY_CACHE_BF16 = 4 };
+
+/* Element (page, token in the page, head, d) of k and of v lies at page * page_stride + token * token_stride +
+ * head * head_stride + d. A contiguous cache of each batch row is a page. */
+typedef struct rotary_cache {
+  uint32_t size;
+  int32_t type; /* default ROTARY_CACHE_SAME: that of k's and v's heads */
+  void *k;
+  void *v;
+  int64_t pages;
+  int64_t heads;
+  int32_t page_size; /* tokens */
+  int32_t head_dim;
+  int64_t page_stride;
+  int64_t token_stride;
+  int64_t head_stride;
+  /* Where the tokens go. slots: one for each token [batch, tokens], page * page_size + place in the page, negative:
+   * padding. Null: token t of batch row b goes to place first + t of page b, firsts[b] + t where firsts is not null. */
+  const int64_t *slots;
+  const int64_t *firsts;
+  int64_t first;
+} rotary_cache;
+ROTARY_C_API void rotary_cache_init(rotary_cache *cache, size_t size);
+
+/* Rotates q in place or into q_out and k into its places of the cache, and copies v to its own. SHAPE, DTYPE, ALIAS,
+ * PAIRING, VALUE. */
+ROTARY_C_API rotary_status rotary_rotate_append(const rotary_heads *q, const rotary_heads *q_out, const rotary_heads *k,
+                                                const rotary_heads *v, const rotary_table *table,
+                                                const rotary_cache *cache, const rotary_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

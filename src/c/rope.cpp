@@ -1,0 +1,116 @@
+// A rope as C writes it.
+#include "runtime/arithmetic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "c/structs.h"
+#include "values/names.h"
+#include "values/scaling_fields.h"
+
+namespace rotary::c {
+
+template <>
+rotary_rope defaults<rotary_rope>() {
+  rotary_rope r{};
+  constexpr double absent = std::numeric_limits<double>::quiet_NaN();
+  r.base = 10000, r.truncate = 1, r.attention_factor = r.mixed_b = r.mscale = r.mscale_all_dim = absent;
+  r.short_mscale = r.long_mscale = absent;
+  const Yarn yarn;
+  r.factor = yarn.factor, r.beta_fast = yarn.beta_fast, r.beta_slow = yarn.beta_slow, r.magnitude = yarn.magnitude;
+  r.extrapolation_factor = yarn.extrapolation_factor, r.attn_factor = yarn.attn_factor;
+  r.low = Llama3().low, r.high = Llama3().high, r.fraction = Proportional().fraction;
+  return r;
+}
+
+namespace {
+
+static_assert(ROTARY_PROPORTIONAL + 1 == std::variant_size_v<Scaling>);
+static_assert(static_cast<int>(Pairing::interleaved_to_half) == ROTARY_INTERLEAVED_TO_HALF);
+
+// The fields of a rotary_rope that a scaling reads, by the names of scaling_fields.h.
+#define ROTARY_FIELD(member) \
+  { &rotary_rope::member, #member }
+constexpr detail::Named<double rotary_rope::*> numbers[] = {ROTARY_FIELD(factor),
+                                                            ROTARY_FIELD(mixed_b),
+                                                            ROTARY_FIELD(beta_fast),
+                                                            ROTARY_FIELD(beta_slow),
+                                                            ROTARY_FIELD(mscale),
+                                                            ROTARY_FIELD(magnitude),
+                                                            ROTARY_FIELD(extrapolation_factor),
+                                                            ROTARY_FIELD(attn_factor),
+                                                            ROTARY_FIELD(mscale_all_dim),
+                                                            ROTARY_FIELD(low),
+                                                            ROTARY_FIELD(short_mscale),
+                                                            ROTARY_FIELD(long_mscale),
+                                                            ROTARY_FIELD(fraction),
+                                                            ROTARY_FIELD(high)};
+constexpr detail::Named<std::int64_t rotary_rope::*> lengths[] = {ROTARY_FIELD(trained_length)};
+constexpr detail::Named<std::int32_t rotary_rope::*> flags[] = {ROTARY_FIELD(truncate), ROTARY_FIELD(mscale_ratio)};
+constexpr detail::Named<const double * rotary_rope::*> lists[] = {ROTARY_FIELD(short_factor),
+                                                                  ROTARY_FIELD(long_factor)};
+#undef ROTARY_FIELD
+
+// Null for attention_factor, which is the rope's own.
+template <class Member, std::size_t N>
+const Member* find(const detail::Named<Member> (&rows)[N], const char* name) {
+  for (const auto& row : rows) {
+    if (std::strcmp(row.name, name) == 0) return &row.value;
+  }
+  return nullptr;
+}
+
+template <class Value>
+std::vector<Value> list_of(const Value* values, std::size_t count) {
+  return values == nullptr ? std::vector<Value>() : std::vector<Value>(values, values + count);
+}
+std::optional<double> given_of(double value) { return std::isnan(value) ? std::nullopt : std::optional(value); }
+
+struct Fill {
+  const rotary_rope& rope;
+  std::size_t pairs;
+  void operator()(const char* name, double& value) const { value = rope.**find(numbers, name); }
+  void operator()(const char* name, std::optional<double>& value) const {
+    if (const auto* member = find(numbers, name)) value = given_of(rope.**member);
+  }
+  void operator()(const char* name, std::int64_t& value) const { value = rope.**find(lengths, name); }
+  void operator()(const char* name, bool& value) const { value = rope.**find(flags, name) != 0; }
+  void operator()(const char* name, std::vector<double>& value) const {
+    value = list_of(rope.**find(lists, name), pairs);
+  }
+};
+
+}  // namespace
+
+Rope rope_of(const rotary_rope& r) {
+  Rope rope{.head_dim = r.head_dim, .rotary_dim = r.rotary_dim, .base = r.base, .exponent_dim = r.exponent_dim};
+  const int block = r.rotary_dim == 0 ? r.head_dim : r.rotary_dim;
+  const auto pairs = static_cast<std::size_t>(std::clamp(block, 0, 1 << 20) / 2);  // frequencies() refuses others
+  rope.pairing = static_cast<Pairing>(std::clamp(r.pairing, 0, 255));
+  rope.clockwise = r.clockwise != 0;
+  rope.axis = list_of(r.axis, pairs);
+  rope.index = list_of<int>(r.index, pairs);
+  rope.inv_freq = list_of(r.inv_freq, pairs);
+  rope.multiplier = list_of(r.multiplier, pairs);
+  rope.attention_factor = given_of(r.attention_factor);
+  int which = 0;
+  scalings::for_each_scaling([&](const auto& scaling) {
+    if (which++ == r.scaling) rope.scaling = scaling;
+  });
+  if (r.scaling < 0 || r.scaling >= which) {
+    fail(Code::SCALING, "frequencies", "scaling must be from 0 to 8 but got " + std::to_string(r.scaling));
+  }
+  std::visit(
+      [&](auto& held) {
+        scalings::for_each_field(held, [&](const auto& field, auto& value) { Fill{r, pairs}(field.name, value); });
+      },
+      rope.scaling);
+  return rope;
+}
+
+}  // namespace rotary::c

@@ -1,0 +1,319 @@
+// The C interface: each function reads its structs, calls the C++ function of the same name and turns its errors into
+// codes.
+#include "runtime/arithmetic.h"
+
+#include "rotary/rotary_c.h"
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include "c/guarded.h"
+#include "c/structs.h"
+#include "rotary/cache.h"
+#include "rotary/rotary.h"
+#include "rotary/self_test.h"
+#include "rotary/targets.h"
+#include "rotary/version.h"
+
+struct rotary_table {
+  rotary::Table rows;
+};
+struct rotary_pool {
+  rotary::ThreadPool threads;
+};
+
+namespace rotary::c {
+
+template <>
+rotary_positions defaults<rotary_positions>() {
+  rotary_positions p{};
+  p.batch = p.axes = 1;
+  return p;
+}
+template <>
+rotary_heads defaults<rotary_heads>() {
+  rotary_heads x{};
+  x.batch = x.tokens = x.heads = 1;
+  return x;
+}
+template <>
+rotary_options defaults<rotary_options>() {
+  rotary_options o{};
+  o.parts = 1;
+  return o;
+}
+
+namespace {
+
+template <class Enum>
+Enum enumerator(const char* operation, const char* name, std::int32_t value, Enum last) {
+  if (value >= 0 && value <= static_cast<std::int32_t>(last)) return static_cast<Enum>(value);
+  fail(Code::VALUE, operation,
+       std::string(name) + " must be from 0 to " + std::to_string(static_cast<int>(last)) + " but got " +
+           std::to_string(value));
+}
+
+// ---- a call --------------------------------------------------------------------------------------
+
+Positions positions_of(const char* operation, const rotary_positions& p) {
+  if (p.type == ROTARY_RUN) {
+    if (p.batch == 1 && p.axes == 1) return positions(p.first, p.tokens);
+    fail(Code::SHAPE, operation, "a run of positions must have one batch row and one axis");
+  }
+  if (p.axes < 1 || p.batch < 1 || p.tokens < 0 || p.tokens > (std::int64_t{1} << 60) / p.axes / p.batch) {
+    fail(Code::SHAPE, operation, "positions must have tokens, and at least one batch row and one axis");
+  }
+  const auto count = static_cast<std::size_t>(p.tokens * p.axes * p.batch);
+  if (count > 0) check_given(operation, "values of the positions", p.values);
+  const auto view = [&]<class T>(const T* values) { return Positions(std::span(values, count), p.axes, p.batch); };
+  if (p.type == ROTARY_INT32) return view(static_cast<const std::int32_t*>(p.values));
+  if (p.type == ROTARY_INT64) return view(static_cast<const std::int64_t*>(p.values));
+  if (p.type == ROTARY_DOUBLE) return view(static_cast<const double*>(p.values));
+  fail(Code::VALUE, operation, "the type of positions must be from 0 to 3 but got " + std::to_string(p.type));
+}
+
+struct Operand {
+  Heads heads;
+  int first = 0;
+};
+
+Operand operand(const char* operation, const char* name, const rotary_heads* given) {
+  const rotary_heads x = read(operation, name, given);
+  if (x.dtype < 0 || x.dtype > ROTARY_BF16) {
+    fail(Code::DTYPE, operation,
+         std::string(name) + " must have a dtype from 0 to 2 but got " + std::to_string(x.dtype));
+  }
+  const Layout layout{x.batch, x.tokens, x.heads, x.head_dim, x.batch_stride, x.token_stride, x.head_stride};
+  return {{x.data, static_cast<DType>(x.dtype), layout}, x.first};
+}
+
+// x and where its result goes: in place where out is null or x itself.
+struct Pair {
+  InOut heads;
+  int first;
+  bool in_place;
+};
+
+Pair pair(const char* operation, const char* name, const rotary_heads* x, const char* out_name,
+          const rotary_heads* out) {
+  const Operand from = operand(operation, name, x);
+  if (out == nullptr || out == x) return {{from.heads, from.heads}, from.first, true};
+  const Operand to = operand(operation, out_name, out);
+  if (to.first != from.first) {
+    fail(Code::SHAPE, operation,
+         std::string(out_name) + " must have first " + std::to_string(from.first) + " as " + name + " has but got " +
+             std::to_string(to.first));
+  }
+  return {{from.heads, to.heads}, from.first, false};
+}
+
+// Calls work(options).
+template <class Work>
+void with_options(const char* operation, const rotary_options* given, int first, const Work& work) {
+  const rotary_options o = given == nullptr ? defaults<rotary_options>() : read(operation, "options", given);
+  RotateOptions options(enumerator(operation, "direction", o.direction, Direction::backward));
+  options.stores = enumerator(operation, "stores", o.stores, Stores::streaming);
+  options.first = first;
+  if (o.parts == 1 && o.part == 0) {
+    if (o.pool != nullptr) options.executor = &o.pool->threads;
+    return work(options);
+  }
+  if (o.pool != nullptr) fail(Code::VALUE, operation, "options must not have both a pool and parts");
+  const OnePart part(o.part, o.parts);
+  options.executor = &part;
+  work(options);
+}
+
+const Table& rows_of(const char* operation, const rotary_table* table) {
+  check_given(operation, "table", table);
+  return table->rows;
+}
+
+}  // namespace
+}  // namespace rotary::c
+
+using namespace rotary;     // NOLINT
+using namespace rotary::c;  // NOLINT
+
+extern "C" {
+
+const char* rotary_status_name(rotary_status status) {
+  const auto codes = rotary::codes();
+  if (status == ROTARY_OK) return "OK";
+  if (status < 0 || static_cast<std::size_t>(status) > codes.size()) return "unknown";
+  return name(codes[static_cast<std::size_t>(status) - 1]);
+}
+const char* rotary_error(void) { return last_error(); }
+const char* rotary_version(void) { return version(); }
+rotary_status rotary_self_test(void) {
+  return guarded([] { self_test(); });
+}
+const char* rotary_target(void) {
+  const char* target = nullptr;
+  guarded([&] { target = chosen_target().data(); });
+  return target;
+}
+rotary_status rotary_use_target(const char* name) {
+  return guarded([&] {
+    check_given("use_target", "name", name);
+    use_target(name);
+  });
+}
+
+void rotary_rope_init(rotary_rope* rope, size_t size) { init(rope, size); }
+void rotary_positions_init(rotary_positions* positions, size_t size) { init(positions, size); }
+void rotary_heads_init(rotary_heads* heads, size_t size) { init(heads, size); }
+void rotary_options_init(rotary_options* options, size_t size) { init(options, size); }
+void rotary_cache_init(rotary_cache* cache, size_t size) { init(cache, size); }
+
+rotary_status rotary_frequencies_make(const rotary_rope* rope, int64_t length, rotary_frequencies** frequencies) {
+  return guarded([&] {
+    check_given("frequencies", "frequencies", frequencies);
+    const Rope read_rope = rope_of(read("frequencies", "rope", rope));
+    *frequencies = new rotary_frequencies{rotary::frequencies(read_rope, length)};
+  });
+}
+void rotary_frequencies_free(rotary_frequencies* frequencies) { delete frequencies; }
+int32_t rotary_frequencies_pairs(const rotary_frequencies* f) {
+  return static_cast<int32_t>(f->values.inv_freq.size());
+}
+int32_t rotary_frequencies_axes(const rotary_frequencies* f) { return f->values.axes(); }
+double rotary_frequencies_attention_factor(const rotary_frequencies* f) { return f->values.attention_factor; }
+const double* rotary_frequencies_inv_freq(const rotary_frequencies* f) { return f->values.inv_freq.data(); }
+
+rotary_status rotary_table_make(const rotary_frequencies* frequencies, int64_t rows, rotary_table** table) {
+  return guarded([&] {
+    check_given("table", "frequencies", frequencies);
+    check_given("table", "table", table);
+    *table = new rotary_table{Table(frequencies->values, positions(0, rows))};
+    (*table)->rows.assign(frequencies->values, positions(0, 0));
+  });
+}
+void rotary_table_free(rotary_table* table) { delete table; }
+rotary_status rotary_table_assign(rotary_table* table, const rotary_frequencies* frequencies,
+                                  const rotary_positions* positions, int32_t angles, int32_t rounding) {
+  return guarded([&] {
+    check_given("table", "table", table);
+    check_given("table", "frequencies", frequencies);
+    const rotary_positions at = read("table", "positions", positions);
+    table->rows.assign(frequencies->values, positions_of("table", at),
+                       {enumerator("table", "angles", angles, Angles::float32),
+                        enumerator("table", "rounding", rounding, Rounding::bf16)});
+  });
+}
+rotary_status rotary_table_borrow(rotary_table* table, const float* cos, const float* sin, int64_t tokens,
+                                  int32_t pairs, int32_t pairing, int32_t batch) {
+  return guarded([&] {
+    check_given("table", "table", table);
+    if (tokens < 0 || pairs < 1 || batch < 1 || tokens > (int64_t{1} << 60) / pairs / batch) {
+      fail(Code::SHAPE, "table", "tokens must not be negative, and pairs and batch at least 1");
+    }
+    const auto count = static_cast<std::size_t>(tokens * pairs * batch);
+    if (count > 0) check_given("table", "cos", cos), check_given("table", "sin", sin);
+    table->rows = Table::borrow(std::span(cos, count), std::span(sin, count), pairs,
+                                static_cast<Pairing>(std::clamp(pairing, 0, 255)), batch);
+  });
+}
+const float* rotary_table_cos(const rotary_table* table) { return table->rows.cos().data(); }
+const float* rotary_table_sin(const rotary_table* table) { return table->rows.sin().data(); }
+int64_t rotary_table_tokens(const rotary_table* table) { return table->rows.tokens(); }
+int32_t rotary_table_pairs(const rotary_table* table) { return table->rows.pairs(); }
+int32_t rotary_table_batch(const rotary_table* table) { return table->rows.batch(); }
+
+rotary_status rotary_heads_order(rotary_heads* heads, const char* order) {
+  return guarded([&] {
+    const rotary_heads x = read("heads", "heads", heads);
+    check_given("heads", "order", order);
+    const std::string_view word = order;
+    Layout l;
+    if (word == "bthd") {
+      l = bthd(x.batch, x.tokens, x.heads, x.head_dim);
+    } else if (word == "bhtd") {
+      l = bhtd(x.batch, x.heads, x.tokens, x.head_dim);
+    } else if (word == "tbhd") {
+      l = tbhd(x.tokens, x.batch, x.heads, x.head_dim);
+    } else {
+      fail(Code::VALUE, "heads", "order must be bthd, bhtd or tbhd but got \"" + std::string(word) + "\"");
+    }
+    heads->batch_stride = l.batch_stride, heads->token_stride = l.token_stride, heads->head_stride = l.head_stride;
+  });
+}
+
+rotary_status rotary_pool_make(uint32_t threads, rotary_pool** pool) {
+  return guarded([&] {
+    check_given("pool", "pool", pool);
+    *pool = new rotary_pool{ThreadPool(threads)};
+  });
+}
+void rotary_pool_free(rotary_pool* pool) { delete pool; }
+
+rotary_status rotary_rotate(const rotary_heads* x, const rotary_heads* out, const rotary_table* table,
+                            const rotary_options* options) {
+  return guarded([&] {
+    const Pair p = pair("rotate", "x", x, "out", out);
+    with_options("rotate", options, p.first, [&](const RotateOptions& o) {
+      if (p.in_place) return rotate(p.heads.out, rows_of("rotate", table), o);
+      rotate(p.heads.in, p.heads.out, rows_of("rotate", table), o);
+    });
+  });
+}
+
+rotary_status rotary_rotate_qk(const rotary_heads* q, const rotary_heads* q_out, const rotary_heads* k,
+                               const rotary_heads* k_out, const rotary_table* table, const rotary_options* options) {
+  return guarded([&] {
+    const Pair a = pair("rotate_qk", "q", q, "q_out", q_out), b = pair("rotate_qk", "k", k, "k_out", k_out);
+    if (a.first != b.first) {
+      fail(Code::SHAPE, "rotate_qk",
+           "q and k must have one first but got " + std::to_string(a.first) + " and " + std::to_string(b.first));
+    }
+    with_options("rotate_qk", options, a.first, [&](const RotateOptions& o) {
+      if (a.in_place && b.in_place) return rotate_qk(a.heads.out, b.heads.out, rows_of("rotate_qk", table), o);
+      rotate_qk(a.heads, b.heads, rows_of("rotate_qk", table), o);
+    });
+  });
+}
+
+rotary_status rotary_rotate_qkv(const rotary_heads* qkv, const rotary_heads* out, int64_t kv_heads,
+                                const rotary_table* table, const rotary_options* options) {
+  return guarded([&] {
+    const Pair p = pair("rotate_qkv", "qkv", qkv, "out", out);
+    with_options("rotate_qkv", options, p.first, [&](const RotateOptions& o) {
+      rotate_qkv(p.heads.in, p.heads.out, kv_heads, rows_of("rotate_qkv", table), o);
+    });
+  });
+}
+
+rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_out, const rotary_heads* k,
+                                   const rotary_heads* v, const rotary_table* table, const rotary_cache* cache,
+                                   const rotary_options* options) {
+  return guarded([&] {
+    const char* const operation = "rotate_append";
+    const Pair queries = pair(operation, "q", q, "q_out", q_out);
+    const Operand keys = operand(operation, "k", k), values = operand(operation, "v", v);
+    const rotary_cache given = read(operation, "cache", cache);
+    if (given.type == static_cast<int>(CacheType::f8_e4m3) || given.type < 0 || given.type > ROTARY_CACHE_BF16) {
+      fail(Code::DTYPE, operation, "the cache's type must be 0, 2, 3 or 4 but got " + std::to_string(given.type));
+    }
+    const Cache to{.k = given.k,
+                   .v = given.v,
+                   .type = static_cast<CacheType>(given.type),
+                   .pages = given.pages,
+                   .page_size = given.page_size,
+                   .heads = given.heads,
+                   .head_dim = given.head_dim,
+                   .page_stride = given.page_stride,
+                   .token_stride = given.token_stride,
+                   .head_stride = given.head_stride};
+    const Slots slots = given.slots != nullptr    ? Slots::flat(given.slots)
+                        : given.firsts != nullptr ? Slots::each_row(given.firsts)
+                                                  : Slots::rows(given.first);
+    with_options(operation, options, std::max(queries.first, keys.first), [&](const RotateOptions& o) {
+      rotate_append(queries.heads.in, queries.heads.out, keys.heads, values.heads, rows_of(operation, table), to, slots,
+                    o);
+    });
+  });
+}
+
+}  // extern "C"
