@@ -7,10 +7,11 @@ import unittest
 
 import rotary
 from support import run_python
-from torch_support import needs_torch, refused, rows_of, table_of, torch, turned
+from torch_support import PAIRINGS, needs_torch, refused, rows_of, table_of, torch, turned
 
 if torch is not None:
     from torch._dynamo.testing import CompileCounterWithBackend
+    from torch._inductor.compile_fx import compile_fx
 
     class Model(torch.nn.Module):
         def __init__(self, **words):
@@ -50,6 +51,22 @@ class Compile(unittest.TestCase):
                     self.assertTrue(all(map(torch.equal, got, expected)))
                     self.assertEqual([y.stride() for y in got], [y.stride() for y in expected])
             self.assertLessEqual(counter.frame_count, 2)
+
+    def test_one_token_is_fused(self):
+        """Its graph holds torch's ops alone, which the compiler fuses, with the bits of the kernels."""
+
+        def backend(graph, inputs):
+            names.update(str(node.target) for node in graph.graph.nodes)
+            return compile_fx(graph, inputs) if tokens == 1 else graph.forward
+
+        cases = [(pairing, dtype, 1) for pairing in PAIRINGS for dtype in (torch.float32, torch.bfloat16)]
+        for pairing, dtype, tokens in (*cases, ("half", torch.float32, 2)):
+            names = set()
+            table = table_of(pairing, range(70000, 70000 + tokens))
+            q, k = torch.randn(2, 4, tokens, 16).to(dtype), torch.randn(2, 1, tokens, 16).to(dtype)
+            made, _ = compiled(lambda q, k: rotary.rotate_qk(q, k, table, layout="bhtd"), backend)  # noqa: B023
+            self.assertTrue(all(map(torch.equal, made(q, k), rotary.rotate_qk(q, k, table, layout="bhtd"))))
+            self.assertEqual(any("rotary" in name for name in names), tokens > 1)
 
     def test_tables_that_are_closed_over(self):
         class Cell:

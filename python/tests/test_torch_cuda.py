@@ -41,20 +41,20 @@ def as_on_cuda():
 @needs_torch
 class Cuda(unittest.TestCase):
     def test_what_the_kernels_are_given(self):
-        ops = torch.ops.rotary_python
+        ops = torch.ops.rotary
         for pairing in PAIRINGS:
             table = table_of(pairing, rotary_dim=8)
             c, s = rows_of(table)
-            doubled = [torch.cat((one, one), -1).bfloat16() for one in (c, s)]
+            given = [one.bfloat16() for one in (c, s)]
             for dtype in (torch.float32, torch.bfloat16):
                 x, k = torch.randn(2, 5, 4, 16).to(dtype), torch.randn(2, 5, 4, 32).to(dtype)[..., ::2]
                 for backward in (False, True):
-                    words = 6, "bthd", pairing, "halves", backward
+                    words = pairing, "bthd", 6, backward
                     with as_on_cuda():
-                        one = ops.rotate(x, *doubled, *words, -1)
-                        two = ops.rotate_qk(x, k, *doubled, *words)
-                        packed = ops.rotate(x, *doubled, *words, 1)
-                    rows = [rows[..., :4].float() for rows in doubled]
+                        one = ops.rotate(x, *given, *words, -1)
+                        two = ops.rotate_qk(x, k, *given, *words)
+                        packed = ops.rotate(x, *given, *words, 1)
+                    rows = [one.float() for one in given]
                     expected = [eager(y, *rows, pairing, "bthd", 6, backward) for y in (x, k)]
                     self.assertTrue(torch.equal(one, expected[0]) and all(map(torch.equal, two, expected)))
                     self.assertTrue(torch.equal(packed[:, :, :3], expected[0][:, :, :3]))

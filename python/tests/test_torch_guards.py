@@ -66,7 +66,7 @@ class Guards(unittest.TestCase):
     def test_dispatch_modes(self):
         with Seen() as seen:
             self.assertTrue(torch.equal(self.rotate(self.x), self.expected))
-        self.assertEqual(seen.names, ["rotary_python.rotate.default"])
+        self.assertEqual(seen.names, ["rotary.rotate.default"])
 
     def test_function_modes(self):
         class Named(torch.overrides.TorchFunctionMode):
@@ -78,7 +78,7 @@ class Guards(unittest.TestCase):
 
         with Named():
             self.assertTrue(torch.equal(self.rotate(self.x), self.expected))
-        self.assertTrue(any("rotary_python.rotate" in name for name in Named.names))
+        self.assertTrue(any("rotary.rotate" in name for name in Named.names))
 
     def test_subclasses(self):
         class Mine(torch.Tensor):
@@ -92,7 +92,7 @@ class Guards(unittest.TestCase):
         y = self.rotate(self.x.as_subclass(Mine))
         self.assertTrue(torch.equal(y.as_subclass(torch.Tensor), self.expected))
         self.assertIs(type(y), Mine)
-        self.assertTrue(any("rotary_python.rotate" in name for name in Mine.names))
+        self.assertTrue(any("rotary.rotate" in name for name in Mine.names))
 
     def test_meta_and_fake(self):
         y = self.rotate(self.x.to("meta"))
@@ -122,7 +122,7 @@ class Guards(unittest.TestCase):
         self.assertTrue(torch.equal(traced(self.x), self.expected))
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
             self.rotate(self.x)
-        self.assertTrue(any("rotary_python::rotate" in event.key for event in profile.key_averages()))
+        self.assertTrue(any("rotary::rotate" in event.key for event in profile.key_averages()))
 
     def test_writing_is_told_to_autograd(self):
         w = torch.randn(16, requires_grad=True)
@@ -208,7 +208,7 @@ class Checkpoints(unittest.TestCase):
         asked = []
 
         def policy(context, op, *args, **kwargs):
-            if "rotary_python" in str(op):
+            if "rotary." in str(op):
                 asked.append(str(op))
                 return CheckpointPolicy.MUST_SAVE
             return CheckpointPolicy.PREFER_RECOMPUTE

@@ -27,7 +27,7 @@ if torch is not None:
             self.names = []
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            if "rotary_python" in str(func):
+            if "rotary." in str(func):
                 self.names.append(str(func))
             return func(*args, **(kwargs or {}))
 

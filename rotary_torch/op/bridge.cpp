@@ -29,8 +29,9 @@ rotary::Layout layout_of(const Tensor& x, const Places& p) {
   TORCH_CHECK(head_dim <= std::numeric_limits<int>::max(), "[rotate] head_dim must fit an int but got ", head_dim);
   rotary::Layout layout;
   if (p.batch >= 0) layout.batch = x.size(p.batch), layout.batch_stride = x.stride(p.batch);
-  layout.tokens = x.size(p.tokens), layout.token_stride = x.stride(p.tokens);
-  layout.heads = x.size(p.heads), layout.head_stride = x.stride(p.heads);
+  layout.tokens = 1;
+  if (p.tokens >= 0) layout.tokens = x.size(p.tokens), layout.token_stride = x.stride(p.tokens);
+  if (p.heads >= 0) layout.heads = x.size(p.heads), layout.head_stride = x.stride(p.heads);
   layout.head_dim = static_cast<int>(head_dim);
   return layout;
 }
@@ -45,26 +46,21 @@ rotary::DType dtype_of(const Tensor& x) {
 
 const char* name(Dims dims) noexcept { return rotary::detail::name_in(all_dims, dims); }
 
-Dims dims_named(std::string_view operation, std::string_view word) {
-  for (const Named<Dims>& row : all_dims) {
-    if (word == row.name) return row.value;
+Places places_of(const char* operation, std::string_view layout) {
+  const std::string_view others = layout.substr(0, layout.empty() ? 0 : layout.size() - 1);
+  bool known = layout.ends_with('d') && !others.empty();
+  for (const char letter : others) {
+    known = known && std::string_view("bth").find(letter) != std::string_view::npos &&
+            others.find(letter) == others.rfind(letter);
   }
-  TORCH_CHECK(false, "[", operation, "] layout must be ", rotary::detail::list_of(all_dims), " but got ", word);
-}
-
-Places places_of(Dims dims) {
-  switch (dims) {
-    case Dims::bthd:
-      return {0, 1, 2};
-    case Dims::bhtd:
-      return {0, 2, 1};
-    case Dims::tbhd:
-      return {1, 0, 2};
-    case Dims::thd:
-      return {-1, 0, 1};
-  }
-  TORCH_CHECK(false, "[rotate] dims must be ", rotary::detail::list_of(all_dims), " but got value ",
-              static_cast<int>(dims));
+  TORCH_CHECK(known, "[", operation,
+              "] layout must name the dimensions, b batch, t tokens, h heads in their order and ",
+              "d head_dim last, as \"bthd\", \"bhtd\", \"tbhd\" or \"thd\", but got \"", layout, "\"");
+  const auto place = [&](char letter) {
+    const std::size_t at = others.find(letter);
+    return at == std::string_view::npos ? -1 : static_cast<std::int64_t>(at);
+  };
+  return {place('b'), place('t'), place('h'), static_cast<std::int64_t>(layout.size())};
 }
 
 rotary::Heads heads_of(const Tensor& x, const Places& places) {
@@ -108,11 +104,10 @@ Tensor tensor_of(std::span<const float> values, at::IntArrayRef shape) {
 
 }  // namespace
 
-BorrowedTable::BorrowedTable(const Tensor& c, const Tensor& s, rotary::Pairing pairing)
-    : cos(c.contiguous()),
-      sin(s.contiguous()),
-      table(rotary::Table::borrow(values_of(cos), values_of(sin), static_cast<int>(cos.size(-1)), pairing,
-                                  cos.dim() == 3 ? static_cast<int>(cos.size(0)) : 1)) {}
+rotary::Table borrowed(const Tensor& cos, const Tensor& sin, rotary::Pairing pairing) {
+  return rotary::Table::borrow(values_of(cos), values_of(sin), static_cast<int>(cos.size(-1)), pairing,
+                               cos.dim() == 3 ? static_cast<int>(cos.size(0)) : 1);
+}
 
 TableTensors tensors(const rotary::Table& table) {
   std::vector<std::int64_t> shape{table.tokens(), table.pairs()};

@@ -22,29 +22,23 @@ decltype(auto) translated(Work&& work) {
   }
 }
 
-// The dimensions of batch (-1: there is none), tokens and heads.
+// The dimensions of batch, tokens and heads; -1: there is none. `layout` names them as "bthd" does, in any order,
+// head_dim last. Throws c10::Error.
 struct Places {
   std::int64_t batch;
   std::int64_t tokens;
   std::int64_t heads;
-  std::int64_t dimensions() const noexcept { return batch < 0 ? 3 : 4; }
+  std::int64_t dimensions;
 };
-Places places_of(Dims);
-Dims dims_named(std::string_view operation, std::string_view word);
+Places places_of(const char* operation, std::string_view layout);
 
-// A view of x, which is on the CPU, f32, f16 or bf16, with inner stride 1.
+// A view of x, which is f32, f16 or bf16, with inner stride 1.
 rotary::Heads heads_of(const at::Tensor& x, const Places&);
 rotary::ConstHeads const_heads_of(const at::Tensor& x, const Places&);
 
-// A table that borrows cos and sin from two tensors and keeps these alive. They are on the CPU, f32, [tokens, pairs] or
-// [batch, tokens, pairs], with at least one pair; strided ones are made contiguous. Throws rotary::Error.
-struct BorrowedTable {
-  BorrowedTable(const at::Tensor& cos, const at::Tensor& sin, rotary::Pairing);
-
-  at::Tensor cos;
-  at::Tensor sin;
-  rotary::Table table;
-};
+// A table that borrows cos and sin from two tensors, which must outlive it: on the CPU, f32, contiguous,
+// [tokens, pairs] or [batch, tokens, pairs], with at least one pair. Throws rotary::Error.
+rotary::Table borrowed(const at::Tensor& cos, const at::Tensor& sin, rotary::Pairing);
 
 // Positions from a tensor on the CPU, and the view of them that rotary::Table takes; axes as in table().
 struct PositionTensor {

@@ -1,16 +1,19 @@
-// rotary::rotate, rotary::rotate_ and rotary::rotate_backward: their checks, their kernels and their gradient.
+// rotary::rotate and its family: the schema, the checks, the kernels and the gradient. The Python package defines
+// rotate and rotate_qk by the same schema (python/rotary/_torch/ops.py); whichever is loaded first serves both.
 #include "rotary_torch/op/op.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/DeviceGuard.h>
 #include <torch/csrc/autograd/VariableTypeUtils.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
-#include <vector>
 
+#include "rotary/gpu.h"
 #include "rotary_torch/op/bridge.h"
 #include "values/pairings.h"
 
@@ -26,11 +29,12 @@ using torch::autograd::variable_list;
 // ---- checks --------------------------------------------------------------------------------------
 
 // "unset" is refused like an unknown word.
-Pairing pairing_named(std::string_view operation, std::string_view word) {
+Pairing pairing_named(const char* operation, std::string_view word) {
   try {
     return rotary::parse_pairing(word);
   } catch (const rotary::Error&) {
-    TORCH_CHECK(false, "[", operation, "] pairing must be half, interleaved or interleaved_to_half but got ", word);
+    TORCH_CHECK(false, "[", operation, "] pairing must be half, interleaved or interleaved_to_half but got '", word,
+                "'");
   }
 }
 
@@ -40,18 +44,24 @@ struct Call {
   Pairing pairing;
   std::int64_t first;
   Direction direction;
+  c10::SymInt kept;  // heads at the end that do not turn
+  Tensor cos, sin;   // in the type of the arithmetic: f64 for f64, else f32
 
   rotary::detail::Order order() const { return rotary::detail::order_of(pairing, direction); }
+  Tensor turning(const Tensor& x) const {
+    return kept == 0 ? x : x.narrow_symint(places.heads, 0, x.sym_size(places.heads) - kept);
+  }
 };
 
-void check_kinds(std::string_view operation, const Tensor& x, const Tensor& cos, const Tensor& sin) {
-  const at::ScalarType dtype = x.scalar_type();
-  const bool wide = dtype == at::kDouble;
-  TORCH_CHECK(wide || dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16, "[", operation,
-              "] dtype must be f32, f16, bf16 or f64 but got ", dtype);
-  const at::ScalarType expected = wide ? at::kDouble : at::kFloat;
-  TORCH_CHECK(cos.scalar_type() == expected && sin.scalar_type() == expected, "[", operation, "] cos and sin must be ",
-              wide ? "f64 where x is" : "f32", " but got ", cos.scalar_type(), " and ", sin.scalar_type());
+void check_kinds(const char* operation, const Tensor& x, const Tensor& cos, const Tensor& sin) {
+  const auto is_float = [](const Tensor& t) {
+    const at::ScalarType type = t.scalar_type();
+    return type == at::kFloat || type == at::kHalf || type == at::kBFloat16 || type == at::kDouble;
+  };
+  TORCH_CHECK(is_float(cos) && is_float(sin), "[", operation, "] cos and sin must hold floats but got ",
+              (is_float(cos) ? sin : cos).scalar_type());
+  TORCH_CHECK(is_float(x), "[", operation, "] x must be float32, float16, bfloat16 or float64 but got ",
+              x.scalar_type());
   TORCH_CHECK(x.device() == cos.device() && x.device() == sin.device(), "[", operation,
               "] x, cos and sin must be on one device but got ", x.device(), ", ", cos.device(), " and ", sin.device());
   TORCH_CHECK(x.layout() == at::kStrided && cos.layout() == at::kStrided && sin.layout() == at::kStrided, "[",
@@ -60,34 +70,37 @@ void check_kinds(std::string_view operation, const Tensor& x, const Tensor& cos,
 }
 
 // Works alike for real, meta and fake tensors, because sizes are compared as symbols.
-Call check(std::string_view operation, const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
-           std::string_view layout, std::int64_t first, Direction direction) {
-  const Call call{places_of(dims_named(operation, layout)), pairing_named(operation, pairing), first, direction};
+Call check(const char* operation, const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
+           std::string_view layout, std::int64_t first, Direction direction, std::int64_t kv_heads) {
+  const Places places = places_of(operation, layout);
+  const Pairing turned = pairing_named(operation, pairing);
   check_kinds(operation, x, cos, sin);
-  const std::int64_t dimensions = call.places.dimensions();
-  TORCH_CHECK(x.dim() == dimensions, "[", operation, "] layout ", layout, " takes ", dimensions,
-              " dimensions but x has shape ", x.sym_sizes());
-  TORCH_CHECK((cos.dim() == 2 || cos.dim() == 3) && cos.dim() == sin.dim(), "[", operation,
-              "] cos and sin must be [tokens, pairs] or [batch, tokens, pairs] but got ", cos.sym_sizes(), " and ",
+  TORCH_CHECK((cos.dim() == 2 || cos.dim() == 3) && cos.sym_sizes() == sin.sym_sizes(), "[", operation,
+              "] cos and sin must both be [tokens, pairs] or [batch, tokens, pairs] but got ", cos.sym_sizes(), " and ",
               sin.sym_sizes());
-  for (std::int64_t d = 0; d < cos.dim(); ++d) {
-    TORCH_SYM_CHECK(cos.sym_size(d).sym_eq(sin.sym_size(d)), "[", operation,
-                    "] cos and sin must have one shape but got ", cos.sym_sizes(), " and ", sin.sym_sizes());
-  }
-  const c10::SymInt tokens = x.sym_size(call.places.tokens);
-  const c10::SymInt batch = call.places.batch < 0 ? c10::SymInt(1) : x.sym_size(call.places.batch);
-  const c10::SymInt rotary_dim = cos.sym_size(-1) * 2;
-  TORCH_SYM_CHECK(cos.sym_size(-2).sym_eq(tokens), "[", operation, "] table has ", cos.sym_size(-2), " rows but x has ",
-                  tokens, " tokens");
+  TORCH_CHECK(x.dim() == places.dimensions, "[", operation, "] x must have the ", places.dimensions,
+              " dimensions of layout \"", layout, "\" but got ", x.sym_sizes());
+  const auto size = [&](std::int64_t at) { return at < 0 ? c10::SymInt(1) : x.sym_size(at); };
+  TORCH_SYM_CHECK(cos.sym_size(-2).sym_eq(size(places.tokens)), "[", operation,
+                  "] the table must have a row for each token of x, ", size(places.tokens), ", but has ",
+                  cos.sym_size(-2));
   if (cos.dim() == 3) {
-    TORCH_SYM_CHECK(cos.sym_size(0).sym_eq(1).sym_or(cos.sym_size(0).sym_eq(batch)), "[", operation, "] table has ",
-                    cos.sym_size(0), " batch rows but x has ", batch);
+    TORCH_SYM_CHECK(cos.sym_size(0).sym_eq(1).sym_or(cos.sym_size(0).sym_eq(size(places.batch))), "[", operation,
+                    "] the table's batch must be 1 or that of x but got ", cos.sym_size(0), " and ",
+                    size(places.batch));
   }
-  TORCH_SYM_CHECK(rotary_dim.sym_gt(0), "[", operation, "] table must have at least one pair but has none");
+  const c10::SymInt width = cos.sym_size(-1) * 2;
+  TORCH_SYM_CHECK(width.sym_gt(0), "[", operation, "] the table must have at least one pair but has none");
   TORCH_CHECK(first >= 0, "[", operation, "] first must not be negative but got ", first);
-  TORCH_SYM_CHECK((x.sym_size(-1) - rotary_dim).sym_ge(first), "[", operation, "] the ", rotary_dim,
-                  " elements that rotate must lie inside head_dim ", x.sym_size(-1), " but begin at ", first);
-  return call;
+  TORCH_SYM_CHECK((x.sym_size(-1) - width).sym_ge(first), "[", operation, "] the ", width,
+                  " elements that turn must lie inside the head_dim ", x.sym_size(-1), " of x but begin at ", first);
+  if (kv_heads >= 0) {
+    TORCH_SYM_CHECK(size(places.heads).sym_ge(2 * c10::SymInt(kv_heads)), "[", operation,
+                    "] x must have at least 2 * kv_heads heads but got ", size(places.heads), " and ", kv_heads);
+  }
+  const at::ScalarType wide = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const std::int64_t kept = kv_heads > 0 ? kv_heads : 0;
+  return {places, turned, first, direction, kept, cos.to(wide), sin.to(wide)};
 }
 
 // ---- kernels -------------------------------------------------------------------------------------
@@ -102,127 +115,180 @@ Tensor result_like(const Tensor& x) {
 }
 
 // Views of the first and second members of the pairs, [..., pairs] each.
-std::pair<Tensor, Tensor> members(const Tensor& x, const c10::SymInt& pairs, std::int64_t first, bool interleaved) {
-  const Tensor block = x.narrow_symint(-1, first, pairs * 2);
+std::pair<Tensor, Tensor> members(const Tensor& x, const Call& call, bool interleaved) {
+  const c10::SymInt pairs = call.cos.sym_size(-1);
+  const Tensor block = call.turning(x).narrow_symint(-1, call.first, pairs * 2);
   if (!interleaved) return {block.narrow_symint(-1, 0, pairs), block.narrow_symint(-1, pairs, pairs)};
   return {block.slice_symint(-1, 0, std::nullopt, 2), block.slice_symint(-1, 1, std::nullopt, 2)};
 }
 
-// The rows of a table in a shape that broadcasts to x: [.., tokens, .., pairs] with 1 for the heads.
+// The rows of a table in a shape that broadcasts to x, with 1 for what they do not know.
 Tensor spread(const Tensor& rows, const Places& places) {
-  if (places.batch < 0) return (rows.dim() == 3 ? rows.squeeze(0) : rows).unsqueeze(1);
-  const Tensor all = rows.dim() == 3 ? rows : rows.unsqueeze(0);
-  return (places.batch < places.tokens ? all : all.transpose(0, 1)).unsqueeze(places.heads);
+  Tensor wide = rows.dim() == 2 ? rows.unsqueeze(0) : rows;
+  if (places.tokens >= 0 && places.tokens < places.batch) wide = wide.transpose(0, 1);
+  if (places.tokens < 0) wide = wide.squeeze(1);
+  if (places.batch < 0) wide = wide.squeeze(0);
+  return places.heads < 0 ? wide : wide.unsqueeze(places.heads);
+}
+
+// The reverse: of what has the shape of spread(rows), what has the shape of rows.
+Tensor gathered(Tensor wide, const Tensor& rows, const Places& places) {
+  if (places.heads >= 0) wide = wide.squeeze(places.heads);
+  if (places.batch < 0) wide = wide.unsqueeze(0);
+  if (places.tokens < 0) wide = wide.unsqueeze(1);
+  if (places.tokens >= 0 && places.tokens < places.batch) wide = wide.transpose(0, 1);
+  return rows.dim() == 2 ? wide.squeeze(0) : wide;
 }
 
 // How a rotation fills out, whose other elements are those of x; in place, out is x.
-using Fill = void (*)(const Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, const Call& call);
+using Fill = void (*)(const Tensor& out, const Tensor& x, const Call& call);
 
-// With torch's own ops, in f32 (f64 for f64): for f64 and for devices other than the CPU.
-void fill_anywhere(const Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, const Call& call) {
+// With torch's own ops: for f64 and for devices without kernels.
+void fill_anywhere(const Tensor& out, const Tensor& x, const Call& call) {
   if (!out.is_same(x)) out.copy_(x);
-  const c10::SymInt pairs = cos.sym_size(-1);
-  const auto [x0, x1] = members(x, pairs, call.first, call.order().read_interleaved);
-  const auto [y0, y1] = members(out, pairs, call.first, call.order().write_interleaved);
-  const Tensor a = x0.to(cos.scalar_type());
-  const Tensor b = x1.to(cos.scalar_type());
-  const Tensor c = spread(cos, call.places);
-  const Tensor s = call.direction == Direction::backward ? -spread(sin, call.places) : spread(sin, call.places);
+  const auto [x0, x1] = members(x, call, call.order().read_interleaved);
+  const auto [y0, y1] = members(out, call, call.order().write_interleaved);
+  const Tensor a = x0.to(call.cos.scalar_type()), b = x1.to(call.cos.scalar_type());
+  const Tensor c = spread(call.cos, call.places);
+  const Tensor s =
+      call.direction == Direction::backward ? -spread(call.sin, call.places) : spread(call.sin, call.places);
   const Tensor r0 = a * c - b * s;
   const Tensor r1 = b * c + a * s;
   y0.copy_(r0);
   y1.copy_(r1);
 }
 
-// With rotary::rotate.
-void fill_on_cpu(const Tensor& out, const Tensor& x, const Tensor& cos, const Tensor& sin, const Call& call) {
+// torch's current stream of x's device. c10::Stream has native_handle since pytorch/pytorch#171040, of 2026.
+template <class Stream = c10::Stream>
+rotary::gpu::Stream stream_of(const Tensor& x) {
+  if constexpr (requires(const Stream& s) { s.native_handle(); }) {
+    const Stream stream = c10::impl::VirtualGuardImpl(x.device().type()).getStream(x.device());
+    return static_cast<rotary::gpu::Stream>(stream.native_handle());
+  } else {
+    TORCH_CHECK(false,
+                "[rotate] the CUDA kernels need a torch whose c10::Stream has native_handle but this one has not");
+  }
+}
+
+// With rotary::rotate, or rotary::gpu::rotate.
+void fill_by_kernels(const Tensor& out, const Tensor& x, const Call& call) {
   if (x.numel() == 0) return;
-  if (x.scalar_type() == at::kDouble) return fill_anywhere(out, x, cos, sin, call);
+  if (x.scalar_type() == at::kDouble || (x.is_cuda() && !rotary::gpu::built())) return fill_anywhere(out, x, call);
   const bool in_place = out.is_same(x);
   if (x.stride(-1) != 1) {
     const Tensor dense = x.contiguous();
-    fill_on_cpu(in_place ? dense : out, dense, cos, sin, call);
+    fill_by_kernels(in_place ? dense : out, dense, call);
     if (in_place) out.copy_(dense);
     return;
   }
+  const auto keep = [&](std::int64_t dim, std::int64_t start, std::int64_t length) {
+    if (length > 0 && !in_place) out.narrow(dim, start, length).copy_(x.narrow(dim, start, length));
+  };
+  const std::int64_t kept = call.kept.expect_int();
+  keep(-1, 0, call.first);
+  if (kept > 0) keep(call.places.heads, x.size(call.places.heads) - kept, kept);
   const int first = static_cast<int>(call.first), block = static_cast<int>(x.size(-1) - call.first);
-  const rotary::Heads to = heads_of(out, call.places);
-  const rotary::ConstHeads from = const_heads_of(x, call.places);
-  if (call.first > 0 && !in_place) out.narrow(-1, 0, call.first).copy_(x.narrow(-1, 0, call.first));
+  const rotary::ConstHeads from = rotary::slice(const_heads_of(call.turning(x), call.places), first, block);
+  const rotary::Heads to = rotary::slice(heads_of(call.turning(out), call.places), first, block);
   // In place, rows in x's own storage would change while they are read.
-  const auto lasting = [&](const Tensor& t) { return in_place && t.is_alias_of(out) ? t.clone() : t; };
+  const auto lasting = [&](const Tensor& t) {
+    return in_place && t.is_alias_of(out) ? t.clone(at::MemoryFormat::Contiguous) : t.contiguous();
+  };
+  const Tensor cos = lasting(call.cos), sin = lasting(call.sin);
+  const int pairs = static_cast<int>(cos.size(-1)), batch = cos.dim() == 3 ? static_cast<int>(cos.size(0)) : 1;
   translated([&] {
-    const BorrowedTable rows(lasting(cos), lasting(sin), call.pairing);
-    rotary::rotate(rotary::slice(from, first, block), rotary::slice(to, first, block), rows.table,
-                   {call.direction, threads()});
+    if (x.is_cuda()) {
+      const c10::DeviceGuard guard(x.device());
+      const auto rows = rotary::gpu::Table::borrow(cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), pairs,
+                                                   call.pairing, cos.size(-2), batch);
+      return rotary::gpu::rotate(from, to, rows, {call.direction, stream_of(x)});
+    }
+    rotary::rotate(from, to, borrowed(cos, sin, call.pairing), {call.direction, threads()});
   });
 }
 
-void fill_nothing(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Call&) {}  // meta tensors
+void fill_nothing(const Tensor&, const Tensor&, const Call&) {}  // meta tensors
 
-template <Direction direction, Fill fill>
+template <Fill fill>
 Tensor rotate_by(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
-                 std::string_view layout, std::int64_t first) {
-  constexpr std::string_view operation = direction == Direction::backward ? "rotate_backward" : "rotate";
-  const Call call = check(operation, x, cos, sin, pairing, layout, first, direction);
+                 std::string_view layout, std::int64_t first, bool backward, std::int64_t kv_heads) {
+  const Call call = check(backward ? "rotate_backward" : "rotate", x, cos, sin, pairing, layout, first,
+                          backward ? Direction::backward : Direction::forward, kv_heads);
   const Tensor out = result_like(x);
-  fill(out, x, cos, sin, call);
+  fill(out, x, call);
   return out;
 }
 
 template <Fill fill>
 void rotate_in_place_by(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
                         std::string_view layout, std::int64_t first) {
-  fill(x, x, cos, sin, check("rotate_", x, cos, sin, pairing, layout, first, Direction::forward));
+  fill(x, x, check("rotate_", x, cos, sin, pairing, layout, first, Direction::forward, -1));
+}
+
+// ---- the ops, by torch's dispatcher --------------------------------------------------------------
+
+Tensor call_op(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing, std::string_view layout,
+               std::int64_t first, bool backward, std::int64_t kv_heads) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("rotary::rotate", "")
+                             .typed<decltype(rotate_by<fill_by_kernels>)>();
+  return op.call(x, cos, sin, pairing, layout, first, backward, kv_heads);
+}
+
+std::tuple<Tensor, Tensor> rotate_qk(const Tensor& q, const Tensor& k, const Tensor& cos, const Tensor& sin,
+                                     std::string_view pairing, std::string_view layout, std::int64_t first,
+                                     bool backward) {
+  return {call_op(q, cos, sin, pairing, layout, first, backward, -1),
+          call_op(k, cos, sin, pairing, layout, first, backward, -1)};
+}
+
+Tensor rotate_back(const Tensor& grad, const Tensor& cos, const Tensor& sin, std::string_view pairing,
+                   std::string_view layout, std::int64_t first) {
+  return call_op(grad, cos, sin, pairing, layout, first, true, -1);
+}
+
+void call_in_place(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
+                   std::string_view layout, std::int64_t first) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("rotary::rotate_", "")
+                             .typed<decltype(rotate_in_place_by<fill_by_kernels>)>();
+  op.call(x, cos, sin, pairing, layout, first);
 }
 
 // ---- the gradient --------------------------------------------------------------------------------
 
-template <Direction direction>
-Tensor call_op(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing, std::string_view layout,
-               std::int64_t first) {
-  static const auto op =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow(direction == Direction::backward ? "rotary::rotate_backward" : "rotary::rotate", "")
-          .typed<decltype(rotate_by<direction, fill_on_cpu>)>();
-  return op.call(x, cos, sin, pairing, layout, first);
-}
-
 // With x -> y = rotate(x) and gy the gradient of y: y0 = a c - b s and y1 = b c + a s give, per row of the table,
-// gc = sum over heads of a gy0 + b gy1 and gs = sum of a gy1 - b gy0. This is differentiable too.
-variable_list table_gradient(const Tensor& x, const Tensor& gy, const Tensor& cos, const Call& call) {
-  const c10::SymInt pairs = cos.sym_size(-1);
-  const rotary::detail::Order order = rotary::detail::order_of(call.pairing, Direction::forward);
-  const auto [x0, x1] = members(x, pairs, call.first, order.read_interleaved);
-  const auto [y0, y1] = members(gy, pairs, call.first, order.write_interleaved);
-  const Tensor a = x0.to(cos.scalar_type()), b = x1.to(cos.scalar_type());
-  const Tensor g0 = y0.to(cos.scalar_type()), g1 = y1.to(cos.scalar_type());
-  const auto gather = [&](const Tensor& per_head) {
-    Tensor rows = per_head.sum(call.places.heads);
-    if (call.places.batch > call.places.tokens) rows = rows.transpose(0, 1);
-    if (call.places.batch < 0 && cos.dim() == 3) rows = rows.unsqueeze(0);
-    return rows.sum_to_size_symint(cos.sym_sizes());
+// gc = sum over heads of a gy0 + b gy1 and gs = sum of a gy1 - b gy0. This is differentiable too. The transposed map
+// has the same gradient, with the roles of x and gy exchanged.
+variable_list table_gradient(const Tensor& x, const Tensor& gy, const Tensor& cos, const Tensor& sin, Call call) {
+  if (call.direction == Direction::backward) {
+    call.direction = Direction::forward;
+    return table_gradient(gy, x, cos, sin, call);
+  }
+  const auto [x0, x1] = members(x, call, call.order().read_interleaved);
+  const auto [y0, y1] = members(gy, call, call.order().write_interleaved);
+  const at::ScalarType wide = call.cos.scalar_type();
+  const Tensor a = x0.to(wide), b = x1.to(wide), g0 = y0.to(wide), g1 = y1.to(wide);
+  const auto gather = [&](const Tensor& per_head, const Tensor& rows) {
+    const Tensor sum = per_head.sum_to_size_symint(spread(call.cos, call.places).sym_sizes());
+    return gathered(sum, rows, call.places).to(rows.scalar_type());
   };
-  return {gather(a * g0 + b * g1), gather(a * g1 - b * g0)};
+  return {gather(a * g0 + b * g1, cos), gather(a * g1 - b * g0, sin)};
 }
 
-constexpr Direction other(Direction direction) {
-  return direction == Direction::backward ? Direction::forward : Direction::backward;
-}
-
-// rotate and rotate_backward: each is the other's gradient in x, and both have the same gradient in the table, with the
-// roles of the input and the incoming gradient exchanged.
-template <Direction direction>
-struct Rotation : torch::autograd::Function<Rotation<direction>> {
+struct Rotation : torch::autograd::Function<Rotation> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& cos, const Tensor& sin,
-                        const std::string& pairing, const std::string& layout, std::int64_t first) {
+                        const std::string& pairing, const std::string& layout, std::int64_t first, bool backward,
+                        std::int64_t kv_heads) {
     const bool table_learns = cos.requires_grad() || sin.requires_grad();
     context->save_for_backward(table_learns ? variable_list{cos, sin, x} : variable_list{cos, sin});
     context->saved_data["pairing"] = pairing;
     context->saved_data["layout"] = layout;
     context->saved_data["first"] = first;
+    context->saved_data["backward"] = backward;
+    context->saved_data["kv_heads"] = kv_heads;
     const at::AutoDispatchBelowADInplaceOrView below;
-    return call_op<direction>(x, cos, sin, pairing, layout, first);
+    return call_op(x, cos, sin, pairing, layout, first, backward, kv_heads);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
@@ -230,14 +296,17 @@ struct Rotation : torch::autograd::Function<Rotation<direction>> {
     const std::string& pairing = context->saved_data["pairing"].toStringRef();
     const std::string& layout = context->saved_data["layout"].toStringRef();
     const std::int64_t first = context->saved_data["first"].toInt();
+    const bool was_backward = context->saved_data["backward"].toBool();
+    const std::int64_t kv_heads = context->saved_data["kv_heads"].toInt();
     const Tensor &grad = grads[0], &cos = saved[0], &sin = saved[1];
-    variable_list result(6);  // one for each argument of forward
-    if (context->needs_input_grad(0)) result[0] = call_op<other(direction)>(grad, cos, sin, pairing, layout, first);
+    variable_list result(8);  // one for each argument of forward
+    if (context->needs_input_grad(0)) {
+      result[0] = call_op(grad, cos, sin, pairing, layout, first, !was_backward, kv_heads);
+    }
     if (saved.size() == 3 && (context->needs_input_grad(1) || context->needs_input_grad(2))) {
-      const Tensor& x = saved[2];
-      const Call call{places_of(dims_named("rotate", layout)), pairing_named("rotate", pairing), first, direction};
-      const bool forward = direction == Direction::forward;
-      const variable_list table = forward ? table_gradient(x, grad, cos, call) : table_gradient(grad, x, cos, call);
+      const Direction direction = was_backward ? Direction::backward : Direction::forward;
+      const Call call = check("rotate", saved[2], cos, sin, pairing, layout, first, direction, kv_heads);
+      const variable_list table = table_gradient(saved[2], grad, cos, sin, call);
       result[1] = table[0];
       result[2] = table[1];
     }
@@ -245,24 +314,15 @@ struct Rotation : torch::autograd::Function<Rotation<direction>> {
   }
 };
 
-template <Direction direction>
 Tensor rotate_autograd(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
-                       std::string_view layout, std::int64_t first) {
+                       std::string_view layout, std::int64_t first, bool backward, std::int64_t kv_heads) {
   const auto tangent = [](const Tensor& t) { return t._fw_grad(0).defined(); };
   const bool recorded = at::GradMode::is_enabled() && (x.requires_grad() || cos.requires_grad() || sin.requires_grad());
   if (recorded || tangent(x) || tangent(cos) || tangent(sin)) {
-    return Rotation<direction>::apply(x, cos, sin, std::string(pairing), std::string(layout), first);
+    return Rotation::apply(x, cos, sin, std::string(pairing), std::string(layout), first, backward, kv_heads);
   }
   const at::AutoDispatchBelowADInplaceOrView below;
-  return call_op<direction>(x, cos, sin, pairing, layout, first);
-}
-
-void call_in_place(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
-                   std::string_view layout, std::int64_t first) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("rotary::rotate_", "")
-                             .typed<decltype(rotate_in_place_by<fill_on_cpu>)>();
-  op.call(x, cos, sin, pairing, layout, first);
+  return call_op(x, cos, sin, pairing, layout, first, backward, kv_heads);
 }
 
 void rotate_in_place_autograd(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
@@ -278,10 +338,10 @@ void rotate_in_place_autograd(const Tensor& x, const Tensor& cos, const Tensor& 
 
 }  // namespace
 
-// ---- the C++ functions --------------------------------------------------------------------------------
+// ---- the C++ functions ---------------------------------------------------------------------------
 
 Tensor rotate(const Tensor& x, const TableTensors& t, Dims dims, std::int64_t first) {
-  return call_op<Direction::forward>(x, t.cos, t.sin, rotary::name(t.pairing), name(dims), first);
+  return call_op(x, t.cos, t.sin, rotary::name(t.pairing), name(dims), first, false, -1);
 }
 Tensor rotate(const Tensor& x, const rotary::Table& table, Dims dims, std::int64_t first) {
   return rotate(x, tensors(table), dims, first);
@@ -290,39 +350,39 @@ void rotate_(const Tensor& x, const TableTensors& t, Dims dims, std::int64_t fir
   call_in_place(x, t.cos, t.sin, rotary::name(t.pairing), name(dims), first);
 }
 Tensor rotate_backward(const Tensor& grad, const TableTensors& t, Dims dims, std::int64_t first) {
-  return call_op<Direction::backward>(grad, t.cos, t.sin, rotary::name(t.pairing), name(dims), first);
+  return rotate_back(grad, t.cos, t.sin, rotary::name(t.pairing), name(dims), first);
 }
 
 // ---- registration --------------------------------------------------------------------------------
 
-TORCH_LIBRARY(rotary, m) {
+TORCH_LIBRARY_FRAGMENT(rotary, m) {
+  using c10::DispatchKey;
+  using torch::dispatch;
   const std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag};
-  m.def("rotate(Tensor x, Tensor cos, Tensor sin, str pairing, str layout, int first=0) -> Tensor", tags);
   m.def("rotate_backward(Tensor grad, Tensor cos, Tensor sin, str pairing, str layout, int first=0) -> Tensor", tags);
+  m.impl("rotate_backward", dispatch(DispatchKey::CompositeImplicitAutograd, rotate_back));
   m.def("rotate_(Tensor(a!) x, Tensor cos, Tensor sin, str pairing, str layout, int first=0) -> ()", tags);
+  m.impl("rotate_", dispatch(DispatchKey::CPU, rotate_in_place_by<fill_by_kernels>));
+  m.impl("rotate_", dispatch(DispatchKey::CUDA, rotate_in_place_by<fill_by_kernels>));
+  m.impl("rotate_", dispatch(DispatchKey::CompositeExplicitAutograd, rotate_in_place_by<fill_anywhere>));
+  m.impl("rotate_", dispatch(DispatchKey::Meta, rotate_in_place_by<fill_nothing>));
+  m.impl("rotate_", dispatch(DispatchKey::Autograd, rotate_in_place_autograd));
+
+  if (c10::Dispatcher::singleton().findSchema({"rotary::rotate", ""})) return;  // the Python package's
   m.def(
-      "table(Tensor positions, Tensor inv_freq, float attention_factor=1.0, int[] axis=[]) -> (Tensor cos, Tensor sin)",
+      "rotate(Tensor x, Tensor cos, Tensor sin, str pairing, str layout, int first=0, bool backward=False, "
+      "int kv_heads=-1) -> Tensor",
       tags);
-}
-TORCH_LIBRARY_IMPL(rotary, CPU, m) {
-  m.impl("rotate", rotate_by<Direction::forward, fill_on_cpu>);
-  m.impl("rotate_backward", rotate_by<Direction::backward, fill_on_cpu>);
-  m.impl("rotate_", rotate_in_place_by<fill_on_cpu>);
-}
-TORCH_LIBRARY_IMPL(rotary, CompositeExplicitAutograd, m) {
-  m.impl("rotate", rotate_by<Direction::forward, fill_anywhere>);
-  m.impl("rotate_backward", rotate_by<Direction::backward, fill_anywhere>);
-  m.impl("rotate_", rotate_in_place_by<fill_anywhere>);
-}
-TORCH_LIBRARY_IMPL(rotary, Meta, m) {
-  m.impl("rotate", rotate_by<Direction::forward, fill_nothing>);
-  m.impl("rotate_backward", rotate_by<Direction::backward, fill_nothing>);
-  m.impl("rotate_", rotate_in_place_by<fill_nothing>);
-}
-TORCH_LIBRARY_IMPL(rotary, Autograd, m) {
-  m.impl("rotate", rotate_autograd<Direction::forward>);
-  m.impl("rotate_backward", rotate_autograd<Direction::backward>);
-  m.impl("rotate_", rotate_in_place_autograd);
+  m.impl("rotate", dispatch(DispatchKey::CPU, rotate_by<fill_by_kernels>));
+  m.impl("rotate", dispatch(DispatchKey::CUDA, rotate_by<fill_by_kernels>));
+  m.impl("rotate", dispatch(DispatchKey::CompositeExplicitAutograd, rotate_by<fill_anywhere>));
+  m.impl("rotate", dispatch(DispatchKey::Meta, rotate_by<fill_nothing>));
+  m.impl("rotate", dispatch(DispatchKey::Autograd, rotate_autograd));
+  m.def(
+      "rotate_qk(Tensor q, Tensor k, Tensor cos, Tensor sin, str pairing, str layout, int first=0, "
+      "bool backward=False) -> (Tensor, Tensor)",
+      tags);
+  m.impl("rotate_qk", dispatch(DispatchKey::CompositeImplicitAutograd, rotate_qk));
 }
 
 }  // namespace rotary_torch

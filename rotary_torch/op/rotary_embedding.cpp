@@ -15,8 +15,8 @@ namespace {
 using at::Tensor;
 
 std::int64_t tokens_of(const Tensor& x, Dims dims) {
-  const Places places = places_of(dims);
-  TORCH_CHECK(x.dim() == places.dimensions(), "[rotary_embedding] layout ", name(dims), " takes ", places.dimensions(),
+  const Places places = places_of("rotary_embedding", name(dims));
+  TORCH_CHECK(x.dim() == places.dimensions, "[rotary_embedding] layout ", name(dims), " takes ", places.dimensions,
               " dimensions but x has shape ", x.sizes());
   return x.size(places.tokens);
 }

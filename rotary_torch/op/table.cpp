@@ -118,9 +118,13 @@ std::pair<Tensor, Tensor> table(const Tensor& positions, const Tensor& inv_freq,
   return {std::move(cos), std::move(sin)};
 }
 
-// The schema is in op.cpp, with those of the other ops.
-TORCH_LIBRARY_IMPL(rotary, CompositeExplicitAutograd, m) { m.impl("table", table_op); }
-TORCH_LIBRARY_IMPL(rotary, Meta, m) { m.impl("table", table_meta); }
-TORCH_LIBRARY_IMPL(rotary, Autograd, m) { m.impl("table", table_autograd); }
+TORCH_LIBRARY_FRAGMENT(rotary, m) {
+  m.def(
+      "table(Tensor positions, Tensor inv_freq, float attention_factor=1.0, int[] axis=[]) -> (Tensor cos, Tensor sin)",
+      {at::Tag::pt2_compliant_tag});
+  m.impl("table", torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, table_op));
+  m.impl("table", torch::dispatch(c10::DispatchKey::Meta, table_meta));
+  m.impl("table", torch::dispatch(c10::DispatchKey::Autograd, table_autograd));
+}
 
 }  // namespace rotary_torch

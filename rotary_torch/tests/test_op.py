@@ -1,11 +1,15 @@
-"""The ops of librotary_torch.so from Python: test_op.py LIBRARY [TEST...].
+"""The op rotary::rotate and its family: of librotary_torch.so, test_op.py LIBRARY [TEST...]; of the Python package,
+test_op.py package [TEST...], which defines rotate and rotate_qk by the same schema.
 
 Judged by torch's own ops, by finite differences and by torch.library.opcheck. The last line says how many
 tests passed. Exit 77, with the reason, where torch cannot be imported.
 """
 
+import importlib.util
 import itertools
+import subprocess
 import sys
+import tempfile
 import unittest
 
 try:
@@ -17,7 +21,15 @@ from torch.autograd import gradcheck, gradgradcheck
 
 PAIRINGS = ["half", "interleaved", "interleaved_to_half"]
 LAYOUTS = ["bthd", "bhtd", "tbhd", "thd"]
+SCHEMAS = {
+    "rotate": "rotary::rotate(Tensor x, Tensor cos, Tensor sin, str pairing, str layout, int first=0, "
+    "bool backward=False, int kv_heads=-1) -> Tensor",
+    "rotate_qk": "rotary::rotate_qk(Tensor q, Tensor k, Tensor cos, Tensor sin, str pairing, str layout, int first=0, "
+    "bool backward=False) -> (Tensor, Tensor)",
+}
 B, T, H, D = 2, 5, 3, 8
+OURS = sys.argv[1:2] == ["package"]
+needs_library = unittest.skipIf(OURS, "only librotary_torch.so has it")
 
 
 def shape_of(layout, batch=B, tokens=T, heads=H, head_dim=D):
@@ -98,6 +110,44 @@ class Rotate(unittest.TestCase):
                         self.assertTrue(same_bits(y, eager(x, cos, sin, pairing, layout)))
                         self.assertEqual(y.stride(-1), 1)
 
+    def test_the_schema(self):
+        for name, schema in SCHEMAS.items():
+            self.assertEqual(str(getattr(rotary, name).default._schema), schema)
+
+    def test_any_order_of_dimensions_and_none_of_some(self):
+        for layout in ["thbd", "hbtd", "htbd", "btd", "tbd", "htd", "bhd", "hbd", "bd", "td", "hd"]:
+            x, tokens = heads(layout), T if "t" in layout else 1
+            for batch in [None, B] if "b" in layout else [None, 1]:
+                cos, sin = (t.requires_grad_() for t in rows(tokens, batch=batch))
+                whole = torch.einsum(f"{layout}->{''.join(c for c in 'bthd' if c in layout)}", x)
+                for at, letter in enumerate("bth"):
+                    whole = whole if letter in layout else whole.unsqueeze(at)
+                expected = rotary.rotate(whole, cos, sin, "half", "bthd", 0)
+                ours = rotary.rotate(x, cos, sin, "half", layout)
+                back = torch.einsum(f"{''.join(c for c in 'bthd' if c in layout)}->{layout}", expected.reshape(
+                    [n for n, c in zip(whole.shape, "bthd") if c in layout]))
+                self.assertTrue(same_bits(ours, back), layout)
+                for one, other in zip(*(torch.autograd.grad(y.square().sum(), (cos, sin)) for y in (ours, expected))):
+                    torch.testing.assert_close(one, other)
+
+    def test_a_packed_tensor_keeps_its_values(self):
+        for pairing, layout, dtype in itertools.product(PAIRINGS, LAYOUTS, [torch.float32, torch.float64]):
+            cos, sin = (t.requires_grad_() for t in rows(dtype=dtype))
+            x, at = heads(layout, dtype, heads=4, head_dim=11).requires_grad_(), layout.index("h")
+            y = rotary.rotate(x, cos, sin, pairing, layout, 2, False, 1)
+            expected = torch.cat([rotary.rotate(x.narrow(at, 0, 3), cos, sin, pairing, layout, 2), x.narrow(at, 3, 1)], at)
+            self.assertTrue(same_bits(y, expected))
+            weights = torch.randn_like(y)
+            for one, other in zip(*(torch.autograd.grad((z * weights).sum(), (x, cos, sin)) for z in (y, expected))):
+                torch.testing.assert_close(one, other)
+
+    def test_q_and_k_together(self):
+        for layout, backward in itertools.product(LAYOUTS, [False, True]):
+            q, k, (cos, sin) = heads(layout), heads(layout, torch.bfloat16, heads=1), rows()
+            together = rotary.rotate_qk(q, k, cos, sin, "half", layout, 0, backward)
+            for one, x in zip(together, (q, k)):
+                self.assertTrue(same_bits(one, rotary.rotate(x, cos, sin, "half", layout, 0, backward)))
+
     def test_result_keeps_dense_strides(self):
         cos, sin = rows()
         x = heads("bhtd").transpose(1, 2).contiguous().transpose(1, 2)
@@ -114,6 +164,7 @@ class Rotate(unittest.TestCase):
             self.assertTrue(same_bits(y, eager(x, cos, sin, pairing, layout, first)))
             self.assertTrue(same_bits(y[..., :first], x[..., :first]))
 
+    @needs_library
     def test_in_place_equals_out_of_place_and_counts_as_a_change(self):
         for layout, pairing, dtype in itertools.product(LAYOUTS, PAIRINGS, [torch.float32, torch.bfloat16, torch.float64]):
             cos, sin = rows(dtype=torch.float64 if dtype == torch.float64 else torch.float32)
@@ -131,14 +182,10 @@ class Rotate(unittest.TestCase):
 
     def test_the_path_of_other_devices_gives_the_same_bits(self):
         key = torch._C.DispatchKey.CompositeExplicitAutograd
-        for op, dtype, pairing, layout in itertools.product(
-            [rotary.rotate.default, rotary.rotate_backward.default],
-            [torch.float32, torch.float16, torch.bfloat16],
-            PAIRINGS,
-            LAYOUTS,
-        ):
-            call = (heads(layout, dtype, head_dim=11), *rows(batch=1), pairing, layout, 2)
-            self.assertTrue(same_bits(op._op_dk(key, *call), op(*call)), (str(op), dtype, pairing, layout))
+        op, dtypes = rotary.rotate.default, [torch.float32, torch.float16, torch.bfloat16]
+        for backward, dtype, pairing, layout in itertools.product([False, True], dtypes, PAIRINGS, LAYOUTS):
+            call = (heads(layout, dtype, head_dim=11), *rows(batch=1), pairing, layout, 2, backward, 1)
+            self.assertTrue(same_bits(op._op_dk(key, *call), op(*call)), (backward, dtype, pairing, layout))
 
     def test_nothing_to_do_is_fine(self):
         for layout, sizes in [("bthd", {"tokens": 0}), ("bhtd", {"batch": 0}), ("thd", {"heads": 0})]:
@@ -156,32 +203,35 @@ class Rotate(unittest.TestCase):
                 like = torch.empty_strided(x.shape, x.stride(), dtype=dtype, device="meta")
                 meta = rotary.rotate(like, cos.to("meta"), sin.to("meta"), "half", layout)
                 self.assertEqual((meta.shape, meta.stride(), meta.dtype), (real.shape, real.stride(), real.dtype), kind)
-        with self.assertRaisesRegex(RuntimeError, "table has 4 rows but x has 5 tokens"):
+        with self.assertRaisesRegex((RuntimeError, ValueError), "a row for each token of x, 5, but has 4"):
             rotary.rotate(heads("bthd").to("meta"), cos[:4].to("meta"), sin[:4].to("meta"), "half", "bthd")
 
     def test_wrong_calls_get_one_clear_sentence(self):
         x, (cos, sin) = heads("bthd"), rows()
         wrong = {
-            "table has 4 rows but x has 5 tokens": (x, cos[:4], sin[:4], "half", "bthd"),
-            "table has 3 batch rows but x has 2": (x, *rows(batch=3), "half", "bthd"),
-            "pairing must be half, interleaved or interleaved_to_half but got neox": (x, cos, sin, "neox", "bthd"),
-            "pairing must be half, interleaved or interleaved_to_half but got unset": (x, cos, sin, "unset", "bthd"),
-            "layout must be bthd, bhtd, tbhd or thd but got bdht": (x, cos, sin, "half", "bdht"),
-            "layout thd takes 3 dimensions but x has shape": (x, cos, sin, "half", "thd"),
-            "must lie inside head_dim 8": (x, *rows(pairs=5), "half", "bthd"),
-            "the 8 elements that rotate must lie inside head_dim 8 but begin at 1": (x, cos, sin, "half", "bthd", 1),
-            "must lie inside head_dim 8 but begin at 9223372036854775807": (x, cos, sin, "half", "bthd", 2**63 - 1),
-            "first must not be negative but got -1": (x, cos, sin, "half", "bthd", -1),
-            "dtype must be f32, f16, bf16 or f64 but got Int": (x.int(), cos, sin, "half", "bthd"),
-            "cos and sin must be f32 but got BFloat16": (x, cos.bfloat16(), sin.bfloat16(), "half", "bthd"),
-            "cos and sin must be f64 where x is": (x.double(), cos, sin, "half", "bthd"),
-            "cos and sin must have one shape": (x, cos, sin[:, :2], "half", "bthd"),
-            "must be .tokens, pairs. or .batch, tokens, pairs.": (x, cos[0], sin[0], "half", "bthd"),
+            "a row for each token of x, 5, but has 4": (x, cos[:4], sin[:4], "half", "bthd"),
+            "batch must be 1 or that of x but got 3 and 2": (x, *rows(batch=3), "half", "bthd"),
+            "pairing must be half, interleaved or interleaved_to_half but got 'neox'": (x, cos, sin, "neox", "bthd"),
+            "pairing must be half, interleaved or interleaved_to_half but got 'unset'": (x, cos, sin, "unset", "bthd"),
+            '"bthd", "bhtd", "tbhd" or "thd", but got "bdht"': (x, cos, sin, "half", "bdht"),
+            'x must have the 3 dimensions of layout "thd" but got': (x, cos, sin, "half", "thd"),
+            "must lie inside the head_dim 8": (x, *rows(pairs=5), "half", "bthd"),
+            "the 8 elements that turn must lie inside the head_dim 8 of x but begin at 1": (x, cos, sin, "half", "bthd", 1),
+            "begin at 9223372036854775807": (x, cos, sin, "half", "bthd", 2**63 - 1),
+            "-1": (x, cos, sin, "half", "bthd", -1),
+            "x must be float32, float16, bfloat16 or float64 but got .*[iI]nt": (x.int(), cos, sin, "half", "bthd"),
+            "cos and sin must hold floats but got .*[iI]nt": (x, cos.int(), sin, "half", "bthd"),
+            "pairs. but got .5, 4. and .5, 2.": (x, cos, sin[:, :2], "half", "bthd"),
+            "must both be .tokens, pairs. or .batch, tokens, pairs.": (x, cos[0], sin[0], "half", "bthd"),
+            "2 . kv_heads heads but got 3 and 2": (x, cos, sin, "half", "bthd", 0, False, 2),
             "at least one pair": (x, cos[:, :0], sin[:, :0], "half", "bthd"),
         }
         for sentence, call in wrong.items():
-            with self.subTest(sentence), self.assertRaisesRegex(RuntimeError, r"^\[rotate\] .*" + sentence):
+            sentence = r"^\[rotate\] .*" + sentence if not OURS else ""  # the package has its own, and tests them
+            with self.subTest(sentence), self.assertRaisesRegex((RuntimeError, ValueError), sentence):
                 rotary.rotate(*call)
+        if OURS:
+            return
         with self.assertRaisesRegex(RuntimeError, "overlap|distinct|stride"):
             rotary.rotate_(heads("bthd", heads=1).expand(-1, -1, H, -1), cos, sin, "half", "bthd")
         with self.assertRaisesRegex(RuntimeError, r"\[rotate_\] in place has no gradient"):
@@ -198,9 +248,9 @@ class Gradients(unittest.TestCase):
                 sizes = dict(batch=B, tokens=3, heads=2, head_dim=7)
                 x = heads(layout, torch.float64, **sizes).requires_grad_()
                 cos, sin = (t.requires_grad_() for t in rows(3, 2, batch, torch.float64))
-                for op in [rotary.rotate, rotary.rotate_backward]:
-                    with self.subTest(pairing=pairing, layout=layout, batch=batch, op=str(op)):
-                        call = lambda x, cos, sin: op(x, cos, sin, pairing, layout, 2)
+                for backward in [False, True]:
+                    with self.subTest(pairing=pairing, layout=layout, batch=batch, backward=backward):
+                        call = lambda x, cos, sin: rotary.rotate(x, cos, sin, pairing, layout, 2, backward)
                         self.assertTrue(gradcheck(call, (x, cos, sin)))
                         self.assertTrue(gradgradcheck(call, (x, cos, sin)))
 
@@ -217,7 +267,7 @@ class Gradients(unittest.TestCase):
     def test_backward_of_an_expanded_gradient(self):
         x, (cos, sin) = heads("bthd").requires_grad_(), rows()
         rotary.rotate(x, cos, sin, "half", "bthd").sum().backward()
-        expected = rotary.rotate_backward(torch.ones_like(x), cos, sin, "half", "bthd")
+        expected = rotary.rotate(torch.ones_like(x), cos, sin, "half", "bthd", 0, True)
         self.assertTrue(torch.equal(x.grad, expected))
 
     def test_table_gradients_of_every_storage_type(self):
@@ -241,6 +291,7 @@ class Gradients(unittest.TestCase):
             self.assertFalse(rotary.rotate(x, cos, sin, "half", "bthd").requires_grad)
 
 
+@needs_library
 class Table(unittest.TestCase):
     def test_batch_rows_axes_and_integer_kinds(self):
         inv_freq = 10.0 ** -torch.arange(4, dtype=torch.float64)
@@ -307,9 +358,14 @@ class Compiler(unittest.TestCase):
         torch.manual_seed(3)
         for call in self.samples():
             torch.library.opcheck(rotary.rotate.default, call)
+            torch.library.opcheck(rotary.rotate_qk.default, (call[0], *call))
+            if OURS:
+                continue
             torch.library.opcheck(rotary.rotate_backward.default, call)
             plain = tuple(a.detach() if isinstance(a, torch.Tensor) else a for a in call)
             torch.library.opcheck(rotary.rotate_.default, plain)
+        if OURS:
+            return
         speeds = torch.rand(4, dtype=torch.float64)
         for inv_freq in [speeds, speeds.clone().requires_grad_()]:
             torch.library.opcheck(rotary.table.default, (torch.arange(5), inv_freq, 1.5))
@@ -318,7 +374,8 @@ class Compiler(unittest.TestCase):
 
     def test_compiles_as_one_graph_forward_and_backward(self):
         def score(q, k, inv_freq, positions):
-            cos, sin = rotary.table(positions, inv_freq, 1.0)
+            angles = positions[:, None] * inv_freq
+            cos, sin = angles.cos().float(), angles.sin().float()
             q = rotary.rotate(q * 2, cos, sin, "half", "bhtd")
             k = rotary.rotate(k, cos, sin, "half", "bhtd")
             return (q @ k.transpose(-1, -2)).square().mean()
@@ -341,6 +398,7 @@ class Compiler(unittest.TestCase):
                 for a, b in zip(eagerly, together):
                     torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
+    @needs_library
     def test_compiles_in_place(self):
         def step(x, cos, sin):
             y = x + 1
@@ -352,10 +410,72 @@ class Compiler(unittest.TestCase):
         self.assertTrue(torch.equal(compiled(x, cos, sin), step(x, cos, sin)))
 
 
+WITH_PACKAGE = """
+import io, sys, torch
+def load(name): torch.ops.load_library(LIBRARY) if name == "library" else __import__("rotary.torch")
+for name in ORDER: load(name)
+import rotary
+q, k = torch.randn(2, 4, 5, 16, requires_grad=True), torch.randn(2, 1, 5, 16)
+table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(5))
+cos, sin = (torch.tensor(rows) for rows in (table.cos, table.sin))
+both = lambda q, k: rotary.rotate_qk(q, k, table, layout="bhtd")
+ours = both(q, k)
+op = torch.ops.rotary
+assert all(map(torch.equal, op.rotate_qk(q, k, cos, sin, "half", "bhtd"), ours))
+assert all(map(torch.equal, torch.compile(both, fullgraph=True, backend="aot_eager")(q, k), ours))
+assert all(map(torch.equal, torch.func.vmap(both)(q[None], k[None]), [x[None] for x in ours]))
+grads = [torch.autograd.grad(f(q).square().sum(), q)[0] for f in (
+    lambda x: rotary.rotate(x, table, layout="bhtd"), lambda x: op.rotate(x, cos, sin, "half", "bhtd"))]
+assert torch.equal(*grads)
+with torch.no_grad():
+    x = q.clone()
+    op.rotate_(x, cos, sin, "half", "bhtd")
+    assert torch.equal(x, ours[0])
+"""
+
+EXPORTED = """
+import sys, torch
+torch.ops.load_library(LIBRARY)
+program, inputs, ours = (torch.export.load(FILE + ".pt2"), *torch.load(FILE + ".pt"))
+assert any(str(node.target).startswith("rotary.rotate_qk") for node in program.graph.nodes)
+assert all(map(torch.equal, program.module()(*inputs), ours))
+"""
+
+
+@unittest.skipIf(OURS or importlib.util.find_spec("rotary") is None, "needs a library and, beside it, the package")
+class BesideThePackage(unittest.TestCase):
+    def run_python(self, code, **words):
+        code = "".join(f"{name} = {value!r}\n" for name, value in words.items()) + code
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_both_in_one_process(self):
+        for order in [("library", "package"), ("package", "library")]:
+            self.run_python(WITH_PACKAGE, LIBRARY=LIBRARY, ORDER=order)
+
+    def test_a_program_exported_with_the_package_runs_with_the_library_alone(self):
+        export = """
+import rotary.torch, torch
+class Model(torch.nn.Module):
+    def forward(self, q, k, cos, sin):
+        return rotary.rotate_qk(q, k, rotary.from_rows(cos, sin, pairing="interleaved"), layout="bhtd")
+inputs = torch.randn(1, 4, 5, 16), torch.randn(1, 2, 5, 16).half(), *(torch.randn(5, 6) for _ in range(2))
+torch.export.save(torch.export.export(Model(), inputs), FILE + ".pt2")
+torch.save((inputs, Model()(*inputs)), FILE + ".pt")
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_python(export, FILE=folder + "/program")
+            self.run_python(EXPORTED, FILE=folder + "/program", LIBRARY=LIBRARY)
+
+
 if __name__ == "__main__":
     if len(sys.argv) < 2:
-        sys.exit("usage: test_op.py LIBRARY [TEST...]")
-    torch.ops.load_library(sys.argv.pop(1))
+        sys.exit("usage: test_op.py LIBRARY|package [TEST...]")
+    LIBRARY = sys.argv.pop(1)
+    if OURS:
+        import rotary.torch
+    else:
+        torch.ops.load_library(LIBRARY)
     rotary = torch.ops.rotary
     result = unittest.main(exit=False, verbosity=2).result
     bad = len(result.failures) + len(result.errors)

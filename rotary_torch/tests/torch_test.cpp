@@ -154,7 +154,7 @@ TEST(Op, RefusesATableWhosePairingNobodySet) {
   const TableTensors rows = tensors(table_of(plain_rope(8), 0, 4));
   const TableTensors unset{.cos = rows.cos, .sin = rows.sin};
   const Tensor x = torch::zeros({1, 4, 2, 8});
-  const std::string sentence = "pairing must be half, interleaved or interleaved_to_half but got unset";
+  const std::string sentence = "pairing must be half, interleaved or interleaved_to_half but got 'unset'";
   EXPECT_EQ(sentence_of([&] { rotate(x, unset, Dims::bthd); }), "[rotate] " + sentence);
   EXPECT_EQ(sentence_of([&] { rotate_(x, unset, Dims::bthd); }), "[rotate_] " + sentence);
   EXPECT_EQ(sentence_of([&] { rotate_backward(x, unset, Dims::bthd); }), "[rotate_backward] " + sentence);
@@ -166,7 +166,7 @@ TEST(Op, ErrorsOfTheCoreKeepTheirSentence) {
   EXPECT_EQ(sentence_of([&] {
               rotate(torch::zeros({1, 5, 2, 8}), table, Dims::bthd);
             }),
-            "[rotate] table has 4 rows but x has 5 tokens");
+            "[rotate] the table must have a row for each token of x, 5, but has 4");
   const Tensor overlapping = torch::zeros({1, 4, 1, 8}).expand({1, 4, 3, 8});
   EXPECT_NE(sentence_of([&] { rotate_(overlapping, tensors(table), Dims::bthd); }).find("[rotate] "),
             std::string::npos);
@@ -327,7 +327,7 @@ TEST(Embedding, SaysWhatItIsAndWhatIsWrong) {
   EXPECT_EQ(sentence_of([&] {
               rope(q, torch::zeros({1, 4, 2, 16}), 0, Dims::bthd);
             }),
-            "[rotate] table has 3 rows but x has 4 tokens");
+            "[rotate] the table must have a row for each token of x, 4, but has 3");
   EXPECT_NE(sentence_of([&] {
               rope(q, q, torch::tensor({0.5F, 1.0F, 2.0F}), Dims::bthd);
             }).find("positions must be"),

@@ -54,7 +54,7 @@ def at_this_level(function: Any, *inputs: Any) -> Any:
 
 
 class Rotate(torch.autograd.Function):
-    """rotary_python::rotate, differentiable in x, cos and sin."""
+    """rotary::rotate, differentiable in x, cos and sin."""
 
     @staticmethod
     def forward(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Tensor:
@@ -86,7 +86,7 @@ class Rotate(torch.autograd.Function):
 
 
 class RotateQK(torch.autograd.Function):
-    """rotary_python::rotate_qk, differentiable in q, k, cos and sin."""
+    """rotary::rotate_qk, differentiable in q, k, cos and sin."""
 
     @staticmethod
     def forward(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> tuple[Tensor, Tensor]:
@@ -105,7 +105,7 @@ class RotateQK(torch.autograd.Function):
         grads = (grad_q, grad_k)
         wanted: list[Any] = [grad if needed else None for grad, needed in zip(grads, ctx.needs_input_grad)]
         if wanted[0] is not None and wanted[1] is not None:
-            wanted = list(rotate_qk(*wanted, cos, sin, *back[:5]))
+            wanted = list(rotate_qk(*wanted, cos, sin, *back[:4]))
         else:
             wanted = [None if grad is None else rotate(grad, cos, sin, *back) for grad in wanted]
         d_cos = d_sin = None
@@ -115,7 +115,7 @@ class RotateQK(torch.autograd.Function):
             ]
             if parts:
                 d_cos, d_sin = (sum(part[1:], part[0]) for part in zip(*parts))
-        return wanted[0], wanted[1], d_cos, d_sin, *(None for _ in back[:5])
+        return wanted[0], wanted[1], d_cos, d_sin, *(None for _ in back[:4])
 
     @staticmethod
     def jvp(ctx: Any, d_q: Any, d_k: Any, d_cos: Any, d_sin: Any, *_: Any) -> tuple[Tensor, Tensor]:
@@ -164,7 +164,7 @@ def map_one(turn: Any, info: Any, in_dims: Any, x: Tensor, cos: Tensor, sin: Ten
 def map_two(turn: Any, info: Any, in_dims: Any, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Any:
     fold = Fold(info.batch_size, in_dims[2:4], (cos, sin), How(*words))
     q, k = fold.tensor(q, in_dims[0]), fold.tensor(k, in_dims[1])
-    rotated = turn(q, k, *fold.rows_for(q), *fold.how[:5])
+    rotated = turn(q, k, *fold.rows_for(q), *fold.how[:4])
     return tuple(map(fold.unfold, rotated)), (fold.at, fold.at)
 
 

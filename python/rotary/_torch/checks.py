@@ -6,13 +6,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .._words import check_doubled, check_layout, check_pairing, fail
+from .._words import check_layout, check_pairing, fail
 from .plain import How
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 
-def check_rows(operation: str, cos: Tensor, sin: Tensor, doubled: str) -> None:
+def check_rows(operation: str, cos: Tensor, sin: Tensor) -> None:
     if not (cos.dtype in _FLOATS and sin.dtype in _FLOATS):
         wrong = sin if cos.dtype in _FLOATS else cos
         fail("DTYPE", operation, f"cos and sin must hold floats but got {wrong.dtype}")
@@ -20,22 +20,15 @@ def check_rows(operation: str, cos: Tensor, sin: Tensor, doubled: str) -> None:
         fail(
             "SHAPE",
             operation,
-            "cos and sin must both be [tokens, columns] or [batch, tokens, columns] but got "
+            "cos and sin must both be [tokens, pairs] or [batch, tokens, pairs] but got "
             f"{list(cos.shape)} and {list(sin.shape)}",
-        )
-    if doubled and cos.shape[-1] % 2 != 0:
-        fail(
-            "SHAPE",
-            operation,
-            f"doubled rows must have two columns for each pair but got {cos.shape[-1]} columns",
         )
 
 
 def check(operation: str, name: str, x: Tensor, cos: Tensor, sin: Tensor, how: How) -> None:
     check_layout(operation, how.layout)
     check_pairing(operation, how.pairing)
-    check_doubled(operation, how.doubled)
-    check_rows(operation, cos, sin, how.doubled)
+    check_rows(operation, cos, sin)
     layout, shape = how.layout, list(x.shape)
     if x.dtype not in _FLOATS:
         fail("DTYPE", operation, f"{name} must be float32, float16, bfloat16 or float64 but got {x.dtype}")
@@ -55,7 +48,7 @@ def check(operation: str, name: str, x: Tensor, cos: Tensor, sin: Tensor, how: H
         )
     if cos.dim() == 3 and cos.shape[0] != 1 and cos.shape[0] != batch:
         fail("SHAPE", operation, f"the table's batch must be 1 or that of {name} but got {cos.shape[0]} and {batch}")
-    width = cos.shape[-1] if how.doubled else 2 * cos.shape[-1]
+    width = 2 * cos.shape[-1]
     if how.first < 0 or how.first + width > x.shape[-1]:
         fail(
             "SHAPE",

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .plain import How, single, turning
+from .plain import How, turning
 
 BUILT = _core._gpu_built() and torch.version.cuda is not None
 
@@ -18,7 +18,7 @@ def has_kernels(x: Tensor) -> bool:
 
 def rotate(cos: Tensor, sin: Tensor, how: How, x: Tensor, out: Tensor, k: Tensor | None, k_out: Tensor | None) -> None:
     """Writes to out and k_out, like x and k, on torch's current stream of their device."""
-    rows = [single(one, how.doubled).to(torch.float32).contiguous() for one in (cos, sin)]
+    rows = [one.to(torch.float32).contiguous() for one in (cos, sin)]
     words = how.pairing, how.layout, how.first, how.backward
     for one, other in ((x, out), (k, k_out)):
         if one is not None and other is not None and how.first > 0:

@@ -81,9 +81,10 @@ def _written(out: Tensor) -> Tensor:
 
 def _rows(operation: str, table: Any, x: Any) -> tuple[Tensor, Tensor]:
     if type(x) not in TYPES and is_dtensor(x) and isinstance(table, Table | TensorTable):
-        return replicated(table._torch_cos, x), replicated(table._torch_sin, x)
+        rows = (table.cos, table.sin) if isinstance(table, TensorTable) else (table._torch_cos, table._torch_sin)
+        return replicated(rows[0], x), replicated(rows[1], x)
     if isinstance(table, TensorTable):
-        return table._torch_cos, table._torch_sin
+        return table.cos, table.sin
     if not isinstance(table, Table):
         raise TypeError(
             f"[{operation}] table must be a rotary.Table but got {type(table).__name__}: make one with "
@@ -101,11 +102,15 @@ def _how(operation: str, table: Any, layout: Any, first: Any, direction: Any, st
     check_layout(operation, layout)
     check_direction(operation, direction)
     check_stores(operation, stores)
-    return How(first, layout, table.pairing, table._doubled, direction == "backward", kv_heads)
+    return How(table.pairing, layout, first, direction == "backward", kv_heads)
 
 
-def _is_fused(x: Tensor) -> bool:
-    """Whether a compiler does better with torch's own ops than with a call."""
+def _is_fused(x: Tensor, layout: str) -> bool:
+    """Whether a compiler does better with torch's own ops than with a call, which costs it 25 us: for one token, and
+    where there are no kernels.
+    """
+    if "t" not in layout or x.shape[layout.index("t")] == 1:
+        return True
     return x.device.type not in ("cpu", "meta") and not cuda.has_kernels(x)
 
 
@@ -124,13 +129,13 @@ def _by_op(operation: str, tensors: tuple[Any, ...], table: Any, *words: Any) ->
             raise TypeError(f"[{operation}] an array must be a tensor as the others are but got {type(x).__name__}")
     cos, sin = _rows(operation, table, tensors[0])
     how = _how(operation, table, *words)
-    if _is_compiling() and _is_fused(tensors[0]):
+    if _is_compiling() and _is_fused(tensors[0], how.layout):
         for name, x in zip(("q", "k") if len(tensors) == 2 else ("x",), tensors):
             check(operation, name, x, cos, sin, how)
         return tuple(plain.rotated(x, cos, sin, how) for x in tensors)
     way: Any = autograd if not _is_compiling() and _by_function(*tensors, cos, sin) else ops
     if len(tensors) == 2:
-        return way.rotate_qk(*tensors, cos, sin, *how[:5])
+        return way.rotate_qk(*tensors, cos, sin, *how[:4])
     return (way.rotate(*tensors, cos, sin, *how),)
 
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
-"""The ops rotary_python::rotate, rotate_qk and rows.
+"""The ops rotary::rotate, rotate_qk and rows, the first two by the schema of librotary_torch.so (rotary_torch/op/op.cpp).
 
 Defined by torch.library.Library, without its autograd: that costs 10 us a call even under no_grad, and breaks
 torch.func. The gradient is a kernel of the dispatch key Autograd, which the graphs of torch.compile and torch.export
@@ -21,22 +21,21 @@ from .guards import is_plain, is_quiet
 from .plain import How
 from .ropes import positions_shape, read_rope
 
-_library = torch.library.Library("rotary_python", "DEF")
-_HOW = "int first, str layout, str pairing, str doubled, bool backward"
-_library.define(
-    f"rotate(Tensor x, Tensor cos, Tensor sin, {_HOW}, int kv_heads) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,)
+_SCHEMAS = (
+    "rotate(Tensor x, Tensor cos, Tensor sin, str pairing, str layout, int first=0, bool backward=False, "
+    "int kv_heads=-1) -> Tensor",
+    "rotate_qk(Tensor q, Tensor k, Tensor cos, Tensor sin, str pairing, str layout, int first=0, "
+    "bool backward=False) -> (Tensor, Tensor)",
+    "rows(Tensor positions, str rope, int? length) -> (Tensor, Tensor)",
 )
-_library.define(
-    f"rotate_qk(Tensor q, Tensor k, Tensor cos, Tensor sin, {_HOW}) -> (Tensor, Tensor)",
-    tags=(torch.Tag.pt2_compliant_tag,),
-)
-_library.define(
-    "rows(Tensor positions, str rope, int? length) -> (Tensor, Tensor)", tags=(torch.Tag.pt2_compliant_tag,)
-)
+_library = torch.library.Library("rotary", "FRAGMENT")
+_IS_OURS = not hasattr(torch.ops.rotary, "rotate")  # librotary_torch.so has defined rotate and rotate_qk
+for _schema in _SCHEMAS if _IS_OURS else _SCHEMAS[2:]:
+    _library.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
 
-rotate = torch.ops.rotary_python.rotate.default
-rotate_qk = torch.ops.rotary_python.rotate_qk.default
-rows = torch.ops.rotary_python.rows.default
+rotate = torch.ops.rotary.rotate.default
+rotate_qk = torch.ops.rotary.rotate_qk.default
+rows = torch.ops.rotary.rows.default
 
 BELOW = torch._C._AutoDispatchBelowAutograd
 
@@ -101,7 +100,7 @@ def _rotate(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Tensor:
         return _on_cuda("rotate", cos, sin, how, x)[0]
     if not has_kernels(x):
         return _by_torch("rotate", "x", x, cos, sin, how)
-    table, direction = (cos, sin, how.pairing, how.doubled), _direction(how)
+    table, direction = (cos, sin, how.pairing, ""), _direction(how)
     out = None  # _core makes one like x
     if not lies_side_by_side(x):
         out, x = like(x), x.contiguous()
@@ -116,7 +115,7 @@ def _rotate_qk(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> t
         return _on_cuda("rotate_qk", cos, sin, how, q, k)
     if not (has_kernels(q) and has_kernels(k)):
         return _by_torch("rotate_qk", "q", q, cos, sin, how), _by_torch("rotate_qk", "k", k, cos, sin, how)
-    table = (cos, sin, how.pairing, how.doubled)
+    table = (cos, sin, how.pairing, "")
     outs: tuple[Tensor | None, Tensor | None] = (None, None)
     if not (lies_side_by_side(q) and lies_side_by_side(k)):
         outs, q, k = (like(q), like(k)), q.contiguous(), k.contiguous()
@@ -167,7 +166,7 @@ def _rotate_recorded(x: Tensor, cos: Tensor, sin: Tensor, *words: Any) -> Any:
     if records(x, cos, sin):
         from . import autograd
 
-        return autograd.at_this_level(autograd.RotateAtThisLevel, x, cos, sin, *words)
+        return autograd.at_this_level(autograd.RotateAtThisLevel, x, cos, sin, *How(*words))
     return rotate_below(x, cos, sin, *words)
 
 
@@ -175,7 +174,7 @@ def _rotate_qk_recorded(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *words: 
     if records(q, k, cos, sin):
         from . import autograd
 
-        return autograd.at_this_level(autograd.RotateQKAtThisLevel, q, k, cos, sin, *words)
+        return autograd.at_this_level(autograd.RotateQKAtThisLevel, q, k, cos, sin, *How(*words)[:4])
     return rotate_qk_below(q, k, cos, sin, *words)
 
 
@@ -186,14 +185,15 @@ def _rows_recorded(positions: Tensor, rope: str, length: int | None) -> Any:
         return rows(positions, rope, length)
 
 
-for _name, _kernel, _fake, _recorded in (
+_KERNELS = (
     ("rotate", _rotate, _fake_rotate, _rotate_recorded),
     ("rotate_qk", _rotate_qk, _fake_rotate_qk, _rotate_qk_recorded),
     ("rows", _rows, _fake_rows, _rows_recorded),
-):
+)
+for _name, _kernel, _fake, _recorded in _KERNELS if _IS_OURS else _KERNELS[2:]:
     _library.impl(_name, _kernel, "CompositeExplicitAutograd")
     _library.impl(_name, _recorded, "Autograd")
-    torch.library.register_fake(f"rotary_python::{_name}", _fake, lib=_library)
+    torch.library.register_fake(f"rotary::{_name}", _fake, lib=_library)
 
 
 # ---- vmap; torch before 2.5 loops ----
@@ -212,5 +212,5 @@ def _map_rotate_qk(info: Any, in_dims: Any, *inputs: Any) -> Any:
 
 
 if hasattr(torch.library, "register_vmap"):
-    torch.library.register_vmap("rotary_python::rotate", _map_rotate, lib=_library)
-    torch.library.register_vmap("rotary_python::rotate_qk", _map_rotate_qk, lib=_library)
+    torch.library.register_vmap("rotary::rotate", _map_rotate, lib=_library)
+    torch.library.register_vmap("rotary::rotate_qk", _map_rotate_qk, lib=_library)

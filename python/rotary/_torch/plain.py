@@ -15,11 +15,10 @@ from torch import Tensor
 class How(NamedTuple):
     """What is said beside the tensors."""
 
-    first: int
-    layout: Any  # a str
-    pairing: Any
-    doubled: str  # of the rows: "", "halves" or "neighbours"
-    backward: bool
+    pairing: Any  # a str
+    layout: Any
+    first: int = 0
+    backward: bool = False
     kv_heads: int = -1  # 0 or more: the last 2 * kv_heads are k and v of a packed tensor, of which v keeps its bits
 
     @property
@@ -29,13 +28,6 @@ class How(NamedTuple):
     @property
     def writes_interleaved(self) -> bool:
         return self.pairing == "interleaved" or (self.pairing == "interleaved_to_half" and self.backward)
-
-
-def single(rows: Tensor, doubled: str) -> Tensor:
-    """One column for each pair."""
-    if doubled == "halves":
-        return rows[..., : rows.shape[-1] // 2]
-    return rows[..., ::2] if doubled == "neighbours" else rows
 
 
 def turning(x: Tensor, how: How) -> Tensor:
@@ -62,8 +54,8 @@ def _joined(a: Tensor, b: Tensor, interleaved: bool) -> Tensor:
 
 
 def _spread(rows: Tensor, how: How, dtype: torch.dtype) -> Tensor:
-    """Rows [tokens, columns] or [batch, tokens, columns] as the layout has them, with 1 for what they do not know."""
-    layout, wide = how.layout, single(rows, how.doubled).to(dtype)
+    """Rows [tokens, pairs] or [batch, tokens, pairs] as the layout has them, with 1 for what they do not know."""
+    layout, wide = how.layout, rows.to(dtype)
     if wide.dim() == 2:
         wide = wide.unsqueeze(0)
     if "b" in layout and "t" in layout and layout.index("t") < layout.index("b"):
@@ -88,8 +80,6 @@ def _gathered(spread: Tensor, rows: Tensor, how: How) -> Tensor:
         spread = spread.transpose(0, 1)
     if rows.dim() == 2:
         spread = spread.squeeze(0)
-    if how.doubled:
-        spread = _joined(spread, torch.zeros_like(spread), how.doubled == "neighbours")
     return spread.to(rows.dtype)
 
 
@@ -111,7 +101,7 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, how: How, keeps: bool = True) -
 
 
 def gradients_of_rows(x: Tensor, grad: Tensor, cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, Tensor]:
-    """Those of cos and sin, differentiable. Of doubled rows the columns that are read have them."""
+    """Those of cos and sin, differentiable."""
     c = _spread(cos, how, _wide(x))
     a, b = _members(turning(x, how), c.shape[-1], how.first, how.reads_interleaved)
     u, v = _members(turning(grad, how), c.shape[-1], how.first, how.writes_interleaved)

@@ -35,18 +35,18 @@ def _register() -> None:
 
     @register_sharding(ops.rotate)
     def _of_one(x: Any, cos: Any, sin: Any, *words: Any) -> Any:
-        return _placements(1, cos, How(*words))
+        return _placements(1, cos, words)
 
     @register_sharding(ops.rotate_qk)
     def _of_two(q: Any, k: Any, cos: Any, sin: Any, *words: Any) -> Any:
-        return _placements(2, cos, How(*words))
+        return _placements(2, cos, words)
 
 
-def _placements(tensors: int, cos: Any, how: How) -> list[tuple[list[Any], list[Any]]]:
+def _placements(tensors: int, cos: Any, words: tuple[Any, ...]) -> list[tuple[list[Any], list[Any]]]:
     """(of the results, of the arguments) for one dimension of a mesh: what each way to shard asks of the rows."""
     from torch.distributed.tensor import Replicate, Shard
 
-    words = [None] * (len(how) if tensors == 1 else len(how) - 1)
+    how = How(*words)
     ways: list[tuple[Any, Any]] = [(Replicate(), Replicate())]
     for at, letter in enumerate(how.layout[:-1]):
         if letter == "t":
@@ -55,4 +55,4 @@ def _placements(tensors: int, cos: Any, how: How) -> list[tuple[list[Any], list[
             ways.append((Shard(at), Shard(0) if cos.ndim == 3 and cos.shape[0] > 1 else Replicate()))
         elif how.kv_heads <= 0:  # of a packed tensor one process would have only v
             ways.append((Shard(at), Replicate()))
-    return [([one] * tensors, [one] * tensors + [rows, rows, *words]) for one, rows in ways]
+    return [([one] * tensors, [one] * tensors + [rows, rows, *(None for _ in words)]) for one, rows in ways]

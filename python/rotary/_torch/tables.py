@@ -12,13 +12,19 @@ from torch.utils.dlpack import from_dlpack
 from .._words import fail
 from .checks import check_rows
 from .guards import is_plain, is_quiet
-from .plain import single
 
 if TYPE_CHECKING:
     from .._tables import Table
     from .._words import Pairing
 
 is_dynamo_compiling = torch.compiler.is_dynamo_compiling
+
+
+def single(rows: Tensor, doubled: str) -> Tensor:
+    """One column for each pair."""
+    if doubled == "halves":
+        return rows[..., : rows.shape[-1] // 2]
+    return rows[..., ::2] if doubled == "neighbours" else rows
 
 
 class TensorTable:
@@ -136,4 +142,7 @@ def check_tensors(operation: str, cos: Any, sin: Any, doubled: str) -> None:
     if not isinstance(cos, Tensor) or not isinstance(sin, Tensor):
         wrong = sin if isinstance(cos, Tensor) else cos
         raise TypeError(f"[{operation}] cos and sin must both be tensors but got {type(wrong).__name__}")
-    check_rows(operation, cos, sin, doubled)
+    check_rows(operation, cos, sin)
+    if doubled and cos.shape[-1] % 2 != 0:
+        columns = cos.shape[-1]
+        fail("SHAPE", operation, f"doubled rows must have two columns for each pair but got {columns} columns")
