@@ -353,7 +353,7 @@ TEST(Attention, WrongInputGetsOneSentence) {
             }),
             "SHAPE: [attention] a mask that is causal and nothing else takes as many queries as keys but got 5 and 10");
   const TableTensors table = as(table_of(8, 0, 6), at::kFloat);
-  EXPECT_EQ(run(x, {}, &table), "[rotate] table has 6 rows but x has 5 tokens");
+  EXPECT_EQ(run(x, {}, &table), "[rotate] the table must have a row for each token of x, 5, but has 6");
 
   const auto mask = [](const AttentionMask& parts) {
     return sentence_of([&] { score_mask(parts, 2, 3, 1, at::kFloat); });
