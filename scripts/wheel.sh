@@ -180,8 +180,8 @@ check_windows() {
 # check_wheel PLATFORM: fails where it is too large, or needs more than its name says.
 check_wheel() {
   local size found
-  local most_bytes=1800000
-  case "$wheel" in *rotary_cli-*) most_bytes=2500000 ;; esac
+  local most_bytes=1700000
+  case "$wheel" in *rotary_cli-*) most_bytes=2400000 ;; esac
   size=$(stat -c %s "$wheel")
   [ "$size" -le "$most_bytes" ] || { say "wheel.sh: $wheel has $size bytes, more than $most_bytes"; return 1; }
   case "$1" in
