@@ -1,8 +1,8 @@
 // A model's rope in use: rope_parameters() and rotate_qk(). The written object is read back and must be the same rope.
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "files/text/json.h"
 #include "rotary/config.h"
 #include "rotary/error.h"
 #include "rotate/rotate_by.h"
