@@ -363,7 +363,9 @@ TEST(C, StructsOfOtherVersions) {
   auto* const rope = reinterpret_cast<rotary_rope*>(shorter);
   rotary_rope_init(rope, offsetof(rotary_rope, attention_factor));
   EXPECT_EQ(shorter[offsetof(rotary_rope, attention_factor)], 0xff);
-  rope->head_dim = 8, rope->pairing = ROTARY_HALF;
+  const std::int32_t head_dim = 8, pairing = ROTARY_HALF;  // not by rope->, which is larger than its memory
+  std::memcpy(shorter + offsetof(rotary_rope, head_dim), &head_dim, sizeof head_dim);
+  std::memcpy(shorter + offsetof(rotary_rope, pairing), &pairing, sizeof pairing);
   expect_ok(rotary_frequencies_make(rope, 0, &f));
   EXPECT_EQ(rotary_frequencies_attention_factor(f), 1);
   rotary_frequencies_free(f);
