@@ -21,7 +21,7 @@ rotary_status failed(Code code, const char* text) noexcept {
 }
 const char* last_error() noexcept { return sentence; }
 
-#if !ROTARY_THROWS
+#if ROTARY_C_JUMPS
 
 thread_local std::jmp_buf* way_out = nullptr;
 

@@ -8,8 +8,12 @@
 #include "rotary/rotary_c.h"
 #include "runtime/compiler.h"
 
-#if !ROTARY_THROWS
+// Without exceptions fail() leaves a call by longjmp. WebAssembly has none: there it ends the program, as in C++.
+#if !ROTARY_THROWS && !defined(__wasm__)
+#define ROTARY_C_JUMPS 1
 #include <csetjmp>
+#else
+#define ROTARY_C_JUMPS 0
 #endif
 
 namespace rotary::c {
@@ -34,7 +38,7 @@ rotary_status guarded(const Work& work) noexcept {
   }
 }
 
-#else
+#elif ROTARY_C_JUMPS
 
 // Where fail() of this thread returns to. What the work holds by then is lost: its memory is not freed.
 extern thread_local std::jmp_buf* way_out;
@@ -50,6 +54,14 @@ rotary_status guarded(const Work& work) noexcept {
   if (status == 0) work();
   way_out = before;
   return status;
+}
+
+#else
+
+template <class Work>
+rotary_status guarded(const Work& work) noexcept {
+  work();
+  return ROTARY_OK;
 }
 
 #endif
