@@ -53,11 +53,10 @@ struct InOut {
   Heads out;
 };
 
-// Elements [first, first + table.rotary_dim()) of each head rotate; the others keep their bits (out of place: are
-// copied).
-// In f32: product, product, sum, no fused multiply-add; f16 and bf16 convert at the edges, to nearest even. Subnormals
-// are kept. The result does not depend on target, threads or split.
-// Throws SHAPE (tokens or batch differ from the table's, the block reaches beyond head_dim, written elements that overlap),
+// Elements [first, first + table.rotary_dim()) of each head rotate, the others keep their bits (out of place: are
+// copied). In f32: product, product, sum, no fused multiply-add; f16 and bf16 convert at the edges, to nearest even.
+// Subnormals are kept. The result does not depend on target, threads or split.
+// Throws SHAPE (tokens or batch differ from the table's, the block reaches beyond head_dim, written elements overlap),
 // DTYPE (in and out differ, misaligned data), ALIAS (x and out overlap without being the same), PAIRING, VALUE (an
 // unknown direction or an unknown value of stores).
 ROTARY_API void rotate(const Heads& x, const Table&, const RotateOptions& = {});

@@ -1,6 +1,6 @@
 /* rotary for C99 and C++11: the chain of rotary.h for C, and for foreign-function interfaces.
  *
- *   rotary_rope --rotary_frequencies_make--> frequencies --rotary_table_assign(positions)--> table --rotary_rotate--> heads
+ *   rope --rotary_frequencies_make--> frequencies --rotary_table_assign(positions)--> table --rotary_rotate--> heads
  *
  * Functions that can fail return a status: ROTARY_OK, or what is wrong; rotary_error() is the sentence. No exception
  * leaves a function, nothing is printed, and all functions may be called from several threads, each with its own
@@ -48,8 +48,7 @@ enum {
 };
 /* "SHAPE", ...; "OK"; "unknown". Never null. */
 ROTARY_C_API const char *rotary_status_name(rotary_status status);
-/* "[operation] rule but got value": of the last function that failed in this thread, until the next one fails. "" before
- * the first. */
+/* "[operation] rule but got value": of the last function that failed in this thread. "" before the first. */
 ROTARY_C_API const char *rotary_error(void);
 
 /* Of the library that is linked: "0.1.0". */
@@ -157,10 +156,12 @@ ROTARY_C_API void rotary_positions_init(rotary_positions *positions, size_t size
 /* ---- tables: a row of cos and sin for every token --------------------------------------------------------------- */
 
 enum { ROTARY_EXACT = 0, ROTARY_FLOAT32 = 1 }; /* angles: correctly rounded; the float32 steps of most frameworks */
-enum { ROTARY_F32 = 0, ROTARY_F16 = 1, ROTARY_BF16 = 2 }; /* element types; of a table: what its values are rounded to */
+/* Element types; of a table: what its values are rounded to. */
+enum { ROTARY_F32 = 0, ROTARY_F16 = 1, ROTARY_BF16 = 2 };
 
 typedef struct rotary_table rotary_table;
-/* An empty table, with memory for that many rows (batch * tokens) of these frequencies. SHAPE, PAIRING, SCALING, MEMORY. */
+/* An empty table, with memory for that many rows (batch * tokens) of these frequencies. SHAPE, PAIRING, SCALING,
+ * MEMORY. */
 ROTARY_C_API rotary_status rotary_table_make(const rotary_frequencies *frequencies, int64_t rows, rotary_table **table);
 ROTARY_C_API void rotary_table_free(rotary_table *table);
 /* Computes the rows of these positions. Does not allocate memory for as many rows as before or fewer; frequencies that
@@ -197,8 +198,8 @@ typedef struct rotary_heads {
   int64_t head_stride;
 } rotary_heads;
 ROTARY_C_API void rotary_heads_init(rotary_heads *heads, size_t size);
-/* Sets the strides of a contiguous tensor whose dimensions stand in that order, outermost first: "bthd", "bhtd", "tbhd".
- * VALUE. */
+/* Sets the strides of a contiguous tensor whose dimensions stand in that order, outermost first: "bthd", "bhtd" or
+ * "tbhd". VALUE. */
 ROTARY_C_API rotary_status rotary_heads_order(rotary_heads *heads, const char *order);
 
 /* Threads that share the work of a call. */

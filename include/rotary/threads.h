@@ -27,8 +27,8 @@ class ROTARY_API Executor {
 ROTARY_API const Executor& serial() noexcept;
 
 // Part `part` of `parts` of a rotation, on the caller's thread: for a pool whose threads all make the same call, as
-// ggml's (ith of nth). The calls of parts 0 to parts - 1, in any order and at any time, are one call by serial(); a part
-// that runs twice rotates its heads in place twice. Not for a Table, which one thread makes.
+// ggml's (ith of nth). The calls of parts 0 to parts - 1, in any order and at any time, are one call by serial(); a
+// part that runs twice rotates its heads in place twice. Not for a Table, which one thread makes.
 class ROTARY_API OnePart final : public Executor {
  public:
   OnePart(int part, int parts);  // throws VALUE unless 0 <= part < parts

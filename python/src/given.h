@@ -31,17 +31,6 @@ class LayoutWord {
 ConstHeads const_heads(const ArrayView& view, const LayoutWord& word, const char* name);
 Heads writable_heads(const ArrayView& view, const LayoutWord& word, const char* name);  // throws VALUE: read-only
 
-// The elements of a head from `first` on.
-template <class AnyHeads>
-AnyHeads from_first(const AnyHeads& x, std::int64_t first) {
-  return first == 0 ? x : slice(x, static_cast<int>(first), x.layout.head_dim - static_cast<int>(first));
-}
-inline InOut from_first(const InOut& pair, std::int64_t first) {
-  return {from_first(pair.in, first), from_first(pair.out, first)};
-}
-// Copies the elements before `first`, which rotating out of place leaves to the caller.
-void copy_before(const ConstHeads& x, const Heads& out, std::int64_t first);
-
 // ---- rows.cpp ----
 
 // object: a rotary.Table, a tuple (cos, sin, pairing, doubled), or an object whose attribute _rows is such a tuple.

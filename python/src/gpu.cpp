@@ -33,10 +33,12 @@ struct DeviceOperand {
       : from(in, name, false, Memory::cuda),
         to(out, "out", false, Memory::cuda),
         pair{const_heads(from, layout, name), writable_heads(to, layout, "out")} {
-    if (first < 0 || first > pair.in.layout.head_dim) {
+    const int head_dim = pair.in.layout.head_dim;
+    if (first < 0 || first > head_dim) {
       fail(Code::SHAPE, gpu_operation, "first must be an element of the head but got ", first);
     }
-    pair = from_first(pair, first);
+    const int begin = static_cast<int>(first);
+    pair = {slice(pair.in, begin, head_dim - begin), slice(pair.out, begin, head_dim - begin)};
   }
   ArrayView from, to;
   InOut pair;

@@ -1,6 +1,5 @@
 #include "given.h"
 
-#include <cstring>
 #include <limits>
 #include <string>
 
@@ -75,23 +74,6 @@ Heads writable_heads(const ArrayView& view, const LayoutWord& word, const char* 
          "the functions return a new one");
   }
   return {view.data, *dtype_of(view.type), layout};
-}
-
-void copy_before(const ConstHeads& x, const Heads& out, std::int64_t first) {
-  if (first == 0 || x.data == out.data) return;
-  const std::size_t item = size_of(x.dtype), bytes = static_cast<std::size_t>(first) * item;
-  const auto at = [item](const Layout& layout, std::int64_t b, std::int64_t t, std::int64_t h) {
-    return (b * layout.batch_stride + t * layout.token_stride + h * layout.head_stride) *
-           static_cast<std::int64_t>(item);
-  };
-  for (std::int64_t b = 0; b < x.layout.batch; ++b) {
-    for (std::int64_t t = 0; t < x.layout.tokens; ++t) {
-      for (std::int64_t h = 0; h < x.layout.heads; ++h) {
-        std::memcpy(static_cast<std::byte*>(out.data) + at(out.layout, b, t, h),
-                    static_cast<const std::byte*>(x.data) + at(x.layout, b, t, h), bytes);
-      }
-    }
-  }
 }
 
 }  // namespace rotary::python

@@ -28,7 +28,9 @@ struct How {
     if (first < 0 || first > (1 << 30))
       fail(Code::SHAPE, operation, "first must be an element of the head but got ", first);
   }
-  RotateOptions options(const Work& work) const { return {direction, work.executor(), stores}; }
+  RotateOptions options(const Work& work) const {
+    return {direction, work.executor(), stores, static_cast<int>(first)};
+  }
 
   const char* operation;
   GivenTable given;
@@ -56,12 +58,10 @@ class Operand {
   bool in_place() const noexcept { return in_place_; }
   std::int64_t bytes() const noexcept { return seen_.bytes(); }
   Kind kind() const noexcept { return seen_.kind; }
-  Heads both(const How& how) const { return from_first(writable_heads(seen_, how.layout, name_), how.first); }
+  Heads both(const How& how) const { return writable_heads(seen_, how.layout, name_); }
   InOut apart(const How& how) const {
-    const InOut pair{const_heads(seen_, how.layout, name_),
-                     writable_heads(in_place_ ? seen_ : *out_, how.layout, in_place_ ? name_ : "out")};
-    check_apart(pair, how.first, how.layout.operation());
-    return pair;
+    return {const_heads(seen_, how.layout, name_),
+            writable_heads(in_place_ ? seen_ : *out_, how.layout, in_place_ ? name_ : "out")};
   }
   Ref result() {
     if (in_place_) return Ref::borrowed(object_);
@@ -74,8 +74,6 @@ class Operand {
     fail(Code::SHAPE, how.layout.operation(), "out must have the shape ", seen_.shape_text(), " of ", name_,
          " but got ", out_->shape_text());
   }
-  // Where the block does not begin the head, the elements before it are copied after the checks of the rest.
-  static void check_apart(const InOut& pair, std::int64_t first, const char* operation);
 
   PyObject* object_;
   const char* name_;
@@ -85,21 +83,6 @@ class Operand {
   Ref result_;
   std::optional<ArrayView> out_;
 };
-
-void Operand::check_apart(const InOut& pair, std::int64_t first, const char* operation) {
-  if (first == 0 || pair.in.data == pair.out.data) return;
-  const auto end = [](const void* data, DType dtype, const Layout& layout) {
-    const std::int64_t last = (layout.batch - 1) * layout.batch_stride + (layout.tokens - 1) * layout.token_stride +
-                              (layout.heads - 1) * layout.head_stride + layout.head_dim;
-    return static_cast<const std::byte*>(data) + last * static_cast<std::int64_t>(size_of(dtype));
-  };
-  const std::byte* in = static_cast<const std::byte*>(pair.in.data);
-  const std::byte* out = static_cast<const std::byte*>(pair.out.data);
-  if (in < end(pair.out.data, pair.out.dtype, pair.out.layout) &&
-      out < end(pair.in.data, pair.in.dtype, pair.in.layout)) {
-    fail(Code::ALIAS, operation, "x and out must be the same array or apart but got arrays that overlap");
-  }
-}
 
 // Of one tensor: body(table, options, heads) in place, or body(table, options, in, out).
 template <class Body>
@@ -111,10 +94,9 @@ Ref turned(const How& how, PyObject* x, PyObject* out, const char* name, const B
     const Unlocked unlocked(work.large());
     body(how.table, how.options(work), heads);
   } else {
-    const InOut pair = operand.apart(how), block = from_first(pair, how.first);
+    const InOut pair = operand.apart(how);
     const Unlocked unlocked(work.large());
-    body(how.table, how.options(work), block.in, block.out);
-    copy_before(pair.in, pair.out, how.first);
+    body(how.table, how.options(work), pair.in, pair.out);
   }
   return operand.result();
 }
@@ -147,9 +129,7 @@ Ref rotate_two(PyObject* word, PyObject* q, PyObject* k, PyObject* table, PyObje
   } else {
     const InOut qs = query.apart(how), ks = key.apart(how);
     const Unlocked unlocked(work.large());
-    rotate_qk(from_first(qs, how.first), from_first(ks, how.first), how.table, how.options(work));
-    copy_before(qs.in, qs.out, how.first);
-    copy_before(ks.in, ks.out, how.first);
+    rotate_qk(qs, ks, how.table, how.options(work));
   }
   const Ref first_result = query.result(), second_result = key.result();
   return checked(PyTuple_Pack(2, first_result.get(), second_result.get()));

@@ -179,8 +179,10 @@ void copy_front(const InOut& x, const RotateOptions& options) {
 }  // namespace
 
 void rotate(const Heads& x, const Table& table, const RotateOptions& options) {
-  if (options.first != 0) return rotate(ConstHeads(x), x, table, options);
-  run("rotate", check_rotate("rotate", x, table, options.direction), options);
+  const auto turn = [&](const Heads& block) {
+    run("rotate", check_rotate("rotate", block, table, options.direction), options);
+  };
+  options.first == 0 ? turn(x) : turn(behind("rotate", x, options.first));
 }
 void rotate(const ConstHeads& x, const Heads& out, const Table& table, const RotateOptions& options) {
   if (options.first == 0) return run("rotate", check_rotate("rotate", x, out, table, options.direction), options);
@@ -192,8 +194,11 @@ void rotate(const ConstHeads& x, const Heads& out, const Table& table, const Rot
 }
 
 void rotate_qk(const Heads& q, const Heads& k, const Table& table, const RotateOptions& options) {
-  if (options.first != 0) return rotate_qk(InOut{q, q}, InOut{k, k}, table, options);
-  run("rotate_qk", check_rotate_qk("rotate_qk", q, k, table, options.direction), options);
+  const auto turn = [&](const Heads& of_q, const Heads& of_k) {
+    run("rotate_qk", check_rotate_qk("rotate_qk", of_q, of_k, table, options.direction), options);
+  };
+  if (options.first == 0) return turn(q, k);
+  turn(behind("rotate_qk", q, options.first), behind("rotate_qk", k, options.first));
 }
 void rotate_qk(const InOut& q, const InOut& k, const Table& table, const RotateOptions& options) {
   if (options.first == 0)
@@ -208,7 +213,7 @@ void rotate_qk(const InOut& q, const InOut& k, const Table& table, const RotateO
 
 void rotate_qk(const Heads& q, const Heads& k, const Rope& rope, std::int64_t first_position,
                const RotateOptions& options) {
-  detail::rotate_qk_by("rotate_qk", q, k, rope, 0, first_position, options);
+  detail::rotate_qk_by("rotate_qk", q, k, rope, options.first, first_position, options);
 }
 
 void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table& table, const RotateOptions& options) {
@@ -221,7 +226,7 @@ void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, 
   };
   if (options.first == 0) return run("rotate_qkv", checked({qkv, out}), options);
   const Jobs jobs = checked(behind("rotate_qkv", InOut{qkv, out}, options.first));
-  checked({qkv, out});
+  if (qkv.data != out.data) checked({qkv, out});
   copy_front({qkv, out}, options);
   run("rotate_qkv", jobs, options);
 }
@@ -246,7 +251,9 @@ void rotate_qk_by(const char* operation, const Heads& q, const Heads& k, const R
   std::int64_t length = 0;
   if (add_overflows(first_position, tokens, &length)) length = std::numeric_limits<std::int64_t>::max();
   const Table table(frequencies(rope, length), at, *options.executor);
-  rotate_qk(slice(q, first, table.rotary_dim()), slice(k, first, table.rotary_dim()), table, options);
+  RotateOptions of_slices = options;
+  of_slices.first = 0;
+  rotate_qk(slice(q, first, table.rotary_dim()), slice(k, first, table.rotary_dim()), table, of_slices);
 }
 
 }  // namespace detail

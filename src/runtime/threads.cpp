@@ -38,6 +38,11 @@ class Serial final : public Executor {
   }
 };
 
+// Where part `part` of `parts` begins; they differ by at most one item. Dividing first prevents overflow.
+std::int64_t begin_of(std::int64_t count, std::int64_t part, std::int64_t parts) noexcept {
+  return count / parts * part + std::min(part, count % parts);
+}
+
 }  // namespace
 
 const Executor& serial() noexcept {
@@ -52,9 +57,7 @@ OnePart::OnePart(int part, int parts) : part_(part), parts_(parts) {
 }
 
 void OnePart::run(std::int64_t count, std::int64_t, Body body, void* context) const {
-  // Dividing first prevents overflow.
-  const auto begin_of = [&](std::int64_t i) { return count / parts_ * i + std::min(i, count % parts_); };
-  const std::int64_t begin = begin_of(part_), end = begin_of(std::int64_t{part_} + 1);
+  const std::int64_t begin = begin_of(count, part_, parts_), end = begin_of(count, part_ + std::int64_t{1}, parts_);
   if (begin < end) body(context, begin, end);
 }
 
@@ -126,9 +129,6 @@ struct ThreadPool::State {
     std::int64_t count = 0;
     std::int64_t parts = 0;
     Clock::duration wait = nap;  // for the end of the run, and then for the next one
-
-    // Parts differ by at most one item. Dividing first prevents overflow.
-    std::int64_t begin_of(std::int64_t part) const { return count / parts * part + std::min(part, count % parts); }
   };
 
   // The parts that one thread claims first.
@@ -181,7 +181,7 @@ struct ThreadPool::State {
       if (share.next.load(std::memory_order_relaxed) >= share.end) continue;
       const std::int64_t part = share.next.fetch_add(1, std::memory_order_relaxed);
       if (part >= share.end) continue;
-      run.body(run.context, run.begin_of(part), run.begin_of(part + 1));
+      run.body(run.context, begin_of(run.count, part, run.parts), begin_of(run.count, part + 1, run.parts));
       return true;
     }
     return false;

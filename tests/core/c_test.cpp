@@ -232,6 +232,14 @@ TEST_P(Calls, FirstIsASliceWhoseFrontIsCopied) {
   Bytes packed(q.size());
   rotate_qkv(ConstHeads(q.data(), dtype, q_layout), Heads{packed.data(), dtype, q_layout}, 0, rows, options);
   EXPECT_EQ(packed, wanted);
+  // By a rope, whose block begins there too.
+  Rope rope{.head_dim = head_dim, .rotary_dim = 8, .pairing = pairing};
+  if (direction == Direction::forward) {
+    Bytes of_q = q, of_k = k;
+    rotate_qk(Heads{of_q.data(), dtype, q_layout}, Heads{of_k.data(), dtype, k_layout}, rope, 1000, options);
+    EXPECT_EQ(of_q, wanted);
+    EXPECT_EQ(of_k, rotated(k, k_layout));
+  }
   options.first = head_dim + 1;
   EXPECT_EQ(code_of([&] { rotate(Heads{out.data(), dtype, q_layout}, rows, options); }), Code::SHAPE);
   options.first = 6;  // 8 elements do not fit behind it
