@@ -1,17 +1,19 @@
-# cmake --install, find_package(rotary [COMPONENTS files tools gpu torch torch_models]) and pkg-config.
+# cmake --install, find_package(rotary [COMPONENTS c files files_c tools gpu torch torch_models]) and pkg-config.
 
-# cmake --install BUILD --component library: without the programs.
+include(CMakePackageConfigHelpers)
+# cmake --install BUILD --component library: without the programs, and without what a shared build has in runtime.
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME library)
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/rotary)
 # gpu is exported by itself: where it needs the CUDA toolkit, the others do not.
-foreach(library IN LISTS rotary_libraries)
+foreach(library IN LISTS rotary_libraries rotary_libraries_c)
   set(export rotary-targets)
   if(library STREQUAL "rotary_gpu")
     set(export rotary-gpu-targets)
   endif()
   install(TARGETS ${library} EXPORT ${export}
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT library
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
           RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endforeach()
 install(EXPORT rotary-targets NAMESPACE rotary:: DESTINATION ${config_dir})
@@ -19,18 +21,16 @@ install(EXPORT rotary-gpu-targets NAMESPACE rotary:: DESTINATION ${config_dir})
 if(ROTARY_TORCH)
   install(EXPORT rotary-torch-targets NAMESPACE rotary:: DESTINATION ${config_dir})
 endif()
-install(DIRECTORY include/rotary DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h" PATTERN "*.cuh")
 # A header without its library would only fail at link time.
-set(rotary_absent_headers)
+set(absent_headers)
 if(NOT ROTARY_FILES)
-  list(APPEND rotary_absent_headers config.h tensors.h)
+  set(absent_headers "config|tensors|rotary_config_c|")
 endif()
 if(NOT ROTARY_TOOLS)
-  list(APPEND rotary_absent_headers accuracy.h convert.h diagnose.h extend.h positions.h)
+  string(APPEND absent_headers "accuracy|convert|diagnose|extend|positions")
 endif()
-foreach(header IN LISTS rotary_absent_headers)
-  install(CODE "file(REMOVE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/rotary/${header}\")")
-endforeach()
+install(DIRECTORY include/rotary DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
+        PATTERN "*.h" PATTERN "*.cuh" REGEX "/(${absent_headers})\\.h$" EXCLUDE)
 
 # A static rotary_gpu leaves the CUDA runtime, static too, to whoever links it.
 set(rotary_cudart 0)
@@ -51,6 +51,7 @@ install(FILES ${PROJECT_BINARY_DIR}/rotary-config.cmake ${PROJECT_BINARY_DIR}/ro
         DESTINATION ${config_dir})
 
 # The prefix is found from where the .pc file lies, so a tree may be moved (cmake --install --prefix).
+string(REPLACE ";" " " pc_cxx_runtime "${rotary_cxx_runtime}")
 file(RELATIVE_PATH pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 foreach(library IN LISTS rotary_libraries)
   configure_file(cmake/${library}.pc.in ${PROJECT_BINARY_DIR}/${library}.pc @ONLY)

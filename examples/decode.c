@@ -1,6 +1,6 @@
 /* A decoder with a KV cache, in C99: the prompt at once, then token by token. One table serves all layers of a step;
  * rotary_table_assign makes its row in the same memory, so that a step allocates nothing.
- *   gcc -std=c99 decode.c $(pkg-config --cflags --libs rotary) -lstdc++ -o decode
+ *   gcc -std=c99 decode.c $(pkg-config --cflags --libs rotary) -o decode
  */
 #include <rotary/rotary_c.h>
 #include <stdio.h>

@@ -75,6 +75,24 @@ if [ ${#nvcc[@]} -ne 0 ]; then
   expect_gpu "pkg-config, a kernel" "$scratch/kernel"
 fi
 
+# In C, and as a subproject: what an engine sets stays, its programs keep their standards, and nothing is installed.
+if [ $# -eq 0 ]; then
+  cmake -S "$source/tests/install/c" -B "$scratch/c" -DCMAKE_PREFIX_PATH="$scratch/prefix" >/dev/null
+  cmake --build "$scratch/c" >/dev/null
+  "$scratch/c/consumer_c"
+  for standard in "gcc -std=c99" "g++ -std=c++11 -xc++"; do
+    # shellcheck disable=SC2046,SC2086
+    $standard -Wpedantic -Werror "$source/tests/install/c/main.c" -xnone $(pkg-config --cflags --libs rotary) -o "$scratch/c/by_pc"
+    "$scratch/c/by_pc"
+  done
+  cmake -S "$source/tests/install/engine" -B "$scratch/engine" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
+  sed -n 's/^ *"command": "\(.*engine_c.*\)",$/\1/p' "$scratch/engine/compile_commands.json" >"$scratch/engine/commands"
+  expect "programs of the engine" 2 "$(wc -l <"$scratch/engine/commands")"
+  (cd "$scratch/engine" && mkdir -p CMakeFiles/engine_c{,17}.dir/Unity && bash -e commands)
+  cmake --install "$scratch/engine" --prefix "$scratch/polite" >/dev/null
+  [ ! -e "$scratch/polite" ] || { printf 'a subproject installs something\n'; exit 1; }
+fi
+
 # The first ```cpp block of the README is a whole program; the first ```text block after it is what it prints.
 awk '/^```cpp$/ && !seen {on=1; seen=1; next} /^```$/ {on=0} on' "$source/README.md" >"$scratch/readme.cpp"
 awk '/^```cpp$/ {seen=1} /^```text$/ && seen && !done {on=1; next} /^```$/ && on {on=0; done=1} on' "$source/README.md" >"$scratch/readme.txt"
