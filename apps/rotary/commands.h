@@ -12,6 +12,7 @@ namespace rotary::cli {
 void add_accuracy(CLI::App& app);
 void add_check(CLI::App& app);
 void add_diagnose(CLI::App& app);
+void add_golden(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_table(CLI::App& app);
 void add_apply(CLI::App& app);

@@ -54,4 +54,8 @@ std::string npy_header(const Tensor&);
 // The tensor of an .npy to write. Throws FORMAT if there is not exactly one, or if there is metadata.
 const Tensor& only_of_npy(std::span<const Tensor>, const std::map<std::string, std::string>& metadata);
 
+// What numpy.savez writes of these tensors, less than 4 GiB. Atomic. Throws FILE, FORMAT (a type that numpy lacks),
+// SHAPE (a file of 4 GiB or more).
+void write_npz(const std::filesystem::path&, std::span<const Tensor>);
+
 }  // namespace rotary::files

@@ -221,6 +221,21 @@ Tensor tensor_of(const files::InputFile& file) {
   return files::read_stored(file, files::npy_within(file, 0, file.size(), where));
 }
 
+std::string little(std::uint64_t value, int bytes) {
+  std::string text;
+  for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i) & 0xFF);
+  return text;
+}
+
+std::uint32_t crc32(std::string_view bytes) {
+  std::uint32_t crc = 0xFFFFFFFF;
+  for (const char byte : bytes) {
+    crc ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc % 2 == 1 ? 0xEDB88320 : 0);
+  }
+  return ~crc;
+}
+
 }  // namespace
 
 files::StoredTensor files::npy_within(const InputFile& file, std::uint64_t begin, std::uint64_t end,
@@ -277,6 +292,26 @@ const Tensor& files::only_of_npy(std::span<const Tensor> tensors, const std::map
 void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
   const std::string header = files::npy_header(tensor);
   files::write_whole("npy", path, std::array{files::bytes_of(header), std::span<const std::byte>(tensor.data)});
+}
+
+// Zip (PKWARE's APPNOTE 4.3), every entry stored as it is.
+void files::write_npz(const std::filesystem::path& path, std::span<const Tensor> tensors) {
+  std::string file, directory;
+  for (const Tensor& tensor : tensors) {
+    const std::string header = files::npy_header(tensor), name = tensor.name + ".npy";
+    const std::string bytes =
+        header + std::string(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
+    // Version 2.0, no flags, stored, 1980-01-01; then the same in the entry and in the directory.
+    const std::string what = little(20, 2) + little(0, 6) + little(0x21, 2) + little(crc32(bytes), 4) +
+                             little(bytes.size(), 4) + little(bytes.size(), 4) + little(name.size(), 2) + little(0, 2);
+    directory += "PK\1\2" + little(20, 2) + what + little(0, 10) + little(file.size(), 4) + name;
+    file += "PK\3\4" + what + name + bytes;
+    if (file.size() + directory.size() > UINT32_MAX)
+      throw Error(Code::SHAPE, "[npz] a file must have less than 4 GiB but the tensors have more: use .safetensors");
+  }
+  const std::string end = "PK\5\6" + little(0, 4) + little(tensors.size(), 2) + little(tensors.size(), 2) +
+                          little(directory.size(), 4) + little(file.size(), 4) + little(0, 2);
+  files::write_whole("npz", path, file + directory + end);
 }
 
 }  // namespace rotary

@@ -1,0 +1,141 @@
+// rotary golden: the three files say the same, a right implementation is within the tolerances, and a wrong one is not.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "run.h"
+
+namespace rotary::cli_tests {
+namespace {
+
+using Json = nlohmann::json;
+constexpr const char* configs = ROTARY_SOURCE_DIR "/tests/golden/configs/";
+
+class CliGolden : public Cli {
+ protected:
+  Json golden(const std::string& config, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words = {"golden", config, "--output", path("g.json")};
+    words.insert(words.end(), more.begin(), more.end());
+    expect_success(words);
+    return Json::parse(read_text(path("g.json")));
+  }
+};
+
+// The element that is paired with element d of a block of n pairs, its pair, and whether it is the first of the two.
+struct Place {
+  std::size_t other, pair;
+  bool first;
+};
+Place place_of(const std::string& pairing, std::size_t d, std::size_t n) {
+  if (pairing == "interleaved") return {d ^ 1U, d / 2, d % 2 == 0};
+  return {(d + n) % (2 * n), d % n, d < n};
+}
+
+// The largest error of an implementation of the textbook: the angle by angle_of(position, inv_freq), the rest exact.
+template <class AngleOf>
+double error_at(const Json& g, std::size_t t, const std::string& pairing, AngleOf angle_of) {
+  const std::size_t n = g["inv_freq"].size(), first = std::stoul(g["golden"]["first"].get<std::string>());
+  const double factor = g["attention_factor"], sign = g["golden"]["rotated"] == "backward" ? -1 : 1;
+  const Json& positions = g["positions"];
+  double worst = 0;
+  for (std::size_t h = 0; h < g["x"][t].size(); ++h) {
+    const std::vector<double> x = g["x"][t][h], got = g["rotated"][t][h];
+    for (std::size_t d = 0; d < x.size(); ++d) {
+      double wanted = x[d];
+      if (d >= first && d < first + 2 * n) {
+        const auto [other, pair, is_first] = place_of(pairing, d - first, n);
+        const std::size_t axis = g["axis"][pair];
+        const auto angle = angle_of(positions[axis][t].get<double>(), g["inv_freq"][pair].get<double>());
+        const double swap = x[first + other] * (is_first ? -sign : sign);
+        wanted = factor * static_cast<double>(x[d] * std::cos(angle) + swap * std::sin(angle));
+      }
+      worst = std::max(worst, std::abs(wanted - got[d]));
+    }
+  }
+  return worst;
+}
+
+long double exact(double position, double w) { return static_cast<long double>(position) * w; }
+float float32(double position, double w) { return static_cast<float>(position) * static_cast<float>(w); }
+
+TEST_F(CliGolden, the_textbook_is_within_the_tolerances_and_another_pairing_is_not) {
+  const std::vector<std::pair<const char*, std::vector<std::string>>> cases = {
+      {"llama-3.1-8b", {"--backward"}},
+      {"deepseek-v2", {"--heads", "1"}},
+      {"glm-4-9b-0414", {}},
+      {"gpt-oss-20b", {"--positions", "-3:3,100000"}},
+      {"qwen2.5-vl-7b", {}},
+      {"qwen2.5-vl-7b", {"--rope", "1"}}};
+  for (const auto& [name, more] : cases) {
+    SCOPED_TRACE(name);
+    const Json g = golden(configs + std::string(name) + ".json", more);
+    const std::string pairing = g["golden"]["pairing"];
+    ASSERT_TRUE(pairing == "half" || pairing == "interleaved");
+    const std::string other = pairing == "half" ? "interleaved" : "half";
+    bool seen = false;
+    for (std::size_t t = 0; t < g["x"].size(); ++t) {
+      EXPECT_LE(error_at(g, t, pairing, exact), g["tolerance_f32"].get<double>()) << t;
+      const double allowed = g["tolerance_float32_angles"][t];
+      EXPECT_LE(error_at(g, t, pairing, float32), allowed) << t;
+      seen = seen || error_at(g, t, other, float32) > allowed;
+    }
+    EXPECT_TRUE(seen);
+  }
+}
+
+// The numbers of nested lists, in order.
+void collect(const Json& value, std::vector<double>& numbers) {
+  if (!value.is_array()) return numbers.push_back(value.get<double>());
+  for (const Json& item : value) collect(item, numbers);
+}
+
+template <class T>
+std::vector<double> elements(const Tensor& tensor) {
+  const auto values = tensor.as<T>();
+  return {values.begin(), values.end()};
+}
+std::vector<double> elements_of(const Tensor& tensor) {
+  if (tensor.type == ElementType::f32) return elements<float>(tensor);
+  if (tensor.type == ElementType::i32) return elements<std::int32_t>(tensor);
+  if (tensor.type == ElementType::i64) return elements<std::int64_t>(tensor);
+  return elements<double>(tensor);
+}
+
+// The numbers of "TYPE g_NAME[N] = {1, 2};" or "TYPE g_NAME = 1;", as a C compiler reads them.
+std::vector<double> numbers_in(const std::string& header, const std::string& name) {
+  const std::size_t begin = header.find(" g_" + name), from = header.find("= ", begin), end = header.find(';', from);
+  std::string list = header.substr(from + 2, end - from - 2);
+  std::vector<double> numbers;
+  static const std::regex number("-?[0-9][-+.e0-9]*(f?)");
+  for (std::sregex_iterator at(list.begin(), list.end(), number), last; at != last; ++at)
+    numbers.push_back((*at)[1].length() == 1 ? std::stof(at->str()) : std::stod(at->str()));
+  return numbers;
+}
+
+TEST_F(CliGolden, json_npz_and_header_hold_the_same) {
+  const std::string config = small_llama();
+  const Json g = golden(config);
+  EXPECT_EQ(g["positions"], Json::array({{0, 1, 2, 3, 10, 63}}));
+  for (const char* file : {"g.npz", "g.h"}) expect_success({"golden", config, "--output", path(file)});
+  const std::string header = read_text(path("g.h"));
+  const std::vector<Tensor> tensors = rotary::read_tensors(path("g.npz"));
+  EXPECT_EQ(tensors.size(), 12U);
+  EXPECT_EQ(g.size(), 14U) << "and version and golden";
+  for (const Tensor& tensor : tensors) {
+    std::vector<double> numbers;
+    collect(g.at(tensor.name), numbers);
+    EXPECT_EQ(numbers, elements_of(tensor)) << tensor.name;
+    EXPECT_EQ(numbers, numbers_in(header, tensor.name)) << tensor.name;
+  }
+}
+
+TEST_F(CliGolden, refuses_other_endings_and_open_positions) {
+  const std::string config = small_llama();
+  expect_error({"golden", config, "--output", path("g.txt")}, "FORMAT");
+  expect_error({"golden", config, "--output", path("g.h"), "--positions", "5:"}, "POSITION");
+  expect_error({"golden", config, "--output", path("no/g.h")}, "FILE");
+  expect_usage({"golden", config});
+  EXPECT_FALSE(std::filesystem::exists(path("g.h")));
+}
+
+}  // namespace
+}  // namespace rotary::cli_tests
