@@ -28,6 +28,12 @@ High two_product(double a, double b) noexcept {
   return {product, std::fma(a, b, -product)};
 }
 
+// a + b where |a| is larger.
+High quick_sum(const High& a, const High& b) noexcept {
+  const High sum = quick_two_sum(a.hi, b.hi);
+  return quick_two_sum(sum.hi, sum.lo + (a.lo + b.lo));
+}
+
 constexpr int terms = 12;
 
 // 1/1!, 1/2!, ..., 1/terms!
@@ -41,7 +47,7 @@ std::array<High, terms> inverse_factorials() noexcept {
   return table;
 }
 
-// e^x - 1 for |x| < 0.006: the Taylor series; the first term left out is below 2^-128 of x.
+// e^x - 1 for |x| < 0.008: the Taylor series; the first term left out is below 2^-115 of x.
 High small_expm1(const High& x) noexcept {
   static const std::array<High, terms> coefficients = inverse_factorials();
   constexpr std::size_t in_double = 6;  // from this term on, double is precise enough
@@ -51,9 +57,34 @@ High small_expm1(const High& x) noexcept {
   }
   High sum = tail;
   for (std::size_t n = in_double; n-- > 0;) {
-    sum = sum * x + coefficients[n];
+    sum = quick_sum(coefficients[n], sum * x);
   }
   return sum * x;
+}
+
+constexpr int steps = 23;  // of 1/64, to beyond ln2 / 2
+
+// e^(j/64) for j from -steps to steps, each as (e^(j/4096))^64, squared as e^t - 1, to keep the small bits.
+std::array<High, 2 * steps + 1> exponentials() noexcept {
+  std::array<High, 2 * steps + 1> table;
+  for (int j = -steps; j <= steps; ++j) {
+    High power = small_expm1(j * 0x1p-12);
+    for (int doubling = 0; doubling < 6; ++doubling) power = power * quick_sum(2, power);
+    table[static_cast<std::size_t>(j + steps)] = quick_sum(1, power);
+  }
+  return table;
+}
+const High& exponential(double j) noexcept {
+  static const std::array<High, 2 * steps + 1> table = exponentials();
+  return table[static_cast<std::size_t>(j + steps)];
+}
+
+// ln(1 + d) for |d| < 0.01 as 2 (s + s^3 / 3 + ...) with s = d / (2 + d); the first term left out is below 2^-108 of s.
+High small_log1p(const High& d) noexcept {
+  static const High third = High(1) / 3, fifth = High(1) / 5;
+  const High s = d / quick_sum(2, d), t = s * s;
+  const High tail = t.hi * (1.0 / 7 + t.hi * (1.0 / 9 + t.hi * (1.0 / 11 + t.hi * (1.0 / 13))));
+  return s * (2 * quick_sum(1, t * quick_sum(third, t * quick_sum(fifth, tail))));
 }
 
 }  // namespace
@@ -81,10 +112,6 @@ High operator+(const High& a, const High& b) noexcept {
   return quick_two_sum(partial.hi, partial.lo + low.lo);
 }
 
-High operator-(const High& a) noexcept { return {-a.hi, -a.lo}; }
-
-High operator-(const High& a, const High& b) noexcept { return a + -b; }
-
 High operator*(const High& a, const High& b) noexcept {
   const High product = two_product(a.hi, b.hi);
   return quick_two_sum(product.hi, product.lo + (a.hi * b.lo + a.lo * b.hi));
@@ -95,15 +122,9 @@ High operator/(const High& a, const High& b) noexcept {
   if (!std::isfinite(first) || std::isinf(b.hi)) {
     return first;
   }
-  const High rest = a - b * first;
-  const double second = rest.hi / b.hi;
-  const double third = (rest - b * second).hi / b.hi;
-  return quick_two_sum(first, second) + third;
+  const High back = two_product(first, b.hi);
+  return quick_two_sum(first, (((a.hi - back.hi) - back.lo) + (a.lo - first * b.lo)) / b.hi);
 }
-
-bool operator==(const High& a, const High& b) noexcept { return a.hi == b.hi && a.lo == b.lo; }
-
-bool operator<(const High& a, const High& b) noexcept { return a.hi < b.hi || (a.hi == b.hi && a.lo < b.lo); }
 
 High floor(const High& x) noexcept {
   const double down = std::floor(x.hi);
@@ -118,7 +139,7 @@ High sqrt(const High& x) noexcept {
   return quick_two_sum(root, (x - two_product(root, root)).hi / (2 * root));
 }
 
-// e^x = 2^k (e^(r/64))^64 with r = x - k ln2, |r| <= ln2 / 2; squared as e^t - 1, to keep the small bits.
+// e^x = 2^k e^(j/64) e^t with |k ln2 - x| <= ln2 / 2 and |t| <= 1/128.
 High exp(const High& x) noexcept {
   if (!(x.hi <= 710)) {  // infinite, or not a number
     return x.hi + std::numeric_limits<double>::infinity();
@@ -128,17 +149,14 @@ High exp(const High& x) noexcept {
   }
   const double k = std::nearbyint(x.hi / ln2.hi);
   const High rest = x - ln2 * k;
-  High power = small_expm1({rest.hi / 64, rest.lo / 64});
-  for (int doubling = 0; doubling < 6; ++doubling) {
-    power = power * (power + 2);
-  }
-  power = power + 1;
+  const double j = std::nearbyint(rest.hi * 64);
+  const High& power = exponential(j);
+  const High result = quick_sum(power, power * small_expm1(rest - j * 0x1p-6));
   const int exponent = static_cast<int>(k);
-  return {std::ldexp(power.hi, exponent), std::ldexp(power.lo, exponent)};
+  return {std::ldexp(result.hi, exponent), std::ldexp(result.lo, exponent)};
 }
 
-// One Newton step of third order on the double logarithm y of the significand m: with d = m e^-y - 1,
-// log m = y + d - d^2 / 2 + O(d^3), and |d| < 2^-51.
+// ln(2^k m) = k ln2 + j/64 + ln(m e^(-j/64)) with m in [0.7, 1.42] and j/64 next to ln m.
 High log(const High& x) noexcept {
   if (!std::isfinite(x.hi)) {
     return x;
@@ -148,9 +166,8 @@ High log(const High& x) noexcept {
     --exponent;
   }
   const High m{std::ldexp(x.hi, -exponent), std::ldexp(x.lo, -exponent)};
-  const double y = std::log(m.hi);
-  const High d = m * exp(-y) - 1;
-  return ln2 * exponent + (y + (d - d * d * 0.5));
+  const double j = std::nearbyint(std::log(m.hi) * 64);
+  return ln2 * exponent + (j * 0x1p-6 + small_log1p(m * exponential(-j) - 1));
 }
 
 High pow(const High& base, const High& exponent) noexcept { return exp(exponent * log(base)); }

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -28,28 +30,33 @@ namespace {
 using scalings::Need;
 using scalings::Pairs;
 
-// ---- error sentences ----
+// ---- error sentences, of parts that are put together only where a rule is broken ----
 
-template <class Number>
-void require(bool holds, Code code, const std::string& rule, Number value) {
-  if (holds) return;
-  if constexpr (std::is_floating_point_v<Number>) {
-    fail(code, "frequencies", rule + " but got " + shortest(value));
-  } else {
-    fail(code, "frequencies", rule + " but got " + std::to_string(value));
-  }
+std::string text(const char* word) { return word; }
+std::string text(double number) { return shortest(number); }
+template <std::integral Integer>
+std::string text(Integer number) {
+  return std::to_string(number);
 }
 
-void check_positive(double value, const std::string& what) {
-  require(std::isfinite(value) && value > 0, Code::SCALING, what + " must be finite and above 0", value);
+template <class Number, class... Rule>
+void require(bool holds, Code code, Number value, const Rule&... rule) {
+  if (!holds) fail(code, "frequencies", (text(rule) + ...) + " but got " + text(value));
 }
 
-void check_not_negative(double value, const std::string& what) {
-  require(std::isfinite(value) && value >= 0, Code::SCALING, what + " must be finite and at least 0", value);
+template <class... What>
+void check_positive(double value, const What&... what) {
+  require(std::isfinite(value) && value > 0, Code::SCALING, value, what..., " must be finite and above 0");
 }
 
-void check_finite(double value, const std::string& what) {
-  require(std::isfinite(value), Code::SCALING, what + " must be finite", value);
+template <class... What>
+void check_not_negative(double value, const What&... what) {
+  require(std::isfinite(value) && value >= 0, Code::SCALING, value, what..., " must be finite and at least 0");
+}
+
+template <class... What>
+void check_finite(double value, const What&... what) {
+  require(std::isfinite(value), Code::SCALING, value, what..., " must be finite");
 }
 
 // ---- what a scaling may hold: each value what its row says ----
@@ -57,34 +64,35 @@ void check_finite(double value, const std::string& what) {
 // One value of a scaling.
 struct ValueCheck {
   Need need;
-  std::string what;  // "yarn beta_fast"
+  const char* scaling;
+  const char* name;
   const Pairs& pairs;
 
   void operator()(bool) const {}
 
-  void operator()(std::int64_t value) const { require(value > 0, Code::SCALING, what + " must be above 0", value); }
+  void operator()(std::int64_t value) const {
+    require(value > 0, Code::SCALING, value, scaling, " ", name, " must be above 0");
+  }
 
   void operator()(double value) const {
     switch (need) {
       case Need::factor:
-        return require(std::isfinite(value) && value >= 1, Code::SCALING,
-                       what +
-                           " must be finite and at least 1 (below 1 it would turn the pairs faster, which shortens "
-                           "the context instead of extending it)",
-                       value);
+        return require(std::isfinite(value) && value >= 1, Code::SCALING, value, scaling, " ", name,
+                       " must be finite and at least 1 (below 1 it would turn the pairs faster, which shortens the "
+                       "context instead of extending it)");
       case Need::not_negative:
-        return check_not_negative(value, what);
+        return check_not_negative(value, scaling, " ", name);
       case Need::finite:
-        return check_finite(value, what);
+        return check_finite(value, scaling, " ", name);
       case Need::share:
-        return require(value >= 0 && value <= 1, Code::SCALING, what + " must be in [0, 1]", value);
+        return require(value >= 0 && value <= 1, Code::SCALING, value, scaling, " ", name, " must be in [0, 1]");
       case Need::share_above_zero:
-        return require(value > 0 && value <= 1, Code::SCALING, what + " must be in (0, 1]", value);
+        return require(value > 0 && value <= 1, Code::SCALING, value, scaling, " ", name, " must be in (0, 1]");
       case Need::positive:
       case Need::positive_per_pair:
       case Need::flag:
       case Need::length:
-        return check_positive(value, what);
+        return check_positive(value, scaling, " ", name);
     }
   }
 
@@ -93,12 +101,9 @@ struct ValueCheck {
   }
 
   void operator()(const std::vector<double>& list) const {
-    require(list.size() == pairs.index.size(), Code::SCALING,
-            what + " must have one entry per pair, " + std::to_string(pairs.index.size()) + ",",
-            static_cast<std::int64_t>(list.size()));
-    for (std::size_t k = 0; k < list.size(); ++k) {
-      check_positive(list[k], what + "[" + std::to_string(k) + "]");
-    }
+    require(list.size() == pairs.index.size(), Code::SCALING, list.size(), scaling, " ", name,
+            " must have one entry per pair, ", pairs.index.size(), ",");
+    for (std::size_t k = 0; k < list.size(); ++k) check_positive(list[k], scaling, " ", name, "[", k, "]");
   }
 };
 
@@ -107,23 +112,23 @@ template <class S>
 void check_together(const S&, const Pairs&) {}
 
 void check_together(const Llama3& s, const Pairs&) {
-  require(s.high >= s.low, Code::SCALING, "llama3 high must be at least low (" + shortest(s.low) + ")", s.high);
+  require(s.high >= s.low, Code::SCALING, s.high, "llama3 high must be at least low (", s.low, ")");
 }
 
 void check_together(const LongRope& s, const Pairs& pairs) {
-  require(s.trained_length > 1 || !scalings::needs_log_of_length(s, pairs.length), Code::SCALING,
-          "longrope trained_length must be above 1 (the attention factor divides by its logarithm)", s.trained_length);
+  require(s.trained_length > 1 || !scalings::needs_log_of_length(s, pairs.length), Code::SCALING, s.trained_length,
+          "longrope trained_length must be above 1 (the attention factor divides by its logarithm)");
 }
 
 template <class S>
 void check(const S& scaling, const Pairs& pairs) {
-  const std::string name = scalings::Row<S>::facts.name;
+  const char* const name = scalings::Row<S>::facts.name;
   scalings::for_each_field(scaling, [&](const auto& field, const auto& value) {
-    ValueCheck{field.need, name + " " + field.name, pairs}(value);
+    ValueCheck{field.need, name, field.name, pairs}(value);
   });
   if constexpr (scalings::Row<S>::facts.base == scalings::Base::grows) {
-    require(pairs.r > 2, Code::SCALING,
-            name + " needs an exponent_dim above 2 (the base grows with the power r / (r - 2))", std::int64_t{pairs.r});
+    require(pairs.r > 2, Code::SCALING, pairs.r, name,
+            " needs an exponent_dim above 2 (the base grows with the power r / (r - 2))");
   }
   check_together(scaling, pairs);
 }
@@ -138,16 +143,6 @@ High attention_factor_of(const S& scaling, std::int64_t length) {
 }
 
 // ---- learned values ----
-
-void check_learned(const std::vector<double>& values, std::size_t pairs, const std::string& name) {
-  if (values.empty()) return;
-  require(values.size() == pairs, Code::SHAPE,
-          name + " must be empty or have one entry per pair, " + std::to_string(pairs) + ",",
-          static_cast<std::int64_t>(values.size()));
-  for (std::size_t k = 0; k < values.size(); ++k) {
-    check_finite(values[k], name + "[" + std::to_string(k) + "]");
-  }
-}
 
 // Applies rope.inv_freq (replaces) and rope.multiplier (scales) to the computed frequencies.
 template <class Real>
@@ -165,29 +160,27 @@ std::vector<Real> learned(std::vector<Real> computed, const Rope& rope) {
 // ---- the rope's geometry ----
 
 void check_geometry(const Rope& rope, int rotary_dim) {
-  require(rope.head_dim > 0 && rope.head_dim <= 1 << 20, Code::SHAPE, "head_dim must be from 1 to 2^20",
-          std::int64_t{rope.head_dim});
-  require(rotary_dim >= 2 && rotary_dim <= rope.head_dim, Code::SHAPE,
-          "rotary_dim must be in [2, head_dim = " + std::to_string(rope.head_dim) + "]", std::int64_t{rotary_dim});
-  require(rotary_dim % 2 == 0, Code::SHAPE, "rotary_dim must be even (two elements turn together)",
-          std::int64_t{rotary_dim});
-  require(rope.exponent_dim >= 0, Code::SHAPE, "exponent_dim must be at least 1, or 0 for rotary_dim,",
-          std::int64_t{rope.exponent_dim});
-  require(std::isfinite(rope.base) && rope.base > 1, Code::SCALING,
+  require(rope.head_dim > 0 && rope.head_dim <= 1 << 20, Code::SHAPE, rope.head_dim, "head_dim must be from 1 to 2^20");
+  require(rotary_dim >= 2 && rotary_dim <= rope.head_dim, Code::SHAPE, rotary_dim,
+          "rotary_dim must be in [2, head_dim = ", rope.head_dim, "]");
+  require(rotary_dim % 2 == 0, Code::SHAPE, rotary_dim, "rotary_dim must be even (two elements turn together)");
+  require(rope.exponent_dim >= 0, Code::SHAPE, rope.exponent_dim,
+          "exponent_dim must be at least 1, or 0 for rotary_dim,");
+  require(std::isfinite(rope.base) && rope.base > 1, Code::SCALING, rope.base,
           "base must be finite and above 1 (at 1 all pairs would turn at the same speed, below 1 ever faster along the "
-          "head)",
-          rope.base);
+          "head)");
   const auto pairs = static_cast<std::size_t>(rotary_dim / 2);
-  const std::string one_each = " must be empty or have one entry per pair, " + std::to_string(pairs) + ",";
-  require(rope.axis.empty() || rope.axis.size() == pairs, Code::SHAPE, "axis" + one_each,
-          static_cast<std::int64_t>(rope.axis.size()));
-  require(rope.index.empty() || rope.index.size() == pairs, Code::SHAPE, "index" + one_each,
-          static_cast<std::int64_t>(rope.index.size()));
-  for (const int i : rope.index) {
-    require(i >= 0, Code::SHAPE, "every index must be at least 0", std::int64_t{i});
+  const auto one_each = [&](const char* name, std::size_t size) {
+    require(size == 0 || size == pairs, Code::SHAPE, size, name, " must be empty or have one entry per pair, ", pairs,
+            ",");
+  };
+  one_each("axis", rope.axis.size());
+  one_each("index", rope.index.size());
+  for (const int i : rope.index) require(i >= 0, Code::SHAPE, i, "every index must be at least 0");
+  for (const auto& [name, values] : {std::pair("inv_freq", &rope.inv_freq), {"multiplier", &rope.multiplier}}) {
+    one_each(name, values->size());
+    for (std::size_t k = 0; k < values->size(); ++k) check_finite((*values)[k], name, "[", k, "]");
   }
-  check_learned(rope.inv_freq, pairs, "inv_freq");
-  check_learned(rope.multiplier, pairs, "multiplier");
 }
 
 // Only learned values may turn a pair backwards.
@@ -247,14 +240,15 @@ Frequencies frequencies(const Rope& rope, std::int64_t length) {
   detail::check_pairing("frequencies", rope.pairing);
   const int rotary_dim = rope.rotary_dim == 0 ? rope.head_dim : rope.rotary_dim;
   check_geometry(rope, rotary_dim);
-  require(length >= 0, Code::SHAPE, "length must be at least 0", length);
+  require(length >= 0, Code::SHAPE, length, "length must be at least 0");
 
   std::vector<int> index = rope.index;
   if (index.empty()) {
     index.resize(static_cast<std::size_t>(rotary_dim / 2));
     std::iota(index.begin(), index.end(), 0);
   }
-  const Pairs pairs{rope.base, rope.exponent_dim == 0 ? rotary_dim : rope.exponent_dim, index, length};
+  const int r = rope.exponent_dim == 0 ? rotary_dim : rope.exponent_dim;
+  const Pairs pairs{rope.base, log(High(rope.base)), r, index, length};
   const bool is_learned = !rope.inv_freq.empty() || !rope.multiplier.empty();
   return std::visit(
       [&](const auto& scaling) {

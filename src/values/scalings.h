@@ -28,10 +28,7 @@ struct Exact {
   static High log(const High& x) noexcept { return detail::log(x); }
   static High pow(const High& base, const High& exponent) noexcept { return detail::pow(base, exponent); }
   static High floor(const High& x) noexcept { return detail::floor(x); }
-  // base^exponent, with the logarithm of the base at hand
-  static High power(const High&, const High& log_base, const High& exponent) noexcept {
-    return detail::exp(exponent * log_base);
-  }
+  class Powers;
 };
 
 // Hugging Face transformers (5.23) on a CPU: Python's numbers are double, torch's tensors float32; every operation,
@@ -55,14 +52,14 @@ struct Float32 {
   static float pow(float base, float exponent) noexcept {
     return round(std::pow(double{base}, double{exponent}), [=] { return detail::pow(base, exponent); });
   }
-  static float power(float base, const High&, float exponent) noexcept { return pow(base, exponent); }
+  class Powers;
 
  private:
-  // The C library's double decides, unless it lies so close to the middle of two floats that its error could count.
+  // The double decides, unless it lies so close to the middle of two floats that its error could count.
   template <class Precise>
   static float round(double value, Precise precise) noexcept {
     const auto rounded = static_cast<float>(value);
-    const bool clear = static_cast<float>(value * (1 - 0x1p-46)) == static_cast<float>(value * (1 + 0x1p-46));
+    const bool clear = static_cast<float>(value * (1 - 0x1p-43)) == static_cast<float>(value * (1 + 0x1p-43));
     return clear ? rounded : static_cast<float>(precise());
   }
 };
@@ -75,21 +72,56 @@ using Scalar = typename A::Scalar;
 // The pairs of one rope: the base b, r, the exponent index i of every pair, and the current length.
 struct Pairs {
   double base;
+  High log_base;
   int r;
   std::span<const int> index;
   std::int64_t length;
 };
 
+// base^(2i/r) of the i of these pairs. A power below the 512th is a product of i first powers, each within 2^-104, by
+// i - 1 multiplications within 2^-104: within 2^-94, where the result rounds to 2^-53.
+class Exact::Powers {
+ public:
+  Powers(const High& base, const Pairs& pairs)
+      : log_step_(2 * (base == pairs.base ? pairs.log_base : detail::log(base)) / pairs.r), near_{1, exp(log_step_)} {
+    const int largest = *std::max_element(pairs.index.begin(), pairs.index.end());
+    const auto count = static_cast<std::size_t>(std::min({largest + 1.0, 512.0, 700 / log_step_.hi}));
+    near_.reserve(count);
+    for (std::size_t i = 2; i < count; ++i) near_.push_back(near_[i / 2] * near_[i - i / 2]);
+  }
+  High operator()(int i) const noexcept {
+    return static_cast<std::size_t>(i) < near_.size() ? near_[static_cast<std::size_t>(i)] : far(i);
+  }
+
+ private:
+  High far(int i) const noexcept { return exp(log_step_ * i); }
+  High log_step_;
+  std::vector<High> near_;
+};
+
+// The exponent is a float of its own. The error of its exponential, up to e^89, is below 90 * 2^-51.
+class Float32::Powers {
+ public:
+  Powers(float base, const Pairs& pairs) : base_(base), log_(std::log(double{base})), r_(static_cast<float>(pairs.r)) {}
+  float operator()(int i) const noexcept {
+    const float exponent = static_cast<float>(2.0 * i) / r_;
+    if (i == 0) return 1;  // of an infinite base too
+    return round(std::exp(exponent * log_), [=, this] { return detail::pow(base_, exponent); });
+  }
+
+ private:
+  float base_;
+  double log_;
+  float r_;
+};
+
 // frequency(b^(2i/r), k) for every pair k.
 template <class A, class Frequency>
 std::vector<Real<A>> each(const Pairs& pairs, Real<A> base, Frequency frequency) {
-  const High log_base = log(High(base));
+  const typename A::Powers period(base, pairs);
   std::vector<Real<A>> result;
   result.reserve(pairs.index.size());
-  for (std::size_t k = 0; k < pairs.index.size(); ++k) {
-    const auto exponent = Real<A>(2.0 * pairs.index[k]) / Real<A>(pairs.r);
-    result.push_back(frequency(A::power(base, log_base, exponent), k));
-  }
+  for (std::size_t k = 0; k < pairs.index.size(); ++k) result.push_back(frequency(period(pairs.index[k]), k));
   return result;
 }
 
@@ -165,7 +197,7 @@ struct Ramp {
 template <class A>
 Ramp<Scalar<A>> correction_range(const Yarn& s, const Pairs& pairs) {
   using S = Scalar<A>;
-  const S two_log_base = 2 * A::log(S(pairs.base));
+  const S two_log_base = 2 * S(pairs.log_base);
   const auto dimension = [&](double beta) {
     return S(pairs.r) * A::log(A::integer(s.trained_length) / (S(beta) * A::two_pi())) / two_log_base;
   };
@@ -189,12 +221,15 @@ template <class A>
 std::vector<Real<A>> inv_freq(const Yarn& s, const Pairs& pairs) {
   using R = Real<A>;
   const auto range = correction_range<A>(s, pairs);
-  const auto factor = R(s.factor);
-  const auto weight = R(s.extrapolation_factor);
+  const auto factor = R(s.factor), weight = R(s.extrapolation_factor);
+  const R low = R(range.low), span = R(range.high - range.low);
+  const bool rises = R(0.0) < span;
+  const R width = rises ? span : -span;
   return each<A>(pairs, R(pairs.base), [&](R period, std::size_t k) {
-    const R line = (R(static_cast<double>(pairs.index[k])) - R(range.low)) / R(range.high - range.low);
-    const R ramp = std::clamp(line, R(0.0), R(1.0));
-    const R kept = (1 - ramp) * weight;
+    const R index = R(static_cast<double>(pairs.index[k])), above = rises ? index - low : low - index;
+    const R kept = R(0.0) < above ? (above < width ? (1 - above / width) * weight : R(0.0)) : weight;
+    if (kept == 0) return 1 / (factor * period);
+    if (kept == 1) return 1 / period;
     return 1 / (factor * period) * (1 - kept) + 1 / period * kept;
   });
 }
