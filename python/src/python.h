@@ -157,20 +157,21 @@ Value one_of(const char* operation, PyObject* word, const char* name,
   refuse_word(name, operation, word);
 }
 
-// Without the GIL as long as it lives, if `large`. A daemon thread to which a Python that ends does not give it back
-// waits for ever, as in Python 3.14: before, Python ends such a thread by unwinding, which C++ may not survive.
+// PyEval_RestoreThread and PyGILState_Ensure; a thread that outlives Python waits in them for ever.
+void lock_again(PyThreadState* state) noexcept;
+PyGILState_STATE lock() noexcept;
+
+// Without the GIL as long as it lives, if `large`.
 class Unlocked {
  public:
   explicit Unlocked(bool large) noexcept : state_(large ? PyEval_SaveThread() : nullptr) {}
   ~Unlocked() {
-    if (state_ != nullptr) restore(state_);
+    if (state_ != nullptr) lock_again(state_);
   }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 
  private:
-  static void restore(PyThreadState*);
-
   PyThreadState* state_;
 };
 // What body gives without the GIL.

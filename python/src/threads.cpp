@@ -1,7 +1,6 @@
 #include "module.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <thread>
 
@@ -43,17 +42,6 @@ unsigned wanted_of_torch() {
 }
 
 }  // namespace
-
-void Unlocked::restore(PyThreadState* state) {
-  struct Waits {
-    ~Waits() {
-      while (!restored) std::this_thread::sleep_for(std::chrono::hours(1));
-    }
-    bool restored = false;
-  } waits;
-  PyEval_RestoreThread(state);
-  waits.restored = true;
-}
 
 Work::Work(std::int64_t bytes, std::int64_t large_from, Kind kind) : large_(bytes >= large_from) {
   if (!large_) return;

@@ -88,7 +88,7 @@ Ref read_model(PyObject* source, PyObject* pairing, PyObject* weights) {
 
 // Without the GIL, between the steps of a long call: throws Raised where a signal asks Python to end it.
 constexpr auto heed = [](auto...) {
-  const PyGILState_STATE state = PyGILState_Ensure();
+  const PyGILState_STATE state = lock();
   const bool stop = PyErr_CheckSignals() != 0;
   PyGILState_Release(state);
   if (stop) throw Raised{};

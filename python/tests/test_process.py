@@ -99,11 +99,14 @@ class Process(unittest.TestCase):
             "    while True:\n"
             "        rotary.rotate_(x, table, layout='bthd')\n"
             "        rotary.Table(rope, range(2048))\n"
-            "for _ in range(3):\n"
-            "    threading.Thread(target=turn, daemon=True).start()\n"
+            "def compare():\n"
+            "    while True:\n"
+            "        rotary.check(rope, x[0, :64], x[0, :64])\n"
+            "for work in (turn, turn, compare):\n"
+            "    threading.Thread(target=work, daemon=True).start()\n"
             "time.sleep(0.2)\n"
         )
-        for _ in range(3):
+        for _ in range(5):
             run_python("-c", code)
 
     def test_type_hints_docstrings_and_signatures(self):
@@ -208,7 +211,6 @@ class Process(unittest.TestCase):
         watcher.join()
         rotary.set_num_threads(0)
         self.assertGreater(inside, 0)
-
 
 
 class Types(unittest.TestCase):
