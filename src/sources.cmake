@@ -17,6 +17,7 @@ set(rotary_sources
   src/rotate/self_test.cpp
   src/runtime/last_cache.cpp
   src/runtime/threads.cpp
+  src/table/between.cpp
   src/table/positions.cpp
   src/table/table.cpp
   src/table/table_checks.cpp

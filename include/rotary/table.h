@@ -184,4 +184,16 @@ class ROTARY_API Table {
   std::int64_t tokens_ = 0;
 };
 
+// The table that turns keys, which `from` rotated at from_positions, into what `to` makes of them at to_positions:
+// rotate(k, table). The angle is to_position * to.inv_freq - from_position * from.inv_freq, rounded once like every
+// other table's; the factor is the double nearest to.attention_factor / from.attention_factor, so that a shift, with
+// one rope on both sides, does not apply it again. Both positions have the same number of tokens. The pairing is that
+// of rotated keys: half for interleaved_to_half.
+// One rope at integer positions is as fast as any table; other angles take some 0.3 us each, on the executor's threads.
+// Throws what Table's constructor throws, and PAIRING (of from and to, which lay pairs out differently), SHAPE (pairs,
+// tokens or batches that differ), SCALING (attention factors without a finite ratio, or a frequency below 2^-256 in
+// magnitude that is not 0), POSITION (likewise below 2^-64), VALUE (other angles than exact).
+ROTARY_API Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
+                         const Positions& to_positions, const TableOptions& = {});
+
 }  // namespace rotary

@@ -182,7 +182,7 @@ ExactCosSin exact_cos_sin(const Position& position, double inv_freq, double fact
   const int bits = detail::high(m) != 0 ? 64 + width_of(detail::high(m)) : width_of(detail::low(m));
   if (m == 0) return {Sum{1, 0} * factor, Sum{0, 0}};
   if (bits + exponent <= -100) return {Sum{1, 0} * factor, Sum{position.as_double() * inv_freq, 0} * factor};
-  const auto found = detail::wide::cos_sin<2>(m, exponent);
+  const auto found = detail::wide::cos_sin(detail::turns<2>(m, exponent));
   return {sum_of(found.cos, found.cos_negative) * factor, sum_of(found.sin, found.sin_negative != negative) * factor};
 }
 

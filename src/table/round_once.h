@@ -45,16 +45,15 @@ ROTARY_DEVICE Fraction<N> quarter_pi_fraction() noexcept {
   return result;
 }
 
-// |cos| and |sin| of m 2^exponent, each within 2^8 ulp, and their signs. Error in ulp: 2 of the turns, 17 of the
-// eighths, 16 of the angle x, 26 of its square; the series add less than 64.
+// |cos| and |sin| of a phase in turns, each within 2^8 ulp, and their signs. Error in ulp: up to 5 of the phase, 41 of
+// the eighths, 34 of the angle x, 54 of its square; the series add less than 64.
 template <int N>
 struct SignedCosSin {
   Fraction<N> cos, sin;
   bool cos_negative, sin_negative;
 };
 template <int N>
-ROTARY_DEVICE SignedCosSin<N> cos_sin(Wide m, int exponent) noexcept {
-  Fraction<N> phase = turns<N>(m, exponent);
+ROTARY_DEVICE SignedCosSin<N> cos_sin(Fraction<N> phase) noexcept {
   const unsigned octant = static_cast<unsigned>(phase.limb[N - 1] >> 61);
   const unsigned quadrant = (octant + 1) / 2 % 4;
   phase = phase << 3;
@@ -103,9 +102,9 @@ ROTARY_DEVICE inline float with_sign(float magnitude, bool negative) noexcept {
 }
 
 template <int N>
-ROTARY_DEVICE bool attempt(Wide m, int exponent, bool negative, const Dyadic& factor, const Format& format,
+ROTARY_DEVICE bool attempt(const Fraction<N>& phase, bool negative, const Dyadic& factor, const Format& format,
                            CosSin* out) noexcept {
-  const SignedCosSin<N> t = cos_sin<N>(m, exponent);
+  const SignedCosSin<N> t = cos_sin(phase);
   bool cos_decided, sin_decided;
   const float c = scaled(t.cos, factor, format, &cos_decided);
   const float s = scaled(t.sin, factor, format, &sin_decided);
@@ -132,7 +131,8 @@ ROTARY_DEVICE inline CosSin tiny(Wide m, int exponent, bool negative, const Dyad
 
 // factor * cos(position * inv_freq) and factor * sin(...), rounded once from the real number to the given type, to
 // nearest even, with its subnormals and infinities. A zero sine is +0.
-ROTARY_DEVICE inline CosSin round_once(const Dyadic& position, double inv_freq, double factor, Rounding rounding) noexcept {
+ROTARY_DEVICE inline CosSin round_once(const Dyadic& position, double inv_freq, double factor,
+                                       Rounding rounding) noexcept {
   const Dyadic w = dyadic(inv_freq), a = dyadic(factor);
   const Format format = format_of(rounding);
   if (a.mantissa == 0) return {0, 0};
@@ -148,9 +148,9 @@ ROTARY_DEVICE inline CosSin round_once(const Dyadic& position, double inv_freq, 
   // The angle is rational and not 0, so cos and sin are irrational (Lindemann), and some precision decides. 128 bits
   // are enough for most angles, 256 bits fail with a probability of about 2^-100, 512 bits of 2^-350; these are final.
   CosSin result;
-  if (wide::attempt<2>(m, exponent, negative, a, format, &result)) return result;
-  if (wide::attempt<4>(m, exponent, negative, a, format, &result)) return result;
-  wide::attempt<8>(m, exponent, negative, a, format, &result);
+  if (wide::attempt(turns<2>(m, exponent), negative, a, format, &result)) return result;
+  if (wide::attempt(turns<4>(m, exponent), negative, a, format, &result)) return result;
+  wide::attempt(turns<8>(m, exponent), negative, a, format, &result);
   return result;
 }
 

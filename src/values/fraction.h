@@ -93,6 +93,19 @@ ROTARY_DEVICE inline Fraction<2> operator*(const Fraction<2>& a, const Fraction<
   return {{low(top), high(top)}};
 }
 
+// a + b modulo 1.
+template <int N>
+ROTARY_DEVICE Fraction<N> operator+(const Fraction<N>& a, const Fraction<N>& b) noexcept {
+  Fraction<N> result;
+  std::uint64_t carry = 0;
+  for (int k = 0; k < N; ++k) {
+    const Wide sum = static_cast<Wide>(a.limb[k]) + b.limb[k] + carry;
+    result.limb[k] = low(sum);
+    carry = high(sum);
+  }
+  return result;
+}
+
 // a - b, b not above a.
 template <int N>
 ROTARY_DEVICE Fraction<N> operator-(const Fraction<N>& a, const Fraction<N>& b) noexcept {

@@ -1,0 +1,189 @@
+// between(): every value against MPFR, and what it does to keys.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+#include "rotary/rotary.h"
+#include "tests/support/angle_judge.h"
+#include "tests/support/checks.h"
+
+namespace rotary {
+namespace {
+
+using judge::Real;
+
+// p w, exactly, with the sign of the direction.
+void product(mpfr_ptr x, double p, const Frequencies& f, std::size_t pair) {
+  mpfr_set_d(x, p, MPFR_RNDN);
+  mpfr_mul_d(x, x, f.clockwise ? -f.inv_freq[pair] : f.inv_freq[pair], MPFR_RNDN);
+}
+
+judge::Pair right(const Frequencies& from, double p, const Frequencies& to, double q, std::size_t pair, double factor,
+                  Rounding rounding = Rounding::f32) {
+  Real a(128), b(128), x(4000);
+  product(a, p, from, pair);
+  product(b, q, to, pair);
+  mpfr_sub(x, b, a, MPFR_RNDN);
+  Real c(2000), s(2000);
+  mpfr_sin_cos(s, c, x, MPFR_RNDN);
+  mpfr_mul_d(c, c, factor, MPFR_RNDN);
+  mpfr_mul_d(s, s, factor, MPFR_RNDN);
+  judge::Pair result{judge::rounded(c, rounding), judge::rounded(s, rounding)};
+  if (mpfr_zero_p(static_cast<mpfr_ptr>(x)) != 0) result.sin = 0;
+  return result;
+}
+
+template <class P>
+void expect_right(const Frequencies& from, const std::vector<P>& p, const Frequencies& to, const std::vector<P>& q,
+                  double factor = 1, Rounding rounding = Rounding::f32) {
+  const Table table = between(from, p, to, q, {Angles::exact, rounding});
+  ASSERT_EQ(table.tokens(), static_cast<std::int64_t>(p.size()));
+  const std::size_t pairs = from.inv_freq.size();
+  for (std::size_t t = 0; t < p.size(); ++t) {
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const judge::Pair got{table.cos()[t * pairs + i], table.sin()[t * pairs + i]};
+      const judge::Pair wanted =
+          right(from, static_cast<double>(p[t]), to, static_cast<double>(q[t]), i, factor, rounding);
+      ASSERT_TRUE(got == wanted) << p[t] << " -> " << q[t] << " pair " << i << ": " << got.cos << ' ' << got.sin
+                                 << " but " << wanted.cos << ' ' << wanted.sin;
+    }
+  }
+}
+
+Frequencies rope(double base, Scaling scaling = {}) {
+  return frequencies({.head_dim = 32, .base = base, .pairing = Pairing::half, .scaling = scaling}, 0);
+}
+
+std::vector<std::int64_t> random_positions(std::size_t count, std::uint64_t seed, std::int64_t most) {
+  std::mt19937_64 random(seed);
+  std::vector<std::int64_t> positions(count);
+  for (std::int64_t& p : positions) p = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most));
+  return positions;
+}
+
+TEST(Between, every_value_is_the_real_number_rounded_once) {
+  const Frequencies plain = rope(10000), longer = rope(500000), linear = rope(10000, Linear{4});
+  Frequencies clockwise = longer;
+  clockwise.clockwise = true;
+  for (const std::int64_t most : {std::int64_t{100}, std::int64_t{1} << 20, std::int64_t{1} << 52}) {
+    const auto p = random_positions(100, 1, most), q = random_positions(100, 2, most);
+    expect_right(plain, p, longer, q);
+    expect_right(plain, p, linear, q);
+    expect_right(longer, p, clockwise, q);
+    expect_right(plain, p, longer, q, 1, Rounding::bf16);
+    expect_right(plain, std::vector<double>(p.begin(), p.end()), plain, std::vector<double>(q.begin(), q.end()));
+  }
+}
+
+TEST(Between, angles_that_cancel_are_exact) {
+  // 4 p under Linear{4} is p: the angles are equal in the pairs whose frequencies are divided without a rounding.
+  Frequencies fast = rope(10000), slow = fast, near = fast;
+  for (double& w : slow.inv_freq) w /= 4;
+  for (double& w : near.inv_freq) w = std::nextafter(w, 2);
+  const std::vector<std::int64_t> p = {0, 1, 5, 1000003, -7}, q = {0, 4, 20, 4000012, -28};
+  const Table none = between(fast, p, slow, q);
+  EXPECT_TRUE(std::ranges::all_of(none.cos(), [](float c) { return c == 1; }));
+  EXPECT_TRUE(std::ranges::all_of(none.sin(), [](float s) { return s == 0 && !std::signbit(s); }));
+  expect_right(fast, p, near, p);
+  Frequencies tiny = fast, tinier = fast;
+  for (double& w : tiny.inv_freq) w = 0x1.8p-250;
+  for (double& w : tinier.inv_freq) w = 0x1.8000000000001p-250;
+  expect_right(tiny, p, tinier, p);
+  expect_right(tiny, std::vector<double>{0x1p-60, 0.25}, tinier, std::vector<double>{0x1p-60, 0.25});
+}
+
+TEST(Between, one_rope_turns_by_the_distance) {
+  const Frequencies f = rope(10000);
+  const auto p = random_positions(100, 3, std::int64_t{1} << 62);
+  std::vector<std::int64_t> q = random_positions(100, 4, std::int64_t{1} << 62), moved;
+  for (std::size_t t = 0; t < p.size(); ++t) moved.push_back(q[t] - p[t]);
+  const Table made = between(f, p, f, q), table(f, moved);
+  EXPECT_TRUE(std::ranges::equal(made.cos(), table.cos()) && std::ranges::equal(made.sin(), table.sin()));
+  // A distance that 64 bits do not hold.
+  constexpr std::int64_t end = std::numeric_limits<std::int64_t>::max();
+  const Table far = between(f, -end, f, end);
+  const judge::Pair first{far.cos()[0], far.sin()[0]};
+  Real x(200), c(200), s(200);
+  mpfr_set_d(x, 0x1p64, MPFR_RNDN);
+  mpfr_sub_ui(x, x, 2, MPFR_RNDN);
+  mpfr_sin_cos(s, c, x, MPFR_RNDN);
+  EXPECT_TRUE(first == (judge::Pair{judge::rounded(c, Rounding::f32), judge::rounded(s, Rounding::f32)}));
+}
+
+TEST(Between, the_attention_factor_is_a_ratio) {
+  Frequencies a = rope(10000), b = rope(500000);
+  a.attention_factor = b.attention_factor = 1.1386294361119891;
+  const std::vector<std::int64_t> p = {3, 1000}, q = {5, 7};
+  expect_right(a, p, b, q);
+  expect_right(a, p, a, q);
+  a.attention_factor = 1;
+  expect_right(a, p, b, q, b.attention_factor);
+  expect_right(b, p, a, q, 1 / b.attention_factor);
+}
+
+TEST(Between, batches_and_axes_are_those_of_both_sides) {
+  Frequencies text = rope(10000), image = rope(500000);
+  for (std::size_t i = 0; i < 16; ++i) image.axis.push_back(i % 2);
+  const std::vector<std::int64_t> p = {3, 4, 5}, q = {1, 2, 3, 4, 5, 6, 10, 20, 30, 40, 50, 60};  // [2 axes, 2, 3]
+  const Table table = between(text, p, image, Positions(q, 2, 2));
+  ASSERT_EQ(table.batch(), 2);
+  for (std::size_t row = 0; row < 6; ++row) {
+    for (std::size_t i = 0; i < 16; ++i) {
+      const double to = static_cast<double>(q[(i % 2) * 6 + row]);
+      const judge::Pair got{table.cos()[row * 16 + i], table.sin()[row * 16 + i]};
+      EXPECT_TRUE(got == right(text, static_cast<double>(p[row % 3]), image, to, i, 1)) << row << ' ' << i;
+    }
+  }
+}
+
+TEST(Between, keys_become_what_they_would_have_been) {
+  const Frequencies grown[] = {rope(10000), rope(26339.5), rope(10000, Yarn{.factor = 4, .trained_length = 4096})};
+  std::vector<float> raw(64 * 32);
+  std::mt19937 random(5);
+  for (float& x : raw) x = std::uniform_real_distribution<float>(-1, 1)(random);
+  const auto p = random_positions(64, 6, 8192), q = random_positions(64, 7, 8192);
+  const auto heads = [](std::vector<float>& x) { return Heads{x.data(), DType::f32, thd(64, 1, 32)}; };
+  for (const Frequencies& from : grown) {
+    for (const Frequencies& to : grown) {
+      std::vector<float> keys = raw, fresh = raw;
+      rotate(heads(keys), Table(from, p));
+      rotate(heads(keys), between(from, p, to, q));
+      rotate(heads(fresh), Table(to, q));
+      for (std::size_t i = 0; i < keys.size(); ++i) EXPECT_NEAR(keys[i], fresh[i], 4e-7);
+    }
+  }
+  Frequencies to_half = grown[0];
+  to_half.pairing = Pairing::interleaved_to_half;
+  EXPECT_EQ(between(to_half, 1, grown[1], 2).pairing(), Pairing::half);
+  EXPECT_EQ(between(to_half, 1, to_half, 2).pairing(), Pairing::half);
+}
+
+TEST(Between, refusals) {
+  const Frequencies f = rope(10000);
+  const std::vector<std::int64_t> two = {1, 2}, three = {1, 2, 3};
+  Frequencies other = f;
+  other.pairing = Pairing::interleaved;
+  EXPECT_EQ(tests::code_of([&] { between(f, 1, other, 1); }), Code::PAIRING);
+  other = frequencies({.head_dim = 16, .pairing = Pairing::half});
+  EXPECT_EQ(tests::code_of([&] { between(f, 1, other, 1); }), Code::SHAPE);
+  EXPECT_EQ(tests::code_of([&] { between(f, two, f, three); }), Code::SHAPE);
+  EXPECT_EQ(tests::code_of([&] {
+              between(f, Positions(std::vector<std::int64_t>(6), 1, 2), f,
+                      Positions(std::vector<std::int64_t>(9), 1, 3));
+            }),
+            Code::SHAPE);
+  EXPECT_EQ(tests::code_of([&] { between(f, two, f, two, Angles::float32); }), Code::VALUE);
+  EXPECT_EQ(tests::code_of([&] { between(f, std::numeric_limits<double>::infinity(), f, 1); }), Code::POSITION);
+  EXPECT_EQ(tests::code_of([&] { between(f, 0x1p-65, f, 1.0); }), Code::POSITION);
+  other = f;
+  other.inv_freq[3] = 0x1p-257;
+  EXPECT_EQ(tests::code_of([&] { between(f, 1, other, 1); }), Code::SCALING);
+  other = f;
+  other.attention_factor = 0;
+  EXPECT_EQ(tests::code_of([&] { between(other, 1, f, 1); }), Code::SCALING);
+}
+
+}  // namespace
+}  // namespace rotary
