@@ -29,20 +29,11 @@ void wait_for_ever(void*) {
 #endif
 
 void lock_again(PyThreadState* state) noexcept;
-PyGILState_STATE lock() noexcept;
 
 void lock_again(PyThreadState* state) noexcept {
   pthread_cleanup_push(wait_for_ever, nullptr);
   PyEval_RestoreThread(state);
   pthread_cleanup_pop(0);
-}
-
-PyGILState_STATE lock() noexcept {
-  PyGILState_STATE state;
-  pthread_cleanup_push(wait_for_ever, nullptr);
-  state = PyGILState_Ensure();
-  pthread_cleanup_pop(0);
-  return state;
 }
 
 }  // namespace rotary::python

@@ -157,22 +157,29 @@ Value one_of(const char* operation, PyObject* word, const char* name,
   refuse_word(name, operation, word);
 }
 
-// PyEval_RestoreThread and PyGILState_Ensure; a thread that outlives Python waits in them for ever.
+// PyEval_RestoreThread; a thread that outlives Python waits in it for ever. locking.cpp.
 void lock_again(PyThreadState* state) noexcept;
-PyGILState_STATE lock() noexcept;
 
 // Without the GIL as long as it lives, if `large`.
 class Unlocked {
  public:
-  explicit Unlocked(bool large) noexcept : state_(large ? PyEval_SaveThread() : nullptr) {}
+  explicit Unlocked(bool large) noexcept : large_(large) {
+    if (large_) released_ = PyEval_SaveThread();
+  }
   ~Unlocked() {
-    if (state_ != nullptr) lock_again(state_);
+    if (large_) lock_again(std::exchange(released_, nullptr));
   }
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 
+  // Between the steps of a long call: throws Raised where a signal asks Python to end it. Does nothing in other threads
+  // than that of the call.
+  static void heed_signals();
+
  private:
-  PyThreadState* state_;
+  static thread_local PyThreadState* released_;
+
+  bool large_;
 };
 // What body gives without the GIL.
 template <class Body>

@@ -43,6 +43,16 @@ unsigned wanted_of_torch() {
 
 }  // namespace
 
+thread_local PyThreadState* Unlocked::released_ = nullptr;
+
+void Unlocked::heed_signals() {
+  if (released_ == nullptr) return;
+  lock_again(std::exchange(released_, nullptr));
+  const bool stop = PyErr_CheckSignals() != 0;  // which may run a handler in Python, and that a call without the GIL
+  released_ = PyEval_SaveThread();
+  if (stop) throw Raised{};
+}
+
 Work::Work(std::int64_t bytes, std::int64_t large_from, Kind kind) : large_(bytes >= large_from) {
   if (!large_) return;
   const unsigned usual = wanted();

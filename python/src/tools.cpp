@@ -86,13 +86,7 @@ Ref read_model(PyObject* source, PyObject* pairing, PyObject* weights) {
 
 // ---- check and diagnose ----
 
-// Without the GIL, between the steps of a long call: throws Raised where a signal asks Python to end it.
-constexpr auto heed = [](auto...) {
-  const PyGILState_STATE state = lock();
-  const bool stop = PyErr_CheckSignals() != 0;
-  PyGILState_Release(state);
-  if (stop) throw Raised{};
-};
+constexpr auto heed = [](auto...) { Unlocked::heed_signals(); };
 
 Tensor tensor_of(const std::string& name, PyObject* object) {
   const ArrayView view(object, name.empty() ? "tensor" : name.c_str());

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -25,10 +27,15 @@ def check_rows(operation: str, cos: Tensor, sin: Tensor) -> None:
         )
 
 
-def check(operation: str, name: str, x: Tensor, cos: Tensor, sin: Tensor, how: How) -> None:
+def check(operation: str, tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> None:
     check_layout(operation, how.layout)
     check_pairing(operation, how.pairing)
     check_rows(operation, cos, sin)
+    for name, x in zip("x" if len(tensors) == 1 else "qk", tensors):
+        _check_one(operation, name, x, cos, sin, how)
+
+
+def _check_one(operation: str, name: str, x: Tensor, cos: Tensor, sin: Tensor, how: How) -> None:
     layout, shape = how.layout, list(x.shape)
     if x.dtype not in _FLOATS:
         fail("DTYPE", operation, f"{name} must be float32, float16, bfloat16 or float64 but got {x.dtype}")

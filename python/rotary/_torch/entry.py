@@ -130,13 +130,10 @@ def _by_op(operation: str, tensors: tuple[Any, ...], table: Any, *words: Any) ->
     cos, sin = _rows(operation, table, tensors[0])
     how = _how(operation, table, *words)
     if _is_compiling() and _is_fused(tensors[0], how.layout):
-        for name, x in zip(("q", "k") if len(tensors) == 2 else ("x",), tensors):
-            check(operation, name, x, cos, sin, how)
+        check(operation, tensors, cos, sin, how)
         return tuple(plain.rotated(x, cos, sin, how) for x in tensors)
     way: Any = autograd if not _is_compiling() and _by_function(*tensors, cos, sin) else ops
-    if len(tensors) == 2:
-        return way.rotate_qk(*tensors, cos, sin, *how[:4])
-    return (way.rotate(*tensors, cos, sin, *how),)
+    return way.turn(tensors, cos, sin, how)
 
 
 def _into(operation: str, x: Tensor, out: Any, y: Tensor) -> Tensor:

@@ -30,6 +30,12 @@ class How(NamedTuple):
         return self.pairing == "interleaved" or (self.pairing == "interleaved_to_half" and self.backward)
 
 
+def parts(inputs: tuple[Any, ...]) -> tuple[list[Tensor], Tensor, Tensor, How]:
+    """Of what the ops take, (x, cos, sin, *how) or (q, k, cos, sin, *how): (tensors, cos, sin, how)."""
+    count = 2 if isinstance(inputs[3], Tensor) else 1
+    return list(inputs[:count]), inputs[count], inputs[count + 1], How(*inputs[count + 2 :])
+
+
 def turning(x: Tensor, how: How) -> Tensor:
     """The heads that turn."""
     if how.kv_heads < 0:
