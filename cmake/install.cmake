@@ -1,4 +1,4 @@
-# cmake --install, find_package(rotary [COMPONENTS c files files_c tools gpu torch torch_models]) and pkg-config.
+# cmake --install, find_package(rotary [COMPONENTS c files files_c tools gpu torch torch_models]), pkg-config and cpack.
 
 include(CMakePackageConfigHelpers)
 # cmake --install BUILD --component library: without the programs, and without what a shared build has in runtime.
@@ -57,3 +57,7 @@ foreach(library IN LISTS rotary_libraries)
   configure_file(cmake/${library}.pc.in ${PROJECT_BINARY_DIR}/${library}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${library}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
+
+if(PROJECT_IS_TOP_LEVEL)
+  include(cmake/packages.cmake)
+endif()

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs one of README's two commands in a bare Debian: a fresh minimal root, a clone of this checkout's HEAD, nothing else.
-#   scripts/bare.sh demo|test [bookworm|trixie] [--keep]     default: bookworm; --keep leaves the root and prints its path
+#   scripts/bare.sh demo|test|packages [bookworm|trixie] [--keep]     default: bookworm; --keep leaves the root, prints its path
+# packages: the packages that scripts/packages.sh makes here are installed, and programs compiled against them.
 # Needs root (chroot, mount). The root is removed at the end. Packages come from the mirror that this machine's apt uses.
 #   ROTARY_MIRROR=URI  another Debian mirror
 #   ROTARY_CACHE=DIR   where the minimal root is kept for the next run, at most a week (default ~/.cache/rotary)
@@ -9,22 +10,28 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-usage() { say "bare.sh: $1; usage: scripts/bare.sh demo|test [bookworm|trixie] [--keep]"; exit 2; }
+usage() { say "bare.sh: $1; usage: scripts/bare.sh demo|test|packages [bookworm|trixie] [--keep]"; exit 2; }
 
 what="" release="" keep=no
 for argument in "$@"; do
   case "$argument" in
-    demo | test) what=$argument ;;
+    demo | test | packages) what=$argument ;;
     bookworm | trixie) release=$argument ;;
     --keep) keep=yes ;;
     *) usage "unknown argument $argument" ;;
   esac
 done
-[ -n "$what" ] || usage "it needs demo or test"
+[ -n "$what" ] || usage "it needs demo, test or packages"
 release=${release:-bookworm}
 [ "$(id -u)" -eq 0 ] || { say "bare.sh: must run as root (chroot, mount) but runs as $(id -un)"; exit 1; }
-command=$(grep -oE "^    \./scripts/$what\.sh" "$root/README.md" | tr -d ' ') ||
-  { say "bare.sh: README.md must name the command ./scripts/$what.sh but does not"; exit 1; }
+if [ "$what" = packages ]; then
+  command=./tests/install/packages.sh
+  packages=$("$root/scripts/packages.sh")
+else
+  packages=""
+  command=$(grep -oE "^    \./scripts/$what\.sh" "$root/README.md" | tr -d ' ') ||
+    { say "bare.sh: README.md must name the command ./scripts/$what.sh but does not"; exit 1; }
+fi
 need debootstrap debian-archive-keyring git
 
 # find_mirror: prints the address of the Debian archive that apt uses here.
@@ -74,6 +81,7 @@ for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY ROTA
 done
 
 git clone -q --no-hardlinks "$root" "$bare/root/rotary"
+[ -z "$packages" ] || xargs cp -t "$bare/root" <<<"$packages"
 [ -z "$(git -C "$root" status --porcelain)" ] || say "bare.sh: changes that are not committed are not in the clone"
 
 # ---- the command, in namespaces of its own: what it mounts and starts ends with it ----

@@ -19,7 +19,7 @@
 namespace rotary::c {
 
 // Keeps the sentence for last_error() of this thread, cut to 1023 bytes. Returns the code.
-rotary_status failed(Code, const char* sentence) noexcept;
+ROTARY_API rotary_status failed(Code, const char* sentence) noexcept;
 const char* last_error() noexcept;
 
 #if ROTARY_THROWS
