@@ -3,8 +3,16 @@
 #include "c/guarded.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstring>
+#include <exception>
+#include <new>
+
+#include "runtime/compiler.h"
+#if !ROTARY_THROWS && !defined(__wasm__)
+#include <csetjmp>
+#endif
 
 namespace rotary::c {
 namespace {
@@ -21,24 +29,53 @@ rotary_status failed(Code code, const char* text) noexcept {
 }
 const char* last_error() noexcept { return sentence; }
 
-#if ROTARY_C_JUMPS
+#if ROTARY_THROWS
 
-thread_local std::jmp_buf* way_out = nullptr;
+rotary_status guard(void (*work)(const void*), const void* context) noexcept {
+  try {
+    work(context);
+    return ROTARY_OK;
+  } catch (const Error& error) {
+    return failed(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return failed(Code::MEMORY, "[rotary] memory must suffice but ran out");
+  } catch (const std::exception& error) {
+    return failed(Code::INTERNAL, error.what());
+  }
+}
+
+#elif defined(__wasm__)  // has no longjmp: fail() ends the program, as in C++
+
+rotary_status guard(void (*work)(const void*), const void* context) noexcept {
+  work(context);
+  return ROTARY_OK;
+}
+
+#else
 
 namespace {
 
-FailureHandler others = nullptr;
+// Where fail() of this thread returns to. What the work holds by then is lost: its memory is not freed.
+thread_local std::jmp_buf* way_out = nullptr;
+std::atomic<FailureHandler> others = nullptr;
 
 void leave(Code code, const char* text) {
   if (way_out != nullptr) std::longjmp(*way_out, failed(code, text));
-  if (others != nullptr) others(code, text);
+  if (const FailureHandler handler = others) handler(code, text);
 }
 
 }  // namespace
 
-void set_failure_handler() noexcept {
-  const FailureHandler before = on_failure(leave);
-  if (before != leave) others = before;
+rotary_status guard(void (*work)(const void*), const void* context) noexcept {
+  std::jmp_buf here;
+  std::jmp_buf* const before = way_out;
+  const FailureHandler handler = on_failure(leave);
+  if (handler != leave) others = handler;
+  way_out = &here;
+  const int status = setjmp(here);
+  if (status == 0) work(context);
+  way_out = before;
+  return status;
 }
 
 #endif

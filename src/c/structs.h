@@ -35,21 +35,26 @@ inline void check_given(const char* operation, const char* name, const void* giv
   if (given == nullptr) fail(Code::VALUE, operation, std::string(name) + " must not be null");
 }
 
-// What the caller's struct says, also one of another version.
-template <class Struct>
-Struct read(const char* operation, const char* name, const Struct* given) {
+// into: a struct of this version, which begins with its size, as the given one does.
+inline void read_into(const char* operation, const char* name, const void* given, void* into, std::size_t known) {
   check_given(operation, name, given);
-  Struct made = defaults<Struct>();
-  const std::size_t size = given->size;
-  if (size < sizeof given->size || size > 4096) {
+  std::uint32_t size = 0;
+  std::memcpy(&size, given, sizeof size);
+  if (size < sizeof size || size > 4096) {
     fail(Code::VALUE, operation,
          std::string(name) + " must be filled by its _init function but has the size " + std::to_string(size));
   }
-  std::memcpy(&made, given, std::min(size, sizeof made));
-  const auto* bytes = reinterpret_cast<const unsigned char*>(given);
-  if (size > sizeof made && std::any_of(bytes + sizeof made, bytes + size, [](unsigned char b) { return b != 0; })) {
+  std::memcpy(into, given, std::min<std::size_t>(size, known));
+  const auto* bytes = static_cast<const unsigned char*>(given);
+  if (size > known && std::any_of(bytes + known, bytes + size, [](unsigned char b) { return b != 0; })) {
     fail(Code::VALUE, operation, std::string(name) + " sets a field that this version of rotary does not know");
   }
+}
+// What the caller's struct says, also one of another version.
+template <class Struct>
+Struct read(const char* operation, const char* name, const Struct* given) {
+  Struct made = defaults<Struct>();
+  read_into(operation, name, given, &made, sizeof made);
   return made;
 }
 

@@ -43,9 +43,11 @@ void ROTARY_PASTE(rotate_, ROTARY_TARGET_NAME)(const Job& job, std::int64_t begi
     case DType::f32:
       return rotate_rows<Lanes, float>(job, begin_row, end_row);
     case DType::f16:
-      return rotate_rows<Lanes, f16>(job, begin_row, end_row);
+      if constexpr (is_built(DType::f16)) return rotate_rows<Lanes, f16>(job, begin_row, end_row);
+      return;
     case DType::bf16:
-      return rotate_rows<Lanes, bf16>(job, begin_row, end_row);
+      if constexpr (is_built(DType::bf16)) return rotate_rows<Lanes, bf16>(job, begin_row, end_row);
+      return;
   }
 }
 

@@ -55,10 +55,15 @@ bool machine_runs(std::string_view target) noexcept {
 constexpr bool machine_runs(std::string_view) noexcept { return true; }
 #endif
 
-#define ROTARY_ROW(target, lanes, base)                                               \
-  {#target,          []() noexcept { return machine_runs(#target); }, rotate_##target, angles_##lanes, move_##base, \
-   transfer_##target},
+#define ROTARY_ROW(target, lanes, base) \
+  {#target, []() noexcept { return machine_runs(#target); }, rotate_##target, angles_##lanes},
 constexpr Kernels built[] = {ROTARY_TARGETS};
+#undef ROTARY_ROW
+#define ROTARY_ROW(target, lanes, base) transfer_##target,
+constexpr TransferKernel transfers[] = {ROTARY_TARGETS};
+#undef ROTARY_ROW
+#define ROTARY_ROW(target, lanes, base) move_##base,
+constexpr MoveKernel moves[] = {ROTARY_TARGETS};
 #undef ROTARY_ROW
 
 std::atomic<const Kernels*> in_use{nullptr};  // null: not chosen yet
@@ -91,6 +96,8 @@ const Kernels& by_default() {
 }  // namespace
 
 std::span<const Kernels> built_targets() noexcept { return built; }
+TransferKernel transfer_of(const Kernels& kernels) noexcept { return transfers[&kernels - built]; }
+MoveKernel move_of(const Kernels& kernels) noexcept { return moves[&kernels - built]; }
 
 const Kernels& chosen() {
   const Kernels* kernels = in_use.load(std::memory_order_acquire);

@@ -30,14 +30,15 @@ struct Kernels {
   bool (*runs)() noexcept;
   RotateKernel rotate;
   AnglesKernel angles;
-  MoveKernel move;
-  TransferKernel transfer;
 };
 
 // In rising order of preference; some may not run on this machine.
 std::span<const Kernels> built_targets() noexcept;
 // Throws TARGET as chosen_target() does.
 const Kernels& chosen();
+// Beside the row, not in it: a program that neither appends nor measures links without them.
+TransferKernel transfer_of(const Kernels& built) noexcept;
+MoveKernel move_of(const Kernels& built) noexcept;
 
 }  // namespace cpu
 

@@ -41,7 +41,7 @@ void move_lines(void* context, std::int64_t begin, std::int64_t end) {
 
 void move_bytes(const Move& how, const void* in, void* out, std::size_t bytes, const Executor& executor) {
   MoveTask task{how, static_cast<const char*>(in), static_cast<char*>(out), static_cast<std::int64_t>(bytes),
-                cpu::chosen().move};
+                cpu::move_of(cpu::chosen())};
   executor.run((task.bytes + line - 1) / line, tuning().grain_bytes / line, move_lines, &task);
 }
 

@@ -224,7 +224,7 @@ void run(Work& work, Index token_bytes, const RotateOptions& options) {
   work.q.job.stream = stream && work.with_q && work.q_in.data != work.q_out.data;
   const cpu::Kernels& kernels = cpu::chosen();
   work.rotate = kernels.rotate;
-  work.transfer = kernels.transfer;
+  work.transfer = cpu::transfer_of(kernels);
   options.executor->run(tokens, grain(token_bytes), run_range, &work);
 }
 

@@ -95,7 +95,7 @@ void clear(Job& job) noexcept { std::fill_n(job.count, 3, std::int64_t{0}); }
 template <class X>
 bool make_job(const X& x, const Heads& out, const TableShape& table, Direction direction, Job& job) noexcept {
   const Pairing pairing = table.pairing;
-  if (x.dtype != out.dtype || !is_storage(x.dtype) || !is_set(pairing)) return false;
+  if (x.dtype != out.dtype || !is_built(x.dtype) || !is_set(pairing)) return false;
   if (direction > Direction::backward) return false;
   if (!same_shape(x.layout, out.layout) || table.tokens != x.layout.tokens) return false;
   if (table.batch != 1 && table.batch != x.layout.batch) return false;
@@ -161,7 +161,7 @@ namespace {
 template <class X>
 bool join(const X& q, const X& k, X& both) noexcept {
   const Layout &a = q.layout, &b = k.layout;
-  if (q.dtype != k.dtype || !is_storage(q.dtype) || a.heads <= 0 || b.heads <= 0) return false;
+  if (q.dtype != k.dtype || !is_built(q.dtype) || a.heads <= 0 || b.heads <= 0) return false;
   if (a.batch != b.batch || a.tokens != b.tokens || a.head_dim != b.head_dim) return false;
   if (a.tokens != 1 && a.token_stride != b.token_stride) return false;
   if (a.batch != 1 && a.batch_stride != b.batch_stride) return false;

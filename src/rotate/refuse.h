@@ -111,7 +111,7 @@ inline bool lies_at(const void* data, std::int64_t elements, std::int64_t each, 
 // True if x has elements and can be read; sets the range.
 inline bool readable(const ConstHeads& x, Range& range) noexcept {
   std::int64_t extent = x.layout.head_dim;
-  return is_storage(x.dtype) && has_elements(x.layout) && extend(extent, x.layout) &&
+  return is_built(x.dtype) && has_elements(x.layout) && extend(extent, x.layout) &&
          lies_at(x.data, extent, bytes_of(x.dtype), range);
 }
 

@@ -28,6 +28,16 @@ inline constexpr StorageType storage_types[] = {
 inline constexpr std::size_t storage_count = std::size(storage_types);
 
 constexpr bool is_storage(DType dtype) noexcept { return static_cast<std::size_t>(dtype) < storage_count; }
+// What ROTARY_DTYPES of CMake left out is still a storage type, of tables and of caches, but no heads have it.
+#ifndef ROTARY_HAS_F16
+#define ROTARY_HAS_F16 1
+#endif
+#ifndef ROTARY_HAS_BF16
+#define ROTARY_HAS_BF16 1
+#endif
+constexpr bool is_built(DType dtype) noexcept {
+  return dtype == DType::f16 ? ROTARY_HAS_F16 : dtype == DType::bf16 ? ROTARY_HAS_BF16 : is_storage(dtype);
+}
 constexpr const StorageType& storage_type(DType dtype) noexcept {
   return storage_types[static_cast<std::size_t>(dtype)];
 }
@@ -36,7 +46,7 @@ constexpr int bytes_of(DType dtype) noexcept { return storage_type(dtype).bytes;
 // "f32, f16 or bf16", for sentences.
 ROTARY_API std::string storage_names();
 
-// Throws DTYPE for a value that is no storage type.
+// Throws DTYPE for a value that is no storage type, or one that is not built.
 void check_dtype(const char* operation, DType);
 
 static_assert([] {

@@ -60,7 +60,12 @@ namespace detail {
 std::string storage_names() { return list_of(dtypes.row); }
 
 void check_dtype(const char* operation, DType dtype) {
-  if (is_storage(dtype)) return;
+  if (is_built(dtype)) return;
+  if (is_storage(dtype)) {
+    fail(Code::DTYPE, operation,
+         "dtype must be one that this build of rotary has but got " + std::string(name(dtype)) +
+             ", which its ROTARY_DTYPES left out");
+  }
   fail(Code::DTYPE, operation,
        "dtype must be " + storage_names() + " but got value " + std::to_string(static_cast<int>(dtype)));
 }

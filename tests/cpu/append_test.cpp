@@ -226,7 +226,7 @@ TEST(Transfer, EveryTargetConvertsEveryLengthAsTheDefinition) {
             std::byte* const out = round % 3 == 0 ? out_memory.at_start() + each : out_memory.at_end(bytes);
             std::memset(out, 0x55, bytes);
             const std::optional<DType> to = oracle::type_in(type, from);
-            cpu::chosen().transfer(
+            cpu::transfer_of(cpu::chosen())(
                 {in, out, from, {!to, to.value_or(DType::f32)}, stream, scale, 1, 1, count, 0, 0, 0, 0});
             ASSERT_TRUE(same_cache(out, wanted, cache, from, 0));
           }
@@ -248,7 +248,8 @@ TEST(Transfer, EveryValueOfSixteenBitsBecomesItsE4m3) {
       oracle::append({x.data(), from, l}, cache, wanted, scale, {0});
       for (const std::string_view target : running_targets()) {
         const Using forced(target);
-        cpu::chosen().transfer({x.data(), got.data(), from, {true, DType::f32}, false, scale, 1, 1, 65536, 0, 0, 0, 0});
+        cpu::transfer_of(cpu::chosen())(
+            {x.data(), got.data(), from, {true, DType::f32}, false, scale, 1, 1, 65536, 0, 0, 0, 0});
         ASSERT_TRUE(same_cache(got.data(), wanted, cache, from, false)) << target;
       }
     }
