@@ -29,6 +29,11 @@ rotary_status failed(Code code, const char* text) noexcept {
 }
 const char* last_error() noexcept { return sentence; }
 
+}  // namespace rotary::c
+namespace rotary::detail {
+
+using c::failed;
+
 #if ROTARY_THROWS
 
 rotary_status guard(void (*work)(const void*), const void* context) noexcept {
@@ -80,4 +85,4 @@ rotary_status guard(void (*work)(const void*), const void* context) noexcept {
 
 #endif
 
-}  // namespace rotary::c
+}  // namespace rotary::detail
