@@ -47,6 +47,7 @@ set(rotary_diagnose_sources
   src/diagnose/without_rope.cpp)
 set(rotary_shared_tools_sources
   src/tools/config_place.cpp
+  src/tools/named_positions.cpp
   src/tools/positions.cpp
   src/tools/readings.cpp
   src/tools/rotation.cpp

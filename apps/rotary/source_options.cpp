@@ -116,8 +116,9 @@ void add_positions_options(Command& command, PositionRequest& request) {
       .option("--positions", request.spec,
               "positions of the tokens, ends not included: 7, 0:4096, -5:5, 0:8,100:104; 100:+16, 16 from\n"
               "100 on; 100: or +100, from there on for each token; or a .npy of int32, int64 or float64:\n"
-              "[tokens] or [batch, tokens], with [axes, ...] in front for a rope of several axes.\n"
-              "Default: 0:")
+              "[tokens] or [batch, tokens], with [axes, ...] in front for a rope of several axes; or\n"
+              "packed:0,5,9, image:24x34, mask:FILE.npy, zigzag:RANK/RANKS:TOKENS, and so contiguous and\n"
+              "striped. Default: 0:")
       .type_name("SPEC");
   add_same_position_option(command, request);
 }

@@ -183,7 +183,8 @@ void add_table(CLI::App& app) {
   command.added("--positions")
       .help(
           "positions, ends not included: 7, 0:4096, -5:5, 0:8,100:104; or a .npy of int32, int64\n"
-          "or float64: [tokens] or [batch, tokens], with [axes, ...] in front for a rope of several axes")
+          "or float64: [tokens] or [batch, tokens], with [axes, ...] in front for a rope of several axes;\n"
+          "or packed:0,5,9, image:24x34, mask:FILE.npy, zigzag:RANK/RANKS:TOKENS")
       .required();
   command
       .option("--output", options->output,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,7 +50,43 @@ struct PositionRequest {
   std::optional<PositionSet> set = {};  // instead of spec, of the rope's axes
   bool given() const noexcept { return spec || set; }
 };
-ROTARY_API PositionSet positions_of(const std::string& operation, const PositionRequest&, const Model&, const ModelRope&);
+ROTARY_API PositionSet positions_of(const std::string& operation, const PositionRequest&, const Model&,
+                                    const ModelRope&);
+
+// ---- positions by the names of what makes them ----
+//
+// In SPEC too, alone: "packed:0,5,9", "image:24x34" (or "image:24x34/2", in blocks of 2 x 2), "mask:FILE.npy", and
+// "zigzag:RANK/RANKS:TOKENS", as contiguous and striped. All throw POSITION.
+
+// 0, 1, 2, ... anew for every sequence: sequence i is the tokens [cu_seqlens[i], cu_seqlens[i + 1]), of which the first
+// is 0. [tokens].
+ROTARY_API std::vector<std::int64_t> packed_positions(std::span<const std::int64_t> cu_seqlens);
+
+// As generate() of transformers 5.23 counts: a token that is seen (mask not 0) stands at the number of those before it
+// in its row, one that is not at 0. Of paddings on either side and in between; [batch, tokens], as mask.
+ROTARY_API std::vector<std::int64_t> mask_positions(std::span<const std::int64_t> mask, std::int64_t tokens);
+
+// Rows and columns of an image's patches, [2, rows * columns]: row by row; or in blocks of merge x merge patches, row
+// by row within and between them, as processors order what the model merges (Qwen2-VL). merge divides both.
+ROTARY_API PositionSet image_positions(std::int64_t rows, std::int64_t columns, std::int64_t merge = 1);
+
+// How context parallelism gives the tokens of a sequence to `ranks` ranks.
+enum class Split : std::uint8_t {
+  contiguous,  // rank r has chunk r of `ranks` (Ring Attention, arXiv 2310.01889)
+  zigzag,      // chunks r and 2 ranks - 1 - r of 2 ranks (Megatron-LM, TransformerEngine, ring-flash-attention)
+  striped,     // tokens r, r + ranks, ... (Striped Attention, arXiv 2311.09431)
+};
+ROTARY_API const char* name(Split) noexcept;          // "contiguous", "zigzag", "striped"
+ROTARY_API Split parse_split(std::string_view name);  // throws VALUE
+
+// The tokens of a rank, in its order. Packed sequences ({0, tokens}: one) are split each by itself; their lengths must
+// divide by `ranks`, of zigzag by twice as many. The position of token t is packed_positions(cu_seqlens)[t].
+ROTARY_API std::vector<std::int64_t> shard_tokens(Split, std::int64_t rank, std::int64_t ranks,
+                                                  std::span<const std::int64_t> cu_seqlens);
+// The inverse: where each token stands in the shards of all ranks, one behind the other. x[place_of_tokens(...)[t]] is
+// token t of gathered x.
+ROTARY_API std::vector<std::int64_t> place_of_tokens(Split, std::int64_t ranks,
+                                                     std::span<const std::int64_t> cu_seqlens);
 
 // Parses the text form only, at most max_positions positions; the set may be open. Throws POSITION.
 ROTARY_API PositionSet parse_ranges(std::string_view spec);

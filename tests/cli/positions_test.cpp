@@ -175,5 +175,75 @@ TEST(Length, is_the_largest_position_plus_one) {
   EXPECT_EQ(reals.length(), std::numeric_limits<std::int64_t>::max());
 }
 
+// ---- positions by the names of what makes them ----
+
+TEST(NamedPositions, packed_sequences_begin_anew) {
+  EXPECT_EQ(packed_positions(Integers{0, 5, 5, 9}), (Integers{0, 1, 2, 3, 4, 0, 1, 2, 3}));
+  EXPECT_EQ(parse_positions("packed:0,2,5", 1).integers, (Integers{0, 1, 0, 1, 2}));
+  EXPECT_EQ(parse_positions("packed:0,3", 3).integers, (Integers{0, 1, 2})) << "for every axis";
+  for (const char* spec : {"packed:", "packed:1,3", "packed:0,3,2", "packed:0,3,", "packed:0", "packed:0,99999999999"})
+    EXPECT_EQ(code_of(spec), "POSITION") << spec;
+}
+
+TEST(NamedPositions, masked_tokens_are_not_counted) {
+  EXPECT_EQ(mask_positions(Integers{0, 0, 1, 1, 1, 1, 0, 1}, 4), (Integers{0, 0, 0, 1, 0, 1, 0, 2}));
+  const test::ScratchFolder folder;
+  const auto spec = [&](const Tensor& mask) {
+    write_npy(folder / "mask.npy", mask);
+    return "mask:" + (folder / "mask.npy").string();
+  };
+  const PositionSet two = parse_positions(
+      spec(test::make_tensor("", ElementType::i64, {2, 3}, std::vector<std::int64_t>{0, 1, 1, 1, 1, 0})), 1);
+  EXPECT_EQ(two.integers, (Integers{0, 0, 1, 0, 1, 0}));
+  EXPECT_TRUE(two.batched && two.batch == 2 && two.tokens == 3 && two.axes == 1);
+  const auto bytes = std::vector<std::uint8_t>{1, 0, 1};
+  EXPECT_EQ(parse_positions(spec(test::make_tensor("", ElementType::boolean, {3}, bytes)), 1).integers,
+            (Integers{0, 0, 1}));
+  EXPECT_EQ(code_of(spec(test::make_tensor("", ElementType::f32, {1}, std::vector<float>{1}))), "DTYPE");
+  EXPECT_EQ(code_of(spec(test::make_tensor("", ElementType::u8, {1, 1, 3}, bytes))), "SHAPE");
+  EXPECT_EQ(code_of("mask:nowhere.npy"), "FILE");
+}
+
+TEST(NamedPositions, patches_of_an_image) {
+  EXPECT_EQ(image_positions(2, 3).integers, (Integers{0, 0, 0, 1, 1, 1, 0, 1, 2, 0, 1, 2}));
+  EXPECT_EQ(image_positions(2, 4, 2).integers, (Integers{0, 0, 1, 1, 0, 0, 1, 1, 0, 1, 0, 1, 2, 3, 2, 3}));
+  EXPECT_EQ(parse_positions("image:2x4/2", 2).integers, image_positions(2, 4, 2).integers);
+  const PositionSet timed = parse_positions("image:1x2", 3);
+  EXPECT_EQ(timed.integers, (Integers{0, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(timed.axes, 3);
+  for (const char* spec : {"image:2", "image:0x2", "image:2x3/2", "image:2x3x4", "image:999999x999999", "image:2x-3"})
+    EXPECT_EQ(code_of(spec, 2), "POSITION") << spec;
+  EXPECT_EQ(code_of("image:2x3", 1), "POSITION");
+}
+
+TEST(NamedPositions, shards_are_those_of_their_sources) {
+  const Integers whole = {0, 16};
+  EXPECT_EQ(shard_tokens(Split::contiguous, 1, 4, whole), (Integers{4, 5, 6, 7}));
+  EXPECT_EQ(shard_tokens(Split::zigzag, 0, 2, whole), (Integers{0, 1, 2, 3, 12, 13, 14, 15}));
+  EXPECT_EQ(shard_tokens(Split::zigzag, 1, 2, whole), (Integers{4, 5, 6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(shard_tokens(Split::striped, 3, 4, whole), (Integers{3, 7, 11, 15}));
+  EXPECT_EQ(shard_tokens(Split::zigzag, 1, 2, Integers{0, 4, 12}), (Integers{1, 2, 6, 7, 8, 9})) << "each by itself";
+  EXPECT_EQ(parse_positions("zigzag:1/2:16", 1).integers, shard_tokens(Split::zigzag, 1, 2, whole));
+  for (const char* spec : {"zigzag:0/3:16", "striped:0/3:16", "contiguous:4/4:16", "contiguous:-1/4:16",
+                           "zigzag:0/0:16", "zigzag:0/2:0", "zigzag:0/2", "zigzag:0/2:16,"})
+    EXPECT_EQ(code_of(spec), "POSITION") << spec;
+  EXPECT_EQ(parse_split(name(Split::striped)), Split::striped);
+}
+
+TEST(NamedPositions, the_inverse_gathers) {
+  const Integers packed = {0, 8, 24};
+  for (const Split split : {Split::contiguous, Split::zigzag, Split::striped}) {
+    Integers gathered;
+    for (int rank = 0; rank < 4; ++rank) {
+      const Integers shard = shard_tokens(split, rank, 4, packed);
+      gathered.insert(gathered.end(), shard.begin(), shard.end());
+    }
+    const Integers places = place_of_tokens(split, 4, packed);
+    ASSERT_EQ(places.size(), 24U);
+    for (std::size_t t = 0; t < 24; ++t)
+      EXPECT_EQ(gathered[static_cast<std::size_t>(places[t])], static_cast<std::int64_t>(t));
+  }
+}
+
 }  // namespace
 }  // namespace rotary
