@@ -74,6 +74,14 @@ ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Table&, const Ro
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Rope&, std::int64_t first_position,
                           const RotateOptions& = {});
 
+// By rows of the caller's, found by number. f32 rows are read where they lie; f16 and bf16 are widened first, in memory
+// that the call allocates: a Table of the Rows does it once for all layers, and serves every other function. Throws
+// what Table(Rows) throws, too.
+ROTARY_API void rotate(const Heads& x, const Rows&, const RotateOptions& = {});
+ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Rows&, const RotateOptions& = {});
+ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Rows&, const RotateOptions& = {});
+ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Rows&, const RotateOptions& = {});
+
 // A packed tensor: its heads are those of q, then kv_heads of k, then kv_heads of v; q and k rotate. v keeps its bits
 // (out of place: is copied). Also throws SHAPE if kv_heads is negative or layout.heads is less than 2 * kv_heads.
 ROTARY_API void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table&, const RotateOptions& = {});

@@ -4,7 +4,7 @@
  *
  * Functions that can fail return a status: ROTARY_OK, or what is wrong; rotary_error() is the sentence. No exception
  * leaves a function, nothing is printed, and all functions may be called from several threads, each with its own
- * tables. Only the _make functions allocate memory, and rotary_table_assign where a table grows.
+ * tables. Only the _make functions allocate memory, and rotary_table_assign where a table grows; others say so.
  *
  * Structs begin with their size: fill them by their _init function, `rotary_heads x; rotary_heads_init(&x, sizeof x);`,
  * then set what differs. A new version adds fields at the end, and reads a shorter struct as one without them.
@@ -141,7 +141,7 @@ ROTARY_C_API const double *rotary_frequencies_inv_freq(const rotary_frequencies 
 enum { ROTARY_RUN = 0, ROTARY_INT32 = 1, ROTARY_INT64 = 2, ROTARY_DOUBLE = 3 };
 
 /* One position for each token, row-major [axes, batch, tokens]. By default first, first + 1, ... A batch of 1 serves
- * tensors of any batch size; one axis serves ropes of several (text). */
+ * tensors of any batch size; one axis serves ropes of several (text), and axes that no pair turns by are not read. */
 typedef struct rotary_positions {
   uint32_t size;
   int32_t type; /* of values; ROTARY_RUN, the default: a run that begins with first, and values is not read */
@@ -160,7 +160,7 @@ enum { ROTARY_EXACT = 0, ROTARY_FLOAT32 = 1 }; /* angles: correctly rounded; the
 enum { ROTARY_F32 = 0, ROTARY_F16 = 1, ROTARY_BF16 = 2 };
 
 typedef struct rotary_table rotary_table;
-/* An empty table, with memory for that many rows (batch * tokens) of these frequencies. SHAPE, PAIRING, SCALING,
+/* A table without tokens, with memory for that many rows (batch * tokens) of these frequencies. SHAPE, PAIRING, SCALING,
  * MEMORY. */
 ROTARY_C_API rotary_status rotary_table_make(const rotary_frequencies *frequencies, int64_t rows, rotary_table **table);
 ROTARY_C_API void rotary_table_free(rotary_table *table);
@@ -172,7 +172,33 @@ ROTARY_C_API rotary_status rotary_table_assign(rotary_table *table, const rotary
  * used. Gives the table's own memory back. SHAPE, PAIRING. */
 ROTARY_C_API rotary_status rotary_table_borrow(rotary_table *table, const float *cos, const float *sin, int64_t tokens,
                                                int32_t pairs, int32_t pairing, int32_t batch);
-/* f32 [batch, tokens, pairs], valid until the table is assigned, borrows or is freed. */
+
+/* Rows of cos and sin of the caller's, in any type and at any distance: row n begins at cos + n * stride and
+ * sin + n * stride, in elements. vLLM's cos_sin_cache [rows, 2 * pairs] has sin = cos + pairs, stride = 2 * pairs. */
+typedef struct rotary_rows {
+  uint32_t size;
+  int32_t dtype; /* default ROTARY_F32 */
+  void *cos;
+  void *sin;
+  int64_t stride;
+  int64_t rows;
+  int32_t pairs;
+  int32_t pairing;
+} rotary_rows;
+ROTARY_C_API void rotary_rows_init(rotary_rows *rows, size_t size);
+/* Token i of the table has row number i of `numbers` [batch, tokens], integers from 0 to rows - 1. f32 rows are read
+ * where they lie: they and the numbers must stay valid while the table is used; rotary_rotate_qkv and
+ * rotary_rotate_append copy them, into memory that the call allocates. f16 and bf16 rows are widened into the table's
+ * memory. POSITION, SHAPE, DTYPE, PAIRING, MEMORY. */
+ROTARY_C_API rotary_status rotary_table_borrow_rows(rotary_table *table, const rotary_rows *rows,
+                                                    const rotary_positions *numbers);
+/* Without a table: writes the rows of these positions, each value rounded once to the type of the rows, as row 0, 1, ...
+ * of [batch, tokens]. The pairs are those of the frequencies, the pairing is not read. Allocates memory for them. SHAPE,
+ * DTYPE, POSITION, SCALING, VALUE, MEMORY. */
+ROTARY_C_API rotary_status rotary_rows_write(const rotary_rows *rows, const rotary_frequencies *frequencies,
+                                             const rotary_positions *positions, int32_t angles);
+/* f32 [batch, tokens, pairs], valid until the table is assigned, borrows or is freed. Null where it views rows by
+ * number. */
 ROTARY_C_API const float *rotary_table_cos(const rotary_table *table);
 ROTARY_C_API const float *rotary_table_sin(const rotary_table *table);
 ROTARY_C_API int64_t rotary_table_tokens(const rotary_table *table);

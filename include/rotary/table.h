@@ -14,6 +14,7 @@
 
 #include "rotary/error.h"
 #include "rotary/export.h"
+#include "rotary/heads.h"
 #include "rotary/rope.h"
 #include "rotary/threads.h"
 
@@ -23,12 +24,14 @@ namespace rotary {
 
 namespace detail {
 struct PositionsAccess;
+struct RowsAccess;
 template <class T>
 concept PositionValue = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, double>;
 }  // namespace detail
 
 // The position of every token, row-major [axes, batch, tokens]. A rope of several axes also takes positions of one axis
-// and uses them for every axis (text). batch 1 serves tensors of any batch size.
+// and uses them for every axis (text); axes that no pair turns by are not read (on a device: a rope of one axis refuses
+// others). batch 1 serves tensors of any batch size.
 // Made from an lvalue range or a span of int32, int64 or double it is a view, and the range must outlive it; made from
 // anything else (a number, a braced list, a temporary vector) it owns the values.
 // Constructors throw SHAPE (the number of values is not a multiple of axes * batch) and POSITION (an integer beyond
@@ -140,14 +143,31 @@ struct TableOptions {
   const Executor* executor;
 };
 
+// Rows of cos and sin in the caller's memory, and the number of each token's row: an engine's table of all positions.
+// Row n begins at cos + n * stride and sin + n * stride: vLLM's cos_sin_cache [rows, 2 * pairs] has sin = cos + pairs
+// and the stride 2 * pairs. All of it must outlive the calls that take it.
+struct Rows {
+  const void* cos = nullptr;
+  const void* sin = nullptr;
+  DType dtype = DType::f32;
+  int pairs = 0;
+  Pairing pairing = Pairing::unset;
+  std::int64_t stride = 0;  // in elements, not negative
+  std::int64_t rows = 0;
+  Positions numbers;  // [batch, tokens], integers from 0 to rows - 1
+};
+
 // cos and sin are f32, row-major [batch, tokens, pairs]; batch is 1 if all batch rows share positions.
 // Throws PAIRING (unset or unknown), SHAPE, VALUE (unknown angles or rounding), SCALING (a frequency that is not
 // finite), POSITION (not finite; with Angles::float32: an angle that overflows).
 class ROTARY_API Table {
  public:
+  Table() noexcept;  // no tokens, no pairs, no pairing: for assign
   Table(const Frequencies&, const Positions&, const TableOptions& = {});
   // Copies cos and sin, f32 [batch, tokens, pairs].
   Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1);
+  // Copies the numbered rows; f16 and bf16 become the same numbers in f32. Throws PAIRING, SHAPE, DTYPE, POSITION.
+  explicit Table(const Rows&);
   // A view of cos and sin: both must outlive the table and every table moved from it. A copy of the table owns its
   // rows.
   static Table borrow(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1);
@@ -160,8 +180,10 @@ class ROTARY_API Table {
   ~Table();
 
   // Same as constructing a new table, in this table's memory: a decode loop that assigns one row per step allocates
-  // nothing and prepares its frequencies once. On error the table is unchanged.
+  // nothing and prepares its frequencies once. On error the table is unchanged. cos, sin and rows must not be its own.
   void assign(const Frequencies&, const Positions&, const TableOptions& = {});
+  void assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1);
+  void assign(const Rows&);
 
   Pairing pairing() const noexcept { return pairing_; }
   int pairs() const noexcept { return pairs_; }
@@ -172,9 +194,10 @@ class ROTARY_API Table {
   std::span<const float> sin() const noexcept { return sin_; }
 
  private:
+  friend struct detail::RowsAccess;
   struct State;  // the rows' memory and the frequencies last prepared
-  Table() = default;
-  void copy_rows(std::span<const float> cos, std::span<const float> sin);
+  void set(Pairing, int pairs, int batch, std::int64_t tokens);
+  void reserve(std::size_t size);
   std::unique_ptr<State> state_;
   std::span<const float> cos_;
   std::span<const float> sin_;
@@ -182,6 +205,7 @@ class ROTARY_API Table {
   int pairs_ = 0;
   int batch_ = 1;
   std::int64_t tokens_ = 0;
+  const Rows* numbered_ = nullptr;  // inside rotate: the rows, which the call finds by number
 };
 
 // The table that turns keys, which `from` rotated at from_positions, into what `to` makes of them at to_positions:
@@ -195,5 +219,13 @@ class ROTARY_API Table {
 // magnitude that is not 0), POSITION (likewise below 2^-64), VALUE (other angles than exact).
 ROTARY_API Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
                          const Positions& to_positions, const TableOptions& = {});
+
+// Writes the rows of Table(frequencies, positions, {angles, of dtype}): row r, of token r % tokens of batch row
+// r / tokens, to cos + r * stride and sin + r * stride (in elements). Makes a table on the way. Throws what Table
+// throws, and SHAPE (a stride below the pairs, null), DTYPE (unknown, misaligned).
+ROTARY_API void write_rows(const Frequencies&, const Positions&, void* cos, void* sin, DType, std::int64_t stride,
+                           Angles = Angles::exact, const Executor& = serial());
+void write_rows(const Frequencies&, const Positions&, void*, void*, DType, std::int64_t, Angles,
+                const Executor&&) = delete;
 
 }  // namespace rotary

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "c/guarded.h"
 #include "c/structs.h"
@@ -16,9 +18,11 @@
 #include "rotary/self_test.h"
 #include "rotary/targets.h"
 #include "rotary/version.h"
+#include "table/table_checks.h"
 
 struct rotary_table {
   rotary::Table rows;
+  std::optional<rotary::Rows> numbered = {};  // instead of rows
 };
 struct rotary_pool {
   rotary::ThreadPool threads;
@@ -126,9 +130,16 @@ void with_options(const char* operation, const rotary_options* given, int first,
   work(options);
 }
 
-const Table& rows_of(const char* operation, const rotary_table* table) {
+// Calls work with the table or, where it takes them, with the Rows that the table views.
+template <class Work>
+void by_table(const char* operation, const rotary_table* table, const Work& work) {
   check_given(operation, "table", table);
-  return table->rows;
+  if (!table->numbered) return work(table->rows);
+  if constexpr (std::is_invocable_v<Work, const Rows&>) {
+    work(*table->numbered);
+  } else {
+    work(Table(*table->numbered));
+  }
 }
 
 }  // namespace
@@ -201,6 +212,7 @@ rotary_status rotary_table_assign(rotary_table* table, const rotary_frequencies*
     table->rows.assign(frequencies->values, positions_of("table", at),
                        {enumerator("table", "angles", angles, Angles::float32),
                         enumerator("table", "rounding", rounding, Rounding::bf16)});
+    table->numbered.reset();
   });
 }
 rotary_status rotary_table_borrow(rotary_table* table, const float* cos, const float* sin, int64_t tokens,
@@ -214,13 +226,55 @@ rotary_status rotary_table_borrow(rotary_table* table, const float* cos, const f
     if (count > 0) check_given("table", "cos", cos), check_given("table", "sin", sin);
     table->rows = Table::borrow(std::span(cos, count), std::span(sin, count), pairs,
                                 static_cast<Pairing>(std::clamp(pairing, 0, 255)), batch);
+    table->numbered.reset();
   });
 }
-const float* rotary_table_cos(const rotary_table* table) { return table->rows.cos().data(); }
-const float* rotary_table_sin(const rotary_table* table) { return table->rows.sin().data(); }
-int64_t rotary_table_tokens(const rotary_table* table) { return table->rows.tokens(); }
-int32_t rotary_table_pairs(const rotary_table* table) { return table->rows.pairs(); }
-int32_t rotary_table_batch(const rotary_table* table) { return table->rows.batch(); }
+void rotary_rows_init(rotary_rows* rows, size_t size) { init(rows, size); }
+rotary_status rotary_table_borrow_rows(rotary_table* table, const rotary_rows* rows, const rotary_positions* numbers) {
+  return guarded([&] {
+    check_given("table", "table", table);
+    const rotary_rows r = read("table", "rows", rows);
+    const Rows by{r.cos,
+                  r.sin,
+                  enumerator("table", "dtype", r.dtype, DType::bf16),
+                  r.pairs,
+                  static_cast<Pairing>(std::clamp(r.pairing, 0, 255)),
+                  r.stride,
+                  r.rows,
+                  positions_of("table", read("table", "numbers", numbers))};
+    if (by.dtype != DType::f32) {
+      table->rows.assign(by);
+      return table->numbered.reset();
+    }
+    detail::check_rows("table", by);
+    table->numbered.emplace(by);
+  });
+}
+rotary_status rotary_rows_write(const rotary_rows* rows, const rotary_frequencies* frequencies,
+                                const rotary_positions* positions, int32_t angles) {
+  return guarded([&] {
+    const char* const operation = "write_rows";
+    const rotary_rows r = read(operation, "rows", rows);
+    check_given(operation, "frequencies", frequencies);
+    const Positions at = positions_of(operation, read(operation, "positions", positions));
+    if (r.rows < at.batch() * at.tokens()) {
+      fail(Code::SHAPE, operation,
+           "rows must be at least the " + std::to_string(at.batch() * at.tokens()) + " positions but got " +
+               std::to_string(r.rows));
+    }
+    write_rows(frequencies->values, at, r.cos, r.sin, enumerator(operation, "dtype", r.dtype, DType::bf16), r.stride,
+               enumerator(operation, "angles", angles, Angles::float32));
+  });
+}
+const float* rotary_table_cos(const rotary_table* t) { return t->numbered ? nullptr : t->rows.cos().data(); }
+const float* rotary_table_sin(const rotary_table* t) { return t->numbered ? nullptr : t->rows.sin().data(); }
+int64_t rotary_table_tokens(const rotary_table* t) {
+  return t->numbered ? t->numbered->numbers.tokens() : t->rows.tokens();
+}
+int32_t rotary_table_pairs(const rotary_table* t) { return t->numbered ? t->numbered->pairs : t->rows.pairs(); }
+int32_t rotary_table_batch(const rotary_table* t) {
+  return t->numbered ? t->numbered->numbers.batch() : t->rows.batch();
+}
 
 rotary_status rotary_heads_order(rotary_heads* heads, const char* order) {
   return guarded([&] {
@@ -254,8 +308,9 @@ rotary_status rotary_rotate(const rotary_heads* x, const rotary_heads* out, cons
   return guarded([&] {
     const Pair p = pair("rotate", "x", x, "out", out);
     with_options("rotate", options, p.first, [&](const RotateOptions& o) {
-      if (p.in_place) return rotate(p.heads.out, rows_of("rotate", table), o);
-      rotate(p.heads.in, p.heads.out, rows_of("rotate", table), o);
+      by_table("rotate", table, [&](const auto& by) {
+        p.in_place ? rotate(p.heads.out, by, o) : rotate(p.heads.in, p.heads.out, by, o);
+      });
     });
   });
 }
@@ -269,8 +324,9 @@ rotary_status rotary_rotate_qk(const rotary_heads* q, const rotary_heads* q_out,
            "q and k must have one first but got " + std::to_string(a.first) + " and " + std::to_string(b.first));
     }
     with_options("rotate_qk", options, a.first, [&](const RotateOptions& o) {
-      if (a.in_place && b.in_place) return rotate_qk(a.heads.out, b.heads.out, rows_of("rotate_qk", table), o);
-      rotate_qk(a.heads, b.heads, rows_of("rotate_qk", table), o);
+      by_table("rotate_qk", table, [&](const auto& by) {
+        a.in_place&& b.in_place ? rotate_qk(a.heads.out, b.heads.out, by, o) : rotate_qk(a.heads, b.heads, by, o);
+      });
     });
   });
 }
@@ -280,7 +336,7 @@ rotary_status rotary_rotate_qkv(const rotary_heads* qkv, const rotary_heads* out
   return guarded([&] {
     const Pair p = pair("rotate_qkv", "qkv", qkv, "out", out);
     with_options("rotate_qkv", options, p.first, [&](const RotateOptions& o) {
-      rotate_qkv(p.heads.in, p.heads.out, kv_heads, rows_of("rotate_qkv", table), o);
+      by_table("rotate_qkv", table, [&](const Table& by) { rotate_qkv(p.heads.in, p.heads.out, kv_heads, by, o); });
     });
   });
 }
@@ -310,8 +366,9 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
                         : given.firsts != nullptr ? Slots::each_row(given.firsts)
                                                   : Slots::rows(given.first);
     with_options(operation, options, std::max(queries.first, keys.first), [&](const RotateOptions& o) {
-      rotate_append(queries.heads.in, queries.heads.out, keys.heads, values.heads, rows_of(operation, table), to, slots,
-                    o);
+      by_table(operation, table, [&](const Table& by) {
+        rotate_append(queries.heads.in, queries.heads.out, keys.heads, values.heads, by, to, slots, o);
+      });
     });
   });
 }

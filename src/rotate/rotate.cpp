@@ -12,9 +12,23 @@
 #include "cpu/tuning.h"
 #include "rotate_by.h"
 #include "runtime/float_state.h"
+#include "table/positions.h"
+#include "table/table_checks.h"
 #include "values/fail.h"
 
 namespace rotary {
+
+// A call by Rows is one by a Table of their shape that has no rows itself.
+struct detail::RowsAccess {
+  static const Rows* of(const Table& table) noexcept { return table.numbered_; }
+  static void set(Table& table, const Rows& rows) noexcept {
+    table.pairing_ = rows.pairing;
+    table.pairs_ = rows.pairs;
+    table.batch_ = rows.numbers.batch();
+    table.tokens_ = rows.numbers.tokens();
+    table.numbered_ = &rows;
+  }
+};
 
 using namespace detail;
 namespace {
@@ -44,10 +58,80 @@ void run_job(const Job& job, const Executor& executor) {
   executor.run(rows, grain(job.row_bytes()), rotate_rows, &run);
 }
 
-void run(const char* operation, Job job, const RotateOptions& options) {
+// ---- one job, by rows of the caller's ----
+
+// Its items are the tokens whose rows have numbers of their own, each of `group` rows of the job: its heads.
+struct NumberedRun {
+  const Job& job;
+  const Rows& rows;
+  cpu::RotateKernel kernel;
+  int token_at = 0, batch_at = 0;  // dimensions of the job; one of 1 token, of 1 batch row has no meaning
+  Index tokens = 1, group = 0;
+
+  NumberedRun(const Job& j, const Rows& r) : job(j), rows(r), kernel(cpu::chosen().rotate) {
+    Index batch = 1;
+    for (int k = 0; k < 3; ++k) {
+      const Index stride = job.table_stride[k];
+      if (stride == rows.pairs) tokens = job.count[token_at = k];
+      if (stride > rows.pairs) batch = job.count[batch_at = k];
+    }
+    group = job.rows() / (batch * tokens);
+  }
+
+  // Items from `item` on whose rows lie equally far apart, at most `most`; sets the distance.
+  Index stretch(Index item, Index most, Index& step) const {
+    const auto number = [&](Index i) { return PositionsAccess::integer(rows.numbers, i); };
+    most = std::min(most, tokens - item % tokens);
+    Index count = 1;
+    step = most > 1 ? number(item + 1) - number(item) : 0;
+    while (step >= 0 && count < most && number(item + count) == number(item) + count * step) ++count;
+    return count;
+  }
+
+  // Rows [begin, end) of the part of the job that has `count` items.
+  void rotate(Index item, Index count, Index step, Index begin, Index end) const {
+    Job part = job;
+    const Index token = item % tokens, batch = item / tokens;
+    const auto first = [&](const Index(&stride)[3]) {
+      return (token * stride[token_at] + batch * stride[batch_at]) * job.element_bytes();
+    };
+    part.in = static_cast<const std::byte*>(job.in) + first(job.in_stride);
+    part.out = static_cast<std::byte*>(job.out) + first(job.out_stride);
+    const Index row = PositionsAccess::integer(rows.numbers, item) * rows.stride;
+    part.cos = static_cast<const float*>(rows.cos) + row;
+    part.sin = static_cast<const float*>(rows.sin) + row;
+    part.call_bytes = bytes_read(job);
+    for (int k = 0; k < 3; ++k) {
+      if (job.table_stride[k] == 0) continue;
+      part.count[k] = k == token_at ? count : 1;
+      part.table_stride[k] = k == token_at ? step * rows.stride : 0;
+    }
+    kernel(part, begin, end);
+  }
+};
+
+void rotate_numbered(void* context, Index begin, Index end) {
+  const FloatState ours;
+  const NumberedRun& run = *static_cast<const NumberedRun*>(context);
+  for (Index next; begin < end; begin = next) {
+    const Index from = begin % run.group, whole = (end - begin) / run.group;
+    Index count = 1, step = 0;
+    if (from == 0 && whole > 1) count = run.stretch(begin / run.group, whole, step);
+    next = std::min(end, begin - from + count * run.group);
+    run.rotate(begin / run.group, count, step, from, next - begin + from);
+  }
+}
+
+void run_job(const Job& job, const Rows* rows, const Executor& executor) {
+  if (rows == nullptr || job.rows() == 0) return run_job(job, executor);
+  NumberedRun run(job, *rows);
+  executor.run(job.rows(), grain(job.row_bytes()), rotate_numbered, &run);
+}
+
+void run(const char* operation, Job job, const Table& table, const RotateOptions& options) {
   check_stores(operation, options.stores);
   job.stream = moves(job) && streams(bytes_read(job), options);
-  run_job(job, *options.executor);
+  run_job(job, RowsAccess::of(table), *options.executor);
 }
 
 // ---- two jobs: one dispatch, one pass over the table ----
@@ -124,14 +208,17 @@ void run_jobs(const Jobs& jobs, const Executor& executor) {
   executor.run(q_rows + k_rows, grain(std::min(q.row_bytes(), k.row_bytes())), rotate_both, &work);
 }
 
-void run(const char* operation, Jobs jobs, const RotateOptions& options) {
+void run(const char* operation, Jobs jobs, const Table& table, const RotateOptions& options) {
   check_stores(operation, options.stores);
   if (moves(jobs.q) || moves(jobs.k)) {
     const bool past = streams(bytes_read(jobs.q) + bytes_read(jobs.k), options);
     jobs.q.stream = past && moves(jobs.q);
     jobs.k.stream = past && moves(jobs.k);
   }
-  run_jobs(jobs, *options.executor);
+  const Rows* const rows = RowsAccess::of(table);
+  if (rows == nullptr) return run_jobs(jobs, *options.executor);
+  run_job(jobs.q, rows, *options.executor);
+  run_job(jobs.k, rows, *options.executor);
 }
 
 // ---- heads whose block does not begin at element 0 ----
@@ -180,40 +267,68 @@ void copy_front(const InOut& x, const RotateOptions& options) {
 
 void rotate(const Heads& x, const Table& table, const RotateOptions& options) {
   const auto turn = [&](const Heads& block) {
-    run("rotate", check_rotate("rotate", block, table, options.direction), options);
+    run("rotate", check_rotate("rotate", block, table, options.direction), table, options);
   };
   options.first == 0 ? turn(x) : turn(behind("rotate", x, options.first));
 }
 void rotate(const ConstHeads& x, const Heads& out, const Table& table, const RotateOptions& options) {
-  if (options.first == 0) return run("rotate", check_rotate("rotate", x, out, table, options.direction), options);
+  if (options.first == 0)
+    return run("rotate", check_rotate("rotate", x, out, table, options.direction), table, options);
   const InOut block = behind("rotate", InOut{x, out}, options.first);
   const Job job = check_rotate("rotate", block.in, block.out, table, options.direction);
   check_heads({"rotate", "x", "out", ""}, x, out, shape_of(table), options.direction);  // fronts overlap nothing
   copy_front({x, out}, options);
-  run("rotate", job, options);
+  run("rotate", job, table, options);
 }
 
 void rotate_qk(const Heads& q, const Heads& k, const Table& table, const RotateOptions& options) {
   const auto turn = [&](const Heads& of_q, const Heads& of_k) {
-    run("rotate_qk", check_rotate_qk("rotate_qk", of_q, of_k, table, options.direction), options);
+    run("rotate_qk", check_rotate_qk("rotate_qk", of_q, of_k, table, options.direction), table, options);
   };
   if (options.first == 0) return turn(q, k);
   turn(behind("rotate_qk", q, options.first), behind("rotate_qk", k, options.first));
 }
 void rotate_qk(const InOut& q, const InOut& k, const Table& table, const RotateOptions& options) {
   if (options.first == 0)
-    return run("rotate_qk", check_rotate_qk("rotate_qk", q, k, table, options.direction), options);
+    return run("rotate_qk", check_rotate_qk("rotate_qk", q, k, table, options.direction), table, options);
   const InOut q_block = behind("rotate_qk", q, options.first), k_block = behind("rotate_qk", k, options.first);
   const Jobs jobs = check_rotate_qk("rotate_qk", q_block, k_block, table, options.direction);
   check_heads("rotate_qk", q, k, shape_of(table), options.direction);
   copy_front(q, options);
   copy_front(k, options);
-  run("rotate_qk", jobs, options);
+  run("rotate_qk", jobs, table, options);
 }
 
 void rotate_qk(const Heads& q, const Heads& k, const Rope& rope, std::int64_t first_position,
                const RotateOptions& options) {
   detail::rotate_qk_by("rotate_qk", q, k, rope, options.first, first_position, options);
+}
+
+namespace {
+
+// Calls work(table): a table that finds the rows by number, or where their type differs one that holds them.
+template <class Work>
+void by_rows(const char* operation, const Rows& rows, const Work& work) {
+  if (rows.dtype != DType::f32) return work(Table(rows));
+  check_rows(operation, rows);
+  Table table;
+  RowsAccess::set(table, rows);
+  work(table);
+}
+
+}  // namespace
+
+void rotate(const Heads& x, const Rows& rows, const RotateOptions& options) {
+  by_rows("rotate", rows, [&](const Table& table) { rotate(x, table, options); });
+}
+void rotate(const ConstHeads& x, const Heads& out, const Rows& rows, const RotateOptions& options) {
+  by_rows("rotate", rows, [&](const Table& table) { rotate(x, out, table, options); });
+}
+void rotate_qk(const Heads& q, const Heads& k, const Rows& rows, const RotateOptions& options) {
+  by_rows("rotate_qk", rows, [&](const Table& table) { rotate_qk(q, k, table, options); });
+}
+void rotate_qk(const InOut& q, const InOut& k, const Rows& rows, const RotateOptions& options) {
+  by_rows("rotate_qk", rows, [&](const Table& table) { rotate_qk(q, k, table, options); });
 }
 
 void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table& table, const RotateOptions& options) {
@@ -224,11 +339,11 @@ void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, 
   const auto checked = [&](const InOut& x) {
     return check_rotate_qkv("rotate_qkv", x.in, x.out, kv_heads, table, options.direction);
   };
-  if (options.first == 0) return run("rotate_qkv", checked({qkv, out}), options);
+  if (options.first == 0) return run("rotate_qkv", checked({qkv, out}), table, options);
   const Jobs jobs = checked(behind("rotate_qkv", InOut{qkv, out}, options.first));
   if (qkv.data != out.data) checked({qkv, out});
   copy_front({qkv, out}, options);
-  run("rotate_qkv", jobs, options);
+  run("rotate_qkv", jobs, table, options);
 }
 
 namespace detail {

@@ -17,6 +17,15 @@ struct PositionValues {
 struct PositionsAccess {
   // Converts int32 values and runs to int64 in `converted`, reusing its memory.
   ROTARY_API static PositionValues values(const Positions&, std::vector<std::int64_t>& converted);
+  static bool are_real(const Positions& p) noexcept {
+    return p.kind_ == Positions::Kind::real || p.kind_ == Positions::Kind::one_real;
+  }
+  // Value i of those that are not real.
+  static std::int64_t integer(const Positions& p, std::int64_t i) noexcept {
+    return p.kind_ == Positions::Kind::run     ? p.first_ + i
+           : p.kind_ == Positions::Kind::int64 ? static_cast<const std::int64_t*>(p.data_)[i]
+                                               : static_cast<const std::int32_t*>(p.data_)[i];
+  }
 };
 
 }  // namespace rotary::detail

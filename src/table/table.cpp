@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 #include <new>
+#include <string>
 #include <utility>
 
 #if defined(__linux__)
@@ -14,11 +15,15 @@
 #include "cpu/targets.h"
 #include "positions.h"
 #include "rotary/rotary.h"
+#include "rotate/refuse.h"
 #include "runtime/compiler.h"
 #include "runtime/float_state.h"
 #include "table_checks.h"
 #include "turns.h"
+#include "values/dtypes.h"
+#include "values/fail.h"
 #include "values/pairings.h"
+#include "values/storage.h"
 
 namespace rotary {
 
@@ -146,8 +151,8 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
   job.rows = positions.batch() * positions.tokens();
   job.integers = values.integers;
   job.reals = values.reals;
-  job.axes = positions.axes();
-  job.axis = positions.axes() > 1 ? f.axis.data() : nullptr;
+  job.axes = std::min(positions.axes(), f.axes());
+  job.axis = job.axes > 1 ? f.axis.data() : nullptr;
   job.inv_freq = f.inv_freq.data();
   job.attention_factor = f.attention_factor;
   if (options.angles == Angles::exact) {
@@ -172,12 +177,25 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
   const std::int64_t grain = std::max<std::int64_t>(1, 8192 / pairs);  // rows that take some ten microseconds
   options.executor->run(job.rows, grain, fill_rows, &fill);
   if (may_throw) state_->rows.swap(state_->spare);
-  pairing_ = f.pairing;
+  set(f.pairing, pairs, positions.batch(), positions.tokens());
+}
+
+Table::Table() noexcept = default;
+
+// The rows are in state_.
+void Table::set(Pairing pairing, int pairs, int batch, std::int64_t tokens) {
+  pairing_ = pairing;
   pairs_ = pairs;
-  batch_ = positions.batch();
-  tokens_ = positions.tokens();
+  batch_ = batch;
+  tokens_ = tokens;
+  const auto size = static_cast<std::size_t>(batch * tokens * pairs);
   cos_ = {state_->rows.cos(), size};
   sin_ = {state_->rows.sin(), size};
+}
+
+void Table::reserve(std::size_t size) {
+  if (state_ == nullptr) state_ = std::make_unique<State>();
+  state_->rows.reserve(size);
 }
 
 Table Table::borrow(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch) {
@@ -192,21 +210,94 @@ Table Table::borrow(std::span<const float> cos, std::span<const float> sin, int 
   return table;
 }
 
-Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch)
-    : Table(static_cast<const Table&>(borrow(cos, sin, pairs, pairing, batch))) {}
+Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch) {
+  assign(cos, sin, pairs, pairing, batch);
+}
+
+void Table::assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch) {
+  detail::check_pairing("table", pairing);
+  const std::int64_t tokens = checked_tokens(cos.size(), sin.size(), pairs, batch);
+  reserve(cos.size());
+  std::copy(cos.begin(), cos.end(), state_->rows.cos());
+  std::copy(sin.begin(), sin.end(), state_->rows.sin());
+  set(pairing, pairs, batch, tokens);
+}
+
+// ---- rows of other types and strides -------------------------------------------------------------
+
+namespace {
+
+template <class Work>
+void with_element(DType dtype, const Work& work) {
+  switch (dtype) {
+    case DType::f32:
+      return work(float{});
+    case DType::f16:
+      return work(f16{});
+    case DType::bf16:
+      return work(bf16{});
+  }
+}
+float widened(float x) { return x; }
+template <class T>
+float widened(T x) {
+  return decode(x);
+}
+void narrow_to(float x, float& to) { to = x; }
+void narrow_to(float x, f16& to) { to = encode_f16(x); }
+void narrow_to(float x, bf16& to) { to = encode_bf16(x); }
+
+}  // namespace
+
+Table::Table(const Rows& rows) { assign(rows); }
+
+void Table::assign(const Rows& from) {
+  check_rows("table", from);
+  const Positions& numbers = from.numbers;
+  reserve(checked_size(numbers.batch(), numbers.tokens(), from.pairs));
+  float *cos = state_->rows.cos(), *sin = state_->rows.sin();
+  with_element(from.dtype, [&]<class T>(T) {
+    for (std::int64_t i = 0; i < numbers.batch() * numbers.tokens(); ++i, cos += from.pairs, sin += from.pairs) {
+      const std::int64_t at = PositionsAccess::integer(numbers, i) * from.stride;
+      const T *c = static_cast<const T*>(from.cos) + at, *s = static_cast<const T*>(from.sin) + at;
+      std::transform(c, c + from.pairs, cos, [](T x) { return widened(x); });
+      std::transform(s, s + from.pairs, sin, [](T x) { return widened(x); });
+    }
+  });
+  set(from.pairing, from.pairs, numbers.batch(), numbers.tokens());
+}
+
+void write_rows(const Frequencies& f, const Positions& positions, void* cos, void* sin, DType dtype,
+                std::int64_t stride, Angles angles, const Executor& executor) {
+  check_dtype("write_rows", dtype);
+  const Table table(f, positions, {angles, static_cast<Rounding>(dtype), executor});
+  const std::int64_t rows = table.batch() * table.tokens(), pairs = table.pairs();
+  if (stride < pairs) {
+    fail(Code::SHAPE, "write_rows",
+         "stride must be at least the " + std::to_string(pairs) + " pairs but got " + std::to_string(stride));
+  }
+  if (rows == 0) return;
+  check_pointer("write_rows", "cos", cos, static_cast<std::size_t>(bytes_of(dtype)));
+  check_pointer("write_rows", "sin", sin, static_cast<std::size_t>(bytes_of(dtype)));
+  with_element(dtype, [&]<class T>(T) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t i = 0; i < pairs; ++i) {
+        const auto at = static_cast<std::size_t>(r * pairs + i);
+        narrow_to(table.cos()[at], static_cast<T*>(cos)[r * stride + i]);
+        narrow_to(table.sin()[at], static_cast<T*>(sin)[r * stride + i]);
+      }
+    }
+  });
+}
 
 // ---- copies and moves ----------------------------------------------------------------------------
 
-void Table::copy_rows(std::span<const float> cos, std::span<const float> sin) {
-  state_ = std::make_unique<State>();
-  state_->rows.reserve(cos.size());
-  cos_ = {std::copy(cos.begin(), cos.end(), state_->rows.cos()) - cos.size(), cos.size()};
-  sin_ = {std::copy(sin.begin(), sin.end(), state_->rows.sin()) - sin.size(), sin.size()};
-}
-
 Table::Table(const Table& other)
     : pairing_(other.pairing_), pairs_(other.pairs_), batch_(other.batch_), tokens_(other.tokens_) {
-  copy_rows(other.cos_, other.sin_);
+  reserve(other.cos_.size());
+  std::copy(other.cos_.begin(), other.cos_.end(), state_->rows.cos());
+  std::copy(other.sin_.begin(), other.sin_.end(), state_->rows.sin());
+  set(pairing_, pairs_, batch_, tokens_);
 }
 
 Table::Table(Table&& other) noexcept { *this = std::move(other); }

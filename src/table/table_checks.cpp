@@ -11,6 +11,8 @@
 #include <type_traits>
 
 #include "angle_job.h"
+#include "positions.h"
+#include "rotate/refuse.h"
 #include "runtime/compiler.h"
 #include "turns.h"
 #include "values/fail.h"
@@ -71,14 +73,39 @@ void check_axes(const char* operation, int rope_axes, int position_axes) {
 }
 
 void check_positions(const Frequencies& f, const Positions& p, const double* reals) {
-  check_axes("table", f.axes(), p.axes());
+  const int axes = f.axes();
+  if (axes > 1) check_axes("table", axes, p.axes());
   if (reals == nullptr) return;
-  const std::int64_t count = static_cast<std::int64_t>(p.axes()) * p.batch() * p.tokens();
+  const std::int64_t count = static_cast<std::int64_t>(std::min(axes, p.axes())) * p.batch() * p.tokens();
   for (std::int64_t k = 0; k < count; ++k) {
     if (!std::isfinite(reals[k]))
       fail(Code::POSITION, "table",
            "positions must be finite but position " + std::to_string(k) + " is " + all_digits(reals[k]));
   }
+}
+
+void check_rows(const char* operation, const Rows& r) {
+  check_pairing(operation, r.pairing);
+  const auto refuse = [&](Code code, const std::string& sentence) { fail(code, operation, sentence); };
+  check_dtype(operation, r.dtype);
+  if (r.pairs < 1 || r.pairs > largest_pairs)
+    refuse(Code::SHAPE, "rows must have 1 to 2^30 - 1 pairs but have " + std::to_string(r.pairs));
+  std::int64_t reach = 0;
+  if (r.stride < 0 || r.rows < 0 || multiply_overflows(r.rows, r.stride, &reach) || reach > INT64_MAX / 8)
+    refuse(Code::SHAPE, "rows must have a count and a stride that are not negative and fit in memory but have " +
+                            std::to_string(r.rows) + " and " + std::to_string(r.stride));
+  if (r.numbers.axes() != 1 || PositionsAccess::are_real(r.numbers))
+    refuse(Code::POSITION, "the numbers of rows must be integers of one axis");
+  const std::int64_t count = r.numbers.batch() * r.numbers.tokens();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t n = PositionsAccess::integer(r.numbers, i);
+    if (n < 0 || n >= r.rows)
+      refuse(Code::POSITION, "the number of a row must be from 0 to " + std::to_string(r.rows - 1) + " but token " +
+                                 std::to_string(i) + " has " + std::to_string(n));
+  }
+  if (count == 0) return;
+  check_pointer(operation, "cos", r.cos, static_cast<std::size_t>(bytes_of(r.dtype)));
+  check_pointer(operation, "sin", r.sin, static_cast<std::size_t>(bytes_of(r.dtype)));
 }
 
 void check_options(const TableOptions& options) {

@@ -22,6 +22,9 @@ ROTARY_API void check_axes(const char* operation, int rope_axes, int position_ax
 // reals: the positions if they are fractional, else null. Throws SHAPE, POSITION.
 ROTARY_API void check_positions(const Frequencies&, const Positions&, const double* reals);
 
+// Throws PAIRING, SHAPE, DTYPE, POSITION.
+void check_rows(const char* operation, const Rows&);
+
 // Throws VALUE.
 ROTARY_API void check_options(const TableOptions&);
 

@@ -247,6 +247,73 @@ TEST_P(Calls, FirstIsASliceWhoseFrontIsCopied) {
   EXPECT_EQ(out, wanted);
 }
 
+// Rows of every type, cos and sin side by side with a gap, by numbers that rise, repeat and jump.
+TEST_P(Calls, RowsByNumberAreThoseOfATable) {
+  const Table all(frequencies(Rope{.head_dim = 8, .pairing = pairing}), positions(0, 40),
+                  {Angles::exact, Rounding::bf16});
+  const std::vector<std::int32_t> each{7, 8, 9, 3, 3, 39, 37, 0, 2, 4}, shared{10, 12, 14, 15, 15};
+  for (const auto& [numbers, batch] : {std::pair(each, 2), std::pair(shared, 1)}) {
+    std::vector<float> cos, sin;
+    for (const auto n : numbers) {
+      cos.insert(cos.end(), all.cos().begin() + n * 4, all.cos().begin() + n * 4 + 4);
+      sin.insert(sin.end(), all.sin().begin() + n * 4, all.sin().begin() + n * 4 + 4);
+    }
+    const Table wanted(cos, sin, 4, pairing, batch);
+    Bytes wanted_q = q, wanted_k = k;
+    RotateOptions options(direction);
+    options.first = first;
+    rotate_qk(Heads{wanted_q.data(), dtype, q_layout}, Heads{wanted_k.data(), dtype, k_layout}, wanted, options);
+    for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+      Bytes cache(bytes_of(thd(40, 1, 11), type));
+      for (std::int64_t i = 0; i < 40 * 4; ++i) {
+        for (const auto& [values, at] : {std::pair(all.cos(), 0), std::pair(all.sin(), 4)}) {
+          const float x = values[static_cast<std::size_t>(i)];
+          set_bits(cache.data(), type, i / 4 * 11 + i % 4 + at,
+                   type == DType::f32   ? std::bit_cast<std::uint32_t>(x)
+                   : type == DType::f16 ? to_f16(x).bits
+                                        : to_bf16(x).bits);
+        }
+      }
+      auto given = made(rotary_rows_init);
+      given.dtype = static_cast<std::int32_t>(type), given.cos = cache.data(), given.rows = 40, given.stride = 11;
+      given.sin = cache.data() + 4 * size_of(type), given.pairs = 4, given.pairing = static_cast<int>(pairing);
+      auto at = made(rotary_positions_init);
+      at.type = ROTARY_INT32, at.values = numbers.data(), at.tokens = 5, at.batch = batch;
+      Handles h = simple();
+      expect_ok(rotary_table_borrow_rows(h.table, &given, &at));
+      EXPECT_EQ(rotary_table_tokens(h.table), 5);
+      EXPECT_EQ(rotary_table_batch(h.table), batch);
+      EXPECT_EQ(rotary_table_cos(h.table) == nullptr, type == DType::f32);
+      auto how = made(rotary_options_init);
+      how.direction = static_cast<std::int32_t>(direction);
+      for (const int parts : {1, 3, 11}) {
+        Bytes got_q = q, got_k(k.size()), alone = q;
+        how.parts = parts;
+        for (how.part = 0; how.part < parts; ++how.part) {
+          const rotary_heads xq = view_of(got_q.data(), dtype, q_layout, first);
+          const rotary_heads xk = view_of(k.data(), dtype, k_layout, first);
+          const rotary_heads yk = view_of(got_k.data(), dtype, k_layout, first);
+          const rotary_heads x = view_of(alone.data(), dtype, q_layout, first);
+          expect_ok(rotary_rotate_qk(&xq, nullptr, &xk, &yk, h.table, &how));
+          expect_ok(rotary_rotate(&x, nullptr, h.table, &how));
+        }
+        EXPECT_EQ(got_q, wanted_q) << name(type) << parts;
+        EXPECT_EQ(got_k, wanted_k) << name(type) << parts;
+        EXPECT_EQ(alone, wanted_q) << name(type) << parts;
+      }
+      const Rows by{given.cos, given.sin, type, 4, pairing, 11, 40, Positions(numbers, 1, batch)};
+      Bytes in_place = q, out(q.size());
+      const ThreadPool pool(2);
+      options.executor = &pool;
+      rotate(Heads{in_place.data(), dtype, q_layout}, by, options);
+      rotate(ConstHeads(q.data(), dtype, q_layout), Heads{out.data(), dtype, q_layout}, by, options);
+      EXPECT_EQ(in_place, wanted_q);
+      EXPECT_EQ(out, wanted_q);
+      options.executor = &serial();
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Grid, Calls, grid, grid_name);
 
 TEST(C, PackedTensorsAndCaches) {
@@ -304,6 +371,37 @@ TEST(C, RowsOfTheCallers) {
   const rotary_heads heads = view_of(x.data(), DType::f32, thd(2, 1, 8), 0);
   expect_ok(rotary_rotate(&heads, nullptr, h.table, nullptr));
   EXPECT_EQ(x, (std::vector<float>{-2, 1, -4, 3, -6, 5, -8, 7, -2, 1, -4, 3, -6, 5, -8, 7}));
+}
+
+TEST(C, WritesRowsIntoMemoryOfTheCallers) {
+  Handles h = simple();
+  const Frequencies f = frequencies(Rope{.head_dim = 8, .pairing = Pairing::half});
+  auto at = made(rotary_positions_init);
+  at.first = 99, at.tokens = 3;
+  for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
+    const Table wanted(f, positions(99, 3), {Angles::exact, static_cast<Rounding>(type)});
+    const std::size_t each = size_of(type);
+    Bytes memory(30 * each, std::byte{0x5a});
+    auto rows = made(rotary_rows_init);
+    rows.dtype = static_cast<std::int32_t>(type), rows.cos = memory.data(), rows.sin = memory.data() + 5 * each;
+    rows.stride = 10, rows.rows = 3;
+    expect_ok(rotary_rows_write(&rows, h.frequencies, &at, ROTARY_EXACT));
+    EXPECT_EQ(memory[4 * each], std::byte{0x5a}) << "between the rows";
+    rows.pairs = 4, rows.pairing = ROTARY_HALF;
+    auto numbers = made(rotary_positions_init);
+    numbers.tokens = 3;
+    expect_ok(rotary_table_borrow_rows(h.table, &rows, &numbers));
+    std::vector<float> x(3 * 8, 1.0f), y = x;
+    const rotary_heads heads = view_of(x.data(), DType::f32, thd(3, 1, 8), 0);
+    expect_ok(rotary_rotate_qkv(&heads, &heads, 0, h.table, nullptr));  // by a copy of the rows
+    rotate(rotary::heads(y, thd(3, 1, 8)), wanted);
+    EXPECT_EQ(x, y);
+    rows.stride = 3;
+    expect_refused(rotary_rows_write(&rows, h.frequencies, &at, ROTARY_EXACT), ROTARY_SHAPE, "at least the 4 pairs");
+    rows.stride = 10, rows.rows = 2;
+    expect_refused(rotary_rows_write(&rows, h.frequencies, &at, ROTARY_EXACT), ROTARY_SHAPE, "the 3 positions");
+    expect_refused(rotary_table_borrow_rows(h.table, &rows, &numbers), ROTARY_POSITION, "from 0 to 1 but token 2");
+  }
 }
 
 TEST(C, RefusesWithACodeAndASentenceOfThisThread) {

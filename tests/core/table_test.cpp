@@ -107,6 +107,21 @@ TEST(Table, OfOnePositionAxisServesARopeOfSeveral) {
   EXPECT_EQ(a.rotary_dim(), 40);
 }
 
+// ggml's MROPE with sections n, 0, 0, 0: what the further axes hold is not read.
+TEST(Table, ReadsOnlyTheAxesThatItsPairsTurnBy) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> p = {5, 6, 7, 2, 1, 0, nan, nan, nan, 1e300, 0, 0}, two(p.begin(), p.begin() + 6);
+  Frequencies zeros = frequencies_of(6);
+  zeros.axis.assign(6, 0);
+  for (const Angles angles : {Angles::exact, Angles::float32}) {
+    const Table one(frequencies_of(6), {5, 6, 7}, angles);
+    EXPECT_TRUE(same_bits(one.cos(), Table(frequencies_of(6), Positions(p, 4), angles).cos()));
+    EXPECT_TRUE(same_bits(one.cos(), Table(zeros, Positions(p, 4), angles).cos()));
+    const Table of_two(frequencies_of(6, 2), Positions(two, 2), angles);
+    EXPECT_TRUE(same_bits(of_two.cos(), Table(frequencies_of(6, 2), Positions(p, 4), angles).cos()));
+  }
+}
+
 TEST(Table, HasTheSameValuesForAnyNumberOfPairs) {
   const std::vector<std::int64_t> p = {5, 0, -12345, std::int64_t{1} << 40};
   Frequencies longest = frequencies_of(200);
@@ -201,7 +216,6 @@ TEST(Table, RefusesPositionsThatItCannotHonour) {
   const std::vector<std::int64_t> six(6);
   const std::vector<double> reals = {0, 1, std::numeric_limits<double>::quiet_NaN(), 3};
   const std::vector<double> infinite = {-std::numeric_limits<double>::infinity()};
-  expect_error_with("SHAPE", "one axis", [&] { Table(frequencies_of(4), Positions(six, 3)); });
   expect_error_with("SHAPE", "0 to 2", [&] { Table(frequencies_of(6, 3), Positions(six, 2)); });
   expect_error_with("POSITION", "position 2 is nan", [&] { Table(frequencies_of(4), Positions(reals)); });
   expect_error_with("POSITION", "position 0 is -inf", [&] { Table(frequencies_of(4), Positions(infinite)); });
@@ -253,6 +267,53 @@ TEST(Table, AssignGivesWhatConstructingAnewGives) {
       }
     }
   });
+}
+
+TEST(Table, AnEmptyOneTakesAllThatAConstructorTakes) {
+  Table table;
+  EXPECT_EQ(table.tokens(), 0);
+  EXPECT_EQ(Table(table).pairs(), 0);
+  const Frequencies f = frequencies_of(6), several = frequencies_of(6, 3);
+  const std::vector<std::int32_t> narrow = {3, 1, 2};
+  const std::vector<double> real = {0.5, 1, 2};
+  const auto expect = [&](const Table& wanted) {
+    EXPECT_TRUE(same_bits(table.cos(), wanted.cos()));
+    EXPECT_TRUE(same_bits(table.sin(), wanted.sin()));
+    EXPECT_EQ(table.tokens(), wanted.tokens());
+  };
+  table.assign(f, narrow);
+  expect(Table(f, narrow));
+  table.assign(f, real, {Angles::float32, Rounding::bf16});
+  expect(Table(f, real, {Angles::float32, Rounding::bf16}));
+  table.assign(f, 7);
+  expect(Table(f, 7));
+  table.assign(f, {7, 9});
+  expect(Table(f, {7, 9}));
+  table.assign(several, {narrow, 3});
+  expect(Table(several, {narrow, 3}));
+  const std::vector<float> cos(24, 1), sin(24, 0.5);
+  table.assign(cos, sin, 4, Pairing::interleaved, 2);
+  expect(Table(cos, sin, 4, Pairing::interleaved, 2));
+  const int before = allocations;
+  table.assign(sin, cos, 4, Pairing::half, 2);
+  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(table.pairing(), Pairing::half);
+  Rows rows{cos.data(), sin.data(), DType::f32, 4, Pairing::half, 4, 6, narrow};
+  expect_error_with("SHAPE", "tokens", [&] {
+    std::vector<float> x(16);
+    rotate(heads(x, thd(2, 1, 8)), rows);
+  });
+  for (const std::int32_t outside : {-1, 6}) {
+    const std::vector<std::int32_t> numbers = {0, outside};
+    rows.numbers = numbers;
+    expect_error_with("POSITION", "from 0 to 5 but token 1 has " + std::to_string(outside),
+                      [&] { table.assign(rows); });
+  }
+  rows.numbers = Positions(0.5);
+  expect_error_with("POSITION", "integers of one axis", [&] { Table{rows}; });
+  rows.numbers = 3, rows.sin = nullptr;
+  expect_error_with("SHAPE", "sin must point", [&] { Table{rows}; });
+  EXPECT_EQ(table.tokens(), 3);
 }
 
 TEST(Table, AssignOfAnotherStepAllocatesNothing) {
@@ -318,7 +379,7 @@ TEST(Table, IsAsItWasAfterAnAssignThatThrows) {
   const Table before = table;
   const Failing failing;
   EXPECT_THROW(table.assign(wrong, other), Error);
-  EXPECT_THROW(table.assign(woven, Positions(other, 2)), Error);
+  EXPECT_THROW(table.assign(frequencies_of(9, 3), Positions(other, 2)), Error);
   EXPECT_THROW(table.assign(woven, endless), Error);
   EXPECT_THROW(table.assign(woven, other, failing), std::runtime_error);
   EXPECT_THROW(table.assign(woven, other, {Angles::exact, static_cast<Rounding>(7)}), Error);
