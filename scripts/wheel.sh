@@ -3,7 +3,7 @@
 # compiler of PyPI's ziglang, so that they need no more than the C library that their names say.
 #   scripts/wheel.sh [PLATFORM...]     default: manylinux_2_17_x86_64
 #   PLATFORM: manylinux_2_17_x86_64, manylinux_2_17_aarch64, musllinux_1_2_x86_64, musllinux_1_2_aarch64,
-#   macosx_11_0_arm64, macosx_11_0_x86_64, win_amd64, or native: by this machine's g++, for this machine
+#   macosx_11_0_arm64, macosx_11_0_x86_64, win_amd64, or native: by this machine's g++, for its C library and newer ones
 #   ROTARY_CACHE=DIR    where PyPI's ziglang and auditwheel go, 120 MB, and what zig builds (default ~/.cache/rotary)
 #   ROTARY_WHEELS=DIR   where the wheels go (default build/wheels)
 #   ROTARY_WHEEL_BUILD=DIR  for native: a build folder of make, whose objects serve if its build type is Release
@@ -115,6 +115,13 @@ name_musl() {
   "$tools/python" -m wheel pack -d "${wheel%/*}" "$folder"/* >&2
 }
 
+# audited: the platform that $wheel's symbols ask for: manylinux_2_35_x86_64 of Debian 12's g++.
+audited() {
+  local tag
+  tag=$("$tools/auditwheel" show "$wheel" | tr '\n' ' ' | sed -nE 's/.* following platform tag: "([^"]+)".*/\1/p')
+  echo "${tag:-linux_$(uname -m)}"
+}
+
 # build_wheel PLATFORM PROJECT: its path into $wheel.
 build_wheel() {
   local options=() made=$work/made-$1 tag=$1 build=$work/build-$1
@@ -135,7 +142,7 @@ build_wheel() {
   case "$1" in
     manylinux_2_17_*) tag=manylinux_2_17_${1#manylinux_2_17_}.manylinux2014_${1#manylinux_2_17_} ;;
     musllinux_*) name_musl "$1" ;;
-    native) mkdir -p "$wheels"; mv "$wheel" "$wheels/"; wheel=$wheels/${wheel##*/}; return ;;
+    native) tag=$(audited) ;;
   esac
   "$tools/python" -m wheel tags --remove --platform-tag "$tag" "$wheel" >&2
   mkdir -p "$wheels"
@@ -185,7 +192,7 @@ check_wheel() {
   size=$(stat -c %s "$wheel")
   [ "$size" -le "$most_bytes" ] || { say "wheel.sh: $wheel has $size bytes, more than $most_bytes"; return 1; }
   case "$1" in
-    native) return 0 ;;
+    native) say "wheel.sh: ${wheel##*/}: $size bytes"; return 0 ;;
     macosx_*)
       check_macos
       say "wheel.sh: ${wheel##*/}: $size bytes, loads the system's libraries only"
