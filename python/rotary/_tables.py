@@ -7,7 +7,7 @@ from typing import Any, final
 from . import _core, _memory
 from ._memory import view
 from ._scalings import _Value
-from ._values import Rope, _read
+from ._values import Rope
 from ._words import Angles, Pairing, Rounding, check_pairing, fail
 
 
@@ -117,7 +117,7 @@ def frequencies(rope: Rope, length: int | None = None) -> Frequencies:
     """
     if not isinstance(rope, Rope):
         raise TypeError(f"frequencies() takes a rotary.Rope but got {type(rope).__name__}")
-    return Frequencies(**_read(_core._frequencies(rope, length)))
+    return Frequencies._of(*_core._frequencies(rope, length))
 
 
 @final

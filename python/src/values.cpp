@@ -155,9 +155,13 @@ const Value* held(PyObject* capsule, const char* name) {
 Ref make_rope(PyObject* object) { return handle_of<Rope>(object, rope_name); }
 Ref make_speeds(PyObject* object) { return handle_of<Frequencies>(object, speeds_name); }
 
-Ref tell_frequencies(PyObject* object, PyObject* length) {
+// What rotary.Frequencies keeps, in its order.
+Ref state_of_frequencies(PyObject* object, PyObject* length) {
   const Rope& rope = rope_of(object);
-  return text_of(words_of(length == Py_None ? frequencies(rope) : frequencies(rope, integer_of(length, "length"))));
+  const Frequencies made = length == Py_None ? frequencies(rope) : frequencies(rope, integer_of(length, "length"));
+  return checked(Py_BuildValue("(NsNdNN)", bytes_of(made.inv_freq).release(), name(made.pairing),
+                               bytes_of(made.axis).release(), made.attention_factor,
+                               PyBool_FromLong(made.clockwise ? 1 : 0), bytes_of(made.inv_freq_float32).release()));
 }
 
 Ref get_doubles(PyObject* values, PyObject* what) {
@@ -242,7 +246,7 @@ const Frequencies* frequencies_or_null(PyObject* capsule) { return held<Frequenc
 std::vector<PyMethodDef> value_methods() {
   return {method<make_rope>("_rope"),
           method<make_speeds>("_speeds"),
-          method<tell_frequencies>("_frequencies"),
+          method<state_of_frequencies>("_frequencies"),
           method<get_doubles>("_doubles"),
           method<tell_rope>("_check_rope"),
           method<tell_scalings>("_scalings"),
