@@ -160,8 +160,8 @@ enum { ROTARY_EXACT = 0, ROTARY_FLOAT32 = 1 }; /* angles: correctly rounded; the
 enum { ROTARY_F32 = 0, ROTARY_F16 = 1, ROTARY_BF16 = 2 };
 
 typedef struct rotary_table rotary_table;
-/* A table without tokens, with memory for that many rows (batch * tokens) of these frequencies. SHAPE, PAIRING, SCALING,
- * MEMORY. */
+/* A table without tokens, with memory for that many rows (batch * tokens) of these frequencies. SHAPE, PAIRING,
+ * SCALING, MEMORY. */
 ROTARY_C_API rotary_status rotary_table_make(const rotary_frequencies *frequencies, int64_t rows, rotary_table **table);
 ROTARY_C_API void rotary_table_free(rotary_table *table);
 /* Computes the rows of these positions. Does not allocate memory for as many rows as before or fewer; frequencies that
@@ -192,9 +192,9 @@ ROTARY_C_API void rotary_rows_init(rotary_rows *rows, size_t size);
  * memory. POSITION, SHAPE, DTYPE, PAIRING, MEMORY. */
 ROTARY_C_API rotary_status rotary_table_borrow_rows(rotary_table *table, const rotary_rows *rows,
                                                     const rotary_positions *numbers);
-/* Without a table: writes the rows of these positions, each value rounded once to the type of the rows, as row 0, 1, ...
- * of [batch, tokens]. The pairs are those of the frequencies, the pairing is not read. Allocates memory for them. SHAPE,
- * DTYPE, POSITION, SCALING, VALUE, MEMORY. */
+/* Without a table: writes the rows of these positions, each value rounded once to the type of the rows, as row 0, 1,
+ * ... of [batch, tokens]. The pairs are those of the frequencies; `pairs` and `pairing` are not read. Allocates memory
+ * for them. SHAPE, DTYPE, POSITION, SCALING, VALUE, MEMORY. */
 ROTARY_C_API rotary_status rotary_rows_write(const rotary_rows *rows, const rotary_frequencies *frequencies,
                                              const rotary_positions *positions, int32_t angles);
 /* f32 [batch, tokens, pairs], valid until the table is assigned, borrows or is freed. Null where it views rows by
