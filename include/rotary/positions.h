@@ -88,6 +88,10 @@ ROTARY_API std::vector<std::int64_t> shard_tokens(Split, std::int64_t rank, std:
 ROTARY_API std::vector<std::int64_t> place_of_tokens(Split, std::int64_t ranks,
                                                      std::span<const std::int64_t> cu_seqlens);
 
+// Parses these forms of SPEC; none where it begins with none of these words. axes: of the rope with the most of the
+// part. Throws POSITION, and what read_npy throws.
+ROTARY_API std::optional<PositionSet> parse_named_positions(std::string_view spec, int axes);
+
 // Parses the text form only, at most max_positions positions; the set may be open. Throws POSITION.
 ROTARY_API PositionSet parse_ranges(std::string_view spec);
 inline constexpr std::int64_t max_positions = std::int64_t{1} << 24;

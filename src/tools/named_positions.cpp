@@ -1,4 +1,4 @@
-#include "named_positions.h"
+#include "rotary/positions.h"
 
 #include <algorithm>
 #include <charconv>
@@ -203,7 +203,7 @@ PositionSet mask(std::string_view file) {
 
 }  // namespace
 
-std::optional<PositionSet> tools::named_positions(std::string_view spec, int axes) {
+std::optional<PositionSet> parse_named_positions(std::string_view spec, int axes) {
   const std::size_t colon = spec.find(':');
   if (colon == std::string_view::npos) return std::nullopt;
   const std::string_view word = spec.substr(0, colon), text = spec.substr(colon + 1);

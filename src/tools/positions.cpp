@@ -9,7 +9,6 @@
 #include <string>
 
 #include "files/text/paths.h"
-#include "named_positions.h"
 #include "rotary/tensors.h"
 #include "values/number_text.h"
 
@@ -216,7 +215,7 @@ PositionSet parse_ranges(std::string_view spec) {
 }
 
 PositionSet parse_positions(std::string_view spec, int axes, int file_axes) {
-  if (const auto named = tools::named_positions(spec, std::max(axes, file_axes))) return first_axes(*named, axes);
+  if (const auto named = parse_named_positions(spec, std::max(axes, file_axes))) return first_axes(*named, axes);
   if (spec.ends_with(".npy")) return read_position_file(spec, axes, std::max(axes, file_axes));
   return parse_ranges(spec);
 }
