@@ -168,6 +168,11 @@ ROTARY_C_API void rotary_table_free(rotary_table *table);
  * were used last are not prepared again. On error the table is unchanged. POSITION, SHAPE, VALUE, SCALING, MEMORY. */
 ROTARY_C_API rotary_status rotary_table_assign(rotary_table *table, const rotary_frequencies *frequencies,
                                                const rotary_positions *positions, int32_t angles, int32_t rounding);
+/* Computes the table that turns keys, which `from` rotated at from_positions, into what `to` makes of them at
+ * to_positions (table.h). Allocates memory. On error the table is unchanged. As rotary_table_assign, and PAIRING. */
+ROTARY_C_API rotary_status rotary_table_between(rotary_table *table, const rotary_frequencies *from,
+                                                const rotary_positions *from_positions, const rotary_frequencies *to,
+                                                const rotary_positions *to_positions, int32_t rounding);
 /* Makes the table a view of rows of the caller's, f32 [batch, tokens, pairs], which must stay valid while the table is
  * used. Gives the table's own memory back. SHAPE, PAIRING. */
 ROTARY_C_API rotary_status rotary_table_borrow(rotary_table *table, const float *cos, const float *sin, int64_t tokens,

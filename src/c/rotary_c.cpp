@@ -215,6 +215,20 @@ rotary_status rotary_table_assign(rotary_table* table, const rotary_frequencies*
     table->numbered.reset();
   });
 }
+rotary_status rotary_table_between(rotary_table* table, const rotary_frequencies* from,
+                                   const rotary_positions* from_positions, const rotary_frequencies* to,
+                                   const rotary_positions* to_positions, int32_t rounding) {
+  return guarded([&] {
+    check_given("between", "table", table);
+    check_given("between", "from", from);
+    check_given("between", "to", to);
+    const rotary_positions before = read("between", "from_positions", from_positions);
+    const rotary_positions after = read("between", "to_positions", to_positions);
+    table->rows = between(from->values, positions_of("between", before), to->values, positions_of("between", after),
+                          {Angles::exact, enumerator("between", "rounding", rounding, Rounding::bf16)});
+    table->numbered.reset();
+  });
+}
 rotary_status rotary_table_borrow(rotary_table* table, const float* cos, const float* sin, int64_t tokens,
                                   int32_t pairs, int32_t pairing, int32_t batch) {
   return guarded([&] {

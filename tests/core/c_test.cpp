@@ -362,6 +362,31 @@ TEST(C, PackedTensorsAndCaches) {
   }
 }
 
+TEST(C, TablesBetweenTwoRopes) {
+  Handles from, to;
+  rotary_rope rope = made(rotary_rope_init);
+  rope.head_dim = 8, rope.pairing = ROTARY_HALF;
+  expect_ok(rotary_frequencies_make(&rope, 0, &from.frequencies));
+  rope.base = 500;
+  expect_ok(rotary_frequencies_make(&rope, 0, &to.frequencies));
+  expect_ok(rotary_table_make(to.frequencies, 1, &to.table));
+  rotary_positions at = made(rotary_positions_init), then = at;
+  const std::vector<std::int32_t> moved = {4, 0, -9};
+  at.first = 100, at.tokens = then.tokens = 3, then.type = ROTARY_INT32, then.values = moved.data();
+  expect_ok(rotary_table_between(to.table, from.frequencies, &at, to.frequencies, &then, ROTARY_BF16));
+  const Table wanted = between(frequencies({.head_dim = 8, .pairing = Pairing::half}), positions(100, 3),
+                               frequencies({.head_dim = 8, .base = 500, .pairing = Pairing::half}), moved,
+                               {Angles::exact, Rounding::bf16});
+  ASSERT_EQ(rotary_table_tokens(to.table), 3);
+  for (std::size_t i = 0; i < wanted.cos().size(); ++i) {
+    EXPECT_EQ(rotary_table_cos(to.table)[i], wanted.cos()[i]);
+    EXPECT_EQ(rotary_table_sin(to.table)[i], wanted.sin()[i]);
+  }
+  then.tokens = 2;
+  expect_refused(rotary_table_between(to.table, from.frequencies, &at, to.frequencies, &then, ROTARY_F32), ROTARY_SHAPE,
+                 "as many tokens");
+}
+
 TEST(C, RowsOfTheCallers) {
   Handles h = simple();
   const std::vector<float> cos(8, 0.0f), sin(8, 1.0f);
