@@ -41,6 +41,14 @@ def _tangent(x: Tensor, dx: Tensor | None, cos: Tensor, sin: Tensor, d_cos: Any,
     return turned + plain.rotated(x, d_cos, d_sin, how, keeps=False)
 
 
+def _save(ctx: Any, tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> None:
+    ctx.how = how
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(cos, sin, *(tensors if cos.requires_grad or sin.requires_grad else ()))
+    if torch.autograd.forward_ad._current_level >= 0:
+        ctx.save_for_forward(cos, sin, *tensors)
+
+
 class Turn(torch.autograd.Function):
     """rotary::rotate or rotate_qk of (*tensors, cos, sin, *how), differentiable in all tensors."""
 
@@ -50,12 +58,7 @@ class Turn(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        tensors, cos, sin, ctx.how = parts(inputs)
-        ctx.set_materialize_grads(False)
-        read = cos.requires_grad or sin.requires_grad
-        ctx.save_for_backward(cos, sin, *(tensors if read else ()))
-        if torch.autograd.forward_ad._current_level >= 0:
-            ctx.save_for_forward(cos, sin, *tensors)
+        _save(ctx, *parts(inputs))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -85,8 +88,9 @@ class TurnAtThisLevel(_SingleLevelFunction):
 
     @staticmethod
     def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
-        Turn.setup_context(ctx, inputs, None)
-        return Turn.forward(*inputs)
+        given = parts(inputs)
+        _save(ctx, *given)
+        return ops.below(*given)
 
     backward = Turn.backward
     jvp = Turn.jvp
