@@ -26,39 +26,6 @@ namespace rotary::cpu {
 
 using namespace detail;
 
-namespace {
-
-// Rounds the f32 values of a row to Type. Exact values that lie midway between two values of Type are settled from the
-// real number.
-template <Rounding Type>
-void narrow_row(const AngleJob& job, std::int64_t row) noexcept {
-  float* cos = job.cos + row * job.pairs;
-  float* sin = job.sin + row * job.pairs;
-  if (job.angles == Angles::exact) {
-    std::int32_t midways = 0;
-    for (int i = 0; i < job.pairs; ++i) midways |= midway<Type>(cos[i]) | midway<Type>(sin[i]);
-    for (int i = 0; midways != 0 && i < job.pairs; ++i) {
-      if ((midway<Type>(cos[i]) | midway<Type>(sin[i])) != 0) settle(job, row, i, Type);
-    }
-  }
-  for (int i = 0; i < job.pairs; ++i) {
-    cos[i] = narrowed<Type>(cos[i]);
-    sin[i] = narrowed<Type>(sin[i]);
-  }
-}
-
-// Rounds rows of f32 to the job's type and negates sin if the job is clockwise.
-void finish(const AngleJob& job, std::int64_t begin_row, std::int64_t end_row) noexcept {
-  for (std::int64_t row = begin_row; row < end_row; ++row) {
-    if (job.rounding == Rounding::f16) narrow_row<Rounding::f16>(job, row);
-    if (job.rounding == Rounding::bf16) narrow_row<Rounding::bf16>(job, row);
-    float* sin = job.sin + row * job.pairs;
-    for (int i = 0; job.clockwise && i < job.pairs; ++i) sin[i] = -sin[i];
-  }
-}
-
-}  // namespace
-
 void ROTARY_PASTE(angles_, ROTARY_TARGET_NAME)(const AngleJob& job, std::int64_t begin_row,
                                                std::int64_t end_row) noexcept;
 

@@ -13,6 +13,7 @@
 namespace rotary::cpu {
 
 // ROTARY_TARGETS, from cmake/targets.cmake: a row for each set that is built, in rising order of preference.
+#ifndef ROTARY_ONE_FILE  // of scripts/amalgamate.sh, where they stand before
 #define ROTARY_ROW(target, lanes, base)                                                 \
   void rotate_##target(const Job&, std::int64_t begin, std::int64_t end) noexcept;      \
   void angles_##lanes(const AngleJob&, std::int64_t begin, std::int64_t end) noexcept;  \
@@ -20,6 +21,7 @@ namespace rotary::cpu {
   void transfer_##target(const Transfer&) noexcept;
 ROTARY_TARGETS
 #undef ROTARY_ROW
+#endif
 
 namespace {
 

@@ -30,9 +30,9 @@ struct Angle {
 };
 
 // Keys before or after.
-class Side {
+class Place {
  public:
-  Side(const Frequencies& f, const Positions& p) : f_(f), p_(p) {
+  Place(const Frequencies& f, const Positions& p) : f_(f), p_(p) {
     checked_pairs(f);
     values_ = PositionsAccess::values(p, converted_);
     check_positions(f, p, values_.reals);
@@ -117,8 +117,8 @@ CosSin round_difference(const Angle& from, const Angle& to, const Dyadic& factor
 // ---- all of them ----
 
 struct DifferenceWork {
-  const Side& from;
-  const Side& to;
+  const Place& from;
+  const Place& to;
   std::int64_t tokens;
   std::size_t pairs;
   Dyadic factor;
@@ -149,7 +149,7 @@ bool are_one_rope(const Frequencies& a, const Frequencies& b) {
 }
 
 // The distances of integer positions, [axes, batch, tokens]; false where one leaves 64 bits.
-bool distances(const Side& from, const Side& to, int axes, int batch, std::int64_t tokens,
+bool distances(const Place& from, const Place& to, int axes, int batch, std::int64_t tokens,
                std::vector<std::int64_t>& result) {
   for (int axis = 0; axis < axes; ++axis) {
     for (std::int64_t row = 0; row < batch; ++row) {
@@ -170,7 +170,7 @@ Table between(const Frequencies& from, const Positions& from_positions, const Fr
               const Positions& to_positions, const TableOptions& options) {
   check_options(options);
   if (options.angles != Angles::exact) refuse_between(Code::VALUE, "angles must be exact but got float32");
-  const Side before(from, from_positions), after(to, to_positions);
+  const Place before(from, from_positions), after(to, to_positions);
   const int pairs = checked_pairs(to);
   if (from.inv_freq.size() != to.inv_freq.size())
     refuse_between(Code::SHAPE, "from and to must have the same number of pairs but have " +
