@@ -146,14 +146,14 @@ ROTARY_DEVICE inline CosSin round_once(const Dyadic& position, double inv_freq, 
   const int bits = high(m) != 0 ? 64 + width_of(high(m)) : width_of(low(m));
   if (bits + exponent <= -100) return wide::tiny(m, exponent, negative, a, format);
   // The angle is rational and not 0, so cos and sin are irrational (Lindemann), and some precision decides. 128 bits
-  // are enough for most angles, 256 bits fail with a probability of about 2^-100, 512 bits of 2^-350; these are final.
+  // are enough for most angles, 256 bits fail with a probability of about 2^-100, 384 bits of 2^-220; these are final.
   // Under -Os two of them.
   CosSin result;
   if (wide::attempt(turns<2>(m, exponent), negative, a, format, &result)) return result;
 #ifndef __OPTIMIZE_SIZE__
   if (wide::attempt(turns<4>(m, exponent), negative, a, format, &result)) return result;
 #endif
-  wide::attempt(turns<8>(m, exponent), negative, a, format, &result);
+  wide::attempt(turns<6>(m, exponent), negative, a, format, &result);
   return result;
 }
 

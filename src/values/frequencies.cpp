@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -32,30 +33,43 @@ using scalings::Pairs;
 
 // ---- error sentences, of parts that are put together only where a rule is broken ----
 
-std::string text(const char* word) { return word; }
-std::string text(double number) { return shortest(number); }
-template <std::integral Integer>
-std::string text(Integer number) {
-  return std::to_string(number);
+struct Part {
+  Part(const char* w) : word(w) {}  // NOLINT: a part of a sentence, as each of these
+  Part(double x) : number(x) {}     // NOLINT
+  template <std::integral Integer>
+  Part(Integer n) : integer(static_cast<std::int64_t>(n)), is_integer(true) {}  // NOLINT
+
+  std::string text() const { return word != nullptr ? word : is_integer ? std::to_string(integer) : shortest(number); }
+
+  const char* word = nullptr;
+  double number = 0;
+  std::int64_t integer = 0;
+  bool is_integer = false;
+};
+
+[[noreturn]] void refuse_value(Code code, Part value, std::initializer_list<Part> rule) {
+  std::string sentence;
+  for (const Part& part : rule) sentence += part.text();
+  fail(code, "frequencies", sentence + " but got " + value.text());
 }
 
-template <class Number, class... Rule>
-void require(bool holds, Code code, Number value, const Rule&... rule) {
-  if (!holds) fail(code, "frequencies", (text(rule) + ...) + " but got " + text(value));
+template <class... Rule>
+void require(bool holds, Code code, Part value, Rule... rule) {
+  if (!holds) refuse_value(code, value, {Part(rule)...});
 }
 
 template <class... What>
-void check_positive(double value, const What&... what) {
+void check_positive(double value, What... what) {
   require(std::isfinite(value) && value > 0, Code::SCALING, value, what..., " must be finite and above 0");
 }
 
 template <class... What>
-void check_not_negative(double value, const What&... what) {
+void check_not_negative(double value, What... what) {
   require(std::isfinite(value) && value >= 0, Code::SCALING, value, what..., " must be finite and at least 0");
 }
 
 template <class... What>
-void check_finite(double value, const What&... what) {
+void check_finite(double value, What... what) {
   require(std::isfinite(value), Code::SCALING, value, what..., " must be finite");
 }
 
