@@ -1,6 +1,9 @@
 # The fuzz bodies as ordinary tests: their seeds and ROUNDS seeded random mutations of them, with any compiler.
+add_library(replay_main OBJECT fuzz/replay.cpp)
+target_include_directories(replay_main PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(replay_main PRIVATE rotary_flags rotary::rotary)
 function(rotary_replay name rounds)
-  add_executable(replay_${name} fuzz/${name}.cpp fuzz/replay.cpp ${ARGN})
+  add_executable(replay_${name} fuzz/${name}.cpp $<TARGET_OBJECTS:replay_main>)
   target_include_directories(replay_${name} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(replay_${name} PRIVATE rotary_flags rotary::rotary)
   if(ROTARY_FILES)
