@@ -51,24 +51,24 @@ Tensor tensor_of(const std::string& name, std::vector<std::int64_t> shape, std::
 
 // Near 0, one in each decade, and the last of the context, where errors of the angles are largest. Each axis has them
 // in another order, so that no axis can be taken for another.
-PositionSet usual_positions(const ModelRope& used, int axes) {
+PositionSet usual_positions(const ModelRope& used) {
   const std::int64_t context = used.context > 0 ? used.context : used.coordinates ? 64 : 4096;
   std::vector<std::int64_t> places = {0, 1, 2, 3};
   for (std::int64_t place = 10; place < context - 1; place *= 10) places.push_back(place);
   if (context > 5) places.push_back(context - 1);
   PositionSet set;
-  set.axes = axes;
+  set.axes = Frequencies{.axis = used.rope.axis}.axes();
   set.tokens = static_cast<std::int64_t>(places.size());
-  for (int axis = 0; axis < axes; ++axis) {
+  for (int axis = 0; axis < set.axes; ++axis) {
     set.integers.insert(set.integers.end(), places.begin(), places.end());
     std::rotate(places.begin(), places.begin() + 1, places.end());
   }
   return set;
 }
 
-PositionSet positions_for(const Options& options, const Model& model, const ModelRope& used, int axes) {
+PositionSet positions_for(const Options& options, const Model& model, const ModelRope& used) {
   PositionRequest request = options.positions;
-  if (!request.given()) request.set = usual_positions(used, axes);
+  if (!request.given()) request.set = usual_positions(used);
   PositionSet positions = positions_of("golden", request, model, used);
   if (positions.open_from || positions.batch != 1 || positions.tokens == 0) {
     throw Error(Code::POSITION,
@@ -109,7 +109,7 @@ Tolerances tolerances_of(const Table& table, const Frequencies& turns, const Pos
   for (std::int64_t token = 0; token < table.tokens(); ++token) {
     double angle = 0;
     for (std::size_t i = 0; i < turns.inv_freq.size(); ++i) {
-      const std::size_t axis = positions.axes == 1 || turns.axis.empty() ? 0 : turns.axis[i];
+      const std::size_t axis = turns.axis.empty() ? 0 : turns.axis[i];
       const double position = positions.value(axis, 0, static_cast<std::size_t>(token));
       angle = std::max(angle, std::abs(position * turns.inv_freq[i]));
     }
@@ -269,8 +269,7 @@ void run(const Options& options) {
   check_output(output);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
-  const PositionSet positions =
-      positions_for(options, model, used, frequencies_of(options.source, used.rope, 0).axes());
+  const PositionSet positions = positions_for(options, model, used);
   const std::int64_t length = options.source.length.value_or(positions.length());
   const Frequencies turns = frequencies_of(options.source, used.rope, length);
   const std::vector<Tensor> tensors = golden_of(options, used, turns, positions);

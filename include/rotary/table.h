@@ -198,6 +198,7 @@ class ROTARY_API Table {
   struct State;  // the rows' memory and the frequencies last prepared
   void set(Pairing, int pairs, int batch, std::int64_t tokens);
   void reserve(std::size_t size);
+  void copy_rows(std::span<const float> cos, std::span<const float> sin);
   std::unique_ptr<State> state_;
   std::span<const float> cos_;
   std::span<const float> sin_;

@@ -91,7 +91,7 @@ Rope rope_of(const rotary_rope& r) {
   Rope rope{.head_dim = r.head_dim, .rotary_dim = r.rotary_dim, .base = r.base, .exponent_dim = r.exponent_dim};
   const int block = r.rotary_dim == 0 ? r.head_dim : r.rotary_dim;
   const auto pairs = static_cast<std::size_t>(std::clamp(block, 0, 1 << 20) / 2);  // frequencies() refuses others
-  rope.pairing = static_cast<Pairing>(std::clamp(r.pairing, 0, 255));
+  rope.pairing = pairing_of(r.pairing);
   rope.clockwise = r.clockwise != 0;
   rope.axis = list_of(r.axis, pairs);
   rope.index = list_of<int>(r.index, pairs);

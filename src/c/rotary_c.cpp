@@ -238,8 +238,7 @@ rotary_status rotary_table_borrow(rotary_table* table, const float* cos, const f
     }
     const auto count = static_cast<std::size_t>(tokens * pairs * batch);
     if (count > 0) check_given("table", "cos", cos), check_given("table", "sin", sin);
-    table->rows = Table::borrow(std::span(cos, count), std::span(sin, count), pairs,
-                                static_cast<Pairing>(std::clamp(pairing, 0, 255)), batch);
+    table->rows = Table::borrow(std::span(cos, count), std::span(sin, count), pairs, pairing_of(pairing), batch);
     table->numbered.reset();
   });
 }
@@ -248,14 +247,9 @@ rotary_status rotary_table_borrow_rows(rotary_table* table, const rotary_rows* r
   return guarded([&] {
     check_given("table", "table", table);
     const rotary_rows r = read("table", "rows", rows);
-    const Rows by{r.cos,
-                  r.sin,
-                  enumerator("table", "dtype", r.dtype, DType::bf16),
-                  r.pairs,
-                  static_cast<Pairing>(std::clamp(r.pairing, 0, 255)),
-                  r.stride,
-                  r.rows,
-                  positions_of("table", read("table", "numbers", numbers))};
+    const Rows by{
+        r.cos,    r.sin,  enumerator("table", "dtype", r.dtype, DType::bf16),      r.pairs, pairing_of(r.pairing),
+        r.stride, r.rows, positions_of("table", read("table", "numbers", numbers))};
     if (by.dtype != DType::f32) {
       table->rows.assign(by);
       return table->numbered.reset();

@@ -31,6 +31,9 @@ void init(Struct* given, std::size_t size) {
   std::memcpy(given, &made, std::min(size, sizeof made));
 }
 
+// A number that is none stays one, for whoever checks the pairing.
+inline Pairing pairing_of(std::int32_t number) noexcept { return static_cast<Pairing>(std::clamp(number, 0, 255)); }
+
 inline void check_given(const char* operation, const char* name, const void* given) {
   if (given == nullptr) fail(Code::VALUE, operation, std::string(name) + " must not be null");
 }

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "positions.h"
 #include "rotary/rotary.h"
 #include "round_once.h"
-#include "runtime/compiler.h"
 #include "table_checks.h"
 #include "values/fail.h"
 #include "values/fraction.h"
@@ -29,7 +28,7 @@ struct Angle {
   int exponent = 0;
 };
 
-// Keys before or after.
+// Where keys stand, before or after: a rope and their positions.
 class Place {
  public:
   Place(const Frequencies& f, const Positions& p) : f_(f), p_(p) {

@@ -198,6 +198,12 @@ void Table::reserve(std::size_t size) {
   state_->rows.reserve(size);
 }
 
+void Table::copy_rows(std::span<const float> cos, std::span<const float> sin) {
+  reserve(cos.size());
+  std::copy(cos.begin(), cos.end(), state_->rows.cos());
+  std::copy(sin.begin(), sin.end(), state_->rows.sin());
+}
+
 Table Table::borrow(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch) {
   detail::check_pairing("table", pairing);
   Table table;
@@ -217,9 +223,7 @@ Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, 
 void Table::assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch) {
   detail::check_pairing("table", pairing);
   const std::int64_t tokens = checked_tokens(cos.size(), sin.size(), pairs, batch);
-  reserve(cos.size());
-  std::copy(cos.begin(), cos.end(), state_->rows.cos());
-  std::copy(sin.begin(), sin.end(), state_->rows.sin());
+  copy_rows(cos, sin);
   set(pairing, pairs, batch, tokens);
 }
 
@@ -294,9 +298,7 @@ void write_rows(const Frequencies& f, const Positions& positions, void* cos, voi
 
 Table::Table(const Table& other)
     : pairing_(other.pairing_), pairs_(other.pairs_), batch_(other.batch_), tokens_(other.tokens_) {
-  reserve(other.cos_.size());
-  std::copy(other.cos_.begin(), other.cos_.end(), state_->rows.cos());
-  std::copy(other.sin_.begin(), other.sin_.end(), state_->rows.sin());
+  copy_rows(other.cos_, other.sin_);
   set(pairing_, pairs_, batch_, tokens_);
 }
 
