@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -87,6 +88,27 @@ ROTARY_API std::vector<std::int64_t> shard_tokens(Split, std::int64_t rank, std:
 // token t of gathered x.
 ROTARY_API std::vector<std::int64_t> place_of_tokens(Split, std::int64_t ranks,
                                                      std::span<const std::int64_t> cu_seqlens);
+
+// ---- a window that slides ----
+
+// A cache of `tokens` slots for a text without end (StreamingLLM, arXiv 2309.17453): the query of token t sees the
+// first `sinks` tokens and the newest of the others, itself among them. What a slot holds keeps its place and its
+// position until a newer token takes the slot; the sinks alone move on, so that they stand right before the others and
+// no distance reaches `tokens`: between(f, positions(0, sinks), f, positions(moved(t), sinks)) turns their keys as they
+// were first stored.
+struct SlidingWindow {
+  std::int64_t tokens = std::numeric_limits<std::int64_t>::max();  // all: nothing slides
+  std::int64_t sinks = 0;                                          // from 0 to below tokens
+  std::int64_t slot(std::int64_t t) const noexcept { return t < tokens ? t : sinks + (t - sinks) % (tokens - sinks); }
+  std::int64_t moved(std::int64_t t) const noexcept { return t < tokens ? 0 : t - tokens + 1; }
+  bool operator==(const SlidingWindow&) const = default;
+};
+// What the cache holds, by slot, once token t is stored, and the position of each for that token's query. Throws
+// POSITION.
+struct HeldTokens {
+  std::vector<std::int64_t> tokens, positions;
+};
+ROTARY_API HeldTokens held_tokens(const SlidingWindow&, std::int64_t t);
 
 // Parses these forms of SPEC; none where it begins with none of these words. axes: of the rope with the most of the
 // part. Throws POSITION, and what read_npy throws.

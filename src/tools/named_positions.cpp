@@ -117,6 +117,23 @@ Integers place_of_tokens(Split split, std::int64_t ranks, std::span<const std::i
   return places;
 }
 
+HeldTokens held_tokens(const SlidingWindow& window, std::int64_t t) {
+  if (window.tokens < 1 || window.tokens > max_positions)
+    refuse("a window must have from 1 to " + std::to_string(max_positions) + " tokens", window.tokens);
+  if (window.sinks < 0 || window.sinks >= window.tokens)
+    refuse("sinks must be from 0 to below the " + std::to_string(window.tokens) + " tokens of the window",
+           window.sinks);
+  if (t < 0) refuse("a token must be at least 0", t);
+  HeldTokens held;
+  for (std::int64_t slot = 0; slot <= std::min(t, window.tokens - 1); ++slot) {
+    const bool sink = slot < window.sinks;
+    const std::int64_t age = sink || t < window.tokens ? t - slot : (t - slot) % (window.tokens - window.sinks);
+    held.tokens.push_back(t - age);
+    held.positions.push_back(t - age + (sink ? window.moved(t) : 0));
+  }
+  return held;
+}
+
 // ---- as text ----
 
 namespace {

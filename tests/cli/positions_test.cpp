@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -243,6 +245,29 @@ TEST(NamedPositions, the_inverse_gathers) {
     for (std::size_t t = 0; t < 24; ++t)
       EXPECT_EQ(gathered[static_cast<std::size_t>(places[t])], static_cast<std::int64_t>(t));
   }
+}
+
+TEST(NamedPositions, a_window_holds_its_sinks_and_the_newest) {
+  const SlidingWindow window{6, 2};
+  const HeldTokens early = held_tokens(window, 3), full = held_tokens(window, 5), late = held_tokens(window, 8);
+  EXPECT_EQ(early.tokens, (Integers{0, 1, 2, 3}));
+  EXPECT_EQ(early.positions, early.tokens);
+  EXPECT_EQ(full.positions, (Integers{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(late.tokens, (Integers{0, 1, 6, 7, 8, 5}));
+  EXPECT_EQ(late.positions, (Integers{3, 4, 6, 7, 8, 5}));
+  // A text of any length: every token in its slot, all positions within the window, each once.
+  Integers slots(6);
+  for (std::int64_t t = 0; t < 100; ++t) {
+    slots[static_cast<std::size_t>(window.slot(t))] = t;
+    HeldTokens held = held_tokens(window, t);
+    EXPECT_TRUE(std::ranges::equal(held.tokens, std::span(slots).first(held.tokens.size())));
+    std::ranges::sort(held.positions);
+    for (std::size_t i = 0; i < held.positions.size(); ++i)
+      EXPECT_EQ(held.positions[i], std::max<std::int64_t>(0, t - 5) + static_cast<std::int64_t>(i));
+  }
+  EXPECT_EQ(held_tokens({3, 0}, std::numeric_limits<std::int64_t>::max()).tokens.size(), 3U);
+  for (const auto& [wrong, t] : {std::pair(SlidingWindow{4, 4}, 0), {{4, -1}, 0}, {{0, 0}, 0}, {{}, 0}, {{4, 1}, -1}})
+    EXPECT_THROW(held_tokens(wrong, t), Error);
 }
 
 }  // namespace
