@@ -15,6 +15,7 @@ set(rotary_sources
   src/rotate/refuse.cpp
   src/rotate/rotate.cpp
   src/rotate/self_test.cpp
+  src/rotate/shift.cpp
   src/runtime/last_cache.cpp
   src/runtime/threads.cpp
   src/table/between.cpp

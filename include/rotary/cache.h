@@ -2,7 +2,8 @@
 //
 //   rotate_append(q, k, v, table, nhd(k_cache, v_cache, pages, page_size, kv_heads, head_dim), Slots::flat(slots));
 //
-// gpu.h uses the same templates for the device's memory: a cache of the other memory does not compile.
+// and the shift of a cache whose window slides. gpu.h uses the same templates for the device's memory: a cache of the
+// other memory does not compile.
 #pragma once
 
 #include <concepts>
@@ -121,5 +122,44 @@ ROTARY_API void rotate_append(const Heads& q, const ConstHeads& k, const ConstHe
                               const Slots&, const RotateOptions& = {});
 ROTARY_API void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                               const Table&, const Cache&, const Slots&, const RotateOptions& = {});
+
+// ---- shift: tokens leave a cache, the others move up -----------------------------------------------
+
+// Which tokens of a cache belong together: token t of sequence s lies in its page t / page_size, at t % page_size. No
+// two sequences that move may have a page in common. As default: every page is a sequence, and full.
+template <class Memory>
+struct SequencesIn {
+  // Contiguous caches: sequence s is page s, with lengths[s] tokens.
+  static SequencesIn each_row(const std::int32_t* lengths) noexcept { return {.lengths = lengths}; }
+  // flashinfer: its pages are indices[indptr[s]] to indices[indptr[s + 1] - 1]. A row of vLLM's block table has the
+  // indptr s * blocks.
+  static SequencesIn paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* lengths,
+                           int sequences) noexcept {
+    return {.indptr = indptr, .indices = indices, .lengths = lengths, .sequences = sequences};
+  }
+
+  const std::int32_t* indptr = nullptr;   // [sequences + 1]; null: each_row
+  const std::int32_t* indices = nullptr;  // [indptr[sequences]]; a token of a page that does not exist is skipped
+  const std::int32_t* lengths = nullptr;  // tokens of each sequence
+  int sequences = 0;
+};
+using Sequences = SequencesIn<Host>;
+
+// In every sequence the first `keep` tokens stay (attention sinks), the next `drop` leave, and those behind move by
+// `drop` slots into their place: k rotated by the one row of the table, v copied. In one pass, in place; the bits are
+// those of rotate out of place. The last `drop` slots keep what they hold.
+//
+//   shift(k, v, between(f, drop, f, 0), keep, drop);
+//
+// Where slots stay and positions alone change, the call is rotate(k, between(...)). k and v are [pages, page_size,
+// heads, head_dim] of any strides (bthd, bhtd); a contiguous cache is one of a page for each batch row. v may differ in
+// heads, head_dim, strides and dtype, or have no elements.
+// Throws what rotate in place throws, and SHAPE (v's pages or tokens, a table of more than one row, a keep or drop
+// below 0, a length that its pages do not hold), ALIAS (k, v, the table and the sequences overlap; the page numbers are
+// not checked).
+ROTARY_API void shift(const Heads& k, const Heads& v, const Table&, std::int64_t keep, std::int64_t drop,
+                      const RotateOptions& = {});
+ROTARY_API void shift(const Heads& k, const Heads& v, const Table&, std::int64_t keep, std::int64_t drop,
+                      const Sequences&, const RotateOptions& = {});
 
 }  // namespace rotary

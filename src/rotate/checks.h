@@ -1,6 +1,8 @@
 // Validates a call of rotate once and turns it into Jobs. The error sentences are in refuse.cpp.
 #pragma once
 
+#include <string>
+
 #include "cpu/tuning.h"
 #include "job.h"
 #include "refuse.h"
@@ -37,6 +39,20 @@ ROTARY_API void check_kv_heads(const char* operation, std::int64_t heads, std::i
 
 // The product of sizes of a contiguous layout. Throws SHAPE when one is negative or the product exceeds 64 bits.
 ROTARY_API std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b);
+
+// ---- heads whose block does not begin at element 0 ----
+
+// The elements of each head from `first` on, which operations take for whole heads.
+template <class View>
+View behind(const char* operation, const View& x, int first) {
+  if (first >= 0 && first <= x.layout.head_dim) return slice(x, first, x.layout.head_dim - first);
+  fail(Code::SHAPE, operation,
+       "first must be an element of the head, of head_dim " + std::to_string(x.layout.head_dim) + ", but got " +
+           std::to_string(first));
+}
+inline InOut behind(const char* operation, const InOut& x, int first) {
+  return {behind(operation, x.in, first), behind(operation, x.out, first)};
+}
 
 // ---- how a call is run: non-temporal stores, and the work of one thread ----
 

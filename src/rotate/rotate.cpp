@@ -223,18 +223,6 @@ void run(const char* operation, Jobs jobs, const Table& table, const RotateOptio
 
 // ---- heads whose block does not begin at element 0 ----
 
-// The elements of each head from options.first on, which rotate() takes for whole heads.
-template <class View>
-View behind(const char* operation, const View& x, int first) {
-  if (first >= 0 && first <= x.layout.head_dim) return slice(x, first, x.layout.head_dim - first);
-  fail(Code::SHAPE, operation,
-       "first must be an element of the head, of head_dim " + std::to_string(x.layout.head_dim) + ", but got " +
-           std::to_string(first));
-}
-InOut behind(const char* operation, const InOut& x, int first) {
-  return {behind(operation, x.in, first), behind(operation, x.out, first)};
-}
-
 struct Front {
   const ConstHeads& in;
   const Heads& out;

@@ -1,0 +1,224 @@
+// shift: check, then the tokens of each sequence from the front, in pieces whose old and new places lie apart.
+#include "runtime/arithmetic.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
+#include "checks.h"
+#include "cpu/targets.h"
+#include "overlap.h"
+#include "rotary/cache.h"
+#include "runtime/float_state.h"
+
+namespace rotary {
+
+using namespace detail;
+namespace {
+
+using Index = std::int64_t;
+
+// Elements of every head that move alike: the block that turns, those before it, those of v.
+struct Moved {
+  Heads x;
+  bool turns;
+};
+
+struct ShiftWork {
+  cpu::RotateKernel rotate;
+  cpu::TransferKernel transfer;
+  Job turn;  // of one token; without pointers, counts and strides
+  Moved parts[3];
+  int count = 0;
+  Index heads = 0;  // of all parts
+  Index keep, drop;
+  const Sequences& sequences;
+
+  void add(const Heads& x, bool turns) noexcept {
+    if (!has_elements(x.layout)) return;
+    parts[count++] = {x, turns};
+    heads += x.layout.heads;
+  }
+};
+
+[[noreturn]] void refuse_shift(const std::string& sentence) { fail(Code::SHAPE, "shift", sentence); }
+
+Index pages_of(const Sequences& s, Index sequence) noexcept {
+  return s.indptr == nullptr ? 1 : Index{s.indptr[sequence + 1]} - s.indptr[sequence];
+}
+Index length_of(const Sequences& s, Index sequence, Index page_size) noexcept {
+  return s.lengths == nullptr ? page_size : s.lengths[sequence];
+}
+// Tokens of a sequence that move.
+Index moving(Index length, Index keep, Index drop) noexcept {
+  return drop == 0 || keep >= length || drop >= length - keep ? 0 : length - keep - drop;
+}
+
+// Null where the page does not exist.
+std::byte* place(const Sequences& s, const Heads& x, Index sequence, Index token, Index head) noexcept {
+  const Layout& l = x.layout;
+  const Index page = s.indptr == nullptr ? sequence : s.indices[s.indptr[sequence] + token / l.tokens];
+  if (page < 0 || page >= l.batch) return nullptr;
+  const Index at = page * l.batch_stride + token % l.tokens * l.token_stride + head * l.head_stride;
+  return static_cast<std::byte*>(x.data) + at * bytes_of(x.dtype);
+}
+
+// Both sides have the strides of the layout; rows are walked as they lie in memory.
+void turn(const ShiftWork& work, const Layout& l, Index tokens, Index heads, const void* in, void* out) noexcept {
+  Job job = work.turn;
+  job.in = in;
+  job.out = out;
+  const int at = tokens == 1 || l.head_stride <= l.token_stride ? 1 : 2;
+  job.count[0] = 1;
+  job.count[at] = tokens;
+  job.count[3 - at] = heads;
+  job.in_stride[0] = 0;
+  job.in_stride[at] = tokens > 1 ? l.token_stride : 0;
+  job.in_stride[3 - at] = heads > 1 ? l.head_stride : 0;
+  std::copy_n(job.in_stride, 3, job.out_stride);
+  std::fill_n(job.table_stride, 3, Index{0});
+  work.rotate(job, 0, job.rows());
+}
+
+void move_heads(const ShiftWork& work, const Moved& part, Index sequence, Index head, Index heads) noexcept {
+  const Layout& l = part.x.layout;
+  const auto left_of = [&](Index token) { return l.tokens - token % l.tokens; };
+  const Index length = length_of(work.sequences, sequence, l.tokens);
+  const Index begin = length - moving(length, work.keep, work.drop);
+  for (Index token = begin, count = 0; token < length; token += count) {
+    const Index to = token - work.drop;
+    count = std::min({work.drop, length - token, left_of(token), left_of(to)});
+    const std::byte* const in = place(work.sequences, part.x, sequence, token, head);
+    std::byte* const out = place(work.sequences, part.x, sequence, to, head);
+    if (in == nullptr || out == nullptr) continue;
+    if (part.turns) {
+      turn(work, l, count, heads, in, out);
+    } else {
+      const Index token_stride = count > 1 ? l.token_stride : 0, head_stride = heads > 1 ? l.head_stride : 0;
+      work.transfer({in,
+                     out,
+                     part.x.dtype,
+                     {false, part.x.dtype},
+                     work.turn.stream,
+                     1,
+                     count,
+                     heads,
+                     l.head_dim,
+                     token_stride,
+                     head_stride,
+                     token_stride,
+                     head_stride});
+    }
+  }
+}
+
+// Items are the heads of the parts of each sequence: they do not touch each other's memory.
+void move_range(void* context, Index begin, Index end) {
+  const FloatState ours;
+  const ShiftWork& work = *static_cast<const ShiftWork*>(context);
+  while (begin < end) {
+    Index head = begin % work.heads;
+    const Moved* part = work.parts;
+    for (; head >= part->x.layout.heads; ++part) head -= part->x.layout.heads;
+    const Index heads = std::min(part->x.layout.heads - head, end - begin);
+    move_heads(work, *part, begin / work.heads, head, heads);
+    begin += heads;
+  }
+}
+
+// ---- checks ----
+
+// Elements that can be moved, whatever turns.
+void check_side(const char* name, const Heads& x) {
+  check_heads({"shift", name, name, ""}, x, x, {Pairing::half, 0, 1, x.layout.tokens});
+}
+
+void check_shift(const Heads& k, const Heads& v, const Table& table, Index keep, Index drop) {
+  if (keep < 0 || drop < 0)
+    refuse_shift("keep and drop must not be negative but got " + std::to_string(keep) + " and " + std::to_string(drop));
+  if (table.tokens() != 1 || table.batch() != 1)
+    refuse_shift("the table must have one row but got " + std::to_string(table.batch()) + " times " +
+                 std::to_string(table.tokens()));
+  check_side("k", k);
+  check_side("v", v);
+  if (has_elements(v.layout) && (v.layout.batch != k.layout.batch || v.layout.tokens != k.layout.tokens))
+    refuse_shift("v must have the batch and the tokens of k, " + shape(k.layout) + ", but got " + shape(v.layout));
+}
+
+// Returns how many sequences there are; sets how many of their tokens move.
+Index check_sequences(const Sequences& s, const Layout& l, Index keep, Index drop, Index& tokens) {
+  const bool paged = s.indptr != nullptr || s.indices != nullptr || s.sequences != 0;
+  const Index count = paged ? s.sequences : l.batch;
+  if (count < 0) refuse_shift("sequences must not be negative but got " + std::to_string(count));
+  if (paged) {
+    check_pointer("shift", "indptr", s.indptr, sizeof(std::int32_t));
+    check_pointer("shift", "indices", s.indices, sizeof(std::int32_t));
+    check_not_null("shift", "lengths", s.lengths);
+  }
+  check_aligned("shift", "lengths", s.lengths, sizeof(std::int32_t));
+  tokens = 0;
+  for (Index i = 0; i < count; ++i) {
+    const Index length = length_of(s, i, l.tokens);
+    if (length < 0 || length > product(std::max<Index>(0, pages_of(s, i)), l.tokens) || (paged && s.indptr[i] < 0))
+      refuse_shift("sequence " + std::to_string(i) + " must lie in its pages, " + std::to_string(pages_of(s, i)) +
+                   " of " + std::to_string(l.tokens) + " tokens, but its length is " + std::to_string(length));
+    tokens += moving(length, keep, drop);
+  }
+  return count;
+}
+
+// What is written overlaps nothing else.
+void check_shift_apart(const Heads& k, const Heads& v, const Table& table, const Sequences& s, Index count) {
+  Writes written;
+  written.add(part_of("k", k));
+  if (has_elements(v.layout)) {
+    written.add(part_of("v", v));
+    check_disjoint("shift", written.parts[0], written.parts[1]);
+  }
+  const auto apart = [&](const char* name, const auto* data, Index values_of) {
+    if (data != nullptr) check_disjoint("shift", written.all(), values(name, data, values_of));
+  };
+  apart("the table's cos", table.cos().data(), table.pairs());
+  apart("the table's sin", table.sin().data(), table.pairs());
+  apart("indptr", s.indptr, count + 1);
+  apart("lengths", s.lengths, count);
+}
+
+Index token_bytes(const Heads& x) noexcept {
+  return has_elements(x.layout) ? x.layout.heads * x.layout.head_dim * bytes_of(x.dtype) : 0;
+}
+
+}  // namespace
+
+void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep, std::int64_t drop,
+           const Sequences& sequences, const RotateOptions& options) {
+  check_shift(k, v, table, keep, drop);
+  check_stores("shift", options.stores);
+  const Heads block = behind("shift", k, options.first);
+  Heads token = block;  // any one: the checks and the job are those of a rotation in place
+  token.layout.tokens = token.layout.batch = 1;
+  const cpu::Kernels& kernels = cpu::chosen();
+  ShiftWork work{kernels.rotate, cpu::transfer_of(kernels), {}, {}, 0, 0, keep, drop, sequences};
+  check_rotate({"shift", "k", "k", ""}, token, token, table, options.direction, work.turn);
+  if (!has_elements(k.layout)) return;
+  Index tokens = 0;
+  const Index count = check_sequences(sequences, k.layout, keep, drop, tokens);
+  check_shift_apart(k, v, table, sequences, count);
+  if (tokens == 0) return;
+
+  work.add(block, true);
+  work.add(slice(k, 0, options.first), false);
+  work.add(v, false);
+  const Index each = token_bytes(k) + token_bytes(v), bytes = tokens * each;
+  work.turn.rest = block.layout.head_dim - table.rotary_dim();
+  work.turn.stream = streams(std::min(drop, tokens) * each, options);  // what is written was read so long before
+  work.turn.call_bytes = bytes;
+  options.executor->run(count * work.heads, grain(std::max<Index>(1, bytes / (count * work.heads))), move_range, &work);
+}
+
+void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep, std::int64_t drop,
+           const RotateOptions& options) {
+  shift(k, v, table, keep, drop, Sequences{}, options);
+}
+
+}  // namespace rotary

@@ -1,0 +1,192 @@
+// shift on every target against the reference out of place, token by token, bit for bit; what does not move keeps its
+// bytes. And what it refuses.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "rotary/cache.h"
+#include "rotary/reference.h"
+#include "rotary/threads.h"
+#include "tests/support/checks.h"
+#include "tests/support/guarded.h"
+#include "tests/support/heads.h"
+#include "tests/support/splits.h"
+
+namespace rotary::tests {
+namespace {
+
+// Keys or values in pages with gaps, which end at a guard page.
+struct Side {
+  Side(Random& random, std::int64_t pages, std::int64_t page_size, std::int64_t heads, int head_dim)
+      : dtype(dtypes[random() % 3]),
+        layout(random() % 2 == 0 ? layout_of(below(random, 3), pages, page_size, heads, head_dim)
+                                 : nested_layout(random, {pages, page_size, heads, head_dim, 0, 0, 0}, false)),
+        before(hard_values(random, dtype, extent(layout))),
+        wanted(before),
+        memory(before.size()) {}
+  Heads view() const { return {memory.at_end(before.size()), dtype, layout}; }
+  Heads token(Bytes& bytes, std::int64_t page, std::int64_t at) const {
+    const std::int64_t element = page * layout.batch_stride + at * layout.token_stride;
+    return {bytes.data() + element * static_cast<std::int64_t>(size_of(dtype)),
+            dtype,
+            {1, 1, layout.heads, layout.head_dim, 0, 0, layout.head_stride}};
+  }
+
+  DType dtype;
+  Layout layout;
+  Bytes before, wanted;
+  Guarded memory;
+};
+
+struct Shift {
+  explicit Shift(Random& random)
+      : pages(1 + below(random, 8)),
+        page_size(std::array{1, 3, 4, 16, 40}[random() % 5]),
+        head_dim(2 + below(random, 60)),
+        pairs(1 + below(random, head_dim / 2)),
+        direction(directions[random() % 2]),
+        first(random() % 3 == 0 ? below(random, head_dim - 2 * pairs + 1) : 0),
+        table(random_table(random, 1, pairs, pairings[random() % 3])),
+        k(random, pages, page_size, 1 + below(random, 4), head_dim),
+        v(random, pages, page_size, random() % 8 == 0 ? 0 : 1 + below(random, 4), 1 + below(random, 70)),
+        keep(below(random, 6)),
+        drop(std::array{0, 1, 2, 1 + below(random, 20), 300}[random() % 5]) {
+    kind = below(random, 3);
+    if (kind == 2) page_list(random);
+    for (std::int64_t page = 0; kind != 2 && page < pages; ++page) {
+      lengths.push_back(kind == 0 ? page_size : below(random, page_size + 1));
+      indices.push_back(static_cast<std::int32_t>(page));
+      indptr.push_back(static_cast<std::int32_t>(page));
+    }
+  }
+
+  // Two sequences and perhaps an empty one in pages of no order, some of which do not exist.
+  void page_list(Random& random) {
+    indices.resize(static_cast<std::size_t>(pages));
+    std::iota(indices.begin(), indices.end(), 0);
+    std::shuffle(indices.begin(), indices.end(), random);
+    for (std::int32_t& page : indices)
+      if (random() % 10 == 0) page = random() % 2 == 0 ? -1 : static_cast<std::int32_t>(pages);
+    const int all = static_cast<int>(pages), cut = below(random, all + 1);
+    indptr = {0, cut, cut, all};
+    for (std::size_t s = 0; s < 3; ++s) lengths.push_back(below(random, (indptr[s + 1] - indptr[s]) * page_size + 1));
+  }
+  Sequences sequences() const {
+    if (kind == 2) return Sequences::paged(indptr.data(), indices.data(), lengths.data(), 3);
+    return kind == 1 ? Sequences::each_row(lengths.data()) : Sequences{};
+  }
+
+  void expect() {
+    for (std::size_t s = 0; s < lengths.size(); ++s) {
+      for (std::int64_t t = keep; t + drop < lengths[s]; ++t) {
+        const auto page_of = [&](std::int64_t token) -> std::int64_t {
+          return indices[static_cast<std::size_t>(indptr[s] + token / page_size)];
+        };
+        const std::int64_t from = page_of(t + drop), to = page_of(t);
+        if (drop == 0 || std::min(from, to) < 0 || std::max(from, to) >= pages) continue;
+        move(k, from, to, t, true);
+        if (v.layout.heads > 0) move(v, from, to, t, false);
+      }
+    }
+  }
+  void move(Side& side, std::int64_t from, std::int64_t to, std::int64_t t, bool turns) {
+    const Heads in = side.token(side.before, from, (t + drop) % page_size);
+    const Heads out = side.token(side.wanted, to, t % page_size);
+    for (std::int64_t h = 0; h < in.layout.heads; ++h) {
+      const std::size_t bytes = static_cast<std::size_t>(in.layout.head_dim) * size_of(side.dtype);
+      const auto at = h * in.layout.head_stride * static_cast<std::int64_t>(size_of(side.dtype));
+      std::memcpy(static_cast<std::byte*>(out.data) + at, static_cast<std::byte*>(in.data) + at, bytes);
+    }
+    const auto block = [&](const Heads& x) { return slice(x, first, head_dim - first); };
+    if (turns) reference::rotate(block(in), block(out), table, direction);
+  }
+
+  void run(const Executor& executor) const {
+    for (const Side* side : {&k, &v}) std::copy(side->before.begin(), side->before.end(), start(*side));
+    const RotateOptions options(direction, executor, static_cast<Stores>(executor.concurrency() % 3), first);
+    shift(k.view(), v.layout.heads == 0 ? Heads{} : v.view(), table, keep, drop, sequences(), options);
+    const std::vector<bool> turned = rotated_elements(k.layout, head_dim),
+                            none(static_cast<std::size_t>(extent(v.layout)));
+    ASSERT_TRUE(same(start(k), k.wanted.data(), k.dtype, extent(k.layout), turned)) << "of keys";
+    ASSERT_TRUE(same(start(v), v.wanted.data(), v.dtype, extent(v.layout), none)) << "of values";
+  }
+  static std::byte* start(const Side& side) { return static_cast<std::byte*>(side.view().data); }
+
+  std::int64_t pages;
+  int page_size, head_dim, pairs;
+  Direction direction;
+  int first;
+  Table table;
+  Side k, v;
+  std::int64_t keep, drop;
+  int kind;
+  std::vector<std::int32_t> lengths, indices, indptr;
+};
+
+TEST(ShiftOfACache, IsTheReferenceOutOfPlaceWhateverTheCall) {
+  Random random(31);
+  static const ThreadPool two(2);
+  const Backwards backwards;
+  const Shuffled shuffled(5);
+  const Executor* const executors[] = {&serial(), &two, &backwards, &shuffled};
+  std::size_t turn = 0;
+  for (int round = 0; round < 1000; ++round) {
+    Shift call(random);
+    call.expect();
+    for (const std::string_view target : running_targets()) {
+      SCOPED_TRACE(::testing::Message() << round << " " << target << ", keep " << call.keep << ", drop " << call.drop);
+      const Using forced(target);
+      call.run(*executors[turn++ % std::size(executors)]);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// A window that slides by its table between positions is the keys of the new positions, as far as f32 goes.
+TEST(ShiftOfACache, GivesTheKeysOfTheNewPositions) {
+  const Frequencies f = frequencies({.head_dim = 64, .base = 10000, .pairing = Pairing::half});
+  Random random(32);
+  const Layout l = bthd(2, 40, 3, 64);
+  std::vector<float> k(static_cast<std::size_t>(extent(l)));
+  for (float& x : k) x = static_cast<float>(below(random, 2001) - 1000) / 1000;
+  std::vector<float> fresh = k, v = k;
+  rotate(heads(k, l), Table(f, positions(1000, 40)));
+  shift(heads(k, l), heads(v, l), between(f, 7, f, 0), 4, 7);
+  rotate(heads(fresh, l), Table(f, positions(993, 40)));
+  const auto row = static_cast<std::size_t>(l.token_stride);
+  for (std::size_t at = 4 * row; at < 33 * row; ++at) EXPECT_NEAR(k[at], fresh[at + 7 * row], 5e-7) << at;
+}
+
+TEST(ShiftOfACache, SaysWhatIsWrong) {
+  std::vector<float> memory(8192);
+  const Layout l = bthd(2, 8, 2, 16);
+  const auto at = [&](std::size_t element, const Layout& layout) {
+    return Heads{memory.data() + element, DType::f32, layout};
+  };
+  const Heads k = at(0, l), v = at(1024, l);
+  const std::vector<float> cos(16, 1.0f), sin(16, 0.0f);
+  const Table table({cos.data(), 8}, {sin.data(), 8}, 8, Pairing::half);
+  const std::array<std::int32_t, 3> indptr{0, 1, 2}, lengths{8, 9, 0};
+  const auto pages = [&](const std::int32_t* by) { return Sequences::paged(indptr.data(), indptr.data(), by, 2); };
+  expect_error("SHAPE", "[shift] keep and drop must not be negative but got 0 and -1",
+               [&] { shift(k, v, table, 0, -1); });
+  expect_error("SHAPE", "[shift] the table must have one row but got 1 times 2",
+               [&] { shift(k, v, Table(cos, sin, 8, Pairing::half), 0, 1); });
+  expect_error("SHAPE", "[shift] rotary_dim must be at most head_dim 15 but the table's is 16", [&] {
+    shift(k, v, table, 0, 1, {Direction::forward, serial(), Stores::automatic, 1});
+  });
+  expect_error("SHAPE", "[shift] v must have the batch and the tokens of k, [2, 8, 2, 16], but got [2, 7, 2, 16]",
+               [&] { shift(k, at(1024, bthd(2, 7, 2, 16)), table, 0, 1); });
+  expect_error("SHAPE", "[shift] sequence 1 must lie in its pages, 1 of 8 tokens, but its length is 9",
+               [&] { shift(k, v, table, 0, 1, pages(lengths.data())); });
+  expect_error("SHAPE", "[shift] lengths must point to its elements but got null",
+               [&] { shift(k, v, table, 0, 1, pages(nullptr)); });
+  expect_error("ALIAS",
+               "[shift] what is written to k must not overlap v but their elements overlap, or interleave with strides "
+               "that are not the same",
+               [&] { shift(k, at(511, l), table, 0, 1); });
+  shift(k, at(512, l), table, 0, 1);  // side by side
+}
+
+}  // namespace
+}  // namespace rotary::tests
