@@ -45,8 +45,13 @@ set(rotary_diagnose_sources
   src/diagnose/turns.cpp
   src/diagnose/with_rope.cpp
   src/diagnose/without_rope.cpp)
+set(rotary_positions_sources
+  src/positions/model_positions.cpp
+  src/positions/towers.cpp
+  src/positions/variants.cpp)
 set(rotary_shared_tools_sources
   src/tools/config_place.cpp
+  src/tools/number_files.cpp
   src/tools/named_positions.cpp
   src/tools/positions.cpp
   src/tools/readings.cpp
@@ -63,4 +68,4 @@ set(rotary_extend_sources
   src/extend/read_back.cpp
   src/extend/situation.cpp)
 set(rotary_tools_sources ${rotary_accuracy_sources} ${rotary_convert_sources} ${rotary_diagnose_sources} ${rotary_extend_sources}
-                         ${rotary_shared_tools_sources})
+                         ${rotary_positions_sources} ${rotary_shared_tools_sources})

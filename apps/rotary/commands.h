@@ -23,6 +23,7 @@ void add_demo(CLI::App& app);
 void add_explain(CLI::App& app);
 void add_extend(CLI::App& app);
 void add_models(CLI::App& app);
+void add_positions(CLI::App& app);
 void add_targets(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_completion(CLI::App& app);

@@ -1,6 +1,7 @@
 // The position of each token, as text (SPEC), a file or arrays. Link rotary_tools.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -109,6 +110,32 @@ struct HeldTokens {
   std::vector<std::int64_t> tokens, positions;
 };
 ROTARY_API HeldTokens held_tokens(const SlidingWindow&, std::int64_t t);
+
+// ---- positions as a model makes them, of what its processor hands it ----
+
+// Row-major. A grid is an image or a film: time, height and width in patches, before any merging (a row of the
+// processor's image_grid_thw or video_grid_thw). What a model does not take must be empty.
+struct ROTARY_API ModelInputs {
+  std::string part;                     // "" or the dotted path of a sub-config: "vision_config"
+  std::int64_t batch = 1, tokens = 0;   // of ids and mask
+  std::vector<std::int64_t> ids;        // [batch, tokens]; a model that counts plainly needs none
+  std::vector<std::int64_t> mask;       // the same; 0: not seen. Empty: all are seen
+  std::vector<std::array<std::int64_t, 3>> image_grids, video_grids;
+  std::vector<double> seconds_per_grid;     // of each film: one step of its time; float32 there
+  std::vector<std::int64_t> audio_lengths;  // of each sound, in mel frames
+  bool publisher = false;  // where transformers and the model's publisher disagree: as the publisher
+};
+struct ROTARY_API ModelPositions {
+  PositionSet positions;       // [batch, tokens]; [axes, batch, tokens]; of the patches of a tower [axes, patches]
+  std::vector<double> deltas;  // [batch], what decoding adds to the place of a token; empty: the model has none
+  bool real_deltas = false;    // they are no integers
+  std::vector<std::string> notes;
+};
+
+// The position ids of transformers 5.23. config names a file, folder, stream or cached repository, as that of every
+// command. Throws MODEL_TYPE for a model or part whose way is not known here, POSITION and SHAPE for inputs that the
+// model does not take, CONFIG_VALUE, and what reading the config throws.
+ROTARY_API ModelPositions model_positions(const std::string& config, const ModelInputs&);
 
 // Parses these forms of SPEC; none where it begins with none of these words. axes: of the rope with the most of the
 // part. Throws POSITION, and what read_npy throws.

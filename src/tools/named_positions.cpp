@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "files/text/paths.h"
-#include "rotary/tensors.h"
+#include "number_files.h"
 #include "values/names.h"
 #include "values/number_text.h"
 
@@ -185,36 +183,17 @@ PositionSet image(std::string_view spec, std::string_view text, int axes) {
 }
 
 PositionSet mask(std::string_view file) {
-  const Tensor tensor = read_npy(files::path_of(file));
-  Integers values;
-  const auto take = [&values](const auto& seen) { values.assign(seen.begin(), seen.end()); };
-  if (tensor.shape.empty() || tensor.shape.size() > 2 || tensor.elements() == 0) {
+  const auto [values, shape] = tools::read_integers(file, "a mask");
+  if (shape.empty() || shape.size() > 2 || values.empty()) {
     throw Error(Code::SHAPE, "[positions] " + std::string(file) +
-                                 ": a mask must be [tokens] or [batch, tokens] but is " +
-                                 detail::shape_text(tensor.shape));
+                                 ": a mask must be [tokens] or [batch, tokens] but is " + detail::shape_text(shape));
   }
-  switch (tensor.type) {
-    case ElementType::i64:
-      take(tensor.as<std::int64_t>());
-      break;
-    case ElementType::i32:
-      take(tensor.as<std::int32_t>());
-      break;
-    case ElementType::boolean:
-    case ElementType::u8:
-      std::ranges::transform(tensor.data, std::back_inserter(values),
-                             [](std::byte b) { return std::to_integer<std::int64_t>(b); });
-      break;
-    default:
-      throw Error(Code::DTYPE, "[positions] " + std::string(file) +
-                                   ": a mask must be bool, uint8, int32 or int64 but is " + name(tensor.type));
-  }
-  const std::int64_t tokens = tensor.shape.back(), rows = tensor.elements() / tokens;
+  const std::int64_t tokens = shape.back(), rows = static_cast<std::int64_t>(values.size()) / tokens;
   if (rows > std::numeric_limits<int>::max()) refuse("the batch must fit 32 bits", rows);
   PositionSet set = set_of(mask_positions(values, tokens));
   set.tokens = tokens;
   set.batch = static_cast<int>(rows);
-  set.batched = tensor.shape.size() == 2;
+  set.batched = shape.size() == 2;
   return set;
 }
 

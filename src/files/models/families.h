@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -203,6 +204,33 @@ struct Child {
   bool merged = false;  // shape and base replace single missing keys too, not only a missing sub-config
 };
 
+// How generate() counts the tokens of a text.
+enum class Counts : std::uint8_t {
+  none,      // not plainly
+  seen,      // those before it that the mask shows; masked tokens are 0
+  from_one,  // the same, plus 1; masked tokens are 1
+  every,     // all, whatever the mask
+};
+
+// The model types that count so.
+struct Counted {
+  std::vector<std::string_view> seen, from_one, every;
+};
+
+// How a model_type makes position ids: its row of "positions", and which list of "counted" it stands in. A model that
+// makes ids of its own has a variant, the part of one that sees has an order.
+struct PositionFacts {
+  Counts counts = Counts::none;
+  std::string_view variant = {};                     // src/positions/variants.cpp
+  int image = -1, video = -1, start = -1, end = -1;  // ids of tokens, where the config does not say them
+  std::string_view order = {};                       // the words of src/positions/towers.cpp
+  std::string_view inside = {};                      // the part that is meant where the whole is named
+  // Of a tower's config, keys and class defaults: the side of its blocks; of an image (0: the class has none) and of a
+  // patch, in pixels; the frames of a clip; the side of a window.
+  std::string_view merge_key = "spatial_merge_size", side_key = "image_size", patch_key = "patch_size";
+  int merge = 1, side = 0, patch = 1, frames = 1, window = 1;
+};
+
 // A published file that states another model's model_type: the architecture identifies it.
 struct Misnamed {
   std::string_view type = {}, architecture = {}, family = {};
@@ -271,6 +299,9 @@ bool is_listed(std::string_view word, std::string_view list);  // whether it is 
 // Whether the name is rotary's own, for a sub-config that has no model_type in transformers.
 bool is_our_name(std::string_view model_type);
 const Child* find_child(std::string_view parent, std::string_view part);
+// Nothing for a type that is neither counted nor in "positions".
+std::optional<PositionFacts> find_positions(std::string_view model_type);
+std::vector<std::string_view> types_with_positions();
 // The model_type behind a misnamed file of this architecture; "" where the file's own is right.
 std::string_view meant_type(std::string_view model_type, std::string_view architecture);
 // The type of find_child; "" where there is none.

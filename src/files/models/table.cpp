@@ -8,6 +8,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "columns.h"
 #include "files/text/json_edit.h"
 #include "quirks/quirk.h"
 #include "values/fail.h"
@@ -18,34 +19,6 @@ std::string_view models() noexcept;  // data/models.json
 
 namespace rotary::files {
 namespace {
-
-// The words of an enum, in the order of its values.
-template <class E>
-constexpr std::string_view words_of = "";
-template <>
-constexpr std::string_view words_of<Pairing> = "unset half interleaved interleaved_to_half";
-template <>
-constexpr std::string_view words_of<Axes> = "one sectioned interleaved ernie xdrope alternating";
-template <>
-constexpr std::string_view words_of<Rule> =
-    "all sliding sliding_or_dense sliding_or_all no_rope_layers layer_rope_theta layer_rope_flags unless_null "
-    "if_rotary unless_not_rotary unless_alibi_size if_attn_config_rope use_rope_layers not_cross";
-template <>
-constexpr std::string_view words_of<Old> = "one_for_all all_to_all scaling_to_full scaling_to_both scaling_to_compress";
-template <>
-constexpr std::string_view words_of<Fused> = "none joined gate_first by_head by_group four_parts";
-template <>
-constexpr std::string_view words_of<FusedKeys> = "none joined by_head";
-template <>
-constexpr std::string_view words_of<Windows> = "none all_layers by_layer";
-template <>
-constexpr std::string_view words_of<Biases> = "never as_configured always_but_output";
-
-template <>
-constexpr std::string_view words_of<GgufRopeType> = "none norm neox mrope imrope norm_mrope neox_mrope";
-template <>
-constexpr std::string_view words_of<GgufQuirk> =
-    "plain permuted permuted_switch permuted_gaps gaps gaps_first mla window_only window_plain window_after hybrid";
 
 // ---- the text of data/models.json: JSON (a test sees to it) without escapes in its strings ----
 
@@ -81,88 +54,6 @@ std::vector<Member> members(std::string_view object, const std::string& where) {
   }
   return found;
 }
-
-// ---- rows ----
-
-// A field of a row: its name, and the member of S that it fills.
-template <class S, class Value>
-struct Column {
-  std::string_view name;
-  Value S::*member;
-  constexpr Column(const char* n, Value S::*m) : name(n), member(m) {}
-};
-
-template <class S>
-constexpr auto columns_of = std::tuple();
-template <>
-constexpr auto columns_of<Shape> = std::tuple(Column("layers", &Shape::layers), Column("heads", &Shape::heads),
-                                              Column("kv_heads", &Shape::kv_heads), Column("hidden", &Shape::hidden),
-                                              Column("head_dim", &Shape::head_dim));
-template <>
-constexpr auto columns_of<Mla> = std::tuple(Column("nope", &Mla::nope), Column("rope", &Mla::rope));
-template <>
-constexpr auto columns_of<Pattern> = std::tuple(Column("types", &Pattern::types),
-                                                Column("period_key", &Pattern::period_key),
-                                                Column("first", &Pattern::first),
-                                                Column("ends_full", &Pattern::ends_full),
-                                                Column("last_full", &Pattern::last_full));
-template <>
-constexpr auto columns_of<Flag> = std::tuple(Column("key", &Flag::key), Column("on", &Flag::on),
-                                             Column("default_value", &Flag::default_value));
-template <>
-constexpr auto columns_of<Remark> = std::tuple(Column("text", &Remark::text), Column("keys", &Remark::keys));
-template <>
-constexpr auto columns_of<FusedWhere> = std::tuple(Column("key", &FusedWhere::key),
-                                                   Column("default_value", &FusedWhere::default_value),
-                                                   Column("fused", &FusedWhere::fused));
-template <>
-constexpr auto columns_of<Indexer> = std::tuple(Column("heads", &Indexer::heads),
-                                                Column("head_dim", &Indexer::head_dim),
-                                                Column("pairing", &Indexer::pairing));
-template <>
-constexpr auto columns_of<AttentionFacts> = std::tuple(
-    Column("why_not", &AttentionFacts::why_not), Column("fused", &AttentionFacts::fused),
-    Column("fused_where", &AttentionFacts::fused_where), Column("fused_keys", &AttentionFacts::fused_keys),
-    Column("gated_q", &AttentionFacts::gated_q), Column("gated_by_value", &AttentionFacts::gated_by_value),
-    Column("query_experts", &AttentionFacts::query_experts),
-    Column("keys_may_be_values", &AttentionFacts::keys_may_be_values),
-    Column("pairing_key", &AttentionFacts::pairing_key), Column("first_layer", &AttentionFacts::first_layer),
-    Column("layers_in_stack", &AttentionFacts::layers_in_stack), Column("indexer", &AttentionFacts::indexer));
-template <>
-constexpr auto columns_of<DecoderFacts> =
-    std::tuple(Column("names", &DecoderFacts::names), Column("vocabulary", &DecoderFacts::vocabulary),
-               Column("feed_forward", &DecoderFacts::feed_forward), Column("activation", &DecoderFacts::activation),
-               Column("norm_eps", &DecoderFacts::norm_eps), Column("windows", &DecoderFacts::windows),
-               Column("biases", &DecoderFacts::biases), Column("attention_bias", &DecoderFacts::attention_bias),
-               Column("mlp_bias", &DecoderFacts::mlp_bias), Column("qk_norm", &DecoderFacts::qk_norm));
-template <>
-constexpr auto columns_of<Unusable> = std::tuple(Column("methods", &Unusable::methods), Column("why", &Unusable::why));
-template <>
-constexpr auto columns_of<Family> = std::tuple(
-    Column("pairing", &Family::pairing), Column("shape", &Family::shape), Column("context", &Family::context),
-    Column("prefix", &Family::prefix), Column("base", &Family::base), Column("partial", &Family::partial),
-    Column("reads_partial", &Family::reads_partial), Column("reads_scaling", &Family::reads_scaling),
-    Column("axes", &Family::axes), Column("sections", &Family::sections), Column("tower", &Family::tower),
-    Column("mla", &Family::mla), Column("rope_parameters", &Family::rope_parameters),
-    Column("pattern", &Family::pattern), Column("rule", &Family::rule), Column("turns_where", &Family::turns_where),
-    Column("old", &Family::old), Column("sliding_base", &Family::sliding_base), Column("base_key", &Family::base_key),
-    Column("sliding_base_key", &Family::sliding_base_key), Column("partial_key", &Family::partial_key),
-    Column("dim_key", &Family::dim_key), Column("dim", &Family::dim), Column("pairing_key", &Family::pairing_key),
-    Column("harmless", &Family::harmless), Column("remark", &Family::remark), Column("quirk", &Family::quirk),
-    Column("attention", &Family::attention), Column("decoder", &Family::decoder), Column("unusable", &Family::unusable),
-    Column("null_head_dim", &Family::null_head_dim));
-template <>
-constexpr auto columns_of<Child> = std::tuple(Column("type", &Child::type), Column("shape", &Child::shape),
-                                              Column("base", &Child::base), Column("merged", &Child::merged));
-template <>
-constexpr auto columns_of<Misnamed> = std::tuple(Column("type", &Misnamed::type),
-                                                 Column("architecture", &Misnamed::architecture),
-                                                 Column("family", &Misnamed::family));
-template <>
-constexpr auto columns_of<GgufArchitecture> = std::tuple(Column("rope_type", &GgufArchitecture::rope_type),
-                                                         Column("quirk", &GgufArchitecture::quirk),
-                                                         Column("period", &GgufArchitecture::period),
-                                                         Column("window_10000", &GgufArchitecture::window_10000));
 
 // A value with its place in the file, for error sentences. Views of strings come from text, which outlives the rows.
 struct Field {
@@ -277,6 +168,10 @@ ModelTable::ModelTable(std::string_view text) {
 void ModelTable::add_section(std::string_view name, std::string_view section) {
   const Field whole{section, nullptr, name};
   if (name == "about") return;
+  if (name == "counted" || name == "positions") {
+    (name == "counted" ? counted_ : positions_) = section;
+    return;
+  }
   if (name == "misnamed") return set_value(whole, misnamed);
   if (name == "our_names" || name == "without_rope") {
     for (const std::string_view word : elements(section, whole.path())) {
@@ -316,6 +211,38 @@ const Family* ModelTable::find(std::string_view model_type) const {
   return read.release();
 }
 
+Counted ModelTable::counted() const {
+  Counted lists;
+  set_value({counted_, nullptr, "counted"}, lists);
+  return lists;
+}
+
+std::optional<PositionFacts> ModelTable::find_positions(std::string_view model_type) const {
+  std::optional<PositionFacts> found;
+  const Counted lists = counted();
+  const auto take = [&](const std::vector<std::string_view>& list, Counts counts) {
+    if (std::ranges::find(list, model_type) != list.end()) found.emplace().counts = counts;
+  };
+  take(lists.seen, Counts::seen);
+  take(lists.from_one, Counts::from_one);
+  take(lists.every, Counts::every);
+  const Field section{{}, nullptr, "positions"};
+  for (const auto& [type, row] : members(positions_, "positions")) {
+    if (type != model_type) continue;
+    if (!found) found.emplace();
+    set_value({row, &section, type}, *found);
+  }
+  return found;
+}
+
+std::vector<std::string_view> ModelTable::types_with_positions() const {
+  Counted lists = counted();
+  std::vector<std::string_view> found = std::move(lists.seen);
+  for (const auto* more : {&lists.from_one, &lists.every}) found.insert(found.end(), more->begin(), more->end());
+  for (const Member& row : members(positions_, "positions")) found.push_back(row.key);
+  return found;
+}
+
 // ---- the facts that families.h declares ----
 
 namespace {
@@ -337,6 +264,9 @@ std::span<const Refusal> refused_types() { return table().refused; }
 std::span<const std::string_view> types_without_rope() { return table().without_rope; }
 
 const Family* find_family(std::string_view model_type) { return table().find(model_type); }
+
+std::optional<PositionFacts> find_positions(std::string_view type) { return table().find_positions(type); }
+std::vector<std::string_view> types_with_positions() { return table().types_with_positions(); }
 
 const GgufArchitecture* find_architecture(std::string_view name) {
   for (const GgufArchitecture& known : table().architectures) {

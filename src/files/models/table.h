@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,9 @@ class ModelTable {
   explicit ModelTable(std::string_view text);
 
   const Family* find(std::string_view model_type) const;  // nullptr: no such row
+  std::optional<PositionFacts> find_positions(std::string_view model_type) const;
+  std::vector<std::string_view> types_with_positions() const;
+  Counted counted() const;
 
   std::vector<std::string_view> types;  // of models, then of remote_models
   std::vector<Child> children;
@@ -38,6 +42,7 @@ class ModelTable {
   void add_section(std::string_view name, std::string_view section);
 
   std::map<std::string_view, Row> rows_;
+  std::string_view counted_ = "{}", positions_ = "{}";  // sections, read when they are asked for
 };
 
 }  // namespace rotary::files

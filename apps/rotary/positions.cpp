@@ -1,0 +1,247 @@
+// rotary positions: the position ids that a model makes of what its processor hands it, as an .npy.
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "apps/shared/command.h"
+#include "apps/shared/tensors.h"
+#include "apps/shared/text.h"
+#include "apps/shared/usage_error.h"
+#include "commands.h"
+#include "files/text/paths.h"
+#include "rotary/positions.h"
+#include "rotary/tensors.h"
+#include "tools/number_files.h"
+
+namespace rotary::cli {
+
+namespace {
+
+struct Options {
+  std::string config, output;
+  std::string tokens, mask, image_grid, video_grid, seconds, audio, delta;
+  std::string part;
+  std::string cu_seqlens;
+  std::optional<std::int64_t> length, ranks, rank;
+  std::string split;
+  std::string after_film = "transformers";
+  bool json = false;
+};
+
+const std::vector<std::string> ways_after_film = {"transformers", "publisher"};
+const std::vector<std::string> splits = {"contiguous", "zigzag", "striped"};
+
+// ---- a sequence without a model's own ways ----
+
+bool is_plain(const Options& options) { return !options.cu_seqlens.empty() || options.ranks; }
+
+void check_usage(const Options& options) {
+  const bool model_inputs = !(options.tokens + options.mask + options.image_grid + options.video_grid +
+                              options.seconds + options.audio + options.delta + options.part)
+                                 .empty();
+  if (options.config.empty() && !is_plain(options))
+    throw UsageError("CONFIG is needed, unless --cu-seqlens, or --length and --ranks, say the sequence");
+  if (is_plain(options) && model_inputs)
+    throw UsageError("--cu-seqlens and --ranks go with --length, --rank and --split alone");
+  if (options.ranks.has_value() != options.rank.has_value() || options.ranks.has_value() == options.split.empty())
+    throw UsageError("--ranks, --rank and --split go together");
+  if (options.length && !(options.cu_seqlens + options.tokens + options.mask).empty())
+    throw UsageError("--length goes with no file of tokens: it says their number");
+  if (is_plain(options) && options.cu_seqlens.empty() && !options.length)
+    throw UsageError("--ranks needs --length or --cu-seqlens");
+}
+
+// Packed sequences begin at 0 each, as data collators and attention kernels have them; a rank has those of its tokens.
+ModelPositions plain_positions(const Options& options) {
+  std::vector<std::int64_t> bounds = {0, options.length.value_or(0)};
+  if (!options.cu_seqlens.empty()) {
+    auto [values, shape] = tools::read_integers(options.cu_seqlens, "cu_seqlens");
+    if (shape.size() != 1)
+      throw Error(Code::SHAPE, "[positions] cu_seqlens must be [sequences + 1] but is " + shape_text(shape));
+    bounds = std::move(values);
+  }
+  ModelPositions made;
+  made.positions.integers = packed_positions(bounds);
+  if (options.ranks) {
+    std::vector<std::int64_t> own = shard_tokens(parse_split(options.split), *options.rank, *options.ranks, bounds);
+    for (std::int64_t& token : own) token = made.positions.integers[static_cast<std::size_t>(token)];
+    made.positions.integers = std::move(own);
+  }
+  made.positions.tokens = static_cast<std::int64_t>(made.positions.integers.size());
+  return made;
+}
+
+// ---- what a model is given ----
+
+// [batch, tokens] or [tokens]; of the same size as the file before.
+void read_tokens(const std::string& file, const std::string& what, std::vector<std::int64_t>& values,
+                 ModelInputs& inputs, std::vector<std::int64_t>& shape) {
+  if (file.empty()) return;
+  auto found = tools::read_integers(file, what);
+  const std::vector<std::int64_t>& own = found.shape;
+  if (own.empty() || own.size() > 2 || found.values.empty())
+    throw Error(Code::SHAPE,
+                "[positions] " + file + ": " + what + " must be [batch, tokens] but is " + shape_text(own));
+  if (!shape.empty() && shape != own) {
+    throw Error(Code::SHAPE, "[positions] " + file + ": " + what + " must have the shape of the tokens, " +
+                                 shape_text(shape) + ", but is " + shape_text(own));
+  }
+  shape = own;
+  inputs.tokens = own.back();
+  inputs.batch = static_cast<std::int64_t>(found.values.size()) / own.back();
+  values = std::move(found.values);
+}
+
+std::vector<std::array<std::int64_t, 3>> read_grids(const std::string& file, const std::string& what) {
+  std::vector<std::array<std::int64_t, 3>> grids;
+  if (file.empty()) return grids;
+  const auto [values, shape] = tools::read_integers(file, what);
+  if (shape.size() != 2 || shape[1] != 3) {
+    throw Error(Code::SHAPE, "[positions] " + file + ": " + what +
+                                 " must be [pictures, 3], time, height and width, but is " + shape_text(shape));
+  }
+  for (std::size_t i = 0; i < values.size(); i += 3) grids.push_back({values[i], values[i + 1], values[i + 2]});
+  return grids;
+}
+
+template <class T>
+std::vector<T> values_of(tools::NumberFile<T> file, const std::string& what) {
+  if (file.shape.size() != 1)
+    throw Error(Code::SHAPE, "[positions] " + what + " must be a list but is " + shape_text(file.shape));
+  return std::move(file.values);
+}
+
+ModelPositions made_by_model(const Options& options) {
+  ModelInputs inputs;
+  inputs.part = options.part;
+  std::vector<std::int64_t> shape;
+  read_tokens(options.tokens, "the token ids", inputs.ids, inputs, shape);
+  read_tokens(options.mask, "the mask", inputs.mask, inputs, shape);
+  if (options.length) inputs.tokens = *options.length;
+  inputs.image_grids = read_grids(options.image_grid, "image grids");
+  inputs.video_grids = read_grids(options.video_grid, "video grids");
+  if (!options.seconds.empty())
+    inputs.seconds_per_grid = values_of(tools::read_reals(options.seconds, "seconds per grid"), "seconds per grid");
+  if (!options.audio.empty())
+    inputs.audio_lengths = values_of(tools::read_integers(options.audio, "audio lengths"), "audio lengths");
+  inputs.publisher = options.after_film == "publisher";
+  ModelPositions made = model_positions(options.config, inputs);
+  if (made.positions.axes == 1 && shape.size() == 1) made.positions.batched = false;
+  return made;
+}
+
+// ---- output ----
+
+template <class T>
+Tensor tensor_of(const std::vector<T>& values, std::vector<std::int64_t> shape) {
+  Tensor tensor;
+  tensor.type = detail::ElementOf<T>::type;
+  tensor.shape = std::move(shape);
+  const auto bytes = std::as_bytes(std::span(values));
+  tensor.data.assign(bytes.begin(), bytes.end());
+  tensor.bytes = tensor.data.size();
+  return tensor;
+}
+
+Tensor tensor_of(const PositionSet& set) {
+  std::vector<std::int64_t> shape = {set.tokens};
+  if (set.batched) shape.insert(shape.begin(), set.batch);
+  if (set.axes > 1) shape.insert(shape.begin(), set.axes);
+  return set.reals.empty() ? tensor_of(set.integers, shape) : tensor_of(set.reals, shape);
+}
+
+Tensor deltas_of(const ModelPositions& made) {
+  if (made.deltas.empty())
+    throw Error(Code::POSITION,
+                "[positions] --delta must be asked of a model whose decoding adds one, but this adds none");
+  const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(made.deltas.size())};
+  if (made.real_deltas) return tensor_of(made.deltas, shape);
+  return tensor_of(std::vector<std::int64_t>(made.deltas.begin(), made.deltas.end()), shape);
+}
+
+void report(const Options& options, const std::vector<std::pair<std::string, Tensor>>& files,
+            const std::vector<std::string>& notes) {
+  if (options.json) {
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const auto& [path, tensor] : files)
+      list.push_back({{"output", path}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
+    std::cout << versioned({{"files", std::move(list)}, {"notes", notes}}) << '\n';
+    return;
+  }
+  for (const std::string& note : notes) std::cout << "note: " << printable(note) << '\n';
+  for (const auto& [path, tensor] : files)
+    std::cout << "wrote " << printable(path) << ": " << name(tensor.type) << ' ' << shape_text(tensor.shape) << '\n';
+}
+
+void run(const Options& options) {
+  check_usage(options);
+  std::vector<std::pair<std::string, Tensor>> files = {{options.output, {}}};
+  if (!options.delta.empty()) files.push_back({options.delta, {}});
+  for (const auto& [path, tensor] : files) {
+    if (!path.ends_with(".npy"))
+      throw Error(Code::FORMAT, "[positions] the output must end in .npy but got " + files::in_quotes(path));
+    check_output(files::path_of(path));
+  }
+  const ModelPositions made = is_plain(options) ? plain_positions(options) : made_by_model(options);
+  files.front().second = tensor_of(made.positions);
+  if (!options.delta.empty()) files.back().second = deltas_of(made);
+  for (const auto& [path, tensor] : files) save(files::path_of(path), {tensor}, {});
+  report(options, files, made.notes);
+}
+
+void add_files(Command& command, Options& options) {
+  const auto file = [&](const char* word, std::string& value, const char* help) {
+    command.option(word, value, help).type_name("FILE");
+  };
+  command.section("What the processor hands the model, each an .npy");
+  file("--tokens", options.tokens, "token ids [batch, tokens]; of a model that counts plainly only the shape is used");
+  file("--mask", options.mask, "attention mask [batch, tokens], 0: not seen");
+  file("--image-grid", options.image_grid, "image_grid_thw [images, 3]: time, height, width in patches before merging");
+  file("--video-grid", options.video_grid, "video_grid_thw [films, 3]");
+  file("--seconds-per-grid", options.seconds, "seconds of a step of a film's time [films]");
+  file("--audio-lengths", options.audio, "mel frames of each sound [sounds]");
+}
+
+}  // namespace
+
+void add_positions(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  Command command(app, "positions", "Write the position ids that a model makes");
+  command.option("CONFIG,--config", options->config, "the model: config.json, its folder, or a cached repository")
+      .usual();
+  command.option("--output", options->output, "the .npy to write: int64, or float64 where the model has fractions")
+      .type_name("FILE")
+      .required();
+  command.option("--part", options->part, "a part of the config, as vision_config: the positions of its patches")
+      .type_name("PART");
+  command.option("--length", options->length, "how many tokens, where no file says it").above_zero();
+  command.flag("--json", options->json, "what was written, as JSON");
+  add_files(command, *options);
+  command.section("What decoding needs, and disagreements");
+  command.option("--delta", options->delta, "write what decoding adds to the number of a token [batch], an .npy")
+      .type_name("FILE");
+  command
+      .option("--after-film", options->after_film,
+              "where words go on behind a film: as the newest transformers, or as the model's\n"
+              "publisher, behind its last frame")
+      .one_of(ways_after_film)
+      .type_name("WORD")
+      .shows_default();
+  command.section("Packed and shared among ranks, of any model");
+  command.option("--cu-seqlens", options->cu_seqlens, "bounds of packed sequences, an .npy: 0, 5, 9").type_name("FILE");
+  command.option("--ranks", options->ranks, "context parallelism: how many ranks").above_zero();
+  command.option("--rank", options->rank, "of them the one whose positions are written, from 0").type_name("N");
+  command.option("--split", options->split, "contiguous, zigzag or striped").one_of(splits).type_name("WORD");
+  command.footer(
+      "[batch, tokens] of a model of words, [axes, batch, tokens] of one that sees, [axes, patches] of a\n"
+      "vision tower, [tokens] of packed sequences and ranks.\n"
+      "  rotary positions config.json --mask mask.npy --output p.npy\n"
+      "  rotary positions config.json --part vision_config --image-grid grid.npy --output p.npy\n"
+      "  rotary positions --length 4096 --ranks 4 --rank 0 --split zigzag --output p.npy");
+  command.runs([options] { run(*options); });
+}
+
+}  // namespace rotary::cli

@@ -1,0 +1,160 @@
+// model_positions: whose ids they are, and those of models that count plainly.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "files/text/io.h"
+#include "made.h"
+#include "tools/config_place.h"
+#include "values/fail.h"
+
+namespace rotary {
+namespace made {
+
+void refuse(Code code, const std::string& rule, const std::string& got) {
+  fail(code, "positions", rule + " but got " + got);
+}
+
+void take_only(const ModelInputs& inputs, std::string_view takes) {
+  const struct {
+    const char *word, *name;
+    bool given;
+  } kinds[] = {{"ids", "token ids", !inputs.ids.empty()},
+               {"mask", "a mask", !inputs.mask.empty()},
+               {"images", "image grids", !inputs.image_grids.empty()},
+               {"films", "video grids", !inputs.video_grids.empty()},
+               {"seconds", "seconds per grid", !inputs.seconds_per_grid.empty()},
+               {"sounds", "audio lengths", !inputs.audio_lengths.empty()},
+               {"publisher", "a way of its publisher", inputs.publisher}};
+  for (const auto& kind : kinds) {
+    if (kind.given && !files::is_listed(kind.word, takes))
+      refuse(Code::POSITION, std::string("this model or part takes no ") + kind.name, "some");
+  }
+}
+
+ModelPositions counted(files::Counts counts, const ModelInputs& inputs) {
+  using Integers = std::vector<std::int64_t>;
+  const auto size = static_cast<std::size_t>(inputs.batch * inputs.tokens);
+  const Integers seen(size, 1);
+  const bool masked = !inputs.mask.empty() && counts != files::Counts::every;
+  const Integers& mask = masked ? inputs.mask : seen;
+  ModelPositions made;
+  made.positions.integers = mask_positions(mask, inputs.tokens);
+  if (counts == files::Counts::from_one) {
+    for (std::int64_t& position : made.positions.integers) ++position;  // masked tokens, at 0, become 1
+  }
+  made.positions.batch = static_cast<int>(inputs.batch);
+  made.positions.batched = true;
+  made.positions.tokens = inputs.tokens;
+  return made;
+}
+
+}  // namespace made
+
+namespace {
+
+using files::Object;
+using files::PositionFacts;
+
+// A config, or a part of one, and its model_type: "" where neither it nor its parent's class says one.
+struct Place {
+  Object config;
+  std::string type;
+};
+
+std::string type_of(const Object& config) { return config.text("model_type").value_or(""); }
+
+// The part of that name; one that the file leaves out is that of its class.
+Place part_of(const Place& whole, const std::string& name, files::Ledger& ledger) {
+  static const files::Json empty = files::Json::object();
+  const std::string told(files::child_type(whole.type, name));
+  const std::optional<Object> own = name.empty() ? std::nullopt : whole.config.object(name);
+  if (!own && told.empty()) {
+    made::refuse(Code::MODEL_TYPE,
+                 "the part must be a sub-config of " + (whole.type.empty() ? "the model" : whole.type),
+                 files::in_quotes(name));
+  }
+  Place part{own ? *own : Object(empty, name, ledger), own ? type_of(*own) : ""};
+  // A published file may say the whole model's type in its part.
+  for (const std::string& type : {part.type, part.type + "_vision", told}) {
+    if (!files::find_positions(type)) continue;
+    part.type = type;
+    break;
+  }
+  return part;
+}
+
+// An omni model is its thinker, unless the path begins elsewhere.
+Place place_of(const files::Json& json, std::string_view path, files::Ledger& ledger) {
+  const Object root(json, "", ledger);
+  Place place{root, type_of(root)};
+  constexpr const char* thinker = "thinker_config";
+  const std::string first(path.substr(0, path.find('.')));
+  if (!files::child_type(place.type, thinker).empty() && !root.has(first) && first != thinker)
+    place = part_of(place, thinker, ledger);
+  while (!path.empty()) {
+    const std::size_t dot = std::min(path.find('.'), path.size());
+    place = part_of(place, std::string(path.substr(0, dot)), ledger);
+    path.remove_prefix(std::min(dot + 1, path.size()));
+  }
+  return place;
+}
+
+void check_sizes(const ModelInputs& inputs) {
+  using made::refuse;
+  const auto numbers = [](std::int64_t a, std::int64_t b) { return std::to_string(a) + " x " + std::to_string(b); };
+  if (inputs.batch < 1 || inputs.tokens < 0 || inputs.tokens > max_positions ||
+      (inputs.tokens > 0 && inputs.batch > max_positions / inputs.tokens)) {
+    refuse(Code::SHAPE, "there must be 1 to " + std::to_string(max_positions) + " tokens",
+           numbers(inputs.batch, inputs.tokens));
+  }
+  for (const auto* values : {&inputs.ids, &inputs.mask}) {
+    if (!values->empty() && values->size() != static_cast<std::size_t>(inputs.batch * inputs.tokens)) {
+      refuse(Code::SHAPE, "ids and mask must be [batch, tokens], " + numbers(inputs.batch, inputs.tokens),
+             std::to_string(values->size()) + " values");
+    }
+  }
+  std::int64_t left = max_positions;
+  for (const auto* grids : {&inputs.image_grids, &inputs.video_grids}) {
+    for (const auto& [time, height, width] : *grids) {
+      const std::string text = std::to_string(time) + " x " + numbers(height, width);
+      if (time < 1 || height < 1 || width < 1) refuse(Code::POSITION, "a grid must be at least 1 x 1 x 1", text);
+      if (time > left || height > left / time || width > left / time / height) {
+        refuse(Code::POSITION, "all grids must have at most " + std::to_string(max_positions) + " patches", text);
+      }
+      left -= time * height * width;
+    }
+  }
+}
+
+ModelPositions positions_at(const Place& place, const ModelInputs& inputs) {
+  const std::optional<PositionFacts> facts = files::find_positions(place.type);
+  const auto refuse_type = [&] {
+    made::refuse(Code::MODEL_TYPE,
+                 "model_type must be one whose position ids are known (docs/models.md; packed:, mask: and image: of "
+                 "--positions make them by hand)",
+                 place.type.empty() ? "none" : files::in_quotes(place.type));
+  };
+  if (!facts) refuse_type();
+  const made::Call call{place.config, *facts, inputs};
+  if (!facts->order.empty()) return made::tower_positions(call);
+  if (inputs.tokens < 1) made::refuse(Code::SHAPE, "there must be at least one token", "none");
+  if (const made::Way variant = made::find_variant(facts->variant)) return variant(call);
+  if (facts->counts == files::Counts::none) refuse_type();
+  made::take_only(inputs, "ids mask");
+  return made::counted(facts->counts, inputs);
+}
+
+}  // namespace
+
+ModelPositions model_positions(const std::string& config, const ModelInputs& inputs) {
+  const std::string text = tools::config_text_at(config);
+  if (text.empty()) made::refuse(Code::FORMAT, "the config must be a config.json", files::in_quotes(config));
+  const files::Json json = files::parse_json(text);
+  if (!json.is_object()) made::refuse(Code::JSON, "a config must be an object", files::shown(json));
+  check_sizes(inputs);
+  files::Ledger ledger;
+  return positions_at(place_of(json, inputs.part, ledger), inputs);
+}
+
+}  // namespace rotary

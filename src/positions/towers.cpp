@@ -1,0 +1,158 @@
+// The positions of a vision tower's patches, in the order of pixel_values. An order is a list of words:
+//   blocks        merge x merge patches, row by row within and between them; else row by row
+//   film_blocks   the same, of films alone
+//   time          a third axis in front, the frame; else all frames have the same
+//   from_one      patches count from 1, so that a token (0, 0) is none of them:
+//   class_before, class_after   one such token of every picture
+//   merged        grids count blocks
+//   centres       2 (i + 0.5) / n - 1
+//   windows       i window_size / columns
+//   fixed         the grid is the config's; else that of the config only where none is given
+//   width_first   sizes in the config are [width, height]
+//   clip          the config says rows and columns, and a grid only how many patches there are
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "files/text/json_edit.h"
+#include "made.h"
+
+namespace rotary::made {
+namespace {
+
+using Grid = std::array<std::int64_t, 3>;
+constexpr std::int64_t longest_side = 1 << 20;
+
+bool has(const Call& call, std::string_view word) { return files::is_listed(word, call.facts.order); }
+
+// [height, width] of a key, which may say one number for both.
+std::array<std::int64_t, 2> sides_of(const Call& call, std::string_view dotted, std::int64_t default_value) {
+  std::vector<std::string> path = files::json_path(dotted);
+  const std::string key = path.back();
+  path.pop_back();
+  const files::Json* holder = files::object_at(call.config.json(), path);
+  files::Ledger ledger;
+  const files::Object object(holder != nullptr ? *holder : call.config.json(), call.config.path(), ledger);
+  const files::Json* value = holder != nullptr ? object.value(key) : nullptr;
+  if (value == nullptr) return {default_value, default_value};
+  if (!value->is_array()) {
+    const std::int64_t side = object.integer(key, 1, longest_side).value_or(default_value);
+    return {side, side};
+  }
+  std::vector<int> list = object.integers(key).value_or(std::vector<int>());
+  if (list.size() != 2 || std::ranges::min(list) < 1) object.refuse(key, "must be an integer or [height, width]");
+  if (has(call, "width_first")) std::swap(list[0], list[1]);
+  return {list[0], list[1]};
+}
+
+// The grid that the config says; nothing where its class has none.
+std::vector<Grid> own_grid(const Call& call) {
+  if (call.facts.side == 0) return {};
+  const auto image = sides_of(call, call.facts.side_key, call.facts.side);
+  const auto patch = sides_of(call, call.facts.patch_key, call.facts.patch);
+  const std::int64_t frames =
+      has(call, "clip") ? sides_of(call, "frames_per_clip", call.facts.frames)[0] / sides_of(call, "tubelet_size", 1)[0]
+                        : 1;
+  const Grid grid = {frames, image[0] / patch[0], image[1] / patch[1]};
+  if (std::ranges::min(grid) < 1) refuse(Code::CONFIG_VALUE, "an image must be at least a patch of the config", "less");
+  if (grid[1] > max_positions / grid[2] || frames > max_positions / grid[1] / grid[2])
+    refuse(Code::CONFIG_VALUE, "an image must have at most " + std::to_string(max_positions) + " patches", "more");
+  return {grid};
+}
+
+std::vector<Grid> grids_of(const Call& call, const std::vector<Grid>& own) {
+  std::vector<Grid> given = call.inputs.image_grids;
+  given.insert(given.end(), call.inputs.video_grids.begin(), call.inputs.video_grids.end());
+  if (given.empty()) given = own;
+  if (given.empty()) refuse(Code::POSITION, "a tower must be given the grids of its pictures", "none");
+  for (const Grid& grid : given) {
+    if (has(call, "fixed") && (grid[1] != own[0][1] || grid[2] != own[0][2])) {
+      refuse(Code::POSITION,
+             "the grid must be that of the config, " + std::to_string(own[0][1]) + " x " + std::to_string(own[0][2]),
+             std::to_string(grid[1]) + " x " + std::to_string(grid[2]));
+    }
+  }
+  return given;
+}
+
+// The positions of the patches of one side, by their number on it.
+std::vector<double> places(const Call& call, std::int64_t count, std::int64_t columns) {
+  const double first = has(call, "from_one") ? 1 : 0;
+  const bool centres = has(call, "centres");
+  const auto window =
+      static_cast<double>(has(call, "windows") ? sides_of(call, "window_size", call.facts.window)[0] : columns);
+  std::vector<double> found;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto at = static_cast<double>(i);
+    found.push_back(centres ? 2 * (at + 0.5) / static_cast<double>(count) - 1
+                            : first + at * window / static_cast<double>(columns));
+  }
+  return found;
+}
+
+// A picture behind those before it, axis by axis.
+void append(const Call& call, Grid grid, bool film, std::vector<std::vector<double>>& axes) {
+  const auto add_class = [&](const char* where) {
+    if (!has(call, where)) return;
+    for (std::vector<double>& axis : axes) axis.push_back(0);
+  };
+  const std::int64_t merge = sides_of(call, call.facts.merge_key, call.facts.merge)[0];
+  if (has(call, "merged")) {
+    if (merge > max_positions / grid[1] || merge > max_positions / grid[2])
+      refuse(Code::POSITION, "a side must have at most " + std::to_string(max_positions) + " patches", "more");
+    grid = {grid[0], grid[1] * merge, grid[2] * merge};
+  }
+  const bool blocks = has(call, "blocks") || (film && has(call, "film_blocks"));
+  const std::vector<std::int64_t> frame = image_positions(grid[1], grid[2], blocks ? merge : 1).integers;
+  const std::size_t patches = frame.size() / 2, in_front = axes.size() - 2;
+  add_class("class_before");
+  for (std::int64_t t = 0; t < grid[0] && in_front == 1; ++t)
+    axes[0].insert(axes[0].end(), patches, static_cast<double>(t));
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    const std::vector<double> place = places(call, grid[axis + 1], grid[2]);
+    for (std::int64_t t = 0; t < grid[0]; ++t) {
+      for (std::size_t i = 0; i < patches; ++i)
+        axes[in_front + axis].push_back(place[static_cast<std::size_t>(frame[axis * patches + i])]);
+    }
+  }
+  add_class("class_after");
+}
+
+}  // namespace
+
+ModelPositions tower_positions(const Call& call) {
+  take_only(call.inputs, "images films");
+  const std::vector<Grid> own = own_grid(call);
+  std::vector<std::vector<double>> axes(has(call, "time") ? 3 : 2);
+  std::size_t picture = 0;
+  for (const Grid& grid : grids_of(call, own)) {
+    const std::size_t before = axes[0].size();
+    const bool film = picture++ >= call.inputs.image_grids.size();
+    if (!has(call, "clip")) {
+      append(call, grid, film, axes);
+      continue;
+    }
+    const std::int64_t patches = grid[0] * grid[1] * grid[2], frame = own[0][1] * own[0][2];
+    append(call, {(patches - 1) / frame + 1, own[0][1], own[0][2]}, film, axes);
+    for (std::vector<double>& axis : axes) axis.resize(before + static_cast<std::size_t>(patches));
+  }
+  ModelPositions made;
+  PositionSet& set = made.positions;
+  set.axes = static_cast<int>(axes.size());
+  set.tokens = static_cast<std::int64_t>(axes[0].size());
+  if (set.tokens > max_positions)
+    refuse(Code::POSITION, "there must be at most " + std::to_string(max_positions) + " patches",
+           std::to_string(set.tokens));
+  const bool reals = has(call, "centres") || has(call, "windows");
+  for (const std::vector<double>& axis : axes) {
+    if (reals) {
+      set.reals.insert(set.reals.end(), axis.begin(), axis.end());
+    } else {
+      std::ranges::transform(axis, std::back_inserter(set.integers),
+                             [](double at) { return static_cast<std::int64_t>(at); });
+    }
+  }
+  return made;
+}
+
+}  // namespace rotary::made

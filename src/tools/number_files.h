@@ -1,0 +1,22 @@
+// Integers and reals of an .npy, whatever type they are stored in.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rotary::tools {
+
+template <class T>
+struct NumberFile {
+  std::vector<T> values;  // row-major
+  std::vector<std::int64_t> shape;
+};
+
+// what: "a mask", for error sentences. Integers are bool, uint8, int32 or int64; reals these, float32 or float64, and
+// finite. Throws DTYPE, POSITION, and what read_npy throws. Operation "positions".
+NumberFile<std::int64_t> read_integers(std::string_view file, const std::string& what);
+NumberFile<double> read_reals(std::string_view file, const std::string& what);
+
+}  // namespace rotary::tools

@@ -1,0 +1,184 @@
+"""The order in which vision towers place their patches: for positions.py.
+
+A tower's own code runs on the meta device over two small grids; what its rotary module is handed, or what its function
+of positions returns where it has no module that takes any, is compared with the orders of src/positions/towers.cpp.
+"""
+import inspect
+import itertools
+
+import torch
+
+import run
+from vision import modeling
+
+IMAGES, FILMS = [[1, 4, 6], [1, 2, 2]], [[2, 2, 4]]
+SIDE = 4  # of a fixed grid
+
+
+class Stub(torch.nn.Module):
+    """Instead of what a tower does before its patches turn."""
+
+    def __init__(self, *shape):
+        super().__init__()
+        self.shape, self.patch_embedding = shape, torch.nn.Linear(1, 1)
+        self.weight = torch.nn.Parameter(torch.empty(1, device="meta"))
+
+    def forward(self, *_, **__):
+        return torch.empty(self.shape, device="meta")
+
+
+def ordered(words, merge=2, window=1, images=IMAGES, films=FILMS):
+    """The axes of the patches in an order of towers.cpp, a tuple for each token."""
+    words, found = words.split(), []
+    for number, (frames, rows, columns) in enumerate(images + films):
+        if "merged" in words:
+            rows, columns = rows * merge, columns * merge
+        side = merge if "blocks" in words or ("film_blocks" in words and number >= len(images)) else 1
+        places = sorted(itertools.product(range(rows), range(columns)),
+                        key=lambda p: (p[0] // side, p[1] // side, p[0] % side, p[1] % side))
+        first, axes = int("from_one" in words), 2 + ("time" in words)
+        found += [(0,) * axes] * ("class_before" in words)
+        for t in range(frames):
+            for row, column in places:
+                if "centres" in words:
+                    row, column = 2 * (row + 0.5) / rows - 1, 2 * (column + 0.5) / columns - 1
+                scale = window / columns if "windows" in words else 1
+                found.append((t,) * ("time" in words) + ((row + first) * scale, (column + first) * scale))
+        found += [(0,) * axes] * ("class_after" in words)
+    return torch.tensor(found, dtype=torch.float32)
+
+
+def has_rotary(module):
+    return any(run.ROTARY.search(type(inner).__name__) for inner in module.modules())
+
+
+def run_tower(kind, config, caught):
+    """The ids that the rotary module of a tower is handed which takes grids, or one image of 4 x 6 patches."""
+    names, config = inspect.signature(kind.forward).parameters, run.runnable(config)
+    given = next((name for name in names if "grid_thw" in name), None)
+    grid = torch.tensor(IMAGES + FILMS) if given else torch.tensor([[1, 4, 6]])
+    width, scale = getattr(config, "embed_dim", None) or config.hidden_size, 4 if given == "image_grid_thw" else 1
+    patches = int(grid.prod(-1).sum()) * scale + len(grid) * (scale > 1)  # the grid of inkling2 counts blocks
+    with run.Watch(run.modules(config)) as watch:
+        watch.patch(torch, "arange", on_cpu(torch.arange))
+        with torch.device("meta"):
+            model = kind(config).eval()
+            stubs = {"pos": Stub(1, 1, width)}
+            pixels = torch.empty((int(grid.prod(-1).sum()), width) if given else
+                                 (1, 3, 4 * config.patch_size, 6 * config.patch_size))
+        for name, child in list(model.named_children()):
+            if not has_rotary(child) and not isinstance(child, torch.nn.ModuleList) and (given or "norm" not in name):
+                shape = (patches, width) if given else (1, patches, width)
+                setattr(model, name, stubs.get(name[:3]) or Stub(*shape))
+        inputs = {given: grid, "merge_sizes": torch.tensor([1] * len(IMAGES) + [2] * len(FILMS)),
+                  "hidden_states": pixels, "pixel_values": pixels}
+        return caught(model, {name: value for name, value in inputs.items() if name in names})
+
+
+def on_cpu(function):
+    return lambda *args, **kwargs: function(*args, **kwargs | {"device": "cpu"})
+
+
+# ---- towers without a module that is handed ids: what their functions make of a grid of 4 x 6, row before column ----
+
+
+def centres(folder):
+    function = modeling(folder).get_patches_center_coordinates
+    return lambda config: function(4, 6, dtype=torch.float32, device="cpu")
+
+
+def memory(folder, prefix):
+    def ids(config):
+        config.memory_attention_rope_feat_sizes = [6, 4]  # width, height
+        return getattr(modeling(folder), prefix + "MemoryAttention").precompute_positions(config).flip(-1)
+    return ids
+
+
+def sam3(config):
+    config.image_size, config.patch_size, config.window_size = (6 * 2, 4 * 2), 2, 3
+    return modeling("sam3").Sam3ViTLayer.precompute_positions(config, 0).flip(-1)
+
+
+def efficientloftr(config):
+    return modeling("efficientloftr").compute_embeddings(torch.ones(1), 4, 6, 4)[0].flatten(0, 1)
+
+
+def llama4(config):
+    """The angles of the first pair of each axis, whose speed is 1, column first; of a square."""
+    config.image_size, config.patch_size = SIDE * 14, 14
+    turns = modeling("llama4").Llama4VisionRotaryEmbedding._compute_freqs_ci(config).angle()[:, 0]
+    return turns[:, [turns.shape[1] // 2, 0]].remainder(2 * torch.pi).round()
+
+
+def vjepa2(config):
+    config.crop_size = SIDE * config.patch_size
+    attention = modeling("vjepa2").VJEPA2RopeAttention(config, config.hidden_size, config.num_attention_heads)
+    return torch.stack(attention.get_position_ids(torch.empty(1, 2 * SIDE * SIDE, 1)), dim=-1)
+
+
+def gemma4(config):
+    """As image_processing_gemma4.py makes them, which needs torchvision to be imported: column, row."""
+    return torch.stack(torch.meshgrid(torch.arange(6), torch.arange(4), indexing="xy"), dim=-1).reshape(-1, 2).flip(-1)
+
+
+# model_type: its function, the pictures of that order, and more facts: config keys and what their defaults are named
+RECTANGLE = {"images": [[1, 4, 6]], "films": []}
+SQUARE = {"images": [[1, SIDE, SIDE]], "films": []}
+OWN_SIZE = {"side": "image_size", "patch": "patch_size"}
+FUNCTIONS = {
+    "dinov3_vit": (centres("dinov3_vit"), RECTANGLE, "", OWN_SIZE),
+    "eomt_dinov3": (centres("eomt_dinov3"), RECTANGLE, "", OWN_SIZE),
+    "sapiens2": (centres("sapiens2"), RECTANGLE, "", OWN_SIZE),
+    "edgetam_video": (memory("edgetam_video", "EdgeTamVideo"), RECTANGLE, "fixed width_first",
+                      {"side": "memory_attention_rope_feat_sizes"}),
+    "sam2_video": (memory("sam2_video", "Sam2Video"), RECTANGLE, "fixed width_first",
+                   {"side": "memory_attention_rope_feat_sizes"}),
+    "sam3_tracker_video": (memory("sam3_tracker_video", "Sam3TrackerVideo"), RECTANGLE, "fixed",
+                           {"side": "image_size", "patch": "vision_config.backbone_config.patch_size"}),
+    "sam3_vit_model": (sam3, RECTANGLE, "fixed width_first", OWN_SIZE | {"window": "window_size"}),
+    "efficientloftr": (efficientloftr, RECTANGLE, "", {}),
+    "llama4_vision_model": (llama4, SQUARE, "fixed", OWN_SIZE),
+    "vjepa2": (vjepa2, {"images": [], "films": [[2, SIDE, SIDE]]}, "clip",
+               {"side": "crop_size", "patch": "patch_size", "frames": "frames_per_clip"}),
+    "gemma4_vision": (gemma4, RECTANGLE, "", {}),
+}
+ORDERS = ("blocks", "rows", "film_blocks", "blocks time", "rows time", "rows from_one", "rows from_one class_after",
+          "blocks from_one class_before merged", "centres", "windows")
+INSIDE = {"chmv2": "backbone_config", "sam3_vision_model": "backbone_config", "sam3": "vision_config",
+          "sam3_lite_text": "vision_config", "sam3_tracker": "vision_config"}
+
+
+def order_of(ids, pictures):
+    """The order that makes these ids, row before column or column before row."""
+    fits = [order for order in ORDERS for want in [ordered(order, window=3, **pictures)]
+            if want.shape == ids.shape and (torch.equal(want, ids.float()) or torch.equal(want.flip(-1), ids.float()))]
+    if not fits:
+        raise ValueError(f"no order of towers.cpp makes these ids {tuple(ids.shape)}")
+    return fits[0]
+
+
+def default_of(config, path):
+    for name in path.split("."):
+        config = getattr(config, name)
+    return config[0] if isinstance(config, (list, tuple)) else config
+
+
+def tower_facts(kind, config, caught):
+    """The fields of a tower's row that follow from its code and its class."""
+    model_type = config.model_type
+    function, pictures, words, keys = FUNCTIONS.get(model_type, (None, None, "", {}))
+    found = {"order": "", **{f"{field}_key": key for field, key in keys.items() if field in ("side", "patch")},
+             **{field: default_of(config, key) for field, key in keys.items()}}
+    if function:
+        ids = function(config)
+    else:
+        ids = run_tower(kind, config, caught)
+        ids = ids.reshape(-1, ids.shape[-1])
+        pictures = {} if len(ids) != 24 else RECTANGLE
+        if pictures:
+            found |= {"side": default_of(config, "image_size"), "patch": default_of(config, "patch_size")}
+    found["order"] = " ".join([order_of(ids, pictures), words]).strip().removeprefix("rows ")
+    if "blocks" in found["order"]:
+        found["merge"] = getattr(config, "spatial_merge_size", 2)
+    defaults = {"side_key": "image_size", "patch_key": "patch_size"}
+    return {key: value for key, value in found.items() if value != defaults.get(key)}
