@@ -13,14 +13,14 @@ Pairing and layout have no default. What is wrong raises rotary.Error, a ValueEr
 import os as _os
 from typing import TYPE_CHECKING, Any, ClassVar  # names that the classes' annotations have, whose module this is
 
-from . import _core
+from . import _core, positions
 from ._config import ModelRope, Ropes, config
 from ._core import Error, __version__, chosen_target, get_num_threads, self_test, set_num_threads, targets, use_target
 from ._patch import PatchError, patch
 from ._rotating import from_doubled, from_rows
 from ._rotating import rotate, rotate_, rotate_backward, rotate_qk, rotate_qk_, rotate_qkv, rotate_qkv_
 from ._scalings import Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Scaling, Unscaled, Yarn
-from ._tables import Frequencies, Table, frequencies
+from ._tables import Frequencies, Table, between, frequencies
 from ._tools import accuracy, check, convert, diagnose, extend
 from ._values import Rope, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
 from ._words import Angles, Direction, Layout, Pairing, Rounding, Stores
@@ -28,8 +28,8 @@ from ._words import Angles, Direction, Layout, Pairing, Rounding, Stores
 __all__ = [
     "Dynamic", "Error", "Frequencies", "Linear", "Llama3", "LongRope", "ModelRope", "Ntk", "NtkFixed", "PatchError",
     "Proportional", "Rope", "Ropes", "Scaling", "Table", "Unscaled", "Yarn", "__version__", "accuracy", "axial",
-    "check", "chosen_target", "config", "convert", "diagnose", "ernie_axes", "extend", "frequencies",
-    "from_doubled", "from_rows", "get_num_threads", "interleaved_axes", "patch", "rope_parameters", "rotate",
+    "between", "check", "chosen_target", "config", "convert", "diagnose", "ernie_axes", "extend", "frequencies",
+    "from_doubled", "from_rows", "get_num_threads", "interleaved_axes", "patch", "positions", "rope_parameters", "rotate",
     "rotate_", "rotate_backward", "rotate_qk", "rotate_qk_", "rotate_qkv", "rotate_qkv_", "sectioned_axes",
     "self_test", "set_num_threads", "targets", "use_target",
 ]

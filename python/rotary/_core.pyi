@@ -40,6 +40,9 @@ def _doubles(values: Any, name: str, /) -> bytes: ...  # float64, of a sequence 
 def _rows_at(
     kind: type[_Rows], source: object, positions: Any, length: int | None, angles: str, rounding: str, /
 ) -> tuple[tuple[Any, tuple[int, ...], str], tuple[str, tuple[int, ...], bytes]]: ...
+def _between(  # the table of _rows_at's
+    kind: type[_Rows], source: object, positions: Any, to: object, to_positions: Any, rounding: str, /
+) -> tuple[Any, tuple[int, ...], str]: ...
 def _rows_of(kind: type[_Rows], operation: str, rows: tuple[Any, ...], /) -> tuple[Any, tuple[int, ...], str]: ...
 def _memory(table: _Rows, which: bool, /) -> Any: ...  # of cos, or True: of sin: a read-only buffer of bytes
 def _dlpack(table: _Rows, which: bool, batched: bool, /) -> Any: ...  # likewise: a capsule of float32
@@ -55,6 +58,9 @@ class _Rows:
 # How the columns of somebody's rows repeat bit for bit, "halves", "neighbours", "both", "even" (each row is one number,
 # as at position 0: nothing can be told) or "", and how many they are.
 def _doubling(operation: str, cos: Any, sin: Any, /) -> tuple[str, int]: ...
+
+# What the function of rotary.positions gives, (memory, type, shape) or several of them; words: its arguments.
+def _positions(function: str, words: dict[str, Any], /) -> tuple[Any, ...]: ...
 
 # Models and tools, all of which give JSON. source: ("text", JSON), ("path", a path) or ("rope", a Rope, first); tensors:
 # two paths, or a list of (name, array before, array after).

@@ -120,6 +120,15 @@ def frequencies(rope: Rope, length: int | None = None) -> Frequencies:
     return Frequencies._of(*_core._frequencies(rope, length))
 
 
+def _turning(operation: str, source: Rope | Frequencies) -> object:
+    """What _core reads of a rope or of frequencies."""
+    if isinstance(source, Frequencies):
+        return source._speeds
+    if not isinstance(source, Rope):
+        raise TypeError(f"{operation}() takes a rotary.Rope or rotary.Frequencies but got {type(source).__name__}")
+    return source
+
+
 @final
 class Table(_core._Rows, _Value):
     """A row of cos and sin for each token, float32. One table serves all layers and heads of a step.
@@ -163,14 +172,10 @@ class Table(_core._Rows, _Value):
         angles: Angles = "exact",
         rounding: Rounding = "f32",
     ) -> Table:
-        speeds: object = source
-        if isinstance(source, Frequencies):
-            speeds = source._speeds
-            if length is not None:
-                told = "length must go to rotary.frequencies(rope, length), which made these frequencies"
-                fail("LENGTH", "Table", told)
-        elif not isinstance(source, Rope):
-            raise TypeError(f"Table() takes a rotary.Rope or rotary.Frequencies but got {type(source).__name__}")
+        speeds = _turning("Table", source)
+        if speeds is not source and length is not None:
+            told = "length must go to rotary.frequencies(rope, length), which made these frequencies"
+            fail("LENGTH", "Table", told)
         made: Table
         places = _memory.positions(positions)
         (made, *state), given = _core._rows_at(cls, speeds, places, length, angles, rounding)
@@ -230,3 +235,39 @@ class Table(_core._Rows, _Value):
     def __repr__(self) -> str:
         batch = "" if self.batch == 1 else f"{self.batch} x "
         return f"<rotary.Table of {batch}{self.tokens} tokens, rotary_dim {self.rotary_dim}, {self.pairing}>"
+
+
+def between(
+    from_: Rope | Frequencies,
+    from_positions: Any,
+    to: Rope | Frequencies,
+    to_positions: Any,
+    *,
+    rounding: Rounding = "f32",
+) -> Table:
+    """The table that turns keys, which `from_` rotated at from_positions, into what `to` makes of them at to_positions.
+
+    Shifts a cache, or re-rotates it for another scaling or base: rotate(keys, between(...), layout=...). The angles are
+    the difference of both, rounded once; the attention factor is the ratio of both, so that a shift does not apply it
+    again. The pairing is that of rotated keys.
+
+    Args:
+        from_: a rotary.Rope, or rotary.Frequencies. With Dynamic and LongRope scaling a Rope takes the largest of its
+            positions + 1 as the length; rotary.frequencies(rope, length) says another.
+        from_positions: as of rotary.Table: where the keys stand.
+        to: as from_: by what they are to be rotated.
+        to_positions: where they are to stand; of as many tokens.
+        rounding: as of rotary.Table.
+
+    Returns:
+        rotary.Table, whose positions are None.
+
+    Raises:
+        rotary.Error: PAIRING (two layouts of pairs), SHAPE, SCALING, POSITION, VALUE.
+    """
+    places = [_memory.positions(given) for given in (from_positions, to_positions)]
+    speeds = [_turning("between", given) for given in (from_, to)]
+    made: Table
+    made, *state = _core._between(Table, speeds[0], places[0], speeds[1], places[1], rounding)
+    made._set(*state, None)
+    return made

@@ -55,7 +55,8 @@ std::vector<PyMethodDef> methods() {
                               "get_num_threads($module, /)\n--\n\nHow many threads large calls use."),
       method<forget_threads>("_forget_threads"),
   };
-  for (const auto& some : {rotate_methods, rows_methods, table_methods, value_methods, tools_methods, gpu_methods}) {
+  for (const auto& some :
+       {rotate_methods, rows_methods, table_methods, value_methods, position_methods, tools_methods, gpu_methods}) {
     for (const PyMethodDef& method : some()) all.push_back(method);
   }
   all.push_back({nullptr, nullptr, 0, nullptr});

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "arrays.h"
+#include "rotary/positions.h"
 
 namespace rotary::python {
 
@@ -12,8 +13,9 @@ namespace {
 
 constexpr const char* operation = "positions";
 
-void add_array(GivenPositions& given, PyObject* object) {
-  const ArrayView view(object, operation);
+void add_array(GivenPositions& given, PyObject* object, bool bools) {
+  ArrayView view(object, operation);
+  if (bools && view.type == ElementType::boolean) view.type = ElementType::u8;
   if (!is_integer(view.type) && !is_float(view.type)) {
     fail(Code::DTYPE, operation, "an array must hold integers or floats but got ", type_word(view.type));
   }
@@ -57,7 +59,7 @@ void set_shape(GivenPositions& given, int axes) {
 
 }  // namespace
 
-GivenPositions positions_from(PyObject* object, int axes) {
+GivenPositions positions_from(PyObject* object, int axes, bool bools) {
   GivenPositions given;
   PyObject *values = object, *shape = nullptr;
   if (PyTuple_Check(object) != 0 && PyArg_ParseTuple(object, "OO", &values, &shape) == 0) throw Raised{};
@@ -69,7 +71,7 @@ GivenPositions positions_from(PyObject* object, int axes) {
     given.integers.reserve(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i) given.integers.push_back(first + i * step);
   } else {
-    add_array(given, values);
+    add_array(given, values, bools);
     if (shape != nullptr) {
       const std::vector<int> sizes = ints_of(shape, operation);
       given.shape.assign(sizes.begin(), sizes.end());
@@ -80,5 +82,51 @@ GivenPositions positions_from(PyObject* object, int axes) {
   given.tokens = size / std::max(1, given.axes * given.batch);
   return given;
 }
+
+// ---- rotary.positions ----
+
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+// (memory, type, shape), as rotary._memory.view takes them.
+Ref array_of(const Integers& values, const Integers& shape = {}) {
+  const Integers flat = {static_cast<std::int64_t>(values.size())};
+  return checked(
+      Py_BuildValue("(NsN)", bytes_of(values).release(), "I64", tuple_of(shape.empty() ? flat : shape).release()));
+}
+
+// name: of a function of rotary.positions; dict: its arguments.
+Ref make_positions(PyObject* name, PyObject* dict) {
+  const Words words{dict};
+  const std::string_view function = view_of(name, "function");
+  const auto integers = [&words](const char* word) {
+    GivenPositions given = positions_from(words.find(word), 1, /*bools=*/true);
+    if (!given.reals.empty()) fail(Code::DTYPE, operation, word, " must hold integers but got floats");
+    return given;
+  };
+  const auto number = [&words](const char* word) { return integer_of(words.find(word), word); };
+  if (function == "packed") return array_of(packed_positions(integers("cu_seqlens").integers));
+  if (function == "mask") {
+    const GivenPositions mask = integers("mask");
+    return array_of(mask_positions(mask.integers, mask.tokens), mask.shape);
+  }
+  if (function == "image") {
+    const PositionSet set = image_positions(number("rows"), number("columns"), number("merge"));
+    return array_of(set.integers, {set.axes, set.tokens});
+  }
+  if (function == "held_tokens") {
+    const HeldTokens held = held_tokens({number("window"), number("sinks")}, number("token"));
+    return checked(Py_BuildValue("(NN)", array_of(held.tokens).release(), array_of(held.positions).release()));
+  }
+  const Split split = parse_split(words.text("split"));
+  const Integers bounds = integers("cu_seqlens").integers;
+  return array_of(function == "shard_tokens" ? shard_tokens(split, number("rank"), number("ranks"), bounds)
+                                             : place_of_tokens(split, number("ranks"), bounds));
+}
+
+}  // namespace
+
+std::vector<PyMethodDef> position_methods() { return {method<make_positions>("_positions")}; }
 
 }  // namespace rotary::python

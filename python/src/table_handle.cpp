@@ -49,24 +49,45 @@ Ref create_rows_of(PyObject* type, PyObject* operation, PyObject* rows) {
 }
 
 // source: of _speeds, or a rotary.Rope: Dynamic and LongRope take the length in play, by default that of the positions.
-Ref create_rows_at(PyObject* type, PyObject* source, PyObject* positions, PyObject* length, PyObject* angles,
-                   PyObject* rounding) {
-  const Frequencies* speeds = frequencies_or_null(source);
-  const Rope* rope = speeds == nullptr ? &rope_of(source) : nullptr;
-  const GivenPositions at = positions_from(positions, rope ? Frequencies{.axis = rope->axis}.axes() : speeds->axes());
-  std::optional<Frequencies> made;
-  if (rope != nullptr) {
+struct Turning {
+  Turning(PyObject* source, PyObject* positions, PyObject* length) : speeds(frequencies_or_null(source)) {
+    const Rope* rope = speeds == nullptr ? &rope_of(source) : nullptr;
+    at = positions_from(positions, rope ? Frequencies{.axis = rope->axis}.axes() : speeds->axes());
+    if (rope == nullptr) return;
     speeds = &made.emplace(frequencies(*rope, length == Py_None ? at.length() : integer_of(length, "length")));
   }
-  const auto values = static_cast<std::int64_t>(at.reals.size() + at.integers.size());
-  const Work work(values * static_cast<std::int64_t>(speeds->inv_freq.size() * 2 * sizeof(float)), table_is_large);
+  Turning(const Turning&) = delete;
+  Work work() const {
+    const auto values = static_cast<std::int64_t>(at.reals.size() + at.integers.size());
+    return {values * static_cast<std::int64_t>(speeds->inv_freq.size() * 2 * sizeof(float)), table_is_large};
+  }
+
+  GivenPositions at;
+  std::optional<Frequencies> made;
+  const Frequencies* speeds;
+};
+
+Ref create_rows_at(PyObject* type, PyObject* source, PyObject* positions, PyObject* length, PyObject* angles,
+                   PyObject* rounding) {
+  const Turning turning(source, positions, length);
+  const GivenPositions& at = turning.at;
+  const Work work = turning.work();
   const TableOptions options(parse_angles(view_of(angles, "angles")), parse_rounding(view_of(rounding, "rounding")),
                              work.executor());
-  Table table = unlocked([&] { return Table(*speeds, at.view(), options); }, work.large());
+  Table table = unlocked([&] { return Table(*turning.speeds, at.view(), options); }, work.large());
   const bool real = !at.reals.empty();
   return checked(Py_BuildValue("(N(sNN))", rows_and_state(type, std::move(table), at.batched).release(),
                                real ? "F64" : "I64", tuple_of(at.shape).release(),
                                (real ? bytes_of(at.reals) : bytes_of(at.integers)).release()));
+}
+
+Ref create_between(PyObject* type, PyObject* from, PyObject* from_positions, PyObject* to, PyObject* to_positions,
+                   PyObject* rounding) {
+  const Turning before(from, from_positions, Py_None), after(to, to_positions, Py_None);
+  const Work work = after.work();
+  const TableOptions options(Angles::exact, parse_rounding(view_of(rounding, "rounding")), work.executor());
+  const auto turn = [&] { return between(*before.speeds, before.at.view(), *after.speeds, after.at.view(), options); };
+  return rows_and_state(type, unlocked(turn, work.large()), before.at.batched || after.at.batched);
 }
 
 void free_rows(PyObject* self) {
@@ -170,8 +191,8 @@ const Table* table_or_null(PyObject* object) {
 }
 
 std::vector<PyMethodDef> table_methods() {
-  return {method<create_rows_at>("_rows_at"), method<create_rows_of>("_rows_of"), method<get_memory>("_memory"),
-          method<to_dlpack>("_dlpack")};
+  return {method<create_rows_at>("_rows_at"), method<create_between>("_between"), method<create_rows_of>("_rows_of"),
+          method<get_memory>("_memory"), method<to_dlpack>("_dlpack")};
 }
 
 }  // namespace rotary::python

@@ -65,8 +65,11 @@ struct GivenPositions : PositionSet {
 };
 // object: what rotary._memory.positions() makes: any array of integers or floats, or (values, shape) of numbers that
 // Python holds, where values is an array or, of a range or an int, (first, step). axes: of the rope; where it has one,
-// two dimensions are [batch, tokens], else [axes, tokens]. Throws SHAPE, DTYPE, POSITION.
-GivenPositions positions_from(PyObject* object, int axes);
+// two dimensions are [batch, tokens], else [axes, tokens]. bools: an array may hold them, as 0 and 1. Throws SHAPE,
+// DTYPE, POSITION.
+GivenPositions positions_from(PyObject* object, int axes, bool bools = false);
+// _positions: _core.pyi.
+std::vector<PyMethodDef> position_methods();
 
 // _rope, _speeds, _frequencies, _doubles, _check_rope, _scalings, _rope_parameters, _axes, _axial: _core.pyi.
 std::vector<PyMethodDef> value_methods();

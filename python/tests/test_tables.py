@@ -245,6 +245,70 @@ class TheTable(unittest.TestCase):
             rotary.Table(self.rope, 1, angles="rough")
 
 
+class Between(unittest.TestCase):
+    plain = rotary.Rope(head_dim=64, pairing="half")
+
+    def test_moves_keys_from_one_rope_and_place_to_another(self):
+        yarn = self.plain.replace(scaling=rotary.Yarn(factor=4, trained_length=512))
+        for to, factor in ((self.plain, 1.0), (yarn, rotary.frequencies(yarn).attention_factor)):
+            turn = rotary.between(self.plain, range(1000, 1005), rotary.frequencies(to), [3, 4, 5, 6, 70000])
+            before = np.arange(1000, 1005)[:, None] * rotary.frequencies(self.plain).inv_freq
+            after = np.array([3, 4, 5, 6, 70000])[:, None] * rotary.frequencies(to).inv_freq
+            self.assertLess(np.abs(turn.cos - factor * np.cos(after - before)).max(), 1e-6)
+            self.assertLess(np.abs(turn.sin - factor * np.sin(after - before)).max(), 1e-6)
+            self.assertIsNone(turn.positions)
+            self.assertEqual(pickle.loads(pickle.dumps(turn)), turn)
+        self.assertEqual(rotary.between(yarn, 7, yarn, 7).cos.tolist(), [[1.0] * 32], "the factor is a ratio")
+        self.assertEqual(rotary.between(self.plain, np.arange(6).reshape(2, 3), self.plain, [[0] * 3] * 2).shape, (2, 3, 32))
+
+    def test_dynamic_ropes_take_their_positions_length(self):
+        rope = self.plain.replace(scaling=rotary.Dynamic(factor=2, trained_length=64))
+        turn = rotary.between(rope, [10], rotary.frequencies(rope, 512), [10])
+        speeds = rotary.frequencies(rope, 512).inv_freq - rotary.frequencies(rope, 11).inv_freq
+        self.assertLess(np.abs(turn.sin[0] - np.sin(10 * speeds)).max(), 1e-6)
+
+    def test_what_is_refused(self):
+        refused(self, "SHAPE", lambda: rotary.between(self.plain, [1, 2], self.plain, [1, 2, 3]))
+        refused(self, "PAIRING", lambda: rotary.between(self.plain, 1, self.plain.replace(pairing="interleaved"), 2))
+        with self.assertRaises(TypeError):
+            rotary.between(self.plain, 1, None, 2)
+
+
+class NamedPositions(unittest.TestCase):
+    def test_are_those_of_the_library(self):
+        places = rotary.positions
+        self.assertEqual(places.packed([0, 3, 5]).tolist(), [0, 1, 2, 0, 1])
+        self.assertEqual(places.packed(np.array([0, 3, 5], np.int32)).dtype, np.int64)
+        rows = np.array([[0, 0, 1, 1], [1, 0, 1, 0]])
+        for given in (rows, rows.tolist(), rows.astype(bool), rows.astype(np.uint8), np.asfortranarray(rows)):
+            self.assertEqual(places.mask(given).tolist(), [[0, 0, 0, 1], [0, 0, 1, 0]])
+        self.assertEqual(places.mask(rows[0]).shape, (4,))
+        self.assertEqual(places.image(2, 3).tolist(), [[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]])
+        self.assertEqual(places.image(2, 4, merge=2).tolist(), [[0, 0, 1, 1] * 2, [0, 1, 0, 1, 2, 3, 2, 3]])
+        tokens, at = places.held_tokens(6, 2, 8)
+        self.assertEqual((tokens.tolist(), at.tolist()), ([0, 1, 6, 7, 8, 5], [3, 4, 6, 7, 8, 5]))
+
+    def test_shards_and_their_inverse(self):
+        bounds = [0, 8, 24]
+        for split in ("contiguous", "zigzag", "striped"):
+            shards = [rotary.positions.shard_tokens(split, rank, 4, bounds) for rank in range(4)]
+            gathered = np.concatenate(shards)
+            self.assertEqual(gathered[rotary.positions.place_of_tokens(split, 4, bounds)].tolist(), [*range(24)])
+        self.assertEqual(rotary.positions.shard_tokens("zigzag", 0, 2, [0, 8]).tolist(), [0, 1, 6, 7])
+
+    def test_what_is_refused(self):
+        places = rotary.positions
+        for wrong in (lambda: places.packed([1, 2]), lambda: places.mask([]), lambda: places.image(3, 4, merge=2),
+                      lambda: places.shard_tokens("zigzag", 0, 3, [0, 16]), lambda: places.held_tokens(4, 4, 0)):
+            refused(self, "POSITION", wrong)
+        refused(self, "VALUE", lambda: places.shard_tokens("zig", 0, 2, [0, 16]))
+        refused(self, "DTYPE", lambda: places.packed([0.0, 2.0]))
+        refused(self, "SHAPE", lambda: places.mask(np.zeros((1, 2, 3), int)))
+        for wrong in (lambda: places.packed(None), lambda: places.image("2", 3)):
+            with self.assertRaises(TypeError):
+                wrong()
+
+
 class Rows(unittest.TestCase):
     rope = rotary.Rope(head_dim=16, pairing="half")
 

@@ -1,0 +1,85 @@
+"""Positions of tokens by what makes them, as rotary/positions.h has them. Any arrays or lists of integers in, int64
+arrays of numpy out (memoryviews where that is not installed). What is wrong raises rotary.Error with code POSITION, and
+SHAPE or DTYPE for an array."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from . import _core, _memory
+
+Split = Literal["contiguous", "zigzag", "striped"]
+
+__all__ = ["Split", "held_tokens", "image", "mask", "packed", "place_of_tokens", "shard_tokens"]
+
+
+def packed(cu_seqlens: Any) -> Any:
+    """0, 1, 2, ... anew for every sequence of a packed batch, [tokens].
+
+    Args:
+        cu_seqlens: the bounds of the sequences: the first is 0, the last the number of tokens.
+    """
+    return _memory.view(*_core._positions("packed", {"cu_seqlens": _memory.positions(cu_seqlens)}))
+
+
+def mask(mask: Any) -> Any:
+    """A token that is seen stands at the number of those before it in its row, one that is not at 0.
+
+    So counts generate() of transformers 5.23, with padding on either side and in between.
+
+    Args:
+        mask: integers or bools, [tokens] or [batch, tokens]: 0 is padding.
+
+    Returns:
+        An array of the mask's shape.
+    """
+    return _memory.view(*_core._positions("mask", {"mask": _memory.positions(mask)}))
+
+
+def image(rows: int, columns: int, *, merge: int = 1) -> Any:
+    """Rows and columns of an image's patches, [2, rows * columns].
+
+    Args:
+        rows: of patches.
+        columns: likewise.
+        merge: 1: row by row; else in blocks of merge x merge patches, as processors order what the model merges.
+    """
+    return _memory.view(*_core._positions("image", {"rows": rows, "columns": columns, "merge": merge}))
+
+
+def shard_tokens(split: Split, rank: int, ranks: int, cu_seqlens: Any) -> Any:
+    """The tokens that context parallelism gives to a rank, in its order.
+
+    Args:
+        split: "contiguous" (Ring Attention), "zigzag" (Megatron-LM, ring-flash-attention) or "striped".
+        rank: from 0.
+        ranks: how many there are.
+        cu_seqlens: as of packed; each sequence is split by itself. [0, tokens] for one.
+    """
+    words = {"split": split, "rank": rank, "ranks": ranks, "cu_seqlens": _memory.positions(cu_seqlens)}
+    return _memory.view(*_core._positions("shard_tokens", words))
+
+
+def place_of_tokens(split: Split, ranks: int, cu_seqlens: Any) -> Any:
+    """The inverse: where each token stands in the shards of all ranks, one behind the other.
+
+    gathered[place_of_tokens(...)] is in the order of the tokens again. Arguments as of shard_tokens.
+    """
+    words = {"split": split, "ranks": ranks, "cu_seqlens": _memory.positions(cu_seqlens)}
+    return _memory.view(*_core._positions("place_of_tokens", words))
+
+
+def held_tokens(window: int, sinks: int, token: int) -> tuple[Any, Any]:
+    """What a sliding window with attention sinks holds once a token is stored (StreamingLLM, arXiv 2309.17453).
+
+    Args:
+        window: how many tokens the cache holds: the first ones and the newest.
+        sinks: how many of them are the first.
+        token: the newest, from 0.
+
+    Returns:
+        (tokens, positions), by slot of the cache. Tokens of the window keep slot and position; the sinks, stored at
+        0, 1, ..., move on to stand right before the others: rotary.between turns their keys.
+    """
+    tokens, positions = _core._positions("held_tokens", {"window": window, "sinks": sinks, "token": token})
+    return _memory.view(*tokens), _memory.view(*positions)
