@@ -28,6 +28,7 @@ struct Options {
   rotary_torch::GenerateOptions generate;
   std::string scaling = "none";
   std::optional<double> factor;
+  std::optional<std::int64_t> window, sinks;
   std::optional<int> threads;
   bool json = false;
 };
@@ -42,6 +43,7 @@ void check_usage(const Options& options) {
   if (options.scaling != "none" && !options.factor)
     throw UsageError("--scaling " + options.scaling + " needs --factor");
   if (options.scaling == "none" && options.factor) throw UsageError("--factor needs --scaling");
+  if (options.sinks && !options.window) throw UsageError("--sinks needs --window");
 }
 
 void stream_text(rotary_torch::Decoder& model, const Options& options) {
@@ -74,12 +76,16 @@ void continue_ids(rotary_torch::Decoder& model, const Options& options) {
   std::cout << "wrote " << printable(options.output) << "  I64 " << shape_text(ids.sizes()) << '\n';
 }
 
-void run(const Options& options) {
+void run(Options options) {
   check_usage(options);
   use_threads(options.threads);
   rotary_torch::Decoder model = load_language_model("generate", options.dir);
   if (options.scaling != "none")
     model->set_rope(rotary_torch::extended_rope(model->config(), options.scaling, *options.factor));
+  if (options.window) {
+    options.generate.window = sliding_window(model->config(), *options.window, options.sinks.value_or(usual_sinks),
+                                             options.factor.value_or(1));
+  }
   if (options.prompt) {
     stream_text(model, options);
   } else {
@@ -90,10 +96,12 @@ void run(const Options& options) {
 constexpr const char* footer =
     "DIR is a run of `rotary train` or a checkpoint of Hugging Face (llama, mistral, qwen2, qwen3, gpt_neox, gptj:\n"
     "these take --ids). Always N tokens: no id ends a text. The same seed draws the same tokens; each row of ids has\n"
-    "random numbers of its own. Past the trained length positions go on, and --scaling bends the frequencies; with\n"
-    "learned positions each token sees the last ones that the table of positions has room for.\n"
+    "random numbers of its own. Past the trained length positions go on, and --scaling bends the frequencies; or a\n"
+    "--window of at most that length slides, so that no distance is new, and the cache stays as small (StreamingLLM).\n"
+    "With learned positions each token sees the last ones that the table of positions has room for.\n"
     "  rotary generate runs/shakespeare --prompt \"It is \" --temperature 0.8\n"
     "  rotary generate runs/shakespeare --prompt \"It is \" --tokens 250 --scaling yarn --factor 4\n"
+    "  rotary generate runs/shakespeare --prompt \"It is \" --tokens 5000 --window 64 --sinks 4\n"
     "  rotary generate llama --ids prompt.npy --output continued.npy --tokens 20 --temperature 0";
 
 }  // namespace
@@ -121,6 +129,12 @@ void add_generate(CLI::App& app) {
       .one_of(rotary_torch::extensions(), {{"default", "none"}})
       .type_name("WORD");
   command.option("--factor", options->factor, "of --scaling, above 1: how many times longer").type_name("F");
+  command.option("--window", options->window, "each token sees this many: the sinks and the newest (default: all)")
+      .range(std::int64_t{1}, std::int64_t{1} << 24)
+      .type_name("N");
+  command.option("--sinks", options->sinks, "of --window, how many are the first of the text (default 4)")
+      .range(std::int64_t{0}, std::int64_t{1} << 24)
+      .type_name("M");
   command.flag("--json", options->json, "the text, whole with the prompt, or what was written, as JSON");
   add_threads_option(command, options->threads);
   command.footer(footer);

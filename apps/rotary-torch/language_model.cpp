@@ -68,6 +68,23 @@ at::Tensor read_ids(const char* operation, const std::filesystem::path& path, st
   return ids;
 }
 
+std::int64_t trained_length(const rotary_torch::DecoderConfig& config) {
+  if (config.context > 0) return config.context;
+  return config.rope ? config.rope->context : 0;
+}
+
+SlidingWindow sliding_window(const rotary_torch::DecoderConfig& config, std::int64_t tokens, std::int64_t sinks,
+                             double factor) {
+  const SlidingWindow window{tokens, sinks};
+  const rotary_torch::DecoderCache checked(config, 0, window);
+  const std::int64_t trained = trained_length(config);
+  if (trained > 0 && static_cast<double>(tokens) > factor * static_cast<double>(trained)) {
+    std::cerr << "warning: a window of " << tokens << " tokens has distances that the model, trained on " << trained
+              << ", has not met\n";
+  }
+  return window;
+}
+
 void add_threads_option(Command& command, std::optional<int>& threads) {
   command.option("--threads", threads, "threads to use (default: torch's own choice, all cores)")
       .range(1, 1024)

@@ -31,6 +31,14 @@ rotary_torch::Vocabulary read_characters(const char* operation, const std::files
 // FORMAT, DTYPE, SHAPE, VALUE; operation is the word in brackets.
 at::Tensor read_ids(const char* operation, const std::filesystem::path& path, std::int64_t vocabulary);
 
+// max_position_embeddings; 0: not known.
+std::int64_t trained_length(const rotary_torch::DecoderConfig&);
+
+// --window and --sinks. A window beyond factor trained lengths gives a warning on stderr. Throws as DecoderCache.
+inline constexpr std::int64_t usual_sinks = 4;  // StreamingLLM's, arXiv 2309.17453
+SlidingWindow sliding_window(const rotary_torch::DecoderConfig&, std::int64_t tokens, std::int64_t sinks,
+                             double factor = 1);
+
 // --threads; by default the number that torch chooses.
 void add_threads_option(Command& command, std::optional<int>& threads);
 void use_threads(const std::optional<int>& threads);

@@ -41,6 +41,8 @@ struct Options {
   std::string ids;
   std::vector<std::int64_t> lengths;
   std::vector<std::string> scalings;
+  std::optional<std::int64_t> window;
+  std::vector<std::int64_t> sinks;
   std::int64_t tokens = 16384;
   std::string lines_file;
   std::string plot_file;
@@ -53,17 +55,22 @@ struct Row {
   std::int64_t length;
   double factor;
   rotary_torch::WindowLoss loss;
+  SlidingWindow window = {};
+  bool slides() const { return window != SlidingWindow{}; }
+  std::string method() const {
+    if (!slides()) return scaling;
+    return "window " + std::to_string(window.tokens) + ", " + std::to_string(window.sinks) + " sinks";
+  }
 };
-
-std::int64_t trained_length(const DecoderConfig& config) {
-  if (config.context > 0) return config.context;
-  return config.rope ? config.rope->context : 0;
-}
 
 void settle(Options& options) {
   if (!options.text.empty() && !options.ids.empty()) throw UsageError("give either --text or --ids");
-  std::sort(options.lengths.begin(), options.lengths.end());
-  options.lengths.erase(std::unique(options.lengths.begin(), options.lengths.end()), options.lengths.end());
+  if (!options.sinks.empty() && !options.window) throw UsageError("--sinks needs --window");
+  if (options.sinks.empty()) options.sinks = {usual_sinks};
+  for (std::vector<std::int64_t>* list : {&options.lengths, &options.sinks}) {
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
 }
 
 struct NamedText {
@@ -113,8 +120,12 @@ std::vector<Row> measure(rotary_torch::Decoder& model, const at::Tensor& part, c
   const DecoderConfig config = model->config();  // a copy: set_rope changes the model's
   const std::vector<std::string> scalings = scalings_of(options, config);
   const std::int64_t trained = trained_length(config);
+  std::vector<SlidingWindow> windows;
+  for (const std::int64_t sinks : options.sinks)
+    if (options.window) windows.push_back(sliding_window(config, *options.window, sinks));
   std::vector<Row> rows;
-  ProgressLine progress("perplexity", static_cast<std::int64_t>(options.lengths.size() * scalings.size()));
+  ProgressLine progress("perplexity",
+                        static_cast<std::int64_t>(options.lengths.size() * (scalings.size() + windows.size())));
   for (const std::int64_t length : options.lengths) {
     const bool extended = trained > 0 && length > trained;
     const double factor = extended ? static_cast<double>(length) / static_cast<double>(trained) : 1;
@@ -130,6 +141,11 @@ std::vector<Row> measure(rotary_torch::Decoder& model, const at::Tensor& part, c
       rows.push_back({scaling, length, bends ? factor : 1, rotary_torch::window_loss(model, part, length)});
       if (!bends) unscaled = rows.back().loss;
     }
+    if (!windows.empty()) model->set_rope(config.rope->rope);
+    for (const SlidingWindow& window : windows) {
+      progress.done(static_cast<std::int64_t>(rows.size()));
+      rows.push_back({"none", length, 1, rotary_torch::window_loss(model, part, length, window), window});
+    }
   }
   return rows;
 }
@@ -137,14 +153,15 @@ std::vector<Row> measure(rotary_torch::Decoder& model, const at::Tensor& part, c
 std::string json_lines(const std::vector<Row>& rows) {
   std::string text;
   for (const Row& row : rows) {
-    text += versioned({{"scaling", row.scaling},
-                       {"length", row.length},
-                       {"factor", row.factor},
-                       {"loss", row.loss.loss},
-                       {"perplexity", std::exp(row.loss.loss)},
-                       {"last_quarter_loss", row.loss.last_quarter},
-                       {"tokens", row.loss.tokens}}) +
-            "\n";
+    nlohmann::ordered_json line = {{"scaling", row.scaling},
+                                   {"length", row.length},
+                                   {"factor", row.factor},
+                                   {"loss", row.loss.loss},
+                                   {"perplexity", std::exp(row.loss.loss)},
+                                   {"last_quarter_loss", row.loss.last_quarter},
+                                   {"tokens", row.loss.tokens}};
+    if (row.slides()) line.update({{"window", row.window.tokens}, {"sinks", row.window.sinks}});
+    text += versioned(std::move(line)) + "\n";
   }
   return text;
 }
@@ -152,7 +169,7 @@ std::string json_lines(const std::vector<Row>& rows) {
 std::string table(const std::vector<Row>& rows) {
   std::vector<Cells> lines = {{"length", "scaling", "factor", "loss", "perplexity", "last quarter"}};
   for (const Row& row : rows) {
-    lines.push_back({std::to_string(row.length), row.scaling, significant(row.factor, 4), fixed(row.loss.loss, 4),
+    lines.push_back({std::to_string(row.length), row.method(), significant(row.factor, 4), fixed(row.loss.loss, 4),
                      fixed(std::exp(row.loss.loss), 3), fixed(row.loss.last_quarter, 4)});
   }
   const Columns columns = Columns({{true, 8}, {false, 8}, {true, 7}, {true, 6}, {true, 10}, {true, 12}}).fit(lines);
@@ -172,8 +189,8 @@ Figure plot_of(const std::vector<Row>& rows, std::int64_t trained) {
   plot.log_x = true;
   for (const Row& row : rows) {
     auto line =
-        std::find_if(plot.lines.begin(), plot.lines.end(), [&](const Line& l) { return l.name == row.scaling; });
-    if (line == plot.lines.end()) line = plot.lines.insert(line, {row.scaling, {}, false});
+        std::find_if(plot.lines.begin(), plot.lines.end(), [&](const Line& l) { return l.name == row.method(); });
+    if (line == plot.lines.end()) line = plot.lines.insert(line, {row.method(), {}, false});
     line->points.emplace_back(static_cast<double>(row.length), row.loss.loss);
   }
   if (trained > 0 && !rows.empty()) {
@@ -228,7 +245,10 @@ constexpr const char* footer =
     "that divide the longest predict the same tokens: the last of the text (training leaves its last tenth unseen).\n"
     "Past the trained length each scaling bends the model's rope by factor = length / trained length; up to it all\n"
     "are the same. The last quarter is the loss of the last quarter of each window.\n"
+    "--window adds rows in which each token sees the sinks and the newest tokens alone, at distances below N, by the\n"
+    "rope as the config has it (StreamingLLM).\n"
     "  rotary perplexity runs/shakespeare --length 64,128,256 --output lengths.svg\n"
+    "  rotary perplexity runs/shakespeare --length 64,1024 --scaling none --window 64 --sinks 0,4\n"
     "  rotary perplexity llama --ids ids.npy --length 2048,8192 --scaling none,yarn --json";
 
 }  // namespace
@@ -254,6 +274,13 @@ void add_perplexity(CLI::App& app) {
       .comma_list()
       .one_of(rotary_torch::extensions(), {{"default", "none"}})
       .type_name("WORD,...");
+  command.option("--window", options->window, "measure through a sliding window of so many tokens too")
+      .range(std::int64_t{1}, std::int64_t{1} << 24)
+      .type_name("N");
+  command.option("--sinks", options->sinks, "of --window, how many are the first of the text, as 0,4 (default 4)")
+      .comma_list()
+      .range(std::int64_t{0}, std::int64_t{1} << 24)
+      .type_name("M,...");
   command.option("--tokens", options->tokens, "predict at most about so many tokens; 0: all (default 16384)")
       .range(std::int64_t{0}, std::int64_t{1} << 40)
       .type_name("N");

@@ -19,7 +19,13 @@ namespace {
 using at::Tensor;
 using rotary::Code;
 
-constexpr Refusal refuse{"decoder"}, refuse_scaling{"extend"};
+constexpr Refusal refuse{"decoder"}, refuse_scaling{"extend"}, refuse_window{"window"};
+
+// On the device of x and in the type of its tables.
+TableTensors beside(const Tensor& x, const TableTensors& rows) {
+  const auto placed = [&x](const Tensor& t) { return t.to(x.device(), wide_type(x.scalar_type())); };
+  return {placed(rows.cos), placed(rows.sin), rows.pairing};
+}
 
 }  // namespace
 
@@ -64,8 +70,23 @@ Tensor DecoderLayerImpl::forward(const Tensor& x, const TableTensors* table, con
 
 // ---- building ------------------------------------------------------------------------------------
 
-DecoderCache::DecoderCache(const DecoderConfig& config, std::int64_t capacity)
-    : layers(static_cast<std::size_t>(config.layers), KVCache(capacity)) {}
+DecoderCache::DecoderCache(const DecoderConfig& config, std::int64_t capacity, const rotary::SlidingWindow& slides)
+    : window(slides), layers(static_cast<std::size_t>(config.layers), KVCache(capacity, slides)) {
+  if (window == rotary::SlidingWindow{}) return;
+  if (window.sinks < 0 || window.sinks >= window.tokens) {
+    refuse_window(Code::VALUE, "sinks must be from 0 to below the window's ", window.tokens, " tokens but got ",
+                  window.sinks);
+  }
+  if (config.position != PositionEncoding::rope) {
+    refuse_window(Code::ROPE, "a window needs a model whose positions are a rope but they are ", name(config.position));
+  }
+  for (const std::int64_t own : config.windows) {
+    if (own > 0 && own < window.tokens) {
+      refuse_window(Code::CONFIG_VALUE, "a window must not be larger than the model's own sliding window of ", own,
+                    " but got ", window.tokens);
+    }
+  }
+}
 
 DecoderImpl::DecoderImpl(DecoderConfig config) : torch::nn::Module("Decoder"), config_(completed(std::move(config))) {
   embedding = register_module("embedding", torch::nn::Embedding(config_.vocabulary, config_.width));
@@ -120,7 +141,6 @@ TableTensors DecoderImpl::rows(std::int64_t past, std::int64_t tokens, const Ten
   const c10::InferenceMode normal(false);
   const at::NoGradGuard no_grad;
   const bool rope = config_.position == PositionEncoding::rope;
-  const at::ScalarType type = wide_type(like.scalar_type());
   const auto made = [&](std::int64_t begin, std::int64_t end) {
     TableTensors rows;
     if (rope) {
@@ -128,16 +148,29 @@ TableTensors DecoderImpl::rows(std::int64_t past, std::int64_t tokens, const Ten
     } else {
       rows.sin = rows.cos = sinusoids(end, config_.width);
     }
-    return TableTensors{rows.cos.to(like.device(), type), rows.sin.to(like.device(), type), rows.pairing};
+    return beside(like, rows);
   };
   if (rope && rotary::depends_on_length(config_.rope->rope.scaling)) return made(past, past + tokens);
   const Tensor& kept = rows_.sin;
-  if (!kept.defined() || kept.size(0) < past + tokens || kept.device() != like.device() || kept.scalar_type() != type) {
+  if (!kept.defined() || kept.size(0) < past + tokens || kept.device() != like.device() ||
+      kept.scalar_type() != wide_type(like.scalar_type())) {
     std::int64_t count = 64;  // more than these: a decoder needs one more at every step
     while (count < past + tokens) count *= 2;
     rows_ = made(0, count);
   }
   return {rows_.cos.narrow(0, past, tokens), rows_.sin.narrow(0, past, tokens), rows_.pairing};
+}
+
+TableTensors DecoderImpl::slide(DecoderCache& cache, std::int64_t tokens, const Tensor& like) {
+  const rotary::Frequencies frequencies = rotary::frequencies(config_.rope->rope, cache.window.tokens);
+  const std::int64_t past = cache.tokens(), sinks = cache.window.sinks;
+  const std::int64_t moved = cache.window.moved(past + tokens - 1);
+  if (moved > 0 && sinks > 0) {
+    const rotary::Table turn =
+        rotary::between(frequencies, rotary::positions(0, sinks), frequencies, rotary::positions(moved, sinks));
+    for (KVCache& layer : cache.layers) layer.turn_sinks(beside(like, tensors(turn)), config_.rope->first);
+  }
+  return beside(like, tensors(rotary::Table(frequencies, rotary::positions(past, tokens))));
 }
 
 Tensor DecoderImpl::embed(const Tensor& ids, std::int64_t past) {
@@ -173,15 +206,26 @@ Tensor DecoderImpl::hidden(const Tensor& ids, const Tensor& padding, DecoderCach
     refuse(Code::SHAPE, "a cache must have one entry for each of the ", layers->size(), " layers but has ",
            cache->layers.size());
   }
+  const bool windowed = cache != nullptr && cache->window != rotary::SlidingWindow{};
+  if (windowed && padding.defined()) refuse_window(Code::VALUE, "padding must not be given with a window but it is");
+  if (windowed && tokens > 1 && past + tokens > cache->window.tokens) {
+    std::vector<Tensor> parts;  // as many as there is room for, then one by one
+    for (std::int64_t begin = 0, count = 0; begin < tokens; begin += count) {
+      count = std::clamp<std::int64_t>(cache->window.tokens - past - begin, 1, tokens - begin);
+      parts.push_back(hidden(ids.narrow(1, begin, count), padding, cache));
+    }
+    return at::cat(parts, 1);
+  }
   Tensor x = embed(ids, past);
   std::optional<TableTensors> table;
-  if (config_.position == PositionEncoding::rope) table = rows(past, tokens, x);
+  if (config_.position == PositionEncoding::rope) table = windowed ? slide(*cache, tokens, x) : rows(past, tokens, x);
   const std::int64_t first = table ? config_.rope->first : 0;
-  std::vector<std::pair<std::int64_t, ScoreMask>> masks;  // by window: one or two
+  const std::int64_t held = windowed ? std::min(past, cache->window.tokens - tokens) : past;  // and seen
+  std::vector<std::pair<std::int64_t, ScoreMask>> masks;                                      // by window: one or two
   for (std::size_t i = 0; i < layers->size(); ++i) {
     const std::int64_t window = config_.windows.empty() ? 0 : config_.windows[i];
     auto found = std::find_if(masks.begin(), masks.end(), [=](const auto& made) { return made.first == window; });
-    if (found == masks.end()) found = masks.insert(masks.end(), {window, mask(window, padding, x, past)});
+    if (found == masks.end()) found = masks.insert(masks.end(), {window, mask(window, padding, x, held)});
     x = layers->at<DecoderLayerImpl>(i).forward(x, table ? &*table : nullptr, found->second,
                                                 cache != nullptr ? &cache->layers[i] : nullptr, first);
   }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "rotary/config.h"
+#include "rotary/positions.h"
 #include "rotary/tensors.h"
 #include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/nn/attention.h"
@@ -85,10 +86,14 @@ const std::vector<std::string>& extensions();  // "none", "linear", "ntk", "ntk_
 // already), CONFIG_MISSING (no trained length).
 rotary::Rope extended_rope(const DecoderConfig&, std::string_view scaling, double factor);
 
-// The state of step-by-step decoding: one KVCache per layer.
+// The state of step-by-step decoding: one KVCache per layer. With a window a text may be of any length: a query sees
+// the tokens that the window holds, at distances below its size, by exact angles; a scaling that depends on the length
+// takes the window's. Throws VALUE (sinks that leave no room), ROPE (positions that are no rope), CONFIG_VALUE (a layer
+// whose own sliding window is smaller).
 struct DecoderCache {
-  explicit DecoderCache(const DecoderConfig&, std::int64_t capacity = 0);
+  explicit DecoderCache(const DecoderConfig&, std::int64_t capacity = 0, const rotary::SlidingWindow& = {});
   std::int64_t tokens() const noexcept { return layers.empty() ? 0 : layers.front().tokens(); }
+  rotary::SlidingWindow window;
   std::vector<KVCache> layers;
 };
 
@@ -130,7 +135,8 @@ class DecoderImpl : public torch::nn::Module {
   explicit DecoderImpl(DecoderConfig config);
 
   // ids int64 [batch, tokens]; padding [batch, cached + tokens], 0 where a token is padding, or undefined. Positions
-  // continue after the cache: cache->tokens(), ... (also with left padding, as in transformers' forward).
+  // continue after the cache: cache->tokens(), ... (also with left padding, as in transformers' forward). What a
+  // cache's window has no room for at once goes token by token, and padding is refused there (VALUE).
   // Returns transformers' last_hidden_state: [batch, tokens, width], after the final norm.
   at::Tensor hidden(const at::Tensor& ids, const at::Tensor& padding = {}, DecoderCache* cache = nullptr);
   // Logits [..., vocabulary] for hidden states [..., width].
@@ -160,6 +166,8 @@ class DecoderImpl : public torch::nn::Module {
   // The rows of these tokens, of the rope or (sin) of the sinusoids, in f32, or f64 for a model in f64; made once and
   // kept unless the scaling depends on the length.
   TableTensors rows(std::int64_t past, std::int64_t tokens, const at::Tensor& like);
+  // The rows of these tokens behind a cache that has a window, whose sinks are moved for the last of them.
+  TableTensors slide(DecoderCache& cache, std::int64_t tokens, const at::Tensor& like);
   ScoreMask mask(std::int64_t window, const at::Tensor& padding, const at::Tensor& x, std::int64_t past) const;
 
   DecoderConfig config_;

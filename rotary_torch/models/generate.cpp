@@ -105,7 +105,7 @@ Tensor generate(Decoder& model, const Tensor& prompt, const GenerateOptions& opt
   const at::Device device = model->embedding->weight.device();
   const bool learned = config.position == PositionEncoding::learned;
   const std::int64_t longest = learned ? std::min(config.context, ids.size(1)) : ids.size(1);
-  DecoderCache cache(config, longest);
+  DecoderCache cache(config, longest, options.window);
   const auto next = [&](std::int64_t end) {
     if (end > longest) {  // the last tokens are read anew, from position 0: no cached key fits their new positions
       DecoderCache window(config, longest);
@@ -158,7 +158,7 @@ Tensor measured_part(const Tensor& ids, std::int64_t longest, std::int64_t max_t
   return ids.narrow(1, ids.size(1) - tokens, tokens);
 }
 
-WindowLoss window_loss(Decoder& model, const Tensor& ids, std::int64_t length) {
+WindowLoss window_loss(Decoder& model, const Tensor& ids, std::int64_t length, const rotary::SlidingWindow& slides) {
   const DecoderConfig& config = model->config();
   if (config.position == PositionEncoding::learned && length > config.context) {
     refuse_window(Code::POSITION, "learned positions end at ", config.context, " tokens but got length ", length);
@@ -177,7 +177,9 @@ WindowLoss window_loss(Decoder& model, const Tensor& ids, std::int64_t length) {
   double last = 0;
   for (std::int64_t first = 0; first < inputs.size(0); first += batch) {
     const std::int64_t count = std::min(batch, inputs.size(0) - first);
-    const Tensor hidden = model->hidden(inputs.narrow(0, first, count)).flatten(0, 1);
+    DecoderCache cache(config, length, slides);
+    DecoderCache* const sliding = slides == rotary::SlidingWindow{} ? nullptr : &cache;
+    const Tensor hidden = model->hidden(inputs.narrow(0, first, count), {}, sliding).flatten(0, 1);
     const Tensor losses = token_losses(model, hidden, targets.narrow(0, first, count).flatten()).to(at::kDouble);
     sum += losses.sum().item<double>();
     last += losses.view({count, length}).narrow(1, length - quarter, quarter).sum().item<double>();

@@ -19,6 +19,7 @@ struct GenerateOptions {
   double temperature = 1;  // 0: greedy; among equal logits the lowest id
   std::int64_t top_k = 0;  // 0: all
   std::uint64_t seed = 1337;
+  rotary::SlidingWindow window = {};  // what each token sees; the cache holds no more (DecoderCache)
 };
 // prompt int64 [batch, tokens], at least one token; returns [batch, tokens + N], the prompt first. There are always N
 // new tokens, because no id ends a text. on_token, if given, is called with each new column int64 [batch]; if it
@@ -59,8 +60,9 @@ struct WindowLoss {
   std::int64_t tokens = 0;  // predicted
 };
 // Cuts the rows of ids [rows, n * length + 1 or more] into windows of `length` tokens that do not overlap; each token
-// predicts the next, with its own window as the context. Throws POSITION if there are fewer learned positions than
-// `length`.
-WindowLoss window_loss(Decoder& model, const at::Tensor& ids, std::int64_t length);
+// predicts the next, with its own window as the context, or what `slides` holds of it (DecoderCache). Throws POSITION
+// if there are fewer learned positions than `length`.
+WindowLoss window_loss(Decoder& model, const at::Tensor& ids, std::int64_t length,
+                       const rotary::SlidingWindow& slides = {});
 
 }  // namespace rotary_torch

@@ -153,8 +153,13 @@ std::pair<Tensor, Tensor> KVCache::append(const Tensor& k, const Tensor& v) {
                    k.scalar_type());
     }
   }
-  if (!keys_.defined() || tokens_ + added > keys_.size(2)) {
-    const std::int64_t room = std::max({capacity_, 2 * tokens_, tokens_ + added});
+  const std::int64_t slot = window_.slot(tokens_);
+  if (added > 1 && added > window_.tokens - tokens_) {
+    refuse_cache(Code::SHAPE, "a window of ", window_.tokens, " tokens takes one more at a time but got ", added,
+                 " behind ", tokens_);
+  }
+  if (!keys_.defined() || slot + added > keys_.size(2)) {
+    const std::int64_t room = std::min(std::max({capacity_, 2 * tokens_, slot + added}), window_.tokens);
     const Tensor keys = room_for(k, room), values = room_for(k, room);
     if (tokens_ > 0) {
       keys.narrow(2, 0, tokens_).copy_(keys_.narrow(2, 0, tokens_));
@@ -162,10 +167,18 @@ std::pair<Tensor, Tensor> KVCache::append(const Tensor& k, const Tensor& v) {
     }
     keys_ = keys, values_ = values;
   }
-  keys_.narrow(2, tokens_, added).copy_(k);
-  values_.narrow(2, tokens_, added).copy_(v);
+  keys_.narrow(2, slot, added).copy_(k);
+  values_.narrow(2, slot, added).copy_(v);
   tokens_ += added;
-  return {keys_.narrow(2, 0, tokens_), values_.narrow(2, 0, tokens_)};
+  const std::int64_t held = std::min(tokens_, window_.tokens);
+  return {keys_.narrow(2, 0, held), values_.narrow(2, 0, held)};
+}
+
+void KVCache::turn_sinks(const TableTensors& rows, std::int64_t first) {
+  const at::NoGradGuard no_grad;
+  const Tensor sinks = keys_.narrow(2, 0, window_.sinks);
+  if (!sinks_.defined()) sinks_ = sinks.clone();
+  sinks.copy_(rotate(sinks_, rows, Dims::bhtd, first));
 }
 
 AttentionOptions completed(AttentionOptions o) {

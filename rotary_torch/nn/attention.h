@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "rotary/positions.h"
 #include "rotary_torch/nn/layers.h"
 #include "rotary_torch/op/op.h"
 
@@ -36,17 +37,23 @@ ScoreMask score_mask(const AttentionMask&, std::int64_t batch, std::int64_t quer
 
 // The rotated keys and the values of the tokens so far, for one layer: [batch, kv_heads, tokens, head_dim]. The
 // capacity doubles when it is used up. Not differentiable: for decoding, under no_grad or inference mode.
+// With a window only the tokens that it holds, each in its slot; once it is full it takes one at a time.
 class KVCache {
  public:
-  explicit KVCache(std::int64_t capacity = 0) : capacity_(capacity) {}  // tokens to make room for at first
-  // Appends k and v [batch, kv_heads, tokens, head_dim], any strides; returns views of all tokens. Throws SHAPE.
+  // capacity: tokens to make room for at first.
+  explicit KVCache(std::int64_t capacity = 0, const rotary::SlidingWindow& window = {})
+      : capacity_(capacity), window_(window) {}
+  // Appends k and v [batch, kv_heads, tokens, head_dim], any strides; returns views of all that are held. Throws SHAPE.
   std::pair<at::Tensor, at::Tensor> append(const at::Tensor& k, const at::Tensor& v);
   std::int64_t tokens() const noexcept { return tokens_; }
+  // Before a token that the full window takes: rotates the keys of the sinks, as they were appended, by these rows.
+  void turn_sinks(const TableTensors&, std::int64_t first);
 
  private:
-  at::Tensor keys_, values_;
+  at::Tensor keys_, values_, sinks_;
   std::int64_t tokens_ = 0;
   std::int64_t capacity_ = 0;
+  rotary::SlidingWindow window_;
 };
 
 // Whether values rotate, as queries and keys do.

@@ -39,7 +39,8 @@ Decoder made(const DecoderConfig& config) {
 
 class Plain {
  public:
-  explicit Plain(const Decoder& decoder) : c(decoder->config()), model(decoder) {
+  explicit Plain(const Decoder& decoder, const rotary::SlidingWindow& slides = {})
+      : c(decoder->config()), model(decoder), window(slides) {
     for (const auto& item : model->named_parameters()) w[item.key()] = item.value().detach().to(at::kDouble);
   }
 
@@ -80,7 +81,20 @@ class Plain {
     return c.norm == Norm::rms ? scaled : scaled + w.at(name + ".bias");
   }
 
+  // Token by token: what the window holds is gathered and stands at 0, 1, 2, ...
   Tensor attention(const Tensor& x, std::int64_t layer, const Tensor& padding) const {
+    if (x.size(1) <= window.tokens) return whole_attention(x, layer, padding);
+    std::vector<Tensor> last;
+    for (std::int64_t t = 0; t < x.size(1); ++t) {
+      const std::int64_t newest = std::max(window.sinks, t + 1 - (window.tokens - window.sinks));
+      Tensor seen = at::arange(t + 1, at::kLong);
+      if (t >= window.tokens) seen = at::cat({seen.slice(0, 0, window.sinks), seen.slice(0, newest)});
+      last.push_back(whole_attention(x.index_select(1, seen), layer, {}).slice(1, -1));
+    }
+    return at::cat(last, 1);
+  }
+
+  Tensor whole_attention(const Tensor& x, std::int64_t layer, const Tensor& padding) const {
     const auto i = static_cast<std::size_t>(layer);
     const MultiHeadAttention& module = model->layers->at<DecoderLayerImpl>(i).attention;
     AttentionMask mask{.causal = true, .window = c.windows.empty() ? 0 : c.windows[i], .padding = padding};
@@ -92,7 +106,8 @@ class Plain {
     if (c.rope) {
       table = table_of(c.rope->rope.rotary_dim, 0, x.size(1), c.rope->rope.pairing, c.rope->rope.base);
     }
-    return written_out(in_double(parameters_of(module)), module->options(), x, c.rope ? &table : nullptr, mask);
+    return written_out(in_double(parameters_of(module)), module->options(), x, c.rope ? &table : nullptr, mask,
+                       c.rope ? c.rope->first : 0);
   }
 
   Tensor activated(const Tensor& x) const {
@@ -118,6 +133,7 @@ class Plain {
 
   DecoderConfig c;
   Decoder model;
+  rotary::SlidingWindow window;
   std::map<std::string, Tensor> w;
 };
 
@@ -207,6 +223,59 @@ TEST(Decoder, DecodingTokenByTokenAndInPiecesEqualsTheFullPass) {
       }
     }
   }
+}
+
+// However the text is cut, and with keys of 16 bits within their rounding.
+TEST(Decoder, ASlidingWindowEqualsWhatIsWrittenOutForEveryToken) {
+  const at::NoGradGuard no_grad;
+  DecoderConfig config = tiny();
+  config.kv_heads = 2, config.windows = {0, 12}, config.angles = rotary::Angles::float32;
+  config.rope = tiny_rope(8, 4, rotary::Pairing::interleaved);
+  config.rope->first = 2;
+  Decoder model = made(config);
+  const Tensor ids = some_ids(2, 45);
+  for (const rotary::SlidingWindow window : {rotary::SlidingWindow{12, 0}, {12, 3}, {12, 11}, {7, 1}, {1, 0}}) {
+    const Plain plain(model, window);
+    const Tensor expected = plain.hidden(ids);
+    for (const std::vector<std::int64_t>& pieces : {std::vector<std::int64_t>(45, 1), {5, 1, 1, 7, 31}, {45}}) {
+      DecoderCache cache(config, 4, window);
+      std::vector<Tensor> parts;
+      for (std::int64_t begin = 0; const std::int64_t count : pieces) {
+        parts.push_back(model->hidden(ids.narrow(1, begin, count), {}, &cache));
+        begin += count;
+      }
+      EXPECT_LT(difference(at::cat(parts, 1), expected), 1e-5) << window.tokens << ", " << window.sinks;
+    }
+  }
+}
+
+TEST(Decoder, AWindowGivesAScalingItsOwnLength) {
+  const at::NoGradGuard no_grad;
+  DecoderConfig config = tiny(), unscaled = config;
+  config.rope->rope.scaling = rotary::Dynamic{.factor = 4, .trained_length = 8};
+  Decoder model = made(config), plain = made(unscaled);
+  const auto hidden = [ids = some_ids(1, 40)](Decoder& m, std::int64_t tokens) {
+    DecoderCache cache(m->config(), 0, {tokens, 2});
+    return m->hidden(ids, {}, &cache);
+  };
+  EXPECT_TRUE(at::equal(hidden(model, 8), hidden(plain, 8)));
+  EXPECT_FALSE(at::allclose(hidden(model, 16), hidden(plain, 16), 1e-3, 1e-3));
+}
+
+TEST(Decoder, RefusesWindowsThatCannotBe) {
+  const auto cache = [](const DecoderConfig& config, rotary::SlidingWindow window) {
+    return [=] { DecoderCache made(config, 0, window); };
+  };
+  DecoderConfig narrow = tiny();
+  narrow.windows = {0, 6};
+  expect_error("VALUE", "sinks must be from 0 to below the window's 4 tokens but got 4", cache(tiny(), {4, 4}));
+  expect_error("VALUE", "sinks must be", cache(tiny(), {4, -1}));
+  expect_error("VALUE", "sinks must be", cache(tiny(), {0, 0}));
+  expect_error("ROPE", "but they are alibi", cache(tiny(PositionEncoding::alibi), {4, 1}));
+  expect_error("CONFIG_VALUE", "sliding window of 6 but got 7", cache(narrow, {7, 1}));
+  Decoder model = made(tiny());
+  DecoderCache windowed(model->config(), 0, {4, 1});
+  expect_error("VALUE", "padding", [&] { model->hidden(some_ids(1, 3), at::ones({1, 3}), &windowed); });
 }
 
 TEST(Decoder, TrainsAfterDecodingUnderInferenceMode) {

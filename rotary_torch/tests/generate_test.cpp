@@ -105,6 +105,22 @@ TEST(Generate, GreedyIdsOfLearnedPositionsSeeTheLastTokensPastTheEndOfTheirTable
   }
 }
 
+TEST(Generate, AWindowSeesWhatItHoldsAndALongOneEverything) {
+  Decoder model = decoder();
+  const Tensor prompt = some_ids(3, 20);
+  GenerateOptions options = greedy(300);
+  options.window = {10, 2};
+  const Tensor ids = generate(model, prompt, options);
+  const at::NoGradGuard no_grad;
+  DecoderCache cache(model->config(), 0, options.window);
+  const Tensor best = model->logits(model->hidden(ids, {}, &cache)).argmax(-1);
+  EXPECT_TRUE(at::equal(best.slice(1, 19, -1), ids.slice(1, 20)));
+  EXPECT_FALSE(at::equal(ids, generate(model, prompt, greedy(300))));
+  options = greedy(30);
+  options.window = {50, 2};
+  EXPECT_TRUE(at::equal(generate(model, prompt, options), generate(model, prompt, greedy(30))));
+}
+
 TEST(Generate, AScalingChangesTheIdsPastTheTrainedLengthAndAgreesWithFullPasses) {
   const Tensor prompt = some_ids(4, 20);
   Decoder plain = decoder();
@@ -315,6 +331,22 @@ TEST(Perplexity, AModelThatKnowsNothingLosesTheLogarithmOfItsVocabulary) {
     EXPECT_NEAR(measured.loss, std::log(vocabulary), 1e-6);
     EXPECT_NEAR(measured.last_quarter, std::log(vocabulary), 1e-6);
   }
+}
+
+TEST(Perplexity, OfAWindowIsTheLossOfWhatItHolds) {
+  Decoder model = decoder();
+  const at::NoGradGuard no_grad;
+  const Tensor ids = some_ids(2, 2 * 24 + 1);
+  const rotary::SlidingWindow window{8, 3};
+  double sum = 0;
+  for (std::int64_t begin : {0, 24}) {
+    DecoderCache cache(model->config(), 0, window);
+    const Tensor logits = model->logits(model->hidden(ids.narrow(1, begin, 24), {}, &cache)).to(at::kDouble);
+    sum += at::cross_entropy_loss(logits.flatten(0, 1), ids.narrow(1, begin + 1, 24).flatten()).item<double>() / 2;
+  }
+  EXPECT_NEAR(window_loss(model, ids, 24, window).loss, sum, 1e-5);
+  EXPECT_NE(window_loss(model, ids, 24, window).loss, window_loss(model, ids, 24).loss);
+  EXPECT_EQ(window_loss(model, ids, 8, window).loss, window_loss(model, ids, 8).loss);
 }
 
 TEST(Perplexity, LearnedPositionsEndWithTheirTable) {

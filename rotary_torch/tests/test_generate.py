@@ -96,6 +96,20 @@ class Text(Case):
         text = self.succeed("generate", LEARNED, "--prompt", "the ", "--tokens", 300)
         self.assertEqual(len(text), 4 + 300 + 1)
 
+    def test_a_window_goes_on_without_end(self):
+        words = ["generate", ROPE, "--prompt", "the ", "--tokens", 300, "--seed", 1]
+        sliding = self.succeed(*words, "--window", 16)
+        self.assertEqual(len(sliding), 4 + 300 + 1)
+        self.assertEqual(sliding[:16], self.succeed(*words)[:16])
+        self.assertEqual(sliding, self.succeed(*words, "--window", 16, "--sinks", 4))
+        self.assertNotEqual(sliding, self.succeed(*words, "--window", 16, "--sinks", 0))
+        warned = rotary(*words, "--window", 64)
+        self.assertEqual((warned.returncode, warned.stderr[:33]), (0, "warning: a window of 64 tokens ha"))
+        self.assertEqual(rotary(*words, "--window", 64, "--scaling", "yarn", "--factor", 2).stderr, "")
+        self.refuse("ROPE", "generate", LEARNED, "--prompt", "the ", "--window", 16, says="learned")
+        self.misuse(*words, "--sinks", 4)
+        self.misuse(*words, "--window", 0)
+
     def test_what_is_wrong_with_a_prompt_is_said(self):
         self.refuse("TEXT", "generate", ROPE, "--prompt", "the \u20ac", says="\u20ac")
         self.refuse("FILE", "generate", LLAMA, "--prompt", "the ", says="--ids")
@@ -192,6 +206,23 @@ class Perplexity(Case):
         self.assertEqual(out, lines.read_text())
         self.assertEqual(len(out.splitlines()), 2)
         self.assertTrue(plot.exists())
+
+    def test_windows_are_rows_of_their_own(self):
+        drawn = ROOT / "windows.svg"
+        words = ["perplexity", ROPE, "--text", self.text, "--length", self.lengths, "--scaling", "none", "--window",
+                 self.trained, "--sinks", "0,4"]
+        lines = [json.loads(line) for line in self.succeed(*words, "--json", "--output", drawn).splitlines()]
+        self.assertEqual([(line.get("window"), line.get("sinks")) for line in lines],
+                         [(None, None), (self.trained, 0), (self.trained, 4)] * 3)
+        self.assertEqual(len({line["loss"] for line in lines[:3]}), 1, "up to its size a window hides nothing")
+        self.assertEqual(len({line["loss"] for line in lines[3:]}), 6)
+        out = self.succeed(*words)
+        for name in ("window 32, 0 sinks", "window 32, 4 sinks"):
+            self.assertEqual(out.count(name), 3)
+            self.assertIn(name, drawn.read_text())
+        self.refuse("VALUE", *words[:-1], "4,32", says="sinks must be from 0 to below the window's 32 tokens but got 32")
+        self.refuse("ROPE", "perplexity", LEARNED, "--text", self.text, "--length", 32, "--window", 32)
+        self.misuse("perplexity", ROPE, "--text", self.text, "--length", 32, "--sinks", 4)
 
     def test_ids_of_another_family(self):
         draw = random.Random(6)

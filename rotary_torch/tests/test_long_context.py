@@ -3,6 +3,7 @@
 PROGRAM is rotary-torch; rotary lies beside it. Needs Python's standard library only.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -52,4 +53,11 @@ with tempfile.TemporaryDirectory() as folder:
     own = losses(run("rotary perplexity runs/smoke --length 128 --scaling linear,ntk,dynamic,yarn,llama3 --threads 1"))
     for name, table in zip(METHODS[:5], tables[1:]):
         expect(f"{name} by its config", table[128, "none"][0], own[128, name][0], 1e-4)
+
+    # At sixteen times the trained length a window is as good as at that length, where without one the loss has grown.
+    lines = run("rotary perplexity runs/smoke --length 32,512 --scaling none --window 32 --sinks 0,4 --threads 1 --json")
+    loss = {(line["length"], line.get("sinks")): line["loss"] for line in map(json.loads, lines.splitlines())}
+    assert loss[512, None] > loss[32, None] + 0.6, loss
+    for sinks in (0, 4):
+        assert loss[512, sinks] < loss[32, sinks] + 0.1, loss
 print(f"{docs}: its commands print what it says")
