@@ -46,7 +46,10 @@ set(rotary_diagnose_sources
   src/diagnose/with_rope.cpp
   src/diagnose/without_rope.cpp)
 set(rotary_positions_sources
+  src/positions/canvas.cpp
+  src/positions/ids.cpp
   src/positions/model_positions.cpp
+  src/positions/omni.cpp
   src/positions/towers.cpp
   src/positions/variants.cpp)
 set(rotary_shared_tools_sources

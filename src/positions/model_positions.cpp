@@ -76,7 +76,7 @@ Place part_of(const Place& whole, const std::string& name, files::Ledger& ledger
   }
   Place part{own ? *own : Object(empty, name, ledger), own ? type_of(*own) : ""};
   // A published file may say the whole model's type in its part.
-  for (const std::string& type : {part.type, part.type + "_vision", told}) {
+  for (const std::string& type : {part.type + "_vision", part.type, told}) {
     if (!files::find_positions(type)) continue;
     part.type = type;
     break;

@@ -1,8 +1,199 @@
-// The variants of M-RoPE: position ids of models that see or hear.
-#include "made.h"
+// The variants of M-RoPE: position ids of models that see or hear, as transformers 5.23 makes them. Each lays out a row
+// of tokens that the mask shows; what they share is the walk (ids.h).
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ids.h"
 
 namespace rotary::made {
+namespace {
 
-Way find_variant(std::string_view) { return nullptr; }
+// The ids of pictures and films, and how many patches make a token.
+Manner seeing(const Call& call, std::string_view takes) {
+  Manner manner{.takes = takes};
+  manner.image = number_of(call, "image_token_id", call.facts.image);
+  if (call.facts.video >= 0) manner.video = number_of(call, "video_token_id", call.facts.video);
+  manner.merge = number_of(call, "vision_config.spatial_merge_size", 2, 1);
+  return manner;
+}
+
+// ---- a picture begins where the words before it end; the words behind it pass its larger side ----
+
+ModelPositions pictures(const Call& call, const Manner& manner,
+                        const std::function<double(const Walk&, std::int64_t)>& film_time) {
+  Walk walk(call, manner);
+  bool disputed = false;
+  ModelPositions made = walk.made([&](Row& row) {
+    for (const Run& run : row.runs()) {
+      if (run.kind == Kind::word) row.words(run.size());
+      if (run.kind == Kind::word) continue;
+      const bool film = run.kind == Kind::film;
+      const Area grid = walk.grid_of(run, row);
+      const std::vector<Place> block =
+          row.block(grid, [&](std::int64_t frame) { return film ? film_time(walk, frame) : real(frame); });
+      row.add(block);
+      const double side = row.next + real(std::max(grid.height, grid.width)), end = greatest(block) + 1;
+      disputed = disputed || (film && side != end);
+      row.next = film && call.inputs.publisher ? end : side;
+    }
+  });
+  if (disputed) {
+    made.notes.push_back(
+        call.inputs.publisher
+            ? "behind a film as its publisher counts: from its greatest id on"
+            : "behind a film as transformers 5.23 counts: its time passes nothing, so that ids repeat; "
+              "the publisher goes on after its greatest id (--after-film publisher)");
+  }
+  return made;
+}
+
+double frames(const Walk&, std::int64_t frame) { return real(frame); }
+
+ModelPositions whole_film(const Call& call) {
+  return pictures(call, seeing(call, call.facts.video < 0 ? "ids mask images" : "ids mask images films publisher"),
+                  frames);
+}
+
+ModelPositions film_in_seconds(const Call& call) {
+  const auto rate = static_cast<float>(number_of(call, "vision_config.tokens_per_second", 4, 1));
+  return pictures(call, seeing(call, "ids mask images films seconds publisher"),
+                  [&](const Walk& walk, std::int64_t frame) {
+                    const float step = rate * walk.seconds();
+                    return std::trunc(static_cast<double>(static_cast<float>(frame) * step));
+                  });
+}
+
+ModelPositions film_merged_in_time(const Call& call) {
+  Manner manner = seeing(call, "ids mask images films publisher");
+  manner.merge_time = number_of(call, "vision_config.temporal_merge_size", 2, 1);
+  return pictures(call, manner, frames);
+}
+
+// Frames are told apart by the words between them; with film marks in the facts they are images between these.
+ModelPositions film_by_frame(const Call& call) {
+  Manner manner = seeing(call, "ids mask images films");
+  manner.film_by_frame = true;
+  if (call.facts.start >= 0) {
+    manner.film_start = number_of(call, "video_start_token_id", call.facts.start);
+    manner.film_end = number_of(call, "video_end_token_id", call.facts.end);
+  }
+  return pictures(call, manner, frames);
+}
+
+// ---- pictures of other rules ----
+
+// Whatever stands between two marks is a picture. Each row has as many grids; those of pictures that are still to be
+// drawn are the last.
+ModelPositions between_marks(const Call& call) {
+  Manner manner{.takes = "ids mask images", .masked = 1, .text_sees_mask = false, .delta = Manner::Delta::zero};
+  manner.image = number_of(call, "image_token_id", call.facts.image);
+  const std::int64_t start = number_of(call, "image_start_token_id", call.facts.start);
+  const std::int64_t end = number_of(call, "image_end_token_id", call.facts.end);
+  const std::size_t grids = call.inputs.image_grids.size(), rows = static_cast<std::size_t>(call.inputs.batch);
+  if (grids % rows != 0)
+    refuse(Code::POSITION, "every row must have as many grids, of " + std::to_string(rows) + " rows",
+           std::to_string(grids));
+  Walk walk(call, manner);
+  return walk.made([&](Row& row) {
+    std::vector<std::int64_t> starts;
+    std::size_t closed = 0;
+    for (std::int64_t i = 0; i < row.size(); ++i) {
+      if (row.id(i) == start) starts.push_back(i);
+      if (row.id(i) != end) continue;
+      if (closed >= starts.size() || starts[closed] < row.token || closed >= grids / rows)
+        row.refuse("a start before every end of a picture, and a grid for it", "none for token " + std::to_string(i));
+      row.words(starts[closed++] + 1 - row.token);
+      const Area grid = walk.grid_of({Kind::image, row.token, i}, row);
+      row.add(row.block(grid));
+      row.next += real(std::max(grid.height, grid.width));
+    }
+    row.rest();
+    walk.taken(Kind::image) = static_cast<std::size_t>(row.number + 1) * (grids / rows);
+  });
+}
+
+// Words stand at their places in the row, whatever is between them. The last three axes of a picture are column, row
+// and its number in the batch; a row ends in one more column; a token may stand on either side of it.
+ModelPositions words_keep_counting(const Call& call) {
+  Manner manner = seeing(call, "ids mask images");
+  manner.flat = true;
+  const std::optional<files::Object> text = call.config.object("text_config");
+  manner.axes = 0;
+  for (const char* parameters : {"rope_parameters", "rope_scaling"}) {
+    const std::optional<files::Object> object = (text ? *text : call.config).object(parameters);
+    for (const char* sections : {"mrope_section", "xdrope_section"}) {
+      const auto given = object ? object->numbers(sections) : std::nullopt;
+      if (given) manner.axes = static_cast<int>(given->size());
+    }
+  }
+  if (manner.axes != 3 && manner.axes != 4)
+    refuse(Code::CONFIG_VALUE, "rope_parameters.mrope_section must have 3 or 4 sections", std::to_string(manner.axes));
+  Walk walk(call, manner);
+  return walk.made([&](Row& row) {
+    row.rest();
+    for (const Run& run : row.runs()) {
+      if (run.kind == Kind::word) continue;
+      const Area grid = walk.next_grid(run.kind, row);
+      const std::int64_t width = grid.width + 1, tokens = grid.height * width;
+      const std::int64_t around = run.size() == tokens + 2 ? 1 : 0;
+      row.check(run, tokens + 2 * around);
+      for (std::int64_t i = 0; i < tokens; ++i) {
+        double* axes = row.place(run.first + around + i).data() + (manner.axes - 3);
+        axes[0] = real(i % width);
+        axes[1] = real(i / width);
+        axes[2] = static_cast<double>(walk.taken(Kind::image) - 1);
+      }
+    }
+  });
+}
+
+// A row is a document with one image, or words: doc, img, then patches, of which each row ends in a mark.
+ModelPositions page(const Call& call) {
+  Manner manner{
+      .takes = "ids mask images", .axes = 2, .flat = true, .text_sees_mask = false, .delta = Manner::Delta::none};
+  manner.image = number_of(call, "image_token_id", call.facts.image);
+  const std::int64_t document = number_of(call, "document_token_id", call.facts.start);
+  Walk walk(call, manner);
+  return walk.made([&](Row& row) {
+    if (std::find(row.kinds.begin(), row.kinds.end(), Kind::image) == row.kinds.end()) return row.rest();
+    const Area grid = walk.next_grid(Kind::image, row);
+    const std::int64_t width = grid.width + 1;
+    row.check({Kind::image, 0, row.size()}, 2 + grid.height * width);
+    row.words(2);
+    const std::int64_t mark = row.id(row.size() - 1);
+    bool valid = row.id(0) == document && row.id(1) == manner.image && mark != manner.image;
+    for (std::int64_t i = 0; i < grid.height * width; ++i) {
+      valid = valid && row.id(row.token) == (i % width == grid.width ? mark : manner.image);
+      row.place(row.token++) = {real(2 + i / width), real(2 + i % width)};
+    }
+    if (!valid) row.refuse("a document mark and a picture whose rows end in one mark", "another order");
+  });
+}
+
+}  // namespace
+
+ModelPositions canvas(const Call&);          // canvas.cpp
+ModelPositions omni_by_pieces(const Call&);  // omni.cpp
+ModelPositions omni_by_time(const Call&);
+
+Way find_variant(std::string_view name) {
+  static const std::map<std::string_view, Way> ways = {{"whole_film", whole_film},
+                                                       {"film_in_seconds", film_in_seconds},
+                                                       {"film_merged_in_time", film_merged_in_time},
+                                                       {"film_by_frame", film_by_frame},
+                                                       {"between_marks", between_marks},
+                                                       {"words_keep_counting", words_keep_counting},
+                                                       {"page", page},
+                                                       {"canvas", canvas},
+                                                       {"omni_by_pieces", omni_by_pieces},
+                                                       {"omni_by_time", omni_by_time}};
+  const auto found = ways.find(name);
+  return found == ways.end() ? nullptr : found->second;
+}
 
 }  // namespace rotary::made

@@ -110,14 +110,15 @@ template <>
 constexpr auto columns_of<Counted> = std::tuple(Column("seen", &Counted::seen), Column("from_one", &Counted::from_one),
                                                 Column("every", &Counted::every));
 template <>
-constexpr auto columns_of<PositionFacts> = std::tuple(
-    Column("variant", &PositionFacts::variant), Column("image", &PositionFacts::image),
-    Column("video", &PositionFacts::video), Column("start", &PositionFacts::start), Column("end", &PositionFacts::end),
-    Column("order", &PositionFacts::order), Column("inside", &PositionFacts::inside),
-    Column("merge_key", &PositionFacts::merge_key), Column("side_key", &PositionFacts::side_key),
-    Column("patch_key", &PositionFacts::patch_key), Column("merge", &PositionFacts::merge),
-    Column("side", &PositionFacts::side), Column("patch", &PositionFacts::patch),
-    Column("frames", &PositionFacts::frames), Column("window", &PositionFacts::window));
+constexpr auto columns_of<PositionFacts> =
+    std::tuple(Column("variant", &PositionFacts::variant), Column("image", &PositionFacts::image),
+               Column("video", &PositionFacts::video), Column("audio", &PositionFacts::audio),
+               Column("start", &PositionFacts::start), Column("end", &PositionFacts::end),
+               Column("order", &PositionFacts::order), Column("inside", &PositionFacts::inside),
+               Column("merge_key", &PositionFacts::merge_key), Column("side_key", &PositionFacts::side_key),
+               Column("patch_key", &PositionFacts::patch_key), Column("merge", &PositionFacts::merge),
+               Column("side", &PositionFacts::side), Column("patch", &PositionFacts::patch),
+               Column("frames", &PositionFacts::frames), Column("window", &PositionFacts::window));
 template <>
 constexpr auto columns_of<Misnamed> = std::tuple(Column("type", &Misnamed::type),
                                                  Column("architecture", &Misnamed::architecture),

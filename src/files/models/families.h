@@ -221,10 +221,10 @@ struct Counted {
 // makes ids of its own has a variant, the part of one that sees has an order.
 struct PositionFacts {
   Counts counts = Counts::none;
-  std::string_view variant = {};                     // src/positions/variants.cpp
-  int image = -1, video = -1, start = -1, end = -1;  // ids of tokens, where the config does not say them
-  std::string_view order = {};                       // the words of src/positions/towers.cpp
-  std::string_view inside = {};                      // the part that is meant where the whole is named
+  std::string_view variant = {};                                 // src/positions/variants.cpp
+  int image = -1, video = -1, audio = -1, start = -1, end = -1;  // ids of tokens, where the config does not say them
+  std::string_view order = {};                                   // the words of src/positions/towers.cpp
+  std::string_view inside = {};                                  // the part that is meant where the whole is named
   // Of a tower's config, keys and class defaults: the side of its blocks; of an image (0: the class has none) and of a
   // patch, in pixels; the frames of a clip; the side of a window.
   std::string_view merge_key = "spatial_merge_size", side_key = "image_size", patch_key = "patch_size";

@@ -1,0 +1,109 @@
+// The walk through the token ids of a batch, which the variants of M-RoPE share.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "made.h"
+
+namespace rotary::made {
+
+enum class Kind : std::uint8_t { word, image, film, sound };
+
+struct Area {
+  std::int64_t time, height, width;  // in tokens, behind the merging
+  std::int64_t tokens() const { return time * height * width; }
+};
+
+// Neighbouring tokens of a row.
+struct Run {
+  Kind kind;
+  std::int64_t first, end;
+  std::int64_t size() const { return end - first; }
+};
+
+using Place = std::array<double, 4>;      // an id per axis; 0 beyond the model's axes
+double greatest(std::span<const Place>);  // of all axes
+inline double real(std::int64_t value) { return static_cast<double>(value); }
+
+// A row of the batch without its masked tokens: what is known of them, and the places that they are given.
+struct Row {
+  std::int64_t number;  // in the batch
+  std::vector<std::int64_t> columns = {}, ids = {};
+  std::vector<Kind> kinds = {};
+  std::vector<Place> places = {};  // of all tokens
+  std::int64_t token = 0;          // the first that has no place yet
+  double next = 0;                 // where a word would stand
+  bool float32 = false;            // every sum is one of float32
+
+  std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
+  std::int64_t id(std::int64_t i) const { return ids[static_cast<std::size_t>(i)]; }
+  Kind kind(std::int64_t i) const { return kinds[static_cast<std::size_t>(i)]; }
+  Place& place(std::int64_t i) { return places[static_cast<std::size_t>(i)]; }
+  Run run_from(std::int64_t first) const;  // of one kind
+  std::vector<Run> runs() const;
+  void check(const Run&, std::int64_t tokens) const;  // throws where the run has another number
+
+  double sum(double a, double b) const;
+  void words(std::int64_t count);  // the next ones stand one behind the other
+  void rest() { words(size() - token); }
+  void again() { place(token) = place(token - 1), ++token; }  // the next one stands where the last does
+  void add(std::span<const Place>);
+  // The tokens of a grid that begins at `next`, row by row: times(frame) is what a frame adds.
+  std::vector<Place> block(const Area&, const std::function<double(std::int64_t)>& times = real) const;
+
+  // Throws POSITION, "row N of the ids must have rule but got got".
+  [[noreturn]] void refuse(const std::string& rule, const std::string& got) const;
+};
+
+// What differs between the variants outside of their rows. takes: of take_only.
+struct Manner {
+  std::string_view takes;
+  int axes = 3;
+  std::int64_t merge = 1, merge_time = 1;  // patches to a token, by side; frames of a film to one
+  bool film_by_frame = false;              // a frame is a run of its own
+  bool flat = false;                       // grids have no time
+  std::int64_t image = -1, video = -1, audio = -1;
+  std::int64_t film_start = -1, film_end = -1;  // where images between these are frames
+  double masked = 0, masked_text = 0;           // where masked tokens stand; where no row has a grid
+  bool text_sees_mask = true;                   // rows without grids count the tokens that are seen
+  enum class Delta : std::uint8_t { none, zero, greatest } delta = Delta::greatest;
+  bool float32 = false;
+};
+
+class Walk {
+ public:
+  Walk(const Call&, const Manner&);
+
+  // Gives every row its places, by lay; a batch without grids counts plainly.
+  ModelPositions made(const std::function<void(Row&)>& lay);
+
+  // The next grid of this kind; the same, whose tokens are the run. Throw where there is none that fits.
+  Area next_grid(Kind, const Row&);
+  Area grid_of(const Run&, const Row&);
+  std::int64_t next_sound(const Row&);  // mel frames
+  float seconds() const;                // of the film whose grid was given last; 1 where none are given
+  std::size_t& taken(Kind kind) { return taken_[static_cast<std::size_t>(kind)]; }
+
+ private:
+  std::size_t take(Kind, const Row&);
+  Row row_of(std::int64_t number, bool all) const;  // all: its masked tokens too
+  double lay_text(Row&);                            // as words; the row's delta
+  double lay_row(Row&, const std::function<void(Row&)>& lay);
+
+  const ModelInputs& inputs_;
+  Manner manner_;
+  std::array<std::size_t, 4> taken_ = {}, given_ = {};
+  std::int64_t frames_left_ = 0;
+};
+
+// A number of the config or of a part of it ("vision_config.spatial_merge_size"), the default of its class where it is
+// not there; refused where that is -1: the class has none.
+std::int64_t number_of(const Call&, const std::string& key, std::int64_t class_default, std::int64_t least = 0);
+
+}  // namespace rotary::made
