@@ -133,8 +133,8 @@ struct ROTARY_API ModelPositions {
 };
 
 // The position ids of transformers 5.23. config names a file, folder, stream or cached repository, as that of every
-// command. Throws MODEL_TYPE for a model or part whose way is not known here, POSITION and SHAPE for inputs that the
-// model does not take, CONFIG_VALUE, and what reading the config throws.
+// command, or is JSON itself. Throws MODEL_TYPE for a model or part whose way is not known here, POSITION and SHAPE for
+// inputs that the model does not take, CONFIG_VALUE, and what reading the config throws.
 ROTARY_API ModelPositions model_positions(const std::string& config, const ModelInputs&);
 
 // Parses these forms of SPEC; none where it begins with none of these words. axes: of the rope with the most of the

@@ -61,6 +61,7 @@ def _doubling(operation: str, cos: Any, sin: Any, /) -> tuple[str, int]: ...
 
 # What the function of rotary.positions gives, (memory, type, shape) or several of them; words: its arguments.
 def _positions(function: str, words: dict[str, Any], /) -> tuple[Any, ...]: ...
+def _model_positions(config: str, words: dict[str, Any], /) -> tuple[Any, Any, str]: ...  # config: a path, or JSON
 
 # Models and tools, all of which give JSON. source: ("text", JSON), ("path", a path) or ("rope", a Rope, first); tensors:
 # two paths, or a list of (name, array before, array after).

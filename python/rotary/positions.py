@@ -7,10 +7,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from . import _core, _memory
+from ._config import Source, _named
 
 Split = Literal["contiguous", "zigzag", "striped"]
 
-__all__ = ["Split", "held_tokens", "image", "mask", "packed", "place_of_tokens", "shard_tokens"]
+__all__ = ["Split", "held_tokens", "image", "mask", "model", "packed", "place_of_tokens", "shard_tokens"]
 
 
 def packed(cu_seqlens: Any) -> Any:
@@ -83,3 +84,48 @@ def held_tokens(window: int, sinks: int, token: int) -> tuple[Any, Any]:
     """
     tokens, positions = _core._positions("held_tokens", {"window": window, "sinks": sinks, "token": token})
     return _memory.view(*tokens), _memory.view(*positions)
+
+
+def model(
+    source: Source,
+    ids: Any = None,
+    *,
+    mask: Any = None,
+    image_grids: Any = None,
+    video_grids: Any = None,
+    seconds_per_grid: Any = None,
+    audio_lengths: Any = None,
+    part: str = "",
+    publisher: bool = False,
+) -> dict[str, Any]:
+    """The position ids that a model of transformers 5.23 makes of what its processor hands it.
+
+    Args:
+        source: as of rotary.config.
+        ids: token ids, [batch, tokens] or [tokens]. A model that counts plainly can do with the mask, a part with none.
+        mask: the attention mask, of the same shape: 0 is not seen.
+        image_grids: time, height and width of each image in patches, [images, 3]: the processor's image_grid_thw.
+        video_grids: likewise of films, video_grid_thw.
+        seconds_per_grid: of each film, second_per_grid_ts.
+        audio_lengths: of each sound, in mel frames.
+        part: the dotted path of a sub-config, "vision_config": the positions of that tower's patches.
+        publisher: where transformers and the model's publisher disagree: as the publisher.
+
+    Returns:
+        A dict: positions, [batch, tokens], [axes, batch, tokens] or of a tower [axes, patches], which rotary.Table
+        takes; deltas, [batch], what decoding adds to the place of a token (None: the model has none); notes.
+
+    Raises:
+        rotary.Error: MODEL_TYPE (a model or part whose way is not known), POSITION, SHAPE, DTYPE, CONFIG_VALUE, and
+            what rotary.config raises.
+    """
+    import json
+
+    given = {"ids": ids, "mask": mask, "image_grids": image_grids, "video_grids": video_grids}
+    given |= {"seconds_per_grid": seconds_per_grid, "audio_lengths": audio_lengths}
+    words = {name: None if value is None else _memory.positions(value) for name, value in given.items()}
+    kind, config = _named(source)
+    config = config.lstrip() if kind == "text" else config
+    places, deltas, notes = _core._model_positions(config, words | {"part": part, "publisher": publisher})
+    told = None if deltas is None else _memory.view(*deltas)
+    return {"positions": _memory.view(*places), "deltas": told, "notes": json.loads(notes)}

@@ -90,21 +90,78 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 
 // (memory, type, shape), as rotary._memory.view takes them.
-Ref array_of(const Integers& values, const Integers& shape = {}) {
+template <class Value>
+Ref array_of(const std::vector<Value>& values, const Integers& shape = {}) {
   const Integers flat = {static_cast<std::int64_t>(values.size())};
+  const char* type = std::is_integral_v<Value> ? "I64" : "F64";
   return checked(
-      Py_BuildValue("(NsN)", bytes_of(values).release(), "I64", tuple_of(shape.empty() ? flat : shape).release()));
+      Py_BuildValue("(NsN)", bytes_of(values).release(), type, tuple_of(shape.empty() ? flat : shape).release()));
+}
+
+Ref array_of(const PositionSet& set) {
+  Integers shape = {set.tokens};
+  if (set.batched) shape.insert(shape.begin(), set.batch);
+  if (set.axes > 1) shape.insert(shape.begin(), set.axes);
+  return set.reals.empty() ? array_of(set.integers, shape) : array_of(set.reals, shape);
+}
+
+// Integers, or bools, of an array or lists.
+GivenPositions integers_of(const Words& words, const char* word) {
+  GivenPositions given = positions_from(words.find(word), 1, /*bools=*/true);
+  if (!given.reals.empty()) fail(Code::DTYPE, operation, word, " must hold integers but got floats");
+  return given;
+}
+
+// (positions, deltas or None, notes as JSON). config: a path, or JSON.
+Ref make_model_positions(PyObject* config, PyObject* dict) {
+  const Words words{dict};
+  ModelInputs inputs;
+  inputs.part = words.text("part");
+  inputs.publisher = words.flag("publisher");
+  Integers shape;
+  const auto take_tokens = [&](const char* word, Integers& values) {
+    if (words.find(word) == nullptr) return;
+    GivenPositions given = integers_of(words, word);
+    if (given.shape.empty() || (!shape.empty() && shape != given.shape))
+      fail(Code::SHAPE, operation, "ids and mask must have one shape, [batch, tokens] or [tokens], but ", word,
+           " has another");
+    shape = given.shape;
+    inputs.batch = given.batch;
+    inputs.tokens = given.tokens;
+    values = std::move(given.integers);
+  };
+  take_tokens("ids", inputs.ids);
+  take_tokens("mask", inputs.mask);
+  const auto take_grids = [&](const char* word, auto& grids) {
+    if (words.find(word) == nullptr) return;
+    const GivenPositions given = integers_of(words, word);
+    if (given.shape.size() != 2 || given.shape[1] != 3)
+      fail(Code::SHAPE, operation, word, " must be [pictures, 3], time, height and width, but has ", given.shape.size(),
+           " dimensions");
+    for (std::size_t i = 0; i < given.integers.size(); i += 3)
+      grids.push_back({given.integers[i], given.integers[i + 1], given.integers[i + 2]});
+  };
+  take_grids("image_grids", inputs.image_grids);
+  take_grids("video_grids", inputs.video_grids);
+  if (words.find("audio_lengths") != nullptr) inputs.audio_lengths = integers_of(words, "audio_lengths").integers;
+  if (PyObject* seconds = words.find("seconds_per_grid")) {
+    const GivenPositions given = positions_from(seconds, 1);
+    inputs.seconds_per_grid = given.reals;
+    if (given.reals.empty()) inputs.seconds_per_grid.assign(given.integers.begin(), given.integers.end());
+  }
+  ModelPositions made = model_positions(text_of(config, "config"), inputs);
+  if (shape.size() == 1 && made.positions.axes == 1) made.positions.batched = false;
+  const Integers whole(made.deltas.begin(), made.deltas.end());
+  Ref deltas = made.deltas.empty() ? none() : made.real_deltas ? array_of(made.deltas) : array_of(whole);
+  return checked(Py_BuildValue("(NNN)", array_of(made.positions).release(), deltas.release(),
+                               text_of(files::Json(made.notes)).release()));
 }
 
 // name: of a function of rotary.positions; dict: its arguments.
 Ref make_positions(PyObject* name, PyObject* dict) {
   const Words words{dict};
   const std::string_view function = view_of(name, "function");
-  const auto integers = [&words](const char* word) {
-    GivenPositions given = positions_from(words.find(word), 1, /*bools=*/true);
-    if (!given.reals.empty()) fail(Code::DTYPE, operation, word, " must hold integers but got floats");
-    return given;
-  };
+  const auto integers = [&words](const char* word) { return integers_of(words, word); };
   const auto number = [&words](const char* word) { return integer_of(words.find(word), word); };
   if (function == "packed") return array_of(packed_positions(integers("cu_seqlens").integers));
   if (function == "mask") {
@@ -112,8 +169,7 @@ Ref make_positions(PyObject* name, PyObject* dict) {
     return array_of(mask_positions(mask.integers, mask.tokens), mask.shape);
   }
   if (function == "image") {
-    const PositionSet set = image_positions(number("rows"), number("columns"), number("merge"));
-    return array_of(set.integers, {set.axes, set.tokens});
+    return array_of(image_positions(number("rows"), number("columns"), number("merge")));
   }
   if (function == "held_tokens") {
     const HeldTokens held = held_tokens({number("window"), number("sinks")}, number("token"));
@@ -127,6 +183,8 @@ Ref make_positions(PyObject* name, PyObject* dict) {
 
 }  // namespace
 
-std::vector<PyMethodDef> position_methods() { return {method<make_positions>("_positions")}; }
+std::vector<PyMethodDef> position_methods() {
+  return {method<make_positions>("_positions"), method<make_model_positions>("_model_positions")};
+}
 
 }  // namespace rotary::python

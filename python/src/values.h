@@ -68,7 +68,7 @@ struct GivenPositions : PositionSet {
 // two dimensions are [batch, tokens], else [axes, tokens]. bools: an array may hold them, as 0 and 1. Throws SHAPE,
 // DTYPE, POSITION.
 GivenPositions positions_from(PyObject* object, int axes, bool bools = false);
-// _positions: _core.pyi.
+// _positions, _model_positions: _core.pyi.
 std::vector<PyMethodDef> position_methods();
 
 // _rope, _speeds, _frequencies, _doubles, _check_rope, _scalings, _rope_parameters, _axes, _axial: _core.pyi.

@@ -296,6 +296,21 @@ class NamedPositions(unittest.TestCase):
             self.assertEqual(gathered[rotary.positions.place_of_tokens(split, 4, bounds)].tolist(), [*range(24)])
         self.assertEqual(rotary.positions.shard_tokens("zigzag", 0, 2, [0, 8]).tolist(), [0, 1, 6, 7])
 
+    def test_of_a_model(self):
+        model, rows = rotary.positions.model, [[0, 1, 1], [1, 1, 0]]
+        for source in ({"model_type": "llama"}, ' {"model_type": "llama"}'):
+            for given in (rows, np.array(rows, bool)):
+                told = model(source, mask=given)
+                self.assertEqual((told["positions"].tolist(), told["deltas"]), ([[0, 0, 1], [0, 1, 0]], None))
+        self.assertEqual(model({"model_type": "llama"}, np.arange(4))["positions"].tolist(), [0, 1, 2, 3])
+        tower = {"model_type": "qwen2_vl", "vision_config": {"spatial_merge_size": 2}}
+        told = model(tower, part="vision_config", image_grids=np.array([[1, 4, 6]]))
+        self.assertEqual(told["positions"].tolist(), rotary.positions.image(4, 6, merge=2).tolist())
+        refused(self, "MODEL_TYPE", lambda: model({"model_type": "nothing"}, [1, 2]))
+        for wrong in (lambda: model({"model_type": "llama"}), lambda: model({"model_type": "llama"}, [1, 2], mask=[1]),
+                      lambda: model(tower, part="vision_config", image_grids=[1, 4, 6])):
+            refused(self, "SHAPE", wrong)
+
     def test_what_is_refused(self):
         places = rotary.positions
         for wrong in (lambda: places.packed([1, 2]), lambda: places.mask([]), lambda: places.image(3, 4, merge=2),
