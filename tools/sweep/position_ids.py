@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/position_ids.json: random small inputs of every model type that computes position ids of its
-own, and the ids that transformers computes of them.
+"""Checks the token ids in "positions" of data/models.json, and writes tests/golden/position_ids.json: random small
+inputs of every model type that computes position ids of its own, and the ids that transformers computes of them.
 
     python tools/sweep/position_ids.py [FILE [CASES [SEED]]]           (needs torch and transformers)
 
@@ -331,8 +331,27 @@ def case_of(rng, model_type, most=None):
         return case
 
 
+ROW_IDS = {"image": "image_token_id", "video": "video_token_id", "audio": "audio_token_id"}
+MARKS = {"glm_image": ("image_start_token_id", "image_end_token_id"), "neomme": ("document_token_id",),
+         **dict.fromkeys(GLM, ("video_start_token_id", "video_end_token_id")),
+         **dict.fromkeys(OMNI, ("audio_start_token_id",))}
+
+
+def check_rows():
+    """Rows of data/models.json say the ids of their classes; of tokens that never occur they say nothing."""
+    rows = json.loads((FILE.parents[2] / "data" / "models.json").read_text())["positions"]
+    for model_type in TYPES:
+        row = rows[model_type + "_thinker" * (model_type in OMNI)]
+        config = CONFIG_MAPPING[model_type]()
+        config = config.thinker_config if model_type in OMNI else config
+        keys = ROW_IDS | dict(zip(("start", "end"), MARKS.get(model_type, ())))
+        said = {word: getattr(config, key) for word, key in keys.items() if word in row}
+        assert said == {word: row[word] for word in said}, (model_type, row, said)
+
+
 def main(file=FILE, cases=2, seed=1):
     rng, cases = random.Random(int(seed)), int(cases)
+    check_rows()
     alike = BY_FRAME[1:] + GLM[1:]  # they differ in their ids alone
     made = [case_of(rng, model_type, most=70) for model_type in TYPES for _ in range(1 if model_type in alike else cases)]
     lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in made)
