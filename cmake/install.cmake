@@ -27,7 +27,10 @@ if(NOT ROTARY_FILES)
   set(absent_headers "config|tensors|rotary_config_c|")
 endif()
 if(NOT ROTARY_TOOLS)
-  string(APPEND absent_headers "accuracy|convert|diagnose|extend|positions")
+  string(APPEND absent_headers "accuracy|convert|diagnose|extend")
+  if(NOT ROTARY_TORCH_MODELS)  # whose attention.h has its SlidingWindow, a header alone
+    string(APPEND absent_headers "|positions")
+  endif()
 endif()
 install(DIRECTORY include/rotary DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.h" PATTERN "*.cuh" REGEX "/(${absent_headers})\\.h$" EXCLUDE)
