@@ -44,10 +44,7 @@ struct Options {
 void check_formats(const Options& options, files::Format input) {
   if (input == files::Format::npy && !options.tensors.empty())
     throw UsageError("an .npy holds one tensor: leave --tensor away");
-  if (!is_dash(files::path_of(options.output)) && input != output_format("apply", files::path_of(options.output))) {
-    throw Error(Code::FORMAT, "[apply] input and output must be of one format but got '" + options.input + "' and '" +
-                                  options.output + "'");
-  }
+  check_one_format("apply", options.input, input, options.output);
 }
 
 void check_usage(const Options& options) {
@@ -126,10 +123,6 @@ struct Applied {
   Metadata facts = {};                  // of the rotation
 };
 
-std::optional<int> layer_of(const Source& source, const std::string& tensor) {
-  return source.names_rope() ? source.layer : tools::layer_of(tensor);
-}
-
 // The tensors by the rope that turns them: what --rope or --layer says, else the layer in the tensor's name. Not those
 // of layers without a rope, which stay as they are.
 std::vector<Applied> parts_of(const Source& source, const std::optional<Model>& model,
@@ -137,16 +130,9 @@ std::vector<Applied> parts_of(const Source& source, const std::optional<Model>& 
   std::vector<Applied> parts;
   if (!model) parts.push_back({tensors});
   for (Tensor* tensor : model ? tensors : std::vector<Tensor*>{}) {
-    std::optional<const ModelRope*> found;
-    if (source.layer) {
-      found = tools::named_layer(*model, *source.layer, tensor);
-    } else if (const auto layer = layer_of(source, tensor->name)) {
-      found = tools::rope_of_layer(*model, *layer, tensor);
-    }
-    const ModelRope* used = found ? *found : &tools::chosen_rope(*model, source.rope, source.config);
+    const auto [used, chosen] = rope_of_tensor(source, *model, *tensor);
     if (used == nullptr) continue;
-    const bool chosen = found || source.rope;
-    auto same = std::ranges::find_if(parts, [&](const Applied& part) { return part.used == used; });
+    auto same = std::ranges::find(parts, used, &Applied::used);
     if (same == parts.end()) same = parts.insert(same, {{}, used, true});
     same->tensors.push_back(tensor);
     same->chosen = same->chosen && chosen;

@@ -22,7 +22,8 @@ const std::vector<std::pair<const char*, std::vector<AddCommand>>> commands = {
     {"Is it right",
      {rotary::cli::add_check, rotary::cli::add_diagnose, rotary::cli::add_accuracy, rotary::cli::add_golden}},
     {"Make something",
-     {rotary::cli::add_apply, rotary::cli::add_convert, rotary::cli::add_extend, rotary::cli::add_positions}},
+     {rotary::cli::add_apply, rotary::cli::add_shift, rotary::cli::add_convert, rotary::cli::add_extend,
+      rotary::cli::add_positions}},
     {"For work on rotary itself",
      {rotary::cli::add_bench, rotary::cli::add_targets, rotary::cli::add_compare, rotary::cli::add_demo,
       rotary::cli::add_completion, rotary::cli::add_man}}};

@@ -16,6 +16,7 @@ void add_golden(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_table(CLI::App& app);
 void add_apply(CLI::App& app);
+void add_shift(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_plot(CLI::App& app);

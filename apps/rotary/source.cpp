@@ -131,6 +131,20 @@ const ModelRope& chosen_rope(const Model& model, const Source& source) {
   return tools::chosen_rope(model, source.rope, source.config);
 }
 
+std::optional<int> layer_of(const Source& source, const std::string& tensor) {
+  return source.names_rope() ? source.layer : tools::layer_of(tensor);
+}
+
+TensorRope rope_of_tensor(const Source& source, const Model& model, const TensorInfo& tensor) {
+  std::optional<const ModelRope*> found;
+  if (source.layer) {
+    found = tools::named_layer(model, *source.layer, &tensor);
+  } else if (const auto layer = layer_of(source, tensor.name)) {
+    found = tools::rope_of_layer(model, *layer, &tensor);
+  }
+  return {found ? *found : &tools::chosen_rope(model, source.rope, source.config), found || source.rope};
+}
+
 std::vector<std::string> notes_of_use(const Model& model, const ModelRope& used, bool chosen) {
   std::vector<std::string> notes;
   if (model.ropes.size() > 1 && !chosen) {

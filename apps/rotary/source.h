@@ -102,6 +102,14 @@ extend::Start start_of(const Source&, const Model&);
 
 // The rope that --rope names, or that --layer has, by default the first. Throws ROPE; also of a layer that has none.
 const ModelRope& chosen_rope(const Model&, const Source&);
+// The layer of a tensor: --layer, without --rope too that of its name.
+std::optional<int> layer_of(const Source&, const std::string& tensor);
+// The rope that turns a tensor: what --rope or --layer says, else that of the layer in its name, else the first.
+struct TensorRope {
+  const ModelRope* used;  // null: its layer has none
+  bool chosen;            // not by default
+};
+TensorRope rope_of_tensor(const Source&, const Model&, const TensorInfo&);
 // What to say of a rope in use, each a "note: ...": where nothing chose it among several, and the notes on it.
 std::vector<std::string> notes_of_use(const Model&, const ModelRope&, bool chosen);
 // frequencies() of one of its ropes; what is wrong with them is said with the name of CONFIG.

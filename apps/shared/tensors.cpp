@@ -31,6 +31,14 @@ files::Format output_format(std::string_view operation, const std::filesystem::p
   return files::format_to_write(path);
 }
 
+void check_one_format(const std::string& operation, const std::string& input, files::Format format,
+                      const std::string& output) {
+  const std::filesystem::path path = files::path_of(output);
+  if (!is_dash(path) && format != output_format(operation, path))
+    fail_in(operation, Code::FORMAT,
+            "input and output must be of one format but got '" + input + "' and '" + output + "'");
+}
+
 void save(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
           const std::map<std::string, std::string>& metadata) {
   if (!is_dash(path)) return write_tensors(path, tensors, metadata);

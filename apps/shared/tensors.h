@@ -28,6 +28,9 @@ bool is_npy(const std::filesystem::path&);
 // The format that the ending of an output's name says. Throws FORMAT; what a program calls "-" is told of there.
 files::Format output_format(std::string_view operation, const std::filesystem::path&);
 
+// Throws FORMAT unless the output, "-" or by its ending, is of the input's format.
+void check_one_format(const std::string& operation, const std::string& input, files::Format, const std::string& output);
+
 // Writes the whole file or nothing; "-" is standard output, as safetensors.
 void save(const std::filesystem::path&, const std::vector<Tensor>&, const std::map<std::string, std::string>& metadata);
 

@@ -153,8 +153,9 @@ class ROTARY_API SafetensorsFile {
   const TensorInfo* find(std::string_view name) const noexcept;
   Tensor read(std::string_view name) const;
   // The bytes of a file of the same tensors in the same order, piece by piece to sink: with `changed` in the place of
-  // the tensors of their names, and with this metadata. What is not changed is never in memory as a whole. Throws
-  // TENSOR (no such name), SHAPE (another type or shape), and what sink throws.
+  // the tensors of their names, perhaps of other shapes, and with this metadata. What is not changed is never in memory
+  // as a whole. Throws TENSOR (no such name), SHAPE (another type, or data that do not fit the shape), and what sink
+  // throws.
   void copy(const std::function<void(std::span<const std::byte>)>& sink, std::span<const Tensor* const> changed,
             const std::map<std::string, std::string>& metadata) const;
 

@@ -49,7 +49,7 @@ NamedCheck judge(const TensorPair&, const Subject&, std::optional<double> tolera
                  const std::vector<const ModelRope*>& others);
 // Of what two engines made of the same tensor: the same, in another order of elements, rotated by an offset, or not.
 NamedCheck judge_between(const TensorPair&, const Subject&, std::optional<double> tolerance);
-bool is_value(const std::string& tensor);  // by its name: no model rotates it
+using tools::is_value;
 // Another order of elements keeps the scores where it is that of q and k; of one alone that is undecided.
 void settle_orders(std::vector<NamedCheck>&);
 // q.k after, against q and k before, whose pairs both hold the scores: decided but for a positive factor of all scores.

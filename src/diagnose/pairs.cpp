@@ -1,6 +1,5 @@
 // The tensors of two files that are to be compared.
 #include <algorithm>
-#include <regex>
 
 #include "examination.h"
 #include "files/tensors/element_types.h"
@@ -45,11 +44,6 @@ std::string names_of(const std::vector<TensorInfo>& infos) {
 }
 
 }  // namespace
-
-bool is_value(const std::string& tensor) {
-  static const std::regex word("(^|[^a-z])(v|value|values|v_?proj|wv|xv|vcur)([^a-z]|$)", std::regex::icase);
-  return tools::role_of(tensor) == tools::Role::unknown && std::regex_search(tensor, word);
-}
 
 std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before, const std::string& after,
                                    const std::vector<std::string>& names, bool scores) {

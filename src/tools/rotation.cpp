@@ -79,19 +79,22 @@ Table table_of_rows(const Rotation& how, const PositionSet& rows) {
   return Table(cos, sin, static_cast<int>(pairs), how.frequencies.pairing, rows.batch);
 }
 
-PositionSet positions_for(const Rotation& how, std::int64_t tokens, const std::string& named) {
-  if (!how.positions.open_from && how.positions.tokens != tokens) {
+PositionSet positions_for(const Rotation& how, const PositionSet& positions, std::int64_t tokens,
+                          const std::string& named) {
+  if (!positions.open_from && positions.tokens != tokens) {
     fail(Code::SHAPE, how.operation,
-         "--positions must name one position per token but got " + std::to_string(how.positions.tokens) + " for the " +
-             std::to_string(tokens) + " tokens of " + named);
+         std::string(how.before ? "--from and --to" : "--positions") + " must name one position per token but got " +
+             std::to_string(positions.tokens) + " for the " + std::to_string(tokens) + " tokens of " + named);
   }
-  return how.positions.closed(tokens);
+  return positions.closed(tokens);
 }
 
 const Table& table_for(const Rotation& how, const PositionSet& positions, std::optional<Table>& table) {
   if (table && table->tokens() == positions.tokens) return *table;
   if (how.cos) return table.emplace(table_of_rows(how, positions));
-  return table.emplace(how.frequencies, positions.view(), how.options);
+  if (!how.before) return table.emplace(how.frequencies, positions.view(), how.options);
+  const PositionSet before = how.positions_before.closed(positions.tokens);
+  return table.emplace(between(*how.before, before.view(), how.frequencies, positions.view(), how.options));
 }
 
 // In pieces of tokens, so that a long one shows how far it is.
@@ -127,8 +130,10 @@ int first_of(const Tensor& tensor, const Layout& layout, const Rotation& how) {
   return bare ? 0 : how.first;
 }
 
-void rotate_doubles(Tensor& tensor, const Layout& block, int first, const Rotation& how, const PositionSet& positions,
-                    std::optional<Table>& table) {
+// first: the tensor's element where the block begins.
+void rotate_doubles(Tensor& tensor, const Layout& block, std::int64_t first, const Rotation& how,
+                    const PositionSet& positions, std::optional<Table>& table) {
+  const std::span<double> elements = tensor.as<double>().subspan(static_cast<std::size_t>(first));
   const bool exact = !how.cos && how.options.angles == Angles::exact && how.options.rounding == Rounding::f32;
   const reference::DoubleTable doubles = exact ? reference::double_table(how.frequencies, positions.view())
                                                : reference::double_table(table_for(how, positions, table));
@@ -137,7 +142,13 @@ void rotate_doubles(Tensor& tensor, const Layout& block, int first, const Rotati
          "positions must have 1 batch row, or the " + std::to_string(block.batch) + " of " + label(tensor) +
              ", but got " + std::to_string(doubles.batch));
   }
-  reference::rotate(tensor.as<double>().subspan(static_cast<std::size_t>(first)), block, doubles, how.direction);
+  if (how.before) {  // back to what they were: the transposed map, divided by the factor twice
+    Frequencies inverse = *how.before;
+    inverse.attention_factor = 1 / inverse.attention_factor;
+    const PositionSet before = how.positions_before.closed(positions.tokens);
+    reference::rotate(elements, block, reference::double_table(inverse, before.view()), Direction::backward);
+  }
+  reference::rotate(elements, block, doubles, how.direction);
 }
 
 }  // namespace
@@ -174,12 +185,17 @@ void rotate_tensor(Tensor& tensor, const Layout& layout, const Rotation& how, st
   if (tensor.elements() == 0) return;
   Layout block = layout;
   block.head_dim -= first;
-  const PositionSet positions = positions_for(how, layout.tokens, label(tensor));
-  if (tensor.type == ElementType::f64) return rotate_doubles(tensor, block, first, how, positions, table);
+  block.tokens -= how.still;
+  if (block.tokens == 0) return;
+  const std::int64_t begin = how.still * layout.token_stride + first;
+  const PositionSet positions = positions_for(how, how.positions, block.tokens, label(tensor));
+  if (how.before) positions_for(how, how.positions_before, block.tokens, label(tensor));
+  if (tensor.type == ElementType::f64) return rotate_doubles(tensor, block, begin, how, positions, table);
   const Table& rows = table_for(how, positions, table);
-  const Heads whole{tensor.data.data(), *dtype_of(tensor.type), layout};
+  const DType dtype = *dtype_of(tensor.type);
   try {
-    rotate_floats(slice(whole, first, block.head_dim), tensor, rows, how);
+    rotate_floats({tensor.data.data() + begin * static_cast<std::int64_t>(size_of(dtype)), dtype, block}, tensor, rows,
+                  how);
   } catch (const Error& error) {
     throw Error(error.code(), label(tensor) + ": " + error.what());
   }

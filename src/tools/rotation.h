@@ -23,6 +23,9 @@ struct Rotation {
   Frequencies frequencies = {};              // of rows the pairing alone
   TableOptions options = {};                 // of tables of these frequencies, with the executor of all work
   std::optional<Tensor> cos = {}, sin = {};  // f32 [rows, pairs], selected by the positions; instead of frequencies
+  std::optional<Frequencies> before = {};    // what rotated the tensors already, at these positions: they are turned on
+  PositionSet positions_before = {};         // from there
+  std::int64_t still = 0;                    // tokens in front that keep their bits; the positions are the others'
   Direction direction = Direction::forward;
   bool each_step = false;  // round after every operation, as a framework running in the tensor's dtype does
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // tokens of a long tensor; may be empty

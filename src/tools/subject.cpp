@@ -56,6 +56,9 @@ bool names_part(const TensorInfo& tensor, const ModelRope& rope) {
 Role role_of(std::string_view tensor) {
   constexpr std::array<std::string_view, 8> queries = {"q", "query", "queries", "qproj", "wq", "xq", "xquery", "qcur"};
   constexpr std::array<std::string_view, 8> keys = {"k", "key", "keys", "kproj", "wk", "xk", "xkey", "kcur"};
+  const std::string_view part = tensor.substr(0, tensor.find_last_not_of("0123456789._/") + 1);  // without a layer
+  const std::size_t dot = part.find_last_of("./");  // past_key_values.3.value
+  if (dot != std::string_view::npos && is_value(std::string(part.substr(dot + 1)))) return Role::unknown;
   const auto is_among = [](const auto& words, const std::string& word) {
     return std::find(words.begin(), words.end(), word) != words.end();
   };
@@ -71,6 +74,11 @@ Role role_of(std::string_view tensor) {
     word.clear();
   }
   return role;
+}
+
+bool is_value(const std::string& tensor) {
+  static const std::regex word("(^|[^a-z])(v|value|values|v_?proj|wv|xv|vcur)([^a-z]|$)", std::regex::icase);
+  return role_of(tensor) == Role::unknown && std::regex_search(tensor, word);
 }
 
 std::optional<int> layer_of(std::string_view tensor) {

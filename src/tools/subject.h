@@ -21,6 +21,7 @@ enum class Role : std::uint8_t { unknown, query, key };
 // By the last word of the name that says it: "q", "layers.0.self_attn.q_proj", "wq" and "xq_rot" are queries, "k",
 // "cached_key" and "kproj" are keys.
 Role role_of(std::string_view tensor);
+bool is_value(const std::string& tensor);  // by its name: no model rotates it
 // The layer that a name of a checkpoint or a dump says: the number behind "layers", "layer", "blk", "block", "h.",
 // "past_key_values" and their like, and behind llama.cpp's "Qcur-". None where it says none, or several numbers.
 std::optional<int> layer_of(std::string_view tensor);

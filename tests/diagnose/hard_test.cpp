@@ -225,10 +225,11 @@ TEST(Subject, RolesByName) {
     EXPECT_EQ(tools::role_of(query), Role::query) << query;
   }
   for (const char* key : {"k", "key", "xk", "wk", "k_proj", "layers.0.self_attn.k_proj", "cached_key", "keys_3",
-                          "kproj", "attn.key.weight", "k1"}) {
+                          "kproj", "attn.key.weight", "k1", "past_key_values.0.key"}) {
     EXPECT_EQ(tools::role_of(key), Role::key) << key;
   }
-  for (const char* neither : {"", "v", "tensor", "quick", "kv", "monkey", "qk", "queryish"}) {
+  for (const char* neither : {"", "v", "tensor", "quick", "kv", "monkey", "qk", "queryish", "past_key_values.0.value",
+                              "past_key_values.v.3"}) {
     EXPECT_EQ(tools::role_of(neither), Role::unknown) << neither;
   }
 }

@@ -91,14 +91,16 @@ void SafetensorsFile::copy(const std::function<void(std::span<const std::byte>)>
     const std::size_t index = state_->index_of(tensor->name);
     const std::string what = state_->where() + "tensor " + in_quotes(tensor->name) + ": ";
     if (index == in_place.size()) throw Error(Code::TENSOR, what + "a changed tensor must be one of the file's");
-    const TensorInfo& old = state_->tensors[index];
-    if (tensor->type != old.type || tensor->shape != old.shape || tensor->data.size() != old.bytes) {
-      throw Error(Code::SHAPE, what + "a changed tensor must keep its type and shape");
-    }
+    const bool whole =
+        tensor->data.size() == tensor->bytes &&
+        tensor->data.size() * 8 == static_cast<std::uint64_t>(tensor->elements()) * bits_of(tensor->type);
+    if (tensor->type != state_->tensors[index].type || !whole)
+      throw Error(Code::SHAPE, what + "a changed tensor must keep its type, and its data must fit its shape");
     in_place[index] = tensor;
   }
   std::vector<const TensorInfo*> infos;
-  for (const TensorInfo& info : state_->tensors) infos.push_back(&info);
+  for (std::size_t i = 0; i < in_place.size(); ++i)
+    infos.push_back(in_place[i] != nullptr ? in_place[i] : &state_->tensors[i]);
   sink(files::bytes_of(files::make_header(infos, metadata)));
   for (std::size_t i = 0; i < infos.size(); ++i) {
     if (in_place[i] != nullptr) {
