@@ -136,6 +136,9 @@ class ROTARY_EXPERIMENTAL Table {
   // for decode and one for prefill.
   void assign(const Frequencies&, const Positions&, const TableOptions& = {}, Stream = nullptr);
   void assign(const Frequencies&, const rotary::Positions& host, const TableOptions& = {}, Stream = nullptr);
+  // between(), below, in this table's memory.
+  void assign(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
+              const Positions& to_positions, const TableOptions& = {}, Stream = nullptr);
   // Makes room for `rows` = batch * tokens. Keeps the contents; to grow, it allocates, waits and frees as assign does.
   void reserve(std::int64_t rows, int pairs);
 
@@ -165,6 +168,11 @@ class ROTARY_EXPERIMENTAL Table {
   std::unique_ptr<Memory> memory_;  // null until something is allocated
   Rows rows_;
 };
+
+// The rows of rotary::between, bit for bit; where that throws because of a position, the pairs that read it get NaN.
+// Throws what rotary::between throws but for that (SCALING for a frequency below 2^-256 of one rope too), and ALIAS.
+ROTARY_EXPERIMENTAL Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
+                                  const Positions& to_positions, const TableOptions& = {}, Stream = nullptr);
 
 // The angle of each pair of each token: the rows of a Table, or Frequencies and Positions. Without a table the kernel
 // computes each angle from integer positions: cos and sin are within 1.1e-7 at any int32 position (an attention factor
@@ -202,8 +210,8 @@ struct RotateOptions {
   RotateOptions(Direction d = Direction::forward, Stream s = nullptr) : direction(d), stream(s) {}  // NOLINT
   RotateOptions(Stream s) : stream(s) {}                                                            // NOLINT
   template <class S>
-    requires std::is_class_v<S> && std::convertible_to<const S&, Stream>
-  RotateOptions(const S& s) : stream(s) {}  // NOLINT
+  requires std::is_class_v<S> && std::convertible_to<const S&, Stream> RotateOptions(const S& s)
+      : stream(s) {}  // NOLINT
   Direction direction = Direction::forward;
   Stream stream = nullptr;
 };
@@ -256,5 +264,14 @@ ROTARY_EXPERIMENTAL void rotate_append(const ConstHeads& q, const Heads& q_out, 
 ROTARY_EXPERIMENTAL void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Heads& q_out,
                                             const Norm& q_norm, const Norm& k_norm, const Rotation&, const Cache&,
                                             const Slots&, Stream = nullptr);
+
+// ---- shift ---------------------------------------------------------------------------------------
+
+// That of cache.h, bit for bit, but with options of its own: forward, from element 0. Each thread follows one token in
+// `drop`, so that dropping few tokens of few sequences is slow. A token beyond its sequence's pages is skipped. Throws
+// SHAPE, DTYPE, ALIAS, PAIRING (interleaved_to_half; between makes none).
+using Sequences = SequencesIn<Device>;
+ROTARY_EXPERIMENTAL void shift(const Heads& k, const Heads& v, const Table&, std::int64_t keep, std::int64_t drop,
+                               const Sequences& = {}, Stream = nullptr);
 
 }  // namespace rotary::gpu

@@ -5,10 +5,12 @@ set(rotary_gpu_host
   src/gpu/host/frequencies.cpp
   src/gpu/host/fused.cpp
   src/gpu/host/rotate.cpp
+  src/gpu/host/shift.cpp
   src/gpu/host/table.cpp
   src/measure/gpu_measure.cpp)
 set(rotary_gpu_kernels
   src/gpu/kernels/rotate.cu
+  src/gpu/kernels/shift.cu
   src/gpu/kernels/step.cu
   src/gpu/kernels/table.cu
   src/measure/gpu_measure.cu)

@@ -7,9 +7,8 @@
 
 #include "checks.h"
 #include "cpu/targets.h"
-#include "overlap.h"
-#include "rotary/cache.h"
 #include "runtime/float_state.h"
+#include "shift_checks.h"
 
 namespace rotary {
 
@@ -40,8 +39,6 @@ struct ShiftWork {
     heads += x.layout.heads;
   }
 };
-
-[[noreturn]] void refuse_shift(const std::string& sentence) { fail(Code::SHAPE, "shift", sentence); }
 
 Index pages_of(const Sequences& s, Index sequence) noexcept {
   return s.indptr == nullptr ? 1 : Index{s.indptr[sequence + 1]} - s.indptr[sequence];
@@ -126,62 +123,16 @@ void move_range(void* context, Index begin, Index end) {
   }
 }
 
-// ---- checks ----
-
-// Elements that can be moved, whatever turns.
-void check_side(const char* name, const Heads& x) {
-  check_heads({"shift", name, name, ""}, x, x, {Pairing::half, 0, 1, x.layout.tokens});
-}
-
-void check_shift(const Heads& k, const Heads& v, const Table& table, Index keep, Index drop) {
-  if (keep < 0 || drop < 0)
-    refuse_shift("keep and drop must not be negative but got " + std::to_string(keep) + " and " + std::to_string(drop));
-  if (table.tokens() != 1 || table.batch() != 1)
-    refuse_shift("the table must have one row but got " + std::to_string(table.batch()) + " times " +
-                 std::to_string(table.tokens()));
-  check_side("k", k);
-  check_side("v", v);
-  if (has_elements(v.layout) && (v.layout.batch != k.layout.batch || v.layout.tokens != k.layout.tokens))
-    refuse_shift("v must have the batch and the tokens of k, " + shape(k.layout) + ", but got " + shape(v.layout));
-}
-
-// Returns how many sequences there are; sets how many of their tokens move.
-Index check_sequences(const Sequences& s, const Layout& l, Index keep, Index drop, Index& tokens) {
-  const bool paged = s.indptr != nullptr || s.indices != nullptr || s.sequences != 0;
-  const Index count = paged ? s.sequences : l.batch;
-  if (count < 0) refuse_shift("sequences must not be negative but got " + std::to_string(count));
-  if (paged) {
-    check_pointer("shift", "indptr", s.indptr, sizeof(std::int32_t));
-    check_pointer("shift", "indices", s.indices, sizeof(std::int32_t));
-    check_not_null("shift", "lengths", s.lengths);
-  }
-  check_aligned("shift", "lengths", s.lengths, sizeof(std::int32_t));
+// Of the sequences; sets how many of their tokens move.
+void check_lengths(const Sequences& s, Index count, const Layout& l, Index keep, Index drop, Index& tokens) {
   tokens = 0;
   for (Index i = 0; i < count; ++i) {
-    const Index length = length_of(s, i, l.tokens);
-    if (length < 0 || length > product(std::max<Index>(0, pages_of(s, i)), l.tokens) || (paged && s.indptr[i] < 0))
-      refuse_shift("sequence " + std::to_string(i) + " must lie in its pages, " + std::to_string(pages_of(s, i)) +
-                   " of " + std::to_string(l.tokens) + " tokens, but its length is " + std::to_string(length));
+    const Index length = length_of(s, i, l.tokens), pages = pages_of(s, i);
+    if (length < 0 || length > product(std::max<Index>(0, pages), l.tokens) || (s.indptr != nullptr && s.indptr[i] < 0))
+      refuse_shift("sequence " + std::to_string(i) + " must lie in its pages, " + std::to_string(pages) + " of " +
+                   std::to_string(l.tokens) + " tokens, but its length is " + std::to_string(length));
     tokens += moving(length, keep, drop);
   }
-  return count;
-}
-
-// What is written overlaps nothing else.
-void check_shift_apart(const Heads& k, const Heads& v, const Table& table, const Sequences& s, Index count) {
-  Writes written;
-  written.add(part_of("k", k));
-  if (has_elements(v.layout)) {
-    written.add(part_of("v", v));
-    check_disjoint("shift", written.parts[0], written.parts[1]);
-  }
-  const auto apart = [&](const char* name, const auto* data, Index values_of) {
-    if (data != nullptr) check_disjoint("shift", written.all(), values(name, data, values_of));
-  };
-  apart("the table's cos", table.cos().data(), table.pairs());
-  apart("the table's sin", table.sin().data(), table.pairs());
-  apart("indptr", s.indptr, count + 1);
-  apart("lengths", s.lengths, count);
 }
 
 Index token_bytes(const Heads& x) noexcept {
@@ -192,7 +143,7 @@ Index token_bytes(const Heads& x) noexcept {
 
 void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep, std::int64_t drop,
            const Sequences& sequences, const RotateOptions& options) {
-  check_shift(k, v, table, keep, drop);
+  const Index count = check_shift(k, v, shape_of(table), table.cos().data(), table.sin().data(), keep, drop, sequences);
   check_stores("shift", options.stores);
   const Heads block = behind("shift", k, options.first);
   Heads token = block;  // any one: the checks and the job are those of a rotation in place
@@ -202,8 +153,7 @@ void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep
   check_rotate({"shift", "k", "k", ""}, token, token, table, options.direction, work.turn);
   if (!has_elements(k.layout)) return;
   Index tokens = 0;
-  const Index count = check_sequences(sequences, k.layout, keep, drop, tokens);
-  check_shift_apart(k, v, table, sequences, count);
+  check_lengths(sequences, count, k.layout, keep, drop, tokens);
   if (tokens == 0) return;
 
   work.add(block, true);

@@ -8,7 +8,7 @@
 
 #include "positions.h"
 #include "rotary/rotary.h"
-#include "round_once.h"
+#include "round_difference.h"
 #include "table_checks.h"
 #include "values/fail.h"
 #include "values/fraction.h"
@@ -20,13 +20,6 @@ namespace {
 using namespace detail;
 
 [[noreturn]] void refuse_between(Code code, const std::string& sentence) { fail(code, "between", sentence); }
-
-// position * inv_freq, exactly.
-struct Angle {
-  bool negative = false;
-  Wide m = 0;
-  int exponent = 0;
-};
 
 // Where keys stand, before or after: a rope and their positions.
 class Place {
@@ -50,20 +43,14 @@ class Place {
   Angle angle(std::int64_t batch_row, std::int64_t token, std::size_t pair) const noexcept {
     const std::int64_t k = at(axis(pair), batch_row, token);
     const Dyadic p = values_.integers != nullptr ? dyadic(values_.integers[k]) : dyadic(values_.reals[k]);
-    const Dyadic w = dyadic(f_.inv_freq[pair]);
-    return {(p.negative != w.negative) != f_.clockwise, static_cast<Wide>(p.mantissa) * w.mantissa,
-            p.exponent + w.exponent};
+    return angle_of(p, f_.inv_freq[pair], f_.clockwise);
   }
 
-  // So that 1024 bits hold the difference of two angles, and its square, in front of all their digits.
   void check_magnitudes() const {
-    for (const double w : f_.inv_freq) {
-      if (w != 0 && std::fabs(w) < 0x1p-256)
-        refuse_between(Code::SCALING, "a frequency must be 0 or at least 2^-256 in magnitude but got " + shortest(w));
-    }
+    detail::check_magnitudes(f_);
     const std::int64_t count = values_.reals == nullptr ? 0 : std::int64_t{p_.axes()} * p_.batch() * p_.tokens();
     for (std::int64_t k = 0; k < count; ++k) {
-      if (const double p = values_.reals[k]; p != 0 && std::fabs(p) < 0x1p-64)
+      if (const double p = values_.reals[k]; p != 0 && std::fabs(p) < least_position)
         refuse_between(Code::POSITION, "a position must be 0 or at least 2^-64 in magnitude but got " + shortest(p));
     }
   }
@@ -75,44 +62,6 @@ class Place {
   PositionValues values_;
 };
 
-// ---- one element ----
-
-bool is_odd(Wide m) noexcept { return (low(m) & 1) != 0; }
-
-bool are_equal(Angle a, Angle b) noexcept {
-  if (a.m == 0 || b.m == 0) return a.m == b.m;
-  for (; !is_odd(a.m); ++a.exponent) a.m = a.m >> 1;
-  for (; !is_odd(b.m); ++b.exponent) b.m = b.m >> 1;
-  return a.m == b.m && a.exponent == b.exponent && a.negative == b.negative;
-}
-
-// Of a phase with its sign; at most 3 ulp too small.
-template <int N>
-Fraction<N> phase_of(const Angle& angle) noexcept {
-  if (angle.m == 0) return {};
-  const Fraction<N> phase = turns<N>(angle.m, angle.exponent);
-  return angle.negative ? ~phase : phase;
-}
-
-template <int N>
-bool attempt(const Angle& from, const Angle& to, const Dyadic& factor, const Format& format, CosSin* out) noexcept {
-  const Angle back{!from.negative, from.m, from.exponent};
-  return wide::attempt(phase_of<N>(to) + phase_of<N>(back), false, factor, format, out);
-}
-
-// As round_once, of the difference. It is rational, so that cos and sin are irrational unless it is 0.
-CosSin round_difference(const Angle& from, const Angle& to, const Dyadic& factor, const Format& format) noexcept {
-  if (factor.mantissa == 0) return {0, 0};
-  CosSin result;
-  if (attempt<2>(from, to, factor, format, &result) || attempt<4>(from, to, factor, format, &result)) return result;
-  if (are_equal(from, to)) {
-    const std::uint64_t exact[1] = {factor.mantissa};
-    return {wide::with_sign(rounded(exact, factor.exponent, format), factor.negative), 0};
-  }
-  attempt<16>(from, to, factor, format, &result);
-  return result;
-}
-
 // ---- all of them ----
 
 struct DifferenceWork {
@@ -122,6 +71,7 @@ struct DifferenceWork {
   std::size_t pairs;
   Dyadic factor;
   Format format;
+  float zero;  // a sine
   float* cos;
   float* sin;
 };
@@ -132,7 +82,7 @@ void fill_differences(void* context, std::int64_t begin, std::int64_t end) {
     const std::int64_t batch_row = row / work.tokens, token = row % work.tokens;
     for (std::size_t i = 0; i < work.pairs; ++i) {
       const CosSin x = round_difference(work.from.angle(batch_row, token, i), work.to.angle(batch_row, token, i),
-                                        work.factor, work.format);
+                                        work.factor, work.format, work.zero);
       const std::size_t at = static_cast<std::size_t>(row) * work.pairs + i;
       work.cos[at] = x.cos;
       work.sin[at] = x.sin;
@@ -165,28 +115,26 @@ bool distances(const Place& from, const Place& to, int axes, int batch, std::int
 
 }  // namespace
 
-Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
-              const Positions& to_positions, const TableOptions& options) {
-  check_options(options);
-  if (options.angles != Angles::exact) refuse_between(Code::VALUE, "angles must be exact but got float32");
-  const Place before(from, from_positions), after(to, to_positions);
-  const int pairs = checked_pairs(to);
+namespace detail {
+
+Frequencies check_between(const Frequencies& from, Extent from_positions, const Frequencies& to, Extent to_positions) {
   if (from.inv_freq.size() != to.inv_freq.size())
     refuse_between(Code::SHAPE, "from and to must have the same number of pairs but have " +
-                                    std::to_string(from.inv_freq.size()) + " and " + std::to_string(pairs));
+                                    std::to_string(from.inv_freq.size()) + " and " +
+                                    std::to_string(to.inv_freq.size()));
   if (written(from.pairing) != written(to.pairing))
     refuse_between(Code::PAIRING, std::string("from and to must leave keys in one order but are ") +
                                       name(from.pairing) + " and " + name(to.pairing));
-  const std::int64_t tokens = to_positions.tokens();
-  if (from_positions.tokens() != tokens)
+  if (from_positions.tokens != to_positions.tokens)
     refuse_between(Code::SHAPE, "the positions must be of as many tokens but are of " +
-                                    std::to_string(from_positions.tokens()) + " and " + std::to_string(tokens));
-  const int batch = std::max(from_positions.batch(), to_positions.batch());
-  for (const int given : {from_positions.batch(), to_positions.batch()}) {
+                                    std::to_string(from_positions.tokens) + " and " +
+                                    std::to_string(to_positions.tokens));
+  const int batch = std::max(from_positions.batch, to_positions.batch);
+  for (const int given : {from_positions.batch, to_positions.batch}) {
     if (given != 1 && given != batch)
       refuse_between(Code::SHAPE, "the batches of the positions must be equal, or one of them 1, but are " +
-                                      std::to_string(from_positions.batch()) + " and " +
-                                      std::to_string(to_positions.batch()));
+                                      std::to_string(from_positions.batch) + " and " +
+                                      std::to_string(to_positions.batch));
   }
   Frequencies turn = to;
   turn.pairing = written(to.pairing);
@@ -195,6 +143,28 @@ Table between(const Frequencies& from, const Positions& from_positions, const Fr
   if (from.attention_factor == 0 || !std::isfinite(turn.attention_factor))
     refuse_between(Code::SCALING, "the attention factors must have a finite ratio but are " +
                                       shortest(from.attention_factor) + " and " + shortest(to.attention_factor));
+  return turn;
+}
+
+void check_magnitudes(const Frequencies& f) {
+  for (const double w : f.inv_freq) {
+    if (w != 0 && std::fabs(w) < least_frequency)
+      refuse_between(Code::SCALING, "a frequency must be 0 or at least 2^-256 in magnitude but got " + shortest(w));
+  }
+}
+
+}  // namespace detail
+
+Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
+              const Positions& to_positions, const TableOptions& options) {
+  check_options(options);
+  if (options.angles != Angles::exact) refuse_between(Code::VALUE, "angles must be exact but got float32");
+  const Place before(from, from_positions), after(to, to_positions);
+  const int pairs = checked_pairs(to);
+  const Frequencies turn = check_between(from, {from_positions.batch(), from_positions.tokens()}, to,
+                                         {to_positions.batch(), to_positions.tokens()});
+  const std::int64_t tokens = to_positions.tokens();
+  const int batch = std::max(from_positions.batch(), to_positions.batch());
 
   if (are_one_rope(from, to) && before.integers() != nullptr && after.integers() != nullptr) {
     const int axes = std::max(before.axes(), after.axes());
@@ -205,9 +175,15 @@ Table between(const Frequencies& from, const Positions& from_positions, const Fr
   before.check_magnitudes();
   after.check_magnitudes();
   std::vector<float> cos(checked_size(batch, tokens, pairs)), sin(cos.size());
-  DifferenceWork work{
-      before,     after,     tokens, to.inv_freq.size(), dyadic(turn.attention_factor), format_of(options.rounding),
-      cos.data(), sin.data()};
+  DifferenceWork work{before,
+                      after,
+                      tokens,
+                      to.inv_freq.size(),
+                      dyadic(turn.attention_factor),
+                      format_of(options.rounding),
+                      turn.clockwise ? -0.0f : 0.0f,
+                      cos.data(),
+                      sin.data()};
   options.executor->run(batch * tokens, std::max<std::int64_t>(1, 64 / pairs), fill_differences, &work);
   return Table(cos, sin, pairs, turn.pairing, batch);
 }

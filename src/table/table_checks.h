@@ -41,4 +41,17 @@ ROTARY_API void check_float32(const Frequencies&, const std::vector<float>& prep
 // No angle may overflow: checks each position with the fastest pair of its axis. Throws POSITION.
 ROTARY_API void check_float32(const AngleJob&);
 
+// ---- between ----
+
+// The rope of the table between two, [batch, tokens]: that of `to` with the ratio of both factors. Throws SHAPE,
+// PAIRING, SCALING.
+struct Extent {
+  int batch;
+  std::int64_t tokens;
+};
+ROTARY_API Frequencies check_between(const Frequencies& from, Extent from_positions, const Frequencies& to,
+                                     Extent to_positions);
+// Throws SCALING: a frequency that is not 0, and too small.
+ROTARY_API void check_magnitudes(const Frequencies&);
+
 }  // namespace rotary::detail

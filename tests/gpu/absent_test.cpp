@@ -34,6 +34,7 @@ TEST(GpuAbsent, RefusesWithOneSentence) {
   refuses([&] { gpu::rms_norm(heads, heads, {}); });
   refuses([&] { gpu::append(heads, heads, {}, {}); });
   refuses([&] { gpu::rotate_append(heads, heads, heads, heads, none, {}, {}); });
+  refuses([&] { gpu::shift(heads, heads, none, 0, 1); });
   refuses([&] { gpu::norm_rotate_append(heads, 1, heads, {}, {}, none, {}, {}); });
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What nvcc made of the kernels, read from their PTX and from ptxas' report: rotate.cu and step.cu for sm_90.
+"""What nvcc made of the kernels, read from their PTX and from ptxas' report: rotate.cu, step.cu and
+shift.cu for sm_90.
 
     check_ptx.py NVCC SOURCE_DIR SCRATCH_DIR
 
@@ -16,6 +17,7 @@ from pathlib import Path
 ROTATE = re.compile(r"rotate_kernelILNS_5DTypeE(\d)ELi(\d+)ELb(\d)ELb(\d)ELb(\d)E")
 STEP = re.compile(r"step_kernelILNS_5DTypeE(\d)ELb(\d)ELb(\d)ELi(\d)ELb(\d)E")
 STEP_ROWS = re.compile(r"step_rows_kernelILNS_5DTypeE(\d)ELi(\d+)E")
+SHIFT = re.compile(r"shift_kernelILNS_5DTypeE(\d)ELi(\d+)ELb(\d)E")
 FUSED = re.compile(r"\b(?:fma|mad)(?:\.rn)?(?:\.ftz)?\.f32\b")
 # Of heads, tables and caches: in the global state space, or by a generic address.
 MEMORY = re.compile(r"\b(ld|st)(?!\.(?:param|shared|local|const))((?:\.[\w:]+)+)")
@@ -26,9 +28,11 @@ class Kernel:
         self.name, self.body = name, body
         self.spills, self.stack, self.registers = None, None, None
         rotate, step, rows = ROTATE.search(name), STEP.search(name), STEP_ROWS.search(name)
-        self.kind = "rotate" if rotate else "step" if step else "step_rows" if rows else "other"
-        self.bytes = int(rotate.group(2)) if rotate else 16 if step else int(rows.group(2)) if rows else 0
-        self.by_table = rotate is not None and rotate.group(5) == "1"
+        shift = SHIFT.search(name)
+        self.kind = "rotate" if rotate else "step" if step else "step_rows" if rows else "shift" if shift else "other"
+        sized = rotate or rows or shift
+        self.bytes = int(sized.group(2)) if sized else 16 if step else 0
+        self.by_table = shift is not None or (rotate is not None and rotate.group(5) == "1")
 
     def title(self):
         arguments = re.search(r"_kernelI(.*?)EEv", self.name)
@@ -102,7 +106,8 @@ def broken_rules(kernel):
 def main():
     nvcc, source, scratch = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     scratch.mkdir(parents=True, exist_ok=True)
-    kernels = [k for file in ("src/gpu/kernels/rotate.cu", "src/gpu/kernels/step.cu") for k in compiled(nvcc, source, scratch, file)]
+    kernels = [k for name in ("rotate", "step", "shift")
+               for k in compiled(nvcc, source, scratch, f"src/gpu/kernels/{name}.cu")]
     bad = 0
     for kernel in kernels:
         loads, stores = kernel.accesses("ld"), kernel.accesses("st")
@@ -113,8 +118,8 @@ def main():
             print(f"  BROKEN: {rule}")
             bad += 1
     # 3 dtypes, 4 orders, with and without a table; 3 dtypes, 3 orders, one head or several abreast,
-    # with and without norms; 3 dtypes.
-    wanted = {("rotate", 16): 24, ("step", 16): 36, ("step_rows", 16): 3}
+    # with and without norms; 3 dtypes; 3 dtypes, 2 orders.
+    wanted = {("rotate", 16): 24, ("step", 16): 36, ("step_rows", 16): 3, ("shift", 16): 6}
     for (kind, width), least in wanted.items():
         found = sum(k.kind == kind and k.bytes == width for k in kernels)
         print(f"{kind} of {width} bytes: {found} kernels")

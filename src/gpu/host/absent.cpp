@@ -46,8 +46,16 @@ Table& Table::operator=(Table&&) noexcept = default;
 Table::~Table() = default;
 void Table::assign(const Frequencies&, const Positions&, const TableOptions&, Stream) { refuse(); }
 void Table::assign(const Frequencies&, const rotary::Positions&, const TableOptions&, Stream) { refuse(); }
+void Table::assign(const Frequencies&, const Positions&, const Frequencies&, const Positions&, const TableOptions&,
+                   Stream) {
+  refuse();
+}
 void Table::reserve(std::int64_t, int) { refuse(); }
 rotary::Table Table::host(Stream) const { refuse(); }
+
+Table between(const Frequencies&, const Positions&, const Frequencies&, const Positions&, const TableOptions&, Stream) {
+  refuse();
+}
 
 // ---- operations ----
 
@@ -66,5 +74,6 @@ void norm_rotate_append(const ConstHeads&, std::int64_t, const Heads&, const Nor
                         const Cache&, const Slots&, Stream) {
   refuse();
 }
+void shift(const Heads&, const Heads&, const Table&, std::int64_t, std::int64_t, const Sequences&, Stream) { refuse(); }
 
 }  // namespace rotary::gpu

@@ -1,4 +1,5 @@
 // Tables in the device's memory: the same checks as for the host's, then a kernel fills them.
+#include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -49,6 +50,7 @@ struct Table::Memory {
 
   float* cos() const noexcept { return static_cast<float*>(rows.get()); }
   float* sin() const noexcept { return cos() + capacity; }
+  void fit(std::int64_t values);  // makes room for as many values of each; what was there is lost where there is none
 };
 
 namespace {
@@ -68,6 +70,13 @@ void replace(Block& old, Block block) {
 }
 
 }  // namespace
+
+void Table::Memory::fit(std::int64_t values) {
+  if (values <= capacity) return;
+  std::int64_t fits = 0;
+  replace(rows, allocate_rows(values, fits));
+  capacity = fits;
+}
 
 Table::Table() noexcept = default;
 Table::~Table() = default;
@@ -135,11 +144,7 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
     check_disjoint("table", gpu::values("the table's rows", own.cos(), 2 * own.capacity),
                    gpu::values("positions", positions));
   }
-  if (values > own.capacity) {
-    std::int64_t capacity = 0;
-    replace(own.rows, allocate_rows(values, capacity));
-    own.capacity = capacity;
-  }
+  own.fit(values);
   set_rows(f.pairing(), f.pairs(), positions.batch(), positions.tokens());
   if (values == 0) return;
   TableJob job;
@@ -176,6 +181,49 @@ void Table::assign(const Frequencies& f, const rotary::Positions& host, const Ta
     copy_in(copy, values.integers, static_cast<std::size_t>(bytes), "table", stream);
     assign(f, at(static_cast<const std::int64_t*>(copy)), options, stream);
   }
+}
+
+void Table::assign(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
+                   const Positions& to_positions, const TableOptions& options, Stream stream) {
+  refuse_borrowed(rows_.borrowed);
+  check_options({options.angles, options.rounding});
+  if (options.angles != Angles::exact) fail(Code::VALUE, "between", "angles must be exact but got float32");
+  for (const auto& [f, p] : {std::pair{&from, &from_positions}, std::pair{&to, &to_positions}}) {
+    check_pairs("between", *f);
+    rotary::detail::check_magnitudes(f->host());
+    check_axes("between", f->axes(), p->axes());
+  }
+  const rotary::Frequencies turn =
+      rotary::detail::check_between(from.host(), {from_positions.batch(), from_positions.tokens()}, to.host(),
+                                    {to_positions.batch(), to_positions.tokens()});
+  BetweenJob job;
+  job.from = rotary::detail::DeviceAccess::arrays(from);
+  job.to = rotary::detail::DeviceAccess::arrays(to);
+  job.from_positions = arrays_of(from_positions);
+  job.to_positions = arrays_of(to_positions);
+  const int batch = std::max(from_positions.batch(), to_positions.batch());
+  const auto values = static_cast<std::int64_t>(checked_size(batch, to_positions.tokens(), to.pairs()));
+  Memory& own = memory();
+  for (const Positions* p : {&from_positions, &to_positions}) {
+    if (values > 0)
+      check_disjoint("between", gpu::values("the table's rows", own.cos(), 2 * own.capacity),
+                     gpu::values("positions", *p));
+  }
+  own.fit(values);
+  set_rows(turn.pairing, to.pairs(), batch, to_positions.tokens());
+  job.rows = batch * to_positions.tokens();
+  job.factor = turn.attention_factor;
+  job.rounding = options.rounding;
+  job.cos = own.cos();
+  job.sin = own.sin();
+  launch_between(job, stream);
+}
+
+Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
+              const Positions& to_positions, const TableOptions& options, Stream stream) {
+  Table table;
+  table.assign(from, from_positions, to, to_positions, options, stream);
+  return table;
 }
 
 Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch,

@@ -2,6 +2,7 @@
 // device's memory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "rotary/gpu.h"
@@ -46,6 +47,18 @@ struct TableJob {
   float* sin = nullptr;
 };
 void launch_table(const TableJob&, Stream);
+
+// The table between two ropes, each at its positions, of all batch rows or of one for all.
+struct BetweenJob {
+  FrequencyArrays from, to;
+  PositionArrays from_positions, to_positions;
+  std::int64_t rows = 0;  // batch * tokens
+  double factor = 1;
+  Rounding rounding = Rounding::f32;
+  float* cos = nullptr;
+  float* sin = nullptr;
+};
+void launch_between(const BetweenJob&, Stream);
 
 // A gpu::Rotation. Token t of batch row b has row b * batch_rows + t of cos and sin, or of the positions.
 struct RotationArrays {
@@ -118,6 +131,21 @@ struct StepJob {
   CacheJob cache;
 };
 void launch_step(const StepJob&, Stream);
+
+// The heads of one side of a cache that move from token t + drop to token t of their sequence.
+struct ShiftJob {
+  std::byte* data = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t pages = 0, page_size = 0, heads = 0;
+  std::int64_t stride[3] = {};  // page, token, head, in elements
+  int head_dim = 0, pairs = 0;  // pairs 0: nothing turns
+  RotationArrays by;            // of one row
+  bool interleaved = false;
+  std::int64_t keep = 0, drop = 0, most = 0;  // most: no sequence has more tokens
+  std::int64_t count = 0;                     // of sequences
+  Sequences sequences;
+};
+void launch_shift(const ShiftJob&, Stream);
 
 // Throws CUDA if a runtime call failed: "[what] sentence of the runtime".
 void check_cuda(int error, const char* what);

@@ -14,7 +14,7 @@
 #include "launch.h"
 #include "table/angle_job.h"
 #include "table/narrow.h"
-#include "table/round_once.h"
+#include "table/round_difference.h"
 #include "table/turns_polynomials.h"
 
 namespace rotary::gpu {
@@ -211,7 +211,46 @@ __global__ void __launch_bounds__(max_threads, 4) fill_rows(const __grid_constan
   if (open) settle(job, share);
 }
 
+// ---- the difference of two angles, all in wide arithmetic ----------------------------------------
+
+// False where the position cannot be taken.
+__device__ bool angle_at(const FrequencyArrays& f, const PositionArrays& p, std::int64_t row, int pair, Angle& angle) {
+  const std::int64_t axis = p.one_axis || f.axis == nullptr ? 0 : f.axis[pair], at = axis * p.rows + row % p.rows;
+  Dyadic position;
+  if (p.f64 != nullptr) {
+    const double x = p.f64[at];
+    if (!finite(x) || (x != 0 && x < least_position && x > -least_position)) return false;
+    position = dyadic(x);
+  } else {
+    position = dyadic(integer_position(p, at));
+  }
+  angle = angle_of(position, f.inv_freq[pair], f.clockwise);
+  return true;
+}
+
+__global__ void __launch_bounds__(max_threads) fill_differences(const __grid_constant__ BetweenJob job) {
+  const std::int64_t pairs = job.to.pairs, step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < job.rows * pairs; i += step) {
+    const std::int64_t row = i / pairs;
+    const auto pair = static_cast<int>(i - row * pairs);
+    Angle from, to;
+    CosSin x = {__builtin_nanf(""), __builtin_nanf("")};
+    if (angle_at(job.from, job.from_positions, row, pair, from) && angle_at(job.to, job.to_positions, row, pair, to)) {
+      x = round_difference(from, to, dyadic(job.factor), format_of(job.rounding), job.to.clockwise ? -0.0f : 0.0f);
+    }
+    job.cos[i] = x.cos;
+    job.sin[i] = x.sin;
+  }
+}
+
 }  // namespace
+
+void launch_between(const BetweenJob& job, Stream stream) {
+  const std::int64_t values = job.rows * job.to.pairs;
+  if (values == 0) return;
+  const auto blocks = static_cast<unsigned>(std::min(max_blocks, ceil_div(values, std::int64_t{max_threads})));
+  launch(fill_differences, dim3(blocks), dim3(max_threads), stream, job);
+}
 
 void launch_table(const TableJob& job, Stream stream) {
   const std::int64_t pairs = job.frequencies.pairs, rows = job.positions.rows;

@@ -1,0 +1,65 @@
+// The rules of a shift, wherever the cache lies; what stands in the sequences is not read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "checks.h"
+#include "overlap.h"
+#include "rotary/cache.h"
+
+namespace rotary::detail {
+
+[[noreturn]] inline void refuse_shift(const std::string& sentence) { fail(Code::SHAPE, "shift", sentence); }
+
+// Elements that can be moved, whatever turns.
+inline void check_side(const char* name, const Heads& x) {
+  check_heads({"shift", name, name, ""}, x, x, {Pairing::half, 0, 1, x.layout.tokens});
+}
+
+// Returns how many sequences there are.
+template <class S>
+std::int64_t check_sequences(const S& s, const Layout& l) {
+  const bool paged = s.indptr != nullptr || s.indices != nullptr || s.sequences != 0;
+  if (s.sequences < 0) refuse_shift("sequences must not be negative but got " + std::to_string(s.sequences));
+  if (paged) {
+    check_pointer("shift", "indptr", s.indptr, sizeof(std::int32_t));
+    check_pointer("shift", "indices", s.indices, sizeof(std::int32_t));
+    check_not_null("shift", "lengths", s.lengths);
+  }
+  check_aligned("shift", "lengths", s.lengths, sizeof(std::int32_t));
+  return paged ? s.sequences : l.batch;
+}
+
+// cos, sin: the table's row. Returns how many sequences there are.
+template <class S>
+std::int64_t check_shift(const Heads& k, const Heads& v, const TableShape& table, const float* cos, const float* sin,
+                         std::int64_t keep, std::int64_t drop, const S& sequences) {
+  if (keep < 0 || drop < 0)
+    refuse_shift("keep and drop must not be negative but got " + std::to_string(keep) + " and " + std::to_string(drop));
+  if (table.tokens != 1 || table.batch != 1)
+    refuse_shift("the table must have one row but got " + std::to_string(table.batch) + " times " +
+                 std::to_string(table.tokens));
+  check_side("k", k);
+  check_side("v", v);
+  if (has_elements(v.layout) && (v.layout.batch != k.layout.batch || v.layout.tokens != k.layout.tokens))
+    refuse_shift("v must have the batch and the tokens of k, " + shape(k.layout) + ", but got " + shape(v.layout));
+  const std::int64_t count = check_sequences(sequences, k.layout);
+  if (!has_elements(k.layout)) return count;
+  Writes written;
+  written.add(part_of("k", k));
+  if (has_elements(v.layout)) {
+    written.add(part_of("v", v));
+    check_disjoint("shift", written.parts[0], written.parts[1]);
+  }
+  const auto apart = [&](const char* name, const auto* data, std::int64_t values_of) {
+    if (data != nullptr) check_disjoint("shift", written.all(), values(name, data, values_of));
+  };
+  apart("the table's cos", cos, table.pairs);
+  apart("the table's sin", sin, table.pairs);
+  apart("indptr", sequences.indptr, count + 1);
+  apart("lengths", sequences.lengths, count);
+  return count;
+}
+
+}  // namespace rotary::detail
