@@ -1,5 +1,6 @@
 // rotate_append beside its parts, rotate_qk in place and then a copy of k and v to their places by memcpy (with
 // conversions: by append). Prints the median microseconds of each, and their ratio.
+// And shift beside memmove of the same bytes: 4096 tokens of 8 heads of k and of v, of which 4 stay and some leave.
 //   append_bench [SECONDS_PER_CASE] [PART_OF_A_NAME]
 // 32 heads of q and 8 of k and v of 128 elements. Prefill: 2048 tokens in memory that is far larger than the caches;
 // decode: one token of each sequence, in the first cache; layers: the same, in memory of another layer each time.
@@ -94,6 +95,24 @@ void measure(const Case& c, double seconds) {
   std::fflush(stdout);
 }
 
+void measure_shift(const std::string& name, DType dtype, Index drop, double seconds) {
+  constexpr Index tokens = 4096, keep = 4, token = kv_heads * head_dim;
+  const Index each = static_cast<Index>(size_of(dtype));
+  std::vector<std::byte> k(static_cast<std::size_t>(tokens * token * each), std::byte{0x3c}), v = k;
+  const Frequencies f = frequencies({.head_dim = head_dim, .pairing = Pairing::half});
+  const Table turn = between(f, drop, f, 0);
+  const auto view = [&](std::vector<std::byte>& x) { return Heads{x.data(), dtype, thd(tokens, kv_heads, head_dim)}; };
+  const auto move = [&](std::vector<std::byte>& x) {
+    std::byte* const to = x.data() + keep * token * each;
+    std::memmove(to, to + drop * token * each, static_cast<std::size_t>((tokens - keep - drop) * token * each));
+  };
+  const std::vector<cli::bench::Call> calls = {[&] { shift(view(k), view(v), turn, keep, drop); },
+                                               [&] { move(k), move(v); }};
+  const auto took = cli::bench::median_seconds(calls, {.seconds = seconds, .sample = 1e-3}, true).seconds;
+  std::printf("%-28s shift %10.2f us  memmove %10.2f  ratio %.2f\n", name.c_str(), 1e6 * took[0], 1e6 * took[1],
+              took[0] / took[1]);
+}
+
 constexpr DType f32 = DType::f32, bf16 = DType::bf16;
 constexpr CacheType same = CacheType::same;
 constexpr Case cases[] = {{"prefill bf16 pages", bf16, same, Form::pages},
@@ -122,5 +141,11 @@ int main(int argc, char** argv) {
   const std::string part = argc > 2 ? argv[2] : "";
   for (const Case& c : cases) {
     if (std::string(c.name).find(part) != std::string::npos) measure(c, seconds);
+  }
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Index drop : {1, 16, 256}) {
+      const std::string name = std::string("shift ") + rotary::name(dtype) + " by " + std::to_string(drop);
+      if (name.find(part) != std::string::npos) measure_shift(name, dtype, drop, seconds);
+    }
   }
 }
