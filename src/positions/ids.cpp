@@ -62,8 +62,8 @@ void Row::refuse(const std::string& rule, const std::string& got) const {
 
 void Row::check(const Run& run, std::int64_t tokens) const {
   if (run.size() == tokens) return;
-  refuse(std::to_string(tokens) + " ids for the " + name(run.kind) + " from its seen token " +
-             std::to_string(run.first) + " on",
+  refuse(std::to_string(tokens) + " ids for the " + name(run.kind) + " that begins at its unmasked token " +
+             std::to_string(run.first),
          std::to_string(run.size()));
 }
 
@@ -197,9 +197,13 @@ ModelPositions Walk::made(const std::function<void(Row&)>& lay) {
   }
   for (const Kind kind : {Kind::image, Kind::film, Kind::sound}) {
     const std::size_t given = given_[static_cast<std::size_t>(kind)];
-    if (text || (taken(kind) == given && (kind != Kind::film || frames_left_ == 0))) continue;
-    refuse(Code::POSITION, std::string("every grid and length must be of a ") + name(kind) + " among the ids",
-           std::to_string(given) + " for " + std::to_string(taken(kind)));
+    const bool short_film = kind == Kind::film && frames_left_ > 0;
+    if (text || (taken(kind) == given && !short_film)) continue;
+    refuse(Code::POSITION,
+           "the ids must have as many " + std::string(name(kind)) + "s as have a grid or a length, " +
+               std::to_string(given),
+           std::to_string(taken(kind)) +
+               (short_film ? ", of which the last lacks " + std::to_string(frames_left_) + " frames" : ""));
   }
   PositionSet& set = made.positions;
   set.axes = manner_.axes;
