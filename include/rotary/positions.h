@@ -116,13 +116,13 @@ ROTARY_API HeldTokens held_tokens(const SlidingWindow&, std::int64_t t);
 // Row-major. A grid is an image or a film: time, height and width in patches, before any merging (a row of the
 // processor's image_grid_thw or video_grid_thw). What a model does not take must be empty.
 struct ROTARY_API ModelInputs {
-  std::string part;                     // "" or the dotted path of a sub-config: "vision_config"
+  std::string part = {};                // "" or the dotted path of a sub-config: "vision_config"
   std::int64_t batch = 1, tokens = 0;   // of ids and mask
-  std::vector<std::int64_t> ids;        // [batch, tokens]; a model that counts plainly needs none
-  std::vector<std::int64_t> mask;       // the same; 0: not seen. Empty: all are seen
-  std::vector<std::array<std::int64_t, 3>> image_grids, video_grids;
-  std::vector<double> seconds_per_grid;     // of each film: one step of its time; float32 there
-  std::vector<std::int64_t> audio_lengths;  // of each sound, in mel frames
+  std::vector<std::int64_t> ids = {};   // [batch, tokens]; a model that counts plainly needs none
+  std::vector<std::int64_t> mask = {};  // the same; 0: not seen. Empty: all are seen
+  std::vector<std::array<std::int64_t, 3>> image_grids = {}, video_grids = {};
+  std::vector<double> seconds_per_grid = {};     // of each film: one step of its time; float32 there
+  std::vector<std::int64_t> audio_lengths = {};  // of each sound, in mel frames
   bool publisher = false;  // where transformers and the model's publisher disagree: as the publisher
 };
 struct ROTARY_API ModelPositions {

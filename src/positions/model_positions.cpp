@@ -64,6 +64,20 @@ struct Place {
 
 std::string type_of(const Object& config) { return config.text("model_type").value_or(""); }
 
+bool is_tower(const std::string& type) {
+  const std::optional<PositionFacts> facts = files::find_positions(type);
+  return facts && !facts->order.empty();
+}
+
+// The type of a part that calls itself own, and whose parent's class makes it told where the file says nothing. A
+// published file may say the whole model's type in its tower, or a name that no class has.
+std::string meant_type(const std::string& whole, const std::string& part, const std::string& own,
+                       const std::string& told) {
+  if (is_tower(own)) return own;
+  if (part.starts_with("vis") && is_tower(own + "_vision")) return own + "_vision";
+  return own.empty() || own == whole || (is_tower(told) && !files::known_without_rope(own)) ? told : own;
+}
+
 // The part of that name; one that the file leaves out is that of its class.
 Place part_of(const Place& whole, const std::string& name, files::Ledger& ledger) {
   static const files::Json empty = files::Json::object();
@@ -74,28 +88,28 @@ Place part_of(const Place& whole, const std::string& name, files::Ledger& ledger
                  "the part must be a sub-config of " + (whole.type.empty() ? "the model" : whole.type),
                  files::in_quotes(name));
   }
-  Place part{own ? *own : Object(empty, name, ledger), own ? type_of(*own) : ""};
-  // A published file may say the whole model's type in its part.
-  for (const std::string& type : {part.type + "_vision", part.type, told}) {
-    if (!files::find_positions(type)) continue;
-    part.type = type;
-    break;
-  }
-  return part;
+  return {own ? *own : Object(empty, name, ledger), meant_type(whole.type, name, own ? type_of(*own) : "", told)};
 }
 
-// An omni model is its thinker, unless the path begins elsewhere.
+// A model whose config only holds others is the one of them that sees, unless the path begins elsewhere.
 Place place_of(const files::Json& json, std::string_view path, files::Ledger& ledger) {
   const Object root(json, "", ledger);
   Place place{root, type_of(root)};
-  constexpr const char* thinker = "thinker_config";
   const std::string first(path.substr(0, path.find('.')));
-  if (!files::child_type(place.type, thinker).empty() && !root.has(first) && first != thinker)
-    place = part_of(place, thinker, ledger);
+  for (const char* holder : {"thinker_config", "vlm_config", "detector_config"}) {
+    const bool inside =
+        path.empty() ? std::string_view(holder) == "thinker_config" : first != holder && !root.has(first);
+    if (inside && (root.has(holder) || !files::child_type(place.type, holder).empty()))
+      place = part_of(place, holder, ledger);
+  }
   while (!path.empty()) {
     const std::size_t dot = std::min(path.find('.'), path.size());
     place = part_of(place, std::string(path.substr(0, dot)), ledger);
     path.remove_prefix(std::min(dot + 1, path.size()));
+  }
+  for (auto facts = files::find_positions(place.type); facts && !facts->inside.empty();) {
+    place = part_of(place, std::string(facts->inside), ledger);
+    facts = files::find_positions(place.type);
   }
   return place;
 }

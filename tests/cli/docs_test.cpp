@@ -75,6 +75,8 @@ class Docs : public Cli {
     write_checkpoints();
     write_npy(path("q.npy"),
               make_tensor<float>("", ElementType::f32, {3, 1, 4}, {1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10}));
+    write_npy(path("mask.npy"), make_tensor<std::int64_t>("", ElementType::i64, {2, 4}, {0, 0, 1, 1, 1, 1, 1, 1}));
+    write_npy(path("grid.npy"), make_tensor<std::int64_t>("", ElementType::i64, {1, 3}, {1, 2, 4}));
   }
 
   // q and k as they lie in PyTorch behind transpose(1, 2), those of one token, and the outputs of q_proj and k_proj.

@@ -7,6 +7,7 @@
 
 #include "apps/rotary/model_sheet.h"
 #include "apps/shared/text.h"
+#include "files/models/families.h"
 #include "sweep.h"
 
 namespace rotary::sweep {
@@ -169,6 +170,45 @@ void write_without(std::ostream& out, const std::map<Key, std::string>& without)
   }
 }
 
+// What the rows of data/models.json say of position ids, as rotary positions makes them.
+std::string positions_of(const files::PositionFacts& facts) {
+  std::string text;
+  const auto add = [&text](const std::string& clause) { text = join(text, clause); };
+  if (facts.counts == files::Counts::seen) add("words, where the mask shows them; others 0");
+  if (facts.counts == files::Counts::from_one) add("the same from 1; others 1");
+  if (facts.counts == files::Counts::every) add("words, whatever the mask");
+  if (!facts.variant.empty()) add("words, images and films: " + std::string(facts.variant));
+  if (!facts.order.empty()) add("patches: " + std::string(facts.order));
+  if (!facts.inside.empty()) add("those of its " + std::string(facts.inside));
+  return text;
+}
+
+void write_positions(std::ostream& out) {
+  std::map<std::string, std::set<std::string>> types;
+  for (const std::string_view type : files::types_with_positions()) {
+    const std::optional<files::PositionFacts> facts = files::find_positions(type);
+    types[positions_of(facts.value())].insert(in_code(std::string(type)));
+  }
+  out << R"(
+## Position ids
+
+How [`rotary positions`](cli.md#positions-of-a-model) makes them: measured by tools/sweep/positions.py.
+The orders of patches: `blocks` of the side that the config says, else row by row; `film_blocks`,
+films alone; `time`, an axis in front; `from_one`, from 1 instead of 0, with a token (0, 0) before or
+after each picture (`class_before`, `class_after`); `merged`, the grid counts blocks; `centres`,
+2 (i + 0.5) / n - 1; `windows`, i window_size / columns; `fixed`, the grid is the config's
+(`width_first`: its sizes are width, height); `clip`, rows and columns are the config's.
+
+| positions | model types |
+|---|---|
+)";
+  for (const auto& [positions, names] : types) {
+    out << "| " << positions << " |";
+    for (const std::string& name : names) out << ' ' << name;
+    out << " |\n";
+  }
+}
+
 }  // namespace
 
 std::string models_page() {
@@ -177,6 +217,7 @@ std::string models_page() {
   write_head(out, page);
   write_table(out, page.lines);
   if (!page.without.empty()) write_without(out, page.without);
+  write_positions(out);
   return out.str();
 }
 

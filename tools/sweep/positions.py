@@ -2,54 +2,61 @@
 
     python tools/sweep/positions.py [model_type ...]        (needs torch and transformers; default: all)
 
-Text: a model of every class that generates, or else of the bare model, is made on the meta device. It is given a mask
-with paddings on either side and holes, as generate() gives it; what its first rotary module is handed says the rule.
+Text: the class that generates, or else the bare model, is made on the meta device and given a mask with paddings on
+either side and holes, as generate() hands it on; what its first rotary module is handed says the rule. Where the meta
+device cannot run a model so far, what generate() hands its forward says it. Towers: towers.py.
 """
 import inspect
+import json
 import sys
 import warnings
 
 import torch
 import transformers
-from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel
+from transformers import CONFIG_MAPPING, GenerationMixin, PreTrainedModel
 
+from sweep import ADAPTERS, MUST_SAY, NOT_ROTARY, has_rotary_code, name_of, parts  # makes the others importable
 import run
 import table
-from text import MUST_SAY
+import towers
 
 warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity_error()
 torch.set_num_threads(1)
 
-
-
-def parts(config):
-    """The config and all configs inside it."""
-    return [config] + [p for v in vars(config).values() if isinstance(v, PreTrainedConfig) for p in parts(v)]
-
-
 MASK = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0, 0], [0, 1, 0, 0, 1, 1, 0], [1, 1, 1, 1, 1, 1, 1]])
-SEEN = (MASK.cumsum(-1) - 1).masked_fill(MASK == 0, 0)
-RULES = {"seen": SEEN, "from_one": (MASK.cumsum(-1)).masked_fill(MASK == 0, 1),
+RULES = {"seen": (MASK.cumsum(-1) - 1).masked_fill(MASK == 0, 0),
+         "from_one": (MASK.cumsum(-1)).masked_fill(MASK == 0, 1),
          "every": torch.arange(MASK.shape[1]).expand_as(MASK)}
+# 0, 1, 2 ... to any mask: tables of their own, or a generate() of its own (generation_diffusion_gemma.py)
+COUNT_INSIDE = {"diffusion_gemma", "esm", "roformer"}
+TOWERS = """cohere_compass_vision dinov3_vit dots3_note_vision_encoder edgetam_video efficientloftr eomt_dinov3
+    ernie4_5_vl_moe_vision exaone4_5_vision gemma4_vision glm4v_moe_vision glm4v_vision glm5_next_vision glm_ocr_vision
+    inkling2_vision kimi_k25_vision lfm3_vl_vision llama4_vision_model minimax_m3_vl_vision mlcd_vision_model
+    muse_glimmer_vision muse_spark_vision paddleocr_vl_vision pixtral qwen2_5_omni_vision_encoder qwen2_5_vl_vision
+    qwen2_vl_vision qwen3_5_moe_vision qwen3_5_vision qwen3_omni_moe_vision_encoder qwen3_vl_moe_vision qwen3_vl_vision
+    qwen4_exp_vision sam2_video sam3_tracker_video sam3_vit_model sapiens2 step3p5_vision video_llama_3_vision
+    vjepa2""".split()
+INSIDE = {"chmv2": "backbone_config", "sam3_vision_model": "backbone_config", "sam3": "vision_config",
+          "sam3_lite_text": "vision_config", "sam3_tracker": "vision_config"}
+
+
+GOLDEN = table.PATH.parents[1] / "tests" / "golden" / "towers.json"  # a case of each order
 
 
 class Caught(Exception):
     """What the first rotary module was handed."""
 
 
-def integers(values):
-    return [v for v in values if torch.is_tensor(v) and not v.is_floating_point() and v.dtype != torch.bool]
-
-
 def catching(module, args, kwargs):
-    found = integers([kwargs.get("position_ids")] if "Attention" in type(module).__name__ else [*args, *kwargs.values()])
-    if found:
-        raise Caught(found[0])
+    given = [kwargs.get("position_ids")] if "Attention" in type(module).__name__ else [*args, *kwargs.values()]
+    for value in given:
+        if torch.is_tensor(value) and not value.is_floating_point() and value.dtype != torch.bool:
+            raise Caught(value)
 
 
 def caught(model, inputs):
-    """The ids that reach the first rotary module; None where no module is asked with ids."""
+    """The ids that reach the first rotary module, or attention; None where neither is handed any."""
     for module in model.modules():
         if run.ROTARY.search(type(module).__name__) or "Attention" in type(module).__name__:
             module.register_forward_pre_hook(catching, with_kwargs=True)
@@ -60,60 +67,112 @@ def caught(model, inputs):
     return None
 
 
-def plain_arange(*args, arange=torch.arange, **kwargs):
-    return arange(*args, **{k: v for k, v in kwargs.items() if k != "device"}, device="cpu")
-
-
 def inputs_of(model):
-    """What generate() hands the model, or forward() where it does not generate."""
+    """What generate() hands the model, or a caller of forward() where it does not generate."""
     ids, given = torch.ones_like(MASK), {"attention_mask": MASK}
     if not model.can_generate():
         return {"input_ids": ids.to("meta"), "attention_mask": MASK}
-    if "position_ids" in inspect.signature(model.forward).parameters and not model.config.is_encoder_decoder:
+    if "position_ids" in inspect.signature(model.forward).parameters:
         given["position_ids"] = model._prepare_position_ids_for_generation(ids, given)
     inputs = model.prepare_inputs_for_generation(ids, is_first_iteration=True, use_cache=False, **given)
-    inputs = {k: v for k, v in inputs.items() if v is not None}
-    if torch.is_tensor(inputs.get("input_ids")):
-        inputs["input_ids"] = inputs["input_ids"].to("meta")
-    return inputs
+    inputs = {key: value for key, value in inputs.items() if value is not None}
+    return inputs | ({"input_ids": inputs["input_ids"].to("meta")} if "input_ids" in inputs else {})
 
 
 def rule_of(ids):
-    """The rule that makes these ids; three equal axes count as one."""
-    if ids.dim() == 3 and all(torch.equal(ids[0], axis) for axis in ids):
+    """The rule that makes these ids; three equal axes are one."""
+    if ids.dim() == 3 and torch.equal(ids, ids[:1].expand_as(ids)):
         ids = ids[0]
-    ids = ids.reshape(-1, MASK.shape[1]) if ids.dim() < 3 else ids
     fits = [name for name, want in RULES.items() if ids.dim() == 2 and torch.equal(ids.expand_as(MASK), want)]
-    return fits[0] if fits else f"ids of another kind {tuple(ids.shape)}"
+    if not fits:
+        raise ValueError(f"ids of another kind {tuple(ids.shape)}")
+    return fits[0]
 
 
 def counted(config, kind):
-    with run.Watch(run.modules(*(part for part in parts(config) if part.model_type))) as watch:
-        watch.patch(torch, "arange", plain_arange)
-        with torch.device("meta"):
-            model = kind(run.runnable(config)).eval()
-        with torch.no_grad():
-            ids = caught(model, inputs_of(model))
-    return "no ids reach a rotary module" if ids is None else rule_of(ids)
+    """The rule of a model of words; None: it is not one, or could not be run."""
+    inputs = {}
+    with run.Watch(run.modules(*(part for _, part in parts(config) if part.model_type))) as watch:
+        try:
+            with torch.device("meta"):
+                model = kind(run.runnable(config)).eval()
+            watch.patch(torch, "arange", towers.on_cpu(torch.arange))
+            inputs = inputs_of(model)
+            ids = caught(model, inputs)
+            if ids is not None:
+                return rule_of(ids)
+        except Exception as error:
+            print(f"{config.model_type}: not run: {type(error).__name__}: {' '.join(str(error).split())[:90]}")
+    if "position_ids" in inputs:
+        return rule_of(inputs["position_ids"])
+    if config.model_type in COUNT_INSIDE:
+        return "every"
+    prepare = getattr(kind, "prepare_inputs_for_generation", None)
+    plain = prepare is not None and (prepare is GenerationMixin.prepare_inputs_for_generation
+                                     or "position_ids" not in inspect.getsource(prepare))
+    return "seen" if plain and not inputs and "position_ids" in inspect.signature(kind.forward).parameters else None
+
+
+# ---- model types ----
+
+
+def classes_of(config):
+    """Those made for the config, as its module has them."""
+    return [kind for module in run.modules(config) for kind in run.classes(module)
+            if issubclass(kind, PreTrainedModel) and kind.config_class is type(config)
+            and "PreTrainedModel" not in kind.__name__]
+
+
+def default_configs():
+    for model_type in sorted(CONFIG_MAPPING):
+        try:
+            yield CONFIG_MAPPING[model_type](**MUST_SAY.get(model_type, {}))
+        except Exception as error:
+            print(f"{model_type}: makes no default config: {' '.join(str(error).split())[:90]}")
+
+
+def has_rope(config):
+    return any((name_of(part) in ADAPTERS or has_rotary_code(part)) and name_of(part) not in NOT_ROTARY
+               for _, part in parts(config))
+
+
+def texts(own):
+    """{model_type: rule} of the models that count plainly; those of own make ids of their own."""
+    found, bare, within = {}, set(), set()
+    for config in default_configs():
+        kinds = classes_of(config) if has_rope(config) else []
+        kinds.sort(key=lambda k: (not k.can_generate(), "Model" not in k.__name__, len(k.__name__)))
+        model_type, generates = config.model_type, any(kind.can_generate() for kind in kinds)
+        bare |= set() if generates else {model_type}
+        within |= {part.model_type for path, part in parts(config) if path} if generates else set()
+        takes = inspect.signature(kinds[0].forward).parameters if kinds else ()
+        if "input_ids" not in takes or model_type in [*own, *TOWERS] or getattr(config, "is_encoder_decoder", False):
+            continue
+        rule = counted(config, kinds[0])
+        if rule:
+            found[model_type] = rule
+            print(model_type, rule, kinds[0].__name__, flush=True)
+    return {model_type: rule for model_type, rule in found.items() if model_type not in bare & within}
 
 
 def main(names):
-    for model_type in names or sorted(CONFIG_MAPPING):
-        try:
-            config = CONFIG_MAPPING[model_type](**MUST_SAY.get(model_type, {}))
-            kinds = [k for m in run.modules(config) for k in run.classes(m) if issubclass(k, PreTrainedModel)
-                     and k.config_class is type(config) and "PreTrained" not in k.__name__]
-        except Exception as error:
-            print(model_type, "!", str(error)[:100])
-            continue
-        kinds.sort(key=lambda k: (not k.can_generate(), "Model" not in k.__name__, len(k.__name__)))
-        if not kinds:
-            continue
-        try:
-            rule = counted(config, kinds[0])
-        except Exception as error:
-            rule = f"! {type(error).__name__} {' '.join(str(error).split())[:120]}"
-        print(model_type, kinds[0].__name__, kinds[0].can_generate(), rule, flush=True)
+    sheet = table.read()
+    if not names:
+        rules = texts({kind for kind, row in sheet["positions"].items() if "variant" in row})
+        sheet["counted"] = {rule: sorted(t for t, r in rules.items() if r == rule) for rule in RULES}
+    cases = {}
+    for model_type in [t for t in TOWERS if not names or t in names]:
+        config = CONFIG_MAPPING[model_type]()
+        facts, case = towers.tower_facts(classes_of(config)[0], config, caught)
+        sheet["positions"][model_type] = facts
+        if "." not in facts.get("patch_key", ""):
+            cases.setdefault(facts["order"], case)
+    for model_type, part in INSIDE.items():
+        sheet["positions"].setdefault(model_type, {})["inside"] = part
+    table.write(sheet)
+    if not names:
+        lines = ",\n".join(json.dumps(case) for case in cases.values())
+        GOLDEN.write_text(f"[\n{lines}\n]\n")
 
 
 if __name__ == "__main__":

@@ -215,8 +215,10 @@ def row_text(key, value):
     """One row of a section: on one line where it fits, else its fields under the key."""
     head = f"  {json.dumps(key)}: "
     whole = head + json.dumps(value)
-    if len(whole) < WIDTH or not isinstance(value, dict):
+    if len(whole) < WIDTH or not isinstance(value, (dict, list)):
         return whole
+    if isinstance(value, list):
+        return head + "[\n" + "\n".join(folded([json.dumps(v) for v in value], "    ")) + "]"
     fields = [f"{json.dumps(name)}: {json.dumps(field)}" for name, field in value.items()]
     return head + "{\n" + "\n".join(folded(fields, "    ")) + "}"
 

@@ -3,8 +3,10 @@
 A tower's own code runs on the meta device over two small grids; what its rotary module is handed, or what its function
 of positions returns where it has no module that takes any, is compared with the orders of src/positions/towers.cpp.
 """
+import contextlib
 import inspect
 import itertools
+from unittest import mock
 
 import torch
 
@@ -13,6 +15,8 @@ from vision import modeling
 
 IMAGES, FILMS = [[1, 4, 6], [1, 2, 2]], [[2, 2, 4]]
 SIDE = 4  # of a fixed grid
+ON_CPU = {"inkling2_vision", "step3p5_vision"}  # their ids lie beside the pixels
+INTERPOLATE = "get_vision_interpolation_indices_and_weights"  # of learned positions, which are added
 
 
 class Stub(torch.nn.Module):
@@ -20,7 +24,7 @@ class Stub(torch.nn.Module):
 
     def __init__(self, *shape):
         super().__init__()
-        self.shape, self.patch_embedding = shape, torch.nn.Linear(1, 1)
+        self.shape, self.patch_embedding, self.patch_size = shape, torch.nn.Linear(1, 1), 1
         self.weight = torch.nn.Parameter(torch.empty(1, device="meta"))
 
     def forward(self, *_, **__):
@@ -59,19 +63,29 @@ def run_tower(kind, config, caught):
     grid = torch.tensor(IMAGES + FILMS) if given else torch.tensor([[1, 4, 6]])
     width, scale = getattr(config, "embed_dim", None) or config.hidden_size, 4 if given == "image_grid_thw" else 1
     patches = int(grid.prod(-1).sum()) * scale + len(grid) * (scale > 1)  # the grid of inkling2 counts blocks
-    with run.Watch(run.modules(config)) as watch:
-        watch.patch(torch, "arange", on_cpu(torch.arange))
-        with torch.device("meta"):
+    device = "cpu" if config.model_type in ON_CPU else "meta"
+    with contextlib.ExitStack() as patches_of:
+        patches_of.enter_context(mock.patch.object(torch, "arange", on_cpu(torch.arange)))
+        for module in run.modules(config):
+            if hasattr(module, INTERPOLATE) and device == "meta":
+                patches_of.enter_context(mock.patch.object(module, INTERPOLATE, lambda *_, **__: interpolated))
+        if device == "cpu":
+            config.num_hidden_layers = 1
+        with torch.device(device):
             model = kind(config).eval()
             stubs = {"pos": Stub(1, 1, width)}
             pixels = torch.empty((int(grid.prod(-1).sum()), width) if given else
                                  (1, 3, 4 * config.patch_size, 6 * config.patch_size))
-        for name, child in list(model.named_children()):
+            if scale > 1:
+                side = config.patch_size * config.spatial_merge_size
+                pixels = torch.empty(len(pixels), side, side, config.num_channels)
+        for name, child in list(model.named_children()) if device == "meta" else []:
             if not has_rotary(child) and not isinstance(child, torch.nn.ModuleList) and (given or "norm" not in name):
                 shape = (patches, width) if given else (1, patches, width)
                 setattr(model, name, stubs.get(name[:3]) or Stub(*shape))
         inputs = {given: grid, "merge_sizes": torch.tensor([1] * len(IMAGES) + [2] * len(FILMS)),
                   "hidden_states": pixels, "pixel_values": pixels}
+        interpolated = (torch.empty(patches, 4, device="meta"), torch.empty(patches, 4, device="meta"))
         return caught(model, {name: value for name, value in inputs.items() if name in names})
 
 
@@ -144,14 +158,11 @@ FUNCTIONS = {
 }
 ORDERS = ("blocks", "rows", "film_blocks", "blocks time", "rows time", "rows from_one", "rows from_one class_after",
           "blocks from_one class_before merged", "centres", "windows")
-INSIDE = {"chmv2": "backbone_config", "sam3_vision_model": "backbone_config", "sam3": "vision_config",
-          "sam3_lite_text": "vision_config", "sam3_tracker": "vision_config"}
-
 
 def order_of(ids, pictures):
-    """The order that makes these ids, row before column or column before row."""
-    fits = [order for order in ORDERS for want in [ordered(order, window=3, **pictures)]
-            if want.shape == ids.shape and (torch.equal(want, ids.float()) or torch.equal(want.flip(-1), ids.float()))]
+    """The order that makes these ids, row before column or column before row; and the ids, row first."""
+    fits = [(order, turned) for order in ORDERS for want in [ordered(order, window=3, **pictures)]
+            for turned in (ids, ids.flip(-1)) if want.shape == ids.shape and torch.allclose(want, turned.float())]
     if not fits:
         raise ValueError(f"no order of towers.cpp makes these ids {tuple(ids.shape)}")
     return fits[0]
@@ -164,21 +175,23 @@ def default_of(config, path):
 
 
 def tower_facts(kind, config, caught):
-    """The fields of a tower's row that follow from its code and its class."""
-    model_type = config.model_type
-    function, pictures, words, keys = FUNCTIONS.get(model_type, (None, None, "", {}))
-    found = {"order": "", **{f"{field}_key": key for field, key in keys.items() if field in ("side", "patch")},
-             **{field: default_of(config, key) for field, key in keys.items()}}
+    """The fields of a tower's row that follow from its code and its class; and a case for a test."""
+    function, pictures, words, keys = FUNCTIONS.get(config.model_type, (None, None, "", {}))
+    found = {f"{field}_key": key for field, key in keys.items() if field in ("side", "patch")}
+    found |= {field: default_of(config, key) for field, key in keys.items()}
     if function:
         ids = function(config)
     else:
         ids = run_tower(kind, config, caught)
         ids = ids.reshape(-1, ids.shape[-1])
-        pictures = {} if len(ids) != 24 else RECTANGLE
-        if pictures:
-            found |= {"side": default_of(config, "image_size"), "patch": default_of(config, "patch_size")}
-    found["order"] = " ".join([order_of(ids, pictures), words]).strip().removeprefix("rows ")
-    if "blocks" in found["order"]:
+        pictures = RECTANGLE if len(ids) == 24 else {"images": IMAGES, "films": FILMS}
+        if pictures is RECTANGLE:
+            found |= {field: default_of(config, key) for field, key in OWN_SIZE.items()}
+    order, ids = order_of(ids, pictures)
+    found = {"order": f"{order} {words}".strip()} | found
+    if "blocks" in order:
         found["merge"] = getattr(config, "spatial_merge_size", 2)
-    defaults = {"side_key": "image_size", "patch_key": "patch_size"}
-    return {key: value for key, value in found.items() if value != defaults.get(key)}
+    case = {"config": {"model_type": config.model_type} | {key: vars(config)[key] for key in keys.values()
+                                                           if key in vars(config)}, **pictures,
+            "positions": ids.T.tolist()}
+    return {key: value for key, value in found.items() if value not in ("image_size", "patch_size")}, case
