@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Regenerates the sheet of models: tests/golden/sweep and the rows of data/models.json from PyPI's transformers (6 GB with
-# torch), then docs/models.md; of all models also tests/golden/position_ids.json.
+# torch) and what tools/sweep/positions.py measures of position ids, then docs/models.md; of all models also
+# tests/golden/position_ids.json.
 #   scripts/sweep.sh [model_type ...]    default: every model_type of the installed transformers, about ten minutes
 #   PYTHON=PROGRAM    a Python that has torch and transformers; otherwise scripts/torch.sh --full installs one
 # What changed is in `git diff`: a record that differs is a model that rotates differently.
@@ -13,6 +14,7 @@ if [ -z "${PYTHON:-}" ]; then
   PYTHON=${site%/lib/python3*}/bin/python
 fi
 "$PYTHON" "$root/tools/sweep/sweep.py" "$@"
+"$PYTHON" "$root/tools/sweep/positions.py" "$@"
 [ $# -gt 0 ] || "$PYTHON" "$root/tools/sweep/position_ids.py"
 cmake -S "$root" --preset release -DROTARY_TESTS=ON >/dev/null
 cmake --build "$root/build/release" -j "$jobs" --target sweep_test

@@ -63,6 +63,12 @@ ModelPositions plain_positions(const Options& options) {
       throw Error(Code::SHAPE, "[positions] cu_seqlens must be [sequences + 1] but is " + shape_text(shape));
     bounds = std::move(values);
   }
+  ModelInputs one;
+  one.tokens = 1;
+  if (!options.config.empty() && model_positions(options.config, one).positions.axes != 1)
+    throw Error(Code::POSITION,
+                "[positions] packed sequences and ranks must be of a model that counts words alone, "
+                "but this makes ids of its own");
   ModelPositions made;
   made.positions.integers = packed_positions(bounds);
   if (options.ranks) {

@@ -20,12 +20,12 @@ void take_only(const ModelInputs& inputs, std::string_view takes) {
     const char *word, *name;
     bool given;
   } kinds[] = {{"ids", "token ids", !inputs.ids.empty()},
-               {"mask", "a mask", !inputs.mask.empty()},
+               {"mask", "mask", !inputs.mask.empty()},
                {"images", "image grids", !inputs.image_grids.empty()},
                {"films", "video grids", !inputs.video_grids.empty()},
                {"seconds", "seconds per grid", !inputs.seconds_per_grid.empty()},
                {"sounds", "audio lengths", !inputs.audio_lengths.empty()},
-               {"publisher", "a way of its publisher", inputs.publisher}};
+               {"publisher", "way of its publisher", inputs.publisher}};
   for (const auto& kind : kinds) {
     if (kind.given && !files::is_listed(kind.word, takes))
       refuse(Code::POSITION, std::string("this model or part takes no ") + kind.name, "some");

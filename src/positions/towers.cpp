@@ -23,6 +23,17 @@ namespace {
 using Grid = std::array<std::int64_t, 3>;
 constexpr std::int64_t longest_side = 1 << 20;
 
+std::string sides(std::int64_t rows, std::int64_t columns) {
+  return std::to_string(rows) + " x " + std::to_string(columns);
+}
+
+void check_count(std::int64_t times, std::int64_t rows, std::int64_t columns) {
+  if (rows > max_positions / columns || times > max_positions / (rows * columns)) {
+    refuse(Code::POSITION, "there must be at most " + std::to_string(max_positions) + " patches",
+           std::to_string(times) + " x " + sides(rows, columns));
+  }
+}
+
 bool has(const Call& call, std::string_view word) { return files::is_listed(word, call.facts.order); }
 
 // [height, width] of a key, which may say one number for both.
@@ -50,14 +61,17 @@ std::vector<Grid> own_grid(const Call& call) {
   if (call.facts.side == 0) return {};
   const auto image = sides_of(call, call.facts.side_key, call.facts.side);
   const auto patch = sides_of(call, call.facts.patch_key, call.facts.patch);
-  const std::int64_t frames =
-      has(call, "clip") ? sides_of(call, "frames_per_clip", call.facts.frames)[0] / sides_of(call, "tubelet_size", 1)[0]
-                        : 1;
-  const Grid grid = {frames, image[0] / patch[0], image[1] / patch[1]};
-  if (std::ranges::min(grid) < 1) refuse(Code::CONFIG_VALUE, "an image must be at least a patch of the config", "less");
-  if (grid[1] > max_positions / grid[2] || frames > max_positions / grid[1] / grid[2])
-    refuse(Code::CONFIG_VALUE, "an image must have at most " + std::to_string(max_positions) + " patches", "more");
-  return {grid};
+  std::int64_t frames = 1;
+  if (has(call, "clip")) {
+    const std::int64_t steps = sides_of(call, "frames_per_clip", call.facts.frames)[0];
+    frames = std::max<std::int64_t>(1, steps / sides_of(call, "tubelet_size", 2)[0]);
+  }
+  if (image[0] < patch[0] || image[1] < patch[1]) {
+    refuse(Code::CONFIG_VALUE, "an image must be at least a patch, " + sides(patch[0], patch[1]),
+           sides(image[0], image[1]));
+  }
+  check_count(frames, image[0] / patch[0], image[1] / patch[1]);
+  return {{frames, image[0] / patch[0], image[1] / patch[1]}};
 }
 
 std::vector<Grid> grids_of(const Call& call, const std::vector<Grid>& own) {
@@ -67,9 +81,8 @@ std::vector<Grid> grids_of(const Call& call, const std::vector<Grid>& own) {
   if (given.empty()) refuse(Code::POSITION, "a tower must be given the grids of its pictures", "none");
   for (const Grid& grid : given) {
     if (has(call, "fixed") && (grid[1] != own[0][1] || grid[2] != own[0][2])) {
-      refuse(Code::POSITION,
-             "the grid must be that of the config, " + std::to_string(own[0][1]) + " x " + std::to_string(own[0][2]),
-             std::to_string(grid[1]) + " x " + std::to_string(grid[2]));
+      refuse(Code::POSITION, "the grid must be that of the config, " + sides(own[0][1], own[0][2]),
+             sides(grid[1], grid[2]));
     }
   }
   return given;
@@ -96,14 +109,11 @@ void append(const Call& call, Grid grid, bool film, std::vector<std::vector<doub
     if (!has(call, where)) return;
     for (std::vector<double>& axis : axes) axis.push_back(0);
   };
-  const std::int64_t merge = sides_of(call, call.facts.merge_key, call.facts.merge)[0];
-  if (has(call, "merged")) {
-    if (merge > max_positions / grid[1] || merge > max_positions / grid[2])
-      refuse(Code::POSITION, "a side must have at most " + std::to_string(max_positions) + " patches", "more");
-    grid = {grid[0], grid[1] * merge, grid[2] * merge};
-  }
   const bool blocks = has(call, "blocks") || (film && has(call, "film_blocks"));
-  const std::vector<std::int64_t> frame = image_positions(grid[1], grid[2], blocks ? merge : 1).integers;
+  const std::int64_t merge = blocks ? sides_of(call, call.facts.merge_key, call.facts.merge)[0] : 1;
+  if (has(call, "merged")) grid = {grid[0], grid[1] * merge, grid[2] * merge};
+  check_count(grid[0], grid[1], grid[2]);
+  const std::vector<std::int64_t> frame = image_positions(grid[1], grid[2], merge).integers;
   const std::size_t patches = frame.size() / 2, in_front = axes.size() - 2;
   add_class("class_before");
   for (std::int64_t t = 0; t < grid[0] && in_front == 1; ++t)
@@ -127,6 +137,7 @@ ModelPositions tower_positions(const Call& call) {
   std::size_t picture = 0;
   for (const Grid& grid : grids_of(call, own)) {
     const std::size_t before = axes[0].size();
+    check_count(static_cast<std::int64_t>(before), 1, 1);
     const bool film = picture++ >= call.inputs.image_grids.size();
     if (!has(call, "clip")) {
       append(call, grid, film, axes);
@@ -140,9 +151,6 @@ ModelPositions tower_positions(const Call& call) {
   PositionSet& set = made.positions;
   set.axes = static_cast<int>(axes.size());
   set.tokens = static_cast<std::int64_t>(axes[0].size());
-  if (set.tokens > max_positions)
-    refuse(Code::POSITION, "there must be at most " + std::to_string(max_positions) + " patches",
-           std::to_string(set.tokens));
   const bool reals = has(call, "centres") || has(call, "windows");
   for (const std::vector<double>& axis : axes) {
     if (reals) {

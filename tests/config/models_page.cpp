@@ -175,7 +175,7 @@ std::string positions_of(const files::PositionFacts& facts) {
   std::string text;
   const auto add = [&text](const std::string& clause) { text = join(text, clause); };
   if (facts.counts == files::Counts::seen) add("words, where the mask shows them; others 0");
-  if (facts.counts == files::Counts::from_one) add("the same from 1; others 1");
+  if (facts.counts == files::Counts::from_one) add("words from 1, where the mask shows them; others 1");
   if (facts.counts == files::Counts::every) add("words, whatever the mask");
   if (!facts.variant.empty()) add("words, images and films: " + std::string(facts.variant));
   if (!facts.order.empty()) add("patches: " + std::string(facts.order));
@@ -192,10 +192,11 @@ void write_positions(std::ostream& out) {
   out << R"(
 ## Position ids
 
-How [`rotary positions`](cli.md#positions-of-a-model) makes them: measured by tools/sweep/positions.py.
-The orders of patches: `blocks` of the side that the config says, else row by row; `film_blocks`,
-films alone; `time`, an axis in front; `from_one`, from 1 instead of 0, with a token (0, 0) before or
-after each picture (`class_before`, `class_after`); `merged`, the grid counts blocks; `centres`,
+How [`rotary positions`](cli.md#positions-of-a-model) makes them, as tools/sweep/positions.py
+measured it. Orders of patches: `blocks` of the side that the config says, else `rows`;
+`film_blocks`, films alone; `time`, an axis in front; `from_one`, from 1 instead of 0, with a token
+(0, 0) before or after each picture (`class_before`, `class_after`); `merged`, the grid counts
+blocks, which the positions count out; `centres`,
 2 (i + 0.5) / n - 1; `windows`, i window_size / columns; `fixed`, the grid is the config's
 (`width_first`: its sizes are width, height); `clip`, rows and columns are the config's.
 

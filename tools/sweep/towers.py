@@ -185,7 +185,7 @@ def tower_facts(kind, config, caught):
         ids = run_tower(kind, config, caught)
         ids = ids.reshape(-1, ids.shape[-1])
         pictures = RECTANGLE if len(ids) == 24 else {"images": IMAGES, "films": FILMS}
-        if pictures is RECTANGLE:
+        if pictures is RECTANGLE and "image_sizes" not in inspect.signature(kind.forward).parameters:
             found |= {field: default_of(config, key) for field, key in OWN_SIZE.items()}
     order, ids = order_of(ids, pictures)
     found = {"order": f"{order} {words}".strip()} | found
