@@ -86,10 +86,12 @@ void cut(Tensor& tensor, const std::string& word, std::int64_t keep, std::int64_
   const std::size_t dimensions = tensor.shape.size();
   const std::size_t axis = word == "flat" ? dimensions - 2 : word.find('t');
   const std::int64_t tokens = axis < dimensions ? tensor.shape[axis] : 1;
-  if (axis >= dimensions || keep > tokens || drop > tokens - keep)
+  const bool fits = axis < dimensions && (word == "flat" || dimensions == word.size());
+  if (!fits || keep > tokens || drop > tokens - keep)
     throw Error(Code::SHAPE, "[shift] --keep and --drop must name at most the " + std::to_string(tokens) +
-                                 " tokens of " + label(tensor) + " but name " + std::to_string(keep) + " and " +
-                                 std::to_string(drop));
+                                 " tokens of " + label(tensor) + ", in layout " + word + ", but name " +
+                                 std::to_string(keep) + " and " + std::to_string(drop));
+  tensor.shape[axis] = tokens - drop;
   if (tensor.data.empty() || drop == 0) return;
   std::int64_t rows = 1;
   for (std::size_t i = 0; i < axis; ++i) rows *= tensor.shape[i];
@@ -104,7 +106,6 @@ void cut(Tensor& tensor, const std::string& word, std::int64_t keep, std::int64_
   }
   tensor.data.resize(tensor.data.size() - static_cast<std::size_t>(rows) * gone);
   tensor.bytes = tensor.data.size();
-  tensor.shape[axis] = tokens - drop;
 }
 
 void add_new(std::vector<std::string>& lines, const std::string& line) {
@@ -253,7 +254,8 @@ void run(const Options& options) {
   for (Tensor& key : keys) pointers.push_back(&key);
   tools::check_types("shift", pointers);
 
-  const Side from{options.source, read_model(options.source, static_cast<int>(keys.front().shape.back()))};
+  const std::vector<std::int64_t>& shape = keys.front().shape;
+  const Side from{options.source, read_model(options.source, shape.empty() ? 0 : static_cast<int>(shape.back()))};
   Side to = from;
   if (!options.to_config.empty()) {
     to.source = {};
