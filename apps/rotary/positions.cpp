@@ -52,6 +52,7 @@ void check_usage(const Options& options) {
     throw UsageError("--length goes with no file of tokens: it says their number");
   if (is_plain(options) && options.cu_seqlens.empty() && !options.length)
     throw UsageError("--ranks needs --length or --cu-seqlens");
+  if (options.delta == options.output) throw UsageError("--output and --delta must be two files");
 }
 
 // Packed sequences begin at 0 each, as data collators and attention kernels have them; a rank has those of its tokens.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -253,6 +254,14 @@ void run(const Options& options) {
   std::vector<Tensor*> pointers;
   for (Tensor& key : keys) pointers.push_back(&key);
   tools::check_types("shift", pointers);
+  std::vector<const Tensor*> changed(pointers.begin(), pointers.end());
+  for (const Tensor& value : values) changed.push_back(&value);
+  std::set<std::string> names;
+  for (const Tensor* tensor : changed) {
+    if (!names.insert(tensor->name).second)
+      throw Error(Code::TENSOR, "[shift] a tensor must be named once, among the keys or the values, but got " +
+                                    files::in_quotes(tensor->name) + " twice");
+  }
 
   const std::vector<std::int64_t>& shape = keys.front().shape;
   const Side from{options.source, read_model(options.source, shape.empty() ? 0 : static_cast<int>(shape.back()))};
@@ -275,8 +284,6 @@ void run(const Options& options) {
     done.lines.push_back(line_of("cut    ", value));
   }
 
-  std::vector<const Tensor*> changed(pointers.begin(), pointers.end());
-  for (const Tensor& value : values) changed.push_back(&value);
   Metadata metadata = input.metadata();
   if (input.format() == files::Format::safetensors) {
     std::vector<Stamp> stamps = stamps_of(metadata);
