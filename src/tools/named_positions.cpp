@@ -167,6 +167,7 @@ PositionSet packed(std::string_view spec, std::string_view text) {
 
 PositionSet shard(std::string_view spec, Split split, std::string_view text) {
   const Integers n = numbers_of(spec, text, "/:", std::string(name(split)) + ":RANK/RANKS:TOKENS");
+  if (n[2] < 1) refuse("there must be at least one token", spec);
   const Integers whole = {0, n[2]};
   return set_of(shard_tokens(split, n[0], n[1], whole));
 }
@@ -183,6 +184,7 @@ PositionSet image(std::string_view spec, std::string_view text, int axes) {
 }
 
 PositionSet mask(std::string_view file) {
+  if (file.empty()) refuse("it must be written as mask:FILE.npy", "mask:");
   const auto [values, shape] = tools::read_integers(file, "a mask");
   if (shape.empty() || shape.size() > 2 || values.empty()) {
     throw Error(Code::SHAPE, "[positions] " + std::string(file) +
