@@ -70,7 +70,7 @@ struct Fraction {
 template <int N>
 ROTARY_DEVICE Fraction<N> operator*(const Fraction<N>& a, const Fraction<N>& b) noexcept {
   std::uint64_t product[2 * N] = {};
-#ifdef __CUDACC__
+#ifdef __CUDA_ARCH__
 #pragma unroll(N > 6 ? 1 : N)  // 16 limbs unrolled take nvcc a minute
 #endif
   for (int i = 0; i < N; ++i) {
