@@ -37,18 +37,6 @@ struct Options {
 
 const std::vector<std::string> endings = {".h", ".json", ".npz"};
 
-template <class T>
-Tensor tensor_of(const std::string& name, std::vector<std::int64_t> shape, std::span<const T> values) {
-  Tensor tensor;
-  tensor.name = name;
-  tensor.type = detail::ElementOf<T>::type;
-  tensor.shape = std::move(shape);
-  tensor.bytes = values.size_bytes();
-  const auto bytes = std::as_bytes(values);
-  tensor.data.assign(bytes.begin(), bytes.end());
-  return tensor;
-}
-
 // Near 0, one in each decade, and the last of the context, where errors of the angles are largest. Each axis has them
 // in another order, so that no axis can be taken for another.
 PositionSet usual_positions(const ModelRope& used) {

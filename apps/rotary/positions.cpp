@@ -32,7 +32,7 @@ struct Options {
 };
 
 const std::vector<std::string> ways_after_film = {"transformers", "publisher"};
-const std::vector<std::string> splits = {"contiguous", "zigzag", "striped"};
+const std::vector<std::string> splits = {name(Split::contiguous), name(Split::zigzag), name(Split::striped)};
 
 // ---- a sequence without a model's own ways ----
 
@@ -143,21 +143,12 @@ ModelPositions made_by_model(const Options& options) {
 // ---- output ----
 
 template <class T>
-Tensor tensor_of(const std::vector<T>& values, std::vector<std::int64_t> shape) {
-  Tensor tensor;
-  tensor.type = detail::ElementOf<T>::type;
-  tensor.shape = std::move(shape);
-  const auto bytes = std::as_bytes(std::span(values));
-  tensor.data.assign(bytes.begin(), bytes.end());
-  tensor.bytes = tensor.data.size();
-  return tensor;
+Tensor unnamed(const std::vector<T>& values, std::vector<std::int64_t> shape) {
+  return tensor_of("", std::move(shape), std::span(values));
 }
 
-Tensor tensor_of(const PositionSet& set) {
-  std::vector<std::int64_t> shape = {set.tokens};
-  if (set.batched) shape.insert(shape.begin(), set.batch);
-  if (set.axes > 1) shape.insert(shape.begin(), set.axes);
-  return set.reals.empty() ? tensor_of(set.integers, shape) : tensor_of(set.reals, shape);
+Tensor unnamed(const PositionSet& set) {
+  return set.reals.empty() ? unnamed(set.integers, set.shape()) : unnamed(set.reals, set.shape());
 }
 
 Tensor deltas_of(const ModelPositions& made) {
@@ -165,8 +156,8 @@ Tensor deltas_of(const ModelPositions& made) {
     throw Error(Code::POSITION,
                 "[positions] --delta must be asked of a model whose decoding adds one, but this adds none");
   const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(made.deltas.size())};
-  if (made.real_deltas) return tensor_of(made.deltas, shape);
-  return tensor_of(std::vector<std::int64_t>(made.deltas.begin(), made.deltas.end()), shape);
+  if (made.real_deltas) return unnamed(made.deltas, shape);
+  return unnamed(std::vector<std::int64_t>(made.deltas.begin(), made.deltas.end()), shape);
 }
 
 void report(const Options& options, const std::vector<std::pair<std::string, Tensor>>& files,
@@ -193,7 +184,7 @@ void run(const Options& options) {
     check_output(files::path_of(path));
   }
   const ModelPositions made = is_plain(options) ? plain_positions(options) : made_by_model(options);
-  files.front().second = tensor_of(made.positions);
+  files.front().second = unnamed(made.positions);
   if (!options.delta.empty()) files.back().second = deltas_of(made);
   for (const auto& [path, tensor] : files) save(files::path_of(path), {tensor}, {});
   report(options, files, made.notes);

@@ -31,6 +31,19 @@ files::Format output_format(std::string_view operation, const std::filesystem::p
 // Throws FORMAT unless the output, "-" or by its ending, is of the input's format.
 void check_one_format(const std::string& operation, const std::string& input, files::Format, const std::string& output);
 
+// A copy of the values.
+template <class T>
+Tensor tensor_of(const std::string& name, std::vector<std::int64_t> shape, std::span<const T> values) {
+  Tensor tensor;
+  tensor.name = name;
+  tensor.type = detail::ElementOf<T>::type;
+  tensor.shape = std::move(shape);
+  tensor.bytes = values.size_bytes();
+  const auto bytes = std::as_bytes(values);
+  tensor.data.assign(bytes.begin(), bytes.end());
+  return tensor;
+}
+
 // Writes the whole file or nothing; "-" is standard output, as safetensors.
 void save(const std::filesystem::path&, const std::vector<Tensor>&, const std::map<std::string, std::string>& metadata);
 

@@ -210,8 +210,8 @@ struct RotateOptions {
   RotateOptions(Direction d = Direction::forward, Stream s = nullptr) : direction(d), stream(s) {}  // NOLINT
   RotateOptions(Stream s) : stream(s) {}                                                            // NOLINT
   template <class S>
-  requires std::is_class_v<S> && std::convertible_to<const S&, Stream> RotateOptions(const S& s)
-      : stream(s) {}  // NOLINT
+    requires std::is_class_v<S> && std::convertible_to<const S&, Stream>
+  RotateOptions(const S& s) : stream(s) {}  // NOLINT
   Direction direction = Direction::forward;
   Stream stream = nullptr;
 };

@@ -99,10 +99,7 @@ Ref array_of(const std::vector<Value>& values, const Integers& shape = {}) {
 }
 
 Ref array_of(const PositionSet& set) {
-  Integers shape = {set.tokens};
-  if (set.batched) shape.insert(shape.begin(), set.batch);
-  if (set.axes > 1) shape.insert(shape.begin(), set.axes);
-  return set.reals.empty() ? array_of(set.integers, shape) : array_of(set.reals, shape);
+  return set.reals.empty() ? array_of(set.integers, set.shape()) : array_of(set.reals, set.shape());
 }
 
 // Integers, or bools, of an array or lists.

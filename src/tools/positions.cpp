@@ -149,6 +149,13 @@ bool turns_by_several_axes(const Rope& rope) {
 
 }  // namespace
 
+std::vector<std::int64_t> PositionSet::shape() const {
+  std::vector<std::int64_t> shape = {tokens};
+  if (batched) shape.insert(shape.begin(), batch);
+  if (axes > 1) shape.insert(shape.begin(), axes);
+  return shape;
+}
+
 Positions PositionSet::view() const {
   if (!reals.empty()) return Positions(std::span<const double>(reals), axes, batch);
   return Positions(std::span<const std::int64_t>(integers), axes, batch);
