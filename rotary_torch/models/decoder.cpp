@@ -166,9 +166,9 @@ TableTensors DecoderImpl::slide(DecoderCache& cache, std::int64_t tokens, const 
   const std::int64_t past = cache.tokens(), sinks = cache.window.sinks;
   const std::int64_t moved = cache.window.moved(past + tokens - 1);
   if (moved > 0 && sinks > 0) {
-    const rotary::Table turn =
-        rotary::between(frequencies, rotary::positions(0, sinks), frequencies, rotary::positions(moved, sinks));
-    for (KVCache& layer : cache.layers) layer.turn_sinks(beside(like, tensors(turn)), config_.rope->first);
+    const TableTensors turn = beside(like, tensors(rotary::between(frequencies, rotary::positions(0, sinks),
+                                                                   frequencies, rotary::positions(moved, sinks))));
+    for (KVCache& layer : cache.layers) layer.turn_sinks(turn, config_.rope->first);
   }
   return beside(like, tensors(rotary::Table(frequencies, rotary::positions(past, tokens))));
 }
@@ -220,8 +220,8 @@ Tensor DecoderImpl::hidden(const Tensor& ids, const Tensor& padding, DecoderCach
   std::optional<TableTensors> table;
   if (config_.position == PositionEncoding::rope) table = windowed ? slide(*cache, tokens, x) : rows(past, tokens, x);
   const std::int64_t first = table ? config_.rope->first : 0;
-  const std::int64_t held = windowed ? std::min(past, cache->window.tokens - tokens) : past;  // and seen
-  std::vector<std::pair<std::int64_t, ScoreMask>> masks;                                      // by window: one or two
+  const std::int64_t held = windowed ? std::min(past, cache->window.tokens - tokens) : past;
+  std::vector<std::pair<std::int64_t, ScoreMask>> masks;  // by window: one or two
   for (std::size_t i = 0; i < layers->size(); ++i) {
     const std::int64_t window = config_.windows.empty() ? 0 : config_.windows[i];
     auto found = std::find_if(masks.begin(), masks.end(), [=](const auto& made) { return made.first == window; });
