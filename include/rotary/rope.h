@@ -128,6 +128,17 @@ ROTARY_API std::vector<std::uint8_t> ernie_axes(std::span<const int> height_widt
 // A vision rope of several axes, each with its own run of frequencies over rotary_dim / axes elements:
 // the first pairs use axis 0, the next axis 1, ...
 ROTARY_API Rope axial(int head_dim, int axes, double base, Pairing pairing);
+// Axes of unequal width, each with its own base (Flux: 16, 56, 56): the first width / 2 pairs use axis 0, and so on.
+// widths are even, 0 is an axis that turns nothing, and they sum to head_dim or less: the elements left over stand
+// still. Fills in inv_freq and axis. Throws SHAPE, SCALING; LENGTH for a scaling that needs a length.
+struct Axis {
+  int width = 0;  // elements of the head
+  double base = 10000;
+  double stretch = 1;    // its wavelengths are times this
+  Scaling scaling = {};  // of its own run of frequencies; the axes must agree in the attention factor
+  bool operator==(const Axis&) const = default;
+};
+ROTARY_API Rope axial(int head_dim, std::span<const Axis> axes, Pairing pairing);
 
 // ---- Frequencies: radians per position of every pair ---------------------------------------------
 

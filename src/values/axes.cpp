@@ -1,13 +1,16 @@
 // Which coordinate of a position drives each pair: the layouts of the vision-language models.
 #include "runtime/arithmetic.h"
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "number_text.h"
 #include "rotary/rotary.h"
 #include "values/fail.h"
 
@@ -37,6 +40,11 @@ void check_three(std::span<const int> sections, const std::string& operation) {
     fail(Code::SHAPE, operation, "there must be 3 sections but got " + std::to_string(sections.size()));
   }
   check_sections(sections, operation);
+}
+
+void check_axes(std::int64_t axes) {
+  if (axes >= 1 && axes <= max_axes) return;
+  fail(Code::SHAPE, "axial", "axes must be in [1, 256] but got " + std::to_string(axes));
 }
 
 }  // namespace
@@ -81,9 +89,7 @@ std::vector<std::uint8_t> ernie_axes(std::span<const int> height_width_time) {
 // b^(-2k/r), k = 0, 1, ...: the exponent index restarts and its denominator is r. Elements left over do not turn
 // (head_dim 80 and 3 axes: 78 turn).
 Rope axial(int head_dim, int axes, double base, Pairing pairing) {
-  if (axes < 1 || axes > max_axes) {
-    fail(Code::SHAPE, "axial", "axes must be in [1, 256] but got " + std::to_string(axes));
-  }
+  check_axes(axes);
   if (head_dim / axes < 2) {
     fail(Code::SHAPE, "axial",
          "head_dim must give each of the " + std::to_string(axes) + " axes 2 elements or more but got " +
@@ -102,6 +108,44 @@ Rope axial(int head_dim, int axes, double base, Pairing pairing) {
       rope.index.push_back(k);
     }
   }
+  return rope;
+}
+
+Rope axial(int head_dim, std::span<const Axis> axes, Pairing pairing) {
+  check_axes(static_cast<std::int64_t>(axes.size()));
+  Rope rope;
+  rope.head_dim = head_dim;
+  rope.base = axes.front().base;
+  rope.pairing = pairing;
+  std::optional<double> factor;
+  std::int64_t sum = 0;
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    const Axis& axis = axes[a];
+    const auto require = [a](bool holds, Code code, const char* what, const std::string& rule, double value) {
+      if (holds) return;
+      fail(code, "axial",
+           what + (" of axis " + std::to_string(a)) + " must be " + rule + " but got " + detail::spelled(value));
+    };
+    require(axis.width >= 0 && axis.width % 2 == 0, Code::SHAPE, "the width", "even and at least 0", axis.width);
+    require(axis.stretch > 0 && std::isfinite(axis.stretch), Code::SCALING, "the stretch", "finite and above 0",
+            axis.stretch);
+    sum += axis.width;
+    if (axis.width == 0) continue;
+    const Frequencies run =
+        frequencies({.head_dim = axis.width, .base = axis.base, .pairing = pairing, .scaling = axis.scaling});
+    require(run.attention_factor == factor.value_or(run.attention_factor), Code::SCALING, "the attention factor",
+            "as of those before it", run.attention_factor);
+    factor = run.attention_factor;
+    for (const double speed : run.inv_freq) rope.inv_freq.push_back(speed / axis.stretch);
+    rope.axis.insert(rope.axis.end(), run.inv_freq.size(), static_cast<std::uint8_t>(a));
+  }
+  if (sum < 2 || sum > head_dim) {
+    fail(Code::SHAPE, "axial",
+         "the widths must sum to at least 2 and at most head_dim = " + std::to_string(head_dim) + " but got " +
+             std::to_string(sum));
+  }
+  rope.rotary_dim = static_cast<int>(sum);
+  if (factor != 1.0) rope.attention_factor = factor;
   return rope;
 }
 

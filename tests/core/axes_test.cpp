@@ -89,5 +89,35 @@ TEST(Axial, ImpossibleSplitsAreRefused) {
                [] { axial(4, 3, 100, Pairing::half); });
 }
 
+TEST(Axial, AxesOfUnequalWidth) {
+  // Flux: 16, 56, 56. Wan turns time with another base; here the last axis is stretched, and one turns nothing.
+  const Rope rope = axial(130, std::vector<Axis>{{16, 256}, {0}, {56}, {56, 10000, 2}}, Pairing::interleaved);
+  EXPECT_EQ(rope.rotary_dim, 128);
+  EXPECT_EQ(text(rope.axis), repeated("0", 8) + repeated("2", 28) + repeated("3", 28));
+  const Frequencies f = frequencies(rope);
+  const std::vector<double> alone = frequencies({.head_dim = 56, .pairing = Pairing::half}).inv_freq;
+  for (std::size_t k = 0; k < 28; ++k) {
+    if (k < 8) EXPECT_NEAR(f.inv_freq[k], std::pow(256, -2.0 * static_cast<double>(k) / 16), 1e-15);
+    EXPECT_EQ(f.inv_freq[8 + k], alone[k]);
+    EXPECT_EQ(f.inv_freq[36 + k], alone[k] / 2);
+  }
+  const Scaling yarn = Yarn{.factor = 4, .trained_length = 64};
+  const Rope scaled = axial(16, std::vector<Axis>{{8, 10000, 1, yarn}, {8, 100, 1, yarn}}, Pairing::half);
+  EXPECT_EQ(frequencies(scaled).attention_factor,
+            frequencies({.head_dim = 8, .pairing = Pairing::half, .scaling = yarn}).attention_factor);
+}
+
+TEST(Axial, WidthsThatCannotBeAreRefused) {
+  const auto refused = [](const char* code, const char* sentence, std::vector<Axis> axes) {
+    expect_error(code, sentence, [&] { axial(16, axes, Pairing::half); });
+  };
+  refused("SHAPE", "[axial] axes must be in [1, 256] but got 0", {});
+  refused("SHAPE", "[axial] the width of axis 1 must be even and at least 0 but got 3", {{8}, {3}});
+  refused("SCALING", "[axial] the stretch of axis 0 must be finite and above 0 but got 0", {{8, 10000, 0}});
+  refused("SCALING", "[axial] the attention factor of axis 1 must be as of those before it but got 1",
+          {{8, 10000, 1, Yarn{.factor = 4, .trained_length = 64}}, {8}});
+  refused("SHAPE", "[axial] the widths must sum to at least 2 and at most head_dim = 16 but got 18", {{8}, {10}});
+}
+
 }  // namespace
 }  // namespace rotary::tests
