@@ -12,7 +12,7 @@ import torch
 
 from cells import Cell
 from measure import all_agreeing
-from peer import PEERS, Peer
+from peer import PEERS, Peer, on_cuda
 from torch_peers import on_device, rows
 
 PRETEND = os.environ.get("ROTARY_PEERS_PRETEND") == "1"
@@ -32,12 +32,11 @@ def device_name() -> str:
 
 
 def beside(only: str) -> list[Peer]:
-    """rotary, and the peer of this name, or of "rotary" its other ways. Pretending, PyTorch is in rotary's place."""
-    here = [peer for peer in PEERS if "cuda" in peer.devices]
+    """on_cuda(only). Pretending, PyTorch is in rotary's place and rotary has no other ways."""
     if not PRETEND:
-        return [peer for peer in here if peer.name in ("rotary", only) or (peer.extra and only == "rotary")]
-    in_its_place = next(peer for peer in here if peer.name == "PyTorch out=")
-    return [replace(in_its_place, name="rotary"), *(peer for peer in here if peer.package and peer.name == only)]
+        return on_cuda(only)
+    in_its_place = next(peer for peer in PEERS if peer.name == "PyTorch out=")
+    return [replace(in_its_place, name="rotary"), *(peer for peer in on_cuda(only) if peer.package)]
 
 
 def sets_of(cell: Cell) -> int:
@@ -74,11 +73,12 @@ class Timed:
         self.calls, self.next = calls, 0
         self.events: list[float] = []
         self.graphs: list[float] = []
-        self.graph, self.why_not, self.count = None, "", len(calls)
+        self.graph, self.why_not, self.count, self.most = None, "", len(calls), max(MOST, len(calls))
         self.run(self.count)
         synchronize()
-        while timed(lambda: self.run(self.count)) < SAMPLE and 2 * self.count <= max(MOST, len(calls)):
+        while timed(lambda: self.run(self.count)) < SAMPLE and 2 * self.count <= self.most:
             self.count *= 2
+        self.graphed = self.count
 
     def run(self, count: int) -> None:
         for _ in range(count):
@@ -86,24 +86,31 @@ class Timed:
             self.next = (self.next + 1) % len(self.calls)
 
     def capture(self) -> None:
-        """A graph of as many calls; why_not says why there is none."""
-        if PRETEND:
-            self.graph = lambda: self.run(self.count)
-            return
+        """A graph of calls, of more than are made one by one where these take long to enqueue: the start of a graph takes
+        as long as several short calls, and should count alike for all peers. why_not says why there is none."""
         try:
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                self.run(self.count)
-            graph.replay()
-            synchronize()
-            self.graph = graph.replay
+            self.graph = self.graph_of(self.graphed)
+            while timed(self.graph) < SAMPLE and 2 * self.graphed <= self.most:
+                self.graphed *= 2
+                self.graph = self.graph_of(self.graphed)
         except Exception as error:  # whatever a library does that no graph holds
-            self.why_not = f"no graph: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            self.graph, words = None, str(error).splitlines()[0] if str(error) else ""
+            self.why_not = f"no graph: {type(error).__name__}: {words}"
+
+    def graph_of(self, count: int) -> Callable[[], object]:
+        if PRETEND:
+            return lambda: self.run(count)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.run(count)
+        graph.replay()
+        synchronize()
+        return graph.replay
 
     def sample(self) -> None:
         self.events.append(timed(lambda: self.run(self.count)) / self.count)
         if self.graph:
-            self.graphs.append(timed(self.graph) / self.count)
+            self.graphs.append(timed(self.graph) / self.graphed)
 
     def seconds(self) -> tuple[float, float | None]:
         """Called one by one; replayed."""

@@ -100,6 +100,12 @@ def on_cpu(names: list[str]) -> list[Peer]:
     return [peer for peer in PEERS if "cpu" in peer.devices and (peer.name == "rotary" or peer.extra or wanted(peer))]
 
 
+def on_cuda(only: str) -> list[Peer]:
+    """rotary first, as whatever measures expects, then the peer of this name, or of "rotary" its other ways."""
+    wanted = lambda peer: peer.name in ("rotary", only) or (peer.extra and only == "rotary")  # noqa: E731
+    return sorted((peer for peer in PEERS if "cuda" in peer.devices and wanted(peer)), key=lambda peer: peer.name != "rotary")
+
+
 def loaded(peers: list[Peer], results) -> list[Peer]:
     """Those whose packages are there; results hears of the others."""
     found = []

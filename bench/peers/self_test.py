@@ -11,7 +11,7 @@ import numpy as np
 import measure
 import report
 from cells import BLOCK, CUDA_TOKENS, DTYPES, PAIRINGS, Cell, from_storage, grid, to_storage
-from peer import PEERS, Peer, Run, Unavailable
+from peer import PEERS, Peer, Run, Unavailable, on_cpu, on_cuda
 
 MEASURED = Path(__file__).parent / "peers.jsonl"
 
@@ -70,6 +70,13 @@ def the_grids_are_those_of_the_readme() -> None:
         module, _, name = peer.place.partition(".")
         text = (Path(__file__).parent / f"{module}.py").read_text()
         assert f"\ndef {name}(" in text or f"\n{name} = " in text
+
+
+def rotary_is_the_first_of_those_beside_each_other() -> None:
+    names = {peer.name for peer in PEERS if "cuda" in peer.devices and not peer.extra}
+    for here in (on_cpu([]), *map(on_cuda, names)):
+        assert here[0].name == "rotary" and all(peer.name != "rotary" for peer in here[1:])
+    assert all([peer.name for peer in on_cuda(name)] == ["rotary", name] for name in names - {"rotary"})
 
 
 def written(results: report.Results) -> tuple[list[dict], str]:
@@ -135,6 +142,7 @@ def the_page_that_was_measured_follows_from_its_rows() -> None:
 def main() -> int:
     for check in (storage_rounds_to_nearest_even, the_reference_turns_by_the_angle_of_its_own_pairing,
                   inputs_are_not_shared_with_what_is_written, the_grids_are_those_of_the_readme,
+                  rotary_is_the_first_of_those_beside_each_other,
                   a_run_measures_leaves_out_and_reports, the_page_of_a_device_has_all_peers_and_their_reasons,
                   the_page_that_was_measured_follows_from_its_rows):  # fmt: skip
         check()
