@@ -104,6 +104,15 @@ ROTARY_API bool depends_on_length(const Scaling&) noexcept;
 ROTARY_API const char* name(Pairing) noexcept;            // "unset", "half", "interleaved", "interleaved_to_half"
 ROTARY_API Pairing parse_pairing(std::string_view name);  // any but "unset"; throws PAIRING
 
+// The amplitude of xPos, arXiv:2212.10554: at position p, cos and sin of pair i of n are multiplied by
+// zeta^((p - center) / scale), zeta = (2i + 0.4 r) / (1.4 r), r = 2n, for queries; for keys by its inverse.
+struct XPos {
+  double scale = 0;         // above 0, 512 in the published models; 0: no amplitude
+  double center = 0;        // must be the same for queries and for the keys of a cache
+  bool reciprocal = false;  // of keys
+  bool operator==(const XPos&) const = default;
+};
+
 struct Rope {
   int head_dim = 0;                  // elements of one head
   int rotary_dim = 0;                // elements of the rotated block, even; 0: head_dim
@@ -118,6 +127,10 @@ struct Rope {
   std::vector<double> inv_freq = {};  // overrides the computed frequencies; the scaling still sets the attention factor
   std::vector<double> multiplier = {};          // multiplies inv_freq, given or not
   std::optional<double> attention_factor = {};  // instead of the scaling's
+  int heads = 1;                                // above 1, and summed_axes above 0: inv_freq is given, in the shape
+  int summed_axes = 0;                          // that Frequencies::inv_freq has
+  std::vector<double> phase = {};               // as Frequencies::phase
+  XPos xpos = {};
   bool operator==(const Rope&) const = default;
 };
 
@@ -142,15 +155,28 @@ ROTARY_API Rope axial(int head_dim, std::span<const Axis> axes, Pairing pairing)
 
 // ---- Frequencies: radians per position of every pair ---------------------------------------------
 
+// Every rotation there is. Head h turns pair i of token t by
+//
+//   angle[t, h, i] = sum over a of position[a, t] * F[h, a, i] + phase[h, i]
+//
+// and multiplies it by attention_factor and xpos. Most ropes have one row of inv_freq for all heads, and each pair
+// follows one coordinate: F[h, a, i] = inv_freq[i] where a = axis[i], else 0.
 struct Frequencies {
-  std::vector<double> inv_freq = {};         // radians per position; 0: the pair does not rotate
-  Pairing pairing = Pairing::unset;          // required by Table
-  std::vector<std::uint8_t> axis = {};       // per pair; empty: all 0
+  std::vector<double> inv_freq = {};  // radians per position, [heads, pairs], or [heads, summed_axes, pairs] where that
+                                      // is above 0; 0: the pair does not rotate
+  Pairing pairing = Pairing::unset;   // required by Table
+  std::vector<std::uint8_t> axis = {};       // [pairs], or empty: all 0
   double attention_factor = 1;               // multiplies cos and sin
   std::vector<float> inv_freq_float32 = {};  // inv_freq in the frameworks' float32 steps, for Angles::float32;
                                              // empty: inv_freq rounded
   bool clockwise = false;                    // negates every sin, including signed zeros
-  ROTARY_API int axes() const noexcept;      // 1 + the largest axis
+  int heads = 1;                   // rows of inv_freq: 1, or as many as q or k has heads; the heads of q that share a
+                                   // head of k follow each other and share its row
+  int summed_axes = 0;             // above 0: pairs turn by the sum over so many coordinates; axis is empty
+  std::vector<double> phase = {};  // radians, added to the angle: [pairs], [heads, pairs], or empty: 0
+  XPos xpos = {};
+  ROTARY_API int axes() const noexcept;   // summed_axes, or 1 + the largest axis
+  ROTARY_API int pairs() const noexcept;  // of a head
 };
 
 // inv_freq and attention_factor are within 1 ulp of the real-number formula. length is the number of tokens in play,

@@ -155,24 +155,29 @@ struct Rows {
   std::int64_t stride = 0;  // in elements, not negative
   std::int64_t rows = 0;
   Positions numbers;  // [batch, tokens], integers from 0 to rows - 1
+  int heads = 1;      // a row is [heads, pairs]
 };
 
-// cos and sin are f32, row-major [batch, tokens, pairs]; batch is 1 if all batch rows share positions.
-// Throws PAIRING (unset or unknown), SHAPE, VALUE (unknown angles or rounding), SCALING (a frequency that is not
-// finite), POSITION (not finite; with Angles::float32: an angle that overflows).
+// cos and sin are f32, row-major [batch, tokens, heads, pairs]; batch is 1 if all batch rows share positions, heads is
+// 1 if all heads turn alike. With xpos, the factor of a value is the double nearest to attention_factor times the
+// amplitude. Throws PAIRING (unset or unknown), SHAPE, VALUE (unknown angles or rounding; with summed axes, a phase or
+// xpos: other angles than exact), SCALING (a frequency that is not finite; with summed axes, a phase or xpos: one below
+// 2^-256 in magnitude that is not 0), POSITION (not finite; with Angles::float32: an angle that overflows; with summed
+// axes, a phase or xpos: below 2^-64 in magnitude and not 0; an amplitude that overflows).
 class ROTARY_API Table {
  public:
   Table() noexcept;  // no tokens, no pairs, no pairing: for assign
   Table(const Frequencies&, const Positions&, const TableOptions& = {});
-  // Copies cos and sin, f32 [batch, tokens, pairs].
-  Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1);
+  // Copies cos and sin, f32 [batch, tokens, heads, pairs].
+  Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, int heads = 1);
   // Copies the numbered rows; f16 and bf16 become the same numbers in f32. Throws PAIRING, SHAPE, DTYPE, POSITION.
   explicit Table(const Rows&);
   // A view of cos and sin: both must outlive the table and every table moved from it. A copy of the table owns its
   // rows.
-  static Table borrow(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1);
-  static Table borrow(const std::vector<float>&&, std::span<const float>, int, Pairing, int = 1) = delete;
-  static Table borrow(std::span<const float>, const std::vector<float>&&, int, Pairing, int = 1) = delete;
+  static Table borrow(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1,
+                      int heads = 1);
+  static Table borrow(const std::vector<float>&&, std::span<const float>, int, Pairing, int = 1, int = 1) = delete;
+  static Table borrow(std::span<const float>, const std::vector<float>&&, int, Pairing, int = 1, int = 1) = delete;
   Table(const Table&);
   Table(Table&&) noexcept;  // the source keeps no tokens and no pairs
   Table& operator=(const Table&);
@@ -182,11 +187,12 @@ class ROTARY_API Table {
   // Same as constructing a new table, in this table's memory: a decode loop that assigns one row per step allocates
   // nothing and prepares its frequencies once. On error the table is unchanged. cos, sin and rows must not be its own.
   void assign(const Frequencies&, const Positions&, const TableOptions& = {});
-  void assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1);
+  void assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, int heads = 1);
   void assign(const Rows&);
 
   Pairing pairing() const noexcept { return pairing_; }
-  int pairs() const noexcept { return pairs_; }
+  int pairs() const noexcept { return pairs_; }  // of a head
+  int heads() const noexcept { return heads_; }
   int rotary_dim() const noexcept { return 2 * pairs_; }
   int batch() const noexcept { return batch_; }
   std::int64_t tokens() const noexcept { return tokens_; }
@@ -196,7 +202,7 @@ class ROTARY_API Table {
  private:
   friend struct detail::RowsAccess;
   struct State;  // the rows' memory and the frequencies last prepared
-  void set(Pairing, int pairs, int batch, std::int64_t tokens);
+  void set(Pairing, int pairs, int batch, std::int64_t tokens, int heads);
   void reserve(std::size_t size);
   void copy_rows(std::span<const float> cos, std::span<const float> sin);
   std::unique_ptr<State> state_;
@@ -205,6 +211,7 @@ class ROTARY_API Table {
   Pairing pairing_ = Pairing::unset;
   int pairs_ = 0;
   int batch_ = 1;
+  int heads_ = 1;
   std::int64_t tokens_ = 0;
   const Rows* numbered_ = nullptr;  // inside rotate: the rows, which the call finds by number
 };
@@ -214,16 +221,16 @@ class ROTARY_API Table {
 // other table's; the factor is the double nearest to.attention_factor / from.attention_factor, so that a shift, with
 // one rope on both sides, does not apply it again. Both positions have the same number of tokens. The pairing is that
 // of rotated keys: half for interleaved_to_half.
-// One rope at integer positions is as fast as any table; other angles take some 0.3 us each, on the executor's threads.
 // Throws what Table's constructor throws, and PAIRING (of from and to, which lay pairs out differently), SHAPE (pairs,
-// tokens or batches that differ), SCALING (attention factors without a finite ratio, or a frequency below 2^-256 in
-// magnitude that is not 0), POSITION (likewise below 2^-64), VALUE (other angles than exact).
+// tokens or batches that differ; rows per head, summed axes, phases, xpos), SCALING (attention factors without a finite
+// ratio, or a frequency below 2^-256 in magnitude that is not 0), POSITION (likewise below 2^-64), VALUE (other angles
+// than exact).
 ROTARY_API Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
                          const Positions& to_positions, const TableOptions& = {});
 
-// Writes the rows of Table(frequencies, positions, {angles, of dtype}): row r, of token r % tokens of batch row
-// r / tokens, to cos + r * stride and sin + r * stride (in elements). Makes a table on the way. Throws what Table
-// throws, and SHAPE (a stride below the pairs, null), DTYPE (unknown, misaligned).
+// Writes the rows of Table(frequencies, positions, {angles, of dtype}): row r, [heads, pairs], of token r % tokens of
+// batch row r / tokens, to cos + r * stride and sin + r * stride (in elements). Makes a table on the way. Throws what
+// Table throws, and SHAPE (a stride below the row, null), DTYPE (unknown, misaligned).
 ROTARY_API void write_rows(const Frequencies&, const Positions&, void* cos, void* sin, DType, std::int64_t stride,
                            Angles = Angles::exact, const Executor& = serial());
 void write_rows(const Frequencies&, const Positions&, void*, void*, DType, std::int64_t, Angles,

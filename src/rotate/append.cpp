@@ -50,7 +50,7 @@ struct Work {
   bool turns_k;  // k rotates; else it is copied like v
   bool staged;   // k rotates and changes its type
   const float *cos, *sin;
-  Index table_row, table_token;
+  Index table_row, table_token, table_head;
   Side q_in, q_out, k_in, v_in;
   Side k_out, v_out;  // elements as tokens
   Turn q, k;
@@ -59,9 +59,10 @@ struct Work {
   const Places* places;
 };
 
-void run(const Work& work, Turn& turn, Index row, Index token, Index count, const void* from, void* to) noexcept {
+void run(const Work& work, Turn& turn, Index row, Index token, Index count, const void* from, void* to,
+         Index head = 0) noexcept {
   Job& job = turn.job;
-  const Index at = row * work.table_row + token * work.table_token;
+  const Index at = row * work.table_row + token * work.table_token + head * work.table_head;
   job.in = from;
   job.out = to;
   job.cos = work.cos + at;
@@ -87,7 +88,7 @@ void convert_rotated(Work& work, Index row, Index token, Index count, Index plac
     const Index now = std::min(work.stage_tokens, count - i);
     for (Index h = 0; h < work.k_heads; h += work.stage_heads) {
       copy.heads = job.count[work.k.heads_at] = std::min(work.stage_heads, work.k_heads - h);
-      run(work, work.k, row, token + i, now, work.k_in.at(row, token + i) + h * head_bytes, stage);
+      run(work, work.k, row, token + i, now, work.k_in.at(row, token + i) + h * head_bytes, stage, h);
       run(work, copy, now, stage, work.k_out.at(0, place + i * copy.out_token + h * copy.out_head));
     }
   }
@@ -166,12 +167,13 @@ void set_turn(const Work& work, Turn& turn, const Layout& in, Index heads, Index
   const int tokens = turn.tokens_at = heads_inside ? 1 : 2, at = turn.heads_at = heads_inside ? 2 : 1;
   job.count[0] = 1;
   job.count[at] = heads;
-  job.in_stride[0] = job.out_stride[0] = job.table_stride[0] = job.table_stride[at] = 0;
+  job.in_stride[0] = job.out_stride[0] = job.table_stride[0] = 0;
   job.in_stride[tokens] = in_token;
   job.in_stride[at] = in_head;
   job.out_stride[tokens] = out_token;
   job.out_stride[at] = out_head;
   job.table_stride[tokens] = work.table_token;
+  job.table_stride[at] = work.table_head;
 }
 
 // x to a cache, by scales[0] or, where there are none, by scale.
@@ -256,6 +258,14 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
   const Layout& l = q.layout;
   work.with_q = has_elements(l);
   work.with_k = work.turns_k = has_elements(k.layout);
+  if (table.heads() != 1) {
+    if (k.layout.heads != table.heads())
+      fail(Code::SHAPE, "rotate_append",
+           "k must have the " + std::to_string(table.heads()) + " heads that the table has rows for but has " +
+               std::to_string(k.layout.heads));
+    rotate(q, q_out, table, options);
+    work.with_q = false;
+  }
   if (!work.with_q && !work.with_k) return;
   set_tokens(work, l,
              (table.batch() == l.batch || l.tokens == 1) && joins(l) && joins(q_out.layout) && joins(k.layout) &&
@@ -263,9 +273,11 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
   const Places places(slots, cache, l.tokens);
   work.cos = job.cos;
   work.sin = job.sin;
-  work.table_row = table.batch() > 1 ? l.tokens * table.pairs() : 0;
-  work.table_token = l.tokens > 1 || table.batch() > 1 ? table.pairs() : 0;
-  const Index table_bytes = table.pairs() * Index{2 * sizeof(float)};
+  const Index table_row = std::int64_t{table.heads()} * table.pairs();
+  work.table_row = table.batch() > 1 ? l.tokens * table_row : 0;
+  work.table_token = l.tokens > 1 || table.batch() > 1 ? table_row : 0;
+  work.table_head = table.heads() == 1 ? 0 : table.pairs();
+  const Index table_bytes = table_row * Index{2 * sizeof(float)};
   work.piece = work.tokens == 1 ? 1 : parts_of(append_table_bytes, table_bytes);
   Index bytes = 0;
   if (work.with_k) {

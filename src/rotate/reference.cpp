@@ -149,8 +149,9 @@ ROTARY_NOINLINE void rotate_all(const ConstHeads& x, const Heads& out, const Tab
   const std::size_t size = size_of(x.dtype);
   for (std::int64_t b = 0; b < from.batch; ++b) {
     for (std::int64_t t = 0; t < from.tokens; ++t) {
-      const std::int64_t row = ((table.batch() == 1 ? 0 : b) * table.tokens() + t) * table.pairs();
+      const std::int64_t token = (table.batch() == 1 ? 0 : b) * table.tokens() + t;
       for (std::int64_t h = 0; h < from.heads; ++h) {
+        const std::int64_t row = (token * table.heads() + h / (from.heads / table.heads())) * table.pairs();
         const std::int64_t in_at = b * from.batch_stride + t * from.token_stride + h * from.head_stride;
         const std::int64_t out_at = b * to.batch_stride + t * to.token_stride + h * to.head_stride;
         rotate_head(x.data, in_at, out.data, out_at, x.dtype, table.cos().data() + row, table.sin().data() + row, table,

@@ -54,6 +54,11 @@ void refuse_sizes(const Names& names, const Layout& x, const Layout& out, const 
     fail(Code::SHAPE, names.operation,
          "table has " + std::to_string(table.batch) + " batch rows but " + side + " has " + std::to_string(x.batch));
   }
+  if (x.heads % table.heads != 0) {
+    fail(Code::SHAPE, names.operation,
+         side + " must have a multiple of the " + std::to_string(table.heads) +
+             " heads that the table has rows for but has " + std::to_string(x.heads));
+  }
   if (table.rotary_dim() > x.head_dim) {
     fail(Code::SHAPE, names.operation,
          "rotary_dim must be at most head_dim " + std::to_string(x.head_dim) + " but the table's is " +

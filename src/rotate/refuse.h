@@ -18,9 +18,12 @@ struct TableShape {
   int pairs = 0;
   int batch = 1;
   std::int64_t tokens = 0;
+  int heads = 1;
   int rotary_dim() const noexcept { return 2 * pairs; }
 };
-inline TableShape shape_of(const Table& t) noexcept { return {t.pairing(), t.pairs(), t.batch(), t.tokens()}; }
+inline TableShape shape_of(const Table& t) noexcept {
+  return {t.pairing(), t.pairs(), t.batch(), t.tokens(), t.heads()};
+}
 
 // How the sentences name a call and its arguments.
 struct Names {

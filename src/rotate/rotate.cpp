@@ -245,21 +245,90 @@ void copy_fronts(void* context, Index begin, Index end) {
 
 // Out of place, the elements before the block; the call is checked.
 void copy_front(const InOut& x, const RotateOptions& options) {
-  if (x.in.data == x.out.data || !has_elements(x.in.layout)) return;
+  if (options.first == 0 || x.in.data == x.out.data || !has_elements(x.in.layout)) return;
   Front front{x.in, x.out, static_cast<std::size_t>(options.first * bytes_of(x.in.dtype))};
   const Layout& l = x.in.layout;
   options.executor->run(l.batch * l.tokens * l.heads, grain(static_cast<Index>(front.bytes)), copy_fronts, &front);
 }
 
+// ---- tables with rows per head ----
+
+// Heads member, member + groups, ...: one of each group that shares a row.
+template <class View>
+View members(const View& x, std::int64_t rows, std::int64_t member) {
+  View some = x;
+  const std::int64_t group = x.layout.heads / rows;
+  const auto* const first = static_cast<const std::byte*>(x.data) + member * x.layout.head_stride * bytes_of(x.dtype);
+  some.data = const_cast<std::byte*>(first);
+  some.layout.heads = rows;
+  some.layout.head_stride = group * x.layout.head_stride;
+  return some;
+}
+
+// The call is checked.
+void run_per_head(const char* operation, const InOut& x, const Table& table, const RotateOptions& options) {
+  copy_front(x, options);
+  const InOut block = behind(operation, x, options.first);
+  const std::int64_t group = x.in.layout.heads / table.heads();
+  for (std::int64_t m = 0; m < group; ++m) {
+    const ConstHeads in = members(block.in, table.heads(), m);
+    run(operation, check_rotate(operation, in, members(block.out, table.heads(), m), table, options.direction), table,
+        options);
+  }
+}
+
+void rotate_per_head(const Names& names, const InOut& x, const Table& table, const RotateOptions& options) {
+  const InOut block = behind(names.operation, x, options.first);
+  check_heads(names, block.in, block.out, shape_of(table), options.direction);
+  check_heads(names, x.in, x.out, shape_of(table), options.direction);
+  run_per_head(names.operation, x, table, options);
+}
+
+void rotate_qk_per_head(const char* operation, const InOut& q, const InOut& k, const Table& table,
+                        const RotateOptions& options) {
+  const auto checked = [&](const InOut& of_q, const InOut& of_k) {
+    check_heads(operation, of_q, of_k, shape_of(table), options.direction);
+  };
+  checked(behind(operation, q, options.first), behind(operation, k, options.first));
+  checked(q, k);
+  run_per_head(operation, q, table, options);
+  run_per_head(operation, k, table, options);
+}
+
+// Heads [first, first + count) of a packed tensor.
+template <class View>
+View heads_of(View x, std::int64_t first, std::int64_t count) {
+  x.data =
+      const_cast<std::byte*>(static_cast<const std::byte*>(x.data) + first * x.layout.head_stride * bytes_of(x.dtype));
+  x.layout.heads = count;
+  return x;
+}
+
+void rotate_qkv_per_head(const InOut& qkv, std::int64_t kv_heads, const Table& table, const RotateOptions& options) {
+  const TableShape of_all{table.pairing(), table.pairs(), table.batch(), table.tokens()};
+  check_heads({"rotate_qkv", "qkv", "out", ""}, qkv.in, qkv.out, of_all, options.direction);
+  const std::int64_t heads = qkv.in.layout.heads;
+  check_kv_heads("rotate_qkv", heads, kv_heads);
+  const auto part = [&](std::int64_t first, std::int64_t count) {
+    return InOut{heads_of(qkv.in, first, count), heads_of(qkv.out, first, count)};
+  };
+  rotate_qk_per_head("rotate_qkv", part(0, heads - 2 * kv_heads), part(heads - 2 * kv_heads, kv_heads), table, options);
+  RotateOptions whole = options;
+  whole.first = qkv.in.layout.head_dim;
+  copy_front(part(heads - kv_heads, kv_heads), whole);
+}
+
 }  // namespace
 
 void rotate(const Heads& x, const Table& table, const RotateOptions& options) {
+  if (table.heads() != 1) return rotate_per_head({"rotate", "x", "x", ""}, {x, x}, table, options);
   const auto turn = [&](const Heads& block) {
     run("rotate", check_rotate("rotate", block, table, options.direction), table, options);
   };
   options.first == 0 ? turn(x) : turn(behind("rotate", x, options.first));
 }
 void rotate(const ConstHeads& x, const Heads& out, const Table& table, const RotateOptions& options) {
+  if (table.heads() != 1) return rotate_per_head({"rotate", "x", "out", ""}, {x, out}, table, options);
   if (options.first == 0)
     return run("rotate", check_rotate("rotate", x, out, table, options.direction), table, options);
   const InOut block = behind("rotate", InOut{x, out}, options.first);
@@ -270,6 +339,7 @@ void rotate(const ConstHeads& x, const Heads& out, const Table& table, const Rot
 }
 
 void rotate_qk(const Heads& q, const Heads& k, const Table& table, const RotateOptions& options) {
+  if (table.heads() != 1) return rotate_qk_per_head("rotate_qk", {q, q}, {k, k}, table, options);
   const auto turn = [&](const Heads& of_q, const Heads& of_k) {
     run("rotate_qk", check_rotate_qk("rotate_qk", of_q, of_k, table, options.direction), table, options);
   };
@@ -277,6 +347,7 @@ void rotate_qk(const Heads& q, const Heads& k, const Table& table, const RotateO
   turn(behind("rotate_qk", q, options.first), behind("rotate_qk", k, options.first));
 }
 void rotate_qk(const InOut& q, const InOut& k, const Table& table, const RotateOptions& options) {
+  if (table.heads() != 1) return rotate_qk_per_head("rotate_qk", q, k, table, options);
   if (options.first == 0)
     return run("rotate_qk", check_rotate_qk("rotate_qk", q, k, table, options.direction), table, options);
   const InOut q_block = behind("rotate_qk", q, options.first), k_block = behind("rotate_qk", k, options.first);
@@ -297,7 +368,7 @@ namespace {
 // Calls work(table): a table that finds the rows by number, or where their type differs one that holds them.
 template <class Work>
 void by_rows(const char* operation, const Rows& rows, const Work& work) {
-  if (rows.dtype != DType::f32) return work(Table(rows));
+  if (rows.dtype != DType::f32 || rows.heads != 1) return work(Table(rows));
   check_rows(operation, rows);
   Table table;
   RowsAccess::set(table, rows);
@@ -324,6 +395,7 @@ void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table& table, con
 }
 void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table& table,
                 const RotateOptions& options) {
+  if (table.heads() != 1) return rotate_qkv_per_head({qkv, out}, kv_heads, table, options);
   const auto checked = [&](const InOut& x) {
     return check_rotate_qkv("rotate_qkv", x.in, x.out, kv_heads, table, options.direction);
   };

@@ -40,6 +40,8 @@ std::int64_t check_shift(const Heads& k, const Heads& v, const TableShape& table
   if (table.tokens != 1 || table.batch != 1)
     refuse_shift("the table must have one row but got " + std::to_string(table.batch) + " times " +
                  std::to_string(table.tokens));
+  if (table.heads != 1)
+    refuse_shift("the table must have one row for all heads but has " + std::to_string(table.heads));
   check_side("k", k);
   check_side("v", v);
   if (has_elements(v.layout) && (v.layout.batch != k.layout.batch || v.layout.tokens != k.layout.tokens))

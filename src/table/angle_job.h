@@ -18,7 +18,7 @@ struct AngleJob {
   Angles angles = Angles::exact;
   Rounding rounding = Rounding::f32;
   bool clockwise = false;  // every sin negated
-  int pairs = 0;
+  int pairs = 0;           // of all heads that have rows of their own
   int padded = 0;
   std::int64_t rows = 0;
   const std::int64_t* integers = nullptr;  // positions [axes][rows], or
@@ -36,6 +36,13 @@ struct AngleJob {
   // is exact.
   const std::uint64_t* turns = nullptr;
   const double* floor = nullptr;
+  // Pairs that turn by a sum of `terms` products, exact: term a has the position at a * rows + r, or 1 if it is the
+  // last and there is a phase; its frequencies lie at inv_freq + a * padded, limb j of its turns at turns + (j * terms
+  // + a) * padded. 0: the rest of this struct says which product.
+  int terms = 0;
+  bool phase = false;
+  const XPos* xpos = nullptr;  // or none; pair i counts as i % head_pairs
+  int head_pairs = 0;
   // For float32: the frequencies per pair, and the attention factor in f32.
   const float* inv_freq_float32 = nullptr;
   float factor_float32 = 1;

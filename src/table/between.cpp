@@ -8,10 +8,8 @@
 
 #include "positions.h"
 #include "rotary/rotary.h"
-#include "round_difference.h"
 #include "table_checks.h"
 #include "values/fail.h"
-#include "values/fraction.h"
 #include "values/number_text.h"
 
 namespace rotary {
@@ -31,6 +29,7 @@ class Place {
   }
 
   const std::int64_t* integers() const noexcept { return values_.integers; }
+  bool are_real() const noexcept { return values_.reals != nullptr; }
   int axes() const noexcept { return p_.axes(); }
 
   // The index of the position of a token on an axis.
@@ -38,57 +37,51 @@ class Place {
     const std::int64_t first = p_.axes() == 1 ? 0 : axis * std::int64_t{p_.batch()};
     return (first + (p_.batch() == 1 ? 0 : batch_row)) * p_.tokens() + token;
   }
-  int axis(std::size_t pair) const noexcept { return f_.axis.empty() ? 0 : f_.axis[pair]; }
-
-  Angle angle(std::int64_t batch_row, std::int64_t token, std::size_t pair) const noexcept {
-    const std::int64_t k = at(axis(pair), batch_row, token);
-    const Dyadic p = values_.integers != nullptr ? dyadic(values_.integers[k]) : dyadic(values_.reals[k]);
-    return angle_of(p, f_.inv_freq[pair], f_.clockwise);
-  }
 
   void check_magnitudes() const {
-    detail::check_magnitudes(f_);
-    const std::int64_t count = values_.reals == nullptr ? 0 : std::int64_t{p_.axes()} * p_.batch() * p_.tokens();
-    for (std::int64_t k = 0; k < count; ++k) {
-      if (const double p = values_.reals[k]; p != 0 && std::fabs(p) < least_position)
-        refuse_between(Code::POSITION, "a position must be 0 or at least 2^-64 in magnitude but got " + shortest(p));
+    detail::check_magnitudes("between", f_);
+    detail::check_magnitudes("between", p_, values_.reals);
+  }
+
+  // Appends the frequencies of each axis, [axes, pairs], to a rope whose pairs turn by sums.
+  void add_frequencies(bool negative, Frequencies& sum) const {
+    for (int axis = 0; axis < f_.axes(); ++axis) {
+      for (std::size_t i = 0; i < f_.inv_freq.size(); ++i) {
+        const bool listens = (f_.axis.empty() ? 0 : f_.axis[i]) == axis;
+        sum.inv_freq.push_back(!listens ? 0 : negative ? -f_.inv_freq[i] : f_.inv_freq[i]);
+      }
+    }
+    sum.summed_axes += f_.axes();
+  }
+
+  // Appends what `value` makes of each position, [axes, batch, tokens].
+  template <class T, class Value>
+  void add_positions(int batch, std::vector<T>& all, const Value& value) const {
+    for (int axis = 0; axis < f_.axes(); ++axis) {
+      for (std::int64_t row = 0; row < batch; ++row) {
+        for (std::int64_t token = 0; token < p_.tokens(); ++token) all.push_back(value(at(axis, row, token)));
+      }
     }
   }
 
+  // The same of doubles. Integers are the sum of two that are exact, each with the frequencies.
+  void add_reals(bool negative, int batch, std::vector<double>& all, Frequencies& sum) const {
+    add_frequencies(negative, sum);
+    if (values_.reals != nullptr) return add_positions(batch, all, [&](std::int64_t k) { return values_.reals[k]; });
+    add_positions(batch, all, [&](std::int64_t k) { return static_cast<double>(low_bits(integers()[k])); });
+    add_frequencies(negative, sum);
+    add_positions(batch, all,
+                  [&](std::int64_t k) { return static_cast<double>(integers()[k] - low_bits(integers()[k])); });
+  }
+
  private:
+  static std::int64_t low_bits(std::int64_t x) noexcept { return x & 0xffffffff; }
+
   const Frequencies& f_;
   const Positions& p_;
   std::vector<std::int64_t> converted_;
   PositionValues values_;
 };
-
-// ---- all of them ----
-
-struct DifferenceWork {
-  const Place& from;
-  const Place& to;
-  std::int64_t tokens;
-  std::size_t pairs;
-  Dyadic factor;
-  Format format;
-  float zero;  // a sine
-  float* cos;
-  float* sin;
-};
-
-void fill_differences(void* context, std::int64_t begin, std::int64_t end) {
-  const DifferenceWork& work = *static_cast<const DifferenceWork*>(context);
-  for (std::int64_t row = begin; row < end; ++row) {
-    const std::int64_t batch_row = row / work.tokens, token = row % work.tokens;
-    for (std::size_t i = 0; i < work.pairs; ++i) {
-      const CosSin x = round_difference(work.from.angle(batch_row, token, i), work.to.angle(batch_row, token, i),
-                                        work.factor, work.format, work.zero);
-      const std::size_t at = static_cast<std::size_t>(row) * work.pairs + i;
-      work.cos[at] = x.cos;
-      work.sin[at] = x.sin;
-    }
-  }
-}
 
 Pairing written(Pairing pairing) noexcept { return pairing == Pairing::interleaved_to_half ? Pairing::half : pairing; }
 
@@ -118,6 +111,13 @@ bool distances(const Place& from, const Place& to, int axes, int batch, std::int
 namespace detail {
 
 Frequencies check_between(const Frequencies& from, Extent from_positions, const Frequencies& to, Extent to_positions) {
+  for (const Frequencies* f : {&from, &to}) {
+    if (f->heads != 1 || is_sum(*f))
+      refuse_between(
+          Code::SHAPE,
+          "from and to must have one frequency for each pair, without rows per head, sums of axes, phases or "
+          "xpos");
+  }
   if (from.inv_freq.size() != to.inv_freq.size())
     refuse_between(Code::SHAPE, "from and to must have the same number of pairs but have " +
                                     std::to_string(from.inv_freq.size()) + " and " +
@@ -146,13 +146,6 @@ Frequencies check_between(const Frequencies& from, Extent from_positions, const 
   return turn;
 }
 
-void check_magnitudes(const Frequencies& f) {
-  for (const double w : f.inv_freq) {
-    if (w != 0 && std::fabs(w) < least_frequency)
-      refuse_between(Code::SCALING, "a frequency must be 0 or at least 2^-256 in magnitude but got " + shortest(w));
-  }
-}
-
 }  // namespace detail
 
 Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
@@ -160,7 +153,6 @@ Table between(const Frequencies& from, const Positions& from_positions, const Fr
   check_options(options);
   if (options.angles != Angles::exact) refuse_between(Code::VALUE, "angles must be exact but got float32");
   const Place before(from, from_positions), after(to, to_positions);
-  const int pairs = checked_pairs(to);
   const Frequencies turn = check_between(from, {from_positions.batch(), from_positions.tokens()}, to,
                                          {to_positions.batch(), to_positions.tokens()});
   const std::int64_t tokens = to_positions.tokens();
@@ -174,18 +166,24 @@ Table between(const Frequencies& from, const Positions& from_positions, const Fr
   }
   before.check_magnitudes();
   after.check_magnitudes();
-  std::vector<float> cos(checked_size(batch, tokens, pairs)), sin(cos.size());
-  DifferenceWork work{before,
-                      after,
-                      tokens,
-                      to.inv_freq.size(),
-                      dyadic(turn.attention_factor),
-                      format_of(options.rounding),
-                      turn.clockwise ? -0.0f : 0.0f,
-                      cos.data(),
-                      sin.data()};
-  options.executor->run(batch * tokens, std::max<std::int64_t>(1, 64 / pairs), fill_differences, &work);
-  return Table(cos, sin, pairs, turn.pairing, batch);
+  // The angle is a sum with the axes of both, those of `from` backwards.
+  Frequencies sum = turn;
+  sum.inv_freq.clear();
+  sum.inv_freq_float32.clear();
+  sum.axis.clear();
+  const bool back = from.clockwise == to.clockwise;
+  if (!before.are_real() && !after.are_real()) {
+    std::vector<std::int64_t> all;
+    for (const Place* place : {&after, &before}) {
+      place->add_frequencies(back && place == &before, sum);
+      place->add_positions(batch, all, [&](std::int64_t k) { return place->integers()[k]; });
+    }
+    return Table(sum, Positions(std::move(all), sum.summed_axes, batch), options);
+  }
+  std::vector<double> all;
+  after.add_reals(false, batch, all, sum);
+  before.add_reals(back, batch, all, sum);
+  return Table(sum, Positions(std::move(all), sum.summed_axes, batch), options);
 }
 
 }  // namespace rotary

@@ -32,7 +32,12 @@ using namespace detail;
 int Frequencies::axes() const noexcept {
   int largest = 0;
   for (const std::uint8_t a : axis) largest = a > largest ? a : largest;
-  return largest + 1;
+  return summed_axes > 0 ? summed_axes : largest + 1;
+}
+
+int Frequencies::pairs() const noexcept {
+  const int rows = (heads > 0 ? heads : 1) * (summed_axes > 0 ? summed_axes : 1);
+  return static_cast<int>(inv_freq.size()) / rows;
 }
 
 // ---- the memory of rows --------------------------------------------------------------------------
@@ -127,7 +132,67 @@ struct Table::State {
   Turns turns;
   std::vector<float> float32;
   std::vector<std::int64_t> integers;  // positions that had to be converted
+  std::vector<double> terms;           // of sums, as AngleJob has them
+  std::vector<std::uint8_t> axis;      // of the pairs of all heads
 };
+
+namespace {
+
+// Of pairs that turn by sums: their terms, [terms][padded].
+void set_terms(const Frequencies& f, int pairs, AngleJob& job, std::vector<double>& terms) {
+  const bool has_phase = !f.phase.empty();
+  const int axes = f.summed_axes > 0 ? f.summed_axes : job.axes;
+  job.terms = axes + (has_phase ? 1 : 0);
+  job.phase = has_phase;
+  job.xpos = f.xpos.scale > 0 ? &f.xpos : nullptr;
+  job.head_pairs = pairs;
+  terms.assign(static_cast<std::size_t>(job.terms) * static_cast<std::size_t>(job.padded), 0);
+  const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
+  for (std::int64_t h = 0; h < f.heads; ++h) {
+    for (std::int64_t i = 0; i < pairs; ++i) {
+      const std::int64_t pair = h * pairs + i;
+      for (int a = 0; a < axes; ++a) {
+        double& term = terms[at(std::int64_t{a} * job.padded + pair)];
+        if (f.summed_axes > 0)
+          term = f.inv_freq[at((h * axes + a) * pairs + i)];
+        else if (axes == 1 || f.axis[at(i)] == a)
+          term = f.inv_freq[at(pair)];
+      }
+      if (has_phase)
+        terms[at(std::int64_t{axes} * job.padded + pair)] = f.phase[at(f.phase.size() == at(pairs) ? i : pair)];
+    }
+  }
+  job.inv_freq = terms.data();
+}
+
+void check_sum(const Frequencies& f, const Positions& p, const PositionValues& values, Angles angles) {
+  if (angles != Angles::exact)
+    fail(Code::VALUE, "table", "angles must be exact where axes are summed, or with a phase or xpos, but got float32");
+  check_magnitudes("table", f);
+  check_magnitudes("table", p, values.reals);
+  if (f.xpos.scale > 0) check_amplitudes(f, values, p.batch() * p.tokens());
+}
+
+// Whether the kernels leave a job to the wide arithmetic: those of amplitudes, and under -Os all sums.
+bool must_settle(const AngleJob& job) {
+#ifdef __OPTIMIZE_SIZE__
+  return job.terms > 0;
+#else
+  return job.xpos != nullptr;
+#endif
+}
+
+// 0 for pairs that do not turn: their phase is exact. The others need larger remainders, as errors add up.
+void set_floors(const AngleJob& job, std::vector<double>& floor) {
+  const double terms = 2 * job.terms;
+  for (int i = 0; i < job.padded; ++i) {
+    bool turns = false;
+    for (int a = 0; a < job.terms; ++a) turns = turns || job.inv_freq[std::int64_t{a} * job.padded + i] != 0;
+    floor[static_cast<std::size_t>(i)] = turns ? terms * terms * smallest_square : 0;
+  }
+}
+
+}  // namespace
 
 Table::Table(const Frequencies& f, const Positions& positions, const TableOptions& options) {
   assign(f, positions, options);
@@ -135,9 +200,9 @@ Table::Table(const Frequencies& f, const Positions& positions, const TableOption
 
 void Table::assign(const Frequencies& f, const Positions& positions, const TableOptions& options) {
   const FloatState ours;
-  const int pairs = checked_pairs(f);
+  const int pairs = checked_pairs(f), row = f.heads * pairs;
   check_options(options);
-  const std::size_t size = checked_size(positions.batch(), positions.tokens(), pairs);
+  const std::size_t size = checked_size(positions.batch(), positions.tokens(), row);
   if (state_ == nullptr) state_ = std::make_unique<State>();
   const detail::PositionValues values = detail::PositionsAccess::values(positions, state_->integers);
   check_positions(f, positions, values.reals);
@@ -146,8 +211,8 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
   job.angles = options.angles;
   job.rounding = options.rounding;
   job.clockwise = f.clockwise;
-  job.pairs = pairs;
-  job.padded = padded_pairs(pairs);
+  job.pairs = row;
+  job.padded = padded_pairs(row);
   job.rows = positions.batch() * positions.tokens();
   job.integers = values.integers;
   job.reals = values.reals;
@@ -155,11 +220,22 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
   job.axis = job.axes > 1 ? f.axis.data() : nullptr;
   job.inv_freq = f.inv_freq.data();
   job.attention_factor = f.attention_factor;
+  if (job.axis != nullptr && f.heads > 1) {
+    state_->axis.clear();
+    for (int h = 0; h < f.heads; ++h) state_->axis.insert(state_->axis.end(), f.axis.begin(), f.axis.end());
+    job.axis = state_->axis.data();
+  }
+  if (is_sum(f)) {
+    check_sum(f, positions, values, options.angles);
+    set_terms(f, pairs, job, state_->terms);
+    job.axis = nullptr;
+  }
   if (options.angles == Angles::exact) {
-    prepare(f.inv_freq, state_->turns);
+    prepare(job.terms > 0 ? state_->terms : f.inv_freq, state_->turns);
+    if (job.terms > 0) set_floors(job, state_->turns.floor);
     job.turns = state_->turns.limbs.data();
     job.floor = state_->turns.floor.data();
-    if (!decidable(f.attention_factor)) fill.kernel = settle_rows;
+    if (!decidable(f.attention_factor) || must_settle(job)) fill.kernel = settle_rows;
   } else {
     prepare_float32(f, state_->float32);
     check_float32(f, state_->float32);
@@ -174,21 +250,22 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
   rows.reserve(size);
   job.cos = rows.cos();
   job.sin = rows.sin();
-  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / pairs);  // rows that take some ten microseconds
+  const std::int64_t grain = std::max<std::int64_t>(1, 8192 / row);  // rows that take some ten microseconds
   options.executor->run(job.rows, grain, fill_rows, &fill);
   if (may_throw) state_->rows.swap(state_->spare);
-  set(f.pairing, pairs, positions.batch(), positions.tokens());
+  set(f.pairing, pairs, positions.batch(), positions.tokens(), f.heads);
 }
 
 Table::Table() noexcept = default;
 
 // The rows are in state_.
-void Table::set(Pairing pairing, int pairs, int batch, std::int64_t tokens) {
+void Table::set(Pairing pairing, int pairs, int batch, std::int64_t tokens, int heads) {
   pairing_ = pairing;
   pairs_ = pairs;
   batch_ = batch;
+  heads_ = heads;
   tokens_ = tokens;
-  const auto size = static_cast<std::size_t>(batch * tokens * pairs);
+  const auto size = static_cast<std::size_t>(batch * tokens * heads * pairs);
   cos_ = {state_->rows.cos(), size};
   sin_ = {state_->rows.sin(), size};
 }
@@ -204,10 +281,12 @@ void Table::copy_rows(std::span<const float> cos, std::span<const float> sin) {
   std::copy(sin.begin(), sin.end(), state_->rows.sin());
 }
 
-Table Table::borrow(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch) {
+Table Table::borrow(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch,
+                    int heads) {
   detail::check_pairing("table", pairing);
   Table table;
-  table.tokens_ = checked_tokens(cos.size(), sin.size(), pairs, batch);
+  table.tokens_ = checked_tokens(cos.size(), sin.size(), pairs, batch, heads);
+  table.heads_ = heads;
   table.pairing_ = pairing;
   table.pairs_ = pairs;
   table.batch_ = batch;
@@ -216,15 +295,16 @@ Table Table::borrow(std::span<const float> cos, std::span<const float> sin, int 
   return table;
 }
 
-Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch) {
-  assign(cos, sin, pairs, pairing, batch);
+Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch, int heads) {
+  assign(cos, sin, pairs, pairing, batch, heads);
 }
 
-void Table::assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch) {
+void Table::assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch,
+                   int heads) {
   detail::check_pairing("table", pairing);
-  const std::int64_t tokens = checked_tokens(cos.size(), sin.size(), pairs, batch);
+  const std::int64_t tokens = checked_tokens(cos.size(), sin.size(), pairs, batch, heads);
   copy_rows(cos, sin);
-  set(pairing, pairs, batch, tokens);
+  set(pairing, pairs, batch, tokens, heads);
 }
 
 // ---- rows of other types and strides -------------------------------------------------------------
@@ -258,27 +338,28 @@ Table::Table(const Rows& rows) { assign(rows); }
 void Table::assign(const Rows& from) {
   check_rows("table", from);
   const Positions& numbers = from.numbers;
-  reserve(checked_size(numbers.batch(), numbers.tokens(), from.pairs));
+  const int row = from.heads * from.pairs;
+  reserve(checked_size(numbers.batch(), numbers.tokens(), row));
   float *cos = state_->rows.cos(), *sin = state_->rows.sin();
   with_element(from.dtype, [&]<class T>(T) {
-    for (std::int64_t i = 0; i < numbers.batch() * numbers.tokens(); ++i, cos += from.pairs, sin += from.pairs) {
+    for (std::int64_t i = 0; i < numbers.batch() * numbers.tokens(); ++i, cos += row, sin += row) {
       const std::int64_t at = PositionsAccess::integer(numbers, i) * from.stride;
       const T *c = static_cast<const T*>(from.cos) + at, *s = static_cast<const T*>(from.sin) + at;
-      std::transform(c, c + from.pairs, cos, [](T x) { return widened(x); });
-      std::transform(s, s + from.pairs, sin, [](T x) { return widened(x); });
+      std::transform(c, c + row, cos, [](T x) { return widened(x); });
+      std::transform(s, s + row, sin, [](T x) { return widened(x); });
     }
   });
-  set(from.pairing, from.pairs, numbers.batch(), numbers.tokens());
+  set(from.pairing, from.pairs, numbers.batch(), numbers.tokens(), from.heads);
 }
 
 void write_rows(const Frequencies& f, const Positions& positions, void* cos, void* sin, DType dtype,
                 std::int64_t stride, Angles angles, const Executor& executor) {
   check_dtype("write_rows", dtype);
   const Table table(f, positions, {angles, static_cast<Rounding>(dtype), executor});
-  const std::int64_t rows = table.batch() * table.tokens(), pairs = table.pairs();
+  const std::int64_t rows = table.batch() * table.tokens(), pairs = std::int64_t{table.heads()} * table.pairs();
   if (stride < pairs) {
     fail(Code::SHAPE, "write_rows",
-         "stride must be at least the " + std::to_string(pairs) + " pairs but got " + std::to_string(stride));
+         "stride must be at least the " + std::to_string(pairs) + " pairs of a row but got " + std::to_string(stride));
   }
   if (rows == 0) return;
   check_pointer("write_rows", "cos", cos, static_cast<std::size_t>(bytes_of(dtype)));
@@ -297,9 +378,13 @@ void write_rows(const Frequencies& f, const Positions& positions, void* cos, voi
 // ---- copies and moves ----------------------------------------------------------------------------
 
 Table::Table(const Table& other)
-    : pairing_(other.pairing_), pairs_(other.pairs_), batch_(other.batch_), tokens_(other.tokens_) {
+    : pairing_(other.pairing_),
+      pairs_(other.pairs_),
+      batch_(other.batch_),
+      heads_(other.heads_),
+      tokens_(other.tokens_) {
   copy_rows(other.cos_, other.sin_);
-  set(pairing_, pairs_, batch_, tokens_);
+  set(pairing_, pairs_, batch_, tokens_, heads_);
 }
 
 Table::Table(Table&& other) noexcept { *this = std::move(other); }
@@ -313,6 +398,7 @@ Table& Table::operator=(Table&& other) noexcept {
   pairing_ = other.pairing_;
   pairs_ = std::exchange(other.pairs_, 0);
   batch_ = other.batch_;
+  heads_ = other.heads_;
   tokens_ = std::exchange(other.tokens_, 0);
   return *this;
 }

@@ -9,10 +9,13 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "angle_job.h"
 #include "positions.h"
 #include "rotate/refuse.h"
+#include "round_sum.h"
 #include "runtime/compiler.h"
 #include "turns.h"
 #include "values/fail.h"
@@ -41,26 +44,89 @@ std::size_t first_not_finite(std::span<const Real> values) noexcept {
 
 }  // namespace
 
+namespace {
+
+[[noreturn]] void refuse_table(Code code, const std::string& sentence) { fail(code, "table", sentence); }
+
+void check_xpos(const Frequencies& f) {
+  const XPos& x = f.xpos;
+  if (!std::isfinite(x.scale) || x.scale < 0)
+    refuse_table(Code::SCALING, "xpos's scale must be finite and above 0 but is " + shortest(x.scale));
+  if (!std::isfinite(x.center))
+    refuse_table(Code::SCALING, "xpos's center must be finite but is " + shortest(x.center));
+  if (x.scale > 0 && f.axes() != 1)
+    refuse_table(Code::SHAPE, "xpos needs a rope of one axis but it has " + std::to_string(f.axes()));
+}
+
+}  // namespace
+
 int checked_pairs(const Frequencies& f) {
   check_pairing("table", f.pairing);
-  const std::size_t pairs = f.inv_freq.size();
-  const auto expect = [&](const char* what, std::size_t size) {
-    if (size != 0 && size != pairs)
-      fail(Code::SHAPE, "table",
-           std::string(what) + " must be empty or have one value for each of the " + std::to_string(pairs) +
-               " pairs but has " + std::to_string(size));
+  const auto expect = [&](const char* what, const std::vector<double>::size_type size, std::size_t each,
+                          const std::string& of) {
+    if (size != 0 && size != each)
+      refuse_table(Code::SHAPE, std::string(what) + " must be empty or have one value for each of the " +
+                                    std::to_string(each) + " " + of + " but has " + std::to_string(size));
   };
-  if (pairs == 0) fail(Code::SHAPE, "table", "inv_freq must have at least one pair but is empty");
-  if (pairs > largest_pairs)
-    fail(Code::SHAPE, "table", "inv_freq must have fewer than 2^30 pairs but has " + std::to_string(pairs));
-  expect("axis", f.axis.size());
-  expect("inv_freq_float32", f.inv_freq_float32.size());
-  if (const std::size_t i = first_not_finite<double>(f.inv_freq); i < pairs)
-    fail(Code::SCALING, "table",
-         "inv_freq must be finite but is " + all_digits(f.inv_freq[i]) + " at pair " + std::to_string(i));
+  const std::size_t size = f.inv_freq.size();
+  if (size == 0) refuse_table(Code::SHAPE, "inv_freq must have at least one pair but is empty");
+  if (size > largest_pairs)
+    refuse_table(Code::SHAPE, "inv_freq must have fewer than 2^30 pairs but has " + std::to_string(size));
+  if (f.heads < 1) refuse_table(Code::SHAPE, "heads must be at least 1 but is " + std::to_string(f.heads));
+  if (f.summed_axes < 0 || f.summed_axes > 256)
+    refuse_table(Code::SHAPE, "summed_axes must be from 0 to 256 but is " + std::to_string(f.summed_axes));
+  const std::size_t rows = static_cast<std::size_t>(f.heads) * static_cast<std::size_t>(std::max(1, f.summed_axes));
+  if (size % rows != 0)
+    refuse_table(Code::SHAPE, "inv_freq must have a value for each pair of " + std::to_string(f.heads) + " heads and " +
+                                  std::to_string(std::max(1, f.summed_axes)) + " axes but has " + std::to_string(size));
+  const std::size_t pairs = size / rows;
+  expect("axis", f.axis.size(), pairs, "pairs");
+  if (f.summed_axes > 0 && !f.axis.empty())
+    refuse_table(Code::SHAPE, "axis must be empty where axes are summed but has " + std::to_string(f.axis.size()));
+  expect("inv_freq_float32", f.inv_freq_float32.size(), size, "pairs");
+  if (f.phase.size() != pairs * static_cast<std::size_t>(f.heads)) expect("phase", f.phase.size(), pairs, "pairs");
+  if (const std::size_t i = first_not_finite<double>(f.inv_freq); i < size)
+    refuse_table(Code::SCALING,
+                 "inv_freq must be finite but is " + all_digits(f.inv_freq[i]) + " at pair " + std::to_string(i));
+  if (const std::size_t i = first_not_finite<double>(f.phase); i < f.phase.size())
+    refuse_table(Code::SCALING,
+                 "phase must be finite but is " + all_digits(f.phase[i]) + " at pair " + std::to_string(i));
   if (!std::isfinite(f.attention_factor))
-    fail(Code::SCALING, "table", "attention_factor must be finite but is " + all_digits(f.attention_factor));
+    refuse_table(Code::SCALING, "attention_factor must be finite but is " + all_digits(f.attention_factor));
+  check_xpos(f);
   return static_cast<int>(pairs);
+}
+
+void check_magnitudes(const char* operation, const Frequencies& f) {
+  for (const auto& [name, values] : {std::pair{"a frequency", &f.inv_freq}, std::pair{"a phase", &f.phase}}) {
+    for (const double w : *values) {
+      if (w != 0 && std::fabs(w) < least_frequency)
+        fail(Code::SCALING, operation,
+             std::string(name) + " must be 0 or at least 2^-256 in magnitude but got " + shortest(w));
+    }
+  }
+}
+
+void check_magnitudes(const char* operation, const Positions& p, const double* reals) {
+  const std::int64_t count = reals == nullptr ? 0 : std::int64_t{p.axes()} * p.batch() * p.tokens();
+  for (std::int64_t k = 0; k < count; ++k) {
+    if (reals[k] != 0 && std::fabs(reals[k]) < least_position)
+      fail(Code::POSITION, operation,
+           "a position must be 0 or at least 2^-64 in magnitude but got " + shortest(reals[k]));
+  }
+}
+
+void check_amplitudes(const Frequencies& f, const PositionValues& values, std::int64_t count) {
+  constexpr double most = 70;  // zeta is at least 2/7, and (7/2)^70 a float
+  for (std::int64_t k = 0; k < count; ++k) {
+    const double p = values.integers != nullptr ? static_cast<double>(values.integers[k]) : values.reals[k];
+    const double power = (p - f.xpos.center) / f.xpos.scale;
+    if (!((f.xpos.reciprocal ? power : -power) <= most) || !std::isfinite(power))
+      refuse_table(Code::POSITION,
+                   "xpos's amplitude must be finite in float32, with positions within 70 scales of the "
+                   "center, but position " +
+                       std::to_string(k) + " is " + all_digits(p));
+  }
 }
 
 void check_axes(const char* operation, int rope_axes, int position_axes) {
@@ -74,6 +140,9 @@ void check_axes(const char* operation, int rope_axes, int position_axes) {
 
 void check_positions(const Frequencies& f, const Positions& p, const double* reals) {
   const int axes = f.axes();
+  if (f.summed_axes > p.axes())
+    refuse_table(Code::SHAPE, "the positions must have the " + std::to_string(axes) + " axes of inv_freq but have " +
+                                  std::to_string(p.axes()));
   if (axes > 1) check_axes("table", axes, p.axes());
   if (reals == nullptr) return;
   const std::int64_t count = static_cast<std::int64_t>(std::min(axes, p.axes())) * p.batch() * p.tokens();
@@ -90,6 +159,9 @@ void check_rows(const char* operation, const Rows& r) {
   check_dtype(operation, r.dtype);
   if (r.pairs < 1 || r.pairs > largest_pairs)
     refuse(Code::SHAPE, "rows must have 1 to 2^30 - 1 pairs but have " + std::to_string(r.pairs));
+  if (r.heads < 1 || r.heads > largest_pairs / r.pairs)
+    refuse(Code::SHAPE, "rows must have 1 head or more, and less than 2^30 pairs in all, but have " +
+                            std::to_string(r.heads) + " heads");
   std::int64_t reach = 0;
   if (r.stride < 0 || r.rows < 0 || multiply_overflows(r.rows, r.stride, &reach) || reach > INT64_MAX / 8)
     refuse(Code::SHAPE, "rows must have a count and a stride that are not negative and fit in memory but have " +
@@ -128,18 +200,22 @@ std::size_t checked_size(int batch, std::int64_t tokens, int pairs) {
   return static_cast<std::size_t>(size);
 }
 
-std::int64_t checked_tokens(std::size_t cos, std::size_t sin, int pairs, int batch) {
+std::int64_t checked_tokens(std::size_t cos, std::size_t sin, int pairs, int batch, int heads) {
   if (pairs < 1 || pairs > largest_pairs)
     fail(Code::SHAPE, "table", "pairs must be from 1 to 2^30 - 1 but is " + std::to_string(pairs));
+  if (heads < 1 || heads > largest_pairs / pairs)
+    fail(Code::SHAPE, "table",
+         "heads must be at least 1, and heads * pairs below 2^30, but heads is " + std::to_string(heads));
   if (batch < 1) fail(Code::SHAPE, "table", "batch must be at least 1 but is " + std::to_string(batch));
   if (cos != sin)
     fail(Code::SHAPE, "table",
          "cos and sin must have the same length but have " + std::to_string(cos) + " and " + std::to_string(sin));
-  const std::size_t row = static_cast<std::size_t>(batch) * static_cast<std::size_t>(pairs);
+  const std::size_t row =
+      static_cast<std::size_t>(batch) * static_cast<std::size_t>(heads) * static_cast<std::size_t>(pairs);
   if (cos % row != 0)
     fail(Code::SHAPE, "table",
-         "the length of cos must be a multiple of batch * pairs = " + std::to_string(row) + " but is " +
-             std::to_string(cos));
+         std::string("the length of cos must be a multiple of batch * ") + (heads > 1 ? "heads * " : "") +
+             "pairs = " + std::to_string(row) + " but is " + std::to_string(cos));
   return static_cast<std::int64_t>(cos / row);
 }
 

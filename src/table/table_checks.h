@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "positions.h"
 #include "rotary/rotary.h"
 
 namespace rotary::detail {
@@ -13,11 +14,19 @@ struct AngleJob;  // angle_job.h
 
 inline constexpr int largest_pairs = (1 << 30) - 1;  // so that rotary_dim is an int
 
-// The number of pairs. Throws PAIRING, SHAPE, SCALING.
+// The number of pairs of a head. Throws PAIRING, SHAPE, SCALING.
 ROTARY_API int checked_pairs(const Frequencies&);
 
 // Whether a rope of rope_axes axes accepts positions of position_axes axes. Throws SHAPE.
 ROTARY_API void check_axes(const char* operation, int rope_axes, int position_axes);
+
+// Whether its values need a sum of several products, a phase or an amplitude.
+inline bool is_sum(const Frequencies& f) noexcept { return f.summed_axes > 0 || !f.phase.empty() || f.xpos.scale != 0; }
+// Of angles that are sums: every number is 0, or large enough for round_sum.h. Throws SCALING, POSITION.
+ROTARY_API void check_magnitudes(const char* operation, const Frequencies&);
+void check_magnitudes(const char* operation, const Positions&, const double* reals);
+// An amplitude is a float at every position. Throws POSITION.
+void check_amplitudes(const Frequencies&, const PositionValues&, std::int64_t count);
 
 // reals: the positions if they are fractional, else null. Throws SHAPE, POSITION.
 ROTARY_API void check_positions(const Frequencies&, const Positions&, const double* reals);
@@ -28,11 +37,11 @@ void check_rows(const char* operation, const Rows&);
 // Throws VALUE.
 ROTARY_API void check_options(const TableOptions&);
 
-// batch * tokens * pairs. Throws SHAPE.
+// batch * tokens * pairs, these of all heads. Throws SHAPE.
 ROTARY_API std::size_t checked_size(int batch, std::int64_t tokens, int pairs);
 
 // The tokens of a table whose cos and sin have these lengths. Throws SHAPE.
-ROTARY_API std::int64_t checked_tokens(std::size_t cos, std::size_t sin, int pairs, int batch);
+ROTARY_API std::int64_t checked_tokens(std::size_t cos, std::size_t sin, int pairs, int batch, int heads = 1);
 
 // inv_freq in f32, padded with zeros as the CPU kernels require.
 ROTARY_API void prepare_float32(const Frequencies&, std::vector<float>& result);
@@ -51,7 +60,5 @@ struct Extent {
 };
 ROTARY_API Frequencies check_between(const Frequencies& from, Extent from_positions, const Frequencies& to,
                                      Extent to_positions);
-// Throws SCALING: a frequency that is not 0, and too small.
-ROTARY_API void check_magnitudes(const Frequencies&);
 
 }  // namespace rotary::detail

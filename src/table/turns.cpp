@@ -7,7 +7,8 @@
 
 #include "angle_job.h"
 #include "rotary/device.cuh"
-#include "round_once.h"
+#include "round_sum.h"
+#include "values/double_double.h"
 #include "values/fraction.h"
 
 namespace rotary::detail {
@@ -56,6 +57,31 @@ struct Element {
   double factor;
 };
 
+Dyadic position_of(const AngleJob& job, std::int64_t at) noexcept {
+  return job.integers != nullptr ? dyadic(job.integers[at]) : dyadic(job.reals[at]);
+}
+
+// The attention factor times xpos's amplitude, rounded once. zeta of pair i of n is (5 i + 2 n) / (7 n).
+double factor_of(const AngleJob& job, std::int64_t row, int pair) noexcept {
+  if (job.xpos == nullptr) return job.attention_factor;
+  const XPos& x = *job.xpos;
+  const std::int64_t n = job.head_pairs, i = pair % n;
+  const High p = job.integers != nullptr ? High::integer(job.integers[row]) : High(job.reals[row]);
+  const High power = (p - x.center) / x.scale;
+  const High magnitude = log(High::integer(5 * i + 2 * n) / High::integer(7 * n)) * (x.reciprocal ? -power : power);
+  if (magnitude < -700) return 0;
+  return static_cast<double>(exp(magnitude) * job.attention_factor);
+}
+
+CosSin sum_of(const AngleJob& job, std::int64_t row, int pair, Rounding rounding) noexcept {
+  const auto term = [&](int a) {
+    const bool is_phase = job.phase && a + 1 == job.terms;
+    return angle_of(is_phase ? Dyadic{false, 1, 0} : position_of(job, a * job.rows + row),
+                    job.inv_freq[std::int64_t{a} * job.padded + pair], false);
+  };
+  return round_sum(job.terms, term, dyadic(factor_of(job, row, pair)), format_of(rounding), 0);
+}
+
 // The exact inputs of one element; in float32 mode the angle itself, as position 1.
 Element element(const AngleJob& job, std::int64_t row, int pair) noexcept {
   const std::int64_t at = (job.axis != nullptr ? job.axis[pair] : 0) * job.rows + row;
@@ -63,18 +89,25 @@ Element element(const AngleJob& job, std::int64_t row, int pair) noexcept {
     const float p = job.integers != nullptr ? static_cast<float>(job.integers[at]) : static_cast<float>(job.reals[at]);
     return {{false, 1, 0}, static_cast<double>(p * job.inv_freq_float32[pair]), 1};
   }
-  return {job.integers != nullptr ? dyadic(job.integers[at]) : dyadic(job.reals[at]), job.inv_freq[pair],
-          job.attention_factor};
+  return {position_of(job, at), job.inv_freq[pair], job.attention_factor};
+}
+
+// The sine of -0 is -0 with float32.
+CosSin with_float32_factor(const AngleJob& job, const Element& e, const CosSin& x) noexcept {
+  const float sin = e.inv_freq == 0 ? static_cast<float>(e.inv_freq) : x.sin;
+  return {x.cos * job.factor_float32, sin * job.factor_float32};
 }
 
 }  // namespace
 
 void settle(const AngleJob& job, std::int64_t row, int pair, Rounding rounding) noexcept {
-  const Element e = element(job, row, pair);
-  CosSin value = round_once(e.position, e.inv_freq, e.factor, rounding);
-  if (job.angles == Angles::float32) {
-    if (e.inv_freq == 0) value.sin = static_cast<float>(e.inv_freq);  // the sine of -0 is -0 with float32
-    value = {value.cos * job.factor_float32, value.sin * job.factor_float32};
+  CosSin value;
+  if (job.terms > 0) {
+    value = sum_of(job, row, pair, rounding);
+  } else {
+    const Element e = element(job, row, pair);
+    value = round_once(e.position, e.inv_freq, e.factor, rounding);
+    if (job.angles == Angles::float32) value = with_float32_factor(job, e, value);
   }
   job.cos[row * job.pairs + pair] = value.cos;
   job.sin[row * job.pairs + pair] = value.sin;

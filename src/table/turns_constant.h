@@ -32,10 +32,10 @@ ROTARY_DEVICE inline const std::uint64_t* inverse_two_pi() noexcept {
 // The fraction bits of pi/4.
 ROTARY_DEVICE inline const std::uint64_t* quarter_pi() noexcept {
   static constexpr std::uint64_t limbs[16] = {
-      0xc90fdaa22168c234u, 0xc4c6628b80dc1cd1u, 0x29024e088a67cc74u, 0x020bbea63b139b22u, 0x514a08798e3404ddu,
-      0xef9519b3cd3a431bu, 0x302b0a6df25f1437u, 0x4fe1356d6d51c245u, 0xe485b576625e7ec6u, 0xf44c42e9a637ed6bu,
-      0x0bff5cb6f406b7edu, 0xee386bfb5a899fa5u, 0xae9f24117c4b1fe6u, 0x49286651ece45b3du, 0xc2007cb8a163bf05u,
-      0x98da48361c55d39au,
+      0xc90fdaa22168c234u, 0xc4c6628b80dc1cd1u, 0x29024e088a67cc74u, 0x020bbea63b139b22u,
+      0x514a08798e3404ddu, 0xef9519b3cd3a431bu, 0x302b0a6df25f1437u, 0x4fe1356d6d51c245u,
+      0xe485b576625e7ec6u, 0xf44c42e9a637ed6bu, 0x0bff5cb6f406b7edu, 0xee386bfb5a899fa5u,
+      0xae9f24117c4b1fe6u, 0x49286651ece45b3du, 0xc2007cb8a163bf05u, 0x98da48361c55d39au,
   };
   return limbs;
 }

@@ -55,10 +55,10 @@ Heads piece_of(const Heads& x, std::int64_t first, std::int64_t count) {
   return piece;
 }
 Table piece_of(const Table& table, std::int64_t first, std::int64_t count) {
-  const auto pairs = static_cast<std::size_t>(table.pairs());
-  const std::size_t begin = static_cast<std::size_t>(first) * pairs, size = static_cast<std::size_t>(count) * pairs;
+  const auto row = static_cast<std::size_t>(table.heads()) * static_cast<std::size_t>(table.pairs());
+  const std::size_t begin = static_cast<std::size_t>(first) * row, size = static_cast<std::size_t>(count) * row;
   return Table::borrow(table.cos().subspan(begin, size), table.sin().subspan(begin, size), table.pairs(),
-                       table.pairing());
+                       table.pairing(), 1, table.heads());
 }
 
 Table table_of_rows(const Rotation& how, const PositionSet& rows) {

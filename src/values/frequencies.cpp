@@ -158,15 +158,16 @@ High attention_factor_of(const S& scaling, std::int64_t length) {
 
 // ---- learned values ----
 
-// Applies rope.inv_freq (replaces) and rope.multiplier (scales) to the computed frequencies.
+// Applies rope.inv_freq (replaces) and rope.multiplier (scales, each row) to the computed frequencies.
 template <class Real>
 std::vector<Real> learned(std::vector<Real> computed, const Rope& rope) {
   const auto real = [](double value) { return static_cast<Real>(value); };
   if (!rope.inv_freq.empty()) {
+    computed.resize(rope.inv_freq.size());
     std::transform(rope.inv_freq.begin(), rope.inv_freq.end(), computed.begin(), real);
   }
-  for (std::size_t k = 0; k < rope.multiplier.size(); ++k) {
-    computed[k] = computed[k] * real(rope.multiplier[k]);
+  for (std::size_t k = 0; k < computed.size() && !rope.multiplier.empty(); ++k) {
+    computed[k] = computed[k] * real(rope.multiplier[k % rope.multiplier.size()]);
   }
   return computed;
 }
@@ -188,11 +189,24 @@ void check_geometry(const Rope& rope, int rotary_dim) {
     require(size == 0 || size == pairs, Code::SHAPE, size, name, " must be empty or have one entry per pair, ", pairs,
             ",");
   };
+  require(rope.heads >= 1, Code::SHAPE, rope.heads, "heads must be at least 1");
+  require(rope.summed_axes >= 0 && rope.summed_axes <= 256, Code::SHAPE, rope.summed_axes,
+          "summed_axes must be from 0 to 256");
+  const std::size_t heads = static_cast<std::size_t>(rope.heads);
+  const std::size_t heads_and_axes = heads * static_cast<std::size_t>(std::max(1, rope.summed_axes));
+  const bool general = rope.heads > 1 || rope.summed_axes > 0;
+  require(!general || rope.inv_freq.size() == heads_and_axes * pairs, Code::SHAPE, rope.inv_freq.size(),
+          "inv_freq must have ", rope.heads, " x ", std::max(1, rope.summed_axes), " x ", pairs,
+          " entries, of heads, summed axes and pairs,");
+  require(rope.summed_axes == 0 || rope.axis.empty(), Code::SHAPE, rope.axis.size(),
+          "axis must be empty where axes are summed");
+  if (rope.phase.size() != heads * pairs) one_each("phase", rope.phase.size());
+  for (std::size_t k = 0; k < rope.phase.size(); ++k) check_finite(rope.phase[k], "phase[", k, "]");
   one_each("axis", rope.axis.size());
   one_each("index", rope.index.size());
   for (const int i : rope.index) require(i >= 0, Code::SHAPE, i, "every index must be at least 0");
   for (const auto& [name, values] : {std::pair("inv_freq", &rope.inv_freq), {"multiplier", &rope.multiplier}}) {
-    one_each(name, values->size());
+    if (!general || values != &rope.inv_freq) one_each(name, values->size());
     for (std::size_t k = 0; k < values->size(); ++k) check_finite((*values)[k], name, "[", k, "]");
   }
 }
@@ -271,6 +285,10 @@ Frequencies frequencies(const Rope& rope, std::int64_t length) {
         result.pairing = rope.pairing;
         result.axis = rope.axis;
         result.clockwise = rope.clockwise;
+        result.heads = rope.heads;
+        result.summed_axes = rope.summed_axes;
+        result.phase = rope.phase;
+        result.xpos = rope.xpos;
         result.inv_freq = to_doubles(learned(scalings::inv_freq<scalings::Exact>(scaling, pairs), rope), is_learned);
         result.attention_factor =
             rope.attention_factor.value_or(static_cast<double>(attention_factor_of(scaling, length)));

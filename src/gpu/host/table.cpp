@@ -190,7 +190,7 @@ void Table::assign(const Frequencies& from, const Positions& from_positions, con
   if (options.angles != Angles::exact) fail(Code::VALUE, "between", "angles must be exact but got float32");
   for (const auto& [f, p] : {std::pair{&from, &from_positions}, std::pair{&to, &to_positions}}) {
     check_pairs("between", *f);
-    rotary::detail::check_magnitudes(f->host());
+    rotary::detail::check_magnitudes("between", f->host());
     check_axes("between", f->axes(), p->axes());
   }
   const rotary::Frequencies turn =

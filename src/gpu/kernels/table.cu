@@ -14,7 +14,7 @@
 #include "launch.h"
 #include "table/angle_job.h"
 #include "table/narrow.h"
-#include "table/round_difference.h"
+#include "table/round_sum.h"
 #include "table/turns_polynomials.h"
 
 namespace rotary::gpu {
@@ -236,7 +236,9 @@ __global__ void __launch_bounds__(max_threads) fill_differences(const __grid_con
     Angle from, to;
     CosSin x = {__builtin_nanf(""), __builtin_nanf("")};
     if (angle_at(job.from, job.from_positions, row, pair, from) && angle_at(job.to, job.to_positions, row, pair, to)) {
-      x = round_difference(from, to, dyadic(job.factor), format_of(job.rounding), job.to.clockwise ? -0.0f : 0.0f);
+      from.negative = !from.negative;
+      const auto term = [&](int a) { return a == 0 ? to : from; };
+      x = round_sum(2, term, dyadic(job.factor), format_of(job.rounding), job.to.clockwise ? -0.0f : 0.0f);
     }
     job.cos[i] = x.cos;
     job.sin[i] = x.sin;

@@ -1,0 +1,315 @@
+// Angles that are sums, phases, amplitudes and rows per head: every value against MPFR, every call against the
+// reference.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "rotary/cache.h"
+#include "rotary/reference.h"
+#include "rotary/rotary.h"
+#include "rotary/targets.h"
+#include "tests/support/angle_judge.h"
+#include "tests/support/checks.h"
+#include "tests/support/tables.h"
+
+namespace rotary {
+namespace {
+
+using judge::Real;
+
+void set(mpfr_ptr x, std::int64_t p) { mpfr_set_si(x, p, MPFR_RNDN); }
+void set(mpfr_ptr x, double p) { mpfr_set_d(x, p, MPFR_RNDN); }
+
+// xpos's amplitude times the attention factor, rounded to double.
+template <class P>
+double factor_of(const Frequencies& f, P position, int pair) {
+  if (f.xpos.scale == 0) return f.attention_factor;
+  const int n = f.pairs();
+  Real zeta(400), power(400);
+  mpfr_set_si(zeta, 2 * pair * 5 + 4 * n, MPFR_RNDN);  // (2 i + 0.4 r) / (1.4 r), r = 2 n, times 5
+  mpfr_div_si(zeta, zeta, 14 * n, MPFR_RNDN);
+  set(power, position);
+  mpfr_sub_d(power, power, f.xpos.center, MPFR_RNDN);
+  mpfr_div_d(power, power, f.xpos.reciprocal ? -f.xpos.scale : f.xpos.scale, MPFR_RNDN);
+  mpfr_pow(zeta, zeta, power, MPFR_RNDN);
+  mpfr_mul_d(zeta, zeta, f.attention_factor, MPFR_RNDN);
+  return mpfr_get_d(zeta, MPFR_RNDN);
+}
+
+template <class P>
+judge::Pair right(const Frequencies& f, const std::vector<P>& p, std::size_t tokens, std::size_t t, int h, int i,
+                  Rounding rounding) {
+  const int n = f.pairs(), axes = std::max(1, f.summed_axes);
+  Real x(4400), product(200), c(2000), s(2000);
+  mpfr_set_zero(x, 1);
+  for (int a = 0; a < axes; ++a) {
+    const std::size_t axis = f.summed_axes > 0 ? static_cast<std::size_t>(a)
+                             : f.axis.empty()  ? 0
+                                               : f.axis[std::size_t(i)];
+    set(product, p[axis * tokens + t]);
+    mpfr_mul_d(product, product, f.inv_freq[static_cast<std::size_t>((h * axes + a) * n + i)], MPFR_RNDN);
+    mpfr_add(x, x, product, MPFR_RNDN);
+  }
+  if (!f.phase.empty()) {
+    const std::size_t at = f.phase.size() == static_cast<std::size_t>(n) ? std::size_t(i) : std::size_t(h * n + i);
+    mpfr_add_d(x, x, f.phase[at], MPFR_RNDN);
+  }
+  if (f.clockwise) mpfr_neg(x, x, MPFR_RNDN);
+  mpfr_sin_cos(s, c, x, MPFR_RNDN);
+  const double factor = factor_of(f, p[t], i);
+  mpfr_mul_d(c, c, factor, MPFR_RNDN);
+  mpfr_mul_d(s, s, factor, MPFR_RNDN);
+  judge::Pair result{judge::rounded(c, rounding), judge::rounded(s, rounding)};
+  if (mpfr_zero_p(static_cast<mpfr_ptr>(x)) != 0) result.sin = f.clockwise ? -0.0f : 0.0f;
+  return result;
+}
+
+// On every target.
+template <class P>
+void expect_right(const Frequencies& f, const std::vector<P>& p, Rounding rounding = Rounding::f32) {
+  const int axes = f.axes(), n = f.pairs();
+  const std::size_t tokens = p.size() / static_cast<std::size_t>(axes);
+  std::vector<judge::Pair> wanted;
+  for (std::size_t t = 0; t < tokens; ++t) {
+    for (int h = 0; h < f.heads; ++h) {
+      for (int i = 0; i < n; ++i) wanted.push_back(right(f, p, tokens, t, h, i, rounding));
+    }
+  }
+  tests::on_every_target([&] {
+    const Table table(f, Positions(p, axes), {Angles::exact, rounding});
+    ASSERT_EQ(table.heads(), f.heads);
+    ASSERT_EQ(table.cos().size(), wanted.size());
+    for (std::size_t k = 0; k < wanted.size(); ++k) {
+      const judge::Pair got{table.cos()[k], table.sin()[k]};
+      ASSERT_TRUE(got == wanted[k]) << chosen_target() << " value " << k << ": " << got.cos << ' ' << got.sin << " but "
+                                    << wanted[k].cos << ' ' << wanted[k].sin;
+    }
+  });
+}
+
+std::vector<double> normal(std::size_t count, unsigned seed, double width = 1) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> draw(0, width);
+  std::vector<double> values(count);
+  for (double& x : values) x = draw(random);
+  return values;
+}
+
+Frequencies summed(int heads, int axes, int pairs) {
+  Frequencies f{.inv_freq = normal(static_cast<std::size_t>(heads * axes * pairs), 7), .pairing = Pairing::half};
+  f.heads = heads;
+  f.summed_axes = axes;
+  return f;
+}
+
+std::vector<std::int64_t> integers(std::size_t count, std::int64_t most) {
+  std::mt19937_64 random(3);
+  std::vector<std::int64_t> p(count);
+  for (std::int64_t& x : p) x = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * most)) - most;
+  return p;
+}
+
+TEST(Equation, sums_over_axes_are_rounded_once) {
+  for (const int axes : {1, 2, 3}) {
+    Frequencies f = summed(2, axes, 9);
+    for (const std::int64_t most : {std::int64_t{30}, std::int64_t{1} << 31, std::int64_t{1} << 62})
+      expect_right(f, integers(static_cast<std::size_t>(20 * axes), most));
+    expect_right(f, normal(static_cast<std::size_t>(20 * axes), 5, 100));
+    expect_right(f, normal(static_cast<std::size_t>(6 * axes), 5, 1e30));
+    expect_right(f, integers(static_cast<std::size_t>(20 * axes), 1000), Rounding::bf16);
+    f.clockwise = true;
+    f.attention_factor = 1.3;
+    expect_right(f, std::vector<std::int64_t>(static_cast<std::size_t>(2 * axes), 0));
+    expect_right(f, integers(static_cast<std::size_t>(20 * axes), 1000), Rounding::f16);
+  }
+}
+
+TEST(Equation, what_cancels_and_what_almost_does) {
+  Frequencies f{.inv_freq = {1, 0.1, 0x1p-250, 0.3, -1, -0.1, -0x1.0000000000001p-250, -0.3}, .pairing = Pairing::half};
+  f.summed_axes = 2;
+  expect_right(f, std::vector<std::int64_t>{7, -9, 1000003, 0, 7, -9, 1000003, 0});
+  expect_right(f, std::vector<double>{0.5, 0x1p-60, 3, 0.5, 0x1.0000001p-60, 3});
+  f.phase = {-7, 0x1p-200, 0, 0.3};
+  expect_right(f, std::vector<std::int64_t>{7, 14, 0, 7, 0, 0, 1, 6});
+}
+
+TEST(Equation, a_phase_is_added_to_any_rope) {
+  Frequencies f = frequencies({.head_dim = 20, .pairing = Pairing::half});
+  f.phase = normal(10, 1, 3);
+  expect_right(f, integers(40, 100000));
+  f.axis = {0, 1, 0, 1, 2, 2, 0, 1, 2, 0};
+  expect_right(f, integers(60, 1000));
+  f.heads = 2;
+  for (int i = 0; i < 10; ++i) f.inv_freq.push_back(f.inv_freq[static_cast<std::size_t>(i)] / 3);
+  f.inv_freq_float32.clear();
+  expect_right(f, integers(60, 1000));
+  f.phase = normal(20, 2, 3);
+  expect_right(f, normal(60, 8, 50));
+  f.phase.clear();
+  expect_right(f, integers(60, 1000));  // rows per head alone
+}
+
+TEST(Equation, xpos_multiplies_by_its_amplitude) {
+  Frequencies f = frequencies({.head_dim = 32, .pairing = Pairing::interleaved});
+  f.xpos = {512, 0, false};
+  expect_right(f, integers(40, 20000));
+  f.xpos = {100.5, 333.25, true};
+  f.attention_factor = 1.2;
+  expect_right(f, normal(40, 4, 3000));
+  f.heads = 2;
+  const std::vector<double> once = f.inv_freq;
+  f.inv_freq.insert(f.inv_freq.end(), once.begin(), once.end());
+  f.inv_freq_float32.clear();
+  expect_right(f, integers(20, 2000), Rounding::bf16);
+}
+
+TEST(Equation, one_token_of_text_uses_its_position_for_every_axis_of_a_rope_that_does_not_sum) {
+  Frequencies f = frequencies({.head_dim = 8, .pairing = Pairing::half, .axis = {0, 1, 2, 0}});
+  f.phase = {0.5, 0.25, 0, -1};
+  const std::vector<std::int64_t> p = {5, 6}, thrice = {5, 6, 5, 6, 5, 6};
+  tests::expect_same_table(Table(f, p), Table(f, Positions(thrice, 3)));
+}
+
+// ---- rows per head ----
+
+std::vector<float> floats(std::int64_t count) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  std::mt19937 random(11);
+  std::normal_distribution<float> draw;
+  for (float& x : values) x = draw(random);
+  return values;
+}
+
+struct Tensors {
+  std::int64_t batch, tokens, heads;
+  bool heads_first;
+  std::vector<float> data = floats(batch * tokens * heads * 24);
+  Layout layout() const { return heads_first ? bhtd(batch, heads, tokens, 24) : bthd(batch, tokens, heads, 24); }
+  Heads view() { return rotary::heads(data, layout()); }
+};
+
+Table per_head(int rows, std::int64_t tokens, int batch, Pairing pairing = Pairing::half) {
+  Frequencies f = summed(rows, 2, 8);
+  f.pairing = pairing;
+  return Table(f, Positions(integers(static_cast<std::size_t>(2 * tokens * batch), 500), 2, batch));
+}
+
+TEST(Equation, heads_turn_by_their_rows) {
+  for (const Pairing pairing : {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half}) {
+    for (const bool heads_first : {false, true}) {
+      for (const int batch : {1, 3}) {
+        for (const std::int64_t q_heads : {4, 12}) {
+          for (const Direction direction : {Direction::forward, Direction::backward}) {
+            const Table table = per_head(4, 5, batch, pairing);
+            Tensors q{3, 5, q_heads, heads_first}, out = q, k{3, 5, 4, heads_first}, wanted_q = q, wanted_k = k;
+            reference::rotate(q.view(), wanted_q.view(), table, direction);
+            reference::rotate(k.view(), wanted_k.view(), table, direction);
+            rotate(q.view(), out.view(), table, direction);
+            EXPECT_EQ(out.data, wanted_q.data);
+            rotate_qk(q.view(), k.view(), table, direction);
+            EXPECT_EQ(q.data, wanted_q.data);
+            EXPECT_EQ(k.data, wanted_k.data);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Equation, a_packed_tensor_a_cache_and_rows_of_the_callers_turn_by_rows_per_head_too) {
+  const Table table = per_head(2, 5, 1);
+  Tensors qkv{1, 5, 8, false}, out = qkv;  // 4 of q, 2 of k, 2 of v
+  rotate_qkv(qkv.view(), out.view(), 2, table, {Direction::forward, serial(), Stores::automatic, 8});
+  Tensors wanted = qkv;
+  const auto part = [](Tensors& x, std::int64_t first, std::int64_t count) {
+    Heads some = x.view();
+    some.data = x.data.data() + first * 24;
+    some.layout.heads = count;
+    return some;
+  };
+  rotate(slice(part(wanted, 0, 4), 8, 16), table);
+  rotate(slice(part(wanted, 4, 2), 8, 16), table);
+  EXPECT_EQ(out.data, wanted.data);
+
+  Tensors q{1, 5, 4, false}, q_out = q, k{1, 5, 2, false}, v{1, 5, 2, false}, turned = k;
+  rotate(turned.view(), table);
+  Tensors wanted_q = q;
+  rotate(wanted_q.view(), table);
+  const std::vector<std::int64_t> slots = {3, 0, 4, 1, 2};
+  for (const CacheType type : {CacheType::same, CacheType::f8_e4m3}) {
+    std::vector<float> of_k(240), of_v(240), of_turned(240), of_v_too(240);
+    const auto cache = [&](auto& keys, auto& values) { return nhd(keys.data(), values.data(), 1, 5, 2, 24, type); };
+    rotate_append(q.view(), q_out.view(), k.view(), v.view(), table, cache(of_k, of_v), Slots::flat(slots.data()));
+    append(turned.view(), v.view(), cache(of_turned, of_v_too), Slots::flat(slots.data()));
+    EXPECT_EQ(q_out.data, wanted_q.data);
+    EXPECT_EQ(std::memcmp(of_k.data(), of_turned.data(), 960), 0);
+    EXPECT_EQ(std::memcmp(of_v.data(), of_v_too.data(), 960), 0);
+  }
+
+  Rows rows{table.cos().data(), table.sin().data(), DType::f32, 8, Pairing::half, 16, 5, Positions({4, 0, 2}), 2};
+  const Table by_number(rows);
+  ASSERT_EQ(by_number.heads(), 2);
+  EXPECT_EQ(by_number.cos()[16], table.cos()[0]);
+  Tensors x{1, 3, 4, false}, y = x;
+  rotate(x.view(), rows);
+  rotate(y.view(), by_number);
+  EXPECT_EQ(x.data, y.data);
+}
+
+TEST(Equation, refusals) {
+  const Frequencies f = summed(4, 2, 8);
+  const std::vector<std::int64_t> p(6);
+  const auto sentence = [](Code code, const std::string& part, const auto& call) {
+    tests::expect_error_with(name(code), part, call);
+  };
+  sentence(Code::SHAPE, "the 2 axes of inv_freq but have 1", [&] { Table(f, p); });
+  sentence(Code::VALUE, "angles must be exact", [&] { Table(f, Positions(p, 2), Angles::float32); });
+  Frequencies g = f;
+  g.inv_freq.pop_back();
+  sentence(Code::SHAPE, "4 heads and 2 axes", [&] { Table(g, Positions(p, 2)); });
+  g = f;
+  g.phase = {1, 2};
+  sentence(Code::SHAPE, "phase must be empty or have one value for each of the 8 pairs",
+           [&] { Table(g, Positions(p, 2)); });
+  g.phase = std::vector<double>(8, std::nan(""));
+  sentence(Code::SCALING, "phase must be finite", [&] { Table(g, Positions(p, 2)); });
+  g = f;
+  g.axis = std::vector<std::uint8_t>(8);
+  sentence(Code::SHAPE, "axis must be empty", [&] { Table(g, Positions(p, 2)); });
+  g = f;
+  g.inv_freq[3] = 0x1p-300;
+  sentence(Code::SCALING, "2^-256", [&] { Table(g, Positions(p, 2)); });
+  g = frequencies({.head_dim = 16, .pairing = Pairing::half});
+  g.xpos = {-1, 0, false};
+  sentence(Code::SCALING, "xpos's scale", [&] { Table(g, p); });
+  g.xpos = {512, 0, true};
+  sentence(Code::POSITION, "within 70 scales", [&] { Table(g, 40000); });
+  sentence(Code::SHAPE, "without rows per head", [&] { between(f, Positions({1, 2}, 2), f, Positions({1, 2}, 2)); });
+
+  const Table table = per_head(4, 5, 1);
+  Tensors q{1, 5, 8, false}, k{1, 5, 2, false};
+  sentence(Code::SHAPE, "k must have a multiple of the 4 heads", [&] { rotate_qk(q.view(), k.view(), table); });
+}
+
+TEST(Equation, a_rope_carries_it_to_its_frequencies) {
+  Rope rope{.head_dim = 8, .pairing = Pairing::half, .inv_freq = normal(16, 1), .heads = 2, .summed_axes = 2};
+  rope.phase = {1, 2, 3, 4};
+  const Frequencies f = frequencies(rope);
+  EXPECT_EQ(f.inv_freq, rope.inv_freq);
+  EXPECT_EQ(f.heads, 2);
+  EXPECT_EQ(f.axes(), 2);
+  EXPECT_EQ(f.pairs(), 4);
+  EXPECT_EQ(f.phase, rope.phase);
+  rope.multiplier = {0, 1, 1, 2};
+  const Frequencies scaled = frequencies(rope);
+  EXPECT_EQ(scaled.inv_freq[4], 0);
+  EXPECT_EQ(scaled.inv_freq[15], 2 * rope.inv_freq[15]);
+  rope.inv_freq.pop_back();
+  EXPECT_EQ(tests::code_of([&] { frequencies(rope); }), Code::SHAPE);
+}
+
+}  // namespace
+}  // namespace rotary
