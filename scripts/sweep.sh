@@ -14,6 +14,7 @@ if [ -z "${PYTHON:-}" ]; then
   PYTHON=${site%/lib/python3*}/bin/python
 fi
 "$PYTHON" "$root/tools/sweep/sweep.py" "$@"
+PYTHONPATH=$root/tools/golden "$PYTHON" "$root/tools/sweep/diffusers_ropes.py" "$@"
 "$PYTHON" "$root/tools/sweep/positions.py" "$@"
 [ $# -gt 0 ] || "$PYTHON" "$root/tools/sweep/position_ids.py"
 cmake -S "$root" --preset release -DROTARY_TESTS=ON >/dev/null

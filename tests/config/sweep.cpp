@@ -37,8 +37,10 @@ Record record_from(const std::filesystem::path& path) {
   Record record;
   record.name = path.stem().string();
   record.config = json.at("config");
-  record.model_type = record.config.at("model_type");
-  record.transformers = json.at("made").at("transformers");
+  record.model_type =
+      record.config.contains("model_type") ? record.config.at("model_type") : record.config.at("_class_name");
+  record.transformers = json.at("made").value("transformers", "");
+  record.diffusers = json.at("made").value("diffusers", "");
   for (const Json& rope : json.at("ropes")) record.ropes.push_back(rope_from(rope));
   for (const Json& none : json.at("none")) record.none.push_back({none.at("part"), none.at("why")});
   return record;

@@ -1,5 +1,5 @@
-// The sweep: what every model_type of transformers makes of its own default config (tools/sweep/sweep.py), beside what this
-// library makes of it.
+// The sweep: what every model_type of transformers (tools/sweep/sweep.py) and class of diffusers (diffusers_ropes.py)
+// makes of its own default config, beside what this library makes of it.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +33,9 @@ struct NoRope {
 };
 
 struct Record {
-  std::string name;        // of the file
-  std::string model_type;  // of the config
-  std::string transformers;
+  std::string name;                     // of the file
+  std::string model_type;               // of the config
+  std::string transformers, diffusers;  // the version of the one that was run
   Json config;
   std::vector<SweptRope> ropes;
   std::vector<NoRope> none;

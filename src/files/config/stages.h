@@ -285,8 +285,13 @@ void apply_weights_pairing(Model&, const std::filesystem::path& folder);
 void read_text_part(const Part&);                                                 // config/part.cpp
 void read_vision_part(const Part&);                                               // config/vision.cpp
 void set_mrope_axes(const Part&, const std::optional<Object>& keys, ModelRope&);  // config/vision.cpp
-bool is_params(const Object&);                                                    // Mistral's or Meta's params.json
-void read_params(Reading&, const Object&);                                        // config/params.cpp
+// interleaved_axes() of that many pairs. The frameworks fill the layout by position: sections need not sum to the
+// pairs.
+std::vector<std::uint8_t> interleaved_by(std::vector<int> sections, int pairs);  // config/vision.cpp
+bool is_diffusers(const Object&);                                                // names a class of diffusers
+void read_diffusers(Reading&, const Object&);                                    // config/diffusers.cpp
+bool is_params(const Object&);                                                   // Mistral's or Meta's params.json
+void read_params(Reading&, const Object&);                                       // config/params.cpp
 
 // ---- notes (config/notes.cpp) ----
 // Where the attention of the part scales its scores or queries by what the rope says, or by the position: said of

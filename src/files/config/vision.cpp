@@ -75,16 +75,15 @@ std::vector<int> sections_of(const Part& part, const std::optional<Object>& keys
   return sections;
 }
 
-// The frameworks fill an interleaved layout by position: sections need not sum to the pairs.
-std::vector<std::uint8_t> fitted(std::vector<int> sections, int pairs) {
+}  // namespace
+
+std::vector<std::uint8_t> interleaved_by(std::vector<int> sections, int pairs) {
   const int sum = std::accumulate(sections.begin(), sections.end(), 0);
   if (sum < pairs) sections[0] += pairs - sum;
   auto axis = interleaved_axes(sections);
   axis.resize(static_cast<std::size_t>(pairs));
   return axis;
 }
-
-}  // namespace
 
 void read_vision_part(const Part& part) {
   part.origins() = {};
@@ -162,7 +161,7 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
     if (sections.size() == 4) model.axis_names.insert(model.axis_names.begin(), "position");
   }
   if (axes == Axes::interleaved) {
-    rope.axis = fitted(sections, pairs);
+    rope.axis = interleaved_by(sections, pairs);
     if (sum != pairs) {
       part.note("mrope_section sums to " + std::to_string(sum) + " for " + std::to_string(pairs) +
                 " pairs: filled by position, as in transformers");

@@ -269,14 +269,6 @@ class Walk {
   Family unknown_ = {.type = "", .reads_partial = true};
 };
 
-// Their configs name no rope: it is in the pipeline's code.
-void refuse_diffusers(const Object& root) {
-  if (root.has("model_type") || !(root.has("_class_name") || root.has("_diffusers_version"))) return;
-  fail(Code::MODEL_TYPE, "read_config",
-       "a config must be of a transformers model but this one is of diffusers (_class_name " +
-           in_quotes(root.text("_class_name").value_or("")) + "), whose ropes are not read");
-}
-
 std::string meant_type(Reading& reading, const Object& root, const std::string& said) {
   const Json* found = peek(root, "architectures");
   if (found == nullptr || !found->is_array() || found->empty() || !found->front().is_string()) return said;
@@ -307,8 +299,9 @@ Reading read_json(const Json& json, const ConfigOptions& options) {
   }
   Reading reading{options};
   const Object root(json, "", reading.ledger);
-  refuse_diffusers(root);
-  if (is_params(root)) {
+  if (is_diffusers(root)) {
+    read_diffusers(reading, root);
+  } else if (is_params(root)) {
     read_params(reading, root);
   } else {
     const auto type = root.text("model_type");

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "diffusers.h"
 #include "families.h"
 
 namespace rotary::files {
@@ -35,6 +36,13 @@ constexpr std::string_view words_of<GgufRopeType> = "none norm neox mrope imrope
 template <>
 constexpr std::string_view words_of<GgufQuirk> =
     "plain permuted permuted_switch permuted_gaps gaps gaps_first mla window_only window_plain window_after hybrid";
+
+template <>
+constexpr std::string_view words_of<Split> = "none equal sixths eighths half";
+template <>
+constexpr std::string_view words_of<Laid> = "in_turn by_turns interleaved blocks";
+template <>
+constexpr std::string_view words_of<Fill> = "whole whole_or_half any";
 
 // A field of a row: its name, and the member of S that it fills.
 template <class S, class Value>
@@ -128,5 +136,17 @@ constexpr auto columns_of<GgufArchitecture> = std::tuple(Column("rope_type", &Gg
                                                          Column("quirk", &GgufArchitecture::quirk),
                                                          Column("period", &GgufArchitecture::period),
                                                          Column("window_10000", &GgufArchitecture::window_10000));
+template <>
+constexpr auto columns_of<DiffusersRope> = std::tuple(
+    Column("defaults", &DiffusersRope::defaults), Column("pairing", &DiffusersRope::pairing),
+    Column("axes", &DiffusersRope::axes), Column("layers", &DiffusersRope::layers),
+    Column("heads", &DiffusersRope::heads), Column("kv_heads", &DiffusersRope::kv_heads),
+    Column("head_dim", &DiffusersRope::head_dim), Column("hidden", &DiffusersRope::hidden),
+    Column("widths", &DiffusersRope::widths), Column("width_unit", &DiffusersRope::width_unit),
+    Column("split", &DiffusersRope::split), Column("laid", &DiffusersRope::laid), Column("fill", &DiffusersRope::fill),
+    Column("base", &DiffusersRope::base), Column("base_key", &DiffusersRope::base_key),
+    Column("stretch", &DiffusersRope::stretch), Column("ntk", &DiffusersRope::ntk),
+    Column("longrope", &DiffusersRope::longrope), Column("turns_where", &DiffusersRope::turns_where),
+    Column("harmless", &DiffusersRope::harmless), Column("remark", &DiffusersRope::remark));
 
 }  // namespace rotary::files

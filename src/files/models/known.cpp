@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <set>
 #include <string>
+#include <tuple>
 
+#include "diffusers.h"
 #include "files/config/stages.h"
 
 namespace rotary::files {
@@ -175,6 +177,31 @@ KnownModel known_part(const Place& place, const Family& family) {
   return known;
 }
 
+// The ropes of a class of diffusers, from its defaults; an entry for each part that has one of its own.
+void add_class(std::string_view type, std::vector<KnownModel>& models) {
+  const auto rows = diffusers_ropes();
+  const auto row_of_class =
+      std::find_if(rows.begin(), rows.end(), [&](const DiffusersRope& row) { return row.type == type; });
+  const Flag& flag = row_of_class->turns_where;
+  Json config = {{"_class_name", std::string(type)}};
+  if (!flag.key.empty()) config[std::string(flag.key)] = flag.on;
+  const bool complete = row_of_class->longrope.empty();  // the factors have no default
+  const std::vector<ModelRope> ropes = complete ? read_json(config, {}).model.ropes : std::vector<ModelRope>();
+  for (const DiffusersRope& row : rows) {
+    const auto [name, part] = class_and_part(row);
+    if (name != type) continue;
+    KnownModel known{.model_type = std::string(type), .part = std::string(part)};
+    for (const ModelRope& rope : ropes) {
+      if (rope.part == part) known.ropes.push_back(rope);
+    }
+    if (known.ropes.empty()) known.why = std::string(row.longrope) + " has no class default";
+    add_fact(known, std::string(row.remark));
+    if (flag.default_value != flag.on && !flag.key.empty())
+      add_fact(known, "turns only where " + std::string(flag.key) + " is true");
+    models.push_back(std::move(known));
+  }
+}
+
 }  // namespace
 }  // namespace rotary::files
 
@@ -192,6 +219,13 @@ std::vector<KnownModel> known_models() {
     if (why.empty()) continue;  // only holds others
     models.push_back({.model_type = std::string(place.top), .part = place.path(), .why = why, .rotary = rotary});
   }
+  for (const files::DiffusersRope& row : files::diffusers_ropes()) {
+    if (row.type.find('/') == std::string_view::npos) files::add_class(row.type, models);
+  }
+  const auto order = [](const KnownModel& a, const KnownModel& b) {
+    return std::tie(a.model_type, a.part) < std::tie(b.model_type, b.part);
+  };
+  std::stable_sort(models.begin(), models.end(), order);
   return models;
 }
 

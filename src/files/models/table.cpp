@@ -189,6 +189,9 @@ void ModelTable::add_section(std::string_view name, std::string_view section) {
     } else if (name == "architectures") {
       set_value(field, architectures.emplace_back());
       architectures.back().name = key;
+    } else if (name == "diffusers") {
+      set_value(field, diffusers.emplace_back());
+      diffusers.back().type = key;
     } else if (name == "refused") {
       refused.push_back({key, characters(value, field.path())});
     } else {
@@ -260,6 +263,11 @@ bool holds(const std::vector<std::string_view>& names, std::string_view name) {
 
 std::span<const std::string_view> model_types() { return table().types; }
 std::span<const Child> children() { return table().children; }
+std::span<const DiffusersRope> diffusers_ropes() { return table().diffusers; }
+std::pair<std::string_view, std::string_view> class_and_part(const DiffusersRope& row) {
+  const std::size_t slash = std::min(row.type.find('/'), row.type.size());
+  return {row.type.substr(0, slash), row.type.substr(std::min(slash + 1, row.type.size()))};
+}
 std::span<const Refusal> refused_types() { return table().refused; }
 std::span<const std::string_view> types_without_rope() { return table().without_rope; }
 

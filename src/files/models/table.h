@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "diffusers.h"
 #include "families.h"
 
 namespace rotary::files {
@@ -29,6 +30,7 @@ class ModelTable {
   std::vector<Misnamed> misnamed;
   std::vector<GgufArchitecture> architectures;
   std::vector<Refusal> refused;
+  std::vector<DiffusersRope> diffusers;
   std::vector<std::string_view> our_names, without_rope;
 
  private:

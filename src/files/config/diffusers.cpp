@@ -1,0 +1,401 @@
+// The config.json of a model of diffusers: its ropes by the row of its class (files/models/diffusers.h).
+#include "files/models/diffusers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "files/text/json.h"
+#include "files/text/nearest.h"
+#include "rotary/error.h"
+#include "stages.h"
+#include "values/fail.h"
+
+namespace rotary::files {
+namespace {
+
+// One row against one file.
+class DiffusersReader {
+ public:
+  DiffusersReader(const Part& part, const DiffusersRope& row)
+      : part_(part), row_(row), defaults_(default_keys(part, row)), axes_(words(row.axes)) {}
+
+  void read() {
+    part_.origins() = {};
+    for (const std::string_view key : words(row_.harmless)) ignore_known(part_.keys, std::string(key));
+    model_.part = part_.path;
+    model_.model_type = std::string(part_.family.type);
+    model_.axis_names.assign(axes_.begin(), axes_.end());
+    model_.coordinates = axes_.size() > 1;
+    read_layers();
+    if (!turns()) return;
+    part_.by_default("pairing");
+    model_.rope.pairing = given_pairing(part_, row_.pairing, name(row_.pairing) + (" of " + part_.name()));
+    read_heads();
+    read_base();
+    if (!row_.longrope.empty()) read_longrope();
+    if (!row_.remark.empty()) part_.note(std::string(row_.remark));
+    if (row_.laid == Laid::blocks) return add_blocks();
+    lay_out();
+    add(std::move(model_));
+  }
+
+ private:
+  static Object default_keys(const Part& part, const DiffusersRope& row) {
+    Reading& reading = part.reading;
+    return {reading.defaults.emplace_back(parse_json(row.defaults)), "", reading.ledger, part.name()};
+  }
+
+  // What says the key: the file, else the class, which is noted.
+  const Object& says(const std::string& key) const {
+    part_.keys.mark(key);
+    if (part_.keys.has(key)) return part_.keys;
+    if (!defaults_.has(key)) missing(part_, key, {key.c_str()});
+    part_.note(key + " is not given: " + shown(defaults_.json().at(key)) + ", the default of " + part_.name());
+    return defaults_;
+  }
+
+  int whole(const char* value, std::string_view key_of_row, int most) const {
+    const std::string key(key_of_row);
+    const Object& from = says(key);
+    if (value != nullptr) part_.origins().read(value, from, key);
+    return static_cast<int>(*from.integer(key, 1, most));
+  }
+
+  void read_layers() {
+    int count = 0;
+    const std::vector<std::string_view> keys = words(row_.layers);
+    for (const std::string_view word : keys) {
+      const std::string key(word);
+      count += static_cast<int>(*says(key).integer(key, 0, max_layers));
+    }
+    if (keys.size() == 1) {
+      part_.origins().read("layers", says(std::string(keys.front())), keys.front());
+    } else {
+      std::string sum;
+      for (const std::string_view key : keys) sum += (sum.empty() ? "" : " + ") + std::string(key);
+      part_.derived("layers", sum);
+    }
+    model_.layers.resize(static_cast<std::size_t>(count));
+    std::iota(model_.layers.begin(), model_.layers.end(), 0);
+  }
+
+  bool turns() const {
+    const Flag& flag = row_.turns_where;
+    if (flag.key.empty() || part_.keys.boolean(flag.key).value_or(flag.default_value) == flag.on) return true;
+    part_.reading.note_no_rope(part_.path,
+                               std::string(flag.key) + " is " + (flag.on ? "false" : "true") + ", and nothing turns");
+    return false;
+  }
+
+  // head_dim, heads and the widths, which may follow from one another.
+  void read_heads() {
+    Rope& rope = model_.rope;
+    if (!row_.heads.empty()) model_.heads = whole("heads", row_.heads, max_heads);
+    const std::string hidden(row_.hidden);
+    if (row_.heads.empty()) {
+      read_widths();
+      rope.head_dim = width();
+      part_.derived("head_dim", "the sum of " + std::string(row_.widths));
+      model_.heads = whole(nullptr, hidden, max_width) / rope.head_dim;
+      part_.derived("heads", hidden + " / head_dim");
+    } else {
+      if (hidden.empty()) {
+        rope.head_dim = whole("head_dim", row_.head_dim, max_head_dim);
+      } else {
+        rope.head_dim = whole(nullptr, hidden, max_width) / model_.heads;
+        part_.derived("head_dim", hidden + " / " + std::string(row_.heads));
+      }
+      read_widths();
+    }
+    model_.kv_heads = model_.heads;
+    part_.origins().same("kv_heads", "heads");
+    const bool own = part_.keys.has(row_.kv_heads) || defaults_.has(row_.kv_heads);
+    if (!row_.kv_heads.empty() && own) model_.kv_heads = whole("kv_heads", row_.kv_heads, max_heads);
+    part_.keys.mark(row_.kv_heads);
+  }
+
+  int width() const { return std::accumulate(widths_.begin(), widths_.end(), 0); }
+
+  void read_widths() {
+    const std::string key(row_.widths);
+    const std::size_t axes = std::max<std::size_t>(axes_.size(), 1);
+    if (key.empty() || (row_.split != Split::none && part_.keys.is_null(key))) {
+      part_.keys.mark(key);
+      widths_ = split(model_.rope.head_dim, static_cast<int>(axes));
+      part_.by_default("axis");
+    } else if (row_.laid == Laid::interleaved) {
+      widths_ = {model_.rope.head_dim};
+    } else {
+      const Object& from = says(key);
+      const Json& said = *from.value(key);
+      if (said.is_array()) {
+        widths_ = *from.integers(key);
+      } else {
+        widths_.assign(axes, static_cast<int>(*from.integer(key, 1, max_head_dim)));
+      }
+      for (int& width : widths_) {
+        if (width < 0 || width > max_head_dim || width * row_.width_unit % 2 != 0) {
+          from.refuse(key, "must hold an even number of elements for each axis");
+        }
+        width *= row_.width_unit;
+      }
+      name_axes(from, key);
+      part_.origins().read("axis", from, key);
+    }
+    check_widths();
+  }
+
+  // A list may be shorter or longer than its class's own: its axes then have no names, or one name less.
+  void name_axes(const Object& from, const std::string& key) {
+    if (widths_.empty() || widths_.size() > 16) from.refuse(key, "must have 1 to 16 axes");
+    if (widths_.size() == axes_.size() || axes_.empty()) return;
+    if (widths_.size() + 1 == axes_.size() && axes_.front() == "time") {
+      model_.axis_names.erase(model_.axis_names.begin());
+    } else {
+      model_.axis_names.clear();
+    }
+  }
+
+  static std::vector<int> split_with_time(int head_dim, int time, int other) {
+    return {time < 0 ? head_dim - 2 * other : time, other, other};
+  }
+
+  std::vector<int> split(int head_dim, int axes) const {
+    switch (row_.split) {
+      case Split::sixths:
+        return split_with_time(head_dim, -1, 2 * (head_dim / 6));
+      case Split::eighths:
+        return split_with_time(head_dim, head_dim / 4, 3 * (head_dim / 8));
+      case Split::half:
+        return {head_dim / 2};
+      case Split::equal:
+      case Split::none:
+        break;
+    }
+    return std::vector<int>(static_cast<std::size_t>(axes), head_dim / axes);
+  }
+
+  void check_widths() const {
+    const int sum = width();
+    const int head_dim = model_.rope.head_dim;
+    if (head_dim == 0) return;  // it is the sum
+    const bool fits = sum == head_dim || (row_.fill == Fill::any && sum > 0 && sum < head_dim) ||
+                      (row_.fill == Fill::whole_or_half && 2 * sum == head_dim);
+    const bool odd = std::any_of(widths_.begin(), widths_.end(), [](int width) { return width % 2 != 0; });
+    if (fits && !odd) return;
+    std::string listed;
+    for (const int width : widths_) listed += (listed.empty() ? "" : " + ") + std::to_string(width);
+    fail(Code::CONFIG_VALUE, "read_config",
+         "the widths of the axes of " + part_.name() + " must be even and make " +
+             (row_.fill == Fill::any             ? "at most "
+              : row_.fill == Fill::whole_or_half ? "all or half of "
+                                                 : "") +
+             "the " + std::to_string(head_dim) + " elements of a head but got " + listed);
+  }
+
+  void read_base() {
+    Rope& rope = model_.rope;
+    rope.base = row_.base;
+    part_.by_default("base");
+    if (row_.base_key.empty()) return;
+    const std::string key(row_.base_key);
+    const Object& from = says(key);
+    rope.base = *from.number(key);
+    part_.origins().read("base", from, key);
+    if (!(rope.base > 1) || !std::isfinite(rope.base)) from.refuse(key, "must be above 1");
+  }
+
+  // OmniGen's "su": attention_factor follows from how far max_position_embeddings goes beyond its trained length.
+  void read_longrope() {
+    const std::string key(row_.longrope);
+    const auto object = part_.keys.object(key);
+    if (!object) missing(part_, "the factors of its pairs", {key.c_str()});
+    for (const char* word : {"type", "rope_type"}) object->mark(word);
+    LongRope scaling;
+    const auto factors = [&](const char* word) {
+      const auto list = object->numbers(word);
+      if (!list || 2 * list->size() != static_cast<std::size_t>(width())) {
+        object->refuse(word, "must have one factor for each of the " + std::to_string(width() / 2) + " pairs");
+      }
+      part_.origins().read(std::string("scaling.") + word, *object, word);
+      return *list;
+    };
+    scaling.short_factor = factors("short_factor");
+    scaling.long_factor = factors("long_factor");
+    const auto length = [&](const char* value, const char* word) {
+      const Object& from = says(word);
+      part_.origins().read(value, from, word);
+      return *from.length(word, max_length);
+    };
+    scaling.trained_length = length("scaling.trained_length", "original_max_position_embeddings");
+    model_.context = length("context", "max_position_embeddings");
+    scaling.factor = std::max(1.0, static_cast<double>(model_.context) / static_cast<double>(scaling.trained_length));
+    part_.derived("scaling.factor", "max_position_embeddings / original_max_position_embeddings");
+    part_.record("scaling", key);
+    model_.rope.scaling = scaling;
+  }
+
+  // One value for each axis: of a list, or of a key for each.
+  std::vector<double> by_axis(std::string_view keys_of_row, double otherwise) const {
+    const std::vector<std::string_view> keys = words(keys_of_row);
+    std::vector<double> values(widths_.size(), otherwise);
+    for (std::size_t k = 0; k < keys.size(); ++k) {
+      const std::string key(keys[k]);
+      const Object& from = says(key);
+      if (keys.size() > 1) {
+        values.at(k) = *from.number(key);
+      } else {
+        values = *from.numbers(key);
+        if (values.size() != widths_.size()) from.refuse(key, "must have one number for each axis");
+      }
+      for (const double value : values) {
+        if (!(value > 0) || !std::isfinite(value)) from.refuse(key, "must be above 0");
+      }
+    }
+    return values;
+  }
+
+  std::vector<Axis> axes() const {
+    const std::vector<double> stretch = by_axis(row_.stretch, 1), ntk = by_axis(row_.ntk, 1);
+    std::vector<Axis> axes;
+    for (std::size_t a = 0; a < widths_.size(); ++a) {
+      const int width = widths_[a];
+      double base = model_.rope.base;
+      if (ntk[a] != 1 && width > 2) base *= std::pow(ntk[a], static_cast<double>(width) / (width - 2));
+      axes.push_back({.width = width, .base = base, .stretch = stretch[a]});
+    }
+    return axes;
+  }
+
+  // The rope of these axes, of which all else is known.
+  void take(const std::vector<Axis>& axes) {
+    Rope& rope = model_.rope;
+    const Rope made = axial(rope.head_dim, axes, rope.pairing);
+    rope.rotary_dim = made.rotary_dim;
+    rope.axis = made.axis;
+    rope.inv_freq = made.inv_freq;
+    const std::string base = row_.base_key.empty() ? spelled(rope.base) : std::string(row_.base_key);
+    std::string formula = base + "^(-2i / width) of each axis";
+    if (!row_.ntk.empty())
+      formula = base + ", times " + std::string(row_.ntk) + "^(width / (width - 2)), to the -2i / width";
+    if (!row_.stretch.empty()) formula += ", divided by " + std::string(row_.stretch);
+    part_.derived("inv_freq", formula);
+  }
+
+  void lay_out() {
+    Rope& rope = model_.rope;
+    rope.rotary_dim = width();
+    const bool listed = !row_.widths.empty();
+    part_.derived("rotary_dim", listed && row_.laid != Laid::interleaved ? "the sum of " + std::string(row_.widths)
+                                : row_.split == Split::half              ? "head_dim / 2"
+                                                                         : "head_dim");
+    if (row_.laid == Laid::interleaved) {
+      rope.axis = interleaved_by(sections(), rope.rotary_dim / 2);
+    } else if (widths_.size() > 1) {
+      take(axes());
+    }
+    if (row_.laid != Laid::by_turns) return;
+    const std::size_t pairs = rope.inv_freq.size(), each = pairs / widths_.size();
+    const Rope in_turn = rope;
+    for (std::size_t i = 0; i < pairs; ++i) {
+      const std::size_t from = i % widths_.size() * each + i / widths_.size();
+      rope.inv_freq[i] = in_turn.inv_freq[from];
+      rope.axis[i] = in_turn.axis[from];
+    }
+  }
+
+  // Of M-RoPE: the row's key, else the mrope_section of rope_scaling.
+  std::vector<int> sections() const {
+    const std::string key(row_.widths);
+    part_.keys.mark(key);
+    const auto scaling = part_.keys.object("rope_scaling");
+    const bool old = scaling && !part_.keys.has(key) && scaling->has("mrope_section");
+    if (part_.keys.has("rope_scaling")) ignore_known(part_.keys, "rope_scaling");
+    const Object& from = old ? *scaling : says(key);
+    const std::string word = old ? "mrope_section" : key;
+    const std::vector<int> sections = *from.integers(word);
+    part_.origins().read("axis", from, word);
+    const auto wrong = [](int section) { return section < 0 || section > max_head_dim; };
+    if (sections.size() != 3 || std::any_of(sections.begin(), sections.end(), wrong)) {
+      from.refuse(word, "must have three counts of pairs");
+    }
+    return sections;
+  }
+
+  // Each axis's own block, one behind the other.
+  void add_blocks() {
+    const std::vector<Axis> all = axes();
+    int first = 0;
+    for (std::size_t a = 0; a < all.size(); ++a) {
+      if (all[a].width == 0) continue;
+      std::vector<Axis> one(all.size(), Axis{});
+      one[a] = all[a];
+      take(one);
+      part_.derived("rotary_dim", "head_dim / " + std::to_string(all.size()));
+      part_.derived("first", std::to_string(a) + " * rotary_dim");
+      model_.first = first;
+      first += all[a].width;
+      add(model_);
+    }
+  }
+
+  void add(ModelRope model) const {
+    const char* scaling = name(model.rope.scaling);
+    part_.derived("attention_factor", row_.longrope.empty()
+                                          ? std::string("1 for ") + scaling
+                                          : std::string("sqrt(1 + ln(factor) / ln(trained_length)) for ") + scaling);
+    model.origins = part_.origins().of_rope();
+    part_.reading.model.ropes.push_back(std::move(model));
+  }
+
+  static constexpr int max_width = max_head_dim * 64;
+
+  const Part& part_;
+  const DiffusersRope& row_;
+  Object defaults_;
+  std::vector<std::string_view> axes_;
+  std::vector<int> widths_;
+  ModelRope model_;
+};
+
+// ": did you mean FluxTransformer2DModel?"
+std::string suggested_class(const std::string& said) {
+  std::vector<std::string_view> known;
+  for (const DiffusersRope& row : diffusers_ropes()) known.push_back(row.type);
+  const std::string_view meant = nearest(said, known);
+  return meant.empty() ? "" : ": did you mean " + std::string(meant) + "?";
+}
+
+}  // namespace
+
+bool is_diffusers(const Object& root) {
+  return root.has("_class_name") || (root.has("_diffusers_version") && !root.has("model_type"));
+}
+
+void read_diffusers(Reading& reading, const Object& root) {
+  const std::string type = root.text("_class_name").value_or("");
+  reading.model.model_type = type;
+  if (const std::string_view why = refusal(type); !why.empty()) {
+    fail(Code::ROPE, "read_config", "a rope must be a rotation of q and k but " + type + ' ' + std::string(why));
+  }
+  if (known_without_rope(type)) {
+    reading.note("", "_class_name " + in_quotes(type) + " has no rotary positions of its own");
+    return;
+  }
+  for (const DiffusersRope& row : diffusers_ropes()) {
+    const auto [name, path] = class_and_part(row);
+    if (name != type) continue;
+    const Family family = {.type = name};
+    const Part part{reading, std::string(path), root, family};
+    DiffusersReader(part, row).read();
+    ++reading.parts;
+  }
+  if (reading.parts != 0) return;
+  fail(Code::MODEL_TYPE, "read_config",
+       "a config of diffusers must have a _class_name that is known but this one has " +
+           (type.empty() ? "none" : in_quotes(type)) + suggested_class(type));
+}
+
+}  // namespace rotary::files

@@ -1,0 +1,62 @@
+// What the classes of diffusers turn by: the rows of "diffusers" in data/models.json, whose fields have the names of
+// these members and state what differs from them. Read by src/files/config/diffusers.cpp.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "families.h"
+
+namespace rotary::files {
+
+// How many elements of a head each axis turns, where no key lists them.
+enum class Split : std::uint8_t {
+  none,     // a key must
+  equal,    // D / axes each
+  sixths,   // 2 floor(D / 6) for height and for width, the rest for time (Wan)
+  eighths,  // floor(D / 4) for time, 3 floor(D / 8) for height and for width (CogVideoX)
+  half,     // floor(D / 2) for the one axis
+};
+
+// Which pairs each axis turns.
+enum class Laid : std::uint8_t {
+  in_turn,      // ttt hhh www, each with its own run of frequencies
+  by_turns,     // h w h w ..., the same
+  interleaved,  // t h w t h w ... t t t over one run; the key of widths counts pairs (Qwen3-VL's M-RoPE)
+  blocks,       // each axis turns a block of its own
+};
+
+// How much of a head the widths may make.
+enum class Fill : std::uint8_t { whole, whole_or_half, any };
+
+struct DiffusersRope {
+  std::string_view type = {};        // the _class_name, and behind a slash a part with a rope of its own
+  std::string_view defaults = "{}";  // the class's own, of the keys below, as JSON
+  Pairing pairing = Pairing::interleaved;
+  std::string_view axes = "time height width";     // their names, in the order of a position's coordinates; "": one
+  std::string_view layers = "num_layers";          // one key or several, whose sum counts
+  std::string_view heads = "num_attention_heads";  // "": hidden / head_dim
+  std::string_view kv_heads = {};                  // "": as many
+  std::string_view head_dim = "attention_head_dim";
+  std::string_view hidden = {};  // head_dim is this / heads; with neither of the two it is the sum of the widths
+  std::string_view widths = {};  // a list, or one number for each axis
+  int width_unit = 1;            // elements that it counts in
+  Split split = Split::none;
+  Laid laid = Laid::in_turn;
+  Fill fill = Fill::whole;
+  double base = 10000;
+  std::string_view base_key = {};
+  std::string_view stretch = {};   // a list, or a key for each axis: the coordinates are divided by it
+  std::string_view ntk = {};       // a list: the base of an axis is times this^(d / (d - 2)), d its width
+  std::string_view longrope = {};  // an object with short_factor and long_factor (OmniGen)
+  Flag turns_where = {};
+  std::string_view harmless = {};  // rope keys that bound the positions or make them
+  std::string_view remark = {};
+};
+
+std::span<const DiffusersRope> diffusers_ropes();  // a class stands before its parts
+std::pair<std::string_view, std::string_view> class_and_part(const DiffusersRope&);
+
+}  // namespace rotary::files
