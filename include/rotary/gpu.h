@@ -81,8 +81,8 @@ class ROTARY_EXPERIMENTAL Positions {
 };
 
 // A model's frequencies in the device's memory: made once, then used on any stream (the constructor waits for its
-// copy). A moved-from object has no pairs; functions that use it throw SHAPE. Throws PAIRING (unset or unknown), SHAPE,
-// SCALING.
+// copy). A moved-from object has no pairs; functions that use it throw SHAPE. Throws PAIRING (unset or unknown), SHAPE
+// (xpos, whose amplitude the host alone computes), SCALING.
 class ROTARY_EXPERIMENTAL Frequencies {
  public:
   explicit Frequencies(const rotary::Frequencies&, Stream = nullptr);
@@ -91,12 +91,13 @@ class ROTARY_EXPERIMENTAL Frequencies {
   ~Frequencies();
 
   Pairing pairing() const noexcept;
-  int pairs() const noexcept;
+  int pairs() const noexcept;  // of a head
+  int heads() const noexcept;
   int rotary_dim() const noexcept { return 2 * pairs(); }
   int axes() const noexcept;
   double attention_factor() const noexcept;
   const rotary::Frequencies& host() const noexcept;  // what they were made from
-  // One per pair, in the device's memory: the second argument of phase() in rotary/device.cuh.
+  // One per pair of all heads, 0 where pairs turn by sums, in the device's memory: the second argument of phase() in rotary/device.cuh.
   const std::uint64_t* turns() const noexcept;
 
  private:
@@ -114,7 +115,8 @@ struct TableOptions {
   Rounding rounding = Rounding::f32;
 };
 
-// The rows of rotary::Table, bit for bit, in the device's memory: f32 [batch, tokens, pairs]. Throws SHAPE, VALUE
+// The rows of rotary::Table, bit for bit, in the device's memory: f32 [batch, tokens, heads, pairs]; where pairs turn by
+// sums a position that the host refuses gives NaN. rotate and rotate_qk take rows per head. Throws SHAPE, VALUE
 // (unknown angles or rounding), SCALING, PAIRING (unset or unknown), POSITION (host positions only), ALIAS.
 class ROTARY_EXPERIMENTAL Table {
  public:
@@ -122,9 +124,11 @@ class ROTARY_EXPERIMENTAL Table {
   Table(const Frequencies&, const Positions&, const TableOptions& = {}, Stream = nullptr);
   Table(const Frequencies&, const rotary::Positions& host, const TableOptions& = {}, Stream = nullptr);
   // Copies cos and sin from the host's memory.
-  Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, Stream = nullptr);
+  Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, Stream = nullptr,
+        int heads = 1);
   // A view of the caller's cos and sin in the device's memory.
-  static Table borrow(const float* cos, const float* sin, int pairs, Pairing, std::int64_t tokens, int batch = 1);
+  static Table borrow(const float* cos, const float* sin, int pairs, Pairing, std::int64_t tokens, int batch = 1,
+                      int heads = 1);
   Table(Table&&) noexcept;             // the source becomes Table()
   Table& operator=(Table&&) noexcept;  // the same; frees this table's rows first, as the destructor does
   ~Table();                            // waits for the device
@@ -139,11 +143,12 @@ class ROTARY_EXPERIMENTAL Table {
   // between(), below, in this table's memory.
   void assign(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
               const Positions& to_positions, const TableOptions& = {}, Stream = nullptr);
-  // Makes room for `rows` = batch * tokens. Keeps the contents; to grow, it allocates, waits and frees as assign does.
+  // Makes room for `rows` = batch * tokens * heads. Keeps the contents; to grow, it allocates, waits and frees as assign does.
   void reserve(std::int64_t rows, int pairs);
 
   Pairing pairing() const noexcept { return rows_.pairing; }
-  int pairs() const noexcept { return rows_.pairs; }
+  int pairs() const noexcept { return rows_.pairs; }  // of a head
+  int heads() const noexcept { return rows_.heads; }
   int rotary_dim() const noexcept { return 2 * rows_.pairs; }
   int batch() const noexcept { return rows_.batch; }
   std::int64_t tokens() const noexcept { return rows_.tokens; }
@@ -162,8 +167,10 @@ class ROTARY_EXPERIMENTAL Table {
     int pairs = 0;
     int batch = 1;
     std::int64_t tokens = 0;
+    int heads = 1;
+    std::int64_t values() const noexcept { return batch * tokens * heads * pairs; }
   };
-  void set_rows(Pairing, int pairs, int batch, std::int64_t tokens);
+  void set_rows(Pairing, int pairs, int batch, std::int64_t tokens, int heads);
   Memory& memory();
   std::unique_ptr<Memory> memory_;  // null until something is allocated
   Rows rows_;
@@ -183,7 +190,8 @@ class ROTARY_EXPERIMENTAL Rotation {
  public:
   Rotation(const Table& table) noexcept : table_(&table) {}  // NOLINT: converts
   Rotation(const Table&&) = delete;
-  // Throws POSITION (positions that are double), SHAPE (axes that do not match; moved-from frequencies).
+  // Throws POSITION (positions that are double), SHAPE (axes that do not match; moved-from frequencies; rows per head,
+  // sums and phases, which need a table).
   Rotation(const Frequencies&, const Positions&);
   Rotation(const Frequencies&&, const Positions&) = delete;
 

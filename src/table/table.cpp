@@ -138,39 +138,20 @@ struct Table::State {
 
 namespace {
 
-// Of pairs that turn by sums: their terms, [terms][padded].
-void set_terms(const Frequencies& f, int pairs, AngleJob& job, std::vector<double>& terms) {
-  const bool has_phase = !f.phase.empty();
-  const int axes = f.summed_axes > 0 ? f.summed_axes : job.axes;
-  job.terms = axes + (has_phase ? 1 : 0);
-  job.phase = has_phase;
-  job.xpos = f.xpos.scale > 0 ? &f.xpos : nullptr;
-  job.head_pairs = pairs;
-  terms.assign(static_cast<std::size_t>(job.terms) * static_cast<std::size_t>(job.padded), 0);
-  const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
-  for (std::int64_t h = 0; h < f.heads; ++h) {
-    for (std::int64_t i = 0; i < pairs; ++i) {
-      const std::int64_t pair = h * pairs + i;
-      for (int a = 0; a < axes; ++a) {
-        double& term = terms[at(std::int64_t{a} * job.padded + pair)];
-        if (f.summed_axes > 0)
-          term = f.inv_freq[at((h * axes + a) * pairs + i)];
-        else if (axes == 1 || f.axis[at(i)] == a)
-          term = f.inv_freq[at(pair)];
-      }
-      if (has_phase)
-        terms[at(std::int64_t{axes} * job.padded + pair)] = f.phase[at(f.phase.size() == at(pairs) ? i : pair)];
-    }
-  }
-  job.inv_freq = terms.data();
-}
-
-void check_sum(const Frequencies& f, const Positions& p, const PositionValues& values, Angles angles) {
-  if (angles != Angles::exact)
-    fail(Code::VALUE, "table", "angles must be exact where axes are summed, or with a phase or xpos, but got float32");
-  check_magnitudes("table", f);
+// Makes the job one of sums. Throws VALUE, SCALING, POSITION.
+void set_terms(const Frequencies& f, const Positions& p, const PositionValues& values, Angles angles, AngleJob& job,
+               std::vector<double>& terms) {
+  check_sum(f, angles);
   check_magnitudes("table", p, values.reals);
   if (f.xpos.scale > 0) check_amplitudes(f, values, p.batch() * p.tokens());
+  const int axes = f.summed_axes > 0 ? f.summed_axes : job.axes;
+  fill_terms(f, axes, job.padded, terms);
+  job.phase = !f.phase.empty();
+  job.terms = axes + (job.phase ? 1 : 0);
+  job.xpos = f.xpos.scale > 0 ? &f.xpos : nullptr;
+  job.head_pairs = f.pairs();
+  job.inv_freq = terms.data();
+  job.axis = nullptr;
 }
 
 // Whether the kernels leave a job to the wide arithmetic: those of amplitudes, and under -Os all sums.
@@ -225,11 +206,7 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
     for (int h = 0; h < f.heads; ++h) state_->axis.insert(state_->axis.end(), f.axis.begin(), f.axis.end());
     job.axis = state_->axis.data();
   }
-  if (is_sum(f)) {
-    check_sum(f, positions, values, options.angles);
-    set_terms(f, pairs, job, state_->terms);
-    job.axis = nullptr;
-  }
+  if (is_sum(f)) set_terms(f, positions, values, options.angles, job, state_->terms);
   if (options.angles == Angles::exact) {
     prepare(job.terms > 0 ? state_->terms : f.inv_freq, state_->turns);
     if (job.terms > 0) set_floors(job, state_->turns.floor);

@@ -73,8 +73,8 @@ int checked_pairs(const Frequencies& f) {
   if (size > largest_pairs)
     refuse_table(Code::SHAPE, "inv_freq must have fewer than 2^30 pairs but has " + std::to_string(size));
   if (f.heads < 1) refuse_table(Code::SHAPE, "heads must be at least 1 but is " + std::to_string(f.heads));
-  if (f.summed_axes < 0 || f.summed_axes > 256)
-    refuse_table(Code::SHAPE, "summed_axes must be from 0 to 256 but is " + std::to_string(f.summed_axes));
+  if (f.summed_axes < 0 || f.summed_axes > 1024)  // of between, four times a rope's
+    refuse_table(Code::SHAPE, "summed_axes must be from 0 to 1024 but is " + std::to_string(f.summed_axes));
   const std::size_t rows = static_cast<std::size_t>(f.heads) * static_cast<std::size_t>(std::max(1, f.summed_axes));
   if (size % rows != 0)
     refuse_table(Code::SHAPE, "inv_freq must have a value for each pair of " + std::to_string(f.heads) + " heads and " +
@@ -129,21 +129,28 @@ void check_amplitudes(const Frequencies& f, const PositionValues& values, std::i
   }
 }
 
-void check_axes(const char* operation, int rope_axes, int position_axes) {
+void check_sum(const Frequencies& f, Angles angles) {
+  if (angles != Angles::exact)
+    refuse_table(Code::VALUE, "angles must be exact where axes are summed, or with a phase or xpos, but got float32");
+  check_magnitudes("table", f);
+}
+
+void check_axes(const char* operation, const Frequencies& f, int position_axes) {
+  const int axes = f.axes();
   const auto refuse = [&](const std::string& sentence) { fail(Code::SHAPE, operation, sentence); };
-  if (position_axes > 1 && rope_axes == 1)
+  if (f.summed_axes > position_axes)
+    refuse("the positions must have the " + std::to_string(axes) + " axes of inv_freq but have " +
+           std::to_string(position_axes));
+  if (position_axes > 1 && axes == 1)
     refuse("a rope of one axis takes positions of one axis but they have " + std::to_string(position_axes));
-  if (position_axes > 1 && rope_axes > position_axes)
-    refuse("the rope's axes are 0 to " + std::to_string(rope_axes - 1) + " but the positions have " +
+  if (position_axes > 1 && axes > position_axes)
+    refuse("the rope's axes are 0 to " + std::to_string(axes - 1) + " but the positions have " +
            std::to_string(position_axes) + " axes");
 }
 
 void check_positions(const Frequencies& f, const Positions& p, const double* reals) {
   const int axes = f.axes();
-  if (f.summed_axes > p.axes())
-    refuse_table(Code::SHAPE, "the positions must have the " + std::to_string(axes) + " axes of inv_freq but have " +
-                                  std::to_string(p.axes()));
-  if (axes > 1) check_axes("table", axes, p.axes());
+  if (axes > 1) check_axes("table", f, p.axes());
   if (reals == nullptr) return;
   const std::int64_t count = static_cast<std::int64_t>(std::min(axes, p.axes())) * p.batch() * p.tokens();
   for (std::int64_t k = 0; k < count; ++k) {

@@ -17,11 +17,13 @@ inline constexpr int largest_pairs = (1 << 30) - 1;  // so that rotary_dim is an
 // The number of pairs of a head. Throws PAIRING, SHAPE, SCALING.
 ROTARY_API int checked_pairs(const Frequencies&);
 
-// Whether a rope of rope_axes axes accepts positions of position_axes axes. Throws SHAPE.
-ROTARY_API void check_axes(const char* operation, int rope_axes, int position_axes);
+// Whether a rope accepts positions of position_axes axes. Throws SHAPE.
+ROTARY_API void check_axes(const char* operation, const Frequencies&, int position_axes);
 
 // Whether its values need a sum of several products, a phase or an amplitude.
 inline bool is_sum(const Frequencies& f) noexcept { return f.summed_axes > 0 || !f.phase.empty() || f.xpos.scale != 0; }
+// The requirements of sums on frequencies and angles. Throws VALUE, SCALING.
+ROTARY_API void check_sum(const Frequencies&, Angles);
 // Of angles that are sums: every number is 0, or large enough for round_sum.h. Throws SCALING, POSITION.
 ROTARY_API void check_magnitudes(const char* operation, const Frequencies&);
 void check_magnitudes(const char* operation, const Positions&, const double* reals);

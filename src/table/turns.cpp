@@ -41,6 +41,21 @@ void prepare(const std::vector<double>& inv_freq, Turns& turns) {
   turns.inv_freq = inv_freq;
 }
 
+void fill_terms(const Frequencies& f, int axes, std::int64_t padded, std::vector<double>& terms) {
+  const auto at = [](std::int64_t i) { return static_cast<std::size_t>(i); };
+  const std::int64_t pairs = f.pairs(), count = axes + (f.phase.empty() ? 0 : 1);
+  terms.assign(at(count * padded), 0);
+  for (std::int64_t pair = 0; pair < f.heads * pairs; ++pair) {
+    const std::int64_t head = pair / pairs, i = pair % pairs;
+    for (int a = 0; a < axes; ++a) {
+      double& term = terms[at(a * padded + pair)];
+      if (f.summed_axes > 0) term = f.inv_freq[at((head * axes + a) * pairs + i)];
+      if (f.summed_axes == 0 && (axes == 1 || f.axis[at(i)] == a)) term = f.inv_freq[at(pair)];
+    }
+    if (!f.phase.empty()) terms[at(axes * padded + pair)] = f.phase[at(f.phase.size() == at(pairs) ? i : pair)];
+  }
+}
+
 void limbs_of(double inv_freq, std::uint64_t (&limbs)[3]) noexcept {
   const Dyadic w = dyadic(inv_freq);
   Fraction<3> turn;

@@ -91,8 +91,8 @@ TEST_P(Grid, EveryTargetEqualsTheReferenceAtEverySizeAndLayout) {
     const int head_dim = rotary_dim + std::array{0, 1, 6, 17}[static_cast<std::size_t>(rotary_dim / 2 % 4)];
     for (const auto& [name, layout] : layouts(head_dim)) {
       SCOPED_TRACE(std::string(name) + ", rotary_dim " + std::to_string(rotary_dim));
-      const Table table = random_table(random, layout.tokens, rotary_dim / 2, pairing,
-                                       rotary_dim % 3 == 0 ? static_cast<int>(layout.batch) : 1);
+      const Table table = random_table_of_heads(random, layout.tokens, rotary_dim / 2, pairing,
+                                                rotary_dim % 3 == 0 ? static_cast<int>(layout.batch) : 1, layout.heads);
       arena.check(layout, dtype, table, direction, random);
       if (HasFatalFailure()) return;
     }

@@ -55,7 +55,7 @@ class GpuRotate : public GpuWith<GridPoint> {
     const auto [dtype, pairing, direction] = GetParam();
     const auto [batch, tokens, heads] = sizes(random, head_dim);
     const int rows = random() % 2 == 0 ? 1 : static_cast<int>(batch);
-    const Table table = random_table(random, tokens, rotary_dim / 2, pairing, rows);
+    const Table table = random_table_of_heads(random, tokens, rotary_dim / 2, pairing, rows, heads);
     const Layout to = random_layout(random, batch, tokens, heads, head_dim);
     if (random() % 2 == 0) return check_in_place(random, dtype, to, table, direction);
     check_out_of_place(random, dtype, random_layout(random, batch, tokens, heads, head_dim, true), to, table,

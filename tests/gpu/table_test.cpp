@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "frequencies.h"
+#include "tests/support/checks.h"
 #include "tests/support/tables.h"
 
 namespace rotary::tests {
@@ -106,6 +107,47 @@ TEST_F(GpuTable, HasTheRowsOfTheTableForAnyNumberOfTokensPairsAndAxes) {
 }
 
 // A number, a list, int32, a vector that goes away, first and count: as rotary::Table takes them.
+TEST_F(GpuTable, HasTheRowsOfTheTableWherePairsTurnBySums) {
+  Random random(4);
+  for (const int axes : {0, 1, 3}) {
+    Frequencies f = made(24, 2.0, -0.8);
+    f.heads = 2;
+    f.summed_axes = axes;
+    if (axes == 0) f.axis = {0, 1, 2, 2, 1, 0, 0, 0, 1, 2, 0, 1};
+    const std::size_t count = 10 * static_cast<std::size_t>(f.axes());
+    const std::vector<std::int64_t> p = hard_positions(random, count);
+    std::vector<double> real = as<double>(p);
+    for (double& x : real) x /= 7;
+    for (const bool with_phase : {false, true}) {
+      SCOPED_TRACE(std::to_string(axes) + " axes, phase " + std::to_string(with_phase));
+      if (with_phase) f.phase = made(24 / std::max(1, axes), 3.0, 0.7).inv_freq;
+      f.clockwise = with_phase;
+      f.attention_factor = 1.25;
+      order_threads(random);
+      expect_host_rows(f, p, {Angles::exact, roundings[random() % 3]}, f.axes());
+      expect_host_rows(f, real, {Angles::exact, roundings[random() % 3]}, f.axes());
+    }
+  }
+  Frequencies f = with(made(4, 1.0, 0.5), Pairing::half);
+  f.summed_axes = 2;
+  const Device p(std::vector<double>{1, std::numeric_limits<double>::infinity(), 0x1p-65, 1, 2, 3});
+  const Table table = gpu::Table(gpu::Frequencies(f), on<double>(p, 3, 2)).host();
+  EXPECT_EQ(table.cos()[0], table.cos()[0]);
+  EXPECT_NE(table.cos()[2], table.cos()[2]);
+  EXPECT_NE(table.sin()[4], table.sin()[4]);
+  const Device whole(std::vector<std::int64_t>{1, 2, 3, 4});
+  const gpu::Frequencies sums(f);
+  expect_error("SHAPE", "[table] the positions must have the 2 axes of inv_freq but have 1",
+               [&] { gpu::Table(sums, on<std::int64_t>(whole, 4)); });
+  expect_error("VALUE", "[table] angles must be exact where axes are summed, or with a phase or xpos, but got float32",
+               [&] { gpu::Table(sums, on<std::int64_t>(whole, 2, 2), Angles::float32); });
+  expect_error("SHAPE", "[rotation] rows per head, sums of axes and phases need a table but got frequencies",
+               [&] { gpu::Rotation(sums, on<std::int64_t>(whole, 2, 2)); });
+  f = with(made(4, 1.0, 0.5), Pairing::half);
+  f.xpos.scale = 512;
+  EXPECT_EQ(code_of([&] { gpu::Frequencies{f}; }), Code::SHAPE);
+}
+
 TEST_F(GpuTable, TakesHostPositionsOfEveryKind) {
   const Frequencies f = with(made(9, 1.0, 0.5), Pairing::half);
   const gpu::Frequencies on_device(f);

@@ -26,6 +26,7 @@ Frequencies& Frequencies::operator=(Frequencies&&) noexcept = default;
 Frequencies::~Frequencies() = default;
 Pairing Frequencies::pairing() const noexcept { return Pairing::unset; }
 int Frequencies::pairs() const noexcept { return 0; }
+int Frequencies::heads() const noexcept { return 1; }
 int Frequencies::axes() const noexcept { return 1; }
 double Frequencies::attention_factor() const noexcept { return 1; }
 const rotary::Frequencies& Frequencies::host() const noexcept {
@@ -39,8 +40,8 @@ struct Table::Memory {};
 Table::Table() noexcept = default;
 Table::Table(const Frequencies&, const Positions&, const TableOptions&, Stream) { refuse(); }
 Table::Table(const Frequencies&, const rotary::Positions&, const TableOptions&, Stream) { refuse(); }
-Table::Table(std::span<const float>, std::span<const float>, int, Pairing, int, Stream) { refuse(); }
-Table Table::borrow(const float*, const float*, int, Pairing, std::int64_t, int) { refuse(); }
+Table::Table(std::span<const float>, std::span<const float>, int, Pairing, int, Stream, int) { refuse(); }
+Table Table::borrow(const float*, const float*, int, Pairing, std::int64_t, int, int) { refuse(); }
 Table::Table(Table&&) noexcept = default;
 Table& Table::operator=(Table&&) noexcept = default;
 Table::~Table() = default;

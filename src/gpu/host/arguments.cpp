@@ -41,7 +41,9 @@ Rotation::Rotation(const Frequencies& f, const Positions& p) : frequencies_(&f),
   if (arrays_of(p).f64 != nullptr) {
     fail(Code::POSITION, "rotation", "positions must be integers without a table but got doubles");
   }
-  check_axes("rotation", f.axes(), p.axes());
+  if (f.heads() != 1 || is_sum(f.host()))
+    fail(Code::SHAPE, "rotation", "rows per head, sums of axes and phases need a table but got frequencies");
+  check_axes("rotation", f.host(), p.axes());
 }
 
 // ---- caches --------------------------------------------------------------------------------------

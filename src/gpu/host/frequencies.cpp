@@ -10,6 +10,7 @@
 #include "runtime/float_state.h"
 #include "table/table_checks.h"
 #include "table/turns.h"
+#include "values/number_text.h"
 
 namespace rotary::gpu {
 namespace {
@@ -47,25 +48,36 @@ struct Frequencies::State {
 Frequencies::Frequencies(const rotary::Frequencies& f, Stream stream) : state_(std::make_unique<State>()) {
   const FloatState ours;
   FrequencyArrays& arrays = state_->arrays;
-  arrays.pairs = checked_pairs(f);
+  arrays.pairs = f.heads * checked_pairs(f);
+  if (f.xpos.scale != 0)
+    fail(Code::SHAPE, "frequencies",
+         "a device makes no table with xpos's amplitude, of scale " + shortest(f.xpos.scale) + ": make it on the host");
   const auto pairs = static_cast<std::size_t>(arrays.pairs);
   state_->axes = f.axes();
   rotary::Frequencies& host = state_->host = f;
-  if (f.inv_freq_float32.empty()) {
+  std::vector<double> inv_freq = f.inv_freq;
+  if (is_sum(f)) {
+    check_sum(f, Angles::exact);
+    fill_terms(f, f.axes(), arrays.pairs, inv_freq);
+    arrays.phase = !f.phase.empty();
+    arrays.terms = f.axes() + (arrays.phase ? 1 : 0);
+  } else if (f.inv_freq_float32.empty()) {
     prepare_float32(f, host.inv_freq_float32);
     host.inv_freq_float32.resize(pairs);
   }
   std::vector<std::uint64_t> turns(pairs), limbs(limbs_per_pair * pairs);
-  for (std::size_t i = 0; i < pairs; ++i) {
+  for (std::size_t i = 0; i < pairs && arrays.terms == 0; ++i) {
     std::uint64_t limb[limbs_per_pair];
     turns[i] = device::turns_of(f.inv_freq[i]);
     limbs_of(f.inv_freq[i], limb);
     for (std::size_t k = 0; k < limbs_per_pair; ++k) limbs[k * pairs + i] = limb[k];
   }
 
+  std::vector<std::uint8_t> axis;
+  for (int h = 0; h < f.heads; ++h) axis.insert(axis.end(), f.axis.begin(), f.axis.end());
   Packer packer;
-  const std::size_t turns_at = packer.add(turns), limbs_at = packer.add(limbs), double_at = packer.add(f.inv_freq);
-  const std::size_t float_at = packer.add(host.inv_freq_float32), axis_at = packer.add(f.axis);
+  const std::size_t turns_at = packer.add(turns), limbs_at = packer.add(limbs), double_at = packer.add(inv_freq);
+  const std::size_t float_at = packer.add(host.inv_freq_float32), axis_at = packer.add(axis);
   state_->memory = allocate(packer.bytes().size(), "frequencies");
   const void* memory = state_->memory.get();
   copy_in(state_->memory.get(), packer.bytes().data(), packer.bytes().size(), "frequencies", stream);
@@ -91,7 +103,8 @@ Frequencies& Frequencies::operator=(Frequencies&& other) noexcept {
 Frequencies::~Frequencies() = default;
 
 Pairing Frequencies::pairing() const noexcept { return host().pairing; }
-int Frequencies::pairs() const noexcept { return rotary::detail::DeviceAccess::arrays(*this).pairs; }
+int Frequencies::pairs() const noexcept { return host().pairs(); }
+int Frequencies::heads() const noexcept { return host().heads; }
 int Frequencies::axes() const noexcept { return state_ == nullptr ? 1 : state_->axes; }
 double Frequencies::attention_factor() const noexcept { return host().attention_factor; }
 const std::uint64_t* Frequencies::turns() const noexcept { return rotary::detail::DeviceAccess::arrays(*this).turns; }

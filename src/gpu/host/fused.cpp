@@ -210,7 +210,7 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Rotation& by, const Cache& cache, const Slots& slots, Stream stream) {
   const char* const operation = "rotate_append";
-  check_heads({operation, "q", "q_out", " of q"}, q, q_out, checked_shape(operation, by));
+  check_heads({operation, "q", "q_out", " of q"}, q, q_out, checked_one_row(operation, by));
   check_one_kv(operation, k, v);
   check_q_and_k(operation, q, k);
   // The step kernel cannot reorder a head in place.
@@ -240,7 +240,7 @@ void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Head
   const std::int64_t q_heads = l.heads - 2 * kv_heads;
   const ConstHeads q = heads_of(qkv, 0, q_heads), k = heads_of(qkv, q_heads, kv_heads);
   const ConstHeads v = heads_of(qkv, q_heads + kv_heads, kv_heads);
-  check_heads({operation, "q", "q_out", " of q"}, q, q_out, checked_shape(operation, by));
+  check_heads({operation, "q", "q_out", " of q"}, q, q_out, checked_one_row(operation, by));
   check_norm(operation, "q_norm", q_norm);
   check_norm(operation, "k_norm", k_norm);
   if (by.pairing() == Pairing::interleaved_to_half && q.data == q_out.data && has_elements(q.layout)) {

@@ -38,7 +38,15 @@ inline void check_pairs(const char* operation, const Frequencies& f) {
 // Throws SHAPE.
 inline TableShape checked_shape(const char* operation, const Rotation& by) {
   if (by.table() == nullptr) check_pairs(operation, *by.frequencies());
-  return {by.pairing(), by.pairs(), by.batch(), by.tokens()};
+  return {by.pairing(), by.pairs(), by.batch(), by.tokens(), by.table() == nullptr ? 1 : by.table()->heads()};
+}
+// Of operations that take one row for all heads.
+inline TableShape checked_one_row(const char* operation, const Rotation& by) {
+  const TableShape shape = checked_shape(operation, by);
+  if (shape.heads != 1)
+    fail(Code::SHAPE, operation,
+         "the table must have one row for all heads but has rows for " + std::to_string(shape.heads));
+  return shape;
 }
 
 // The largest rotary_dim whose heads a kernel can reorder in place (interleaved_to_half). check_reordered throws SHAPE.
@@ -58,6 +66,7 @@ inline RotationArrays arrays_of(const Rotation& by) noexcept {
   if (by.table() != nullptr) {
     arrays.cos = by.table()->cos();
     arrays.sin = by.table()->sin();
+    arrays.heads = by.table()->heads();
   } else {
     arrays.frequencies = rotary::detail::DeviceAccess::arrays(*by.frequencies());
     arrays.positions = arrays_of(*by.positions());
@@ -103,7 +112,7 @@ inline Part values(const char* name, const Positions& p) noexcept {
 inline void check_disjoint(const char* operation, std::span<const Part> written, const Rotation& by) {
   if (by.table() == nullptr) return check_disjoint(operation, written, values("the positions", *by.positions()));
   const Table& table = *by.table();
-  const std::int64_t count = table.batch() * table.tokens() * table.pairs();
+  const std::int64_t count = table.batch() * table.tokens() * table.heads() * table.pairs();
   check_disjoint(operation, written, values("the table's cos", table.cos(), count));
   check_disjoint(operation, written, values("the table's sin", table.sin(), count));
 }

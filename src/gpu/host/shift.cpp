@@ -30,7 +30,7 @@ void move(const Heads& x, const Table* table, ShiftJob job, Stream stream) {
 
 void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep, std::int64_t drop,
            const Sequences& sequences, Stream stream) {
-  const TableShape rows{table.pairing(), table.pairs(), table.batch(), table.tokens()};
+  const TableShape rows{table.pairing(), table.pairs(), table.batch(), table.tokens(), table.heads()};
   ShiftJob job;
   job.count = rotary::detail::check_shift(k, v, rows, table.cos(), table.sin(), keep, drop, sequences);
   Heads token = k;

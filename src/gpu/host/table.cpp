@@ -19,6 +19,7 @@ namespace {
 void check_table(const Frequencies& f, const TableOptions& options) {
   check_pairs("table", f);
   check_options({options.angles, options.rounding});
+  if (is_sum(f.host())) return rotary::detail::check_sum(f.host(), options.angles);
   if (options.angles == Angles::float32) check_float32(f.host(), f.host().inv_freq_float32);
 }
 
@@ -28,7 +29,7 @@ void refuse_borrowed(bool borrowed) {
 
 void check_host_angles(const Frequencies& f, const rotary::Positions& p, const rotary::detail::PositionValues& values) {
   AngleJob job;
-  job.pairs = f.pairs();
+  job.pairs = f.pairs();  // of each head, in turn
   job.rows = p.batch() * p.tokens();
   job.integers = values.integers;
   job.reals = values.reals;
@@ -105,7 +106,7 @@ void Table::reserve(std::int64_t rows, int pairs) {
   if (values <= own.capacity) return;
   std::int64_t capacity = 0;
   Block block = allocate_rows(values, capacity);
-  const std::int64_t held = rows_.tokens * rows_.batch * rows_.pairs;
+  const std::int64_t held = rows_.values();
   auto* cos = static_cast<float*>(block.get());
   if (held > 0) {
     const std::size_t bytes = static_cast<std::size_t>(held) * sizeof(float);
@@ -115,12 +116,12 @@ void Table::reserve(std::int64_t rows, int pairs) {
   }
   replace(own.rows, std::move(block));
   own.capacity = capacity;
-  set_rows(rows_.pairing, rows_.pairs, rows_.batch, rows_.tokens);
+  set_rows(rows_.pairing, rows_.pairs, rows_.batch, rows_.tokens, rows_.heads);
 }
 
-void Table::set_rows(Pairing pairing, int pairs, int batch, std::int64_t tokens) {
+void Table::set_rows(Pairing pairing, int pairs, int batch, std::int64_t tokens, int heads) {
   const Memory& own = memory();
-  rows_ = {own.cos(), own.sin(), false, pairing, pairs, batch, tokens};
+  rows_ = {own.cos(), own.sin(), false, pairing, pairs, batch, tokens, heads};
 }
 
 // ---- rows ----------------------------------------------------------------------------------------
@@ -137,15 +138,16 @@ Table::Table(const Frequencies& f, const rotary::Positions& host, const TableOpt
 void Table::assign(const Frequencies& f, const Positions& positions, const TableOptions& options, Stream stream) {
   refuse_borrowed(rows_.borrowed);
   check_table(f, options);
-  check_axes("table", f.axes(), positions.axes());
-  const auto values = static_cast<std::int64_t>(checked_size(positions.batch(), positions.tokens(), f.pairs()));
+  check_axes("table", f.host(), positions.axes());
+  const int row = rotary::detail::DeviceAccess::arrays(f).pairs;
+  const auto values = static_cast<std::int64_t>(checked_size(positions.batch(), positions.tokens(), row));
   Memory& own = memory();
   if (values > 0) {
     check_disjoint("table", gpu::values("the table's rows", own.cos(), 2 * own.capacity),
                    gpu::values("positions", positions));
   }
   own.fit(values);
-  set_rows(f.pairing(), f.pairs(), positions.batch(), positions.tokens());
+  set_rows(f.pairing(), f.pairs(), positions.batch(), positions.tokens(), f.heads());
   if (values == 0) return;
   TableJob job;
   job.frequencies = rotary::detail::DeviceAccess::arrays(f);
@@ -161,10 +163,11 @@ void Table::assign(const Frequencies& f, const rotary::Positions& host, const Ta
   refuse_borrowed(rows_.borrowed);
   const FloatState ours;
   check_table(f, options);
-  checked_size(host.batch(), host.tokens(), f.pairs());
+  checked_size(host.batch(), host.tokens(), rotary::detail::DeviceAccess::arrays(f).pairs);
   std::vector<std::int64_t> converted;
   const rotary::detail::PositionValues values = rotary::detail::PositionsAccess::values(host, converted);
   check_positions(f.host(), host, values.reals);
+  if (is_sum(f.host())) check_magnitudes("table", host, values.reals);
   if (options.angles == Angles::float32) check_host_angles(f, host, values);
   const std::int64_t bytes = std::int64_t{8} * host.axes() * host.batch() * host.tokens();
   Memory& own = memory();
@@ -191,7 +194,7 @@ void Table::assign(const Frequencies& from, const Positions& from_positions, con
   for (const auto& [f, p] : {std::pair{&from, &from_positions}, std::pair{&to, &to_positions}}) {
     check_pairs("between", *f);
     rotary::detail::check_magnitudes("between", f->host());
-    check_axes("between", f->axes(), p->axes());
+    check_axes("between", f->host(), p->axes());
   }
   const rotary::Frequencies turn =
       rotary::detail::check_between(from.host(), {from_positions.batch(), from_positions.tokens()}, to.host(),
@@ -210,7 +213,7 @@ void Table::assign(const Frequencies& from, const Positions& from_positions, con
                      gpu::values("positions", *p));
   }
   own.fit(values);
-  set_rows(turn.pairing, to.pairs(), batch, to_positions.tokens());
+  set_rows(turn.pairing, to.pairs(), batch, to_positions.tokens(), 1);
   job.rows = batch * to_positions.tokens();
   job.factor = turn.attention_factor;
   job.rounding = options.rounding;
@@ -227,34 +230,35 @@ Table between(const Frequencies& from, const Positions& from_positions, const Fr
 }
 
 Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing pairing, int batch,
-             Stream stream)
+             Stream stream, int heads)
     : Table() {
   rotary::detail::check_pairing("table", pairing);
-  const std::int64_t tokens = checked_tokens(cos.size(), sin.size(), pairs, batch);
-  if (!cos.empty()) reserve(batch * tokens, pairs);
+  const std::int64_t tokens = checked_tokens(cos.size(), sin.size(), pairs, batch, heads);
+  if (!cos.empty()) reserve(batch * tokens * heads, pairs);
   const Memory& own = memory();
   copy_in(own.cos(), cos.data(), cos.size_bytes(), "table", stream);
   copy_in(own.sin(), sin.data(), sin.size_bytes(), "table", stream);
-  set_rows(pairing, pairs, batch, tokens);
+  set_rows(pairing, pairs, batch, tokens, heads);
 }
 
-Table Table::borrow(const float* cos, const float* sin, int pairs, Pairing pairing, std::int64_t tokens, int batch) {
+Table Table::borrow(const float* cos, const float* sin, int pairs, Pairing pairing, std::int64_t tokens, int batch,
+                    int heads) {
   rotary::detail::check_pairing("table", pairing);
   if (tokens < 0) fail(Code::SHAPE, "table", "tokens must not be negative but got " + std::to_string(tokens));
-  checked_tokens(0, 0, pairs, batch);
-  checked_size(batch, tokens, pairs);
+  checked_tokens(0, 0, pairs, batch, heads);
+  checked_size(batch, tokens, heads * pairs);
   if (tokens > 0) {
     check_pointer("table", "cos", cos, sizeof(float));
     check_pointer("table", "sin", sin, sizeof(float));
   }
   Table table;
-  table.rows_ = {cos, sin, true, pairing, pairs, batch, tokens};
+  table.rows_ = {cos, sin, true, pairing, pairs, batch, tokens, heads};
   return table;
 }
 
 rotary::Table Table::host(Stream stream) const {
   rotary::detail::check_pairing("table", rows_.pairing);
-  const auto values = static_cast<std::size_t>(rows_.batch * rows_.tokens * rows_.pairs);
+  const auto values = static_cast<std::size_t>(rows_.values());
   std::vector<float> cos(values), sin(values);
   if (values > 0) {
     const std::size_t bytes = values * sizeof(float);
@@ -262,7 +266,7 @@ rotary::Table Table::host(Stream stream) const {
     check_cuda(cudaMemcpyAsync(sin.data(), rows_.sin, bytes, cudaMemcpyDeviceToHost, stream), "table");
     check_cuda(cudaStreamSynchronize(stream), "table");
   }
-  return {cos, sin, rows_.pairs, rows_.pairing, rows_.batch};
+  return {cos, sin, rows_.pairs, rows_.pairing, rows_.batch, rows_.heads};
 }
 
 }  // namespace rotary::gpu

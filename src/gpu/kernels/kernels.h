@@ -14,7 +14,11 @@ using namespace detail;
 inline constexpr int limbs_per_pair = 3;
 
 struct FrequencyArrays {
-  int pairs = 0;
+  int pairs = 0;  // of all heads that have rows of their own
+  // Above 0: pairs turn by the sum of so many products; inv_freq is [terms][pairs], term a has the position on axis a,
+  // or 1 if it is the last and there is a phase. The arrays of one product are not filled then.
+  int terms = 0;
+  bool phase = false;
   bool clockwise = false;
   bool decidable = true;  // see turns.h; false: every value is settled in wide arithmetic
   double attention_factor = 1;
@@ -67,6 +71,7 @@ struct RotationArrays {
   FrequencyArrays frequencies;  // without a table
   PositionArrays positions;
   std::int64_t batch_rows = 0;  // 0: all batch rows share their positions
+  int heads = 1;                // of a table: row r of head h of H lies at (r * heads + h / (H / heads)) * pairs
 };
 
 // The heads that a kernel reads and those that it writes. Strides are by batch, token, head, in elements.

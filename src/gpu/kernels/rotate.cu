@@ -71,6 +71,7 @@ __device__ inline Share share_of(const RotateGrid& grid, std::uint32_t thread) {
   share.in_step = share.groups * in_head;
   share.out_step = share.groups * out_head;
   share.row = batch * grid.by.batch_rows + token;
+  if (grid.by.heads > 1) share.row = share.row * grid.by.heads + group / (share.heads / grid.by.heads);
   share.unit = static_cast<int>(unit);
   share.rest_unit = share.unit - grid.units;
   share.rest_units = of_k ? grid.k.rest_units : grid.q.rest_units;
@@ -177,8 +178,10 @@ std::int64_t threads_of(const RotateJob& job, std::int64_t head_units, std::int6
   return product(product(product(job.batch, job.tokens, max_threads), groups, max_threads), head_units, max_threads);
 }
 
-// Fewer heads per thread if there are few threads, because a short call waits for the longest thread.
+// Fewer heads per thread if there are few threads, because a short call waits for the longest thread; one where heads
+// have rows of their own.
 std::int64_t heads_of_a_thread(const RotateJob& job, std::int64_t head_units, int max) {
+  if (job.by.heads > 1) return 1;
   for (int heads = max; heads > 1; heads /= 2) {
     if (threads_of(job, head_units, heads) >= enough_threads) return heads;
   }
@@ -225,8 +228,8 @@ void skip(RotateJob& job, int element, int dimension, std::int64_t begin) {
   job.q = part_of(job.q, element, dimension, begin);
   job.k = part_of(job.k, element, dimension, begin);
   const std::int64_t rows = dimension == 0 ? begin * job.by.batch_rows : begin;
-  advance(job.by.cos, rows * job.pairs);
-  advance(job.by.sin, rows * job.pairs);
+  advance(job.by.cos, rows * job.by.heads * job.pairs);
+  advance(job.by.sin, rows * job.by.heads * job.pairs);
   advance(job.by.positions.i64, rows);
   advance(job.by.positions.i32, rows);
 }

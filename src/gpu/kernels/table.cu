@@ -211,11 +211,10 @@ __global__ void __launch_bounds__(max_threads, 4) fill_rows(const __grid_constan
   if (open) settle(job, share);
 }
 
-// ---- the difference of two angles, all in wide arithmetic ----------------------------------------
+// ---- sums of angles, all in wide arithmetic ------------------------------------------------------
 
 // False where the position cannot be taken.
-__device__ bool angle_at(const FrequencyArrays& f, const PositionArrays& p, std::int64_t row, int pair, Angle& angle) {
-  const std::int64_t axis = p.one_axis || f.axis == nullptr ? 0 : f.axis[pair], at = axis * p.rows + row % p.rows;
+__device__ bool angle_at(const PositionArrays& p, std::int64_t at, double inv_freq, bool clockwise, Angle& angle) {
   Dyadic position;
   if (p.f64 != nullptr) {
     const double x = p.f64[at];
@@ -224,8 +223,32 @@ __device__ bool angle_at(const FrequencyArrays& f, const PositionArrays& p, std:
   } else {
     position = dyadic(integer_position(p, at));
   }
-  angle = angle_of(position, f.inv_freq[pair], f.clockwise);
+  angle = angle_of(position, inv_freq, clockwise);
   return true;
+}
+__device__ bool angle_at(const FrequencyArrays& f, const PositionArrays& p, std::int64_t row, int pair, Angle& angle) {
+  const std::int64_t axis = p.one_axis || f.axis == nullptr ? 0 : f.axis[pair];
+  return angle_at(p, axis * p.rows + row % p.rows, f.inv_freq[pair], f.clockwise, angle);
+}
+
+__global__ void __launch_bounds__(max_threads) fill_sums(const __grid_constant__ TableJob job) {
+  const FrequencyArrays& f = job.frequencies;
+  const PositionArrays& p = job.positions;
+  const std::int64_t pairs = f.pairs, step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < p.rows * pairs; i += step) {
+    const std::int64_t row = i / pairs, pair = i - row * pairs;
+    bool known = true;
+    const auto term = [&](int a) {
+      const double inv_freq = f.inv_freq[a * pairs + pair];
+      if (f.phase && a + 1 == f.terms) return angle_of({false, 1, 0}, inv_freq, false);
+      Angle angle;
+      known = angle_at(p, (p.one_axis ? 0 : a * p.rows) + row, inv_freq, false, angle) && known;
+      return angle;
+    };
+    const CosSin x = round_sum(f.terms, term, dyadic(f.attention_factor), format_of(job.rounding), 0);
+    const float none = __builtin_nanf("");
+    store(job, row, static_cast<int>(pair), known ? x : CosSin{none, none});
+  }
 }
 
 __global__ void __launch_bounds__(max_threads) fill_differences(const __grid_constant__ BetweenJob job) {
@@ -257,6 +280,10 @@ void launch_between(const BetweenJob& job, Stream stream) {
 void launch_table(const TableJob& job, Stream stream) {
   const std::int64_t pairs = job.frequencies.pairs, rows = job.positions.rows;
   if (pairs == 0 || rows == 0) return;
+  if (job.frequencies.terms > 0) {
+    const auto blocks = static_cast<unsigned>(std::min(max_blocks, ceil_div(rows * pairs, std::int64_t{max_threads})));
+    return launch(fill_sums, dim3(blocks), dim3(max_threads), stream, job);
+  }
   const std::int64_t rows_of_block = pairs < max_threads ? max_threads / pairs : 1;
   const std::int64_t threads = pairs < max_threads ? rows_of_block * pairs : max_threads;
   const std::int64_t slices = ceil_div(pairs, threads);
