@@ -27,4 +27,5 @@ set(rotary_sources
   src/values/double_double.cpp
   src/values/error.cpp
   src/values/frequencies.cpp
+  src/values/makers.cpp
   src/values/names.cpp)

@@ -1,0 +1,66 @@
+// Frequencies by the names that papers and libraries give them, for Rope::inv_freq and Rope::base. In double, each
+// within a few ulp of its formula. docs/variants.md says who uses which. All throw SHAPE (sizes) and VALUE (numbers
+// that the formula does not take).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "rotary/export.h"
+#include "rotary/rope.h"
+
+namespace rotary {
+
+// ---- directions: a pair turns by a sum over coordinates ------------------------------------------
+// Rope::inv_freq [heads, axes, head_dim / 2] of a rope with these heads and summed_axes.
+
+// RoPE-Mixed, arXiv 2403.13298, as timm's init_random_2d_freqs: two axes; base 10 there. angles: the direction of each
+// head's first head_dim / 4 pairs; the others are turned by a right angle.
+ROTARY_API std::vector<double> mixed_directions(int head_dim, std::span<const double> angles, double base = 10);
+// An angle in [0, 2 pi) for each head, the same on every machine. Torch's seeds draw others.
+ROTARY_API std::vector<double> random_angles(int heads, std::uint64_t seed);
+// Golden gate RoPE, jerryxio.ng/posts/nd-rope: speeds geometric from `least` to `most`, behind the share `still` of
+// pairs that do not turn; directions evenly spread over all heads and pairs. axes from 1 to 16.
+ROTARY_API std::vector<double> golden_directions(int head_dim, int heads, int axes, double least, double most,
+                                                 double still = 0);
+
+// ---- runs of frequencies: [pairs] ----------------------------------------------------------------
+
+// Geometric to both ends: first, ..., last. LTX-Video: pi / 2 to base pi / 2; nanoGPT speedruns: 1 to 1 / 1024.
+ROTARY_API std::vector<double> geometric_frequencies(int pairs, double first, double last);
+// pi linspace(1, most / 2): rotary-embedding-torch's freqs_for "pixel", timm's in_pixels; positions in [-1, 1].
+ROTARY_API std::vector<double> pixel_frequencies(int pairs, double most);
+
+// Grok's scaling "yarn_log" (SGLang, models/grok.py): YaRN's blend taken of the logarithms. Without amplitude.
+ROTARY_API std::vector<double> yarn_log_frequencies(int rotary_dim, double base, const Yarn&);
+
+// Vision YaRN with DyPE, arXiv 2510.20766, of one axis of `width` elements (ComfyUI-DyPE): blends base, NTK and linear
+// frequencies by two ramps, whose bounds are raised to the power strength = scale * time^exponent, time the part of the
+// diffusion that remains, in [0, 1]; strength 1: vision YaRN alone.
+struct VisionYarn {
+  double linear = 1;  // by how much this axis is longer than trained
+  double ntk = 1;     // by how much the longest is: its amplitude is vision_yarn_amplitude(ntk)
+  double trained_length = 0;
+  double strength = 1;
+};
+ROTARY_API std::vector<double> vision_yarn_frequencies(int width, double base, const VisionYarn&);
+ROTARY_API double vision_yarn_amplitude(double ntk);  // 1 + 0.1 ln s / sqrt s; Rope::attention_factor
+
+// ---- changes of frequencies ----------------------------------------------------------------------
+
+// RIFLEx, arXiv 2502.15894: pair k, from 1 (Wan 2.1: 6 of the time axis), becomes 0.9 of one turn in `frames`.
+ROTARY_API std::vector<double> riflex(std::vector<double> inv_freq, int k, double frames);
+// CoPE-clip, arXiv 2602.05258: the last pairs times (1 + cos u) / 2, u from 0 to pi; hard: 0.
+ROTARY_API std::vector<double> clipped(std::vector<double> inv_freq, int last = 20, bool hard = false);
+// Resonance RoPE, arXiv 2403.00071: every wavelength rounded to an integer, halves to even.
+ROTARY_API std::vector<double> resonant(std::vector<double> inv_freq);
+
+// ---- bases ---------------------------------------------------------------------------------------
+
+// NTK by resolution: base * scale^(strength * width / (width - 2)) for each axis of `width` elements.
+ROTARY_API double ntk_base(double base, double scale, int width, double strength = 1);
+// Grok's "theta_scale": base^(ln(L0 factor / 2 pi) / ln(L0 / 2 pi)).
+ROTARY_API double theta_scaled_base(double base, double factor, double trained_length);
+
+}  // namespace rotary

@@ -1,0 +1,238 @@
+// Frequencies by the names of the field: rotary/makers.h says where each formula stands.
+#include "runtime/arithmetic.h"
+
+#include "rotary/makers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
+#include <string>
+#include <utility>
+
+#include "number_text.h"
+#include "runtime/float_state.h"
+#include "values/fail.h"
+
+namespace rotary {
+
+using namespace detail;
+namespace {
+
+constexpr double two_pi_of_makers = 2 * std::numbers::pi;
+
+void need(bool holds, Code code, const char* operation, const char* rule, double got) {
+  if (!holds) fail(code, operation, std::string(rule) + " but got " + shortest(got));
+}
+
+void need_pairs(const char* operation, int pairs) {
+  need(pairs >= 1 && pairs <= 1 << 19, Code::SHAPE, operation, "pairs must be from 1 to 2^19", pairs);
+}
+
+void need_positive(const char* operation, const char* rule, double x) {
+  need(x > 0 && std::isfinite(x), Code::VALUE, operation, rule, x);
+}
+
+std::vector<double> powers(int width, double base) {
+  std::vector<double> speeds;
+  for (int i = 0; i < width; i += 2) speeds.push_back(std::pow(base, -double(i) / width));
+  return speeds;
+}
+
+void need_run(const char* operation, int width, double base) {
+  need(width >= 4 && width % 2 == 0 && width <= 1 << 20, Code::SHAPE, operation, "the width must be even and above 2",
+       width);
+  need(base > 1 && std::isfinite(base), Code::VALUE, operation, "the base must be finite and above 1", base);
+}
+
+// The index of the pair that turns `turns` times in the length.
+double pair_that_turns(double turns, int width, double base, double length) {
+  return width * std::log(length / (turns * two_pi_of_makers)) / (2 * std::log(base));
+}
+
+// 1 below pair low, 0 from high on.
+double kept(std::size_t i, double low, double high) {
+  if (low == high) high += 0.001;
+  return 1 - std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+}
+
+// x with erf(x) = y, by Newton's steps; y in (-1, 1).
+double inverse_erf(double y) {
+  double x = 0;
+  for (int step = 0; step < 100; ++step) {
+    const double slope = 2 / std::sqrt(std::numbers::pi) * std::exp(-x * x), next = x - (std::erf(x) - y) / slope;
+    if (next == x || !std::isfinite(next)) break;
+    x = next;
+  }
+  return x;
+}
+
+}  // namespace
+
+std::vector<double> mixed_directions(int head_dim, std::span<const double> angles, double base) {
+  const FloatState to_nearest;
+  need(head_dim > 0 && head_dim % 4 == 0 && head_dim <= 1 << 20, Code::SHAPE, "mixed_directions",
+       "head_dim must be a multiple of 4", head_dim);
+  need_positive("mixed_directions", "the base must be finite and above 0", base);
+  std::vector<double> directions;
+  for (const double angle : angles) {
+    for (const auto along : {+[](double x) { return std::cos(x); }, +[](double x) { return std::sin(x); }}) {
+      for (const double turned : {angle, angle + std::numbers::pi / 2}) {
+        for (int i = 0; i < head_dim; i += 4)
+          directions.push_back(std::pow(base, -double(i) / head_dim) * along(turned));
+      }
+    }
+  }
+  return directions;
+}
+
+std::vector<double> random_angles(int heads, std::uint64_t seed) {
+  need(heads >= 1 && heads <= 1 << 20, Code::SHAPE, "random_angles", "heads must be from 1 to 2^20", heads);
+  std::vector<double> angles;
+  for (int head = 0; head < heads; ++head) {  // splitmix64: prng.di.unimi.it/splitmix64.c
+    std::uint64_t z = seed += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    angles.push_back(static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53 * two_pi_of_makers);
+  }
+  return angles;
+}
+
+std::vector<double> golden_directions(int head_dim, int heads, int axes, double least, double most, double still) {
+  const FloatState to_nearest;
+  constexpr const char* operation = "golden_directions";
+  need(head_dim >= 2 && head_dim % 2 == 0, Code::SHAPE, operation, "head_dim must be even and above 0", head_dim);
+  need(heads >= 1 && heads <= (1 << 24) / head_dim, Code::SHAPE, operation,
+       "heads must be at least 1, and all have at most 2^24 elements", heads);
+  need(axes >= 1 && axes <= 16, Code::SHAPE, operation, "axes must be from 1 to 16", axes);
+  need(still >= 0 && still < 1, Code::VALUE, operation, "the share of still pairs must be in [0, 1)", still);
+  const int pairs = head_dim / 2, first = static_cast<int>(std::nearbyint(still * pairs));
+  const std::vector<double> speeds = geometric_frequencies(std::max(1, pairs - first), least, most);
+  double root = 2;  // of x^(axes + 1) = x + 1
+  for (int step = 0; step < 10; ++step) root = std::pow(1 + root, 1.0 / (axes + 1));
+  const auto n = static_cast<std::size_t>(pairs), d = static_cast<std::size_t>(axes);
+  std::vector<double> directions(static_cast<std::size_t>(heads) * d * n), one(d);
+  for (std::size_t k = 0; k < static_cast<std::size_t>(heads) * n; ++k) {
+    const std::size_t head = k / n, pair = k % n;
+    double norm = 0;
+    for (std::size_t a = 0; a < d; ++a) {
+      const double alpha = std::pow(1 / root, static_cast<double>(a + 1));
+      one[a] = inverse_erf(2 * std::fmod(static_cast<double>(k + 1) * alpha, 1.0) - 1);
+      norm += one[a] * one[a];
+    }
+    const bool turns = pair >= static_cast<std::size_t>(first);
+    const double speed = turns ? speeds[pair - static_cast<std::size_t>(first)] : 0;
+    for (std::size_t a = 0; a < d; ++a) directions[(head * d + a) * n + pair] = speed * one[a] / std::sqrt(norm);
+  }
+  return directions;
+}
+
+std::vector<double> geometric_frequencies(int pairs, double first, double last) {
+  const FloatState to_nearest;
+  need_pairs("geometric_frequencies", pairs);
+  need_positive("geometric_frequencies", "the first must be finite and above 0", first);
+  need_positive("geometric_frequencies", "the last must be finite and above 0", last);
+  std::vector<double> speeds;
+  for (int i = 0; i < pairs; ++i) speeds.push_back(first * std::pow(last / first, i / std::max(1.0, pairs - 1.0)));
+  return speeds;
+}
+
+std::vector<double> pixel_frequencies(int pairs, double most) {
+  need_pairs("pixel_frequencies", pairs);
+  need_positive("pixel_frequencies", "the largest frequency must be finite and above 0", most);
+  std::vector<double> speeds;
+  for (int i = 0; i < pairs; ++i)
+    speeds.push_back(std::numbers::pi * (1 + i * (most / 2 - 1) / std::max(1.0, pairs - 1.0)));
+  return speeds;
+}
+
+std::vector<double> yarn_log_frequencies(int rotary_dim, double base, const Yarn& yarn) {
+  const FloatState to_nearest;
+  need_run("yarn_log_frequencies", rotary_dim, base);
+  need_positive("yarn_log_frequencies", "the factor must be finite and above 0", yarn.factor);
+  const auto length = static_cast<double>(yarn.trained_length);
+  need_positive("yarn_log_frequencies", "the trained length must be above 0", length);
+  const auto bound = [&](double turns) { return pair_that_turns(turns, rotary_dim, base, length); };
+  const double low = std::max(std::floor(bound(yarn.beta_fast)), 0.0);
+  const double high = std::min(std::ceil(bound(yarn.beta_slow)), rotary_dim - 1.0);
+  std::vector<double> speeds = powers(rotary_dim, base);
+  for (std::size_t i = 0; i < speeds.size(); ++i)
+    speeds[i] *= std::pow(yarn.factor, kept(i, low == high ? low - 0.001 : low, high) * yarn.extrapolation_factor - 1);
+  return speeds;
+}
+
+std::vector<double> vision_yarn_frequencies(int width, double base, const VisionYarn& how) {
+  const FloatState to_nearest;
+  constexpr const char* operation = "vision_yarn_frequencies";
+  need_run(operation, width, base);
+  need_positive(operation, "the trained length must be finite and above 0", how.trained_length);
+  need(how.strength >= 0 && std::isfinite(how.strength), Code::VALUE, operation,
+       "the strength must be finite and at least 0", how.strength);
+  const double linear = std::max(how.linear, 1.0), ntk = std::max(how.ntk, 1.0);
+  need_positive(operation, "the scales must be finite", std::min(linear * ntk, linear + ntk));
+  const std::vector<double> plain = powers(width, base), grown = powers(width, ntk_base(base, ntk, width));
+  const auto kept_between = [&](double fast, double slow, std::size_t i) {
+    const auto bound = [&](double turns) {
+      return pair_that_turns(std::pow(turns, how.strength), width, base, how.trained_length);
+    };
+    const double low = std::max(std::floor(bound(fast)), 0.0), high = std::min(std::ceil(bound(slow)), width / 2.0);
+    return kept(i, low, high);
+  };
+  std::vector<double> speeds;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    const double beta = kept_between(1.25, 0.75, i), gamma = kept_between(16, 2, i);
+    speeds.push_back((plain[i] / linear * (1 - beta) + grown[i] * beta) * (1 - gamma) + plain[i] * gamma);
+  }
+  return speeds;
+}
+
+double vision_yarn_amplitude(double ntk) {
+  need_positive("vision_yarn_amplitude", "the scale must be finite and above 0", ntk);
+  return ntk <= 1 ? 1 : 1 + 0.1 * std::log(ntk) / std::sqrt(ntk);
+}
+
+std::vector<double> riflex(std::vector<double> inv_freq, int k, double frames) {
+  need(k >= 1 && static_cast<std::size_t>(k) <= inv_freq.size(), Code::SHAPE, "riflex",
+       "k must name a pair, from 1 on,", k);
+  need_positive("riflex", "the frames must be finite and above 0", frames);
+  inv_freq[static_cast<std::size_t>(k) - 1] = 0.9 * two_pi_of_makers / frames;
+  return inv_freq;
+}
+
+std::vector<double> clipped(std::vector<double> inv_freq, int last, bool hard) {
+  need(last >= 1, Code::SHAPE, "clipped", "the number of the last pairs must be above 0", last);
+  const std::size_t count = std::min(static_cast<std::size_t>(last), inv_freq.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const double u = std::numbers::pi * static_cast<double>(i) / std::max(1.0, static_cast<double>(count) - 1);
+    inv_freq[inv_freq.size() - count + i] *= hard ? 0 : i + 1 == count && count > 1 ? 0 : (1 + std::cos(u)) / 2;
+  }
+  return inv_freq;
+}
+
+std::vector<double> resonant(std::vector<double> inv_freq) {
+  const FloatState to_nearest;
+  for (double& speed : inv_freq) {
+    if (speed == 0) continue;
+    need(std::abs(speed) <= two_pi_of_makers * 2 / 3, Code::VALUE, "resonant", "a wavelength must be at least 1.5",
+         two_pi_of_makers / speed);
+    speed = two_pi_of_makers / std::nearbyint(two_pi_of_makers / speed);
+  }
+  return inv_freq;
+}
+
+double ntk_base(double base, double scale, int width, double strength) {
+  need_run("ntk_base", width, base);
+  need_positive("ntk_base", "the scale must be finite and above 0", scale);
+  return base * std::pow(scale, strength * width / (width - 2.0));
+}
+
+double theta_scaled_base(double base, double factor, double trained_length) {
+  need(base > 1 && std::isfinite(base), Code::VALUE, "theta_scaled_base", "the base must be finite and above 1", base);
+  need_positive("theta_scaled_base", "the factor must be finite and above 0", factor);
+  need(trained_length > two_pi_of_makers && std::isfinite(trained_length), Code::VALUE, "theta_scaled_base",
+       "the trained length must be finite and above 2 pi", trained_length);
+  const double turns = trained_length / two_pi_of_makers;
+  return std::pow(base, std::log(turns * factor) / std::log(turns));
+}
+
+}  // namespace rotary

@@ -1,0 +1,87 @@
+// Frequencies by the names of the field, against those that the code of others makes (tools/golden/make_makers.py).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "rotary/makers.h"
+#include "rotary/rotary.h"
+#include "tests/support/checks.h"
+
+namespace rotary {
+namespace {
+
+#include "tests/golden/makers.inc"
+
+// relative: to the largest of all, for directions that are 0 but for rounding.
+void expect_near(const std::vector<double>& made, const std::vector<double>& wanted, double relative = 1e-15,
+                 bool of_largest = false) {
+  ASSERT_EQ(made.size(), wanted.size());
+  const double largest = *std::max_element(wanted.begin(), wanted.end());
+  for (std::size_t i = 0; i < made.size(); ++i)
+    EXPECT_NEAR(made[i], wanted[i], relative * (of_largest ? largest : std::abs(wanted[i]))) << i;
+}
+
+std::vector<double> plain(int width, double base) {
+  return frequencies({.head_dim = width, .base = base, .pairing = Pairing::half}).inv_freq;
+}
+
+TEST(Makers, directions_are_those_of_timm_and_of_golden_gate_rope) {
+  expect_near(mixed_directions(16, std::vector<double>{0.0, 0.7, 3.9}), timm_mixed, 1e-15, true);
+  expect_near(golden_directions(16, 2, 3, 0.2, 20, 0.25), golden_gate, 3e-7, true);  // float32 there
+  const std::vector<double> angles = random_angles(1000, 7);
+  EXPECT_EQ(angles, random_angles(1000, 7));
+  EXPECT_NE(angles, random_angles(1000, 8));
+  double sum = 0;
+  for (const double angle : angles) {
+    EXPECT_TRUE(angle >= 0 && angle < 2 * std::numbers::pi);
+    sum += angle;
+  }
+  EXPECT_NEAR(sum / 1000, std::numbers::pi, 0.2);
+}
+
+TEST(Makers, a_rope_of_mixed_directions_turns_each_head_by_its_own) {
+  Rope rope{.head_dim = 16, .pairing = Pairing::interleaved};
+  rope.inv_freq = mixed_directions(16, std::vector<double>{0.5, 2});
+  rope.heads = rope.summed_axes = 2;
+  const Table table(frequencies(rope), Positions({3, 5}, 2));  // x 3, y 5
+  EXPECT_EQ(table.cos()[0], static_cast<float>(std::cos(3 * std::cos(0.5) + 5 * std::sin(0.5))));
+  EXPECT_NEAR(table.sin()[8 + 4], std::sin(-3 * std::sin(2.0) + 5 * std::cos(2.0)), 1e-7);
+}
+
+TEST(Makers, frequencies_are_those_of_the_code_of_others) {
+  expect_near(vision_yarn_frequencies(56, 10000, {2, 3, 64, 2}), dype_all,
+              2e-7);  // scale 2 at time 1; its ramps are float32
+  expect_near(vision_yarn_frequencies(56, 10000, {4, 4, 64, 0.5}), dype_half, 2e-7);  // 2 * 0.5^2
+  EXPECT_DOUBLE_EQ(vision_yarn_amplitude(4), 1 + 0.1 * std::log(4.0) / 2);
+  EXPECT_EQ(vision_yarn_amplitude(0.5), 1);
+  expect_near(riflex(plain(44, 10000), 6, 66), riflex_frames, 1e-6);  // float32 there, as the next
+  expect_near(resonant(plain(32, 10000)), resonance, 3e-7);
+  expect_near(pixel_frequencies(8, 224), pixel, 3e-7);
+  expect_near(pixel_frequencies(8, 224), timm_pixel, 3e-7);
+  Yarn yarn{.factor = 16, .trained_length = 8192};
+  expect_near(yarn_log_frequencies(64, 10000, yarn), yarn_log, 1e-14);
+  expect_near(clipped(plain(64, 500000), 20), cope, 1e-14);
+  EXPECT_EQ(clipped(plain(64, 500000), 20, true)[12], 0);
+  expect_near(geometric_frequencies(7, std::numbers::pi / 2, 1e4 * std::numbers::pi / 2), ltx, 1e-14);
+  EXPECT_DOUBLE_EQ(ntk_base(10000, 4, 64), 10000 * std::pow(4, 64.0 / 62));
+  EXPECT_DOUBLE_EQ(ntk_base(10000, 4, 64, 0), 10000);
+  EXPECT_DOUBLE_EQ(theta_scaled_base(10000, 1, 8192), 10000);
+}
+
+TEST(Makers, refusals) {
+  const auto sentence = [](Code code, const std::string& part, const auto& call) {
+    tests::expect_error_with(name(code), part, call);
+  };
+  sentence(Code::SHAPE, "a multiple of 4 but got 6", [] { mixed_directions(6, std::vector<double>{0}); });
+  sentence(Code::SHAPE, "axes must be from 1 to 16", [] { golden_directions(16, 2, 17, 1, 2); });
+  sentence(Code::SHAPE, "k must name a pair, from 1 on, but got 9", [] { riflex({1, 2}, 9, 5); });
+  sentence(Code::VALUE, "a wavelength must be at least 1.5", [] { resonant({6}); });
+  sentence(Code::SHAPE, "above 2 but got 2", [] { ntk_base(10000, 2, 2); });
+  sentence(Code::VALUE, "above 2 pi but got 6", [] { theta_scaled_base(10000, 2, 6); });
+  sentence(Code::VALUE, "at least 0 but got -1", [] { vision_yarn_frequencies(8, 10000, {1, 1, 64, -1}); });
+}
+
+}  // namespace
+}  // namespace rotary

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Frequencies as the code of others makes them: tests/golden/makers.inc, for tests/core/makers_test.cpp.
+
+Run by hand: python tools/golden/make_makers.py FOLDER (needs torch, timm, rotary-embedding-torch and einops). FOLDER
+holds clones of thu-ml/RIFLEx, wildminder/ComfyUI-DyPE, sheryc/resonance_rope and lucidrains/vit-pytorch, by those last
+names. In float64 where their code takes a type, else in its float32. Of Grok (SGLang, models/grok.py), CoPE
+(hrlics/CoPE, modeling_cope.py) and LTX (diffusers, transformer_ltx.py), whose code cannot be called alone, the
+statements are written here again.
+"""
+import ast
+import math
+import pathlib
+import sys
+
+import rotary_embedding_torch
+import timm.layers.pos_embed_sincos as timm_rope
+import torch
+
+F64 = torch.float64
+CLONES = pathlib.Path(sys.argv[1])
+OUT = pathlib.Path(__file__).parents[2] / "tests/golden/makers.inc"
+
+
+def functions_of(path, more=()):
+    """The functions and classes of a file, without what the file imports beside torch and numpy."""
+    import typing
+    import numpy
+    tree = ast.parse((CLONES / path).read_text())
+    tree.body = [one for one in tree.body if isinstance(one, (ast.FunctionDef, ast.ClassDef))]
+    from einops import rearrange, repeat
+    names = dict(torch=torch, math=math, np=numpy, Tensor=torch.Tensor, nn=torch.nn, Module=torch.nn.Module, F=torch.nn.functional,
+                 arange=torch.arange, cat=torch.cat, stack=torch.stack, rearrange=rearrange, repeat=repeat,
+                 ModuleList=torch.nn.ModuleList, **vars(typing))
+    names.update(more)
+    exec(compile("from __future__ import annotations\n" + ast.unparse(tree), path, "exec"), names)
+    return names
+
+
+def mixed():
+    angles = torch.tensor([0.0, 0.7, 3.9], dtype=F64)
+    rand, timm_rope.torch.rand = torch.rand, lambda *shape, **_: (angles / (2 * torch.pi)).reshape(shape)
+    made = timm_rope.init_random_2d_freqs(16, 1, 3, dtype=F64)  # [axes, depth, heads, pairs]
+    timm_rope.torch.rand = rand
+    return made[:, 0].transpose(0, 1)
+
+
+def golden():
+    rope = functions_of("vit-pytorch/vit_pytorch/vit_nd_rotary.py")["GoldenGateRoPENd"](3, 2, 16, 0.2, 20.0, 0.25)
+    made = next(iter(dict(rope.named_buffers()).values()))  # [heads, pairs, axes]
+    return made.transpose(1, 2)
+
+
+def vision_yarn(width, linear, ntk, length, time):
+    make = functions_of("ComfyUI-DyPE/src/rope.py")["get_1d_dype_yarn_pos_embed"]
+    seen = {}
+    einsum, torch.einsum = torch.einsum, lambda _, pos, freqs: seen.setdefault("freqs", freqs)
+    make(width, torch.ones(1, dtype=F64), 10000.0, False, False, F64, linear, ntk, length, True, time, 2.0, 2.0)
+    torch.einsum = einsum
+    return seen["freqs"]
+
+
+def riflex():
+    make = functions_of("RIFLEx/riflex_utils.py")["get_1d_rotary_pos_embed_riflex"]
+    return make(44, torch.ones(1), k=6, L_test=66).angle()[0]  # at position 1
+
+
+def resonance():
+    names = dict(find_correction_range=None, linear_ramp_mask=None, get_mscale=None)
+    path = "resonance_rope/src/models/components/positional_embedding/rotary_resonance.py"
+    return functions_of(path, names)["ResonanceRotaryEmbedding"](32, 32).r_inv_freq
+
+
+def yarn_log():
+    dim, base, length, factor = 64, 10000.0, 8192, 16.0
+    plain = base ** (-torch.arange(0, dim, 2, dtype=F64) / dim)
+    at = lambda turns: dim * math.log(length / (turns * 2 * math.pi)) / (2 * math.log(base))
+    low, high = max(math.floor(at(32)), 0), min(math.ceil(at(1)), dim - 1)
+    mask = 1 - ((torch.arange(dim // 2, dtype=F64) - low) / (high - low)).clamp(0, 1)
+    return torch.exp(torch.log(plain) * mask + torch.log(plain / factor) * (1 - mask))
+
+
+def cope():
+    u = torch.linspace(0, torch.pi, 20, dtype=F64)
+    speeds = 500000.0 ** (-torch.arange(0, 64, 2, dtype=F64) / 64)
+    speeds[12:] *= 0.5 * (1 + torch.cos(u))
+    return speeds
+
+
+def ltx():
+    return 10000.0 ** torch.linspace(0, 1, 7, dtype=F64) * math.pi / 2
+
+
+lines = ["// Made by tools/golden/make_makers.py: frequencies as the code of others makes them.\n"]
+for name, values in {
+        "timm_mixed": mixed(), "golden_gate": golden(), "dype_all": vision_yarn(56, 2.0, 3.0, 64, 1.0),
+        "dype_half": vision_yarn(56, 4.0, 4.0, 64, 0.5), "riflex_frames": riflex(), "resonance": resonance(),
+        "yarn_log": yarn_log(), "cope": cope(), "ltx": ltx(),
+        "pixel": rotary_embedding_torch.RotaryEmbedding(16, freqs_for="pixel", max_freq=224).freqs.detach(),
+        "timm_pixel": timm_rope.pixel_freq_bands(8, 224.0)}.items():
+    rows = [f"{x:.17g}" for x in values.flatten().tolist()]
+    text = f"const std::vector<double> {name} = {{"
+    for row in rows:
+        if len(text.rsplit('\n', 1)[-1]) + len(row) > 110:
+            text += "\n   "
+        text += ("" if text.endswith("{") else " " if text.endswith("   ") else " ") + row + ","
+    lines.append(text.rstrip(",") + "};\n")
+OUT.write_text("".join(lines))
