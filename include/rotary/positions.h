@@ -113,6 +113,28 @@ struct HeldTokens {
 };
 ROTARY_API HeldTokens held_tokens(const SlidingWindow&, std::int64_t t);
 
+// ---- maps of positions: attention rotates q and k by others than their tokens' ----
+
+// Dual chunk attention, arXiv 2402.17463, as vLLM has it for Qwen2.5-1M (dual_chunk_rope.py): with n = chunk - local,
+// of each token the position of its key, and those of its query for keys of its own chunk, of the one before, and of
+// those before that; of the last two also without the bound `chunk`, for scores that choose what is kept. Throws
+// POSITION (a position below 0; unless 0 <= local < chunk <= 2^61).
+struct DualChunkPositions {
+  std::vector<std::int64_t> key, same;                      // p % n, both
+  std::vector<std::int64_t> before;                         // min(p % n + n, chunk)
+  std::vector<std::int64_t> far;                            // min(2 n - 1, chunk)
+  std::vector<std::int64_t> before_critical, far_critical;  // p % n + n, p % n + chunk
+};
+ROTARY_API DualChunkPositions dual_chunk_positions(std::span<const std::int64_t> positions, std::int64_t chunk,
+                                                   std::int64_t local);
+// Self-Extend, arXiv 2401.01325: of keys further away than `window`, the positions in groups of `group` tokens; near
+// ones take the tokens' own. Throws POSITION (a position below 0, group below 1, window below group).
+struct SelfExtendPositions {
+  std::vector<std::int64_t> query, key;  // p / group + window - window / group, and p / group, rounded down
+};
+ROTARY_API SelfExtendPositions self_extend_positions(std::span<const std::int64_t> positions, std::int64_t group,
+                                                     std::int64_t window);
+
 // ---- positions as a model makes them, of what its processor hands it ----
 
 // Row-major. A grid is an image or a film: time, height and width in patches, before any merging (a row of the

@@ -201,6 +201,36 @@ PositionSet mask(std::string_view file) {
 
 }  // namespace
 
+DualChunkPositions dual_chunk_positions(std::span<const std::int64_t> positions, std::int64_t chunk,
+                                        std::int64_t local) {
+  if (chunk > std::int64_t{1} << 61) refuse("the chunk must be at most 2^61", chunk);
+  if (local < 0 || local >= chunk) refuse("the local size must be from 0 to below the chunk", local);
+  const std::int64_t n = chunk - local;
+  DualChunkPositions found;
+  for (const std::int64_t p : positions) {
+    if (p < 0) refuse("a position must be at least 0", p);
+    found.key.push_back(p % n);
+    found.before.push_back(std::min(p % n + n, chunk));
+    found.far.push_back(std::min(2 * n - 1, chunk));
+    found.before_critical.push_back(p % n + n);
+    found.far_critical.push_back(p % n + chunk);
+  }
+  found.same = found.key;
+  return found;
+}
+
+SelfExtendPositions self_extend_positions(std::span<const std::int64_t> positions, std::int64_t group,
+                                          std::int64_t window) {
+  if (group < 1 || window < group) refuse("the window must hold a group of at least 1 token", window);
+  SelfExtendPositions found;
+  for (const std::int64_t p : positions) {
+    if (p < 0) refuse("a position must be at least 0", p);
+    found.query.push_back(p / group + (window - window / group));
+    found.key.push_back(p / group);
+  }
+  return found;
+}
+
 std::optional<PositionSet> parse_named_positions(std::string_view spec, int axes) {
   const std::size_t colon = spec.find(':');
   if (colon == std::string_view::npos) return std::nullopt;

@@ -218,6 +218,23 @@ TEST(NamedPositions, patches_of_an_image) {
   EXPECT_EQ(code_of("image:2x3", 1), "POSITION");
 }
 
+// chunk 8 and local 2 by the statements of vLLM's dual_chunk_rope.py.
+TEST(NamedPositions, maps_of_dual_chunk_attention_and_self_extend) {
+  const DualChunkPositions chunks = dual_chunk_positions(Integers{0, 3, 5, 6, 13}, 8, 2);
+  EXPECT_EQ(chunks.key, (Integers{0, 3, 5, 0, 1}));
+  EXPECT_EQ(chunks.same, chunks.key);
+  EXPECT_EQ(chunks.before, (Integers{6, 8, 8, 6, 7}));
+  EXPECT_EQ(chunks.far, Integers(5, 8));
+  EXPECT_EQ(chunks.before_critical, (Integers{6, 9, 11, 6, 7}));
+  EXPECT_EQ(chunks.far_critical, (Integers{8, 11, 13, 8, 9}));
+  const SelfExtendPositions groups = self_extend_positions(Integers{0, 5, 9}, 4, 10);
+  EXPECT_EQ(groups.query, (Integers{8, 9, 10}));
+  EXPECT_EQ(groups.key, (Integers{0, 1, 2}));
+  EXPECT_THROW(dual_chunk_positions(Integers{0}, 4, 4), Error);
+  EXPECT_THROW(dual_chunk_positions(Integers{-1}, 4, 1), Error);
+  EXPECT_THROW(self_extend_positions(Integers{0}, 4, 2), Error);
+}
+
 TEST(NamedPositions, shards_are_those_of_their_sources) {
   const Integers whole = {0, 16};
   EXPECT_EQ(shard_tokens(Split::contiguous, 1, 4, whole), (Integers{4, 5, 6, 7}));
