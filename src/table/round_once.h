@@ -45,8 +45,9 @@ ROTARY_DEVICE Fraction<N> quarter_pi_fraction() noexcept {
   return result;
 }
 
-// |cos| and |sin| of a phase in turns, each within 2^8 ulp, and their signs. Error in ulp: up to 5 of the phase, 41 of
-// the eighths, 34 of the angle x, 54 of its square; the series add less than 64.
+// |cos| and |sin| of a phase in turns, each within 2^8 ulp, of more than 6 limbs 2^10, and their signs. Error in ulp:
+// up to 5 of the phase, 41 of the eighths, 34 of the angle x, 54 of its square; the series add less than 64, of more
+// than 6 limbs less than 400.
 template <int N>
 struct SignedCosSin {
   Fraction<N> cos, sin;
@@ -70,7 +71,7 @@ ROTARY_DEVICE SignedCosSin<N> cos_sin(Fraction<N> phase) noexcept {
               : SignedCosSin<N>{c, s, c_negative, s_negative != below};
 }
 
-// value * factor, rounded. *decided: whether every number within 2^8 ulp of value rounds to the same result.
+// value * factor, rounded. *decided: whether every number within cos_sin's error of value rounds to the same result.
 template <int N>
 ROTARY_DEVICE float scaled(const Fraction<N>& value, const Dyadic& factor, const Format& format,
                            bool* decided) noexcept {
@@ -82,7 +83,7 @@ ROTARY_DEVICE float scaled(const Fraction<N>& value, const Dyadic& factor, const
     carry = high(product);
   }
   below[N] = above[N] = carry;
-  Wide less = static_cast<Wide>(factor.mantissa) << 8, more = less;
+  Wide less = static_cast<Wide>(factor.mantissa) << (N > 6 ? 10 : 8), more = less;
   for (int k = 0; k <= N; ++k) {
     const Wide difference = static_cast<Wide>(below[k]) - low(less);
     below[k] = low(difference);

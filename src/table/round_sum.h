@@ -74,9 +74,11 @@ ROTARY_DEVICE inline CosSin round_sum(int terms, const Term& term, const Dyadic&
   bool moves = false;
   for (int a = 0; a < terms; ++a) moves = moves || !(term(a).m == 0);
   CosSin result;
+#ifndef __OPTIMIZE_SIZE__
   if (moves && (wide::attempt<2>(terms, term, factor, format, &result) ||
                 wide::attempt<4>(terms, term, factor, format, &result)))
     return result;
+#endif
   if (!moves || wide::cancels(terms, term)) {
     const std::uint64_t exact[1] = {factor.mantissa};
     return {wide::with_sign(rounded(exact, factor.exponent, format), factor.negative), zero};

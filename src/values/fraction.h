@@ -215,9 +215,19 @@ struct Coefficients {
   }
 };
 
-// The alternating series; its steps add less than 8 ulp.
+// The alternating series; its steps add less than 8 ulp. Of many limbs, which few angles need, each term is made from
+// the one before instead of a table, at most 3 ulp too small.
 template <int N, unsigned First>
 ROTARY_DEVICE Fraction<N> series(const Fraction<N>& z) noexcept {
+  if constexpr (N > 6) {
+    Fraction<N> term = ~Fraction<N>(), sum = term;
+    for (unsigned k = 1; k < Coefficients<N>::terms; ++k) {
+      const std::uint64_t d = First + 2 * (k - 1);
+      term = term * z / (d * (d + 1));
+      sum = k % 2 == 1 ? sum - term : sum + term;
+    }
+    return sum;
+  }
   static constexpr Coefficients<N> coefficients(First);
   Fraction<N> sum = coefficients.of[Coefficients<N>::terms - 1];
   for (int k = Coefficients<N>::terms - 1; k-- > 0;) sum = coefficients.of[k] - z * sum;

@@ -21,6 +21,7 @@
 #include "runtime/float_state.h"
 #include "scaling_fields.h"
 #include "scalings.h"
+#include "table/table_checks.h"
 #include "values/fail.h"
 
 namespace rotary {
@@ -174,6 +175,11 @@ std::vector<Real> learned(std::vector<Real> computed, const Rope& rope) {
 
 // ---- the rope's geometry ----
 
+// Whether it has more than a frequency for each pair; checked_pairs() checks the rest.
+bool is_general(const Rope& rope) {
+  return rope.heads != 1 || rope.summed_axes != 0 || !rope.phase.empty() || rope.xpos.scale != 0;
+}
+
 void check_geometry(const Rope& rope, int rotary_dim) {
   require(rope.head_dim > 0 && rope.head_dim <= 1 << 20, Code::SHAPE, rope.head_dim, "head_dim must be from 1 to 2^20");
   require(rotary_dim >= 2 && rotary_dim <= rope.head_dim, Code::SHAPE, rotary_dim,
@@ -189,24 +195,11 @@ void check_geometry(const Rope& rope, int rotary_dim) {
     require(size == 0 || size == pairs, Code::SHAPE, size, name, " must be empty or have one entry per pair, ", pairs,
             ",");
   };
-  require(rope.heads >= 1, Code::SHAPE, rope.heads, "heads must be at least 1");
-  require(rope.summed_axes >= 0 && rope.summed_axes <= 256, Code::SHAPE, rope.summed_axes,
-          "summed_axes must be from 0 to 256");
-  const std::size_t heads = static_cast<std::size_t>(rope.heads);
-  const std::size_t heads_and_axes = heads * static_cast<std::size_t>(std::max(1, rope.summed_axes));
-  const bool general = rope.heads > 1 || rope.summed_axes > 0;
-  require(!general || rope.inv_freq.size() == heads_and_axes * pairs, Code::SHAPE, rope.inv_freq.size(),
-          "inv_freq must have ", rope.heads, " x ", std::max(1, rope.summed_axes), " x ", pairs,
-          " entries, of heads, summed axes and pairs,");
-  require(rope.summed_axes == 0 || rope.axis.empty(), Code::SHAPE, rope.axis.size(),
-          "axis must be empty where axes are summed");
-  if (rope.phase.size() != heads * pairs) one_each("phase", rope.phase.size());
-  for (std::size_t k = 0; k < rope.phase.size(); ++k) check_finite(rope.phase[k], "phase[", k, "]");
   one_each("axis", rope.axis.size());
   one_each("index", rope.index.size());
   for (const int i : rope.index) require(i >= 0, Code::SHAPE, i, "every index must be at least 0");
   for (const auto& [name, values] : {std::pair("inv_freq", &rope.inv_freq), {"multiplier", &rope.multiplier}}) {
-    if (!general || values != &rope.inv_freq) one_each(name, values->size());
+    if (!is_general(rope) || values != &rope.inv_freq) one_each(name, values->size());
     for (std::size_t k = 0; k < values->size(); ++k) check_finite((*values)[k], name, "[", k, "]");
   }
 }
@@ -294,8 +287,11 @@ Frequencies frequencies(const Rope& rope, std::int64_t length) {
             rope.attention_factor.value_or(static_cast<double>(attention_factor_of(scaling, length)));
         check_not_negative(result.attention_factor, "attention_factor");
         result.inv_freq_float32 = learned(scalings::inv_freq<scalings::Float32>(scaling, pairs), rope);
-        if (!float32_holds(result)) {
-          result.inv_freq_float32.clear();
+        if (!float32_holds(result)) result.inv_freq_float32.clear();
+        if (is_general(rope)) {
+          const int has = checked_pairs(result);
+          require(has == rotary_dim / 2, Code::SHAPE, has, "inv_freq must have ", rotary_dim / 2,
+                  " pairs for each head");
         }
         return result;
       },
