@@ -1,5 +1,7 @@
 // rotary positions: the position ids that a model makes of what its processor hands it, as an .npy.
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -28,6 +30,9 @@ struct Options {
   std::optional<std::int64_t> length, ranks, rank;
   std::string split;
   std::string after_film = "transformers";
+  std::string image_size;
+  std::vector<std::string> reference_sizes;
+  Drawing drawing;
   bool json = false;
 };
 
@@ -52,6 +57,11 @@ void check_usage(const Options& options) {
     throw UsageError("--length goes with no file of tokens: it says their number");
   if (is_plain(options) && options.cu_seqlens.empty() && !options.length)
     throw UsageError("--ranks needs --length or --cu-seqlens");
+  const Drawing& drawing = options.drawing;
+  const bool draws = drawing.frames != 0 || drawing.fps != 0 || drawing.text || drawing.vae_scale != 0 ||
+                     drawing.vae_scale_time != 0 || !options.reference_sizes.empty();
+  if (options.image_size.empty() && draws)
+    throw UsageError("--frames, --fps, --text, --reference-size and the VAE's scales go with --image-size");
   if (options.delta == options.output) throw UsageError("--output and --delta must be two files");
 }
 
@@ -121,8 +131,28 @@ std::vector<T> values_of(tools::NumberFile<T> file, const std::string& what) {
   return std::move(file.values);
 }
 
+// "720x1280", height first.
+std::array<std::int64_t, 2> size_of(const char* option, const std::string& text) {
+  std::array<std::int64_t, 2> size = {};
+  const char* const end = text.data() + text.size();
+  const auto [sign, error] = std::from_chars(text.data(), end, size[0]);
+  const auto second = sign != end && *sign == 'x' ? std::from_chars(sign + 1, end, size[1])
+                                                  : std::from_chars_result{text.data(), std::errc::invalid_argument};
+  if (error != std::errc() || second.ec != std::errc() || second.ptr != end) {
+    throw UsageError(std::string(option) + " must be HEIGHTxWIDTH in pixels, as 720x1280, but got " +
+                     files::in_quotes(text));
+  }
+  return size;
+}
+
 ModelPositions made_by_model(const Options& options) {
   ModelInputs inputs;
+  if (!options.image_size.empty()) {
+    inputs.drawing = options.drawing;
+    inputs.drawing->size = size_of("--image-size", options.image_size);
+    for (const std::string& text : options.reference_sizes)
+      inputs.drawing->references.push_back(size_of("--reference-size", text));
+  }
   inputs.part = options.part;
   std::vector<std::int64_t> shape;
   read_tokens(options.tokens, "the token ids", inputs.ids, inputs, shape);
@@ -203,6 +233,22 @@ void add_files(Command& command, Options& options) {
   file("--audio-lengths", options.audio, "mel frames of each sound [sounds]");
 }
 
+void add_drawing(Command& command, Options& options) {
+  Drawing& drawing = options.drawing;
+  command.section("What a diffusion transformer of diffusers draws");
+  command.option("--image-size", options.image_size, "height and width of the image or film in pixels: 720x1280")
+      .type_name("HxW");
+  command.option("--frames", drawing.frames, "frames of the film; of a model of layers, how many images it draws")
+      .above_zero();
+  command.option("--fps", drawing.fps, "frames per second, else as the pipeline where nobody says it").above_zero();
+  command.option("--text", drawing.text, "tokens of text that the transformer is handed, where these turn too");
+  command.option("--reference-size", options.reference_sizes, "of every reference image, as the VAE is handed it")
+      .type_name("HxW");
+  command.option("--vae-scale", drawing.vae_scale, "pixels to a side of a latent, where the VAE is not the usual one")
+      .above_zero();
+  command.option("--vae-scale-time", drawing.vae_scale_time, "frames to a latent, in the same way").above_zero();
+}
+
 }  // namespace
 
 void add_positions(CLI::App& app) {
@@ -218,6 +264,7 @@ void add_positions(CLI::App& app) {
   command.option("--length", options->length, "how many tokens, where no file says it").above_zero();
   command.flag("--json", options->json, "what was written, as JSON");
   add_files(command, *options);
+  add_drawing(command, *options);
   command.section("What decoding needs, and disagreements");
   command.option("--delta", options->delta, "write what decoding adds to the number of a token [batch], an .npy")
       .type_name("FILE");
@@ -235,7 +282,7 @@ void add_positions(CLI::App& app) {
   command.option("--split", options->split, "contiguous, zigzag or striped").one_of(splits).type_name("WORD");
   command.footer(
       "[batch, tokens] of a model of words, [axes, batch, tokens] of one that sees, [axes, patches] of a\n"
-      "vision tower, [tokens] of packed sequences and ranks.\n"
+      "vision tower, [axes, tokens] of a diffusion transformer, [tokens] of packed sequences and ranks.\n"
       "  rotary positions config.json --mask mask.npy --output p.npy\n"
       "  rotary positions config.json --part vision_config --image-grid grid.npy --output p.npy\n"
       "  rotary positions --length 4096 --ranks 4 --rank 0 --split zigzag --output p.npy");

@@ -109,6 +109,36 @@ GivenPositions integers_of(const Words& words, const char* word) {
   return given;
 }
 
+std::optional<Drawing> drawing_of(const Words& words) {
+  const auto sizes = [&](const char* word) {
+    std::vector<std::array<std::int64_t, 2>> found;
+    if (words.find(word) == nullptr) return found;
+    const GivenPositions given = integers_of(words, word);
+    if (given.shape.empty() || given.shape.back() != 2)
+      fail(Code::SHAPE, operation, word, " must be a height and a width, or a list of these");
+    for (std::size_t i = 0; i < given.integers.size(); i += 2)
+      found.push_back({given.integers[i], given.integers[i + 1]});
+    return found;
+  };
+  const auto image = sizes("image_size");
+  std::optional<Drawing> drawing;
+  if (image.size() == 1) {
+    drawing = Drawing{image[0],
+                      words.integer("frames").value_or(0),
+                      words.number("fps").value_or(0),
+                      words.integer("text"),
+                      sizes("reference_sizes"),
+                      words.integer("vae_scale").value_or(0),
+                      words.integer("vae_scale_time").value_or(0)};
+  } else if (!image.empty()) {
+    fail(Code::SHAPE, operation, "image_size must be one height and width");
+  }
+  for (const char* word : {"frames", "fps", "text", "reference_sizes", "vae_scale", "vae_scale_time"}) {
+    if (!drawing && words.find(word) != nullptr) fail(Code::POSITION, operation, word, " must go with image_size");
+  }
+  return drawing;
+}
+
 // (positions, deltas or None, notes as JSON). config: a path, or JSON.
 Ref make_model_positions(PyObject* config, PyObject* dict) {
   const Words words{dict};
@@ -146,6 +176,7 @@ Ref make_model_positions(PyObject* config, PyObject* dict) {
     inputs.seconds_per_grid = given.reals;
     if (given.reals.empty()) inputs.seconds_per_grid.assign(given.integers.begin(), given.integers.end());
   }
+  inputs.drawing = drawing_of(words);
   ModelPositions made = model_positions(text_of(config, "config"), inputs);
   if (shape.size() == 1 && made.positions.axes == 1) made.positions.batched = false;
   const Integers whole(made.deltas.begin(), made.deltas.end());

@@ -29,7 +29,6 @@ struct Run {
 
 using Place = std::array<double, 4>;      // an id per axis; 0 beyond the model's axes
 double greatest(std::span<const Place>);  // of all axes
-inline double real(std::int64_t value) { return static_cast<double>(value); }
 
 // A row of the batch without its masked tokens: what is known of them, and the places that they are given.
 struct Row {

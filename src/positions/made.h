@@ -19,16 +19,21 @@ struct Call {
 };
 using Way = ModelPositions (*)(const Call&);
 
+inline double real(std::int64_t value) { return static_cast<double>(value); }
+
 // Of a model that makes ids of its own, by the name in data/models.json; nullptr: there is none.
 Way find_variant(std::string_view name);
 // Of the patches of a tower, [axes, patches].
 ModelPositions tower_positions(const Call&);
 
+// Of the tokens of a diffusion transformer, [axes, tokens].
+ModelPositions drawn_positions(const Call&);
+
 // As a model counts that has only words: [batch, tokens].
 ModelPositions counted(files::Counts, const ModelInputs&);
 
 // Throws POSITION for an input that is given but not among `takes`, words of "ids mask images films seconds sounds
-// publisher".
+// publisher drawing".
 void take_only(const ModelInputs&, std::string_view takes);
 
 // Throws "[positions] rule but got got".

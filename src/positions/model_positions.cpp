@@ -25,7 +25,8 @@ void take_only(const ModelInputs& inputs, std::string_view takes) {
                {"films", "video grids", !inputs.video_grids.empty()},
                {"seconds", "seconds per grid", !inputs.seconds_per_grid.empty()},
                {"sounds", "audio lengths", !inputs.audio_lengths.empty()},
-               {"publisher", "way of its publisher", inputs.publisher}};
+               {"publisher", "way of its publisher", inputs.publisher},
+               {"drawing", "size of an image to draw", inputs.drawing.has_value()}};
   for (const auto& kind : kinds) {
     if (kind.given && !files::is_listed(kind.word, takes))
       refuse(Code::POSITION, std::string("this model or part takes no ") + kind.name, "some");
@@ -62,7 +63,11 @@ struct Place {
   std::string type;
 };
 
-std::string type_of(const Object& config) { return config.text("model_type").value_or(""); }
+// Its class, where diffusers wrote the config.
+std::string type_of(const Object& config) {
+  const std::optional<std::string> type = config.text("_class_name");
+  return type ? *type : config.text("model_type").value_or("");
+}
 
 bool is_tower(const std::string& type) {
   const std::optional<PositionFacts> facts = files::find_positions(type);
@@ -145,13 +150,15 @@ ModelPositions positions_at(const Place& place, const ModelInputs& inputs) {
   const std::optional<PositionFacts> facts = files::find_positions(place.type);
   const auto refuse_type = [&] {
     made::refuse(Code::MODEL_TYPE,
-                 "model_type must be one whose position ids are known (docs/models.md; packed:, mask: and image: of "
+                 "model_type, or the _class_name of diffusers, must be one whose position ids are known "
+                 "(docs/models.md; packed:, mask: and image: of "
                  "--positions make them by hand)",
                  place.type.empty() ? "none" : files::in_quotes(place.type));
   };
   if (!facts) refuse_type();
   const made::Call call{place.config, *facts, inputs};
   if (!facts->order.empty()) return made::tower_positions(call);
+  if (!facts->drawn.image.empty()) return made::drawn_positions(call);
   if (inputs.tokens < 1) made::refuse(Code::SHAPE, "there must be at least one token", "none");
   if (const made::Way variant = made::find_variant(facts->variant)) return variant(call);
   if (facts->counts == files::Counts::none) refuse_type();

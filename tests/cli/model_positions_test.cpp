@@ -1,7 +1,9 @@
 // Positions as models make them, of what their processors hand them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,18 @@ ModelPositions made(const Json& config, const ModelInputs& inputs) {
   return model_positions((folder / "config.json").string(), inputs);
 }
 
+// theirs are float32.
+void expect_places(const PositionSet& got, const std::vector<std::vector<double>>& axes, const std::string& config) {
+  ASSERT_EQ(got.axes, static_cast<int>(axes.size())) << config;
+  ASSERT_EQ(got.tokens, static_cast<std::int64_t>(axes[0].size())) << config;
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    for (std::size_t i = 0; i < axes[axis].size(); ++i) {
+      const double tolerance = got.reals.empty() ? 0 : 1e-7 * std::max(1.0, 5 * std::abs(axes[axis][i]));
+      ASSERT_NEAR(got.value(axis, 0, i), axes[axis][i], tolerance) << config << " axis " << axis << " token " << i;
+    }
+  }
+}
+
 // tests/golden/towers.json, a tower for each order: what its own code made, by tools/sweep/towers.py.
 TEST(ModelPositions, of_a_tower_are_those_of_its_own_code) {
   const Json cases = files::parse_json(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/towers.json"));
@@ -28,17 +42,64 @@ TEST(ModelPositions, of_a_tower_are_those_of_its_own_code) {
     ModelInputs inputs;
     inputs.image_grids = wanted.at("images");
     inputs.video_grids = wanted.at("films");
-    const PositionSet got = made(wanted.at("config"), inputs).positions;
-    const std::vector<std::vector<double>> axes = wanted.at("positions");
-    ASSERT_EQ(got.axes, static_cast<int>(axes.size())) << wanted.at("config");
-    ASSERT_EQ(got.tokens, static_cast<std::int64_t>(axes[0].size())) << wanted.at("config");
-    for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-      for (std::size_t i = 0; i < axes[axis].size(); ++i) {  // theirs are float32
-        ASSERT_NEAR(got.value(axis, 0, i), axes[axis][i], got.reals.empty() ? 0 : 1e-7)
-            << wanted.at("config") << " axis " << axis << " patch " << i;
-      }
-    }
+    expect_places(made(wanted.at("config"), inputs).positions, wanted.at("positions"), wanted.at("config").dump());
   }
+}
+
+Drawing drawing_of(const Json& wanted) {
+  Drawing drawing{.size = wanted.at("size")};
+  drawing.frames = wanted.value("frames", 0);
+  drawing.fps = wanted.value("fps", 0.0);
+  if (wanted.contains("text")) drawing.text = wanted.at("text").get<std::int64_t>();
+  drawing.references = wanted.value("references", drawing.references);
+  drawing.vae_scale_time = wanted.value("vae_scale_time", 0);
+  return drawing;
+}
+
+// tests/golden/diffusion_positions.json: what diffusers' pipelines made, by tools/sweep/diffusion_positions.py.
+TEST(ModelPositions, of_a_diffusion_transformer_are_those_of_its_pipeline) {
+  const Json cases = files::parse_json(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/diffusion_positions.json"));
+  EXPECT_GE(cases.size(), 38U);
+  for (const Json& wanted : cases) {
+    ModelInputs inputs;
+    inputs.drawing = drawing_of(wanted);
+    const std::string text = wanted.at("config").dump();
+    expect_places(model_positions(text, inputs).positions, wanted.at("positions"), text);
+  }
+}
+
+TEST(ModelPositions, of_a_diffusion_transformer_are_refused_where_its_pipeline_has_none) {
+  const auto refusal = [](const char* type, const Drawing& drawing, const char* more = "") {
+    ModelInputs inputs;
+    inputs.drawing = drawing;
+    try {
+      model_positions("{\"_class_name\": \"" + std::string(type) + "\"" + more + "}", inputs);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  const auto refuses = [&](const std::string& sentence, const char* part) {
+    EXPECT_NE(sentence.find(part), std::string::npos) << sentence;
+  };
+  const Drawing image{.size = {64, 64}};
+  Drawing film = image, words = image;
+  film.frames = 5;
+  words.text = 3;
+  refuses(refusal("WanTransformer3DModel", image), "the frames of the film must be said");
+  refuses(refusal("WanTransformer3DModel", {.size = {60, 64}, .frames = 5}), "must divide by 16");
+  refuses(refusal("WanTransformer3DModel", {.size = {64, 64}, .frames = 5, .text = 3}), "takes no text");
+  refuses(refusal("FluxTransformer2DModel", film), "takes no frames");
+  refuses(refusal("FluxTransformer2DModel", image), "the tokens of the text must be said");
+  refuses(refusal("FluxTransformer2DModel", {.size = {8, 64}, .text = 3}), "tokens to a side of an image must be 1 to");
+  refuses(refusal("FluxTransformer2DModel", {.size = {1 << 24, 1 << 24}, .text = 3}), "at most 16777216 tokens");
+  refuses(refusal("PRXTransformer2DModel", words), "takes no text");
+  refuses(refusal("PRXTransformer2DModel", image, ", \"patch_size\": -2"), "tokens to a side");
+  refuses(refusal("CogView4Transformer2DModel", image, ", \"rope_axes_dim\": [1e300, 1]"), "at most 9e15");
+  refuses(refusal("CosmosTransformer3DModel", film), "differ in their VAE");
+  refuses(refusal("CogVideoXTransformer3DModel", film), "unless use_rotary_positional_embeddings is set");
+  refuses(refusal("StableDiffusionTransformer", image), "must be one whose position ids are known");
+  EXPECT_THROW(made({{"model_type", "llama"}}, {.tokens = 3, .drawing = image}), Error);
 }
 
 TEST(ModelPositions, of_a_part_are_those_of_its_class) {

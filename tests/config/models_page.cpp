@@ -185,6 +185,10 @@ std::string positions_of(const files::PositionFacts& facts) {
   if (facts.counts == files::Counts::every) add("words, whatever the mask");
   if (!facts.variant.empty()) add("words, images and films: " + std::string(facts.variant));
   if (!facts.order.empty()) add("patches: " + std::string(facts.order));
+  for (const auto& [tokens, axes] : {std::pair("image", facts.drawn.image), std::pair("text", facts.drawn.text),
+                                     std::pair("references", facts.drawn.references)}) {
+    if (!axes.empty()) add(std::string(tokens) + " at " + in_code(std::string(axes)));
+  }
   if (!facts.inside.empty()) add("those of its " + std::string(facts.inside));
   return text;
 }
@@ -205,6 +209,13 @@ measured it. Orders of patches: `blocks` of the side that the config says, else 
 blocks, which the positions count out; `centres`,
 2 (i + 0.5) / n - 1; `windows`, i window_size / columns; `fixed`, the grid is the config's
 (`width_first`: its sizes are width, height); `clip`, rows and columns are the config's.
+
+Classes of diffusers place the tokens of an image, of the text and of reference images by formulas,
+an axis each in the order of the class: `frame`, `row`, `column` of `frames`, `rows`, `columns`;
+`count` of `text` tokens; `picture`, the number of a reference; `most`, the longest side of any
+image in tokens; other names are keys of the config or stand in data/models.json, which also has the
+VAE's factors and the order of the parts. `CLASS.key` is the class where that key is set.
+tools/sweep/diffusion_positions.py compares them with diffusers 0.42.1.
 
 | positions | model types |
 |---|---|

@@ -118,6 +118,16 @@ template <>
 constexpr auto columns_of<Counted> = std::tuple(Column("seen", &Counted::seen), Column("from_one", &Counted::from_one),
                                                 Column("every", &Counted::every));
 template <>
+constexpr auto columns_of<Drawn> = std::tuple(Column("image", &Drawn::image), Column("text", &Drawn::text),
+                                              Column("references", &Drawn::references),
+                                              Column("sequence", &Drawn::sequence), Column("let", &Drawn::let),
+                                              Column("unit", &Drawn::unit), Column("count", &Drawn::count),
+                                              Column("exact", &Drawn::exact), Column("frames", &Drawn::frames),
+                                              Column("image_tokens", &Drawn::image_tokens),
+                                              Column("text_tokens", &Drawn::text_tokens),
+                                              Column("defaults", &Drawn::defaults), Column("where", &Drawn::where),
+                                              Column("others", &Drawn::others), Column("reals", &Drawn::reals));
+template <>
 constexpr auto columns_of<PositionFacts> =
     std::tuple(Column("variant", &PositionFacts::variant), Column("image", &PositionFacts::image),
                Column("video", &PositionFacts::video), Column("audio", &PositionFacts::audio),
@@ -126,7 +136,8 @@ constexpr auto columns_of<PositionFacts> =
                Column("merge_key", &PositionFacts::merge_key), Column("side_key", &PositionFacts::side_key),
                Column("patch_key", &PositionFacts::patch_key), Column("merge", &PositionFacts::merge),
                Column("side", &PositionFacts::side), Column("patch", &PositionFacts::patch),
-               Column("frames", &PositionFacts::frames), Column("window", &PositionFacts::window));
+               Column("frames", &PositionFacts::frames), Column("window", &PositionFacts::window),
+               Column("like", &PositionFacts::like), Column("drawn", &PositionFacts::drawn));
 template <>
 constexpr auto columns_of<Misnamed> = std::tuple(Column("type", &Misnamed::type),
                                                  Column("architecture", &Misnamed::architecture),

@@ -217,8 +217,26 @@ struct Counted {
   std::vector<std::string_view> seen, from_one, every;
 };
 
-// How a model_type makes position ids: its row of "positions", and which list of "counted" it stands in. A model that
-// makes ids of its own has a variant, the part of one that sees has an order.
+// The tokens of a diffusion transformer, by formulas (src/positions/diffusion.cpp says of what).
+struct Drawn {
+  // An axis each: of the tokens of the image, of the text and of each reference image, in the order of sequence. Empty:
+  // such tokens do not turn.
+  std::string_view image = {}, text = {}, references = {};
+  std::string_view sequence = "text image references";
+  std::string_view let = {};                   // what these three and unit share
+  std::string_view unit = "vae * patch_size";  // pixels to a side of a token
+  std::string_view count = "side // unit";     // tokens to a side of the image
+  std::string_view exact = {};                 // what the pipeline wants to divide every side; empty: it rounds
+  std::string_view frames = {};                // tokens in time, of a film of `film` frames; empty: no films
+  std::string_view image_tokens = {}, text_tokens = {};  // with tokens at 0 that pad them; empty: none
+  std::string_view defaults = {};  // "key=number" of a config, a VAE or a pipeline; "key.1": in a list
+  std::string_view where = {};     // the key without which the class does not turn
+  std::string_view others = {};    // keys which, where set, make it the row "class.key"
+  bool reals = false;
+};
+
+// How a model_type, or a class of diffusers, makes position ids: its row of "positions", and which list of "counted" it
+// stands in. A model that makes ids of its own has a variant, the part of one that sees has an order.
 struct PositionFacts {
   Counts counts = Counts::none;
   std::string_view variant = {};                                 // src/positions/variants.cpp
@@ -229,6 +247,8 @@ struct PositionFacts {
   // patch, in pixels; the frames of a clip; the side of a window.
   std::string_view merge_key = "spatial_merge_size", side_key = "image_size", patch_key = "patch_size";
   int merge = 1, side = 0, patch = 1, frames = 1, window = 1;
+  std::string_view like = {};  // the row whose fields hold where this has none
+  Drawn drawn = {};
 };
 
 // A published file that states another model's model_type: the architecture identifies it.

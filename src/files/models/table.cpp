@@ -233,7 +233,12 @@ std::optional<PositionFacts> ModelTable::find_positions(std::string_view model_t
   for (const auto& [type, row] : members(positions_, "positions")) {
     if (type != model_type) continue;
     if (!found) found.emplace();
-    set_value({row, &section, type}, *found);
+    const Field field{row, &section, type};
+    set_value(field, *found);
+    if (found->like.empty()) continue;
+    found = find_positions(found->like);
+    if (!found) field.refuse("must be like a row that is there");
+    set_value(field, *found);
   }
   return found;
 }
