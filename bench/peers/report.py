@@ -140,7 +140,7 @@ class Results:
                      f"Every ratio is {ratios.format('')} Up to 512 tokens the tensors stay in the device's cache, from 8192 "
                      "on they come from memory.")  # fmt: skip
         words = f"{date.today()}, {words} [README.md](README.md) says what each is given."
-        parts = [f"# rotary beside its peers{'' if cpu else ' on a GPU'}", fill(words, 100)]
+        parts = [f"# rotary beside its peers{'' if cpu else ' on a GPU'}", fill(words, 97)]
         if self.rotations():
             parts += ["## In short", self.summary(), "## Every cell", self.whole_table()]
         if self.rotations() and not cpu:
@@ -177,7 +177,7 @@ class Results:
         notes = ["† writes its result anew: it has no such operation in place."]
         if self.device == "cuda":
             notes.append("of copy: the time of a device-to-device copy of the same bytes over rotary's.")
-        return table(["dtype", "pairing", "tokens", "", *own, *names], "llrl", lines) + "\n\n" + " ".join(notes)
+        return table(["dtype", "pairing", "tokens", "", *own, *names], "llrl", lines) + "\n\n" + fill(" ".join(notes), 97)
 
     def table_section(self) -> list[str]:
         found = [row for row in self.rows if row["op"] == "table"]

@@ -1,4 +1,4 @@
-// Experimental: compiled by nvcc and tested on an emulator, but not yet run on a GPU. Any version may change it.
+// Experimental: tested on an emulator and on one kind of GPU (docs/gpu.md). Any version may change it.
 //
 // The angle and the rotation of one pair, for kernels of your own: RoPE inside an attention, a GEMM's epilogue, a cache
 // write.

@@ -1,5 +1,5 @@
-// ROTARY_EXPERIMENTAL marks public functions and classes that have not run on a GPU yet: they are exported like the
-// others, but any version may change or remove them.
+// ROTARY_EXPERIMENTAL marks public functions and classes that are new on GPUs (docs/gpu.md says what ran): they are
+// exported like the others, but any version may change or remove them.
 #pragma once
 
 #if defined(__GNUC__) || defined(__clang__)
