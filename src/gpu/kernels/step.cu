@@ -126,7 +126,7 @@ void launch_in_registers(const StepJob& job, StepShape& shape, Stream stream) {
 void launch_by_row(const StepJob& job, StepShape& shape, int bytes, Stream stream) {
   constexpr int warps = row_threads / 32;
   const std::int64_t heads = std::max({job.q.heads, job.k.heads, job.v.heads});
-  shape.by_role = shape.rows * row_threads < enough_threads;
+  shape.by_role = shape.rows * row_threads < 2 * enough_threads;
   if (shape.by_role && !across(job)) shape.shares = std::min(ceil_div(heads, warps * shape.groups), max_blocks / 3);
   launch_rows(by_row(job.dtype, bytes), job, shape, 1, shape.by_role ? 3 * shape.shares : 1, warps, stream);
 }

@@ -12,6 +12,9 @@ template <DType Type>
 inline constexpr int max_packet_heads = element_bytes<Type>;
 inline constexpr int register_threads = 128;
 inline constexpr int row_threads = 256;
+// The blocks of step_kernel with norms that a multiprocessor shall hold at once: as many as fit without spills.
+template <DType Type, bool Interleaved>
+inline constexpr int norm_blocks = Type == DType::f32&& Interleaved ? 5 : 6;
 
 // Heads [head, head + count) of q, k or v.
 struct Work {
@@ -33,6 +36,14 @@ __device__ inline Work work_of(const StepJob& job, const StepShape& shape, std::
   return {role, head, static_cast<int>(min(heads - head, std::int64_t{PacketHeads}))};
 }
 
+// Keeps the compiler from holding what was widened for the sum until the product: it would take registers from other
+// blocks.
+__device__ inline void widen_again([[maybe_unused]] uint4& raw) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+r"(raw.x), "+r"(raw.y), "+r"(raw.z), "+r"(raw.w));
+#endif
+}
+
 template <DType Type, int PacketHeads>
 __device__ inline void norm_units(Unit (&units)[PacketHeads], const NormJob& norm, const Count& head_dim,
                                   const Group& group, const Holders& holders, const RawWeights<Type>& raw) {
@@ -42,6 +53,8 @@ __device__ inline void norm_units(Unit (&units)[PacketHeads], const NormJob& nor
   widen_weights(norm, raw, weights);
 #pragma unroll
   for (int i = 0; i < PacketHeads; ++i) {
+    widen_again(units[i].first);
+    widen_again(units[i].second);
     units[i] = normed<Type>(units[i], inverse_of(sums[i], head_dim, norm.eps), norm, weights);
   }
 }
@@ -50,7 +63,8 @@ __device__ inline void norm_units(Unit (&units)[PacketHeads], const NormJob& nor
 // heads. So only branches by unit and row diverge within a block. All loads are issued before the first use, and so k
 // and v of skipped tokens are loaded too. Norms: whether any norm is on.
 template <DType Type, bool Reads, bool Writes, int PacketHeads, bool Norms>
-__global__ void __launch_bounds__(register_threads) step_kernel(const StepJob job, const StepShape shape) {
+__global__ void __launch_bounds__(register_threads, Norms ? norm_blocks<Type, Reads && Writes> : 0)
+    step_kernel(const StepJob job, const StepShape shape) {
   const auto [group, number] = group_of(shape);
   std::uint32_t packet = blockIdx.x;
   const std::int64_t block = shape.parts.split(packet);
