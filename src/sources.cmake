@@ -28,4 +28,5 @@ set(rotary_sources
   src/values/error.cpp
   src/values/frequencies.cpp
   src/values/makers.cpp
-  src/values/names.cpp)
+  src/values/names.cpp
+  src/values/query_scale.cpp)

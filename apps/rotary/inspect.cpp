@@ -47,10 +47,28 @@ void add_views(Inspected& inspected, const Source& source) {
   }
 }
 
+Json json_of(const ModelQueryScale& known) {
+  const QueryScale& scale = known.scale;
+  const bool learned = scale.form == QueryForm::learned;
+  return {{"part", known.part},
+          {"layers", known.layers},
+          {"form", name(scale.form)},
+          {"formula", formula(scale)},
+          {"amount", scale.form == QueryForm::ratio || learned ? Json(nullptr) : Json(scale.amount)},
+          {"length", learned ? Json(nullptr) : Json(scale.length)},
+          {"first", scale.first},
+          {"from", known.from}};
+}
+
 Json json_of(const Inspected& inspected) {
   Json ropes = Json::array();
   for (const auto& [index, view] : inspected.views) ropes.push_back(json_of(view));
-  return {{"model_type", inspected.model.model_type}, {"ropes", std::move(ropes)}, {"notes", inspected.model.notes}};
+  Json scales = Json::array();
+  for (const ModelQueryScale& known : inspected.model.query_scales) scales.push_back(json_of(known));
+  return {{"model_type", inspected.model.model_type},
+          {"ropes", std::move(ropes)},
+          {"query_scales", std::move(scales)},
+          {"notes", inspected.model.notes}};
 }
 
 void print_model(const Inspected& inspected, bool pairs) {
@@ -65,6 +83,14 @@ void print_model(const Inspected& inspected, bool pairs) {
     if (pairs) print_pairs(shown.second);
     if (!same_part) before = &shown;
   }
+  std::vector<std::string> scales;
+  for (const ModelQueryScale& known : model.query_scales) {
+    const std::string of = known.part.empty() ? "" : " of " + known.part;
+    const std::string whole = (known.everywhere ? "every layer" : "layers " + ranges(known.layers)) + of + ": " +
+                              formula(known.scale) + ", of a query at position p (" + known.from + ")";
+    for (const std::string& line : wrapped(whole, 76)) scales.push_back(line);
+  }
+  print_sentences("query scale", scales);
   const bool one = inspected.views.size() == 1;
   print_sentences("notes", one ? notes_on(model, *inspected.views.front().second.used) : model.notes);
 }

@@ -131,6 +131,16 @@ const ModelRope& chosen_rope(const Model& model, const Source& source) {
   return tools::chosen_rope(model, source.rope, source.config);
 }
 
+const ModelRope* beside_bare_layer(const Model& model, std::optional<int> layer, const TensorInfo* tensor) {
+  const auto used = layer ? tools::rope_of_layer(model, *layer, tensor) : std::nullopt;
+  if (!used || *used != nullptr) return nullptr;
+  const auto lists = [&](const ModelRope& rope) {
+    return !rope.coordinates && std::ranges::find(rope.layers_without_rope, *layer) != rope.layers_without_rope.end();
+  };
+  const auto found = std::ranges::find_if(model.ropes, lists);
+  return found == model.ropes.end() ? nullptr : &*found;
+}
+
 std::optional<int> layer_of(const Source& source, const std::string& tensor) {
   return source.names_rope() ? source.layer : tools::layer_of(tensor);
 }

@@ -102,6 +102,8 @@ extend::Start start_of(const Source&, const Model&);
 
 // The rope that --rope names, or that --layer has, by default the first. Throws ROPE; also of a layer that has none.
 const ModelRope& chosen_rope(const Model&, const Source&);
+// Of a layer without a rope: a rope of its part, whose heads and positions are the layer's. Null for other layers.
+const ModelRope* beside_bare_layer(const Model&, std::optional<int> layer, const TensorInfo* = nullptr);
 // The layer of a tensor: --layer, without --rope too that of its name.
 std::optional<int> layer_of(const Source&, const std::string& tensor);
 // The rope that turns a tensor: what --rope or --layer says, else that of the layer in its name, else the first.

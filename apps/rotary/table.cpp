@@ -11,11 +11,13 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
+#include "files/text/io.h"
 #include "files/text/paths.h"
 #include "rotary/config.h"
 #include "rotary/positions.h"
 #include "rotary/targets.h"
 #include "rotary/tensors.h"
+#include "rotary/version.h"
 #include "source.h"
 #include "stamp.h"
 
@@ -134,12 +136,68 @@ void print_json(const Options& options, const Metadata& metadata, const std::vec
             << '\n';
 }
 
+// "cos, sin f32 [8, 64], query_scale f32 [8]"
+std::string text_of(const std::vector<Tensor>& tensors) {
+  std::string text;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor& tensor = tensors[i];
+    const bool like_next =
+        i + 1 < tensors.size() && tensors[i + 1].shape == tensor.shape && tensors[i + 1].type == tensor.type;
+    text += (i == 0 ? "" : ", ") + tensor.name;
+    if (!like_next) text += ' ' + files::lower(name(tensor.type)) + ' ' + shape_text(tensor.shape);
+  }
+  return text;
+}
+
 void report(const Options& options, const std::vector<std::string>& notes, const std::vector<Tensor>& tensors) {
   std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
   for (const std::string& note : notes) out << printable(note) << '\n';
-  out << "wrote " << (is_dash(files::path_of(options.output)) ? "standard output" : printable(options.output)) << ": ";
-  for (const Tensor& tensor : tensors) out << tensor.name << (&tensor == &tensors.back() ? " " : ", ");
-  out << options.dtype << ' ' << shape_text(tensors.back().shape) << '\n';
+  out << "wrote " << (is_dash(files::path_of(options.output)) ? "standard output" : printable(options.output)) << ": "
+      << text_of(tensors) << '\n';
+}
+
+// The rope, and what multiplies the queries of its layers.
+struct Asked {
+  const ModelRope* used;
+  bool turns = true;  // false: of a layer without rope, whose queries are multiplied, a rope of its part
+  QueryScale scale;
+};
+
+Asked asked(const Options& options, const Model& model) {
+  const Source& source = options.source;
+  if (const ModelRope* part = beside_bare_layer(model, source.layer)) {
+    const QueryScale scale = query_scale_of(model, part->part, source.layer);
+    if (scale.form != QueryForm::none) return {part, false, scale};
+  }
+  const ModelRope& used = chosen_rope(model, source);
+  const bool by_rope = source.rope && !used.layers.empty();
+  return {&used, true, query_scale_of(model, used.part, by_rope ? used.layers.front() : source.layer)};
+}
+
+void add_query_scale(std::vector<Tensor>& tensors, const Asked& asked, const PositionSet& positions,
+                     const std::vector<std::int64_t>& leading) {
+  if (asked.scale.form == QueryForm::learned) return;  // a note says so
+  const std::vector<float> factors = query_scale(asked.scale, positions);
+  tensors.push_back(tensor_of<float>("query_scale", leading, factors));
+}
+
+void write_query_scale(const Options& options, const Model& model, const Asked& asked) {
+  const PositionSet positions = positions_for(options, model, *asked.used);
+  std::vector<Tensor> tensors;
+  add_query_scale(tensors, asked, positions, positions.shape());
+  const Metadata metadata = {{"made_by", std::string("rotary ") + ROTARY_VERSION},
+                             {"config", options.source.config},
+                             {"model_type", model.model_type},
+                             {"part", asked.used->part},
+                             {"layer", std::to_string(*options.source.layer)},
+                             {"positions", *options.positions.spec},
+                             {"query_scale", formula(asked.scale)}};
+  const std::filesystem::path output = files::path_of(options.output);
+  save(output, tensors, !is_dash(output) && is_npy(output) ? Metadata{} : metadata);
+  const std::vector<std::string> notes = {"layer " + std::to_string(*options.source.layer) +
+                                          " rotates nothing (NoPE): its queries are multiplied by " +
+                                          formula(asked.scale)};
+  options.json ? print_json(options, metadata, notes, tensors) : report(options, notes, tensors);
 }
 
 void run(Options options) {
@@ -147,7 +205,9 @@ void run(Options options) {
   if (!options.machine.target.empty()) use_target(options.machine.target);
   check_output(files::path_of(options.output), options.json);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
-  const ModelRope& used = chosen_rope(model, options.source);
+  const Asked what = asked(options, model);
+  if (!what.turns) return write_query_scale(options, model, what);
+  const ModelRope& used = *what.used;
   const PositionSet positions = positions_for(options, model, used);
   const std::int64_t length = options.source.length.value_or(positions.length());
   const Frequencies turns = frequencies_of(options.source, used.rope, length);
@@ -163,7 +223,9 @@ void run(Options options) {
   metadata["positions"] = *options.positions.spec;
   metadata["form"] = options.form;
   const std::filesystem::path output = files::path_of(options.output);
-  save(output, tensors, !is_dash(output) && is_npy(output) ? Metadata{} : metadata);
+  const bool npy = !is_dash(output) && is_npy(output);
+  if (!npy) add_query_scale(tensors, what, positions, leading);
+  save(output, tensors, npy ? Metadata{} : metadata);
   std::vector<std::string> notes = notes_of_use(model, used, options.source.names_rope());
   notes.insert(notes.begin(), describe(model, used, turns));
   if (options.json) return print_json(options, metadata, notes, tensors);
@@ -209,7 +271,9 @@ void add_table(CLI::App& app) {
   add_machine_options(command, options->machine);
   command.footer(
       "Writes tensors of a row for each position, [tokens, ...] or [batch, tokens, ...]; they hold the\n"
-      "model's attention factor. What was done stands in the file's metadata.\n"
+      "model's attention factor. Beside them query_scale, f32 [tokens]: what the model multiplies its\n"
+      "queries by (1 where it does not; alone for a --layer without a rope; not in a .npy). What was done\n"
+      "stands in the file's metadata.\n"
       "  rotary table config.json --positions 0:4096 --output t.safetensors\n"
       "  rotary table config.json --positions 0:64 --form joined --output t.npy\n"
       "  rotary table --base 10000 --pairing half --head-dim 64 \\\n"

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "rotary/query_scale.h"
 #include "rotary/rotary.h"
 
 namespace rotary {
@@ -63,11 +65,22 @@ struct ModelRope {
   Indexer indexer = {};  // heads 0: there is none, or nothing is known of it
 };
 
+// The layers of a part that multiply their queries by the position: the whole head, whatever of it turns, and in layers
+// without a rope too.
+struct ModelQueryScale {
+  std::string part;  // as ModelRope::part
+  QueryScale scale;
+  std::vector<int> layers;
+  bool everywhere = true;  // they are all layers of the part
+  std::string from;        // the key that says it, for people
+};
+
 struct Model {
   std::string model_type;
   std::vector<ModelRope> ropes;
   // What is surprising in how the file was read, one sentence each. Those of a sub-config begin with its path and ": ".
   std::vector<std::string> notes;
+  std::vector<ModelQueryScale> query_scales = {};  // at most one for a part
 };
 
 // What notes and origins call the functions and options of this header: a program has names of its own for them.
@@ -90,6 +103,16 @@ struct ConfigOptions {
 // read_config name the file.
 ROTARY_API Model read_config(const std::filesystem::path& path, const ConfigOptions& = {});
 ROTARY_API Model parse_config(std::string_view json, const ConfigOptions& = {});
+
+// ---- queries multiplied by their position --------------------------------------------------------
+
+// What multiplies the queries of that layer of a part; its form is none where nothing does. Throws ROPE where no layer
+// is named and the layers differ.
+ROTARY_API QueryScale query_scale_of(const Model&, std::string_view part, std::optional<int> layer = {});
+// The factors of the first rope's part, or of the part with the first such rule where the model has no rope: f32, 1
+// where the model has none. Throws what query_scale_of and query_scale(QueryScale) throw.
+ROTARY_API std::vector<float> query_scale(const Model&, std::span<const std::int64_t> positions,
+                                          std::optional<int> layer = {});
 
 // ---- rotate by a model's rope --------------------------------------------------------------------
 

@@ -56,6 +56,9 @@ struct PositionRequest {
 };
 ROTARY_API PositionSet positions_of(const std::string& operation, const PositionRequest&, const Model&,
                                     const ModelRope&);
+// query_scale of a closed set, [batch, tokens]. Throws POSITION, beside what that throws, where the form is not none
+// and the positions are not whole numbers of one axis.
+ROTARY_API std::vector<float> query_scale(const QueryScale&, const PositionSet&);
 
 // ---- positions by the names of what makes them ----
 //

@@ -9,6 +9,7 @@ set(rotary_files_sources
   src/files/config/notes.cpp
   src/files/config/params.cpp
   src/files/config/part.cpp
+  src/files/config/query_scale.cpp
   src/files/config/rope.cpp
   src/files/config/scaling.cpp
   src/files/config/shape.cpp

@@ -246,4 +246,13 @@ PositionSet positions_of(const std::string& operation, const PositionRequest& re
   return set;
 }
 
+std::vector<float> query_scale(const QueryScale& scale, const PositionSet& positions) {
+  if (scale.form == QueryForm::none)
+    return std::vector<float>(static_cast<std::size_t>(positions.batch * positions.tokens), 1.0F);
+  if (positions.axes != 1 || !positions.reals.empty())
+    throw Error(Code::POSITION, "[query_scale] positions must be whole numbers of one axis, because the model " +
+                                    std::string("multiplies its queries by them, but got others"));
+  return query_scale(scale, positions.integers);
+}
+
 }  // namespace rotary

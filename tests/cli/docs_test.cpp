@@ -60,8 +60,9 @@ class Docs : public Cli {
     const std::filesystem::path source = ROTARY_SOURCE_DIR;
     std::filesystem::create_directory(path("Llama-3.1-8B"));
     std::filesystem::copy(source / "tests/golden/configs/llama-3.1-8b.json", path("Llama-3.1-8B/config.json"));
-    for (const auto& [folder, file] : {std::pair("Qwen2.5-7B", "qwen2.5-7b"), std::pair("Llama-3-8B", "llama-3-8b"),
-                                       std::pair("Gemma-3-4B", "gemma-3-4b-v5")}) {
+    for (const auto& [folder, file] :
+         {std::pair("Qwen2.5-7B", "qwen2.5-7b"), std::pair("Llama-3-8B", "llama-3-8b"),
+          std::pair("Gemma-3-4B", "gemma-3-4b-v5"), std::pair("Llama-4-Scout", "llama-4-scout")}) {
       std::filesystem::create_directory(path(folder));
       std::filesystem::copy(source / "tests/golden/configs" / (std::string(file) + ".json"),
                             path(std::string(folder) + "/config.json"));

@@ -33,26 +33,6 @@ void note_small_base(const Part& part, const ModelRope& used) {
   part.note("the base " + spelled(used.rope.base) + " is smaller than that of any text model known here, 1000 or more");
 }
 
-// Llama 4: queries of layers without a rope grow with the position.
-void note_temperature(const Part& part, const ModelRope& used) {
-  const Json* tuning = peek(part.keys, "attn_temperature_tuning");
-  const bool given = tuning != nullptr && !tuning->is_null();
-  const bool by_default = part.family.type == "llama4_text";
-  const bool on = given ? *tuning != false && *tuning != 0 : by_default;
-  if (!on || used.layers_without_rope.empty()) return;
-  part.note(std::string("attn_temperature_tuning") + (given ? "" : ", on by default,") +
-            " multiplies the queries of the layers without rope by 1 + attn_scale * ln(1 + "
-            "floor((position + 1) / floor_scale)); it is not part of the rotation");
-}
-
-// Qwen-1: longer texts get larger queries.
-void note_logn(const Part& part) {
-  if (const Json* logn = peek(part.keys, "use_logn_attn"); logn == nullptr || *logn != true) return;
-  part.note(
-      "use_logn_attn multiplies the queries past seq_length by ln(position + 1) / ln(seq_length); it is not "
-      "part of the rotation");
-}
-
 // One value of a rope, for people.
 struct Value {
   std::string word;
@@ -101,10 +81,7 @@ std::string differences(const ModelRope& one, const ModelRope& other) {
 }  // namespace
 
 void note_attention_scale(const Part& part, const std::vector<ModelRope>& ropes) {
-  if (ropes.empty()) return;
   for (const ModelRope& used : ropes) note_mscale(part, used);
-  note_temperature(part, ropes.front());
-  note_logn(part);
 }
 
 void note_reach(const Part& part, const std::vector<ModelRope>& ropes) {

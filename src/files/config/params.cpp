@@ -37,7 +37,10 @@ class Params {
     part_.by_default("scaling");
     part_.derived("attention_factor", "1 for default");
     model.rope.scaling = meta_ ? meta_scaling() : mistral_scaling();
+    const std::vector<int> without = model.layers_without_rope;
+    const std::size_t layers = model.layers.size() + without.size();
     add(part_, std::move(model));
+    read_query_scale(part_, {}, Unscaled{}, layers, without);
     if (keys_.has("vision_encoder")) read_vision("vision_encoder", "pixtral");
     if (keys_.has("vision_args")) read_vision("vision_args", "llama4_vision_model");
     read_audio();
@@ -133,10 +136,6 @@ class Params {
   }
 
   Scaling mistral_scaling() {
-    if (keys_.has("llama_4_scaling")) {
-      keys_.mark_all("llama_4_scaling");
-      part_.note("llama_4_scaling scales the queries by position; it is not part of the rotation");
-    }
     const auto keys = keys_.object("yarn");
     if (!keys) return Unscaled{};
     Yarn yarn;

@@ -239,6 +239,7 @@ class TextPart {
     }
     note_attention_scale(part_, ropes_);
     note_reach(part_, ropes_);
+    if (!ropes_.empty()) read_query_scale(part_, scaling_, ropes_.front().rope.scaling, layers_.size(), without);
     for (ModelRope& rope : ropes_) part_.reading.model.ropes.push_back(std::move(rope));
     part_.keys.length("original_max_position_embeddings", max_length);
     for (const std::string_view key : words(part_.family.harmless)) ignore(key);
@@ -324,6 +325,7 @@ class TextPart {
       fail(Code::CONFIG_VALUE, "read_config",
            "a model must have at most " + std::to_string(max_ropes) + " different ropes but has more");
     }
+    if (!scaling_) scaling_ = keys.scaling;
     model.origins = part_.origins().of_rope();
     ropes_.push_back(std::move(model));
     same_.emplace(same, ropes_.size() - 1);
@@ -335,6 +337,7 @@ class TextPart {
   RopeOfLayer rope_of_;
   Origins of_part_;
   std::vector<ModelRope> ropes_;
+  std::optional<Object> scaling_;  // the object of the first that has one
   std::map<std::tuple<std::string, double, double, bool, int, int, int, int, int>, std::size_t> slots_;
   std::map<std::tuple<std::string, int, int, int, int, int, double>, std::size_t> same_;
 };

@@ -63,9 +63,7 @@ class ScalingReader {
     for (const char* key : {"max_position_embeddings", "finetuned", "rope_type", "type"}) keys_.mark(key);
     const bool unscaled = std::holds_alternative<Unscaled>(kind);
     if (unscaled && keys_.has("factor") && keys_.json().at("factor") == 1) keys_.mark("factor");
-    if (keys_.number("llama_4_scaling_beta")) {
-      note(keys_.path_of("llama_4_scaling_beta") + " scales the queries by position; it is not part of the rotation");
-    }
+    keys_.mark("llama_4_scaling_beta");  // query_scale.cpp reads it
   }
 
   std::optional<Ntk> ntk_of_alpha(const Scaling& kind) {

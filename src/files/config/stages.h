@@ -294,14 +294,21 @@ bool is_params(const Object&);                                                  
 void read_params(Reading&, const Object&);                                       // config/params.cpp
 
 // ---- notes (config/notes.cpp) ----
-// Where the attention of the part scales its scores or queries by what the rope says, or by the position: said of
-// ropes, the part's own.
+// Where the attention of the part scales its scores by what the rope says: said of ropes, the part's own.
 void note_attention_scale(const Part&, const std::vector<ModelRope>& ropes);
 // Where the factor of a yarn does not fit the model's lengths. transformers warns of such files unless the two lengths
 // are equal.
 void note_reach(const Part&, const std::vector<ModelRope>& ropes);
 // One sentence about the values in which params differs from the config.json that model was read from.
 std::string note_beside(const Model& model, const std::filesystem::path& params, const ConfigOptions&);
+
+// ---- queries multiplied by the position (config/query_scale.cpp) ----
+// Adds the part's rule to Model::query_scales, with a note. of_rope: the object of its first rope's scaling, and
+// that scaling. chosen: the layers that have the rule where not all do.
+void read_query_scale(const Part&, const std::optional<Object>& of_rope, const Scaling&, std::size_t layers,
+                      const std::vector<int>& chosen);
+// The same of a model that has no rope at all.
+void read_query_scale_without_rope(const Part&);
 
 // ---- the rest (config/leftover.cpp) ----
 // A key that is understood and not used: the known words inside it too, so that a made-up one there stays an error.

@@ -202,6 +202,8 @@ class Walk {
   void read_without_rope(const Node& node) {
     reading_.note(node.path, "model_type " + in_quotes(node.type) + " has no rotary positions of its own");
     ignore_rope_keys(node.keys);
+    const Family family{.type = node.type};
+    read_query_scale_without_rope(Part{reading_, node.path, node.keys, family});
   }
 
   // A node that only contains models: its own rope keys hold for none of them.

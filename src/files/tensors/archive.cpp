@@ -42,7 +42,7 @@ class Record {
 
 // ---- zip ----
 
-struct Entry {
+struct ZipEntry {
   std::string name;
   std::uint64_t begin = 0, bytes = 0;
 };
@@ -64,7 +64,7 @@ Record directory_of(const InputFile& file, const std::string& where) {
   return {file, record.number(8), bytes, where};
 }
 
-Entry next_entry(Record& list, const InputFile& file, const std::string& where) {
+ZipEntry next_entry(Record& list, const InputFile& file, const std::string& where) {
   if (list.text(4) != "PK\1\2") list.refuse("a zip archive must list its entries but its directory is damaged");
   list.text(6);
   const bool packed = list.number(2) != 0;
@@ -73,7 +73,7 @@ Entry next_entry(Record& list, const InputFile& file, const std::string& where) 
   const std::uint64_t name = list.number(2), extra = list.number(2), comment = list.number(2);
   list.text(8);
   std::uint64_t begin = list.number(4);
-  Entry entry{std::string(list.text(name))};
+  ZipEntry entry{std::string(list.text(name))};
   if (list.rest().size() < extra) list.refuse("a record must be whole but ends too soon");
   for (const std::size_t end = list.rest().size() - extra; list.rest().size() > end;) {
     const bool wide = list.number(2) == 1;  // zip64: what does not fit 32 bits
@@ -122,7 +122,8 @@ struct Value {
 
 class Pickle {
  public:
-  Pickle(Record code, std::map<std::string, Entry> storages) : code_(std::move(code)), storages_(std::move(storages)) {}
+  Pickle(Record code, std::map<std::string, ZipEntry> storages)
+      : code_(std::move(code)), storages_(std::move(storages)) {}
 
   std::vector<StoredTensor> tensors() {
     for (std::uint64_t what = code_.number(1); what != '.'; what = code_.number(1)) step(what);
@@ -286,7 +287,7 @@ class Pickle {
   }
 
   Record code_;
-  std::map<std::string, Entry> storages_;  // by the names that the pickle has for them
+  std::map<std::string, ZipEntry> storages_;  // by the names that the pickle has for them
   std::vector<Value> values_;
   Items stack_;
   std::vector<std::size_t> marks_;
@@ -295,12 +296,12 @@ class Pickle {
   std::vector<StoredTensor> found_;
 };
 
-std::vector<StoredTensor> tensors_of_torch(const InputFile& file, const std::vector<Entry>& entries,
-                                           const Entry& pickle, const std::string& where) {
+std::vector<StoredTensor> tensors_of_torch(const InputFile& file, const std::vector<ZipEntry>& entries,
+                                           const ZipEntry& pickle, const std::string& where) {
   const std::string root = pickle.name.substr(0, pickle.name.rfind('/') + 1), data = root + "data/";
-  std::map<std::string, Entry> storages;
+  std::map<std::string, ZipEntry> storages;
   bool big = false;
-  for (const Entry& entry : entries) {
+  for (const ZipEntry& entry : entries) {
     if (entry.name.starts_with(data)) storages[entry.name.substr(data.size())] = entry;
     if (entry.name == root + "byteorder") big = entry.bytes == 3;  // "big", else "little"
   }
@@ -354,10 +355,10 @@ Tensor read_stored(const InputFile& file, const StoredTensor& stored) {
 std::vector<StoredTensor> tensors_of_archive(const InputFile& file) {
   const std::string where = "[tensors] " + path_text(file.path()) + ": ";
   Record list = directory_of(file, where);
-  std::vector<Entry> entries;
+  std::vector<ZipEntry> entries;
   while (!list.rest().empty()) entries.push_back(next_entry(list, file, where));
   std::vector<StoredTensor> tensors;
-  for (const Entry& entry : entries) {
+  for (const ZipEntry& entry : entries) {
     if (entry.name.ends_with("/data.pkl")) return tensors_of_torch(file, entries, entry, where);
     if (!entry.name.ends_with(".npy")) continue;
     const std::string own = where + in_quotes(entry.name) + ": ";

@@ -1,0 +1,145 @@
+// Which layers multiply their queries by the position, and how: rows of what the code of each model reads.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "stages.h"
+#include "values/fail.h"
+
+namespace rotary::files {
+namespace {
+
+// A key of "" is none: the value is in the code. length 0: a file that does not say it has no such factor.
+struct QueryRow {
+  std::string_view type;    // of the family; "": every one
+  QueryScale otherwise;     // the class defaults
+  std::string_view object;  // that holds the keys; "": the part, "rope": that of the scaling
+  std::string_view amount, length;
+  std::string_view turns_on = {};  // a key, on by default: of numbers 0 is off
+  bool chosen = false;             // not every layer has it: those without rope, or those that do not slide
+};
+
+constexpr QueryRow query_rows[] = {
+    // transformers llama4: Llama4TextAttention.forward; vLLM llama4.py
+    {"llama4_text", {QueryForm::steps, 0.1, 8192, 1}, "", "attn_scale", "floor_scale", "attn_temperature_tuning", true},
+    // transformers ministral3 and mistral4: get_llama_4_attn_scale
+    {"", {QueryForm::steps, 0, 0, 0}, "rope", "llama_4_scaling_beta", "original_max_position_embeddings"},
+    // vLLM AXK1.py and deepseek_v2.py, and Mistral's params.json: _get_llama_4_scaling
+    {"", {QueryForm::steps, 0, 0, 0}, "llama_4_scaling", "beta", "original_max_position_embeddings"},
+    // transformers beam: compute_attention_scaling
+    {"beam", {QueryForm::power, 0.1, 2048, 1}, "", "", "", "", true},
+    // transformers inkling and inkling2: InklingAttention and Inkling2FullAttention; vLLM: compute_log_scaling_tau
+    {"inkling_text", {QueryForm::log, 0.1, 0, 1}, "", "log_scaling_alpha", "log_scaling_n_floor", "", true},
+    {"inkling2_text", {QueryForm::log, 0.1, 128000, 1}, "", "log_scaling_alpha", "log_scaling_n_floor", "", true},
+    // SGLang grok.py: xai_temperature_len, in the attention kernels
+    {"grok-1", {QueryForm::ratio, 0, 0, 0}, "", "", "attn_temperature_len"},
+    // modeling_qwen.py of Qwen-7B: logn_tensor
+    {"qwen", {QueryForm::ratio, 0, 0, 1}, "", "", "seq_length", "use_logn_attn"},
+    // transformers mistral_large4: MistralLarge4TextSoftmaxScaling
+    {"mistral_large4_text", {QueryForm::learned, 0, 0, 1}, "", "", ""},
+};
+
+// Off only where the file says so; numbers as Python takes them.
+bool says_off(const Object& keys, std::string_view key) {
+  const Json* given = peek(keys, key);
+  return given != nullptr && !given->is_null() && (*given == false || *given == 0);
+}
+
+bool is_of(const QueryRow& row, const Part& part) {
+  return row.type.empty() || row.type == part.family.type ||
+         (!part.known && !row.turns_on.empty() && part.keys.has(row.turns_on));
+}
+
+// What the keys say; nothing where the file has no such factor. scaling: whose length holds
+// where the object of a rope leaves it out.
+std::optional<QueryScale> said_by(const QueryRow& row, const Object& keys, const Scaling& scaling) {
+  QueryScale scale = row.otherwise;
+  const auto amount = row.amount.empty() ? std::nullopt : keys.number(row.amount);
+  if (!row.amount.empty() && !amount && scale.amount == 0) return std::nullopt;
+  scale.amount = amount.value_or(scale.amount);
+  if (std::fabs(scale.amount) > max_factor) keys.refuse(row.amount, "must be at most " + spelled(max_factor));
+  const Json* said = row.length.empty() ? nullptr : peek(keys, row.length);
+  if (said != nullptr && scale.form == QueryForm::ratio && said->is_number() && *said <= 0)
+    return std::nullopt;  // Grok
+  if (said != nullptr) scale.length = keys.length(row.length, max_length).value_or(0);
+  const Yarn* yarn = std::get_if<Yarn>(&scaling);
+  if (said == nullptr && row.object == "rope" && yarn != nullptr) scale.length = yarn->trained_length;
+  if (scale.form == QueryForm::ratio && scale.length == 1) keys.refuse(row.length, "must be at least 2");
+  if (scale.length == 0 && scale.form != QueryForm::learned) return std::nullopt;
+  return scale;
+}
+
+// "attn_temperature_tuning, on by default"
+std::string said_where(const QueryRow& row, const Part& part, const Object& keys) {
+  if (!row.turns_on.empty()) return std::string(row.turns_on) + (part.keys.has(row.turns_on) ? "" : ", on by default");
+  const std::string_view key = row.amount.empty() ? row.length : row.amount;
+  return key.empty() ? "the code of " + part.name() : keys.path_of(key);
+}
+
+}  // namespace
+
+void read_query_scale(const Part& part, const std::optional<Object>& of_rope, const Scaling& scaling,
+                      std::size_t layers, const std::vector<int>& chosen) {
+  for (const QueryRow& row : query_rows) {
+    if (!is_of(row, part) || says_off(part.keys, row.turns_on) || (row.chosen && chosen.empty())) continue;
+    const auto keys = row.object.empty()     ? std::optional(part.keys)
+                      : row.object == "rope" ? of_rope
+                                             : part.keys.object(row.object);
+    const auto scale = keys ? said_by(row, *keys, scaling) : std::nullopt;
+    if (!scale) continue;
+    ModelQueryScale found{part.path, *scale, chosen, layers == chosen.size(), said_where(row, part, *keys)};
+    if (!row.chosen) {
+      found.layers.resize(layers);
+      std::iota(found.layers.begin(), found.layers.end(), 0);
+      found.everywhere = true;
+    }
+    part.note(found.from + (found.from.ends_with(" by default") ? "," : "") + " multiplies the queries of " +
+              (found.everywhere ? "every layer" : "some layers") + " by the position, " + formula(*scale) +
+              ", beside the rotation" + (scale->form == QueryForm::learned ? "" : " (query_scale)"));
+    part.reading.model.query_scales.push_back(std::move(found));
+  }
+}
+
+void read_query_scale_without_rope(const Part& part) {
+  const bool first = part.family.type == "inkling_text";
+  if (!first && part.family.type != "inkling2_text") return;
+  const auto layers = part.keys.integer("num_hidden_layers", 1, max_layers).value_or(first ? 66 : 48);
+  const auto types = part.keys.texts("layer_types");
+  const auto local = part.keys.integers("local_layer_ids");
+  std::vector<int> whole;  // every sixth layer unless the file says it
+  for (int i = 0; i < layers; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const bool local_layer = types   ? at < types->size() && slides((*types)[at])
+                             : local ? std::find(local->begin(), local->end(), i) != local->end()
+                                     : (i + 1) % 6 != 0;
+    if (!local_layer) whole.push_back(i);
+  }
+  read_query_scale(part, {}, Unscaled{}, static_cast<std::size_t>(layers), whole);
+}
+
+}  // namespace rotary::files
+
+namespace rotary {
+
+QueryScale query_scale_of(const Model& model, std::string_view part, std::optional<int> layer) {
+  for (const ModelQueryScale& known : model.query_scales) {
+    if (known.part != part) continue;
+    const bool has = layer && std::find(known.layers.begin(), known.layers.end(), *layer) != known.layers.end();
+    if (!layer && !known.everywhere)
+      fail(
+          Code::ROPE, "query_scale",
+          "a layer must be named where some multiply their queries by the position and some do not, but got none: of " +
+              model.model_type + " the first that does is " + std::to_string(known.layers.front()));
+    return !layer || has ? known.scale : QueryScale{};
+  }
+  return {};
+}
+
+std::vector<float> query_scale(const Model& model, std::span<const std::int64_t> positions, std::optional<int> layer) {
+  const std::string part = !model.ropes.empty()          ? model.ropes.front().part
+                           : !model.query_scales.empty() ? model.query_scales.front().part
+                                                         : "";
+  return query_scale(query_scale_of(model, part, layer), positions);
+}
+
+}  // namespace rotary

@@ -1,0 +1,111 @@
+// What multiplies queries by their position: the formulas, and what configs say.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "rotary/config.h"
+#include "rotary/error.h"
+
+namespace rotary {
+namespace {
+
+using Places = std::vector<std::int64_t>;
+
+std::string with_shape(const std::string& more) {
+  return R"({"hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 8, )" + more + "}";
+}
+Model model_with(const std::string& more) { return parse_config(with_shape(more)); }
+
+// At 0, 8190, 8191, 8192, 16383, 16384, 49151, 100000, 128000, 1000000: what the modules of transformers 5.23 multiply
+// by (CPU, float32): get_llama_4_attn_scale of ministral3 (0.1, 16384) and mistral4 (0.1, 8192),
+// compute_attention_scaling of beam, Llama4TextAttention of a layer without rope, with its key cache of so many tokens;
+// and logn_list of Qwen-7B's modeling_qwen.py (seq_length 8192).
+const Places scaled_places = {0, 8190, 8191, 8192, 16383, 16384, 49151, 100000, 128000, 1000000};
+const std::map<std::string, std::vector<float>> measured_scales = {
+    {R"("model_type": "ministral3", "rope_parameters": {"rope_type": "yarn", "rope_theta": 1e6, "factor": 16,
+        "original_max_position_embeddings": 16384, "llama_4_scaling_beta": 0.1})",
+     {1, 1, 1, 1, 1, 1.06931472F, 1.10986125F, 1.19459105F, 1.20794415F, 1.41271341F}},
+    {R"("model_type": "mistral4")",
+     {1, 1, 1, 1.06931472F, 1.06931472F, 1.10986125F, 1.17917597F, 1.256495F, 1.27725887F, 1.48121846F}},
+    {R"("model_type": "axk1", "llama_4_scaling": {"beta": 0.1, "original_max_position_embeddings": 8192})",
+     {1, 1, 1, 1.06931472F, 1.06931472F, 1.10986125F, 1.17917597F, 1.256495F, 1.27725887F, 1.48121846F}},
+    {R"("model_type": "llama4_text")",
+     {1, 1, 1.06931472F, 1.06931472F, 1.10986125F, 1.10986125F, 1.19459105F, 1.256495F, 1.27725887F, 1.48121846F}},
+    {R"("model_type": "beam")",
+     {1.00004888F, 1.17460752F, 1.17461896F, 1.1746304F, 1.245731F, 1.24573767F, 1.37972963F, 1.47825003F, 1.51452947F,
+      1.85761583F}},
+    {R"("model_type": "qwen", "seq_length": 8192)",
+     {1, 1, 1, 1.00001359F, 1.07692313F, 1.07692981F, 1.19884324F, 1.27766573F, 1.30506122F, 1.53319764F}}};
+
+TEST(QueryScale, is_what_the_modules_of_transformers_multiply_by) {
+  for (const auto& [config, wanted] : measured_scales) {
+    const Model model = model_with(config);
+    ASSERT_EQ(model.query_scales.size(), 1U) << config;
+    const std::vector<float> found = query_scale(model, scaled_places, model.query_scales.front().layers.front());
+    for (std::size_t i = 0; i < scaled_places.size(); ++i) {
+      EXPECT_NEAR(found[i], wanted[i], 2e-7) << config << " at " << scaled_places[i];
+    }
+  }
+}
+
+// Each formula once more, in long double, to within one ulp; the steps exactly where they are.
+TEST(QueryScale, formulas_are_rounded_once) {
+  const auto near = [](const QueryScale& scale, std::int64_t position, long double wanted) {
+    const float found = query_scale(scale, Places{position})[0], exact = static_cast<float>(wanted);
+    EXPECT_TRUE(found == exact || found == std::nextafter(exact, 2.0F) || found == std::nextafter(exact, 0.0F))
+        << formula(scale) << " at " << position << ": " << found << " not " << exact;
+  };
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t p :
+       {std::int64_t{0}, std::int64_t{4095}, std::int64_t{4096}, std::int64_t{123456789}, most}) {
+    const auto x = static_cast<long double>(p);
+    const long double n = x + 1, L = 4096;
+    near({QueryForm::steps, 0.1, 4096, 1}, p, 1 + 0.1L * std::log1p(std::floor(n / L)));
+    near({QueryForm::steps, 0.25, 4096, 0}, p, 1 + 0.25L * std::log1p(std::floor(x / L)));
+    near({QueryForm::log, 0.1, 4096, 1}, p, 1 + 0.1L * std::log(std::max(1.0L, n / L)));
+    near({QueryForm::power, 0.1, 4096, 1}, p, std::pow(1 + n / L, 0.1L));
+    near({QueryForm::ratio, 0, 4096, 0}, p, std::log2(std::max(x, L)) / std::log2(L));
+  }
+  // A floor taken of a quotient in float32 is one too high here.
+  const std::int64_t L = std::int64_t{1} << 40;
+  EXPECT_EQ(query_scale({QueryForm::steps, 1, L, 0}, Places{L - 1, L, -1}), (std::vector<float>{1, 1.69314718F, 1}));
+}
+
+TEST(QueryScale, which_layers_have_it) {
+  const auto layers = [](const std::string& more) {
+    const Model model = model_with(more);
+    return model.query_scales.empty() ? std::vector<int>{} : model.query_scales.front().layers;
+  };
+  EXPECT_EQ(layers(R"("model_type": "llama4_text")"), (std::vector<int>{3, 7}));
+  EXPECT_EQ(layers(R"("model_type": "llama4_text", "attn_temperature_tuning": false)"), std::vector<int>{});
+  EXPECT_EQ(layers(R"("model_type": "llama4_text", "no_rope_layers": [1, 1, 1, 1, 1, 1, 1, 1])"), std::vector<int>{});
+  EXPECT_EQ(layers(R"("model_type": "beam")"), (std::vector<int>{5, 7}));  // the last is full_attention
+  EXPECT_EQ(layers(R"("model_type": "inkling_text", "log_scaling_n_floor": 128000)"), (std::vector<int>{5}));
+  EXPECT_EQ(layers(R"("model_type": "inkling_text")"), std::vector<int>{}) << "null by default";
+  EXPECT_EQ(layers(R"("model_type": "inkling2_text", "layer_types": ["hybrid", "hybrid_sliding", "hybrid",
+      "hybrid", "hybrid", "hybrid", "hybrid", "hybrid"])"),
+            (std::vector<int>{0, 2, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(layers(R"("model_type": "qwen", "seq_length": 8192, "use_logn_attn": false)"), std::vector<int>{});
+  EXPECT_EQ(layers(R"("model_type": "grok-1", "attn_temperature_len": -1)"), std::vector<int>{});
+  EXPECT_EQ(layers(R"("model_type": "grok-1", "attn_temperature_len": 1024)").size(), 8U);
+  EXPECT_EQ(layers(R"("model_type": "llama")"), std::vector<int>{});
+}
+
+TEST(QueryScale, of_a_model_whose_layers_differ_is_of_a_layer) {
+  const Model model = model_with(R"("model_type": "llama4_text")");
+  EXPECT_THROW(query_scale(model, scaled_places), Error);
+  EXPECT_EQ(query_scale(model, scaled_places, 0), std::vector<float>(scaled_places.size(), 1.0F));
+  EXPECT_EQ(query_scale(model_with(R"("model_type": "llama")"), scaled_places),
+            std::vector<float>(scaled_places.size(), 1.0F));
+  const Model learned = model_with(R"("model_type": "mistral_large4_text")");
+  EXPECT_THROW(query_scale(learned, scaled_places, 0), Error) << "each head's own, in the checkpoint";
+  EXPECT_THROW(query_scale({QueryForm::ratio, 0, 1, 0}, scaled_places), Error);
+  EXPECT_THROW(query_scale({QueryForm::steps, std::nan(""), 8, 0}, scaled_places), Error);
+}
+
+}  // namespace
+}  // namespace rotary
