@@ -70,10 +70,8 @@ def positions(given: Any) -> Any:
         _check_range(*given[:1], *given[-1:])
         return (given[0] if given else 0, given.step if len(given) > 1 else 0), (len(given),)
     if isinstance(given, (list, tuple)):
-        shape: list[int] = []
-        flat: list[Any] = []
-        _flatten(given, 0, shape, flat)
-        return _numbers(flat), tuple(shape)
+        flat, places = flattened("positions", given)
+        return _numbers(flat), places
     if isinstance(given, (int, float)):
         return _numbers([given]), ()
     if given is None or isinstance(given, str):
@@ -94,23 +92,36 @@ def _check_range(*integers: int) -> None:
             fail("POSITION", "positions", f"a position must fit 64 bits but got {position}")
 
 
-def _flatten(given: Any, depth: int, shape: list[int], flat: list[Any]) -> None:
+def flattened(what: str, given: Any) -> tuple[Any, tuple[int, ...]]:
+    """The numbers of nested lists, or of an array of several dimensions, in row-major order, and their shape; others as
+    they are."""
+    if len(getattr(given, "shape", ())) > 1:
+        given = given.tolist()
+    if not isinstance(given, (list, tuple)):
+        return given, ()
+    shape: list[int] = []
+    flat: list[Any] = []
+    _flatten(what, given, 0, shape, flat)
+    return flat, tuple(shape)
+
+
+def _flatten(what: str, given: Any, depth: int, shape: list[int], flat: list[Any]) -> None:
     """Nested lists of one depth, whose lists of a level have one length."""
     size = len(given)
     if depth == len(shape):
         shape.append(size)
     if depth > 2:
-        fail("SHAPE", "positions", "lists must be nested at most three deep")
+        fail("SHAPE", what, "lists must be nested at most three deep")
     if shape[depth] != size:
-        fail("SHAPE", "positions", f"rows must have one length but got {shape[depth]} and {size}")
+        fail("SHAPE", what, f"rows must have one length but got {shape[depth]} and {size}")
     lists = {issubclass(kind, (list, tuple)) for kind in {*map(type, given)}}
     if len(lists) > 1:
-        fail("SHAPE", "positions", "a list must hold numbers or lists, not both")
+        fail("SHAPE", what, "a list must hold numbers or lists, not both")
     if True not in lists:
         flat.extend(given)
         return
     for item in given:
-        _flatten(item, depth + 1, shape, flat)
+        _flatten(what, item, depth + 1, shape, flat)
 
 
 def _number(given: Any) -> int | float:

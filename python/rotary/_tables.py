@@ -5,28 +5,34 @@ from __future__ import annotations
 from typing import Any, final
 
 from . import _core, _memory
-from ._memory import view
+from ._memory import flattened, view
 from ._scalings import _Value
-from ._values import Rope
+from ._values import Rope, XPos, shaped
 from ._words import Angles, Pairing, Rounding, check_pairing, fail
 
 
 @final
 class Frequencies(_Value):
-    """The angular speed of every pair.
+    """The angular speed of every pair, and whatever else an angle is made of.
 
-    Usually made by rotary.frequencies(rope). By hand, for frequencies that are known otherwise, as learned ones:
+    Head h turns pair i of token t by the sum over axes a of position[a, t] * inv_freq[h, a, i], plus phase[h, i]. Usually made by rotary.frequencies(rope). By hand, for frequencies that are known otherwise, as learned ones:
 
     Args:
-        inv_freq: radians per position of each pair, [pairs]; 0: the pair does not turn.
+        inv_freq: radians per position of each pair, [pairs]; 0: the pair does not turn. [axes, pairs]: a pair turns by
+            the sum over that many coordinates. [heads, axes, pairs]: each head, or each group of heads of q that shares
+            a head of k, has its own. [heads, pairs]: likewise, where heads= is given.
         pairing: "half", "interleaved" or "interleaved_to_half". No default.
         attention_factor: multiplies cos and sin.
         axis: which coordinate of a position drives each pair, [pairs]. None: all the first.
         clockwise: turns by minus the angle.
         inv_freq_float32: what frameworks computed in float32, for Table(..., angles="float32").
+        heads, summed_axes: how inv_freq is to be read; 1 and 0: as its dimensions say.
+        phase: radians added to the angle, [pairs] or [heads, pairs]. None: 0.
+        xpos: rotary.XPos(...), the amplitude of cos and sin.
 
     Attributes:
-        inv_freq: float64 [pairs], read-only.
+        inv_freq: float64 [pairs], or as above, read-only.
+        phase: float64, in one dimension, read-only.
         axis: a tuple; empty: all the first.
         axes: how many coordinates a position has.
         rotary_dim: elements that turn: two for each pair.
@@ -35,13 +41,20 @@ class Frequencies(_Value):
         rotary.Error: PAIRING, SHAPE.
     """
 
-    _fields = ("_inv_freq", "pairing", "_axis", "attention_factor", "clockwise", "_float32")
+    _fields = (
+        *("_inv_freq", "pairing", "_axis", "attention_factor", "clockwise", "_float32"),
+        *("heads", "summed_axes", "_phase", "xpos"),
+    )
     pairing: Pairing
     attention_factor: float
     clockwise: bool
+    heads: int
+    summed_axes: int
+    xpos: XPos
     _inv_freq: bytes  # float64
     _axis: bytes  # uint8
     _float32: bytes  # float32
+    _phase: bytes  # float64
     _speeds: object  # of _core
 
     def __init__(
@@ -53,7 +66,12 @@ class Frequencies(_Value):
         axis: Any = None,
         clockwise: bool = False,
         inv_freq_float32: Any = None,
+        heads: int = 1,
+        summed_axes: int = 0,
+        phase: Any = None,
+        xpos: XPos | None = None,
     ) -> None:
+        inv_freq, heads, summed_axes = shaped("Frequencies", inv_freq, heads, summed_axes)
         try:
             axes = bytes([] if axis is None else list(axis))
         except ValueError:
@@ -64,7 +82,9 @@ class Frequencies(_Value):
 
             wide = memoryview(_core._doubles(inv_freq_float32, "inv_freq_float32")).cast("d")
             narrow = array("f", wide).tobytes()
-        self._fill(speeds, pairing, axes, float(attention_factor), bool(clockwise), narrow)
+        angles, _ = flattened("Frequencies", () if phase is None else phase)
+        told = heads, summed_axes, _core._doubles(angles, "phase"), xpos or XPos()
+        self._fill(speeds, pairing, axes, float(attention_factor), bool(clockwise), narrow, *told)
 
     def _fill(self, *state: Any) -> None:
         self._set(*state)
@@ -79,15 +99,24 @@ class Frequencies(_Value):
 
     @property
     def inv_freq(self) -> Any:
-        return view(self._inv_freq, "F64", (len(self._inv_freq) // 8,))
+        rows = [self.heads] if self.heads > 1 else []
+        return view(self._inv_freq, "F64", (*rows, *([self.summed_axes] if self.summed_axes else []), self._pairs))
+
+    @property
+    def phase(self) -> Any:
+        return view(self._phase, "F64", (len(self._phase) // 8,))
 
     @property
     def inv_freq_float32(self) -> Any:
         return view(self._float32, "F32", (len(self._float32) // 4,))
 
     @property
+    def _pairs(self) -> int:
+        return len(self._inv_freq) // 8 // (self.heads * max(1, self.summed_axes))
+
+    @property
     def rotary_dim(self) -> int:
-        return len(self._inv_freq) // 4
+        return 2 * self._pairs
 
     @property
     def axis(self) -> tuple[int, ...]:
@@ -95,11 +124,14 @@ class Frequencies(_Value):
 
     @property
     def axes(self) -> int:
-        return max(self._axis, default=0) + 1
+        return self.summed_axes or max(self._axis, default=0) + 1
 
     def __repr__(self) -> str:
-        pairs = self.rotary_dim // 2
-        return f"<rotary.Frequencies of {pairs} pairs, {self.pairing}, attention_factor {self.attention_factor}>"
+        rows = f"{self.heads} heads of " if self.heads > 1 else ""
+        axes = f" by {self.summed_axes} summed axes" if self.summed_axes else ""
+        more = ", with phases" * bool(self._phase) + f", {self.xpos}" * (self.xpos.scale != 0)
+        told = f"{rows}{self._pairs} pairs{axes}, {self.pairing}, attention_factor {self.attention_factor}{more}"
+        return f"<rotary.Frequencies of {told}>"
 
 
 def frequencies(rope: Rope, length: int | None = None) -> Frequencies:
@@ -117,7 +149,7 @@ def frequencies(rope: Rope, length: int | None = None) -> Frequencies:
     """
     if not isinstance(rope, Rope):
         raise TypeError(f"frequencies() takes a rotary.Rope but got {type(rope).__name__}")
-    return Frequencies._of(*_core._frequencies(rope, length))
+    return Frequencies._of(*_core._frequencies(rope, length), rope.xpos)
 
 
 def _turning(operation: str, source: Rope | Frequencies) -> object:
@@ -139,7 +171,7 @@ class Table(_core._Rows, _Value):
         source: a rotary.Rope, or rotary.Frequencies.
         positions: of every token: an int, a range, a list, or an array of integers or floats. [tokens] or
             [batch, tokens]; of a rope of several axes [tokens] (text: all axes the same), [axes, tokens] or
-            [axes, batch, tokens].
+            [axes, batch, tokens]. Where axes are summed, each has its coordinate.
         length: tokens in play, for ropes with Dynamic or LongRope scaling. None: the largest position + 1.
         angles: "exact", the correctly rounded float32 at any position, or "float32", the steps of frameworks.
         rounding: "f32", "f16" or "bf16": the type that the values are rounded to.
@@ -149,9 +181,10 @@ class Table(_core._Rows, _Value):
         sin: likewise.
         positions: as they were given, int64 or float64, read-only; None of rows.
         pairing: which two elements turn together.
-        shape: (tokens, pairs), or (batch, tokens, pairs).
+        shape: (tokens, pairs), or (batch, tokens, pairs); with rows per head (batch, tokens, heads, pairs).
         rotary_dim: elements that turn, 2 * pairs.
         batch: 1: the rows serve any batch size.
+        heads: 1: all heads turn alike; else as many as q or as k has.
 
     Raises:
         rotary.Error: PAIRING, SHAPE, SCALING, POSITION, LENGTH, VALUE.
@@ -226,15 +259,20 @@ class Table(_core._Rows, _Value):
 
     @property
     def tokens(self) -> int:
-        return self.shape[-2]
+        return self.shape[-2 if len(self.shape) < 4 else 1]
 
     @property
     def batch(self) -> int:
-        return self.shape[0] if len(self.shape) == 3 else 1
+        return self.shape[0] if len(self.shape) > 2 else 1
+
+    @property
+    def heads(self) -> int:
+        return self.shape[2] if len(self.shape) > 3 else 1
 
     def __repr__(self) -> str:
         batch = "" if self.batch == 1 else f"{self.batch} x "
-        return f"<rotary.Table of {batch}{self.tokens} tokens, rotary_dim {self.rotary_dim}, {self.pairing}>"
+        heads = "" if self.heads == 1 else f" for {self.heads} heads"
+        return f"<rotary.Table of {batch}{self.tokens} tokens{heads}, rotary_dim {self.rotary_dim}, {self.pairing}>"
 
 
 def between(

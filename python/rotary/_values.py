@@ -6,8 +6,38 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from . import _core
+from ._memory import flattened
 from ._scalings import Scaling, Unscaled, _Record, _scalings, _tuple
-from ._words import Pairing
+from ._words import Pairing, fail
+
+
+class XPos(_Record):
+    """The amplitude of xPos, arXiv:2212.10554.
+
+    At position p, cos and sin of pair i of n are multiplied by zeta^((p - center) / scale), where zeta is
+    (2i + 0.4 r) / (1.4 r) and r = 2n; of keys, reciprocal, by its inverse.
+
+    Args:
+        scale: above 0, 512 in the published models; 0: no amplitude.
+        center: the same for queries and for the keys of a cache.
+        reciprocal: of keys.
+    """
+
+    scale: float = 0.0
+    center: float = 0.0
+    reciprocal: bool = False
+
+
+def shaped(operation: str, inv_freq: Any, heads: int, summed_axes: int) -> tuple[Any, int, int]:
+    """(inv_freq without its dimensions, heads, summed_axes), of which 1 and 0 are told by the dimensions."""
+    inv_freq, shape = flattened(operation, inv_freq)
+    found = heads, summed_axes
+    if len(shape) > 1:
+        found = shape[:2] if len(shape) == 3 else (1, shape[0]) if heads == 1 else (shape[0], 0)
+    if heads not in (1, found[0]) or summed_axes not in (0, found[1]):
+        rule = "inv_freq must be [pairs], [axes, pairs], [heads, axes, pairs] or, of given heads, [heads, pairs]"
+        fail("SHAPE", operation, f"{rule}, but got {list(shape)} of {heads} heads and {summed_axes} summed axes")
+    return inv_freq, *found
 
 
 class Rope(_Record):
@@ -25,8 +55,10 @@ class Rope(_Record):
         index: i in base^(-2i/r), for each pair; empty: 0, 1, 2, ...
         exponent_dim: r in base^(-2i/r). 0: rotary_dim.
         clockwise: turns by minus the angle (nanochat).
-        inv_freq: radians per position of each pair, instead of what base and scaling give.
+        inv_freq: radians per position of each pair, instead of what base and scaling give: [pairs], or as of
+            rotary.Frequencies.
         multiplier: multiplies the frequencies, one for each pair.
+        heads, summed_axes, phase, xpos: as of rotary.Frequencies.
 
     Raises:
         rotary.Error: PAIRING (not given or unknown), SHAPE, SCALING.
@@ -43,6 +75,10 @@ class Rope(_Record):
     clockwise: bool
     inv_freq: tuple[float, ...]
     multiplier: tuple[float, ...]
+    heads: int
+    summed_axes: int
+    phase: tuple[float, ...]
+    xpos: XPos
 
     def __init__(
         self,
@@ -56,9 +92,14 @@ class Rope(_Record):
         index: Sequence[int] = (),
         exponent_dim: int = 0,
         clockwise: bool = False,
-        inv_freq: Iterable[float] = (),
+        inv_freq: Any = (),
         multiplier: Iterable[float] = (),
+        heads: int = 1,
+        summed_axes: int = 0,
+        phase: Iterable[float] = (),
+        xpos: XPos | None = None,
     ) -> None:
+        inv_freq, heads, summed_axes = shaped("Rope", inv_freq, heads, summed_axes)
         self._set(
             head_dim,
             base,
@@ -71,6 +112,10 @@ class Rope(_Record):
             clockwise,
             _tuple(float, inv_freq),
             _tuple(float, multiplier),
+            heads,
+            summed_axes,
+            _tuple(float, flattened("Rope", phase)[0]),
+            xpos or XPos(),
         )
         object.__setattr__(self, "_handle", _core._rope(self))
         words = _read(_core._check_rope(self))
@@ -79,6 +124,7 @@ class Rope(_Record):
     def __repr__(self) -> str:
         plain = {"scaling": Unscaled(), "axis": (), "index": (), "exponent_dim": 0, "clockwise": False}
         plain |= {"inv_freq": (), "multiplier": (), "rotary_dim": self.head_dim}
+        plain |= {"heads": 1, "summed_axes": 0, "phase": (), "xpos": XPos()}
         told = [(name, value) for name, value in zip(self._fields, self._values()) if plain.get(name, ...) != value]
         return f"Rope({', '.join(f'{name}={value!r}' for name, value in told)})"
 
@@ -89,9 +135,10 @@ def _read(told: str | dict[str, Any]) -> dict[str, Any]:
 
     fields = json.loads(told) if isinstance(told, str) else told
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-    if "scaling" in fields:
+    if "scaling" in fields:  # of a rope
         scaling = _read(fields["scaling"])
         fields["scaling"] = _scalings[scaling.pop("name")](**scaling)
+        fields["xpos"] = XPos(**fields["xpos"])
     return fields
 
 

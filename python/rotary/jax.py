@@ -42,7 +42,8 @@ def rotate(
 
     Args:
         x: float32, float16, bfloat16 or float64, as layout says.
-        cos, sin: [tokens, pairs] or [batch, tokens, pairs], of floats; or in place of both a rotary.Table.
+        cos, sin: [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs], of floats; or in place of
+            both a rotary.Table.
         pairing: "half", "interleaved" or "interleaved_to_half". No default; a Table has its own.
         layout, first, direction: as of rotary.rotate.
         repeated: takes rows whose columns are equal two by two, which are refused as doubled where they are not traced.
@@ -119,11 +120,14 @@ def _checked(operation: str, tensors: dict[str, Any], cos: Any, sin: Any, *words
         if not jnp.issubdtype(x.dtype, jnp.floating) or x.dtype.itemsize < 2:
             fail("DTYPE", operation, f"{name} must be float32, float16, bfloat16 or float64 but got {x.dtype}")
     for name, x in tensors.items():
-        sizes = {"b": 1, "t": 1, "d": 0, **dict(zip(layout, x.shape))}
+        sizes = {"b": 1, "t": 1, "h": 1, "d": 0, **dict(zip(layout, x.shape))}
         known = [(*batch, sizes["t"]) for batch in ((), (1,), (sizes["b"],))]
+        if cos.ndim == 4 and cos.shape[2] > 0 and sizes["h"] % cos.shape[2] == 0:
+            known = [(*one, cos.shape[2]) for one in known[1:]]
         fits = x.ndim == len(layout) and cos.shape == sin.shape and cos.shape[:-1] in known
         if not fits or first not in range(sizes["d"] - 2 * cos.shape[-1] + 1):
-            rule = f'{name} must be "{layout}", cos and sin [tokens, pairs] or [batch, tokens, pairs] of it, and the '
+            rule = f'{name} must be "{layout}", cos and sin [tokens, pairs], [batch, tokens, pairs] or, with a multiple of '
+            rule += "the heads, [batch, tokens, heads, pairs] of it, and the "
             rule += f"2 * pairs elements from first on lie inside the head, but got {name} {x.shape}, cos {cos.shape}"
             hint = "frameworks' rows are doubled, give one column of each pair"
             fail("SHAPE", operation, f"{rule}, sin {sin.shape}, first {first!r}: {hint}")
@@ -147,23 +151,26 @@ def _rounded(product: Any) -> Any:
 _rounded.defjvps(lambda moved, *_: moved)
 
 
-def _placed(rows: Any, layout: str) -> Any:
-    """Rows as the dimensions of the layout, 1 where they do not depend on one."""
-    sizes = dict(zip("btd"[-rows.ndim :], rows.shape))
-    if -1 < layout.find("t") < layout.find("b") and rows.ndim == 3:
-        rows = rows.swapaxes(0, 1)
+def _placed(rows: Any, layout: str, heads: int) -> Any:
+    """Rows as the dimensions of the layout, 1 where they do not depend on one; the heads of a group have its row."""
+    letters = "bthd" if rows.ndim == 4 else "btd"[-rows.ndim :]
+    rows = jnp.repeat(rows, heads // rows.shape[2], 2) if rows.ndim == 4 else rows
+    sizes = dict(zip(letters, rows.shape))
+    rows = rows.transpose([letters.index(name) for name in (*(set(letters) - set(layout)), *layout) if name in letters])
     return rows.reshape([sizes.get(name, 1) for name in layout])
 
 
 @functools.partial(jax.jit, static_argnums=(3, 4, 5, 6))
 def _turned(given: list[Any], cos: Any, sin: Any, pairing: str, layout: str, first: int, backward: bool) -> list[Any]:
-    cos, sin, pairs = _placed(cos, layout), _placed(-sin if backward else sin, layout), cos.shape[-1]
+    pairs, sin = cos.shape[-1], -sin if backward else sin
     crossed, turned = pairing == "interleaved_to_half", []
     # The two of a pair lie along the last axis but one of a head of two halves, the last one of a head of neighbours.
     reads, writes = (-2 if pairing == "half" or (crossed and backward is back) else -1 for back in (True, False))
     for x in given:
         wide = jnp.promote_types(x.dtype, jnp.float32)
-        c, s, block = cos.astype(wide), sin.astype(wide), x[..., first : first + 2 * pairs].astype(wide)
+        heads = x.shape[layout.index("h")] if "h" in layout else 1
+        c, s = (_placed(one, layout, heads).astype(wide) for one in (cos, sin))
+        block = x[..., first : first + 2 * pairs].astype(wide)
         shape = (2, pairs) if reads == -2 else (pairs, 2)
         a, b = jnp.unstack(block.reshape(*x.shape[:-1], *shape), axis=reads)
         two = _rounded(a * c) - _rounded(b * s), _rounded(b * c) + _rounded(a * s)

@@ -34,17 +34,17 @@ Heads writable_heads(const ArrayView& view, const LayoutWord& word, const char* 
 // ---- rows.cpp ----
 
 // object: a rotary.Table, a tuple (cos, sin, pairing, doubled), or an object whose attribute _rows is such a tuple.
-// cos and sin: floats [tokens, columns] or [batch, tokens, columns] of any strides; doubled: "" (one column for each
-// pair), "halves" (columns i and i + pairs are one) or "neighbours" (2i and 2i + 1), of which the first is read.
-// Rows in f32, one after the other, are read where they lie if `borrows`, else copied: an array that is written to may
-// be their memory. Throws TypeError for anything else, SHAPE, DTYPE, PAIRING, VALUE.
+// cos and sin: floats [tokens, columns], [batch, tokens, columns] or [batch, tokens, heads, columns] of any strides;
+// doubled: "" (one column for each pair), "halves" (columns i and i + pairs are one) or "neighbours" (2i and 2i + 1),
+// of which the first is read. Rows in f32, one after the other, are read where they lie if `borrows`, else copied: an
+// array that is written to may be their memory. Throws TypeError for anything else, SHAPE, DTYPE, PAIRING, VALUE.
 class GivenTable {
  public:
   GivenTable(PyObject* object, const char* operation, bool borrows);
   GivenTable(const GivenTable&) = delete;
   GivenTable& operator=(const GivenTable&) = delete;
   const Table& table() const noexcept { return *table_; }
-  bool batched() const noexcept { return cos_view_ && cos_view_->ndim == 3; }
+  bool batched() const noexcept { return cos_view_ && cos_view_->ndim > 2; }
 
  private:
   void read_rows(PyObject* rows, const char* operation, bool borrows);

@@ -1,5 +1,7 @@
 #include "given.h"
 
+#include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstring>
 #include <string>
@@ -36,11 +38,15 @@ auto with_type_of(const ArrayView& view, const Visit& visit) {
 // Calls visit(row) with the first byte of each row, in row-major order.
 template <class Visit>
 void for_each_row(const ArrayView& view, const Visit& visit) {
-  const auto rank = static_cast<std::size_t>(view.ndim);
-  const std::int64_t batch = rank == 3 ? view.shape[0] : 1, tokens = view.shape[rank - 2];
-  const std::int64_t batch_step = rank == 3 ? view.strides[0] : 0, step = view.strides[rank - 2];
-  for (std::int64_t b = 0; b < batch; ++b) {
-    for (std::int64_t t = 0; t < tokens; ++t) visit(static_cast<const char*>(view.data) + b * batch_step + t * step);
+  std::array<std::int64_t, 3> sizes{1, 1, 1}, steps{};  // of all dimensions but the last
+  const auto rows = static_cast<std::size_t>(view.ndim - 1);
+  std::copy_n(view.shape.begin(), rows, sizes.end() - static_cast<std::ptrdiff_t>(rows));
+  std::copy_n(view.strides.begin(), rows, steps.end() - static_cast<std::ptrdiff_t>(rows));
+  for (std::int64_t b = 0; b < sizes[0]; ++b) {
+    for (std::int64_t t = 0; t < sizes[1]; ++t) {
+      const char* row = static_cast<const char*>(view.data) + b * steps[0] + t * steps[1];
+      for (std::int64_t h = 0; h < sizes[2]; ++h) visit(row + h * steps[2]);
+    }
   }
 }
 
@@ -74,9 +80,9 @@ void check_rows(const ArrayView& cos, const ArrayView& sin, Doubled doubled, con
     const ElementType wrong = is_float(cos.type) ? sin.type : cos.type;
     fail(Code::DTYPE, operation, "cos and sin must hold floats but got ", name(wrong));
   }
-  if (cos.ndim != sin.ndim || cos.shape != sin.shape || cos.ndim < 2 || cos.ndim > 3 || columns_of(cos) > (1 << 20)) {
-    fail(Code::SHAPE, operation, "cos and sin must both be [tokens, columns] or [batch, tokens, columns] but got ",
-         cos.shape_text(), " and ", sin.shape_text());
+  if (cos.ndim != sin.ndim || cos.shape != sin.shape || cos.ndim < 2 || cos.ndim > 4 || columns_of(cos) > (1 << 20)) {
+    fail(Code::SHAPE, operation, "cos and sin must both be [tokens, columns], [batch, tokens, columns] or ",
+         "[batch, tokens, heads, columns] but got ", cos.shape_text(), " and ", sin.shape_text());
   }
   if (doubled != Doubled::no && columns_of(cos) % 2 != 0) {
     fail(Code::SHAPE, operation, "doubled rows must have two columns for each pair but got ", columns_of(cos),
@@ -135,9 +141,10 @@ void GivenTable::read_rows(PyObject* rows, const char* operation, bool borrows) 
   const ArrayView& sin = sin_view_.emplace(PyTuple_GetItem(rows, 1), "sin");
   check_rows(cos, sin, doubled, operation);
   const std::int64_t columns = columns_of(cos), pairs = doubled == Doubled::no ? columns : columns / 2;
-  const int batch = cos.ndim == 3 ? static_cast<int>(cos.shape[0]) : 1;
+  const int batch = cos.ndim > 2 ? static_cast<int>(cos.shape[0]) : 1;
+  const int heads = cos.ndim > 3 ? static_cast<int>(cos.shape[2]) : 1;
   const auto as_table = [&](std::span<const float> c, std::span<const float> s) {
-    own_.emplace(Table::borrow(c, s, static_cast<int>(pairs), pairing, batch));
+    own_.emplace(Table::borrow(c, s, static_cast<int>(pairs), pairing, batch, heads));
     table_ = &*own_;
   };
   if (borrows && doubled == Doubled::no && can_be_borrowed(cos) && can_be_borrowed(sin)) {

@@ -34,13 +34,21 @@ Ref new_rows(PyTypeObject* type, SharedTable table, std::span<const float> shown
   return made;
 }
 
+// [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs].
+std::vector<std::int64_t> shape_of(const Table& table, bool batched) {
+  if (table.heads() > 1) return {table.batch(), table.tokens(), table.heads(), table.pairs()};
+  std::vector<std::int64_t> shape{table.tokens(), table.pairs()};
+  if (batched) shape.insert(shape.begin(), table.batch());
+  return shape;
+}
+
 // (the table, its shape, its pairing)
 Ref rows_and_state(PyObject* type, Table table, bool batched) {
-  const std::int64_t shape[] = {table.batch(), table.tokens(), table.pairs()};
+  const std::vector<std::int64_t> shape = shape_of(table, batched);
   const char* pairing = name(table.pairing());
   auto shared = std::make_shared<const Table>(std::move(table));
   return checked(Py_BuildValue("(NNs)", new_rows(reinterpret_cast<PyTypeObject*>(type), std::move(shared)).release(),
-                               tuple_of(std::span(shape).subspan(batched ? 0 : 1)).release(), pairing));
+                               tuple_of(shape).release(), pairing));
 }
 
 Ref create_rows_of(PyObject* type, PyObject* operation, PyObject* rows) {
@@ -52,7 +60,8 @@ Ref create_rows_of(PyObject* type, PyObject* operation, PyObject* rows) {
 struct Turning {
   Turning(PyObject* source, PyObject* positions, PyObject* length) : speeds(frequencies_or_null(source)) {
     const Rope* rope = speeds == nullptr ? &rope_of(source) : nullptr;
-    at = positions_from(positions, rope ? Frequencies{.axis = rope->axis}.axes() : speeds->axes());
+    at = positions_from(
+        positions, rope ? Frequencies{.axis = rope->axis, .summed_axes = rope->summed_axes}.axes() : speeds->axes());
     if (rope == nullptr) return;
     speeds = &made.emplace(frequencies(*rope, length == Py_None ? at.length() : integer_of(length, "length")));
   }
@@ -140,20 +149,23 @@ PyObject* torch_rows(PyObject* self, void* which) {
 // What a capsule of DLPack holds. It keeps the rows and not the table, which keeps the tensors.
 struct Exported {
   SharedTable table;
-  std::array<std::int64_t, 3> shape;
+  std::vector<std::int64_t> shape;
   dlpack::Managed managed;
 };
 
-// Of [tokens, pairs], or of [batch, tokens, pairs].
 Ref to_dlpack(PyObject* object, PyObject* which, PyObject* is_batched) {
   const SharedTable& table = shared(object);
-  auto made = std::make_unique<Exported>(Exported{table, {table->batch(), table->tokens(), table->pairs()}, {}});
-  const bool batched = is_true(is_batched);
+  auto made = std::make_unique<Exported>(Exported{table, shape_of(*table, is_true(is_batched)), {}});
   auto* data = const_cast<float*>(rows_of(*table, which).data());
-  made->managed = {
-      {data, {dlpack::cpu, 0}, batched ? 3 : 2, {dlpack::code_float, 32, 1}, &made->shape[batched ? 0 : 1], {}, 0},
-      made.get(),
-      [](dlpack::Managed* tensor) { delete static_cast<Exported*>(tensor->context); }};
+  made->managed = {{data,
+                    {dlpack::cpu, 0},
+                    static_cast<int>(made->shape.size()),
+                    {dlpack::code_float, 32, 1},
+                    made->shape.data(),
+                    {},
+                    0},
+                   made.get(),
+                   [](dlpack::Managed* tensor) { delete static_cast<Exported*>(tensor->context); }};
   Ref capsule = checked(PyCapsule_New(&made->managed, "dltensor", [](PyObject* held) {
     if (PyCapsule_IsValid(held, "dltensor") == 0) return;  // somebody took it
     auto* tensor = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(held, "dltensor"));

@@ -5,6 +5,7 @@
 
 #include "arrays.h"
 #include "rotary/config.h"
+#include "table/table_checks.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::python {
@@ -39,13 +40,20 @@ void read(bool& value, PyObject* object, const char* name) {
 void read(std::optional<double>& value, PyObject* object, const char* name) {
   if (object != Py_None) value = double_of(object, name);
 }
-// Of a sequence; of floats also of an array of one dimension.
+void read(XPos& value, PyObject* object, const char*) {
+  const auto field = [&](const char* name, auto& member) {
+    read(member, checked(PyObject_GetAttrString(object, name)).get(), name);
+  };
+  field("scale", value.scale);
+  field("center", value.center);
+  field("reciprocal", value.reciprocal);
+}
+// Of a sequence; of floats also of an array, in row-major order.
 template <class Value>
 void read(std::vector<Value>& values, PyObject* object, const char* name) {
   if constexpr (std::is_floating_point_v<Value>) {
     if (PyList_Check(object) == 0 && PyTuple_Check(object) == 0) {
       const ArrayView view(object, name);
-      if (view.ndim != 1) fail(Code::SHAPE, name, "it must have one dimension but got ", view.shape_text());
       return for_each_offset(
           view, [&](const void* place) { values.push_back(static_cast<Value>(real_at(place, view.type))); });
     }
@@ -85,6 +93,10 @@ void for_each_value(Value& value, const Visit& visit) {
   visit("pairing", value.pairing);
   visit("axis", value.axis);
   visit("clockwise", value.clockwise);
+  visit("heads", value.heads);
+  visit("summed_axes", value.summed_axes);
+  visit("phase", value.phase);
+  visit("xpos", value.xpos);
   if constexpr (std::is_same_v<const Value, const Frequencies>) {
     visit("attention_factor", value.attention_factor);
     visit("inv_freq_float32", value.inv_freq_float32);
@@ -107,6 +119,9 @@ files::Json told(const Value& value) {
 }
 files::Json told(const std::optional<double>& value) { return value ? files::Json(*value) : files::Json(); }
 files::Json told(Pairing value) { return name(value); }
+files::Json told(const XPos& value) {
+  return {{"scale", value.scale}, {"center", value.center}, {"reciprocal", value.reciprocal}};
+}
 files::Json told(const Scaling& scaling) {
   files::Json words = {{"name", name(scaling)}};
   scalings::for_each_field(scaling, [&](const auto& field, const auto& value) { words[field.name] = told(value); });
@@ -125,12 +140,7 @@ files::Json words_of(const Value& value) {
 constexpr const char *rope_name = "rotary rope", *speeds_name = "rotary frequencies";
 
 void check(const Rope& rope) { frequencies(rope, 0); }
-void check(const Frequencies& speeds) {
-  const auto fits = [pairs = speeds.inv_freq.size()](std::size_t size) { return size == 0 || size == pairs; };
-  if (fits(speeds.axis.size()) && fits(speeds.inv_freq_float32.size())) return;
-  fail(Code::SHAPE, "Frequencies", "axis and inv_freq_float32 must have one value for each of the ",
-       speeds.inv_freq.size(), " pairs");
-}
+void check(const Frequencies& speeds) { detail::checked_pairs(speeds); }
 
 // Of the attributes of an object.
 template <class Value>
@@ -155,13 +165,14 @@ const Value* held(PyObject* capsule, const char* name) {
 Ref make_rope(PyObject* object) { return handle_of<Rope>(object, rope_name); }
 Ref make_speeds(PyObject* object) { return handle_of<Frequencies>(object, speeds_name); }
 
-// What rotary.Frequencies keeps, in its order.
+// What rotary.Frequencies keeps, in its order, less the rope's xpos.
 Ref state_of_frequencies(PyObject* object, PyObject* length) {
   const Rope& rope = rope_of(object);
   const Frequencies made = length == Py_None ? frequencies(rope) : frequencies(rope, integer_of(length, "length"));
-  return checked(Py_BuildValue("(NsNdNN)", bytes_of(made.inv_freq).release(), name(made.pairing),
+  return checked(Py_BuildValue("(NsNdNNiiN)", bytes_of(made.inv_freq).release(), name(made.pairing),
                                bytes_of(made.axis).release(), made.attention_factor,
-                               PyBool_FromLong(made.clockwise ? 1 : 0), bytes_of(made.inv_freq_float32).release()));
+                               PyBool_FromLong(made.clockwise ? 1 : 0), bytes_of(made.inv_freq_float32).release(),
+                               made.heads, made.summed_axes, bytes_of(made.phase).release()));
 }
 
 Ref get_doubles(PyObject* values, PyObject* what) {

@@ -81,6 +81,18 @@ class Values(Case):
             y = rotary.jax.rotate(x, c, s, pairing="half", layout=layout)
             self.same(y, rotated(x, c, s, "half", layout))
 
+    def test_rows_per_head(self):
+        speeds = np.random.default_rng(0).normal(size=(2, 2, 6))
+        table = rotary.Table(rotary.Frequencies(speeds, pairing="half"), np.arange(20).reshape(2, 2, 5))
+        for layout, shape in (("bthd", (2, 5, 4, 16)), ("tbhd", (5, 2, 2, 16)), ("hbtd", (4, 2, 5, 16))):
+            x = numbers(shape)
+            given = lambda x, c, s: rotary.jax.rotate(x, c, s, pairing="half", layout=layout)  # noqa: B023, E731
+            self.same(jax.jit(given)(x, *rotary.jax.rows(table)), rotary.rotate(x, table, layout=layout))
+        made = jax.jit(lambda p: rotary.jax.table(rotary.Frequencies(speeds, pairing="half"), p))(np.arange(20).reshape(2, 2, 5))
+        self.same(made[0], table.cos)
+        told = refused(self, "SHAPE", lambda: rotary.jax.rotate(numbers((2, 5, 3, 16)), table, layout="bthd"))
+        self.assertIn("a multiple of the heads", told)
+
     def test_qk(self):
         for dtype in DTYPES:
             q, k = numbers((2, 4, 5, 16), dtype), numbers((2, 2, 5, 24), np.float32, seed=1)

@@ -9,7 +9,7 @@ import unittest
 
 import numpy as np
 import rotary
-from support import inv_freq, refused, rows
+from support import inv_freq, refused, rotated, rows
 from rotary import _core, _scalings
 
 LLAMA3 = rotary.Llama3(factor=8, trained_length=8192)
@@ -118,6 +118,82 @@ class TheFrequencies(unittest.TestCase):
             rotary.Frequencies([1.0], pairing=None)
         with self.assertRaises(rotary.Error):
             rotary.Frequencies([1.0, 0.5], pairing="half", axis=[0])
+
+
+class TheEquation(unittest.TestCase):
+    """Sums over axes, phases, amplitudes and rows per head."""
+
+    random = np.random.default_rng(0)
+    speeds, phase = random.normal(size=(2, 3, 8)), random.normal(size=(2, 8))
+    places = random.integers(-50, 50, (3, 2, 5))
+
+    def test_shapes_and_values(self):
+        for heads, given, words in (
+            (2, self.speeds, {}),
+            (2, self.speeds.tolist(), {}),
+            (2, self.speeds.ravel(), {"heads": 2, "summed_axes": 3}),
+            (1, self.speeds[0], {}),
+            (2, self.speeds[:, 0], {"heads": 2}),
+        ):
+            rope = rotary.Rope(head_dim=16, pairing="half", inv_freq=given, phase=self.phase[:heads], **words)
+            by_hand = rotary.Frequencies(given, pairing="half", phase=self.phase[:heads], **words)
+            self.assertEqual(rotary.frequencies(rope).inv_freq.tolist(), by_hand.inv_freq.tolist())
+            summed = by_hand.summed_axes
+            self.assertEqual((rope.heads, by_hand.heads, rope.summed_axes), (heads, heads, summed))
+            self.assertEqual((by_hand.axes, by_hand.rotary_dim), (max(1, summed), 16))
+            np.testing.assert_array_equal(by_hand.inv_freq, np.asarray(given).reshape(by_hand.inv_freq.shape))
+            for value in (rope, by_hand):
+                self.assertEqual(pickle.loads(pickle.dumps(value)), value)
+            self.assertEqual(eval_of(rope), rope)
+            self.assertNotEqual(rope, rope.replace(phase=()))
+            f, places = by_hand.inv_freq.reshape(heads, -1, 8), self.places if summed else self.places[:1]
+            angles = np.einsum("abt,hai->bthi", places, f) + self.phase[:heads]
+            table = rotary.Table(rope, places if summed else places[0])
+            self.assertEqual(table, rotary.Table(by_hand, places if summed else places[0]))
+            self.assertEqual(table.shape, (2, 5, 2, 8) if heads > 1 else (2, 5, 8))
+            self.assertEqual((table.tokens, table.batch, table.heads, table.pairs), (5, 2, heads, 8))
+            self.assertLessEqual(np.abs(table.cos - np.cos(angles).reshape(table.shape)).max(), 1e-7)
+            self.assertLessEqual(np.abs(table.sin - np.sin(angles).reshape(table.shape)).max(), 1e-7)
+            self.assertEqual(pickle.loads(pickle.dumps(table)), table)
+
+    def test_the_heads_of_a_group_turn_by_its_row(self):
+        rope = rotary.Rope(head_dim=16, pairing="interleaved", inv_freq=self.speeds)
+        table = rotary.Table(rope, self.places)
+        q, k = (self.random.normal(size=(2, 5, heads, 20)).astype(np.float32) for heads in (4, 2))
+        made = rotary.rotate_qk(q, k, table, layout="bthd")
+        self.assertTrue(np.array_equal(rotary.rotate_qkv(np.concatenate([q, k, k], 2), table, 2, layout="bthd")[:, :, :6],
+                                       np.concatenate(made, 2)))
+        other = rotary.from_rows(table.cos, table.sin, pairing="interleaved")
+        far = rotary.from_rows(*(np.repeat(x, 2, 0)[::2].astype(np.float64) for x in (table.cos, table.sin)),
+                               pairing="interleaved")  # fmt: skip
+        self.assertEqual((other.shape, other.cos.tolist()), (table.shape, table.cos.tolist()))
+        self.assertEqual(far, other)
+        for x, y in zip((q, k), made):
+            for head in range(x.shape[2]):
+                row = head // (x.shape[2] // 2)
+                alone = rotated(x[:, :, head], table.cos[:, :, row], table.sin[:, :, row], "interleaved", "btd")
+                self.assertTrue(np.array_equal(y[:, :, head], alone))
+
+    def test_an_amplitude(self):
+        xpos = rotary.XPos(scale=64, center=10, reciprocal=True)
+        rope = rotary.Rope(head_dim=16, pairing="half", xpos=xpos)
+        self.assertEqual((eval_of(rope), rotary.frequencies(rope).xpos), (rope, xpos))
+        self.assertEqual(pickle.loads(pickle.dumps(rope)), rope)
+        places, i = np.arange(30), np.arange(8)
+        zeta = ((2 * i + 0.4 * 16) / (1.4 * 16)) ** (-(places[:, None] - 10) / 64)
+        cos = np.cos(places[:, None] * inv_freq(16)) * zeta
+        np.testing.assert_allclose(rotary.Table(rope, places).cos, cos, rtol=2e-7, atol=1e-7)
+
+    def test_what_is_refused(self):
+        words = {"pairing": "half"}
+        for made, told in (
+            (lambda: rotary.Frequencies(self.speeds, heads=3, **words), "of 3 heads"),
+            (lambda: rotary.Frequencies([[1.0, 2.0], [3.0]], **words), "one length"),
+            (lambda: rotary.Frequencies(self.speeds, phase=[1.0], **words), "phase must"),
+            (lambda: rotary.Rope(head_dim=18, inv_freq=self.speeds, **words), "2 x 3 x 9"),
+            (lambda: rotary.Table(rotary.Frequencies(self.speeds, **words), [1, 2]), "3 axes"),
+        ):
+            self.assertIn(told, refused(self, "SHAPE", made))
 
 
 class TheTable(unittest.TestCase):

@@ -46,6 +46,46 @@ class Values(unittest.TestCase):
                     y = rotary.rotate(x.requires_grad_(), table, layout=layout, first=6)
                     self.assertTrue(torch.equal(y, expected))
 
+    def test_rows_per_head(self):
+        random = torch.Generator().manual_seed(0)
+        speeds = torch.randn(2, 2, 6, generator=random).double()
+        for pairing in PAIRINGS:
+            table = rotary.Table(rotary.Frequencies(speeds, pairing=pairing), [[[0, 1, 2, 3, 4]] * 2, [[7, 8, 9, 0, 1]] * 2])
+            alone = [[x[:, :, row] for x in rows_of(table)] for row in (0, 1)]
+            as_tensors = rotary.from_rows(*rows_of(table), pairing=pairing)
+            for layout in ("bthd", "bhtd", "hbtd"):
+                at = layout.index("h")
+                for dtype in (torch.float32, torch.float64):
+                    x = torch.randn([{"h": 4, "b": 2, "t": 5, "d": 16}[letter] for letter in layout]).to(dtype)
+                    expected = torch.stack(
+                        [
+                            eager(one, *(rows.to(dtype) for rows in alone[h // 2]), pairing, layout.replace("h", ""))
+                            for h, one in enumerate(x.unbind(at))
+                        ],
+                        at,
+                    )
+                    for rows in (table, as_tensors):
+                        self.assertTrue(torch.equal(rotary.rotate(x, rows, layout=layout), expected))
+                        recorded = x.clone().requires_grad_()
+                        self.assertTrue(torch.equal(rotary.rotate(recorded, rows, layout=layout), expected))
+            qkv = torch.randn(2, 5, 8, 16)  # 4 of q, 2 of k, 2 of v
+            q, k, v = qkv.split([4, 2, 2], 2)
+            packed = torch.cat((*rotary.rotate_qk(q, k, table, layout="bthd"), v), 2)
+            self.assertTrue(torch.equal(rotary.rotate_qkv(qkv, table, 2, layout="bthd"), packed))
+            wide = rotary.rotate_qkv(qkv.double().requires_grad_(), table, 2, layout="bthd")
+            self.assertLess((wide - packed).abs().max().item(), 1e-6)
+
+            def f(q, k, cos, sin):
+                rows = rotary.from_rows(cos, sin, pairing=pairing, repeated=True)
+                return (*rotary.rotate_qk(q, k, rows, layout="bthd"),
+                        rotary.rotate_qkv(torch.cat((q, k, k), 2), rows, 2, layout="bthd", direction="backward"))
+
+            given = [x.double().requires_grad_() for x in (q[:1, :2, :, :12], k[:1, :2, :, :12], *rows_of(table))]
+            given[2:] = [x.detach()[:1, :2].requires_grad_() for x in given[2:]]
+            self.assertTrue(torch.autograd.gradcheck(f, given, fast_mode=True))
+        told = refused(self, "SHAPE", lambda: rotary.rotate(qkv[:, :, :3].double(), as_tensors, layout="bthd"))
+        self.assertIn("multiple of the 2 heads", told)
+
     def test_q_and_k(self):
         table = table_of()
         for dtype in DTYPES:

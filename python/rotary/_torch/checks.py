@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._words import check_layout, check_pairing, fail
-from .plain import How
+from .plain import How, parts_of_heads
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
@@ -18,11 +18,11 @@ def check_rows(operation: str, cos: Tensor, sin: Tensor) -> None:
     if not (cos.dtype in _FLOATS and sin.dtype in _FLOATS):
         wrong = sin if cos.dtype in _FLOATS else cos
         fail("DTYPE", operation, f"cos and sin must hold floats but got {wrong.dtype}")
-    if cos.dim() not in (2, 3) or cos.shape != sin.shape:
+    if cos.dim() not in (2, 3, 4) or cos.shape != sin.shape:
         fail(
             "SHAPE",
             operation,
-            "cos and sin must both be [tokens, pairs] or [batch, tokens, pairs] but got "
+            "cos and sin must both be [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs] but got "
             f"{list(cos.shape)} and {list(sin.shape)}",
         )
 
@@ -49,11 +49,10 @@ def _check_one(operation: str, name: str, x: Tensor, cos: Tensor, sin: Tensor, h
         fail("SHAPE", operation, f'{name} must have the {len(layout)} dimensions of layout "{layout}" but got {shape}')
     tokens = x.shape[layout.index("t")] if "t" in layout else 1
     batch = x.shape[layout.index("b")] if "b" in layout else 1
-    if cos.shape[-2] != tokens:
-        fail(
-            "SHAPE", operation, f"the table must have a row for each token of {name}, {tokens}, but has {cos.shape[-2]}"
-        )
-    if cos.dim() == 3 and cos.shape[0] != 1 and cos.shape[0] != batch:
+    rows = cos.shape[-2 if cos.dim() < 4 else 1]
+    if rows != tokens:
+        fail("SHAPE", operation, f"the table must have a row for each token of {name}, {tokens}, but has {rows}")
+    if cos.dim() > 2 and cos.shape[0] != 1 and cos.shape[0] != batch:
         fail("SHAPE", operation, f"the table's batch must be 1 or that of {name} but got {cos.shape[0]} and {batch}")
     width = 2 * cos.shape[-1]
     if how.first < 0 or how.first + width > x.shape[-1]:
@@ -67,3 +66,8 @@ def _check_one(operation: str, name: str, x: Tensor, cos: Tensor, sin: Tensor, h
         heads = x.shape[layout.index("h")] if "h" in layout else 1
         if heads < 2 * how.kv_heads or "h" not in layout:
             fail("SHAPE", operation, f"{name} must have at least 2 * kv_heads heads but got {heads} and {how.kv_heads}")
+    if cos.dim() == 4:
+        for heads in parts_of_heads(x, how):
+            if heads % cos.shape[2] != 0:
+                rule = f"{name} must have a multiple of the {cos.shape[2]} heads"
+                fail("SHAPE", operation, f"{rule} that the table has rows for but has {heads}")

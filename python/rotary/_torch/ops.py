@@ -20,7 +20,7 @@ from . import cuda, plain
 from .checks import check
 from .guards import is_plain, is_quiet
 from .plain import How, parts
-from .ropes import positions_shape, read_rope
+from .ropes import read_rope, rows_shape
 
 _SCHEMAS = (
     "rotate(Tensor x, Tensor cos, Tensor sin, str pairing, str layout, int first=0, bool backward=False, "
@@ -80,7 +80,7 @@ def _turned(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tu
     """The kernel, of any backend."""
     operation = "rotate" if len(tensors) == 1 else "rotate_qk"
     outs: Any = (None,) * len(tensors)  # _core makes them like the tensors
-    on_cuda = all(map(cuda.has_kernels, tensors))
+    on_cuda = all(map(cuda.has_kernels, tensors)) and cos.dim() < 4
     if on_cuda or not all(map(has_kernels, tensors)):
         check(operation, tensors, cos, sin, how)
         if not on_cuda:
@@ -148,7 +148,7 @@ def _rows(positions: Tensor, rope: str, length: int | None) -> tuple[Tensor, Ten
 
 def _fake_rows(positions: Tensor, rope: str, length: int | None) -> tuple[Tensor, Tensor]:
     read = read_rope(rope)
-    shape = (*positions_shape(positions, read.axes), read.pairs)
+    shape = rows_shape(positions, read)
     return (
         torch.empty(shape, dtype=torch.float32, device=positions.device),
         torch.empty(shape, dtype=torch.float32, device=positions.device),

@@ -59,39 +59,52 @@ def _joined(a: Tensor, b: Tensor, interleaved: bool) -> Tensor:
     return torch.stack((a, b), -1).flatten(-2) if interleaved else torch.cat((a, b), -1)
 
 
-def _spread(rows: Tensor, how: How, dtype: torch.dtype) -> Tensor:
-    """Rows [tokens, pairs] or [batch, tokens, pairs] as the layout has them, with 1 for what they do not know."""
-    layout, wide = how.layout, rows.to(dtype)
+def parts_of_heads(x: Tensor, how: How) -> list[int]:
+    """The heads of x that turn: of q or k, or of a packed tensor those of q and those of k."""
+    heads = x.shape[how.layout.index("h")] if "h" in how.layout else 1
+    return [heads - 2 * how.kv_heads, how.kv_heads] if how.kv_heads > 0 else [heads]
+
+
+def _order(how: How) -> list[int]:
+    """The dimensions of rows [batch, tokens, heads, pairs] in the order of the layout, behind those it lacks."""
+    letters = how.layout[:-1]
+    return ["bth".index(letter) for letter in [one for one in "bth" if one not in letters] + [*letters]] + [3]
+
+
+def _spread(rows: Tensor, how: How, x: Tensor) -> Tensor:
+    """Rows as the layout has them, in the type of the arithmetic, with 1 for what they do not know."""
+    wide = rows.to(_wide(x))
     if wide.dim() == 2:
         wide = wide.unsqueeze(0)
-    if "b" in layout and "t" in layout and layout.index("t") < layout.index("b"):
-        wide = wide.transpose(0, 1)
-    if "t" not in layout:
-        wide = wide.squeeze(1)
-    if "b" not in layout:
+    if wide.dim() == 3:
+        wide = wide.unsqueeze(2)
+    else:  # the heads of a group have its row
+        heads = wide.shape[2]
+        wide = torch.cat([wide.repeat_interleave(part // heads, 2) for part in parts_of_heads(x, how)], 2)
+    wide = wide.permute(_order(how))
+    for _ in range(4 - len(how.layout)):
         wide = wide.squeeze(0)
-    return wide.unsqueeze(layout.index("h")) if "h" in layout else wide
+    return wide
 
 
-def _gathered(spread: Tensor, rows: Tensor, how: How) -> Tensor:
+def _gathered(spread: Tensor, rows: Tensor, how: How, x: Tensor) -> Tensor:
     """The reverse of _spread: of what has its shape, what has the shape and the type of rows."""
-    layout = how.layout
-    if "h" in layout:
-        spread = spread.squeeze(layout.index("h"))
-    if "b" not in layout:
-        spread = spread.unsqueeze(0)
-    if "t" not in layout:
-        spread = spread.unsqueeze(1)
-    if "b" in layout and "t" in layout and layout.index("t") < layout.index("b"):
-        spread = spread.transpose(0, 1)
-    if rows.dim() == 2:
-        spread = spread.squeeze(0)
-    return spread.to(rows.dtype)
+    order = _order(how)
+    full = spread
+    for _ in range(4 - len(how.layout)):
+        full = full.unsqueeze(0)
+    full = full.permute([order.index(at) for at in range(4)])
+    if rows.dim() == 4:
+        parts = full.split(parts_of_heads(x, how), 2)
+        full = torch.stack([part.unflatten(2, (rows.shape[2], -1)).sum(3) for part in parts]).sum(0)
+    else:
+        full = full.squeeze(2)
+    return (full.squeeze(0) if rows.dim() == 2 else full).to(rows.dtype)
 
 
 def rotated(x: Tensor, cos: Tensor, sin: Tensor, how: How, keeps: bool = True) -> Tensor:
     """x rotated, differentiable. What does not turn is kept, or 0."""
-    c, s = _spread(cos, how, _wide(x)), _spread(sin, how, _wide(x))
+    c, s = _spread(cos, how, x), _spread(sin, how, x)
     if how.backward:
         s = -s
     heads, pairs = turning(x, how), c.shape[-1]
@@ -108,9 +121,9 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, how: How, keeps: bool = True) -
 
 def gradients_of_rows(x: Tensor, grad: Tensor, cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, Tensor]:
     """Those of cos and sin, differentiable."""
-    c = _spread(cos, how, _wide(x))
+    c = _spread(cos, how, x)
     a, b = _members(turning(x, how), c.shape[-1], how.first, how.reads_interleaved)
     u, v = _members(turning(grad, how), c.shape[-1], how.first, how.writes_interleaved)
     d_cos = (u * a + v * b).sum_to_size(c.shape)
     d_sin = (u * b - v * a if how.backward else v * a - u * b).sum_to_size(c.shape)
-    return _gathered(d_cos, cos, how), _gathered(d_sin, sin, how)
+    return _gathered(d_cos, cos, how, x), _gathered(d_sin, sin, how, x)

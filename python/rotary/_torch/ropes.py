@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .. import _core
 from .._tables import Frequencies, Table, frequencies
-from .._values import Rope, _rope
+from .._values import Rope, XPos, _rope
 
 
 class ReadRope:
@@ -21,6 +21,7 @@ class ReadRope:
         source: a rotary.Rope, or rotary.Frequencies.
         pairs: columns of its rows.
         axes: coordinates of a position.
+        heads: rows per token.
     """
 
     def __init__(self, text: str) -> None:
@@ -28,17 +29,18 @@ class ReadRope:
         self.source: Rope | Frequencies
         if "rope" in words:
             self.source = rope = _rope(words["rope"])
+            speeds = frequencies(rope, 0)
             try:
                 self.source = frequencies(rope)
             except _core.Error as error:  # Dynamic and LongRope take the length of each call
                 if error.code != "LENGTH":
                     raise
             self._takes_length = True
-            self.pairs, self.axes = rope.rotary_dim // 2, max(rope.axis, default=0) + 1
         else:
             state, self._takes_length = words["frequencies"], False
-            self.source = speeds = Frequencies._of(*(bytes.fromhex(v[0]) if type(v) is list else v for v in state))
-            self.pairs, self.axes = speeds.rotary_dim // 2, speeds.axes
+            values: list[Any] = [bytes.fromhex(value[0]) if type(value) is list else value for value in state]
+            self.source = speeds = Frequencies._of(*values[:-1], XPos(**values[-1]))
+        self.pairs, self.axes, self.heads = speeds.rotary_dim // 2, speeds.axes, speeds.heads
         self.angles, self.rounding = words["angles"], words["rounding"]
 
     def table(self, positions: Any, length: int | None = None) -> Table:
@@ -53,8 +55,9 @@ def write_rope(source: Rope | Frequencies, angles: str, rounding: str) -> str:
     if isinstance(source, Rope):
         words["rope"] = _core._check_rope(source)
     else:
-        state = source._values()
+        *state, xpos = source._values()
         words["frequencies"] = [[value.hex()] if isinstance(value, bytes) else value for value in state]
+        words["frequencies"].append(dict(zip(xpos._fields, xpos._values())))
     return json.dumps(words)
 
 
@@ -63,9 +66,12 @@ def read_rope(text: str) -> ReadRope:
     return ReadRope(text)
 
 
-def positions_shape(positions: Tensor, axes: int) -> tuple[int, ...]:
-    """[tokens] or [batch, tokens] of what rotary.Table takes."""
+def rows_shape(positions: Tensor, read: ReadRope) -> tuple[int, ...]:
+    """That of rotary.Table."""
     shape = tuple(positions.shape)
-    if axes > 1 and len(shape) > 1:
+    if read.axes > 1 and len(shape) > 1:
         shape = shape[1:]
-    return shape or (1,)
+    shape = shape or (1,)
+    if read.heads > 1:
+        shape = (*((1,) if len(shape) == 1 else ()), *shape, read.heads)
+    return (*shape, read.pairs)

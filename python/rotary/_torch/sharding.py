@@ -50,9 +50,9 @@ def _placements(tensors: int, cos: Any, words: tuple[Any, ...]) -> list[tuple[li
     ways: list[tuple[Any, Any]] = [(Replicate(), Replicate())]
     for at, letter in enumerate(how.layout[:-1]):
         if letter == "t":
-            ways.append((Shard(at), Shard(cos.ndim - 2)))
+            ways.append((Shard(at), Shard(1 if cos.ndim > 3 else cos.ndim - 2)))
         elif letter == "b":
-            ways.append((Shard(at), Shard(0) if cos.ndim == 3 and cos.shape[0] > 1 else Replicate()))
-        elif how.kv_heads <= 0:  # of a packed tensor one process would have only v
+            ways.append((Shard(at), Shard(0) if cos.ndim > 2 and cos.shape[0] > 1 else Replicate()))
+        elif how.kv_heads <= 0 and cos.ndim < 4:  # of a packed tensor one process would have only v
             ways.append((Shard(at), Replicate()))
     return [([one] * tensors, [one] * tensors + [rows, rows, *(None for _ in words)]) for one, rows in ways]

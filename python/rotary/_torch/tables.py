@@ -34,7 +34,7 @@ class TensorTable:
     written to them changes the table.
 
     Attributes:
-        cos: [tokens, pairs] or [batch, tokens, pairs]; of doubled rows the columns that are read, a view.
+        cos: [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs]; of doubled rows the columns that are read, a view.
         sin: likewise.
         pairing: which two elements turn together.
         doubled: how the given rows hold each column twice: "halves", "neighbours", or "": they do not.
@@ -76,11 +76,15 @@ class TensorTable:
 
     @property
     def tokens(self) -> int:
-        return self._torch_cos.shape[-2]
+        return self._torch_cos.shape[-2 if self._torch_cos.dim() < 4 else 1]
 
     @property
     def batch(self) -> int:
-        return self._torch_cos.shape[0] if self._torch_cos.dim() == 3 else 1
+        return self._torch_cos.shape[0] if self._torch_cos.dim() > 2 else 1
+
+    @property
+    def heads(self) -> int:
+        return self._torch_cos.shape[2] if self._torch_cos.dim() > 3 else 1
 
     def __repr__(self) -> str:
         batch = "" if self.batch == 1 else f"{self.batch} x "
