@@ -15,7 +15,8 @@ from ._words import Angles, Pairing, Rounding, check_pairing, fail
 class Frequencies(_Value):
     """The angular speed of every pair, and whatever else an angle is made of.
 
-    Head h turns pair i of token t by the sum over axes a of position[a, t] * inv_freq[h, a, i], plus phase[h, i]. Usually made by rotary.frequencies(rope). By hand, for frequencies that are known otherwise, as learned ones:
+    Head h turns pair i of token t by the sum over axes a of position[a, t] * inv_freq[h, a, i], plus phase[h, i].
+    Usually made by rotary.frequencies(rope). By hand, for frequencies that are known otherwise, as learned ones:
 
     Args:
         inv_freq: radians per position of each pair, [pairs]; 0: the pair does not turn. [axes, pairs]: a pair turns by

@@ -126,8 +126,8 @@ def _checked(operation: str, tensors: dict[str, Any], cos: Any, sin: Any, *words
             known = [(*one, cos.shape[2]) for one in known[1:]]
         fits = x.ndim == len(layout) and cos.shape == sin.shape and cos.shape[:-1] in known
         if not fits or first not in range(sizes["d"] - 2 * cos.shape[-1] + 1):
-            rule = f'{name} must be "{layout}", cos and sin [tokens, pairs], [batch, tokens, pairs] or, with a multiple of '
-            rule += "the heads, [batch, tokens, heads, pairs] of it, and the "
+            rule = f'{name} must be "{layout}", cos and sin [tokens, pairs], [batch, tokens, pairs] or, with a multiple '
+            rule += "of the heads, [batch, tokens, heads, pairs] of it, and the "
             rule += f"2 * pairs elements from first on lie inside the head, but got {name} {x.shape}, cos {cos.shape}"
             hint = "frameworks' rows are doubled, give one column of each pair"
             fail("SHAPE", operation, f"{rule}, sin {sin.shape}, first {first!r}: {hint}")

@@ -18,6 +18,7 @@ from ._rotating import rotate, rotate_qk
 from ._tables import Frequencies, Table
 from ._torch import ops
 from ._torch.guards import is_plain, is_quiet
+from ._torch.learned import mixed_rope, rows, start_of, values_of
 from ._torch.ropes import ReadRope, read_rope, write_rope
 from ._torch.tables import TensorTable
 from ._values import Rope
@@ -35,8 +36,9 @@ __all__ = ["RotaryEmbedding", "TensorTable"]
 class RotaryEmbedding(torch.nn.Module):
     """RoPE of q and k: cos and sin of exact angles, made for the positions of each call.
 
-    It has no parameters, no buffers and no cache, so .to(), .half(), to_empty(), FSDP and state_dict() find nothing to
-    change. A table for several layers is cheaper: make it with table() once a step and pass it to rotary.rotate_qk.
+    It has no buffers, no cache and, unless it learns, no parameters, so .to(), .half(), to_empty(), FSDP and
+    state_dict() find nothing to change. A table for several layers is cheaper: make it with table() once a step and
+    pass it to rotary.rotate_qk.
 
     Args:
         rope: a rotary.Rope, an entry of rotary.config(...), or rotary.Frequencies. None: rotary.Rope(**words).
@@ -44,6 +46,12 @@ class RotaryEmbedding(torch.nn.Module):
         first: the element of each head where the rotated block begins; by default that of the entry, or 0.
         angles: "exact", or "float32", the steps of frameworks.
         rounding: "f32", "f16" or "bf16": the type that cos and sin are rounded to.
+        learned: "mixed": the directions are the parameter inv_freq [heads, axes, pairs], and phases, where the rope has
+            some, the parameter phase [heads, pairs]. Positions are [axes, tokens] or [axes, batch, tokens]. They begin
+            with the rope's, or with random ones of two axes by the words head_dim=, heads=, pairing=, base= (10, as
+            rope-vit and timm) and phase=True for phases that begin with 0; reset_parameters() sets them so again, as
+            behind to_empty(). cos and sin are torch's, of angles in float64.
+        generator: a torch.Generator for those; None: torch's own.
         **words: head_dim=, base=, pairing=, scaling= and the others of rotary.Rope.
 
     Raises:
@@ -63,16 +71,22 @@ class RotaryEmbedding(torch.nn.Module):
         first: int | None = None,
         angles: Literal["exact", "float32"] = "exact",
         rounding: Literal["f32", "f16", "bf16"] = "f32",
+        learned: Literal["mixed"] | None = None,
+        generator: torch.Generator | None = None,
         **words: Any,
     ) -> None:
         super().__init__()
+        if learned not in (None, "mixed"):
+            fail("VALUE", "RotaryEmbedding", f"learned must be 'mixed' or None but got {learned!r}")
+        if learned and (angles, rounding) != ("exact", "f32"):
+            fail("VALUE", "RotaryEmbedding", f"what learns must have exact f32 rows but got {angles}, {rounding}")
         if (rope is None) == (not words):
             raise TypeError("RotaryEmbedding takes a rope, or the words of rotary.Rope, such as head_dim= and pairing=")
         if isinstance(rope, ModelRope):
             first = rope.first if first is None else first
             rope = rope.rope
         if rope is None:
-            rope = Rope(**words)
+            rope = mixed_rope(generator=generator, **words) if learned else Rope(**words)
         if not isinstance(rope, (Rope, Frequencies)):
             raise TypeError(f"rope must be a rotary.Rope, ModelRope or Frequencies but got {type(rope).__name__}")
         self.rope = rope
@@ -80,7 +94,20 @@ class RotaryEmbedding(torch.nn.Module):
         self.first = first or 0
         self._text = write_rope(rope, angles, rounding)
         self._pairing = rope.pairing
-        Table(rope, 0, None if isinstance(rope, Frequencies) else 1, angles=angles, rounding=rounding)
+        places = [[0]] * rope.summed_axes if rope.summed_axes else 0
+        Table(rope, places, None if isinstance(rope, Frequencies) else 1, angles=angles, rounding=rounding)
+        self._start = start_of(rope) if learned else None
+        if self._start is not None:
+            self.inv_freq: torch.nn.Parameter
+            self.phase: torch.nn.Parameter | None
+            for name, values in values_of(self._start).items():
+                self.register_parameter(name, None if values is None else torch.nn.Parameter(values))
+
+    def reset_parameters(self) -> None:
+        """Sets what is learned as it began."""
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                parameter.copy_(values_of(self._start)[name])
 
     @property
     def _read(self) -> ReadRope:
@@ -95,8 +122,11 @@ class RotaryEmbedding(torch.nn.Module):
             length: tokens in play, for Dynamic and LongRope scaling. None: the largest position + 1.
 
         Returns:
-            A rotary.Table; of a tensor that is traced, or not in the memory of the CPU, a TensorTable beside it.
+            A rotary.Table; of a tensor that is traced, or not in the memory of the CPU, a TensorTable beside it; of
+            learned directions a TensorTable that carries their gradient.
         """
+        if self._start is not None:
+            return TensorTable(*rows(positions, self.inv_freq, self.phase, self._start), self._pairing)
         if not isinstance(positions, Tensor):
             return self._read.table(positions, length)
         if not torch.compiler.is_dynamo_compiling() and is_quiet() and is_plain(positions):
@@ -156,4 +186,5 @@ class RotaryEmbedding(torch.nn.Module):
 
     def extra_repr(self) -> str:
         told = "" if self.layout is None else f", layout={self.layout!r}"
-        return f"{self.rope!r}{told}" + (f", first={self.first}" if self.first else "")
+        rope = f"{self._start!r}, learned='mixed'" if self._start is not None else repr(self.rope)
+        return f"{rope}{told}" + (f", first={self.first}" if self.first else "")

@@ -88,7 +88,8 @@ class Values(Case):
             x = numbers(shape)
             given = lambda x, c, s: rotary.jax.rotate(x, c, s, pairing="half", layout=layout)  # noqa: B023, E731
             self.same(jax.jit(given)(x, *rotary.jax.rows(table)), rotary.rotate(x, table, layout=layout))
-        made = jax.jit(lambda p: rotary.jax.table(rotary.Frequencies(speeds, pairing="half"), p))(np.arange(20).reshape(2, 2, 5))
+        source, places = rotary.Frequencies(speeds, pairing="half"), np.arange(20).reshape(2, 2, 5)
+        made = jax.jit(lambda p: rotary.jax.table(source, p))(places)
         self.same(made[0], table.cos)
         told = refused(self, "SHAPE", lambda: rotary.jax.rotate(numbers((2, 5, 3, 16)), table, layout="bthd"))
         self.assertIn("a multiple of the heads", told)

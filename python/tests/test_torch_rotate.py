@@ -50,7 +50,8 @@ class Values(unittest.TestCase):
         random = torch.Generator().manual_seed(0)
         speeds = torch.randn(2, 2, 6, generator=random).double()
         for pairing in PAIRINGS:
-            table = rotary.Table(rotary.Frequencies(speeds, pairing=pairing), [[[0, 1, 2, 3, 4]] * 2, [[7, 8, 9, 0, 1]] * 2])
+            places = [[[0, 1, 2, 3, 4]] * 2, [[7, 8, 9, 0, 1]] * 2]
+            table = rotary.Table(rotary.Frequencies(speeds, pairing=pairing), places)
             alone = [[x[:, :, row] for x in rows_of(table)] for row in (0, 1)]
             as_tensors = rotary.from_rows(*rows_of(table), pairing=pairing)
             for layout in ("bthd", "bhtd", "hbtd"):

@@ -34,7 +34,8 @@ class TensorTable:
     written to them changes the table.
 
     Attributes:
-        cos: [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs]; of doubled rows the columns that are read, a view.
+        cos: [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs]; of doubled rows the columns that
+            are read, a view.
         sin: likewise.
         pairing: which two elements turn together.
         doubled: how the given rows hold each column twice: "halves", "neighbours", or "": they do not.

@@ -1,0 +1,100 @@
+"""RotaryEmbedding(learned="mixed"): its gradients, its beginning, what it learns, and timm's own module."""
+
+import unittest
+
+import rotary
+from support import refused
+from torch_support import needs_torch, torch
+
+try:
+    import timm.layers.pos_embed_sincos as timm
+except ImportError:
+    timm = None
+
+WORDS = {"head_dim": 16, "heads": 2, "pairing": "interleaved", "learned": "mixed", "layout": "bhtd"}
+GRID = [[x for _ in range(3) for x in range(4)], [y for y in range(3) for _ in range(4)]]
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@needs_torch
+class Learned(unittest.TestCase):
+    def test_rows_and_rotation_are_those_of_a_table(self):
+        rope = rotary.torch.RotaryEmbedding(**WORDS, generator=seeded())
+        table = rotary.Table(rope.rope, GRID)
+        q, k = torch.randn(2, 4, 12, 16), torch.randn(2, 2, 12, 16)
+        made, exact = rope(q, k, GRID), rotary.rotate_qk(q, k, table, layout="bhtd")
+        compiled = torch.compile(rope, fullgraph=True, backend="aot_eager")(q, k, torch.tensor(GRID))
+        for one, two, three in zip(made, exact, compiled):
+            torch.testing.assert_close(one, two, rtol=0, atol=5e-6)  # the parameters are float32
+            torch.testing.assert_close(one, three, rtol=0, atol=1e-6)
+        wide = rope.double().table(GRID)
+        rope.reset_parameters()
+        self.assertEqual((wide.heads, wide.cos.dtype), (2, torch.float64))
+
+    def test_gradients(self):
+        rope = rotary.torch.RotaryEmbedding(**{**WORDS, "head_dim": 8}, phase=True, generator=seeded()).double()
+        given = [torch.randn(1, heads, 3, 10, dtype=torch.float64, requires_grad=True) for heads in (4, 2)]
+        places = torch.tensor([[0, 1, -2], [0.5, 3, 1]])
+
+        def f(q, k, speeds, phase):
+            return torch.func.functional_call(rope, {"inv_freq": speeds, "phase": phase}, (q, k, places))
+
+        self.assertTrue(torch.autograd.gradcheck(f, (*given, rope.inv_freq, rope.phase)))
+
+    def test_learns_known_directions(self):
+        known = rotary.torch.RotaryEmbedding(**WORDS, generator=seeded(1))
+        torch.manual_seed(0)
+        rope = rotary.torch.RotaryEmbedding(rotary.frequencies(known.rope), learned="mixed", layout="bhtd")
+        with torch.no_grad():
+            rope.inv_freq += 0.1 * torch.randn(2, 2, 8)
+        before, step = (rope.inv_freq - known.inv_freq).abs().max().item(), torch.optim.Adam(rope.parameters(), 0.02)
+        for _ in range(80):
+            q = torch.randn(4, 2, 12, 16)
+            loss = (rope(q, positions=GRID) - known(q, positions=GRID).detach()).square().mean()
+            step.zero_grad()
+            loss.backward()
+            step.step()
+        self.assertLess((rope.inv_freq - known.inv_freq).abs().max().item(), before / 10)
+
+    def test_state_and_meta(self):
+        rope = rotary.torch.RotaryEmbedding(**WORDS, phase=True, generator=seeded())
+        shapes = {name: list(x.shape) for name, x in rope.state_dict().items()}
+        self.assertEqual(shapes, {"inv_freq": [2, 2, 8], "phase": [2, 8]})
+        with torch.device("meta"):
+            other = rotary.torch.RotaryEmbedding(**WORDS, phase=True, generator=seeded())
+        self.assertTrue(other.inv_freq.is_meta)
+        other.to_empty(device="cpu").reset_parameters()
+        self.assertTrue(torch.equal(other.inv_freq, rope.inv_freq) and torch.equal(other.phase, rope.phase))
+        with torch.no_grad():
+            rope.inv_freq.mul_(2)
+        other.load_state_dict(rope.state_dict())
+        self.assertTrue(torch.equal(other.inv_freq, rope.inv_freq))
+        self.assertFalse(list(rope.buffers()))
+
+    def test_what_is_refused(self):
+        rope = rotary.torch.RotaryEmbedding(**WORDS)
+        x = torch.randn(1, 2, 12, 16)
+        self.assertIn("[axes, tokens]", refused(self, "SHAPE", lambda: rope(x)))
+        odd = WORDS | {"head_dim": 18}
+        self.assertIn("multiple of 4", refused(self, "SHAPE", lambda: rotary.torch.RotaryEmbedding(**odd)))
+        plain = rotary.Rope(head_dim=16, pairing="half")
+        self.assertIn("inv_freq", refused(self, "SHAPE", lambda: rotary.torch.RotaryEmbedding(plain, learned="mixed")))
+        refused(self, "VALUE", lambda: rotary.torch.RotaryEmbedding(plain, learned="mixes"))
+
+    @unittest.skipIf(timm is None, "timm is not installed")
+    def test_timms_module(self):
+        torch.manual_seed(5)
+        theirs = timm.RotaryEmbeddingMixed(dim=32, depth=1, num_heads=2, feat_shape=[3, 4])
+        ours = rotary.torch.RotaryEmbedding(**WORDS, generator=seeded(5))
+        drawn = theirs.freqs.detach()[:, 0].transpose(0, 1)
+        torch.testing.assert_close(drawn, ours.inv_freq.detach(), rtol=0, atol=1e-6)
+        ours.inv_freq.data.copy_(drawn)
+        x = torch.randn(2, 2, 12, 16)
+        expected, made = timm.apply_rot_embed_cat(x, theirs.get_embed()[0]), ours(x, positions=GRID)
+        torch.testing.assert_close(made, expected, rtol=0, atol=2e-6)
+        grad = torch.randn_like(x)
+        (one,), (two,) = (torch.autograd.grad(y, p, grad) for y, p in ((expected, theirs.freqs), (made, ours.inv_freq)))
+        torch.testing.assert_close(one[:, 0].transpose(0, 1), two, rtol=1e-5, atol=1e-4)
