@@ -14,6 +14,7 @@ set(rotary_sources
   src/rotate/reference_double.cpp
   src/rotate/refuse.cpp
   src/rotate/rotate.cpp
+  src/rotate/scaled.cpp
   src/rotate/self_test.cpp
   src/rotate/shift.cpp
   src/runtime/last_cache.cpp

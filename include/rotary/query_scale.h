@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "rotary/export.h"
+#include "rotary/rotary.h"
 
 namespace rotary {
 
@@ -36,5 +36,23 @@ ROTARY_API std::string formula(const QueryScale&);
 // at positions below 0, of which no formula speaks. Throws VALUE for a form that is learned or unknown, an amount that
 // is not finite, a length below 1 (ratio: below 2), a first other than 0 and 1, a factor that is not finite.
 ROTARY_API std::vector<float> query_scale(const QueryScale&, std::span<const std::int64_t> positions);
+
+// ---- in the same call as the rotation ------------------------------------------------------------
+
+// As rotate_qk of rotary.h, and every element of q's heads times the factor of its token, forward or backward (the
+// gradient of it is that): those that turn, by rows of cos and sin times the factor, rounded to f32; the others
+// x * factor in f32, rounded to the storage type. k is rotated alone. query_scale: [tokens] or [batch, tokens] of q;
+// empty: none. The call makes those rows in memory of its own. There is no such argument on a device, of rotate_append
+// and of rotate_qkv. Also throws SHAPE (its size) and VALUE (not finite).
+ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Table&, const RotateOptions&,
+                          std::span<const float> query_scale);
+ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Table&, const RotateOptions&,
+                          std::span<const float> query_scale);
+// The same of queries alone.
+ROTARY_API void rotate(const Heads& x, const Table&, const RotateOptions&, std::span<const float> query_scale);
+ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Table&, const RotateOptions&,
+                       std::span<const float> query_scale);
+// The queries of a layer without a rope: every element times its factor, in place.
+ROTARY_API void multiply(const Heads& q, std::span<const float> query_scale, const Executor& = serial());
 
 }  // namespace rotary
