@@ -207,15 +207,19 @@ void prepare(Applied& applied, const Options& options, const std::optional<Model
   std::ranges::copy(applied.readings.notes, std::back_inserter(applied.notes));
 }
 
+// With xpos, queries and keys turn by a table each; a tensor that no name says to be k is a query.
 void rotate_all(Applied& applied) {
-  std::optional<Table> table;
+  std::optional<Table> tables[2];
+  XPos& xpos = applied.rotation.frequencies.xpos;
   for (std::size_t i = 0; i < applied.tensors.size(); ++i) {
     std::optional<ProgressLine> progress;
     applied.rotation.progress = [&progress](std::int64_t done, std::int64_t total) {
       if (!progress) progress.emplace("rotate", total);
       progress->done(done);
     };
-    tools::rotate_tensor(*applied.tensors[i], applied.readings.tensors[i].layout, applied.rotation, table);
+    xpos.reciprocal = xpos.scale > 0 && tools::role_of(applied.tensors[i]->name) == tools::Role::key;
+    tools::rotate_tensor(*applied.tensors[i], applied.readings.tensors[i].layout, applied.rotation,
+                         tables[xpos.reciprocal ? 1 : 0]);
   }
 }
 
@@ -349,6 +353,7 @@ void add_apply(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Command command(app, "apply", "Rotate the q and k of a file");
   add_request_options(command, options->tables);
+  add_equation_options(command, options->tables.source);
   command
       .option("--input", options->input,
               "the tensors: a safetensors file, .npz or .pt, or one .npy; - reads standard input")

@@ -46,7 +46,7 @@ std::string layers_text(const ModelRope& model, std::size_t all) {
 
 }  // namespace
 
-int axes_of(const Rope& rope) { return Frequencies{.axis = rope.axis}.axes(); }
+int axes_of(const Rope& rope) { return Frequencies{.axis = rope.axis, .summed_axes = rope.summed_axes}.axes(); }
 
 std::vector<SheetRow> sheet_rows(const std::vector<ModelRope>& ropes, double partial) {
   const std::size_t all = layers_in_all(ropes);

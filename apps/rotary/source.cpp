@@ -27,6 +27,14 @@ std::vector<ValueOrigin> origins_of(const Source& source) {
   return origins;
 }
 
+PairRows inv_freq_of(const Source& source) {
+  const std::filesystem::path file = files::path_of(source.inv_freq);
+  if (source.general) return read_pair_rows(file, "inv_freq");
+  std::vector<double> values = read_inv_freq(file);
+  const int pairs = static_cast<int>(std::min<std::size_t>(values.size(), 65536));
+  return {.values = std::move(values), .pairs = pairs};
+}
+
 Model model_without_config(const Source& source, int head_dim) {
   ModelRope described;
   described.first = source.first.value_or(0);
@@ -35,9 +43,11 @@ Model model_without_config(const Source& source, int head_dim) {
   described.rope.rotary_dim = source.rotary_dim.value_or(room);
   if (source.base) described.rope.base = *source.base;
   if (!source.inv_freq.empty()) {
-    described.rope.inv_freq = read_inv_freq(files::path_of(source.inv_freq));
-    const std::size_t pairs = std::min<std::size_t>(described.rope.inv_freq.size(), 65536);
-    described.rope.rotary_dim = source.rotary_dim.value_or(static_cast<int>(2 * pairs));
+    PairRows rows = inv_freq_of(source);
+    described.rope.rotary_dim = source.rotary_dim.value_or(2 * rows.pairs);
+    described.rope.inv_freq = std::move(rows.values);
+    described.rope.heads = rows.rows;
+    described.rope.summed_axes = rows.summed_axes;
   }
   described.rope.pairing = *pairing_of(source);
   if (described.first < 0 || described.rope.rotary_dim < 1 || described.rope.rotary_dim > room) {
@@ -58,9 +68,9 @@ CallerWords words_of_options() {
           .inv_freq = "--inv-freq FILE uses such values"};
 }
 
-std::size_t rope_of_inv_freq(const Model& model, const Source& source) {
+std::size_t rope_of(const Model& model, const Source& source, const std::string& option) {
   if (model.ropes.size() > 1 && !source.names_rope()) {
-    throw Error(Code::ROPE, "[rope] --inv-freq must come with --rope N, which of the model's " +
+    throw Error(Code::ROPE, "[rope] " + option + " must come with --rope N, which of the model's " +
                                 std::to_string(model.ropes.size()) + " ropes it is for, but got none");
   }
   return static_cast<std::size_t>(&chosen_rope(model, source) - model.ropes.data());
@@ -101,12 +111,18 @@ std::optional<Pairing> pairing_of(const Source& source) {
 Model read_model(const Source& source, int head_dim) {
   Model model = source.config.empty() ? model_without_config(source, head_dim) : read_config_file(source);
   apply_scaling_options(model, source);
-  if (source.config.empty()) return model;
-  if (!source.inv_freq.empty()) {
-    set_inv_freq(model, rope_of_inv_freq(model, source), read_inv_freq(files::path_of(source.inv_freq)),
-                 source.inv_freq);
+  if (!source.config.empty() && !source.inv_freq.empty())
+    set_inv_freq(model, rope_of(model, source, "--inv-freq"), inv_freq_of(source), source.inv_freq);
+  if (!source.phase.empty())
+    set_phase(model, rope_of(model, source, "--phase"), read_pair_rows(files::path_of(source.phase), "phase"),
+              source.config.empty() ? "--phase" : source.phase);
+  if (source.xpos_scale) {
+    ModelRope& used = model.ropes[rope_of(model, source, "--xpos-scale")];
+    used.rope.xpos = {*source.xpos_scale, source.xpos_center.value_or(0)};
+    used.origins.push_back({"xpos", Origin::given, "--xpos-scale"});
   }
-  if (!source.weights.empty()) apply_weights(model, files::path_of(source.weights), words_of_options());
+  if (!source.config.empty() && !source.weights.empty())
+    apply_weights(model, files::path_of(source.weights), words_of_options());
   return model;
 }
 
@@ -175,7 +191,20 @@ std::string describe(const Model& model, const ModelRope& used, const Frequencie
   text += used.rope.inv_freq.empty() ? ", base " + significant(used.rope.base, 10) : ", inv_freq given";
   text += std::string(", ") + name(used.rope.scaling);
   if (const std::string which = which_lengths(used.rope, frequencies); !which.empty()) text += " (" + which + ")";
-  return text + ", attention factor " + significant(frequencies.attention_factor, 10);
+  text += ", attention factor " + significant(frequencies.attention_factor, 10);
+  for (const auto& [word, value] : equation_facts(used.rope)) text += ", " + word + " " + value;
+  return text;
+}
+
+std::vector<std::pair<std::string, std::string>> equation_facts(const Rope& rope) {
+  std::vector<std::pair<std::string, std::string>> facts;
+  if (rope.summed_axes > 0) facts.emplace_back("summed axes", std::to_string(rope.summed_axes));
+  if (rope.heads > 1) facts.emplace_back("rows per head", std::to_string(rope.heads));
+  if (!rope.phase.empty()) facts.emplace_back("phase", "given");
+  if (rope.xpos.scale > 0)
+    facts.emplace_back("xpos",
+                       "scale " + significant(rope.xpos.scale, 17) + " center " + significant(rope.xpos.center, 17));
+  return facts;
 }
 
 }  // namespace rotary::cli

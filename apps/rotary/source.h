@@ -31,6 +31,10 @@ struct Source {
   std::optional<int> layer;  // whose rope
   std::optional<std::int64_t> length;
   std::string inv_freq;  // path of a file
+  bool general = false;  // the command takes frequencies of several rows, and these:
+  std::string phase;     // path of a file
+  std::optional<double> xpos_scale;
+  std::optional<double> xpos_center;
   std::string weights;
   std::string scaling;                       // instead of the config's
   const char* scaling_option = "--scaling";  // that gave it
@@ -67,6 +71,7 @@ void add_source_options_but_config(Command& command, Source& source);
 void add_scaling_options(Command& command, Source& source);                 // --scaling, --factor, ...: part of these
 void add_head_dim_option(Command& command, Source& source);                 // for commands that read no tensor
 void add_rope_option(Command& command, Source& source);                     // --rope, --layer
+void add_equation_options(Command& command, Source& source);                // --phase, --xpos-scale, --xpos-center
 void add_positions_options(Command& command, PositionRequest& request);     // --positions, and the next
 void add_same_position_option(Command& command, PositionRequest& request);  // --same-position-on-every-axis
 void add_table_options(Command& command, TableSettings& settings);          // --angles, --rounding
@@ -118,5 +123,7 @@ std::vector<std::string> notes_of_use(const Model&, const ModelRope&, bool chose
 Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
 // "rope 0 of 1: half, head_dim 128, turning 128 from element 0, base 500000, llama3, attention factor 1".
 std::string describe(const Model&, const ModelRope&, const Frequencies&);
+// What it says, and inspect, of a rope whose angles are more than one speed times one coordinate: a word and a value.
+std::vector<std::pair<std::string, std::string>> equation_facts(const Rope&);
 
 }  // namespace rotary::cli

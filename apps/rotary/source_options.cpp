@@ -1,4 +1,5 @@
 // The options that say what rotates tensors, and which of them go together.
+#include <cmath>
 #include <limits>
 
 #include "apps/shared/command.h"
@@ -98,6 +99,29 @@ void add_rope_option(Command& command, Source& source) {
   command.section("");
 }
 
+void add_equation_options(Command& command, Source& source) {
+  source.general = true;
+  command.added("--inv-freq")
+      .help(
+          "radians per position of each pair, instead of what base and scaling give: [pairs] f64,\n"
+          "f32, f16 or bf16, an .npy, or a safetensors file with one tensor or one named inv_freq;\n"
+          "[axes, pairs]: a pair turns by the sum over all axes; [heads, axes, pairs]: each head, or\n"
+          "each head of k with its queries, by a row of its own. A CONFIG of several ropes needs --rope");
+  command.section(rope_section);
+  command
+      .option("--phase", source.phase,
+              "radians added to each angle: [pairs] or [heads, pairs], a file as of --inv-freq")
+      .type_name("FILE");
+  command
+      .option("--xpos-scale", source.xpos_scale,
+              "above 0: xPos's amplitude of that scale, of k its inverse; a tensor is q unless its name\n"
+              "says k")
+      .type_name("S");
+  command.option("--xpos-center", source.xpos_center, "the position where xPos's amplitude is 1 (default 0)")
+      .type_name("C");
+  command.section("");
+}
+
 void add_request_options(Command& command, TableRequest& request) {
   add_source_options(command, request.source);
   command.added("CONFIG").usual();
@@ -170,6 +194,10 @@ void check_source(const Source& source) {
   check_scaling_options(source);
   if (source.base && !source.inv_freq.empty())
     throw UsageError("--base and --inv-freq both give the frequencies: give one of them");
+  if (source.xpos_center && !source.xpos_scale) throw UsageError("--xpos-center needs --xpos-scale");
+  if (source.xpos_scale && !(*source.xpos_scale > 0 && std::isfinite(*source.xpos_scale)))
+    throw UsageError("--xpos-scale must be finite and above 0");
+  if (!std::isfinite(source.xpos_center.value_or(0))) throw UsageError("--xpos-center must be finite");
   if (source.rope && source.layer) throw UsageError("--rope and --layer both say which rope: give one of them");
   if (!source.config.empty()) {
     if (source.rotary_dim || source.first || source.head_dim)
@@ -191,8 +219,8 @@ void check_source_without_tensor(const Source& source) {
 }
 
 bool has_rope_options(const Source& source) {
-  const bool words =
-      !source.pairing.empty() || !source.inv_freq.empty() || !source.weights.empty() || !source.scaling.empty();
+  const bool words = !source.pairing.empty() || !source.inv_freq.empty() || !source.phase.empty() ||
+                     source.xpos_scale || !source.weights.empty() || !source.scaling.empty();
   return words || source.base || source.head_dim || source.rotary_dim || source.first || source.names_rope() ||
          source.length || source.factor || source.trained_length || source.attention_factor;
 }
@@ -210,8 +238,9 @@ void check_request(const TableRequest& request) {
         "--cos and --sin hold their scaling: no --scaling, --factor, --trained-length or --attention-factor");
   if (source.pairing.empty())
     throw UsageError("--cos and --sin need --pairing: half, interleaved or interleaved_to_half");
-  if (!source.inv_freq.empty() || !source.weights.empty())
-    throw UsageError("--cos and --sin replace --inv-freq and --weights");
+  if (!source.inv_freq.empty() || !source.weights.empty() || !source.phase.empty() || source.xpos_scale ||
+      source.xpos_center)
+    throw UsageError("--cos and --sin replace --inv-freq, --weights, --phase and --xpos-scale");
   if (source.names_rope() || source.length || request.positions.same_on_every_axis ||
       request.settings.angles != "exact" || request.settings.rounding != "f32") {
     throw UsageError(

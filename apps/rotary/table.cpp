@@ -39,7 +39,10 @@ struct Options {
 const std::vector<std::string> forms = {"pairs", "doubled", "joined", "complex"};
 const std::vector<std::string> dtypes = {"f32", "f16", "bf16"};
 
-bool is_one_tensor(const Options& options) { return options.form == "joined" || options.form == "complex"; }
+// With xpos there are the keys' too.
+bool is_one_tensor(const Options& options) {
+  return (options.form == "joined" || options.form == "complex") && !options.source.xpos_scale;
+}
 
 // Also lets --dtype round the values once, from the exact ones.
 void check_usage(Options& options) {
@@ -210,15 +213,22 @@ void run(Options options) {
   const ModelRope& used = *what.used;
   const PositionSet positions = positions_for(options, model, used);
   const std::int64_t length = options.source.length.value_or(positions.length());
-  const Frequencies turns = frequencies_of(options.source, used.rope, length);
+  Frequencies turns = frequencies_of(options.source, used.rope, length);
   const ThreadPool pool(options.machine.threads.value_or(1));
-  const Table table(turns, positions.view(), table_options(options.settings, pool));
-
-  std::vector<std::int64_t> leading = {table.tokens()};
+  std::vector<std::int64_t> leading = {positions.tokens};
   if (positions.batched) leading.insert(leading.begin(), positions.batch);
   std::vector<Tensor> tensors;
-  for (const FormTensor& form : tensors_of_form(options.form, table))
-    tensors.push_back(make_tensor(form, table, leading, parse_dtype(options.dtype)));
+  for (const bool keys : {false, true}) {
+    turns.xpos.reciprocal = keys;
+    if (keys && turns.xpos.scale == 0) continue;
+    const Table table(turns, positions.view(), table_options(options.settings, pool));
+    std::vector<std::int64_t> rows = leading;
+    if (table.heads() > 1) rows.push_back(table.heads());
+    for (const FormTensor& form : tensors_of_form(options.form, table)) {
+      tensors.push_back(make_tensor(form, table, rows, parse_dtype(options.dtype)));
+      if (keys) tensors.back().name += "_k";
+    }
+  }
   Metadata metadata = metadata_of(options.source, options.settings, model, used, turns, length);
   metadata["positions"] = *options.positions.spec;
   metadata["form"] = options.form;
@@ -241,6 +251,7 @@ void add_table(CLI::App& app) {
   command.added("CONFIG").usual();
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
+  add_equation_options(command, options->source);
   add_positions_options(command, options->positions);
   command.added("--positions")
       .help(
@@ -272,8 +283,9 @@ void add_table(CLI::App& app) {
   command.footer(
       "Writes tensors of a row for each position, [tokens, ...] or [batch, tokens, ...]; they hold the\n"
       "model's attention factor. Beside them query_scale, f32 [tokens]: what the model multiplies its\n"
-      "queries by (1 where it does not; alone for a --layer without a rope; not in a .npy). What was done\n"
-      "stands in the file's metadata.\n"
+      "queries by (1 where it does not; alone for a --layer without a rope; not in a .npy). With rows\n"
+      "per head: [tokens, heads, ...]; with --xpos-scale cos and sin are those of q, cos_k and sin_k those of k.\n"
+      "What was done stands in the file's metadata.\n"
       "  rotary table config.json --positions 0:4096 --output t.safetensors\n"
       "  rotary table config.json --positions 0:64 --form joined --output t.npy\n"
       "  rotary table --base 10000 --pairing half --head-dim 64 \\\n"

@@ -21,7 +21,7 @@ ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Table&, Dire
 
 // ---- in double -----------------------------------------------------------------------------------
 
-// cos and sin of every token, row-major [batch, tokens, pairs].
+// cos and sin of every token, row-major [batch, tokens, heads, pairs]; heads is 1 where all turn alike.
 struct DoubleTable {
   std::vector<double> cos;
   std::vector<double> sin;
@@ -29,16 +29,19 @@ struct DoubleTable {
   int pairs = 0;
   int batch = 1;
   std::int64_t tokens = 0;
+  int heads = 1;
 };
 
 // attention_factor * cos(position * inv_freq) of the double inv_freq, with the product and the functions in long double
 // and one rounding to double. Where long double has 64 bits or more (x86, Linux on ARM) the result is within 1 ulp at
-// every position; where it is double (macOS on ARM), at positions below 2^53.
+// every position; where it is double (macOS on ARM), at positions below 2^53. Sums, phases and xpos take further steps,
+// of the same precision each.
 ROTARY_API DoubleTable double_table(const Frequencies&, const Positions&);
 ROTARY_API DoubleTable double_table(const Table&);  // its f32 values
 
 // Rotates in place as rotary::rotate does, with two products and a sum, each rounded to double. x: the elements of
-// layout, of which the first 2 * pairs of each head turn. Throws SHAPE, PAIRING.
+// layout, of which the first 2 * pairs of each head turn. Throws SHAPE, also where its heads
+// are no multiple of the table's, and PAIRING.
 ROTARY_API void rotate(std::span<double> x, const Layout&, const DoubleTable&, Direction = Direction::forward);
 
 }  // namespace rotary::reference

@@ -69,6 +69,12 @@ inline constexpr std::string_view same_scores = "scores of q and k that both hav
 inline constexpr const char* as_asked = "as the config asks";
 Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string& right = as_asked);
 
+// Whether its angles are more than a speed times a position, alike for all heads: rotary check compares such a rope's
+// tensors, and no diagnosis looks into them.
+inline bool is_general(const Rope& rope) {
+  return rope.heads > 1 || rope.summed_axes > 0 || !rope.phase.empty() || rope.xpos.scale != 0;
+}
+
 // ---- while it is examined ------------------------------------------------------------------------
 
 inline constexpr const char* zeros_said = "cannot tell, because every element is 0: zeros show no rotation";

@@ -134,7 +134,8 @@ std::vector<Reading> plausible_readings(const Sample& sample, const Subject& sub
 }
 
 std::vector<std::vector<double>> expected_positions(const Layout& layout, const Subject& subject) {
-  const int rope_axes = subject.used == nullptr ? 1 : Frequencies{.axis = subject.used->rope.axis}.axes();
+  const Rope rope = subject.used == nullptr ? Rope{} : subject.used->rope;
+  const int rope_axes = Frequencies{.axis = rope.axis, .summed_axes = rope.summed_axes}.axes();
   const int axes = std::max(rope_axes, subject.positions ? subject.positions->axes : 1);
   std::vector<std::vector<double>> expected(static_cast<std::size_t>(axes));
   const auto tokens = static_cast<std::size_t>(layout.tokens), rows = static_cast<std::size_t>(layout.batch) * tokens;

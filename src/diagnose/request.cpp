@@ -258,9 +258,19 @@ std::vector<NamedCheck> answers(const Request& request, const std::vector<Tensor
   return results;
 }
 
+void refuse_general(const Request& request, const std::string& operation) {
+  for (std::size_t i = 0; request.model && i < request.model->ropes.size(); ++i) {
+    if (!is_general(request.model->ropes[i].rope)) continue;
+    throw Error(Code::ROPE, "[" + operation + "] a rope must turn all heads alike by one coordinate for each pair, " +
+                                "without phase and xpos, but rope " + std::to_string(i) +
+                                " does not ('rotary check' compares q and k)");
+  }
+}
+
 }  // namespace
 
 Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs) {
+  refuse_general(request, "diagnose");
   Diagnosed result;
   bool open = false;
   const auto examine = [&](const TensorPair& pair, const Subject& one) {
@@ -286,6 +296,7 @@ Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs)
 }
 
 CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) {
+  if (request.scores || request.rotated) refuse_general(request, "check");
   CheckResult result;
   for (const TensorPair& pair : pairs) {
     if (!request.rotated && tools::role_of(pair.name) == tools::Role::unknown &&

@@ -78,6 +78,12 @@ struct Motion {
   std::vector<std::uint8_t> axis;             // per pair; empty: all 0
   std::vector<std::vector<double>> position;  // per axis, of each row (b * tokens + t)
   double factor = 1;                          // the attention factor
+  // Of a rope whose angles are more than a speed times a position, for rotary check: instead of speed and axis.
+  struct OfHead {
+    Complex turn;
+    double angle;  // the sizes of its terms, and of the amplitude's logarithm
+  };
+  std::function<OfHead(std::int64_t row, std::int64_t head, std::int64_t heads, int pair)> by_head = {};
 
   int axis_of(int pair) const noexcept { return axis.empty() ? 0 : axis[static_cast<std::size_t>(pair)]; }
   double position_of(std::int64_t row, int pair) const noexcept {
@@ -87,6 +93,9 @@ struct Motion {
     return speed[static_cast<std::size_t>(pair)] * position_of(row, pair);
   }
   Complex turn(std::int64_t row, int pair) const noexcept;
+  double angle_of(std::int64_t row, std::int64_t head, std::int64_t heads, int pair) const {
+    return by_head ? by_head(row, head, heads, pair).angle : angle(row, pair);
+  }
 };
 
 // Rotates the block of every head of the elements, which lie as the sample's, by the motion, in double

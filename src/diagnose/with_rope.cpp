@@ -260,6 +260,7 @@ Asked ask(const ModelRope& used, const Block& block, const Subject& subject,
   Asked asked{used, block, subject.length.value_or(static_cast<std::int64_t>(std::floor(last)) + 1), {}, {}};
   const Rope rope = rope_for_block(used.rope, block);
   asked.frequencies = frequencies(rope, asked.length);
+  asked.frequencies.xpos.reciprocal = rope.xpos.scale != 0 && subject.role == Role::key;
   asked.motion = {asked.frequencies.inv_freq, asked.frequencies.axis, expected, asked.frequencies.attention_factor};
   if (rope.clockwise) {
     for (double& speed : asked.motion.speed) speed = -speed;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "table/positions.h"
+#include "table/table_checks.h"
 #include "values/fail.h"
 #include "values/pairings.h"
 
@@ -34,6 +35,14 @@ LongTurn turn_by(long double position, long double inv_freq) {
   return rotated<long double>({std::cos(high), std::sin(high)}, std::cos(low), std::sin(low));
 }
 
+// xPos's of a pair.
+long double amplitude(const Frequencies& f, long double position, std::size_t pair) {
+  if (f.xpos.scale == 0) return 1;
+  const long double zeta = (10.0L * static_cast<long double>(pair) + 4.0L * f.pairs()) / (14.0L * f.pairs());
+  const long double power = (position - f.xpos.center) / f.xpos.scale;
+  return std::pow(zeta, f.xpos.reciprocal ? -power : power);
+}
+
 void rotate_head(double* x, const double* cos, const double* sin, int pairs, const Order& order, bool backward,
                  std::vector<PairOf<double>>& results) {
   const auto a_of = [](int pair, bool interleaved) { return interleaved ? 2 * pair : pair; };
@@ -55,21 +64,36 @@ DoubleTable double_table(const Frequencies& frequencies, const Positions& positi
   const PositionValues values = PositionsAccess::values(positions, converted);
   DoubleTable table;
   table.pairing = frequencies.pairing;
-  table.pairs = static_cast<int>(frequencies.inv_freq.size());
+  table.pairs = frequencies.pairs();
+  table.heads = frequencies.heads;
   table.batch = positions.batch();
   table.tokens = positions.tokens();
-  const std::size_t pairs = frequencies.inv_freq.size();
+  const std::size_t pairs = static_cast<std::size_t>(table.pairs), heads = static_cast<std::size_t>(table.heads);
   const auto count = static_cast<std::size_t>(table.batch) * static_cast<std::size_t>(table.tokens);
-  table.cos.reserve(count * pairs);
-  table.sin.reserve(count * pairs);
-  const long double factor = frequencies.attention_factor;
-  for (std::size_t row = 0; row < count; ++row) {
+  table.cos.reserve(count * heads * pairs);
+  table.sin.reserve(count * heads * pairs);
+  const auto position = [&](std::size_t axis, std::size_t row) {
+    const std::size_t at = axis * count + row;
+    return values.integers != nullptr ? static_cast<long double>(values.integers[at])
+                                      : static_cast<long double>(values.reals[at]);
+  };
+  const std::size_t summed = static_cast<std::size_t>(frequencies.summed_axes);
+  if (summed > 0) check_axes("reference::double_table", frequencies, positions.axes());
+  for (std::size_t k = 0; k < count * heads; ++k) {
+    const std::size_t row = k / heads, head = k % heads;
     for (std::size_t i = 0; i < pairs; ++i) {
       const std::size_t axis = positions.axes() == 1 || frequencies.axis.empty() ? 0 : frequencies.axis[i];
-      const std::size_t at = axis * count + row;
-      const long double position = values.integers != nullptr ? static_cast<long double>(values.integers[at])
-                                                              : static_cast<long double>(values.reals[at]);
-      const LongTurn turn = turn_by(position, frequencies.inv_freq[i]);
+      const double* speed = frequencies.inv_freq.data() + head * std::max<std::size_t>(1, summed) * pairs + i;
+      LongTurn turn = turn_by(position(axis, row), speed[0]);
+      for (std::size_t a = 1; a < summed; ++a) {
+        const LongTurn more = turn_by(position(a, row), speed[a * pairs]);
+        turn = rotated(turn, more.a, more.b);
+      }
+      if (!frequencies.phase.empty()) {
+        const long double phase = frequencies.phase[(head * pairs + i) % frequencies.phase.size()];
+        turn = rotated(turn, std::cos(phase), std::sin(phase));
+      }
+      const long double factor = frequencies.attention_factor * amplitude(frequencies, position(0, row), i);
       table.cos.push_back(static_cast<double>(factor * turn.a));
       table.sin.push_back(static_cast<double>((frequencies.clockwise ? -factor : factor) * turn.b));
     }
@@ -85,6 +109,7 @@ DoubleTable double_table(const Table& given) {
   table.pairs = given.pairs();
   table.batch = given.batch();
   table.tokens = given.tokens();
+  table.heads = given.heads();
   return table;
 }
 
@@ -101,13 +126,20 @@ void rotate(std::span<double> x, const Layout& layout, const DoubleTable& table,
          "the block must fit head_dim " + std::to_string(layout.head_dim) + " but got " +
              std::to_string(2 * table.pairs) + " elements");
   }
+  if (table.heads < 1 || layout.heads % table.heads != 0) {
+    fail(Code::SHAPE, "reference::rotate",
+         "the layout must have a multiple of the " + std::to_string(table.heads) +
+             " heads that the table has rows for but has " + std::to_string(layout.heads));
+  }
+  const std::int64_t group = layout.heads / table.heads;
   const Order order = order_of(table.pairing, direction);
   std::vector<PairOf<double>> results(static_cast<std::size_t>(table.pairs));
   for (std::int64_t b = 0; b < layout.batch; ++b) {
     for (std::int64_t t = 0; t < layout.tokens; ++t) {
-      const std::int64_t row = ((table.batch == 1 ? 0 : b) * table.tokens + t) * table.pairs;
+      const std::int64_t token = (table.batch == 1 ? 0 : b) * table.tokens + t;
       for (std::int64_t h = 0; h < layout.heads; ++h) {
         const std::int64_t at = b * layout.batch_stride + t * layout.token_stride + h * layout.head_stride;
+        const std::int64_t row = (token * table.heads + h / group) * table.pairs;
         rotate_head(x.data() + at, table.cos.data() + row, table.sin.data() + row, table.pairs, order,
                     direction == Direction::backward, results);
       }

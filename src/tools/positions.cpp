@@ -130,7 +130,9 @@ PositionSet read_position_file(std::string_view path, int axes, int file_axes) {
   return set;
 }
 
-int axes_of(const ModelRope& used) { return Frequencies{.axis = used.rope.axis}.axes(); }
+int axes_of(const ModelRope& used) {
+  return Frequencies{.axis = used.rope.axis, .summed_axes = used.rope.summed_axes}.axes();
+}
 
 // A rope with fewer axes than the positions takes the first of them.
 PositionSet first_axes(PositionSet set, int axes) {
@@ -235,6 +237,14 @@ PositionSet positions_of(const std::string& operation, const PositionRequest& re
   }
   PositionSet set = request.set ? first_axes(*request.set, axes_of(used))
                                 : parse_positions(request.spec.value_or("0:"), axes_of(used), most);
+  if (set.axes < used.rope.summed_axes) {
+    const std::string count = std::to_string(used.rope.summed_axes);
+    throw Error(Code::POSITION, "[" + operation + "] a rope that sums over " + count +
+                                    " axes must have positions for " + "each, a .npy of [" + count +
+                                    ", tokens], but got " +
+                                    (request.spec ? "'" + *request.spec + "'" : std::string("none")) + ", of " +
+                                    std::to_string(set.axes));
+  }
   if (used.coordinates && set.axes == 1 && turns_by_several_axes(used.rope) && !request.same_on_every_axis) {
     const std::string count = std::to_string(most);
     throw Error(Code::POSITION, "[" + operation +

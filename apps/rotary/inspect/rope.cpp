@@ -1,6 +1,7 @@
 // One rope as rotary inspect shows it.
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -27,6 +28,7 @@ void set_origins(RopeView& view, const ModelRope& used, std::optional<std::int64
 
 void set_pairs(RopeView& view) {
   const Frequencies& scaled = view.frequencies;
+  if (scaled.heads > 1 || scaled.summed_axes > 0) return;  // a pair has several speeds
   Rope plain = view.used->rope;
   plain.scaling = Unscaled{};
   const std::vector<double> unscaled = frequencies(plain, 0).inv_freq;
@@ -46,6 +48,27 @@ Json json_of(const Lengths& lengths) {
   return {{"which", lengths.word},
           {"least", lengths.least},
           {"most", lengths.most > 0 ? Json(lengths.most) : Json(nullptr)}};
+}
+
+// Row-major values with their shape.
+Json nested(std::span<const double> values, std::span<const int> shape) {
+  if (shape.size() == 1) return values;
+  Json list = Json::array();
+  const std::size_t count = static_cast<std::size_t>(shape[0]), each = values.size() / count;
+  for (std::size_t i = 0; i < count; ++i) list.push_back(nested(values.subspan(i * each, each), shape.subspan(1)));
+  return list;
+}
+
+// What only such a rope has: inv_freq [axes, pairs] or [heads, axes, pairs], phase, xpos.
+void add_equation(Json& json, const Frequencies& f) {
+  if (f.heads > 1 || f.summed_axes > 0) {
+    const int shape[] = {f.heads, std::max(1, f.summed_axes), f.pairs()};
+    json["inv_freq"] = nested(f.inv_freq, std::span(shape).subspan(f.heads > 1 ? 0 : 1));
+  }
+  const bool by_head = f.phase.size() > static_cast<std::size_t>(f.pairs());
+  const int shape[] = {f.heads, f.pairs()};
+  if (!f.phase.empty()) json["phase"] = nested(f.phase, std::span(shape).subspan(by_head ? 0 : 1));
+  if (f.xpos.scale > 0) json["xpos"] = {{"scale", f.xpos.scale}, {"center", f.xpos.center}};
 }
 
 }  // namespace
@@ -88,31 +111,33 @@ Json json_of(const RopeView& view) {
     origins[known.value] = {{"origin", name(known.origin)}, {"from", known.from}};
   }
   const std::int64_t reach = reach_of(used);
-  return {{"part", used.part},
-          {"layers", used.layers},
-          {"layers_without_rope", used.layers_without_rope},
-          {"heads", used.heads},
-          {"kv_heads", used.kv_heads},
-          {"head_dim", used.rope.head_dim},
-          {"rotary_dim", used.rope.rotary_dim},
-          {"first", used.first},
-          {"pairing", name(used.rope.pairing)},
-          {"direction", direction(used.rope)},
-          {"base", used.rope.inv_freq.empty() ? Json(used.rope.base) : Json(nullptr)},
-          {"scaling", name(used.rope.scaling)},
-          {"scaling_parameters", diagnose::json_of_fields(used.rope.scaling)},
-          {"attention_factor", view.frequencies.attention_factor},
-          {"inv_freq", std::move(inv_freq)},
-          {"axis", std::move(axis)},
-          {"axis_names", view.axis_names.size() > 1 ? view.axis_names : std::vector<std::string>{}},
-          {"context", view.context},
-          {"trained_length", trained_length(used.rope.scaling)},
-          {"reach", reach > 0 ? Json(reach) : Json(nullptr)},
-          {"lengths", json_of(view.lengths)},
-          {"effect", std::move(effect)},
-          {"wavelength", std::move(wavelength)},
-          {"stretch", std::move(stretch)},
-          {"origins", std::move(origins)}};
+  Json json = {{"part", used.part},
+               {"layers", used.layers},
+               {"layers_without_rope", used.layers_without_rope},
+               {"heads", used.heads},
+               {"kv_heads", used.kv_heads},
+               {"head_dim", used.rope.head_dim},
+               {"rotary_dim", used.rope.rotary_dim},
+               {"first", used.first},
+               {"pairing", name(used.rope.pairing)},
+               {"direction", direction(used.rope)},
+               {"base", used.rope.inv_freq.empty() ? Json(used.rope.base) : Json(nullptr)},
+               {"scaling", name(used.rope.scaling)},
+               {"scaling_parameters", diagnose::json_of_fields(used.rope.scaling)},
+               {"attention_factor", view.frequencies.attention_factor},
+               {"inv_freq", std::move(inv_freq)},
+               {"axis", std::move(axis)},
+               {"axis_names", view.axis_names.size() > 1 ? view.axis_names : std::vector<std::string>{}},
+               {"context", view.context},
+               {"trained_length", trained_length(used.rope.scaling)},
+               {"reach", reach > 0 ? Json(reach) : Json(nullptr)},
+               {"lengths", json_of(view.lengths)},
+               {"effect", std::move(effect)},
+               {"wavelength", std::move(wavelength)},
+               {"stretch", std::move(stretch)},
+               {"origins", std::move(origins)}};
+  add_equation(json, view.frequencies);
+  return json;
 }
 
 }  // namespace rotary::cli

@@ -116,12 +116,14 @@ class Summary {
     if (used.first != 0) add("first", std::to_string(used.first), "first");
     add("pairing", name(used.rope.pairing), "pairing");
     if (used.rope.clockwise) add("direction", direction(used.rope), "direction");
-    if (view_.axis_names.size() > 1) add("axes", axes_text(), "axis");
+    if (view_.axis_names.size() > 1 && used.rope.summed_axes == 0) add("axes", axes_text(), "axis");
     if (used.rope.inv_freq.empty()) {
       add("base", significant(used.rope.base, 17), "base");
     } else {
       add("inv_freq", list_text(used.rope.inv_freq), "inv_freq");
     }
+    for (const auto& [word, value] : equation_facts(used.rope))
+      add(word, value, word == "phase" || word == "xpos" ? word : "inv_freq");
     if (!used.rope.multiplier.empty()) add("multiplier", list_text(used.rope.multiplier), "multiplier");
   }
 
@@ -153,7 +155,7 @@ class Summary {
       rows_.push_back({"shown", which + " (--length N for others)"});
     std::vector<std::string> pairs;
     for (const Group& group : groups_of(view_)) pairs.push_back(group_text(group));
-    rows_.push_back({"pairs", joined(pairs)});
+    if (!pairs.empty()) rows_.push_back({"pairs", joined(pairs)});
     add("attention factor", significant(view_.frequencies.attention_factor, 10), "attention_factor");
     add("context", view_.context > 0 ? std::to_string(view_.context) + " tokens" : "not stated", "context");
   }

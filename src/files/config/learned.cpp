@@ -1,6 +1,7 @@
 // Frequencies that no config can state: from a file of the caller, or from the tensors of a checkpoint.
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 #include "files/tensors/checkpoint.h"
@@ -10,19 +11,28 @@
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
+#include "values/number_text.h"
 
 namespace rotary::files {
 namespace {
 
 constexpr std::int64_t max_frequencies = 65536;
 
-// The values of a tensor of one axis; throws if one is not finite. what: the tensor's name in error sentences.
-std::vector<double> values_of(const char* operation, const std::string& what, const Tensor& tensor) {
+// The values of a tensor; throws if one is not finite. what: the tensor's name in error sentences. shapes: what it may
+// be, by its number of dimensions.
+std::vector<double> values_of(const char* operation, const std::string& what, const Tensor& tensor,
+                              std::initializer_list<const char*> shapes = {"[pairs]"}) {
   const auto fail = [&](Code code, const std::string& rule, const std::string& value) {
     detail::fail(code, operation, what + " must " + rule + " but got " + value);
   };
-  if (tensor.shape.size() != 1)
+  if (shapes.size() == 1 && tensor.shape.size() != 1)
     fail(Code::SHAPE, "have one axis, [pairs],", std::to_string(tensor.shape.size()) + " axes");
+  if (tensor.shape.empty() || tensor.shape.size() > shapes.size() || tensor.elements() == 0) {
+    std::string rule;
+    for (const char* shape : shapes)
+      rule += (rule.empty() ? "be " : shape == shapes.end()[-1] ? " or " : ", ") + std::string(shape);
+    fail(Code::SHAPE, rule, detail::shape_text(tensor.shape));
+  }
   if (!is_float(tensor.type)) fail(Code::DTYPE, "be F64, F32, F16 or BF16", name(tensor.type));
   std::vector<double> values = numbers_of(tensor);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -184,35 +194,91 @@ void apply_weights_pairing(Model& model, const std::filesystem::path& folder) {
 
 namespace rotary {
 
-std::vector<double> read_inv_freq(const std::filesystem::path& path) {
+namespace {
+
+// The tensor that an .npy is, that is alone in its file, or whose name ends in the word; and what sentences call it.
+std::pair<Tensor, std::string> tensor_named(const std::filesystem::path& path, const char* word) {
   const std::string file = files::in_quotes(files::path_text(path));
   const std::vector<TensorInfo> tensors = tensor_infos(path);
   std::vector<std::string> named;
   bool exact = false;
   for (const TensorInfo& tensor : tensors) {
-    if (tensors.size() == 1 || tensor.name.ends_with("inv_freq")) named.push_back(tensor.name);
-    exact = exact || tensor.name == "inv_freq";
+    if (tensors.size() == 1 || tensor.name.ends_with(word)) named.push_back(tensor.name);
+    exact = exact || tensor.name == word;
   }
-  if (named.size() > 1 && exact) named = {"inv_freq"};
+  if (named.size() > 1 && exact) named = {word};
   if (named.size() != 1) {
-    fail(Code::TENSOR, "inv_freq",
-         file + " must hold one tensor, or one whose name ends in inv_freq, but has " + std::to_string(tensors.size()) +
-             " tensors, and " + std::to_string(named.size()) + " of that name");
+    fail(Code::TENSOR, word,
+         file + " must hold one tensor, or one whose name ends in " + word + ", but has " +
+             std::to_string(tensors.size()) + " tensors, and " + std::to_string(named.size()) + " of that name");
   }
   const std::string what =
       named.front().empty() ? file : "tensor " + files::in_quotes(named.front()) + " of " + file;  // an .npy: no name
-  return files::values_of("inv_freq", what, read_tensor(path, named.front()));
+  return {read_tensor(path, named.front()), what};
+}
+
+}  // namespace
+
+std::vector<double> read_inv_freq(const std::filesystem::path& path) {
+  const auto [tensor, what] = tensor_named(path, "inv_freq");
+  return files::values_of("inv_freq", what, tensor);
+}
+
+PairRows read_pair_rows(const std::filesystem::path& path, std::string_view word) {
+  const bool phase = word == "phase";
+  const auto [tensor, what] = tensor_named(path, phase ? "phase" : "inv_freq");
+  const std::initializer_list<const char*> shapes = {"[pairs]", "[axes, pairs]", "[heads, axes, pairs]"};
+  const std::initializer_list<const char*> of_phase = {"[pairs]", "[heads, pairs]"};
+  PairRows rows{files::values_of(phase ? "phase" : "inv_freq", what, tensor, phase ? of_phase : shapes)};
+  const std::vector<std::int64_t>& shape = tensor.shape;
+  const auto most = std::ranges::max(shape);
+  if (most > files::max_frequencies)
+    fail(Code::SHAPE, "inv_freq", what + " must have sizes of at most 65536 but got " + std::to_string(most));
+  rows.pairs = static_cast<int>(shape.back());
+  if (shape.size() == 3 || (phase && shape.size() == 2)) rows.rows = static_cast<int>(shape[0]);
+  const auto axes = phase || shape.size() == 1 ? 1 : shape[shape.size() - 2];
+  if (axes > 256) fail(Code::SHAPE, "inv_freq", what + " must have at most 256 axes but got " + std::to_string(axes));
+  rows.summed_axes = axes > 1 ? static_cast<int>(axes) : 0;
+  return rows;
 }
 
 void set_inv_freq(Model& model, std::size_t rope, std::vector<double> inv_freq, const std::string& from) {
+  const int pairs = static_cast<int>(std::min<std::size_t>(inv_freq.size(), files::max_frequencies + 1));
+  set_inv_freq(model, rope, PairRows{.values = std::move(inv_freq), .pairs = pairs}, from);
+}
+
+void set_inv_freq(Model& model, std::size_t rope, PairRows inv_freq, const std::string& from) {
   ModelRope& used = model.ropes.at(rope);
-  files::check_pairs("inv_freq", from, inv_freq.size(), used);
-  used.rope.inv_freq = std::move(inv_freq);
+  files::check_pairs("inv_freq", from, static_cast<std::size_t>(inv_freq.pairs), used);
+  used.rope.inv_freq = std::move(inv_freq.values);
+  used.rope.heads = inv_freq.rows;
+  used.rope.summed_axes = inv_freq.summed_axes;
+  if (inv_freq.summed_axes > 0) used.rope.axis.clear();
   used.rope.multiplier.clear();
   used.origins.push_back({"inv_freq", Origin::given, from});
   files::forget_start(model, used);
   files::note(model, "rope " + std::to_string(rope) + " turns by the frequencies of " + from +
                          ": its base does not count, and of its scaling only the attention factor");
+}
+
+void set_phase(Model& model, std::size_t rope, PairRows phase, const std::string& from) {
+  ModelRope& used = model.ropes.at(rope);
+  Rope& turned = used.rope;
+  files::check_pairs("phase", from, static_cast<std::size_t>(phase.pairs), used);
+  if (phase.rows > 1 && turned.heads > 1 && phase.rows != turned.heads) {
+    fail(Code::SHAPE, "phase",
+         from + " must have 1 row or the " + std::to_string(turned.heads) + " of the frequencies but got " +
+             std::to_string(phase.rows));
+  }
+  if (phase.rows > 1 && turned.heads == 1) {
+    const std::vector<double> row = frequencies(turned).inv_freq;
+    turned.inv_freq.clear();
+    turned.multiplier.clear();
+    for (int head = 0; head < phase.rows; ++head) turned.inv_freq.insert(turned.inv_freq.end(), row.begin(), row.end());
+    turned.heads = phase.rows;
+  }
+  turned.phase = std::move(phase.values);
+  used.origins.push_back({"phase", Origin::given, from});
 }
 
 void apply_weights(Model& model, const std::filesystem::path& weights, const CallerWords& words) {

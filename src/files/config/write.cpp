@@ -29,6 +29,7 @@ void refuse_what_has_no_key(const Rope& rope, int rotary_dim) {
   const std::string rule = "a rope must be computed from its base and scaling along one axis";
   if (!rope.inv_freq.empty()) refuse(rule, "has inv_freq of its own");
   if (!rope.multiplier.empty()) refuse(rule, "has multipliers of its frequencies");
+  if (!rope.phase.empty() || rope.xpos.scale != 0) refuse(rule, "has a phase or an amplitude (xPos)");
   if (rope.attention_factor) refuse(rule, "has an attention factor of its own");
   if (!rope.axis.empty()) refuse(rule, "has an axis for each pair");
   if (!rope.index.empty()) refuse(rule, "has an index for each pair");
