@@ -118,6 +118,13 @@ typedef struct rotary_rope {
   double low;          /* default 1 */
   double high;         /* default 4 */
   double fraction;     /* default 1 */
+  int32_t heads;       /* default 1: all heads turn alike; above 1, inv_freq is [heads, pairs] */
+  int32_t summed_axes; /* above 0: angles are sums over so many coordinates; inv_freq: [heads, summed_axes, pairs] */
+  const double *phase; /* [heads, pairs], radians added to the angle */
+  double xpos_scale;   /* above 0: the amplitude of xPos (XPos in rope.h) */
+  double xpos_center;
+  int32_t xpos_reciprocal; /* not 0: of keys */
+  int32_t reserved_too;
 } rotary_rope;
 ROTARY_C_API void rotary_rope_init(rotary_rope *rope, size_t size);
 
@@ -133,7 +140,7 @@ ROTARY_C_API void rotary_frequencies_free(rotary_frequencies *frequencies);
 ROTARY_C_API int32_t rotary_frequencies_pairs(const rotary_frequencies *frequencies);
 ROTARY_C_API int32_t rotary_frequencies_axes(const rotary_frequencies *frequencies);
 ROTARY_C_API double rotary_frequencies_attention_factor(const rotary_frequencies *frequencies);
-/* [pairs], valid until the free. */
+/* [pairs], or as in the rope, valid until the free. */
 ROTARY_C_API const double *rotary_frequencies_inv_freq(const rotary_frequencies *frequencies);
 
 /* ---- positions -------------------------------------------------------------------------------------------------- */
@@ -189,6 +196,8 @@ typedef struct rotary_rows {
   int64_t rows;
   int32_t pairs;
   int32_t pairing;
+  int32_t heads; /* default 1; else a row is [heads, pairs] */
+  int32_t reserved;
 } rotary_rows;
 ROTARY_C_API void rotary_rows_init(rotary_rows *rows, size_t size);
 /* Token i of the table has row number i of `numbers` [batch, tokens], integers from 0 to rows - 1. f32 rows are read
@@ -198,17 +207,19 @@ ROTARY_C_API void rotary_rows_init(rotary_rows *rows, size_t size);
 ROTARY_C_API rotary_status rotary_table_borrow_rows(rotary_table *table, const rotary_rows *rows,
                                                     const rotary_positions *numbers);
 /* Without a table: writes the rows of these positions, each value rounded once to the type of the rows, as row 0, 1,
- * ... of [batch, tokens]. The pairs are those of the frequencies; `pairs` and `pairing` are not read. Allocates memory
- * for them. SHAPE, DTYPE, POSITION, SCALING, VALUE, MEMORY. */
+ * ... of [batch, tokens]. The pairs are those of the frequencies; `pairs`, `pairing` and `heads` are not read.
+ * Allocates memory for them. SHAPE, DTYPE, POSITION, SCALING, VALUE, MEMORY. */
 ROTARY_C_API rotary_status rotary_rows_write(const rotary_rows *rows, const rotary_frequencies *frequencies,
                                              const rotary_positions *positions, int32_t angles);
-/* f32 [batch, tokens, pairs], valid until the table is assigned, borrows or is freed. Null where it views rows by
- * number. */
+/* f32 [batch, tokens, heads, pairs], valid until the table is assigned, borrows or is freed. Null where it views rows
+ * by number. */
 ROTARY_C_API const float *rotary_table_cos(const rotary_table *table);
 ROTARY_C_API const float *rotary_table_sin(const rotary_table *table);
 ROTARY_C_API int64_t rotary_table_tokens(const rotary_table *table);
 ROTARY_C_API int32_t rotary_table_pairs(const rotary_table *table);
 ROTARY_C_API int32_t rotary_table_batch(const rotary_table *table);
+/* 1: all heads turn alike; else as many as q, or as k, has (table.h). */
+ROTARY_C_API int32_t rotary_table_heads(const rotary_table *table);
 
 /* ---- rotation --------------------------------------------------------------------------------------------------- */
 

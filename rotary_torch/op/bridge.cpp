@@ -96,6 +96,11 @@ namespace {
 std::span<const float> values_of(const Tensor& t) {
   return {t.const_data_ptr<float>(), static_cast<std::size_t>(t.numel())};
 }
+// Of rows per head [batch, tokens, heads, pairs], which the ops of this library refuse.
+std::vector<std::int64_t> shape_of(bool batched, int batch, std::int64_t tokens, int heads, int pairs) {
+  if (heads > 1) return {batch, tokens, heads, pairs};
+  return batched ? std::vector<std::int64_t>{batch, tokens, pairs} : std::vector<std::int64_t>{tokens, pairs};
+}
 Tensor tensor_of(std::span<const float> values, at::IntArrayRef shape) {
   Tensor t = at::empty(shape, at::kFloat);
   std::copy(values.begin(), values.end(), t.mutable_data_ptr<float>());
@@ -110,8 +115,7 @@ rotary::Table borrowed(const Tensor& cos, const Tensor& sin, rotary::Pairing pai
 }
 
 TableTensors tensors(const rotary::Table& table) {
-  std::vector<std::int64_t> shape{table.tokens(), table.pairs()};
-  if (table.batch() > 1) shape.insert(shape.begin(), table.batch());
+  const auto shape = shape_of(table.batch() > 1, table.batch(), table.tokens(), table.heads(), table.pairs());
   return {tensor_of(table.cos(), shape), tensor_of(table.sin(), shape), table.pairing()};
 }
 
@@ -155,9 +159,8 @@ std::int64_t PositionTensor::length() const {
 TableTensors table_tensors(const rotary::Frequencies& frequencies, const PositionTensor& positions,
                            rotary::Angles angles, rotary::Rounding rounding) {
   const rotary::Pairing pairing = frequencies.pairing;
-  const auto pairs = static_cast<std::int64_t>(frequencies.inv_freq.size());
-  std::vector<std::int64_t> shape{positions.values.size(-1), pairs};
-  if (positions.batched) shape.insert(shape.begin(), positions.batch);
+  const auto shape =
+      shape_of(positions.batched, positions.batch, positions.values.size(-1), frequencies.heads, frequencies.pairs());
   if (positions.values.numel() == 0) return {at::empty(shape, at::kFloat), at::empty(shape, at::kFloat), pairing};
   return translated([&] {
     const rotary::Table table(frequencies, positions.view(), {angles, rounding, threads()});

@@ -19,7 +19,7 @@ template <>
 rotary_rope defaults<rotary_rope>() {
   rotary_rope r{};
   constexpr double absent = std::numeric_limits<double>::quiet_NaN();
-  r.base = 10000, r.truncate = 1, r.attention_factor = r.mixed_b = r.mscale = r.mscale_all_dim = absent;
+  r.base = 10000, r.truncate = r.heads = 1, r.attention_factor = r.mixed_b = r.mscale = r.mscale_all_dim = absent;
   r.short_mscale = r.long_mscale = absent;
   const Yarn yarn;
   r.factor = yarn.factor, r.beta_fast = yarn.beta_fast, r.beta_slow = yarn.beta_slow, r.magnitude = yarn.magnitude;
@@ -95,7 +95,12 @@ Rope rope_of(const rotary_rope& r) {
   rope.clockwise = r.clockwise != 0;
   rope.axis = list_of(r.axis, pairs);
   rope.index = list_of<int>(r.index, pairs);
-  rope.inv_freq = list_of(r.inv_freq, pairs);
+  const auto axes = static_cast<std::size_t>(std::clamp(r.summed_axes, 1, 256));
+  const auto heads = static_cast<std::size_t>(std::max(r.heads, 1));
+  rope.heads = r.heads, rope.summed_axes = r.summed_axes;
+  rope.inv_freq = list_of(r.inv_freq, heads * axes * pairs);
+  rope.phase = list_of(r.phase, heads * pairs);
+  rope.xpos = {r.xpos_scale, r.xpos_center, r.xpos_reciprocal != 0};
   rope.multiplier = list_of(r.multiplier, pairs);
   rope.attention_factor = given_of(r.attention_factor);
   int which = 0;

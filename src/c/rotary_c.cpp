@@ -43,6 +43,12 @@ rotary_heads defaults<rotary_heads>() {
   return x;
 }
 template <>
+rotary_rows defaults<rotary_rows>() {
+  rotary_rows r{};
+  r.heads = 1;
+  return r;
+}
+template <>
 rotary_options defaults<rotary_options>() {
   rotary_options o{};
   o.parts = 1;
@@ -187,9 +193,7 @@ rotary_status rotary_frequencies_make(const rotary_rope* rope, int64_t length, r
   });
 }
 void rotary_frequencies_free(rotary_frequencies* frequencies) { delete frequencies; }
-int32_t rotary_frequencies_pairs(const rotary_frequencies* f) {
-  return static_cast<int32_t>(f->values.inv_freq.size());
-}
+int32_t rotary_frequencies_pairs(const rotary_frequencies* f) { return f->values.pairs(); }
 int32_t rotary_frequencies_axes(const rotary_frequencies* f) { return f->values.axes(); }
 double rotary_frequencies_attention_factor(const rotary_frequencies* f) { return f->values.attention_factor; }
 const double* rotary_frequencies_inv_freq(const rotary_frequencies* f) { return f->values.inv_freq.data(); }
@@ -198,8 +202,15 @@ rotary_status rotary_table_make(const rotary_frequencies* frequencies, int64_t r
   return guarded([&] {
     check_given("table", "frequencies", frequencies);
     check_given("table", "table", table);
-    *table = new rotary_table{Table(frequencies->values, positions(0, rows))};
-    (*table)->rows.assign(frequencies->values, positions(0, 0));
+    const Frequencies& f = frequencies->values;
+    const int axes = std::max(1, f.summed_axes);
+    const auto some = [&](std::int64_t count) {  // that these frequencies take
+      if (axes == 1 && f.xpos.scale == 0) return positions(0, count);
+      return Positions(
+          std::vector<double>(static_cast<std::size_t>(positions(0, count).tokens() * axes), f.xpos.center), axes);
+    };
+    *table = new rotary_table{Table(f, some(rows))};
+    (*table)->rows.assign(f, some(0));
   });
 }
 void rotary_table_free(rotary_table* table) { delete table; }
@@ -248,8 +259,8 @@ rotary_status rotary_table_borrow_rows(rotary_table* table, const rotary_rows* r
     check_given("table", "table", table);
     const rotary_rows r = read("table", "rows", rows);
     const Rows by{
-        r.cos,    r.sin,  enumerator("table", "dtype", r.dtype, DType::bf16),      r.pairs, pairing_of(r.pairing),
-        r.stride, r.rows, positions_of("table", read("table", "numbers", numbers))};
+        r.cos,    r.sin,  enumerator("table", "dtype", r.dtype, DType::bf16),       r.pairs, pairing_of(r.pairing),
+        r.stride, r.rows, positions_of("table", read("table", "numbers", numbers)), r.heads};
     if (by.dtype != DType::f32) {
       table->rows.assign(by);
       return table->numbered.reset();
@@ -280,6 +291,7 @@ int64_t rotary_table_tokens(const rotary_table* t) {
   return t->numbered ? t->numbered->numbers.tokens() : t->rows.tokens();
 }
 int32_t rotary_table_pairs(const rotary_table* t) { return t->numbered ? t->numbered->pairs : t->rows.pairs(); }
+int32_t rotary_table_heads(const rotary_table* t) { return t->numbered ? t->numbered->heads : t->rows.heads(); }
 int32_t rotary_table_batch(const rotary_table* t) {
   return t->numbered ? t->numbered->numbers.batch() : t->rows.batch();
 }

@@ -387,6 +387,55 @@ TEST(C, TablesBetweenTwoRopes) {
                  "as many tokens");
 }
 
+TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
+  const std::vector<double> speeds{1, 0.5, 2, 0.25, -1, 3, 0.75, 0.1, 0.3, 0.2, -0.4, 7}, phase{0, 1, 2, 3, 4, 5};
+  auto given = made(rotary_rope_init);
+  given.head_dim = 6, given.pairing = ROTARY_HALF, given.heads = 2, given.summed_axes = 2;
+  given.inv_freq = speeds.data(), given.phase = phase.data();
+  Rope rope{.head_dim = 6, .pairing = Pairing::half, .inv_freq = speeds, .heads = 2, .summed_axes = 2, .phase = phase};
+  const std::vector<std::int64_t> places{0, 5, -7, 3, 2, 1};
+  auto at = made(rotary_positions_init);
+  at.type = ROTARY_INT64, at.values = places.data(), at.tokens = 3, at.axes = 2;
+  Handles h;
+  expect_ok(rotary_frequencies_make(&given, 0, &h.frequencies));
+  EXPECT_EQ(rotary_frequencies_pairs(h.frequencies), 3);
+  expect_ok(rotary_table_make(h.frequencies, 3, &h.table));
+  expect_ok(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32));
+  const Table wanted(frequencies(rope), Positions(places, 2));
+  EXPECT_EQ(rotary_table_heads(h.table), 2);
+  EXPECT_TRUE(same_bits(wanted.cos(), std::span(rotary_table_cos(h.table), 18)));
+
+  std::vector<float> x(3 * 4 * 6, 1.5F), y = x, z = x;
+  const rotary_heads heads = view_of(x.data(), DType::f32, thd(3, 4, 6), 0);
+  expect_ok(rotary_rotate(&heads, nullptr, h.table, nullptr));
+  rotate(Heads{y.data(), DType::f32, thd(3, 4, 6)}, wanted);
+  EXPECT_EQ(x, y);
+  auto rows = made(rotary_rows_init);
+  rows.cos = const_cast<float*>(wanted.cos().data()), rows.sin = const_cast<float*>(wanted.sin().data());
+  rows.stride = 6, rows.rows = 3, rows.pairs = 3, rows.pairing = ROTARY_HALF, rows.heads = 2;
+  auto numbers = made(rotary_positions_init);
+  numbers.tokens = 3;
+  Handles by = simple();
+  expect_ok(rotary_table_borrow_rows(by.table, &rows, &numbers));
+  EXPECT_EQ(rotary_table_heads(by.table), 2);
+  const rotary_heads others = view_of(z.data(), DType::f32, thd(3, 4, 6), 0);
+  expect_ok(rotary_rotate(&others, nullptr, by.table, nullptr));
+  EXPECT_EQ(z, y);
+
+  given = made(rotary_rope_init);
+  given.head_dim = 6, given.pairing = ROTARY_HALF, given.xpos_scale = 4, given.xpos_center = 1000;
+  Handles keys;
+  given.xpos_reciprocal = 1;
+  expect_ok(rotary_frequencies_make(&given, 0, &keys.frequencies));
+  expect_ok(rotary_table_make(keys.frequencies, 3, &keys.table));
+  at = made(rotary_positions_init);
+  at.first = 1001, at.tokens = 3;
+  expect_ok(rotary_table_assign(keys.table, keys.frequencies, &at, ROTARY_EXACT, ROTARY_F32));
+  const Table of_keys(frequencies(Rope{.head_dim = 6, .pairing = Pairing::half, .xpos = {4, 1000, true}}),
+                      positions(1001, 3));
+  EXPECT_TRUE(same_bits(of_keys.sin(), std::span(rotary_table_sin(keys.table), 9)));
+}
+
 TEST(C, RowsOfTheCallers) {
   Handles h = simple();
   const std::vector<float> cos(8, 0.0f), sin(8, 1.0f);
