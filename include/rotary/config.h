@@ -49,7 +49,7 @@ struct ModelRope {
   Rope rope;                              // rope.rotary_dim is always filled in
   std::int64_t context = 0;               // max_position_embeddings; 0: the config does not say
   std::vector<ValueOrigin> origins = {};  // one for each value above, and for each value of the scaling
-  // Name suffixes of the checkpoint's tensor that stores log(rope.multiplier), 0 at initialisation. Empty: none.
+  // Suffixes of the name of the tensor that stores log(rope.multiplier), or inv_freq [axes, heads, pairs] (Mochi).
   std::vector<std::string> log_multiplier = {};
   std::string start_note = {};  // the one of Model::notes that holds until the multiplier is read; empty: none
   // What the coordinates of a position are, in their order: "time", "height", "width". Empty: there is one, or the file

@@ -27,6 +27,7 @@ SweptRope rope_from(const Json& json) {
   rope.inv_freq = json.at("inv_freq").get<std::vector<double>>();
   rope.position = json.at("position").get<std::vector<double>>();
   rope.vector = json.at("vector").get<std::vector<float>>();
+  rope.rows = json.value("rows", 1);
   if (json.contains("length") && !json.at("length").is_null()) rope.length = json.at("length");
   return rope;
 }
@@ -66,6 +67,8 @@ class Pair {
     if (std::fabs(ours.attention_factor - theirs_.attention_factor) > 1e-6 * theirs_.attention_factor) {
       same("attention_factor", ours.attention_factor, theirs_.attention_factor);
     }
+    same("rows", ours.heads, theirs_.rows);
+    if (ours.heads != theirs_.rows) return;
     compare_pairs(ours);
     compare_vector(ours);
   }
@@ -83,15 +86,27 @@ class Pair {
   void compare_pairs(const Frequencies& ours) {
     for (std::size_t i = 0; i < theirs_.inv_freq.size(); ++i) {
       const double wanted = theirs_.inv_freq[i];
-      const double difference = std::fabs(ours.inv_freq[i] - wanted);
+      const auto [speed, axis] = speed_of(ours, i);
+      const double difference = std::fabs(speed - wanted);
       const double relative = difference == 0 ? 0 : difference / std::fabs(wanted);
       match.inv_freq = std::max(match.inv_freq, relative);
-      const int axis = ours.axis.empty() ? 0 : ours.axis[i];
       if (wanted != 0 && axis != theirs_.axis[i] - '0') {
         return same("axis of pair " + std::to_string(i), axis, theirs_.axis[i] - '0');
       }
-      if (relative > 4e-6) return same("inv_freq of pair " + std::to_string(i), ours.inv_freq[i], wanted);
+      if (relative > 4e-6) return same("inv_freq of pair " + std::to_string(i), speed, wanted);
     }
+  }
+
+  // The frequency of a pair, those of a second head behind those of the first, and the coordinate that it follows.
+  static std::pair<double, int> speed_of(const Frequencies& f, std::size_t i) {
+    const auto pairs = static_cast<std::size_t>(f.pairs());
+    if (f.summed_axes == 0) return {f.inv_freq[i], f.axis.empty() ? 0 : f.axis[i % pairs]};
+    std::pair<double, int> found = {0, 0};
+    for (int axis = 0; axis < f.summed_axes; ++axis) {
+      const std::size_t row = i / pairs * static_cast<std::size_t>(f.summed_axes) + static_cast<std::size_t>(axis);
+      if (const double speed = f.inv_freq[row * pairs + i % pairs]; speed != 0) found = {speed, axis};
+    }
+    return found;
   }
 
   // The model's angle is the float32 product of the position and its own float32 inv_freq, so it is off by at most
@@ -100,17 +115,17 @@ class Pair {
   // most 2: in all |x| (angle + 6 * 2^-24), |x| <= sqrt(8), times the attention factor.
   void compare_vector(const Frequencies& ours) {
     const int n = theirs_.rotary_dim;
-    std::vector<float> x(static_cast<std::size_t>(n));
-    for (int d = 0; d < n; ++d) x[static_cast<std::size_t>(d)] = input(d);
+    std::vector<float> x(static_cast<std::size_t>(theirs_.rows * n));
+    for (std::size_t d = 0; d < x.size(); ++d) x[d] = input(static_cast<int>(d) % n);
     const auto axes = std::max(ours.axes(), 1);
     std::vector<double> position(theirs_.position);
     position.resize(static_cast<std::size_t>(axes), position.back());
     const Table table(ours, Positions(position, axes));
-    rotate(heads(x, thd(1, 1, n)), table);
+    rotate(heads(x, thd(1, theirs_.rows, n)), table);
     double angle = 0;
-    for (std::size_t i = 0; i < ours.inv_freq.size(); ++i) {
-      const double p = position[ours.axis.empty() ? 0 : ours.axis[i]];
-      angle = std::max(angle, std::fabs(p * ours.inv_freq[i]));
+    for (std::size_t i = 0; i < theirs_.inv_freq.size(); ++i) {
+      const auto [speed, axis] = speed_of(ours, i);
+      angle = std::max(angle, std::fabs(position[static_cast<std::size_t>(axis)] * speed));
     }
     const double bound = std::sqrt(8.0) * ours.attention_factor * (angle * (match.inv_freq + 0x1p-24) + 6 * 0x1p-24);
     for (std::size_t d = 0; d < x.size(); ++d) {

@@ -26,6 +26,7 @@ struct SweptRope {
   std::vector<double> position;  // one per axis
   std::vector<float> vector;     // input() rotated by the model at position
   std::int64_t length = 0;       // that inv_freq was made for; 0: the default
+  int rows = 1;                  // heads with frequencies of their own: axis, inv_freq and vector have those of each
 };
 
 struct NoRope {

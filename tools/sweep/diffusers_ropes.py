@@ -26,7 +26,7 @@ import diffusers
 from diffusers.models import embeddings
 
 ROPE = re.compile(r"Ro(pe|PE)|Rotary|PosEmbed|EmbedND", re.ASCII)
-KEYS = ("layers", "heads", "kv_heads", "head_dim", "hidden", "widths", "base_key", "stretch", "ntk")
+KEYS = ("pairing_key", "layers", "heads", "kv_heads", "head_dim", "hidden", "widths", "base_key", "stretch", "ntk")
 COMMON = {"layers": "num_layers", "heads": "num_attention_heads", "head_dim": "attention_head_dim"}
 # What a class makes of None, or reads beside the keys of the row.
 MEANT = {"PRXTransformer2DModel": {"axes_dim": [32, 32]}, "Cosmos3OmniTransformer": {"rope_axes_dim": [24, 20, 20]}}
@@ -296,6 +296,17 @@ CALLS = {
 CALLS["AnyFlowFARTransformer3DModel"] = CALLS["AnyFlowTransformer3DModel"]
 # Classes whose apply function stands in another file.
 ELSEWHERE = {"QwenImageControlNetModel": "transformer_qwenimage", "WanVACETransformer3DModel": "transformer_wan"}
+# Ropes with frequencies for each head, which turn the elements of all heads at once: attribute, apply by rope_type.
+# Small, as a record has the pairs of all heads.
+SPREAD = {
+    "LTXVideoTransformer3DModel": {
+        "": ("rope", {"num_attention_heads": 4, "attention_head_dim": 32, "num_layers": 2})},
+    "LTX2VideoTransformer3DModel": {part: (attribute, {
+        "num_attention_heads": 4, "attention_head_dim": 32, "audio_num_attention_heads": 4, "num_layers": 2,
+        "audio_attention_head_dim": 16, "cross_attention_dim": 128, "audio_cross_attention_dim": 64})
+        for part, attribute in (("", "rope"), ("audio", "audio_rope"), ("cross_attention", "cross_attn_rope"))},
+}
+SPREAD["SanaWMLTX2RefinerTransformer3DModel"] = {"": SPREAD["LTX2VideoTransformer3DModel"][""]}
 MODEL_MAKES = {of_pipeline_3d, of_pipeline_2d, of_allegro, of_lumina_next, of_joy, of_joy_plus, of_wan_animate_2}
 
 # Configs beside a class's defaults: other widths, heads, bases and factors.
@@ -339,11 +350,13 @@ LISTS = ("transformer_blocks", "single_transformer_blocks", "blocks", "layers", 
 
 
 def defaults(name, row):
-    signature, found = inspect.signature(getattr(diffusers, name).__init__).parameters, {}
+    signature, found = inspect.signature(getattr(diffusers, name.split("/")[0]).__init__).parameters, {}
     words = [word for key in KEYS for word in (COMMON | row).get(key, "").split()]
     if row.get("hidden"):
         words = [w for w in words if w != COMMON["head_dim"]]
     for word in [*words, *BESIDE.get(name, ())]:
+        if word not in signature:  # a tensor's name
+            continue
         value = MEANT.get(name, {}).get(word, signature[word].default)
         if value is not None:
             found[word] = list(value) if isinstance(value, tuple) else value
@@ -398,6 +411,35 @@ def swept(name, given, row):
                    length=None) for rope in found]
 
 
+def spread(name, part, given, row):
+    """The record of a rope with frequencies for each head: the pairs of all heads in their order."""
+    attribute, small = SPREAD[name][part]
+    kind = getattr(diffusers, name)
+    module, model = inspect.getmodule(kind), built(kind, small | given)
+    facts = COMMON | row
+    rope, config = again(getattr(model, attribute)), model.config
+    heads = config[facts["heads"]]
+    head_dim = config[facts["hidden"]] // heads if facts.get("hidden") else config[facts["head_dim"]]
+    axes = max(len(facts.get("axes", "t h w").split()), 1)
+    split = config.get("rope_type") == "split"
+    apply = getattr(module, "apply_split_rotary_emb" if split else
+                    "apply_interleaved_rotary_emb" if "rope_type" in config else "apply_rotary_emb")
+    base = torch.tensor([rope.base_num_frames, rope.base_height, rope.base_width][:axes], dtype=torch.float32)
+
+    def turn(x, position):
+        where = ((torch.tensor(position, dtype=torch.float32) + 1) / 2 * base).view(1, axes, 1)
+        coords = {"video_coords": where} if name.startswith("LTXVideo") else {"coords": where}
+        found = rope(torch.zeros(1, 1, 1), **coords) if name.startswith("LTXVideo") else rope(**coords)
+        return torch.cat([apply(row[None, None], found) for row in x])
+
+    found = ropes(turn, heads * head_dim, axes, position=[0.25, -0.5, 0.75][:axes], blocks=heads, width=head_dim,
+                  step=2.0 ** -13)
+    whole = dict(found[0]) | {key: sum((list(r[key]) for r in found), []) for key in ("inv_freq", "vector")}
+    whole["axis"] = "".join(r["axis"] for r in found)
+    return [record(type(rope).__name__, whole, layers=range(config.num_layers), heads=heads, head_dim=head_dim)
+            | {"rows": heads}]
+
+
 def shape_of(model, facts, name):
     """(heads, kv_heads, head_dim, layers) of the model that was built: its projections and its lists of blocks."""
     config = model.config
@@ -422,8 +464,9 @@ def cases(name):
         yield f"{name}+{word}", said | other
 
 
-def config_of(name, given, row, kind):
+def config_of(name, given, kind):
     """What save_config writes of the keys that a rope has to do with."""
+    row = table.read()["diffusers"][name]
     signature = inspect.signature(kind.__init__).parameters
     known = {key: p.default for key, p in signature.items() if p.default is not inspect.Parameter.empty} | given
     wanted = {*defaults(name, row), *given} | {key for key in known if re.search(r"rope|rotary|theta|axes", key)}
@@ -431,13 +474,32 @@ def config_of(name, given, row, kind):
         key: known[key] for key in sorted(wanted) if key in known}
 
 
+def write(file, name, given, ropes):
+    config = json.loads(json.dumps(config_of(name, given, getattr(diffusers, name))))
+    made = {"diffusers": diffusers.__version__, "torch": torch.__version__}
+    entry = {"model_type": name, "made": made, "config": config, "ropes": ropes, "none": []}
+    (SWEEP / f"{file}.json").write_text(dump(entry) + "\n")
+
+
 def main(names):
     sheet = table.read()
     failed = 0
     for name, row in sheet["diffusers"].items():
-        if "/" in name or names and name not in names:
+        kind, _, part = name.partition("/")
+        if names and kind not in names:
             continue
         row["defaults"] = defaults(name, row)
+        if part:
+            continue
+        if name in SPREAD:
+            parts = {part: sheet["diffusers"][name + ("/" + part if part else "")] for part in SPREAD[name]}
+            for word in ("small", "split") if "LTX2" in name else ("small",):
+                given = SPREAD[name][""][1] | ({"rope_type": "split"} if word == "split" else {})
+                write(f"{name}+{word}", name, given,
+                      [{"part": part} | r for part, facts in parts.items() for r in spread(name, part, given, facts)])
+            continue
+        if name not in CALLS:
+            continue
         for file, given in cases(name):
             try:
                 found = swept(name, given, row)
@@ -447,11 +509,7 @@ def main(names):
                 if "--raise" in sys.argv:
                     raise
                 continue
-            config = json.loads(json.dumps(config_of(name, given, row, getattr(diffusers, name))))
-            made = {"diffusers": diffusers.__version__, "torch": torch.__version__}
-            entry = {"model_type": name, "made": made, "config": config, "ropes": [{"part": ""} | r for r in found],
-                     "none": []}
-            (SWEEP / f"{file}.json").write_text(dump(entry) + "\n")
+            write(file, name, given, [{"part": ""} | rope for rope in found])
     table.write(sheet)
     return 1 if failed else 0
 

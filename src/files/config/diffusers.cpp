@@ -30,8 +30,8 @@ class DiffusersReader {
     model_.coordinates = axes_.size() > 1;
     read_layers();
     if (!turns()) return;
-    part_.by_default("pairing");
-    model_.rope.pairing = given_pairing(part_, row_.pairing, name(row_.pairing) + (" of " + part_.name()));
+    const Pairing own = pairing();
+    model_.rope.pairing = given_pairing(part_, own, name(own) + (" of " + part_.name()));
     read_heads();
     read_base();
     if (!row_.longrope.empty()) read_longrope();
@@ -89,6 +89,22 @@ class DiffusersReader {
     return false;
   }
 
+  Pairing pairing() const {
+    part_.by_default("pairing");
+    if (row_.pairing_key.empty()) return row_.pairing;
+    const std::string key(row_.pairing_key);
+    const Object& from = says(key);
+    const std::string said = *from.text(key);
+    part_.origins().read("pairing", from, key);
+    if (said != "split" && said != "interleaved") from.refuse(key, "must be split or interleaved");
+    return said == "split" ? Pairing::half : Pairing::interleaved;
+  }
+
+  // Whether the whole head is one run, and no key lists widths of axes.
+  bool is_one_run() const {
+    return row_.laid == Laid::interleaved || row_.laid == Laid::across_heads || row_.laid == Laid::learned;
+  }
+
   // head_dim, heads and the widths, which may follow from one another.
   void read_heads() {
     Rope& rope = model_.rope;
@@ -121,12 +137,12 @@ class DiffusersReader {
   void read_widths() {
     const std::string key(row_.widths);
     const std::size_t axes = std::max<std::size_t>(axes_.size(), 1);
-    if (key.empty() || (row_.split != Split::none && part_.keys.is_null(key))) {
-      part_.keys.mark(key);
-      widths_ = split(model_.rope.head_dim, static_cast<int>(axes));
-      part_.by_default("axis");
-    } else if (row_.laid == Laid::interleaved) {
+    if (is_one_run()) {
       widths_ = {model_.rope.head_dim};
+    } else if (key.empty() || (row_.split != Split::none && part_.keys.is_null(key))) {
+      part_.keys.mark(key);
+      widths_ = split_head(row_.split, model_.rope.head_dim, static_cast<int>(axes));
+      part_.by_default("axis");
     } else {
       const Object& from = says(key);
       const Json& said = *from.value(key);
@@ -156,25 +172,6 @@ class DiffusersReader {
     } else {
       model_.axis_names.clear();
     }
-  }
-
-  static std::vector<int> split_with_time(int head_dim, int time, int other) {
-    return {time < 0 ? head_dim - 2 * other : time, other, other};
-  }
-
-  std::vector<int> split(int head_dim, int axes) const {
-    switch (row_.split) {
-      case Split::sixths:
-        return split_with_time(head_dim, -1, 2 * (head_dim / 6));
-      case Split::eighths:
-        return split_with_time(head_dim, head_dim / 4, 3 * (head_dim / 8));
-      case Split::half:
-        return {head_dim / 2};
-      case Split::equal:
-      case Split::none:
-        break;
-    }
-    return std::vector<int>(static_cast<std::size_t>(axes), head_dim / axes);
   }
 
   void check_widths() const {
@@ -287,23 +284,23 @@ class DiffusersReader {
   void lay_out() {
     Rope& rope = model_.rope;
     rope.rotary_dim = width();
-    const bool listed = !row_.widths.empty();
-    part_.derived("rotary_dim", listed && row_.laid != Laid::interleaved ? "the sum of " + std::string(row_.widths)
-                                : row_.split == Split::half              ? "head_dim / 2"
-                                                                         : "head_dim");
+    const bool listed = !row_.widths.empty() && !is_one_run();
+    part_.derived("rotary_dim", listed                      ? "the sum of " + std::string(row_.widths)
+                                : row_.split == Split::half ? "head_dim / 2"
+                                                            : "head_dim");
     if (row_.laid == Laid::interleaved) {
       rope.axis = interleaved_by(sections(), rope.rotary_dim / 2);
+    } else if (row_.laid == Laid::across_heads) {
+      const int axes = std::max(1, static_cast<int>(axes_.size()));
+      lay_across_heads(rope, model_.heads, axes);
+      part_.derived("inv_freq", "pi / 2 * base^(k / (n - 1)), n = heads * pairs / axes, over the pairs of all heads");
+      part_.note("each head has frequencies of its own; a coordinate x of [0, 1] is the position 2 x - 1");
+    } else if (row_.laid == Laid::learned) {
+      name_directions(part_, std::string(row_.widths), static_cast<int>(axes_.size()), model_);
     } else if (widths_.size() > 1) {
       take(axes());
     }
-    if (row_.laid != Laid::by_turns) return;
-    const std::size_t pairs = rope.inv_freq.size(), each = pairs / widths_.size();
-    const Rope in_turn = rope;
-    for (std::size_t i = 0; i < pairs; ++i) {
-      const std::size_t from = i % widths_.size() * each + i / widths_.size();
-      rope.inv_freq[i] = in_turn.inv_freq[from];
-      rope.axis[i] = in_turn.axis[from];
-    }
+    if (row_.laid == Laid::by_turns) take_turns(rope, static_cast<int>(widths_.size()));
   }
 
   // Of M-RoPE: the row's key, else the mrope_section of rope_scaling.

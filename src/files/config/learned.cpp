@@ -61,27 +61,64 @@ void note(Model& model, const std::string& sentence) { model.notes.push_back(pri
 
 void forget_start(Model& model, const ModelRope& used) { std::erase(model.notes, used.start_note); }
 
-void read_multiplier(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
+// The name of the tensor that the rope learns. which: what it does.
+std::string learned_tensor(const ModelRope& used, const Checkpoint& checkpoint, const std::string& which) {
   std::vector<std::string> found;
   for (const std::string& tensor : checkpoint.names()) {
     const auto matches = [&](const std::string& end) { return ends_in(tensor, end); };
     if (std::any_of(used.log_multiplier.begin(), used.log_multiplier.end(), matches)) found.push_back(tensor);
   }
-  if (found.size() != 1) {
-    fail(Code::TENSOR, "weights",
-         in_quotes(path_text(checkpoint.path())) + " must hold one tensor " + used.log_multiplier.front() +
-             ", which multiplies the model's frequencies, but has " +
-             (found.empty() ? "none" : std::to_string(found.size())));
-  }
-  const std::string what = "tensor " + in_quotes(found.front());
-  std::vector<double> values = values_of("weights", what, checkpoint.read(found.front()));
+  if (found.size() == 1) return found.front();
+  fail(Code::TENSOR, "weights",
+       in_quotes(path_text(checkpoint.path())) + " must hold one tensor " + used.log_multiplier.front() + ", " + which +
+           ", but has " + (found.empty() ? "none" : std::to_string(found.size())));
+}
+
+void read_multiplier(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
+  const std::string found = learned_tensor(used, checkpoint, "which multiplies the model's frequencies");
+  const std::string what = "tensor " + in_quotes(found);
+  std::vector<double> values = values_of("weights", what, checkpoint.read(found));
   check_pairs("weights", what, values.size(), used);
   for (double& value : values) value = std::exp(value);
   used.rope.multiplier = std::move(values);
-  const std::string from = "exp(" + found.front() + ") of " + path_text(checkpoint.path());
+  const std::string from = "exp(" + found + ") of " + path_text(checkpoint.path());
   used.origins.push_back({"multiplier", Origin::given, from});
   forget_start(model, used);
   note(model, (used.part.empty() ? "" : used.part + ": ") + "inv_freq is multiplied by " + from);
+}
+
+// ---- directions that the checkpoint holds ----
+
+void read_directions(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
+  const std::string name_of_tensor = learned_tensor(used, checkpoint, "by which the model turns");
+  const Tensor tensor = checkpoint.read(name_of_tensor);
+  const auto axes = static_cast<std::size_t>(used.rope.summed_axes), heads = static_cast<std::size_t>(used.rope.heads),
+             pairs = static_cast<std::size_t>(used.rope.rotary_dim / 2);
+  const std::vector<std::int64_t> wanted = {used.rope.summed_axes, used.rope.heads, used.rope.rotary_dim / 2};
+  const std::string what = "tensor " + in_quotes(name_of_tensor);
+  if (!std::ranges::equal(tensor.shape, wanted)) {
+    fail(Code::SHAPE, "weights",
+         what + " must be [axes, heads, pairs] = " + detail::shape_text(wanted) + " but got " +
+             detail::shape_text(tensor.shape));
+  }
+  if (!is_float(tensor.type))
+    fail(Code::DTYPE, "weights", what + " must be F64, F32, F16 or BF16 but got " + name(tensor.type));
+  const std::vector<double> values = numbers_of(tensor);
+  for (std::size_t h = 0; h < heads; ++h) {
+    for (std::size_t a = 0; a < axes; ++a) {
+      for (std::size_t i = 0; i < pairs; ++i) {
+        const double value = values[(a * heads + h) * pairs + i];
+        if (!std::isfinite(value))
+          fail(Code::TENSOR, "weights", what + " must hold finite numbers but got " + spelled(value));
+        used.rope.inv_freq[(h * axes + a) * pairs + i] = value;
+      }
+    }
+  }
+  const std::string from = name_of_tensor + " of " + path_text(checkpoint.path());
+  std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "inv_freq"; });
+  used.origins.push_back({"inv_freq", Origin::given, from});
+  forget_start(model, used);
+  note(model, (used.part.empty() ? "" : used.part + ": ") + "inv_freq is " + from);
 }
 
 // ---- buffers that older checkpoints carry ----
@@ -183,6 +220,17 @@ void name_learned(const Part& part, Names names, ModelRope& used) {
   used.start_note =
       part.reading.note(part.path, "inv_freq is multiplied by exp(" + tensor + "), which the model learns: " + tensor +
                                        " is taken as 0, its start, until " + part.reading.options.words.weights);
+}
+
+void name_directions(const Part& part, const std::string& tensor, int axes, ModelRope& used) {
+  used.log_multiplier = {tensor};
+  used.rope.heads = used.heads;
+  used.rope.summed_axes = axes;
+  used.rope.inv_freq.assign(
+      static_cast<std::size_t>(used.heads * axes) * static_cast<std::size_t>(used.rope.rotary_dim / 2), 0);
+  part.derived("inv_freq", "0 until " + tensor + " is read");
+  used.start_note = part.reading.note(part.path, "every head turns by directions that the model learns, " + tensor +
+                                                     ": nothing turns until " + part.reading.options.words.weights);
 }
 
 void apply_weights_pairing(Model& model, const std::filesystem::path& folder) {
@@ -287,7 +335,7 @@ void apply_weights(Model& model, const std::filesystem::path& weights, const Cal
   bool learned = files::read_pairing(model, checkpoint);
   for (ModelRope& used : model.ropes) {
     if (used.log_multiplier.empty()) continue;
-    files::read_multiplier(model, used, checkpoint);
+    (used.rope.summed_axes > 0 ? files::read_directions : files::read_multiplier)(model, used, checkpoint);
     learned = true;
   }
   files::compare_buffers(model, checkpoint, words);

@@ -277,6 +277,8 @@ Scaling read_scaling(const Part&, const RopeKeys&, int pairs);  // keys.partial 
 // ---- learned frequencies (learned.cpp) ----
 // A tensor of the checkpoint whose name ends in one of these holds log(multiplier), one value per pair.
 void name_learned(const Part&, Names, ModelRope&);
+// A tensor of that name holds inv_freq, [axes, heads, pairs]; until it is read nothing turns.
+void name_directions(const Part&, const std::string& tensor, int axes, ModelRope&);
 // The part of apply_weights() that reads the pairing: where the weights in the folder were converted, the ropes get
 // their pairing and the notes say so. A folder without weights changes nothing. Throws FILE, FORMAT, JSON, PAIRING.
 void apply_weights_pairing(Model&, const std::filesystem::path& folder);

@@ -40,7 +40,7 @@ constexpr std::string_view words_of<GgufQuirk> =
 template <>
 constexpr std::string_view words_of<Split> = "none equal sixths eighths half";
 template <>
-constexpr std::string_view words_of<Laid> = "in_turn by_turns interleaved blocks";
+constexpr std::string_view words_of<Laid> = "in_turn by_turns interleaved blocks across_heads learned";
 template <>
 constexpr std::string_view words_of<Fill> = "whole whole_or_half any";
 
@@ -148,16 +148,17 @@ constexpr auto columns_of<GgufArchitecture> = std::tuple(Column("rope_type", &Gg
                                                          Column("period", &GgufArchitecture::period),
                                                          Column("window_10000", &GgufArchitecture::window_10000));
 template <>
-constexpr auto columns_of<DiffusersRope> = std::tuple(
-    Column("defaults", &DiffusersRope::defaults), Column("pairing", &DiffusersRope::pairing),
-    Column("axes", &DiffusersRope::axes), Column("layers", &DiffusersRope::layers),
-    Column("heads", &DiffusersRope::heads), Column("kv_heads", &DiffusersRope::kv_heads),
-    Column("head_dim", &DiffusersRope::head_dim), Column("hidden", &DiffusersRope::hidden),
-    Column("widths", &DiffusersRope::widths), Column("width_unit", &DiffusersRope::width_unit),
-    Column("split", &DiffusersRope::split), Column("laid", &DiffusersRope::laid), Column("fill", &DiffusersRope::fill),
-    Column("base", &DiffusersRope::base), Column("base_key", &DiffusersRope::base_key),
-    Column("stretch", &DiffusersRope::stretch), Column("ntk", &DiffusersRope::ntk),
-    Column("longrope", &DiffusersRope::longrope), Column("turns_where", &DiffusersRope::turns_where),
-    Column("harmless", &DiffusersRope::harmless), Column("remark", &DiffusersRope::remark));
+constexpr auto columns_of<DiffusersRope> =
+    std::tuple(Column("defaults", &DiffusersRope::defaults), Column("pairing", &DiffusersRope::pairing),
+               Column("pairing_key", &DiffusersRope::pairing_key), Column("axes", &DiffusersRope::axes),
+               Column("layers", &DiffusersRope::layers), Column("heads", &DiffusersRope::heads),
+               Column("kv_heads", &DiffusersRope::kv_heads), Column("head_dim", &DiffusersRope::head_dim),
+               Column("hidden", &DiffusersRope::hidden), Column("widths", &DiffusersRope::widths),
+               Column("width_unit", &DiffusersRope::width_unit), Column("split", &DiffusersRope::split),
+               Column("laid", &DiffusersRope::laid), Column("fill", &DiffusersRope::fill),
+               Column("base", &DiffusersRope::base), Column("base_key", &DiffusersRope::base_key),
+               Column("stretch", &DiffusersRope::stretch), Column("ntk", &DiffusersRope::ntk),
+               Column("longrope", &DiffusersRope::longrope), Column("turns_where", &DiffusersRope::turns_where),
+               Column("harmless", &DiffusersRope::harmless), Column("remark", &DiffusersRope::remark));
 
 }  // namespace rotary::files

@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "families.h"
 
@@ -22,10 +23,12 @@ enum class Split : std::uint8_t {
 
 // Which pairs each axis turns.
 enum class Laid : std::uint8_t {
-  in_turn,      // ttt hhh www, each with its own run of frequencies
-  by_turns,     // h w h w ..., the same
-  interleaved,  // t h w t h w ... t t t over one run; the key of widths counts pairs (Qwen3-VL's M-RoPE)
-  blocks,       // each axis turns a block of its own
+  in_turn,       // ttt hhh www, each with its own run of frequencies
+  by_turns,      // h w h w ..., the same
+  interleaved,   // t h w t h w ... t t t over one run; the key of widths counts pairs (Qwen3-VL's M-RoPE)
+  blocks,        // each axis turns a block of its own
+  across_heads,  // t h w t h w ..., pi/2 times a rising run over the pairs of all heads (LTX); coordinates in [-1, 1]
+  learned,       // by a tensor [axes, heads, pairs] of the checkpoint, whose name `widths` is (Mochi)
 };
 
 // How much of a head the widths may make.
@@ -35,6 +38,7 @@ struct DiffusersRope {
   std::string_view type = {};        // the _class_name, and behind a slash a part with a rope of its own
   std::string_view defaults = "{}";  // the class's own, of the keys below, as JSON
   Pairing pairing = Pairing::interleaved;
+  std::string_view pairing_key = {};               // says "interleaved", or "split" for half
   std::string_view axes = "time height width";     // their names, in the order of a position's coordinates; "": one
   std::string_view layers = "num_layers";          // one key or several, whose sum counts
   std::string_view heads = "num_attention_heads";  // "": hidden / head_dim
@@ -58,5 +62,11 @@ struct DiffusersRope {
 
 std::span<const DiffusersRope> diffusers_ropes();  // a class stands before its parts
 std::pair<std::string_view, std::string_view> class_and_part(const DiffusersRope&);
+
+std::vector<int> split_head(Split, int head_dim, int axes);  // the width of each axis
+// Deals pairs that stand axis by axis, as many of each, out by turns.
+void take_turns(Rope&, int axes);
+// Sets heads, summed_axes and inv_freq of Laid::across_heads; pairs that are left over at the start stand still.
+void lay_across_heads(Rope&, int heads, int axes);
 
 }  // namespace rotary::files

@@ -273,6 +273,7 @@ std::pair<std::string_view, std::string_view> class_and_part(const DiffusersRope
   const std::size_t slash = std::min(row.type.find('/'), row.type.size());
   return {row.type.substr(0, slash), row.type.substr(std::min(slash + 1, row.type.size()))};
 }
+
 std::span<const Refusal> refused_types() { return table().refused; }
 std::span<const std::string_view> types_without_rope() { return table().without_rope; }
 

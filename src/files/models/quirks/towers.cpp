@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <numbers>
 
 #include "files/config/stages.h"
+#include "files/models/diffusers.h"
 #include "rotary/error.h"
 #include "values/fail.h"
 
@@ -209,6 +212,48 @@ const Tower* find_tower(std::string_view name) noexcept {
   const Tower* found =
       std::find_if(std::begin(tower_rows), std::end(tower_rows), [&](const Tower& row) { return row.name == name; });
   return found == std::end(tower_rows) ? nullptr : found;
+}
+
+// ---- diffusers ----
+
+std::vector<int> split_head(Split split, int head_dim, int axes) {
+  const int sixth = 2 * (head_dim / 6), eighths = 3 * (head_dim / 8);
+  switch (split) {
+    case Split::sixths:
+      return {head_dim - 2 * sixth, sixth, sixth};
+    case Split::eighths:
+      return {head_dim / 4, eighths, eighths};
+    case Split::half:
+      return {head_dim / 2};
+    case Split::equal:
+    case Split::none:
+      break;
+  }
+  return std::vector<int>(static_cast<std::size_t>(axes), head_dim / axes);
+}
+
+void take_turns(Rope& rope, int axes) {
+  const auto turns = static_cast<std::size_t>(axes);
+  const std::size_t each = rope.inv_freq.size() / turns;
+  const Rope by_axis = rope;
+  for (std::size_t i = 0; i < rope.inv_freq.size(); ++i) {
+    const std::size_t from = i % turns * each + i / turns;
+    rope.inv_freq[i] = by_axis.inv_freq[from];
+    rope.axis[i] = by_axis.axis[from];
+  }
+}
+
+void lay_across_heads(Rope& rope, int heads, int axes) {
+  const int pairs = rope.head_dim / 2, all = heads * pairs, run = all / axes, still = all - run * axes;
+  rope.heads = heads;
+  rope.summed_axes = axes;
+  rope.inv_freq.assign(static_cast<std::size_t>(all) * static_cast<std::size_t>(axes), 0);
+  for (int j = still; j < all; ++j) {
+    const int step = (j - still) / axes, axis = (j - still) % axes;
+    const double exponent = run > 1 ? static_cast<double>(step) / (run - 1) : 0;
+    rope.inv_freq[static_cast<std::size_t>((j / pairs * axes + axis) * pairs + j % pairs)] =
+        std::numbers::pi / 2 * std::pow(rope.base, exponent);
+  }
 }
 
 }  // namespace rotary::files
