@@ -97,7 +97,9 @@ TEST(Axial, AxesOfUnequalWidth) {
   const Frequencies f = frequencies(rope);
   const std::vector<double> alone = frequencies({.head_dim = 56, .pairing = Pairing::half}).inv_freq;
   for (std::size_t k = 0; k < 28; ++k) {
-    if (k < 8) EXPECT_NEAR(f.inv_freq[k], std::pow(256, -2.0 * static_cast<double>(k) / 16), 1e-15);
+    if (k < 8) {
+      EXPECT_NEAR(f.inv_freq[k], std::pow(256, -2.0 * static_cast<double>(k) / 16), 1e-15);
+    }
     EXPECT_EQ(f.inv_freq[8 + k], alone[k]);
     EXPECT_EQ(f.inv_freq[36 + k], alone[k] / 2);
   }
