@@ -13,6 +13,7 @@ std::string type_named(char letter) {
          : letter == 'l' ? "linear_attention"
          : letter == 'h' ? "hybrid"
          : letter == 'i' ? "indexed_attention"
+         : letter == 'm' ? "mlp"
                          : "full_attention";
 }
 

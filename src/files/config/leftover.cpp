@@ -25,6 +25,8 @@ constexpr std::string_view harmless[] = {
     "mla_use_nope",                      // Kimi Linear: its MLA heads do not turn
     "relation_bias_theta",               // a bias, not a rope
     "indexer_rope_interleave",           // GLM 5: the indexer's own heads
+    "sparse_indexer_rope_dim",           // Step 5: the same
+    "sparse_indexer_use_rope",           //
     "memory_attention_rope_dropout",     // SAM 2 video
     "memory_attention_rope_feat_sizes",  //
     "memory_attention_rope_k_sizes",     // EdgeTAM

@@ -137,7 +137,8 @@ void mark_what_agrees(const Part& part, const RopeKeys& rope, const Rope& model,
     return partial > 0 && partial <= 1 && static_cast<int>(heads.block * partial) == rotating;
   });
   mark({"rotary_dim", "rope_dim", "attn_rotary_emb"}, equals(model.rotary_dim));
-  mark({"rope_position_scale", "rope_condense_ratio", "rope_ratio", "rotary_scaling_factor"}, equals(1));
+  mark({"rope_position_scale", "rope_condense_ratio", "rope_ratio", "rotary_scaling_factor", "rope_scaling_factor"},
+       equals(1));
   mark({"rope_interleaved", "rope_interleave", "rope_traditional", "rotary_interleaved", "rotary_emb_interleaved"},
        equals(part.family.pairing != Pairing::half));
   mark({"rope_type"}, [&](const Json& value) {  // hoisted out of the object

@@ -7,7 +7,8 @@ namespace rotary::files {
 namespace {
 
 constexpr Names context_keys = {
-    "max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "max_seq_len", "model_max_length"};
+    "max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "max_seq_len",
+    "model_max_length",        "max_context"};
 
 constexpr Names layer_keys = {"num_hidden_layers",
                               "n_layer",

@@ -74,6 +74,7 @@ struct NoRope {
 // One reading of one file.
 struct Reading {
   const ConfigOptions& options;
+  const Json* file = nullptr;  // the whole
   Model model = {};
   std::vector<NoRope> without = {};
   Ledger ledger = {};
@@ -199,7 +200,8 @@ struct OddHead : Error {
 };
 
 // ---- shape (config/shape.cpp) ----
-inline constexpr Names hidden_keys = {"hidden_size", "n_embd", "n_embed", "d_model", "width", "dim", "embed_dim"};
+inline constexpr Names hidden_keys = {"hidden_size", "n_embd", "n_embed",   "d_model",
+                                      "width",       "dim",    "embed_dim", "hidden_dim"};
 int layer_count(const Part&);
 bool is_mla(const Part&);  // a family of MLA heads, unless the file says use_mla: false
 struct Layer;

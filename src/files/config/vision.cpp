@@ -45,9 +45,22 @@ void add_by_kv_heads(const Part& part, const std::vector<Layer>& layers, const M
   }
 }
 
+// Ling 3 VL: mrope_section stands beside the text_config, and in its rope too where transformers saved the file.
+std::optional<std::vector<int>> sections_beside(const Part& part, const std::optional<Object>& keys) {
+  const Object file(*part.reading.file, "", part.reading.ledger);
+  const auto beside = file.integers("mrope_section");
+  const auto inside = keys ? keys->integers("mrope_section") : std::nullopt;
+  if (beside && inside && *beside != *inside) keys->refuse("mrope_section", "must be that of the whole file");
+  if (beside && !inside) part.origins().read("axis", file, "mrope_section");
+  return inside ? std::nullopt : beside;
+}
+
 // "mrope_section" and its relatives, else the family's.
 std::vector<int> sections_of(const Part& part, const std::optional<Object>& keys, int pairs) {
   const bool four = part.family.axes == Axes::xdrope;
+  if (part.family.axes == Axes::bailing) {
+    if (const auto beside = sections_beside(part, keys)) return *beside;
+  }
   for (const char* key : {"mrope_section", "xdrope_section"}) {
     const auto given = keys ? keys->integers(key) : std::nullopt;
     if (!given) continue;
@@ -63,6 +76,11 @@ std::vector<int> sections_of(const Part& part, const std::optional<Object>& keys
   std::vector<int> sections;
   for (const int section : part.family.sections) {
     if (section > 0) sections.push_back(section);
+  }
+  if (part.family.quirk->sections_are_weights) {
+    const int sum = std::accumulate(sections.begin(), sections.end(), 0);
+    for (int& section : sections) section = pairs * section / sum;
+    sections[0] += pairs - std::accumulate(sections.begin(), sections.end(), 0);
   }
   const bool fits = std::accumulate(sections.begin(), sections.end(), 0) == pairs;
   if (!fits && part.family.axes != Axes::interleaved) sections.clear();
@@ -149,7 +167,7 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
     model.axis_names = {"height", "width"};
     return part.note("axis 0 is the row, axis 1 the column, pair by pair; text gives both the same");
   }
-  const std::vector<int> sections = sections_of(part, keys, pairs);
+  std::vector<int> sections = sections_of(part, keys, pairs);
   if (sections.empty()) {
     part.note("mrope_section is not given, nor a default that fits: every pair listens to axis 0");
     return;
@@ -173,8 +191,10 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
          "mrope_section of " + (part.path.empty() ? "the config" : part.path) + " must sum to the " +
              std::to_string(pairs) + " pairs but sums to " + std::to_string(sum));
   }
-  rope.axis = axes == Axes::ernie ? ernie_axes(sections) : sectioned_axes(sections);
-  if (axes == Axes::ernie) part.note("axes t, h, w; pairs alternate h and w, the last listen to t");
+  const bool alternate = axes == Axes::ernie || axes == Axes::bailing;
+  if (axes == Axes::bailing) std::rotate(sections.begin(), sections.begin() + 1, sections.end());
+  rope.axis = alternate ? ernie_axes(sections) : sectioned_axes(sections);
+  if (alternate) part.note("axes t, h, w; pairs alternate h and w, the last listen to t");
   if (axes == Axes::xdrope) {
     part.note(
         "the sections count pairs, as in vLLM; transformers gives the two members of an image "

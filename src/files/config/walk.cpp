@@ -261,6 +261,12 @@ class Walk {
   // The model_type that a sub-config names, or its parent's default for it.
   std::string type_of(const Object& keys, const std::string& parent, const std::string& key) {
     std::string type = keys.text("model_type").value_or("");
+    const Child* child = find_child(parent, key);
+    if (!type.empty() && child != nullptr && child->always && type != child->type) {
+      reading_.note(keys.path(), "model_type " + in_quotes(type) + " is read as " + std::string(child->type) +
+                                     ", which " + parent + " makes of it");
+      return std::string(child->type);
+    }
     if (!type.empty()) return type;
     type = child_type(parent, key);
     if (!type.empty()) reading_.note(keys.path(), "model_type is not given: " + type + ", the default of " + parent);
@@ -299,7 +305,7 @@ Reading read_json(const Json& json, const ConfigOptions& options) {
                               : std::string("a ")) +
              is);
   }
-  Reading reading{options};
+  Reading reading{options, &json};
   const Object root(json, "", reading.ledger);
   if (is_diffusers(root)) {
     read_diffusers(reading, root);

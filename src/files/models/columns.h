@@ -15,7 +15,7 @@ constexpr std::string_view words_of = "";
 template <>
 constexpr std::string_view words_of<Pairing> = "unset half interleaved interleaved_to_half";
 template <>
-constexpr std::string_view words_of<Axes> = "one sectioned interleaved ernie xdrope alternating";
+constexpr std::string_view words_of<Axes> = "one sectioned interleaved ernie xdrope alternating bailing";
 template <>
 constexpr std::string_view words_of<Rule> =
     "all sliding sliding_or_dense sliding_or_all no_rope_layers layer_rope_theta layer_rope_flags unless_null "
@@ -113,7 +113,8 @@ constexpr auto columns_of<Family> = std::tuple(
     Column("null_head_dim", &Family::null_head_dim));
 template <>
 constexpr auto columns_of<Child> = std::tuple(Column("type", &Child::type), Column("shape", &Child::shape),
-                                              Column("base", &Child::base), Column("merged", &Child::merged));
+                                              Column("base", &Child::base), Column("merged", &Child::merged),
+                                              Column("always", &Child::always));
 template <>
 constexpr auto columns_of<Counted> = std::tuple(Column("seen", &Counted::seen), Column("from_one", &Counted::from_one),
                                                 Column("every", &Counted::every));

@@ -28,6 +28,7 @@ enum class Axes : std::uint8_t {
   ernie,        // h w h w ... t t t                                (Ernie 4.5 VL)
   xdrope,       // sections of the pairs, three or four axes         (Hunyuan VL)
   alternating,  // rows and columns pair by pair, one run            (NeoMME)
+  bailing,      // as ernie; the sections come as t, h, w            (Ling 3 VL)
 };
 
 // MLA heads are [nope | rope]: head_dim = qk_nope_head_dim + qk_rope_head_dim, the last qk_rope_head_dim turn.
@@ -37,7 +38,7 @@ struct Mla {
 
 // Layer types where the file has none.
 struct Pattern {
-  std::string_view types = {};       // s(liding) f(ull) l(inear) h(ybrid) i(ndexed), repeated
+  std::string_view types = {};       // s(liding) f(ull) l(inear) h(ybrid) i(ndexed) m(lp), repeated
   std::string_view period_key = {};  // a file's own length of that pattern
   char first = 0;                    // the first layer's own letter
   bool ends_full = false;            // and then the last layer is full_attention
@@ -202,6 +203,7 @@ struct Child {
   Shape shape = {};     // the parent's defaults; 0: the type's own
   double base = 0;      // the same
   bool merged = false;  // shape and base replace single missing keys too, not only a missing sub-config
+  bool always = false;  // whatever model_type the file names there: the parent builds it with this one
 };
 
 // How generate() counts the tokens of a text.

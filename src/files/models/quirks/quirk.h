@@ -63,6 +63,9 @@ struct Quirk {
   void (*yarn)(const Part&, Yarn&) = nullptr;
   void (*longrope)(const Part&, LongRope&) = nullptr;
 
+  // ---- axes ----
+  bool sections_are_weights = false;  // the family's sections share the pairs out in that proportion
+
   // ---- the whole ----
   void (*rope)(const Part&, ModelRope&) = nullptr;  // all but its scaling and axes are set
 };

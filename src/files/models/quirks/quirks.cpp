@@ -30,6 +30,35 @@ void share_between(const Part& part, std::vector<Layer>& layers) {
             " share " + std::to_string(kv_heads) + " key heads");
 }
 
+// Baichuan M1: the listed layers slide, and have heads of their own that share the same width.
+void swa_layers(const Part& part, std::vector<Layer>& layers) {
+  constexpr const char* list_key = "sliding_window_layers";
+  const auto read = [&](const char* key) { return static_cast<int>(part.keys.integer(key, 1, max_heads).value_or(0)); };
+  const int heads = read("num_swa_attention_heads"), kv_heads = read("num_swa_key_value_heads");
+  for (const int i : part.keys.integers(list_key).value_or(std::vector<int>())) {
+    if (i < 0 || static_cast<std::size_t>(i) >= layers.size()) part.keys.refuse(list_key, "must list layers");
+    Layer& layer = layers[static_cast<std::size_t>(i)];
+    layer.type = "sliding_attention";
+    layer.heads = heads;
+    layer.kv_heads = kv_heads;
+    if (kv_heads != 0) layer.origins = {{"kv_heads", Origin::given, part.keys.path_of("num_swa_key_value_heads")}};
+    if (heads == 0) continue;
+    layer.head_dim = hidden_per_head(part, heads);
+    layer.origins.push_back({"heads", Origin::given, part.keys.path_of("num_swa_attention_heads")});
+    layer.origins.push_back({"head_dim", Origin::derived, "hidden_size / num_swa_attention_heads"});
+  }
+}
+
+// Ling 3 VL: the layers behind the last whole group attend.
+void rest_attends(const Part& part, std::vector<Layer>& layers) {
+  if (part.keys.has("layer_types") || part.keys.has("layers_block_type")) return;
+  const auto group = static_cast<std::size_t>(part.keys.integer("layer_group_size", 1, max_layers).value_or(5));
+  for (std::size_t i = layers.size() / group * group; i < layers.size(); ++i) {
+    layers[i].type = "full_attention";
+    layers[i].turns = true;
+  }
+}
+
 // Step 3.5: rope_scaling bends the layer types of that list.
 std::optional<bool> yarn_only(const Part& part, const std::string& layer_type) {
   const auto listed = part.keys.texts("yarn_only_types");
@@ -66,6 +95,9 @@ void sliding_kv_twice(const Part& part, const std::string& layer_type, HeadShape
 
 // Qwen2-VL's tower: hidden_size is its output.
 int from_embed_dim(const Part& part, int heads) { return read_head_dim(part, heads, {"embed_dim"}); }
+
+// Kimi K3's tower: the width of its queries is not that of its hidden states.
+int from_qkv_width(const Part& part, int heads) { return read_head_dim(part, heads, {"qkv_hidden_size"}); }
 
 // DeepSeek-OCR 2, Unlimited-OCR: whatever head_dim says.
 int always_derived(const Part& part, int heads) {
@@ -218,6 +250,8 @@ int once(const Part& part) {
 HeadShape audio_width_as_head(const Part& part) { return one_head(part, "audio_config"); }
 
 constexpr Quirk quirk_rows[] = {
+    {.name = "baichuan_m1", .layers = swa_layers},
+    {.name = "bailing_moe_v3_vl", .layers = rest_attends, .fraction = Fraction::nothing},
     {.name = "chatglm", .pairing = chatglm_pairing, .base = chatglm_base},
     {.name = "clvp", .rotary_dim = half_head},
     {.name = "deepseek_ocr2", .head_dim = always_derived},
@@ -229,6 +263,8 @@ constexpr Quirk quirk_rows[] = {
     {.name = "gemma4", .heads_of_type = heads_of_type<0>},
     {.name = "hunyuan", .alpha_is_ntk = true},
     {.name = "internlm", .scaling_key = "rotary"},
+    {.name = "isaac", .sections_are_weights = true},
+    {.name = "kimi_k3_vision", .head_dim = from_qkv_width},
     {.name = "mimo_v2_flash", .heads_of_type = sliding_kv_twice},
     {.name = "mistral4", .fraction = Fraction::head},  // partial_rotary_factor counts the whole MLA head
     {.name = "mistral_large4", .rope = learn_multiplier},
