@@ -34,6 +34,7 @@ struct Options {
   bool backward = false;
   bool each_step = false;
   std::string as;  // "hf"
+  bool query_scale = false;
   std::string input;
   std::string output;
   std::vector<std::string> tensors;
@@ -65,6 +66,8 @@ void check_usage(const Options& options) {
     throw UsageError("--as hf stands for --each-step, --angles float32 and --rounding: leave these away");
   if (!options.as.empty() && !request.cos.empty())
     throw UsageError("--as hf says how cos and sin are made: leave --cos and --sin away, or say --each-step");
+  if (options.query_scale && (source.config.empty() || options.each_step || !options.as.empty()))
+    throw UsageError("--query-scale takes its formula from CONFIG, and does not go with --each-step and --as");
   if ((options.each_step || !options.as.empty()) &&
       (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1))
     throw UsageError("--each-step and --as run the scalar reference on one thread: no --target, no --threads");
@@ -112,30 +115,29 @@ void compute_as_hf(Options& options, const std::vector<Tensor*>& tensors) {
   if (const std::optional<DType> dtype = dtype_of(tensors[0]->type)) options.tables.settings.rounding = name(*dtype);
 }
 
-// Tensors of one rope, what turns them, and how they lie.
-struct Applied {
-  std::vector<Tensor*> tensors;
-  const ModelRope* used = nullptr;  // of a CONFIG's
-  bool chosen = false;              // by --rope, --layer or the tensors' names
+// Tensors of one rope (of a CONFIG's), what turns them, and how they lie.
+struct Applied : ScaledRope {
+  std::vector<Tensor*> tensors = {};
   tools::Readings readings = {};
   tools::Rotation rotation = {"apply"};
   std::vector<std::string> notes = {};  // for standard output
   Metadata facts = {};                  // of the rotation
+  bool is_of(const ScaledRope& o) const { return used == o.used && turns == o.turns && scale == o.scale; }
 };
 
 // The tensors by the rope that turns them: what --rope or --layer says, else the layer in the tensor's name. Not those
-// of layers without a rope, which stay as they are.
-std::vector<Applied> parts_of(const Source& source, const std::optional<Model>& model,
+// of layers without a rope, which stay as they are, but for queries that are multiplied.
+std::vector<Applied> parts_of(const Options& options, const std::optional<Model>& model,
                               const std::vector<Tensor*>& tensors) {
   std::vector<Applied> parts;
-  if (!model) parts.push_back({tensors});
+  if (!model) parts.push_back({{}, tensors});
   for (Tensor* tensor : model ? tensors : std::vector<Tensor*>{}) {
-    const auto [used, chosen] = rope_of_tensor(source, *model, *tensor);
-    if (used == nullptr) continue;
-    auto same = std::ranges::find(parts, used, &Applied::used);
-    if (same == parts.end()) same = parts.insert(same, {{}, used, true});
+    const ScaledRope of = scaled_rope_of_tensor(options.tables.source, *model, *tensor, options.query_scale);
+    if (of.used == nullptr) continue;
+    auto same = std::ranges::find_if(parts, [&](const Applied& known) { return known.is_of(of); });
+    if (same == parts.end()) same = parts.insert(same, {of});
     same->tensors.push_back(tensor);
-    same->chosen = same->chosen && chosen;
+    same->chosen &= of.chosen;
   }
   return parts;
 }
@@ -146,10 +148,14 @@ void use_model(Applied& applied, const Options& options, const Model& model, con
   const PositionSet positions = positions_of("apply", options.tables.positions, model, used);
   const std::int64_t length = source.length.value_or(positions.closed(std::max(max_tokens, positions.tokens)).length());
   const Frequencies turns = frequencies_of(source, used.rope, length);
-  applied.notes.push_back(describe(model, used, turns));
+  if (applied.turns) applied.notes.push_back(describe(model, used, turns));
+  if (options.query_scale) applied.notes.push_back("queries are multiplied by " + formula(applied.scale));
   for (const std::string& note : notes_of_use(model, used, applied.chosen)) applied.notes.push_back(note);
-  applied.facts = metadata_of(source, options.tables.settings, model, used, turns, length);
+  applied.facts = applied.turns ? metadata_of(source, options.tables.settings, model, used, turns, length)
+                                : facts_of_layer_without_rope(source, model, used);
+  if (applied.scale.form != QueryForm::none) applied.facts["query_scale"] = formula(applied.scale);
   tools::Rotation& how = applied.rotation;
+  how.turns = applied.turns;
   how.head_dim = used.rope.head_dim;
   how.rotary_dim = used.rope.rotary_dim;
   how.first = used.first;
@@ -217,7 +223,8 @@ void rotate_all(Applied& applied) {
       if (!progress) progress.emplace("rotate", total);
       progress->done(done);
     };
-    xpos.reciprocal = xpos.scale > 0 && tools::role_of(applied.tensors[i]->name) == tools::Role::key;
+    applied.rotation.query_scale = is_key(*applied.tensors[i]) ? QueryScale{} : applied.scale;
+    xpos.reciprocal = xpos.scale > 0 && is_key(*applied.tensors[i]);
     tools::rotate_tensor(*applied.tensors[i], applied.readings.tensors[i].layout, applied.rotation,
                          tables[xpos.reciprocal ? 1 : 0]);
   }
@@ -259,11 +266,11 @@ std::string line_of(const Options& options, const TensorInfo& tensor, const std:
     const auto found =
         std::ranges::find_if(part.tensors, [&](const Tensor* turned) { return turned->name == tensor.name; });
     if (found == part.tensors.end()) continue;
-    how = options.backward ? "rotated backward  " : "rotated  ";
+    how = !part.turns ? "multiplied  " : options.backward ? "rotated backward  " : "rotated  ";
     const Layout& layout = part.readings.tensors[static_cast<std::size_t>(found - part.tensors.begin())].layout;
     what = ": batch " + std::to_string(layout.batch) + ", tokens " + std::to_string(layout.tokens) + ", heads " +
            std::to_string(layout.heads);
-    if (parts.size() > 1) what += ", rope " + part.facts.at("rope");
+    if (parts.size() > 1 && part.turns) what += ", rope " + part.facts.at("rope");
   }
   return how + (tensor.name.empty() ? "" : printable(tensor.name) + "  ") + rotary::name(tensor.type) + " " +
          shape_text(tensor.shape) + what;
@@ -317,7 +324,7 @@ void run(Options options) {
   if (!source.config.empty()) model = read_model(source, 0);
   tools::check_types("apply", pointers);
   if (!options.as.empty()) compute_as_hf(options, pointers);
-  std::vector<Applied> parts = parts_of(source, model, pointers);
+  std::vector<Applied> parts = parts_of(options, model, pointers);
   if (options.backward) std::ranges::reverse(parts);  // the last stamp is undone first
   const ThreadPool pool(options.machine.threads.value_or(1));
   for (Applied& part : parts) {
@@ -372,6 +379,8 @@ void add_apply(CLI::App& app) {
       .one_of(layout_words, layout_aliases)
       .type_name("WORD");
   command.flag("--backward", options->backward, "the gradient: the transposed rotation");
+  command.flag("--query-scale", options->query_scale,
+               "multiply queries (no keys by name) by their position, as 'rotary inspect' shows");
   command.flag("--json", options->json, "what was done, as JSON");
   command.section(computing_section);
   command.flag("--each-step", options->each_step,

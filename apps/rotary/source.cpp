@@ -171,6 +171,21 @@ TensorRope rope_of_tensor(const Source& source, const Model& model, const Tensor
   return {found ? *found : &tools::chosen_rope(model, source.rope, source.config), found || source.rope};
 }
 
+bool is_key(const TensorInfo& tensor) { return tools::role_of(tensor.name) == tools::Role::key; }
+
+ScaledRope scaled_rope_of_tensor(const Source& source, const Model& model, const TensorInfo& tensor, bool query_scale) {
+  ScaledRope of{rope_of_tensor(source, model, tensor), true, {}};
+  if (!query_scale) return of;
+  std::optional<int> layer = layer_of(source, tensor.name);
+  of.turns = of.used != nullptr;
+  if (!of.turns) of.used = beside_bare_layer(model, layer, &tensor);
+  if (of.used == nullptr) return of;
+  if (source.rope && !of.used->layers.empty()) layer = of.used->layers.front();
+  of.scale = query_scale_of(model, of.used->part, layer);
+  if (!of.turns && (of.scale.form == QueryForm::none || is_key(tensor))) of.used = nullptr;
+  return of;
+}
+
 std::vector<std::string> notes_of_use(const Model& model, const ModelRope& used, bool chosen) {
   std::vector<std::string> notes;
   if (model.ropes.size() > 1 && !chosen) {

@@ -113,10 +113,17 @@ const ModelRope* beside_bare_layer(const Model&, std::optional<int> layer, const
 std::optional<int> layer_of(const Source&, const std::string& tensor);
 // The rope that turns a tensor: what --rope or --layer says, else that of the layer in its name, else the first.
 struct TensorRope {
-  const ModelRope* used;  // null: its layer has none
-  bool chosen;            // not by default
+  const ModelRope* used = nullptr;  // null: its layer has none
+  bool chosen = false;              // not by default
 };
 TensorRope rope_of_tensor(const Source&, const Model&, const TensorInfo&);
+// The same, and where --query-scale is asked for what multiplies the layer's queries.
+struct ScaledRope : TensorRope {
+  bool turns = true;      // false: its layer has no rope, and multiplies its queries; used stands beside it
+  QueryScale scale = {};  // of the layer's queries
+};
+ScaledRope scaled_rope_of_tensor(const Source&, const Model&, const TensorInfo&, bool query_scale);
+bool is_key(const TensorInfo&);  // by its name: every other tensor is a query
 // What to say of a rope in use, each a "note: ...": where nothing chose it among several, and the notes on it.
 std::vector<std::string> notes_of_use(const Model&, const ModelRope&, bool chosen);
 // frequencies() of one of its ropes; what is wrong with them is said with the name of CONFIG.

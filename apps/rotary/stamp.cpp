@@ -107,6 +107,13 @@ Metadata metadata_of(const Source& source, const TableSettings& settings, const 
   return facts;
 }
 
+Metadata facts_of_layer_without_rope(const Source& source, const Model& model, const ModelRope& beside) {
+  return {{"made_by", std::string("rotary ") + ROTARY_VERSION},
+          {"config", source.config},
+          {"model_type", model.model_type},
+          {"part", beside.part}};
+}
+
 std::vector<Stamp> stamps_of(const Metadata& metadata) {
   std::map<std::size_t, Stamp> found;
   for (const auto& [key, value] : metadata) {
@@ -142,6 +149,7 @@ Stamped add_stamp(std::vector<Stamp> before, const Stamp& now) {
   std::erase_if(complete.facts, [](const auto& known) { return known.second.empty(); });
   if (!result.stamps.empty() && are_opposite(result.stamps.back(), complete) &&
       fact(complete, "xpos").empty() &&  // its transpose is not its inverse
+      fact(complete, "query_scale").empty() &&
       (fact(complete, "attention_factor").empty() || fact(complete, "attention_factor") == "1")) {
     result.stamps.pop_back();
     result.undone = true;

@@ -17,7 +17,6 @@
 #include "rotary/positions.h"
 #include "rotary/targets.h"
 #include "rotary/tensors.h"
-#include "rotary/version.h"
 #include "source.h"
 #include "stamp.h"
 
@@ -188,13 +187,10 @@ void write_query_scale(const Options& options, const Model& model, const Asked& 
   const PositionSet positions = positions_for(options, model, *asked.used);
   std::vector<Tensor> tensors;
   add_query_scale(tensors, asked, positions, positions.shape());
-  const Metadata metadata = {{"made_by", std::string("rotary ") + ROTARY_VERSION},
-                             {"config", options.source.config},
-                             {"model_type", model.model_type},
-                             {"part", asked.used->part},
-                             {"layer", std::to_string(*options.source.layer)},
-                             {"positions", *options.positions.spec},
-                             {"query_scale", formula(asked.scale)}};
+  Metadata metadata = facts_of_layer_without_rope(options.source, model, *asked.used);
+  metadata["layer"] = std::to_string(*options.source.layer);
+  metadata["positions"] = *options.positions.spec;
+  metadata["query_scale"] = formula(asked.scale);
   const std::filesystem::path output = files::path_of(options.output);
   save(output, tensors, !is_dash(output) && is_npy(output) ? Metadata{} : metadata);
   const std::vector<std::string> notes = {"layer " + std::to_string(*options.source.layer) +
@@ -232,6 +228,7 @@ void run(Options options) {
   Metadata metadata = metadata_of(options.source, options.settings, model, used, turns, length);
   metadata["positions"] = *options.positions.spec;
   metadata["form"] = options.form;
+  if (what.scale.form != QueryForm::none) metadata["query_scale"] = formula(what.scale);
   const std::filesystem::path output = files::path_of(options.output);
   const bool npy = !is_dash(output) && is_npy(output);
   if (!npy) add_query_scale(tensors, what, positions, leading);

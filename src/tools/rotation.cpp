@@ -97,24 +97,39 @@ const Table& table_for(const Rotation& how, const PositionSet& positions, std::o
   return table.emplace(between(*how.before, before.view(), how.frequencies, positions.view(), how.options));
 }
 
-// In pieces of tokens, so that a long one shows how far it is.
-void rotate_floats(const Heads& block, Tensor& tensor, const Table& table, const Rotation& how) {
+// In pieces of tokens, so that a long one shows how far it is. first: where the heads' block begins.
+void rotate_floats(const Heads& block, int first_element, std::span<const float> factors, Tensor& tensor,
+                   const Table& table, const Rotation& how) {
   const std::vector<std::byte> before = how.each_step ? tensor.data : std::vector<std::byte>();
-  const auto rotate_piece = [&](const Heads& piece, const Table& rows) {
-    if (!how.each_step) return rotary::rotate(piece, rows, {how.direction, *how.options.executor});
+  const RotateOptions options(how.direction, *how.options.executor, Stores::automatic, first_element);
+  const auto rotate_piece = [&](const Heads& piece, const Table& rows, std::span<const float> of_piece) {
+    if (!of_piece.empty()) return rotary::rotate(piece, rows, options, of_piece);
+    if (!how.each_step) return rotary::rotate(piece, rows, options);
     const auto offset = static_cast<const std::byte*>(piece.data) - tensor.data.data();
     const ConstHeads x(before.data() + offset, piece.dtype, piece.layout);
     reference::rotate(x, piece, rows, how.direction, reference::Arithmetic::each_step);
   };
   const Layout& layout = block.layout;
-  if (table.batch() != 1 || table.tokens() != layout.tokens) return rotate_piece(block, table);
+  if (table.batch() != 1 || table.tokens() != layout.tokens) return rotate_piece(block, table, factors);
   constexpr std::int64_t elements = std::int64_t{1} << 20;
   const std::int64_t piece =
       std::max<std::int64_t>(1, elements / std::max<std::int64_t>(1, layout.batch * layout.heads * layout.head_dim));
   for (std::int64_t first = 0; first < layout.tokens; first += piece) {
     const std::int64_t count = std::min(piece, layout.tokens - first);
-    rotate_piece(piece_of(block, first, count), piece_of(table, first, count));
+    const auto begin = static_cast<std::size_t>(first), size = static_cast<std::size_t>(count);
+    rotate_piece(piece_of(block, first, count), piece_of(table, first, count),
+                 factors.empty() ? factors : factors.subspan(begin, size));
     if (how.progress) how.progress(first + count, layout.tokens);
+  }
+}
+
+void multiply_doubles(std::span<double> elements, const Layout& l, std::span<const float> factors) {
+  for (std::int64_t i = 0; i < l.batch * l.tokens * l.heads; ++i) {
+    const std::int64_t head = i % l.heads, token = i / l.heads;  // of all batch rows
+    const std::int64_t at =
+        token / l.tokens * l.batch_stride + token % l.tokens * l.token_stride + head * l.head_stride;
+    const auto of_head = elements.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(l.head_dim));
+    for (double& x : of_head) x *= factors[static_cast<std::size_t>(token) % factors.size()];
   }
 }
 
@@ -183,19 +198,31 @@ void check_types(const std::string& operation, const std::vector<Tensor*>& tenso
 void rotate_tensor(Tensor& tensor, const Layout& layout, const Rotation& how, std::optional<Table>& table) {
   const int first = first_of(tensor, layout, how);
   if (tensor.elements() == 0) return;
-  Layout block = layout;
+  Layout whole = layout;
+  whole.tokens -= how.still;
+  if (whole.tokens == 0) return;
+  const std::int64_t begin = how.still * layout.token_stride;
+  const PositionSet positions = positions_for(how, how.positions, whole.tokens, label(tensor));
+  if (how.before) positions_for(how, how.positions_before, whole.tokens, label(tensor));
+  std::vector<float> factors;
+  if (how.query_scale.form != QueryForm::none) factors = query_scale(how.query_scale, positions);
+  Layout block = whole;
   block.head_dim -= first;
-  block.tokens -= how.still;
-  if (block.tokens == 0) return;
-  const std::int64_t begin = how.still * layout.token_stride + first;
-  const PositionSet positions = positions_for(how, how.positions, block.tokens, label(tensor));
-  if (how.before) positions_for(how, how.positions_before, block.tokens, label(tensor));
-  if (tensor.type == ElementType::f64) return rotate_doubles(tensor, block, begin, how, positions, table);
-  const Table& rows = table_for(how, positions, table);
+  if (tensor.type == ElementType::f64) {
+    if (how.turns) rotate_doubles(tensor, block, begin + first, how, positions, table);
+    if (!factors.empty())
+      multiply_doubles(tensor.as<double>().subspan(static_cast<std::size_t>(begin)), whole, factors);
+    return;
+  }
   const DType dtype = *dtype_of(tensor.type);
+  const auto heads_at = [&](std::int64_t element, const Layout& l) {
+    return Heads{tensor.data.data() + element * static_cast<std::int64_t>(size_of(dtype)), dtype, l};
+  };
+  const Table* const rows = how.turns ? &table_for(how, positions, table) : nullptr;
   try {
-    rotate_floats({tensor.data.data() + begin * static_cast<std::int64_t>(size_of(dtype)), dtype, block}, tensor, rows,
-                  how);
+    if (rows == nullptr) return multiply(heads_at(begin, whole), factors, *how.options.executor);
+    factors.empty() ? rotate_floats(heads_at(begin + first, block), 0, {}, tensor, *rows, how)
+                    : rotate_floats(heads_at(begin, whole), first, factors, tensor, *rows, how);
   } catch (const Error& error) {
     throw Error(error.code(), label(tensor) + ": " + error.what());
   }
