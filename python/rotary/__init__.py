@@ -14,7 +14,7 @@ import os as _os
 from typing import TYPE_CHECKING, Any, ClassVar  # names that the classes' annotations have, whose module this is
 
 from . import _core, positions
-from ._config import ModelRope, Ropes, config
+from ._config import ModelRope, Ropes, config, query_scale
 from ._core import Error, __version__, chosen_target, get_num_threads, self_test, set_num_threads, targets, use_target
 from ._patch import PatchError, patch
 from ._rotating import from_doubled, from_rows
@@ -29,9 +29,9 @@ __all__ = [
     "Dynamic", "Error", "Frequencies", "Linear", "Llama3", "LongRope", "ModelRope", "Ntk", "NtkFixed", "PatchError",
     "Proportional", "Rope", "Ropes", "Scaling", "Table", "Unscaled", "XPos", "Yarn", "__version__", "accuracy", "axial",
     "between", "check", "chosen_target", "config", "convert", "diagnose", "ernie_axes", "extend", "frequencies",
-    "from_doubled", "from_rows", "get_num_threads", "interleaved_axes", "patch", "positions", "rope_parameters", "rotate",
-    "rotate_", "rotate_backward", "rotate_qk", "rotate_qk_", "rotate_qkv", "rotate_qkv_", "sectioned_axes",
-    "self_test", "set_num_threads", "targets", "use_target",
+    "from_doubled", "from_rows", "get_num_threads", "interleaved_axes", "patch", "positions", "query_scale",
+    "rope_parameters", "rotate", "rotate_", "rotate_backward", "rotate_qk", "rotate_qk_", "rotate_qkv", "rotate_qkv_",
+    "sectioned_axes", "self_test", "set_num_threads", "targets", "use_target",
 ]
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
-from . import _core
+from . import _core, _memory
 from ._scalings import Scaling, _Record
 from ._tables import Frequencies, Table, frequencies
 from ._values import Rope, _read, _rope
@@ -187,3 +187,25 @@ def config(
     path = None if weights is None else os.fspath(weights)
     fields = _read(_core._model(_named(source), pairing, path))
     return Ropes(**{**fields, "_ropes": tuple(map(_model_rope, fields["_ropes"]))})
+
+
+def query_scale(
+    source: Source, positions: Any, layer: int | None = None, *, pairing: Pairing | None = None
+) -> Any:
+    """What a model multiplies its queries by at each position, beside the rotation and in layers without one too.
+
+    Args:
+        source: as of config().
+        positions: whole numbers, [tokens] or [batch, tokens]: as of rotary.Table.
+        layer: whose queries. None: every layer's, where all are alike.
+        pairing: as of config().
+
+    Returns:
+        float32 of the positions' shape, rounded once: for every element of q's heads; 1 where the model does not
+        multiply, and at positions below 0.
+
+    Raises:
+        rotary.Error: what config() raises, ROPE (some layers multiply and some do not, and none is named), POSITION
+            (floats), VALUE (a model that learns its factors).
+    """
+    return _memory.view(*_core._query_scale(_named(source), _memory.positions(positions), layer, pairing))

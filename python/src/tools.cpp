@@ -84,6 +84,17 @@ Ref read_model(PyObject* source, PyObject* pairing, PyObject* weights) {
   return text_of(files::Json{{"model_type", model.model_type}, {"notes", model.notes}, {"_ropes", ropes}});
 }
 
+// (memory, type, shape), as rotary._memory.view takes them. layer: or None.
+Ref make_query_scale(PyObject* source, PyObject* positions, PyObject* layer, PyObject* pairing) {
+  const Model model = model_of(source, or_null(pairing));
+  const GivenPositions given = positions_from(positions, 1);
+  if (!given.reals.empty()) fail(Code::POSITION, "query_scale", "positions must be whole numbers but got floats");
+  std::optional<int> of;
+  if (layer != Py_None) of = static_cast<int>(integer_of(layer, "layer"));
+  const std::vector<float> factors = query_scale(model, given.integers, of);
+  return checked(Py_BuildValue("(NsN)", bytes_of(factors).release(), "F32", tuple_of(given.shape).release()));
+}
+
 // ---- check and diagnose ----
 
 constexpr auto heed = [](auto...) { Unlocked::heed_signals(); };
@@ -241,8 +252,8 @@ Ref study(PyObject* source, PyObject* dict) {
 }  // namespace
 
 std::vector<PyMethodDef> tools_methods() {
-  return {method<read_model>("_model"), method<ask>("_ask"), method<plan_longer>("_extend"),
-          method<convert_files>("_convert"), method<study>("_accuracy")};
+  return {method<read_model>("_model"),   method<make_query_scale>("_query_scale"), method<ask>("_ask"),
+          method<plan_longer>("_extend"), method<convert_files>("_convert"),        method<study>("_accuracy")};
 }
 
 }  // namespace rotary::python

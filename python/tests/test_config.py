@@ -117,6 +117,15 @@ class Config(unittest.TestCase):
         self.assertEqual(beam.layers, (1,))
         self.assertEqual([rope.layers for rope in rotary.config({**shape, "model_type": "flint", "num_hidden_layers": 4})], [(2,)])
 
+    def test_query_scale(self):
+        four = {**LLAMA, "model_type": "llama4_text", "num_hidden_layers": 4, "head_dim": 16}
+        steps = [1.0, 1.0, 1.0693147182464600]  # 1 + 0.1 ln 2 in float32
+        self.assertEqual(list(rotary.query_scale(four, [-1, 8190, 8191], 3)), steps)
+        self.assertEqual(list(rotary.query_scale(four, [8191], layer=0)), [1.0])
+        self.assertEqual(rotary.query_scale(LLAMA, [[1, 2]]).tolist(), [[1.0, 1.0]])
+        refused(self, "ROPE", lambda: rotary.query_scale(four, [0]))
+        refused(self, "POSITION", lambda: rotary.query_scale(four, [0.5], 3))
+
     def test_rope_parameters(self):
         rope = rotary.Rope(head_dim=64, base=5e5, pairing="half", scaling=rotary.Yarn(factor=4, trained_length=4096))
         told = rotary.rope_parameters(rope)
