@@ -190,7 +190,7 @@ class TheEquation(unittest.TestCase):
             (lambda: rotary.Frequencies(self.speeds, heads=3, **words), "of 3 heads"),
             (lambda: rotary.Frequencies([[1.0, 2.0], [3.0]], **words), "one length"),
             (lambda: rotary.Frequencies(self.speeds, phase=[1.0], **words), "phase must"),
-            (lambda: rotary.Rope(head_dim=18, inv_freq=self.speeds, **words), "2 x 3 x 9"),
+            (lambda: rotary.Rope(head_dim=18, inv_freq=self.speeds, **words), "9 pairs for each head but got 8"),
             (lambda: rotary.Table(rotary.Frequencies(self.speeds, **words), [1, 2]), "3 axes"),
         ):
             self.assertIn(told, refused(self, "SHAPE", made))

@@ -67,6 +67,8 @@ class Docs : public Cli {
       std::filesystem::copy(source / "tests/golden/configs" / (std::string(file) + ".json"),
                             path(std::string(folder) + "/config.json"));
     }
+    std::filesystem::create_directory(path("flux"));
+    std::filesystem::copy(source / "tests/golden/sweep/FluxTransformer2DModel.json", path("flux/config.json"));
     std::filesystem::create_directory(path("Qwen2.5-VL-7B"));
     std::filesystem::copy(source / "tests/golden/configs/qwen2.5-vl-7b.json", path("Qwen2.5-VL-7B/config.json"));
     std::filesystem::copy(source / "data/demo/qk.safetensors", path("qk.safetensors"));

@@ -339,6 +339,7 @@ class DiffusersReader {
   }
 
   void add(ModelRope model) const {
+    if (row_.longrope.empty()) part_.by_default("scaling");
     const char* scaling = name(model.rope.scaling);
     part_.derived("attention_factor", row_.longrope.empty()
                                           ? std::string("1 for ") + scaling

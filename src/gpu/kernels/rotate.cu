@@ -71,7 +71,10 @@ __device__ inline Share share_of(const RotateGrid& grid, std::uint32_t thread) {
   share.in_step = share.groups * in_head;
   share.out_step = share.groups * out_head;
   share.row = batch * grid.by.batch_rows + token;
-  if (grid.by.heads > 1) share.row = share.row * grid.by.heads + group / (share.heads / grid.by.heads);
+  if (grid.by.heads > 1) {
+    const auto rows = static_cast<std::uint32_t>(grid.by.heads);
+    share.row = share.row * rows + group / (share.heads / rows);
+  }
   share.unit = static_cast<int>(unit);
   share.rest_unit = share.unit - grid.units;
   share.rest_units = of_k ? grid.k.rest_units : grid.q.rest_units;
