@@ -108,7 +108,7 @@ Frequencies summed(int heads, int axes, int pairs) {
 std::vector<std::int64_t> integers(std::size_t count, std::int64_t most) {
   std::mt19937_64 random(3);
   std::vector<std::int64_t> p(count);
-  for (std::int64_t& x : p) x = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * most)) - most;
+  for (std::int64_t& x : p) x = static_cast<std::int64_t>(random() % (2 * static_cast<std::uint64_t>(most))) - most;
   return p;
 }
 
