@@ -257,6 +257,18 @@ void check_heads(const char* operation, const InOut& q, const InOut& k, const Ta
   jobs_of(operation, q, k, table, direction);
 }
 
+void check_heads_from(const Names& names, const InOut& x, const Table& table, const RotateOptions& options) {
+  const InOut block = behind(names.operation, x, options.first);
+  check_heads(names, block.in, block.out, shape_of(table), options.direction);
+  if (options.first != 0) check_heads(names, x.in, x.out, shape_of(table), options.direction);
+}
+void check_heads_from(const char* operation, const InOut& q, const InOut& k, const Table& table,
+                      const RotateOptions& options) {
+  check_heads(operation, behind(operation, q, options.first), behind(operation, k, options.first), shape_of(table),
+              options.direction);
+  if (options.first != 0) check_heads(operation, q, k, shape_of(table), options.direction);
+}
+
 Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads,
                       const Table& rows, Direction direction) {
   const Layout& l = qkv.layout;

@@ -1,6 +1,8 @@
 // Validates a call of rotate once and turns it into Jobs. The error sentences are in refuse.cpp.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "cpu/tuning.h"
@@ -53,6 +55,20 @@ View behind(const char* operation, const View& x, int first) {
 }
 inline InOut behind(const char* operation, const InOut& x, int first) {
   return {behind(operation, x.in, first), behind(operation, x.out, first)};
+}
+
+// check_heads of the block from options.first on, and of the whole heads, whose elements before it are copied.
+void check_heads_from(const Names&, const InOut& x, const Table&, const RotateOptions&);
+void check_heads_from(const char* operation, const InOut& q, const InOut& k, const Table&, const RotateOptions&);
+
+// Heads [first, first + count).
+template <class View>
+View heads_of(View x, std::int64_t first, std::int64_t count) noexcept {
+  x.layout.heads = count;
+  if (x.data == nullptr || count == 0) return x;
+  const auto* const data = static_cast<const std::byte*>(x.data);
+  x.data = const_cast<std::byte*>(data + first * x.layout.head_stride * bytes_of(x.dtype));
+  return x;
 }
 
 // ---- how a call is run: non-temporal stores, and the work of one thread ----

@@ -34,6 +34,7 @@ struct Job {
   std::int64_t element_bytes() const noexcept { return bytes_of(dtype); }
   // Bytes that a row reads, and that it writes.
   std::int64_t row_bytes() const noexcept { return (std::int64_t{2} * pairs + rest) * element_bytes(); }
+  std::int64_t bytes_read() const noexcept { return rows() * row_bytes(); }
 };
 
 // ---- heads on their way to a cache ----

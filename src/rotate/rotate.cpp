@@ -10,6 +10,7 @@
 #include "checks.h"
 #include "cpu/targets.h"
 #include "cpu/tuning.h"
+#include "numbered.h"
 #include "rotate_by.h"
 #include "runtime/float_state.h"
 #include "table/positions.h"
@@ -36,7 +37,6 @@ namespace {
 using Index = std::int64_t;
 
 bool moves(const Job& job) { return job.in != job.out; }
-Index bytes_read(const Job& job) { return job.rows() * job.row_bytes(); }
 
 // ---- one job ----
 
@@ -58,70 +58,6 @@ void run_job(const Job& job, const Executor& executor) {
   executor.run(rows, grain(job.row_bytes()), rotate_rows, &run);
 }
 
-// ---- one job, by rows of the caller's ----
-
-// Its items are the tokens whose rows have numbers of their own, each of `group` rows of the job: its heads.
-struct NumberedRun {
-  const Job& job;
-  const Rows& rows;
-  cpu::RotateKernel kernel;
-  int token_at = 0, batch_at = 0;  // dimensions of the job; one of 1 token, of 1 batch row has no meaning
-  Index tokens = 1, group = 0;
-
-  NumberedRun(const Job& j, const Rows& r) : job(j), rows(r), kernel(cpu::chosen().rotate) {
-    Index batch = 1;
-    for (int k = 0; k < 3; ++k) {
-      const Index stride = job.table_stride[k];
-      if (stride == rows.pairs) tokens = job.count[token_at = k];
-      if (stride > rows.pairs) batch = job.count[batch_at = k];
-    }
-    group = job.rows() / (batch * tokens);
-  }
-
-  // Items from `item` on whose rows lie equally far apart, at most `most`; sets the distance.
-  Index stretch(Index item, Index most, Index& step) const {
-    const auto number = [&](Index i) { return PositionsAccess::integer(rows.numbers, i); };
-    most = std::min(most, tokens - item % tokens);
-    Index count = 1;
-    step = most > 1 ? number(item + 1) - number(item) : 0;
-    while (step >= 0 && count < most && number(item + count) == number(item) + count * step) ++count;
-    return count;
-  }
-
-  // Rows [begin, end) of the part of the job that has `count` items.
-  void rotate(Index item, Index count, Index step, Index begin, Index end) const {
-    Job part = job;
-    const Index token = item % tokens, batch = item / tokens;
-    const auto first = [&](const Index(&stride)[3]) {
-      return (token * stride[token_at] + batch * stride[batch_at]) * job.element_bytes();
-    };
-    part.in = static_cast<const std::byte*>(job.in) + first(job.in_stride);
-    part.out = static_cast<std::byte*>(job.out) + first(job.out_stride);
-    const Index row = PositionsAccess::integer(rows.numbers, item) * rows.stride;
-    part.cos = static_cast<const float*>(rows.cos) + row;
-    part.sin = static_cast<const float*>(rows.sin) + row;
-    part.call_bytes = bytes_read(job);
-    for (int k = 0; k < 3; ++k) {
-      if (job.table_stride[k] == 0) continue;
-      part.count[k] = k == token_at ? count : 1;
-      part.table_stride[k] = k == token_at ? step * rows.stride : 0;
-    }
-    kernel(part, begin, end);
-  }
-};
-
-void rotate_numbered(void* context, Index begin, Index end) {
-  const FloatState ours;
-  const NumberedRun& run = *static_cast<const NumberedRun*>(context);
-  for (Index next; begin < end; begin = next) {
-    const Index from = begin % run.group, whole = (end - begin) / run.group;
-    Index count = 1, step = 0;
-    if (from == 0 && whole > 1) count = run.stretch(begin / run.group, whole, step);
-    next = std::min(end, begin - from + count * run.group);
-    run.rotate(begin / run.group, count, step, from, next - begin + from);
-  }
-}
-
 void run_job(const Job& job, const Rows* rows, const Executor& executor) {
   if (rows == nullptr || job.rows() == 0) return run_job(job, executor);
   NumberedRun run(job, *rows);
@@ -130,7 +66,7 @@ void run_job(const Job& job, const Rows* rows, const Executor& executor) {
 
 void run(const char* operation, Job job, const Table& table, const RotateOptions& options) {
   check_stores(operation, options.stores);
-  job.stream = moves(job) && streams(bytes_read(job), options);
+  job.stream = moves(job) && streams(job.bytes_read(), options);
   run_job(job, RowsAccess::of(table), *options.executor);
 }
 
@@ -211,7 +147,7 @@ void run_jobs(const Jobs& jobs, const Executor& executor) {
 void run(const char* operation, Jobs jobs, const Table& table, const RotateOptions& options) {
   check_stores(operation, options.stores);
   if (moves(jobs.q) || moves(jobs.k)) {
-    const bool past = streams(bytes_read(jobs.q) + bytes_read(jobs.k), options);
+    const bool past = streams(jobs.q.bytes_read() + jobs.k.bytes_read(), options);
     jobs.q.stream = past && moves(jobs.q);
     jobs.k.stream = past && moves(jobs.k);
   }
@@ -256,12 +192,8 @@ void copy_front(const InOut& x, const RotateOptions& options) {
 // Heads member, member + groups, ...: one of each group that shares a row.
 template <class View>
 View members(const View& x, std::int64_t rows, std::int64_t member) {
-  View some = x;
-  const std::int64_t group = x.layout.heads / rows;
-  const auto* const first = static_cast<const std::byte*>(x.data) + member * x.layout.head_stride * bytes_of(x.dtype);
-  some.data = const_cast<std::byte*>(first);
-  some.layout.heads = rows;
-  some.layout.head_stride = group * x.layout.head_stride;
+  View some = heads_of(x, member, rows);
+  some.layout.head_stride *= x.layout.heads / rows;
   return some;
 }
 
@@ -278,30 +210,15 @@ void run_per_head(const char* operation, const InOut& x, const Table& table, con
 }
 
 void rotate_per_head(const Names& names, const InOut& x, const Table& table, const RotateOptions& options) {
-  const InOut block = behind(names.operation, x, options.first);
-  check_heads(names, block.in, block.out, shape_of(table), options.direction);
-  check_heads(names, x.in, x.out, shape_of(table), options.direction);
+  check_heads_from(names, x, table, options);
   run_per_head(names.operation, x, table, options);
 }
 
 void rotate_qk_per_head(const char* operation, const InOut& q, const InOut& k, const Table& table,
                         const RotateOptions& options) {
-  const auto checked = [&](const InOut& of_q, const InOut& of_k) {
-    check_heads(operation, of_q, of_k, shape_of(table), options.direction);
-  };
-  checked(behind(operation, q, options.first), behind(operation, k, options.first));
-  checked(q, k);
+  check_heads_from(operation, q, k, table, options);
   run_per_head(operation, q, table, options);
   run_per_head(operation, k, table, options);
-}
-
-// Heads [first, first + count) of a packed tensor.
-template <class View>
-View heads_of(View x, std::int64_t first, std::int64_t count) {
-  x.data =
-      const_cast<std::byte*>(static_cast<const std::byte*>(x.data) + first * x.layout.head_stride * bytes_of(x.dtype));
-  x.layout.heads = count;
-  return x;
 }
 
 void rotate_qkv_per_head(const InOut& qkv, std::int64_t kv_heads, const Table& table, const RotateOptions& options) {

@@ -99,9 +99,7 @@ void rotate_by_scaled_rows(const InOut& x, const Table& table, const RotateOptio
 
 void rotate_scaled(const Names& names, const InOut& x, const Table& table, const RotateOptions& options,
                    std::span<const float> scale) {
-  const InOut block = behind(names.operation, x, options.first);
-  check_heads(names, block.in, block.out, shape_of(table), options.direction);
-  check_heads(names, x.in, x.out, shape_of(table), options.direction);
+  check_heads_from(names, x, table, options);
   check_stores(names.operation, options.stores);
   check_factors(names.operation, x.in.layout, scale);
   rotate_by_scaled_rows(x, table, options, scale);
@@ -124,9 +122,7 @@ void rotate_qk(const Heads& q, const Heads& k, const Table& table, const RotateO
 void rotate_qk(const InOut& q, const InOut& k, const Table& table, const RotateOptions& options,
                std::span<const float> query_scale) {
   constexpr const char* operation = "rotate_qk";
-  check_heads(operation, behind(operation, q, options.first), behind(operation, k, options.first), shape_of(table),
-              options.direction);
-  check_heads(operation, q, k, shape_of(table), options.direction);
+  check_heads_from(operation, q, k, table, options);
   check_stores(operation, options.stores);
   check_factors(operation, q.in.layout, query_scale);
   rotate_by_scaled_rows(q, table, options, query_scale);

@@ -9,6 +9,7 @@
 #include "positions.h"
 #include "rotary/rotary.h"
 #include "table_checks.h"
+#include "turns.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 
@@ -45,12 +46,9 @@ class Place {
 
   // Appends the frequencies of each axis, [axes, pairs], to a rope whose pairs turn by sums.
   void add_frequencies(bool negative, Frequencies& sum) const {
-    for (int axis = 0; axis < f_.axes(); ++axis) {
-      for (std::size_t i = 0; i < f_.inv_freq.size(); ++i) {
-        const bool listens = (f_.axis.empty() ? 0 : f_.axis[i]) == axis;
-        sum.inv_freq.push_back(!listens ? 0 : negative ? -f_.inv_freq[i] : f_.inv_freq[i]);
-      }
-    }
+    std::vector<double> terms;
+    fill_terms(f_, f_.axes(), f_.pairs(), terms);
+    for (const double w : terms) sum.inv_freq.push_back(negative ? -w : w);
     sum.summed_axes += f_.axes();
   }
 

@@ -6,6 +6,7 @@ A row of "diffusers" in data/models.json says what a class's config means; this 
 of the keys that the row names) and writes a record for each class and for the other configs of OTHERS, as sweep.py does.
 The model is built on the meta device with its own config; its rope module, built again on the CPU of the same
 arguments, and the function with which its attention turns q and k, are what turns here (tools/golden/rotations.py).
+Above 400 lines because the classes build their ropes in ways that have little in common.
 """
 import ast
 import functools

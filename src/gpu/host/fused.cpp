@@ -169,17 +169,6 @@ void check_destination(const char* operation, const ConstHeads& k, const Cache& 
   check_slots(operation, slots);
 }
 
-// Heads [first, first + count) of x.
-ConstHeads heads_of(const ConstHeads& x, std::int64_t first, std::int64_t count) noexcept {
-  ConstHeads part = x;
-  part.layout.heads = count;
-  if (x.data != nullptr && count > 0) {
-    part.data = static_cast<const std::byte*>(x.data) +
-                first * x.layout.head_stride * static_cast<std::int64_t>(size_of(x.dtype));
-  }
-  return part;
-}
-
 }  // namespace
 
 void rms_norm(const ConstHeads& x, const Heads& out, const Norm& norm, Stream stream) {
