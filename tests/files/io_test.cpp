@@ -88,12 +88,20 @@ TEST(Output, ASignalThatEndsTheProcessLeavesNoTemporaryFile) {
     EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
     EXPECT_EQ(read_text(folder / "a"), "old");
   }
-  std::signal(SIGTERM, SIG_IGN);  // who handles a signal keeps it
+  struct sigaction mine {};  // who handles a signal keeps it, with all that was set
+  mine.sa_handler = SIG_IGN;
+  mine.sa_flags = SA_NODEFER;
+  sigaddset(&mine.sa_mask, SIGUSR1);
+  sigaction(SIGTERM, &mine, nullptr);
   files::write_whole("test", folder / "a", [](const files::Sink& sink) {
     raise(SIGTERM);
     sink(files::bytes_of("new"));
   });
-  EXPECT_EQ(std::signal(SIGTERM, SIG_DFL), SIG_IGN);
+  struct sigaction kept {};
+  sigaction(SIGTERM, nullptr, &kept);
+  std::signal(SIGTERM, SIG_DFL);
+  EXPECT_TRUE(kept.sa_handler == SIG_IGN && (kept.sa_flags & SA_NODEFER) != 0);
+  EXPECT_EQ(sigismember(&kept.sa_mask, SIGUSR1), 1);
   EXPECT_EQ(read_text(folder / "a"), "new");
 }
 

@@ -50,6 +50,11 @@ bool names_pipe(const std::filesystem::path&);
 std::string environment(const char* name);
 std::string home_folder();
 
+// Makes `to` the handler of a signal whose handler is `from`. Another's handler stays with its flags and is never out
+// of place; on Windows, which cannot ask for it, it is for a moment.
+using SignalHandler = void (*)(int);
+void exchange_handler(int signal, SignalHandler from, SignalHandler to);
+
 unsigned long process_id();
 bool is_terminal(int descriptor);
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 
 #include "descriptors.h"
@@ -88,6 +89,11 @@ bool sync_folder(const fs::path& folder) {
 bool replace_file(const fs::path& from, const fs::path& to) { return std::rename(from.c_str(), to.c_str()) == 0; }
 
 void remove_file(const fs::path& path) { unlink(path.c_str()); }
+
+void exchange_handler(int signal, SignalHandler from, SignalHandler to) {
+  struct sigaction now {};
+  if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == from) std::signal(signal, to);
+}
 
 unsigned long process_id() { return static_cast<unsigned long>(getpid()); }
 

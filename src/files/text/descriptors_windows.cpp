@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <vector>
 
@@ -178,6 +179,11 @@ std::string environment(const char* name) {
 }
 
 std::string home_folder() { return environment("USERPROFILE"); }
+
+void exchange_handler(int signal, SignalHandler from, SignalHandler to) {
+  const SignalHandler before = std::signal(signal, to);
+  if (before != from && before != SIG_ERR) std::signal(signal, before);
+}
 
 // A console; _isatty says so of NUL too.
 bool is_terminal(int descriptor) {

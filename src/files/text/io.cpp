@@ -79,12 +79,8 @@ class RemovedBySignals {
   RemovedBySignals& operator=(const RemovedBySignals&) = delete;
 
  private:
-  using Handler = void (*)(int);
-  static void exchange(Handler from, Handler to) {
-    for (const int number : ending_signals) {
-      const Handler before = std::signal(number, to);
-      if (before != from && before != SIG_ERR) std::signal(number, before);
-    }
+  static void exchange(SignalHandler from, SignalHandler to) {
+    for (const int number : ending_signals) exchange_handler(number, from, to);
   }
 
   inline static std::mutex mutex_;
