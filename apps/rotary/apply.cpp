@@ -66,8 +66,7 @@ void check_usage(const Options& options) {
     throw UsageError("--as hf stands for --each-step, --angles float32 and --rounding: leave these away");
   if (!options.as.empty() && !request.cos.empty())
     throw UsageError("--as hf says how cos and sin are made: leave --cos and --sin away, or say --each-step");
-  if (options.query_scale && (source.config.empty() || options.each_step || !options.as.empty()))
-    throw UsageError("--query-scale takes its formula from CONFIG, and does not go with --each-step and --as");
+  if (options.query_scale && source.config.empty()) throw UsageError("--query-scale takes its formula from CONFIG");
   if ((options.each_step || !options.as.empty()) &&
       (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1))
     throw UsageError("--each-step and --as run the scalar reference on one thread: no --target, no --threads");

@@ -114,6 +114,7 @@ def rotate_qk(
     first: int = 0,
     direction: Direction = "forward",
     stores: Stores = "automatic",
+    query_scale: AnyArray | None = None,
 ) -> tuple[_Q, _K]:
     """Rotate queries and keys in one call.
 
@@ -139,6 +140,9 @@ def rotate_qk(
         q: queries, as x of rotate(): [batch, heads, tokens, head_dim] with layout="bhtd".
         k: keys, in the same layout.
         out: (q_out, k_out), where the results go. None: new arrays of the same kind. Torch records no gradient into it.
+        query_scale: floats [tokens] or [batch, tokens] of q (rotary.query_scale makes a model's): every element of
+            q's heads is multiplied by the factor of its token too, forward or backward: those that turn, by rows of cos
+            and sin times the factor, the others themselves. k is rotated alone.
         table, layout, first, direction, stores: as of rotate().
 
     Returns:
@@ -155,18 +159,25 @@ def rotate_qk(
         raise TypeError(f"[rotate_qk] out must be a tuple (q_out, k_out) but got {type(out).__name__}")
     torch = _modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
-        return _entry().rotate_qk("rotate_qk", q, k, table, layout, q_out, k_out, first, direction, stores)
-    return _core.rotate_qk("rotate_qk", q, k, table, layout, q_out, k_out, first, direction, stores)
+        return _entry().rotate_qk("rotate_qk", q, k, table, layout, q_out, k_out, first, direction, stores, query_scale)
+    return _core.rotate_qk("rotate_qk", q, k, table, layout, q_out, k_out, first, direction, stores, query_scale)
 
 
 def rotate_qk_(
-    q: _Q, k: _K, table: AnyTable, *, layout: Layout, first: int = 0, direction: Direction = "forward"
+    q: _Q,
+    k: _K,
+    table: AnyTable,
+    *,
+    layout: Layout,
+    first: int = 0,
+    direction: Direction = "forward",
+    query_scale: AnyArray | None = None,
 ) -> tuple[_Q, _K]:
     """Rotate queries and keys in place, in one call, and return (q, k), which must be writable: as rotate_qk()."""
     torch = _modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
-        return _entry().rotate_qk("rotate_qk_", q, k, table, layout, q, k, first, direction, "automatic")
-    return _core.rotate_qk("rotate_qk_", q, k, table, layout, q, k, first, direction, "automatic")
+        return _entry().rotate_qk("rotate_qk_", q, k, table, layout, q, k, first, direction, "automatic", query_scale)
+    return _core.rotate_qk("rotate_qk_", q, k, table, layout, q, k, first, direction, "automatic", query_scale)
 
 
 def rotate_qkv(
@@ -316,9 +327,10 @@ def _seen(operation: str, cos: Any, sin: Any, doubled: str) -> tuple[Any, tuple[
     if torch is None or not isinstance(cos, torch.Tensor):
         return None, (cos, sin)
     import rotary._torch.tables as tables
+    from rotary._torch.guards import can_be_read
 
     tables.check_tensors(operation, cos, sin, doubled)
-    return tables, (cos.detach(), sin.detach()) if tables.can_be_read(cos, sin) else None
+    return tables, (cos.detach(), sin.detach()) if can_be_read(cos, sin) else None
 
 
 def _made(operation: str, tensors: Any, cos: Any, sin: Any, pairing: Any, doubled: str) -> Any:

@@ -1,10 +1,12 @@
 // The functions that rotate: rotary/_rotating.py and rotary/_torch call them.
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "arrays.h"
 #include "given.h"
 #include "module.h"
+#include "rotary/query_scale.h"
 
 namespace rotary::python {
 
@@ -111,9 +113,24 @@ Ref rotate_one(PyObject* word, PyObject* x, PyObject* table, PyObject* layout, P
   });
 }
 
-// The same of q and k: (operation, q, k, table, layout, q_out, k_out, first, direction, stores).
+// given: None, or floats [tokens] or [batch, tokens] of q. A copy: an array that is written to may be their memory.
+std::vector<float> factors_of(const How& how, PyObject* given, const Layout& q) {
+  std::vector<float> factors;
+  if (given == Py_None) return factors;
+  const ArrayView view(given, "query_scale");
+  if (!is_float(view.type)) refuse_type("query_scale", type_word(view.type));
+  const bool of_rows = view.ndim == 2 && view.shape[0] == q.batch && view.shape[1] == q.tokens;
+  if (!of_rows && !(view.ndim == 1 && view.shape[0] == q.tokens)) {
+    fail(Code::SHAPE, how.operation, "query_scale must have a factor for each token of q, [tokens] or ",
+         "[batch, tokens] of ", q.batch, " x ", q.tokens, ", but got ", view.shape_text());
+  }
+  for_each_offset(view, [&](const char* at) { factors.push_back(static_cast<float>(real_at(at, view.type))); });
+  return factors;
+}
+
+// The same of q and k: (operation, q, k, table, layout, q_out, k_out, first, direction, stores, query_scale).
 Ref rotate_two(PyObject* word, PyObject* q, PyObject* k, PyObject* table, PyObject* layout, PyObject* q_out,
-               PyObject* k_out, PyObject* first, PyObject* direction, PyObject* stores) {
+               PyObject* k_out, PyObject* first, PyObject* direction, PyObject* stores, PyObject* query_scale) {
   const How how(word, q_out, table, layout, first, direction, stores);
   const bool writes = q_out != Py_None;
   Operand query(q, writes ? q_out : nullptr, "q", how), key(k, writes ? k_out : nullptr, "k", how);
@@ -124,12 +141,14 @@ Ref rotate_two(PyObject* word, PyObject* q, PyObject* k, PyObject* table, PyObje
   const Work work(query.bytes() + key.bytes(), heads_are_large, query.kind());
   if (query.in_place() && key.in_place()) {
     const Heads qs = query.both(how), ks = key.both(how);
+    const std::vector<float> factors = factors_of(how, query_scale, qs.layout);
     const Unlocked unlocked(work.large());
-    rotate_qk(qs, ks, how.table, how.options(work));
+    rotate_qk(qs, ks, how.table, how.options(work), factors);
   } else {
     const InOut qs = query.apart(how), ks = key.apart(how);
+    const std::vector<float> factors = factors_of(how, query_scale, qs.in.layout);
     const Unlocked unlocked(work.large());
-    rotate_qk(qs, ks, how.table, how.options(work));
+    rotate_qk(qs, ks, how.table, how.options(work), factors);
   }
   const Ref first_result = query.result(), second_result = key.result();
   return checked(PyTuple_Pack(2, first_result.get(), second_result.get()));

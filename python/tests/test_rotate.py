@@ -98,6 +98,29 @@ class Rotate(unittest.TestCase):
                 self.assertTrue(made[0] is where[0] and made[1] is where[1])
                 self.assertTrue(all(map(same_bits, made, expected)))
 
+    def test_queries_times_their_factors(self):
+        table, words = table_of("interleaved", rotary_dim=12), {"layout": "bhtd", "first": 2}
+        cos, sin = cos_sin(table)
+        each = np.linspace(0.5, 3, 10, dtype=np.float64).reshape(2, 5)  # rounded to float32
+        for dtype, scale in ((dtype, scale) for dtype in DTYPES for scale in (each, each[1].astype(np.float32))):
+            q, k = numbers((2, 4, 5, 16), dtype), numbers((2, 2, 5, 24), dtype, seed=1)
+            s = np.broadcast_to(scale.astype(np.float32), (2, 5))
+            wide = q.astype(np.float32) * s[:, None, :, None]
+            expected = wide.astype(dtype)
+            for b in range(2):
+                rows = cos * s[b, :, None], sin * s[b, :, None]
+                part = np.ascontiguousarray(q[b : b + 1, ..., 2:14])
+                expected[b, ..., 2:14] = rotated(part, *rows, "interleaved", "bhtd")[0]
+            alone = rotary.rotate(k, table, **words)
+            for made in (
+                rotary.rotate_qk(q, k, table, query_scale=scale, **words),
+                rotary.rotate_qk_(q, k, table, query_scale=scale, **words),
+            ):
+                self.assertTrue(same_bits(made[0], expected) and same_bits(made[1], alone))
+        for code, wrong in (("SHAPE", each[:, :4]), ("SHAPE", each.T), ("DTYPE", [1]), ("VALUE", each[0] * np.inf)):
+            wrong = np.ones(5, np.int64) if code == "DTYPE" else wrong
+            refused(self, code, lambda: rotary.rotate_qk(q, k, table, query_scale=wrong, **words))
+
     def test_qkv(self):
         table = table_of("interleaved")
         qkv = numbers((2, 5, 8, 16))

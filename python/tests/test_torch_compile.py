@@ -110,7 +110,8 @@ class Compile(unittest.TestCase):
             out = rotary.rotate(x, table, layout="bthd", out=torch.empty_like(x), first=2)
             back = rotary.rotate_backward(x, table, layout="bthd")
             whole = rotary.rotate_qkv(x.double(), table, 1, layout="bthd")
-            return y, packed, other, other2, out, back, whole
+            scaled = rotary.rotate_qk(x, x, table, layout="bthd", query_scale=torch.arange(1.0, 6))
+            return y, packed, other, other2, out, back, whole, *scaled
 
         made, counter = compiled(family)
         self.assertTrue(all(map(torch.equal, made(x), family(x))))

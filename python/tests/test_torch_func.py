@@ -38,10 +38,12 @@ class Gradients(unittest.TestCase):
                 self.assertTrue(gradgradcheck(rotate, inputs))
 
     def test_gradcheck_of_q_and_k(self):
-        def rotate(q, k, cos, sin):
-            return rotary.rotate_qk(q, k, rotary.from_rows(cos, sin, pairing="interleaved_to_half"), layout="bthd")
+        def rotate(q, k, cos, sin, scale=None):
+            table = rotary.from_rows(cos, sin, pairing="interleaved_to_half")
+            return rotary.rotate_qk(q, k, table, layout="bthd", query_scale=scale)
 
         inputs = wide(1, 3, 2, 4), wide(1, 3, 1, 6), wide(3, 2), wide(3, 2)
+        self.assertTrue(gradcheck(rotate, (wide(1, 3, 2, 6), *inputs[1:], wide(1, 3)), check_forward_ad=True))
         self.assertTrue(gradcheck(rotate, inputs, check_forward_ad=True, check_batched_grad=True))
         self.assertTrue(gradgradcheck(rotate, inputs))
 

@@ -101,6 +101,31 @@ class Values(unittest.TestCase):
             made = rotary.rotate_qk_(q, k, table, layout="bhtd")
             self.assertTrue(made[0] is q and made[1] is k and all(map(torch.equal, made, expected)))
 
+    def test_queries_times_their_factors(self):
+        """By the C++ part, by an op, by torch's own ops: the bits of rows times the factors."""
+        table, each = table_of("interleaved"), torch.linspace(0.5, 3, 10).reshape(2, 5)
+        for dtype, scale in ((dtype, scale) for dtype in DTYPES for scale in (each, each[1], each.double().numpy())):
+            q, k = torch.randn(2, 4, 5, 16).to(dtype), torch.randn(2, 2, 5, 24).to(dtype)
+            wide = torch.float64 if dtype == torch.float64 else torch.float32
+            s = torch.as_tensor(scale).to(wide).expand(2, 5)
+            rows = [row.to(wide) * s[..., None] for row in rows_of(table)]
+            expected = (q.to(wide) * s[:, None, :, None]).to(dtype)
+            expected[..., 2:14] = eager(q, *rows, "interleaved", "bhtd", first=2)[..., 2:14]
+            alone = turned(k, table, "bhtd", first=2)
+            for one in (q, q.clone().requires_grad_()):
+                made = rotary.rotate_qk(one, k, table, layout="bhtd", first=2, query_scale=scale)
+                self.assertTrue(torch.equal(made[0], expected) and torch.equal(made[1], alone))
+            per_head = [row[:, None].expand(5, 2, 6)[None] for row in rows_of(table)]
+            made = rotary.rotate_qk(
+                one, k, rotary.torch.TensorTable(*per_head, "interleaved"), layout="bhtd", first=2, query_scale=scale
+            )
+            self.assertTrue(torch.equal(made[0], expected) and torch.equal(made[1], alone))
+            made = rotary.rotate_qk_(q, k, table, layout="bhtd", first=2, query_scale=scale)
+            self.assertTrue(made[0] is q and torch.equal(q, expected) and torch.equal(k, alone))
+        for code, wrong in (("SHAPE", each[:, :4]), ("SHAPE", each.T), ("VALUE", each * torch.inf)):
+            for one in (q.float(), q):
+                refused(self, code, lambda: rotary.rotate_qk(one, k, table, layout="bhtd", query_scale=wrong))
+
     def test_packed(self):
         for dtype in (torch.float32, torch.float64):
             qkv, table = torch.randn(2, 5, 8, 16).to(dtype), table_of("interleaved")

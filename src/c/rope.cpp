@@ -1,4 +1,4 @@
-// A rope as C writes it.
+// A rope and positions as C writes them, and frequencies.
 #include "runtime/arithmetic.h"
 
 #include <algorithm>
@@ -6,15 +6,23 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "c/guarded.h"
 #include "c/structs.h"
 #include "values/names.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::c {
 
+template <>
+rotary_positions defaults<rotary_positions>() {
+  rotary_positions p{};
+  p.batch = p.axes = 1;
+  return p;
+}
 template <>
 rotary_rope defaults<rotary_rope>() {
   rotary_rope r{};
@@ -118,4 +126,42 @@ Rope rope_of(const rotary_rope& r) {
   return rope;
 }
 
+Positions positions_of(const char* operation, const rotary_positions& p) {
+  if (p.type == ROTARY_RUN) {
+    if (p.batch == 1 && p.axes == 1) return positions(p.first, p.tokens);
+    fail(Code::SHAPE, operation, "a run of positions must have one batch row and one axis");
+  }
+  if (p.axes < 1 || p.batch < 1 || p.tokens < 0 || p.tokens > (std::int64_t{1} << 60) / p.axes / p.batch) {
+    fail(Code::SHAPE, operation, "positions must have tokens, and at least one batch row and one axis");
+  }
+  const auto count = static_cast<std::size_t>(p.tokens * p.axes * p.batch);
+  if (count > 0) check_given(operation, "values of the positions", p.values);
+  const auto view = [&]<class T>(const T* values) { return Positions(std::span(values, count), p.axes, p.batch); };
+  if (p.type == ROTARY_INT32) return view(static_cast<const std::int32_t*>(p.values));
+  if (p.type == ROTARY_INT64) return view(static_cast<const std::int64_t*>(p.values));
+  if (p.type == ROTARY_DOUBLE) return view(static_cast<const double*>(p.values));
+  fail(Code::VALUE, operation, "the type of positions must be from 0 to 3 but got " + std::to_string(p.type));
+}
+
 }  // namespace rotary::c
+
+using namespace rotary::c;  // NOLINT
+
+extern "C" {
+
+void rotary_rope_init(rotary_rope* rope, size_t size) { init(rope, size); }
+void rotary_positions_init(rotary_positions* positions, size_t size) { init(positions, size); }
+rotary_status rotary_frequencies_make(const rotary_rope* rope, int64_t length, rotary_frequencies** frequencies) {
+  return guarded([&] {
+    check_given("frequencies", "frequencies", frequencies);
+    const rotary::Rope read_rope = rope_of(read("frequencies", "rope", rope));
+    *frequencies = new rotary_frequencies{rotary::frequencies(read_rope, length)};
+  });
+}
+void rotary_frequencies_free(rotary_frequencies* frequencies) { delete frequencies; }
+int32_t rotary_frequencies_pairs(const rotary_frequencies* f) { return f->values.pairs(); }
+int32_t rotary_frequencies_axes(const rotary_frequencies* f) { return f->values.axes(); }
+double rotary_frequencies_attention_factor(const rotary_frequencies* f) { return f->values.attention_factor; }
+const double* rotary_frequencies_inv_freq(const rotary_frequencies* f) { return f->values.inv_freq.data(); }
+
+}  // extern "C"

@@ -14,6 +14,7 @@
 #include "c/guarded.h"
 #include "c/structs.h"
 #include "rotary/cache.h"
+#include "rotary/query_scale.h"
 #include "rotary/rotary.h"
 #include "rotary/self_test.h"
 #include "rotary/targets.h"
@@ -30,12 +31,6 @@ struct rotary_pool {
 
 namespace rotary::c {
 
-template <>
-rotary_positions defaults<rotary_positions>() {
-  rotary_positions p{};
-  p.batch = p.axes = 1;
-  return p;
-}
 template <>
 rotary_heads defaults<rotary_heads>() {
   rotary_heads x{};
@@ -66,23 +61,6 @@ Enum enumerator(const char* operation, const char* name, std::int32_t value, Enu
 }
 
 // ---- a call --------------------------------------------------------------------------------------
-
-Positions positions_of(const char* operation, const rotary_positions& p) {
-  if (p.type == ROTARY_RUN) {
-    if (p.batch == 1 && p.axes == 1) return positions(p.first, p.tokens);
-    fail(Code::SHAPE, operation, "a run of positions must have one batch row and one axis");
-  }
-  if (p.axes < 1 || p.batch < 1 || p.tokens < 0 || p.tokens > (std::int64_t{1} << 60) / p.axes / p.batch) {
-    fail(Code::SHAPE, operation, "positions must have tokens, and at least one batch row and one axis");
-  }
-  const auto count = static_cast<std::size_t>(p.tokens * p.axes * p.batch);
-  if (count > 0) check_given(operation, "values of the positions", p.values);
-  const auto view = [&]<class T>(const T* values) { return Positions(std::span(values, count), p.axes, p.batch); };
-  if (p.type == ROTARY_INT32) return view(static_cast<const std::int32_t*>(p.values));
-  if (p.type == ROTARY_INT64) return view(static_cast<const std::int64_t*>(p.values));
-  if (p.type == ROTARY_DOUBLE) return view(static_cast<const double*>(p.values));
-  fail(Code::VALUE, operation, "the type of positions must be from 0 to 3 but got " + std::to_string(p.type));
-}
 
 struct Operand {
   Heads heads;
@@ -119,10 +97,28 @@ Pair pair(const char* operation, const char* name, const rotary_heads* x, const 
   return {{from.heads, to.heads}, from.first, false};
 }
 
-// Calls work(options).
+std::span<const float> query_scale_of(const char* operation, const rotary_options& o) {
+  if (o.query_scale == nullptr) return {};
+  if (o.query_scales < 1)
+    fail(Code::SHAPE, operation, "query_scales must be at least 1 but got " + std::to_string(o.query_scales));
+  if (o.parts != 1) fail(Code::VALUE, operation, "options must not have both a query_scale and parts");
+  return {o.query_scale, static_cast<std::size_t>(o.query_scales)};
+}
+
+// Calls work(options), or work(options, query_scale).
 template <class Work>
-void with_options(const char* operation, const rotary_options* given, int first, const Work& work) {
+void with_options(const char* operation, const rotary_options* given, int first, const Work& take) {
   const rotary_options o = given == nullptr ? defaults<rotary_options>() : read(operation, "options", given);
+  const std::span<const float> query_scale = query_scale_of(operation, o);
+  const auto work = [&](const RotateOptions& options) {
+    if constexpr (std::is_invocable_v<Work, const RotateOptions&, std::span<const float>>) {
+      take(options, query_scale);
+    } else {
+      if (!query_scale.empty())
+        fail(Code::VALUE, operation, "options must not have a query_scale, which rotate and rotate_qk alone take");
+      take(options);
+    }
+  };
   RotateOptions options(enumerator(operation, "direction", o.direction, Direction::backward));
   options.stores = enumerator(operation, "stores", o.stores, Stores::streaming);
   options.first = first;
@@ -179,24 +175,9 @@ rotary_status rotary_use_target(const char* name) {
   });
 }
 
-void rotary_rope_init(rotary_rope* rope, size_t size) { init(rope, size); }
-void rotary_positions_init(rotary_positions* positions, size_t size) { init(positions, size); }
 void rotary_heads_init(rotary_heads* heads, size_t size) { init(heads, size); }
 void rotary_options_init(rotary_options* options, size_t size) { init(options, size); }
 void rotary_cache_init(rotary_cache* cache, size_t size) { init(cache, size); }
-
-rotary_status rotary_frequencies_make(const rotary_rope* rope, int64_t length, rotary_frequencies** frequencies) {
-  return guarded([&] {
-    check_given("frequencies", "frequencies", frequencies);
-    const Rope read_rope = rope_of(read("frequencies", "rope", rope));
-    *frequencies = new rotary_frequencies{rotary::frequencies(read_rope, length)};
-  });
-}
-void rotary_frequencies_free(rotary_frequencies* frequencies) { delete frequencies; }
-int32_t rotary_frequencies_pairs(const rotary_frequencies* f) { return f->values.pairs(); }
-int32_t rotary_frequencies_axes(const rotary_frequencies* f) { return f->values.axes(); }
-double rotary_frequencies_attention_factor(const rotary_frequencies* f) { return f->values.attention_factor; }
-const double* rotary_frequencies_inv_freq(const rotary_frequencies* f) { return f->values.inv_freq.data(); }
 
 rotary_status rotary_table_make(const rotary_frequencies* frequencies, int64_t rows, rotary_table** table) {
   return guarded([&] {
@@ -327,7 +308,9 @@ rotary_status rotary_rotate(const rotary_heads* x, const rotary_heads* out, cons
                             const rotary_options* options) {
   return guarded([&] {
     const Pair p = pair("rotate", "x", x, "out", out);
-    with_options("rotate", options, p.first, [&](const RotateOptions& o) {
+    with_options("rotate", options, p.first, [&](const RotateOptions& o, std::span<const float> scale) {
+      if (!scale.empty())
+        return by_table("rotate", table, [&](const Table& by) { rotate(p.heads.in, p.heads.out, by, o, scale); });
       by_table("rotate", table, [&](const auto& by) {
         p.in_place ? rotate(p.heads.out, by, o) : rotate(p.heads.in, p.heads.out, by, o);
       });
@@ -343,7 +326,9 @@ rotary_status rotary_rotate_qk(const rotary_heads* q, const rotary_heads* q_out,
       fail(Code::SHAPE, "rotate_qk",
            "q and k must have one first but got " + std::to_string(a.first) + " and " + std::to_string(b.first));
     }
-    with_options("rotate_qk", options, a.first, [&](const RotateOptions& o) {
+    with_options("rotate_qk", options, a.first, [&](const RotateOptions& o, std::span<const float> scale) {
+      if (!scale.empty())
+        return by_table("rotate_qk", table, [&](const Table& by) { rotate_qk(a.heads, b.heads, by, o, scale); });
       by_table("rotate_qk", table, [&](const auto& by) {
         a.in_place&& b.in_place ? rotate_qk(a.heads.out, b.heads.out, by, o) : rotate_qk(a.heads, b.heads, by, o);
       });

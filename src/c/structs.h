@@ -9,6 +9,7 @@
 
 #include "rotary/rope.h"
 #include "rotary/rotary_c.h"
+#include "rotary/table.h"
 #include "values/fail.h"
 
 struct rotary_frequencies {
@@ -62,7 +63,10 @@ Struct read(const char* operation, const char* name, const Struct* given) {
 }
 
 template <>
+rotary_positions defaults<rotary_positions>();
+template <>
 rotary_rope defaults<rotary_rope>();
+Positions positions_of(const char* operation, const rotary_positions&);
 Rope rope_of(const rotary_rope&);  // throws SCALING
 
 }  // namespace rotary::c

@@ -117,10 +117,12 @@ void rotate(const ConstHeads& x, const Heads& out, const Table& table, const Rot
 
 void rotate_qk(const Heads& q, const Heads& k, const Table& table, const RotateOptions& options,
                std::span<const float> query_scale) {
+  if (query_scale.empty()) return rotate_qk(q, k, table, options);
   rotate_qk({q, q}, {k, k}, table, options, query_scale);
 }
 void rotate_qk(const InOut& q, const InOut& k, const Table& table, const RotateOptions& options,
                std::span<const float> query_scale) {
+  if (query_scale.empty()) return rotate_qk(q, k, table, options);
   constexpr const char* operation = "rotate_qk";
   check_heads_from(operation, q, k, table, options);
   check_stores(operation, options.stores);

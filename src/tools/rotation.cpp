@@ -103,8 +103,7 @@ void rotate_floats(const Heads& block, int first_element, std::span<const float>
   const std::vector<std::byte> before = how.each_step ? tensor.data : std::vector<std::byte>();
   const RotateOptions options(how.direction, *how.options.executor, Stores::automatic, first_element);
   const auto rotate_piece = [&](const Heads& piece, const Table& rows, std::span<const float> of_piece) {
-    if (!of_piece.empty()) return rotary::rotate(piece, rows, options, of_piece);
-    if (!how.each_step) return rotary::rotate(piece, rows, options);
+    if (!how.each_step) return rotary::rotate(piece, rows, options, of_piece);
     const auto offset = static_cast<const std::byte*>(piece.data) - tensor.data.data();
     const ConstHeads x(before.data() + offset, piece.dtype, piece.layout);
     reference::rotate(x, piece, rows, how.direction, reference::Arithmetic::each_step);
@@ -121,6 +120,20 @@ void rotate_floats(const Heads& block, int first_element, std::span<const float>
                  factors.empty() ? factors : factors.subspan(begin, size));
     if (how.progress) how.progress(first + count, layout.tokens);
   }
+}
+
+// As frameworks do it: in a step of its own, by factors of the tensor's type. first: the element where the block
+// begins.
+void rotate_and_multiply(const Heads& whole, int first, std::vector<float> factors, Tensor& tensor, const Table& table,
+                         const Rotation& how) {
+  for (float& factor : factors) {
+    if (whole.dtype == DType::f16) factor = to_float(to_f16(factor));
+    if (whole.dtype == DType::bf16) factor = to_float(to_bf16(factor));
+  }
+  const bool backward = how.direction == Direction::backward;
+  if (backward) multiply(whole, factors);
+  rotate_floats(slice(whole, first, whole.layout.head_dim - first), 0, {}, tensor, table, how);
+  if (!backward) multiply(whole, factors);
 }
 
 void multiply_doubles(std::span<double> elements, const Layout& l, std::span<const float> factors) {
@@ -221,8 +234,9 @@ void rotate_tensor(Tensor& tensor, const Layout& layout, const Rotation& how, st
   const Table* const rows = how.turns ? &table_for(how, positions, table) : nullptr;
   try {
     if (rows == nullptr) return multiply(heads_at(begin, whole), factors, *how.options.executor);
-    factors.empty() ? rotate_floats(heads_at(begin + first, block), 0, {}, tensor, *rows, how)
-                    : rotate_floats(heads_at(begin, whole), first, factors, tensor, *rows, how);
+    if (factors.empty()) return rotate_floats(heads_at(begin + first, block), 0, {}, tensor, *rows, how);
+    if (how.each_step) return rotate_and_multiply(heads_at(begin, whole), first, factors, tensor, *rows, how);
+    rotate_floats(heads_at(begin, whole), first, factors, tensor, *rows, how);
   } catch (const Error& error) {
     throw Error(error.code(), label(tensor) + ": " + error.what());
   }

@@ -27,7 +27,7 @@ struct Rotation {
   PositionSet positions_before = {};         // from there
   std::int64_t still = 0;                    // tokens in front that keep their bits; the positions are the others'
   Direction direction = Direction::forward;
-  QueryScale query_scale = {};  // of queries: multiplies them by their positions, the whole head; not with each_step
+  QueryScale query_scale = {};  // of queries: multiplies them by their positions, the whole head
   bool turns = true;            // false: of a layer without a rope, nothing but query_scale is done
   bool each_step = false;       // round after every operation, as a framework running in the tensor's dtype does
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // tokens of a long tensor; may be empty

@@ -163,6 +163,37 @@ TEST_F(Apply, q_and_k_turn_and_the_rest_is_copied_bit_for_bit) {
   EXPECT_NE(values_of(out.read("q")), some_values(16));
 }
 
+// A step behind the rotation, or before the backward one, by a factor of the tensor's type, as in transformers'
+// modeling_ministral3.py.
+TEST_F(Apply, queries_are_multiplied_as_hf_in_a_step_of_its_own) {
+  const std::string config = write_config(
+      "m.json",
+      R"("model_type": "ministral3", "hidden_size": 8, "num_attention_heads": 2, "num_key_value_heads": 1,)"
+      R"("head_dim": 4, "num_hidden_layers": 1, "rope_parameters": {"rope_type": "default", "rope_theta": 9.0,)"
+      R"("llama_4_scaling_beta": 0.3, "original_max_position_embeddings": 2})");
+  const auto scaled = [](const std::vector<std::uint16_t>& x) {  // at positions 3, 4, 5
+    std::vector<std::uint16_t> y;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double formula = 1 + 0.3 * std::log(1 + static_cast<double>((3 + i / 8) / 2));
+      const float factor = to_float(to_bf16(static_cast<float>(formula)));
+      y.push_back(to_bf16(to_float(bf16{x[i]}) * factor).bits);
+    }
+    return y;
+  };
+  const auto applied = [&](const std::vector<std::uint16_t>& x, const Strings& more) {
+    Strings all = {"--as", "hf", "--positions", "3:"};
+    all.insert(all.end(), more.begin(), more.end());
+    write_input({make_tensor("q", ElementType::bf16, {3, 2, 4}, x)});
+    expect_success(words({config}, all));
+    return values_of<std::uint16_t>(read_tensor("out.safetensors", "q"));
+  };
+  std::vector<std::uint16_t> q;
+  for (const float value : some_values(24)) q.push_back(to_bf16(value).bits);
+  EXPECT_EQ(applied(q, {"--query-scale"}), scaled(applied(q, {})));
+  EXPECT_NE(applied(q, {"--query-scale"}), applied(q, {}));
+  EXPECT_EQ(applied(q, {"--query-scale", "--backward"}), applied(scaled(q), {"--backward"}));
+}
+
 TEST_F(Apply, tensors_can_be_named) {
   write_input({floats("query", {1, 1, 4}, {1, 2, 3, 4}), floats("key", {1, 1, 4}, {1, 2, 3, 4})});
   const Strings at3 = {"--base", "100", "--pairing", "half", "--positions", "3"};

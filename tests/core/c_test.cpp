@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "rotary/cache.h"
+#include "rotary/query_scale.h"
 #include "rotary/rotary_c.h"
 #include "tests/support/checks.h"
 #include "tests/support/heads.h"
@@ -220,6 +221,42 @@ TEST_P(Calls, InPlaceOutOfPlaceInPartsAndByAPoolGiveTheBitsOfCpp) {
   expect_ok(rotary_rotate(&x, nullptr, h.table, &options));
   EXPECT_EQ(q, wanted_q);
   rotary_pool_free(pool);
+}
+
+TEST_P(Calls, QueriesTimesTheirFactorsAreThoseOfCpp) {
+  std::vector<float> scale;
+  for (int i = 0; i < 10; ++i) scale.push_back(1 + 0.3F * static_cast<float>(i));
+  Handles h = simple(4, static_cast<int>(pairing));
+  auto at = made(rotary_positions_init);
+  at.first = 1000, at.tokens = 5;
+  expect_ok(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32));
+  auto options = made(rotary_options_init);
+  options.direction = static_cast<std::int32_t>(direction), options.query_scale = scale.data();
+  for (const std::size_t factors : {5U, 10U}) {
+    options.query_scales = static_cast<std::int64_t>(factors);
+    Bytes wanted_q = q, wanted_k = k, alone = q, to_q(q.size()), to_k(k.size());
+    rotate_qk(Heads{wanted_q.data(), dtype, q_layout}, Heads{wanted_k.data(), dtype, k_layout}, rows,
+              {direction, serial(), Stores::automatic, first}, std::span(scale).first(factors));
+    EXPECT_NE(wanted_q, rotated(q, q_layout));
+    const rotary_heads x = view_of(alone.data(), dtype, q_layout, first),
+                       yq = view_of(to_q.data(), dtype, q_layout, first);
+    const rotary_heads xk = view_of(k.data(), dtype, k_layout, first),
+                       yk = view_of(to_k.data(), dtype, k_layout, first);
+    expect_ok(rotary_rotate_qk(&x, &yq, &xk, &yk, h.table, &options));
+    expect_ok(rotary_rotate(&x, nullptr, h.table, &options));
+    EXPECT_EQ(to_q, wanted_q);
+    EXPECT_EQ(to_k, wanted_k);
+    EXPECT_EQ(alone, wanted_q);
+  }
+  const rotary_heads x = view_of(q.data(), dtype, q_layout, first);
+  options.query_scales = 4;
+  expect_refused(rotary_rotate(&x, nullptr, h.table, &options), ROTARY_SHAPE, "2 x 5, but got 4");
+  options.query_scales = 0;
+  expect_refused(rotary_rotate(&x, nullptr, h.table, &options), ROTARY_SHAPE, "query_scales must be at least 1");
+  options.query_scales = 5;
+  expect_refused(rotary_rotate_qkv(&x, nullptr, 0, h.table, &options), ROTARY_VALUE, "must not have a query_scale");
+  options.parts = 2;
+  expect_refused(rotary_rotate(&x, nullptr, h.table, &options), ROTARY_VALUE, "both a query_scale and parts");
 }
 
 TEST_P(Calls, FirstIsASliceWhoseFrontIsCopied) {

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .._words import check_layout, check_pairing, fail
+from .guards import can_be_read
 from .plain import How, parts_of_heads
 
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
@@ -33,6 +34,19 @@ def check(operation: str, tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, h
     check_rows(operation, cos, sin)
     for name, x in zip("x" if len(tensors) == 1 else "qk", tensors):
         _check_one(operation, name, x, cos, sin, how)
+
+
+def check_scale(operation: str, q: Tensor, scale: Tensor, how: How) -> None:
+    """Of q that is checked."""
+    batch, tokens = (q.shape[how.layout.index(one)] if one in how.layout else 1 for one in "bt")
+    if scale.dtype not in _FLOATS:
+        fail("DTYPE", operation, f"query_scale must hold floats but got {scale.dtype}")
+    if scale.shape not in ((tokens,), (batch, tokens)):
+        rule = "query_scale must have a factor for each token of q, [tokens] or [batch, tokens] of"
+        fail("SHAPE", operation, f"{rule} {batch} x {tokens}, but got {list(scale.shape)}")
+    if can_be_read(scale) and not bool(scale.isfinite().all()):
+        at = int(scale.isfinite().flatten().logical_not().nonzero()[0])
+        fail("VALUE", operation, f"query_scale must be finite but is not at element {at}")
 
 
 def _check_one(operation: str, name: str, x: Tensor, cos: Tensor, sin: Tensor, how: How) -> None:

@@ -16,7 +16,7 @@ from .. import _core
 from .._tables import Table
 from .._words import check_direction, check_layout, check_stores, fail
 from . import autograd, cuda, ops, plain
-from .checks import check
+from .checks import check, check_scale
 from .guards import TYPES, is_plain, is_quiet
 from .plain import How
 from .sharding import is_dtensor, replicated
@@ -122,18 +122,41 @@ def _by_function(*tensors: Tensor) -> bool:
     return level is not None and level.key() != torch._C._functorch.TransformType.Functionalize
 
 
-def _by_op(operation: str, tensors: tuple[Any, ...], table: Any, *words: Any) -> tuple[Tensor, ...]:
+def _by_op(
+    operation: str, tensors: tuple[Any, ...], table: Any, *words: Any, scale: Any = None
+) -> tuple[Tensor, ...]:
     """x, or q and k, rotated."""
     for x in tensors:
         if not isinstance(x, Tensor):
             raise TypeError(f"[{operation}] an array must be a tensor as the others are but got {type(x).__name__}")
     cos, sin = _rows(operation, table, tensors[0])
     how = _how(operation, table, *words)
+    if scale is not None:
+        return _by_scaled_rows(operation, tensors, cos, sin, how, scale)
+    return _turned(operation, tensors, cos, sin, how)
+
+
+def _turned(operation: str, tensors: tuple[Any, ...], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
     if _is_compiling() and _is_fused(tensors[0], how.layout):
         check(operation, tensors, cos, sin, how)
         return tuple(plain.rotated(x, cos, sin, how) for x in tensors)
     way: Any = autograd if not _is_compiling() and _by_function(*tensors, cos, sin) else ops
     return way.turn(tensors, cos, sin, how)
+
+
+def _by_scaled_rows(
+    operation: str, tensors: tuple[Tensor, ...], cos: Tensor, sin: Tensor, how: How, given: Any
+) -> tuple[Tensor, ...]:
+    """q by rows times its factors, and k."""
+    q, k = tensors
+    scale = torch.as_tensor(given, device=q.device)
+    check(operation, tensors, cos, sin, how)
+    check_scale(operation, q, scale, how)
+    if type(q) not in TYPES and is_dtensor(q):
+        scale = replicated(scale, q)
+    rows = plain.times(cos, scale, q), plain.times(sin, scale, q)
+    (q_out,), (k_out,) = _turned(operation, (q,), *rows, how), _turned(operation, (k,), cos, sin, how)
+    return plain.multiplied(q_out, scale, how, 2 * cos.shape[-1]), k_out
 
 
 def _into(operation: str, x: Tensor, out: Any, y: Tensor) -> Tensor:
@@ -192,13 +215,16 @@ def rotate_qk(
     first: Any,
     direction: Any,
     stores: Any,
+    scale: Any = None,
 ) -> Any:
     new = q_out is None
-    outs = () if new or (q_out is q and k_out is k) else (q_out, k_out)
+    outs: tuple[Any, ...] = () if new or (q_out is q and k_out is k) else (q_out, k_out)
+    if isinstance(scale, Tensor):
+        outs += (scale,)
     if not _is_compiling() and _goes_straight(table, q, k, *outs):
         try:
             pair: tuple[Any, ...] = _core.rotate_qk(
-                operation, q, k, table, layout, q_out, k_out, first, direction, stores
+                operation, q, k, table, layout, q_out, k_out, first, direction, stores, scale
             )
         except _Error:
             if _lie_side_by_side(q, k, *outs):
@@ -210,7 +236,7 @@ def rotate_qk(
             fail("ALIAS", operation, "q and k must be apart but got one tensor: use rotary.rotate_")
         if not _is_compiling() and is_quiet() and is_plain(q) and is_plain(k) and _overlap(q, k):
             fail("ALIAS", operation, "what is written to q must not overlap k but their elements overlap")
-    pair = _by_op(operation, (q, k), table, layout, first, direction, stores)
+    pair = _by_op(operation, (q, k), table, layout, first, direction, stores, scale=scale)
     return pair if new else (_into(operation, q, q_out, pair[0]), _into(operation, k, k_out, pair[1]))
 
 

@@ -54,3 +54,8 @@ def is_quiet() -> bool:
 def is_plain(x: Any) -> bool:
     """Memory of the CPU and nothing else: no subclass, fake, wrapper, view of negative signs, zeros without memory."""
     return type(x) in TYPES and _number(_keys(x)) in _PLAIN
+
+
+def can_be_read(*tensors: Tensor) -> bool:
+    """Whether the numbers are there, in the memory of the CPU."""
+    return not torch.compiler.is_dynamo_compiling() and is_quiet() and all(map(is_plain, tensors))

@@ -94,7 +94,7 @@ def _turned(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tu
     words = how.first, "backward" if how.backward else "forward", "automatic"
     table = cos, sin, how.pairing, ""
     if len(tensors) == 2:
-        return _core.rotate_qk(operation, *tensors, table, how.layout, *outs, *words)
+        return _core.rotate_qk(operation, *tensors, table, how.layout, *outs, *words, None)
     if how.kv_heads < 0:
         return (_core.rotate(operation, *tensors, table, how.layout, *outs, *words),)
     return (_core.rotate_qkv("rotate_qkv", *tensors, table, how.kv_heads, how.layout, *outs, *words),)

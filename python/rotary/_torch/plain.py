@@ -119,6 +119,22 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, how: How, keeps: bool = True) -
     return torch.cat((turned, *others), at) if others else turned
 
 
+def times(rows: Tensor, scale: Tensor, x: Tensor) -> Tensor:
+    """Rows times the factors [tokens] or [batch, tokens] of x, in the type of its arithmetic."""
+    wide = _wide(x)
+    return rows.to(wide) * scale.to(wide)[(...,) + (None,) * (2 if rows.dim() == 4 else 1)]
+
+
+def multiplied(y: Tensor, scale: Tensor, how: How, width: int) -> Tensor:
+    """y, whose elements beside the block of that width are multiplied."""
+    if width == y.shape[-1]:
+        return y
+    factors = _spread(scale[..., None], how, y)
+    before, block, behind = y.split([how.first, width, y.shape[-1] - how.first - width], -1)
+    rest = [(part.to(_wide(y)) * factors).to(y.dtype) for part in (before, behind)]
+    return torch.cat((rest[0], block, rest[1]), -1)
+
+
 def gradients_of_rows(x: Tensor, grad: Tensor, cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, Tensor]:
     """Those of cos and sin, differentiable."""
     c = _spread(cos, how, x)

@@ -11,7 +11,7 @@ from torch.utils.dlpack import from_dlpack
 
 from .._words import fail
 from .checks import check_rows
-from .guards import is_plain, is_quiet
+from .guards import can_be_read
 
 if TYPE_CHECKING:
     from .._tables import Table
@@ -136,11 +136,6 @@ def rows_at(operation: str, positions: Tensor, cos: Tensor, sin: Tensor) -> tupl
 def _is_special(x: Tensor) -> bool:
     """Whether somebody's mode made it, and it must not outlive the call."""
     return type(x) is not Tensor
-
-
-def can_be_read(*rows: Tensor) -> bool:
-    """Whether the numbers are there, in the memory of the CPU."""
-    return not is_dynamo_compiling() and is_quiet() and all(map(is_plain, rows))
 
 
 def check_tensors(operation: str, cos: Any, sin: Any, doubled: str) -> None:
