@@ -56,6 +56,18 @@ ROTARY_API std::vector<double> clipped(std::vector<double> inv_freq, int last = 
 // Resonance RoPE, arXiv 2403.00071: every wavelength rounded to an integer, halves to even.
 ROTARY_API std::vector<double> resonant(std::vector<double> inv_freq);
 
+// ---- axes: which coordinate each pair turns by, for Rope::axis -----------------------------------
+// sections: how many pairs listen to time, height and width, the coordinates 0, 1 and 2. rope.h has Qwen2-VL's,
+// Qwen3-VL's and Ernie's.
+
+// SGLang's mrope_interleaved_glm (rotary_embedding/mrope.py): pair i takes axis i mod 3, or the next with pairs left.
+ROTARY_API std::vector<std::uint8_t> glm_axes(std::span<const int> sections);
+// openPangu VL in vLLM (mrope_interleaved.py): each pair takes the axis that has placed the least share of its pairs,
+// the first of equals, but not the axis of the pair before it while another has some left; the last pair is time's.
+ROTARY_API std::vector<std::uint8_t> openpangu_axes(std::span<const int> sections);
+// VideoRoPE, arXiv 2502.05173; Ming's "video_rope", Ling 3 VL: height and width by turns, then time, the slowest pairs.
+ROTARY_API std::vector<std::uint8_t> videorope_axes(std::span<const int> sections);
+
 // ---- bases ---------------------------------------------------------------------------------------
 
 // NTK by resolution: base * scale^(strength * width / (width - 2)) for each axis of `width` elements.

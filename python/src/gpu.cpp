@@ -16,15 +16,16 @@ Ref gpu_built() { return Ref(PyBool_FromLong(gpu::built() ? 1 : 0)); }
 // A view of rows in the device's memory, which is not copied.
 gpu::Table table_of(const ArrayView& cos, const ArrayView& sin, PyObject* pairing) {
   for (const ArrayView* rows : {&cos, &sin}) {
-    const bool fits = rows->type == ElementType::f32 && (rows->ndim == 2 || rows->ndim == 3) &&
+    const bool fits = rows->type == ElementType::f32 && rows->ndim >= 2 && rows->ndim <= 4 &&
                       rows->shape == cos.shape && rows->is_contiguous();
     if (!fits) fail(Code::SHAPE, gpu_operation, "cos and sin must be contiguous f32 rows but got ", rows->shape_text());
   }
   const auto rank = static_cast<std::size_t>(cos.ndim);
-  const int batch = rank == 3 ? static_cast<int>(cos.shape[0]) : 1;
+  const int batch = rank > 2 ? static_cast<int>(cos.shape[0]) : 1;
+  const int heads = rank > 3 ? static_cast<int>(cos.shape[2]) : 1;
   return gpu::Table::borrow(static_cast<const float*>(cos.data), static_cast<const float*>(sin.data),
                             static_cast<int>(cos.shape[rank - 1]), parse_pairing(view_of(pairing, "pairing")),
-                            cos.shape[rank - 2], batch);
+                            cos.shape[rank > 3 ? 1 : rank - 2], batch, heads);
 }
 
 // What one tensor of a call is, and where its result goes, from the element `first` of each head on.

@@ -8,7 +8,7 @@ import rotary
 from torch_support import PAIRINGS, eager, needs_torch, refused, rows_of, table_of, torch, turned
 
 if torch is not None:
-    from rotary._torch import cuda
+    from rotary._torch import cuda, plain
 
     STREAM = 1234
 
@@ -19,7 +19,8 @@ def stand_in(q, k, q_out, k_out, cos, sin, pairing, layout, first, backward, str
     for x, out in ((q, q_out), (k, k_out)):
         if x is not None:
             assert x.stride(-1) == 1 and out.stride(-1) == 1
-            y = eager(x, cos, sin, pairing, layout, first, backward)
+            words = pairing, layout, first, backward
+            y = plain.rotated(x, cos, sin, plain.How(*words)) if cos.dim() == 4 else eager(x, cos, sin, *words)
             out[..., first:] = y[..., first:]
 
 
@@ -59,6 +60,19 @@ class Cuda(unittest.TestCase):
                     self.assertTrue(torch.equal(one, expected[0]) and all(map(torch.equal, two, expected)))
                     self.assertTrue(torch.equal(packed[:, :, :3], expected[0][:, :, :3]))
                     self.assertTrue(torch.equal(packed[:, :, 3:], x[:, :, 3:]))
+
+    def test_rows_per_head(self):
+        """Also of a packed tensor, whose q and k have rows each."""
+        places = [[[0, 1, 2, 3, 4]] * 2, [[7, 8, 9, 0, 1]] * 2]
+        table = rotary.Table(rotary.Frequencies(torch.randn(2, 2, 4).double(), pairing="half"), places)
+        qkv = torch.randn(2, 4 + 2 + 2, 5, 16)
+        q, k, v = qkv.split([4, 2, 2], 1)
+        expected = rotary.rotate_qk(q, k, table, layout="bhtd", first=6)
+        words = *rows_of(table), "half", "bhtd", 6, False
+        with as_on_cuda():
+            self.assertTrue(all(map(torch.equal, torch.ops.rotary.rotate_qk(q, k, *words), expected)))
+            packed = torch.ops.rotary.rotate(qkv, *words, 2)
+        self.assertTrue(torch.equal(packed, torch.cat((*expected, v), 1)))
 
     def test_gradients(self):
         table, x = table_of(), torch.randn(2, 5, 3, 16, requires_grad=True)

@@ -1,6 +1,7 @@
 // Which coordinate of a position drives each pair: the layouts of the vision-language models.
 #include "runtime/arithmetic.h"
 
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "number_text.h"
+#include "rotary/makers.h"
 #include "rotary/rotary.h"
 #include "values/fail.h"
 
@@ -83,6 +85,45 @@ std::vector<std::uint8_t> ernie_axes(std::span<const int> height_width_time) {
     axis[i] = i % 2 == 0 ? 1 : 2;
   }
   return axis;
+}
+
+std::vector<std::uint8_t> glm_axes(std::span<const int> sections) {
+  check_three(sections, "glm_axes");
+  std::vector<int> left(sections.begin(), sections.end());
+  std::vector<std::uint8_t> axis(static_cast<std::size_t>(left[0] + left[1] + left[2]));
+  for (std::size_t i = 0; i < axis.size(); ++i) {
+    std::size_t a = i % 3;
+    while (left[a] == 0) a = (a + 1) % 3;
+    --left[a];
+    axis[i] = static_cast<std::uint8_t>(a);
+  }
+  return axis;
+}
+
+std::vector<std::uint8_t> openpangu_axes(std::span<const int> sections) {
+  check_three(sections, "openpangu_axes");
+  if (sections[0] == 0) fail(Code::SHAPE, "openpangu_axes", "the first section must be at least 1 but got 0");
+  const std::array<int, 3> counts{sections[0] - 1, sections[1], sections[2]};
+  std::array<int, 3> placed{};
+  std::vector<std::uint8_t> axis;
+  for (int i = counts[0] + counts[1] + counts[2]; i > 0; --i) {
+    std::size_t best = 3;
+    for (std::size_t a = 0; a < 3; ++a) {
+      const bool repeats = !axis.empty() && a == axis.back();
+      const auto share = [&](std::size_t of) { return static_cast<double>(placed[of]) / counts[of]; };
+      if (placed[a] < counts[a] && !repeats && (best == 3 || share(a) < share(best))) best = a;
+    }
+    if (best == 3) best = axis.back();  // alone in having some left
+    ++placed[best];
+    axis.push_back(static_cast<std::uint8_t>(best));
+  }
+  axis.push_back(0);
+  return axis;
+}
+
+std::vector<std::uint8_t> videorope_axes(std::span<const int> sections) {
+  check_three(sections, "videorope_axes");
+  return ernie_axes(std::array{sections[1], sections[2], sections[0]});
 }
 
 // Each axis owns r = 2 floor(head_dim / axes / 2) elements, hence r / 2 pairs, with its own run of frequencies

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string>
 
 #include "rotary/makers.h"
 #include "rotary/rotary.h"
@@ -48,6 +49,24 @@ TEST(Makers, a_rope_of_mixed_directions_turns_each_head_by_its_own) {
   const Table table(frequencies(rope), Positions({3, 5}, 2));  // x 3, y 5
   EXPECT_EQ(table.cos()[0], static_cast<float>(std::cos(3 * std::cos(0.5) + 5 * std::sin(0.5))));
   EXPECT_NEAR(table.sin()[8 + 4], std::sin(-3 * std::sin(2.0) + 5 * std::cos(2.0)), 1e-7);
+}
+
+TEST(Makers, axes_are_those_of_sglang_vllm_and_videorope) {
+  const std::vector<int> sections[] = {{8, 12, 12}, {24, 20, 20}, {5, 9, 2}, {1, 0, 3}};
+  const auto text = [](const std::vector<std::uint8_t>& axis) {
+    std::string digits;
+    for (const std::uint8_t a : axis) digits += static_cast<char>('0' + a);
+    return digits;
+  };
+  for (std::size_t i = 0; i < std::size(sections); ++i) {
+    EXPECT_EQ(text(glm_axes(sections[i])), made_glm_axes[i]);
+    EXPECT_EQ(text(openpangu_axes(sections[i])), made_openpangu_axes[i]);
+    EXPECT_EQ(text(videorope_axes(sections[i])), made_videorope_axes[i]);
+  }
+  tests::expect_error("SHAPE", "[glm_axes] there must be 3 sections but got 2", [] { glm_axes(std::vector{8, 8}); });
+  tests::expect_error("SHAPE", "[openpangu_axes] the first section must be at least 1 but got 0", [] {
+    openpangu_axes(std::vector{0, 8, 8});
+  });
 }
 
 TEST(Makers, frequencies_are_those_of_the_code_of_others) {

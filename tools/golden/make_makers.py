@@ -2,15 +2,16 @@
 """Frequencies as the code of others makes them: tests/golden/makers.inc, for tests/core/makers_test.cpp.
 
 Run by hand: python tools/golden/make_makers.py FOLDER (needs torch, timm, rotary-embedding-torch and einops). FOLDER
-holds clones of thu-ml/RIFLEx, wildminder/ComfyUI-DyPE, sheryc/resonance_rope and lucidrains/vit-pytorch, by those last
-names. In float64 where their code takes a type, else in its float32. Of Grok (SGLang, models/grok.py), CoPE
-(hrlics/CoPE, modeling_cope.py) and LTX (diffusers, transformer_ltx.py), whose code cannot be called alone, the
-statements are written here again.
+holds clones of thu-ml/RIFLEx, wildminder/ComfyUI-DyPE, sheryc/resonance_rope and lucidrains/vit-pytorch, by those
+last names, Wiselnn570/VideoRoPE too, and what the wheels of sglang and vllm hold. In float64 where their code takes a
+type, else in its float32. Of Grok (SGLang, models/grok.py), CoPE (hrlics/CoPE, modeling_cope.py) and LTX (diffusers,
+transformer_ltx.py), whose code cannot be called alone, the statements are written here again.
 """
 import ast
 import math
 import pathlib
 import sys
+import types
 
 import rotary_embedding_torch
 import timm.layers.pos_embed_sincos as timm_rope
@@ -21,12 +22,13 @@ CLONES = pathlib.Path(sys.argv[1])
 OUT = pathlib.Path(__file__).parents[2] / "tests/golden/makers.inc"
 
 
-def functions_of(path, more=()):
+def functions_of(path, more=(), only=None):
     """The functions and classes of a file, without what the file imports beside torch and numpy."""
     import typing
     import numpy
     tree = ast.parse((CLONES / path).read_text())
-    tree.body = [one for one in tree.body if isinstance(one, (ast.FunctionDef, ast.ClassDef))]
+    kinds = ast.FunctionDef, ast.ClassDef
+    tree.body = [one for one in tree.body if isinstance(one, kinds) and only in (None, one.name)]
     from einops import rearrange, repeat
     names = dict(torch=torch, math=math, np=numpy, Tensor=torch.Tensor, nn=torch.nn, Module=torch.nn.Module, F=torch.nn.functional,
                  arange=torch.arange, cat=torch.cat, stack=torch.stack, rearrange=rearrange, repeat=repeat,
@@ -90,6 +92,32 @@ def ltx():
     return 10000.0 ** torch.linspace(0, 1, 7, dtype=F64) * math.pi / 2
 
 
+SECTIONS = (8, 12, 12), (24, 20, 20), (5, 9, 2), (1, 0, 3)
+
+
+def glm_axes(sections):
+    path = "sglang/srt/layers/rotary_embedding/mrope.py"
+    rope = functions_of(path, dict(RotaryEmbedding=object), "MRotaryEmbedding")["MRotaryEmbedding"]
+    told = types.SimpleNamespace(mrope_section=sections, rotary_dim=2 * sum(sections), mrope_interleaved_glm=True,
+                                 cos_sin_cache=torch.ones(1))
+    return rope._build_axis_map(told).tolist()
+
+
+def openpangu_axes(sections):
+    path = "vllm/model_executor/layers/rotary_embedding/mrope_interleaved.py"
+    made = functions_of(path, dict(MRotaryEmbedding=object))["MRotaryEmbeddingInterleaved"]
+    return made.get_mrope_interleaved_id_list(*sections, force_last=True)
+
+
+def videorope_axes(sections):
+    name = "apply_m_modify_multimodal_rotary_pos_emb"
+    more = dict(rotate_half=torch.zeros_like)
+    turn = functions_of("VideoRoPE/videorope-transformer/modeling_videorope.py", more, name)[name]
+    number = torch.arange(3.0)[:, None, None, None].expand(3, 1, 1, 2 * sum(sections))  # of the axis, for cos
+    turned, _ = turn(torch.ones(1), torch.ones(1), number, number, list(sections))
+    return turned.flatten()[: sum(sections)].int().tolist()
+
+
 lines = ["// Made by tools/golden/make_makers.py: frequencies as the code of others makes them.\n"]
 for name, values in {
         "timm_mixed": mixed(), "golden_gate": golden(), "dype_all": vision_yarn(56, 2.0, 3.0, 64, 1.0),
@@ -104,4 +132,7 @@ for name, values in {
             text += "\n   "
         text += ("" if text.endswith("{") else " " if text.endswith("   ") else " ") + row + ","
     lines.append(text.rstrip(",") + "};\n")
+for made in glm_axes, openpangu_axes, videorope_axes:
+    rows = ['"' + "".join(map(str, made(sections))) + '"' for sections in SECTIONS]
+    lines.append(f"const std::string made_{made.__name__}[] = {{\n    " + ",\n    ".join(rows) + "};\n")
 OUT.write_text("".join(lines))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .plain import How, turning
+from .plain import How, parts_of_heads, turning
 
 BUILT = _core._gpu_built() and torch.version.cuda is not None
 
@@ -29,7 +29,11 @@ def rotate(cos: Tensor, sin: Tensor, how: How, tensors: Sequence[Tensor], outs: 
             at = how.layout.index("h")
             heads = x.shape[at] - how.kv_heads
             out.narrow(at, heads, how.kv_heads).copy_(x.narrow(at, heads, how.kv_heads))
-    k, k_out = (tensors[1], outs[1]) if len(tensors) == 2 else (None, None)
+    pairs = [(turning(x, how), turning(out, how)) for x, out in zip(tensors, outs)]
+    if cos.dim() == 4 and how.kv_heads > 0:  # the heads of q and of k have rows each
+        at, sizes = how.layout.index("h"), parts_of_heads(tensors[0], how)
+        pairs = list(zip(*(one.split(sizes, at) for one in pairs[0])))
+    (q, q_out), (k, k_out) = (*pairs, (None, None))[:2]
     with torch.cuda.device(cos.device):
         stream = torch.cuda.current_stream(cos.device).cuda_stream
-        _core._gpu_rotate(turning(tensors[0], how), k, turning(outs[0], how), k_out, *rows, *words, stream)
+        _core._gpu_rotate(q, k, q_out, k_out, *rows, *words, stream)

@@ -80,7 +80,7 @@ def _turned(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tu
     """The kernel, of any backend."""
     operation = "rotate" if len(tensors) == 1 else "rotate_qk"
     outs: Any = (None,) * len(tensors)  # _core makes them like the tensors
-    on_cuda = all(map(cuda.has_kernels, tensors)) and cos.dim() < 4
+    on_cuda = all(map(cuda.has_kernels, tensors))
     if on_cuda or not all(map(has_kernels, tensors)):
         check(operation, tensors, cos, sin, how)
         if not on_cuda:

@@ -13,8 +13,8 @@ namespace {
 
 // The common keys of rope_scaling and rope_parameters beside the values of the scalings.
 constexpr std::string_view words_beside_scalings =
-    "alpha llama_4_scaling_beta max_position_embeddings mrope_interleaved mrope_section partial_rotary_factor "
-    "rope_parameters rope_scaling rope_theta rope_type rotary_dim type";
+    "alpha llama_4_scaling_beta max_position_embeddings mrope_interleaved mrope_interleaved_glm mrope_section "
+    "partial_rotary_factor rope_parameters rope_scaling rope_theta rope_type rotary_dim type";
 
 // Rope words in keys that do not say how anything turns.
 constexpr std::string_view harmless[] = {

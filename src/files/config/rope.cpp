@@ -65,9 +65,10 @@ struct Word {
   std::string_view said, type;
 };
 constexpr Word scaling_words[] = {{"su", "longrope"},         {"mrope", "default"},      {"xdrope", "dynamic"},
-                              {"ntk_fixed", "ntk_fixed"}, {"ntkmixed", "ntk_fixed"},  // BlueLM
-                              {"no_scaling", "default"},                              // MPT
-                              {"origin", "default"}};                                 // InternLM
+                                  {"ntk_fixed", "ntk_fixed"}, {"ntkmixed", "ntk_fixed"},  // BlueLM
+                                  {"no_scaling", "default"},                              // MPT
+                                  {"origin", "default"},                                  // InternLM
+                                  {"video_rope", "default"}};                             // Ming
 
 // The words that an error offers.
 std::vector<std::string_view> known_types() {

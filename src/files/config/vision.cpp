@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "rotary/error.h"
+#include "rotary/makers.h"
 #include "stages.h"
 #include "values/fail.h"
 
@@ -147,18 +148,21 @@ void read_vision_part(const Part& part) {
 void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRope& model) {
   Rope& rope = model.rope;
   Axes axes = part.family.axes;
-  std::optional<bool> interleaved;
-  for (const char* key : {"interleaved", "mrope_interleaved"}) {
+  Axes said = Axes::sectioned;
+  for (const auto& [key, layout] : {std::pair("interleaved", Axes::interleaved),
+                                    {"mrope_interleaved", Axes::interleaved},
+                                    {"mrope_interleaved_glm", Axes::glm}}) {
     if ((axes == Axes::one && part.known) || !keys || !keys->has(key)) continue;
-    interleaved = keys->boolean(key);
-    if (part.known && *interleaved != (axes == Axes::interleaved)) {
+    const bool on = keys->boolean(key, false);
+    if (on) said = layout;
+    if (part.known && axes != Axes::openpangu && on != (axes == layout)) {
       part.note(keys->path_of(key) + " has no effect: transformers lays the axes of " + part.name() +
                 " out by its own rule");
     }
   }
-  if (!part.known && keys && keys->has("mrope_section")) {
-    axes = interleaved.value_or(false) ? Axes::interleaved : Axes::sectioned;
-  }
+  if ((!part.known && keys && keys->has("mrope_section")) || (axes == Axes::openpangu && said != Axes::interleaved))
+    axes = said;
+  if (keys && keys->text("rope_type").value_or(keys->text("type").value_or("")) == "video_rope") axes = Axes::bailing;
   if (axes == Axes::one) return;
   const int pairs = rope.rotary_dim / 2;
   if (axes == Axes::alternating) {
@@ -191,10 +195,13 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
          "mrope_section of " + (part.path.empty() ? "the config" : part.path) + " must sum to the " +
              std::to_string(pairs) + " pairs but sums to " + std::to_string(sum));
   }
-  const bool alternate = axes == Axes::ernie || axes == Axes::bailing;
-  if (axes == Axes::bailing) std::rotate(sections.begin(), sections.begin() + 1, sections.end());
-  rope.axis = alternate ? ernie_axes(sections) : sectioned_axes(sections);
-  if (alternate) part.note("axes t, h, w; pairs alternate h and w, the last listen to t");
+  rope.axis = axes == Axes::ernie       ? ernie_axes(sections)
+              : axes == Axes::bailing   ? videorope_axes(sections)
+              : axes == Axes::openpangu ? openpangu_axes(sections)
+              : axes == Axes::glm       ? glm_axes(sections)
+                                        : sectioned_axes(sections);
+  if (axes == Axes::ernie || axes == Axes::bailing)
+    part.note("axes t, h, w; pairs alternate h and w, the last listen to t");
   if (axes == Axes::xdrope) {
     part.note(
         "the sections count pairs, as in vLLM; transformers gives the two members of an image "

@@ -15,7 +15,7 @@ constexpr std::string_view words_of = "";
 template <>
 constexpr std::string_view words_of<Pairing> = "unset half interleaved interleaved_to_half";
 template <>
-constexpr std::string_view words_of<Axes> = "one sectioned interleaved ernie xdrope alternating bailing";
+constexpr std::string_view words_of<Axes> = "one sectioned interleaved ernie xdrope alternating bailing openpangu glm";
 template <>
 constexpr std::string_view words_of<Rule> =
     "all sliding sliding_or_dense sliding_or_all no_rope_layers layer_rope_theta layer_rope_flags unless_null "

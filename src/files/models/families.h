@@ -28,7 +28,9 @@ enum class Axes : std::uint8_t {
   ernie,        // h w h w ... t t t                                (Ernie 4.5 VL)
   xdrope,       // sections of the pairs, three or four axes         (Hunyuan VL)
   alternating,  // rows and columns pair by pair, one run            (NeoMME)
-  bailing,      // as ernie; the sections come as t, h, w            (Ling 3 VL)
+  bailing,      // as ernie; the sections come as t, h, w            (Ling 3 VL, Ming's video_rope)
+  openpangu,    // by shares, t last; sectioned unless interleaved   (openPangu VL)
+  glm,          // thw thw ... of those that are left                (SGLang's mrope_interleaved_glm)
 };
 
 // MLA heads are [nope | rope]: head_dim = qk_nope_head_dim + qk_rope_head_dim, the last qk_rope_head_dim turn.
