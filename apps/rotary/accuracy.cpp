@@ -56,10 +56,8 @@ bool complete(Source& source) {
   if (!source.base && source.inv_freq.empty()) source.base = 10000;
   if (source.pairing.empty()) source.pairing = "half";  // turns the same angles as any
   if (!source.head_dim && source.inv_freq.empty()) source.head_dim = 128;
-  if (!source.head_dim && !source.base) {
-    const std::size_t pairs = read_inv_freq(files::path_of(source.inv_freq)).size();
-    source.head_dim = static_cast<int>(2 * std::min<std::size_t>(pairs, 32768));
-  }
+  if (!source.head_dim && !source.base)
+    source.head_dim = 2 * read_pair_rows(files::path_of(source.inv_freq), "inv_freq").pairs;
   return is_default;
 }
 
@@ -238,7 +236,8 @@ void add_accuracy(CLI::App& app) {
   command
       .option("--positions", options->positions,
               "the positions to measure at, ends not included: 7, 0:4096, -5:5, 0:8,100:104; or a .npy of\n"
-              "[tokens]. Each pair of a rope of several axes takes them (default: a sample of each decade)")
+              "[tokens]. Each pair of a rope of several axes takes them, each axis alone where a pair sums\n"
+              "over them (default: a sample of each decade)")
       .type_name("SPEC");
   command.option("--tolerance", options->tolerance, "the error that the advice allows float32, from 1e-6 to 1")
       .range(1e-6, 1.0)

@@ -359,7 +359,6 @@ void add_apply(CLI::App& app) {
   auto options = std::make_shared<Options>();
   Command command(app, "apply", "Rotate the q and k of a file");
   add_request_options(command, options->tables);
-  add_equation_options(command, options->tables.source);
   command
       .option("--input", options->input,
               "the tensors: a safetensors file, .npz or .pt, or one .npy; - reads standard input")

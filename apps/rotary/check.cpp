@@ -139,7 +139,6 @@ void add_check(CLI::App& app) {
   add_source_options(command, options->source);
   command.added("CONFIG").usual();
   add_rope_option(command, options->source);
-  add_equation_options(command, options->source);
   command
       .option("--input,--before", options->input,
               "the tensors before the rotation: a safetensors file, .npz or .pt, or one .npy")

@@ -21,6 +21,8 @@
 #include "rotary/tensors.h"
 #include "source.h"
 #include "stamp.h"
+#include "table/table_checks.h"
+#include "table/turns.h"
 
 namespace rotary::cli {
 
@@ -29,7 +31,7 @@ namespace {
 struct Options {
   Source source;
   PositionRequest positions;
-  std::int64_t heads = 2;
+  std::optional<std::int64_t> heads;  // none: 2, or as many as the rope has rows for
   bool backward = false;
   std::string output;
   bool json = false;
@@ -45,7 +47,7 @@ PositionSet usual_positions(const ModelRope& used) {
   for (std::int64_t place = 10; place < context - 1; place *= 10) places.push_back(place);
   if (context > 5) places.push_back(context - 1);
   PositionSet set;
-  set.axes = Frequencies{.axis = used.rope.axis}.axes();
+  set.axes = Frequencies{.axis = used.rope.axis, .summed_axes = used.rope.summed_axes}.axes();
   set.tokens = static_cast<std::int64_t>(places.size());
   for (int axis = 0; axis < set.axes; ++axis) {
     set.integers.insert(set.integers.end(), places.begin(), places.end());
@@ -77,66 +79,97 @@ std::vector<float> some_values(std::size_t count) {
   return values;
 }
 
-// The largest |got - rotated| of an implementation that is right. A rotated element is at most `amplitude`; u is the
-// unit roundoff of a type.
+// The largest |got - rotated| of an implementation that is right. A rotated element is at most `amplitude`, which
+// tables have with xpos; u is the unit roundoff of a type.
 struct Tolerances {
   double f32 = 0, f16 = 0, bf16 = 0;
   std::vector<double> float32_angles;  // for each token
 };
 
-Tolerances tolerances_of(const Table& table, const Frequencies& turns, const PositionSet& positions) {
+Tolerances tolerances_of(const std::vector<Table>& tables, const Frequencies& turns, const PositionSet& positions) {
   constexpr double u32 = 0x1p-24, u16 = 0x1p-11, ubf16 = 0x1p-8;
-  const double amplitude = std::sqrt(2.0) * std::abs(turns.attention_factor);
+  double amplitude = std::sqrt(2.0) * std::abs(turns.attention_factor);
+  for (const Table& table : tables) {
+    for (std::size_t i = 0; i < table.cos().size() && turns.xpos.scale > 0; ++i)
+      amplitude = std::max(amplitude, std::sqrt(2.0) * std::hypot(table.cos()[i], table.sin()[i]));
+  }
+  std::vector<double> terms;  // [axes, heads * pairs], and the phases
+  const std::int64_t pairs = std::int64_t{turns.heads} * turns.pairs();
+  detail::fill_terms(turns, turns.axes(), pairs, terms);
+  const auto count = static_cast<int>(std::ssize(terms) / pairs);
   Tolerances allowed;
   // cos and sin (2 ulps of a libm), two products and a sum, there; half of it here; fused or not.
   allowed.f32 = 8 * u32 * amplitude;
   // Every one of four steps rounded to the type: cos or sin, its attention factor, the product, the sum.
   allowed.f16 = 4 * u16 * amplitude + allowed.f32;
   allowed.bf16 = 4 * ubf16 * amplitude + allowed.f32;
-  // An angle of float32 steps: two for the frequency, one for the position, one for their product.
-  for (std::int64_t token = 0; token < table.tokens(); ++token) {
+  // An angle of float32 steps: two for the frequency, one for the position, one for their product; one for each sum.
+  for (std::int64_t token = 0; token < tables[0].tokens(); ++token) {
     double angle = 0;
-    for (std::size_t i = 0; i < turns.inv_freq.size(); ++i) {
-      const std::size_t axis = turns.axis.empty() ? 0 : turns.axis[i];
-      const double position = positions.value(axis, 0, static_cast<std::size_t>(token));
-      angle = std::max(angle, std::abs(position * turns.inv_freq[i]));
+    for (std::int64_t i = 0; i < pairs; ++i) {
+      double sum = 0;
+      for (int a = 0; a < count; ++a) {
+        const double position =
+            a == turns.axes() ? 1 : positions.value(static_cast<std::size_t>(a), 0, static_cast<std::size_t>(token));
+        sum += std::abs(position * terms[static_cast<std::size_t>(a * pairs + i)]);
+      }
+      angle = std::max(angle, sum);
     }
-    allowed.float32_angles.push_back(std::min(4 * u32 * angle, 2.0) * amplitude + allowed.f32);
+    const int sums = detail::is_sum(turns) ? count - 1 : 0;
+    allowed.float32_angles.push_back(std::min((4 + sums) * u32 * angle, 2.0) * amplitude + allowed.f32);
   }
   return allowed;
 }
 
-std::vector<Tensor> golden_of(const Options& options, const ModelRope& used, const Frequencies& turns,
+std::vector<Tensor> golden_of(const Options& options, const ModelRope& used, Frequencies turns,
                               const PositionSet& positions) {
-  const Table table(turns, positions.view());
-  const std::int64_t tokens = table.tokens(), pairs = table.pairs(), heads = options.heads;
+  std::vector<Table> tables = {Table(turns, positions.view())};  // with xpos that of keys too
+  turns.xpos.reciprocal = true;
+  if (turns.xpos.scale > 0) tables.emplace_back(turns, positions.view());
+  const Table& table = tables[0];
+  const std::int64_t tokens = table.tokens(), pairs = table.pairs(), rows = table.heads(),
+                     heads = options.heads.value_or(rows > 1 ? rows : 2), axes = std::max(1, turns.summed_axes);
   const int head_dim = used.rope.head_dim;
   const std::vector<float> x = some_values(static_cast<std::size_t>(tokens * heads * head_dim));
-  std::vector<float> rotated = x;
-  RotateOptions how;
-  how.first = used.first;
-  how.direction = options.backward ? Direction::backward : Direction::forward;
-  rotate({rotated.data(), DType::f32, thd(tokens, heads, head_dim)}, table, how);
-  std::vector<std::int32_t> axis(turns.axis.begin(), turns.axis.end());
-  axis.resize(turns.inv_freq.size());
-  const Tolerances allowed = tolerances_of(table, turns, positions);
   const auto one = [](const char* name, const double& value) {
     return tensor_of<double>(name, {}, std::span(&value, 1));
   };
   const std::vector<std::int64_t> placed = {positions.axes, tokens}, vectors = {tokens, heads, head_dim};
-  return {tensor_of<double>("inv_freq", {pairs}, turns.inv_freq),
-          tensor_of<std::int32_t>("axis", {pairs}, axis),
-          one("attention_factor", turns.attention_factor),
-          positions.reals.empty() ? tensor_of<std::int64_t>("positions", placed, positions.integers)
-                                  : tensor_of<double>("positions", placed, positions.reals),
-          tensor_of<float>("cos", {tokens, pairs}, table.cos()),
-          tensor_of<float>("sin", {tokens, pairs}, table.sin()),
-          tensor_of<float>("x", vectors, x),
-          tensor_of<float>("rotated", vectors, rotated),
-          one("tolerance_f32", allowed.f32),
-          one("tolerance_f16", allowed.f16),
-          one("tolerance_bf16", allowed.bf16),
-          tensor_of<double>("tolerance_float32_angles", {tokens}, allowed.float32_angles)};
+  const auto by_head = [&](std::vector<std::int64_t> shape, const std::vector<std::int64_t>& each) {
+    if (rows > 1) shape.push_back(rows);
+    shape.insert(shape.end(), each.begin(), each.end());
+    return shape;
+  };
+  const std::vector<std::int64_t> row{pairs}, of_axes{axes, pairs}, row_of_cos = by_head({tokens}, row);
+  std::vector<Tensor> all = {
+      tensor_of<double>("inv_freq", by_head({}, rows > 1 || axes > 1 ? of_axes : row), turns.inv_freq)};
+  std::vector<std::int32_t> axis(turns.axis.begin(), turns.axis.end());
+  axis.resize(static_cast<std::size_t>(pairs));
+  if (turns.summed_axes == 0) all.push_back(tensor_of<std::int32_t>("axis", row, axis));
+  if (!turns.phase.empty())
+    all.push_back(tensor_of<double>("phase", std::ssize(turns.phase) == pairs ? row : by_head({}, row), turns.phase));
+  all.push_back(one("attention_factor", turns.attention_factor));
+  all.push_back(positions.reals.empty() ? tensor_of<std::int64_t>("positions", placed, positions.integers)
+                                        : tensor_of<double>("positions", placed, positions.reals));
+  const auto add_rotated = [&](const Table& by, const std::string& of) {
+    std::vector<float> rotated = x;
+    RotateOptions how;
+    how.first = used.first;
+    how.direction = options.backward ? Direction::backward : Direction::forward;
+    rotate({rotated.data(), DType::f32, thd(tokens, heads, head_dim)}, by, how);
+    all.push_back(tensor_of<float>("cos" + of, row_of_cos, by.cos()));
+    all.push_back(tensor_of<float>("sin" + of, row_of_cos, by.sin()));
+    if (of.empty()) all.push_back(tensor_of<float>("x", vectors, x));
+    all.push_back(tensor_of<float>("rotated" + of, vectors, rotated));
+  };
+  const Tolerances allowed = tolerances_of(tables, turns, positions);
+  add_rotated(table, "");
+  if (tables.size() > 1) add_rotated(tables[1], "_k");
+  all.push_back(one("tolerance_f32", allowed.f32));
+  all.push_back(one("tolerance_f16", allowed.f16));
+  all.push_back(one("tolerance_bf16", allowed.bf16));
+  all.push_back(tensor_of<double>("tolerance_float32_angles", {tokens}, allowed.float32_angles));
+  return all;
 }
 
 const std::vector<std::int64_t>& shape_of(const std::vector<Tensor>& tensors, const char* name) {
@@ -228,7 +261,7 @@ std::string golden_header(const std::filesystem::path& path, const Metadata& fac
                                                          {"heads", x[1]},
                                                          {"head_dim", x[2]},
                                                          {"first", used.first},
-                                                         {"pairs", shape_of(tensors, "inv_freq")[0]},
+                                                         {"pairs", shape_of(tensors, "cos").back()},
                                                          {"axes", shape_of(tensors, "positions")[0]}})
     text += "  " + prefix + "_" + name + " = " + std::to_string(value) + ",\n";
   text += "};\n";
@@ -293,10 +326,11 @@ void add_golden(CLI::App& app) {
   command.option("--output", options->output, "the file to write: .h for C and C++, .json or .npz")
       .type_name("FILE")
       .required();
-  command.option("--heads", options->heads, "of the vectors that are rotated")
-      .range<std::int64_t>(1, 1024)
-      .type_name("N")
-      .shows_default();
+  command
+      .option("--heads", options->heads,
+              "of the vectors that are rotated (default 2, or the rows of a rope with rows per head)")
+      .range(std::int64_t{1}, std::int64_t{1024})
+      .type_name("N");
   command.flag("--backward", options->backward, "rotated as gradients are");
   command.flag("--json", options->json, "what was written, as JSON");
   command.footer(

@@ -156,7 +156,6 @@ void add_inspect(CLI::App& app) {
   add_source_options_but_config(command, options->source);
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
-  add_equation_options(command, options->source);
   command.added("--rope").help("that rope only, from 0 (default: all)");
   command.flag("--pairs", options->pairs, "each pair too: its frequency, wavelength, turns, and what scaling did");
   command.flag("--json", options->json, "as JSON, every double with 17 digits");

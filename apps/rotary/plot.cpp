@@ -54,8 +54,8 @@ Figure losses_plot(const PlotRequest& request) {
 }
 
 const std::vector<std::pair<std::string, Figure (*)(const PlotRequest&)>> kinds = {
-    {"wavelengths", wavelengths_plot}, {"stretch", stretch_plot}, {"table", table_map}, {"decay", decay_plot},
-    {"accuracy", accuracy_plot},       {"loss", losses_plot}};
+    {"wavelengths", wavelengths_plot}, {"stretch", stretch_plot},   {"table", table_map}, {"decay", decay_plot},
+    {"patches", patches_plot},         {"accuracy", accuracy_plot}, {"loss", losses_plot}};
 const std::vector<std::string> scaling_words = {"default", "linear", "ntk", "ntk_fixed", "dynamic", "yarn", "llama3"};
 
 // Options that belong to one kind.
@@ -66,13 +66,16 @@ void check_usage(const Options& options) {
       throw UsageError(std::string(option) + " does not go with plot " + request.kind);
   };
   only(request.pairs.has_value(), "--pairs", "table");
-  only(request.positions.has_value(), "--positions", "table accuracy");
+  only(request.positions.has_value(), "--positions", "table accuracy patches");
   only(request.cos, "--cos", "table");
   only(request.sin, "--sin", "table");
-  only(!request.q.empty(), "--queries", "decay");
-  only(!request.k.empty(), "--keys", "decay");
-  only(!request.layout.empty(), "--layout", "decay");
-  only(!request.scalings.empty(), "--scalings", "wavelengths stretch table decay accuracy");
+  only(!request.q.empty(), "--queries", "decay patches");
+  only(!request.k.empty(), "--keys", "decay patches");
+  only(!request.layout.empty(), "--layout", "decay patches");
+  only(request.step.has_value(), "--step", "patches");
+  only(!request.scalings.empty(), "--scalings", "wavelengths stretch table decay patches accuracy");
+  if (request.q.empty() != request.k.empty())
+    throw UsageError("--queries and --keys go together: give both, or neither");
   if (request.kind == "loss" && request.configs.empty()) throw UsageError("plot loss needs the folders of runs");
   if (is_dash(options.output) && (options.terminal || options.json))
     throw UsageError("--output - and the text of --terminal or --json would both be standard output");
@@ -96,8 +99,13 @@ Json json_of(const Figure& figure) {
       rows.push_back(std::vector<double>(row, end));
       row = end;
     }
-    return {{"title", figure.title}, {"value", grid.value}, {"limit", grid.limit},
-            {"positions", grid.x},   {"pairs", grid.y},     {"values", std::move(rows)}};
+    const bool patches = grid.turns.empty();
+    return {{"title", figure.title},
+            {"value", grid.value},
+            {"limit", grid.limit},
+            {patches ? "columns" : "positions", grid.x},
+            {patches ? "rows" : "pairs", grid.y},
+            {"values", std::move(rows)}};
   }
   Json lines = Json::array(), guides = Json::array(), bands = Json::array();
   for (const Line& line : figure.lines) {
@@ -189,6 +197,7 @@ constexpr const char* footer =
     "stretch      what scaling made of each wavelength, in times\n"
     "table        a heat map of cos or sin: positions to the right, pairs downwards\n"
     "decay        the mean score of unit vectors by distance, and its envelope\n"
+    "patches      the same of two patches of an image, by the rows and columns between them\n"
     "accuracy     the error of cos and sin by position, of the common ways to compute them\n"
     "loss         what 'rotary compare' draws, of folders of runs\n"
     "A rope that nothing describes has base 10000 and head_dim 128. Without --output a terminal shows the picture as\n"
@@ -222,17 +231,19 @@ void add_kind_options(Command& command, Options& options) {
   command.section("Options of one kind");
   command
       .option("--positions", request.positions,
-              "of table: positions and ranges, as 0:128 or 0:64,1000:1064\n(default 0:128); of accuracy: likewise")
+              "of table: positions and ranges, as 0:128 or 0:64,1000:1064\n(default 0:128); of accuracy: likewise; "
+              "of patches: differences (default -32:33)")
       .type_name("SPEC");
   command.option("--pairs", request.pairs, "of table: pairs and ranges, as 0:16 (default: all)").type_name("SPEC");
   Option cos = command.flag("--cos", request.cos, "of table: the cosines (the default)");
   command.flag("--sin", request.sin, "of table: the sines").excludes(cos);
   command
-      .option("--queries", request.q,
-              "of decay: queries before the rotation, .npy or .safetensors (the tensor q, or the only one),\n"
-              "with --keys (default: random vectors, k = q)")
+      .option(
+          "--queries", request.q,
+          "of decay and patches: queries before the rotation, .npy or .safetensors (the tensor q, or the only one),\n"
+          "with --keys (default: random vectors, k = q)")
       .type_name("FILE");
-  command.option("--keys", request.k, "of decay: keys likewise").type_name("FILE");
+  command.option("--keys", request.k, "keys likewise").type_name("FILE");
   std::vector<std::string> layouts = layout_words;
   std::erase(layouts, "flat");
   command.option("--layout", request.layout, "of --queries and --keys (default: bthd or thd)")
@@ -245,10 +256,13 @@ void add_kind_options(Command& command, Options& options) {
       .one_of({"sum", "roformer", "none"})
       .type_name("WORD")
       .shows_default();
-  command.option("--seed", request.seed, "of decay: of the random vectors")
+  command.option("--seed", request.seed, "of decay and patches: of the random vectors")
       .range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max() - 1)
       .type_name("N")
       .shows_default();
+  command
+      .option("--step", request.step, "of patches: what a coordinate grows by from one patch to the next (default 1)")
+      .type_name("S");
   command.section("");
 }
 
@@ -256,7 +270,7 @@ void add_kind_options(Command& command, Options& options) {
 
 void add_plot(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "plot", "Pictures: wavelengths, stretch, tables, decay, accuracy, losses");
+  Command command(app, "plot", "Pictures: wavelengths, stretch, tables, decay, patches, accuracy, losses");
   std::vector<std::string> words;
   for (const auto& [word, draws] : kinds) words.push_back(word);
   command.option("KIND", options->request.kind, "what to draw").one_of(words).type_name("KIND").required();

@@ -27,13 +27,7 @@ std::vector<ValueOrigin> origins_of(const Source& source) {
   return origins;
 }
 
-PairRows inv_freq_of(const Source& source) {
-  const std::filesystem::path file = files::path_of(source.inv_freq);
-  if (source.general) return read_pair_rows(file, "inv_freq");
-  std::vector<double> values = read_inv_freq(file);
-  const int pairs = static_cast<int>(std::min<std::size_t>(values.size(), 65536));
-  return {.values = std::move(values), .pairs = pairs};
-}
+PairRows inv_freq_of(const Source& source) { return read_pair_rows(files::path_of(source.inv_freq), "inv_freq"); }
 
 Model model_without_config(const Source& source, int head_dim) {
   ModelRope described;

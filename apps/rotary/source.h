@@ -30,9 +30,7 @@ struct Source {
   std::optional<int> rope;   // at most one of these two
   std::optional<int> layer;  // whose rope
   std::optional<std::int64_t> length;
-  std::string inv_freq;  // path of a file
-  bool general = false;  // the command takes frequencies of several rows, and these:
-  std::string phase;     // path of a file
+  std::string inv_freq, phase;  // paths of files
   std::optional<double> xpos_scale;
   std::optional<double> xpos_center;
   std::string weights;
@@ -62,7 +60,9 @@ struct Machine {
 // ---- the options of a command: source_options.cpp, scaling_options.cpp ---------------------------
 
 // CONFIG, --pairing, --base, --scaling, --factor, --trained-length, --rotary-dim, --first, --length, --inv-freq,
-// --weights, --attention-factor. config: "CONFIG,--config", the first word too, or "--config".
+// --phase, --xpos-scale, --xpos-center, --weights, --attention-factor. config: "CONFIG,--config", the first word too,
+// or
+// "--config".
 extern const std::vector<std::string> pairing_words;
 extern const std::vector<std::pair<std::string, std::string>> pairing_aliases, layout_aliases, scaling_aliases;
 inline constexpr const char *rope_section = "Rope options", *computing_section = "How it computes";
@@ -71,7 +71,6 @@ void add_source_options_but_config(Command& command, Source& source);
 void add_scaling_options(Command& command, Source& source);                 // --scaling, --factor, ...: part of these
 void add_head_dim_option(Command& command, Source& source);                 // for commands that read no tensor
 void add_rope_option(Command& command, Source& source);                     // --rope, --layer
-void add_equation_options(Command& command, Source& source);                // --phase, --xpos-scale, --xpos-center
 void add_positions_options(Command& command, PositionRequest& request);     // --positions, and the next
 void add_same_position_option(Command& command, PositionRequest& request);  // --same-position-on-every-axis
 void add_table_options(Command& command, TableSettings& settings);          // --angles, --rounding

@@ -61,9 +61,21 @@ void add_source_options_but_config(Command& command, Source& source) {
   command
       .option("--inv-freq", source.inv_freq,
               "radians per position of each pair, instead of what base and scaling give: [pairs] f64,\n"
-              "f32, f16 or bf16, an .npy, or a safetensors file with one tensor or one named inv_freq.\n"
-              "A CONFIG of several ropes needs --rope")
+              "f32, f16 or bf16, an .npy, or a safetensors file with one tensor or one named inv_freq;\n"
+              "[axes, pairs]: a pair turns by the sum over all axes; [heads, axes, pairs]: each head, or\n"
+              "each head of k with its queries, by a row of its own. A CONFIG of several ropes needs --rope")
       .type_name("FILE");
+  command
+      .option("--phase", source.phase,
+              "radians added to each angle: [pairs] or [heads, pairs], a file as of --inv-freq")
+      .type_name("FILE");
+  command
+      .option("--xpos-scale", source.xpos_scale,
+              "above 0: xPos's amplitude of that scale, of k its inverse; a tensor is q unless its name\n"
+              "says k")
+      .type_name("S");
+  command.option("--xpos-center", source.xpos_center, "the position where xPos's amplitude is 1 (default 0)")
+      .type_name("C");
   command
       .option("--weights", source.weights,
               "the model's checkpoint, for frequencies that it learned: model.safetensors, its\n"
@@ -96,29 +108,6 @@ void add_rope_option(Command& command, Source& source) {
               "that is in their names, as in layers.3.q")
       .range(0, 1 << 20)
       .type_name("N");
-  command.section("");
-}
-
-void add_equation_options(Command& command, Source& source) {
-  source.general = true;
-  command.added("--inv-freq")
-      .help(
-          "radians per position of each pair, instead of what base and scaling give: [pairs] f64,\n"
-          "f32, f16 or bf16, an .npy, or a safetensors file with one tensor or one named inv_freq;\n"
-          "[axes, pairs]: a pair turns by the sum over all axes; [heads, axes, pairs]: each head, or\n"
-          "each head of k with its queries, by a row of its own. A CONFIG of several ropes needs --rope");
-  command.section(rope_section);
-  command
-      .option("--phase", source.phase,
-              "radians added to each angle: [pairs] or [heads, pairs], a file as of --inv-freq")
-      .type_name("FILE");
-  command
-      .option("--xpos-scale", source.xpos_scale,
-              "above 0: xPos's amplitude of that scale, of k its inverse; a tensor is q unless its name\n"
-              "says k")
-      .type_name("S");
-  command.option("--xpos-center", source.xpos_center, "the position where xPos's amplitude is 1 (default 0)")
-      .type_name("C");
   command.section("");
 }
 

@@ -248,7 +248,6 @@ void add_table(CLI::App& app) {
   command.added("CONFIG").usual();
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
-  add_equation_options(command, options->source);
   add_positions_options(command, options->positions);
   command.added("--positions")
       .help(

@@ -96,7 +96,8 @@ std::vector<std::pair<std::size_t, std::size_t>> score_pairs(std::size_t count) 
 using Kept = std::vector<Complex>;
 
 // q and k of uniform direction in `head_dim` dimensions: a pair holds a share 2 / head_dim of the square of each, with
-// phases of its own, so the mean square of the score's error is the sum of (2 / head_dim)^2 |error of the pair|^2 / 2.
+// phases of its own, so the mean square of the score's error is the sum of (2 / head_dim)^2 |error of the pair|^2 / 2;
+// of several rows their mean.
 std::optional<ScoreErrors> score_errors(const Kept& exact, const Kept& way, const Subject& subject) {
   const std::size_t width = subject.inv_freq.size();
   const auto pairs = score_pairs(exact.size() / width);
@@ -110,7 +111,7 @@ std::optional<ScoreErrors> score_errors(const Kept& exact, const Kept& way, cons
       sum += square;
     }
   }
-  const double mean = sum / static_cast<double>(pairs.size());
+  const double mean = sum / static_cast<double>(pairs.size() * subject.rows);
   return ScoreErrors{std::sqrt(largest), std::sqrt(2 * mean) / subject.head_dim};
 }
 
@@ -167,7 +168,9 @@ class DecadeOfWays {
   DecadeErrors errors(std::size_t index) const {
     const MeasuredWay& way = ways_[index];
     if (!way.is_run) return {};
-    return {way.largest, score_errors(exact_, way.kept, subject_)};
+    Largest largest = way.largest;
+    largest.pair %= static_cast<int>(width() / subject_.rows);
+    return {largest, score_errors(exact_, way.kept, subject_)};
   }
 
  private:

@@ -201,10 +201,15 @@ Way parse_way(std::string_view name) {
 
 Subject::Subject(const Rope& rope, const Frequencies& frequencies)
     : inv_freq(frequencies.inv_freq),
+      rows(inv_freq.size() / static_cast<std::size_t>(frequencies.pairs())),
       inv_freq_float32(frequencies.inv_freq_float32),
       attention_factor(frequencies.attention_factor),
       head_dim(rope.head_dim),
       chain(chain_of(rope, frequencies.inv_freq)) {
+  if (!frequencies.phase.empty() || frequencies.xpos.scale != 0)
+    throw Error(Code::ROPE,
+                "[accuracy] angles must be inv_freq times a position, of which the common ways are known, but the "
+                "rope has phases or xpos");
   if (inv_freq_float32.empty()) inv_freq_float32.assign(inv_freq.begin(), inv_freq.end());
 }
 

@@ -36,10 +36,13 @@ inline constexpr std::int64_t last_running_rotation = std::int64_t{1} << 20;
 
 // A rope as the ways see it.
 struct Subject {
-  // frequencies: those of the rope, at some length.
+  // frequencies: those of the rope, at some length. Throws ROPE where they have phases or xpos.
   Subject(const Rope& rope, const Frequencies& frequencies);
 
-  std::vector<double> inv_freq;         // the truth: radians per position
+  // The truth, radians per position, of [rows, pairs]: a row for each head and each axis of a sum, which is measured
+  // with the other coordinates at 0.
+  std::vector<double> inv_freq;
+  std::size_t rows = 1;
   std::vector<float> inv_freq_float32;  // as frameworks compute them
   double attention_factor = 1;
   int head_dim = 0;

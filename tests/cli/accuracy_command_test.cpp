@@ -96,6 +96,23 @@ TEST_F(CliAccuracy, positions_of_a_file_and_negative_ones) {
   EXPECT_EQ(json({"--positions", "-5:5"}).at("decades")[0].at("positions"), 10);
 }
 
+TEST_F(CliAccuracy, rows_of_heads_and_axes_are_measured_each_and_scores_are_those_of_a_head) {
+  write_npy(path("one.npy"), make_tensor<double>("", ElementType::f64, {2}, {1, 0.3}));
+  write_npy(path("four.npy"), make_tensor<double>("", ElementType::f64, {2, 2, 2}, {1, 0.3, 1, 0.3, 1, 0.3, 1, 0.3}));
+  Json one = json({"--inv-freq", path("one.npy"), "--positions", "0:200"}),
+       four = json({"--inv-freq", path("four.npy"), "--positions", "0:200"});
+  EXPECT_NE(four["sampling"].get<std::string>().find("each axis alone"), std::string::npos);
+  for (std::size_t way = 0; way < one["ways"].size(); ++way) {
+    if (one["ways"][way]["way"] == "running product") continue;  // of a series, which four rows are not
+    for (const char* key : {"cos_sin", "cos_sin_at", "scores"})
+      EXPECT_EQ(one["ways"][way][key], four["ways"][way][key]);
+    for (std::size_t k = 0; k < 3; ++k)
+      EXPECT_NEAR(one["ways"][way]["scores_rms"][k], four["ways"][way]["scores_rms"][k],
+                  1e-9 * one["ways"][way]["scores_rms"][k].get<double>());
+  }
+  expect_error({"accuracy", "--inv-freq", path("one.npy"), "--xpos-scale", "512"}, "ROPE");
+}
+
 TEST_F(CliAccuracy, the_threads_change_no_bit) {
   for (const Strings& words : {Strings{"--positions", "0:20000"}, Strings{"--positions", "-70:70"}}) {
     Strings one = words, three = words;

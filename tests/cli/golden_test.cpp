@@ -128,6 +128,38 @@ TEST_F(CliGolden, json_npz_and_header_hold_the_same) {
   }
 }
 
+// Heads 2, axes 2, pairs 2, and a phase: each head turns by the sum over its axes. With xpos keys have the inverse.
+TEST_F(CliGolden, ropes_of_heads_and_axes_have_their_shapes_and_xpos_its_keys) {
+  write_npy(path("f.npy"), make_tensor<double>("", ElementType::f64, {2, 2, 2}, {1, 0.5, 0.25, -0.1, 2, 0, 0.3, 0.7}));
+  write_npy(path("phase.npy"), make_tensor<double>("", ElementType::f64, {2}, {0.25, 1}));
+  const Json g = golden("--inv-freq=" + path("f.npy"),
+                        {"--phase", path("phase.npy"), "--pairing", "interleaved", "--head-dim", "4"});
+  ASSERT_EQ(g["rotated"][0].size(), 2U);
+  for (std::size_t t = 0; t < g["x"].size(); ++t) {
+    for (std::size_t h = 0; h < 2; ++h) {
+      for (std::size_t i = 0; i < 2; ++i) {
+        double angle = g["phase"][i];
+        for (std::size_t a = 0; a < 2; ++a)
+          angle += g["positions"][a][t].get<double>() * g["inv_freq"][h][a][i].get<double>();
+        const double x = g["x"][t][h][2 * i], y = g["x"][t][h][2 * i + 1], got = g["rotated"][t][h][2 * i];
+        EXPECT_NEAR(g["cos"][t][h][i].get<double>(), std::cos(angle), 3e-8);
+        EXPECT_NEAR(got, x * std::cos(angle) - y * std::sin(angle), g["tolerance_f32"].get<double>());
+        EXPECT_GT(g["tolerance_float32_angles"][t].get<double>(), g["tolerance_f32"].get<double>());
+      }
+    }
+  }
+  EXPECT_FALSE(g.contains("axis"));
+  const Json xpos =
+      golden("--base=10000", {"--pairing", "half", "--head-dim", "8", "--xpos-scale", "16", "--positions", "-40:40"});
+  const double first = xpos["cos"][0][0], of_key = xpos["cos_k"][0][0];
+  EXPECT_NEAR(first * of_key, std::pow(std::cos(40.0), 2), 1e-6);
+  EXPECT_GT(std::abs(first / of_key), 2);
+  EXPECT_GT(xpos["tolerance_f32"].get<double>(), 8 * 0x1p-24 * std::sqrt(2.0) * 1.5);
+  expect_error({"golden", "--inv-freq", path("f.npy"), "--pairing", "half", "--head-dim", "4", "--heads", "3",
+                "--output", path("g.h")},
+               "SHAPE");
+}
+
 TEST_F(CliGolden, refuses_other_endings_and_open_positions) {
   const std::string config = small_llama();
   expect_error({"golden", config, "--output", path("g.txt")}, "FORMAT");

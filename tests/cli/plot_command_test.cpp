@@ -94,6 +94,7 @@ TEST_F(PlotCommand, every_kind_can_be_read) {
       {"accuracy", llama},
       {"accuracy", llama, configs + "gpt-oss-20b.json"},
       {"accuracy", "--positions", "0:300"},
+      {"patches", configs + "qwen2.5-vl-7b.json"},
       {"loss", runs + "rope", runs + "none"},
       {"loss", runs + "rope"},
       {"table", "--title", std::string(200, 'W')}};
@@ -278,6 +279,76 @@ TEST_F(PlotCommand, roformers_bound_is_the_sum_of_the_partial_sums) {
     for (int pair = 0; pair < 4; ++pair) sum += std::abs(partial += std::polar(1.0, distance * speed(pair, 8)));
     EXPECT_NEAR(bound.at(distance), sum / 10, 1e-7);
   }
+}
+
+// ---- ropes of several axes and heads ----
+
+// Heads 2, axes 3, pairs 2: the angle of a pair is the sum over the axes, the score the mean over the heads.
+TEST_F(PlotCommand, a_pair_that_sums_its_axes_is_drawn_by_axis_by_distance_and_by_patches) {
+  const std::vector<double> f = {0.1, 0.2, 1, 0.5, -0.3, 0, 0.4, 0.3, 2, 0.25, 0.6, 0.7};
+  write_npy(path("f.npy"), make_tensor<double>("", ElementType::f64, {2, 3, 2}, f));
+  write_npy(path("phase.npy"), make_tensor<double>("", ElementType::f64, {2}, {1.0, 2.0}));
+  const std::vector<float> q = some_values(8, 3), k = some_values(8, 4);  // one token, heads 2
+  write_npy(path("q.npy"), make_tensor<float>("", ElementType::f32, {1, 2, 4}, q));
+  write_npy(path("k.npy"), make_tensor<float>("", ElementType::f32, {1, 2, 4}, k));
+  const Words rope = {"--inv-freq", path("f.npy"), "--pairing", "interleaved", "--phase", path("phase.npy")};
+  const auto drawn = [&](Words words) {
+    words.insert(words.end(), rope.begin(), rope.end());
+    return json(words);
+  };
+  const auto score = [&](double time, double row, double column) {
+    double sum = 0;
+    for (std::size_t head = 0; head < 2; ++head) {
+      double squares_of_q = 0, squares_of_k = 0, of_head = 0;
+      for (std::size_t i = 4 * head; i < 4 * head + 4; ++i) {
+        squares_of_q += double{q[i]} * q[i];
+        squares_of_k += double{k[i]} * k[i];
+      }
+      for (std::size_t i = 0; i < 2; ++i) {
+        const double* w = &f[head * 6 + i];
+        const std::size_t at = 4 * head + 2 * i;
+        const std::complex<double> a(q[at], q[at + 1]), b(k[at], k[at + 1]);
+        of_head += (a * std::conj(b) * std::polar(1.0, time * w[0] + row * w[2] + column * w[4])).real();
+      }
+      sum += of_head / std::sqrt(squares_of_q * squares_of_k) / 2;
+    }
+    return sum;
+  };
+  const Words given = {"--queries", path("q.npy"), "--keys", path("k.npy")};
+  Words patches = {"patches", "--positions", "-2:4", "--step", "0.5"}, decay = {"decay", "--length", "9"};
+  for (Words* words : {&patches, &decay}) words->insert(words->end(), given.begin(), given.end());
+  const Json map = drawn(patches);
+  EXPECT_EQ(map.at("rows"), (Json{-2, -1, 0, 1, 2, 3}));
+  EXPECT_EQ(map.at("columns"), map.at("rows"));
+  for (std::size_t row = 0; row < 6; ++row) {
+    for (std::size_t column = 0; column < 6; ++column) {
+      const double y = static_cast<double>(row) - 2, x = static_cast<double>(column) - 2;
+      EXPECT_NEAR(map["values"][row][column].get<double>(), score(0, y / 2, x / 2), 1e-7);
+    }
+  }
+  for (const auto& [distance, mean] : line(drawn(decay), "mean score"))
+    EXPECT_NEAR(mean, score(distance, distance, distance), 1e-7);
+  const auto rows = line(drawn({"wavelengths"}), "axis 1");
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_DOUBLE_EQ(rows.at(static_cast<double>(i)), 2 * std::numbers::pi / f[i / 2 * 6 + 2 + i % 2]);
+  EXPECT_EQ(line(drawn({"stretch"}), "axis 2").size(), 3U) << "one stands still";
+  const Json table = drawn({"table", "--positions", "3", "--pairs", "3"});
+  EXPECT_NEAR(table["values"][0][0].get<double>(), std::cos(3 * (0.3 + 0.25 + 0.7) + 2), 6e-8);
+  expect_error({"plot", "accuracy", "--inv-freq", path("f.npy"), "--phase", path("phase.npy")}, "ROPE");
+  expect_error({"plot", "patches"}, "ROPE");
+  expect_error({"plot", "patches", configs + "qwen2.5-vl-7b.json", "--positions", "0:129"}, "POSITION");
+}
+
+TEST_F(PlotCommand, patches_differ_by_rows_and_columns_in_square_cells) {
+  const std::string qwen = configs + "qwen2.5-vl-7b.json";
+  const Json map = json({"patches", qwen, "--rope", "1", "--positions", "0:2"});  // axes height and width
+  EXPECT_NEAR(map["values"][0][0].get<double>(), 1, 1e-6);
+  double mean = 0;
+  for (int i = 0; i < 20; ++i) mean += std::cos(std::pow(10000, -i / 20.0)) / 40;
+  EXPECT_NEAR(map["values"][0][1].get<double>(), 0.5 + mean, 0.03);
+  EXPECT_NEAR(map["values"][1][1].get<double>(), 2 * mean, 0.03);
+  for (const auto& [box, colour] : cells_of(print({"patches", qwen, "--rope", "1", "--positions", "-1:1"})))
+    EXPECT_NEAR(std::remainder((box[2] - box[0]) / (box[3] - box[1]), 1), 0, 1e-2) << colour;
 }
 
 // ---- models of several ropes ----

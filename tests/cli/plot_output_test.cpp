@@ -63,6 +63,7 @@ TEST_F(PlotCommand, the_pictures_of_docs_are_what_the_program_draws) {
       {"llama.svg", {"wavelengths", config("llama-3.1-8b")}},
       {"table.svg", {"table"}},
       {"decay.svg", {"decay", "--length", "65536"}},
+      {"patches.svg", {"patches", config("qwen2.5-vl-7b"), "--rope", "1"}},
       {"accuracy.svg", {"accuracy", config("llama-3.1-8b")}}};
   std::set<std::string> names = {"windows.svg"};  // of a model that was trained (docs/long-context.md)
   expect_readable(read_text(folder + "windows.svg"));

@@ -25,11 +25,18 @@ namespace {
 
 using Complex = std::complex<double>;
 
-// Means over the pairs of vectors.
+// Means over the pairs of vectors, and over heads.
 struct Content {
-  std::vector<Complex> turning;  // h_i
+  std::vector<Complex> turning;  // h_i, [heads, pairs] of the rope
   double still = 0;
 };
+
+// What turns q against k: a phase leaves no trace in a score, and xPos's centre neither.
+Frequencies relative(Frequencies f) {
+  f.phase.clear();
+  f.xpos.center = 0;
+  return f;
+}
 
 // ---- random q and k ----
 
@@ -51,10 +58,11 @@ class Random {
 };
 
 // k = q: the mean score of independent vectors is 0 at every distance.
-Content random_content(const ModelRope& used, std::size_t pairs, std::int64_t seed) {
+Content random_content(const ModelRope& used, const Frequencies& f, std::int64_t seed) {
   constexpr int vectors = 256;
+  const auto pairs = static_cast<std::size_t>(f.pairs()), heads = static_cast<std::size_t>(f.heads);
   Random random(seed);
-  Content content{std::vector<Complex>(pairs), 0};
+  Content content{std::vector<Complex>(heads * pairs), 0};
   std::vector<double> squares(static_cast<std::size_t>(used.rope.head_dim));
   for (int vector = 0; vector < vectors; ++vector) {
     double length = 0;
@@ -72,6 +80,8 @@ Content random_content(const ModelRope& used, std::size_t pairs, std::int64_t se
       }
     }
   }
+  for (std::size_t i = heads * pairs; i-- > 0;)  // alike in each head
+    content.turning[i] = content.turning[i % pairs] / static_cast<double>(heads);
   return content;
 }
 
@@ -134,33 +144,45 @@ std::pair<std::size_t, std::size_t> elements_of(Pairing pairing, std::size_t i, 
 
 // Each q with each k of its head: the mean of their products is the product of their means. Several heads of q share
 // one of k where there are fewer.
-Content given_content(const PlotRequest& request, const ModelRope& used, std::size_t pairs) {
+Content given_content(const PlotRequest& request, const ModelRope& used, const Frequencies& f) {
   const Tensor q_tensor = tensor_of(request.q, "q"), k_tensor = tensor_of(request.k, "k");
   const Layout q = layout_by(request.layout, q_tensor), k = layout_by(request.layout, k_tensor);
   const bool fits = q.head_dim == used.rope.head_dim && k.head_dim == used.rope.head_dim;
-  if (!fits || q.heads % std::max<std::int64_t>(1, k.heads) != 0 || q.tokens < 1 || k.tokens < 1 || q.batch < 1 ||
-      k.batch < 1) {
-    throw Error(Code::SHAPE, "[plot] q and k must have tokens, head_dim " + std::to_string(used.rope.head_dim) +
-                                 " and heads that k's divide but got q " + shape_text(q_tensor.shape) + " and k " +
-                                 shape_text(k_tensor.shape));
+  if (!fits || q.heads % std::max<std::int64_t>(1, k.heads) != 0 || q.heads % f.heads != 0 || q.tokens < 1 ||
+      k.tokens < 1 || q.batch < 1 || k.batch < 1) {
+    throw Error(Code::SHAPE,
+                "[plot] q and k must have tokens, head_dim " + std::to_string(used.rope.head_dim) +
+                    " and heads that k's" +
+                    (f.heads > 1 ? ", and the " + std::to_string(f.heads) + " of the rope," : std::string()) +
+                    " divide but got q " + shape_text(q_tensor.shape) + " and k " + shape_text(k_tensor.shape));
   }
   const auto q_means = mean_directions(files::numbers_of(q_tensor), q),
              k_means = mean_directions(files::numbers_of(k_tensor), k);
-  const std::size_t group = q_means.size() / k_means.size();
+  const auto pairs = static_cast<std::size_t>(f.pairs()), heads = static_cast<std::size_t>(f.heads);
+  const std::size_t group = q_means.size() / k_means.size(), of_row = q_means.size() / heads;
   const double share = 1 / static_cast<double>(q_means.size());
   const auto first = static_cast<std::size_t>(used.first);
-  Content content{std::vector<Complex>(pairs), 0};
+  Content content{std::vector<Complex>(heads * pairs), 0};
   for (std::size_t head = 0; head < q_means.size(); ++head) {
     const std::vector<double>&a = q_means[head], &b = k_means[head / group];
     for (std::size_t i = 0; i < a.size(); ++i)
       if (i < first || i >= first + 2 * pairs) content.still += a[i] * b[i] * share;
     for (std::size_t i = 0; i < pairs; ++i) {
       const auto [x, y] = elements_of(used.rope.pairing, i, pairs);
-      content.turning[i] +=
+      content.turning[head / of_row * pairs + i] +=
           Complex(a[first + x], a[first + y]) * std::conj(Complex(b[first + x], b[first + y])) * share;
     }
   }
   return content;
+}
+
+Content content_of(const PlotRequest& request, const PlottedRope& rope) {
+  const Frequencies& f = rope.view.frequencies;
+  return request.q.empty() ? random_content(*rope.used, f, request.seed) : given_content(request, *rope.used, f);
+}
+
+const char* content_note(const PlotRequest& request) {
+  return request.q.empty() ? "q = k, 256 random unit vectors" : "each q with each k of its head, as unit vectors";
 }
 
 // ---- by distance ----
@@ -190,14 +212,14 @@ struct Score {
 };
 
 Score score_at(const Table& table, std::size_t row, const Content& content, double factor) {
-  const std::size_t pairs = content.turning.size();
+  const std::size_t pairs = content.turning.size(), of_head = static_cast<std::size_t>(table.pairs());
   Complex sum = 0, first_pairs = 0;
   Score score;
   for (std::size_t i = 0; i < pairs; ++i) {
     const Complex turn(static_cast<double>(table.cos()[row * pairs + i]),
                        static_cast<double>(table.sin()[row * pairs + i]));
     sum += content.turning[i] * turn * factor;  // the turn holds the factor once
-    first_pairs += turn / factor;
+    first_pairs = (i % of_head == 0 ? 0 : first_pairs) + turn / factor;
     score.roformer += std::abs(first_pairs);
   }
   score.mean = content.still + sum.real();
@@ -208,18 +230,17 @@ Score score_at(const Table& table, std::size_t row, const Content& content, doub
 
 void add_rope(Figure& plot, const PlotRequest& request, const PlottedRope& rope,
               const std::vector<std::int64_t>& distances, bool alone) {
-  const std::size_t pairs = rope.view.pairs.size();
-  const Content content =
-      request.q.empty() ? random_content(*rope.used, pairs, request.seed) : given_content(request, *rope.used, pairs);
-  const Table table(rope.view.frequencies, distances);
+  const Frequencies f = relative(rope.view.frequencies);
+  const Content content = content_of(request, rope);
+  const Table table = table_on_every_axis(f, distances);
   const bool roformer = request.envelope == "roformer", area = alone && request.envelope == "sum";
   Line mean{.name = alone ? "mean score" : rope.name, .points = {}};
   Line edge{.name = area ? "envelope" : alone && roformer ? "RoFormer's bound, relative" : "", .points = {}};
   edge.faint = !alone;
-  const double at_zero = static_cast<double>(pairs) * static_cast<double>(pairs + 1) / 2;
+  const double pairs = f.pairs(), at_zero = f.heads * pairs * (pairs + 1) / 2;
   for (std::size_t row = 0; row < distances.size(); ++row) {
     const auto x = static_cast<double>(distances[row]);
-    const Score score = score_at(table, row, content, rope.view.frequencies.attention_factor);
+    const Score score = score_at(table, row, content, f.attention_factor);
     mean.points.emplace_back(x, score.mean);
     edge.points.emplace_back(x, roformer ? score.roformer / at_zero : score.high);
     if (area) edge.lower.push_back(score.low);
@@ -233,14 +254,12 @@ void add_rope(Figure& plot, const PlotRequest& request, const PlottedRope& rope,
 }  // namespace
 
 Figure decay_plot(const PlotRequest& request) {
-  if (request.q.empty() != request.k.empty())
-    throw UsageError("--queries and --keys go together: give both, or neither");
   const auto [ropes, subject] = read_ropes(request, false);
   Figure plot;
   plot.title = "Mean score by distance" + subject;
   if (ropes.size() == 1 && (!request.source.scaling.empty() || !request.scalings.empty()))
     plot.title += ", " + ropes[0].name;
-  plot.note = request.q.empty() ? "q = k, 256 random unit vectors" : "each q with each k of its head, as unit vectors";
+  plot.note = content_note(request);
   if (request.envelope == "sum")
     plot.note += "; envelope: |sum over pairs of the mean q conj(k) e^(i distance inv_freq)|";
   if (request.envelope == "roformer") plot.note += "; the sum of |S_j| of RoFormer's 3.4.3, 1 at distance 0";
@@ -257,7 +276,8 @@ Figure decay_plot(const PlotRequest& request) {
   std::size_t pairs = 1;
   for (const PlottedRope& rope : ropes) {
     last = std::max(last, context_tokens(request, *rope.used));
-    pairs = std::max(pairs, rope.view.pairs.size());
+    const Frequencies& f = rope.view.frequencies;
+    pairs = std::max(pairs, static_cast<std::size_t>(f.heads * f.pairs()));
   }
   if (last < 2) last = 4096;
   const std::vector<std::int64_t> distances = distances_to(last, pairs);
@@ -267,6 +287,47 @@ Figure decay_plot(const PlotRequest& request) {
   add_marks(plot, marks, false);
   plot.lines.push_back({.name = "", .points = {{1, 0}, {static_cast<double>(last), 0}}, .guide = true});
   return plot;
+}
+
+Figure patches_plot(const PlotRequest& request) {
+  constexpr std::size_t most = 128;
+  const PlottedRopes read = read_ropes(request, false);
+  if (read.ropes.size() != 1) throw UsageError("plot patches draws one rope: name one CONFIG and one scaling");
+  const RopeView& view = read.ropes[0].view;
+  const Frequencies f = relative(view.frequencies);
+  const std::vector<std::string>& names = view.axis_names;
+  if (names.size() < 2)
+    throw Error(Code::ROPE, "[plot] patches lie in rows and columns, by two axes of a rope, but this one has one axis");
+  const auto named = [&](const char* name, std::size_t otherwise) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    return found == names.end() ? otherwise : static_cast<std::size_t>(found - names.begin());
+  };
+  const std::size_t down = named("height", names.size() - 2), across = named("width", names.size() - 1);
+  const PositionSet apart = parse_ranges(request.positions.value_or("-32:33"));
+  const std::vector<std::int64_t>& steps = apart.integers;
+  if (apart.open_from || steps.empty() || steps.size() > most)
+    throw Error(Code::POSITION, "[plot] --positions must list 1 to " + std::to_string(most) + " differences but got '" +
+                                    request.positions.value_or("") + "'");
+  const std::size_t cells = steps.size() * steps.size();
+  std::vector<double> coordinates(names.size() * cells);
+  for (std::size_t cell = 0; cell < cells; ++cell) {
+    coordinates[down * cells + cell] = static_cast<double>(steps[cell / steps.size()]) * request.step.value_or(1);
+    coordinates[across * cells + cell] = static_cast<double>(steps[cell % steps.size()]) * request.step.value_or(1);
+  }
+  const Table table(f, Positions(std::move(coordinates), static_cast<int>(names.size())));
+  const Content content = content_of(request, read.ropes[0]);
+  Figure map;
+  map.title = "Mean score of two patches" + read.subject;
+  map.note = content_note(request);
+  if (request.step) map.note += "; a patch is " + significant(*request.step, 6) + " of a coordinate";
+  map.x_label = "columns between them, by axis " + names[across];
+  map.y_label = "rows between them, by axis " + names[down];
+  map.grid = {.value = "score", .limit = 0, .x = steps, .y = steps, .values = {}};
+  for (std::size_t cell = 0; cell < cells; ++cell) {
+    map.grid.values.push_back(score_at(table, cell, content, f.attention_factor).mean);
+    map.grid.limit = std::max(map.grid.limit, std::abs(map.grid.values.back()));
+  }
+  return map;
 }
 
 }  // namespace rotary::cli

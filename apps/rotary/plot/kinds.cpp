@@ -10,6 +10,7 @@
 #include "apps/shared/usage_error.h"
 #include "request.h"
 #include "rotary/positions.h"
+#include "table/turns.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {
@@ -111,7 +112,8 @@ Figure plot_by_pair(const PlotRequest& request, const std::vector<PlottedRope>& 
   Figure plot;
   plot.title = title;
   plot.note = note_of(request, ropes);
-  plot.x_label = "pair";
+  const bool by_head = std::ranges::any_of(ropes, [](const PlottedRope& r) { return r.view.frequencies.heads > 1; });
+  plot.x_label = by_head ? "pair, head by head" : "pair";
   plot.y_label = y_label;
   return plot;
 }
@@ -205,6 +207,13 @@ std::vector<Line> lines_of(const accuracy::Subject& subject, const std::vector<W
 
 }  // namespace
 
+Table table_on_every_axis(const Frequencies& f, const std::vector<std::int64_t>& positions) {
+  std::vector<std::int64_t> all;
+  const int axes = std::max(1, f.summed_axes);
+  for (int axis = 0; axis < axes; ++axis) all.insert(all.end(), positions.begin(), positions.end());
+  return Table(f, Positions(std::move(all), axes));
+}
+
 void add_marks(Figure& plot, const std::vector<MarkedLength>& lengths, bool level) {
   double low = 1e300, high = -1e300, last = 0;
   for (const Line& line : plot.lines) {
@@ -283,19 +292,27 @@ Figure table_map(const PlotRequest& request) {
   map.x_label = "position, tokens";
   map.y_label = "pair";
   grid.x = positions_of_map(request);
-  grid.y = pairs_of_map(request, static_cast<std::int64_t>(rope.view.pairs.size()));
+  Frequencies f = rope.view.frequencies;
+  const auto pairs = static_cast<std::size_t>(f.heads * f.pairs());
+  grid.y = pairs_of_map(request, static_cast<std::int64_t>(pairs));
   if (grid.x.empty() || grid.y.empty()) throw UsageError("plot table needs at least one position and one pair");
-  const std::size_t wide = grid.x.size(), pairs = rope.view.pairs.size();
+  const std::size_t wide = grid.x.size();
   check_size(wide, std::max(pairs, grid.y.size()));
-  const Table table(rope.view.frequencies, grid.x);
+  const Table table = table_on_every_axis(f, grid.x);
   const std::span<const float> values = request.sin ? table.sin() : table.cos();
+  f.phase.clear();
+  std::vector<double> terms;  // [axes, pairs]: their sum is the speed on every axis at once
+  detail::fill_terms(f, f.axes(), static_cast<std::int64_t>(pairs), terms);
   for (const std::int64_t pair : grid.y) {
-    const PairView& view = rope.view.pairs[static_cast<std::size_t>(pair)];
+    const auto i = static_cast<std::size_t>(pair);
+    PairView view;
+    for (std::size_t term = i; term < terms.size(); term += pairs) view.inv_freq += terms[term];
     grid.turns.push_back(view.inv_freq == 0 ? std::numeric_limits<double>::infinity() : std::abs(wavelength_of(view)));
-    for (std::size_t row = 0; row < wide; ++row)
-      grid.values.push_back(static_cast<double>(values[row * pairs + static_cast<std::size_t>(pair)]));
+    for (std::size_t row = 0; row < wide; ++row) grid.values.push_back(static_cast<double>(values[row * pairs + i]));
   }
-  grid.limit = rope.view.frequencies.attention_factor;
+  grid.limit = f.attention_factor;
+  for (const double value : grid.values)
+    grid.limit = f.xpos.scale > 0 ? std::max(grid.limit, std::abs(value)) : grid.limit;
   if (grid.limit != 1) map.note = "times the attention factor " + significant(grid.limit, 6);
   return map;
 }

@@ -8,6 +8,7 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "files/text/paths.h"
+#include "table/turns.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {
@@ -33,10 +34,8 @@ void complete(Source& source, bool needs_pairing) {
   if (source.pairing.empty() && !needs_pairing) source.pairing = "half";
   if (source.head_dim) return;
   source.head_dim = source.rotary_dim.value_or(128) + source.first.value_or(0);
-  if (!source.inv_freq.empty()) {
-    const std::size_t pairs = read_inv_freq(files::path_of(source.inv_freq)).size();
-    source.head_dim = static_cast<int>(2 * std::min<std::size_t>(pairs, 32768)) + source.first.value_or(0);
-  }
+  if (!source.inv_freq.empty())
+    source.head_dim = 2 * read_pair_rows(files::path_of(source.inv_freq), "inv_freq").pairs + source.first.value_or(0);
 }
 
 std::string scaling_name(const std::string& word, const std::optional<double>& factor) {
@@ -75,6 +74,26 @@ std::string which_rope(const Model& model, const ModelRope& used) {
   return used.layer_types.size() == 1 ? number + " (" + used.layer_types[0] + ")" : number;
 }
 
+// Of a rope whose pairs have several speeds each of its axes, over the pairs of all heads; any other itself.
+std::vector<PlottedRope> by_axis(const PlottedRope& rope, bool alone) {
+  const Frequencies& f = rope.view.frequencies;
+  if (!rope.view.pairs.empty()) return {rope};
+  std::vector<PlottedRope> all;
+  const std::int64_t pairs = std::int64_t{f.heads} * f.pairs();
+  std::vector<double> terms;
+  detail::fill_terms(f, f.axes(), pairs, terms);
+  for (int axis = 0; axis < f.axes(); ++axis) {
+    PlottedRope& one = all.emplace_back(rope);
+    const std::string& name = rope.view.axis_names[static_cast<std::size_t>(axis)];
+    if (f.axes() > 1) one.name = (alone ? "" : rope.name + ", ") + (alone && name.size() == 1 ? "axis " : "") + name;
+    for (std::int64_t i = 0; i < pairs; ++i) {
+      const double speed = terms[static_cast<std::size_t>(axis * pairs + i)];
+      one.view.pairs.push_back({axis, speed, speed == 0 ? 0.0 : 1.0});
+    }
+  }
+  return all;
+}
+
 // alone: nothing else is drawn.
 void add_ropes(PlottedRopes& all, const PlotRequest& request, Source source, const std::string& name, bool every,
                bool alone) {
@@ -95,7 +114,8 @@ void add_ropes(PlottedRopes& all, const PlotRequest& request, Source source, con
     rope.view = view_rope(*used, length);
     if (!which_lengths(rope.view.lengths).empty()) rope.length = length;
     if (rope.length) rope.name += " at " + std::to_string(*length);
-    all.ropes.push_back(std::move(rope));
+    const std::vector<PlottedRope> parts = every ? by_axis(rope, alone) : std::vector{rope};
+    all.ropes.insert(all.ropes.end(), parts.begin(), parts.end());
   }
 }
 

@@ -24,6 +24,7 @@ struct PlotRequest {
   std::string q, k, layout;
   std::string envelope = "sum";
   std::int64_t seed = 1;
+  std::optional<double> step;  // of a coordinate, from patch to patch
 };
 
 struct PlottedRope {
@@ -39,7 +40,8 @@ struct PlottedRopes {
   std::string subject;  // what all of them are of: ": Llama-3.1-8B"; "" for several configs
 };
 
-// every: all ropes of a model that turn by the places of tokens and differ, where no option chooses one.
+// every: all ropes of a model that turn by the places of tokens and differ, where no option chooses one, and each axis
+// of one whose pairs turn by sums.
 PlottedRopes read_ropes(const PlotRequest&, bool every);
 
 // A length that a plot marks: what a model was trained on, or reaches.
@@ -64,8 +66,13 @@ Figure stretch_plot(const PlotRequest&);
 Figure table_map(const PlotRequest&);
 // The mean score of unit vectors at every distance, and its envelope.
 Figure decay_plot(const PlotRequest&);
+// The same of two patches of an image, by how far they are apart in rows and in columns.
+Figure patches_plot(const PlotRequest&);
 // The largest error of cos and sin at positions, by several ways; of several ropes by the float32 product only.
 Figure accuracy_plot(const PlotRequest&);
+
+// Each position on every axis.
+Table table_on_every_axis(const Frequencies&, const std::vector<std::int64_t>& positions);
 
 // Guides at lengths across the figure: level, as wide as its lines are, or upright, as high.
 void add_marks(Figure& plot, const std::vector<MarkedLength>& lengths, bool level);

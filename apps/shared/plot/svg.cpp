@@ -297,6 +297,10 @@ std::string svg(const Figure& whole) {
   for (const Tick& tick : axes.y.ticks) widest = std::max(widest, text_width(tick.label));
   axes.x.from = 44 + widest;
   axes.x.to = picture_width - 30;
+  if (!curved && figure.grid.turns.empty()) {  // both axes are of one kind: square cells
+    const double cell = area_height / static_cast<double>(figure.grid.y.size());
+    axes.x.to = std::min(axes.x.to, axes.x.from + cell * static_cast<double>(figure.grid.x.size()));
+  }
   axes.y.to = y + 22;
   axes.y.from = axes.y.to + area_height;
   elements +=
