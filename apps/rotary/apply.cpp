@@ -160,6 +160,7 @@ void use_model(Applied& applied, const Options& options, const Model& model, con
   how.first = used.first;
   how.positions = positions;
   how.frequencies = turns;
+  if (used.fourier.pairs > 0) how.mixed = &used.fourier;
 }
 
 void use_rows(Applied& applied, const Options& options, int head_dim) {
@@ -357,6 +358,7 @@ constexpr const char* footer =
 
 void add_apply(CLI::App& app) {
   auto options = std::make_shared<Options>();
+  options->tables.source.takes_rows = true;
   Command command(app, "apply", "Rotate the q and k of a file");
   add_request_options(command, options->tables);
   command

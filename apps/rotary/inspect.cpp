@@ -144,6 +144,7 @@ void run(Options options) {
 
 void add_inspect(CLI::App& app) {
   auto options = std::make_shared<Options>();
+  options->source.takes_rows = true;
   Command command(app, "inspect", "Show the ropes of a model, or the tensors in a file");
   command
       .option("CONFIG,--config", options->configs,

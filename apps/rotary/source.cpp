@@ -83,8 +83,10 @@ bool reads_with_pairing(const std::string& config) {
 
 // Adds a hint to the error if only the pairing is missing.
 Model read_config_file(const Source& source) {
-  const ConfigOptions options{
-      .pairing = pairing_of(source), .sets_scaling = !source.scaling.empty(), .words = words_of_options()};
+  const ConfigOptions options{.pairing = pairing_of(source),
+                              .sets_scaling = !source.scaling.empty(),
+                              .takes_rows = source.takes_rows,
+                              .words = words_of_options()};
   try {
     return tools::read_config_at(source.config, options);
   } catch (const Error& error) {

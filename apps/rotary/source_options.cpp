@@ -78,8 +78,8 @@ void add_source_options_but_config(Command& command, Source& source) {
       .type_name("C");
   command
       .option("--weights", source.weights,
-              "the model's checkpoint, for frequencies that it learned: model.safetensors, its\n"
-              "index.json, or their folder")
+              "the model's checkpoint, for what its rope learned (frequencies, directions, the rows of\n"
+              "FoPE): model.safetensors, its index.json, or their folder")
       .type_name("FILE");
   command
       .option("--length", source.length,

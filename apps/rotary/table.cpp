@@ -19,6 +19,7 @@
 #include "rotary/tensors.h"
 #include "source.h"
 #include "stamp.h"
+#include "tools/rotation.h"
 
 namespace rotary::cli {
 
@@ -217,7 +218,9 @@ void run(Options options) {
   for (const bool keys : {false, true}) {
     turns.xpos.reciprocal = keys;
     if (keys && turns.xpos.scale == 0) continue;
-    const Table table(turns, positions.view(), table_options(options.settings, pool));
+    const TableOptions settings = table_options(options.settings, pool);
+    const Table table = used.fourier.pairs > 0 ? tools::fourier_table(used.fourier, turns, positions, settings.rounding)
+                                               : Table(turns, positions.view(), settings);
     std::vector<std::int64_t> rows = leading;
     if (table.heads() > 1) rows.push_back(table.heads());
     for (const FormTensor& form : tensors_of_form(options.form, table)) {
@@ -243,6 +246,7 @@ void run(Options options) {
 
 void add_table(CLI::App& app) {
   auto options = std::make_shared<Options>();
+  options->source.takes_rows = true;
   Command command(app, "table", "Write the cos and sin rows of a model for the positions you name");
   add_source_options(command, options->source);
   command.added("CONFIG").usual();

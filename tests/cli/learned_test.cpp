@@ -110,6 +110,77 @@ TEST_F(CliLearned, weights_give_the_learned_multiplier) {
   EXPECT_NEAR(q.at(1), 3 * std::cos(0.6) - 4 * std::sin(0.6), 1e-5);
 }
 
+// Rows of Intern-S1-Pro's own InternS1ProMoeTextFourierEmbedding, torch 2.15.0, of the same coefficients.
+TEST_F(CliLearned, weights_give_the_coefficients_of_fope) {
+  const std::string config = write_config(
+      "fope.json", R"("model_type": "interns1_pro_text", "hidden_size": 64, "num_attention_heads": 4,)"
+                   R"("num_key_value_heads": 2, "head_dim": 16, "num_hidden_layers": 1, "rope_theta": 10000.0,)"
+                   R"("max_position_embeddings": 64, "rope_scaling": {"rope_type": "default",)"
+                   R"("fope_init_factor": 0.5, "fope_sep_head": true, "num_inv_freq": null})");
+  const auto coefficients = [](const std::string& name, int step) {
+    std::vector<float> values;
+    for (int i = 0; i < 18; ++i)
+      values.push_back(static_cast<float>(i * step % 7 - 3) / 4 + (i % 9 % 4 == 0 ? 1.0F : 0.0F));
+    return make_tensor<float>("model.language_model.rotary_emb." + name, ElementType::f32, {2, 3, 3}, values);
+  };
+  const std::string weights =
+      write_tensors("model.safetensors", {coefficients("sin_coef", 5), coefficients("cos_coef", 3)});
+  EXPECT_TRUE(has_note(inspected({config}), "FoPE, no rotation"));
+  const Strings words = {"table", config, "--positions", "0:8", "--output", path("t.safetensors")};
+  expect_error(words, "ROPE");
+  EXPECT_NE(run(words).err.find("FoPE must have its coefficients"), std::string::npos);
+  expect_success({"table", config, "--positions", "0:8", "--output", path("t.safetensors"), "--weights", weights});
+  EXPECT_EQ(read_tensor("t.safetensors", "cos").shape, (std::vector<std::int64_t>{8, 2, 8}));
+  const std::vector<float> cos = values_of(read_tensor("t.safetensors", "cos")),
+                           sin = values_of(read_tensor("t.safetensors", "sin"));
+  const float wanted_cos[] = {0.2928967774F, -0.6737003922F, 1.0955003500F, 1}, row0[] = {0.25F, 0.75F, 1.25F, 1},
+              wanted_sin[] = {-0.4692248702F, 1.2294220924F, -1.2294404507F, 1};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(cos.at(i), row0[i], 1e-7);
+    EXPECT_NEAR(cos.at(5 * 16 + i), wanted_cos[i], 2e-6);
+    EXPECT_NEAR(sin.at(5 * 16 + 8 + i), wanted_sin[i], 2e-6);
+  }
+  std::vector<float> x(4 * 16, 0);
+  x[2 * 16] = 1;  // of head 2, whose key head is 1
+  write_tensors("in.safetensors", {make_tensor<float>("q", ElementType::f32, {1, 4, 16}, x)});
+  expect_success({"apply", config, "--weights", weights, "--positions", "5", "--input", path("in.safetensors"),
+                  "--output", path("out.safetensors")});
+  const std::vector<float> q = values_of(read_tensor("out.safetensors", "q"));
+  EXPECT_EQ(q.at(32), cos.at(5 * 16 + 8));
+  EXPECT_EQ(q.at(40), sin.at(5 * 16 + 8));
+  expect_error({"plot", "decay", config}, "ROPE");  // it needs a rotation
+  std::vector<float> near_midway(18, 0);  // cos[0] at 0 is 1 + 2^-8 + 2^-30, which f32 takes to the middle of two bf16
+  near_midway[0] = 1, near_midway[3] = 0x1p-8F, near_midway[6] = 0x1p-30F;
+  const std::string others = write_tensors(
+      "others.safetensors", {coefficients("sin_coef", 5),
+                             make_tensor<float>("rotary_emb.cos_coef", ElementType::f32, {2, 3, 3}, near_midway)});
+  expect_success({"table", config, "--positions", "0:1", "--output", path("t.safetensors"), "--weights", others,
+                  "--dtype", "bf16"});
+  EXPECT_EQ(values_of(read_tensor("t.safetensors", "cos")).at(0), 1 + 0x1p-7F);
+}
+
+// Queries turned by falcon_perception/rope.py of tiiuae/Falcon-Perception, torch 2.15.0.
+TEST_F(CliLearned, weights_give_the_directions_of_a_falcon) {
+  const std::string config = write_config("falcon.json", R"("model_type": "falcon_ocr", "dim": 16, "n_layers": 1,)"
+                                                         R"("n_heads": 2, "n_kv_heads": 1, "head_dim": 8)");
+  const std::string weights =
+      write_tensors("model.safetensors", {make_tensor<float>("freqs_cis_golden", ElementType::f32, {2, 2, 2},
+                                                             {0.5F, -0.25F, 1.5F, 2, -1, 0.75F, 0.125F, -3})});
+  EXPECT_TRUE(has_note(inspected({config}), "they stand still"));
+  std::vector<float> x;
+  for (int i = 0; i < 32; ++i) x.push_back(static_cast<float>(i * 37 % 64 - 32) / 16);
+  write_tensors("in.safetensors", {make_tensor<float>("q", ElementType::f32, {2, 2, 8}, x)});
+  write_npy(path("p.npy"), make_tensor<double>("", ElementType::f64, {3, 2}, {3, 7, 0, -0.5, 0, 1.25}));
+  expect_success({"apply", config, "--weights", weights, "--positions", path("p.npy"), "--input",
+                  path("in.safetensors"), "--output", path("out.safetensors")});
+  const std::vector<float> q = values_of(read_tensor("out.safetensors", "q"));
+  const float text[] = {1.9358849526F, -0.5916126966F, -1.4025020599F, 0.8958343863F, -0.75F, 1.5625F, -0.125F},
+              image[] = {1.2540383339F,  0.8441232443F,  -1.9010081291F, 0.3052857518F,
+                         -1.2192022801F, -1.0977032185F, -0.5595774651F, -1.7103083134F};
+  for (std::size_t i = 0; i < 7; ++i) EXPECT_NEAR(q.at(i), text[i], 2e-6) << i;
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(q.at(24 + i), image[i], 2e-6) << i;
+}
+
 TEST_F(CliLearned, weights_of_an_older_checkpoint_are_compared) {
   const std::string weights =
       write_tensors("model.safetensors", {floats("model.layers.0.self_attn.rotary_emb.inv_freq", {1, 0.1F})});

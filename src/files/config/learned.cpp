@@ -61,21 +61,23 @@ void note(Model& model, const std::string& sentence) { model.notes.push_back(pri
 
 void forget_start(Model& model, const ModelRope& used) { std::erase(model.notes, used.start_note); }
 
-// The name of the tensor that the rope learns. which: what it does.
-std::string learned_tensor(const ModelRope& used, const Checkpoint& checkpoint, const std::string& which) {
+// The one tensor whose name ends in one of these. what: it does to the model.
+std::string only_tensor(const Checkpoint& checkpoint, const std::vector<std::string>& ends, const std::string& what) {
   std::vector<std::string> found;
   for (const std::string& tensor : checkpoint.names()) {
     const auto matches = [&](const std::string& end) { return ends_in(tensor, end); };
-    if (std::any_of(used.log_multiplier.begin(), used.log_multiplier.end(), matches)) found.push_back(tensor);
+    if (std::any_of(ends.begin(), ends.end(), matches)) found.push_back(tensor);
   }
-  if (found.size() == 1) return found.front();
-  fail(Code::TENSOR, "weights",
-       in_quotes(path_text(checkpoint.path())) + " must hold one tensor " + used.log_multiplier.front() + ", " + which +
-           ", but has " + (found.empty() ? "none" : std::to_string(found.size())));
+  if (found.size() != 1) {
+    fail(Code::TENSOR, "weights",
+         in_quotes(path_text(checkpoint.path())) + " must hold one tensor " + ends.front() + ", which " + what +
+             ", but has " + (found.empty() ? "none" : std::to_string(found.size())));
+  }
+  return found.front();
 }
 
 void read_multiplier(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
-  const std::string found = learned_tensor(used, checkpoint, "which multiplies the model's frequencies");
+  const std::string found = only_tensor(checkpoint, used.log_multiplier, "multiplies the model's frequencies");
   const std::string what = "tensor " + in_quotes(found);
   std::vector<double> values = values_of("weights", what, checkpoint.read(found));
   check_pairs("weights", what, values.size(), used);
@@ -87,30 +89,28 @@ void read_multiplier(Model& model, ModelRope& used, const Checkpoint& checkpoint
   note(model, (used.part.empty() ? "" : used.part + ": ") + "inv_freq is multiplied by " + from);
 }
 
-// ---- directions that the checkpoint holds ----
+// ---- directions and coefficients that the checkpoint holds ----
+
+// The values of a tensor of that shape, of two or three dimensions.
+std::vector<double> shaped(const std::string& what, const Tensor& tensor, const std::vector<std::int64_t>& shape) {
+  if (tensor.shape != shape) {
+    fail(Code::SHAPE, "weights",
+         what + " must be " + detail::shape_text(shape) + " but got " + detail::shape_text(tensor.shape));
+  }
+  return values_of("weights", what, tensor, {"", "", ""});
+}
 
 void read_directions(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
-  const std::string name_of_tensor = learned_tensor(used, checkpoint, "by which the model turns");
+  const std::string name_of_tensor = only_tensor(checkpoint, used.log_multiplier, "has the model's directions");
   const Tensor tensor = checkpoint.read(name_of_tensor);
   const auto axes = static_cast<std::size_t>(used.rope.summed_axes), heads = static_cast<std::size_t>(used.rope.heads),
              pairs = static_cast<std::size_t>(used.rope.rotary_dim / 2);
   const std::vector<std::int64_t> wanted = {used.rope.summed_axes, used.rope.heads, used.rope.rotary_dim / 2};
-  const std::string what = "tensor " + in_quotes(name_of_tensor);
-  if (!std::ranges::equal(tensor.shape, wanted)) {
-    fail(Code::SHAPE, "weights",
-         what + " must be [axes, heads, pairs] = " + detail::shape_text(wanted) + " but got " +
-             detail::shape_text(tensor.shape));
-  }
-  if (!is_float(tensor.type))
-    fail(Code::DTYPE, "weights", what + " must be F64, F32, F16 or BF16 but got " + name(tensor.type));
-  const std::vector<double> values = numbers_of(tensor);
+  const std::vector<double> values = shaped("tensor " + in_quotes(name_of_tensor), tensor, wanted);
   for (std::size_t h = 0; h < heads; ++h) {
     for (std::size_t a = 0; a < axes; ++a) {
       for (std::size_t i = 0; i < pairs; ++i) {
-        const double value = values[(a * heads + h) * pairs + i];
-        if (!std::isfinite(value))
-          fail(Code::TENSOR, "weights", what + " must hold finite numbers but got " + spelled(value));
-        used.rope.inv_freq[(h * axes + a) * pairs + i] = value;
+        used.rope.inv_freq[(h * axes + a) * pairs + i] = values[(a * heads + h) * pairs + i];
       }
     }
   }
@@ -119,6 +119,47 @@ void read_directions(Model& model, ModelRope& used, const Checkpoint& checkpoint
   used.origins.push_back({"inv_freq", Origin::given, from});
   forget_start(model, used);
   note(model, (used.part.empty() ? "" : used.part + ": ") + "inv_freq is " + from);
+}
+
+// Falcon-Perception: F[h, 0, i] of the first half of the pairs is as it was, F[h, 1..2, i] of the second is the
+// tensor's.
+void read_golden_directions(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
+  const std::string found = only_tensor(checkpoint, {used.directions}, "has the model's directions");
+  const auto pairs = static_cast<std::size_t>(used.rope.rotary_dim / 2), half = pairs / 2;
+  const auto heads = static_cast<std::size_t>(used.heads);
+  const std::vector<double> values =
+      shaped("tensor " + in_quotes(found), checkpoint.read(found), {used.heads, static_cast<std::int64_t>(half), 2});
+  const std::vector<double> along = std::exchange(used.rope.inv_freq, std::vector<double>(heads * 3 * pairs));
+  for (std::size_t h = 0; h < heads; ++h) {
+    for (std::size_t i = 0; i < half; ++i) {
+      used.rope.inv_freq[h * 3 * pairs + i] = along[i];
+      for (std::size_t a = 0; a < 2; ++a)
+        used.rope.inv_freq[(h * 3 + 1 + a) * pairs + half + i] = values[(h * half + i) * 2 + a];
+    }
+  }
+  used.rope.axis.clear();
+  used.rope.heads = used.heads;
+  used.rope.summed_axes = 3;
+  const std::string from = found + " of " + path_text(checkpoint.path());
+  used.origins.push_back({"inv_freq", Origin::given, from});
+  forget_start(model, used);
+  note(model, (used.part.empty() ? "" : used.part + ": ") + "the last " + std::to_string(half) +
+                  " pairs of each head turn by their own directions, " + from);
+}
+
+void read_fourier(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
+  const auto read = [&](const char* end) {
+    const std::string found = only_tensor(checkpoint, {end}, "mixes the model's rows");
+    const Tensor tensor = checkpoint.read(found);
+    std::vector<std::int64_t> shape(2, used.fourier.pairs);
+    if (used.fourier.heads > 1 || tensor.shape.size() == 3) shape.insert(shape.begin(), used.fourier.heads);
+    return shaped("tensor " + in_quotes(found), tensor, shape);
+  };
+  used.fourier.cos = read("rotary_emb.cos_coef");
+  used.fourier.sin = read("rotary_emb.sin_coef");
+  forget_start(model, used);
+  note(model, (used.part.empty() ? "" : used.part + ": ") +
+                  "FoPE, no rotation: rows are mixed by cos_coef and sin_coef of " + path_text(checkpoint.path()));
 }
 
 // ---- buffers that older checkpoints carry ----
@@ -334,8 +375,15 @@ void apply_weights(Model& model, const std::filesystem::path& weights, const Cal
   const std::size_t notes = model.notes.size();
   bool learned = files::read_pairing(model, checkpoint);
   for (ModelRope& used : model.ropes) {
-    if (used.log_multiplier.empty()) continue;
-    (used.rope.summed_axes > 0 ? files::read_directions : files::read_multiplier)(model, used, checkpoint);
+    if (!used.directions.empty()) {
+      files::read_golden_directions(model, used, checkpoint);
+    } else if (used.fourier.pairs > 0) {
+      files::read_fourier(model, used, checkpoint);
+    } else if (!used.log_multiplier.empty()) {
+      (used.rope.summed_axes > 0 ? files::read_directions : files::read_multiplier)(model, used, checkpoint);
+    } else {
+      continue;
+    }
     learned = true;
   }
   files::compare_buffers(model, checkpoint, words);

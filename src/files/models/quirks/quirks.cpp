@@ -1,6 +1,7 @@
 // The hooks of single models, by the stage of the reading: layers, heads, the parameters of a rope and its scaling. At
 // the end the rows, which models.json names.
 #include <algorithm>
+#include <cmath>
 
 #include "files/config/stages.h"
 #include "rotary/error.h"
@@ -217,6 +218,62 @@ void learn_multiplier(const Part& part, ModelRope& model) {
   name_learned(part, {"rotary_emb.alpha", "lerope.alpha"}, model);
 }
 
+// Falcon-Perception, Falcon-OCR: the first half of a head turns by the place in the text, the second by directions in
+// the image, which each head has of its own and the checkpoint holds.
+void turn_by_directions(const Part& part, ModelRope& model) {
+  Rope& rope = model.rope;
+  const int half = rope.head_dim / 4;
+  if (rope.head_dim % 4 != 0) part.keys.refuse("head_dim", "must be a multiple of 4");
+  for (int i = 0; i < 2 * half; ++i) {
+    rope.inv_freq.push_back(i < half ? std::pow(rope.base, -double(i) / half) : 0);
+    rope.axis.push_back(static_cast<std::uint8_t>(i < half ? 0 : 1 + i % 2));
+  }
+  part.derived("inv_freq", "base^(-i / " + std::to_string(half) + ") of the first " + std::to_string(half) + " pairs");
+  part.by_default("axis");
+  model.axis_names = {"time", "height", "width"};
+  model.coordinates = true;
+  model.kv_heads = model.heads;
+  part.derived("kv_heads", "heads, for each of which a key is repeated");
+  model.directions = "freqs_cis_golden";
+  part.note(
+      "a key is repeated for each query head that shares it before it turns; tokens of text are at height and "
+      "width 0");
+  model.start_note = part.reading.note(
+      part.path, "the last " + std::to_string(half) + " pairs turn by directions of the checkpoint, " +
+                     model.directions + ": they stand still, as for text, until " + part.reading.options.words.weights);
+}
+
+// Intern-S1-Pro: FoPE, where the rope has one of its keys.
+void mix_pairs(const Part& part, ModelRope& model) {
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    const auto dict = part.keys.has(key) ? part.keys.object(key) : std::nullopt;
+    if (!dict) continue;
+    const auto kept = dict->integer("num_inv_freq", 1, max_head_dim);
+    const auto by_head = dict->boolean("fope_sep_head");
+    const auto start = dict->number("fope_init_factor");
+    if (!kept && !by_head && !start) continue;
+    if (!part.reading.options.takes_rows) {
+      fail(Code::ROPE, "read_config",
+           "a rope must be a rotation here but " + part.name() +
+               " has FoPE, whose rows 'rotary table' and 'rotary apply' make with --weights");
+    }
+    const int all = model.rope.rotary_dim / 2;
+    const std::int64_t length = model.context != 0 ? model.context : part.family.context;
+    const auto turns = [&](int i) {  // more than once in the context
+      return std::pow(model.rope.base, -double(i) / all) * static_cast<double>(length) > 2 * 3.14159265358979323846;
+    };
+    Fourier& mix = model.fourier;
+    while (mix.pairs < all && (kept ? mix.pairs < *kept : mix.pairs == 0 || turns(mix.pairs))) ++mix.pairs;
+    mix.heads = by_head && *by_head ? model.kv_heads : 1;
+    const std::string mixed = std::to_string(mix.pairs), rest = std::to_string(all - mix.pairs);
+    model.start_note = part.reading.note(
+        part.path,
+        "FoPE, no rotation: rotary_emb.cos_coef and sin_coef of the checkpoint mix the cos and the sin of the first " +
+            mixed + " pairs, and cos and sin of the other " + rest + " are 1; there are no rows until " +
+            part.reading.options.words.weights);
+  }
+}
+
 // Phi-3.5-MoE in transformers: long_factor is never used.
 void short_factors_only(const Part& part, LongRope& rope) {
   rope.long_factor = rope.short_factor;
@@ -260,6 +317,8 @@ constexpr Quirk quirk_rows[] = {
     {.name = "efficientloftr", .head_shape = hidden_as_head},
     {.name = "embedding_gemma2", .heads_of_type = heads_of_type<1>},
     {.name = "falcon", .kv_heads = one_for_all},
+    {.name = "falcon_perception", .rope = turn_by_directions},
+    {.name = "fope", .rope = mix_pairs},
     {.name = "gemma4", .heads_of_type = heads_of_type<0>},
     {.name = "hunyuan", .alpha_is_ntk = true},
     {.name = "internlm", .scaling_key = "rotary"},
