@@ -93,6 +93,10 @@ TEST(QueryScale, which_layers_have_it) {
   EXPECT_EQ(layers(R"("model_type": "grok-1", "attn_temperature_len": -1)"), std::vector<int>{});
   EXPECT_EQ(layers(R"("model_type": "grok-1", "attn_temperature_len": 1024)").size(), 8U);
   EXPECT_EQ(layers(R"("model_type": "llama")"), std::vector<int>{});
+  const std::string draft = R"(, "attn_temperature_tuning_floor_scale": 8192,
+      "attn_temperature_tuning_q_scale_constant": 0.1)";
+  EXPECT_EQ(layers(R"("model_type": "muse_spark_text")" + draft), std::vector<int>{});
+  EXPECT_THROW(layers(R"("model_type": "llama")" + draft), Error);
 }
 
 TEST(QueryScale, of_a_model_whose_layers_differ_is_of_a_layer) {

@@ -156,6 +156,30 @@ TEST(Gguf, GraniteHasNoRopeWhenItsSwitchIsOff) {
   EXPECT_EQ(granite(1).ropes.size(), 1u);
 }
 
+// As build_inp_attn_scale of llama.cpp: log(floor((p + offset) / length) + 1) * scale + 1, in double, once to f32.
+TEST(Gguf, QueriesAreMultipliedAsTheArchitectureOrTheFileSays) {
+  const auto key = [](const std::string& of, float scale) {
+    return key_f32(of + ".attention.temperature_scale", scale);
+  };
+  const std::int64_t places[] = {8190, 8191, 100000};
+  std::string four = gguf_file("llama4");
+  const std::string two = gguf_number("llama4.block_count", 2);
+  const Model scout = read_bytes(four.replace(four.find(two), two.size(), gguf_number("llama4.block_count", 4)));
+  EXPECT_EQ(query_scale(scout, places, 0), (std::vector<float>{1, 1, 1}));
+  EXPECT_EQ(query_scale(scout, places, 3), (std::vector<float>{1, 1.0693147F, 1.2564949F}));
+  const Model ministral = read_bytes(gguf_file(
+      "mistral3", 2, key("mistral3", 0.5F) + gguf_number("mistral3.rope.scaling.original_context_length", 8190)));
+  EXPECT_EQ(query_scale(ministral, places), (std::vector<float>{1.3465736F, 1.3465736F, 2.2824748F}));
+  const Model large = read_bytes(
+      gguf_file("deepseek2", 2, key("deepseek2", 0.5F) + gguf_number("deepseek2.attention.temperature_length", 8191)));
+  EXPECT_EQ(query_scale(large, places), (std::vector<float>{1, 1.3465736F, 2.2824748F}));
+  expect_error("CONFIG_VALUE", "must stand beside deepseek2.attention.temperature_length",
+               [&] { read_bytes(gguf_file("deepseek2", 1, key("deepseek2", 0.5F))); });
+  EXPECT_TRUE(read_bytes(gguf_file("deepseek2")).query_scales.empty());
+  const Model grok = read_bytes(gguf_file("grok", 1, gguf_number("grok.attention.temperature_length", 1024)));
+  EXPECT_EQ(query_scale(grok, places), (std::vector<float>{1.2999648F, 1.2999824F, 1.660964F}));
+}
+
 // Eight layers, and which of them turn with which base; worked out by hand from the graphs of llama.cpp.
 TEST(Gguf, LayersTurnAsTheirArchitectureSays) {
   const auto read = [](const std::string& name, std::uint64_t count, const std::string& more) {

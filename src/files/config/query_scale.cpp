@@ -13,11 +13,14 @@ namespace {
 struct QueryRow {
   std::string_view type;    // of the family; "": every one
   QueryScale otherwise;     // the class defaults
-  std::string_view object;  // that holds the keys; "": the part, "rope": that of the scaling
+  std::string_view object;  // that holds the keys; "": the part, "rope": that of the scaling, "gguf": a GGUF's metadata
   std::string_view amount, length;
   std::string_view turns_on = {};  // a key, on by default: of numbers 0 is off
   bool chosen = false;             // not every layer has it: those without rope, or those that do not slide
 };
+
+constexpr std::string_view gguf_amount = "attention.temperature_scale", gguf_length = "attention.temperature_length",
+                           gguf_trained_length = "rope.scaling.original_context_length";
 
 constexpr QueryRow query_rows[] = {
     // transformers llama4: Llama4TextAttention.forward; vLLM llama4.py
@@ -33,6 +36,13 @@ constexpr QueryRow query_rows[] = {
     {"inkling2_text", {QueryForm::log, 0.1, 128000, 1}, "", "log_scaling_alpha", "log_scaling_n_floor", "", true},
     // SGLang grok.py: xai_temperature_len, in the attention kernels
     {"grok-1", {QueryForm::ratio, 0, 0, 0}, "", "", "attn_temperature_len"},
+    // llama.cpp src/models/llama4.cpp (fixed there), mistral3.cpp (n_ctx_orig_yarn), deepseek2.cpp (mistral4 too)
+    {"llama4", {QueryForm::steps, 0.1, 8192, 1}, "gguf", "", "", "", true},
+    {"mistral3", {QueryForm::steps, 0, 0, 0}, "gguf", gguf_amount, gguf_trained_length},
+    {"mistral4", {QueryForm::steps, 0, 0, 0}, "gguf", gguf_amount, gguf_length},
+    {"deepseek2", {QueryForm::steps, 0, 0, 0}, "gguf", gguf_amount, gguf_length},
+    // as SGLang has it; llama.cpp reads the key and does nothing with it
+    {"grok", {QueryForm::ratio, 0, 0, 0}, "gguf", "", gguf_length},
     // modeling_qwen.py of Qwen-7B: logn_tensor
     {"qwen", {QueryForm::ratio, 0, 0, 1}, "", "", "seq_length", "use_logn_attn"},
     // transformers mistral_large4: MistralLarge4TextSoftmaxScaling
@@ -46,6 +56,7 @@ bool says_off(const Object& keys, std::string_view key) {
 }
 
 bool is_of(const QueryRow& row, const Part& part) {
+  if (row.object == "gguf") return row.type == part.family.type && part.keys.path() == row.type;  // keys "llama4.x"
   return row.type.empty() || row.type == part.family.type ||
          (!part.known && !row.turns_on.empty() && part.keys.has(row.turns_on));
 }
@@ -64,9 +75,23 @@ std::optional<QueryScale> said_by(const QueryRow& row, const Object& keys, const
   if (said != nullptr) scale.length = keys.length(row.length, max_length).value_or(0);
   const Yarn* yarn = std::get_if<Yarn>(&scaling);
   if (said == nullptr && row.object == "rope" && yarn != nullptr) scale.length = yarn->trained_length;
+  if (said == nullptr && row.length == gguf_trained_length)
+    scale.length = keys.length("context_length", max_length).value_or(0);
+  if (row.object == "gguf" && scale.amount != 0 && scale.length == 0)
+    keys.refuse(row.amount, "must stand beside " + keys.path_of(row.length));
   if (scale.form == QueryForm::ratio && scale.length == 1) keys.refuse(row.length, "must be at least 2");
   if (scale.length == 0 && scale.form != QueryForm::learned) return std::nullopt;
   return scale;
+}
+
+// vLLM muse_spark/nvidia/model.py: of the draft alone (MuseSparkDSparkConfig), whose global layers global_attn_cfg
+// counts from the last one on. Muse Spark itself, in transformers too, has no such factor.
+void refuse_draft(const Part& part) {
+  constexpr std::string_view floor = "attn_temperature_tuning_floor_scale";
+  const Json* amount = peek(part.keys, "attn_temperature_tuning_q_scale_constant");
+  if (part.family.type == "muse_spark_text" || !part.keys.has(floor) || amount == nullptr || amount->is_null()) return;
+  part.keys.refuse(floor,
+                   "must be absent: by it Muse Spark's draft multiplies queries of some layers, which is not read,");
 }
 
 // "attn_temperature_tuning, on by default"
@@ -80,11 +105,12 @@ std::string said_where(const QueryRow& row, const Part& part, const Object& keys
 
 void read_query_scale(const Part& part, const std::optional<Object>& of_rope, const Scaling& scaling,
                       std::size_t layers, const std::vector<int>& chosen) {
+  refuse_draft(part);
   for (const QueryRow& row : query_rows) {
     if (!is_of(row, part) || says_off(part.keys, row.turns_on) || (row.chosen && chosen.empty())) continue;
-    const auto keys = row.object.empty()     ? std::optional(part.keys)
-                      : row.object == "rope" ? of_rope
-                                             : part.keys.object(row.object);
+    const auto keys = row.object.empty() || row.object == "gguf" ? std::optional(part.keys)
+                      : row.object == "rope"                     ? of_rope
+                                                                 : part.keys.object(row.object);
     const auto scale = keys ? said_by(row, *keys, scaling) : std::nullopt;
     if (!scale) continue;
     ModelQueryScale found{part.path, *scale, chosen, layers == chosen.size(), said_where(row, part, *keys)};

@@ -34,6 +34,11 @@ class GgufReader {
     }
     read_layers();
     for (const GgufLayer& layer : kinds()) add_rope(layer);
+    std::vector<int> without;
+    for (std::size_t i = 0; i < layers_.size(); ++i) {
+      if (!layers_[i].has_rope) without.push_back(static_cast<int>(i));
+    }
+    read_query_scale(part_, {}, Unscaled{}, layers_.size(), without);
   }
 
  private:
