@@ -114,7 +114,8 @@ std::string reading_of(const Case& asked) {
   }
 }
 
-// Lines of a case: "= " a name, "pairing ...", "class_defaults" and "takes_rows" options, then the config; its reading is indented.
+// Lines of a case: "= " a name, "pairing ...", "class_defaults" and "takes_rows" options, then the config; its reading
+// is indented.
 TEST(Readings, are_those_of_the_file) {
   std::ifstream file(golden / "readings.txt");
   ASSERT_TRUE(file.is_open());

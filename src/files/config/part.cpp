@@ -316,7 +316,8 @@ class TextPart {
     model.rope.scaling = read_scaling(part_, keys, model.rope.rotary_dim / 2);
     if (std::holds_alternative<Unscaled>(model.rope.scaling)) model.rope.scaling = condensed(part_);
     set_mrope_axes(part_, keys.scaling, model);
-    if (!keys.scaling && !part_.keys.has("rope_condense_ratio") && !part_.reading.options.sets_scaling) {
+    if (!keys.scaling && model.rope.inv_freq.empty() && !part_.keys.has("rope_condense_ratio") &&
+        !part_.reading.options.sets_scaling) {
       part_.note("no rope_scaling or rope_parameters apply: the rope is not scaled");
     }
     const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,
