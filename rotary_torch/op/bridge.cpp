@@ -96,7 +96,6 @@ namespace {
 std::span<const float> values_of(const Tensor& t) {
   return {t.const_data_ptr<float>(), static_cast<std::size_t>(t.numel())};
 }
-// Of rows per head [batch, tokens, heads, pairs], which the ops of this library refuse.
 std::vector<std::int64_t> shape_of(bool batched, int batch, std::int64_t tokens, int heads, int pairs) {
   if (heads > 1) return {batch, tokens, heads, pairs};
   return batched ? std::vector<std::int64_t>{batch, tokens, pairs} : std::vector<std::int64_t>{tokens, pairs};
@@ -109,9 +108,40 @@ Tensor tensor_of(std::span<const float> values, at::IntArrayRef shape) {
 
 }  // namespace
 
+Tensor spread(const Tensor& rows, const Places& places, c10::SymIntArrayRef parts) {
+  Tensor wide = rows.dim() == 2 ? rows.unsqueeze(0) : rows;
+  if (rows.dim() == 4) {
+    std::vector<Tensor> of_parts;
+    for (const c10::SymInt& part : parts) of_parts.push_back(wide.repeat_interleave_symint(part / rows.sym_size(2), 2));
+    wide = at::cat(of_parts, 2);
+  } else {
+    wide = wide.unsqueeze(2);
+  }
+  if (places.tokens >= 0 && places.tokens < places.batch) wide = wide.transpose(0, 1);
+  if (places.tokens < 0) wide = wide.squeeze(1);
+  if (places.batch < 0) wide = wide.squeeze(0);
+  return places.heads < 0 ? wide.squeeze(-2) : wide.movedim(-2, places.heads);
+}
+
+Tensor gathered(Tensor wide, const Tensor& rows, const Places& places, c10::SymIntArrayRef parts) {
+  wide = places.heads < 0 ? wide.unsqueeze(-2) : wide.movedim(places.heads, -2);
+  if (places.batch < 0) wide = wide.unsqueeze(0);
+  if (places.tokens < 0) wide = wide.unsqueeze(1);
+  if (places.tokens >= 0 && places.tokens < places.batch) wide = wide.transpose(0, 1);
+  if (rows.dim() < 4) return rows.dim() == 2 ? wide.squeeze(2).squeeze(0) : wide.squeeze(2);
+  const c10::SymInt heads = rows.sym_size(2);
+  Tensor sum;
+  for (const Tensor& part : wide.split_with_sizes_symint(parts, 2)) {
+    const Tensor shared = part.unflatten_symint(2, {heads, part.sym_size(2) / heads}).sum(3);
+    sum = sum.defined() ? sum + shared : shared;
+  }
+  return sum;
+}
+
 rotary::Table borrowed(const Tensor& cos, const Tensor& sin, rotary::Pairing pairing) {
   return rotary::Table::borrow(values_of(cos), values_of(sin), static_cast<int>(cos.size(-1)), pairing,
-                               cos.dim() == 3 ? static_cast<int>(cos.size(0)) : 1);
+                               cos.dim() > 2 ? static_cast<int>(cos.size(0)) : 1,
+                               cos.dim() > 3 ? static_cast<int>(cos.size(2)) : 1);
 }
 
 TableTensors tensors(const rotary::Table& table) {

@@ -36,8 +36,14 @@ Places places_of(const char* operation, std::string_view layout);
 rotary::Heads heads_of(const at::Tensor& x, const Places&);
 rotary::ConstHeads const_heads_of(const at::Tensor& x, const Places&);
 
-// A table that borrows cos and sin from two tensors, which must outlive it: on the CPU, f32, contiguous,
-// [tokens, pairs] or [batch, tokens, pairs], with at least one pair. Throws rotary::Error.
+// The rows of a table, [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs], in a shape that
+// broadcasts to heads laid out so. parts: how many heads turn; each of them shares rows per head among its own.
+at::Tensor spread(const at::Tensor& rows, const Places&, c10::SymIntArrayRef parts);
+// The reverse: of what has the shape of spread(rows), the sums that have the shape of rows.
+at::Tensor gathered(at::Tensor wide, const at::Tensor& rows, const Places&, c10::SymIntArrayRef parts);
+
+// A table that borrows cos and sin from two tensors, which must outlive it: f32, contiguous, shaped as above, with at
+// least one pair; of tensors on a device a view that is not read. Throws rotary::Error.
 rotary::Table borrowed(const at::Tensor& cos, const at::Tensor& sin, rotary::Pairing);
 
 // Positions from a tensor on the CPU, and the view of them that rotary::Table takes; axes as in table().

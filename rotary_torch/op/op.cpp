@@ -44,13 +44,15 @@ struct Call {
   Pairing pairing;
   std::int64_t first;
   Direction direction;
-  c10::SymInt kept;  // heads at the end that do not turn
-  Tensor cos, sin;   // in the type of the arithmetic: f64 for f64, else f32
+  c10::SymInt kept;                // heads at the end that do not turn
+  std::vector<c10::SymInt> parts;  // the heads that turn: of q and of k where the rows are per head, else all
+  Tensor cos, sin;                 // in the type of the arithmetic: f64 for f64, else f32
 
   rotary::detail::Order order() const { return rotary::detail::order_of(pairing, direction); }
   Tensor turning(const Tensor& x) const {
     return kept == 0 ? x : x.narrow_symint(places.heads, 0, x.sym_size(places.heads) - kept);
   }
+  Tensor spread(const Tensor& rows) const { return rotary_torch::spread(rows, places, parts); }
 };
 
 void check_kinds(const char* operation, const Tensor& x, const Tensor& cos, const Tensor& sin) {
@@ -75,16 +77,17 @@ Call check(const char* operation, const Tensor& x, const Tensor& cos, const Tens
   const Places places = places_of(operation, layout);
   const Pairing turned = pairing_named(operation, pairing);
   check_kinds(operation, x, cos, sin);
-  TORCH_CHECK((cos.dim() == 2 || cos.dim() == 3) && cos.sym_sizes() == sin.sym_sizes(), "[", operation,
-              "] cos and sin must both be [tokens, pairs] or [batch, tokens, pairs] but got ", cos.sym_sizes(), " and ",
-              sin.sym_sizes());
+  TORCH_CHECK(cos.dim() >= 2 && cos.dim() <= 4 && cos.sym_sizes() == sin.sym_sizes(), "[", operation,
+              "] cos and sin must both be [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs] but "
+              "got ",
+              cos.sym_sizes(), " and ", sin.sym_sizes());
   TORCH_CHECK(x.dim() == places.dimensions, "[", operation, "] x must have the ", places.dimensions,
               " dimensions of layout \"", layout, "\" but got ", x.sym_sizes());
   const auto size = [&](std::int64_t at) { return at < 0 ? c10::SymInt(1) : x.sym_size(at); };
-  TORCH_SYM_CHECK(cos.sym_size(-2).sym_eq(size(places.tokens)), "[", operation,
-                  "] the table must have a row for each token of x, ", size(places.tokens), ", but has ",
-                  cos.sym_size(-2));
-  if (cos.dim() == 3) {
+  const c10::SymInt rows = cos.sym_size(cos.dim() > 3 ? 1 : -2);
+  TORCH_SYM_CHECK(rows.sym_eq(size(places.tokens)), "[", operation, "] the table must have a row for each token of x, ",
+                  size(places.tokens), ", but has ", rows);
+  if (cos.dim() > 2) {
     TORCH_SYM_CHECK(cos.sym_size(0).sym_eq(1).sym_or(cos.sym_size(0).sym_eq(size(places.batch))), "[", operation,
                     "] the table's batch must be 1 or that of x but got ", cos.sym_size(0), " and ",
                     size(places.batch));
@@ -99,8 +102,17 @@ Call check(const char* operation, const Tensor& x, const Tensor& cos, const Tens
                     "] x must have at least 2 * kv_heads heads but got ", size(places.heads), " and ", kv_heads);
   }
   const at::ScalarType wide = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const std::int64_t kept = kv_heads > 0 ? kv_heads : 0;
-  return {places, turned, first, direction, kept, cos.to(wide), sin.to(wide)};
+  const c10::SymInt kept = kv_heads > 0 ? kv_heads : 0;
+  std::vector<c10::SymInt> parts{size(places.heads) - kept};
+  if (cos.dim() > 3) {
+    const c10::SymInt heads = cos.sym_size(2);
+    TORCH_SYM_CHECK(heads.sym_gt(0), "[", operation, "] the table must have rows for at least one head but has none");
+    if (kv_heads > 0) parts = {parts[0] - kept, kept};
+    for (const c10::SymInt& part : parts)
+      TORCH_SYM_CHECK((part % heads).sym_eq(0), "[", operation, "] x must have a multiple of the ", heads,
+                      " heads that the table has rows for but has ", part);
+  }
+  return {places, turned, first, direction, kept, parts, cos.to(wide), sin.to(wide)};
 }
 
 // ---- kernels -------------------------------------------------------------------------------------
@@ -122,24 +134,6 @@ std::pair<Tensor, Tensor> members(const Tensor& x, const Call& call, bool interl
   return {block.slice_symint(-1, 0, std::nullopt, 2), block.slice_symint(-1, 1, std::nullopt, 2)};
 }
 
-// The rows of a table in a shape that broadcasts to x, with 1 for what they do not know.
-Tensor spread(const Tensor& rows, const Places& places) {
-  Tensor wide = rows.dim() == 2 ? rows.unsqueeze(0) : rows;
-  if (places.tokens >= 0 && places.tokens < places.batch) wide = wide.transpose(0, 1);
-  if (places.tokens < 0) wide = wide.squeeze(1);
-  if (places.batch < 0) wide = wide.squeeze(0);
-  return places.heads < 0 ? wide : wide.unsqueeze(places.heads);
-}
-
-// The reverse: of what has the shape of spread(rows), what has the shape of rows.
-Tensor gathered(Tensor wide, const Tensor& rows, const Places& places) {
-  if (places.heads >= 0) wide = wide.squeeze(places.heads);
-  if (places.batch < 0) wide = wide.unsqueeze(0);
-  if (places.tokens < 0) wide = wide.unsqueeze(1);
-  if (places.tokens >= 0 && places.tokens < places.batch) wide = wide.transpose(0, 1);
-  return rows.dim() == 2 ? wide.squeeze(0) : wide;
-}
-
 // How a rotation fills out, whose other elements are those of x; in place, out is x.
 using Fill = void (*)(const Tensor& out, const Tensor& x, const Call& call);
 
@@ -149,9 +143,8 @@ void fill_anywhere(const Tensor& out, const Tensor& x, const Call& call) {
   const auto [x0, x1] = members(x, call, call.order().read_interleaved);
   const auto [y0, y1] = members(out, call, call.order().write_interleaved);
   const Tensor a = x0.to(call.cos.scalar_type()), b = x1.to(call.cos.scalar_type());
-  const Tensor c = spread(call.cos, call.places);
-  const Tensor s =
-      call.direction == Direction::backward ? -spread(call.sin, call.places) : spread(call.sin, call.places);
+  const Tensor c = call.spread(call.cos);
+  const Tensor s = call.direction == Direction::backward ? -call.spread(call.sin) : call.spread(call.sin);
   const Tensor r0 = a * c - b * s;
   const Tensor r1 = b * c + a * s;
   y0.copy_(r0);
@@ -188,23 +181,29 @@ void fill_by_kernels(const Tensor& out, const Tensor& x, const Call& call) {
   keep(-1, 0, call.first);
   if (kept > 0) keep(call.places.heads, x.size(call.places.heads) - kept, kept);
   const int first = static_cast<int>(call.first), block = static_cast<int>(x.size(-1) - call.first);
-  const rotary::ConstHeads from = rotary::slice(const_heads_of(call.turning(x), call.places), first, block);
-  const rotary::Heads to = rotary::slice(heads_of(call.turning(out), call.places), first, block);
   // In place, rows in x's own storage would change while they are read.
   const auto lasting = [&](const Tensor& t) {
     return in_place && t.is_alias_of(out) ? t.clone(at::MemoryFormat::Contiguous) : t.contiguous();
   };
   const Tensor cos = lasting(call.cos), sin = lasting(call.sin);
-  const int pairs = static_cast<int>(cos.size(-1)), batch = cos.dim() == 3 ? static_cast<int>(cos.size(0)) : 1;
-  translated([&] {
-    if (x.is_cuda()) {
+  const rotary::Table rows = translated([&] { return borrowed(cos, sin, call.pairing); });
+  std::int64_t begin = 0;
+  for (const c10::SymInt& part : call.parts) {
+    const std::int64_t count = part.expect_int();
+    const auto part_of = [&](const Tensor& t) {
+      return call.places.heads < 0 ? t : t.narrow(call.places.heads, begin, count);
+    };
+    const rotary::ConstHeads from = rotary::slice(const_heads_of(part_of(x), call.places), first, block);
+    const rotary::Heads to = rotary::slice(heads_of(part_of(out), call.places), first, block);
+    begin += count;
+    translated([&] {
+      if (!x.is_cuda()) return rotary::rotate(from, to, rows, {call.direction, threads()});
       const c10::DeviceGuard guard(x.device());
-      const auto rows = rotary::gpu::Table::borrow(cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), pairs,
-                                                   call.pairing, cos.size(-2), batch);
-      return rotary::gpu::rotate(from, to, rows, {call.direction, stream_of(x)});
-    }
-    rotary::rotate(from, to, borrowed(cos, sin, call.pairing), {call.direction, threads()});
-  });
+      const auto there = rotary::gpu::Table::borrow(rows.cos().data(), rows.sin().data(), rows.pairs(), call.pairing,
+                                                    rows.tokens(), rows.batch(), rows.heads());
+      rotary::gpu::rotate(from, to, there, {call.direction, stream_of(x)});
+    });
+  }
 }
 
 void fill_nothing(const Tensor&, const Tensor&, const Call&) {}  // meta tensors
@@ -270,8 +269,8 @@ variable_list table_gradient(const Tensor& x, const Tensor& gy, const Tensor& co
   const at::ScalarType wide = call.cos.scalar_type();
   const Tensor a = x0.to(wide), b = x1.to(wide), g0 = y0.to(wide), g1 = y1.to(wide);
   const auto gather = [&](const Tensor& per_head, const Tensor& rows) {
-    const Tensor sum = per_head.sum_to_size_symint(spread(call.cos, call.places).sym_sizes());
-    return gathered(sum, rows, call.places).to(rows.scalar_type());
+    const Tensor sum = per_head.sum_to_size_symint(call.spread(call.cos).sym_sizes());
+    return gathered(sum, rows, call.places, call.parts).to(rows.scalar_type());
   };
   return {gather(a * g0 + b * g1, cos), gather(a * g1 - b * g0, sin)};
 }

@@ -17,7 +17,8 @@ namespace rotary_torch {
 enum class Dims : std::uint8_t { bthd, bhtd, tbhd, thd };
 const char* name(Dims) noexcept;
 
-// Rows of cos and sin as tensors, f32 [tokens, pairs] or [batch, tokens, pairs].
+// Rows of cos and sin as tensors, f32 [tokens, pairs], [batch, tokens, pairs] or, where heads have rows each,
+// [batch, tokens, heads, pairs].
 struct TableTensors {
   at::Tensor cos;
   at::Tensor sin;

@@ -130,6 +130,31 @@ class Rotate(unittest.TestCase):
                 for one, other in zip(*(torch.autograd.grad(y.square().sum(), (cos, sin)) for y in (ours, expected))):
                     torch.testing.assert_close(one, other)
 
+    def test_rows_per_head(self):
+        for pairing, layout in itertools.product(PAIRINGS, [*LAYOUTS, "hbtd", "hd"]):
+            batch, tokens, at = B if "b" in layout else 1, T if "t" in layout else 1, layout.index("h")
+            each = [rows(tokens, batch=batch, dtype=torch.float64) for _ in range(2)]
+            cos, sin = (torch.stack(one, 2).requires_grad_() for one in zip(*each))
+            x = heads(layout, torch.float64, heads=4 + 2 + 2, head_dim=11)
+            for dtype in (torch.float32, torch.float64):
+                alone = [
+                    rotary.rotate(x.to(dtype).narrow(at, head, 1), *each[row], pairing, layout, 2)
+                    for head, row in enumerate((0, 0, 1, 1, 0, 1))
+                ]
+                q, k, v = x.to(dtype).split([4, 2, 2], at)
+                with torch.no_grad():
+                    two = rotary.rotate_qk(q, k, cos, sin, pairing, layout, 2)
+                    packed = rotary.rotate(x.to(dtype), cos, sin, pairing, layout, 2, False, 2)
+                self.assertTrue(same_bits(torch.cat(two, at), torch.cat(alone, at)), (pairing, layout))
+                self.assertTrue(same_bits(packed, torch.cat([*alone, v], at)), (pairing, layout))
+            f = lambda x, cos, sin: rotary.rotate(x, cos, sin, pairing, layout, 2, False, 2)
+            self.assertTrue(gradcheck(f, (x.requires_grad_(), cos, sin), fast_mode=True))
+            on_meta = rotary.rotate(*(one.to("meta") for one in (x, cos, sin)), pairing, layout, 2)
+            self.assertEqual(on_meta.shape, x.shape)
+        of_two = (one.detach().expand(1, T, 2, 4) for one in (cos, sin))
+        with self.assertRaisesRegex(Exception, "multiple of the 2 heads"):
+            rotary.rotate(heads("bthd", torch.float64), *of_two, "half", "bthd")
+
     def test_a_packed_tensor_keeps_its_values(self):
         for pairing, layout, dtype in itertools.product(PAIRINGS, LAYOUTS, [torch.float32, torch.float64]):
             cos, sin = (t.requires_grad_() for t in rows(dtype=dtype))
@@ -222,7 +247,7 @@ class Rotate(unittest.TestCase):
             "x must be float32, float16, bfloat16 or float64 but got .*[iI]nt": (x.int(), cos, sin, "half", "bthd"),
             "cos and sin must hold floats but got .*[iI]nt": (x, cos.int(), sin, "half", "bthd"),
             "pairs. but got .5, 4. and .5, 2.": (x, cos, sin[:, :2], "half", "bthd"),
-            "must both be .tokens, pairs. or .batch, tokens, pairs.": (x, cos[0], sin[0], "half", "bthd"),
+            "must both be .tokens, pairs., .batch, tokens, pairs. or .batch, tokens, heads, pairs.": (x, cos[0], sin[0], "half", "bthd"),
             "2 . kv_heads heads but got 3 and 2": (x, cos, sin, "half", "bthd", 0, False, 2),
             "at least one pair": (x, cos[:, :0], sin[:, :0], "half", "bthd"),
         }
