@@ -264,9 +264,9 @@ typedef struct rotary_options {
    * parts - 1, in any order and at any time, are the whole call. In place, no part may run twice. Default: 0 of 1. */
   int32_t part;
   int32_t parts;
-  /* Of rotary_rotate and rotary_rotate_qk alone, not with parts: a factor for each token of x or q, [tokens] or
-   * [batch, tokens], query_scales of them, which multiplies every element of its heads too (query_scale.h); rows by
-   * number and the products are made in memory of the call. Null, the default: none. */
+  /* Of rotary_rotate_qk alone, not with parts: a factor for each token of q, [tokens] or [batch, tokens], query_scales
+   * of them, which multiplies every element of its heads too (query_scale.h); rows by number and the products are made
+   * in memory of the call. Null, the default: none. */
   const float *query_scale;
   int64_t query_scales;
 } rotary_options;

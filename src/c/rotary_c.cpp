@@ -115,7 +115,7 @@ void with_options(const char* operation, const rotary_options* given, int first,
       take(options, query_scale);
     } else {
       if (!query_scale.empty())
-        fail(Code::VALUE, operation, "options must not have a query_scale, which rotate and rotate_qk alone take");
+        fail(Code::VALUE, operation, "options must not have a query_scale, which rotate_qk alone takes");
       take(options);
     }
   };
@@ -308,9 +308,7 @@ rotary_status rotary_rotate(const rotary_heads* x, const rotary_heads* out, cons
                             const rotary_options* options) {
   return guarded([&] {
     const Pair p = pair("rotate", "x", x, "out", out);
-    with_options("rotate", options, p.first, [&](const RotateOptions& o, std::span<const float> scale) {
-      if (!scale.empty())
-        return by_table("rotate", table, [&](const Table& by) { rotate(p.heads.in, p.heads.out, by, o, scale); });
+    with_options("rotate", options, p.first, [&](const RotateOptions& o) {
       by_table("rotate", table, [&](const auto& by) {
         p.in_place ? rotate(p.heads.out, by, o) : rotate(p.heads.in, p.heads.out, by, o);
       });

@@ -234,29 +234,30 @@ TEST_P(Calls, QueriesTimesTheirFactorsAreThoseOfCpp) {
   options.direction = static_cast<std::int32_t>(direction), options.query_scale = scale.data();
   for (const std::size_t factors : {5U, 10U}) {
     options.query_scales = static_cast<std::int64_t>(factors);
-    Bytes wanted_q = q, wanted_k = k, alone = q, to_q(q.size()), to_k(k.size());
+    Bytes wanted_q = q, wanted_k = k, in_place = q, to_q(q.size()), to_k(k.size());
     rotate_qk(Heads{wanted_q.data(), dtype, q_layout}, Heads{wanted_k.data(), dtype, k_layout}, rows,
               {direction, serial(), Stores::automatic, first}, std::span(scale).first(factors));
     EXPECT_NE(wanted_q, rotated(q, q_layout));
-    const rotary_heads x = view_of(alone.data(), dtype, q_layout, first),
-                       yq = view_of(to_q.data(), dtype, q_layout, first);
-    const rotary_heads xk = view_of(k.data(), dtype, k_layout, first),
+    const rotary_heads x = view_of(in_place.data(), dtype, q_layout, first),
+                       xk = view_of(k.data(), dtype, k_layout, first);
+    const rotary_heads yq = view_of(to_q.data(), dtype, q_layout, first),
                        yk = view_of(to_k.data(), dtype, k_layout, first);
     expect_ok(rotary_rotate_qk(&x, &yq, &xk, &yk, h.table, &options));
-    expect_ok(rotary_rotate(&x, nullptr, h.table, &options));
+    expect_ok(rotary_rotate_qk(&x, nullptr, &xk, &yk, h.table, &options));
     EXPECT_EQ(to_q, wanted_q);
     EXPECT_EQ(to_k, wanted_k);
-    EXPECT_EQ(alone, wanted_q);
+    EXPECT_EQ(in_place, wanted_q);
   }
-  const rotary_heads x = view_of(q.data(), dtype, q_layout, first);
+  const rotary_heads x = view_of(q.data(), dtype, q_layout, first), y = view_of(k.data(), dtype, k_layout, first);
+  const auto call = [&] { return rotary_rotate_qk(&x, nullptr, &y, nullptr, h.table, &options); };
   options.query_scales = 4;
-  expect_refused(rotary_rotate(&x, nullptr, h.table, &options), ROTARY_SHAPE, "2 x 5, but got 4");
+  expect_refused(call(), ROTARY_SHAPE, "2 x 5, but got 4");
   options.query_scales = 0;
-  expect_refused(rotary_rotate(&x, nullptr, h.table, &options), ROTARY_SHAPE, "query_scales must be at least 1");
+  expect_refused(call(), ROTARY_SHAPE, "query_scales must be at least 1");
   options.query_scales = 5;
-  expect_refused(rotary_rotate_qkv(&x, nullptr, 0, h.table, &options), ROTARY_VALUE, "must not have a query_scale");
+  expect_refused(rotary_rotate(&x, nullptr, h.table, &options), ROTARY_VALUE, "must not have a query_scale");
   options.parts = 2;
-  expect_refused(rotary_rotate(&x, nullptr, h.table, &options), ROTARY_VALUE, "both a query_scale and parts");
+  expect_refused(call(), ROTARY_VALUE, "both a query_scale and parts");
 }
 
 TEST_P(Calls, FirstIsASliceWhoseFrontIsCopied) {
