@@ -22,26 +22,26 @@ from ._rotating import rotate, rotate_, rotate_backward, rotate_qk, rotate_qk_, 
 from ._scalings import Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Scaling, Unscaled, Yarn
 from ._tables import Frequencies, Table, between, frequencies
 from ._tools import accuracy, check, convert, diagnose, extend
-from ._values import Rope, XPos, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
+from ._values import Axis, Rope, XPos, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
 from ._words import Angles, Direction, Layout, Pairing, Rounding, Stores
 
 __all__ = [
-    "Dynamic", "Error", "Frequencies", "Linear", "Llama3", "LongRope", "ModelRope", "Ntk", "NtkFixed", "PatchError",
-    "Proportional", "Rope", "Ropes", "Scaling", "Table", "Unscaled", "XPos", "Yarn", "__version__", "accuracy", "axial",
-    "between", "check", "chosen_target", "config", "convert", "diagnose", "ernie_axes", "extend", "frequencies",
-    "from_doubled", "from_rows", "get_num_threads", "interleaved_axes", "patch", "positions", "query_scale",
-    "rope_parameters", "rotate", "rotate_", "rotate_backward", "rotate_qk", "rotate_qk_", "rotate_qkv", "rotate_qkv_",
-    "sectioned_axes", "self_test", "set_num_threads", "targets", "use_target",
+    "Axis", "Dynamic", "Error", "Frequencies", "Linear", "Llama3", "LongRope", "ModelRope", "Ntk", "NtkFixed",
+    "PatchError", "Proportional", "Rope", "Ropes", "Scaling", "Table", "Unscaled", "XPos", "Yarn", "__version__",
+    "accuracy", "axial", "between", "check", "chosen_target", "config", "convert", "diagnose", "ernie_axes", "extend",
+    "frequencies", "from_doubled", "from_rows", "get_num_threads", "interleaved_axes", "patch", "positions",
+    "query_scale", "rope_parameters", "rotate", "rotate_", "rotate_backward", "rotate_qk", "rotate_qk_", "rotate_qkv",
+    "rotate_qkv_", "sectioned_axes", "self_test", "set_num_threads", "targets", "use_target",
 ]
 
 if TYPE_CHECKING:
-    from . import compat, jax, torch
+    from . import compat, jax, makers, torch
 
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_core._forget_threads)
 
 
-_LATE = ("compat", "jax", "torch")  # imported when first named: they need their framework
+_LATE = ("compat", "jax", "makers", "torch")  # imported when first named: most need their framework
 
 
 def __dir__() -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
 from . import _core, _memory
+from ._memory import flattened
 from ._scalings import Scaling, _Record
 from ._tables import Frequencies, Table, frequencies
 from ._values import Rope, _read, _rope
@@ -83,8 +84,28 @@ class ModelRope(_Record):
         angles: Literal["exact", "float32"] = "exact",
         rounding: Literal["f32", "f16", "bf16"] = "f32",
     ) -> Table:
-        """rotary.Table(self.rope, positions, length): one for all layers of this rope."""
-        return Table(self.rope, positions, length, angles=angles, rounding=rounding)
+        """rotary.Table(self.rope, positions, length): one for all layers of this rope.
+
+        Where the ropes of a part turn by different axes, as Allegro's, positions may have all of axis_names in front.
+        """
+        return Table(self.rope, self._own(positions), length, angles=angles, rounding=rounding)
+
+    def _own(self, positions: Any) -> Any:
+        """Of positions with the axes of its part in front, its own."""
+        every, shape = len(self.axis_names), getattr(positions, "shape", None)
+        if self._axes >= every or isinstance(positions, (int, range)):
+            return positions
+        if shape is None:
+            shape = flattened("positions", positions)[1]
+        return self._first(positions) if len(shape) > 1 and shape[0] == every else positions
+
+    @property
+    def _axes(self) -> int:
+        """Coordinates of a position that it reads: the first ones of its part."""
+        return self.rope.summed_axes or max(self.rope.axis, default=0) + 1
+
+    def _first(self, on_axes: Any) -> Any:
+        return on_axes[: self._axes] if self._axes > 1 else on_axes[0]
 
     def _summary(self) -> str:
         heads = f"{self.heads}/{self.kv_heads}" if self.kv_heads != self.heads else f"{self.heads}"

@@ -30,8 +30,7 @@ def _speeds(frequencies: object, /) -> object: ...
 def _frequencies(rope: Rope, length: int | None, /) -> tuple[Any, ...]: ...  # what rotary.Frequencies keeps, less xpos
 def _check_rope(rope: Rope, /) -> str: ...  # JSON
 def _scalings() -> str: ...  # JSON, of every scaling with the default values
-def _axes(kind: str, sections: Any, /) -> bytes: ...
-def _axial(head_dim: int, axes: int, base: float, pairing: str, /) -> str: ...  # JSON
+def _make(function: str, words: dict[str, Any], /) -> Any: ...  # a double, bytes of an array, JSON of a Rope
 def _rope_parameters(rope: Rope, /) -> str: ...
 def _doubles(values: Any, name: str, /) -> bytes: ...  # float64, of a sequence or an array
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, final
 
 from . import _core, _memory
-from ._memory import flattened, view
+from ._memory import view
 from ._scalings import _Value
-from ._values import Rope, XPos, shaped
+from ._values import Rope, XPos, phases, shaped
 from ._words import Angles, Pairing, Rounding, check_pairing, fail
 
 
@@ -28,7 +28,7 @@ class Frequencies(_Value):
         clockwise: turns by minus the angle.
         inv_freq_float32: what frameworks computed in float32, for Table(..., angles="float32").
         heads, summed_axes: how inv_freq is to be read; 1 and 0: as its dimensions say.
-        phase: radians added to the angle, [pairs] or [heads, pairs]. None: 0.
+        phase: radians added to the angle, [pairs] or [heads, pairs], whose heads may share inv_freq. None: 0.
         xpos: rotary.XPos(...), the amplitude of cos and sin.
 
     Attributes:
@@ -83,9 +83,9 @@ class Frequencies(_Value):
 
             wide = memoryview(_core._doubles(inv_freq_float32, "inv_freq_float32")).cast("d")
             narrow = array("f", wide).tobytes()
-        angles, _ = flattened("Frequencies", () if phase is None else phase)
-        told = heads, summed_axes, _core._doubles(angles, "phase"), xpos or XPos()
-        self._fill(speeds, pairing, axes, float(attention_factor), bool(clockwise), narrow, *told)
+        angles, rows = phases("Frequencies", () if phase is None else phase, heads)
+        told = heads * rows, summed_axes, _core._doubles(angles, "phase"), xpos or XPos()
+        self._fill(speeds * rows, pairing, axes, float(attention_factor), bool(clockwise), narrow * rows, *told)
 
     def _fill(self, *state: Any) -> None:
         self._set(*state)

@@ -40,6 +40,12 @@ def shaped(operation: str, inv_freq: Any, heads: int, summed_axes: int) -> tuple
     return inv_freq, *found
 
 
+def phases(operation: str, phase: Any, heads: int) -> tuple[Any, int]:
+    """(phase without its dimensions, its rows where frequencies of one row are to be repeated for them, else 1)."""
+    phase, shape = flattened(operation, phase)
+    return phase, shape[0] if heads == 1 and len(shape) == 2 else 1
+
+
 class Rope(_Record):
     """What the model card says of a rope.
 
@@ -58,6 +64,7 @@ class Rope(_Record):
         inv_freq: radians per position of each pair, instead of what base and scaling give: [pairs], or as of
             rotary.Frequencies.
         multiplier: multiplies the frequencies, one for each pair.
+        attention_factor: multiplies cos and sin, instead of the scaling's.
         heads, summed_axes, phase, xpos: as of rotary.Frequencies.
 
     Raises:
@@ -75,6 +82,7 @@ class Rope(_Record):
     clockwise: bool
     inv_freq: tuple[float, ...]
     multiplier: tuple[float, ...]
+    attention_factor: float | None
     heads: int
     summed_axes: int
     phase: tuple[float, ...]
@@ -94,12 +102,14 @@ class Rope(_Record):
         clockwise: bool = False,
         inv_freq: Any = (),
         multiplier: Iterable[float] = (),
+        attention_factor: float | None = None,
         heads: int = 1,
         summed_axes: int = 0,
         phase: Iterable[float] = (),
         xpos: XPos | None = None,
     ) -> None:
         inv_freq, heads, summed_axes = shaped("Rope", inv_freq, heads, summed_axes)
+        phase, rows = phases("Rope", phase, heads)
         self._set(
             head_dim,
             base,
@@ -112,18 +122,24 @@ class Rope(_Record):
             clockwise,
             _tuple(float, inv_freq),
             _tuple(float, multiplier),
+            attention_factor,
             heads,
             summed_axes,
-            _tuple(float, flattened("Rope", phase)[0]),
+            () if rows > 1 else _tuple(float, phase),
             xpos or XPos(),
         )
         object.__setattr__(self, "_handle", _core._rope(self))
         words = _read(_core._check_rope(self))
         self._set(*(words[name] for name in self._fields))
+        if rows > 1:  # every head turns by the one row
+            row = tuple(memoryview(_core._frequencies(self, None)[0]).cast("d"))
+            again = self.replace(inv_freq=row * rows, multiplier=(), heads=rows, phase=phase)
+            for name, value in vars(again).items():
+                object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         plain = {"scaling": Unscaled(), "axis": (), "index": (), "exponent_dim": 0, "clockwise": False}
-        plain |= {"inv_freq": (), "multiplier": (), "rotary_dim": self.head_dim}
+        plain |= {"inv_freq": (), "multiplier": (), "attention_factor": None, "rotary_dim": self.head_dim}
         plain |= {"heads": 1, "summed_axes": 0, "phase": (), "xpos": XPos()}
         told = [(name, value) for name, value in zip(self._fields, self._values()) if plain.get(name, ...) != value]
         return f"Rope({', '.join(f'{name}={value!r}' for name, value in told)})"
@@ -148,22 +164,58 @@ def _rope(told: str | dict[str, Any]) -> Rope:
 
 def sectioned_axes(sections: Sequence[int]) -> tuple[int, ...]:
     """Rope.axis of consecutive sections, as Qwen2-VL's ttt hhh www. sections: counts of pairs for each axis."""
-    return tuple(_core._axes("sectioned", sections))
+    return tuple(_core._make("sectioned_axes", locals()))
 
 
 def interleaved_axes(sections: Sequence[int]) -> tuple[int, ...]:
     """Rope.axis of interleaved sections, as Qwen3-VL's thw thw ... ttt. sections: counts of pairs for each axis."""
-    return tuple(_core._axes("interleaved", sections))
+    return tuple(_core._make("interleaved_axes", locals()))
 
 
 def ernie_axes(height_width_time: Sequence[int]) -> tuple[int, ...]:
     """Rope.axis of Ernie 4.5 VL: hwhw... ttt. height_width_time: counts of pairs."""
-    return tuple(_core._axes("ernie", height_width_time))
+    return tuple(_core._make("ernie_axes", locals()))
 
 
-def axial(*, head_dim: int, axes: int, base: float, pairing: Pairing) -> Rope:
-    """A vision rope of several axes, each with its own run of frequencies over rotary_dim / axes elements."""
-    return _rope(_core._axial(head_dim, axes, base, pairing))
+class Axis(_Record):
+    """An axis of rotary.axial: width elements of the head, even; 0: it turns nothing.
+
+    Args:
+        stretch: the wavelengths are times this.
+        scaling: of its own run of frequencies; the axes must agree in the attention factor.
+    """
+
+    width: int
+    base: float = 10000.0
+    stretch: float = 1.0
+    scaling: Scaling = Unscaled()
+
+
+def axial(
+    *, head_dim: int, axes: int | Iterable[Axis | int | Sequence[float]], base: float = 10000.0, pairing: Pairing
+) -> Rope:
+    """A vision rope of several axes, each with its own run of frequencies.
+
+    Args:
+        axes: how many, each of rotary_dim / axes elements. Or each of them: an Axis, a width, or (width, base,
+            stretch); the first width / 2 pairs use axis 0, and so on, elements left over stand still.
+        base: of the axes that say none.
+
+    Raises:
+        rotary.Error: PAIRING, SHAPE, SCALING; LENGTH for a scaling that needs a length.
+    """
+    words: dict[str, Any] = {"head_dim": head_dim, "axes": axes, "base": base, "pairing": pairing}
+    if not isinstance(axes, Iterable):
+        return _rope(_core._make("axial", words))
+    words["axes"] = [one if isinstance(one, Axis) else _axis(one, base) for one in axes]
+    del words["base"]
+    return _rope(_core._make("axial_widths", words))
+
+
+def _axis(told: Any, base: float) -> Axis:
+    """Of a width, or (width, base, stretch)."""
+    given = dict(zip(("width", "base", "stretch"), told if isinstance(told, Iterable) else [told]))
+    return Axis(**{"base": base} | given)
 
 
 def rope_parameters(rope: Rope) -> dict[str, Any]:

@@ -11,7 +11,10 @@ from ._config import Source, _named
 
 Split = Literal["contiguous", "zigzag", "striped"]
 
-__all__ = ["Split", "held_tokens", "image", "mask", "model", "packed", "place_of_tokens", "shard_tokens"]
+__all__ = [
+    *("Split", "dual_chunk", "held_tokens", "image", "mask", "model", "packed", "place_of_tokens", "self_extend"),
+    "shard_tokens",
+]
 
 
 def packed(cu_seqlens: Any) -> Any:
@@ -84,6 +87,34 @@ def held_tokens(window: int, sinks: int, token: int) -> tuple[Any, Any]:
     """
     tokens, positions = _core._positions("held_tokens", {"window": window, "sinks": sinks, "token": token})
     return _memory.view(*tokens), _memory.view(*positions)
+
+
+def dual_chunk(positions: Any, chunk: int, local: int) -> dict[str, Any]:
+    """Of dual chunk attention, arXiv 2402.17463, as vLLM has it for Qwen2.5-1M.
+
+    Args:
+        positions: of the tokens, integers from 0 on, of one or two dimensions.
+        chunk: tokens of a chunk.
+        local: tokens of it that the chunk before sees too, below chunk; n = chunk - local.
+
+    Returns:
+        A dict of arrays of the positions' shape: key; of queries same (both p % n), before (keys of the chunk before:
+        min(p % n + n, chunk)) and far (of those before that: min(2 n - 1, chunk)); before_critical and far_critical,
+        without the bound, for scores that choose what is kept.
+    """
+    words = {"positions": _memory.positions(positions), "chunk": chunk, "local": local}
+    names = "key", "same", "before", "far", "before_critical", "far_critical"
+    return {name: _memory.view(*made) for name, made in zip(names, _core._positions("dual_chunk", words))}
+
+
+def self_extend(positions: Any, group: int, window: int) -> tuple[Any, Any]:
+    """(query, key) of Self-Extend, arXiv 2401.01325, for keys further away than window: in groups of group tokens.
+
+    positions: of the tokens, integers from 0 on, of one or two dimensions; both results have their shape.
+    """
+    words = {"positions": _memory.positions(positions), "group": group, "window": window}
+    query, key = _core._positions("self_extend", words)
+    return _memory.view(*query), _memory.view(*key)
 
 
 def model(

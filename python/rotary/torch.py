@@ -86,6 +86,9 @@ class RotaryEmbedding(torch.nn.Module):
             first = rope.first if first is None else first
             rope = rope.rope
         if rope is None:
+            if learned and not {"head_dim", "heads"} <= words.keys():
+                told = "takes a rope, or head_dim=, heads= and pairing= for random directions, but got"
+                raise TypeError(f"RotaryEmbedding(learned='mixed') {told} {', '.join(words)}")
             rope = mixed_rope(generator=generator, **words) if learned else Rope(**words)
         if not isinstance(rope, (Rope, Frequencies)):
             raise TypeError(f"rope must be a rotary.Rope, ModelRope or Frequencies but got {type(rope).__name__}")

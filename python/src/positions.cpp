@@ -203,6 +203,17 @@ Ref make_positions(PyObject* name, PyObject* dict) {
     const HeldTokens held = held_tokens({number("window"), number("sinks")}, number("token"));
     return checked(Py_BuildValue("(NN)", array_of(held.tokens).release(), array_of(held.positions).release()));
   }
+  if (function == "dual_chunk" || function == "self_extend") {
+    const GivenPositions given = integers("positions");
+    const auto shaped = [&given](const Integers& made) { return array_of(made, given.shape).release(); };
+    if (function == "self_extend") {
+      const auto made = self_extend_positions(given.integers, number("group"), number("window"));
+      return checked(Py_BuildValue("(NN)", shaped(made.query), shaped(made.key)));
+    }
+    const auto made = dual_chunk_positions(given.integers, number("chunk"), number("local"));
+    return checked(Py_BuildValue("(NNNNNN)", shaped(made.key), shaped(made.same), shaped(made.before), shaped(made.far),
+                                 shaped(made.before_critical), shaped(made.far_critical)));
+  }
   const Split split = parse_split(words.text("split"));
   const Integers bounds = integers("cu_seqlens").integers;
   return array_of(function == "shard_tokens" ? shard_tokens(split, number("rank"), number("ranks"), bounds)

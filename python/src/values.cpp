@@ -2,9 +2,11 @@
 
 #include <limits>
 #include <memory>
+#include <tuple>
 
 #include "arrays.h"
 #include "rotary/config.h"
+#include "rotary/makers.h"
 #include "table/table_checks.h"
 #include "values/scaling_fields.h"
 
@@ -20,8 +22,13 @@ std::int64_t integer_within(PyObject* number, const char* what, std::int64_t lea
   return value;
 }
 
-// ---- read(value, object, name): a field of a rope or a scaling ----
+// ---- read(value, object, name): a field of a rope or a scaling, or an argument ----
 
+void read(XPos& value, PyObject* object, const char* name);
+void read(Axis& value, PyObject* object, const char* name);
+void read(Scaling& value, PyObject* object, const char* name);
+template <class Value>
+void read(std::vector<Value>& values, PyObject* object, const char* name);
 void read(double& value, PyObject* object, const char* name) { value = double_of(object, name); }
 void read(float& value, PyObject* object, const char* name) { value = static_cast<float>(double_of(object, name)); }
 void read(std::string& value, PyObject* object, const char* name) { value = text_of(object, name); }
@@ -33,6 +40,9 @@ void read(int& value, PyObject* object, const char* name) {
 void read(std::uint8_t& value, PyObject* object, const char* name) {
   value = static_cast<std::uint8_t>(integer_within(object, name, 0, 255));
 }
+void read(std::uint64_t& value, PyObject* object, const char* name) {
+  value = static_cast<std::uint64_t>(integer_within(object, name, 0, std::numeric_limits<std::int64_t>::max()));
+}
 void read(bool& value, PyObject* object, const char* name) {
   if (PyBool_Check(object) == 0) raise_type_error(name, " must be a bool but got ", type_name(object));
   value = object == Py_True;
@@ -40,13 +50,23 @@ void read(bool& value, PyObject* object, const char* name) {
 void read(std::optional<double>& value, PyObject* object, const char* name) {
   if (object != Py_None) value = double_of(object, name);
 }
+void read(Pairing& value, PyObject* object, const char* name) {
+  if (object != Py_None) value = parse_pairing(view_of(object, name));
+}
+template <class Member>
+void read_attribute(PyObject* object, const char* name, Member& member) {
+  read(member, checked(PyObject_GetAttrString(object, name)).get(), name);
+}
 void read(XPos& value, PyObject* object, const char*) {
-  const auto field = [&](const char* name, auto& member) {
-    read(member, checked(PyObject_GetAttrString(object, name)).get(), name);
-  };
-  field("scale", value.scale);
-  field("center", value.center);
-  field("reciprocal", value.reciprocal);
+  read_attribute(object, "scale", value.scale);
+  read_attribute(object, "center", value.center);
+  read_attribute(object, "reciprocal", value.reciprocal);
+}
+void read(Axis& value, PyObject* object, const char*) {
+  read_attribute(object, "width", value.width);
+  read_attribute(object, "base", value.base);
+  read_attribute(object, "stretch", value.stretch);
+  read_attribute(object, "scaling", value.scaling);
 }
 // Of a sequence; of floats also of an array, in row-major order.
 template <class Value>
@@ -67,9 +87,6 @@ void read(std::vector<Value>& values, PyObject* object, const char* name) {
     read(values.emplace_back(), checked(PySequence_GetItem(object, i)).get(), name);
   }
 }
-void read(Pairing& value, PyObject* object, const char* name) {
-  if (object != Py_None) value = parse_pairing(view_of(object, name));
-}
 void read(Scaling& value, PyObject* object, const char*) {
   const Ref word = attribute_or_null(object, "_name");
   if (!word) {
@@ -79,11 +96,17 @@ void read(Scaling& value, PyObject* object, const char*) {
   value = parse_scaling(view_of(word.get(), "scaling"));
   std::visit(
       [&](auto& held) {
-        scalings::for_each_field(held, [&](const auto& field, auto& member) {
-          read(member, checked(PyObject_GetAttrString(object, field.name)).get(), field.name);
-        });
+        scalings::for_each_field(held,
+                                 [&](const auto& field, auto& member) { read_attribute(object, field.name, member); });
       },
       value);
+}
+void read(Yarn& value, PyObject* object, const char* name) {
+  Scaling scaling;
+  read(scaling, object, name);
+  if (!std::holds_alternative<Yarn>(scaling))
+    raise_type_error(name, " must be a rotary.Yarn but got ", type_name(object));
+  value = std::get<Yarn>(scaling);
 }
 
 // visit(name, member) for each value of a rope, or of frequencies.
@@ -97,8 +120,8 @@ void for_each_value(Value& value, const Visit& visit) {
   visit("summed_axes", value.summed_axes);
   visit("phase", value.phase);
   visit("xpos", value.xpos);
+  visit("attention_factor", value.attention_factor);
   if constexpr (std::is_same_v<const Value, const Frequencies>) {
-    visit("attention_factor", value.attention_factor);
     visit("inv_freq_float32", value.inv_freq_float32);
   } else {
     visit("head_dim", value.head_dim);
@@ -146,9 +169,7 @@ void check(const Frequencies& speeds) { detail::checked_pairs(speeds); }
 template <class Value>
 Ref handle_of(PyObject* object, const char* name) {
   auto made = std::make_unique<Value>();
-  for_each_value(*made, [&](const char* member, auto& value) {
-    read(value, checked(PyObject_GetAttrString(object, member)).get(), member);
-  });
+  for_each_value(*made, [&](const char* member, auto& value) { read_attribute(object, member, value); });
   check(*made);
   Ref capsule = checked(PyCapsule_New(made.get(), name, [](PyObject* held) {
     delete static_cast<Value*>(PyCapsule_GetPointer(held, PyCapsule_GetName(held)));
@@ -192,19 +213,71 @@ Ref tell_scalings() {
 
 Ref tell_parameters(PyObject* rope) { return new_text(rope_parameters(rope_of(rope))); }
 
-Ref make_axes(PyObject* kind, PyObject* counts) {
-  const std::vector<int> sections = ints_of(counts, "sections");
-  const std::string_view word = view_of(kind, "kind");
-  return bytes_of(word == "sectioned"     ? sectioned_axes(sections)
-                  : word == "interleaved" ? interleaved_axes(sections)
-                                          : ernie_axes(sections));
+// ---- makers: functions of the library, by name ----
+
+// How the value of a parameter is kept.
+template <class Given>
+struct Kept {
+  using Value = std::remove_cvref_t<Given>;
+};
+template <class One>
+struct Kept<std::span<const One>> {
+  using Value = std::vector<One>;
+};
+
+Ref to_python(double made) { return checked(PyFloat_FromDouble(made)); }
+Ref to_python(const Rope& made) { return text_of(json_of(made)); }
+template <class Value>
+Ref to_python(const std::vector<Value>& made) {
+  return bytes_of(made);
 }
 
-Ref make_axial(PyObject* head_dim, PyObject* axes, PyObject* base, PyObject* pairing) {
-  int size = 0, count = 0;
-  read(size, head_dim, "head_dim");
-  read(count, axes, "axes");
-  return text_of(json_of(axial(size, count, double_of(base, "base"), parse_pairing(view_of(pairing, "pairing")))));
+// words: a dict of the arguments, in their order.
+template <auto function>
+Ref made_by(PyObject* words) {
+  return [words]<class Made, class... Given>(Made (*)(Given...)) {
+    std::tuple<typename Kept<Given>::Value...> arguments;
+    Py_ssize_t at = 0;
+    const auto take = [&](auto& argument) {
+      PyObject *name = nullptr, *value = nullptr;
+      if (PyDict_Next(words, &at, &name, &value) == 0) raise_type_error("rotary._core: an argument is missing");
+      read(argument, value, text_of(name, "name").c_str());
+    };
+    std::apply([&](auto&... each) { (take(each), ...); }, arguments);
+    return to_python(std::apply(function, arguments));
+  }(function);
+}
+
+constexpr Rope (*axial_equal)(int, int, double, Pairing) = axial;
+constexpr Rope (*axial_widths)(int, std::span<const Axis>, Pairing) = axial;
+std::vector<double> vision_yarn(int width, double base, double trained_length, double linear, double ntk,
+                                double strength) {
+  return vision_yarn_frequencies(width, base, {linear, ntk, trained_length, strength});
+}
+
+Ref make(PyObject* name, PyObject* words) {
+  return one_of<Ref (*)(PyObject*)>("makers", name, "maker",
+                                    {{"sectioned_axes", made_by<sectioned_axes>},
+                                     {"interleaved_axes", made_by<interleaved_axes>},
+                                     {"ernie_axes", made_by<ernie_axes>},
+                                     {"glm_axes", made_by<glm_axes>},
+                                     {"openpangu_axes", made_by<openpangu_axes>},
+                                     {"videorope_axes", made_by<videorope_axes>},
+                                     {"axial", made_by<axial_equal>},
+                                     {"axial_widths", made_by<axial_widths>},
+                                     {"mixed_directions", made_by<mixed_directions>},
+                                     {"random_angles", made_by<random_angles>},
+                                     {"golden_directions", made_by<golden_directions>},
+                                     {"geometric_frequencies", made_by<geometric_frequencies>},
+                                     {"pixel_frequencies", made_by<pixel_frequencies>},
+                                     {"yarn_log_frequencies", made_by<yarn_log_frequencies>},
+                                     {"vision_yarn_frequencies", made_by<vision_yarn>},
+                                     {"vision_yarn_amplitude", made_by<vision_yarn_amplitude>},
+                                     {"riflex", made_by<riflex>},
+                                     {"clipped", made_by<clipped>},
+                                     {"resonant", made_by<resonant>},
+                                     {"ntk_base", made_by<ntk_base>},
+                                     {"theta_scaled_base", made_by<theta_scaled_base>}})(words);
 }
 
 }  // namespace
@@ -262,8 +335,7 @@ std::vector<PyMethodDef> value_methods() {
           method<tell_rope>("_check_rope"),
           method<tell_scalings>("_scalings"),
           method<tell_parameters>("_rope_parameters"),
-          method<make_axes>("_axes"),
-          method<make_axial>("_axial")};
+          method<make>("_make")};
 }
 
 }  // namespace rotary::python

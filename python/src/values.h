@@ -71,7 +71,7 @@ GivenPositions positions_from(PyObject* object, int axes, bool bools = false);
 // _positions, _model_positions: _core.pyi.
 std::vector<PyMethodDef> position_methods();
 
-// _rope, _speeds, _frequencies, _doubles, _check_rope, _scalings, _rope_parameters, _axes, _axial: _core.pyi.
+// _rope, _speeds, _frequencies, _doubles, _check_rope, _scalings, _rope_parameters, _make: _core.pyi.
 std::vector<PyMethodDef> value_methods();
 
 }  // namespace rotary::python

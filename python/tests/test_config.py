@@ -126,6 +126,19 @@ class Config(unittest.TestCase):
         refused(self, "ROPE", lambda: rotary.query_scale(four, [0]))
         refused(self, "POSITION", lambda: rotary.query_scale(four, [0.5], 3))
 
+    def test_ropes_of_one_axis_each_take_theirs(self):
+        allegro, size = {"_class_name": "AllegroTransformer3DModel"}, {"image_size": (32, 48), "frames": 8}
+        places = rotary.positions.model(allegro, **size)["positions"]
+        self.assertEqual(places.shape[0], 3)
+        for axis, rope in enumerate(rotary.config(allegro)):
+            alone = rotary.Rope(head_dim=rope.rotary_dim, pairing="half", inv_freq=rope.frequencies().inv_freq)
+            exact = rotary.Table(alone, places[axis])
+            for given in (places, places.tolist()):
+                table = rope.table(given)
+                self.assertEqual((table.cos.tolist(), table.sin.tolist()), (exact.cos.tolist(), exact.sin.tolist()))
+            self.assertEqual(rope.table(places[:, None]).shape, (1, *exact.shape))
+            self.assertEqual(rope.table([1, 2, 3]).shape[0], 3)  # tokens, the same on every axis
+
     def test_rope_parameters(self):
         rope = rotary.Rope(head_dim=64, base=5e5, pairing="half", scaling=rotary.Yarn(factor=4, trained_length=4096))
         told = rotary.rope_parameters(rope)

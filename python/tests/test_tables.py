@@ -22,7 +22,8 @@ def ulps(a, b):
 
 class Values(unittest.TestCase):
     def test_fields_are_those_of_the_library(self):
-        self.assertEqual(set(json.loads(_core._axial(64, 2, 100.0, "half"))), set(rotary.Rope._fields))
+        rope = rotary.Rope(head_dim=64, pairing="half")
+        self.assertEqual(set(json.loads(_core._check_rope(rope))), set(rotary.Rope._fields))
         library = json.loads(_core._scalings())
         self.assertEqual({words["name"] for words in library}, set(_scalings._scalings))
         for words in library:
@@ -77,6 +78,23 @@ class Values(unittest.TestCase):
         self.assertEqual(rotary.interleaved_axes([2, 1, 1])[:3], (0, 1, 2))
         self.assertEqual(len(rotary.ernie_axes([4, 4, 2])), 10)
         self.assertEqual(rotary.axial(head_dim=8, axes=2, base=100, pairing="half").axis, (0, 0, 1, 1))
+
+    def test_axes_of_unequal_width(self):
+        """As tests/core/axes_test.cpp."""
+        made = rotary.axial(head_dim=130, axes=[(16, 256), 0, 56, (56, 10000, 2)], pairing="interleaved")
+        self.assertEqual((made.rotary_dim, made.axis), (128, (0,) * 8 + (2,) * 28 + (3,) * 28))
+        alone = inv_freq(56)
+        np.testing.assert_allclose(made.inv_freq, [*inv_freq(16, 256), *alone, *alone / 2], rtol=1e-15)
+        yarn = rotary.Yarn(factor=4, trained_length=64)
+        axes = rotary.Axis(width=8, scaling=yarn), rotary.Axis(width=8, base=100, scaling=yarn)
+        scaled = rotary.axial(head_dim=16, axes=axes, pairing="half")
+        plain = rotary.Rope(head_dim=8, pairing="half", scaling=yarn)
+        self.assertEqual(scaled.attention_factor, rotary.frequencies(plain).attention_factor)
+        self.assertEqual(rotary.frequencies(scaled).attention_factor, scaled.attention_factor)
+        self.assertEqual(eval_of(scaled), scaled)
+        self.assertEqual(eval_of(axes[1]), axes[1])
+        for wrong, told in (((8, 3), "even"), ((8, 10), "at most head_dim = 16"), ((), "[1, 256]")):
+            self.assertIn(told, refused(self, "SHAPE", lambda: rotary.axial(head_dim=16, axes=wrong, pairing="half")))
 
 
 def eval_of(value):
@@ -173,6 +191,24 @@ class TheEquation(unittest.TestCase):
                 row = head // (x.shape[2] // 2)
                 alone = rotated(x[:, :, head], table.cos[:, :, row], table.sin[:, :, row], "interleaved", "btd")
                 self.assertTrue(np.array_equal(y[:, :, head], alone))
+
+    def test_heads_that_only_their_phases_tell_apart(self):
+        """As the program's --inv-freq [pairs] --phase [heads, pairs]."""
+        for axes, words in (
+            (1, {"base": 100.0, "multiplier": [2.0] * 8}),
+            (2, {"axis": [0, 1] * 4}),
+            (3, {"inv_freq": self.speeds[0], "attention_factor": 1.5}),
+        ):
+            plain = rotary.Rope(head_dim=16, pairing="half", **words)
+            row = rotary.frequencies(plain).inv_freq.ravel().tolist()
+            told = plain.replace(inv_freq=row * 2, heads=2, multiplier=(), phase=self.phase)
+            alike, places = plain.replace(phase=self.phase), self.places[:axes] if axes > 1 else self.places[0]
+            self.assertEqual((alike, rotary.Table(alike, places)), (told, rotary.Table(told, places)))
+            self.assertEqual((pickle.loads(pickle.dumps(alike)), eval_of(alike)), (alike, alike))
+        words = {"pairing": "half", "axis": [0, 1] * 4}
+        alike = rotary.Frequencies(inv_freq(16), phase=self.phase, **words)
+        self.assertEqual(alike, rotary.Frequencies(np.tile(inv_freq(16), (2, 1)), heads=2, phase=self.phase, **words))
+        refused(self, "SHAPE", lambda: rotary.Rope(head_dim=18, pairing="half", phase=self.phase))
 
     def test_an_amplitude(self):
         xpos = rotary.XPos(scale=64, center=10, reciprocal=True)
@@ -363,6 +399,18 @@ class NamedPositions(unittest.TestCase):
         self.assertEqual(places.image(2, 4, merge=2).tolist(), [[0, 0, 1, 1] * 2, [0, 1, 0, 1, 2, 3, 2, 3]])
         tokens, at = places.held_tokens(6, 2, 8)
         self.assertEqual((tokens.tolist(), at.tolist()), ([0, 1, 6, 7, 8, 5], [3, 4, 6, 7, 8, 5]))
+
+    def test_maps(self):
+        """As tests/cli/positions_test.cpp: by vLLM's dual_chunk_rope.py."""
+        made = rotary.positions.dual_chunk([[0, 3, 5, 6, 13]], 8, local=2)
+        wanted = {"key": [0, 3, 5, 0, 1], "same": [0, 3, 5, 0, 1], "before": [6, 8, 8, 6, 7], "far": [8] * 5}
+        wanted |= {"before_critical": [6, 9, 11, 6, 7], "far_critical": [8, 11, 13, 8, 9]}
+        self.assertEqual({name: one.tolist() for name, one in made.items()}, {n: [one] for n, one in wanted.items()})
+        query, key = rotary.positions.self_extend(np.array([0, 5, 9]), 4, 10)
+        self.assertEqual((query.tolist(), key.tolist()), ([8, 9, 10], [0, 1, 2]))
+        refused(self, "POSITION", lambda: rotary.positions.dual_chunk([0], 4, 4))
+        refused(self, "POSITION", lambda: rotary.positions.self_extend([-1], 4, 8))
+        refused(self, "DTYPE", lambda: rotary.positions.self_extend([0.5], 4, 8))
 
     def test_shards_and_their_inverse(self):
         bounds = [0, 8, 24]

@@ -83,6 +83,8 @@ class Learned(unittest.TestCase):
         plain = rotary.Rope(head_dim=16, pairing="half")
         self.assertIn("inv_freq", refused(self, "SHAPE", lambda: rotary.torch.RotaryEmbedding(plain, learned="mixed")))
         refused(self, "VALUE", lambda: rotary.torch.RotaryEmbedding(plain, learned="mixes"))
+        with self.assertRaisesRegex(TypeError, r"^RotaryEmbedding\(learned='mixed'\) takes .* heads= .* got head_dim"):
+            rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", learned="mixed")
 
     @unittest.skipIf(timm is None, "timm is not installed")
     def test_timms_module(self):

@@ -71,7 +71,7 @@ class Agreement:
         """rotary's cos and sin [..., columns] at positions [axes, ...]."""
         made = []
         for rope, text in zip(self.ropes, self.texts):
-            cos, sin = ops.rows(on_axes[: _axes(rope)] if _axes(rope) > 1 else on_axes[0], text, None)
+            cos, sin = ops.rows(rope._first(on_axes), text, None)
             # rotary's own rows of a clockwise rope turn the other way, the model's do not
             made.append((doubled(cos, self.rows), doubled(-sin if rope.rope.clockwise else sin, self.rows)))
         cos, sin = (torch.cat(parts, -1) for parts in zip(*made))
@@ -113,11 +113,6 @@ def _readings(ropes: list[ModelRope], own: Any, layer_type: str) -> Iterator[tup
         yield tuple(blocks)
 
 
-def _axes(rope: ModelRope) -> int:
-    """Coordinates of a position that the rope reads."""
-    return max(rope.rope.axis, default=0) + 1
-
-
 def exact_forward(known: dict[str, Agreement], x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
     """What a rotary module gives, of rotary's own rows and without its buffers. known: by layer_type."""
     one = known[layer_type if layer_type in known else ""]
@@ -150,7 +145,7 @@ def _compare(one: Agreement, on_axes: Tensor, made: tuple[Tensor, ...]) -> Agree
 
 def _asked(one: Agreement) -> Iterator[tuple[Agreement, Tensor]]:
     """(with a form of position_ids, such ids, which differ on every axis)."""
-    axes = tuple(range(max(map(_axes, one.ropes))))
+    axes = tuple(range(max(rope._axes for rope in one.ropes)))
     places = torch.tensor([place for place in _PLACES if place < (one.rope.context or 4096)])
     on_axes = torch.stack([places.roll(axis) for axis in axes])
     if not one.rope.coordinates:

@@ -1,0 +1,125 @@
+"""Frequencies by the names that papers and libraries give them, as rotary/makers.h has them; docs/variants.md says who
+uses which. Arrays, lists and numbers in; out come float64 arrays of numpy, read-only (memoryviews where that is not
+installed), for inv_freq= of rotary.Rope, numbers for base=, and tuples for axis=. What is wrong raises rotary.Error,
+SHAPE for sizes and VALUE for numbers that the formula does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from . import _core
+from ._memory import view
+from ._scalings import Yarn
+
+__all__ = [
+    *("clipped", "geometric_frequencies", "glm_axes", "golden_directions", "mixed_directions", "ntk_base"),
+    *("openpangu_axes", "pixel_frequencies", "random_angles", "resonant", "riflex", "theta_scaled_base"),
+    *("videorope_axes", "vision_yarn_amplitude", "vision_yarn_frequencies", "yarn_log_frequencies"),
+]
+
+
+def _array(function: str, words: dict[str, Any], *row: int) -> Any:
+    """row: the last dimensions, where there are several. words: by the names and in the order of the C++ function."""
+    made = _core._make(function, words)
+    rows = len(made) // 8
+    for size in row:
+        rows //= size
+    return view(made, "F64", (rows, *row))
+
+
+def mixed_directions(head_dim: int, angles: Any, base: float = 10.0) -> Any:
+    """RoPE-Mixed, arXiv 2403.13298, as timm's init_random_2d_freqs: [heads, 2, pairs].
+
+    angles: radians, one for each head: the direction of its first head_dim / 4 pairs; the others are at a right angle.
+    """
+    return _array("mixed_directions", locals(), 2, head_dim // 2)
+
+
+def random_angles(heads: int, seed: int) -> Any:
+    """An angle in [0, 2 pi) for each head, the same on every machine: [heads]. Torch's seeds draw others."""
+    return _array("random_angles", locals())
+
+
+def golden_directions(
+    head_dim: int, heads: int, axes: int, least: float, most: float, still: float = 0.0
+) -> Any:
+    """Golden gate RoPE, jerryxio.ng/posts/nd-rope: [heads, axes, pairs], axes from 1 to 16.
+
+    Speeds go from least to most radians per position, geometric, behind the share still of pairs that do not turn.
+    """
+    return _array("golden_directions", locals(), axes, head_dim // 2)
+
+
+def geometric_frequencies(pairs: int, first: float, last: float) -> Any:
+    """Geometric to both ends, in radians per position: [pairs]. LTX-Video: pi / 2 to base pi / 2."""
+    return _array("geometric_frequencies", locals())
+
+
+def pixel_frequencies(pairs: int, most: float) -> Any:
+    """pi linspace(1, most / 2), [pairs]; positions in [-1, 1]: rotary-embedding-torch's "pixel", timm's in_pixels."""
+    return _array("pixel_frequencies", locals())
+
+
+def yarn_log_frequencies(rotary_dim: int, base: float, yarn: Yarn) -> Any:
+    """Grok's scaling "yarn_log" (SGLang, models/grok.py), [pairs]: YaRN's blend of the logarithms. No amplitude."""
+    return _array("yarn_log_frequencies", locals())
+
+
+def vision_yarn_frequencies(
+    width: int, base: float, trained_length: float, *, linear: float = 1.0, ntk: float = 1.0, strength: float = 1.0
+) -> Any:
+    """Vision YaRN with DyPE, arXiv 2510.20766 (ComfyUI-DyPE), of one axis of width elements: [width / 2].
+
+    Args:
+        trained_length: positions of the axis in training.
+        linear: by how much this axis is longer than that.
+        ntk: by how much the longest axis is; its amplitude is vision_yarn_amplitude(ntk).
+        strength: scale * time^exponent, time the part of the diffusion that remains, in [0, 1]; 1: vision YaRN alone.
+    """
+    return _array("vision_yarn_frequencies", locals())
+
+
+def vision_yarn_amplitude(ntk: float) -> float:
+    """1 + 0.1 ln s / sqrt s, at least 1: the attention factor beside vision_yarn_frequencies."""
+    return float(_core._make("vision_yarn_amplitude", locals()))
+
+
+def riflex(inv_freq: Any, k: int, frames: float) -> Any:
+    """RIFLEx, arXiv 2502.15894: pair k, from 1 (Wan 2.1: 6 of the time axis), becomes 0.9 of one turn in frames."""
+    return _array("riflex", locals())
+
+
+def clipped(inv_freq: Any, last: int = 20, hard: bool = False) -> Any:
+    """CoPE-clip, arXiv 2602.05258: the last pairs times (1 + cos u) / 2, u from 0 to pi; hard: 0."""
+    return _array("clipped", locals())
+
+
+def resonant(inv_freq: Any) -> Any:
+    """Resonance RoPE, arXiv 2403.00071: every wavelength rounded to an integer, halves to even."""
+    return _array("resonant", locals())
+
+
+def glm_axes(sections: Sequence[int]) -> tuple[int, ...]:
+    """Rope.axis of SGLang's mrope_interleaved_glm: thw thw ..., of those with pairs left. sections: of t, h, w."""
+    return tuple(_core._make("glm_axes", locals()))
+
+
+def openpangu_axes(sections: Sequence[int]) -> tuple[int, ...]:
+    """Rope.axis of openPangu VL in vLLM: the least placed axis, none twice in a row. sections: of t, h, w."""
+    return tuple(_core._make("openpangu_axes", locals()))
+
+
+def videorope_axes(sections: Sequence[int]) -> tuple[int, ...]:
+    """Rope.axis of VideoRoPE, arXiv 2502.05173, and of Ming: hwhw... ttt. sections: of t, h, w."""
+    return tuple(_core._make("videorope_axes", locals()))
+
+
+def ntk_base(base: float, scale: float, width: int, strength: float = 1.0) -> float:
+    """NTK by resolution: base * scale^(strength * width / (width - 2)), for each axis of width elements."""
+    return float(_core._make("ntk_base", locals()))
+
+
+def theta_scaled_base(base: float, factor: float, trained_length: float) -> float:
+    """Grok's "theta_scale": base^(ln(L0 factor / 2 pi) / ln(L0 / 2 pi))."""
+    return float(_core._make("theta_scaled_base", locals()))

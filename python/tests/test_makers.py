@@ -1,0 +1,75 @@
+"""rotary.makers, against what the code of others makes (tests/golden/makers.inc), as tests/core/makers_test.cpp."""
+
+import inspect
+import math
+import re
+import unittest
+
+import numpy as np
+import rotary
+from rotary import makers
+from support import CONFIGS, inv_freq, refused
+
+TEXT = (CONFIGS.parent / "makers.inc").read_text()
+GOLDEN = {
+    name: np.array(numbers.split(","), np.float64)
+    for name, numbers in re.findall(r"vector<double> (\w+) = \{([^}]*)\}", TEXT)
+}
+AXES = {name: re.findall(r'"(\d+)"', told) for name, told in re.findall(r"string made_(\w+)\[\] = \{([^}]*)\}", TEXT)}
+
+
+class Makers(unittest.TestCase):
+    def test_all_are_those_of_the_code_of_others(self):
+        yarn = rotary.Yarn(factor=16, trained_length=8192)
+        for name, made, relative in (
+            ("timm_mixed", makers.mixed_directions(16, [0.0, 0.7, 3.9]), 1e-15),
+            ("golden_gate", makers.golden_directions(16, 2, 3, 0.2, 20, still=0.25), 3e-7),  # float32 there
+            ("dype_all", makers.vision_yarn_frequencies(56, 1e4, 64, linear=2, ntk=3, strength=2), 2e-7),
+            ("dype_half", makers.vision_yarn_frequencies(56, 1e4, 64, linear=4, ntk=4, strength=0.5), 2e-7),
+            ("riflex_frames", makers.riflex(inv_freq(44), 6, 66), 1e-6),
+            ("resonance", makers.resonant(inv_freq(32).tolist()), 3e-7),
+            ("pixel", makers.pixel_frequencies(8, 224), 3e-7),
+            ("yarn_log", makers.yarn_log_frequencies(64, 1e4, yarn), 1e-14),
+            ("cope", makers.clipped(inv_freq(64, 5e5)), 1e-14),
+            ("ltx", makers.geometric_frequencies(7, math.pi / 2, 1e4 * math.pi / 2), 1e-14),
+        ):
+            with self.subTest(name):
+                wanted, largest = GOLDEN[name], name in ("timm_mixed", "golden_gate")
+                atol = relative * wanted.max() if largest else 0
+                np.testing.assert_allclose(made.ravel(), wanted, rtol=0 if largest else relative, atol=atol)
+                self.assertEqual(made.dtype, np.float64)
+        for name, made in AXES.items():
+            for sections, digits in zip(([8, 12, 12], (24, 20, 20), np.array([5, 9, 2]), [1, 0, 3]), made, strict=True):
+                self.assertEqual("".join(map(str, getattr(makers, name)(sections))), digits)
+        self.assertEqual(makers.vision_yarn_amplitude(4), 1 + 0.1 * math.log(4) / 2)
+        self.assertEqual(makers.ntk_base(1e4, 4, 64), 1e4 * 4 ** (64 / 62))
+        self.assertAlmostEqual(makers.theta_scaled_base(1e4, 1, 8192), 1e4, places=8)
+
+    def test_what_they_make_is_what_ropes_take(self):
+        angles = makers.random_angles(2, seed=7)
+        self.assertEqual(angles.tolist(), makers.random_angles(2, 7).tolist())
+        for given in (makers.mixed_directions(16, angles), makers.golden_directions(16, 2, 2, 0.1, 9)):
+            rope = rotary.Rope(head_dim=16, pairing="half", inv_freq=given)
+            self.assertEqual((given.shape, rope.heads, rope.summed_axes), ((2, 2, 8), 2, 2))
+        clipped = makers.clipped(inv_freq(64), 20, hard=True)
+        self.assertEqual(rotary.Rope(head_dim=64, pairing="half", inv_freq=clipped).inv_freq[12:], (0.0,) * 20)
+
+    def test_every_one_is_told(self):
+        for name in makers.__all__:
+            self.assertIn("]" if name.endswith("frequencies") else ".", inspect.getdoc(getattr(makers, name)))
+        header = (CONFIGS.parents[2] / "include/rotary/makers.h").read_text()
+        self.assertEqual(sorted(re.findall(r"^ROTARY_API \S+ (\w+)\(", header, re.MULTILINE)), sorted(makers.__all__))
+
+    def test_what_is_refused(self):
+        for code, told, wrong in (
+            ("SHAPE", "multiple of 4 but got 6", lambda: makers.mixed_directions(6, [0])),
+            ("SHAPE", "[riflex] k must name a pair, from 1 on, but got 9", lambda: makers.riflex([1, 2], 9, 5)),
+            ("VALUE", "at least 1.5", lambda: makers.resonant([6])),
+            ("VALUE", "at least 0 but got -1", lambda: makers.vision_yarn_frequencies(8, 1e4, 64, strength=-1)),
+            ("SHAPE", "[glm_axes] there must be 3 sections but got 2", lambda: makers.glm_axes([8, 8])),
+        ):
+            self.assertIn(told, refused(self, code, wrong))
+        for wrong in (lambda: makers.riflex("12", 1, 5), lambda: makers.yarn_log_frequencies(64, 1e4, rotary.Linear()),
+                      lambda: makers.ntk_base("x", 2, 64), lambda: makers.clipped([1.0], hard=1)):
+            with self.assertRaises(TypeError):
+                wrong()
