@@ -32,13 +32,14 @@ void in(std::int64_t value, std::int64_t least, const char* what) {
 
 std::string text_of(const Sides& size) { return std::to_string(size[0]) + " x " + std::to_string(size[1]); }
 
-// A number or a flag of the config; of null, none.
+// A number or a flag of the config, or of "key.word" whether its text is the word; of null, none.
 std::optional<double> own_number(const files::Object& config, std::string_view name) {
   const std::size_t dot = name.find('.');
   const std::string key(name.substr(0, dot));
   const files::Json* value = config.value(key);
   if (value == nullptr) return std::nullopt;
   if (value->is_boolean()) return value->get<bool>() ? 1 : 0;
+  if (value->is_string() && dot != name.npos) return *value == name.substr(dot + 1) ? 1 : 0;
   if (!value->is_array()) return config.number(key);
   const std::vector<double> list = config.numbers(key).value();
   const std::size_t index = dot == name.npos ? 0 : static_cast<std::size_t>(name[dot + 1] - '0');
@@ -96,7 +97,7 @@ class Drawer {
       if (given && !taken) refuse(Code::POSITION, "this class takes no " + what, "some");
     };
     const bool turns_text = !facts_.text.empty(), film = !facts_.frames.empty();
-    takes(turns_text, given_.text.has_value(), "text: its text does not turn");
+    takes(turns_text, given_.text.has_value(), "text: none turns with its images");
     takes(!facts_.references.empty(), !given_.references.empty(), "reference images");
     takes(film, given_.frames != 0, "frames");
     takes(facts_.image.find("fps") != facts_.image.npos, given_.fps != 0, "frames per second");

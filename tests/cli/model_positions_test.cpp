@@ -59,7 +59,7 @@ Drawing drawing_of(const Json& wanted) {
 // tests/golden/diffusion_positions.json: what diffusers' pipelines made, by tools/sweep/diffusion_positions.py.
 TEST(ModelPositions, of_a_diffusion_transformer_are_those_of_its_pipeline) {
   const Json cases = files::parse_json(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/diffusion_positions.json"));
-  EXPECT_GE(cases.size(), 38U);
+  EXPECT_GE(cases.size(), 56U);
   for (const Json& wanted : cases) {
     ModelInputs inputs;
     inputs.drawing = drawing_of(wanted);
@@ -97,6 +97,7 @@ TEST(ModelPositions, of_a_diffusion_transformer_are_refused_where_its_pipeline_h
   refuses(refusal("PRXTransformer2DModel", image, ", \"patch_size\": -2"), "tokens to a side");
   refuses(refusal("CogView4Transformer2DModel", image, ", \"rope_axes_dim\": [1e300, 1]"), "at most 9e15");
   refuses(refusal("CosmosTransformer3DModel", film), "differ in their VAE");
+  refuses(refusal("SanaWMTransformer3DModel", film), "tokens in time must be 1 to");
   refuses(refusal("CogVideoXTransformer3DModel", film), "unless use_rotary_positional_embeddings is set");
   refuses(refusal("StableDiffusionTransformer", image), "must be one whose position ids are known");
   EXPECT_THROW(made({{"model_type", "llama"}}, {.tokens = 3, .drawing = image}), Error);

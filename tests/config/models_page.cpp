@@ -214,7 +214,13 @@ Classes of diffusers place the tokens of an image, of the text and of reference 
 an axis each in the order of the class: `frame`, `row`, `column` of `frames`, `rows`, `columns`;
 `count` of `text` tokens; `picture`, the number of a reference; `most`, the longest side of any
 image in tokens; other names are keys of the config or stand in data/models.json, which also has the
-VAE's factors and the order of the parts. `CLASS.key` is the class where that key is set.
+VAE's factors and the order of the parts. `CLASS.key` is the class where that key is set, and
+`CLASS.key.word` where it says the word. Sizes are those that the pipeline has made of its images:
+of JoyImage one of its buckets, of Kandinsky 6 SR a tile, of WanAnimate 2 and Cosmos's control a
+piece of the film. MiniMax-H3's text goes on with the tokens of its sound; Cosmos 3's sound and
+actions and WanAnimate 2's driving film are left out. `HeliosTransformer3DModel`,
+`HunyuanVideoFramepackTransformer3DModel` and `AnyFlowFARTransformer3DModel` have no row: what they
+see of the frames before a piece changes from piece to piece.
 tools/sweep/diffusion_positions.py compares them with diffusers 0.42.1.
 
 | positions | model types |

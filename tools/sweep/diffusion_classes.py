@@ -47,7 +47,8 @@ def latents(name, height, width, frames=None, vae=8, vae_time=4, **more):
 
     given = {"batch_size": 1, "num_channels_latents": 4, "num_latents_channels": 4, "height": height, "width": width,
              "num_frames": frames, "dtype": torch.float32, "device": "cpu", "generator": None, "patch_size": 2,
-             "images": None, "image_latents": torch.zeros(1, 4, 1, 1, 1), "latents": None}
+             "images": None, "image_latents": torch.zeros(1, 4, 1, 1, 1), "first_latent": torch.zeros(1, 4, 1, 1, 1),
+             "num_frames_in": 0, "num_frames_out": frames, "video": None, "latents": None}
     names = kind.prepare_latents.__code__.co_varnames[:kind.prepare_latents.__code__.co_argcount]
     with mock.patch.object(module, "randn_tensor", randn):
         result = kind.prepare_latents(own, **{key: value for key, value in given.items() if key in names})
@@ -177,12 +178,11 @@ def ideogram4(size, text):
     return ids(kind._prepare_ids([text], size[0] // 16, size[1] // 16, text, "cpu")[0])
 
 
-def qwen(kind, layered=False, first="text"):
+def qwen(kind, layered=False, first="text", path="QwenImagePipeline"):
     def made(size, text, references=(), frames=None):
         file = "nucleusmoe_image" if kind == "NucleusMoEEmbedRope" else "qwenimage"
         rope = getattr(model("transformer_" + file), kind)(10000, [16, 56, 56], scale_rope=True)
-        shape, _, _, _ = latents({"qwenimage": "QwenImagePipeline"}.get(
-            file, "NucleusMoEImagePipeline"), *size)
+        shape, _, _, _ = latents({"qwenimage": path}.get(file, "NucleusMoEImagePipeline"), *size)
         own = [(1, shape[-2] // 2, shape[-1] // 2)] * (frames if layered else 1)
         shapes = [own + [(1, h // 16, w // 16) for h, w in references]]
         image, words = rope(shapes, max_txt_seq_len=text, device=torch.device("cpu"))

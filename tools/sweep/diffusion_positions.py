@@ -16,6 +16,7 @@ import tempfile
 import numpy
 
 import diffusion_classes as made
+import diffusion_more as more
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "diffusion_positions.json"
 
@@ -80,7 +81,22 @@ CLASSES = {
     "MochiTransformer3DModel": (made.mochi, [F], 8),
     "LTXVideoTransformer3DModel": (made.ltx, [F, S], 32),
     "LTX2VideoTransformer3DModel": (made.ltx2, [F, S], 32),
+    "FluxControlNetModel": (made.flux("FluxControlNetPipeline"), [T], 1),
+    "QwenImageControlNetModel": (made.qwen("QwenEmbedRope", path="QwenImageControlNetPipeline"), [T], 1),
+    "CosmosControlNetModel": (made.film("Cosmos2_5_TransferPipeline", "transformer_cosmos", "CosmosRotaryPosEmbed",
+        hidden_size=128, base_fps=24, rope_scale=(1, 1, 1)), [F], 16),
+    "JoyImageEditTransformer3DModel": (more.joy("rope"), [R], 64),
+    "JoyImageEditTransformer3DModel.rope_type.mrope": (more.joy("mrope"), [T, R], 64, {"rope_type": "mrope"}),
+    "JoyImageEditPlusTransformer3DModel": (more.joy_plus, [R], 16),
+    "Kandinsky6Transformer3DModel": (more.kandinsky6, [R, F], 16),
+    "Kandinsky6SRTransformer3DModel": (more.kandinsky6_sr, [F], 128),
+    "WanAnimate2Transformer3DModel": (more.wan_animate2, [F], 1),
+    "SanaWMTransformer3DModel": (more.sana_wm, [F], 32),
+    "MiniMaxH3Transformer3DModel": (more.minimax, [T, F], 32),
+    "Cosmos3OmniTransformer": (more.cosmos3, [T, F, S], 16),
 }
+FILMS = {"Kandinsky6SRTransformer3DModel": 4, "SanaWMTransformer3DModel": 8}  # whose pipelines want 1 + k of these
+OF_ITS_SIZE = ("JoyImageEditTransformer3DModel", "Kandinsky6T")  # where the reference is made as large as the image
 
 
 def case_of(name, size, **given):
@@ -97,13 +113,18 @@ def given_of(name, choose):
     def side(most):
         return -(-choose(64, most) // divides) * divides
 
-    several = name.startswith(("Flux2", "Flux3", "Qwen", "BriaFibo"))
+    several = name.startswith(("Flux2", "Flux3", "Qwen", "BriaFibo", "JoyImageEditPlus"))
     count = 1 if "layer" in name else choose(0, 2 if several else 1)  # a model of layers has its one condition image
     given = {T: choose(1, 70) * (29 if "Fibo2" in name else 1)} if T in takes else {}
     given |= {R: [[side(400), side(400)] for _ in range(count)]} if R in takes and count else {}
     given |= {F: choose(1, 40)} if F in takes else {}
+    if name in FILMS:
+        given[F] = given[F] // FILMS[name] * FILMS[name] + 1
     given |= {S: choose(5, 60)} if S in takes else {}
-    return [side(600), side(600)], given
+    size = [side(600), side(600)]
+    if name.startswith(OF_ITS_SIZE) and R in given:
+        given[R] = [size]
+    return size, given
 
 
 def command(program, case, folder):
