@@ -82,6 +82,7 @@ class RotaryEmbedding(torch.nn.Module):
             fail("VALUE", "RotaryEmbedding", f"what learns must have exact f32 rows but got {angles}, {rounding}")
         if (rope is None) == (not words):
             raise TypeError("RotaryEmbedding takes a rope, or the words of rotary.Rope, such as head_dim= and pairing=")
+        self._entry = rope if isinstance(rope, ModelRope) and rope._axes < len(rope.axis_names) else None
         if isinstance(rope, ModelRope):
             first = rope.first if first is None else first
             rope = rope.rope
@@ -128,6 +129,8 @@ class RotaryEmbedding(torch.nn.Module):
             A rotary.Table; of a tensor that is traced, or not in the memory of the CPU, a TensorTable beside it; of
             learned directions a TensorTable that carries their gradient.
         """
+        if self._entry is not None:  # as ModelRope.table
+            positions = self._entry._own(positions)
         if self._start is not None:
             return TensorTable(*rows(positions, self.inv_freq, self.phase, self._start), self._pairing)
         if not isinstance(positions, Tensor):

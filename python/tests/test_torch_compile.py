@@ -181,6 +181,15 @@ class Module(unittest.TestCase):
             made, _ = compiled(rope)
             self.assertTrue(torch.equal(made(self.q), expected))
 
+    def test_a_rope_of_one_axis_takes_its_own_of_all(self):
+        second = rotary.config({"_class_name": "AllegroTransformer3DModel"})[1]
+        module, places = rotary.torch.RotaryEmbedding(second, layout="bhtd"), torch.arange(15).reshape(3, 5) % 7
+        q = torch.randn(1, 2, 5, 96)
+        expected = rotary.rotate(q, second.table(places), layout="bhtd", first=second.first)
+        self.assertTrue(torch.equal(module(q, positions=places), expected))
+        compiled = torch.compile(module, fullgraph=True, backend="aot_eager")(q, positions=places)
+        torch.testing.assert_close(compiled, expected, rtol=0, atol=1e-6)
+
     def test_dynamic_scaling_takes_the_length_of_the_call(self):
         scaled = rotary.Rope(head_dim=16, pairing="half", scaling=rotary.Dynamic(factor=4, trained_length=4))
         rope = rotary.torch.RotaryEmbedding(scaled, layout="bhtd")
