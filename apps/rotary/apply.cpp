@@ -131,12 +131,12 @@ std::vector<Applied> parts_of(const Options& options, const std::optional<Model>
   std::vector<Applied> parts;
   if (!model) parts.push_back({{}, tensors});
   for (Tensor* tensor : model ? tensors : std::vector<Tensor*>{}) {
-    const ScaledRope of = scaled_rope_of_tensor(options.tables.source, *model, *tensor, options.query_scale);
-    if (of.used == nullptr) continue;
-    auto same = std::ranges::find_if(parts, [&](const Applied& known) { return known.is_of(of); });
-    if (same == parts.end()) same = parts.insert(same, {of});
-    same->tensors.push_back(tensor);
-    same->chosen &= of.chosen;
+    for (const ScaledRope& of : scaled_ropes_of_tensor(options.tables.source, *model, *tensor, options.query_scale)) {
+      auto same = std::ranges::find_if(parts, [&](const Applied& known) { return known.is_of(of); });
+      if (same == parts.end()) same = parts.insert(same, {of});
+      same->tensors.push_back(tensor);
+      same->chosen &= of.chosen;
+    }
   }
   return parts;
 }
@@ -258,7 +258,7 @@ Metadata with_stamps(const Metadata& metadata, const Options& options, std::vect
 // What was done to a tensor: "rotated  q  F32 [1, 16, 8, 64]: batch 1, tokens 16, heads 8".
 std::string line_of(const Options& options, const TensorInfo& tensor, const std::vector<const Tensor*>& chosen,
                     const std::vector<Applied>& parts) {
-  std::string how = "copied   ", what;
+  std::string how = "copied   ", what, ropes;
   if (std::ranges::find(chosen, tensor.name, &Tensor::name) != chosen.end())  // where no part turns it
     what = ": layer " + std::to_string(layer_of(options.tables.source, tensor.name).value_or(0)) +
            " rotates nothing (NoPE)";
@@ -270,10 +270,10 @@ std::string line_of(const Options& options, const TensorInfo& tensor, const std:
     const Layout& layout = part.readings.tensors[static_cast<std::size_t>(found - part.tensors.begin())].layout;
     what = ": batch " + std::to_string(layout.batch) + ", tokens " + std::to_string(layout.tokens) + ", heads " +
            std::to_string(layout.heads);
-    if (parts.size() > 1 && part.turns) what += ", rope " + part.facts.at("rope");
+    if (parts.size() > 1 && part.turns) ropes += (ropes.empty() ? ", rope " : ", ") + part.facts.at("rope");
   }
   return how + (tensor.name.empty() ? "" : printable(tensor.name) + "  ") + rotary::name(tensor.type) + " " +
-         shape_text(tensor.shape) + what;
+         shape_text(tensor.shape) + what + ropes;
 }
 
 // A rotation's facts are those of the output's metadata.

@@ -169,6 +169,8 @@ TensorRope rope_of_tensor(const Source& source, const Model& model, const Tensor
 
 bool is_key(const TensorInfo& tensor) { return tools::role_of(tensor.name) == tools::Role::key; }
 
+namespace {
+
 ScaledRope scaled_rope_of_tensor(const Source& source, const Model& model, const TensorInfo& tensor, bool query_scale) {
   ScaledRope of{rope_of_tensor(source, model, tensor), true, {}};
   if (!query_scale) return of;
@@ -180,6 +182,23 @@ ScaledRope scaled_rope_of_tensor(const Source& source, const Model& model, const
   of.scale = query_scale_of(model, of.used->part, layer);
   if (!of.turns && (of.scale.form == QueryForm::none || is_key(tensor))) of.used = nullptr;
   return of;
+}
+
+}  // namespace
+
+std::vector<ScaledRope> scaled_ropes_of_tensor(const Source& source, const Model& model, const TensorInfo& tensor,
+                                               bool query_scale) {
+  ScaledRope of = scaled_rope_of_tensor(source, model, tensor, query_scale);
+  if (of.used == nullptr) return {};
+  if (source.rope || !of.turns) return {of};
+  const std::vector<const ModelRope*> blocks = tools::blocks_of(model, *of.used);
+  of.chosen = of.chosen || blocks.size() == model.ropes.size();
+  std::vector<ScaledRope> all;
+  for (const ModelRope* block : blocks) {
+    of.used = block;
+    all.push_back(of);
+  }
+  return all;
 }
 
 std::vector<std::string> notes_of_use(const Model& model, const ModelRope& used, bool chosen) {

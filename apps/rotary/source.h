@@ -122,7 +122,8 @@ struct ScaledRope : TensorRope {
   bool turns = true;      // false: its layer has no rope, and multiplies its queries; used stands beside it
   QueryScale scale = {};  // of the layer's queries
 };
-ScaledRope scaled_rope_of_tensor(const Source&, const Model&, const TensorInfo&, bool query_scale);
+// None: it stays as it is. Several: each turns a block of the heads, where --rope does not name one.
+std::vector<ScaledRope> scaled_ropes_of_tensor(const Source&, const Model&, const TensorInfo&, bool query_scale);
 bool is_key(const TensorInfo&);  // by its name: every other tensor is a query
 // What to say of a rope in use, each a "note: ...": where nothing chose it among several, and the notes on it.
 std::vector<std::string> notes_of_use(const Model&, const ModelRope&, bool chosen);

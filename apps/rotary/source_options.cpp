@@ -117,7 +117,10 @@ void add_request_options(Command& command, TableRequest& request) {
   add_rope_option(command, request.source);
   add_positions_options(command, request.positions);
   command.section(rope_section);
-  command.option("--cos", request.cos, "your own cos, f32 [rows, pairs]: .npy, or the tensor cos of a safetensors file")
+  command
+      .option("--cos", request.cos,
+              "your own cos, f32 [rows, pairs] or [rows, heads, pairs]: .npy, or the tensor cos of a\n"
+              "safetensors file")
       .type_name("FILE");
   command.option("--sin", request.sin, "your own sin, as --cos; row t serves token t, or --positions selects rows")
       .type_name("FILE");

@@ -257,8 +257,7 @@ void refuse_not_finite(const Sample& sample, const TensorPair& pair, const Layou
 
 NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance,
                  const std::vector<const ModelRope*>& others) {
-  Sample sample = sample_as_given(pair.before, pair.after, subject.head_dim_of(pair.before));
-  sample.executor = subject.executor;
+  Sample sample = sample_of(pair.before, pair.after, subject);
   subject.step();
   std::vector<Reading> readings = readings_of(sample, subject);
   refuse_not_finite(sample, pair, readings.front().layout);

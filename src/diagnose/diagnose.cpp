@@ -327,8 +327,8 @@ Answer answer(const Sample& sample, const Subject& subject, int depth) {
 }
 
 Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject& subject) {
-  Sample sample = make_sample(before, after, subject.head_dim_of(before));
-  sample.executor = subject.executor;
+  Sample sample = sample_of(before, after, subject);
+  bring_near_1(sample);
   subject.step();
   return diagnose(sample, subject, {});
 }

@@ -1,6 +1,7 @@
 // Several tensors: which rope is meant, one layout for tensors of a file, one answer.
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "examination.h"
 
@@ -100,6 +101,8 @@ std::vector<Subject> subjects_of(const Request& request, const Question& questio
   for (const ModelRope* used : question.ropes) {
     Subject one = plain;
     one.used = used;
+    one.beside = tools::blocks_of(*request.model, *used);
+    std::erase(one.beside, used);
     try {
       if (request.positions.given() || needs_positions) {
         const PositionSet set = positions_of(request.operation, request.positions, *request.model, *used);
@@ -258,6 +261,34 @@ std::vector<NamedCheck> answers(const Request& request, const std::vector<Tensor
   return results;
 }
 
+// The same; of a model whose ropes turn a block each of the same heads, all blocks: of each tensor the worst.
+std::vector<NamedCheck> answers_of_all(const Request& request, const std::vector<TensorPair>& pairs,
+                                       bool needs_positions, const Examine& examine, const ExamineStill& examine_still,
+                                       const Finish& finish) {
+  const std::size_t ropes = request.model ? request.model->ropes.size() : 0;
+  const bool as_one = request.rope || request.scores || request.rotated || ropes < 2;
+  if (as_one || tools::blocks_of(*request.model, request.model->ropes[0]).size() != ropes)
+    return answers(request, pairs, needs_positions, examine, examine_still, finish);
+  const auto badness = [](const NamedCheck& one) {
+    return std::tuple(one.outcome, one.diagnosis.verdict != Verdict::as_configured, one.checked.error);
+  };
+  std::vector<NamedCheck> worst;
+  for (std::size_t rope = 0; rope < ropes; ++rope) {
+    Request block = request;
+    block.rope = static_cast<int>(rope);
+    std::vector<NamedCheck> found = answers(block, pairs, needs_positions, examine, examine_still, finish);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      if (rope == 0) worst.push_back(found[i]);
+      if (badness(worst[i]) < badness(found[i])) worst[i] = found[i];
+    }
+  }
+  for (NamedCheck& one : worst) {
+    if (one.diagnosis.verdict == Verdict::as_configured)
+      one.diagnosis.sentence += ", and so in each of the " + std::to_string(ropes) + " blocks";
+  }
+  return worst;
+}
+
 void refuse_general(const Request& request, const std::string& operation) {
   for (std::size_t i = 0; request.model && i < request.model->ropes.size(); ++i) {
     if (!is_general(request.model->ropes[i].rope)) continue;
@@ -282,8 +313,8 @@ Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs)
   const auto examine_still = [](const TensorPair& pair, const Subject& one, const std::string& as) {
     return judge_still(pair, one, as, std::nullopt);
   };
-  for (const NamedCheck& one : answers(request, pairs, false, examine, examine_still,
-                                       [&](const NamedCheck&, bool is_open) { open = open || is_open; })) {
+  for (const NamedCheck& one : answers_of_all(request, pairs, false, examine, examine_still,
+                                              [&](const NamedCheck&, bool is_open) { open = open || is_open; })) {
     result.tensors.push_back(one);
   }
   result.all = combine(result.tensors);
@@ -313,7 +344,7 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
   // Scores of q and k: both stand in one question, that of q.
   const bool of_qk = request.scores && pairs.size() == 2 && tools::role_of(pairs[0].name) == tools::Role::query &&
                      tools::role_of(pairs[1].name) == tools::Role::key;
-  result.tensors = answers(
+  result.tensors = answers_of_all(
       request, of_qk ? std::vector{pairs[0]} : pairs, true,
       [&](const TensorPair& pair, const Subject& one) {
         if (pair.after.shape.empty()) return alone(pair);

@@ -175,4 +175,20 @@ Sample make_sample(const Tensor& before, const Tensor& after, int head_dim) {
   return sample;
 }
 
+Sample sample_of(const Tensor& before, const Tensor& after, const Subject& subject) {
+  Sample sample = sample_as_given(before, after, subject.head_dim_of(before));
+  sample.executor = subject.executor;
+  if (subject.beside.empty() || sample.head_dim != subject.used->rope.head_dim) return sample;
+  std::vector<double> left = sample.after.copied();
+  for (std::size_t i = 0; i < left.size(); ++i) {
+    const int element = static_cast<int>(i % static_cast<std::size_t>(sample.head_dim));
+    for (const ModelRope* block : subject.beside) {
+      const int offset = element - block->first;
+      if (offset >= 0 && offset < block->rope.rotary_dim) left[i] = sample.before[i];
+    }
+  }
+  sample.after = std::move(left);
+  return sample;
+}
+
 }  // namespace rotary::diagnose

@@ -89,6 +89,8 @@ Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim);
 // which changes no angle.
 void bring_near_1(Sample&);
 Sample make_sample(const Tensor& before, const Tensor& after, int head_dim);  // both
+// Of the heads of a subject, as given. What ropes beside its own turned is left as it was before.
+Sample sample_of(const Tensor& before, const Tensor& after, const Subject&);
 
 // "after the rotation but got nan at token 3, head 0, element 7": the first of the sample's that is not finite.
 std::string not_finite_said(const Sample&, const Layout&);

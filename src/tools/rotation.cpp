@@ -45,7 +45,7 @@ std::vector<std::int64_t> row_numbers(const std::string& operation, const Positi
 
 // Whether every row is its first half twice, or each of its values twice, and some row is not all one value.
 bool is_doubled(const Tensor& rows) {
-  const auto columns = static_cast<std::size_t>(rows.shape[1]);
+  const auto columns = static_cast<std::size_t>(rows.shape.back());
   const std::span<const float> values = rows.as<float>();
   if (columns < 4 || columns % 2 != 0) return false;
   bool halves = true, neighbours = true, varied = false;
@@ -74,7 +74,8 @@ Table piece_of(const Table& table, std::int64_t first, std::int64_t count) {
 }
 
 Table table_of_rows(const Rotation& how, const PositionSet& rows) {
-  const auto pairs = static_cast<std::ptrdiff_t>(how.rotary_dim / 2);
+  const int pairs = how.rotary_dim / 2;
+  const std::int64_t heads = how.cos->shape.size() > 2 ? how.cos->shape[1] : 1, size = heads * pairs;
   const std::span<const float> all_cos = how.cos->as<float>(), all_sin = how.sin->as<float>();
   const std::int64_t available = how.cos->shape[0];
   std::vector<float> cos, sin;
@@ -84,11 +85,11 @@ Table table_of_rows(const Rotation& how, const PositionSet& rows) {
            "a position must select one of the " + std::to_string(available) + " rows of cos and sin but got " +
                std::to_string(row));
     }
-    const std::ptrdiff_t begin = row * pairs;
-    cos.insert(cos.end(), all_cos.begin() + begin, all_cos.begin() + begin + pairs);
-    sin.insert(sin.end(), all_sin.begin() + begin, all_sin.begin() + begin + pairs);
+    const std::ptrdiff_t begin = row * size;
+    cos.insert(cos.end(), all_cos.begin() + begin, all_cos.begin() + begin + size);
+    sin.insert(sin.end(), all_sin.begin() + begin, all_sin.begin() + begin + size);
   }
-  return Table(cos, sin, static_cast<int>(pairs), how.frequencies.pairing, rows.batch);
+  return Table(cos, sin, pairs, how.frequencies.pairing, rows.batch, static_cast<int>(heads));
 }
 
 PositionSet positions_for(const Rotation& how, const PositionSet& positions, std::int64_t tokens,
@@ -234,7 +235,7 @@ void check_rows(Rotation& how, std::optional<int> rotary_dim) {
     refuse("cos and sin must have one column for each pair but got each twice, as Hugging Face's are: " + shape +
            " (of 'rotary table' the form pairs)");
   }
-  const std::int64_t block = 2 * std::min<std::int64_t>(cos.shape[1], how.head_dim);  // large enough to be refused
+  const std::int64_t block = 2 * std::min<std::int64_t>(cos.shape.back(), how.head_dim);  // large enough to be refused
   if (how.first < 0 || block < 2 || block > how.head_dim - how.first ||
       rotary_dim.value_or(static_cast<int>(block)) != block) {
     refuse("cos and sin turn two elements per pair: they must fit head_dim " + std::to_string(how.head_dim) +

@@ -136,6 +136,20 @@ const ModelRope& chosen_rope(const Model& model, std::optional<int> rope, const 
   return model.ropes[static_cast<std::size_t>(index)];
 }
 
+std::vector<const ModelRope*> blocks_of(const Model& model, const ModelRope& used) {
+  const auto ends_before = [](const ModelRope& one, const ModelRope& other) {
+    return one.first + one.rope.rotary_dim <= other.first;
+  };
+  std::vector<const ModelRope*> blocks;
+  for (const ModelRope& other : model.ropes) {
+    const bool beside = other.part == used.part && other.layers == used.layers &&
+                        other.rope.head_dim == used.rope.head_dim &&
+                        (ends_before(used, other) || ends_before(other, used));
+    if (&other == &used || beside) blocks.push_back(&other);
+  }
+  return blocks;
+}
+
 std::optional<const ModelRope*> rope_of_layer(const Model& model, int layer, const TensorInfo* tensor) {
   const auto has = [layer](const std::vector<int>& layers) {
     return std::find(layers.begin(), layers.end(), layer) != layers.end();
@@ -159,7 +173,7 @@ std::optional<const ModelRope*> rope_of_layer(const Model& model, int layer, con
   prefer([](const ModelRope& rope) { return !rope.coordinates; });
   std::optional<const ModelRope*> only;
   for (const ModelRope* rope : found) {
-    const ModelRope* used = has(rope->layers) ? rope : nullptr;
+    const ModelRope* used = has(rope->layers) ? blocks_of(model, *rope).front() : nullptr;
     if (only.value_or(used) != used || (only && rope->part != found.front()->part)) return std::nullopt;
     only = used;
   }

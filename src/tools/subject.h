@@ -31,6 +31,7 @@ struct Subject {
   const ModelRope* used = nullptr;            // none: nothing says what is asked
   std::optional<std::int64_t> length = {};    // for scalings that depend on it; none: the largest position + 1
   std::optional<PositionSet> positions = {};  // none: with a rope of tokens in a text 0, 1, 2, ...; else unknown
+  std::vector<const ModelRope*> beside = {};  // blocks_of used, but for itself: their elements are another question
   bool places_unknown = false;                // no positions, and the rope does not count tokens: coordinates of images
   std::string layout = {};                    // as written; empty: found
   std::string layout_of_heads = {};  // that the heads of all tensors of a file fit; empty: those of this tensor decide
@@ -50,10 +51,14 @@ struct Subject {
 // model.ropes[rope], by default the first. config: its name in sentences, or "". Throws ROPE.
 const ModelRope& chosen_rope(const Model&, std::optional<int> rope, const std::string& config);
 // The rope of a layer: null where the layer has none (NoPE). The text's, unless the width or the name of the tensor
-// says that it is of another part. Empty where the model does not list the layer, or several ropes remain.
+// says that it is of another part; the first of blocks_of. Empty where the model does not list the layer, or several
+// ropes remain.
 std::optional<const ModelRope*> rope_of_layer(const Model&, int layer, const TensorInfo* tensor = nullptr);
 // The same of a layer that somebody names. Throws ROPE where rope_of_layer is empty.
 const ModelRope* named_layer(const Model&, int layer, const TensorInfo* tensor = nullptr);
+// The ropes that turn heads of the same layers together, each a block of its own (Allegro, Gemma 4's tower): this one,
+// and those beside it.
+std::vector<const ModelRope*> blocks_of(const Model&, const ModelRope&);
 // The notes that concern the rope, without those on other parts of the model.
 std::vector<std::string> notes_on(const Model&, const ModelRope&);
 // Whether the tensor's heads are the rope's: whole, the bare block, or flat.

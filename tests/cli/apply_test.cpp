@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "rotary/reference.h"
@@ -130,6 +131,78 @@ TEST_F(Apply, backward_undoes_a_rotation_without_attention_factor) {
   std::filesystem::rename(path("out.safetensors"), path("in.safetensors"));
   const std::vector<float> back = rotated(base100, {"--backward"});
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(back[i], values[i], 1e-6);
+}
+
+// What diffusers' own modules made (tools/golden/make_diffusers_rotation.py): Mochi turns each head by directions of
+// the checkpoint, Allegro three blocks of a head, by a rope each.
+class OfDiffusers : public Apply {
+ protected:
+  OfDiffusers() : all_(nlohmann::json::parse(read_text(ROTARY_SOURCE_DIR "/tests/golden/diffusers_rotation.json"))) {}
+  // Writes q, k = q and the positions of a model of 2 heads.
+  Strings config(const char* model, const std::string& class_name) {
+    const nlohmann::json& g = all_.at(model);
+    before_ = g["x"].get<std::vector<float>>();
+    after_ = g["rotated"].get<std::vector<float>>();
+    std::vector<double> positions;
+    for (const auto& axis : g["positions"]) positions.insert(positions.end(), axis.begin(), axis.end());
+    const auto tokens = static_cast<std::int64_t>(positions.size() / 3);
+    const std::int64_t width = std::ssize(before_) / tokens / 2;
+    write_npy(path("p.npy"), make_tensor<double>("", ElementType::f64, {3, tokens}, positions));
+    const Shape shape = {1, tokens, 2, width};
+    write_input({floats("q", shape, before_), floats("k", shape, before_)});
+    return {write_config(class_name + ".json", R"("_class_name": ")" + class_name +
+                                                   R"(", "num_attention_heads": 2, "attention_head_dim": )" +
+                                                   std::to_string(width)),
+            "--positions", path("p.npy")};
+  }
+  void expect_after(const std::vector<float>& got) const {
+    ASSERT_EQ(got.size(), after_.size());
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], after_[i], 2e-5) << i;
+  }
+  int checked(Strings words, const std::string& against) const {
+    words.insert(words.begin(), "check");
+    words.insert(words.end(), {"--input", path("in.safetensors"), "--against", against});
+    return run(words).exit;
+  }
+  nlohmann::json all_;
+  std::vector<float> before_, after_;
+};
+
+TEST_F(OfDiffusers, mochi_turns_by_the_directions_of_its_checkpoint) {
+  Strings mochi = config("mochi", "MochiTransformer3DModel");
+  write_tensors("w.safetensors", {make_tensor<float>("pos_frequencies", ElementType::f32, {3, 2, 4},
+                                                     all_["mochi"]["pos_frequencies"].get<std::vector<float>>())});
+  mochi.insert(mochi.end(), {"--weights", path("w.safetensors")});
+  expect_after(rotated(mochi));
+  EXPECT_EQ(checked(mochi, path("out.safetensors")), 0);
+  EXPECT_EQ(checked(mochi, path("in.safetensors")), 1);
+  // The same by rows of cos and sin for each head.
+  Strings table = mochi;
+  table.insert(table.begin(), "table");
+  table.insert(table.end(), {"--output", path("t.safetensors")});
+  expect_success(table);
+  const Strings rows = {"--cos", path("t.safetensors"), "--sin", path("t.safetensors"), "--pairing", "interleaved"};
+  const std::vector<float> by_rope = rotated(mochi);
+  EXPECT_EQ(rotated(rows), by_rope);
+  write_input({floats("q", {1, 4, 3, 8}, some_values(96))});
+  expect_error(words(rows), "SHAPE");
+}
+
+TEST_F(OfDiffusers, a_whole_head_of_allegro_turns_block_by_block_and_back) {
+  const Strings allegro = config("allegro", "AllegroTransformer3DModel");
+  expect_after(rotated(allegro));
+  EXPECT_EQ(checked(allegro, path("out.safetensors")), 0);
+  Strings first = allegro, back = allegro;
+  first.insert(first.end(), {"--rope", "0"});
+  back.insert(back.begin(), "apply");
+  back.insert(back.end(),
+              {"--backward", "--json", "--input", path("out.safetensors"), "--output", path("back.safetensors")});
+  EXPECT_EQ(checked(first, path("out.safetensors")), 0) << "its block";
+  EXPECT_TRUE(nlohmann::json::parse(expect_success(back).out).at("undoes").get<bool>());
+  for (const char* rope : {"0", "1", "2"}) {  // one block alone is not all
+    rotated(allegro, {"--rope", rope});
+    EXPECT_EQ(checked(allegro, path("out.safetensors")), 1) << rope;
+  }
 }
 
 // ---- which tensors, which layout ----
