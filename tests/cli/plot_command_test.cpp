@@ -336,6 +336,7 @@ TEST_F(PlotCommand, a_pair_that_sums_its_axes_is_drawn_by_axis_by_distance_and_b
   EXPECT_NEAR(table["values"][0][0].get<double>(), std::cos(3 * (0.3 + 0.25 + 0.7) + 2), 6e-8);
   expect_error({"plot", "accuracy", "--inv-freq", path("f.npy"), "--phase", path("phase.npy")}, "ROPE");
   expect_error({"plot", "patches"}, "ROPE");
+  expect_error({"explain", "--inv-freq", path("f.npy"), "--pairing", "half", "--head-dim", "4"}, "ROPE");
   expect_error({"plot", "patches", configs + "qwen2.5-vl-7b.json", "--positions", "0:129"}, "POSITION");
 }
 

@@ -153,8 +153,8 @@ std::string bargain(const Own& own, const std::vector<Method>& methods, std::int
 std::string unscaled(const Own& own) {
   const std::int64_t trained = own.trained(), wanted = 4 * trained;
   const std::string made = !own.start.publisher.empty() ? "By " + own.start.publisher + " the model was trained on"
-                           : own.is_known_length      ? "The model was made for"
-                                                      : "The config does not say the context; take";
+                           : own.is_known_length        ? "The model was made for"
+                                                        : "The config does not say the context; take";
   std::vector<Method> methods;
   add_simple_methods(methods, own, 4);
   methods.push_back(scaled_by(own, "YaRN", Yarn{4, trained}));
@@ -241,6 +241,10 @@ Own own_rope(Source source, const Model& model) {
 OwnChapters explain_own(const Source& source) {
   const Model model = read_model(source, source.head_dim.value_or(0));
   const Own own = own_rope(source, model);
+  if (own.view.pairs.empty())  // the chapters' numbers are of one angle for each pair
+    throw Error(Code::ROPE,
+                "[explain] a rope to explain must have one speed for each pair, but this one has rows per head or sums "
+                "of axes ('rotary inspect' and 'rotary plot' show it)");
   const std::string begin = paragraph(own.described + ".");
   const bool plain = std::holds_alternative<Unscaled>(own.view.used->rope.scaling);
   return {begin + hands(own),
