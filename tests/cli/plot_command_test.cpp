@@ -281,8 +281,6 @@ TEST_F(PlotCommand, roformers_bound_is_the_sum_of_the_partial_sums) {
   }
 }
 
-// ---- ropes of several axes and heads ----
-
 // Heads 2, axes 3, pairs 2: the angle of a pair is the sum over the axes, the score the mean over the heads.
 TEST_F(PlotCommand, a_pair_that_sums_its_axes_is_drawn_by_axis_by_distance_and_by_patches) {
   const std::vector<double> f = {0.1, 0.2, 1, 0.5, -0.3, 0, 0.4, 0.3, 2, 0.25, 0.6, 0.7};
