@@ -155,21 +155,27 @@ class Drawer {
   void measure(const Sides& size) {
     names_.set("height", real(size[0]));
     names_.set("width", real(size[1]));
-    names_.set("unit", names_.one(facts_.unit)());
-    if (!facts_.exact.empty()) {
-      const double exact = names_.one(facts_.exact)();
-      for (const std::int64_t side : size) {
-        if (std::fmod(real(side), exact) != 0) {
-          refuse(Code::POSITION, "height and width must divide by " + shortest(exact) + ", as the pipeline wants",
-                 text_of(size));
-        }
-      }
-    }
+    const std::vector<Formula> units = names_.list(facts_.unit);
     for (const std::size_t i : {0U, 1U}) {
       names_.set("side", real(size[i]));
+      units_[i] = units[std::min(i, units.size() - 1)]();
+      if (!(units_[i] > 0)) {
+        refuse(Code::CONFIG_VALUE, "the pixels to a side of a token, " + std::string(facts_.unit) + ", must be above 0",
+               shortest(units_[i]));
+      }
+      names_.set("unit", units_[i]);
+      check_exact(size, size[i]);
       names_.set(i == 0 ? "rows" : "columns", tokens(facts_.count, 1, "tokens to a side of an image"));
     }
     names_.define(facts_.let);
+  }
+
+  void check_exact(const Sides& size, std::int64_t side) {
+    if (facts_.exact.empty()) return;
+    const double exact = names_.one(facts_.exact)();
+    if (std::fmod(real(side), exact) == 0) return;
+    refuse(Code::POSITION, "height and width must divide by " + shortest(exact) + ", as the pipeline wants",
+           text_of(size));
   }
 
   void check_total(double more) const {
@@ -221,10 +227,11 @@ class Drawer {
   }
 
   void note_rounding(const Sides& size) {
-    const double unit = names_["unit"], rows = names_["rows"], columns = names_["columns"];
-    if (rows * unit == real(size[0]) && columns * unit == real(size[1])) return;
+    const double rows = names_["rows"], columns = names_["columns"];
+    if (rows * units_[0] == real(size[0]) && columns * units_[1] == real(size[1])) return;
+    const std::string unit = significant(units_[0], 6), wide = significant(units_[1], 6);
     notes_.push_back(text_of(size) + " pixels are " + shortest(rows) + " x " + shortest(columns) + " tokens of " +
-                     significant(unit, 6) + " pixels, as the pipeline rounds them");
+                     (unit == wide ? unit : unit + " x " + wide) + " pixels, as the pipeline rounds them");
   }
 
   ModelPositions finished() {
@@ -250,6 +257,7 @@ class Drawer {
   const Drawing& given_;
   Names names_;
   std::vector<std::vector<double>> axes_;
+  std::array<double, 2> units_ = {};
   std::vector<std::string> notes_;
 };
 

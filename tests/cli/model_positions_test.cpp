@@ -68,6 +68,28 @@ TEST(ModelPositions, of_a_diffusion_transformer_are_those_of_its_pipeline) {
   }
 }
 
+// WanPipeline's h_multiple_of and w_multiple_of; HunyuanImage's and Cosmos' patches are read so too.
+TEST(ModelPositions, of_a_diffusion_transformer_have_patches_of_unequal_sides) {
+  ModelInputs inputs;
+  inputs.drawing = Drawing{.size = {64, 128}, .frames = 1};
+  inputs.drawing->vae_scale_time = 4;
+  const auto last = [&](const char* type, const char* patch) {
+    const std::string text = std::string("{\"_class_name\": \"") + type + "\", \"patch_size\": " + patch + "}";
+    const PositionSet set = model_positions(text, inputs).positions;
+    const std::int64_t* end = set.integers.data() + set.integers.size();
+    return set.reals.empty() ? std::pair<double, double>(*(end - 1 - set.tokens), *(end - 1))
+                             : std::pair(*(set.reals.end() - 1 - set.tokens), set.reals.back());
+  };
+  using Pair = std::pair<double, double>;
+  EXPECT_EQ(last("WanTransformer3DModel", "[1, 4, 2]"), (Pair{1, 7}));
+  EXPECT_EQ(last("WanTransformer3DModel", "[1, 2, 8]"), (Pair{3, 1}));
+  EXPECT_EQ(last("CosmosTransformer3DModel", "[1, 4, 2]"), (Pair{1, 7}));
+  inputs.drawing->frames = 0;
+  inputs.drawing->vae_scale_time = 0;
+  EXPECT_EQ(last("HunyuanImageTransformer2DModel", "[1, 2]"), (Pair{1, 1}));
+  EXPECT_EQ(last("HunyuanImageTransformer2DModel", "[1, 1, 2]"), (Pair{3, 3}));
+}
+
 TEST(ModelPositions, of_a_diffusion_transformer_are_refused_where_its_pipeline_has_none) {
   const auto refusal = [](const char* type, const Drawing& drawing, const char* more = "") {
     ModelInputs inputs;
@@ -94,7 +116,7 @@ TEST(ModelPositions, of_a_diffusion_transformer_are_refused_where_its_pipeline_h
   refuses(refusal("FluxTransformer2DModel", {.size = {8, 64}, .text = 3}), "tokens to a side of an image must be 1 to");
   refuses(refusal("FluxTransformer2DModel", {.size = {1 << 24, 1 << 24}, .text = 3}), "at most 16777216 tokens");
   refuses(refusal("PRXTransformer2DModel", words), "takes no text");
-  refuses(refusal("PRXTransformer2DModel", image, ", \"patch_size\": -2"), "tokens to a side");
+  refuses(refusal("PRXTransformer2DModel", image, ", \"patch_size\": -2"), "vae * patch_size, must be above 0");
   refuses(refusal("CogView4Transformer2DModel", image, ", \"rope_axes_dim\": [1e300, 1]"), "at most 9e15");
   refuses(refusal("CosmosTransformer3DModel", film), "differ in their VAE");
   refuses(refusal("SanaWMTransformer3DModel", film), "tokens in time must be 1 to");

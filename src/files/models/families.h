@@ -228,7 +228,7 @@ struct Drawn {
   std::string_view image = {}, text = {}, references = {};
   std::string_view sequence = "text image references";
   std::string_view let = {};                   // what these three and unit share
-  std::string_view unit = "vae * patch_size";  // pixels to a side of a token
+  std::string_view unit = "vae * patch_size";  // pixels to a side of a token; "height, width"
   std::string_view count = "side // unit";     // tokens to a side of the image
   std::string_view exact = {};                 // what the pipeline wants to divide every side; empty: it rounds
   std::string_view frames = {};                // tokens in time, of a film of `film` frames; empty: no films
