@@ -122,8 +122,8 @@ ROTARY_API Model parse_config(std::string_view json, const ConfigOptions& = {});
 // What multiplies the queries of that layer of a part; its form is none where nothing does. Throws ROPE where no layer
 // is named and the layers differ.
 ROTARY_API QueryScale query_scale_of(const Model&, std::string_view part, std::optional<int> layer = {});
-// The factors of the first rope's part, or of the part with the first such rule where the model has no rope: f32, 1
-// where the model has none. Throws what query_scale_of and query_scale(QueryScale) throw.
+// The factors of the first rope's part, or of the first part that has such a rule where that one has none (the rope may
+// be a tower's alone): f32, 1 where the model has none. Throws what query_scale_of and query_scale(QueryScale) throw.
 ROTARY_API std::vector<float> query_scale(const Model&, std::span<const std::int64_t> positions,
                                           std::optional<int> layer = {});
 

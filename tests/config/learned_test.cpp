@@ -272,10 +272,11 @@ TEST_F(LearnedFiles, ATensorThatIsMissingOrMisshapenIsRefused) {
   expect_refused("DTYPE", "but got I32", {make_tensor<float>(alpha_name, ElementType::i32, {8}, alpha)});
   expect_refused("TENSOR", "finite numbers but got nan at 3", {floats(alpha_name, broken)});
   Model m = read_large4();
-  expect_error("FILE", "holds neither", [&] {
-    std::filesystem::remove(folder_ / "model.safetensors");
-    apply_weights(m, folder_.path());
-  });
+  const std::filesystem::path of_diffusers = folder_ / "diffusion_pytorch_model.safetensors";
+  std::filesystem::rename(folder_ / "model.safetensors", of_diffusers);
+  expect_error("TENSOR", "finite numbers but got nan at 3", [&] { apply_weights(m, folder_.path()); });
+  std::filesystem::remove(of_diffusers);
+  expect_error("FILE", "holds neither", [&] { apply_weights(m, folder_.path()); });
 }
 
 // ---- buffers of older checkpoints ----

@@ -105,6 +105,10 @@ TEST(QueryScale, of_a_model_whose_layers_differ_is_of_a_layer) {
   EXPECT_EQ(query_scale(model, scaled_places, 0), std::vector<float>(scaled_places.size(), 1.0F));
   EXPECT_EQ(query_scale(model_with(R"("model_type": "llama")"), scaled_places),
             std::vector<float>(scaled_places.size(), 1.0F));
+  const Model rope_of_the_tower_alone = parse_config(R"({"model_type": "inkling2",
+      "text_config": {"model_type": "inkling2_text"}, "vision_config": {"model_type": "inkling2_vision"}})");
+  EXPECT_EQ(rope_of_the_tower_alone.ropes.size(), 1U);
+  EXPECT_EQ(query_scale(rope_of_the_tower_alone, Places{0, 300000}, 5), (std::vector<float>{1, 1.0851755F}));
   const Model learned = model_with(R"("model_type": "mistral_large4_text")");
   EXPECT_THROW(query_scale(learned, scaled_places, 0), Error) << "each head's own, in the checkpoint";
   EXPECT_THROW(query_scale({QueryForm::ratio, 0, 1, 0}, scaled_places), Error);

@@ -162,10 +162,13 @@ QueryScale query_scale_of(const Model& model, std::string_view part, std::option
 }
 
 std::vector<float> query_scale(const Model& model, std::span<const std::int64_t> positions, std::optional<int> layer) {
-  const std::string part = !model.ropes.empty()          ? model.ropes.front().part
-                           : !model.query_scales.empty() ? model.query_scales.front().part
-                                                         : "";
-  return query_scale(query_scale_of(model, part, layer), positions);
+  const std::vector<ModelQueryScale>& known = model.query_scales;
+  if (known.empty()) return query_scale(QueryScale{}, positions);
+  const auto of_rope = [&](const ModelQueryScale& scale) {
+    return !model.ropes.empty() && scale.part == model.ropes.front().part;
+  };
+  const auto found = std::find_if(known.begin(), known.end(), of_rope);
+  return query_scale(query_scale_of(model, (found == known.end() ? known.front() : *found).part, layer), positions);
 }
 
 }  // namespace rotary

@@ -11,8 +11,13 @@
 namespace rotary::files {
 namespace {
 
-constexpr const char* default_names[] = {"model.safetensors", "model.safetensors.index.json",
-                                         "consolidated.safetensors", "consolidated.safetensors.index.json",
+// Of transformers, of Mistral's and Meta's own, of diffusers, of an adapter.
+constexpr const char* default_names[] = {"model.safetensors",
+                                         "model.safetensors.index.json",
+                                         "consolidated.safetensors",
+                                         "consolidated.safetensors.index.json",
+                                         "diffusion_pytorch_model.safetensors",
+                                         "diffusion_pytorch_model.safetensors.index.json",
                                          "adapter_model.safetensors"};
 
 std::filesystem::path file_in(const std::filesystem::path& folder) {
