@@ -1,6 +1,6 @@
 // Frequencies by the names that papers and libraries give them, for Rope::inv_freq and Rope::base. In double, each
-// within a few ulp of its formula. docs/variants.md says who uses which. All throw SHAPE (sizes) and VALUE (numbers
-// that the formula does not take).
+// within a few ulp of its formula (golden_directions: 1e-13). docs/variants.md says who uses which. All throw SHAPE
+// (sizes) and VALUE (numbers that the formula does not take).
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ ROTARY_API std::vector<double> golden_directions(int head_dim, int heads, int ax
 
 // Geometric to both ends: first, ..., last. LTX-Video: pi / 2 to base pi / 2; nanoGPT speedruns: 1 to 1 / 1024.
 ROTARY_API std::vector<double> geometric_frequencies(int pairs, double first, double last);
-// pi linspace(1, most / 2): rotary-embedding-torch's freqs_for "pixel", timm's in_pixels; positions in [-1, 1].
+// pi linspace(1, most / 2): rotary-embedding-torch's freqs_for "pixel", timm's linear_bands; positions in [-1, 1].
 ROTARY_API std::vector<double> pixel_frequencies(int pairs, double most);
 
 // Grok's scaling "yarn_log" (SGLang, models/grok.py): YaRN's blend taken of the logarithms. Without amplitude.
@@ -39,7 +39,7 @@ ROTARY_API std::vector<double> yarn_log_frequencies(int rotary_dim, double base,
 // frequencies by two ramps, whose bounds are raised to the power strength = scale * time^exponent, time the part of the
 // diffusion that remains, in [0, 1]; strength 1: vision YaRN alone.
 struct VisionYarn {
-  double linear = 1;  // by how much this axis is longer than trained
+  double linear = 1;  // by how much this axis is longer than trained; below 1 counts as 1, as there
   double ntk = 1;     // by how much the longest is: its amplitude is vision_yarn_amplitude(ntk)
   double trained_length = 0;
   double strength = 1;

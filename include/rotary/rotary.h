@@ -64,13 +64,15 @@ ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Table&, cons
 
 // q and k in one call: one pass over the table, one dispatch. They may differ in heads, head_dim, strides and dtype.
 // Out of place: rotate_qk({q, q_out}, {k, k_out}, table).
-// Throws what rotate throws, and ALIAS if written elements of q and k overlap.
+// Throws what rotate throws, ALIAS if written elements of q and k overlap, and SCALING for a table with xPos, whose
+// inverse keys take: rotate q and k by a table each.
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Table&, const RotateOptions& = {});
 ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Table&, const RotateOptions& = {});
 // The common case in one call, in place: q and k of tokens at first_position, first_position + 1, ..., by
-// frequencies(rope, first_position + tokens) with exact angles. Callers with several layers make one Table for all of
-// them instead. config.h has the same for a model's rope, whose rotated block need not begin at element 0.
-// Throws what frequencies, Table and rotate_qk throw, and SHAPE if head_dim is not the rope's.
+// frequencies(rope, first_position + tokens) with exact angles, and with xPos k by the inverse amplitude. Callers with
+// several layers make one Table for all of them instead. config.h has the same for a model's rope, whose rotated block
+// need not begin at element 0. Throws what frequencies, Table and rotate_qk throw, and SHAPE if head_dim is not the
+// rope's.
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Rope&, std::int64_t first_position,
                           const RotateOptions& = {});
 

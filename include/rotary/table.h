@@ -193,6 +193,7 @@ class ROTARY_API Table {
   Pairing pairing() const noexcept { return pairing_; }
   int pairs() const noexcept { return pairs_; }  // of a head
   int heads() const noexcept { return heads_; }
+  bool xpos() const noexcept { return xpos_; }  // has xPos's amplitude: turns queries or keys, not both
   int rotary_dim() const noexcept { return 2 * pairs_; }
   int batch() const noexcept { return batch_; }
   std::int64_t tokens() const noexcept { return tokens_; }
@@ -209,6 +210,7 @@ class ROTARY_API Table {
   std::span<const float> cos_;
   std::span<const float> sin_;
   Pairing pairing_ = Pairing::unset;
+  bool xpos_ = false;
   int pairs_ = 0;
   int batch_ = 1;
   int heads_ = 1;

@@ -143,7 +143,8 @@ def rotate_qk(
         query_scale: floats [tokens] or [batch, tokens] of q (rotary.query_scale makes a model's): every element of
             q's heads is multiplied by the factor of its token too, forward or backward: those that turn, by rows of cos
             and sin times the factor, the others themselves. k is rotated alone.
-        table, layout, first, direction, stores: as of rotate().
+        table, layout, first, direction, stores: as of rotate(); not a table with xPos, whose inverse keys take: rotate
+            q and k by a table each.
 
     Returns:
         (q, k), rotated.

@@ -19,7 +19,7 @@ from ._tables import Frequencies, Table
 from ._torch import ops
 from ._torch.guards import is_plain, is_quiet
 from ._torch.learned import mixed_rope, rows, start_of, values_of
-from ._torch.ropes import ReadRope, read_rope, write_rope
+from ._torch.ropes import of_keys, read_rope, write_rope
 from ._torch.tables import TensorTable
 from ._values import Rope
 from ._words import fail
@@ -97,6 +97,7 @@ class RotaryEmbedding(torch.nn.Module):
         self.layout = layout
         self.first = first or 0
         self._text = write_rope(rope, angles, rounding)
+        self._text_of_keys = write_rope(of_keys(rope), angles, rounding) if rope.xpos.scale else self._text
         self._pairing = rope.pairing
         places = [[0]] * rope.summed_axes if rope.summed_axes else 0
         Table(rope, places, None if isinstance(rope, Frequencies) else 1, angles=angles, rounding=rounding)
@@ -113,10 +114,6 @@ class RotaryEmbedding(torch.nn.Module):
             for name, parameter in self.named_parameters():
                 parameter.copy_(values_of(self._start)[name])
 
-    @property
-    def _read(self) -> ReadRope:
-        return read_rope(self._text)
-
     def table(self, positions: Any, length: int | None = None) -> AnyTable:
         """The table of these positions: one for all layers of a step.
 
@@ -127,17 +124,20 @@ class RotaryEmbedding(torch.nn.Module):
 
         Returns:
             A rotary.Table; of a tensor that is traced, or not in the memory of the CPU, a TensorTable beside it; of
-            learned directions a TensorTable that carries their gradient.
+            learned directions a TensorTable that carries their gradient. With xPos it turns queries alone.
         """
+        return self._table(self._text, positions, length)
+
+    def _table(self, text: str, positions: Any, length: int | None) -> AnyTable:
         if self._entry is not None:  # as ModelRope.table
             positions = self._entry._own(positions)
         if self._start is not None:
             return TensorTable(*rows(positions, self.inv_freq, self.phase, self._start), self._pairing)
         if not isinstance(positions, Tensor):
-            return self._read.table(positions, length)
+            return read_rope(text).table(positions, length)
         if not torch.compiler.is_dynamo_compiling() and is_quiet() and is_plain(positions):
-            return self._read.table(positions, length)
-        cos, sin = ops.rows(positions, self._text, length)
+            return read_rope(text).table(positions, length)
+        cos, sin = ops.rows(positions, text, length)
         return TensorTable(cos, sin, self._pairing)
 
     def forward(
@@ -154,7 +154,7 @@ class RotaryEmbedding(torch.nn.Module):
 
         Args:
             q: [batch, heads, tokens, head_dim] with layout "bhtd"; float32, float16, bfloat16 or float64.
-            k: in the same layout; None: q alone is rotated and returned.
+            k: in the same layout; None: q alone is rotated and returned. With xPos it turns by the inverse amplitude.
             positions: of the tokens, as of table(). None: offset, offset + 1, ...
             offset: the position of the first token, the length of the cache: an int, or a tensor of integers of no
                 dimension or of [batch].
@@ -174,12 +174,20 @@ class RotaryEmbedding(torch.nn.Module):
             positions = self._positions(q, offset, layout)
         elif not isinstance(offset, int) or offset != 0:
             fail("VALUE", "RotaryEmbedding", "positions or offset must be given but got both")
-        table = self.table(positions, length)
-        if isinstance(table, TensorTable) and table._torch_cos.device != q.device:
-            table = TensorTable(table._torch_cos.to(q.device), table._torch_sin.to(q.device), self._pairing)
+        table = self._table_on(q.device, self._text, positions, length)
         if k is None:
             return rotate(q, table, layout=layout, first=self.first)
-        return rotate_qk(q, k, table, layout=layout, first=self.first)
+        if self._text_of_keys == self._text:
+            return rotate_qk(q, k, table, layout=layout, first=self.first)
+        inverse = self._table_on(k.device, self._text_of_keys, positions, length)
+        turned = rotate(q, table, layout=layout, first=self.first)
+        return turned, rotate(k, inverse, layout=layout, first=self.first)
+
+    def _table_on(self, device: torch.device, text: str, positions: Any, length: int | None) -> AnyTable:
+        table = self._table(text, positions, length)
+        if isinstance(table, TensorTable) and table._torch_cos.device != device:
+            return TensorTable(table._torch_cos.to(device), table._torch_sin.to(device), self._pairing)
+        return table
 
     def _positions(self, q: Tensor, offset: int | Tensor, layout: str) -> Any:
         tokens = q.shape[layout.index("t")] if "t" in layout else 1

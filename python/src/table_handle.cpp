@@ -177,10 +177,13 @@ Ref to_dlpack(PyObject* object, PyObject* which, PyObject* is_batched) {
 
 // ---- the types ----
 
+PyObject* has_xpos(PyObject* object, void*) { return PyBool_FromLong(shared(object)->xpos()); }
+
 Py_ssize_t places[] = {0, 1, 2};
 PyGetSetDef rows_attributes[] = {{"_torch_cos", torch_rows, nullptr, nullptr, &places[0]},
                                  {"_torch_sin", torch_rows, nullptr, nullptr, &places[1]},
                                  {"_torch_copies", torch_rows, nullptr, nullptr, &places[2]},
+                                 {"_xpos", has_xpos, nullptr, nullptr, nullptr},
                                  {}};
 
 void make_types() {

@@ -219,6 +219,9 @@ class TheEquation(unittest.TestCase):
         zeta = ((2 * i + 0.4 * 16) / (1.4 * 16)) ** (-(places[:, None] - 10) / 64)
         cos = np.cos(places[:, None] * inv_freq(16)) * zeta
         np.testing.assert_allclose(rotary.Table(rope, places).cos, cos, rtol=2e-7, atol=1e-7)
+        q = np.ones((30, 16), np.float32)
+        with self.assertRaisesRegex(rotary.Error, "must have no xPos"):
+            rotary.rotate_qk(q, q, rotary.Table(rope, places), layout="td")
 
     def test_what_is_refused(self):
         words = {"pairing": "half"}

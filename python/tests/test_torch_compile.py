@@ -190,6 +190,22 @@ class Module(unittest.TestCase):
         compiled = torch.compile(module, fullgraph=True, backend="aot_eager")(q, positions=places)
         torch.testing.assert_close(compiled, expected, rtol=0, atol=1e-6)
 
+    def test_keys_take_the_inverse_of_xpos(self):
+        scaled = rotary.Rope(head_dim=16, pairing="half", xpos=rotary.XPos(scale=8, center=2))
+        inverse = rotary.Rope(head_dim=16, pairing="half", xpos=rotary.XPos(scale=8, center=2, reciprocal=True))
+        k = torch.randn(2, 1, 5, 16)
+        by_hand = [rotary.rotate(x, rotary.Table(of, range(3, 8)), layout="bhtd")
+                   for x, of in ((self.q, scaled), (k, inverse))]  # fmt: skip
+        self.assertFalse(torch.equal(by_hand[1], rotary.rotate(k, rotary.Table(scaled, range(3, 8)), layout="bhtd")))
+        for source in (scaled, rotary.frequencies(scaled)):
+            rope = rotary.torch.RotaryEmbedding(source, layout="bhtd")
+            made, _ = compiled(rope)
+            for turned in (rope(self.q, k, offset=3), made(self.q, k, offset=3)):
+                self.assertTrue(all(map(torch.equal, turned, by_hand)))
+        for q in (self.q, self.q.clone().requires_grad_()):
+            with self.assertRaisesRegex(rotary.Error, "must have no xPos"):
+                rotary.rotate_qk(q, k, rope.table(range(5)), layout="bhtd")
+
     def test_dynamic_scaling_takes_the_length_of_the_call(self):
         scaled = rotary.Rope(head_dim=16, pairing="half", scaling=rotary.Dynamic(factor=4, trained_length=4))
         rope = rotary.torch.RotaryEmbedding(scaled, layout="bhtd")

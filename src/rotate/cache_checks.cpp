@@ -200,6 +200,7 @@ void check_append(const char* operation, const ConstHeads& k, const ConstHeads& 
 void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
                          const ConstHeads& v, const Table& table, const Cache& cache, const Slots& slots,
                          Direction direction, Job& job) {
+  if (table.xpos()) refuse_xpos(operation);
   check_rotate({operation, "q", "q_out", " of q"}, q, q_out, table, direction, job);
   if (plainly_sound(q, q_out, k, v, table, cache, slots)) return;
   check_kv(operation, k, v);

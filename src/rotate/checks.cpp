@@ -214,7 +214,8 @@ void check_each(const char* operation, const X& q, const Heads& q_out, const X& 
   check_disjoint(operation, jobs.q, jobs.k);
 }
 
-Jobs jobs_by(const TableShape& table) {
+Jobs jobs_by(const char* operation, const TableShape& table) {
+  if (table.xpos) refuse_xpos(operation);
   Jobs jobs;
   clear(jobs.k);
   jobs.table_rows = table.tokens * table.batch;
@@ -227,7 +228,7 @@ void set_rows(Jobs& jobs, const Table& table) noexcept {
 }
 
 Jobs jobs_of(const char* operation, const InOut& q, const InOut& k, const TableShape& table, Direction direction) {
-  Jobs jobs = jobs_by(table);
+  Jobs jobs = jobs_by(operation, table);
   InOut both = q;
   if (table.heads != 1 || q.in.layout.heads != q.out.layout.heads || !join(q.in, k.in, both.in) ||
       !join(q.out, k.out, both.out) || !make_job(both.in, both.out, table, direction, jobs.q)) {
@@ -240,7 +241,7 @@ Jobs jobs_of(const char* operation, const InOut& q, const InOut& k, const TableS
 
 Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const Table& rows, Direction direction) {
   const TableShape table = shape_of(rows);
-  Jobs jobs = jobs_by(table);
+  Jobs jobs = jobs_by(operation, table);
   Heads both = q;
   if (table.heads != 1 || !join(q, k, both) || !make_job(both, both, table, direction, jobs.q)) {
     check_each(operation, q, q, k, k, table, direction, jobs);
@@ -274,7 +275,7 @@ Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads&
   const Layout& l = qkv.layout;
   const TableShape table = shape_of(rows);
   if (kv_heads < 0) check_kv_heads(operation, l.heads, kv_heads);
-  Jobs jobs = jobs_by(table);
+  Jobs jobs = jobs_by(operation, table);
   make({operation, "qkv", "out", ""}, qkv, out, table, direction, jobs.q);
   check_kv_heads(operation, l.heads, kv_heads);
   if (kv_heads > 0 && jobs.q.rows() > 0) split_v(jobs, out.layout.head_stride, l, kv_heads);

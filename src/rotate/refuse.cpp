@@ -144,6 +144,13 @@ void refuse_alias(const Names& names, const ConstHeads& x, const Heads& out, boo
 
 }  // namespace
 
+void refuse_xpos(const char* operation) {
+  fail(Code::SCALING, operation,
+       "a table of queries and keys must have no xPos, whose inverse keys take (XPos::reciprocal), but has it: turn "
+       "each "
+       "by a table of its own");
+}
+
 void refuse(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table, Direction direction) {
   refuse_kinds(names, x.dtype, out.dtype, table.pairing, direction);
   refuse_sizes(names, x.layout, out.layout, table);

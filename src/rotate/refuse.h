@@ -19,10 +19,11 @@ struct TableShape {
   int batch = 1;
   std::int64_t tokens = 0;
   int heads = 1;
+  bool xpos = false;
   int rotary_dim() const noexcept { return 2 * pairs; }
 };
 inline TableShape shape_of(const Table& t) noexcept {
-  return {t.pairing(), t.pairs(), t.batch(), t.tokens(), t.heads()};
+  return {t.pairing(), t.pairs(), t.batch(), t.tokens(), t.heads(), t.xpos()};
 }
 
 // How the sentences name a call and its arguments.
@@ -37,6 +38,9 @@ struct Names {
 // rule of make_job() in checks.cpp has its sentence here.
 [[noreturn, gnu::cold]] void refuse(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table,
                                     Direction direction);
+
+// Throws SCALING: of a call that turns queries and keys.
+[[noreturn, gnu::cold]] void refuse_xpos(const char* operation);
 
 // Throws ALIAS: the memory written to `written` overlaps `other`.
 [[noreturn, gnu::cold]] ROTARY_API void refuse_overlap(const char* operation, const char* written, const char* other);

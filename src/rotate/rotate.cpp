@@ -342,10 +342,18 @@ void rotate_qk_by(const char* operation, const Heads& q, const Heads& k, const R
   const Positions at = positions(first_position, tokens);
   std::int64_t length = 0;
   if (add_overflows(first_position, tokens, &length)) length = std::numeric_limits<std::int64_t>::max();
-  const Table table(frequencies(rope, length), at, *options.executor);
+  Frequencies turns = frequencies(rope, length);
+  const Table table(turns, at, *options.executor);
   RotateOptions of_slices = options;
   of_slices.first = 0;
-  rotate_qk(slice(q, first, table.rotary_dim()), slice(k, first, table.rotary_dim()), table, of_slices);
+  const Heads of_q = slice(q, first, table.rotary_dim()), of_k = slice(k, first, table.rotary_dim());
+  if (!table.xpos()) return rotate_qk(of_q, of_k, table, of_slices);
+  TableShape shape = shape_of(table);
+  shape.xpos = false;
+  check_heads(operation, {of_q, of_q}, {of_k, of_k}, shape, options.direction);
+  rotate(of_q, table, of_slices);
+  turns.xpos.reciprocal = !turns.xpos.reciprocal;
+  rotate(of_k, Table(turns, at, *options.executor), of_slices);
 }
 
 }  // namespace detail

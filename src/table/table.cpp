@@ -231,6 +231,7 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
   options.executor->run(job.rows, grain, fill_rows, &fill);
   if (may_throw) state_->rows.swap(state_->spare);
   set(f.pairing, pairs, positions.batch(), positions.tokens(), f.heads);
+  xpos_ = job.xpos != nullptr;
 }
 
 Table::Table() noexcept = default;
@@ -241,6 +242,7 @@ void Table::set(Pairing pairing, int pairs, int batch, std::int64_t tokens, int 
   pairs_ = pairs;
   batch_ = batch;
   heads_ = heads;
+  xpos_ = false;
   tokens_ = tokens;
   const auto size = static_cast<std::size_t>(batch * tokens * heads * pairs);
   cos_ = {state_->rows.cos(), size};
@@ -362,6 +364,7 @@ Table::Table(const Table& other)
       tokens_(other.tokens_) {
   copy_rows(other.cos_, other.sin_);
   set(pairing_, pairs_, batch_, tokens_, heads_);
+  xpos_ = other.xpos_;
 }
 
 Table::Table(Table&& other) noexcept { *this = std::move(other); }
@@ -373,6 +376,7 @@ Table& Table::operator=(Table&& other) noexcept {
   cos_ = std::exchange(other.cos_, {});
   sin_ = std::exchange(other.sin_, {});
   pairing_ = other.pairing_;
+  xpos_ = other.xpos_;
   pairs_ = std::exchange(other.pairs_, 0);
   batch_ = other.batch_;
   heads_ = other.heads_;

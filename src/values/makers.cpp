@@ -169,7 +169,8 @@ std::vector<double> vision_yarn_frequencies(int width, double base, const Vision
   need(how.strength >= 0 && std::isfinite(how.strength), Code::VALUE, operation,
        "the strength must be finite and at least 0", how.strength);
   const double linear = std::max(how.linear, 1.0), ntk = std::max(how.ntk, 1.0);
-  need_positive(operation, "the scales must be finite", std::min(linear * ntk, linear + ntk));
+  need_positive(operation, "the scales must be finite and above 0", how.linear);
+  need_positive(operation, "the scales must be finite and above 0", how.ntk);
   const std::vector<double> plain = powers(width, base), grown = powers(width, ntk_base(base, ntk, width));
   const auto kept_between = [&](double fast, double slow, std::size_t i) {
     const auto bound = [&](double turns) {

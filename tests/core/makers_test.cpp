@@ -100,6 +100,7 @@ TEST(Makers, refusals) {
   sentence(Code::SHAPE, "above 2 but got 2", [] { ntk_base(10000, 2, 2); });
   sentence(Code::VALUE, "above 2 pi but got 6", [] { theta_scaled_base(10000, 2, 6); });
   sentence(Code::VALUE, "at least 0 but got -1", [] { vision_yarn_frequencies(8, 10000, {1, 1, 64, -1}); });
+  sentence(Code::VALUE, "above 0 but got 0", [] { vision_yarn_frequencies(8, 10000, {0, 1, 64, 1}); });
 }
 
 }  // namespace

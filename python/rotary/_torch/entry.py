@@ -130,6 +130,8 @@ def _by_op(
         if not isinstance(x, Tensor):
             raise TypeError(f"[{operation}] an array must be a tensor as the others are but got {type(x).__name__}")
     cos, sin = _rows(operation, table, tensors[0])
+    if len(tensors) == 2 and isinstance(table, Table) and table._xpos:
+        fail("SCALING", operation, "a table of queries and keys must have no xPos, whose inverse keys take, but has it")
     how = _how(operation, table, *words)
     if scale is not None:
         return _by_scaled_rows(operation, tensors, cos, sin, how, scale)
