@@ -197,31 +197,6 @@ Table per_head(int rows, std::int64_t tokens, int batch, Pairing pairing = Pairi
   return Table(f, Positions(integers(static_cast<std::size_t>(2 * tokens * batch), 500), 2, batch));
 }
 
-TEST(Equation, keys_take_the_inverse_of_xpos_and_one_table_is_not_for_both) {
-  Rope rope{.head_dim = 24, .pairing = Pairing::half};
-  rope.xpos = {64, 3, false};
-  Frequencies f = frequencies(rope);
-  const Table of_q(f, 5);
-  f.xpos.reciprocal = true;
-  const Table of_k(f, 5);
-  Tensors q{1, 5, 2, false}, k{1, 5, 2, false}, wanted_q = q, wanted_k = k;
-  rotate(wanted_q.view(), of_q);
-  rotate(wanted_k.view(), of_k);
-  const auto refused = [&](const Table& table) {
-    EXPECT_TRUE(table.xpos());
-    sentence(Code::SCALING, "have no xPos, whose inverse keys take", [&] { rotate_qk(q.view(), k.view(), table); });
-  };
-  refused(of_q);
-  refused(Table(of_k));
-  Table moved = Table(of_k);
-  refused(moved);
-  moved.assign(frequencies({.head_dim = 24, .pairing = Pairing::half}), 5);
-  EXPECT_FALSE(moved.xpos());
-  rotate_qk(q.view(), k.view(), rope, 0);
-  EXPECT_EQ(q.data, wanted_q.data);
-  EXPECT_EQ(k.data, wanted_k.data);
-}
-
 TEST(Equation, heads_turn_by_their_rows) {
   for (const Pairing pairing : {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half}) {
     for (const bool heads_first : {false, true}) {
@@ -317,6 +292,32 @@ TEST(Equation, refusals) {
   const Table table = per_head(4, 5, 1);
   Tensors q{1, 5, 8, false}, k{1, 5, 2, false};
   sentence(Code::SHAPE, "k must have a multiple of the 4 heads", [&] { rotate_qk(q.view(), k.view(), table); });
+}
+
+TEST(Equation, keys_take_the_inverse_of_xpos_and_one_table_is_not_for_both) {
+  Rope rope{.head_dim = 24, .pairing = Pairing::half};
+  rope.xpos = {64, 3, false};
+  Frequencies f = frequencies(rope);
+  const Table of_q(f, positions(0, 5));
+  f.xpos.reciprocal = true;
+  const Table of_k(f, positions(0, 5));
+  Tensors q{1, 5, 2, false}, k{1, 5, 2, false}, wanted_q = q, wanted_k = k;
+  rotate(wanted_q.view(), of_q);
+  rotate(wanted_k.view(), of_k);
+  const auto refused = [&](const Table& table) {
+    EXPECT_TRUE(table.xpos());
+    tests::expect_error_with("SCALING", "have no xPos, whose inverse keys take",
+                             [&] { rotate_qk(q.view(), k.view(), table); });
+  };
+  refused(of_q);
+  refused(Table(of_k));
+  Table moved = Table(of_k);
+  refused(moved);
+  moved.assign(frequencies({.head_dim = 24, .pairing = Pairing::half}), positions(0, 5));
+  EXPECT_FALSE(moved.xpos());
+  rotate_qk(q.view(), k.view(), rope, 0);
+  EXPECT_EQ(q.data, wanted_q.data);
+  EXPECT_EQ(k.data, wanted_k.data);
 }
 
 TEST(Equation, a_rope_carries_it_to_its_frequencies) {
