@@ -63,7 +63,7 @@ def write_rope(source: Rope | Frequencies, angles: str, rounding: str) -> str:
 
 def of_keys(source: Rope | Frequencies) -> Rope | Frequencies:
     """What turns the keys of queries that `source` turns: xPos's inverse."""
-    turned = XPos(source.xpos.scale, source.xpos.center, not source.xpos.reciprocal)
+    turned = XPos(scale=source.xpos.scale, center=source.xpos.center, reciprocal=not source.xpos.reciprocal)
     if isinstance(source, Frequencies):
         return Frequencies._of(*source._values()[:-1], turned)
     return Rope(**dict(zip(source._fields, source._values())) | {"xpos": turned})
