@@ -2,6 +2,7 @@
 // the end the rows, which models.json names.
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "files/config/stages.h"
 #include "rotary/error.h"
@@ -261,7 +262,7 @@ void mix_pairs(const Part& part, ModelRope& model) {
     const int all = model.rope.rotary_dim / 2;
     const std::int64_t length = model.context != 0 ? model.context : part.family.context;
     const auto turns = [&](int i) {  // more than once in the context
-      return std::pow(model.rope.base, -double(i) / all) * static_cast<double>(length) > 2 * 3.14159265358979323846;
+      return std::pow(model.rope.base, -double(i) / all) * static_cast<double>(length) > 2 * std::numbers::pi;
     };
     Fourier& mix = model.fourier;
     while (mix.pairs < all && (kept ? mix.pairs < *kept : mix.pairs == 0 || turns(mix.pairs))) ++mix.pairs;
