@@ -122,6 +122,15 @@ Model read_model(const Source& source, int head_dim) {
   return model;
 }
 
+void need_directions(const ModelRope& used) {
+  const std::vector<double>& directions = used.rope.inv_freq;
+  const bool learned = used.rope.summed_axes > 0 && !used.log_multiplier.empty();
+  if (learned && std::ranges::count(directions, 0.0) == std::ssize(directions))
+    throw Error(Code::ROPE,
+                "[rope] the directions by which the model turns must be read from its checkpoint "
+                "(--weights) but none is given");
+}
+
 Frequencies frequencies_of(const Source& source, const Rope& rope, std::int64_t length) {
   try {
     return frequencies(rope, length);

@@ -7,7 +7,7 @@ from typing import Any, final
 from . import _core, _memory
 from ._memory import view
 from ._scalings import _Value
-from ._values import Rope, XPos, phases, shaped
+from ._values import Rope, XPos, amplitude, phases, shaped
 from ._words import Angles, Pairing, Rounding, check_pairing, fail
 
 
@@ -84,7 +84,7 @@ class Frequencies(_Value):
             wide = memoryview(_core._doubles(inv_freq_float32, "inv_freq_float32")).cast("d")
             narrow = array("f", wide).tobytes()
         angles, rows = phases("Frequencies", () if phase is None else phase, heads)
-        told = heads * rows, summed_axes, _core._doubles(angles, "phase"), xpos or XPos()
+        told = heads * rows, summed_axes, _core._doubles(angles, "phase"), amplitude(xpos)
         self._fill(speeds * rows, pairing, axes, float(attention_factor), bool(clockwise), narrow * rows, *told)
 
     def _fill(self, *state: Any) -> None:

@@ -28,6 +28,12 @@ class XPos(_Record):
     reciprocal: bool = False
 
 
+def amplitude(xpos: XPos | None) -> XPos:
+    if not isinstance(xpos, XPos | None):
+        raise TypeError(f"xpos must be a rotary.XPos but got {type(xpos).__name__}")
+    return xpos or XPos()
+
+
 def shaped(operation: str, inv_freq: Any, heads: int, summed_axes: int) -> tuple[Any, int, int]:
     """(inv_freq without its dimensions, heads, summed_axes), of which 1 and 0 are told by the dimensions."""
     inv_freq, shape = flattened(operation, inv_freq)
@@ -126,7 +132,7 @@ class Rope(_Record):
             heads,
             summed_axes,
             () if rows > 1 else _tuple(float, phase),
-            xpos or XPos(),
+            amplitude(xpos),
         )
         object.__setattr__(self, "_handle", _core._rope(self))
         words = _read(_core._check_rope(self))
@@ -199,7 +205,7 @@ def axial(
     Args:
         axes: how many, each of rotary_dim / axes elements. Or each of them: an Axis, a width, or (width, base,
             stretch); the first width / 2 pairs use axis 0, and so on, elements left over stand still.
-        base: of the axes that say none.
+        base: of a count of axes, and of widths.
 
     Raises:
         rotary.Error: PAIRING, SHAPE, SCALING; LENGTH for a scaling that needs a length.
@@ -214,7 +220,10 @@ def axial(
 
 def _axis(told: Any, base: float) -> Axis:
     """Of a width, or (width, base, stretch)."""
-    given = dict(zip(("width", "base", "stretch"), told if isinstance(told, Iterable) else [told]))
+    words = list(told) if isinstance(told, Iterable) else [told]
+    if not 1 <= len(words) <= 3:
+        raise TypeError(f"an axis must be a rotary.Axis, a width or (width, base, stretch) but got {told!r}")
+    given = dict(zip(("width", "base", "stretch"), words))
     return Axis(**{"base": base} | given)
 
 

@@ -170,6 +170,7 @@ class OfDiffusers : public Apply {
 
 TEST_F(OfDiffusers, mochi_turns_by_the_directions_of_its_checkpoint) {
   Strings mochi = config("mochi", "MochiTransformer3DModel");
+  expect_error(words(mochi), "ROPE");  // they are not read
   write_tensors("w.safetensors", {make_tensor<float>("pos_frequencies", ElementType::f32, {3, 2, 4},
                                                      all_["mochi"]["pos_frequencies"].get<std::vector<float>>())});
   mochi.insert(mochi.end(), {"--weights", path("w.safetensors")});
@@ -198,6 +199,10 @@ TEST_F(OfDiffusers, a_whole_head_of_allegro_turns_block_by_block_and_back) {
   back.insert(back.end(),
               {"--backward", "--json", "--input", path("out.safetensors"), "--output", path("back.safetensors")});
   EXPECT_EQ(checked(first, path("out.safetensors")), 0) << "its block";
+  Strings wrong = allegro;
+  wrong.insert(wrong.begin(), "diagnose");
+  wrong.insert(wrong.end(), {"--input", path("in.safetensors"), "--against", path("in.safetensors")});
+  EXPECT_NE(run(wrong).out.find("in elements 0 to "), std::string::npos);
   EXPECT_TRUE(nlohmann::json::parse(expect_success(back).out).at("undoes").get<bool>());
   for (const char* rope : {"0", "1", "2"}) {  // one block alone is not all
     rotated(allegro, {"--rope", rope});

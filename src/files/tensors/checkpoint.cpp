@@ -23,8 +23,8 @@ constexpr const char* default_names[] = {"model.safetensors",
 std::filesystem::path file_in(const std::filesystem::path& folder) {
   if (const auto found = weights_in(folder)) return *found;
   fail(Code::FILE, "weights",
-       "a folder must hold model.safetensors or model.safetensors.index.json but " + in_quotes(path_text(folder)) +
-           " holds neither");
+       "a folder must hold model.safetensors, diffusion_pytorch_model.safetensors or the index.json of one but " +
+           in_quotes(path_text(folder)) + " holds neither");
 }
 
 // Whether name is a file of the same folder: an index must not name files elsewhere.
