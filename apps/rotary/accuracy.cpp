@@ -85,8 +85,7 @@ accuracy::Request request_of(const Options& options, const Model& model) {
     request.length = parse_positions(*options.positions, 1).length();
   }
   request.length = options.source.length.value_or(request.length);
-  need_directions(used);
-  request.frequencies = frequencies_of(options.source, used.rope, request.length);
+  request.frequencies = frequencies_of(options.source, used, request.length);
   request.tolerance = options.tolerance;
   return request;
 }

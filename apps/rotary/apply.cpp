@@ -146,8 +146,7 @@ void use_model(Applied& applied, const Options& options, const Model& model, con
   const Source& source = options.tables.source;
   const PositionSet positions = positions_of("apply", options.tables.positions, model, used);
   const std::int64_t length = source.length.value_or(positions.closed(std::max(max_tokens, positions.tokens)).length());
-  need_directions(used);
-  const Frequencies turns = frequencies_of(source, used.rope, length);
+  const Frequencies turns = frequencies_of(source, used, length);
   if (applied.turns) applied.notes.push_back(describe(model, used, turns));
   if (options.query_scale) applied.notes.push_back("queries are multiplied by " + formula(applied.scale));
   for (const std::string& note : notes_of_use(model, used, applied.chosen)) applied.notes.push_back(note);

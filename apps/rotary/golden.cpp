@@ -292,8 +292,7 @@ void run(const Options& options) {
   const ModelRope& used = chosen_rope(model, options.source);
   const PositionSet positions = positions_for(options, model, used);
   const std::int64_t length = options.source.length.value_or(positions.length());
-  need_directions(used);
-  const Frequencies turns = frequencies_of(options.source, used.rope, length);
+  const Frequencies turns = frequencies_of(options.source, used, length);
   const std::vector<Tensor> tensors = golden_of(options, used, turns, positions);
 
   Metadata facts = metadata_of(options.source, {}, model, used, turns, length);

@@ -122,15 +122,6 @@ Model read_model(const Source& source, int head_dim) {
   return model;
 }
 
-void need_directions(const ModelRope& used) {
-  const std::vector<double>& directions = used.rope.inv_freq;
-  const bool learned = used.rope.summed_axes > 0 && !used.log_multiplier.empty();
-  if (learned && std::ranges::count(directions, 0.0) == std::ssize(directions))
-    throw Error(Code::ROPE,
-                "[rope] the directions by which the model turns must be read from its checkpoint "
-                "(--weights) but none is given");
-}
-
 Frequencies frequencies_of(const Source& source, const Rope& rope, std::int64_t length) {
   try {
     return frequencies(rope, length);
@@ -140,6 +131,16 @@ Frequencies frequencies_of(const Source& source, const Rope& rope, std::int64_t 
     if (source.config.empty() || operation == std::string::npos) throw;
     throw Error(error.code(), sentence.insert(operation + 2, printable(source.config) + ": "));
   }
+}
+
+Frequencies frequencies_of(const Source& source, const ModelRope& used, std::int64_t length) {
+  const std::vector<double>& directions = used.rope.inv_freq;
+  const bool learned = used.rope.summed_axes > 0 && !used.log_multiplier.empty();
+  if (learned && std::ranges::count(directions, 0.0) == std::ssize(directions))
+    throw Error(Code::ROPE,
+                "[rope] the directions by which the model turns must be read from its checkpoint "
+                "(--weights) but none is given");
+  return frequencies_of(source, used.rope, length);
 }
 
 const ModelRope& chosen_rope(const Model& model, const Source& source) {

@@ -129,7 +129,8 @@ bool is_key(const TensorInfo&);  // by its name: every other tensor is a query
 std::vector<std::string> notes_of_use(const Model&, const ModelRope&, bool chosen);
 // frequencies() of one of its ropes; what is wrong with them is said with the name of CONFIG.
 Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
-void need_directions(const ModelRope&);  // throws ROPE: a rope of learned directions that are not read (Mochi)
+// To turn by: throws ROPE too, where learned directions are not read (Mochi).
+Frequencies frequencies_of(const Source&, const ModelRope&, std::int64_t length);
 // "rope 0 of 1: half, head_dim 128, turning 128 from element 0, base 500000, llama3, attention factor 1".
 std::string describe(const Model&, const ModelRope&, const Frequencies&);
 // What it says, and inspect, of a rope whose angles are more than one speed times one coordinate: a word and a value.

@@ -210,8 +210,7 @@ void run(Options options) {
   const ModelRope& used = *what.used;
   const PositionSet positions = positions_for(options, model, used);
   const std::int64_t length = options.source.length.value_or(positions.length());
-  need_directions(used);
-  Frequencies turns = frequencies_of(options.source, used.rope, length);
+  Frequencies turns = frequencies_of(options.source, used, length);
   const ThreadPool pool(options.machine.threads.value_or(1));
   std::vector<std::int64_t> leading = {positions.tokens};
   if (positions.batched) leading.insert(leading.begin(), positions.batch);

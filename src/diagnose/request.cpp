@@ -273,27 +273,19 @@ std::vector<NamedCheck> answers_of_all(const Request& request, const std::vector
     return std::tuple(one.outcome, one.diagnosis.verdict != Verdict::as_configured, one.checked.error);
   };
   std::vector<NamedCheck> worst;
-  std::vector<std::size_t> of(pairs.size());  // the rope that is meant
   for (std::size_t rope = 0; rope < ropes; ++rope) {
+    const ModelRope& used = request.model->ropes[rope];
     Request block = request;
     block.rope = static_cast<int>(rope);
     std::vector<NamedCheck> found = answers(block, pairs, needs_positions, examine, examine_still, finish);
     for (std::size_t i = 0; i < found.size(); ++i) {
+      std::string& sentence = found[i].diagnosis.sentence;
+      sentence = found[i].diagnosis.verdict == Verdict::as_configured
+                     ? sentence + ", and so in each of the " + std::to_string(ropes) + " blocks"
+                     : "in elements " + std::to_string(used.first) + " to " +
+                           std::to_string(used.first + used.rope.rotary_dim - 1) + " of each head: " + sentence;
       if (rope == 0) worst.push_back(found[i]);
-      if (badness(worst[i]) < badness(found[i])) {
-        worst[i] = found[i];
-        of[i] = rope;
-      }
-    }
-  }
-  for (std::size_t i = 0; i < worst.size(); ++i) {
-    std::string& sentence = worst[i].diagnosis.sentence;
-    if (worst[i].diagnosis.verdict == Verdict::as_configured) {
-      sentence += ", and so in each of the " + std::to_string(ropes) + " blocks";
-    } else {
-      const ModelRope& used = request.model->ropes[of[i]];
-      sentence = "in elements " + std::to_string(used.first) + " to " +
-                 std::to_string(used.first + used.rope.rotary_dim - 1) + " of each head: " + sentence;
+      if (badness(worst[i]) < badness(found[i])) worst[i] = found[i];
     }
   }
   return worst;

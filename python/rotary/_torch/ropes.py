@@ -63,10 +63,10 @@ def write_rope(source: Rope | Frequencies, angles: str, rounding: str) -> str:
 
 def of_keys(source: Rope | Frequencies) -> Rope | Frequencies:
     """What turns the keys of queries that `source` turns: xPos's inverse."""
-    turned = XPos(scale=source.xpos.scale, center=source.xpos.center, reciprocal=not source.xpos.reciprocal)
+    turned = source.xpos.replace(reciprocal=not source.xpos.reciprocal)
     if isinstance(source, Frequencies):
         return Frequencies._of(*source._values()[:-1], turned)
-    return Rope(**dict(zip(source._fields, source._values())) | {"xpos": turned})
+    return source.replace(xpos=turned)
 
 
 @functools.lru_cache(maxsize=64)
