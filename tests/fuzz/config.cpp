@@ -1,4 +1,5 @@
 // Any text as a config: refused under a known code, or ropes whose frequencies are valid.
+#include <algorithm>
 #include <cmath>
 
 #include "fuzz.h"
@@ -14,7 +15,8 @@ void check(const ModelRope& model) {
   require(std::isfinite(rope.base), "base");
   for (const std::int64_t length : {std::int64_t{0}, std::int64_t{1} << 20}) {
     const Frequencies f = frequencies(rope, length);
-    require(f.inv_freq.size() == static_cast<std::size_t>(rope.rotary_dim) / 2, "one frequency per pair");
+    const auto rows = static_cast<std::size_t>(f.heads) * static_cast<std::size_t>(std::max(1, f.summed_axes));
+    require(f.inv_freq.size() == rows * static_cast<std::size_t>(rope.rotary_dim) / 2, "frequencies of each pair");
     for (const double inv_freq : f.inv_freq) require(std::isfinite(inv_freq), "inv_freq must be finite");
     require(std::isfinite(f.attention_factor), "attention_factor must be finite");
   }
@@ -48,6 +50,13 @@ std::vector<std::string> seeds() {
       R"({"dim":64,"n_layers":2,"head_dim":16,"n_heads":4,"n_kv_heads":2,"rope_theta":1000000.0})",
       R"({"model_type":"gpt_neox","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":2,"rotary_pct":0.25,)"
       R"("rotary_emb_base":10000})",
+      R"({"_class_name":"FluxTransformer2DModel","attention_head_dim":16,"num_attention_heads":2,"num_layers":1,)"
+      R"("num_single_layers":1,"axes_dims_rope":[4,6,6]})",
+      R"({"_class_name":"LTXVideoTransformer3DModel","attention_head_dim":8,"num_attention_heads":2,"num_layers":1})",
+      R"({"_class_name":"AllegroTransformer3DModel","attention_head_dim":12,"interpolation_scale_t":2.2,"num_layers":1})",
+      R"({"_class_name":"CosmosTransformer3DModel","attention_head_dim":16,"rope_scale":[1.0,3.0,3.0]})",
+      R"({"model_type":"llama4_text","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":4,"head_dim":16,)"
+      R"("attn_temperature_tuning":true,"floor_scale":8192,"attn_scale":0.1,"no_rope_layers":[1,1,1,0]})",
   };
 }
 
@@ -57,7 +66,8 @@ std::vector<std::string> words() {
 "mrope" "proportional" "default" "factor": "head_dim": "partial_rotary_factor": "rotary_dim": "layer_types":
 "full_attention" "sliding_attention" "rope_local_base_freq": "no_rope_layers": "qk_rope_head_dim": "alpha":
 "text_config": "vision_config": "mrope_section": "mscale": "gemma3_text" "gptj" "deepseek_v3" "llama4"
-"hunyuan" null true [] {} 0 -1 1e308 1e-320 2147483647 9223372036854775807 0.5 , [[[[)",
+"hunyuan" "_class_name": "WanTransformer3DModel" "MochiTransformer3DModel" "axes_dims_rope": "attention_head_dim":
+"rope_dim": "use_rotary_positional_embeddings": "attn_scale": "floor_scale": "llama_4_scaling_beta": null true [] {} 0 -1 1e308 1e-320 2147483647 9223372036854775807 0.5 , [[[[)",
                   {std::string(1, '\0')});
 }
 
