@@ -30,11 +30,18 @@ struct Options {
   std::optional<std::int64_t> length, ranks, rank;
   std::string split;
   std::string after_film = "transformers";
-  std::string image_size;
+  std::string image_size, frame_indices;
   std::vector<std::string> reference_sizes;
   Drawing drawing;
   bool json = false;
 };
+
+bool draws(const Options& options) {
+  const Drawing& drawing = options.drawing;
+  return drawing.frames != 0 || drawing.fps != 0 || drawing.text || drawing.vae_scale != 0 ||
+         drawing.vae_scale_time != 0 || !options.reference_sizes.empty() ||
+         !(options.image_size + options.frame_indices).empty();
+}
 
 const std::vector<std::string> ways_after_film = {"transformers", "publisher"};
 const std::vector<std::string> splits = {name(Split::contiguous), name(Split::zigzag), name(Split::striped)};
@@ -57,11 +64,6 @@ void check_usage(const Options& options) {
     throw UsageError("--length goes with no file of tokens: it says their number");
   if (is_plain(options) && options.cu_seqlens.empty() && !options.length)
     throw UsageError("--ranks needs --length or --cu-seqlens");
-  const Drawing& drawing = options.drawing;
-  const bool draws = drawing.frames != 0 || drawing.fps != 0 || drawing.text || drawing.vae_scale != 0 ||
-                     drawing.vae_scale_time != 0 || !options.reference_sizes.empty();
-  if (options.image_size.empty() && draws)
-    throw UsageError("--frames, --fps, --text, --reference-size and the VAE's scales go with --image-size");
   if (options.delta == options.output) throw UsageError("--output and --delta must be two files");
 }
 
@@ -147,9 +149,11 @@ std::array<std::int64_t, 2> size_of(const char* option, const std::string& text)
 
 ModelPositions made_by_model(const Options& options) {
   ModelInputs inputs;
-  if (!options.image_size.empty()) {
+  if (draws(options)) {
     inputs.drawing = options.drawing;
-    inputs.drawing->size = size_of("--image-size", options.image_size);
+    if (!options.image_size.empty()) inputs.drawing->size = size_of("--image-size", options.image_size);
+    if (!options.frame_indices.empty())
+      inputs.drawing->frame_indices = parse_ranges(options.frame_indices).closed(0).integers;
     for (const std::string& text : options.reference_sizes)
       inputs.drawing->references.push_back(size_of("--reference-size", text));
   }
@@ -240,6 +244,10 @@ void add_drawing(Command& command, Options& options) {
       .type_name("HxW");
   command.option("--frames", drawing.frames, "frames of the film; of a model of layers, how many images it draws")
       .above_zero();
+  command
+      .option("--frame-indices", options.frame_indices,
+              "instead, of a model that continues a film: where its latent\nframes stand, as 0,19:29")
+      .type_name("SPEC");
   command.option("--fps", drawing.fps, "frames per second, else as the pipeline where nobody says it").above_zero();
   command.option("--text", drawing.text, "tokens of text that the transformer is handed, where these turn too");
   command.option("--reference-size", options.reference_sizes, "of every reference image, as the VAE is handed it")

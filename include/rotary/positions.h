@@ -148,6 +148,9 @@ struct ROTARY_API Drawing {
   std::optional<std::int64_t> text = {};                     // tokens, as the transformer is handed them
   std::vector<std::array<std::int64_t, 2>> references = {};  // as the pipeline hands them to the VAE
   std::int64_t vae_scale = 0, vae_scale_time = 0;  // pixels to a side of a latent, frames to one; 0: of its usual VAE
+  // Instead of frames, of a model that continues a film piece by piece: where its latent frames stand, in the order of
+  // its tokens.
+  std::vector<std::int64_t> frame_indices = {};
 };
 
 // Row-major. A grid is an image or a film: time, height and width in patches, before any merging (a row of the

@@ -130,6 +130,7 @@ def model(
     publisher: bool = False,
     image_size: Any = None,
     frames: int | None = None,
+    frame_indices: Any = None,
     fps: float | None = None,
     text: int | None = None,
     reference_sizes: Any = None,
@@ -149,8 +150,9 @@ def model(
         audio_lengths: of each sound, in mel frames.
         part: the dotted path of a sub-config, "vision_config": the positions of that tower's patches.
         publisher: where transformers and the model's publisher disagree: as the publisher.
-        image_size: what a transformer of diffusers draws, height and width in pixels. Only with it:
+        image_size: what a transformer of diffusers draws, height and width in pixels.
         frames, fps: of a film.
+        frame_indices: instead of frames, of a model that continues a film: where its latent frames stand, [frames].
         text: tokens of text, where they turn too.
         reference_sizes: height and width of each reference image, [images, 2].
         vae_scale, vae_scale_time: pixels to a side of a latent, frames to one, where the VAE is not the usual one.
@@ -167,7 +169,7 @@ def model(
 
     given = {"ids": ids, "mask": mask, "image_grids": image_grids, "video_grids": video_grids}
     given |= {"seconds_per_grid": seconds_per_grid, "audio_lengths": audio_lengths}
-    given |= {"image_size": image_size, "reference_sizes": reference_sizes}
+    given |= {"image_size": image_size, "reference_sizes": reference_sizes, "frame_indices": frame_indices}
     words = {name: None if value is None else _memory.positions(value) for name, value in given.items()}
     words |= {"frames": frames, "fps": fps, "text": text, "vae_scale": vae_scale, "vae_scale_time": vae_scale_time}
     kind, config = _named(source)

@@ -120,22 +120,27 @@ std::optional<Drawing> drawing_of(const Words& words) {
       found.push_back({given.integers[i], given.integers[i + 1]});
     return found;
   };
-  const auto image = sizes("image_size");
   std::optional<Drawing> drawing;
-  if (image.size() == 1) {
-    drawing = Drawing{image[0],
-                      words.integer("frames").value_or(0),
-                      words.number("fps").value_or(0),
-                      words.integer("text"),
-                      sizes("reference_sizes"),
-                      words.integer("vae_scale").value_or(0),
-                      words.integer("vae_scale_time").value_or(0)};
-  } else if (!image.empty()) {
-    fail(Code::SHAPE, operation, "image_size must be one height and width");
+  for (const char* word :
+       {"image_size", "frames", "frame_indices", "fps", "text", "reference_sizes", "vae_scale", "vae_scale_time"}) {
+    if (words.find(word) != nullptr) drawing.emplace();
   }
-  for (const char* word : {"frames", "fps", "text", "reference_sizes", "vae_scale", "vae_scale_time"}) {
-    if (!drawing && words.find(word) != nullptr) fail(Code::POSITION, operation, word, " must go with image_size");
-  }
+  if (!drawing) return drawing;
+  const auto image = sizes("image_size");
+  if (image.size() > 1) fail(Code::SHAPE, operation, "image_size must be one height and width");
+  if (!image.empty()) drawing->size = image[0];
+  const auto above_zero = [](const char* word, const auto& given, auto& value) {  // where it is given
+    if (given && !(*given > 0))
+      fail(Code::POSITION, operation, word, " must be above 0 but got ", files::Json(*given).dump());
+    value = given.value_or(0);
+  };
+  above_zero("frames", words.integer("frames"), drawing->frames);
+  above_zero("fps", words.number("fps"), drawing->fps);
+  above_zero("vae_scale", words.integer("vae_scale"), drawing->vae_scale);
+  above_zero("vae_scale_time", words.integer("vae_scale_time"), drawing->vae_scale_time);
+  drawing->text = words.integer("text");
+  drawing->references = sizes("reference_sizes");
+  if (words.find("frame_indices") != nullptr) drawing->frame_indices = integers_of(words, "frame_indices").integers;
   return drawing;
 }
 

@@ -1,6 +1,7 @@
 set(rotary_files_sources
   src/files/config/config_c.cpp
   src/files/config/diffusers.cpp
+  src/files/config/diffusers_class.cpp
   src/files/config/fields.cpp
   src/files/config/layer_types.cpp
   src/files/config/layers.cpp

@@ -100,6 +100,8 @@ Place part_of(const Place& whole, const std::string& name, files::Ledger& ledger
 Place place_of(const files::Json& json, std::string_view path, files::Ledger& ledger) {
   const Object root(json, "", ledger);
   Place place{root, type_of(root)};
+  const std::string own_part = place.type + '/' + std::string(path);  // of a class of diffusers: it shares the config
+  if (files::find_positions(own_part)) return {root, own_part};
   const std::string first(path.substr(0, path.find('.')));
   for (const char* holder : {"thinker_config", "vlm_config", "detector_config"}) {
     const bool inside =
@@ -151,14 +153,14 @@ ModelPositions positions_at(const Place& place, const ModelInputs& inputs) {
   const auto refuse_type = [&] {
     made::refuse(Code::MODEL_TYPE,
                  "model_type, or the _class_name of diffusers, must be one whose position ids are known "
-                 "(docs/models.md; packed:, mask: and image: of "
-                 "--positions make them by hand)",
+                 "(docs/models.md; packed, mask and image make them by hand)",
                  place.type.empty() ? "none" : files::in_quotes(place.type));
   };
   if (!facts) refuse_type();
   const made::Call call{place.config, *facts, inputs};
   if (!facts->order.empty()) return made::tower_positions(call);
-  if (!facts->drawn.image.empty()) return made::drawn_positions(call);
+  const files::Drawn& drawn = facts->drawn;
+  if (!drawn.image.empty() || !drawn.text.empty() || !drawn.sound.empty()) return made::drawn_positions(call);
   if (inputs.tokens < 1) made::refuse(Code::SHAPE, "there must be at least one token", "none");
   if (const made::Way variant = made::find_variant(facts->variant)) return variant(call);
   if (facts->counts == files::Counts::none) refuse_type();

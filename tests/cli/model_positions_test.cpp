@@ -47,7 +47,9 @@ TEST(ModelPositions, of_a_tower_are_those_of_its_own_code) {
 }
 
 Drawing drawing_of(const Json& wanted) {
-  Drawing drawing{.size = wanted.at("size")};
+  Drawing drawing;
+  drawing.size = wanted.value("size", drawing.size);
+  drawing.frame_indices = wanted.value("frame_indices", drawing.frame_indices);
   drawing.frames = wanted.value("frames", 0);
   drawing.fps = wanted.value("fps", 0.0);
   if (wanted.contains("text")) drawing.text = wanted.at("text").get<std::int64_t>();
@@ -59,9 +61,10 @@ Drawing drawing_of(const Json& wanted) {
 // tests/golden/diffusion_positions.json: what diffusers' pipelines made, by tools/sweep/diffusion_positions.py.
 TEST(ModelPositions, of_a_diffusion_transformer_are_those_of_its_pipeline) {
   const Json cases = files::parse_json(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/diffusion_positions.json"));
-  EXPECT_GE(cases.size(), 56U);
+  EXPECT_GE(cases.size(), 66U);
   for (const Json& wanted : cases) {
     ModelInputs inputs;
+    inputs.part = wanted.value("part", "");
     inputs.drawing = drawing_of(wanted);
     const std::string text = wanted.at("config").dump();
     expect_places(model_positions(text, inputs).positions, wanted.at("positions"), text);
@@ -90,6 +93,25 @@ TEST(ModelPositions, of_a_diffusion_transformer_have_patches_of_unequal_sides) {
   EXPECT_EQ(last("HunyuanImageTransformer2DModel", "[1, 1, 2]"), (Pair{3, 3}));
 }
 
+// As WanPipeline rounds num_frames, HeliosPipeline's pieces and CogVideoX 1.5's pairs of latent frames.
+TEST(ModelPositions, of_a_film_note_the_frames_that_its_pipeline_makes) {
+  const auto notes = [](const char* type, std::int64_t frames, const char* more = "") {
+    ModelInputs inputs;
+    inputs.drawing = Drawing{.size = {64, 64}, .frames = frames};
+    return model_positions("{\"_class_name\": \"" + std::string(type) + "\"" + more + "}", inputs).notes;
+  };
+  const auto expect = [](const std::vector<std::string>& found, const char* part) {
+    ASSERT_FALSE(found.empty()) << part;
+    EXPECT_NE(found.back().find(part), std::string::npos) << found.back();
+  };
+  expect(notes("WanTransformer3DModel", 50), "50 frames are 13 tokens in time, those of 49 frames");
+  EXPECT_TRUE(notes("WanTransformer3DModel", 49).empty());
+  EXPECT_TRUE(notes("WanAnimateTransformer3DModel", 77).empty());
+  const char* const pairs = R"(, "patch_size_t": 2, "use_rotary_positional_embeddings": true)";
+  expect(notes("CogVideoXTransformer3DModel", 49, pairs), "49 frames are 7 tokens in time, those of 53 frames");
+  expect(notes("HeliosTransformer3DModel", 33), "which is no rotation");
+}
+
 TEST(ModelPositions, of_a_diffusion_transformer_are_refused_where_its_pipeline_has_none) {
   const auto refusal = [](const char* type, const Drawing& drawing, const char* more = "") {
     ModelInputs inputs;
@@ -108,11 +130,11 @@ TEST(ModelPositions, of_a_diffusion_transformer_are_refused_where_its_pipeline_h
   Drawing film = image, words = image;
   film.frames = 5;
   words.text = 3;
-  refuses(refusal("WanTransformer3DModel", image), "the frames of the film must be said");
+  refuses(refusal("WanTransformer3DModel", image), "the frames of the film must be given");
   refuses(refusal("WanTransformer3DModel", {.size = {60, 64}, .frames = 5}), "must divide by 16");
   refuses(refusal("WanTransformer3DModel", {.size = {64, 64}, .frames = 5, .text = 3}), "takes no text");
   refuses(refusal("FluxTransformer2DModel", film), "takes no frames");
-  refuses(refusal("FluxTransformer2DModel", image), "the tokens of the text must be said");
+  refuses(refusal("FluxTransformer2DModel", image), "text, the number of its tokens, must be given");
   refuses(refusal("FluxTransformer2DModel", {.size = {8, 64}, .text = 3}), "tokens to a side of an image must be 1 to");
   refuses(refusal("FluxTransformer2DModel", {.size = {1 << 24, 1 << 24}, .text = 3}), "at most 16777216 tokens");
   refuses(refusal("PRXTransformer2DModel", words), "takes no text");
@@ -121,6 +143,14 @@ TEST(ModelPositions, of_a_diffusion_transformer_are_refused_where_its_pipeline_h
   refuses(refusal("CosmosTransformer3DModel", film), "differ in their VAE");
   refuses(refusal("SanaWMTransformer3DModel", film), "tokens in time must be 1 to");
   refuses(refusal("CogVideoXTransformer3DModel", film), "unless use_rotary_positional_embeddings is set");
+  refuses(refusal("WanTransformer3DModel", film, ", \"patch_size\": 2"), "patch_size must be a list");
+  refuses(refusal("WanTransformer3DModel", film, ", \"patch_size\": [1, 2]"), "patch_size must have more numbers");
+  refuses(refusal("MotifVideoTransformer3DModel", film, ", \"patch_size\": [2, 2]"), "patch_size must be a number");
+  refuses(refusal("WanTransformer3DModel", {.size = {64, 64}, .frame_indices = {0}}), "takes no indices of frames");
+  refuses(refusal("HeliosTransformer3DModel", {.size = {64, 64}, .frames = 5, .frame_indices = {0}}), "got both");
+  refuses(refusal("HeliosTransformer3DModel", {.size = {64, 64}, .frame_indices = {-1}}), "must be 0 to");
+  refuses(refusal("AnyFlowFARTransformer3DModel", {.size = {64, 64}, .frame_indices = {1 << 24}}), "at most 16777216");
+  refuses(refusal("WanTransformer3DModel", {.frames = 5}), "the size of the image must be given");
   refuses(refusal("StableDiffusionTransformer", image), "must be one whose position ids are known");
   EXPECT_THROW(made({{"model_type", "llama"}}, {.tokens = 3, .drawing = image}), Error);
 }

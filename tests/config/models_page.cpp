@@ -185,8 +185,10 @@ std::string positions_of(const files::PositionFacts& facts) {
   if (facts.counts == files::Counts::every) add("words, whatever the mask");
   if (!facts.variant.empty()) add("words, images and films: " + std::string(facts.variant));
   if (!facts.order.empty()) add("patches: " + std::string(facts.order));
-  for (const auto& [tokens, axes] : {std::pair("image", facts.drawn.image), std::pair("text", facts.drawn.text),
-                                     std::pair("references", facts.drawn.references)}) {
+  const files::Drawn& drawn = facts.drawn;
+  for (const auto& [tokens, axes] :
+       {std::pair("image", drawn.image), std::pair("text", drawn.text), std::pair("references", drawn.references),
+        std::pair("sound", drawn.sound), std::pair("past frames", drawn.past), std::pair("frames", drawn.indices)}) {
     if (!axes.empty()) add(std::string(tokens) + " at " + in_code(std::string(axes)));
   }
   if (!facts.inside.empty()) add("those of its " + std::string(facts.inside));
@@ -217,10 +219,12 @@ image in tokens; other names are keys of the config or stand in data/models.json
 VAE's factors and the order of the parts. `CLASS.key` is the class where that key is set, and
 `CLASS.key.word` where it says the word. Sizes are those that the pipeline has made of its images:
 of JoyImage one of its buckets, of Kandinsky 6 SR a tile, of WanAnimate 2 and Cosmos's control a
-piece of the film. MiniMax-H3's text goes on with the tokens of its sound; Cosmos 3's sound and
-actions and WanAnimate 2's driving film are left out. `HeliosTransformer3DModel`,
-`HunyuanVideoFramepackTransformer3DModel` and `AnyFlowFARTransformer3DModel` have no row: what they
-see of the frames before a piece changes from piece to piece.
+piece of the film. `CLASS/part` is what `--part` names: sound, the text of blocks of its own,
+LTX-2's cross attention (pictures, then sound, by their times), WanAnimate 2's driving film, whose
+keys turn by the rope of the whole. MiniMax-H3's text goes on with the tokens of its sound; Cosmos
+3's sound and actions are left out. Of `HeliosTransformer3DModel` and
+`HunyuanVideoFramepackTransformer3DModel` the tokens of compressed past frames are left out: they
+turn by the mean of several cosines and sines, which is no rotation.
 tools/sweep/diffusion_positions.py compares them with diffusers 0.42.1.
 
 | positions | model types |

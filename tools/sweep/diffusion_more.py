@@ -86,7 +86,8 @@ def sana_wm(size, frames):
     return matched((table.real, table.imag), [22, 21, 21], [range(256)] * 3)
 
 
-def wan_animate2(size, frames):
+def wan_animate2_state(size, frames):
+    """What the pipeline prepares for a segment, the module of the transformer and its config."""
     module = modular("wan_animate_2")
     kind = modular("wan_animate_2", "video_processor").WanAnimate2VideoProcessor
     height, width = kind(vae_scale_factor=8, spatial_patch_size=(2, 2)).get_default_height_width(None, *size)
@@ -95,10 +96,16 @@ def wan_animate2(size, frames):
     step = module.WanAnimate2PrepareSegmentsStep()
     with mock.patch.object(step, "get_block_state", lambda _: state), mock.patch.object(step, "set_block_state"):
         step(SimpleNamespace(vae_scale_factor_spatial=8, vae_scale_factor_temporal=4), None)
+    config = {"dim": 128, "num_heads": 1, "refer_offset_t": 1, "refer_offset_h": 0, "refer_offset_w": -1,
+              "refer_stride": 1}
+    own = SimpleNamespace(rope_freqs_cache={}, config=SimpleNamespace(**config))
+    return state, model("transformer_wan_animate_2"), own
+
+
+def wan_animate2(size, frames):
+    state, module, own = wan_animate2_state(size, frames)
     rows, columns = state.grid_sizes_ref[0, 1:].tolist()
     sizes = torch.tensor([[state.max_seq_len // (rows * columns), rows, columns]])
-    module = model("transformer_wan_animate_2")
-    own = SimpleNamespace(rope_freqs_cache={}, config=SimpleNamespace(dim=128, num_heads=1))
     table = module.WanAnimate2Transformer3DModel._rope_freqs(own, (0, 0, 0), torch.device("cpu"))
     ones = torch.tensor([1.0, 0.0]).repeat(64).expand(1, state.max_seq_len, 1, 128)
     turned = module.rope_apply(ones, sizes, table)[0, :, 0]

@@ -1,10 +1,10 @@
 """The coordinates of diffusion transformers, by the code of diffusers' own pipelines and classes.
 
     PYTHONPATH=DIFFUSERS python tools/sweep/diffusion_positions.py
-    PYTHONPATH=DIFFUSERS python tools/sweep/diffusion_positions.py PROGRAM N
+    PYTHONPATH=DIFFUSERS python tools/sweep/diffusion_positions.py PROGRAM N [CLASS ...]
 
-The first writes tests/golden/diffusion_positions.json; the second compares N random sizes of each class with what
-PROGRAM (rotary) makes of them.
+The first writes tests/golden/diffusion_positions.json; the second compares N random sizes of each class, or of those
+named, with what PROGRAM (rotary) makes of them.
 """
 import json
 import pathlib
@@ -17,11 +17,12 @@ import numpy
 
 import diffusion_classes as made
 import diffusion_more as more
+import diffusion_streams as streams
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "diffusion_positions.json"
 
 # class: (its maker, what it takes beside a size, what its sizes divide by, its config beside the class)
-T, R, F, S = "text", "references", "frames", "fps"
+T, R, F, S, I, Z = "text", "references", "frames", "fps", "frame_indices", "no size"
 CLASSES = {
     "FluxTransformer2DModel": (made.flux("FluxPipeline"), [T, R], 1),
     "ChromaTransformer2DModel": (made.flux("ChromaPipeline"), [T], 1),
@@ -94,6 +95,16 @@ CLASSES = {
     "SanaWMTransformer3DModel": (more.sana_wm, [F], 32),
     "MiniMaxH3Transformer3DModel": (more.minimax, [T, F], 32),
     "Cosmos3OmniTransformer": (more.cosmos3, [T, F, S], 16),
+    "HeliosTransformer3DModel": (streams.helios, [F, I], 16),
+    "HunyuanVideoFramepackTransformer3DModel": (streams.framepack, [F, I], 16),
+    "AnyFlowFARTransformer3DModel": (streams.anyflow_far, [F, I], 32),
+    "LTX2VideoTransformer3DModel/audio": (streams.ltx2_audio, [F, S, Z], 1),
+    "LTX2VideoTransformer3DModel/cross_attention": (streams.ltx2_cross_attention, [F, S], 32),
+    "Kandinsky6Transformer3DModel/audio": (streams.kandinsky6_audio, [F, S, Z], 1),
+    "Kandinsky6Transformer3DModel/text": (streams.own_text, [T, Z], 1),
+    "Kandinsky6Transformer3DModel/audio_text": (streams.own_text, [T, Z], 1),
+    "Kandinsky5Transformer3DModel/text": (streams.own_text, [T, Z], 1),
+    "WanAnimate2Transformer3DModel/driving": (streams.wan_animate2_driving, [F], 1),
 }
 FILMS = {"Kandinsky6SRTransformer3DModel": 4, "SanaWMTransformer3DModel": 8}  # whose pipelines want 1 + k of these
 OF_ITS_SIZE = ("JoyImageEditTransformer3DModel", "Kandinsky6T")  # where the reference is made as large as the image
@@ -103,8 +114,9 @@ def case_of(name, size, **given):
     maker, takes, divides, *config = CLASSES[name]
     config = config[0] if config else {}
     more = {key: config[key] for key in config if key == "vae_scale_time"}
+    sized, (name, _, part) = {} if Z in takes else {"size": size}, name.partition("/")
     return {"config": {"_class_name": name.split(".")[0]} | {key: config[key] for key in config if key not in more},
-            "size": size, **more, **given, "positions": maker(size, **given)}
+            **({"part": part} if part else {}), **sized, **more, **given, "positions": maker(**sized, **given)}
 
 
 def given_of(name, choose):
@@ -121,6 +133,11 @@ def given_of(name, choose):
     if name in FILMS:
         given[F] = given[F] // FILMS[name] * FILMS[name] + 1
     given |= {S: choose(5, 60)} if S in takes else {}
+    if I in takes and choose(0, 1):
+        del given[F]
+        first, count = choose(1, 30), choose(1, 6)
+        given[I] = list(range(first, first + count))
+        given[I] = given[I] if name.startswith("AnyFlow") else [0, choose(1, 50), *given[I]]
     size = [side(600), side(600)]
     if name.startswith(OF_ITS_SIZE) and R in given:
         given[R] = [size]
@@ -130,9 +147,10 @@ def given_of(name, choose):
 def command(program, case, folder):
     path = pathlib.Path(folder)
     (path / "config.json").write_text(json.dumps(case["config"]))
-    words = [program, "positions", str(path), "--output", str(path / "p.npy"), "--image-size",
-             "x".join(map(str, case["size"]))]
-    for key in ("frames", "fps", "text", "vae_scale_time"):
+    words = [program, "positions", str(path), "--output", str(path / "p.npy")]
+    words += ["--image-size", "x".join(map(str, case["size"]))] if "size" in case else []
+    words += ["--frame-indices", ",".join(map(str, case[I]))] if I in case else []
+    for key in ("part", "frames", "fps", "text", "vae_scale_time"):
         words += ["--" + key.replace("_", "-"), str(case[key])] if key in case else []
     for other in case.get("references", ()):
         words += ["--reference-size", "x".join(map(str, other))]
@@ -140,10 +158,10 @@ def command(program, case, folder):
     return numpy.atleast_2d(numpy.load(path / "p.npy"))
 
 
-def compare(program, count):
+def compare(program, count, names):
     random.seed(1)
     with tempfile.TemporaryDirectory() as folder:
-        for name in CLASSES:
+        for name in names or CLASSES:
             wrong, worst = 0, 0.0
             for _ in range(count):
                 size, given = given_of(name, random.randint)
@@ -164,7 +182,7 @@ def compare(program, count):
 
 def main(words):
     if words:
-        return compare(words[0], int(words[1]))
+        return compare(words[0], int(words[1]), words[2:])
     random.seed(34)
     lines = []
     for name in CLASSES:

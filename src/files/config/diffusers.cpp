@@ -1,4 +1,4 @@
-// The config.json of a model of diffusers: its ropes by the row of its class (files/models/diffusers.h).
+// A rope of a config.json of diffusers, by the row of its class or part (files/models/diffusers.h).
 #include "files/models/diffusers.h"
 
 #include <algorithm>
@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "files/text/json.h"
-#include "files/text/nearest.h"
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
@@ -54,6 +53,16 @@ class DiffusersReader {
     if (!defaults_.has(key)) missing(part_, key, {key.c_str()});
     part_.note(key + " is not given: " + shown(defaults_.json().at(key)) + ", the default of " + part_.name());
     return defaults_;
+  }
+
+  // Of keys that stand in for one another: the first that the file says, else the last.
+  std::string said_of(std::string_view keys) const {
+    std::string key;
+    for (const std::string_view word : words(keys)) {
+      part_.keys.mark(word);
+      if (key.empty() || !part_.keys.has(key)) key = word;
+    }
+    return key;
   }
 
   int whole(const char* value, std::string_view key_of_row, int most) const {
@@ -109,11 +118,11 @@ class DiffusersReader {
   void read_heads() {
     Rope& rope = model_.rope;
     if (!row_.heads.empty()) model_.heads = whole("heads", row_.heads, max_heads);
-    const std::string hidden(row_.hidden);
+    const std::string hidden = said_of(row_.hidden);
     if (row_.heads.empty()) {
       read_widths();
       rope.head_dim = width();
-      part_.derived("head_dim", "the sum of " + std::string(row_.widths));
+      part_.derived("head_dim", "the sum of " + said_of(row_.widths));
       model_.heads = whole(nullptr, hidden, max_width) / rope.head_dim;
       part_.derived("heads", hidden + " / head_dim");
     } else {
@@ -135,7 +144,7 @@ class DiffusersReader {
   int width() const { return std::accumulate(widths_.begin(), widths_.end(), 0); }
 
   void read_widths() {
-    const std::string key(row_.widths);
+    const std::string key = said_of(row_.widths);
     const std::size_t axes = std::max<std::size_t>(axes_.size(), 1);
     if (is_one_run()) {
       widths_ = {model_.rope.head_dim};
@@ -159,6 +168,7 @@ class DiffusersReader {
       }
       name_axes(from, key);
       part_.origins().read("axis", from, key);
+      if (row_.laid == Laid::joined) widths_ = {width()};
     }
     check_widths();
   }
@@ -241,7 +251,7 @@ class DiffusersReader {
     for (std::size_t k = 0; k < keys.size(); ++k) {
       const std::string key(keys[k]);
       const Object& from = says(key);
-      if (keys.size() > 1) {
+      if (keys.size() > 1 || widths_.size() == 1) {
         values.at(k) = *from.number(key);
       } else {
         values = *from.numbers(key);
@@ -285,7 +295,7 @@ class DiffusersReader {
     Rope& rope = model_.rope;
     rope.rotary_dim = width();
     const bool listed = !row_.widths.empty() && !is_one_run();
-    part_.derived("rotary_dim", listed                      ? "the sum of " + std::string(row_.widths)
+    part_.derived("rotary_dim", listed                      ? "the sum of " + said_of(row_.widths)
                                 : row_.split == Split::half ? "head_dim / 2"
                                                             : "head_dim");
     if (row_.laid == Laid::interleaved) {
@@ -299,6 +309,10 @@ class DiffusersReader {
       name_directions(part_, std::string(row_.widths), static_cast<int>(axes_.size()), model_);
     } else if (widths_.size() > 1) {
       take(axes());
+    }
+    if (const double pace = by_axis(row_.pace, 1)[0]; pace != 1) {
+      rope.multiplier.assign(static_cast<std::size_t>(width()) / 2, pace);
+      part_.origins().read("multiplier", part_.keys, row_.pace);
     }
     if (row_.laid == Laid::by_turns) take_turns(rope, static_cast<int>(widths_.size()));
   }
@@ -358,42 +372,8 @@ class DiffusersReader {
   ModelRope model_;
 };
 
-// ": did you mean FluxTransformer2DModel?"
-std::string suggested_class(const std::string& said) {
-  std::vector<std::string_view> known;
-  for (const DiffusersRope& row : diffusers_ropes()) known.push_back(row.type);
-  const std::string_view meant = nearest(said, known);
-  return meant.empty() ? "" : ": did you mean " + std::string(meant) + "?";
-}
-
 }  // namespace
 
-bool is_diffusers(const Object& root) {
-  return root.has("_class_name") || (root.has("_diffusers_version") && !root.has("model_type"));
-}
-
-void read_diffusers(Reading& reading, const Object& root) {
-  const std::string type = root.text("_class_name").value_or("");
-  reading.model.model_type = type;
-  if (const std::string_view why = refusal(type); !why.empty()) {
-    fail(Code::ROPE, "read_config", "a rope must be a rotation of q and k but " + type + ' ' + std::string(why));
-  }
-  if (known_without_rope(type)) {
-    reading.note("", "_class_name " + in_quotes(type) + " has no rotary positions of its own");
-    return;
-  }
-  for (const DiffusersRope& row : diffusers_ropes()) {
-    const auto [name, path] = class_and_part(row);
-    if (name != type) continue;
-    const Family family = {.type = name};
-    const Part part{reading, std::string(path), root, family};
-    DiffusersReader(part, row).read();
-    ++reading.parts;
-  }
-  if (reading.parts != 0) return;
-  fail(Code::MODEL_TYPE, "read_config",
-       "a config of diffusers must have a _class_name that is known but this one has " +
-           (type.empty() ? "none" : in_quotes(type)) + suggested_class(type));
-}
+void read_row(const Part& part, const DiffusersRope& row) { DiffusersReader(part, row).read(); }
 
 }  // namespace rotary::files

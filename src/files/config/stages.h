@@ -293,9 +293,11 @@ void set_mrope_axes(const Part&, const std::optional<Object>& keys, ModelRope&);
 // pairs.
 std::vector<std::uint8_t> interleaved_by(std::vector<int> sections, int pairs);  // config/vision.cpp
 bool is_diffusers(const Object&);                                                // names a class of diffusers
-void read_diffusers(Reading&, const Object&);                                    // config/diffusers.cpp
-bool is_params(const Object&);                                                   // Mistral's or Meta's params.json
-void read_params(Reading&, const Object&);                                       // config/params.cpp
+void read_diffusers(Reading&, const Object&);                                    // config/diffusers_class.cpp
+struct DiffusersRope;
+void read_row(const Part&, const DiffusersRope&);  // config/diffusers.cpp
+bool is_params(const Object&);                     // Mistral's or Meta's params.json
+void read_params(Reading&, const Object&);         // config/params.cpp
 
 // ---- notes (config/notes.cpp) ----
 // Where the attention of the part scales its scores by what the rope says: said of ropes, the part's own.

@@ -40,7 +40,7 @@ constexpr std::string_view words_of<GgufQuirk> =
 template <>
 constexpr std::string_view words_of<Split> = "none equal sixths eighths half";
 template <>
-constexpr std::string_view words_of<Laid> = "in_turn by_turns interleaved blocks across_heads learned";
+constexpr std::string_view words_of<Laid> = "in_turn by_turns interleaved blocks across_heads learned joined";
 template <>
 constexpr std::string_view words_of<Fill> = "whole whole_or_half any";
 
@@ -119,15 +119,15 @@ template <>
 constexpr auto columns_of<Counted> = std::tuple(Column("seen", &Counted::seen), Column("from_one", &Counted::from_one),
                                                 Column("every", &Counted::every));
 template <>
-constexpr auto columns_of<Drawn> = std::tuple(Column("image", &Drawn::image), Column("text", &Drawn::text),
-                                              Column("references", &Drawn::references),
-                                              Column("sequence", &Drawn::sequence), Column("let", &Drawn::let),
-                                              Column("unit", &Drawn::unit), Column("count", &Drawn::count),
-                                              Column("exact", &Drawn::exact), Column("frames", &Drawn::frames),
-                                              Column("image_tokens", &Drawn::image_tokens),
-                                              Column("text_tokens", &Drawn::text_tokens),
-                                              Column("defaults", &Drawn::defaults), Column("where", &Drawn::where),
-                                              Column("others", &Drawn::others), Column("reals", &Drawn::reals));
+constexpr auto columns_of<Drawn> = std::tuple(
+    Column("image", &Drawn::image), Column("text", &Drawn::text), Column("references", &Drawn::references),
+    Column("sound", &Drawn::sound), Column("past", &Drawn::past), Column("sequence", &Drawn::sequence),
+    Column("let", &Drawn::let), Column("unit", &Drawn::unit), Column("past_unit", &Drawn::past_unit),
+    Column("count", &Drawn::count), Column("whole", &Drawn::whole), Column("indices", &Drawn::indices),
+    Column("sound_tokens", &Drawn::sound_tokens), Column("remark", &Drawn::remark), Column("exact", &Drawn::exact),
+    Column("frames", &Drawn::frames), Column("image_tokens", &Drawn::image_tokens),
+    Column("text_tokens", &Drawn::text_tokens), Column("defaults", &Drawn::defaults), Column("where", &Drawn::where),
+    Column("others", &Drawn::others), Column("reals", &Drawn::reals));
 template <>
 constexpr auto columns_of<PositionFacts> =
     std::tuple(Column("variant", &PositionFacts::variant), Column("image", &PositionFacts::image),
@@ -149,17 +149,17 @@ constexpr auto columns_of<GgufArchitecture> = std::tuple(Column("rope_type", &Gg
                                                          Column("period", &GgufArchitecture::period),
                                                          Column("window_10000", &GgufArchitecture::window_10000));
 template <>
-constexpr auto columns_of<DiffusersRope> =
-    std::tuple(Column("defaults", &DiffusersRope::defaults), Column("pairing", &DiffusersRope::pairing),
-               Column("pairing_key", &DiffusersRope::pairing_key), Column("axes", &DiffusersRope::axes),
-               Column("layers", &DiffusersRope::layers), Column("heads", &DiffusersRope::heads),
-               Column("kv_heads", &DiffusersRope::kv_heads), Column("head_dim", &DiffusersRope::head_dim),
-               Column("hidden", &DiffusersRope::hidden), Column("widths", &DiffusersRope::widths),
-               Column("width_unit", &DiffusersRope::width_unit), Column("split", &DiffusersRope::split),
-               Column("laid", &DiffusersRope::laid), Column("fill", &DiffusersRope::fill),
-               Column("base", &DiffusersRope::base), Column("base_key", &DiffusersRope::base_key),
-               Column("stretch", &DiffusersRope::stretch), Column("ntk", &DiffusersRope::ntk),
-               Column("longrope", &DiffusersRope::longrope), Column("turns_where", &DiffusersRope::turns_where),
-               Column("harmless", &DiffusersRope::harmless), Column("remark", &DiffusersRope::remark));
+constexpr auto columns_of<DiffusersRope> = std::tuple(
+    Column("defaults", &DiffusersRope::defaults), Column("pairing", &DiffusersRope::pairing),
+    Column("pairing_key", &DiffusersRope::pairing_key), Column("axes", &DiffusersRope::axes),
+    Column("layers", &DiffusersRope::layers), Column("heads", &DiffusersRope::heads),
+    Column("kv_heads", &DiffusersRope::kv_heads), Column("head_dim", &DiffusersRope::head_dim),
+    Column("hidden", &DiffusersRope::hidden), Column("widths", &DiffusersRope::widths),
+    Column("width_unit", &DiffusersRope::width_unit), Column("split", &DiffusersRope::split),
+    Column("laid", &DiffusersRope::laid), Column("fill", &DiffusersRope::fill), Column("base", &DiffusersRope::base),
+    Column("base_key", &DiffusersRope::base_key), Column("stretch", &DiffusersRope::stretch),
+    Column("pace", &DiffusersRope::pace), Column("ntk", &DiffusersRope::ntk),
+    Column("longrope", &DiffusersRope::longrope), Column("turns_where", &DiffusersRope::turns_where),
+    Column("harmless", &DiffusersRope::harmless), Column("remark", &DiffusersRope::remark));
 
 }  // namespace rotary::files

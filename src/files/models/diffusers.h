@@ -29,6 +29,7 @@ enum class Laid : std::uint8_t {
   blocks,        // each axis turns a block of its own
   across_heads,  // t h w t h w ..., pi/2 times a rising run over the pairs of all heads (LTX); coordinates in [-1, 1]
   learned,       // by a tensor [axes, heads, pairs] of the checkpoint, whose name `widths` is (Mochi)
+  joined,        // one axis turns what the widths make together
 };
 
 // How much of a head the widths may make.
@@ -44,7 +45,9 @@ struct DiffusersRope {
   std::string_view heads = "num_attention_heads";  // "": hidden / head_dim
   std::string_view kv_heads = {};                  // "": as many
   std::string_view head_dim = "attention_head_dim";
-  std::string_view hidden = {};  // head_dim is this / heads; with neither of the two it is the sum of the widths
+  // Of these two, the first key that the file says counts. head_dim is hidden / heads; with neither head_dim nor heads
+  // it is the sum of the widths.
+  std::string_view hidden = {};
   std::string_view widths = {};  // a list, or one number for each axis
   int width_unit = 1;            // elements that it counts in
   Split split = Split::none;
@@ -53,6 +56,7 @@ struct DiffusersRope {
   double base = 10000;
   std::string_view base_key = {};
   std::string_view stretch = {};   // a list, or a key for each axis: the coordinates are divided by it
+  std::string_view pace = {};      // a number by which every frequency is multiplied
   std::string_view ntk = {};       // a list: the base of an axis is times this^(d / (d - 2)), d its width
   std::string_view longrope = {};  // an object with short_factor and long_factor (OmniGen)
   Flag turns_where = {};

@@ -223,19 +223,23 @@ struct Counted {
 
 // The tokens of a diffusion transformer, by formulas (src/positions/diffusion.cpp says of what).
 struct Drawn {
-  // An axis each: of the tokens of the image, of the text and of each reference image, in the order of sequence. Empty:
-  // such tokens do not turn.
-  std::string_view image = {}, text = {}, references = {};
-  std::string_view sequence = "text image references";
-  std::string_view let = {};                   // what these three and unit share
-  std::string_view unit = "vae * patch_size";  // pixels to a side of a token; "height, width"
-  std::string_view count = "side // unit";     // tokens to a side of the image
-  std::string_view exact = {};                 // what the pipeline wants to divide every side; empty: it rounds
-  std::string_view frames = {};                // tokens in time, of a film of `film` frames; empty: no films
+  // An axis each: of the tokens of the image, of the text, of each reference image, of sound, and of the frames before
+  // the first of those that are given (indices), in the order of sequence. Empty: such tokens do not turn.
+  std::string_view image = {}, text = {}, references = {}, sound = {}, past = {};
+  std::string_view sequence = "past text image references sound";
+  std::string_view let = {};                                   // what these three and unit share
+  std::string_view unit = "vae * patch_size", past_unit = {};  // pixels to a side of a token; "height, width"
+  std::string_view count = "side // unit";                     // tokens to a side of the image
+  std::string_view exact = {};    // what the pipeline wants to divide every side; empty: it rounds
+  std::string_view frames = {};   // tokens in time, of a film of `film` frames; empty: no films
+  std::string_view whole = {};    // the frames of a film of these tokens; empty: every film is one
+  std::string_view indices = {};  // of a frame, where the caller may say others; empty: its number
   std::string_view image_tokens = {}, text_tokens = {};  // with tokens at 0 that pad them; empty: none
+  std::string_view sound_tokens = {};
   std::string_view defaults = {};  // "key=number" of a config, a VAE or a pipeline; "key.1": in a list
   std::string_view where = {};     // the key without which the class does not turn
   std::string_view others = {};    // keys which, where set, make it the row "class.key"
+  std::string_view remark = {};    // a note on every answer
   bool reals = false;
 };
 

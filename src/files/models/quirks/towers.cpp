@@ -111,12 +111,12 @@ void half_of_head(const Part& part, const RopeKeys&, Rope& rope) {
 
 // Columns first, then rows.
 std::vector<ModelRope> two_blocks(const ModelRope& model) {
-  std::vector<ModelRope> blocks(2, model);
+  std::vector<ModelRope> halves(2, model);
   const auto pairs = static_cast<std::size_t>(model.rope.rotary_dim / 2);
-  blocks[0].rope.axis.assign(pairs, 1);
-  blocks[1].rope.axis.assign(pairs, 0);
-  blocks[1].first = model.rope.rotary_dim;
-  return blocks;
+  halves[0].rope.axis.assign(pairs, 1);
+  halves[1].rope.axis.assign(pairs, 0);
+  halves[1].first = model.rope.rotary_dim;
+  return halves;
 }
 
 // ---- EfficientLoFTR ----
