@@ -74,9 +74,9 @@ class Drawer {
     const auto image = names_.list(facts_.image), text = names_.list(facts_.text), sound = names_.list(facts_.sound);
     axes_.resize(std::max({image.size(), text.size(), sound.size()}));
     for (const std::string_view part : files::words(facts_.sequence)) {
-      if (part == "past" && !facts_.past.empty()) add_past();
+      if (part == "past" && !facts_.past.empty() && names_["first"] > 0) add_past();
       if (part == "text") add_counted(text, names_["text"]);
-      if (part == "sound" && !sound.empty()) add_counted(sound, tokens(facts_.sound_tokens, 0, "tokens of sound"));
+      if (part == "sound" && !sound.empty()) add_counted(sound, tokens(facts_.sound_tokens, 1, "tokens of sound"));
       if (part == "image" && !image.empty()) add_image(image, given_.size, 0);
       for (std::size_t i = 0; part == "references" && i < given_.references.size(); ++i)
         add_image(names_.list(facts_.references), given_.references[i], static_cast<double>(i + 1));

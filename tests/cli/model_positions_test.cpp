@@ -150,9 +150,13 @@ TEST(ModelPositions, of_a_diffusion_transformer_are_refused_where_its_pipeline_h
   refuses(refusal("HeliosTransformer3DModel", {.size = {64, 64}, .frames = 5, .frame_indices = {0}}), "got both");
   refuses(refusal("HeliosTransformer3DModel", {.size = {64, 64}, .frame_indices = {-1}}), "must be 0 to");
   refuses(refusal("AnyFlowFARTransformer3DModel", {.size = {64, 64}, .frame_indices = {1 << 24}}), "at most 16777216");
+  EXPECT_EQ(refusal("AnyFlowFARTransformer3DModel", {.size = {16, 16}, .frames = 5}), "nothing");
+  refuses(refusal("AnyFlowFARTransformer3DModel", {.size = {16, 16}, .frame_indices = {2}}), "a side of an image");
   refuses(refusal("WanTransformer3DModel", {.frames = 5}), "the size of the image must be given");
   refuses(refusal("StableDiffusionTransformer", image), "must be one whose position ids are known");
   EXPECT_THROW(made({{"model_type", "llama"}}, {.tokens = 3, .drawing = image}), Error);
+  const Json sound = {{"_class_name", "LTX2VideoTransformer3DModel"}};
+  EXPECT_THROW(made(sound, {.part = "audio", .drawing = Drawing{.frames = 1, .fps = 1e6}}), Error);
 }
 
 TEST(ModelPositions, of_a_part_are_those_of_its_class) {

@@ -97,7 +97,7 @@ CLASSES = {
     "Cosmos3OmniTransformer": (more.cosmos3, [T, F, S], 16),
     "HeliosTransformer3DModel": (streams.helios, [F, I], 16),
     "HunyuanVideoFramepackTransformer3DModel": (streams.framepack, [F, I], 16),
-    "AnyFlowFARTransformer3DModel": (streams.anyflow_far, [F, I], 32),
+    "AnyFlowFARTransformer3DModel": (streams.anyflow_far, [F, I], 16),
     "LTX2VideoTransformer3DModel/audio": (streams.ltx2_audio, [F, S, Z], 1),
     "LTX2VideoTransformer3DModel/cross_attention": (streams.ltx2_cross_attention, [F, S], 32),
     "Kandinsky6Transformer3DModel/audio": (streams.kandinsky6_audio, [F, S, Z], 1),
