@@ -96,6 +96,7 @@ class Drawer {
       refuse(Code::POSITION, "the pipelines of this class differ in their VAE, whose scale of time must be given",
              "none");
     }
+    if (name == "fps") refuse(Code::POSITION, "fps must be given, of which this class has no default,", "none");
     refuse(Code::CONFIG_MISSING, "the config must have " + call_.config.path_of(name), "none");
   }
 

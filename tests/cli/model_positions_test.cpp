@@ -61,7 +61,7 @@ Drawing drawing_of(const Json& wanted) {
 // tests/golden/diffusion_positions.json: what diffusers' pipelines made, by tools/sweep/diffusion_positions.py.
 TEST(ModelPositions, of_a_diffusion_transformer_are_those_of_its_pipeline) {
   const Json cases = files::parse_json(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/diffusion_positions.json"));
-  EXPECT_GE(cases.size(), 66U);
+  EXPECT_GE(cases.size(), 67U);
   for (const Json& wanted : cases) {
     ModelInputs inputs;
     inputs.part = wanted.value("part", "");
@@ -152,6 +152,7 @@ TEST(ModelPositions, of_a_diffusion_transformer_are_refused_where_its_pipeline_h
   refuses(refusal("AnyFlowFARTransformer3DModel", {.size = {64, 64}, .frame_indices = {1 << 24}}), "at most 16777216");
   EXPECT_EQ(refusal("AnyFlowFARTransformer3DModel", {.size = {16, 16}, .frames = 5}), "nothing");
   refuses(refusal("AnyFlowFARTransformer3DModel", {.size = {16, 16}, .frame_indices = {2}}), "a side of an image");
+  refuses(refusal("SanaWMLTX2RefinerTransformer3DModel", film), "fps must be given");
   refuses(refusal("WanTransformer3DModel", {.frames = 5}), "the size of the image must be given");
   refuses(refusal("StableDiffusionTransformer", image), "must be one whose position ids are known");
   EXPECT_THROW(made({{"model_type", "llama"}}, {.tokens = 3, .drawing = image}), Error);

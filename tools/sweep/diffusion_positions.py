@@ -98,6 +98,7 @@ CLASSES = {
     "HeliosTransformer3DModel": (streams.helios, [F, I], 16),
     "HunyuanVideoFramepackTransformer3DModel": (streams.framepack, [F, I], 16),
     "AnyFlowFARTransformer3DModel": (streams.anyflow_far, [F, I], 16),
+    "SanaWMLTX2RefinerTransformer3DModel": (streams.sana_refiner, [F, I, S], 32),
     "LTX2VideoTransformer3DModel/audio": (streams.ltx2_audio, [F, S, Z], 1),
     "LTX2VideoTransformer3DModel/cross_attention": (streams.ltx2_cross_attention, [F, S], 32),
     "Kandinsky6Transformer3DModel/audio": (streams.kandinsky6_audio, [F, S, Z], 1),
@@ -137,7 +138,7 @@ def given_of(name, choose):
         del given[F]
         first, count = choose(1, 30), choose(1, 6)
         given[I] = list(range(first, first + count))
-        given[I] = given[I] if name.startswith("AnyFlow") else [0, choose(1, 50), *given[I]]
+        given[I] = given[I] if name.startswith(("AnyFlow", "SanaWM")) else [0, choose(1, 50), *given[I]]
     size = [side(600), side(600)]
     if name.startswith(OF_ITS_SIZE) and R in given:
         given[R] = [size]

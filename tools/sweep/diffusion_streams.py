@@ -74,6 +74,17 @@ def anyflow_far(size, frames=None, frame_indices=None):
     return matched((table.real, table.imag), [22, 21, 21], [torch.arange(512) / 2] * 3)
 
 
+def sana_refiner(size, fps, frames=None, frame_indices=None):
+    module = model("transformer_sana_wm_refiner")
+    with torch.device("meta"):
+        own = module.SanaWMLTX2RefinerTransformer3DModel(num_layers=1)
+    seen, base = [], torch.tensor([own.rope.base_num_frames, own.rope.base_height, own.rope.base_width])
+    own.rope.register_forward_pre_hook(lambda _, args: seen.append(args[0][0].double()))
+    places = frame_indices or list(range((frames - 1) // 8 + 1))
+    own.build_rotary_emb_for_absolute_positions(1, places, size[0] // 32, size[1] // 32, "cpu", fps)
+    return seen[0].mean(-1) / base[:, None] * 2 - 1  # forward
+
+
 # ---- streams ----
 
 
