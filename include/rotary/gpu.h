@@ -81,8 +81,8 @@ class ROTARY_EXPERIMENTAL Positions {
 };
 
 // A model's frequencies in the device's memory: made once, then used on any stream (the constructor waits for its
-// copy). A moved-from object has no pairs; functions that use it throw SHAPE. Throws PAIRING (unset or unknown), SHAPE
-// (xpos, whose amplitude the host alone computes), SCALING.
+// copy). A moved-from object has no pairs; functions that use it throw SHAPE. Throws PAIRING (unset or unknown), SHAPE,
+// SCALING.
 class ROTARY_EXPERIMENTAL Frequencies {
  public:
   explicit Frequencies(const rotary::Frequencies&, Stream = nullptr);
@@ -97,7 +97,8 @@ class ROTARY_EXPERIMENTAL Frequencies {
   int axes() const noexcept;
   double attention_factor() const noexcept;
   const rotary::Frequencies& host() const noexcept;  // what they were made from
-  // One per pair of all heads, 0 where pairs turn by sums, in the device's memory: the second argument of phase() in rotary/device.cuh.
+  // One per pair of all heads, 0 where pairs turn by sums, in the device's memory: the second argument of phase() in
+  // rotary/device.cuh.
   const std::uint64_t* turns() const noexcept;
 
  private:
@@ -115,9 +116,9 @@ struct TableOptions {
   Rounding rounding = Rounding::f32;
 };
 
-// The rows of rotary::Table, bit for bit, in the device's memory: f32 [batch, tokens, heads, pairs]; where pairs turn by
-// sums a position that the host refuses gives NaN. rotate and rotate_qk take rows per head. Throws SHAPE, VALUE
-// (unknown angles or rounding), SCALING, PAIRING (unset or unknown), POSITION (host positions only), ALIAS.
+// The rows of rotary::Table, bit for bit, in the device's memory: f32 [batch, tokens, heads, pairs]; where pairs turn
+// by sums, or with xPos, a position that the host refuses gives NaN. Throws SHAPE, VALUE (unknown angles or rounding),
+// SCALING, PAIRING (unset or unknown), POSITION (host positions only), ALIAS.
 class ROTARY_EXPERIMENTAL Table {
  public:
   Table() noexcept;  // no tokens, no pairs, no pairing
@@ -143,12 +144,14 @@ class ROTARY_EXPERIMENTAL Table {
   // between(), below, in this table's memory.
   void assign(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
               const Positions& to_positions, const TableOptions& = {}, Stream = nullptr);
-  // Makes room for `rows` = batch * tokens * heads. Keeps the contents; to grow, it allocates, waits and frees as assign does.
+  // Makes room for `rows` = batch * tokens * heads. Keeps the contents; to grow, it allocates, waits and frees as assign
+  // does.
   void reserve(std::int64_t rows, int pairs);
 
   Pairing pairing() const noexcept { return rows_.pairing; }
   int pairs() const noexcept { return rows_.pairs; }  // of a head
   int heads() const noexcept { return rows_.heads; }
+  bool xpos() const noexcept { return rows_.xpos; }  // has xPos's amplitude: turns queries or keys, not both
   int rotary_dim() const noexcept { return 2 * rows_.pairs; }
   int batch() const noexcept { return rows_.batch; }
   std::int64_t tokens() const noexcept { return rows_.tokens; }
@@ -168,9 +171,10 @@ class ROTARY_EXPERIMENTAL Table {
     int batch = 1;
     std::int64_t tokens = 0;
     int heads = 1;
+    bool xpos = false;
     std::int64_t values() const noexcept { return batch * tokens * heads * pairs; }
   };
-  void set_rows(Pairing, int pairs, int batch, std::int64_t tokens, int heads);
+  void set_rows(const Rows& shape);
   Memory& memory();
   std::unique_ptr<Memory> memory_;  // null until something is allocated
   Rows rows_;
@@ -191,7 +195,7 @@ class ROTARY_EXPERIMENTAL Rotation {
   Rotation(const Table& table) noexcept : table_(&table) {}  // NOLINT: converts
   Rotation(const Table&&) = delete;
   // Throws POSITION (positions that are double), SHAPE (axes that do not match; moved-from frequencies; rows per head,
-  // sums and phases, which need a table).
+  // sums, phases and xPos, which need a table).
   Rotation(const Frequencies&, const Positions&);
   Rotation(const Frequencies&&, const Positions&) = delete;
 
@@ -262,13 +266,14 @@ ROTARY_EXPERIMENTAL void rms_norm(const ConstHeads& x, const Heads& out, const N
 // Copies k and v to their slots. Throws SHAPE, DTYPE, ALIAS, VALUE (k_scale, v_scale).
 ROTARY_EXPERIMENTAL void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&, Stream = nullptr);
 // Rotates q into q_out (which may be q) and k into its slots, copies v to its slots. The result is that of rotate, then
-// append, bit for bit. Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE (k_scale, v_scale).
+// append, bit for bit. Throws SHAPE (also a table with rows for other heads than k's), DTYPE, ALIAS, PAIRING, SCALING
+// (a table with xPos), VALUE (k_scale, v_scale).
 ROTARY_EXPERIMENTAL void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
                                        const ConstHeads& v, const Rotation&, const Cache&, const Slots&,
                                        Stream = nullptr);
 // qkv as in rotate_qkv. Norms and rotates q into q_out (which may be q's part of qkv, except with interleaved_to_half)
 // and k into its slots, copies v to its slots. The result is that of rms_norm, rotate, then append, bit for bit.
-// Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE (eps, k_scale, v_scale).
+// Throws what rotate_append throws, and VALUE (eps).
 ROTARY_EXPERIMENTAL void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Heads& q_out,
                                             const Norm& q_norm, const Norm& k_norm, const Rotation&, const Cache&,
                                             const Slots&, Stream = nullptr);

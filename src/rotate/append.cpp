@@ -259,10 +259,7 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
   work.with_q = has_elements(l);
   work.with_k = work.turns_k = has_elements(k.layout);
   if (table.heads() != 1) {
-    if (k.layout.heads != table.heads())
-      fail(Code::SHAPE, "rotate_append",
-           "k must have the " + std::to_string(table.heads()) + " heads that the table has rows for but has " +
-               std::to_string(k.layout.heads));
+    check_k_rows("rotate_append", k.layout, table.heads());
     rotate(q, q_out, table, options);
     work.with_q = false;
   }

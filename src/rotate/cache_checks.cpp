@@ -44,6 +44,13 @@ void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v) {
   }
 }
 
+void check_k_rows(const char* operation, const Layout& k, int rows) {
+  if (rows == 1 || k.heads == rows) return;
+  fail(Code::SHAPE, operation,
+       "k must have the " + std::to_string(rows) + " heads that the table has rows for but has " +
+           std::to_string(k.heads));
+}
+
 void refuse_slots(const char* operation, bool both) {
   fail(Code::SHAPE, operation,
        std::string("slots must be given by a slot mapping or by pages but got ") + (both ? "both" : "neither"));
@@ -98,21 +105,6 @@ void check_destination(const char* operation, const ConstHeads& k, const ConstHe
                      bytes_of(element_type(cache.type, v.dtype)), k.layout);
   check_scales(operation, cache);
   slots.by_row ? check_rows(operation, cache, slots, k.layout) : check_slots(operation, slots);
-}
-
-// The cache against k, v, the slots and the scales, and against what else is written.
-void check_cache_writes(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
-                        const Slots& slots, Writes& written) {
-  add_cache(operation, cache, bytes_of(element_type(cache.type, k.dtype)), bytes_of(element_type(cache.type, v.dtype)),
-            k, v, written);
-  if (!slots.by_row) {
-    check_slots_disjoint(operation, written.all(), slots, product(k.layout.batch, k.layout.tokens));
-  } else if (slots.firsts != nullptr) {
-    check_disjoint(operation, written.all(), values("the first places", slots.firsts, k.layout.batch));
-  }
-  if (cache.type == CacheType::f8_e4m3 && cache.scales != nullptr) {
-    check_disjoint(operation, written.all(), values("scales", cache.scales, 2));
-  }
 }
 
 void check_k(const char* operation, const ConstHeads& q, const ConstHeads& k, const Table& table, const Cache& cache) {
@@ -194,7 +186,8 @@ void check_append(const char* operation, const ConstHeads& k, const ConstHeads& 
   if (!has_elements(k.layout)) return;
   check_destination(operation, k, v, cache, slots);
   Writes written;
-  check_cache_writes(operation, k, v, cache, slots, written);
+  check_cache_writes(operation, k, v, cache, bytes_of(element_type(cache.type, k.dtype)),
+                     bytes_of(element_type(cache.type, v.dtype)), slots, written);
 }
 
 void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
@@ -210,7 +203,8 @@ void check_rotate_append(const char* operation, const ConstHeads& q, const Heads
   if (with_q) written.add(part_of("q_out", q_out));
   if (with_k) {
     check_destination(operation, k, v, cache, slots);
-    check_cache_writes(operation, k, v, cache, slots, written);
+    check_cache_writes(operation, k, v, cache, bytes_of(element_type(cache.type, k.dtype)),
+                       bytes_of(element_type(cache.type, v.dtype)), slots, written);
     if (with_q) check_disjoint(operation, written.all().subspan(1), part_of("q", q));
   }
   if (written.count == 0) return;

@@ -27,6 +27,8 @@ ROTARY_API void check_cache_memory(const char* operation, const Layout& cache, c
 ROTARY_API void check_scale(const char* operation, const char* what, float scale);
 // k and v have one shape, and can be read. Throws SHAPE, DTYPE.
 ROTARY_API void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v);
+// k's heads have the rows of the table, one each where that has several. Throws SHAPE.
+ROTARY_API void check_k_rows(const char* operation, const Layout& k, int rows);
 // Throws SHAPE: both, or neither.
 [[noreturn, gnu::cold]] ROTARY_API void refuse_slots(const char* operation, bool both);
 
@@ -64,10 +66,11 @@ void check_slots_disjoint(const char* operation, std::span<const Part> written, 
 }
 
 // Adds the cache's k and v, whose elements have k_bytes and v_bytes, to the memory that the call writes. They must not
-// overlap the arguments k and v, nor what else is written. Throws ALIAS.
-template <class C>
-void add_cache(const char* operation, const C& cache, std::int64_t k_bytes, std::int64_t v_bytes, const ConstHeads& k,
-               const ConstHeads& v, Writes& written) {
+// overlap the arguments k and v, nor what else is written; nothing written may overlap the slots and scales. Throws
+// ALIAS.
+template <class C, class S>
+void check_cache_writes(const char* operation, const ConstHeads& k, const ConstHeads& v, const C& cache,
+                        std::int64_t k_bytes, std::int64_t v_bytes, const S& slots, Writes& written) {
   written.cache = layout_of(cache);
   const Part k_cache = part("the cache's k", cache.k, k_bytes, written.cache);
   const Part v_cache = part("the cache's v", cache.v, v_bytes, written.cache);
@@ -78,6 +81,14 @@ void add_cache(const char* operation, const C& cache, std::int64_t k_bytes, std:
   written.add(v_cache);
   check_disjoint(operation, written.all(), part_of("k", k));
   check_disjoint(operation, written.all(), part_of("v", v));
+  if (!slots.by_row) {
+    check_slots_disjoint(operation, written.all(), slots, product(k.layout.batch, k.layout.tokens));
+  } else if (slots.firsts != nullptr) {
+    check_disjoint(operation, written.all(), values("the first places", slots.firsts, k.layout.batch));
+  }
+  if (cache.type == CacheType::f8_e4m3 && cache.scales != nullptr) {
+    check_disjoint(operation, written.all(), values("scales", cache.scales, 2));
+  }
 }
 
 // Contiguous caches.

@@ -40,7 +40,7 @@ struct Names {
                                     Direction direction);
 
 // Throws SCALING: of a call that turns queries and keys.
-[[noreturn, gnu::cold]] void refuse_xpos(const char* operation);
+[[noreturn, gnu::cold]] ROTARY_API void refuse_xpos(const char* operation);
 
 // Throws ALIAS: the memory written to `written` overlaps `other`.
 [[noreturn, gnu::cold]] ROTARY_API void refuse_overlap(const char* operation, const char* written, const char* other);

@@ -14,22 +14,11 @@
 #include "rotate_by.h"
 #include "runtime/float_state.h"
 #include "table/positions.h"
+#include "table/rows_access.h"
 #include "table/table_checks.h"
 #include "values/fail.h"
 
 namespace rotary {
-
-// A call by Rows is one by a Table of their shape that has no rows itself.
-struct detail::RowsAccess {
-  static const Rows* of(const Table& table) noexcept { return table.numbered_; }
-  static void set(Table& table, const Rows& rows) noexcept {
-    table.pairing_ = rows.pairing;
-    table.pairs_ = rows.pairs;
-    table.batch_ = rows.numbers.batch();
-    table.tokens_ = rows.numbers.tokens();
-    table.numbered_ = &rows;
-  }
-};
 
 using namespace detail;
 namespace {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "amplitude.h"
 #include "angle_job.h"
 #include "positions.h"
 #include "rotate/refuse.h"
@@ -117,11 +118,9 @@ void check_magnitudes(const char* operation, const Positions& p, const double* r
 }
 
 void check_amplitudes(const Frequencies& f, const PositionValues& values, std::int64_t count) {
-  constexpr double most = 70;  // zeta is at least 2/7, and (7/2)^70 a float
   for (std::int64_t k = 0; k < count; ++k) {
     const double p = values.integers != nullptr ? static_cast<double>(values.integers[k]) : values.reals[k];
-    const double power = (p - f.xpos.center) / f.xpos.scale;
-    if (!((f.xpos.reciprocal ? power : -power) <= most) || !std::isfinite(power))
+    if (!has_amplitude(f.xpos, p))
       refuse_table(Code::POSITION,
                    "xpos's amplitude must be finite in float32, with positions within 70 scales of the "
                    "center, but position " +

@@ -26,9 +26,9 @@ inline bool is_sum(const Frequencies& f) noexcept { return f.summed_axes > 0 || 
 ROTARY_API void check_sum(const Frequencies&, Angles);
 // Of angles that are sums: every number is 0, or large enough for round_sum.h. Throws SCALING, POSITION.
 ROTARY_API void check_magnitudes(const char* operation, const Frequencies&);
-void check_magnitudes(const char* operation, const Positions&, const double* reals);
+ROTARY_API void check_magnitudes(const char* operation, const Positions&, const double* reals);
 // An amplitude is a float at every position. Throws POSITION.
-void check_amplitudes(const Frequencies&, const PositionValues&, std::int64_t count);
+ROTARY_API void check_amplitudes(const Frequencies&, const PositionValues&, std::int64_t count);
 
 // reals: the positions if they are fractional, else null. Throws SHAPE, POSITION.
 ROTARY_API void check_positions(const Frequencies&, const Positions&, const double* reals);

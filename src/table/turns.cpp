@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "amplitude.h"
 #include "angle_job.h"
 #include "rotary/device.cuh"
 #include "round_sum.h"
-#include "values/double_double.h"
 #include "values/fraction.h"
 
 namespace rotary::detail {
@@ -64,6 +64,10 @@ void limbs_of(double inv_freq, std::uint64_t (&limbs)[3]) noexcept {
   for (int k = 0; k < 3; ++k) limbs[k] = turn.limb[2 - k];
 }
 
+High log_zeta(std::int64_t i, std::int64_t n) noexcept {
+  return log(High::integer(5 * i + 2 * n) / High::integer(7 * n));
+}
+
 namespace {
 
 struct Element {
@@ -76,16 +80,10 @@ Dyadic position_of(const AngleJob& job, std::int64_t at) noexcept {
   return job.integers != nullptr ? dyadic(job.integers[at]) : dyadic(job.reals[at]);
 }
 
-// The attention factor times xpos's amplitude, rounded once. zeta of pair i of n is (5 i + 2 n) / (7 n).
 double factor_of(const AngleJob& job, std::int64_t row, int pair) noexcept {
   if (job.xpos == nullptr) return job.attention_factor;
-  const XPos& x = *job.xpos;
-  const std::int64_t n = job.head_pairs, i = pair % n;
   const High p = job.integers != nullptr ? High::integer(job.integers[row]) : High(job.reals[row]);
-  const High power = (p - x.center) / x.scale;
-  const High magnitude = log(High::integer(5 * i + 2 * n) / High::integer(7 * n)) * (x.reciprocal ? -power : power);
-  if (magnitude < -700) return 0;
-  return static_cast<double>(exp(magnitude) * job.attention_factor);
+  return with_amplitude(*job.xpos, log_zeta(pair % job.head_pairs, job.head_pairs), p, job.attention_factor);
 }
 
 CosSin sum_of(const AngleJob& job, std::int64_t row, int pair, Rounding rounding) noexcept {

@@ -82,14 +82,21 @@ struct RandomNorm {
 
 // ---- what turns ----
 
-// A table, or what tables are made of: turns by either.
+// How many heads a table for q and k may have rows for.
+inline std::int64_t rows_of(std::int64_t q_heads, std::int64_t kv_heads) {
+  return kv_heads > 0 && q_heads % kv_heads == 0 ? kv_heads : 1;
+}
+
+// A table, some with a row for each head of k, or what tables are made of: turns by either.
 struct RandomRotation {
-  RandomRotation(Random& random, int pairs, Pairing pairing, std::int64_t batch, std::int64_t tokens)
+  RandomRotation(Random& random, int pairs, Pairing pairing, std::int64_t batch, std::int64_t tokens,
+                 std::int64_t q_heads, std::int64_t kv_heads)
       : rows_of_table(random() % 2 == 0 ? 1 : static_cast<int>(batch)),
-        table(upload(random_table(random, tokens, pairs, pairing, rows_of_table))),
+        table(upload(random_table_by_head(random, tokens, pairs, pairing, rows_of_table,
+                                          random() % 2 == 0 ? 1 : rows_of(q_heads, kv_heads)))),
         frequencies(with(of(pairs), pairing)),
         positions(random_positions(random, rows_of_table * tokens)) {
-    if (random() % 2 == 0) {
+    if (table.heads() > 1 || random() % 2 == 0) {
       by.emplace(table);
     } else {
       by.emplace(frequencies, gpu::Positions(positions.as<const std::int32_t>(), tokens, 1, rows_of_table));

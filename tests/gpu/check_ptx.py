@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What nvcc made of the kernels, read from their PTX and from ptxas' report: rotate.cu, step.cu and
-shift.cu for sm_90.
+"""What nvcc made of the kernels, read from their PTX and from ptxas' report: rotate.cu, step.cu,
+shift.cu and table.cu for sm_90.
 
     check_ptx.py NVCC SOURCE_DIR SCRATCH_DIR
 
 Vectors of 16 bytes move heads by 16-byte loads and stores and no narrower ones; nothing multiplies and adds in one
-rounding where cos and sin come from a table; no kernel spills or keeps an array in local memory. Prints what it looked
-at; exits 1 where a rule is broken or kernels are missing.
+rounding where cos and sin come from a table; none of these kernels spills or keeps an array in local memory; tables
+of constants have their values. Prints what it looked at; exits 1 where a rule is broken or kernels are missing.
 """
 import re
 import subprocess
@@ -58,6 +58,8 @@ def compiled(nvcc, source, scratch, file):
     if result.returncode != 0:
         sys.exit(f"check_ptx: nvcc failed on {file}:\n{result.stdout}{result.stderr}")
     ptx = (scratch / f"{name}.ptx").read_text()
+    if found := re.search(r"^\.(?:global|const)\b[^=\n]*\[\d+\];", ptx, re.MULTILINE):
+        sys.exit(f"check_ptx: {file} has constants without values: {found.group(0)}")
     entries = re.split(r"\.entry\s+", ptx)[1:]
     kernels = {}
     for entry in entries:
@@ -106,7 +108,7 @@ def broken_rules(kernel):
 def main():
     nvcc, source, scratch = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     scratch.mkdir(parents=True, exist_ok=True)
-    kernels = [k for name in ("rotate", "step", "shift")
+    kernels = [k for name in ("rotate", "step", "shift", "table")
                for k in compiled(nvcc, source, scratch, f"src/gpu/kernels/{name}.cu")]
     bad = 0
     for kernel in kernels:

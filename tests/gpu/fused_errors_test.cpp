@@ -1,6 +1,8 @@
 // What the fused operations on the device refuse, with which sentence, and which neighbours in one memory they let
 // through.
+#include <functional>
 #include <limits>
+#include <span>
 
 #include "device_heads.h"
 #include "tests/support/checks.h"
@@ -153,6 +155,44 @@ TEST_F(GpuFusedChecks, SaysWhatIsWrongOnADeviceAlone) {
       [&] { gpu::rotate_append(wide, wide, k(), v(), table, cache(), slots); });
   expect_error("DTYPE", "[rotate_append] q and k must have one dtype but got bf16 and f32",
                [&] { gpu::rotate_append(narrow, narrow, k(), v(), table, cache(), slots); });
+}
+
+TEST_F(GpuFusedChecks, TakeRowsForTheHeadsOfKAndNoXPosAsTheHostDoes) {
+  const auto by = [&](const gpu::Table& rows) {
+    gpu::rotate_append(q(), q_out(), k(), v(), rows, cache(), slots);
+    gpu::norm_rotate_append(qkv(), 2, q_out(), {}, {}, rows, cache(), slots);
+  };
+  const std::vector<float> values(3 * 4 * 8);
+  const auto of_heads = [&](int heads) {
+    const auto count = static_cast<std::size_t>(3 * heads * 8);
+    return gpu::Table(std::span(values).first(count), std::span(values).first(count), 8, Pairing::half, 1, nullptr,
+                      heads);
+  };
+  EXPECT_NO_THROW(by(of_heads(2)));
+  const gpu::Table of_q = of_heads(4), one = of_heads(1);
+  const std::string heads = "k must have the 4 heads that the table has rows for but has 2";
+  expect_error("SHAPE", "[rotate_append] " + heads,
+               [&] { gpu::rotate_append(q(), q_out(), k(), v(), of_q, cache(), slots); });
+  expect_error("SHAPE", "[norm_rotate_append] " + heads,
+               [&] { gpu::norm_rotate_append(qkv(), 2, q_out(), {}, {}, of_q, cache(), slots); });
+  const gpu::Table three = of_heads(3);
+  expect_error("SHAPE", "[rotate_append] q must have a multiple of the 3 heads that the table has rows for but has 4",
+               [&] { gpu::rotate_append(q(), q_out(), k(), v(), three, cache(), slots); });
+
+  Frequencies f = frequencies({.head_dim = head_dim, .pairing = Pairing::half});
+  f.xpos = {512, 0, false};
+  const gpu::Table scaled(gpu::Frequencies(f), positions(0, tokens));
+  for (const auto& call : std::vector<std::pair<std::string, std::function<void()>>>{
+           {"rotate_append", [&] { gpu::rotate_append(q(), q_out(), k(), v(), scaled, cache(), slots); }},
+           {"norm_rotate_append", [&] { gpu::norm_rotate_append(qkv(), 2, q_out(), {}, {}, scaled, cache(), slots); }},
+           {"rotate_qk", [&] { gpu::rotate_qk(q(), k(), scaled); }}}) {
+    expect_error("SCALING",
+                 "[" + call.first +
+                     "] a table of queries and keys must have no xPos, whose inverse keys take "
+                     "(XPos::reciprocal), but has it: turn each by a table of its own",
+                 call.second);
+  }
+  EXPECT_NO_THROW(gpu::rotate(q(), scaled));
 }
 
 // ---- norm_rotate_append ----

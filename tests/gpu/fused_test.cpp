@@ -174,7 +174,7 @@ TEST_P(GpuFused, RotateAppendEqualsRotateThenAppend) {
                  ", rotary_dim " + std::to_string(rotary_dim) + (cache.f8() ? ", f8" : "") +
                  (in_place ? ", in place" : ""));
     const DeviceSlots slots(RandomSlots(random, cache.shape, 1, s.batch * s.tokens, false));
-    const RandomRotation rotation(random, rotary_dim / 2, pairing, s.batch, s.tokens);
+    const RandomRotation rotation(random, rotary_dim / 2, pairing, s.batch, s.tokens, s.q_heads, s.kv_heads);
     const Bytes q = hard_values(random, dtype, extent(from)), k = hard_values(random, dtype, extent(k_layout));
     const Device on_q = device_for(from, dtype, q, misalignment(random)), on_k = device_for(k_layout, dtype, k);
     const Device on_v = device_for(v_layout, dtype, hard_values(random, dtype, extent(v_layout)));
@@ -223,7 +223,7 @@ TEST_P(GpuFused, NormRotateAppendEqualsNormThenRotateThenAppend) {
                  (cache.f8() ? ", f8" : "") + (in_place ? ", in place" : "") +
                  (q_norm.norm.across_heads ? ", q across" : "") + (k_norm.norm.across_heads ? ", k across" : ""));
     const DeviceSlots slots(RandomSlots(random, cache.shape, 1, s.batch * s.tokens, false));
-    const RandomRotation rotation(random, rotary_dim / 2, pairing, s.batch, s.tokens);
+    const RandomRotation rotation(random, rotary_dim / 2, pairing, s.batch, s.tokens, s.q_heads, s.kv_heads);
     const Bytes qkv = hard_values(random, dtype, extent(packed));
     const Device on_qkv = device_for(packed, dtype, qkv, misalignment(random));
     Bytes q_wanted = in_place ? qkv : patterned(bytes_of(to, dtype));

@@ -70,7 +70,9 @@ TEST_F(GpuMany, RowsOfABlockAreNormedRotatedAndStoredAllOfThem) {
                       {DType::bf16, 44000, 3, 1, 16, 16, 0},  // which are no whole packet
                       {DType::f16, 44000, 3, 1, 16, 16, 0},  {DType::f32, 30000, 5, 1, 8, 4, 0},  // two
                       {DType::f32, 520, 20, 1, 128, 64, 1},   // by rows and elements, more heads than a block's warps
-                      {DType::f32, 515, 9, 1, 512, 512, 0}};  // by rows and vectors
+                      {DType::f32, 515, 9, 1, 512, 512, 0},   // by rows and vectors
+                      {DType::f16, 12000, 6, 3, 16, 16, 0},   // rows of the table per head: in registers
+                      {DType::f32, 300, 12, 3, 128, 64, 1}};  // by rows
   for (const Many& m : all) {
     const Pairing pairing = pairings[static_cast<std::size_t>(&m - all) % 3];
     PagedCache cache(random, m.dtype, m.kv_heads, m.head_dim, m.tokens);
@@ -88,7 +90,8 @@ TEST_F(GpuMany, RowsOfABlockAreNormedRotatedAndStoredAllOfThem) {
     const Bytes qkv = ordinary_values(random, m.dtype, extent(packed));
     const Device on_qkv = device_for(packed, m.dtype, qkv, m.misaligned), q_out = device_for(q_layout, m.dtype);
     const DeviceCache device(cache);
-    const Table table = random_table(random, m.tokens, m.rotary_dim / 2, pairing);
+    const std::int64_t heads = rows_of(m.q_heads, m.kv_heads);
+    const Table table = random_table_by_head(random, m.tokens, m.rotary_dim / 2, pairing, 1, heads);
     const gpu::Table rows = upload(table);
 
     norm.weight = weights.data();

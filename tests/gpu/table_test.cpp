@@ -141,11 +141,66 @@ TEST_F(GpuTable, HasTheRowsOfTheTableWherePairsTurnBySums) {
                [&] { gpu::Table(sums, on<std::int64_t>(whole, 4)); });
   expect_error("VALUE", "[table] angles must be exact where axes are summed, or with a phase or xpos, but got float32",
                [&] { gpu::Table(sums, on<std::int64_t>(whole, 2, 2), Angles::float32); });
-  expect_error("SHAPE", "[rotation] rows per head, sums of axes and phases need a table but got frequencies",
+  expect_error("SHAPE", "[rotation] rows per head, sums of axes, phases and xpos need a table but got frequencies",
                [&] { gpu::Rotation(sums, on<std::int64_t>(whole, 2, 2)); });
-  f = with(made(4, 1.0, 0.5), Pairing::half);
-  f.xpos.scale = 512;
-  EXPECT_EQ(code_of([&] { gpu::Frequencies{f}; }), Code::SHAPE);
+  f.attention_factor = 0;
+  const Table zero = gpu::Table(gpu::Frequencies(f), on<double>(p, 3, 2)).host();
+  EXPECT_EQ(zero.cos()[0], 0);
+  EXPECT_NE(zero.cos()[2], zero.cos()[2]);
+}
+
+TEST_F(GpuTable, HasTheRowsOfTheTableWithXPos) {
+  Random random(6);
+  for (const int heads : {1, 3}) {
+    Frequencies f = with(made(12 * heads, 2.0, -0.8), Pairing::interleaved);
+    f.heads = heads;
+    for (const XPos& xpos :
+         {XPos{512, 0, false}, XPos{512, 0.5, true}, XPos{1.0 / 3, 100.25, false}, XPos{0x1p45, -1e15, true}}) {
+      SCOPED_TRACE(::testing::Message() << heads << " heads, scale " << xpos.scale);
+      f.xpos = xpos;
+      f.phase = xpos.scale == 512 ? std::vector<double>{} : made(12, 3.0, 0.7).inv_freq;
+      f.clockwise = xpos.reciprocal;
+      f.attention_factor = xpos.reciprocal ? -1.25 : 1;
+      std::vector<double> p;  // within the powers that the host takes, from the amplitude's end on
+      for (int k = 0; k < 40; ++k) {
+        const double power = k == 0 ? 69.9 : 66 - static_cast<double>(random() % 10000) * (k % 8 == 0 ? 1 : 0.015);
+        p.push_back(xpos.center + (xpos.reciprocal ? power : -power) * xpos.scale);
+      }
+      const std::vector<std::int64_t> whole(p.begin() + 1, p.end());
+      for (const Rounding rounding : roundings) {
+        order_threads(random);
+        expect_host_rows(f, p, {Angles::exact, rounding});
+        expect_host_rows(f, whole, {Angles::exact, rounding});
+      }
+    }
+  }
+}
+
+TEST_F(GpuTable, HasNoXPosWhereTheHostRefusesItAndSaysThatItHas) {
+  Frequencies f = with(made(4, 1.0, 0.5), Pairing::half);
+  f.xpos = {2, 10, false};
+  const gpu::Frequencies there(f);
+  const Device p(std::vector<double>{10, -130, -130.5, std::numeric_limits<double>::infinity(), 0x1p-65, 1e9});
+  gpu::Table table(there, on<double>(p, 6));
+  EXPECT_TRUE(table.xpos());
+  const Table rows = table.host(), wanted(f, {10.0, -130.0, 10.0, 10.0, 10.0, 1e9});
+  EXPECT_TRUE(rows.xpos());
+  for (std::size_t i = 0; i < 24; ++i) {
+    const bool none = i / 4 >= 2 && i / 4 <= 4;
+    EXPECT_TRUE(none ? std::isnan(rows.cos()[i]) && std::isnan(rows.sin()[i])
+                     : rows.cos()[i] == wanted.cos()[i] && rows.sin()[i] == wanted.sin()[i])
+        << i;
+  }
+  EXPECT_EQ(code_of([&] { table.assign(there, {-130.5, 10.0}); }), Code::POSITION);
+  EXPECT_TRUE(table.xpos());
+  table.reserve(100, 4);
+  EXPECT_TRUE(table.xpos());
+  EXPECT_TRUE(same_rows(table.host(), rows));
+  table.assign(there, positions(0, 0));
+  EXPECT_TRUE(table.xpos());
+  table.assign(gpu::Frequencies(with(made(4, 1.0, 0.5), Pairing::half)), positions(0, 2));
+  EXPECT_FALSE(table.xpos() || table.host().xpos());
+  EXPECT_EQ(code_of([&] { gpu::Rotation(there, on<std::int64_t>(p, 1)); }), Code::SHAPE);
 }
 
 TEST_F(GpuTable, TakesHostPositionsOfEveryKind) {

@@ -146,16 +146,21 @@ inline Table random_table(Random& random, std::int64_t tokens, int pairs, Pairin
   }
   return Table(cos, sin, pairs, pairing, batch);
 }
+// With rows for so many heads.
+inline Table random_table_by_head(Random& random, std::int64_t tokens, int pairs, Pairing pairing, int batch,
+                                  std::int64_t rows) {
+  const Table table = random_table(random, tokens * rows, pairs, pairing, batch);
+  return Table(table.cos(), table.sin(), pairs, pairing, batch, static_cast<int>(rows));
+}
 // The same, now and then with rows per head, of some of these heads.
 inline Table random_table_of_heads(Random& random, std::int64_t tokens, int pairs, Pairing pairing, int batch,
                                    std::int64_t heads) {
-  int rows = 1;
+  std::int64_t rows = 1;
   if (random() % 3 == 0) {
-    rows = static_cast<int>(heads);
+    rows = heads;
     if (heads % 2 == 0 && random() % 2 == 0) rows /= 2;
   }
-  const Table table = random_table(random, tokens * rows, pairs, pairing, batch);
-  return Table(table.cos(), table.sin(), pairs, pairing, batch, rows);
+  return random_table_by_head(random, tokens, pairs, pairing, batch, rows);
 }
 
 // ---- targets ----

@@ -42,7 +42,7 @@ Rotation::Rotation(const Frequencies& f, const Positions& p) : frequencies_(&f),
     fail(Code::POSITION, "rotation", "positions must be integers without a table but got doubles");
   }
   if (f.heads() != 1 || is_sum(f.host()))
-    fail(Code::SHAPE, "rotation", "rows per head, sums of axes and phases need a table but got frequencies");
+    fail(Code::SHAPE, "rotation", "rows per head, sums of axes, phases and xpos need a table but got frequencies");
   check_axes("rotation", f.host(), p.axes());
 }
 

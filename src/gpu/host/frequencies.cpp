@@ -8,9 +8,9 @@
 #include "memory.h"
 #include "rotary/device.cuh"
 #include "runtime/float_state.h"
+#include "table/amplitude.h"
 #include "table/table_checks.h"
 #include "table/turns.h"
-#include "values/number_text.h"
 
 namespace rotary::gpu {
 namespace {
@@ -31,6 +31,17 @@ class Packer {
   std::vector<std::byte> bytes_;
 };
 
+// The logarithm of each pair's zeta behind the terms: [2][pairs], its two parts.
+void add_zetas(const rotary::Frequencies& f, std::vector<double>& terms) {
+  const std::size_t pairs = static_cast<std::size_t>(f.heads) * static_cast<std::size_t>(f.pairs()), at = terms.size();
+  terms.resize(at + 2 * pairs);
+  for (std::size_t i = 0; i < pairs; ++i) {
+    const rotary::detail::High log = log_zeta(static_cast<int>(i) % f.pairs(), f.pairs());
+    terms[at + i] = log.hi;
+    terms[at + pairs + i] = log.lo;
+  }
+}
+
 template <class T>
 const T* at(const void* memory, std::size_t offset) noexcept {
   return reinterpret_cast<const T*>(static_cast<const std::byte*>(memory) + offset);
@@ -49,9 +60,6 @@ Frequencies::Frequencies(const rotary::Frequencies& f, Stream stream) : state_(s
   const FloatState ours;
   FrequencyArrays& arrays = state_->arrays;
   arrays.pairs = f.heads * checked_pairs(f);
-  if (f.xpos.scale != 0)
-    fail(Code::SHAPE, "frequencies",
-         "a device makes no table with xpos's amplitude, of scale " + shortest(f.xpos.scale) + ": make it on the host");
   const auto pairs = static_cast<std::size_t>(arrays.pairs);
   state_->axes = f.axes();
   rotary::Frequencies& host = state_->host = f;
@@ -61,6 +69,7 @@ Frequencies::Frequencies(const rotary::Frequencies& f, Stream stream) : state_(s
     fill_terms(f, f.axes(), arrays.pairs, inv_freq);
     arrays.phase = !f.phase.empty();
     arrays.terms = f.axes() + (arrays.phase ? 1 : 0);
+    if (f.xpos.scale > 0) add_zetas(f, inv_freq);
   } else if (f.inv_freq_float32.empty()) {
     prepare_float32(f, host.inv_freq_float32);
     host.inv_freq_float32.resize(pairs);

@@ -40,6 +40,15 @@ void check_one_kv(const char* operation, const ConstHeads& k, const ConstHeads& 
        std::string("k and v must have one dtype but got ") + name(k.dtype) + " and " + name(v.dtype));
 }
 
+// q is written to q_out, k to a cache.
+void check_turned(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
+                  const Rotation& by) {
+  const TableShape rows = checked_shape(operation, by);
+  if (rows.xpos) refuse_xpos(operation);
+  check_heads({operation, "q", "q_out", " of q"}, q, q_out, rows);
+  check_k_rows(operation, k.layout, rows.heads);
+}
+
 void check_q_and_k(const char* operation, const ConstHeads& q, const ConstHeads& k) {
   const Layout &a = q.layout, &b = k.layout;
   if (q.dtype != k.dtype) {
@@ -80,12 +89,12 @@ void check_cache(const char* operation, const Cache& cache, const ConstHeads& k)
 // Collects the memory that a call writes and checks that it overlaps nothing else that the call reads or writes. q and
 // q_out, which may be the same, are checked elsewhere.
 void check_writes(const char* operation, const ConstHeads* q, const Heads* q_out, const ConstHeads& k,
-                  const ConstHeads& v, const Cache& cache, Writes& written) {
+                  const ConstHeads& v, const Cache& cache, const Slots& slots, Writes& written) {
   const bool with_q = q != nullptr && has_elements(q->layout);
   if (with_q) written.add(part_of("q_out", *q_out));
   if (!has_elements(k.layout)) return;
   const auto each = static_cast<std::int64_t>(element_bytes(cache, k.dtype));
-  rotary::detail::add_cache(operation, cache, each, each, k, v, written);
+  check_cache_writes(operation, k, v, cache, each, each, slots, written);
   if (with_q) check_disjoint(operation, written.all().subspan(1), part_of("q", *q));
 }
 
@@ -96,17 +105,6 @@ void check_weight(const char* operation, std::span<const Part> written, const ch
   const std::int64_t count = norm.across_heads ? x.heads * x.head_dim : x.head_dim;
   const auto bytes = count * static_cast<std::int64_t>(size_of(norm.dtype));
   check_disjoint(operation, written, values(name, static_cast<const std::byte*>(norm.weight), bytes));
-}
-
-// The slots and scales must not overlap the memory written. slots.indices is not checked: its length is only known on
-// the device.
-void check_slots_written(const char* operation, std::span<const Part> written, const ConstHeads& k, const Cache& cache,
-                         const Slots& slots) {
-  if (!has_elements(k.layout)) return;
-  check_slots_disjoint(operation, written, slots, product(k.layout.batch, k.layout.tokens));
-  if (cache.type == CacheType::f8_e4m3 && cache.scales != nullptr) {
-    check_disjoint(operation, written, values("scales", cache.scales, 2));
-  }
 }
 
 // ---- jobs ----
@@ -123,18 +121,6 @@ CacheJob cache_job(const Cache& cache, const Slots& slots) noexcept {
   job.v_scale = cache.v_scale;
   job.scales = cache.scales;
   job.slots = slots;
-  return job;
-}
-
-NormJob norm_job(const Norm& norm) noexcept {
-  NormJob job;
-  job.on = true;
-  job.one_plus = norm.one_plus;
-  job.round_before = norm.round_before;
-  job.across_heads = norm.across_heads;
-  job.dtype = norm.dtype;
-  job.eps = norm.eps;
-  job.weight = norm.weight;
   return job;
 }
 
@@ -179,7 +165,7 @@ void rms_norm(const ConstHeads& x, const Heads& out, const Norm& norm, Stream st
   const Part written = part_of("out", out);
   check_weight(operation, {&written, 1}, "the norm's weight", norm, x.layout);
   StepJob job = step_job(x, nullptr);
-  job.q_norm = norm_job(norm);
+  job.q_norm = {norm, true};
   add_q(job, x, out);
   run(job, stream);
 }
@@ -189,8 +175,7 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
   check_one_kv(operation, k, v);
   check_destination(operation, k, cache, slots);
   Writes written;
-  check_writes(operation, nullptr, nullptr, k, v, cache, written);
-  check_slots_written(operation, written.all(), k, cache, slots);
+  check_writes(operation, nullptr, nullptr, k, v, cache, slots, written);
   StepJob job = step_job(k, nullptr);
   add_kv(job, k, v, cache, slots);
   run(job, stream);
@@ -199,7 +184,7 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Rotation& by, const Cache& cache, const Slots& slots, Stream stream) {
   const char* const operation = "rotate_append";
-  check_heads({operation, "q", "q_out", " of q"}, q, q_out, checked_one_row(operation, by));
+  check_turned(operation, q, q_out, k, by);
   check_one_kv(operation, k, v);
   check_q_and_k(operation, q, k);
   // The step kernel cannot reorder a head in place.
@@ -207,9 +192,8 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
   if (reorders) check_reordered(operation, 2 * by.pairs());
   check_destination(operation, k, cache, slots);
   Writes written;
-  check_writes(operation, &q, &q_out, k, v, cache, written);
+  check_writes(operation, &q, &q_out, k, v, cache, slots, written);
   check_disjoint(operation, written.all(), by);
-  check_slots_written(operation, written.all(), k, cache, slots);
   StepJob job = step_job(k, &by);
   add_kv(job, k, v, cache, slots);
   if (reorders) {
@@ -229,7 +213,7 @@ void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Head
   const std::int64_t q_heads = l.heads - 2 * kv_heads;
   const ConstHeads q = heads_of(qkv, 0, q_heads), k = heads_of(qkv, q_heads, kv_heads);
   const ConstHeads v = heads_of(qkv, q_heads + kv_heads, kv_heads);
-  check_heads({operation, "q", "q_out", " of q"}, q, q_out, checked_one_row(operation, by));
+  check_turned(operation, q, q_out, k, by);
   check_norm(operation, "q_norm", q_norm);
   check_norm(operation, "k_norm", k_norm);
   if (by.pairing() == Pairing::interleaved_to_half && q.data == q_out.data && has_elements(q.layout)) {
@@ -237,14 +221,13 @@ void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Head
   }
   check_destination(operation, k, cache, slots);
   Writes written;
-  check_writes(operation, &q, &q_out, k, v, cache, written);
+  check_writes(operation, &q, &q_out, k, v, cache, slots, written);
   check_disjoint(operation, written.all(), by);
   check_weight(operation, written.all(), "q_norm's weight", q_norm, q.layout);
   check_weight(operation, written.all(), "k_norm's weight", k_norm, k.layout);
-  check_slots_written(operation, written.all(), k, cache, slots);
   StepJob job = step_job(qkv, &by);
-  job.q_norm = norm_job(q_norm);
-  job.k_norm = norm_job(k_norm);
+  job.q_norm = {q_norm, true};
+  job.k_norm = {k_norm, true};
   add_q(job, q, q_out);
   add_kv(job, k, v, cache, slots);
   run(job, stream);

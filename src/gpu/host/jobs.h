@@ -37,16 +37,9 @@ inline void check_pairs(const char* operation, const Frequencies& f) {
 
 // Throws SHAPE.
 inline TableShape checked_shape(const char* operation, const Rotation& by) {
-  if (by.table() == nullptr) check_pairs(operation, *by.frequencies());
-  return {by.pairing(), by.pairs(), by.batch(), by.tokens(), by.table() == nullptr ? 1 : by.table()->heads()};
-}
-// Of operations that take one row for all heads.
-inline TableShape checked_one_row(const char* operation, const Rotation& by) {
-  const TableShape shape = checked_shape(operation, by);
-  if (shape.heads != 1)
-    fail(Code::SHAPE, operation,
-         "the table must have one row for all heads but has rows for " + std::to_string(shape.heads));
-  return shape;
+  if (const Table* t = by.table()) return {t->pairing(), t->pairs(), t->batch(), t->tokens(), t->heads(), t->xpos()};
+  check_pairs(operation, *by.frequencies());
+  return {by.pairing(), by.pairs(), by.batch(), by.tokens()};
 }
 
 // The largest rotary_dim whose heads a kernel can reorder in place (interleaved_to_half). check_reordered throws SHAPE.

@@ -21,6 +21,7 @@ void move(const Heads& x, const Table* table, ShiftJob job, Stream stream) {
     job.pairs = table->pairs();
     job.by.cos = table->cos();
     job.by.sin = table->sin();
+    job.by.heads = table->heads();
     job.interleaved = table->pairing() == Pairing::interleaved;
   }
   launch_shift(job, stream);

@@ -10,6 +10,7 @@
 #include "runtime/float_state.h"
 #include "table/angle_job.h"
 #include "table/positions.h"
+#include "table/rows_access.h"
 #include "table/table_checks.h"
 #include "values/fail.h"
 
@@ -116,12 +117,15 @@ void Table::reserve(std::int64_t rows, int pairs) {
   }
   replace(own.rows, std::move(block));
   own.capacity = capacity;
-  set_rows(rows_.pairing, rows_.pairs, rows_.batch, rows_.tokens, rows_.heads);
+  set_rows(rows_);
 }
 
-void Table::set_rows(Pairing pairing, int pairs, int batch, std::int64_t tokens, int heads) {
+// The rows are in this table's memory.
+void Table::set_rows(const Rows& shape) {
   const Memory& own = memory();
-  rows_ = {own.cos(), own.sin(), false, pairing, pairs, batch, tokens, heads};
+  rows_ = shape;
+  rows_.cos = own.cos();
+  rows_.sin = own.sin();
 }
 
 // ---- rows ----------------------------------------------------------------------------------------
@@ -147,13 +151,19 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
                    gpu::values("positions", positions));
   }
   own.fit(values);
-  set_rows(f.pairing(), f.pairs(), positions.batch(), positions.tokens(), f.heads());
+  set_rows({.pairing = f.pairing(),
+            .pairs = f.pairs(),
+            .batch = positions.batch(),
+            .tokens = positions.tokens(),
+            .heads = f.heads(),
+            .xpos = f.host().xpos.scale > 0});
   if (values == 0) return;
   TableJob job;
   job.frequencies = rotary::detail::DeviceAccess::arrays(f);
   job.positions = arrays_of(positions);
   job.angles = options.angles;
   job.rounding = options.rounding;
+  job.xpos = f.host().xpos;
   job.cos = own.cos();
   job.sin = own.sin();
   launch_table(job, stream);
@@ -168,6 +178,7 @@ void Table::assign(const Frequencies& f, const rotary::Positions& host, const Ta
   const rotary::detail::PositionValues values = rotary::detail::PositionsAccess::values(host, converted);
   check_positions(f.host(), host, values.reals);
   if (is_sum(f.host())) check_magnitudes("table", host, values.reals);
+  if (f.host().xpos.scale > 0) check_amplitudes(f.host(), values, host.batch() * host.tokens());
   if (options.angles == Angles::float32) check_host_angles(f, host, values);
   const std::int64_t bytes = std::int64_t{8} * host.axes() * host.batch() * host.tokens();
   Memory& own = memory();
@@ -213,7 +224,7 @@ void Table::assign(const Frequencies& from, const Positions& from_positions, con
                      gpu::values("positions", *p));
   }
   own.fit(values);
-  set_rows(turn.pairing, to.pairs(), batch, to_positions.tokens(), 1);
+  set_rows({.pairing = turn.pairing, .pairs = to.pairs(), .batch = batch, .tokens = to_positions.tokens()});
   job.rows = batch * to_positions.tokens();
   job.factor = turn.attention_factor;
   job.rounding = options.rounding;
@@ -238,7 +249,7 @@ Table::Table(std::span<const float> cos, std::span<const float> sin, int pairs, 
   const Memory& own = memory();
   copy_in(own.cos(), cos.data(), cos.size_bytes(), "table", stream);
   copy_in(own.sin(), sin.data(), sin.size_bytes(), "table", stream);
-  set_rows(pairing, pairs, batch, tokens, heads);
+  set_rows({.pairing = pairing, .pairs = pairs, .batch = batch, .tokens = tokens, .heads = heads});
 }
 
 Table Table::borrow(const float* cos, const float* sin, int pairs, Pairing pairing, std::int64_t tokens, int batch,
@@ -266,7 +277,9 @@ rotary::Table Table::host(Stream stream) const {
     check_cuda(cudaMemcpyAsync(sin.data(), rows_.sin, bytes, cudaMemcpyDeviceToHost, stream), "table");
     check_cuda(cudaStreamSynchronize(stream), "table");
   }
-  return {cos, sin, rows_.pairs, rows_.pairing, rows_.batch, rows_.heads};
+  rotary::Table copy(cos, sin, rows_.pairs, rows_.pairing, rows_.batch, rows_.heads);
+  rotary::detail::RowsAccess::set_xpos(copy, rows_.xpos);
+  return copy;
 }
 
 }  // namespace rotary::gpu

@@ -16,7 +16,8 @@ inline constexpr int limbs_per_pair = 3;
 struct FrequencyArrays {
   int pairs = 0;  // of all heads that have rows of their own
   // Above 0: pairs turn by the sum of so many products; inv_freq is [terms][pairs], term a has the position on axis a,
-  // or 1 if it is the last and there is a phase. The arrays of one product are not filled then.
+  // or 1 if it is the last and there is a phase; with xPos [2][pairs] follow, the logarithm of zeta and its lower part.
+  // The arrays of one product are not filled then.
   int terms = 0;
   bool phase = false;
   bool clockwise = false;
@@ -47,6 +48,7 @@ struct TableJob {
   PositionArrays positions;
   Angles angles = Angles::exact;
   Rounding rounding = Rounding::f32;
+  XPos xpos;  // scale 0: none
   float* cos = nullptr;
   float* sin = nullptr;
 };
@@ -98,14 +100,8 @@ struct RotateJob {
 };
 void launch_rotate(const RotateJob&, Stream);
 
-struct NormJob {
+struct NormJob : Norm {
   bool on = false;
-  bool one_plus = false;
-  bool round_before = true;
-  bool across_heads = false;
-  DType dtype = DType::f32;  // of the weight
-  float eps = 0;
-  const void* weight = nullptr;  // null: none
 };
 
 struct CacheJob {
@@ -144,7 +140,7 @@ struct ShiftJob {
   std::int64_t pages = 0, page_size = 0, heads = 0;
   std::int64_t stride[3] = {};  // page, token, head, in elements
   int head_dim = 0, pairs = 0;  // pairs 0: nothing turns
-  RotationArrays by;            // of one row
+  RotationArrays by;            // of one token
   bool interleaved = false;
   std::int64_t keep = 0, drop = 0, most = 0;  // most: no sequence has more tokens
   std::int64_t count = 0;                     // of sequences

@@ -44,7 +44,8 @@ __global__ void __launch_bounds__(threads_of_block) shift_kernel(const __grid_co
     const Places at = turns ? places_of_pairs<Interleaved>(own, job.pairs)
                             : places_of_rest<Type>(unit - pair_units, rest_units, 2 * job.pairs, rest);
     UnitCosSin<Type> by = {};
-    if (turns) load_cos_sin<Type, true>(job.by, 0, own, job.pairs, false, 0, by);
+    const std::int64_t row = job.by.heads == 1 ? 0 : head / (job.heads / job.by.heads);
+    if (turns) load_cos_sin<Type, true>(job.by, row, own, job.pairs, false, 0, by);
     const std::int64_t length = job.sequences.lengths != nullptr ? job.sequences.lengths[sequence] : job.page_size;
     for (std::int64_t token = job.keep + job.drop + chain % chains; token < length; token += job.drop) {
       const std::byte* const from = head_at(job, sequence, token, head, element_bytes<Type>);

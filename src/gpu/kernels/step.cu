@@ -21,7 +21,7 @@ std::uint64_t bits_of_address(const void* address) { return reinterpret_cast<std
 std::uint64_t alignment(const StepJob& job) {
   const int element = rotary::detail::bytes_of(job.dtype);
   std::uint64_t bits = 0;
-  const auto take = [&](const Side& side, const void* address, const std::int64_t (&stride)[3]) {
+  const auto take = [&](const Side& side, const void* address, const std::int64_t(&stride)[3]) {
     if (side.heads > 0) bits |= alignment_of(address, stride, {job.batch, job.tokens, side.heads}, element);
   };
   take(job.q, job.q.in, job.q.in_stride);
@@ -30,7 +30,8 @@ std::uint64_t alignment(const StepJob& job) {
   take(job.v, job.v.in, job.v.in_stride);
   if (job.k.heads > 0 || job.v.heads > 0) {
     const auto times = static_cast<std::uint64_t>(job.cache.f8 ? element : 1);
-    for (const std::int64_t stride : job.cache.stride) bits |= static_cast<std::uint64_t>(stride) * static_cast<std::uint64_t>(element);
+    for (const std::int64_t stride : job.cache.stride)
+      bits |= static_cast<std::uint64_t>(stride) * static_cast<std::uint64_t>(element);
     if (job.k.heads > 0) bits |= bits_of_address(job.cache.k) * times;
     if (job.v.heads > 0) bits |= bits_of_address(job.cache.v) * times;
   }
@@ -115,8 +116,13 @@ void launch_in_registers(const StepJob& job, StepShape& shape, Stream stream) {
   const std::int64_t warps_of_rows = ceil_div(shape.rows, shape.groups);
   const int max = with_dtype(job.dtype, [](auto type) { return max_packet_heads<type()>; });
   std::int64_t packets = set_packets(shape, job, max);
-  const bool several = warps_of_rows * packets * 32 >= enough_threads;
+  const bool several = job.by.heads == 1 && warps_of_rows * packets * 32 >= enough_threads;
   if (!several) packets = set_packets(shape, job, 1);
+  const auto sharing = [&](const Side& side) {
+    return FastDivide(static_cast<std::uint32_t>(std::max<std::int64_t>(1, side.heads / job.by.heads)));
+  };
+  shape.q_sharing = sharing(job.q);
+  shape.k_sharing = sharing(job.k);
   const bool norms = (job.q.heads > 0 && job.q_norm.on) || (job.k.heads > 0 && job.k_norm.on);
   const std::int64_t warps = std::min<std::int64_t>(register_threads / 32, warps_of_rows);
   launch_rows(in_registers(job.dtype, shape, norms, several), job, shape, warps * shape.groups, packets,

@@ -24,6 +24,7 @@ struct StepShape {
   FastDivide page_size;
   Count head_dim, q_row, k_row;        // q_row, k_row: the elements of all heads
   bool reads = false, writes = false;  // interleaved; without pairs both
+  FastDivide q_sharing, k_sharing;     // step_kernel: heads that share a row of the table
   bool row_vectors = false;            // the table's rows can be read by 16 bytes
   bool q_weight_vectors = false, k_weight_vectors = false;
 };
@@ -33,7 +34,7 @@ struct Row {
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
   std::int64_t in_step = 0, out_step = 0;
-  std::int64_t angles = 0;  // the row of the table, or of the positions
+  std::int64_t angles = 0;  // the token's in the table, or in the positions
   Scale scale;              // of an f8 cache
   bool exists = false;      // whether it has a place to go
 };
@@ -138,18 +139,25 @@ __device__ inline UnitPlaces places_of(const StepJob& job, const StepShape& shap
   return at;
 }
 
+// The table's row, or that of the positions, for a head of q or k.
+__device__ inline std::int64_t angles_of(const StepJob& job, Role role, const Row& row, std::int64_t head) {
+  if (job.by.heads == 1) return row.angles;
+  const std::int64_t heads = role == Role::q ? job.q.heads : job.k.heads;
+  return row.angles * job.by.heads + head / (heads / job.by.heads);
+}
+
 // Whether the unit is an unrotated part of q that would be written unchanged to where it was read.
 __device__ inline bool stays(const StepJob& job, Role role, const UnitPlaces& at, bool normed) {
   return role == Role::q && job.q.in == job.q.out && !at.rotates && !normed;
 }
 
 template <DType Type>
-__device__ inline void load_cos_sin(const StepJob& job, const StepShape& shape, const Row& row, const UnitPlaces& at,
-                                    UnitCosSin<Type>& to) {
+__device__ inline void load_cos_sin(const StepJob& job, const StepShape& shape, std::int64_t angles,
+                                    const UnitPlaces& at, UnitCosSin<Type>& to) {
   if (job.by.cos != nullptr) {
-    load_cos_sin<Type, true>(job.by, row.angles, at.pairs, job.pairs, shape.row_vectors, 0, to);
+    load_cos_sin<Type, true>(job.by, angles, at.pairs, job.pairs, shape.row_vectors, 0, to);
   } else {
-    load_cos_sin<Type, false>(job.by, row.angles, at.pairs, job.pairs, false, 0, to);
+    load_cos_sin<Type, false>(job.by, angles, at.pairs, job.pairs, false, 0, to);
   }
 }
 

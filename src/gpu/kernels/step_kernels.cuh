@@ -81,6 +81,10 @@ __global__ void __launch_bounds__(register_threads, Norms ? norm_blocks<Type, Re
   TokenSlot slot = {};
   if (!is_q) slot = slot_of(job.cache.slots, index);
   Row row = row_of<Type>(job, shape, work.role, index);
+  if constexpr (PacketHeads == 1) {
+    auto head = static_cast<std::uint32_t>(work.head);
+    row.angles = row.angles * job.by.heads + (is_q ? shape.q_sharing : shape.k_sharing).split(head);
+  }
   const bool moves = inside && !stays(job, work.role, at, norms);
 
   Unit units[PacketHeads] = {};
@@ -93,7 +97,7 @@ __global__ void __launch_bounds__(register_threads, Norms ? norm_blocks<Type, Re
   RawWeights<Type> weights = {};
   if (norms) load_weights<Type>(norm, 0, at.in, is_q ? shape.q_weight_vectors : shape.k_weight_vectors, weights);
   UnitCosSin<Type> by = {};
-  if (moves && at.rotates) load_cos_sin<Type>(job, shape, row, at, by);
+  if (moves && at.rotates) load_cos_sin<Type>(job, shape, row.angles, at, by);
   if (!is_q) send_to_cache<Type>(job, shape, work.role, slot, row);
   if (norms) {
     const Holders holders = holders_of<Type, Reads != Writes>(group, job.pairs, job.head_dim);
@@ -154,7 +158,7 @@ __device__ inline void step_head(const StepJob& job, const StepShape& shape, Rol
     }
     if (at.rotates) {
       UnitCosSin<Type> by = {};
-      load_cos_sin<Type>(job, shape, row, at, by);
+      load_cos_sin<Type>(job, shape, angles_of(job, role, row, head), at, by);
       unit = rotated<Type, Reads, Writes>(unit, by);
     }
     store_unit_of<Type, Bytes>(job, role, row.scale, out, at.out, unit);

@@ -12,6 +12,7 @@
 
 #include "kernels.h"
 #include "launch.h"
+#include "table/amplitude.h"
 #include "table/angle_job.h"
 #include "table/narrow.h"
 #include "table/round_sum.h"
@@ -231,59 +232,72 @@ __device__ bool angle_at(const FrequencyArrays& f, const PositionArrays& p, std:
   return angle_at(p, axis * p.rows + row % p.rows, f.inv_freq[pair], f.clockwise, angle);
 }
 
-__global__ void __launch_bounds__(max_threads) fill_sums(const __grid_constant__ TableJob job) {
+// False where xPos's amplitude is no float.
+__device__ bool factor_at(const TableJob& job, std::int64_t row, std::int64_t pair, double& factor) {
   const FrequencyArrays& f = job.frequencies;
+  factor = f.attention_factor;
+  if (job.xpos.scale == 0) return true;
   const PositionArrays& p = job.positions;
-  const std::int64_t pairs = f.pairs, step = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < p.rows * pairs; i += step) {
-    const std::int64_t row = i / pairs, pair = i - row * pairs;
-    bool known = true;
-    const auto term = [&](int a) {
-      const double inv_freq = f.inv_freq[a * pairs + pair];
-      if (f.phase && a + 1 == f.terms) return angle_of({false, 1, 0}, inv_freq, false);
-      Angle angle;
-      known = angle_at(p, (p.one_axis ? 0 : a * p.rows) + row, inv_freq, false, angle) && known;
-      return angle;
-    };
-    const CosSin x = round_sum(f.terms, term, dyadic(f.attention_factor), format_of(job.rounding), 0);
-    const float none = __builtin_nanf("");
-    store(job, row, static_cast<int>(pair), known ? x : CosSin{none, none});
-  }
+  const High position = p.f64 != nullptr ? High(p.f64[row]) : High::integer(integer_position(p, row));
+  const double* const zeta = f.inv_freq + f.terms * std::int64_t{f.pairs} + pair;
+  factor = with_amplitude(job.xpos, {zeta[0], zeta[f.pairs]}, position, factor);
+  return has_amplitude(job.xpos, position.hi);
 }
 
-__global__ void __launch_bounds__(max_threads) fill_differences(const __grid_constant__ BetweenJob job) {
-  const std::int64_t pairs = job.to.pairs, step = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < job.rows * pairs; i += step) {
-    const std::int64_t row = i / pairs;
-    const auto pair = static_cast<int>(i - row * pairs);
-    Angle from, to;
-    CosSin x = {__builtin_nanf(""), __builtin_nanf("")};
-    if (angle_at(job.from, job.from_positions, row, pair, from) && angle_at(job.to, job.to_positions, row, pair, to)) {
-      from.negative = !from.negative;
-      const auto term = [&](int a) { return a == 0 ? to : from; };
-      x = round_sum(2, term, dyadic(job.factor), format_of(job.rounding), job.to.clockwise ? -0.0f : 0.0f);
-    }
+__device__ CosSin value_of(const TableJob& job, std::int64_t row, int pair) {
+  const FrequencyArrays& f = job.frequencies;
+  const PositionArrays& p = job.positions;
+  double factor;
+  bool known = factor_at(job, row, pair, factor);
+  const auto term = [&](int a) {
+    const double inv_freq = f.inv_freq[a * std::int64_t{f.pairs} + pair];
+    if (f.phase && a + 1 == f.terms) return angle_of({false, 1, 0}, inv_freq, false);
+    Angle angle;
+    known = angle_at(p, (p.one_axis ? 0 : a * p.rows) + row, inv_freq, false, angle) && known;
+    return angle;
+  };
+  for (int a = 0; a < f.terms; ++a) term(a);  // a factor of 0 asks for none
+  if (!known) return {__builtin_nanf(""), __builtin_nanf("")};
+  const CosSin x = round_sum(f.terms, term, dyadic(factor), format_of(job.rounding), 0);
+  return {x.cos, f.clockwise ? -x.sin : x.sin};
+}
+
+__device__ CosSin value_of(const BetweenJob& job, std::int64_t row, int pair) {
+  Angle from, to;
+  if (!angle_at(job.from, job.from_positions, row, pair, from) || !angle_at(job.to, job.to_positions, row, pair, to))
+    return {__builtin_nanf(""), __builtin_nanf("")};
+  from.negative = !from.negative;
+  const auto term = [&](int a) { return a == 0 ? to : from; };
+  return round_sum(2, term, dyadic(job.factor), format_of(job.rounding), job.to.clockwise ? -0.0f : 0.0f);
+}
+
+template <class Job>
+__global__ void __launch_bounds__(max_threads)
+    fill_values(const __grid_constant__ Job job, std::int64_t count, std::int64_t pairs) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    const CosSin x = value_of(job, i / pairs, static_cast<int>(i % pairs));
     job.cos[i] = x.cos;
     job.sin[i] = x.sin;
   }
 }
 
+template <class Job>
+void launch_values(const Job& job, std::int64_t rows, std::int64_t pairs, Stream stream) {
+  const std::int64_t count = rows * pairs;
+  if (count == 0) return;
+  const auto blocks = static_cast<unsigned>(std::min(max_blocks, ceil_div(count, std::int64_t{max_threads})));
+  launch(fill_values<Job>, dim3(blocks), dim3(max_threads), stream, job, count, pairs);
+}
+
 }  // namespace
 
-void launch_between(const BetweenJob& job, Stream stream) {
-  const std::int64_t values = job.rows * job.to.pairs;
-  if (values == 0) return;
-  const auto blocks = static_cast<unsigned>(std::min(max_blocks, ceil_div(values, std::int64_t{max_threads})));
-  launch(fill_differences, dim3(blocks), dim3(max_threads), stream, job);
-}
+void launch_between(const BetweenJob& job, Stream stream) { launch_values(job, job.rows, job.to.pairs, stream); }
 
 void launch_table(const TableJob& job, Stream stream) {
   const std::int64_t pairs = job.frequencies.pairs, rows = job.positions.rows;
+  if (job.frequencies.terms > 0) return launch_values(job, rows, pairs, stream);
   if (pairs == 0 || rows == 0) return;
-  if (job.frequencies.terms > 0) {
-    const auto blocks = static_cast<unsigned>(std::min(max_blocks, ceil_div(rows * pairs, std::int64_t{max_threads})));
-    return launch(fill_sums, dim3(blocks), dim3(max_threads), stream, job);
-  }
   const std::int64_t rows_of_block = pairs < max_threads ? max_threads / pairs : 1;
   const std::int64_t threads = pairs < max_threads ? rows_of_block * pairs : max_threads;
   const std::int64_t slices = ceil_div(pairs, threads);
