@@ -56,7 +56,8 @@ Figure losses_plot(const PlotRequest& request) {
 const std::vector<std::pair<std::string, Figure (*)(const PlotRequest&)>> kinds = {
     {"wavelengths", wavelengths_plot}, {"stretch", stretch_plot},   {"table", table_map}, {"decay", decay_plot},
     {"patches", patches_plot},         {"accuracy", accuracy_plot}, {"loss", losses_plot}};
-const std::vector<std::string> scaling_words = {"default", "linear", "ntk", "ntk_fixed", "dynamic", "yarn", "llama3"};
+const std::vector<std::string> scaling_words = {"default", "linear", "ntk",      "ntk_fixed",  "dynamic",
+                                                "yarn",    "llama3", "yarn_log", "theta_scale"};
 
 // Options that belong to one kind.
 void check_usage(const Options& options) {
@@ -217,7 +218,7 @@ void add_rope_options(Command& command, Options& options) {
   command
       .option("--scalings", request.scalings,
               "several scalings in one picture, with --factor: WORD,WORD,... of\n"
-              "default (none), linear, ntk, ntk_fixed, dynamic, yarn, llama3")
+              "default (none), linear, ntk, ntk_fixed, dynamic, yarn, llama3, yarn_log, theta_scale")
       .one_of(scaling_words, scaling_aliases)
       .type_name("WORDS")
       .comma_list();

@@ -19,8 +19,11 @@ namespace {
 
 constexpr double max_factor = 1e15;                         // as in a config
 constexpr std::int64_t max_length = std::int64_t{1} << 53;  // tokens
-constexpr const char* words[] = {"default", "linear", "ntk",      "ntk_fixed",   "dynamic",
-                                 "yarn",    "llama3", "longrope", "proportional"};
+std::vector<std::string> words() {
+  std::vector<std::string> all;
+  scalings::for_each_scaling([&](const auto& scaling) { all.emplace_back(scalings::name_of(scaling)); });
+  return all;
+}
 
 template <class Value>
 bool has(const Scaling& scaling, std::string_view field) {
@@ -140,9 +143,9 @@ void add_scaling_options(Command& command, Source& source) {
   command
       .option("--scaling", source.scaling,
               "instead of the config's scaling: default (none), linear, ntk,\n"
-              "ntk_fixed, dynamic, yarn or llama3, with --factor; a CONFIG of\n"
-              "several ropes needs --rope")
-      .one_of({std::begin(words), std::end(words)}, scaling_aliases)
+              "ntk_fixed, dynamic, yarn, llama3, yarn_log or theta_scale, with\n"
+              "--factor; a CONFIG of several ropes needs --rope")
+      .one_of(words(), scaling_aliases)
       .type_name("WORD");
   command.option("--factor", source.factor, "of --scaling: by how much longer texts become, at least 1").type_name("F");
   command

@@ -32,9 +32,6 @@ ROTARY_API std::vector<double> geometric_frequencies(int pairs, double first, do
 // pi linspace(1, most / 2): rotary-embedding-torch's freqs_for "pixel", timm's linear_bands; positions in [-1, 1].
 ROTARY_API std::vector<double> pixel_frequencies(int pairs, double most);
 
-// Grok's scaling "yarn_log" (SGLang, models/grok.py): YaRN's blend taken of the logarithms. Without amplitude.
-ROTARY_API std::vector<double> yarn_log_frequencies(int rotary_dim, double base, const Yarn&);
-
 // Vision YaRN with DyPE, arXiv 2510.20766, of one axis of `width` elements (ComfyUI-DyPE): blends base, NTK and linear
 // frequencies by two ramps, whose bounds are raised to the power strength = scale * time^exponent, time the part of the
 // diffusion that remains, in [0, 1]; strength 1: vision YaRN alone.
@@ -72,7 +69,5 @@ ROTARY_API std::vector<std::uint8_t> videorope_axes(std::span<const int> section
 
 // NTK by resolution: base * scale^(strength * width / (width - 2)) for each axis of `width` elements.
 ROTARY_API double ntk_base(double base, double scale, int width, double strength = 1);
-// Grok's "theta_scale": base^(ln(L0 factor / 2 pi) / ln(L0 / 2 pi)).
-ROTARY_API double theta_scaled_base(double base, double factor, double trained_length);
 
 }  // namespace rotary

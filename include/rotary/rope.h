@@ -93,9 +93,26 @@ struct Proportional {
   double factor = 1;
   bool operator==(const Proportional&) const = default;
 };
-using Scaling = std::variant<Unscaled, Linear, Ntk, NtkFixed, Dynamic, Yarn, LongRope, Llama3, Proportional>;
+// YaRN's blend taken of the logarithms: w / f^(1 - m), m YaRN's weight of w; a = 1. Grok in SGLang, models/grok.py.
+struct YarnLog {
+  double factor = 1;
+  std::int64_t trained_length = 0;
+  double beta_fast = 32;
+  double beta_slow = 1;
+  double extrapolation_factor = 1;
+  bool operator==(const YarnLog&) const = default;
+};
+// The base becomes b^(ln(L0 f / 2 pi) / ln(L0 / 2 pi)), L0 above 2 pi. Grok in SGLang, models/grok.py.
+struct ThetaScale {
+  double factor = 1;
+  std::int64_t trained_length = 0;
+  bool operator==(const ThetaScale&) const = default;
+};
+using Scaling =
+    std::variant<Unscaled, Linear, Ntk, NtkFixed, Dynamic, Yarn, LongRope, Llama3, Proportional, YarnLog, ThetaScale>;
 
-// "default", "linear", "ntk", "ntk_fixed", "dynamic", "yarn", "longrope", "llama3", "proportional".
+// "default", "linear", "ntk", "ntk_fixed", "dynamic", "yarn", "longrope", "llama3", "proportional", "yarn_log",
+// "theta_scale".
 ROTARY_API const char* name(const Scaling&) noexcept;
 // The scaling of that name with its default values. Throws SCALING.
 ROTARY_API Scaling parse_scaling(std::string_view name);

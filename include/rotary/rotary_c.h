@@ -79,7 +79,9 @@ enum {
   ROTARY_YARN = 5,        /* factor, trained_length, beta_fast to attn_factor */
   ROTARY_LONGROPE = 6,    /* factor, trained_length, short_factor to long_mscale */
   ROTARY_LLAMA3 = 7,      /* factor, trained_length, low, high */
-  ROTARY_PROPORTIONAL = 8 /* factor, fraction */
+  ROTARY_PROPORTIONAL = 8, /* factor, fraction */
+  ROTARY_YARN_LOG = 9,     /* factor, trained_length, beta_fast, beta_slow, extrapolation_factor */
+  ROTARY_THETA_SCALE = 10  /* factor, trained_length */
 };
 
 /* Numbers that may be absent are NaN where they are. Lists have one value for each pair, rotary_dim / 2 of them; null:

@@ -19,7 +19,9 @@ from ._core import Error, __version__, chosen_target, get_num_threads, self_test
 from ._patch import PatchError, patch
 from ._rotating import from_doubled, from_rows
 from ._rotating import rotate, rotate_, rotate_backward, rotate_qk, rotate_qk_, rotate_qkv, rotate_qkv_
-from ._scalings import Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Scaling, Unscaled, Yarn
+from ._scalings import (
+    Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Scaling, ThetaScale, Unscaled, Yarn, YarnLog
+)
 from ._tables import Frequencies, Table, between, frequencies
 from ._tools import accuracy, check, convert, diagnose, extend
 from ._values import Axis, Rope, XPos, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
@@ -27,11 +29,12 @@ from ._words import Angles, Direction, Layout, Pairing, Rounding, Stores
 
 __all__ = [
     "Axis", "Dynamic", "Error", "Frequencies", "Linear", "Llama3", "LongRope", "ModelRope", "Ntk", "NtkFixed",
-    "PatchError", "Proportional", "Rope", "Ropes", "Scaling", "Table", "Unscaled", "XPos", "Yarn", "__version__",
-    "accuracy", "axial", "between", "check", "chosen_target", "config", "convert", "diagnose", "ernie_axes", "extend",
-    "frequencies", "from_doubled", "from_rows", "get_num_threads", "interleaved_axes", "patch", "positions",
-    "query_scale", "rope_parameters", "rotate", "rotate_", "rotate_backward", "rotate_qk", "rotate_qk_", "rotate_qkv",
-    "rotate_qkv_", "sectioned_axes", "self_test", "set_num_threads", "targets", "use_target",
+    "PatchError", "Proportional", "Rope", "Ropes", "Scaling", "Table", "ThetaScale", "Unscaled", "XPos", "Yarn",
+    "YarnLog", "__version__", "accuracy", "axial", "between", "check", "chosen_target", "config", "convert",
+    "diagnose", "ernie_axes", "extend", "frequencies", "from_doubled", "from_rows", "get_num_threads",
+    "interleaved_axes", "patch", "positions", "query_scale", "rope_parameters", "rotate", "rotate_", "rotate_backward",
+    "rotate_qk", "rotate_qk_", "rotate_qkv", "rotate_qkv_", "sectioned_axes", "self_test", "set_num_threads",
+    "targets", "use_target",
 ]
 
 if TYPE_CHECKING:

@@ -240,6 +240,23 @@ class Proportional(Scaling):
     factor: float = 1.0
 
 
-_scalings: dict[str, Any] = {
-    kind._name: kind for kind in (Unscaled, Linear, Ntk, NtkFixed, Dynamic, Yarn, LongRope, Llama3, Proportional)
-}
+class YarnLog(Scaling):
+    """YaRN's blend of the logarithms, without an attention factor. Grok in SGLang, models/grok.py. Args as of Yarn."""
+
+    _name = "yarn_log"
+    factor: float = 1.0
+    trained_length: int = 0
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    extrapolation_factor: float = 1.0
+
+
+class ThetaScale(Scaling):
+    """The base becomes base^(ln(L0 factor / 2 pi) / ln(L0 / 2 pi)), L0 trained_length. Grok in SGLang, models/grok.py."""
+
+    _name = "theta_scale"
+    factor: float = 1.0
+    trained_length: int = 0
+
+
+_scalings: dict[str, Any] = {kind._name: kind for kind in Scaling.__subclasses__()}

@@ -10,12 +10,11 @@ from typing import Any
 
 from . import _core
 from ._memory import view
-from ._scalings import Yarn
 
 __all__ = [
     *("clipped", "geometric_frequencies", "glm_axes", "golden_directions", "mixed_directions", "ntk_base"),
-    *("openpangu_axes", "pixel_frequencies", "random_angles", "resonant", "riflex", "theta_scaled_base"),
-    *("videorope_axes", "vision_yarn_amplitude", "vision_yarn_frequencies", "yarn_log_frequencies"),
+    *("openpangu_axes", "pixel_frequencies", "random_angles", "resonant", "riflex"),
+    *("videorope_axes", "vision_yarn_amplitude", "vision_yarn_frequencies"),
 ]
 
 
@@ -59,11 +58,6 @@ def geometric_frequencies(pairs: int, first: float, last: float) -> Any:
 def pixel_frequencies(pairs: int, most: float) -> Any:
     """pi linspace(1, most / 2), [pairs]; positions in [-1, 1]: rotary-embedding-torch's "pixel", timm's linear_bands."""
     return _array("pixel_frequencies", locals())
-
-
-def yarn_log_frequencies(rotary_dim: int, base: float, yarn: Yarn) -> Any:
-    """Grok's scaling "yarn_log" (SGLang, models/grok.py), [pairs]: YaRN's blend of the logarithms. No amplitude."""
-    return _array("yarn_log_frequencies", locals())
 
 
 def vision_yarn_frequencies(
@@ -118,8 +112,3 @@ def videorope_axes(sections: Sequence[int]) -> tuple[int, ...]:
 def ntk_base(base: float, scale: float, width: int, strength: float = 1.0) -> float:
     """NTK by resolution: base * scale^(strength * width / (width - 2)), for each axis of width elements."""
     return float(_core._make("ntk_base", locals()))
-
-
-def theta_scaled_base(base: float, factor: float, trained_length: float) -> float:
-    """Grok's "theta_scale": base^(ln(L0 factor / 2 pi) / ln(L0 / 2 pi))."""
-    return float(_core._make("theta_scaled_base", locals()))

@@ -90,8 +90,8 @@ void read(std::vector<Value>& values, PyObject* object, const char* name) {
 void read(Scaling& value, PyObject* object, const char*) {
   const Ref word = attribute_or_null(object, "_name");
   if (!word) {
-    raise_type_error("scaling must be a rotary.Unscaled, Linear, Ntk, NtkFixed, Dynamic, Yarn, LongRope, Llama3 or ",
-                     "Proportional but got ", type_name(object));
+    raise_type_error("scaling must be a rotary.Unscaled, Linear, Ntk, NtkFixed, Dynamic, Yarn, LongRope, Llama3, ",
+                     "Proportional, YarnLog or ThetaScale but got ", type_name(object));
   }
   value = parse_scaling(view_of(word.get(), "scaling"));
   std::visit(
@@ -100,13 +100,6 @@ void read(Scaling& value, PyObject* object, const char*) {
                                  [&](const auto& field, auto& member) { read_attribute(object, field.name, member); });
       },
       value);
-}
-void read(Yarn& value, PyObject* object, const char* name) {
-  Scaling scaling;
-  read(scaling, object, name);
-  if (!std::holds_alternative<Yarn>(scaling))
-    raise_type_error(name, " must be a rotary.Yarn but got ", type_name(object));
-  value = std::get<Yarn>(scaling);
 }
 
 // visit(name, member) for each value of a rope, or of frequencies.
@@ -270,14 +263,12 @@ Ref make(PyObject* name, PyObject* words) {
                                      {"golden_directions", made_by<golden_directions>},
                                      {"geometric_frequencies", made_by<geometric_frequencies>},
                                      {"pixel_frequencies", made_by<pixel_frequencies>},
-                                     {"yarn_log_frequencies", made_by<yarn_log_frequencies>},
                                      {"vision_yarn_frequencies", made_by<vision_yarn>},
                                      {"vision_yarn_amplitude", made_by<vision_yarn_amplitude>},
                                      {"riflex", made_by<riflex>},
                                      {"clipped", made_by<clipped>},
                                      {"resonant", made_by<resonant>},
-                                     {"ntk_base", made_by<ntk_base>},
-                                     {"theta_scaled_base", made_by<theta_scaled_base>}})(words);
+                                     {"ntk_base", made_by<ntk_base>}})(words);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ AXES = {name: re.findall(r'"(\d+)"', told) for name, told in re.findall(r"string
 
 class Makers(unittest.TestCase):
     def test_all_are_those_of_the_code_of_others(self):
-        yarn = rotary.Yarn(factor=16, trained_length=8192)
+        grok = rotary.Rope(head_dim=64, pairing="half", scaling=rotary.YarnLog(factor=16, trained_length=8192))
         for name, made, relative in (
             ("timm_mixed", makers.mixed_directions(16, [0.0, 0.7, 3.9]), 1e-15),
             ("golden_gate", makers.golden_directions(16, 2, 3, 0.2, 20, still=0.25), 3e-7),  # float32 there
@@ -29,7 +29,7 @@ class Makers(unittest.TestCase):
             ("riflex_frames", makers.riflex(inv_freq(44), 6, 66), 1e-6),
             ("resonance", makers.resonant(inv_freq(32).tolist()), 3e-7),
             ("pixel", makers.pixel_frequencies(8, 224), 3e-7),
-            ("yarn_log", makers.yarn_log_frequencies(64, 1e4, yarn), 1e-14),
+            ("yarn_log", np.array(rotary.frequencies(grok).inv_freq), 1e-14),
             ("cope", makers.clipped(inv_freq(64, 5e5)), 1e-14),
             ("ltx", makers.geometric_frequencies(7, math.pi / 2, 1e4 * math.pi / 2), 1e-14),
         ):
@@ -43,7 +43,6 @@ class Makers(unittest.TestCase):
                 self.assertEqual("".join(map(str, getattr(makers, name)(sections))), digits)
         self.assertEqual(makers.vision_yarn_amplitude(4), 1 + 0.1 * math.log(4) / 2)
         self.assertEqual(makers.ntk_base(1e4, 4, 64), 1e4 * 4 ** (64 / 62))
-        self.assertAlmostEqual(makers.theta_scaled_base(1e4, 1, 8192), 1e4, places=8)
 
     def test_what_they_make_is_what_ropes_take(self):
         angles = makers.random_angles(2, seed=7)
@@ -69,7 +68,7 @@ class Makers(unittest.TestCase):
             ("SHAPE", "[glm_axes] there must be 3 sections but got 2", lambda: makers.glm_axes([8, 8])),
         ):
             self.assertIn(told, refused(self, code, wrong))
-        for wrong in (lambda: makers.riflex("12", 1, 5), lambda: makers.yarn_log_frequencies(64, 1e4, rotary.Linear()),
-                      lambda: makers.ntk_base("x", 2, 64), lambda: makers.clipped([1.0], hard=1)):
+        for wrong in (lambda: makers.riflex("12", 1, 5), lambda: makers.ntk_base("x", 2, 64),
+                      lambda: makers.clipped([1.0], hard=1)):
             with self.assertRaises(TypeError):
                 wrong()

@@ -38,7 +38,7 @@ rotary_rope defaults<rotary_rope>() {
 
 namespace {
 
-static_assert(ROTARY_PROPORTIONAL + 1 == std::variant_size_v<Scaling>);
+static_assert(ROTARY_THETA_SCALE + 1 == std::variant_size_v<Scaling>);
 static_assert(static_cast<int>(Pairing::interleaved_to_half) == ROTARY_INTERLEAVED_TO_HALF);
 
 // The fields of a rotary_rope that a scaling reads, by the names of scaling_fields.h.

@@ -135,6 +135,11 @@ void check_together(const LongRope& s, const Pairs& pairs) {
           "longrope trained_length must be above 1 (the attention factor divides by its logarithm)");
 }
 
+void check_together(const ThetaScale& s, const Pairs&) {
+  require(s.trained_length > 6, Code::SCALING, s.trained_length,
+          "theta_scale trained_length must be above 2 pi (the exponent of the base divides by its logarithm)");
+}
+
 template <class S>
 void check(const S& scaling, const Pairs& pairs) {
   const char* const name = scalings::Row<S>::facts.name;

@@ -146,21 +146,6 @@ std::vector<double> pixel_frequencies(int pairs, double most) {
   return speeds;
 }
 
-std::vector<double> yarn_log_frequencies(int rotary_dim, double base, const Yarn& yarn) {
-  const FloatState to_nearest;
-  need_run("yarn_log_frequencies", rotary_dim, base);
-  need_positive("yarn_log_frequencies", "the factor must be finite and above 0", yarn.factor);
-  const auto length = static_cast<double>(yarn.trained_length);
-  need_positive("yarn_log_frequencies", "the trained length must be above 0", length);
-  const auto bound = [&](double turns) { return pair_that_turns(turns, rotary_dim, base, length); };
-  const double low = std::max(std::floor(bound(yarn.beta_fast)), 0.0);
-  const double high = std::min(std::ceil(bound(yarn.beta_slow)), rotary_dim - 1.0);
-  std::vector<double> speeds = powers(rotary_dim, base);
-  for (std::size_t i = 0; i < speeds.size(); ++i)
-    speeds[i] *= std::pow(yarn.factor, kept(i, low == high ? low - 0.001 : low, high) * yarn.extrapolation_factor - 1);
-  return speeds;
-}
-
 std::vector<double> vision_yarn_frequencies(int width, double base, const VisionYarn& how) {
   const FloatState to_nearest;
   constexpr const char* operation = "vision_yarn_frequencies";
@@ -225,15 +210,6 @@ double ntk_base(double base, double scale, int width, double strength) {
   need_run("ntk_base", width, base);
   need_positive("ntk_base", "the scale must be finite and above 0", scale);
   return base * std::pow(scale, strength * width / (width - 2.0));
-}
-
-double theta_scaled_base(double base, double factor, double trained_length) {
-  need(base > 1 && std::isfinite(base), Code::VALUE, "theta_scaled_base", "the base must be finite and above 1", base);
-  need_positive("theta_scaled_base", "the factor must be finite and above 0", factor);
-  need(trained_length > two_pi_of_makers && std::isfinite(trained_length), Code::VALUE, "theta_scaled_base",
-       "the trained length must be finite and above 2 pi", trained_length);
-  const double turns = trained_length / two_pi_of_makers;
-  return std::pow(base, std::log(turns * factor) / std::log(turns));
 }
 
 }  // namespace rotary

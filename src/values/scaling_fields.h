@@ -72,7 +72,7 @@ inline constexpr int last_turn = 3;
 // The stretch of the wavelengths that counts as whole.
 enum class Stretch : std::uint8_t {
   none,       // nothing is stretched
-  by_factor,  // the factor: no pair is stretched by more
+  by_factor,  // the factor: no pair is stretched by more, but those that theta_scale turns less than once
   by_length,  // that of the most stretched pair, at the length in play
   per_pair,   // every pair has its own
 };
@@ -220,6 +220,32 @@ struct Row<Proportional> {
       Field{"factor", "factor", &Proportional::factor, Need::factor, Reads{.otherwise = Otherwise::method_default}},
       Field{"fraction", "partial_rotary_factor", &Proportional::fraction, Need::share_above_zero,
             Reads{.otherwise = Otherwise::fraction}}};
+};
+
+template <>
+struct Row<YarnLog> {
+  static constexpr Facts facts{"yarn_log",           "yarn_log",  Stretch::by_factor,
+                               AttentionFactor::one, Length::any, Base::stays};
+  static constexpr std::tuple fields{
+      Field{"factor", "factor", &YarnLog::factor, Need::factor},
+      Field{"trained_length", "original_max_position_embeddings", &YarnLog::trained_length, Need::length,
+            Reads{.otherwise = Otherwise::trained_length}},
+      Field{"beta_fast", "beta_fast", &YarnLog::beta_fast, Need::positive,
+            Reads{.otherwise = Otherwise::method_default, .bounds = Bounds::turns}},
+      Field{"beta_slow", "beta_slow", &YarnLog::beta_slow, Need::positive,
+            Reads{.otherwise = Otherwise::method_default, .bounds = Bounds::turns}},
+      Field{"extrapolation_factor", "extrapolation_factor", &YarnLog::extrapolation_factor, Need::share,
+            Reads{.otherwise = Otherwise::unsaid, .key_of = KeyOf::vllm}}};
+};
+
+template <>
+struct Row<ThetaScale> {
+  static constexpr Facts facts{"theta_scale",        "theta_scale", Stretch::by_factor,
+                               AttentionFactor::one, Length::any,   Base::stays};
+  static constexpr std::tuple fields{
+      Field{"factor", "factor", &ThetaScale::factor, Need::factor},
+      Field{"trained_length", "original_max_position_embeddings", &ThetaScale::trained_length, Need::length,
+            Reads{.otherwise = Otherwise::trained_length}}};
 };
 
 // ---- visitors ------------------------------------------------------------------------------------

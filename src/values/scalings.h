@@ -184,54 +184,86 @@ std::vector<Real<A>> inv_freq(const Dynamic& s, const Pairs& pairs) {
   return each<A>(pairs, base, [](Real<A> period, std::size_t) { return 1 / period; });
 }
 
-// The range of indices between "turns often, keep" and "turns seldom, divide by f" in YaRN's ramp:
-// low = cd(beta_fast), high = cd(beta_slow), cd(beta) = r ln(L0 / (2 pi beta)) / (2 ln b), then floor and ceil, and
-// clamped to [0, r - 1] as the YaRN repository has it. The floor of the frameworks' double cd is the same, unless cd
-// lies within 1e-13 of an integer.
-template <class S>
-struct Ramp {
-  S low;
-  S high;
+// YaRN's weight m of the unscaled frequency, e (1 - clamp((i - low) / (high - low), 0, 1)): from pairs that turn often
+// to those that turn seldom. low = cd(beta_fast), high = cd(beta_slow), cd(beta) = r ln(L0 / (2 pi beta)) / (2 ln b),
+// then floor and ceil, and clamped to [0, r - 1] as the YaRN repository has it. The floor of the frameworks' double cd
+// is the same, unless cd lies within 1e-13 of an integer. e is vLLM's extrapolation_factor, 1 elsewhere.
+template <class A>
+class Ramp {
+  using R = Real<A>;
+  using S = Scalar<A>;
+
+ public:
+  // Where low = high YaRN raises high, and YarnLog lowers low.
+  template <class Scaled>
+  Ramp(const Scaled& s, bool truncate, const Pairs& pairs) : weight_(R(s.extrapolation_factor)) {
+    const S two_log_base = 2 * S(pairs.log_base);
+    const auto dimension = [&](double beta) {
+      return S(pairs.r) * A::log(A::integer(s.trained_length) / (S(beta) * A::two_pi())) / two_log_base;
+    };
+    S low = dimension(s.beta_fast);
+    S high = dimension(s.beta_slow);
+    if (truncate) {
+      low = A::floor(low);
+      high = -A::floor(-high);
+    }
+    low = std::max(low, S(0.0));
+    high = std::min(high, S(pairs.r - 1.0));
+    const S step = low == high ? S(1.0) / S(1000.0) : S(0.0);
+    if constexpr (std::is_same_v<Scaled, Yarn>) {
+      high = high + step;
+    } else {
+      low = low - step;
+    }
+    low_ = R(low);
+    const R span = R(high - low);
+    rises_ = R(0.0) < span;
+    width_ = rises_ ? span : -span;
+  }
+  R operator()(int i) const {
+    const R index = R(static_cast<double>(i)), above = rises_ ? index - low_ : low_ - index;
+    return R(0.0) < above ? (above < width_ ? (1 - above / width_) * weight_ : R(0.0)) : weight_;
+  }
+
+ private:
+  R low_, width_, weight_;
+  bool rises_ = true;
 };
 
-template <class A>
-Ramp<Scalar<A>> correction_range(const Yarn& s, const Pairs& pairs) {
-  using S = Scalar<A>;
-  const S two_log_base = 2 * S(pairs.log_base);
-  const auto dimension = [&](double beta) {
-    return S(pairs.r) * A::log(A::integer(s.trained_length) / (S(beta) * A::two_pi())) / two_log_base;
-  };
-  S low = dimension(s.beta_fast);
-  S high = dimension(s.beta_slow);
-  if (s.truncate) {
-    low = A::floor(low);
-    high = -A::floor(-high);
-  }
-  low = std::max(low, S(0.0));
-  high = std::min(high, S(pairs.r - 1.0));
-  if (low == high) {
-    high = high + S(1.0) / S(1000.0);
-  }
-  return {low, high};
-}
-
-// With m = e (1 - clamp((i - low) / (high - low), 0, 1)): w/f (1 - m) + w m. YaRN, arXiv:2309.00071; e is vLLM's
-// extrapolation_factor, 1 elsewhere.
+// With m the ramp's: w/f (1 - m) + w m. YaRN, arXiv:2309.00071.
 template <class A>
 std::vector<Real<A>> inv_freq(const Yarn& s, const Pairs& pairs) {
   using R = Real<A>;
-  const auto range = correction_range<A>(s, pairs);
-  const auto factor = R(s.factor), weight = R(s.extrapolation_factor);
-  const R low = R(range.low), span = R(range.high - range.low);
-  const bool rises = R(0.0) < span;
-  const R width = rises ? span : -span;
+  const Ramp<A> ramp(s, s.truncate, pairs);
+  const auto factor = R(s.factor);
   return each<A>(pairs, R(pairs.base), [&](R period, std::size_t k) {
-    const R index = R(static_cast<double>(pairs.index[k])), above = rises ? index - low : low - index;
-    const R kept = R(0.0) < above ? (above < width ? (1 - above / width) * weight : R(0.0)) : weight;
+    const R kept = ramp(pairs.index[k]);
     if (kept == 0) return 1 / (factor * period);
     if (kept == 1) return 1 / period;
     return 1 / (factor * period) * (1 - kept) + 1 / period * kept;
   });
+}
+
+// exp(m ln w + (1 - m) ln(w/f)). SGLang, models/grok.py.
+template <class A>
+std::vector<Real<A>> inv_freq(const YarnLog& s, const Pairs& pairs) {
+  using R = Real<A>;
+  const Ramp<A> ramp(s, true, pairs);
+  const auto factor = R(s.factor);
+  return each<A>(pairs, R(pairs.base), [&](R period, std::size_t k) {
+    const R kept = ramp(pairs.index[k]);
+    return A::exp(A::log(1 / period) * kept + A::log(1 / (factor * period)) * (1 - kept));
+  });
+}
+
+// (b^(ln(L0 f / 2 pi) / ln(L0 / 2 pi)))^(-2i/r). SGLang, models/grok.py.
+template <class A>
+std::vector<Real<A>> inv_freq(const ThetaScale& s, const Pairs& pairs) {
+  using S = Scalar<A>;
+  const S trained = A::integer(s.trained_length);
+  const S exponent = A::log(trained * S(s.factor) / A::two_pi()) / A::log(trained / A::two_pi());
+  const auto base = Real<A>(A::pow(S(pairs.base), exponent));
+  return each<A>(pairs, base, [](Real<A> period, std::size_t) { return 1 / period; });
 }
 
 // 1 / (ext_i b^(2i/r)), ext = long_factor when length > L0, else short_factor. LongRoPE, arXiv:2402.13753.

@@ -51,8 +51,9 @@ TEST(Required, APairingThatIsUnsetOrUnknownIsRefused) {
 TEST(Required, ALengthWhereTheFrequenciesDependOnIt) {
   const LongRope longrope{.short_factor = {1, 2}, .long_factor = {3, 4}, .trained_length = 16, .factor = 2};
   const std::vector<std::pair<Scaling, bool>> all = {
-      {Unscaled{}, false},  {Linear{2}, false}, {Ntk{2}, false},        {NtkFixed{2}, false},    {Dynamic{2, 16}, true},
-      {Yarn{2, 16}, false}, {longrope, true},   {Llama3{2, 16}, false}, {Proportional{1}, false}};
+      {Unscaled{}, false},      {Linear{2}, false},      {Ntk{2}, false},           {NtkFixed{2}, false},
+      {Dynamic{2, 16}, true},   {Yarn{2, 16}, false},    {longrope, true},          {Llama3{2, 16}, false},
+      {Proportional{1}, false}, {YarnLog{2, 16}, false}, {ThetaScale{2, 16}, false}};
   ASSERT_EQ(all.size(), std::variant_size_v<Scaling>);
   for (const auto& [scaling, depends] : all) {
     SCOPED_TRACE(name(scaling));

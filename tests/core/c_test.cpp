@@ -68,6 +68,13 @@ const RopeCase ropes[] = {
      [](rotary_rope& r) { r.scaling = ROTARY_LLAMA3, r.factor = 8, r.trained_length = 100, r.low = 2, r.high = 5; }},
     {{.scaling = Proportional{0.5, 2}},
      [](rotary_rope& r) { r.scaling = ROTARY_PROPORTIONAL, r.fraction = 0.5, r.factor = 2; }},
+    {{.scaling = YarnLog{4, 100, 20, 2, 0.5}},
+     [](rotary_rope& r) {
+       r.scaling = ROTARY_YARN_LOG, r.factor = 4, r.trained_length = 100, r.beta_fast = 20, r.beta_slow = 2;
+       r.extrapolation_factor = 0.5;
+     }},
+    {{.scaling = ThetaScale{4, 100}},
+     [](rotary_rope& r) { r.scaling = ROTARY_THETA_SCALE, r.factor = 4, r.trained_length = 100; }},
     {{.base = 500,
       .axis = {0, 1, 1, 0},
       .index = {0, 2, 1, 3},

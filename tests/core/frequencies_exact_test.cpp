@@ -51,17 +51,30 @@ struct Judge {
   MpfrReal correction(double beta, std::int64_t trained) const {
     return MpfrReal(r) * log(MpfrReal::integer(trained) / (2.0 * MpfrReal::pi() * beta)) / (2.0 * log(MpfrReal(base)));
   }
-  MpfrReal inv_freq(const Yarn& s, int i, std::size_t) const {
+  template <class S>
+  MpfrReal mask(const S& s, bool truncate, int i) const {
     MpfrReal low = correction(s.beta_fast, s.trained_length);
     MpfrReal high = correction(s.beta_slow, s.trained_length);
-    low = max(s.truncate ? floor(low) : low, 0.0);
-    high = min(s.truncate ? ceil(high) : high, r - 1.0);
-    if (low == high) {
+    low = max(truncate ? floor(low) : low, 0.0);
+    high = min(truncate ? ceil(high) : high, r - 1.0);
+    if (low == high && std::is_same_v<S, Yarn>) {
       high = high + MpfrReal(1) / 1000;
+    } else if (low == high) {
+      low = low - MpfrReal(1) / 1000;
     }
     const MpfrReal ramp = max(0.0, min(1.0, (MpfrReal(i) - low) / (high - low)));
-    const MpfrReal mask = (MpfrReal(1) - ramp) * s.extrapolation_factor;
-    return unscaled(i) / s.factor * (MpfrReal(1) - mask) + unscaled(i) * mask;
+    return (MpfrReal(1) - ramp) * s.extrapolation_factor;
+  }
+  MpfrReal inv_freq(const Yarn& s, int i, std::size_t) const {
+    const MpfrReal kept = mask(s, s.truncate, i);
+    return unscaled(i) / s.factor * (MpfrReal(1) - kept) + unscaled(i) * kept;
+  }
+  MpfrReal inv_freq(const YarnLog& s, int i, std::size_t) const {
+    return unscaled(i) * pow(MpfrReal(s.factor), mask(s, true, i) - 1.0);
+  }
+  MpfrReal inv_freq(const ThetaScale& s, int i, std::size_t) const {
+    const MpfrReal turns = MpfrReal::integer(s.trained_length) / (2.0 * MpfrReal::pi());
+    return 1.0 / period(pow(MpfrReal(base), log(turns * s.factor) / log(turns)), i);
   }
   MpfrReal inv_freq(const LongRope& s, int i, std::size_t k) const {
     return unscaled(i) / (length > s.trained_length ? s.long_factor : s.short_factor)[k];
@@ -222,6 +235,12 @@ TEST(FrequenciesExact, EveryScalingIsTheRoundedFormula) {
   expect_exact([](RandomRopes& random, std::size_t) {
     return Proportional{random.chance() ? 0.25 : random.spread(0.01, 1), random.factor()};
   });
+  expect_exact([](RandomRopes& random, std::size_t) {
+    const Yarn s = random.yarn();
+    const std::int64_t trained = random.whole(0, 7) == 0 ? random.whole(1, 9) : s.trained_length;  // low = high
+    return YarnLog{s.factor, trained, s.beta_fast, s.beta_slow, s.extrapolation_factor};
+  });
+  expect_exact([](RandomRopes& random, std::size_t) { return ThetaScale{random.factor(), 6 + random.trained()}; });
 }
 
 TEST(FrequenciesExact, ALengthBeyondTwoToThe53CountsInFull) {

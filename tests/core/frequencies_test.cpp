@@ -31,7 +31,7 @@ TEST(FrequencyLaws, AFactorOfOneChangesNothing) {
   const std::vector<double> plain = inv_freq(rope_of(96, 5e5));
   const LongRope ones{std::vector<double>(48, 1), std::vector<double>(48, 1), 4096, 1, {}, {}, {}};
   for (const Scaling& s : std::vector<Scaling>{Linear{1}, Ntk{1}, NtkFixed{1, {}}, NtkFixed{1, 0.75}, yarn(1, 4096),
-                                               ones, Llama3{1, 8192, 1, 4}, Proportional{1, 1}}) {
+                                               ones, Llama3{1, 8192, 1, 4}, Proportional{1, 1}, ThetaScale{1, 8192}}) {
     const Frequencies f = frequencies(rope_of(96, 5e5, s), 100000);
     EXPECT_EQ(f.inv_freq, plain) << name(s) << " " << s.index();
     EXPECT_EQ(f.attention_factor, 1) << name(s);
@@ -72,9 +72,10 @@ TEST(FrequencyLaws, TheCallersRoundingModeHasNoEffect) {
 
 TEST(FrequencyLaws, NamesAreThePublishedOnesAndUnique) {
   const std::pair<Scaling, const char*> names[] = {
-      {Unscaled{}, "default"},   {Linear{}, "linear"},   {Ntk{}, "ntk"},
-      {NtkFixed{}, "ntk_fixed"}, {Dynamic{}, "dynamic"}, {Yarn{}, "yarn"},
-      {LongRope{}, "longrope"},  {Llama3{}, "llama3"},   {Proportional{}, "proportional"}};
+      {Unscaled{}, "default"},   {Linear{}, "linear"},         {Ntk{}, "ntk"},
+      {NtkFixed{}, "ntk_fixed"}, {Dynamic{}, "dynamic"},       {Yarn{}, "yarn"},
+      {LongRope{}, "longrope"},  {Llama3{}, "llama3"},         {Proportional{}, "proportional"},
+      {YarnLog{}, "yarn_log"},   {ThetaScale{}, "theta_scale"}};
   std::set<std::string> unique;
   for (const auto& [scaling, expected] : names) {
     EXPECT_STREQ(name(scaling), expected);
@@ -122,9 +123,9 @@ TEST(FrequencyErrors, FactorsBelowOneSayWhatTheyWouldDo) {
             "SCALING: [frequencies] linear factor must be finite and at least 1 (below 1 it would turn the pairs "
             "faster, which shortens the context instead of extending it) but got 0.5");
   for (const double factor : {0.999, 0.0, -4.0, infinity, std::nan("")}) {
-    for (const Scaling& s :
-         std::vector<Scaling>{Linear{factor}, Ntk{factor}, NtkFixed{factor, {}}, Dynamic{factor, 1}, yarn(factor, 4096),
-                              Llama3{factor, 8192, 1, 4}, Proportional{1, factor}}) {
+    for (const Scaling& s : std::vector<Scaling>{
+             Linear{factor}, Ntk{factor}, NtkFixed{factor, {}}, Dynamic{factor, 1}, yarn(factor, 4096),
+             Llama3{factor, 8192, 1, 4}, Proportional{1, factor}, YarnLog{factor, 4096}, ThetaScale{factor, 4096}}) {
       const std::string start = std::string("SCALING: [frequencies] ") + name(s) + " factor must be";
       EXPECT_TRUE(error_of(rope_of(4, 1e4, s)).starts_with(start)) << error_of(rope_of(4, 1e4, s));
     }
@@ -139,7 +140,7 @@ TEST(FrequencyErrors, AScalingThatIsUnknownIsToldAllNames) {
     } catch (const Error& error) {
       EXPECT_EQ(std::string(name(error.code())) + ": " + error.what(),
                 "SCALING: [parse_scaling] a scaling must be default, linear, ntk, ntk_fixed, dynamic, yarn, longrope, "
-                "llama3 or proportional but got '" +
+                "llama3, proportional, yarn_log or theta_scale but got '" +
                     word + "'");
     }
   }
@@ -186,6 +187,9 @@ TEST(FrequencyErrors, ParametersAreChecked) {
   expect(l, "longrope trained_length must be above 1 (the attention factor divides by its logarithm) but got 1");
   expect(Llama3{8, 8192, 4, 1}, "llama3 high must be at least low (4) but got 1");
   expect(Llama3{8, 8192, 0, 4}, "llama3 low must be finite and above 0 but got 0");
+  expect(YarnLog{2, 0}, "yarn_log trained_length must be above 0 but got 0");
+  expect(ThetaScale{2, 6},
+         "theta_scale trained_length must be above 2 pi (the exponent of the base divides by its logarithm) but got 6");
   expect(Proportional{0}, "proportional fraction must be in (0, 1] but got 0");
   expect(Proportional{1.25}, "proportional fraction must be in (0, 1] but got 1.25");
 }

@@ -79,14 +79,13 @@ TEST(Makers, frequencies_are_those_of_the_code_of_others) {
   expect_near(resonant(plain(32, 10000)), resonance, 3e-7);
   expect_near(pixel_frequencies(8, 224), pixel, 3e-7);
   expect_near(pixel_frequencies(8, 224), timm_pixel, 3e-7);
-  Yarn yarn{.factor = 16, .trained_length = 8192};
-  expect_near(yarn_log_frequencies(64, 10000, yarn), yarn_log, 1e-14);
+  const Rope grok{.head_dim = 64, .pairing = Pairing::half, .scaling = YarnLog{.factor = 16, .trained_length = 8192}};
+  expect_near(frequencies(grok).inv_freq, yarn_log, 1e-14);
   expect_near(clipped(plain(64, 500000), 20), cope, 1e-14);
   EXPECT_EQ(clipped(plain(64, 500000), 20, true)[12], 0);
   expect_near(geometric_frequencies(7, std::numbers::pi / 2, 1e4 * std::numbers::pi / 2), ltx, 1e-14);
   EXPECT_DOUBLE_EQ(ntk_base(10000, 4, 64), 10000 * std::pow(4, 64.0 / 62));
   EXPECT_DOUBLE_EQ(ntk_base(10000, 4, 64, 0), 10000);
-  EXPECT_DOUBLE_EQ(theta_scaled_base(10000, 1, 8192), 10000);
 }
 
 TEST(Makers, refusals) {
@@ -98,7 +97,6 @@ TEST(Makers, refusals) {
   sentence(Code::SHAPE, "k must name a pair, from 1 on, but got 9", [] { riflex({1, 2}, 9, 5); });
   sentence(Code::VALUE, "a wavelength must be at least 1.5", [] { resonant({6}); });
   sentence(Code::SHAPE, "above 2 but got 2", [] { ntk_base(10000, 2, 2); });
-  sentence(Code::VALUE, "above 2 pi but got 6", [] { theta_scaled_base(10000, 2, 6); });
   sentence(Code::VALUE, "at least 0 but got -1", [] { vision_yarn_frequencies(8, 10000, {1, 1, 64, -1}); });
   sentence(Code::VALUE, "above 0 but got 0", [] { vision_yarn_frequencies(8, 10000, {0, 1, 64, 1}); });
 }

@@ -44,16 +44,20 @@ def yarn_magnitude(factor, m=1):
     return mpf(1) if factor <= 1 else mpf(m) * mpf("0.1") * mpmath.log(factor) + 1
 
 
-def yarn(rope, s):
+def yarn_bounds(rope, s):
     r, base = rope["exponent_dim"], mpf(rope["base"])
 
     def turns_at(beta):
         return r * mpmath.log(mpf(s["trained"]) / (2 * mpmath.pi * beta)) / (2 * mpmath.log(base))
 
     low, high = turns_at(s["beta_fast"]), turns_at(s["beta_slow"])
-    if s["truncate"]:
+    if s.get("truncate", True):
         low, high = mpmath.floor(low), mpmath.ceil(high)
-    low, high = max(low, mpf(0)), min(high, mpf(r - 1))
+    return max(low, mpf(0)), min(high, mpf(r - 1))
+
+
+def yarn(rope, s):
+    low, high = yarn_bounds(rope, s)
     if low == high:
         high += mpf("0.001")
     ramp = [min(max((i - low) / (high - low), mpf(0)), mpf(1)) for i in rope["index"]]
@@ -109,6 +113,15 @@ def formula(rope, values, length=0):
         return llama3(rope, s)
     if s["name"] == "longrope":
         return longrope(rope, s, values, length)
+    if s["name"] == "yarn_log":
+        low, high = yarn_bounds(rope, s)
+        ramp = [min(max((i - low) / (high - low), mpf(0)), mpf(1)) for i in rope["index"]]
+        log, exp = mpmath.log, mpmath.exp
+        return [exp(log(w) * (1 - t) + log(w / s["factor"]) * t) for w, t in zip(unscaled(rope), ramp)], mpf(1)
+    if s["name"] == "theta_scale":
+        trained = s["trained"] / (2 * mpmath.pi)
+        exponent = mpmath.log(trained * s["factor"]) / mpmath.log(trained)
+        return unscaled(rope, mpf(rope["base"]) ** exponent), mpf(1)
     if s["name"] == "proportional":
         turning = int(mpmath.floor(mpf(s["fraction"]) * r / 2))
         return [w if i < turning else mpf(0) for i, w in enumerate(unscaled(rope))], mpf(1)

@@ -41,6 +41,16 @@ def longrope(factor, trained, mscale=None):
     return {"name": "longrope", "factor": factor, "trained": trained, "mscale": mscale}
 
 
+def yarn_log(factor, trained, beta_fast=32, beta_slow=1):
+    """SGLang models/grok.py, ScalingRotaryEmbedding._compute_inv_freq."""
+    return {"name": "yarn_log", "factor": factor, "trained": trained, "beta_fast": beta_fast, "beta_slow": beta_slow}
+
+
+def theta_scale(factor, trained):
+    """The same."""
+    return {"name": "theta_scale", "factor": factor, "trained": trained}
+
+
 def proportional(fraction):
     return {"name": "proportional", "fraction": fraction}
 
@@ -283,4 +293,8 @@ MODELS = {
     "yarn-mistral-7b-128k": ("NousResearch/Yarn-Mistral-7b-128k", "ours",
                              [rope(32, 32, 8, 128, 10000, scaling=yarn(16, 8192))]),
     "exaone-4.0-1.2b": ("LGAI-EXAONE/EXAONE-4.0-1.2B", "ours", [rope(30, 32, 8, 64, 1000000, scaling=llama3(16))]),
+    "grok-2-yarn-log": ("xai-org/grok-2 with another rope_type", "ours",
+                        [rope(64, 64, 8, 128, 208533496, scaling=yarn_log(16, 8192, 8))]),
+    "grok-2-theta-scale": ("xai-org/grok-2 with another rope_type", "ours",
+                           [rope(64, 64, 8, 128, 208533496, scaling=theta_scale(16, 8192))]),
 }

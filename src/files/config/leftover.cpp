@@ -159,8 +159,7 @@ class Leftovers {
 
   static bool is_harmless(const std::string& key, const Json& value) {
     return is_in(harmless, key) || (value == false && is_in(harmless_if_false, key)) ||
-           (value.is_null() && is_scaling_word(key)) || (key == "rope_type" && value == "original") ||  // Grok 2
-           says_other_positions(key, value);
+           (value.is_null() && is_scaling_word(key)) || says_other_positions(key, value);
   }
 
   [[noreturn]] static void refuse(const std::string& key, const std::string& path, const Json& value,

@@ -119,6 +119,7 @@ std::string scaling_type(const Part& part, const Object& keys) {
   }
   std::string type = published_type(said);
   if (said == "yarn" && part.family.quirk->yarn_is_longrope) type = "longrope";
+  if (said == "yarn_linear" && part.family.quirk->scaling != nullptr) type = "yarn";  // Grok
   if (type.empty()) refuse_type(keys, key, said);
   if (type != said) {
     part.note("rope_type " + said + " is read as " + type +
@@ -287,6 +288,9 @@ class RopeSource {
       rope.type = scaling_type(part_, *keys);
       rope.partial = inner_number(*keys, "partial_rotary_factor");
       if (rope.partial) rope.partial_from = from_key(*keys, "partial_rotary_factor");
+    } else if (const auto own = part_.family.quirk->scaling) {
+      rope.scaling = own(part_);
+      if (rope.scaling) rope.type = scaling_type(part_, *rope.scaling);
     }
     const auto inner = keys && inner_number(*keys, "rope_theta") ? base_at(*keys, "rope_theta") : std::nullopt;
     if (layer.base) {

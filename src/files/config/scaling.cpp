@@ -184,9 +184,9 @@ class ScalingReader {
   // ---- values that stand elsewhere too ----
 
   double factor(Need need) {
-    const std::string_view own = part_.family.quirk->scaling_key;
-    const bool has_default = !own.empty() && keys_.path().ends_with(own);
-    const char* key = has_default && !keys_.has("factor") ? "scaling_factor" : "factor";
+    const Quirk& quirk = *part_.family.quirk;
+    const bool has_default = !quirk.scaling_key.empty() && keys_.path().ends_with(quirk.scaling_key);
+    const char* key = (has_default || quirk.scaling != nullptr) && !keys_.has("factor") ? "scaling_factor" : "factor";
     const auto value = keys_.number(key);
     if (!value && !has_default) missing("factor");
     origins().read_or_by_default("scaling.factor", keys_, key, part_.name());
@@ -196,7 +196,7 @@ class ScalingReader {
 
   // factor, or max_position_embeddings / L0 where it is null or missing.
   double factor_or_ratio(Need need) {
-    if (keys_.has("factor")) return factor(need);
+    if (keys_.has("factor") || part_.family.quirk->scaling != nullptr) return factor(need);
     const auto longest = longest_length();
     if (!longest) missing("factor (or the model max_position_embeddings)");
     origins().derived("scaling.factor", context_word() + " / original_max_position_embeddings");
@@ -295,6 +295,16 @@ class ScalingReader {
     }
   }
 
+  void settle(ThetaScale& rope, int turn) {
+    if (turn != 1 || rope.trained_length > 6) return;
+    fail(Code::CONFIG_VALUE, "read_config",
+         "the trained length of theta_scale must be above 2 pi but got " + std::to_string(rope.trained_length));
+  }
+
+  void settle(YarnLog& rope, int turn) {
+    if (turn == 1 && rope.beta_fast < rope.beta_slow) keys_.refuse("beta_fast", "must not be below beta_slow");
+  }
+
   void settle(LongRope& rope, int turn) {
     if (turn == 2) {
       if (rope.short_mscale && !rope.long_mscale) missing("long_mscale (short_mscale is given)");
@@ -318,6 +328,7 @@ class ScalingReader {
     } else if (turn == 2) {
       settle_attention_factor(yarn);
     } else if (turn == 3) {
+      if (const auto own = part_.family.quirk->yarn) own(part_, yarn);
       settle_vllm_keys(yarn);
     }
   }
@@ -335,7 +346,6 @@ class ScalingReader {
 
   void settle_attention_factor(Yarn& yarn) {
     if (yarn.attention_factor) record("attention_factor", "attention_factor");
-    if (const auto own = part_.family.quirk->yarn) own(part_, yarn);
     if (yarn.mscale.has_value() != yarn.mscale_all_dim.has_value() && !yarn.mscale_ratio) {
       note("mscale and mscale_all_dim count only together: the one in " + keys_.path() + " is not used");
     }
@@ -347,7 +357,7 @@ class ScalingReader {
 
   // vLLM's and the YaRN repository's own keys; transformers does not read them.
   void settle_vllm_keys(Yarn& yarn) {
-    if (keys_.has("attn_factor")) {
+    if (yarn.attn_factor != 1) {
       origins().multiplied("attention_factor", "attn_factor");
       note("attn_factor multiplies the attention factor, as in vLLM; transformers does not read it");
     }

@@ -58,9 +58,10 @@ struct Quirk {
 
   // ---- scaling ----
   std::string_view scaling_key = {};  // where rope_scaling lies under another name; factor may be missing there
+  std::optional<Object> (*scaling)(const Part&) = nullptr;  // the object of its keys, beside rope_scaling
   bool yarn_is_longrope = false;
-  bool alpha_is_ntk = false;  // dynamic + alpha is static NTK
-  void (*yarn)(const Part&, Yarn&) = nullptr;
+  bool alpha_is_ntk = false;                   // dynamic + alpha is static NTK
+  void (*yarn)(const Part&, Yarn&) = nullptr;  // all but extrapolation_factor and attn_factor's effect is settled
   void (*longrope)(const Part&, LongRope&) = nullptr;
 
   // ---- axes ----

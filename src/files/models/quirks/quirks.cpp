@@ -6,7 +6,6 @@
 
 #include "files/config/stages.h"
 #include "rotary/error.h"
-#include "rotary/makers.h"
 #include "values/fail.h"
 
 namespace rotary::files {
@@ -276,40 +275,30 @@ void mix_pairs(const Part& part, ModelRope& model) {
   }
 }
 
-// SGLang models/grok.py, get_rope_scaling and ScalingRotaryEmbedding: a scaling whose keys stand at the top level, and
-// which has no amplitude, whatever attn_factor says.
-void scale_grok(const Part& part, ModelRope& model) {
-  const auto type = part.keys.text("rope_type");
-  const bool original = !type || *type == "original";
+// SGLang models/grok.py, get_rope_scaling: the keys of the scaling stand at the top level.
+std::optional<Object> top_level_scaling(const Part& part) {
+  const std::string type = part.keys.text("rope_type").value_or("original");
+  const bool original = type == "original";
   for (const std::string key : {"attn_factor", "beta_fast", "beta_slow", "extrapolation_factor"}) {
-    const bool unused = part.keys.has(key) && (original || key == "attn_factor");
-    if (unused) part.note(key + " is not read: " + part.name() + " turns without it");
-    if (original || unused) part.keys.mark(key);
+    const bool unused = original || type == "theta_scale" || key == "attn_factor";
+    if (!unused || !part.keys.has(key)) continue;
+    part.note(key + " is not read: " + part.name() + " turns without it");
+    part.keys.mark(key);
   }
-  if (original) return;
+  if (original) return std::nullopt;
   for (const char* key : {"scaling_factor", "original_max_position_embeddings"}) {
     if (!part.keys.has(key))
-      fail(Code::CONFIG_MISSING, "read_config", "rope_type " + *type + " must have " + key + " beside it but has none");
+      fail(Code::CONFIG_MISSING, "read_config", "rope_type " + type + " must have " + key + " beside it but has none");
   }
-  Yarn yarn{.factor = *part.keys.number("scaling_factor"),
-            .trained_length = *part.keys.length("original_max_position_embeddings", max_length),
-            .beta_fast = part.keys.number("beta_fast").value_or(32),
-            .beta_slow = part.keys.number("beta_slow").value_or(1)};
-  yarn.extrapolation_factor = part.keys.number("extrapolation_factor").value_or(1);
-  Rope scaled = model.rope;
-  scaled.scaling = yarn;
-  model.rope.inv_freq = frequencies(scaled, 0).inv_freq;  // of every type: it checks the values
-  if (*type == "yarn_log") {
-    model.rope.inv_freq = yarn_log_frequencies(scaled.rotary_dim, scaled.base, yarn);
-  } else if (*type == "theta_scale") {
-    scaled.scaling = Unscaled{};
-    scaled.base = theta_scaled_base(scaled.base, yarn.factor, static_cast<double>(yarn.trained_length));
-    model.rope.inv_freq = frequencies(scaled, 0).inv_freq;
-  } else if (*type != "yarn" && *type != "yarn_linear") {
-    part.keys.refuse("rope_type", "must be original, yarn, yarn_linear, yarn_log or theta_scale");
-  }
-  part.derived("inv_freq", *type + " by scaling_factor and original_max_position_embeddings");
+  return part.keys;
 }
+
+// Grok: ScalingRotaryEmbedding has no amplitude, whatever attn_factor says.
+void without_amplitude(const Part& part, Yarn& yarn) {
+  yarn.attention_factor = yarn.attn_factor = 1;
+  part.by_default("attention_factor");
+}
+
 std::optional<int> half_of_grok(const Part& part, const HeadShape& shape) {
   if (!part.keys.boolean("rope_rotate_half_dims", false)) return std::nullopt;
   part.record("rotary_dim", "rope_rotate_half_dims");
@@ -362,7 +351,7 @@ constexpr Quirk quirk_rows[] = {
     {.name = "falcon_perception", .rope = turn_by_directions},
     {.name = "fope", .rope = mix_pairs},
     {.name = "gemma4", .heads_of_type = heads_of_type<0>},
-    {.name = "grok", .rotary_dim = half_of_grok, .rope = scale_grok},
+    {.name = "grok", .rotary_dim = half_of_grok, .scaling = top_level_scaling, .yarn = without_amplitude},
     {.name = "hunyuan", .alpha_is_ntk = true},
     {.name = "internlm", .scaling_key = "rotary"},
     {.name = "isaac", .sections_are_weights = true},
