@@ -86,7 +86,7 @@ void print_model(const Inspected& inspected, bool pairs) {
   std::vector<std::string> scales;
   for (const ModelQueryScale& known : model.query_scales) {
     const std::string of = known.part.empty() ? "" : " of " + known.part;
-    const std::string whole = (known.everywhere ? "every layer" : "layers " + ranges(known.layers)) + of + ": " +
+    const std::string whole = (known.everywhere() ? "every layer" : "layers " + ranges(known.layers)) + of + ": " +
                               formula(known.scale) + ", of a query at position p (" + known.from + ")";
     for (const std::string& line : wrapped(whole, 76)) scales.push_back(line);
   }

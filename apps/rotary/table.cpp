@@ -204,7 +204,13 @@ void run(Options options) {
   check_usage(options);
   if (!options.machine.target.empty()) use_target(options.machine.target);
   check_output(files::path_of(options.output), options.json);
-  const Model model = read_model(options.source, options.source.head_dim.value_or(0));
+  Model model = read_model(options.source, options.source.head_dim.value_or(0));
+  if (model.ropes.empty() && !model.query_scales.empty()) {  // Inkling's queries are multiplied, and nothing turns
+    ModelRope& bare = model.ropes.emplace_back();
+    bare.part = model.query_scales.front().part;
+    for (int layer = 0; layer < model.query_scales.front().of; ++layer) bare.layers_without_rope.push_back(layer);
+    if (!options.source.layer) query_scale_of(model, bare.part);  // says which layers there are
+  }
   const Asked what = asked(options, model);
   if (!what.turns) return write_query_scale(options, model, what);
   const ModelRope& used = *what.used;

@@ -70,6 +70,9 @@ Tensor load_rows(std::string_view operation, const std::filesystem::path& path, 
   if (tensor.shape.size() != 2 && tensor.shape.size() != 3)
     fail_in(operation, Code::SHAPE,
             what + " must be [rows, pairs] or [rows, heads, pairs] but got " + shape_text(tensor.shape));
+  for (const float x : tensor.as<float>()) {
+    if (!std::isfinite(x)) fail_in(operation, Code::VALUE, what + " must be finite but got " + std::to_string(x));
+  }
   return tensor;
 }
 

@@ -83,8 +83,9 @@ struct ModelQueryScale {
   std::string part;  // as ModelRope::part
   QueryScale scale;
   std::vector<int> layers;
-  bool everywhere = true;  // they are all layers of the part
-  std::string from;        // the key that says it, for people
+  int of = 0;        // how many layers the part has
+  std::string from;  // the key that says it, for people
+  bool everywhere() const noexcept { return std::ssize(layers) == of; }
 };
 
 struct Model {
@@ -120,7 +121,7 @@ ROTARY_API Model parse_config(std::string_view json, const ConfigOptions& = {});
 // ---- queries multiplied by their position --------------------------------------------------------
 
 // What multiplies the queries of that layer of a part; its form is none where nothing does. Throws ROPE where no layer
-// is named and the layers differ.
+// is named and the layers differ, and for a layer that the part, where its layers are known, does not have.
 ROTARY_API QueryScale query_scale_of(const Model&, std::string_view part, std::optional<int> layer = {});
 // The factors of the first rope's part, or of the first part that has such a rule where that one has none (the rope may
 // be a tower's alone): f32, 1 where the model has none. Throws what query_scale_of and query_scale(QueryScale) throw.

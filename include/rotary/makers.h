@@ -18,7 +18,7 @@ namespace rotary {
 // RoPE-Mixed, arXiv 2403.13298, as timm's init_random_2d_freqs: two axes; base 10 there. angles: the direction of each
 // head's first head_dim / 4 pairs; the others are turned by a right angle.
 ROTARY_API std::vector<double> mixed_directions(int head_dim, std::span<const double> angles, double base = 10);
-// An angle in [0, 2 pi) for each head, the same on every machine. Torch's seeds draw others.
+// An angle in [0, 2 pi) for each head, the same on every machine, by any seed. Torch's seeds draw others.
 ROTARY_API std::vector<double> random_angles(int heads, std::uint64_t seed);
 // Golden gate RoPE, jerryxio.ng/posts/nd-rope: speeds geometric from `least` to `most`, behind the share `still` of
 // pairs that do not turn; directions evenly spread over all heads and pairs. axes from 1 to 16.

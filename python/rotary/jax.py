@@ -51,7 +51,7 @@ def rotate(
     Raises:
         rotary.Error: SHAPE, DTYPE, PAIRING, VALUE.
     """
-    return _checked("rotate", {"x": x}, cos, sin, pairing, layout, first, direction, repeated)[0]
+    return _checked("rotate", {"x": x}, cos, sin, pairing, layout, first, direction, repeated, None)[0]
 
 
 def rotate_qk(
@@ -65,9 +65,11 @@ def rotate_qk(
     first: int = 0,
     direction: Direction = "forward",
     repeated: bool = False,
+    query_scale: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """rotate() of q and of k, which may differ in heads, head_dim and dtype."""
-    q, k = _checked("rotate_qk", {"q": q, "k": k}, cos, sin, pairing, layout, first, direction, repeated)
+    """rotate() of q and of k, which may differ in heads, head_dim and dtype. query_scale: as of rotary.rotate_qk."""
+    words = pairing, layout, first, direction, repeated, query_scale
+    q, k = _checked("rotate_qk", {"q": q, "k": k}, cos, sin, *words)
     return q, k
 
 
@@ -103,7 +105,7 @@ def table(source: Rope | Frequencies, positions: Any, length: int | None = None)
 
 def _checked(operation: str, tensors: dict[str, Any], cos: Any, sin: Any, *words: Any) -> list[Any]:
     """The tensors turned, once everything is known to fit."""
-    pairing, layout, first, direction, repeated = words
+    pairing, layout, first, direction, repeated, factors = words
     if isinstance(cos, Table) != (sin is None):
         raise TypeError(f"[{operation}] cos and sin must be given, or in place of both a rotary.Table")
     if isinstance(cos, Table):
@@ -119,6 +121,9 @@ def _checked(operation: str, tensors: dict[str, Any], cos: Any, sin: Any, *words
     for name, x in {**tensors, "cos": cos, "sin": sin}.items():
         if not jnp.issubdtype(x.dtype, jnp.floating) or x.dtype.itemsize < 2:
             fail("DTYPE", operation, f"{name} must be float32, float16, bfloat16 or float64 but got {x.dtype}")
+    factors = None if factors is None else jnp.asarray(factors)
+    if factors is not None and not jnp.issubdtype(factors.dtype, jnp.floating):
+        fail("DTYPE", operation, f"query_scale must be of floats but got {factors.dtype}")
     for name, x in tensors.items():
         sizes = {"b": 1, "t": 1, "h": 1, "d": 0, **dict(zip(layout, x.shape))}
         known = [(*batch, sizes["t"]) for batch in ((), (1,), (sizes["b"],))]
@@ -131,7 +136,10 @@ def _checked(operation: str, tensors: dict[str, Any], cos: Any, sin: Any, *words
             rule += f"2 * pairs elements from first on lie inside the head, but got {name} {x.shape}, cos {cos.shape}"
             hint = "frameworks' rows are doubled, give one column of each pair"
             fail("SHAPE", operation, f"{rule}, sin {sin.shape}, first {first!r}: {hint}")
-    return _turned(list(tensors.values()), cos, sin, pairing, layout, int(first), direction == "backward")
+        if factors is not None and name == "q" and factors.shape not in ((sizes["t"],), (sizes["b"], sizes["t"])):
+            rule = "query_scale must have a factor for each token of q, [tokens] or [batch, tokens],"
+            fail("SHAPE", operation, f"{rule} but got {factors.shape} of q {x.shape}")
+    return _turned(list(tensors.values()), cos, sin, factors, pairing, layout, int(first), direction == "backward")
 
 
 def _can_be_read(values: Any) -> bool:
@@ -160,8 +168,11 @@ def _placed(rows: Any, layout: str, heads: int) -> Any:
     return rows.reshape([sizes.get(name, 1) for name in layout])
 
 
-@functools.partial(jax.jit, static_argnums=(3, 4, 5, 6))
-def _turned(given: list[Any], cos: Any, sin: Any, pairing: str, layout: str, first: int, backward: bool) -> list[Any]:
+@functools.partial(jax.jit, static_argnums=(4, 5, 6, 7))
+def _turned(
+    given: list[Any], cos: Any, sin: Any, factors: Any, pairing: str, layout: str, first: int, backward: bool
+) -> list[Any]:
+    """factors: of the first tensor's tokens, or None."""
     pairs, sin = cos.shape[-1], -sin if backward else sin
     crossed, turned = pairing == "interleaved_to_half", []
     # The two of a pair lie along the last axis but one of a head of two halves, the last one of a head of neighbours.
@@ -170,10 +181,15 @@ def _turned(given: list[Any], cos: Any, sin: Any, pairing: str, layout: str, fir
         wide = jnp.promote_types(x.dtype, jnp.float32)
         heads = x.shape[layout.index("h")] if "h" in layout else 1
         c, s = (_placed(one, layout, heads).astype(wide) for one in (cos, sin))
+        if factors is not None and not turned:
+            factor = _placed(factors[..., None], layout, heads).astype(jnp.float32).astype(wide)
+            c, s, rest = _rounded(c * factor), _rounded(s * factor), (x.astype(wide) * factor).astype(x.dtype)
+        else:
+            rest = x
         block = x[..., first : first + 2 * pairs].astype(wide)
         shape = (2, pairs) if reads == -2 else (pairs, 2)
         a, b = jnp.unstack(block.reshape(*x.shape[:-1], *shape), axis=reads)
         two = _rounded(a * c) - _rounded(b * s), _rounded(b * c) + _rounded(a * s)
         block = jnp.stack(two, writes).reshape(block.shape).astype(x.dtype)
-        turned.append(jnp.concatenate([x[..., :first], block, x[..., first + 2 * pairs :]], -1))
+        turned.append(jnp.concatenate([rest[..., :first], block, rest[..., first + 2 * pairs :]], -1))
     return turned

@@ -36,7 +36,10 @@ def mixed_directions(head_dim: int, angles: Any, base: float = 10.0) -> Any:
 
 
 def random_angles(heads: int, seed: int) -> Any:
-    """An angle in [0, 2 pi) for each head, the same on every machine: [heads]. Torch's seeds draw others."""
+    """An angle in [0, 2 pi) for each head, the same on every machine: [heads]. Torch's seeds draw others.
+
+    seed: from 0 to 2^64 - 1, as in C++.
+    """
     return _array("random_angles", locals())
 
 

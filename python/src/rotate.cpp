@@ -118,7 +118,8 @@ std::vector<float> factors_of(const How& how, PyObject* given, const Layout& q) 
   std::vector<float> factors;
   if (given == Py_None) return factors;
   const ArrayView view(given, "query_scale");
-  if (!is_float(view.type)) refuse_type("query_scale", type_word(view.type));
+  if (!is_float(view.type))
+    fail(Code::DTYPE, how.operation, "query_scale must be of floats but got ", type_word(view.type));
   const bool of_rows = view.ndim == 2 && view.shape[0] == q.batch && view.shape[1] == q.tokens;
   if (!of_rows && !(view.ndim == 1 && view.shape[0] == q.tokens)) {
     fail(Code::SHAPE, how.operation, "query_scale must have a factor for each token of q, [tokens] or ",

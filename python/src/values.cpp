@@ -41,6 +41,12 @@ void read(std::uint8_t& value, PyObject* object, const char* name) {
   value = static_cast<std::uint8_t>(integer_within(object, name, 0, 255));
 }
 void read(std::uint64_t& value, PyObject* object, const char* name) {
+  if (PyLong_Check(object) != 0) {
+    value = PyLong_AsUnsignedLongLong(object);
+    if (PyErr_Occurred() == nullptr) return;
+    PyErr_Clear();
+    fail(Code::VALUE, name, "the number must be from 0 to 2^64 - 1 but got ", repr_of(object));
+  }
   value = static_cast<std::uint64_t>(integer_within(object, name, 0, std::numeric_limits<std::int64_t>::max()));
 }
 void read(bool& value, PyObject* object, const char* name) {

@@ -124,6 +124,7 @@ class Config(unittest.TestCase):
         self.assertEqual(list(rotary.query_scale(four, [8191], layer=0)), [1.0])
         self.assertEqual(rotary.query_scale(LLAMA, [[1, 2]]).tolist(), [[1.0, 1.0]])
         refused(self, "ROPE", lambda: rotary.query_scale(four, [0]))
+        refused(self, "ROPE", lambda: rotary.query_scale(LLAMA, [0], 1000))
         refused(self, "POSITION", lambda: rotary.query_scale(four, [0.5], 3))
 
     def test_ropes_of_one_axis_each_take_theirs(self):

@@ -102,6 +102,20 @@ class Values(Case):
             for x, y in zip((q, k), made):
                 self.same(y, rotated(x, c, s, "half", "bhtd"))
 
+    def test_queries_times_their_factors(self):
+        table = rotary.Table(rotary.Rope(head_dim=16, rotary_dim=12, pairing="interleaved"), range(5))
+        each = np.linspace(0.5, 3, 10, dtype=np.float32).reshape(2, 5)
+        for dtype, scale in ((dtype, scale) for dtype in DTYPES for scale in (each, each[1])):
+            q, k = numbers((2, 4, 5, 16), dtype), numbers((2, 2, 5, 16), np.float32, seed=1)
+            for direction in ("forward", "backward"):
+                words = {"layout": "bhtd", "first": 2, "direction": direction, "query_scale": scale}
+                for x, y in zip(rotary.jax.rotate_qk(q, k, table, **words), rotary.rotate_qk(q, k, table, **words)):
+                    self.same(x, y)
+        for code, wrong in (("SHAPE", each.T), ("DTYPE", np.ones(5, np.int64))):
+            with self.assertRaises(rotary.Error) as caught:
+                rotary.jax.rotate_qk(q, k, table, layout="bhtd", query_scale=wrong)
+            self.assertEqual(caught.exception.code, code)
+
     def test_a_table_in_place_of_rows(self):
         table = rotary.Table(rotary.Rope(head_dim=16, rotary_dim=12, pairing="interleaved"), range(5))
         x = numbers((2, 5, 3, 16))

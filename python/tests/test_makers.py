@@ -47,6 +47,7 @@ class Makers(unittest.TestCase):
     def test_what_they_make_is_what_ropes_take(self):
         angles = makers.random_angles(2, seed=7)
         self.assertEqual(angles.tolist(), makers.random_angles(2, 7).tolist())
+        self.assertNotEqual(angles.tolist(), makers.random_angles(2, seed=2**64 - 1).tolist())
         for given in (makers.mixed_directions(16, angles), makers.golden_directions(16, 2, 2, 0.1, 9)):
             rope = rotary.Rope(head_dim=16, pairing="half", inv_freq=given)
             self.assertEqual((given.shape, rope.heads, rope.summed_axes), ((2, 2, 8), 2, 2))
@@ -63,6 +64,9 @@ class Makers(unittest.TestCase):
         for code, told, wrong in (
             ("SHAPE", "multiple of 4 but got 6", lambda: makers.mixed_directions(6, [0])),
             ("SHAPE", "[riflex] k must name a pair, from 1 on, but got 9", lambda: makers.riflex([1, 2], 9, 5)),
+            ("VALUE", "from 0 to 2^64 - 1 but got -1", lambda: makers.random_angles(2, -1)),
+            ("VALUE", "from 0 to 2^64 - 1 but got 18446744073709551616", lambda: makers.random_angles(2, 2**64)),
+            ("VALUE", "every frequency must be finite but got nan", lambda: makers.riflex([1, math.nan], 1, 5)),
             ("VALUE", "at least 1.5", lambda: makers.resonant([6])),
             ("VALUE", "at least 0 but got -1", lambda: makers.vision_yarn_frequencies(8, 1e4, 64, strength=-1)),
             ("SHAPE", "[glm_axes] there must be 3 sections but got 2", lambda: makers.glm_axes([8, 8])),

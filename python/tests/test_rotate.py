@@ -119,7 +119,8 @@ class Rotate(unittest.TestCase):
                 self.assertTrue(same_bits(made[0], expected) and same_bits(made[1], alone))
         for code, wrong in (("SHAPE", each[:, :4]), ("SHAPE", each.T), ("DTYPE", [1]), ("VALUE", each[0] * np.inf)):
             wrong = np.ones(5, np.int64) if code == "DTYPE" else wrong
-            refused(self, code, lambda: rotary.rotate_qk(q, k, table, query_scale=wrong, **words))
+            told = refused(self, code, lambda: rotary.rotate_qk(q, k, table, query_scale=wrong, **words))
+            self.assertTrue(code != "DTYPE" or "query_scale must be of floats but got int64" in told, told)
 
     def test_qkv(self):
         table = table_of("interleaved")

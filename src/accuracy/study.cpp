@@ -109,6 +109,7 @@ Study study(const Request& request, const Executor& executor,
   study.reach = float32_reach(subject, study.tolerance, last_looked_at);
   study.sampling = sampling_of(named, count);
   if (study.frequencies.summed_axes > 0) study.sampling += "; of each axis alone, the other coordinates at 0";
+  if (study.used.coordinates && !named) study.sampling += "; the model's own coordinates: rotary positions";
   study.advice = advice_of(study);
   return study;
 }

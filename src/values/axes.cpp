@@ -172,6 +172,10 @@ Rope axial(int head_dim, std::span<const Axis> axes, Pairing pairing) {
             axis.stretch);
     sum += axis.width;
     if (axis.width == 0) continue;
+    if (depends_on_length(axis.scaling))
+      fail(Code::LENGTH, "axial",
+           "the scaling of axis " + std::to_string(a) + " must be the same at every length but got " +
+               name(axis.scaling));
     const Frequencies run =
         frequencies({.head_dim = axis.width, .base = axis.base, .pairing = pairing, .scaling = axis.scaling});
     require(run.attention_factor == factor.value_or(run.attention_factor), Code::SCALING, "the attention factor",

@@ -33,6 +33,12 @@ void need_positive(const char* operation, const char* rule, double x) {
   need(x > 0 && std::isfinite(x), Code::VALUE, operation, rule, x);
 }
 
+// What the sizes and numbers of a maker make: NaN and infinities come of those, and of a caller's frequencies.
+std::vector<double> finite(const char* operation, std::vector<double> values) {
+  for (const double x : values) need(std::isfinite(x), Code::VALUE, operation, "every frequency must be finite", x);
+  return values;
+}
+
 std::vector<double> powers(int width, double base) {
   std::vector<double> speeds;
   for (int i = 0; i < width; i += 2) speeds.push_back(std::pow(base, -double(i) / width));
@@ -83,7 +89,7 @@ std::vector<double> mixed_directions(int head_dim, std::span<const double> angle
       }
     }
   }
-  return directions;
+  return finite("mixed_directions", directions);
 }
 
 std::vector<double> random_angles(int heads, std::uint64_t seed) {
@@ -134,7 +140,7 @@ std::vector<double> geometric_frequencies(int pairs, double first, double last) 
   need_positive("geometric_frequencies", "the last must be finite and above 0", last);
   std::vector<double> speeds;
   for (int i = 0; i < pairs; ++i) speeds.push_back(first * std::pow(last / first, i / std::max(1.0, pairs - 1.0)));
-  return speeds;
+  return finite("geometric_frequencies", speeds);
 }
 
 std::vector<double> pixel_frequencies(int pairs, double most) {
@@ -143,7 +149,7 @@ std::vector<double> pixel_frequencies(int pairs, double most) {
   std::vector<double> speeds;
   for (int i = 0; i < pairs; ++i)
     speeds.push_back(std::numbers::pi * (1 + i * (most / 2 - 1) / std::max(1.0, pairs - 1.0)));
-  return speeds;
+  return finite("pixel_frequencies", speeds);
 }
 
 std::vector<double> vision_yarn_frequencies(int width, double base, const VisionYarn& how) {
@@ -169,7 +175,7 @@ std::vector<double> vision_yarn_frequencies(int width, double base, const Vision
     const double beta = kept_between(1.25, 0.75, i), gamma = kept_between(16, 2, i);
     speeds.push_back((plain[i] / linear * (1 - beta) + grown[i] * beta) * (1 - gamma) + plain[i] * gamma);
   }
-  return speeds;
+  return finite(operation, speeds);
 }
 
 double vision_yarn_amplitude(double ntk) {
@@ -182,7 +188,7 @@ std::vector<double> riflex(std::vector<double> inv_freq, int k, double frames) {
        "k must name a pair, from 1 on,", k);
   need_positive("riflex", "the frames must be finite and above 0", frames);
   inv_freq[static_cast<std::size_t>(k) - 1] = 0.9 * two_pi_of_makers / frames;
-  return inv_freq;
+  return finite("riflex", inv_freq);
 }
 
 std::vector<double> clipped(std::vector<double> inv_freq, int last, bool hard) {
@@ -192,7 +198,7 @@ std::vector<double> clipped(std::vector<double> inv_freq, int last, bool hard) {
     const double u = std::numbers::pi * static_cast<double>(i) / std::max(1.0, static_cast<double>(count) - 1);
     inv_freq[inv_freq.size() - count + i] *= hard ? 0 : i + 1 == count && count > 1 ? 0 : (1 + std::cos(u)) / 2;
   }
-  return inv_freq;
+  return finite("clipped", inv_freq);
 }
 
 std::vector<double> resonant(std::vector<double> inv_freq) {
@@ -209,7 +215,9 @@ std::vector<double> resonant(std::vector<double> inv_freq) {
 double ntk_base(double base, double scale, int width, double strength) {
   need_run("ntk_base", width, base);
   need_positive("ntk_base", "the scale must be finite and above 0", scale);
-  return base * std::pow(scale, strength * width / (width - 2.0));
+  const double grown = base * std::pow(scale, strength * width / (width - 2.0));
+  need(std::isfinite(grown), Code::VALUE, "ntk_base", "the base must stay finite", grown);
+  return grown;
 }
 
 }  // namespace rotary

@@ -60,11 +60,12 @@ const char* name(QueryForm form) noexcept { return detail::name_in(query_forms, 
 std::string formula(const QueryScale& scale) {
   const std::string n = scale.first == 0 ? "p" : "p + 1", grouped = scale.first == 0 ? n : "(" + n + ")";
   const std::string amount = detail::spelled(scale.amount), length = std::to_string(scale.length);
+  const std::string one_and = scale.amount < 0 ? "1 - " + detail::spelled(-scale.amount) : "1 + " + amount;
   switch (scale.form) {
     case QueryForm::steps:
-      return "1 + " + amount + " ln(1 + floor(" + grouped + " / " + length + "))";
+      return one_and + " ln(1 + floor(" + grouped + " / " + length + "))";
     case QueryForm::log:
-      return "1 + " + amount + " ln(max(1, " + grouped + " / " + length + "))";
+      return one_and + " ln(max(1, " + grouped + " / " + length + "))";
     case QueryForm::power:
       return "(1 + " + grouped + " / " + length + ")^" + amount;
     case QueryForm::ratio:

@@ -347,6 +347,10 @@ TEST_F(Apply, rows_of_cos_and_sin_can_be_given) {
   expect_error(words(source, {"--first", "3"}), "SHAPE");
   write_input({floats("q", {4, 1, 2}, some_values(8))});
   expect_error(words(source), "POSITION");
+  for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+    write_npy(path("sin.npy"), floats("", {3, 1}, {0, bad, 0}));
+    expect_error(words(source), "VALUE");
+  }
   write_npy(path("sin.npy"), floats("", {2, 1}, {0, 1}));
   expect_error(words(source), "SHAPE");
   write_npy(path("sin.npy"), make_tensor<double>("", ElementType::f64, {3, 1}, {0, 1, 0}));

@@ -118,6 +118,8 @@ TEST(Axial, WidthsThatCannotBeAreRefused) {
   refused("SCALING", "[axial] the stretch of axis 0 must be finite and above 0 but got 0", {{8, 10000, 0}});
   refused("SCALING", "[axial] the attention factor of axis 1 must be as of those before it but got 1",
           {{8, 10000, 1, Yarn{.factor = 4, .trained_length = 64}}, {8}});
+  refused("LENGTH", "[axial] the scaling of axis 1 must be the same at every length but got dynamic",
+          {{8}, {8, 10000, 1, Dynamic{.factor = 2, .trained_length = 64}}});
   refused("SHAPE", "[axial] the widths must sum to at least 2 and at most head_dim = 16 but got 18", {{8}, {10}});
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <string>
 
@@ -97,6 +98,13 @@ TEST(Makers, refusals) {
   sentence(Code::SHAPE, "k must name a pair, from 1 on, but got 9", [] { riflex({1, 2}, 9, 5); });
   sentence(Code::VALUE, "a wavelength must be at least 1.5", [] { resonant({6}); });
   sentence(Code::SHAPE, "above 2 but got 2", [] { ntk_base(10000, 2, 2); });
+  constexpr double none = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  sentence(Code::VALUE, "must be finite but got nan", [] { mixed_directions(8, std::vector<double>{0, none}); });
+  sentence(Code::VALUE, "must be finite but got nan", [] { riflex({1, none}, 1, 5); });
+  sentence(Code::VALUE, "must be finite but got inf", [] { clipped({infinity, 1, 1}, 2); });
+  sentence(Code::VALUE, "must stay finite but got nan", [] { ntk_base(10000, 2, 64, none); });
+  sentence(Code::VALUE, "must stay finite but got inf", [] { ntk_base(10000, 1e300, 64, 2); });
+  sentence(Code::VALUE, "must be finite but got inf", [] { geometric_frequencies(3, 1e-300, 1e300); });
   sentence(Code::VALUE, "at least 0 but got -1", [] { vision_yarn_frequencies(8, 10000, {1, 1, 64, -1}); });
   sentence(Code::VALUE, "above 0 but got 0", [] { vision_yarn_frequencies(8, 10000, {0, 1, 64, 1}); });
 }

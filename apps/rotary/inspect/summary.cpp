@@ -241,6 +241,17 @@ void print_summary(const RopeView& view, std::size_t index, const RopeView* befo
 }
 
 void print_pairs(const RopeView& view) {
+  std::vector<PairView> pairs = view.pairs;
+  const Frequencies& f = view.frequencies;
+  const auto count = static_cast<std::size_t>(f.pairs());
+  const auto summed = static_cast<std::size_t>(std::max(1, f.summed_axes));
+  for (std::size_t k = 0; view.pairs.empty() && k < f.inv_freq.size(); ++k) {  // [heads, axes, pairs]
+    const std::size_t axis = f.axis.empty() ? k / count % summed : f.axis[k % count];
+    pairs.push_back({.axis = static_cast<int>(axis), .inv_freq = f.inv_freq[k]});
+  }
+  const auto name_of = [&](std::size_t k) {
+    return (f.heads > 1 ? std::to_string(k / count / summed) + "/" : "") + std::to_string(k % count);
+  };
   const bool with_axis = view.axis_names.size() > 1, with_turns = view.turns_over > 0;
   const auto cells = [=](const std::string& pair, const std::string& axis, const std::string& inv_freq,
                          const std::string& wavelength, const std::string& turns) {
@@ -249,10 +260,10 @@ void print_pairs(const RopeView& view) {
     if (with_axis) row.insert(row.begin() + 1, axis);
     return row;
   };
-  std::vector<Cells> rows = {cells("pair", "axis", "inv_freq", "wavelength", "turns")};
-  for (std::size_t i = 0; i < view.pairs.size(); ++i) {
-    const PairView& pair = view.pairs[i];
-    rows.push_back(cells(std::to_string(i), view.axis_names[static_cast<std::size_t>(pair.axis)],
+  std::vector<Cells> rows = {cells(f.heads > 1 ? "head/pair" : "pair", "axis", "inv_freq", "wavelength", "turns")};
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const PairView& pair = pairs[i];
+    rows.push_back(cells(name_of(i), view.axis_names[static_cast<std::size_t>(pair.axis)],
                          significant(pair.inv_freq, 6), pair.inv_freq != 0 ? significant(wavelength_of(pair), 6) : "-",
                          significant(static_cast<double>(view.turns_over) * pair.inv_freq / 6.283185307179586, 5)));
   }
@@ -264,8 +275,8 @@ void print_pairs(const RopeView& view) {
   if (with_turns && view.turns_over != view.context)
     std::cout << "  turns over " << view.turns_over << " tokens: " << which_lengths(view.lengths) << '\n';
   std::cout << aligned.line(rows.front()) << "  scaling\n";
-  for (std::size_t i = 0; i < view.pairs.size(); ++i) {
-    const PairView& pair = view.pairs[i];
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const PairView& pair = pairs[i];
     const bool changed = pair.inv_freq != 0 && std::string_view(pair.effect) != "kept";
     const std::string effect = pair.effect + (changed ? " x " + significant(pair.stretch, 6) : "");
     std::cout << aligned.line(rows[i + 1]) << "  " << painted(effect, colour_of(pair.effect)) << '\n';

@@ -244,7 +244,8 @@ class TextPart {
     for (ModelRope& rope : ropes_) part_.reading.model.ropes.push_back(std::move(rope));
     part_.keys.length("original_max_position_embeddings", max_length);
     for (const std::string_view key : words(part_.family.harmless)) ignore(key);
-    if (!part_.family.remark.text.empty()) part_.note(std::string(part_.family.remark.text));
+    const bool says_more = !ropes_.empty() && !ropes_.front().start_note.empty();
+    if (!part_.family.remark.text.empty() && !says_more) part_.note(std::string(part_.family.remark.text));
   }
 
  private:

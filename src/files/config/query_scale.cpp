@@ -113,14 +113,13 @@ void read_query_scale(const Part& part, const std::optional<Object>& of_rope, co
                                                                  : part.keys.object(row.object);
     const auto scale = keys ? said_by(row, *keys, scaling) : std::nullopt;
     if (!scale) continue;
-    ModelQueryScale found{part.path, *scale, chosen, layers == chosen.size(), said_where(row, part, *keys)};
+    ModelQueryScale found{part.path, *scale, chosen, static_cast<int>(layers), said_where(row, part, *keys)};
     if (!row.chosen) {
       found.layers.resize(layers);
       std::iota(found.layers.begin(), found.layers.end(), 0);
-      found.everywhere = true;
     }
     part.note(found.from + (found.from.ends_with(" by default") ? "," : "") + " multiplies the queries of " +
-              (found.everywhere ? "every layer" : "some layers") + " by the position, " + formula(*scale) +
+              (found.everywhere() ? "every layer" : "some layers") + " by the position, " + formula(*scale) +
               ", beside the rotation" + (scale->form == QueryForm::learned ? "" : " (query_scale)"));
     part.reading.model.query_scales.push_back(std::move(found));
   }
@@ -147,11 +146,32 @@ void read_query_scale_without_rope(const Part& part) {
 
 namespace rotary {
 
+namespace {
+
+void check_layer(const Model& model, std::string_view part, int layer) {
+  int count = 0;
+  for (const ModelQueryScale& known : model.query_scales) {
+    if (known.part == part) count = known.of;
+  }
+  for (const ModelRope& rope : model.ropes) {
+    for (const std::vector<int>* layers : {&rope.layers, &rope.layers_without_rope}) {
+      if (rope.part == part && !layers->empty()) count = std::max(count, std::ranges::max(*layers) + 1);
+    }
+  }
+  if (count == 0 || (layer >= 0 && layer < count)) return;
+  fail(Code::ROPE, "query_scale",
+       "the layer must be one of the model's layers, 0 to " + std::to_string(count - 1) + ", but got " +
+           std::to_string(layer));
+}
+
+}  // namespace
+
 QueryScale query_scale_of(const Model& model, std::string_view part, std::optional<int> layer) {
+  if (layer) check_layer(model, part, *layer);
   for (const ModelQueryScale& known : model.query_scales) {
     if (known.part != part) continue;
     const bool has = layer && std::find(known.layers.begin(), known.layers.end(), *layer) != known.layers.end();
-    if (!layer && !known.everywhere)
+    if (!layer && !known.everywhere())
       fail(
           Code::ROPE, "query_scale",
           "a layer must be named where some multiply their queries by the position and some do not, but got none: of " +
@@ -163,12 +183,10 @@ QueryScale query_scale_of(const Model& model, std::string_view part, std::option
 
 std::vector<float> query_scale(const Model& model, std::span<const std::int64_t> positions, std::optional<int> layer) {
   const std::vector<ModelQueryScale>& known = model.query_scales;
-  if (known.empty()) return query_scale(QueryScale{}, positions);
-  const auto of_rope = [&](const ModelQueryScale& scale) {
-    return !model.ropes.empty() && scale.part == model.ropes.front().part;
-  };
-  const auto found = std::find_if(known.begin(), known.end(), of_rope);
-  return query_scale(query_scale_of(model, (found == known.end() ? known.front() : *found).part, layer), positions);
+  std::string part = model.ropes.empty() ? "" : model.ropes.front().part;
+  const bool has = std::ranges::find(known, part, &ModelQueryScale::part) != known.end();
+  if (!has && !known.empty()) part = known.front().part;
+  return query_scale(query_scale_of(model, part, layer), positions);
 }
 
 }  // namespace rotary
