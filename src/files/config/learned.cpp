@@ -141,7 +141,10 @@ void read_golden_directions(Model& model, ModelRope& used, const Checkpoint& che
   used.rope.heads = used.heads;
   used.rope.summed_axes = 3;
   const std::string from = found + " of " + path_text(checkpoint.path());
-  used.origins.push_back({"inv_freq", Origin::given, from});
+  for (ValueOrigin& known : used.origins) {
+    if (known.value == "inv_freq") known = {"inv_freq", Origin::given, known.from + ", then " + from};
+  }
+  std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "axis"; });  // they are summed
   forget_start(model, used);
   note(model, (used.part.empty() ? "" : used.part + ": ") + "the last " + std::to_string(half) +
                   " pairs of each head turn by their own directions, " + from);

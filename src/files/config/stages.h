@@ -68,8 +68,9 @@ class Origins {
 
 // A part whose rope is understood and cannot be given.
 struct NoRope {
-  std::string part, why;
+  std::string part, why;  // FoPE's begins with its word
 };
+inline constexpr std::string_view fope_word = "FoPE";
 
 // One reading of one file.
 struct Reading {
