@@ -116,7 +116,8 @@ Rope rope_of(const rotary_rope& r) {
     if (which++ == r.scaling) rope.scaling = scaling;
   });
   if (r.scaling < 0 || r.scaling >= which) {
-    fail(Code::SCALING, "frequencies", "scaling must be from 0 to 8 but got " + std::to_string(r.scaling));
+    fail(Code::SCALING, "frequencies",
+         "scaling must be from 0 to " + std::to_string(which - 1) + " but got " + std::to_string(r.scaling));
   }
   std::visit(
       [&](auto& held) {

@@ -535,10 +535,10 @@ TEST(C, RefusesWithACodeAndASentenceOfThisThread) {
     wrong.head_dim = head_dim;
     expect_refused(rotary_frequencies_make(&wrong, 0, &f), ROTARY_SHAPE, "[frequencies]");
   }
-  for (const int scaling : {-1, 9}) {
+  for (const int scaling : {-1, 11}) {
     auto wrong = rope;
     wrong.scaling = scaling;
-    expect_refused(rotary_frequencies_make(&wrong, 0, &f), ROTARY_SCALING, "scaling must be from 0 to 8");
+    expect_refused(rotary_frequencies_make(&wrong, 0, &f), ROTARY_SCALING, "scaling must be from 0 to 10");
   }
   expect_refused(rotary_frequencies_make(nullptr, 0, &f), ROTARY_VALUE, "rope must not be null");
   expect_refused(rotary_frequencies_make(&rope, 0, nullptr), ROTARY_VALUE, "frequencies must not be null");
