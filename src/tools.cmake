@@ -43,6 +43,8 @@ set(rotary_diagnose_sources
   src/diagnose/scores_of_qk.cpp
   src/diagnose/tokens.cpp
   src/diagnose/turns.cpp
+  src/diagnose/asked.cpp
+  src/diagnose/own_turns.cpp
   src/diagnose/with_rope.cpp
   src/diagnose/without_rope.cpp)
 set(rotary_positions_sources

@@ -132,6 +132,7 @@ void check_same_block(const Tensor& tensor, const ModelRope* used, const ModelRo
 // Keys that interleaved_to_half has rotated lie in the order of half.
 Frequencies of_rotated(Frequencies f) {
   if (f.pairing == Pairing::interleaved_to_half) f.pairing = Pairing::half;
+  f.xpos.reciprocal = f.xpos.scale != 0;
   return f;
 }
 

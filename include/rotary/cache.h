@@ -146,7 +146,7 @@ struct SequencesIn {
 using Sequences = SequencesIn<Host>;
 
 // In every sequence the first `keep` tokens stay (attention sinks), the next `drop` leave, and those behind move by
-// `drop` slots into their place: k rotated by the one row of the table, v copied. In one pass, in place; the bits are
+// `drop` slots into their place: k rotated by the table of one token, v copied. In one pass, in place; the bits are
 // those of rotate out of place. The last `drop` slots keep what they hold.
 //
 //   shift(k, v, between(f, drop, f, 0), keep, drop);
@@ -154,7 +154,7 @@ using Sequences = SequencesIn<Host>;
 // Where slots stay and positions alone change, the call is rotate(k, between(...)). k and v are [pages, page_size,
 // heads, head_dim] of any strides (bthd, bhtd); a contiguous cache is one of a page for each batch row. v may differ in
 // heads, head_dim, strides and dtype, or have no elements.
-// Throws what rotate in place throws, and SHAPE (v's pages or tokens, a table of more than one row, a keep or drop
+// Throws what rotate in place throws, and SHAPE (v's pages or tokens, a table of more than one token, a keep or drop
 // below 0, a length that its pages do not hold), ALIAS (k, v, the table and the sequences overlap; the page numbers are
 // not checked).
 ROTARY_API void shift(const Heads& k, const Heads& v, const Table&, std::int64_t keep, std::int64_t drop,

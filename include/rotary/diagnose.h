@@ -72,6 +72,8 @@ enum class Verdict : std::uint8_t {
   noise,     // as configured, but for noise beyond what rounding explains
   layer,     // of a layer that has no rope, and rotated
   elements,  // seen, and no rotation: single elements, a part of zeros, a before in front of a norm
+  heads,     // by the frequencies of other heads
+  phase,     // without the rope's phase, or with another
 };
 ROTARY_API const char* name(Verdict) noexcept;
 

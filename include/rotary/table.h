@@ -222,11 +222,11 @@ class ROTARY_API Table {
 // rotate(k, table). The angle is to_position * to.inv_freq - from_position * from.inv_freq, rounded once like every
 // other table's; the factor is the double nearest to.attention_factor / from.attention_factor, so that a shift, with
 // one rope on both sides, does not apply it again. Both positions have the same number of tokens. The pairing is that
-// of rotated keys: half for interleaved_to_half.
+// of rotated keys: half for interleaved_to_half. A phase of both cancels; xPos multiplies by the distance's amplitude.
 // Throws what Table's constructor throws, and PAIRING (of from and to, which lay pairs out differently), SHAPE (pairs,
-// tokens or batches that differ; rows per head, summed axes, phases, xpos), SCALING (attention factors without a finite
-// ratio, or a frequency below 2^-256 in magnitude that is not 0), POSITION (likewise below 2^-64), VALUE (other angles
-// than exact).
+// tokens, batches or rows of heads that differ; two ropes, one with xpos), SCALING (attention factors without a finite
+// ratio, or a frequency below 2^-256 in magnitude that is not 0), POSITION (likewise below 2^-64; with xpos: distances
+// that are not exact), VALUE (other angles than exact).
 ROTARY_API Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
                          const Positions& to_positions, const TableOptions& = {});
 

@@ -69,7 +69,7 @@ std::optional<double> offset_of(Sample sample, Reading reading, const Asked& ask
   layout.token_stride *= step;
   sample.unit += sample.before_unit;
   const double most = 0.02 + 3 * sample.unit;
-  const Turns turns = measure(sample, reading, with_kind(asked.block, kind));
+  const Turns turns = measure(sample, reading, with_kind(asked.block, kind), asked.motion.apart > 0);
   if (turns.spread > most || std::ssize(turns.heads) != layout.heads) return std::nullopt;
   Motion motion = asked.motion;
   motion.factor = 1;
@@ -79,6 +79,7 @@ std::optional<double> offset_of(Sample sample, Reading reading, const Asked& ask
     return compare(turns, motion).residual <= most;
   };
   if (holds_at(0)) return 0;
+  if (motion.terms > 1) return std::nullopt;  // an offset on each axis
   const FoundPositions found = find_positions(turns, motion, motion.axis_of(0), motion.position[0]);
   const double offset =
       found.position[static_cast<std::size_t>(std::ranges::min_element(found.error) - found.error.begin())];
@@ -112,7 +113,7 @@ NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::op
   const Reading reading = plausible_readings(sample, subject).front();
   refuse_not_finite(sample, pair, reading.layout);
   const Asked asked =
-      ask(*subject.used, *asked_block(subject, sample.head_dim), subject, expected_positions(reading.layout, subject));
+      ask(subject, *asked_block(subject, sample.head_dim), reading.layout, expected_positions(reading.layout, subject));
   NamedCheck result{{pair.name, {}}, {}};
   Diagnosis& one = result.diagnosis;
   std::string said;

@@ -35,7 +35,8 @@ Finding finding_of(const Pattern& pattern, const Asked& asked) {
         return {Verdict::scaling, "is rotated without the linear scaling with factor " +
                                       significant(linear->factor, 6) + " that the model asks"};
       }
-      if (const std::string cause = cause_of_step(pattern.value, asked.used.rope); !cause.empty()) {
+      if (const std::string cause = cause_of_step(pattern.value, asked.used.rope);
+          !cause.empty() && asked.used.rope.inv_freq.empty()) {
         const std::string number = pattern.value < 1
                                        ? " (as linear scaling with factor " + significant(1 / pattern.value, 6) + " is)"
                                        : " (" + significant(pattern.value, 6) + " times as fast as the model asks)";
@@ -116,9 +117,10 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
   const double before = compare(exam.turns, motion).residual;
   std::vector<Pattern> patterns;
   const std::int64_t batch = exam.turns.layout().batch;
-  for (std::size_t axis = 0; axis < exam.expected.size(); ++axis) {
-    FoundPositions found = find_positions(exam.turns, asked.motion, static_cast<int>(axis), exam.expected[axis]);
-    if (!found.holds) return false;
+  std::vector<FoundPositions> all = find_positions(exam.turns, asked.motion, exam.expected);
+  if (all.empty()) return false;
+  for (std::size_t axis = 0; axis < all.size(); ++axis) {
+    FoundPositions& found = all[axis];
     fill_unknown(found, exam.expected[axis], batch);
     motion.position[axis] = found.position;
     patterns.push_back(pattern_or_mirrored(found, exam.expected[axis], batch));
@@ -142,8 +144,9 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
     if (pattern.kind == Change::none) continue;
     const Finding finding = finding_of(pattern, asked);
     set_facts(exam, asked, finding.verdict, pattern.value);
-    const bool one_kind =
-        std::ranges::all_of(patterns, [&](const Pattern& other) { return other.kind == pattern.kind; });
+    const bool one_kind = std::ranges::all_of(patterns, [&](const Pattern& other) {
+      return other.kind == pattern.kind && std::abs(other.value - pattern.value) < 1e-6;
+    });
     if (finding.verdict == Verdict::not_rotated && one_kind) {
       std::erase_if(exam.findings, [](const Finding& one) { return one.verdict != Verdict::attention_factor; });
       exam.findings.insert(exam.findings.begin(), finding);

@@ -39,9 +39,9 @@ double advantage(const Turns& turns, const Motion& asked, const Motion& other) {
   double of_asked = 0, of_other = 0;
   int count = 0;
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
-    for (int pair = 0; pair < turns.block.pairs; ++pair) {
+    for (int pair = 0; pair < turns.pairs(); ++pair) {
       const std::size_t at = turns.at(row, pair);
-      const double moved = std::max(std::abs(asked.angle(row, pair)), std::abs(other.angle(row, pair)));
+      const double moved = std::max(asked.size(row, pair), other.size(row, pair));
       if (turns.weight[at] == 0 || moved < 4 * turns.unit) continue;
       const Complex a = asked.turn(row, pair), b = other.turn(row, pair);
       if (std::abs(a - b) < turns.unit / 4) continue;
@@ -51,13 +51,6 @@ double advantage(const Turns& turns, const Motion& asked, const Motion& other) {
     }
   }
   return count < 8 || of_other == 0 ? 1 : of_asked / of_other;
-}
-
-Motion motion_of(const Explanation& one, const Asked& asked) {
-  Motion motion = asked.motion;
-  motion.speed = frequencies(one.rope, one.length).inv_freq;
-  for (double& speed : motion.speed) speed *= asked.used.rope.clockwise ? -1 : 1;
-  return motion;
 }
 
 namespace {
@@ -142,9 +135,9 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
   };
   const auto fits = [&](std::int64_t row, const Motion& motion) {
     bool all = true;
-    for (int pair = 0; all && pair < exam.turns.block.pairs; ++pair) {
-      all = misfit(exam.turns, exam.turns.at(row, pair), motion.angle(row, pair), motion.turn(row, pair),
-                   slack_of(pair)) <= 1;
+    for (int pair = 0; all && pair < exam.turns.pairs(); ++pair) {
+      all = misfit(exam.turns, exam.turns.at(row, pair), motion.size(row, pair), motion.turn(row, pair),
+                   slack_of(exam.turns, pair)) <= 1;
     }
     return all;
   };
@@ -199,7 +192,7 @@ void find_shift(Examination& exam, double shift) {
 
 bool explain_by_speeds(Examination& exam, const Asked& asked) {
   std::vector<FoundSpeed> found;
-  for (int pair = 0; pair < exam.turns.block.pairs; ++pair) {
+  for (int pair = 0; pair < exam.turns.pairs(); ++pair) {
     found.push_back(find_speed(exam.turns, pair, exam.expected[static_cast<std::size_t>(asked.motion.axis_of(pair))]));
     if (!found.back().holds) return false;
   }

@@ -1,10 +1,8 @@
 // Whether a tensor is rotated as a rope asks: element by element.
 #include <algorithm>
 #include <cmath>
-#include <memory>
 
 #include "examination.h"
-#include "rotary/reference.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 
@@ -39,7 +37,7 @@ Comparison compare_rows(const Sample& sample, const Layout& layout, const Asked&
           add(some.checked, one, tolerance.value_or(one.allowed));
           some.checked.moves =
               some.checked.moves || (one.place.pair && one.norm > 0 &&
-                                     asked.motion.angle_of(row, one.place.head, layout.heads, *one.place.pair) != 0);
+                                     asked.motion.size(row, asked.motion.of(one.place.head, *one.place.pair)) != 0);
           some.off += one.off() <= one.allowed ? 0 : 1;
           wanted += one.wanted * one.wanted;
           after += one.after * one.after;
@@ -133,56 +131,6 @@ Outcome outcome_of(const Checked& checked, const Diagnosis& diagnosis, bool tole
   return tolerant && small ? Outcome::equal : Outcome::differs;
 }
 
-// The turns of a general rope at the positions, per axis of each row.
-decltype(Motion::by_head) turns_by_head(const Frequencies& f, const std::vector<std::vector<double>>& position) {
-  std::vector<double> flat;
-  for (const std::vector<double>& axis : position) flat.insert(flat.end(), axis.begin(), axis.end());
-  const auto table = std::make_shared<const reference::DoubleTable>(
-      reference::double_table(f, Positions(flat, static_cast<int>(position.size()))));
-  return [table, f, position](std::int64_t row, std::int64_t head, std::int64_t heads, int pair) -> Motion::OfHead {
-    const std::int64_t of_head = head / (heads / f.heads);
-    const auto i = static_cast<std::size_t>(pair), pairs = static_cast<std::size_t>(f.pairs()),
-               at = static_cast<std::size_t>(row * f.heads + of_head) * pairs + i;
-    const Complex turn(table->cos[at], table->sin[at]);
-    const std::size_t axes = static_cast<std::size_t>(std::max(1, f.summed_axes)),
-                      first = static_cast<std::size_t>(of_head) * axes * pairs + i;
-    double angle = std::abs(std::log(std::abs(turn) / f.attention_factor));
-    for (std::size_t a = 0; a < axes; ++a) {
-      const std::size_t axis = f.axis.empty() ? a : std::min<std::size_t>(f.axis[i], position.size() - 1);
-      angle += std::abs(position[axis][static_cast<std::size_t>(row)] * f.inv_freq[first + a * pairs]);
-    }
-    if (!f.phase.empty()) angle += std::abs(f.phase[(static_cast<std::size_t>(of_head) * pairs + i) % f.phase.size()]);
-    return {turn, angle};
-  };
-}
-
-// Readings whose heads the rope has rows for. Throws SHAPE where there are none.
-void keep_heads_of_rope(std::vector<Reading>& readings, const Rope& rope, const TensorPair& pair) {
-  const std::int64_t heads = readings.front().layout.heads;
-  std::erase_if(readings, [&](const Reading& one) { return one.layout.heads % rope.heads != 0; });
-  if (!readings.empty()) return;
-  fail(Code::SHAPE, "check",
-       who(pair.name) + " must have a multiple of the " + std::to_string(rope.heads) +
-           " heads that the rope has rows for but has " + std::to_string(heads));
-}
-
-// Compared only: no diagnosis looks into such angles.
-NamedCheck judge_general(const TensorPair& pair, const Sample& sample, const Compared& compared) {
-  NamedCheck result{{pair.name, {}}, compared.checked};
-  const bool equal = compared.checked.equal;
-  result.outcome = equal ? Outcome::equal : Outcome::differs;
-  result.sentence = who(pair.name) + (equal ? " is rotated as the rope asks" : " is not rotated as the rope asks");
-  result.diagnosis.verdict = equal ? Verdict::as_configured : Verdict::elements;
-  result.diagnosis.facts.layout = compared.checked.layout;
-  if (const std::string nothing = emptiness(sample, compared); !nothing.empty() || all_zero(sample.before)) {
-    result.outcome = Outcome::undecided;
-    result.sentence = who(pair.name) + (nothing.empty() ? ": " + std::string(zeros_said) : nothing);
-  }
-  result.diagnosis.sentence = result.sentence;
-  if (!equal) result.diagnosis.findings = {result.sentence};
-  return result;
-}
-
 }  // namespace
 
 void hold_heads(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion,
@@ -190,25 +138,21 @@ void hold_heads(const Sample& sample, const Layout& layout, const Block& block, 
                 const std::function<void(std::span<const Element>)>& visit) {
   std::vector<Complex> turn(static_cast<std::size_t>(block.pairs), 1);
   std::vector<Element> elements;
-  const bool alike = !motion.by_head;
   for (std::int64_t row = begin; row < end; ++row) {
-    for (int pair = 0; turned && alike && pair < block.pairs; ++pair)
-      turn[static_cast<std::size_t>(pair)] = motion.turn(row, pair);
     for (std::int64_t head = 0; head < layout.heads; ++head) {
       Place place{row / layout.tokens, row % layout.tokens, head, 0, std::nullopt};
       const std::int64_t first = at(layout, place.batch, place.token, head);
       const auto x = [values = sample.x(first)](int element) { return values[static_cast<std::size_t>(element)]; };
       const auto y = [values = sample.y(first)](int element) { return values[static_cast<std::size_t>(element)]; };
-      for (int pair = 0; turned && !alike && pair < block.pairs; ++pair)
-        turn[static_cast<std::size_t>(pair)] = motion.by_head(row, head, layout.heads, pair).turn;
+      for (int pair = 0; turned && (head == 0 || motion.apart > 0) && pair < block.pairs; ++pair)
+        turn[static_cast<std::size_t>(pair)] = motion.turn(row, motion.of(head, pair));
       elements.clear();
       for (int pair = 0; pair < block.pairs; ++pair) {
         const auto [u, v] = block.input(pair);
         const auto [to_u, to_v] = block.output(pair);
         const Complex by = turn[static_cast<std::size_t>(pair)];
         const double a = x(u) * by.real() - x(v) * by.imag(), b = x(v) * by.real() + x(u) * by.imag();
-        const double norm = std::hypot(a, b),
-                     steps = steps_of(pair, std::abs(motion.angle_of(row, head, layout.heads, pair)));
+        const double norm = std::hypot(a, b), steps = steps_of(pair, motion.size(row, motion.of(head, pair)));
         place.pair = pair;
         for (const auto& [element, wanted] : {std::pair(to_u, a), {to_v, b}}) {
           place.element = element;
@@ -243,8 +187,7 @@ void add(Checked& all, const Element& one, double allowed) {
 Compared compare(const Sample& sample, const Reading& reading, const Subject& subject,
                  std::optional<double> tolerance) {
   const std::optional<Block> block = asked_block(subject, sample.head_dim);
-  Asked asked = ask(*subject.used, *block, subject, expected_positions(reading.layout, subject));
-  if (is_general(asked.used.rope)) asked.motion.by_head = turns_by_head(asked.frequencies, asked.motion.position);
+  Asked asked = ask(subject, *block, reading.layout, expected_positions(reading.layout, subject));
   Comparison rows = compare_rows(sample, reading.layout, asked, tolerance);
   rows.checked.layout = reading.word;
   return {std::move(rows), reading, std::move(asked)};
@@ -261,12 +204,9 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   subject.step();
   std::vector<Reading> readings = readings_of(sample, subject);
   refuse_not_finite(sample, pair, readings.front().layout);
-  const bool general = is_general(subject.used->rope);
-  if (general) keep_heads_of_rope(readings, subject.used->rope, pair);
   std::vector<Compared> all = compare_by_all(sample, readings, subject, tolerance);
   subject.step();
   std::size_t best = best_of(all);
-  if (general) return judge_general(pair, sample, all[best]);
   // Another dimension of heads, as likely, is another answer, and so is a likelier order of batch and tokens.
   const auto other = std::ranges::find_if(readings, [&](const Reading& reading) {
     return all[best].checked.equal &&
@@ -302,7 +242,7 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   }
   if (result.outcome == Outcome::equal) {
     const Asked& asked = all[best].asked;
-    const Turns turns = measure(sample, readings[best], asked.block);
+    const Turns turns = measure(sample, readings[best], asked.block, asked.motion.apart > 0);
     result.power = power_of(turns, asked, result.diagnosis.facts.pairing.has_value(), others);
   }
   return result;
@@ -315,7 +255,7 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const std
   const Reading reading = readings_of(sample, subject).front();
   refuse_not_finite(sample, pair, reading.layout);
   NamedCheck result{{pair.name, {}},
-                    compare_rows(sample, reading.layout, {*subject.used, {}, 0, {}, {}}, tolerance).checked};
+                    compare_rows(sample, reading.layout, {*subject.used, {}, 0, {}, {}, {}}, tolerance).checked};
   result.checked.layout = reading.word;
   std::string said = " is not rotated, as " + as;
   if (result.checked.equal) {

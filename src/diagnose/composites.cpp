@@ -37,8 +37,8 @@ Step with_table_of(const Block& table, const Block& block, Slip slip) {
     for_each_head(layout, [&](std::int64_t row, std::int64_t number, std::int64_t first) {
       const auto head = std::span(elements).subspan(static_cast<std::size_t>(first), turns.size());
       x.assign(head.begin(), head.end());
-      for (int pair = 0; number == 0 && pair < block.pairs; ++pair) {
-        const Complex turn = motion.turn(row, pair);
+      for (int pair = 0; (number == 0 || motion.apart > 0) && pair < block.pairs; ++pair) {
+        const Complex turn = motion.turn(row, motion.of(number, pair));
         for (const int element : table.output(pair)) {
           turns[static_cast<std::size_t>(element)] = slip == Slip::exchanged ? Complex(turn.imag(), turn.real()) : turn;
         }
@@ -117,7 +117,7 @@ bool examine_composites(Examination& exam) {
   const std::optional<Block> asked = asked_block(exam.subject, exam.sample.head_dim);
   if (!asked) return false;
   for (const Reading& reading : plausible_readings(exam.sample, exam.subject)) {
-    const Asked rope = ask(*exam.subject.used, *asked, exam.subject, expected_positions(reading.layout, exam.subject));
+    const Asked rope = ask(exam.subject, *asked, reading.layout, expected_positions(reading.layout, exam.subject));
     const auto residual_by = [&](const Step& step) {
       std::vector<double> elements = exam.sample.before.copied();
       step(elements, reading.layout, rope.motion);

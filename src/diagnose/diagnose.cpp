@@ -33,9 +33,7 @@ void examine_unchanged(Examination& exam) {
   if (zero) {
     exam.find(Verdict::cannot_tell, zeros_said);
   } else if (const auto block = asked_block(exam.subject, exam.sample.head_dim); !would_move(exam)) {
-    const auto asked = [&] {
-      return ask(*exam.subject.used, *block, exam.subject, expected_positions(layout, exam.subject));
-    };
+    const auto asked = [&] { return ask(exam.subject, *block, layout, expected_positions(layout, exam.subject)); };
     const double factor = block ? asked().motion.factor : 1;
     if (factor != 1) {
       return exam.find(Verdict::attention_factor,
@@ -104,22 +102,23 @@ void find_block(Examination& exam, const Block& asked) {
 // The asked block is preferred where the data allow it; not if it has pairs that should move visibly and do not.
 bool should_move_and_does_not(const Examination& exam, const Asked& asked) {
   const Block& block = exam.turns.block;
-  for (int pair = 0; pair < block.pairs; ++pair) {
-    const bool touches = std::ranges::any_of(
-        block.output(pair), [&](int element) { return std::ranges::binary_search(exam.search.touched, element); });
+  for (int pair = 0; pair < exam.turns.pairs(); ++pair) {
+    const bool touches = std::ranges::any_of(block.output(pair % block.pairs), [&](int element) {
+      return std::ranges::binary_search(exam.search.touched, element);
+    });
     if (touches) continue;
     for (std::int64_t row = 0; row < exam.turns.rows(); ++row) {
       const double noise = exam.sample.noise.rms == 0 ? 0
                                                       : std::max(12 * exam.turns.sigma[exam.turns.at(row, pair)],
                                                                  4 * exam.sample.noise.relative);
-      if (std::abs(asked.motion.angle(row, pair)) > 16 * exam.sample.unit + noise) return true;
+      if (std::abs(asked.motion.size(row, pair)) > 16 * exam.sample.unit + noise) return true;
     }
   }
   return false;
 }
 
 bool asked_speeds_hold(const Examination& exam, const Turns& turns) {
-  Asked rope = ask(*exam.subject.used, turns.block, exam.subject, exam.expected);
+  Asked rope = ask(exam.subject, turns.block, turns.layout(), exam.expected);
   rope.motion.factor = exam.factor;
   return compare(turns, rope.motion).holds;
 }
@@ -133,7 +132,7 @@ void settle_width(Examination& exam) {
     const Block& block = seen.block;
     if (block.kind != exam.turns.block.kind) continue;
     for (int pairs = block.pairs; block.first + 2 * pairs <= exam.sample.head_dim; ++pairs) {
-      Turns turns = measure(exam.sample, exam.turns.reading, {block.kind, block.first, pairs});
+      Turns turns = measure(exam.sample, exam.turns.reading, {block.kind, block.first, pairs}, exam.turns.apart);
       if (!asked_speeds_hold(exam, turns)) continue;
       exam.turns = std::move(turns);
       return;
@@ -175,11 +174,11 @@ void examine(Examination& exam) {
   }
   const Block found = exam.turns.block;
   if (found.first == asked->first && found.pairs == asked->pairs &&
-      should_move_and_does_not(exam, ask(*exam.subject.used, *asked, exam.subject, exam.expected))) {
-    if (exam.sample.noisy()) {  // slow pairs of another base may be lost in the noise
+      should_move_and_does_not(exam, ask(exam.subject, *asked, exam.turns.layout(), exam.expected))) {
+    if (exam.sample.noisy() || exam.turns.apart) {  // slow pairs of another base may be lost in the noise
       Examination whole = exam;
       examine_block(whole, *asked);
-      if (whole.explained && whole.facts.base) {
+      if (whole.explained && (whole.facts.base || exam.turns.apart)) {
         exam = std::move(whole);
         return;
       }
@@ -221,11 +220,11 @@ std::string said_of(const Examination& exam) {
 }  // namespace
 
 const char* name(Verdict verdict) noexcept {
-  constexpr std::array<const char*, 19> names = {
-      "as_configured", "pairing", "direction",  "offset",  "positions",
-      "base",          "scaling", "block",      "layout",  "attention_factor",
-      "precision",     "twice",   "some_heads", "axis",    "not_rotated",
-      "cannot_tell",   "noise",   "layer",      "elements"};
+  constexpr std::array<const char*, 21> names = {
+      "as_configured", "pairing", "direction",   "offset",           "positions", "base",
+      "scaling",       "block",   "layout",      "attention_factor", "precision", "twice",
+      "some_heads",    "axis",    "not_rotated", "cannot_tell",      "noise",     "layer",
+      "elements",      "heads",   "phase"};
   return names[static_cast<std::size_t>(verdict)];
 }
 

@@ -69,11 +69,8 @@ inline constexpr std::string_view same_scores = "scores of q and k that both hav
 inline constexpr const char* as_asked = "as the config asks";
 Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string& right = as_asked);
 
-// Whether its angles are more than a speed times a position, alike for all heads: rotary check compares such a rope's
-// tensors, and no diagnosis looks into them.
-inline bool is_general(const Rope& rope) {
-  return rope.heads > 1 || rope.summed_axes > 0 || !rope.phase.empty() || rope.xpos.scale != 0;
-}
+// Whether its speeds are one for each pair: others have no base, and no scaling that can be told from them.
+inline bool has_one_speed_per_pair(const Rope& rope) { return rope.heads == 1 && rope.summed_axes == 0; }
 
 // ---- while it is examined ------------------------------------------------------------------------
 
@@ -126,6 +123,7 @@ struct Asked {
   const ModelRope& used;
   Block block;
   std::int64_t length = 0;
+  Numbers rows;  // of the rope's frequencies, of each head
   Frequencies frequencies;
   Motion motion;  // at the expected positions
 };
@@ -178,12 +176,19 @@ Compared compare(const Sample&, const Reading&, const Subject&, std::optional<do
 // Of many tokens some are diagnosed first. known: comparisons that were made.
 Diagnosis diagnose(const Sample&, const Subject&, const std::vector<Compared>& known);
 
+// The same of a rope with a phase or an amplitude of its own.
+bool has_own_turns(const Rope&);
+Diagnosis diagnose_own_turns(const Sample&, const Subject&);
+
 // Of turns that are as asked.
 Power power_of(Turns, const Asked&, bool pairing_shows, const std::vector<const ModelRope*>& others);
 Power common_power(const std::vector<NamedCheck>&);  // what each of them would show
 std::optional<Block> asked_block(const Subject&, int head_dim);
-Rope rope_for_block(Rope, const Block&);  // the rope as it would be in a block of that width
-Asked ask(const ModelRope&, const Block&, const Subject&, const std::vector<std::vector<double>>& expected);
+Numbers rows_of_heads(const Subject&, std::int64_t heads);  // of the rope's frequencies, of each head
+Rope rope_for_block(Rope, const Block&);                    // the rope as it would be in a block of that width
+Asked ask(const Subject&, const Block&, const Layout&, const std::vector<std::vector<double>>& expected);
+// The motion of frequencies at the positions and the factor of `at`; rows: of the frequencies, of each head.
+Motion motion_of(const Frequencies&, const Motion& at, const Numbers& rows);
 
 // A fault after which no pairing keeps the norms. False: none that is known.
 bool examine_composites(Examination&);
@@ -202,7 +207,7 @@ bool explain_by_rivals(Examination&, const Asked&, bool holds);
 bool explain_by_own_time(Examination&, const Asked&);
 // Any speeds, at the expected positions or some constant number of positions away.
 bool explain_by_speeds(Examination&, const Asked&);
-Motion motion_of(const Explanation&, const Asked&);  // at the expected positions, in the asked direction
+Motion motion_of(const Explanation&, const Asked&);  // at the expected positions
 // How much better other explains the turns than asked does, as a quotient of mean squares, where the two differ and the
 // elements move by more than their rounding.
 double advantage(const Turns&, const Motion& asked, const Motion& other);

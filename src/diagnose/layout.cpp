@@ -27,6 +27,16 @@ std::vector<Reading> readings_to_try(const Sample& sample, const Subject& subjec
            "the layout must be one of a tensor of so many dimensions, " + words + ", but got " + subject.layout);
     }
   }
+  const int rows = subject.used == nullptr ? 1 : subject.used->rope.heads;
+  if (subject.head_rows.empty() && rows > 1) {
+    const std::int64_t heads = readings.front().layout.heads;
+    std::erase_if(readings, [&](const Reading& one) { return one.layout.heads % rows != 0; });
+    if (readings.empty()) {
+      fail(Code::SHAPE, "diagnose",
+           sample.name + " must have a multiple of the " + std::to_string(rows) +
+               " heads that the rope has rows for but has " + std::to_string(heads));
+    }
+  }
   if (!subject.positions) return readings;
   const PositionSet& given = *subject.positions;
   std::erase_if(readings, [&](const Reading& reading) {
@@ -57,7 +67,7 @@ bool rows_are_alike(const Turns& turns) {
   double off = 0, all = 0;
   const std::int64_t tokens = turns.layout().tokens;
   for (std::int64_t row = tokens; row < turns.rows(); ++row) {
-    for (int pair = 0; pair < turns.block.pairs; ++pair) {
+    for (int pair = 0; pair < turns.pairs(); ++pair) {
       const std::size_t at = turns.at(row, pair), first = turns.at(row % tokens, pair);
       off += turns.weight[at] * std::norm(turns.turn[at] - turns.turn[first]);
       all += turns.weight[at] * std::norm(turns.turn[at]);
@@ -73,14 +83,21 @@ bool heads_are_alike(const Turns& turns) { return turns.spread < one_turn(turns.
 Turns best_turns(const Examination& exam, const std::vector<Reading>& readings) {
   int best_rank = -1;
   Turns best;
+  const Subject& subject = exam.subject;
+  const bool apart =
+      subject.used != nullptr && subject.used->rope.heads > 1;  // heads tell no layout: what is asked does
   for (const Reading& reading : readings) {
-    Turns turns = measure(exam.sample, reading, exam.search.found.front().block);
-    const int rank = (heads_are_alike(turns) ? 100 : 0) + 10 * exam.subject.plausibility(reading.layout) +
-                     (rows_are_alike(turns) ? 2 : 0) + (reading.layout.heads > 1 ? 1 : 0);
+    Turns turns = measure(exam.sample, reading, exam.search.found.front().block, apart);
+    const auto as_asked = [&](const Layout& layout) {
+      return compare(turns, ask(subject, turns.block, layout, expected_positions(layout, subject)).motion).holds;
+    };
+    const int rank = (apart && as_asked(reading.layout) ? 50 : 0) + (heads_are_alike(turns) ? 100 : 0) +
+                     10 * exam.subject.plausibility(reading.layout) + (rows_are_alike(turns) ? 2 : 0) +
+                     (reading.layout.heads > 1 ? 1 : 0);
     if (rank <= best_rank) continue;
     best_rank = rank;
     best = std::move(turns);
-    if (rank == 123) break;  // none is better
+    if (rank >= 123 && !apart) break;  // none is better
   }
   return best;
 }
@@ -108,7 +125,7 @@ bool find_layout(Examination& exam) {
   const std::vector<Reading> readings = readings_to_try(exam.sample, exam.subject);
   exam.turns = best_turns(exam, readings);
   Subject counted = exam.subject;
-  if (!heads_are_alike(exam.turns) && exam.subject.layout.empty() && exam.subject.positions) {
+  if (!heads_are_alike(exam.turns) && !exam.turns.apart && exam.subject.layout.empty() && exam.subject.positions) {
     // Where the heads are taken for tokens, the positions are those of heads.
     Turns other = best_turns(exam, tools::readings_of(exam.sample.shape));
     if (heads_are_alike(other)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 namespace rotary::diagnose {
@@ -49,12 +50,13 @@ std::optional<Phase> phase_of(const Turns& turns, std::int64_t row, int pair) {
   const std::size_t at = turns.at(row, pair);
   const double size = std::abs(turns.turn[at]);
   if (turns.weight[at] == 0 || size == 0) return std::nullopt;
-  return Phase{std::arg(turns.turn[at]), turns.sigma[at] / size + turns.unit / 6, 0, slack_of(pair) / float32_slack};
+  return Phase{std::arg(turns.turn[at]), turns.sigma[at] / size + turns.unit / 6, 0,
+               slack_of(turns, pair) / float32_slack};
 }
 
 // Not where every element is 0.
 bool says_something(const Turns& turns, std::int64_t row) {
-  for (int pair = 0; pair < turns.block.pairs; ++pair) {
+  for (int pair = 0; pair < turns.pairs(); ++pair) {
     if (turns.weight[turns.at(row, pair)] > 0) return true;
   }
   return false;
@@ -94,12 +96,154 @@ Unwrapped unwrap(std::vector<Phase> phases, double near, double range) {
   return {chosen.value, std::sqrt(chosen.variance), chosen.misfit};
 }
 
+namespace {
+
+// ---- angles that are sums over coordinates ----
+
+struct Sum {
+  std::vector<double> factor;  // of each coordinate
+  double angle, sigma, steps, speed;
+};
+
+// Coordinates and their covariances.
+struct Coordinates {
+  std::vector<double> value, variance;
+};
+
+double sigma_of(const Sum& sum, const std::vector<double>& value) {
+  double size = 0;
+  for (std::size_t a = 0; a < value.size(); ++a) size += std::abs(sum.factor[a] * value[a]);
+  return sum.sigma + sum.steps * float32_slack / 6 * size;
+}
+double off_at(const Sum& sum, const std::vector<double>& value) {
+  double angle = sum.angle;
+  for (std::size_t a = 0; a < value.size(); ++a) angle -= sum.factor[a] * value[a];
+  return wrapped(angle);
+}
+double misfit_at(const std::vector<Sum>& sums, const std::vector<double>& value) {
+  double worst = 0;
+  for (auto sum = sums.begin(); sum != sums.end() && worst <= 1; ++sum)
+    worst = std::max(worst, std::abs(off_at(*sum, value)) / (6 * sigma_of(*sum, value)));
+  return worst;
+}
+
+// By each sum in turn, the slow ones first: those that are faster tell more and wrap earlier. least: of the errors.
+void settle(const std::vector<Sum>& sums, double least, Coordinates& at) {
+  const std::size_t n = at.value.size();
+  for (const Sum& sum : sums) {
+    std::vector<double> gain(n);
+    double variance = square(std::max(least, sigma_of(sum, at.value)));
+    for (std::size_t a = 0; a < n; ++a) {
+      for (std::size_t b = 0; b < n; ++b) gain[a] += at.variance[a * n + b] * sum.factor[b];
+      variance += sum.factor[a] * gain[a];
+    }
+    const double off = off_at(sum, at.value);
+    for (std::size_t a = 0; a < n; ++a) {
+      at.value[a] += gain[a] * off / variance;
+      for (std::size_t b = 0; b < n; ++b) at.variance[a * n + b] -= gain[a] * gain[b] / variance;
+    }
+  }
+}
+
+std::vector<Sum> sums_of(const Turns& turns, const Motion& speeds, std::int64_t row) {
+  std::vector<Sum> sums;
+  for (int pair = 0; pair < turns.pairs(); ++pair) {
+    const std::optional<Phase> phase = phase_of(turns, row, pair);
+    if (!phase || phase->sigma > 1) continue;
+    Sum sum{std::vector<double>(speeds.position.size()), phase->angle, phase->sigma, phase->steps, 0};
+    for (int term = 0; term < speeds.terms; ++term) {
+      sum.factor[static_cast<std::size_t>(speeds.axis_of(pair, term))] += speeds.speed_of(pair, term);
+      sum.speed += square(speeds.speed_of(pair, term));
+    }
+    if (sum.speed > 0) sums.push_back(std::move(sum));
+  }
+  std::ranges::sort(sums, {}, &Sum::speed);
+  return sums;
+}
+
+// The coordinates that explain the sums, near one of those to begin with or at one of the others; none: no such ones.
+std::optional<Coordinates> spot_of(const std::vector<Sum>& sums, const std::vector<std::vector<double>>& near,
+                                   const std::vector<std::vector<double>>& others) {
+  const std::size_t n = others[0].size();
+  const double range = sums.empty() ? 0 : 3.2 / std::sqrt(sums[0].speed);
+  const auto settled_from = [&](const std::vector<double>& start) {
+    Coordinates spot{start, std::vector<double>(n * n)};
+    for (std::size_t a = 0; a < n; ++a) spot.variance[a * n + a] = square(range);
+    for (const double least : {0.02, 0.0}) settle(sums, least, spot);
+    for (std::size_t a = 0; a < n; ++a) {
+      double& variance = spot.variance[a * n + a];
+      if (!(variance < square(range) / 4)) variance = unknown;
+    }
+    return spot;
+  };
+  for (const std::vector<double>& start : near) {
+    if (Coordinates spot = settled_from(start); misfit_at(sums, spot.value) <= 1) return spot;
+  }
+  const auto at = std::ranges::find_if(others, [&](const auto& one) { return misfit_at(sums, one) <= 1; });
+  return at == others.end() ? std::nullopt : std::optional(settled_from(*at));
+}
+
+std::vector<FoundPositions> find_coordinates(const Turns& turns, const Motion& speeds,
+                                             const std::vector<std::vector<double>>& expected) {
+  const auto axes = expected.size(), rows = static_cast<std::size_t>(turns.rows());
+  std::vector<std::vector<double>> at_row(rows, std::vector<double>(axes));
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t a = 0; a < axes; ++a) at_row[row][a] = expected[a][row];
+  }
+  std::vector<FoundPositions> found(axes);
+  std::vector<double> shift(axes);  // of the row before
+  for (std::size_t row = 0; row < rows; ++row) {
+    std::vector<std::vector<double>> near{at_row[row], at_row[row]};
+    std::ranges::transform(at_row[row], shift, near[1].begin(), std::plus());
+    for (const double times : {-1.0, 2.0, 0.0}) {
+      near.push_back(at_row[row]);
+      for (double& one : near.back()) one *= times;
+    }
+    const auto spot = spot_of(sums_of(turns, speeds, static_cast<std::int64_t>(row)), near, at_row);
+    if (!spot) return {};
+    for (std::size_t a = 0; a < axes; ++a) {
+      found[a].position.push_back(spot->value[a]);
+      found[a].error.push_back(std::sqrt(spot->variance[a * axes + a]));
+      shift[a] = spot->value[a] - at_row[row][a];
+    }
+  }
+  return found;
+}
+
+// Where most are whole, all are: else a few are nearly whole by chance.
+void make_whole(FoundPositions& found) {
+  std::vector<double> rounded;
+  std::size_t same = 0;
+  for (std::size_t row = 0; row < found.position.size(); ++row) {
+    rounded.push_back(whole(found.position[row], std::isfinite(found.error[row]) ? found.error[row] : 0));
+    same += rounded[row] == std::round(rounded[row]) ? 1 : 0;
+  }
+  if (2 * same > rounded.size()) found.position = std::move(rounded);
+}
+
+}  // namespace
+
+std::vector<FoundPositions> find_positions(const Turns& turns, const Motion& speeds,
+                                           const std::vector<std::vector<double>>& expected) {
+  std::vector<FoundPositions> found;
+  if (speeds.terms > 1) {
+    found = find_coordinates(turns, speeds, expected);
+    std::ranges::for_each(found, make_whole);
+    return found;
+  }
+  for (std::size_t axis = 0; axis < expected.size(); ++axis) {
+    found.push_back(find_positions(turns, speeds, static_cast<int>(axis), expected[axis]));
+    if (!found.back().holds) return {};
+  }
+  return found;
+}
+
 FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis, const std::vector<double>& expected) {
   FoundPositions found;
   double shift = 0;  // of the row before: most faults move all rows alike
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
     std::vector<Phase> phases;
-    for (int pair = 0; pair < turns.block.pairs; ++pair) {
+    for (int pair = 0; pair < turns.pairs(); ++pair) {
       if (speeds.axis_of(pair) != axis) continue;
       std::optional<Phase> phase = phase_of(turns, row, pair);
       if (!phase) continue;
@@ -118,13 +262,7 @@ FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis
     found.holds = best.misfit <= 1;
     if (!found.holds) return found;
   }
-  std::vector<double> rounded;
-  std::size_t same = 0;
-  for (std::size_t row = 0; row < found.position.size(); ++row) {
-    rounded.push_back(whole(found.position[row], std::isfinite(found.error[row]) ? found.error[row] : 0));
-    same += rounded[row] == std::round(rounded[row]) ? 1 : 0;
-  }
-  if (2 * same > rounded.size()) found.position = std::move(rounded);  // else a few are nearly whole by chance
+  make_whole(found);
   return found;
 }
 

@@ -34,6 +34,9 @@ struct FoundPositions {
   bool holds = true;          // every row has a position that explains all of its pairs
 };
 FoundPositions find_positions(const Turns&, const Motion& speeds, int axis, const std::vector<double>& expected);
+// Of each axis; empty where some row has no positions that explain all of its pairs.
+std::vector<FoundPositions> find_positions(const Turns&, const Motion& speeds,
+                                           const std::vector<std::vector<double>>& expected);
 
 // The speed of a pair whose angles rise evenly with the positions, and its angle at position 0.
 struct FoundSpeed {

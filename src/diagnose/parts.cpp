@@ -77,6 +77,9 @@ Answer answer_of(const Scene& scene, const Piece& piece, int depth) {
   for (std::size_t d = 0; d < 3; ++d) cut = cut.part(scene.reading, d, {piece[d].begin(), piece[d].end()});
   Subject subject = subject_of(scene.subject, scene.asked, scene.layout(), piece[0], piece[1]);
   subject.layout = scene.reading.word;
+  subject.head_rows.clear();
+  for (const std::int64_t head : piece[2])
+    subject.head_rows.push_back(scene.asked.rows[static_cast<std::size_t>(head)]);
   return answer(cut, subject, depth);
 }
 
@@ -275,8 +278,7 @@ std::optional<Answer> answer_by_parts(const Sample& sample, const Subject& subje
   for (const Reading& reading : readings) {
     const Layout& layout = reading.layout;
     if (subject.plausibility(layout) < subject.plausibility(readings.front().layout)) break;
-    Scene other{sample, subject, reading, ask(*subject.used, *asked, subject, expected_positions(layout, subject)),
-                depth};
+    Scene other{sample, subject, reading, ask(subject, *asked, layout, expected_positions(layout, subject)), depth};
     other.all = {range(0, layout.batch), range(0, layout.tokens), range(0, layout.heads)};
     hold_against_asked(other);
     if (scene && other.right[1].empty()) continue;

@@ -43,7 +43,7 @@ Probe probe_of(const Turns& turns, const Motion& asked, std::int64_t rows, doubl
     const double further = rows > all ? static_cast<double>(row - from) : 0;
     for (std::size_t axis = 0; axis < asked.position.size(); ++axis)
       probe.asked.position[axis].push_back(asked.position[axis][static_cast<std::size_t>(from)] + further);
-    for (int pair = 0; pair < turns.block.pairs; ++pair) {
+    for (int pair = 0; pair < turns.pairs(); ++pair) {
       const std::size_t at = turns.at(from, pair);
       probe.deviation.push_back(finer * (turns.turn[at] - asked.turn(from, pair)));
       probe.turns.turn.push_back(probe.asked.turn(row, pair) + probe.deviation.back());
@@ -65,7 +65,7 @@ bool shows(const Probe& probe, const Fault& fault) {
   const auto faulty = [&](double share, double sign) {
     Turns turns = probe.turns;
     for (std::int64_t row = 0; row < turns.rows(); ++row) {
-      for (int pair = 0; pair < turns.block.pairs; ++pair) {
+      for (int pair = 0; pair < turns.pairs(); ++pair) {
         const Complex asked = probe.asked.turn(row, pair);
         turns.turn[turns.at(row, pair)] =
             asked + share * (motion.turn(row, pair) - asked) + sign * probe.deviation[turns.at(row, pair)];
@@ -103,9 +103,12 @@ std::vector<Fault> faults_of(const Asked& asked, const std::vector<const ModelRo
   const Rope own = rope_for_block(asked.used.rope, asked.block);
   std::vector<Fault> faults = {{"direction", asked.motion}, {"offset", asked.motion}};
   for (double& speed : faults[0].motion.speed) speed = -speed;
+  const bool one_each = has_one_speed_per_pair(own);
   const auto add = [&](const std::string& word, const Rope& rope, std::int64_t length, bool is_rival, double change) {
     Motion motion = motion_of({rope, length, ""}, asked);
-    if (word.empty() || motion.speed == asked.motion.speed || motion.speed.size() != asked.motion.speed.size()) return;
+    if (!one_each || word.empty() || motion.speed == asked.motion.speed ||
+        motion.speed.size() != asked.motion.speed.size())
+      return;
     faults.push_back({word, std::move(motion), is_rival, change});
   };
   for (const double change : {0.5, 0.1, 0.05, 0.02, 0.01, 0.005, 0.001}) {
@@ -122,6 +125,19 @@ std::vector<Fault> faults_of(const Asked& asked, const std::vector<const ModelRo
   }
   for (const ModelRope* other : others)
     add("layer's rope", rope_for_block(other->rope, asked.block), asked.length, true, 0);
+  if (asked.frequencies.heads > 1) {
+    Numbers rows = asked.rows;
+    std::ranges::reverse(rows);
+    faults.push_back({"heads' rows", motion_of(asked.frequencies, asked.motion, rows)});
+  }
+  if (!asked.motion.phase.empty()) {
+    faults.push_back({"phase", asked.motion});
+    faults.back().motion.phase.clear();
+  }
+  if (!asked.motion.growth.empty()) {
+    faults.push_back({"amplitude", asked.motion});
+    faults.back().motion.growth.clear();
+  }
   if (std::abs(asked.motion.factor - 1) > 1e-6) {
     faults.push_back({"attention factor", asked.motion});
     faults.back().motion.factor = 1;

@@ -58,10 +58,13 @@ std::vector<Hypothesis> coarse_hypotheses(const Hypothesis& fine, double unit) {
 Fit fit_of(const Turns& turns, const Motion& motion, const Hypothesis& one, const std::vector<float>& float32_speed,
            double slack) {
   return compare(turns, motion, slack, [&](std::int64_t row, int pair) -> Complex {
-    const auto i = static_cast<std::size_t>(pair);
-    double speed = motion.speed[i];
-    if (i < float32_speed.size()) speed = std::copysign(static_cast<double>(float32_speed[i]), speed);
-    const double angle = one.product(one.position(motion.position_of(row, pair)) * one.speed(speed));
+    double angle = 0;
+    for (int term = 0; term < motion.terms; ++term) {
+      double speed = motion.speed_of(pair, term);
+      if (const auto i = static_cast<std::size_t>(pair); i < float32_speed.size())
+        speed = std::copysign(static_cast<double>(float32_speed[i]), speed);
+      angle += one.product(one.position(motion.position_of(row, pair, term)) * one.speed(speed));
+    }
     return {one.table(motion.factor * std::cos(angle)), one.table(motion.factor * std::sin(angle))};
   });
 }
@@ -70,8 +73,8 @@ Fit fit_of(const Turns& turns, const Motion& motion, const Hypothesis& one, cons
 Turns thinned(const Turns& turns, std::int64_t step) {
   Turns some = turns;
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
-    const auto begin = some.weight.begin() + row * turns.block.pairs;
-    if (row % step != 0) std::fill(begin, begin + turns.block.pairs, 0);
+    const auto begin = some.weight.begin() + row * turns.pairs();
+    if (row % step != 0) std::fill(begin, begin + turns.pairs(), 0);
   }
   return some;
 }

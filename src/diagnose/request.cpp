@@ -21,7 +21,8 @@ bool are_alike(const ModelRope& one, const ModelRope& other, std::optional<std::
   for (const std::int64_t at : {length.value_or(1), length.value_or(1 << 20)}) {
     const Frequencies a = frequencies(one.rope, at), b = frequencies(other.rope, at);
     if (a.inv_freq != b.inv_freq || a.attention_factor != b.attention_factor || a.axis != b.axis ||
-        one.rope.pairing != other.rope.pairing || one.rope.clockwise != other.rope.clockwise) {
+        one.rope.pairing != other.rope.pairing || one.rope.clockwise != other.rope.clockwise ||
+        std::tie(a.heads, a.summed_axes, a.phase) != std::tie(b.heads, b.summed_axes, b.phase) || a.xpos != b.xpos) {
       return false;
     }
   }
@@ -291,19 +292,19 @@ std::vector<NamedCheck> answers_of_all(const Request& request, const std::vector
   return worst;
 }
 
-void refuse_general(const Request& request, const std::string& operation) {
-  for (std::size_t i = 0; request.model && i < request.model->ropes.size(); ++i) {
-    if (!is_general(request.model->ropes[i].rope)) continue;
-    throw Error(Code::ROPE, "[" + operation + "] a rope must turn all heads alike by one coordinate for each pair, " +
-                                "without phase and xpos, but rope " + std::to_string(i) +
-                                " does not ('rotary check' compares q and k)");
+void refuse_scores(const Request& request, const std::string& operation) {
+  for (std::size_t i = 0; request.model && request.scores && i < request.model->ropes.size(); ++i) {
+    if (const Rope& rope = request.model->ropes[i].rope; has_one_speed_per_pair(rope) && !has_own_turns(rope)) continue;
+    throw Error(Code::ROPE, "[" + operation + "] scores must be of a rope that turns all heads alike by one " +
+                                "coordinate for each pair, without phase and xpos, but rope " + std::to_string(i) +
+                                " does not (q and k can be compared)");
   }
 }
 
 }  // namespace
 
 Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs) {
-  refuse_general(request, "diagnose");
+  refuse_scores(request, "diagnose");
   Diagnosed result;
   bool open = false;
   const auto examine = [&](const TensorPair& pair, const Subject& one) {
@@ -329,7 +330,7 @@ Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs)
 }
 
 CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) {
-  if (request.scores || request.rotated) refuse_general(request, "check");
+  refuse_scores(request, "check");
   CheckResult result;
   for (const TensorPair& pair : pairs) {
     if (!request.rotated && tools::role_of(pair.name) == tools::Role::unknown &&

@@ -46,6 +46,7 @@ Numbers some_tokens(const Layout& layout, const std::vector<double>& wrong) {
 }  // namespace
 
 Diagnosis diagnose(const Sample& all, const Subject& subject, const std::vector<Compared>& known) {
+  if (subject.used != nullptr && has_own_turns(subject.used->rope)) return diagnose_own_turns(all, subject);
   const std::optional<Reading> reading = long_reading(all, subject);
   if (!reading) return answer(all, subject).diagnosis;
   const auto found = std::ranges::find(known, reading->word, [](const Compared& one) { return one.reading.word; });

@@ -24,16 +24,20 @@ Complex pair_of(std::span<const double> head, const std::array<int, 2>& pair) {
   return {head[static_cast<std::size_t>(pair[0])], head[static_cast<std::size_t>(pair[1])]};
 }
 
-// |x|^2, |y|^2, their product and y conj(x), summed over the heads.
+// |x|^2, |y|^2, their product and y conj(x), summed over the heads of a pair.
 struct Sums {
   double xx = 0, yy = 0, xxyy = 0;
   Complex yx = 0;
 };
 
 Sums sums(const Sample& sample, const Turns& turns, std::int64_t row, int pair) {
-  const std::int64_t tokens = turns.layout().tokens;
+  const std::int64_t tokens = turns.layout().tokens, own = pair / turns.block.pairs;
+  pair %= turns.block.pairs;
   Sums sum;
-  for (const std::int64_t head : turns.heads) {
+  const auto first_of_own = std::ranges::lower_bound(turns.heads, own);
+  for (auto at_head = turns.apart ? first_of_own : turns.heads.begin(); at_head != turns.heads.end(); ++at_head) {
+    const std::int64_t head = *at_head;
+    if (turns.apart && head != own) break;
     const std::int64_t first = at(turns.layout(), row / tokens, row % tokens, head);
     const Complex x = pair_of(sample.x(first), turns.block.input(pair));
     const Complex y = pair_of(sample.y(first), turns.block.output(pair));
@@ -47,12 +51,12 @@ Sums sums(const Sample& sample, const Turns& turns, std::int64_t row, int pair) 
 
 }  // namespace
 
-Turns measure(const Sample& sample, const Reading& reading, const Block& block) {
-  Turns turns{sample, reading, block};
+Turns measure(const Sample& sample, const Reading& reading, const Block& block, bool apart) {
+  Turns turns{sample, reading, block, apart};
   for (std::int64_t head = 0; head < reading.layout.heads; ++head) {
     if (!is_unchanged(sample, reading.layout, head)) turns.heads.push_back(head);
   }
-  const auto pairs = static_cast<std::size_t>(block.pairs), count = static_cast<std::size_t>(turns.rows()) * pairs;
+  const auto pairs = static_cast<std::size_t>(turns.pairs()), count = static_cast<std::size_t>(turns.rows()) * pairs;
   std::vector<double> off(pairs), all(pairs);
   turns.weight.resize(count);
   turns.turn.resize(count);
@@ -86,10 +90,24 @@ Turns measure(const Sample& sample, const Reading& reading, const Block& block) 
   return turns;
 }
 
+double Motion::angle(std::int64_t row, int pair) const noexcept {
+  double sum = 0;
+  for (int term = 0; term < terms; ++term) sum += speed_of(pair, term) * position_of(row, pair, term);
+  return sum;
+}
+
+double Motion::size(std::int64_t row, int pair) const noexcept {
+  double sum =
+      std::abs(log_amplitude(row, pair)) + (phase.empty() ? 0 : std::abs(phase[static_cast<std::size_t>(pair)]));
+  for (int term = 0; term < terms; ++term) sum += std::abs(speed_of(pair, term) * position_of(row, pair, term));
+  return sum;
+}
+
 Complex Motion::turn(std::int64_t row, int pair) const noexcept {
-  const double by = speed[static_cast<std::size_t>(pair)], at = position_of(row, pair), product = by * at;
-  const double rest = std::fma(by, at, -product), cos = std::cos(product), sin = std::sin(product);
-  return {factor * (cos - rest * sin), factor * (sin + rest * cos)};
+  const double sum = angle(row, pair) + (phase.empty() ? 0 : phase[static_cast<std::size_t>(pair)]);
+  const double rest = terms > 1 ? 0 : std::fma(speed_of(pair), position_of(row, pair), -angle(row, pair));
+  const double cos = std::cos(sum), sin = std::sin(sum), by = factor * std::exp(log_amplitude(row, pair));
+  return {by * (cos - rest * sin), by * (sin + rest * cos)};
 }
 
 double misfit(const Turns& turns, std::size_t at, double angle, Complex turn, double slack) {
@@ -109,15 +127,15 @@ namespace {
 class Drift {
  public:
   Drift(const Turns& turns, const Motion& motion, double slack)
-      : turns_(turns), motion_(motion), slack_(slack), of_pair_(static_cast<std::size_t>(turns.block.pairs)) {}
+      : turns_(turns), motion_(motion), slack_(slack), of_pair_(static_cast<std::size_t>(turns.pairs())) {}
 
   void add(std::int64_t row, int pair, Complex turn) {
     const std::size_t at = turns_.at(row, pair);
     const double size = std::abs(turn), sigma = turns_.sigma[at];
     if (size == 0 || sigma == 0) return;
     const Complex off = (turns_.turn[at] - turn) * std::conj(turn) / size;
-    const double allowed = slack_of(pair, slack_) * std::abs(motion_.angle(row, pair)) * size;
-    const double position = motion_.position_of(row, pair) * size / sigma;
+    const double allowed = slack_of(turns_, pair, slack_) * motion_.size(row, pair) * size;
+    const double position = (is_sum() ? motion_.angle(row, pair) : motion_.position_of(row, pair)) * size / sigma;
     Sums& one = of_pair_[static_cast<std::size_t>(pair)];
     one.stretched += std::pow(off.real() / sigma, 2);
     one.turned += std::pow(off.imag() / std::hypot(sigma, allowed), 2);
@@ -139,7 +157,8 @@ class Drift {
     for (std::size_t pair = 0; pair < of_pair_.size(); ++pair) {
       const Sums& one = of_pair_[pair];
       if (one.squares == 0) continue;
-      const double allowed = slack_of(static_cast<int>(pair), slack_) * std::abs(motion_.speed[pair]);
+      const double speed = is_sum() ? 1 : std::abs(motion_.speed[pair]);
+      const double allowed = slack_of(turns_, static_cast<int>(pair), slack_) * speed;
       const double rise = std::max(0.0, std::abs(one.rise / one.squares) - allowed);
       const double z = rise * rise * one.squares / std::max(variance, one.stretched / one.count);
       sum += z;
@@ -155,6 +174,7 @@ class Drift {
   struct Sums {
     double stretched = 0, turned = 0, rise = 0, squares = 0, count = 0;
   };
+  bool is_sum() const noexcept { return motion_.terms > 1; }  // then it rises with the angle
   const Turns& turns_;
   const Motion& motion_;
   double slack_;
@@ -167,11 +187,11 @@ Fit fit_of(const Turns& turns, const Motion& motion, double slack,
   Drift drift(turns, motion, slack);
   double off = 0, all = 0;
   for (std::int64_t row = 0; row < turns.rows() && (whole || fit.holds); ++row) {
-    for (int pair = 0; pair < turns.block.pairs; ++pair) {
+    for (int pair = 0; pair < turns.pairs(); ++pair) {
       const std::size_t at = turns.at(row, pair);
       if (turns.weight[at] == 0) continue;
       const Complex turn = turn_of ? turn_of(row, pair) : motion.turn(row, pair);
-      if (misfit(turns, at, motion.angle(row, pair), turn, slack_of(pair, slack)) > 1) fit.holds = false;
+      if (misfit(turns, at, motion.size(row, pair), turn, slack_of(turns, pair, slack)) > 1) fit.holds = false;
       if (turns.noisy()) drift.add(row, pair, turn);
       off += turns.weight[at] * std::norm(turns.turn[at] - turn);
       all += turns.weight[at] * std::norm(turns.turn[at]);

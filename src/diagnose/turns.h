@@ -54,10 +54,12 @@ bool alike(const Sample&, double misfit, double other);
 
 // ---- the angles of its pairs ---------------------------------------------------------------------
 
-// turn[(b * tokens + t) * pairs + i] is the complex factor of pair i: y = turn * x, by least squares over the heads.
+// turn[(b * tokens + t) * pairs() + i] is the complex factor of pair i: y = turn * x, by least squares over the heads
+// that it is of.
 struct Turns : Bounds {  // those of the sample
   Reading reading = {};
   Block block = {};
+  bool apart = false;                    // the pairs of each head are pairs of their own: Motion::of
   std::vector<std::int64_t> heads = {};  // those that rotate; the others are the same before and after
   std::vector<Complex> turn = {};        //
   std::vector<double> sigma = {};        // standard error of each turn, from rounding and noise
@@ -66,36 +68,41 @@ struct Turns : Bounds {  // those of the sample
 
   const Layout& layout() const noexcept { return reading.layout; }
   std::int64_t rows() const noexcept { return layout().batch * layout().tokens; }
-  std::size_t at(std::int64_t row, int pair) const noexcept {
-    return static_cast<std::size_t>(row * block.pairs + pair);
-  }
+  int pairs() const noexcept { return block.pairs * (apart ? static_cast<int>(layout().heads) : 1); }
+  std::size_t at(std::int64_t row, int pair) const noexcept { return static_cast<std::size_t>(row * pairs() + pair); }
 };
-Turns measure(const Sample&, const Reading&, const Block&);
+Turns measure(const Sample&, const Reading&, const Block&, bool apart = false);
 
-// How fast each pair rotates, at which positions.
+// How fast each pair rotates, at which positions: an angle is a sum of `terms` products of a speed and a position, and
+// a phase.
 struct Motion {
-  std::vector<double> speed;                  // radians per position, negative: clockwise
-  std::vector<std::uint8_t> axis;             // per pair; empty: all 0
+  std::vector<double> speed;                  // radians per position, [terms, pairs], negative: clockwise
+  std::vector<std::uint8_t> axis;             // of each speed; empty: all 0
   std::vector<std::vector<double>> position;  // per axis, of each row (b * tokens + t)
   double factor = 1;                          // the attention factor
-  // Of a rope whose angles are more than a speed times a position, for rotary check: instead of speed and axis.
-  struct OfHead {
-    Complex turn;
-    double angle;  // the sizes of its terms, and of the amplitude's logarithm
-  };
-  std::function<OfHead(std::int64_t row, std::int64_t head, std::int64_t heads, int pair)> by_head = {};
+  int terms = 1;
+  int apart = 0;                    // above 0: each head has so many pairs of its own, else all heads the same
+  std::vector<double> phase = {};   // per pair; empty: 0
+  std::vector<double> growth = {};  // per pair: the logarithm of xPos's amplitude, per position from `center` on
+  double center = 0;
 
-  int axis_of(int pair) const noexcept { return axis.empty() ? 0 : axis[static_cast<std::size_t>(pair)]; }
-  double position_of(std::int64_t row, int pair) const noexcept {
-    return position[static_cast<std::size_t>(axis_of(pair))][static_cast<std::size_t>(row)];
+  int pairs() const noexcept { return static_cast<int>(speed.size()) / terms; }
+  int of(std::int64_t head, int pair) const noexcept { return static_cast<int>(head) * apart + pair; }
+  int axis_of(int pair, int term = 0) const noexcept {
+    return axis.empty() ? 0 : axis[static_cast<std::size_t>(term * pairs() + pair)];
   }
-  double angle(std::int64_t row, int pair) const noexcept {
-    return speed[static_cast<std::size_t>(pair)] * position_of(row, pair);
+  double position_of(std::int64_t row, int pair, int term = 0) const noexcept {
+    return position[static_cast<std::size_t>(axis_of(pair, term))][static_cast<std::size_t>(row)];
   }
+  double speed_of(int pair, int term = 0) const noexcept {
+    return speed[static_cast<std::size_t>(term * pairs() + pair)];
+  }
+  double log_amplitude(std::int64_t row, int pair) const noexcept {
+    return growth.empty() ? 0 : growth[static_cast<std::size_t>(pair)] * (position_of(row, pair) - center);
+  }
+  double angle(std::int64_t row, int pair) const noexcept;  // without the phase
+  double size(std::int64_t row, int pair) const noexcept;   // of all terms, the phase and the amplitude's logarithm
   Complex turn(std::int64_t row, int pair) const noexcept;
-  double angle_of(std::int64_t row, std::int64_t head, std::int64_t heads, int pair) const {
-    return by_head ? by_head(row, head, heads, pair).angle : angle(row, pair);
-  }
 };
 
 // Rotates the block of every head of the elements, which lie as the sample's, by the motion, in double
@@ -108,6 +115,9 @@ void rotate(std::vector<double>& elements, const Layout&, const Block&, const Mo
 // in engines that multiply their way from pair to pair (ggml).
 inline constexpr double float32_slack = 12 * 0x1p-24;
 inline double slack_of(int pair, double slack = float32_slack) { return slack * (1 + pair / 12.0); }
+inline double slack_of(const Turns& turns, int pair, double slack = float32_slack) {
+  return slack_of(pair % turns.block.pairs, slack);
+}
 
 // Those of the angle and of the table's row, relative to the pair's norm. angle: its size.
 inline double steps_of(int pair, double angle) { return 4 * 0x1p-24 + slack_of(pair) * angle; }

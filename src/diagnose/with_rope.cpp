@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
 #include "examination.h"
 #include "values/number_text.h"
@@ -18,12 +19,13 @@ constexpr double coarse_table = 0x1p-8;  // a table rounded to bf16 changes the 
 void set_facts(Examination& exam, const Asked& asked) {
   exam.facts.clockwise = asked.used.rope.clockwise;
   exam.set_positions(exam.expected[0]);
-  exam.set_speeds(asked.motion.speed);
-  if (asked.motion.axis.size() == exam.facts.inv_freq.size() && asked.frequencies.axes() > 1) {
+  const bool one_each = has_one_speed_per_pair(asked.used.rope);
+  if (one_each) exam.set_speeds(asked.motion.speed);
+  if (one_each && asked.motion.axis.size() == exam.facts.inv_freq.size() && asked.frequencies.axes() > 1) {
     exam.facts.axis = asked.motion.axis;
   }
   if (asked.used.rope.inv_freq.empty()) exam.facts.base = asked.used.rope.base;
-  exam.facts.scaling = asked.used.rope.scaling;
+  if (one_each) exam.facts.scaling = asked.used.rope.scaling;
 }
 
 // The attention factors of other formulas than the config's, each a formula that an engine has.
@@ -89,10 +91,12 @@ void find_factor(Examination& exam, const Asked& asked) {
 // The asked rope explains the turns, or would with angles of fewer bits.
 bool explain_by_precision(Examination& exam, const Asked& asked) {
   const Fit plain = compare(exam.turns, asked.motion);
-  const FoundPrecision found = find_precision(exam.turns, asked.motion, asked.frequencies.inv_freq_float32);
+  const FoundPrecision found = find_precision(
+      exam.turns, asked.motion,
+      has_one_speed_per_pair(asked.used.rope) ? asked.frequencies.inv_freq_float32 : std::vector<float>{});
   const bool coarse = found.precision == Precision::f16 || found.precision == Precision::bf16;
   if (plain.holds && !(coarse && found.angles)) {
-    if (explain_by_rivals(exam, asked, true)) return true;
+    if (has_one_speed_per_pair(asked.used.rope) && explain_by_rivals(exam, asked, true)) return true;
     exam.facts.precision = found.precision;
     exam.residual = std::min(plain.residual, found.fit.residual);
     exam.explained = true;
@@ -107,14 +111,12 @@ bool explain_by_precision(Examination& exam, const Asked& asked) {
   return true;
 }
 
-// The largest misfit of a pair's turns to those at the positions of that axis.
-double misfit_on_axis(const Turns& turns, const Motion& asked, int pair, int axis) {
-  Motion one = asked;
-  one.axis.assign(one.speed.size(), static_cast<std::uint8_t>(axis));
+// The largest misfit of a pair's turns to those of a motion's pair.
+double largest_misfit(const Turns& turns, int pair, const Motion& motion, int by) {
   double worst = 0;
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
-    worst =
-        std::max(worst, misfit(turns, turns.at(row, pair), one.angle(row, pair), one.turn(row, pair), slack_of(pair)));
+    worst = std::max(
+        worst, misfit(turns, turns.at(row, pair), motion.size(row, by), motion.turn(row, by), slack_of(turns, pair)));
   }
   return worst;
 }
@@ -147,11 +149,16 @@ std::vector<KnownMap> known_maps(const Asked& asked, std::size_t axes) {
       for (std::size_t b = 0; b < axes; ++b) {
         if ((b == a) != others) dropped += (dropped.empty() ? "" : " and ") + of(b);
       }
-      add("without " + dropped + ", whose pairs do not rotate", [&](std::size_t i) { return own[i]; });
+      const bool sums = asked.motion.terms > 1;
+      add("without " + dropped + (sums ? "" : ", whose pairs do not rotate"), [&](std::size_t i) { return own[i]; });
       for (std::size_t i = 0; i < pairs; ++i) {
         if ((own[i] == a) != others) list.back().motion.speed[i] = 0;
       }
     }
+  }
+  if (asked.motion.terms > 1) {
+    add("with the axes in reverse order", [&](std::size_t i) { return axes - 1 - own[i]; });
+    return list;
   }
   const std::vector<std::uint8_t> runs = sectioned_axes(sections);
   add("with the axes in runs", [&](std::size_t i) { return runs[i]; });
@@ -167,6 +174,42 @@ std::vector<KnownMap> known_maps(const Asked& asked, std::size_t axes) {
   return list;
 }
 
+// Each head by the row of some head.
+bool explain_by_heads(Examination& exam, const Asked& asked) {
+  const std::int64_t heads = exam.turns.layout().heads, rows = asked.frequencies.heads;
+  if (rows == 1) return false;
+  Numbers all(static_cast<std::size_t>(rows)), found = asked.rows;
+  std::iota(all.begin(), all.end(), 0);
+  const Motion of_rows = motion_of(asked.frequencies, asked.motion, all);
+  const auto fits = [&](std::int64_t head, std::int64_t row) {
+    bool all_fit = true;
+    for (int i = 0; all_fit && i < exam.turns.block.pairs; ++i)
+      all_fit = largest_misfit(exam.turns, of_rows.of(head, i), of_rows, of_rows.of(row, i)) <= 1;
+    return all_fit;
+  };
+  for (std::int64_t head = 0; head < heads; ++head) {
+    std::int64_t& own = found[static_cast<std::size_t>(head)];
+    if (fits(head, own)) continue;
+    const auto other = std::ranges::find_if(all, [&](std::int64_t row) { return fits(head, row); });
+    if (other == all.end()) return false;
+    own = *other;
+  }
+  const Fit fit = compare(exam.turns, motion_of(asked.frequencies, asked.motion, found));
+  if (found == asked.rows || !fit.holds) return false;
+  const auto first = std::ranges::mismatch(found, asked.rows).in1;
+  const std::string head = std::to_string(first - found.begin()), row = std::to_string(*first),
+                    own = std::to_string(asked.rows[static_cast<std::size_t>(first - found.begin())]);
+  const bool one_row = std::ranges::count(found, *first) == heads;
+  exam.residual = fit.residual;
+  exam.explained = true;
+  exam.find(Verdict::heads,
+            "is rotated with the frequencies of " +
+                (one_row ? "row " + row + " in all heads; the model asks row " + own + " in head " + head
+                         : "other heads: head " + head + " by row " + row + "; the model asks row " + own) +
+                evidence(fit.residual, compare(exam.turns, asked.motion).residual));
+  return true;
+}
+
 // Each pair at the asked speed listens to the positions of some axis.
 bool explain_by_axes(Examination& exam, const Asked& asked) {
   const int axes = static_cast<int>(exam.expected.size());
@@ -179,7 +222,7 @@ bool explain_by_axes(Examination& exam, const Asked& asked) {
     const std::size_t pair =
         static_cast<std::size_t>(std::ranges::mismatch(motion.axis, asked.motion.axis).in1 - motion.axis.begin());
     std::string listens;
-    if (pair < motion.axis.size()) {
+    if (pair < motion.axis.size() && motion.terms == 1) {
       const int other = motion.axis[pair], own = asked.motion.axis_of(static_cast<int>(pair));
       listens = ": pair " + std::to_string(pair) + " listens to " + axis_name(asked.used, other) + ", the model asks " +
                 axis_name(asked.used, own);
@@ -192,14 +235,16 @@ bool explain_by_axes(Examination& exam, const Asked& asked) {
       if (const Fit fit = compare(exam.turns, known.motion); fit.holds) return take(known.motion, fit, known.words);
     }
   }
-  Motion motion = asked.motion;
+  if (asked.motion.terms > 1) return false;
+  Motion motion = asked.motion, on_axis = motion;
   motion.axis.resize(motion.speed.size(), 0);
   int moved = 0;
-  for (int pair = 0; pair < exam.turns.block.pairs; ++pair) {
-    double least = misfit_on_axis(exam.turns, asked.motion, pair, asked.motion.axis_of(pair));
+  for (int pair = 0; pair < exam.turns.pairs(); ++pair) {
+    double least = largest_misfit(exam.turns, pair, asked.motion, pair);
     if (least <= 1) continue;
     for (int axis = 0; axis < axes; ++axis) {
-      const double misfit = misfit_on_axis(exam.turns, asked.motion, pair, axis);
+      on_axis.axis.assign(on_axis.speed.size(), static_cast<std::uint8_t>(axis));
+      const double misfit = largest_misfit(exam.turns, pair, on_axis, pair);
       if (misfit >= least) continue;
       least = misfit;
       motion.axis[static_cast<std::size_t>(pair)] = static_cast<std::uint8_t>(axis);
@@ -212,13 +257,13 @@ bool explain_by_axes(Examination& exam, const Asked& asked) {
   if (!fit.holds) return false;
   return take(
       motion, fit,
-      "with other axes in " + std::to_string(moved) + " of its " + std::to_string(exam.turns.block.pairs) + " pairs");
+      "with other axes in " + std::to_string(moved) + " of its " + std::to_string(exam.turns.pairs()) + " pairs");
 }
 
 // One pair alone tells position times speed, and no more.
 bool one_pair_alone(const Examination& exam) {
   int pairs = 0;
-  for (int pair = 0; pair < exam.turns.block.pairs; ++pair) {
+  for (int pair = 0; pair < exam.turns.pairs(); ++pair) {
     bool carries = false;
     for (std::int64_t row = 0; row < exam.turns.rows(); ++row)
       carries = carries || exam.turns.weight[exam.turns.at(row, pair)] > 0;
@@ -228,45 +273,6 @@ bool one_pair_alone(const Examination& exam) {
 }
 
 }  // namespace
-
-// ---- the block and the frequencies that a rope asks for ----
-
-std::optional<Block> asked_block(const Subject& subject, int head_dim) {
-  if (subject.used == nullptr) return std::nullopt;
-  const Rope& rope = subject.used->rope;
-  const std::optional<Kind> kind = kind_of(rope.pairing);
-  if (!kind) return std::nullopt;
-  return Block{*kind, subject.is_bare(head_dim) ? 0 : subject.used->first, rope.rotary_dim / 2};
-}
-
-Rope rope_for_block(Rope rope, const Block& block) {
-  if (rope.rotary_dim == block.rotary_dim()) return rope;
-  rope.rotary_dim = block.rotary_dim();
-  rope.head_dim = std::max(rope.head_dim, rope.rotary_dim);
-  for (std::vector<double>* list : {&rope.inv_freq, &rope.multiplier}) {
-    if (!list->empty()) list->resize(static_cast<std::size_t>(block.pairs), 0);
-  }
-  rope.axis.clear();
-  rope.index.clear();
-  rope.exponent_dim = 0;
-  if (std::holds_alternative<LongRope>(rope.scaling)) rope.scaling = Unscaled{};
-  return rope;
-}
-
-Asked ask(const ModelRope& used, const Block& block, const Subject& subject,
-          const std::vector<std::vector<double>>& expected) {
-  double last = 0;
-  for (const std::vector<double>& positions : expected) last = std::max(last, std::ranges::max(positions));
-  Asked asked{used, block, subject.length.value_or(static_cast<std::int64_t>(std::floor(last)) + 1), {}, {}};
-  const Rope rope = rope_for_block(used.rope, block);
-  asked.frequencies = frequencies(rope, asked.length);
-  asked.frequencies.xpos.reciprocal = rope.xpos.scale != 0 && subject.role == Role::key;
-  asked.motion = {asked.frequencies.inv_freq, asked.frequencies.axis, expected, asked.frequencies.attention_factor};
-  if (rope.clockwise) {
-    for (double& speed : asked.motion.speed) speed = -speed;
-  }
-  return asked;
-}
 
 std::string direction_text(bool clockwise, bool asked) {
   const auto word = [](bool is_clockwise) { return is_clockwise ? "clockwise" : "counterclockwise"; };
@@ -294,7 +300,7 @@ std::string scaling_asked(const Asked& asked) {
 std::string evidence(double found, double asked) { return residual_said(found, " against " + significant(asked, 2)); }
 
 void examine_with_rope(Examination& exam) {
-  Asked asked = ask(*exam.subject.used, exam.turns.block, exam.subject, exam.expected);
+  Asked asked = ask(exam.subject, exam.turns.block, exam.turns.layout(), exam.expected);
   const bool holds = compare(exam.turns, asked.motion).holds;
   if (one_pair_alone(exam) && (!exam.findings.empty() || !holds)) {
     exam.findings.clear();
@@ -314,13 +320,15 @@ void examine_with_rope(Examination& exam) {
   }
   find_factor(exam, asked);
   asked.motion.factor = exam.factor;
-  if (explain_by_precision(exam, asked) || explain_by_axes(exam, asked)) return;
+  if (explain_by_precision(exam, asked) || explain_by_axes(exam, asked) || explain_by_heads(exam, asked)) return;
   if (explain_by_positions(exam, asked)) {
     const auto is_twice = [](const Finding& one) { return one.verdict == Verdict::twice; };
     if (std::ranges::any_of(exam.findings, is_twice)) exam.drop(Verdict::attention_factor);  // it has its factor twice
     return;
   }
-  if (explain_by_rivals(exam, asked, false) || explain_by_own_time(exam, asked) || explain_by_speeds(exam, asked)) {
+  const bool one_each = has_one_speed_per_pair(asked.used.rope);
+  if (one_each &&
+      (explain_by_rivals(exam, asked, false) || explain_by_own_time(exam, asked) || explain_by_speeds(exam, asked))) {
     return;
   }
   exam.findings.resize(before);
@@ -330,9 +338,13 @@ void examine_with_rope(Examination& exam) {
   exam.facts.scaling.reset();
   exam.facts.clockwise.reset();
   if (exam.findings.empty()) {
-    exam.find(Verdict::cannot_tell,
-              "cannot tell, because its angles are not those of one speed per pair at one position per "
-              "token, neither at the speeds nor at the positions that the config asks");
+    exam.find(
+        Verdict::cannot_tell,
+        std::string("cannot tell, because its angles are not those of ") +
+            (one_each ? "one speed per pair at one position per token, neither at the speeds nor at the positions "
+                        "that the config asks"
+                      : "the rope's frequencies at any positions, in any order of axes or heads (frequencies that "
+                        "are given for each head or axis have no base and no scaling that others could be)"));
   }
 }
 

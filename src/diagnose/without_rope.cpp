@@ -17,7 +17,7 @@ bool width_is_known(const Examination& exam) {
   if (turns.block.kind == Kind::half || exam.search.touched.back() + 1 == exam.sample.head_dim) return true;
   double most = 0;
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
-    most = std::max(most, std::abs(std::arg(turns.turn[turns.at(row, turns.block.pairs - 1)])));
+    most = std::max(most, std::abs(std::arg(turns.turn[turns.at(row, turns.pairs() - 1)])));
   }
   return most > 16 * exam.sample.unit;
 }
@@ -39,7 +39,7 @@ std::string described(const Facts& facts) {
 void fit_frequencies(Examination& exam, bool given) {
   std::vector<FoundSpeed> speeds;
   std::vector<std::uint8_t> axes;
-  for (int pair = 0; pair < exam.turns.block.pairs; ++pair) {
+  for (int pair = 0; pair < exam.turns.pairs(); ++pair) {
     std::size_t axis = 0;
     FoundSpeed speed = find_speed(exam.turns, pair, exam.expected[axis]);
     while (!speed.holds && ++axis < exam.expected.size()) speed = find_speed(exam.turns, pair, exam.expected[axis]);

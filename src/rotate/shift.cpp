@@ -32,6 +32,7 @@ struct ShiftWork {
   Index heads = 0;  // of all parts
   Index keep, drop;
   const Sequences& sequences;
+  int rows = 1;  // of the table: of all heads, or one for each or for those that share it
 
   void add(const Heads& x, bool turns) noexcept {
     if (!has_elements(x.layout)) return;
@@ -61,8 +62,11 @@ std::byte* place(const Sequences& s, const Heads& x, Index sequence, Index token
 }
 
 // Both sides have the strides of the layout; rows are walked as they lie in memory.
-void turn(const ShiftWork& work, const Layout& l, Index tokens, Index heads, const void* in, void* out) noexcept {
+void turn(const ShiftWork& work, const Layout& l, Index tokens, Index heads, const void* in, void* out,
+          Index row) noexcept {
   Job job = work.turn;
+  job.cos += row * job.pairs;
+  job.sin += row * job.pairs;
   job.in = in;
   job.out = out;
   const int at = tokens == 1 || l.head_stride <= l.token_stride ? 1 : 2;
@@ -88,8 +92,13 @@ void move_heads(const ShiftWork& work, const Moved& part, Index sequence, Index 
     const std::byte* const in = place(work.sequences, part.x, sequence, token, head);
     std::byte* const out = place(work.sequences, part.x, sequence, to, head);
     if (in == nullptr || out == nullptr) continue;
-    if (part.turns) {
-      turn(work, l, count, heads, in, out);
+    if (part.turns && work.rows > 1) {
+      for (Index i = 0; i < heads; ++i) {
+        const Index bytes = i * l.head_stride * bytes_of(part.x.dtype);
+        turn(work, l, count, 1, in + bytes, out + bytes, (head + i) / (l.heads / work.rows));
+      }
+    } else if (part.turns) {
+      turn(work, l, count, heads, in, out, 0);
     } else {
       const Index token_stride = count > 1 ? l.token_stride : 0, head_stride = heads > 1 ? l.head_stride : 0;
       work.transfer({in,
@@ -149,7 +158,7 @@ void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep
   Heads token = block;  // any one: the checks and the job are those of a rotation in place
   token.layout.tokens = token.layout.batch = 1;
   const cpu::Kernels& kernels = cpu::chosen();
-  ShiftWork work{kernels.rotate, cpu::transfer_of(kernels), {}, {}, 0, 0, keep, drop, sequences};
+  ShiftWork work{kernels.rotate, cpu::transfer_of(kernels), {}, {}, 0, 0, keep, drop, sequences, table.heads()};
   check_rotate({"shift", "k", "k", ""}, token, token, table, options.direction, work.turn);
   if (!has_elements(k.layout)) return;
   Index tokens = 0;

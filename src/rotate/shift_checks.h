@@ -40,8 +40,6 @@ std::int64_t check_shift(const Heads& k, const Heads& v, const TableShape& table
   if (table.tokens != 1 || table.batch != 1)
     refuse_shift("the table must have one row but got " + std::to_string(table.batch) + " times " +
                  std::to_string(table.tokens));
-  if (table.heads != 1)
-    refuse_shift("the table must have one row for all heads but has " + std::to_string(table.heads));
   check_side("k", k);
   check_side("v", v);
   if (has_elements(v.layout) && (v.layout.batch != k.layout.batch || v.layout.tokens != k.layout.tokens))
@@ -57,8 +55,8 @@ std::int64_t check_shift(const Heads& k, const Heads& v, const TableShape& table
   const auto apart = [&](const char* name, const auto* data, std::int64_t values_of) {
     if (data != nullptr) check_disjoint("shift", written.all(), values(name, data, values_of));
   };
-  apart("the table's cos", cos, table.pairs);
-  apart("the table's sin", sin, table.pairs);
+  apart("the table's cos", cos, std::int64_t{table.heads} * table.pairs);
+  apart("the table's sin", sin, std::int64_t{table.heads} * table.pairs);
   apart("indptr", sequences.indptr, count + 1);
   apart("lengths", sequences.lengths, count);
   return count;

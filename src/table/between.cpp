@@ -30,6 +30,7 @@ class Place {
   }
 
   const std::int64_t* integers() const noexcept { return values_.integers; }
+  const double* reals() const noexcept { return values_.reals; }
   bool are_real() const noexcept { return values_.reals != nullptr; }
   int axes() const noexcept { return p_.axes(); }
 
@@ -44,31 +45,32 @@ class Place {
     detail::check_magnitudes("between", p_, values_.reals);
   }
 
-  // Appends the frequencies of each axis, [axes, pairs], to a rope whose pairs turn by sums.
+  // Appends the frequencies of each axis, then the phase as those of one more, [axes, heads, pairs].
   void add_frequencies(bool negative, Frequencies& sum) const {
     std::vector<double> terms;
-    fill_terms(f_, f_.axes(), f_.pairs(), terms);
+    fill_terms(f_, f_.axes(), std::int64_t{f_.heads} * f_.pairs(), terms);
     for (const double w : terms) sum.inv_freq.push_back(negative ? -w : w);
-    sum.summed_axes += f_.axes();
+    sum.summed_axes += f_.axes() + (f_.phase.empty() ? 0 : 1);
   }
 
-  // Appends what `value` makes of each position, [axes, batch, tokens].
+  // Appends what `value` makes of each position, [axes, batch, tokens], and `one` on the axis of the phase.
   template <class T, class Value>
-  void add_positions(int batch, std::vector<T>& all, const Value& value) const {
+  void add_positions(int batch, std::vector<T>& all, T one, const Value& value) const {
     for (int axis = 0; axis < f_.axes(); ++axis) {
       for (std::int64_t row = 0; row < batch; ++row) {
         for (std::int64_t token = 0; token < p_.tokens(); ++token) all.push_back(value(at(axis, row, token)));
       }
     }
+    if (!f_.phase.empty()) all.insert(all.end(), static_cast<std::size_t>(batch * p_.tokens()), one);
   }
 
   // The same of doubles. Integers are the sum of two that are exact, each with the frequencies.
   void add_reals(bool negative, int batch, std::vector<double>& all, Frequencies& sum) const {
     add_frequencies(negative, sum);
-    if (values_.reals != nullptr) return add_positions(batch, all, [&](std::int64_t k) { return values_.reals[k]; });
-    add_positions(batch, all, [&](std::int64_t k) { return static_cast<double>(low_bits(integers()[k])); });
+    if (are_real()) return add_positions(batch, all, 1.0, [&](std::int64_t k) { return reals()[k]; });
+    add_positions(batch, all, 1.0, [&](std::int64_t k) { return static_cast<double>(low_bits(integers()[k])); });
     add_frequencies(negative, sum);
-    add_positions(batch, all,
+    add_positions(batch, all, 0.0,
                   [&](std::int64_t k) { return static_cast<double>(integers()[k] - low_bits(integers()[k])); });
   }
 
@@ -84,24 +86,47 @@ class Place {
 Pairing written(Pairing pairing) noexcept { return pairing == Pairing::interleaved_to_half ? Pairing::half : pairing; }
 
 bool are_one_rope(const Frequencies& a, const Frequencies& b) {
-  return a.inv_freq == b.inv_freq && a.clockwise == b.clockwise &&
-         (a.axis == b.axis || (a.axes() == 1 && b.axes() == 1));
+  return a.inv_freq == b.inv_freq && a.clockwise == b.clockwise && a.heads == b.heads &&
+         a.summed_axes == b.summed_axes && a.phase == b.phase && (a.axis == b.axis || (a.axes() == 1 && b.axes() == 1));
 }
 
-// The distances of integer positions, [axes, batch, tokens]; false where one leaves 64 bits.
-bool distances(const Place& from, const Place& to, int axes, int batch, std::int64_t tokens,
-               std::vector<std::int64_t>& result) {
+// The difference of the same signs always fits.
+bool subtract(std::int64_t b, std::int64_t a, std::int64_t& result) {
+  if ((a < 0) != (b < 0) && std::fabs(static_cast<double>(b) - static_cast<double>(a)) >= 0x1p62) return false;
+  result = b - a;
+  return true;
+}
+bool subtract(double b, double a, double& result) {
+  result = b - a;
+  const double rest = result - b;
+  return (b - (result - rest)) + (-a - rest) == 0;  // Knuth's error of a sum
+}
+
+// The distances of positions, [axes, batch, tokens]; false where one is not exact.
+template <class T>
+bool distances(const Place& from, const T* a, const Place& to, const T* b, int axes, int batch, std::int64_t tokens,
+               std::vector<T>& result) {
   for (int axis = 0; axis < axes; ++axis) {
     for (std::int64_t row = 0; row < batch; ++row) {
       for (std::int64_t token = 0; token < tokens; ++token) {
-        const std::int64_t a = from.integers()[from.at(axis, row, token)], b = to.integers()[to.at(axis, row, token)];
-        // The difference of the same signs always fits.
-        if ((a < 0) != (b < 0) && std::fabs(static_cast<double>(b) - static_cast<double>(a)) >= 0x1p62) return false;
-        result.push_back(b - a);
+        if (!subtract(b[to.at(axis, row, token)], a[from.at(axis, row, token)], result.emplace_back())) return false;
       }
     }
   }
   return true;
+}
+
+// From [axes, heads, pairs] to [heads, axes, pairs].
+std::vector<double> by_head(const std::vector<double>& terms, int heads, int pairs) {
+  std::vector<double> rows;
+  const auto row = static_cast<std::size_t>(heads) * static_cast<std::size_t>(pairs);
+  for (std::size_t head = 0; head < row; head += static_cast<std::size_t>(pairs)) {
+    for (std::size_t axis = 0; axis < terms.size(); axis += row) {
+      const auto first = terms.begin() + static_cast<std::ptrdiff_t>(axis + head);
+      rows.insert(rows.end(), first, first + pairs);
+    }
+  }
+  return rows;
 }
 
 }  // namespace
@@ -109,17 +134,14 @@ bool distances(const Place& from, const Place& to, int axes, int batch, std::int
 namespace detail {
 
 Frequencies check_between(const Frequencies& from, Extent from_positions, const Frequencies& to, Extent to_positions) {
-  for (const Frequencies* f : {&from, &to}) {
-    if (f->heads != 1 || is_sum(*f))
-      refuse_between(
-          Code::SHAPE,
-          "from and to must have one frequency for each pair, without rows per head, sums of axes, phases or "
-          "xpos");
-  }
-  if (from.inv_freq.size() != to.inv_freq.size())
+  if (from.pairs() != to.pairs())
     refuse_between(Code::SHAPE, "from and to must have the same number of pairs but have " +
-                                    std::to_string(from.inv_freq.size()) + " and " +
-                                    std::to_string(to.inv_freq.size()));
+                                    std::to_string(from.pairs()) + " and " + std::to_string(to.pairs()));
+  if (from.heads != to.heads)
+    refuse_between(Code::SHAPE, "from and to must have rows for as many heads but have " + std::to_string(from.heads) +
+                                    " and " + std::to_string(to.heads));
+  if (from.xpos != to.xpos || (to.xpos.scale != 0 && !are_one_rope(from, to)))
+    refuse_between(Code::SHAPE, "with xpos from and to must be one rope, with one scale and center, but are two");
   if (written(from.pairing) != written(to.pairing))
     refuse_between(Code::PAIRING, std::string("from and to must leave keys in one order but are ") +
                                       name(from.pairing) + " and " + name(to.pairing));
@@ -136,6 +158,7 @@ Frequencies check_between(const Frequencies& from, Extent from_positions, const 
   }
   Frequencies turn = to;
   turn.pairing = written(to.pairing);
+  turn.xpos.center = 0;  // the quotient of two amplitudes is that of their distance
   turn.attention_factor =
       to.attention_factor == from.attention_factor ? 1 : to.attention_factor / from.attention_factor;
   if (from.attention_factor == 0 || !std::isfinite(turn.attention_factor))
@@ -156,12 +179,21 @@ Table between(const Frequencies& from, const Positions& from_positions, const Fr
   const std::int64_t tokens = to_positions.tokens();
   const int batch = std::max(from_positions.batch(), to_positions.batch());
 
-  if (are_one_rope(from, to) && before.integers() != nullptr && after.integers() != nullptr) {
-    const int axes = std::max(before.axes(), after.axes());
+  if (are_one_rope(from, to)) {
+    const int axes = std::max({before.axes(), after.axes(), from.summed_axes});
+    Frequencies by = turn;
+    by.phase.clear();
     std::vector<std::int64_t> moved;
-    if (distances(before, after, axes, batch, tokens, moved))
-      return Table(turn, Positions(std::move(moved), axes, batch), options);
+    if (before.integers() != nullptr && after.integers() != nullptr &&
+        distances(before, before.integers(), after, after.integers(), axes, batch, tokens, moved))
+      return Table(by, Positions(std::move(moved), axes, batch), options);
+    std::vector<double> reals;
+    if (by.xpos.scale != 0 && before.are_real() && after.are_real() &&
+        distances(before, before.reals(), after, after.reals(), axes, batch, tokens, reals))
+      return Table(by, Positions(std::move(reals), axes, batch), options);
   }
+  if (turn.xpos.scale != 0)
+    refuse_between(Code::POSITION, "with xpos both positions must be integers, or doubles, whose distances are exact");
   before.check_magnitudes();
   after.check_magnitudes();
   // The angle is a sum with the axes of both, those of `from` backwards.
@@ -169,18 +201,22 @@ Table between(const Frequencies& from, const Positions& from_positions, const Fr
   sum.inv_freq.clear();
   sum.inv_freq_float32.clear();
   sum.axis.clear();
+  sum.phase.clear();
+  sum.summed_axes = 0;
   const bool back = from.clockwise == to.clockwise;
   if (!before.are_real() && !after.are_real()) {
     std::vector<std::int64_t> all;
     for (const Place* place : {&after, &before}) {
       place->add_frequencies(back && place == &before, sum);
-      place->add_positions(batch, all, [&](std::int64_t k) { return place->integers()[k]; });
+      place->add_positions(batch, all, std::int64_t{1}, [&](std::int64_t k) { return place->integers()[k]; });
     }
+    sum.inv_freq = by_head(sum.inv_freq, to.heads, to.pairs());
     return Table(sum, Positions(std::move(all), sum.summed_axes, batch), options);
   }
   std::vector<double> all;
   after.add_reals(false, batch, all, sum);
   before.add_reals(back, batch, all, sum);
+  sum.inv_freq = by_head(sum.inv_freq, to.heads, to.pairs());
   return Table(sum, Positions(std::move(all), sum.summed_axes, batch), options);
 }
 

@@ -36,6 +36,7 @@ struct Subject {
   std::string layout = {};                    // as written; empty: found
   std::string layout_of_heads = {};  // that the heads of all tensors of a file fit; empty: those of this tensor decide
   Role role = Role::unknown;         // whose heads the tensor's are to be
+  std::vector<std::int64_t> head_rows = {};  // of the rope's frequencies, of each head; empty: evenly those of the rope
   const Executor* executor = &serial();
   std::function<void()> step = [] {};  // called when a quarter of the work on the tensor is done
 

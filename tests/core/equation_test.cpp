@@ -287,11 +287,78 @@ TEST(Equation, refusals) {
   sentence(Code::SCALING, "xpos's scale", [&] { Table(g, p); });
   g.xpos = {512, 0, true};
   sentence(Code::POSITION, "within 70 scales", [&] { Table(g, 40000); });
-  sentence(Code::SHAPE, "without rows per head", [&] { between(f, Positions({1, 2}, 2), f, Positions({1, 2}, 2)); });
+  Frequencies fewer = f;
+  fewer.heads = 2;
+  fewer.inv_freq.resize(f.inv_freq.size() / 2);
+  sentence(Code::SHAPE, "rows for as many heads but have 4 and 2", [&] {
+    between(f, Positions({1, 2}, 2), fewer, Positions({1, 2}, 2));
+  });
+  Frequencies h = g;
+  h.xpos.center = 1;
+  sentence(Code::SHAPE, "with xpos from and to must be one rope", [&] { between(g, 1, h, 2); });
+  sentence(Code::POSITION, "whose distances are exact", [&] { between(g, 0.1, g, 1e20); });
 
   const Table table = per_head(4, 5, 1);
   Tensors q{1, 5, 8, false}, k{1, 5, 2, false};
   sentence(Code::SHAPE, "k must have a multiple of the 4 heads", [&] { rotate_qk(q.view(), k.view(), table); });
+}
+
+// [heads, pairs] of `to` at q, less `from` at p, of two axes, in long double.
+void expect_between(const Frequencies& from, const std::vector<double>& p, const Frequencies& to,
+                    const std::vector<double>& q, const Table& table) {
+  ASSERT_EQ(table.heads(), to.heads);
+  for (std::size_t h = 0; h < static_cast<std::size_t>(to.heads); ++h) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(to.pairs()); ++i) {
+      const auto angle = [&](const Frequencies& f, const std::vector<double>& at) {
+        const auto n = static_cast<std::size_t>(f.pairs());
+        long double sum = f.phase.empty() ? 0.0L : f.phase[(h * n + i) % f.phase.size()];
+        for (std::size_t a = 0; a < 2; ++a)
+          sum += static_cast<long double>(f.inv_freq[(h * 2 + a) * n + i]) * static_cast<long double>(at[a]);
+        return f.clockwise ? -sum : sum;
+      };
+      const long double x = angle(to, q) - angle(from, p);
+      const std::size_t at = h * static_cast<std::size_t>(to.pairs()) + i;
+      EXPECT_EQ(table.cos()[at], static_cast<float>(std::cos(x))) << h << ' ' << i;
+      EXPECT_EQ(table.sin()[at], static_cast<float>(std::sin(x))) << h << ' ' << i;
+    }
+  }
+}
+
+TEST(Equation, between_takes_rows_of_heads_sums_and_phases) {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<double> any(-1, 1);
+  Frequencies f{.pairing = Pairing::half, .heads = 3, .summed_axes = 2};
+  for (int i = 0; i < 3 * 2 * 4; ++i) f.inv_freq.push_back(any(random));
+  for (int i = 0; i < 3 * 4; ++i) f.phase.push_back(any(random));
+  Frequencies g = f;
+  g.clockwise = true;
+  for (double& w : g.inv_freq) w *= 0.75;
+  g.phase.resize(4);
+  const std::vector<double> p{3, 5}, q{17, -2}, r{0.5, -2.25};
+  const auto whole = [](const std::vector<double>& x) {
+    return Positions({static_cast<std::int64_t>(x[0]), static_cast<std::int64_t>(x[1])}, 2);
+  };
+  const auto real = [](const std::vector<double>& x) { return Positions(x, 2); };
+  expect_between(f, p, f, q, between(f, whole(p), f, whole(q)));
+  expect_between(f, p, f, r, between(f, whole(p), f, real(r)));
+  expect_between(f, p, g, q, between(f, whole(p), g, whole(q)));
+  expect_between(f, r, g, q, between(f, real(r), g, whole(q)));
+  expect_between(g, r, f, p, between(g, real(r), f, real(p)));
+}
+
+TEST(Equation, between_multiplies_keys_by_the_quotient_of_xpos) {
+  Rope rope{.head_dim = 8, .pairing = Pairing::half};
+  rope.xpos = {64, 3, true};
+  const Frequencies f = frequencies(rope);
+  for (const double by : {-7.0, 0.25}) {
+    const Table table = by < 0 ? between(f, 10, f, 3) : between(f, 10.0, f, 10.25);
+    for (std::size_t i = 0; i < 4; ++i) {
+      const long double zeta = (2.0L * static_cast<long double>(i) + 0.4L * 8) / (1.4L * 8);
+      const long double factor = std::pow(zeta, -static_cast<long double>(by) / 64), x = f.inv_freq[i] * by;
+      EXPECT_EQ(table.cos()[i], static_cast<float>(static_cast<double>(factor) * std::cos(x))) << i;
+      EXPECT_EQ(table.sin()[i], static_cast<float>(static_cast<double>(factor) * std::sin(x))) << i;
+    }
+  }
 }
 
 TEST(Equation, keys_take_the_inverse_of_xpos_and_one_table_is_not_for_both) {

@@ -157,6 +157,29 @@ TEST(ShiftOfACache, GivesTheKeysOfTheNewPositions) {
   for (std::size_t at = 4 * row; at < 33 * row; ++at) EXPECT_NEAR(k[at], fresh[at + 7 * row], 5e-7) << at;
 }
 
+// Heads with rows of their own, two that share one, by a delta on each axis.
+TEST(ShiftOfACache, TurnsEachHeadByItsRow) {
+  Random random(33);
+  Frequencies f{.pairing = Pairing::interleaved, .heads = 2, .summed_axes = 2};
+  for (int i = 0; i < 2 * 2 * 4; ++i) f.inv_freq.push_back(static_cast<double>(below(random, 2001) - 1000) / 1000);
+  const Table table = between(f, Positions({7, 2}, 2), f, Positions({0, -1}, 2));
+  ASSERT_EQ(table.heads(), 2);
+  for (const bool heads_outside : {false, true}) {
+    const Layout l = heads_outside ? bhtd(2, 4, 9, 12) : bthd(2, 9, 4, 12);
+    std::vector<float> k(static_cast<std::size_t>(extent(l)));
+    for (float& x : k) x = static_cast<float>(below(random, 2001) - 1000) / 1000;
+    std::vector<float> wanted = k, v = k;
+    Layout rest = l;
+    rest.tokens = 1;
+    for (std::int64_t t = 2; t < 6; ++t) {
+      const auto at = [&](std::vector<float>& of, std::int64_t token) { return of.data() + token * l.token_stride; };
+      reference::rotate(ConstHeads(at(v, t + 3), DType::f32, rest), Heads{at(wanted, t), DType::f32, rest}, table);
+    }
+    shift(heads(k, l), Heads{}, table, 2, 3);
+    EXPECT_EQ(k, wanted) << heads_outside;
+  }
+}
+
 TEST(ShiftOfACache, SaysWhatIsWrong) {
   std::vector<float> memory(8192);
   const Layout l = bthd(2, 8, 2, 16);

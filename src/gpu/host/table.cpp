@@ -206,6 +206,10 @@ void Table::assign(const Frequencies& from, const Positions& from_positions, con
     check_pairs("between", *f);
     rotary::detail::check_magnitudes("between", f->host());
     check_axes("between", f->host(), p->axes());
+    if (f->host().heads != 1 || rotary::detail::is_sum(f->host()))
+      fail(Code::SHAPE, "between",
+           "from and to must have one frequency for each pair on a device, without rows per head, sums of axes, phases "
+           "or xpos");
   }
   const rotary::Frequencies turn =
       rotary::detail::check_between(from.host(), {from_positions.batch(), from_positions.tokens()}, to.host(),

@@ -1,0 +1,199 @@
+// Ropes of the whole equation: rows of frequencies for heads, sums over coordinates, phases, xPos.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "tests/diagnose/case.h"
+
+namespace rotary::diagnose_tests {
+namespace {
+
+constexpr int heads = 4, axes = 2, pairs = 16, columns = 8, tokens = 40;
+
+// Turns pair i of head h of token t by this angle and times this amplitude.
+struct Turning {
+  std::function<double(int t, int h, int i)> angle;
+  std::function<double(int t, int i)> amplitude = [](int, int) { return 1.0; };
+  bool interleaved = false;
+};
+
+Data turned(const Data& x, const Turning& by) {
+  Data y = x;
+  for (int t = 0; t < x.tokens; ++t) {
+    for (int h = 0; h < x.heads; ++h) {
+      for (int i = 0; i < pairs; ++i) {
+        const int u = by.interleaved ? 2 * i : i, v = by.interleaved ? 2 * i + 1 : i + pairs;
+        const double a = x.values[x.at(0, t, h, u)], b = x.values[x.at(0, t, h, v)];
+        const double c = std::cos(by.angle(t, h, i)) * by.amplitude(t, i);
+        const double s = std::sin(by.angle(t, h, i)) * by.amplitude(t, i);
+        y.values[x.at(0, t, h, u)] = static_cast<float>(a * c - b * s);
+        y.values[x.at(0, t, h, v)] = static_cast<float>(b * c + a * s);
+      }
+    }
+  }
+  return y;
+}
+
+// timm's mixed rope: a direction for each head and pair.
+struct Mixed : testing::Test {
+  Mixed() {
+    std::mt19937 random(7);
+    std::uniform_real_distribution<double> direction(0, 6.28);
+    ModelRope used;
+    used.heads = used.kv_heads = heads;
+    used.rope.head_dim = used.rope.rotary_dim = 2 * pairs;
+    used.rope.pairing = Pairing::half;
+    used.rope.heads = heads;
+    used.rope.summed_axes = axes;
+    for (int h = 0; h < heads; ++h) {
+      std::vector<double> at(pairs);
+      for (double& one : at) one = direction(random);
+      for (int i = 0; i < pairs; ++i) used.rope.inv_freq.push_back(std::pow(10, -i / 16.0) * std::cos(at[at_of(i)]));
+      for (int i = 0; i < pairs; ++i) used.rope.inv_freq.push_back(std::pow(10, -i / 16.0) * std::sin(at[at_of(i)]));
+    }
+    c.rope = used;
+    PositionSet places;
+    places.axes = axes;
+    places.tokens = tokens;
+    for (int t = 0; t < tokens; ++t) places.reals.push_back(t % columns);
+    for (int t = 0; t < tokens; ++t) places.reals.push_back(t / columns);
+    c.subject.positions = places;
+  }
+
+  static std::size_t at_of(int i) { return static_cast<std::size_t>(i); }
+  double speed(int h, int a, int i) const { return c.rope->rope.inv_freq[at_of((h * axes + a) * pairs + i)]; }
+  double angle(double x, double y, int h, int i) const { return x * speed(h, 0, i) + y * speed(h, 1, i); }
+  Turning right() const {
+    return {[this](int t, int h, int i) { return angle(t % columns, t / columns, h, i); }};
+  }
+  Diagnosis diagnose(const Turning& by) { return c.diagnose_after(turned(c.before, by)); }
+  std::string said(const Turning& by) { return diagnose(by).sentence; }
+
+  Case c{ElementType::f32, {.tokens = tokens, .heads = heads, .head_dim = 2 * pairs}};
+};
+
+TEST_F(Mixed, what_is_right_is_as_configured) {
+  const Diagnosis one = diagnose(right());
+  EXPECT_EQ(one.verdict, Verdict::as_configured) << one.sentence;
+  EXPECT_TRUE(one.facts.inv_freq.empty()) << "they are no list of pairs";
+  EXPECT_FALSE(one.facts.scaling);
+}
+
+TEST_F(Mixed, faults_of_an_ordinary_rope_are_named) {
+  Turning by = right();
+  by.interleaved = true;
+  EXPECT_EQ(diagnose(by).verdict, Verdict::pairing);
+  by = {[&](int t, int h, int i) { return -right().angle(t, h, i); }};
+  EXPECT_EQ(diagnose(by).verdict, Verdict::direction) << said(by);
+  by = {[&](int t, int h, int i) { return 2 * right().angle(t, h, i); }};
+  EXPECT_EQ(diagnose(by).verdict, Verdict::twice) << said(by);
+  EXPECT_EQ(diagnose({[](int, int, int) { return 0.0; }}).verdict, Verdict::not_rotated);
+}
+
+TEST_F(Mixed, coordinates_are_found_though_an_angle_is_a_sum_of_them) {
+  const auto at = [this](auto x, auto y) {
+    return said({[=, this](int t, int h, int i) { return angle(x(t), y(t), h, i); }});
+  };
+  const auto column = [](int t) { return t % columns; };
+  const auto row = [](int t) { return t / columns; };
+  EXPECT_NE(at([](int t) { return t % columns + 1; }, row).find("begin at 1 instead of 0, 1 too far on axis 0"),
+            std::string::npos);
+  EXPECT_NE(at(column, [](int t) { return t / columns - 2.5; }).find("2.5 too early on axis 1"), std::string::npos);
+  const std::string both = at([](int t) { return t % columns + 2; }, [](int t) { return t / columns - 1; });
+  EXPECT_NE(both.find("2 too far on axis 0"), std::string::npos) << both;
+  EXPECT_NE(both.find("1 too early on axis 1"), std::string::npos) << both;
+  EXPECT_NE(at(row, column).find("with axis 0 and axis 1 exchanged"), std::string::npos);
+  EXPECT_NE(at(column, [](int) { return 0; }).find("without axis 1 ("), std::string::npos);
+  EXPECT_NE(at([](int t) { return t / 5; }, [](int t) { return t % 5; }).find("positions that are not those expected"),
+            std::string::npos);
+}
+
+TEST_F(Mixed, rows_of_other_heads_are_named) {
+  const auto by_row = [this](auto row) {
+    return diagnose({[=, this](int t, int h, int i) { return right().angle(t, row(h), i); }});
+  };
+  const Diagnosis reversed = by_row([](int h) { return heads - 1 - h; }), one = by_row([](int) { return 0; });
+  EXPECT_EQ(reversed.verdict, Verdict::heads);
+  EXPECT_NE(reversed.sentence.find("head 0 by row 3"), std::string::npos) << reversed.sentence;
+  EXPECT_NE(one.sentence.find("row 0 in all heads"), std::string::npos) << one.sentence;
+}
+
+TEST_F(Mixed, parts_keep_the_rows_of_their_heads) {
+  const std::string some = said({[this](int t, int h, int i) { return (h == 2 ? 2 : 1) * right().angle(t, h, i); }});
+  EXPECT_NE(some.find("in head 2 is rotated twice"), std::string::npos) << some;
+  const std::string late =
+      said({[this](int t, int h, int i) { return right().angle(t, h, i) + (t < 20 ? 0 : speed(h, 0, i)); }});
+  EXPECT_NE(late.find("in tokens 20-39 is rotated at positions"), std::string::npos) << late;
+}
+
+TEST_F(Mixed, angles_of_no_such_rope_say_what_was_not_asked) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> any(0, 6.28);
+  const std::string text = said({[&](int, int, int) { return any(random); }});
+  EXPECT_NE(text.find("cannot tell"), std::string::npos) << text;
+}
+
+TEST_F(Mixed, heads_that_the_rope_has_no_rows_for_are_refused) {
+  c.before = random_data({.tokens = tokens, .heads = 3, .head_dim = 2 * pairs}, ElementType::f32);
+  EXPECT_THROW(diagnose(right()), Error);
+}
+
+// ---- a phase, and xPos ----
+
+struct Own : testing::Test {
+  Own() {
+    c.rope = model_rope();
+    c.rope->heads = c.rope->kv_heads = heads;
+    c.rope->rope.head_dim = c.rope->rope.rotary_dim = 2 * pairs;
+  }
+  static double turn(double t, int i) { return t * std::pow(10000, -i / 16.0); }
+  Diagnosis diagnose(const Turning& by) { return c.diagnose_after(turned(c.before, by)); }
+  Case c{ElementType::f32, {.tokens = tokens, .heads = heads, .head_dim = 2 * pairs}};
+};
+
+TEST_F(Own, a_phase_is_told_from_positions) {
+  for (int i = 0; i < pairs; ++i) c.rope->rope.phase.push_back(std::sin(3 * i + 1));
+  const auto with = [this](double speed, double share, double moved = 0) {
+    return diagnose({[=, this](int t, int, int i) {
+      return speed * turn(t + moved, i) + share * c.rope->rope.phase[static_cast<std::size_t>(i)];
+    }});
+  };
+  EXPECT_EQ(with(1, 1).verdict, Verdict::as_configured);
+  EXPECT_EQ(with(1, 0).verdict, Verdict::phase);
+  EXPECT_NE(with(1, 0).sentence.find("without the phase"), std::string::npos);
+  EXPECT_NE(with(1, -1).sentence.find("phase in the other direction"), std::string::npos);
+  EXPECT_EQ(with(-1, -1).verdict, Verdict::direction);
+  EXPECT_EQ(with(2, 2).verdict, Verdict::twice);
+  EXPECT_EQ(with(0, 0).verdict, Verdict::not_rotated);
+  EXPECT_EQ(with(1, 1, 3).verdict, Verdict::offset);
+  const std::string both = with(1, 0, 3).sentence;
+  EXPECT_NE(both.find("without the phase"), std::string::npos) << both;
+  EXPECT_NE(both.find("3 too far"), std::string::npos) << both;
+}
+
+TEST_F(Own, an_amplitude_is_told_from_its_inverse_and_from_none) {
+  c.rope->rope.xpos = {512, 0, false};
+  const auto with = [this](double share, double center, double moved = 0) {
+    return diagnose({[=](int t, int, int i) { return turn(t + moved, i); },
+                     [=](int t, int i) {
+                       const double zeta = (2 * i + 0.4 * 2 * pairs) / (1.4 * 2 * pairs);
+                       return std::pow(zeta, share * (t + moved - center) / 512);
+                     }});
+  };
+  EXPECT_EQ(with(1, 0).verdict, Verdict::as_configured);
+  EXPECT_EQ(with(-1, 0).verdict, Verdict::attention_factor);
+  EXPECT_NE(with(-1, 0).sentence.find("amplitude of keys"), std::string::npos) << with(-1, 0).sentence;
+  EXPECT_NE(with(0, 0).sentence.find("without xPos's amplitude"), std::string::npos) << with(0, 0).sentence;
+  EXPECT_NE(with(1, 20).sentence.find("around position 20; the model asks 0"), std::string::npos)
+      << with(1, 20).sentence;
+  EXPECT_NE(with(2.5, 0).sentence.find("amplitude of scale 204.8; the model asks 512"), std::string::npos)
+      << with(2.5, 0).sentence;
+  const Diagnosis later = with(1, 0, 3);
+  EXPECT_EQ(later.verdict, Verdict::offset) << later.sentence;
+  EXPECT_EQ(later.findings.size(), 1U) << later.sentence;
+}
+
+}  // namespace
+}  // namespace rotary::diagnose_tests
