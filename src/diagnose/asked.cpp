@@ -75,7 +75,9 @@ Motion motion_of(const Frequencies& f, const Motion& at, const Numbers& rows) {
 Motion motion_of(const Explanation& one, const Asked& asked) {
   Frequencies f = frequencies(one.rope, one.length);
   f.xpos.reciprocal = asked.frequencies.xpos.reciprocal;
-  return motion_of(f, asked.motion, asked.rows);
+  Motion motion = motion_of(f, asked.motion, asked.rows);
+  if (motion.terms == 1) motion.axis = asked.motion.axis;  // another block's rope has axes without positions here
+  return motion;
 }
 
 Asked ask(const Subject& subject, const Block& block, const Layout& layout,
