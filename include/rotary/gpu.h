@@ -181,7 +181,8 @@ class ROTARY_EXPERIMENTAL Table {
 };
 
 // The rows of rotary::between, bit for bit; where that throws because of a position, the pairs that read it get NaN.
-// Throws what rotary::between throws but for that (SCALING for a frequency below 2^-256 of one rope too), and ALIAS.
+// Throws what rotary::between throws but for that (SCALING for a frequency below 2^-256 of one rope too), SHAPE for rows
+// per head, summed axes, phases and xpos, and ALIAS.
 ROTARY_EXPERIMENTAL Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
                                   const Positions& to_positions, const TableOptions& = {}, Stream = nullptr);
 

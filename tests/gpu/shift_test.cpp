@@ -87,7 +87,7 @@ TEST_F(GpuShift, HasTheBitsOfTheHostWhateverTheCall) {
     const int pairs = 1 + below(random, 40), head_dim = 2 * pairs + tail(random);
     Side k(random, pages, page_size, 1 + below(random, 4), head_dim),
         v(random, pages, page_size, 1 + below(random, 3), 1 + below(random, 70));
-    const Table table = random_table(random, 1, pairs, pairings[random() % 2]);
+    const Table table = random_table_of_heads(random, 1, pairs, pairings[random() % 2], 1, k.layout.heads);
     const std::int64_t keep = below(random, 5), drop = std::array{0, 1, 2, 1 + below(random, 20), 300}[random() % 5];
     SCOPED_TRACE(::testing::Message() << round << ": keep " << keep << ", drop " << drop << ", "
                                       << words(k.layout, k.dtype));

@@ -34,9 +34,6 @@ void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep
   const TableShape rows{table.pairing(), table.pairs(), table.batch(), table.tokens(), table.heads()};
   ShiftJob job;
   job.count = rotary::detail::check_shift(k, v, rows, table.cos(), table.sin(), keep, drop, sequences);
-  if (rows.heads != 1)
-    rotary::detail::refuse_shift("on a device the table must have one row for all heads but has " +
-                                 std::to_string(rows.heads));
   Heads token = k;
   token.layout.tokens = token.layout.batch = 1;
   check_heads({"shift", "k", "k", ""}, token, token, rows);
