@@ -1,5 +1,3 @@
-#include "command_line.h"
-
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <string>

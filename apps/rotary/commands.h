@@ -9,6 +9,9 @@ class App;
 
 namespace rotary::cli {
 
+// The program. Returns the exit status. 0: done. 1: an error in the input, "error: CODE: sentence". 2: wrong usage.
+int run_command_line(int argc, char** argv);
+
 void add_accuracy(CLI::App& app);
 void add_check(CLI::App& app);
 void add_diagnose(CLI::App& app);

@@ -1,4 +1,4 @@
 // rotary: the program.
-#include "command_line.h"
+#include "commands.h"
 
 int main(int argc, char** argv) { return rotary::cli::run_command_line(argc, argv); }

@@ -68,6 +68,7 @@ struct Reads {
   const char* alias = nullptr;
 };
 inline constexpr int last_turn = 3;
+inline constexpr Reads of_beta{.otherwise = Otherwise::method_default, .bounds = Bounds::turns};
 
 // The stretch of the wavelengths that counts as whole.
 enum class Stretch : std::uint8_t {
@@ -163,10 +164,8 @@ struct Row<Yarn> {
       Field{"factor", "factor", &Yarn::factor, Need::factor, Reads{.otherwise = Otherwise::lengths}},
       Field{"trained_length", "original_max_position_embeddings", &Yarn::trained_length, Need::length,
             Reads{.otherwise = Otherwise::trained_length, .turn = 0}},
-      Field{"beta_fast", "beta_fast", &Yarn::beta_fast, Need::positive,
-            Reads{.otherwise = Otherwise::method_default, .bounds = Bounds::turns}},
-      Field{"beta_slow", "beta_slow", &Yarn::beta_slow, Need::positive,
-            Reads{.otherwise = Otherwise::method_default, .bounds = Bounds::turns}},
+      Field{"beta_fast", "beta_fast", &Yarn::beta_fast, Need::positive, of_beta},
+      Field{"beta_slow", "beta_slow", &Yarn::beta_slow, Need::positive, of_beta},
       Field{"truncate", "truncate", &Yarn::truncate, Need::flag, Reads{.otherwise = Otherwise::layer_types}},
       Field{"attention_factor", "attention_factor", &Yarn::attention_factor, Need::not_negative,
             Reads{.otherwise = Otherwise::unrecorded, .turn = 2}},
@@ -230,10 +229,8 @@ struct Row<YarnLog> {
       Field{"factor", "factor", &YarnLog::factor, Need::factor},
       Field{"trained_length", "original_max_position_embeddings", &YarnLog::trained_length, Need::length,
             Reads{.otherwise = Otherwise::trained_length}},
-      Field{"beta_fast", "beta_fast", &YarnLog::beta_fast, Need::positive,
-            Reads{.otherwise = Otherwise::method_default, .bounds = Bounds::turns}},
-      Field{"beta_slow", "beta_slow", &YarnLog::beta_slow, Need::positive,
-            Reads{.otherwise = Otherwise::method_default, .bounds = Bounds::turns}},
+      Field{"beta_fast", "beta_fast", &YarnLog::beta_fast, Need::positive, of_beta},
+      Field{"beta_slow", "beta_slow", &YarnLog::beta_slow, Need::positive, of_beta},
       Field{"extrapolation_factor", "extrapolation_factor", &YarnLog::extrapolation_factor, Need::share,
             Reads{.otherwise = Otherwise::unsaid, .key_of = KeyOf::vllm}}};
 };
