@@ -174,7 +174,8 @@ def _turned(
 ) -> list[Any]:
     """factors: of the first tensor's tokens, or None."""
     pairs, sin = cos.shape[-1], -sin if backward else sin
-    crossed, turned = pairing == "interleaved_to_half", []
+    crossed = pairing == "interleaved_to_half"
+    turned: list[Any] = []
     # The two of a pair lie along the last axis but one of a head of two halves, the last one of a head of neighbours.
     reads, writes = (-2 if pairing == "half" or (crossed and backward is back) else -1 for back in (True, False))
     for x in given:
