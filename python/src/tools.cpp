@@ -143,7 +143,8 @@ void set_positions(PositionRequest& request, PyObject* positions, const std::opt
   }
   int axes = 1;
   for (std::size_t i = 0; model && i < model->ropes.size(); ++i) {
-    axes = std::max(axes, Frequencies{.axis = model->ropes[i].rope.axis}.axes());
+    const Rope& rope = model->ropes[i].rope;
+    axes = std::max(axes, Frequencies{.axis = rope.axis, .summed_axes = rope.summed_axes}.axes());
   }
   request.set = positions_from(positions, axes);
 }

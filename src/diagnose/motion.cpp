@@ -176,6 +176,9 @@ std::optional<Coordinates> spot_of(const std::vector<Sum>& sums, const std::vect
     }
     return spot;
   };
+  for (const std::vector<double>& start : near) {  // of several solutions
+    if (misfit_at(sums, start) <= 1) return settled_from(start);
+  }
   for (const std::vector<double>& start : near) {
     if (Coordinates spot = settled_from(start); misfit_at(sums, spot.value) <= 1) return spot;
   }

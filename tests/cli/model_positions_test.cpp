@@ -71,6 +71,21 @@ TEST(ModelPositions, of_a_diffusion_transformer_are_those_of_its_pipeline) {
   }
 }
 
+// Of attention_type nabla Kandinsky5Pipeline's transformer sees blocks of 8 x 8 tokens (fractal_flatten).
+TEST(ModelPositions, of_a_diffusion_transformer_of_sparse_attention_stand_in_blocks) {
+  ModelInputs inputs;
+  inputs.drawing = Drawing{.size = {256, 384}, .frames = 5};
+  std::vector<std::vector<double>> wanted(3);
+  for (int token = 0; token < 2 * 16 * 24; ++token) {
+    const int block = token / 64 % 6, of_block = token % 64;
+    wanted[0].push_back(token / (16 * 24));
+    wanted[1].push_back((block / 3 * 8 + of_block / 8) / 3.16);
+    wanted[2].push_back((block % 3 * 8 + of_block % 8) / 3.16);
+  }
+  const Json config = {{"_class_name", "Kandinsky5Transformer3DModel"}, {"attention_type", "nabla"}};
+  expect_places(made(config, inputs).positions, wanted, "nabla");
+}
+
 // WanPipeline's h_multiple_of and w_multiple_of; HunyuanImage's and Cosmos' patches are read so too.
 TEST(ModelPositions, of_a_diffusion_transformer_have_patches_of_unequal_sides) {
   ModelInputs inputs;

@@ -110,6 +110,14 @@ TEST_F(Mixed, coordinates_are_found_though_an_angle_is_a_sum_of_them) {
             std::string::npos);
 }
 
+// Several coordinates make the same angles.
+TEST_F(Mixed, clockwise_is_not_taken_for_other_positions) {
+  std::vector<double>& f = c.rope->rope.inv_freq;
+  for (std::size_t i = 0; i < f.size(); ++i) f[i] = f[i / (axes * pairs) * axes * pairs + i % pairs];
+  const Diagnosis one = diagnose({[this](int t, int h, int i) { return -angle(t % columns, t / columns, h, i); }});
+  EXPECT_EQ(one.verdict, Verdict::direction) << one.sentence;
+}
+
 TEST_F(Mixed, rows_of_other_heads_are_named) {
   const auto by_row = [this](auto row) {
     return diagnose({[=, this](int t, int h, int i) { return right().angle(t, row(h), i); }});

@@ -321,11 +321,6 @@ class TextPart {
         !part_.reading.options.sets_scaling) {
       part_.note("no rope_scaling or rope_parameters apply: the rope is not scaled");
     }
-    if (model.fourier.pairs > 0 && !part_.reading.options.takes_rows) {
-      part_.reading.note_no_rope(part_.path, std::string(fope_word) + " is no rotation: 'rotary table' and " +
-                                                 "'rotary apply' make its rows with --weights");
-      return none;
-    }
     const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,
                                       model.rope.rotary_dim, model.rope.base);
     if (const auto found = same_.find(same); found != same_.end()) return found->second;

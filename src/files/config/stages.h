@@ -68,9 +68,8 @@ class Origins {
 
 // A part whose rope is understood and cannot be given.
 struct NoRope {
-  std::string part, why;  // FoPE's begins with its word
+  std::string part, why;
 };
-inline constexpr std::string_view fope_word = "FoPE";
 
 // One reading of one file.
 struct Reading {

@@ -326,10 +326,6 @@ Reading read_json(const Json& json, const ConfigOptions& options) {
     }
   }
   refuse_unread_keys(reading, json);
-  for (const NoRope& without : reading.without) {
-    if (reading.model.ropes.empty() && without.why.starts_with(fope_word))
-      fail(Code::ROPE, "read_config", "a model must have a rope but " + without.why);
-  }
   for (const ModelRope& used : reading.model.ropes) refuse_one_pair(used.rope);
   return reading;
 }

@@ -253,6 +253,12 @@ void mix_pairs(const Part& part, ModelRope& model) {
     const auto by_head = dict->boolean("fope_sep_head");
     const auto start = dict->number("fope_init_factor");
     if (!kept && !by_head && !start) continue;
+    // The whole file: without this rope the others would have other numbers here than where its rows are made.
+    if (!part.reading.options.takes_rows) {
+      fail(Code::ROPE, "read_config",
+           "a rope must be a rotation here but " + part.name() +
+               " has FoPE, whose rows 'rotary table' and 'rotary apply' make with --weights");
+    }
     const int all = model.rope.rotary_dim / 2;
     const std::int64_t length = model.context != 0 ? model.context : part.family.context;
     const auto turns = [&](int i) {  // more than once in the context
@@ -261,7 +267,6 @@ void mix_pairs(const Part& part, ModelRope& model) {
     Fourier& mix = model.fourier;
     while (mix.pairs < all && (kept ? mix.pairs < *kept : mix.pairs == 0 || turns(mix.pairs))) ++mix.pairs;
     mix.heads = by_head && *by_head ? model.kv_heads : 1;
-    if (!part.reading.options.takes_rows) continue;  // the part has no rope then
     const std::string mixed = std::to_string(mix.pairs), rest = std::to_string(all - mix.pairs);
     model.start_note = part.reading.note(
         part.path,
