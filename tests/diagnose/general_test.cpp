@@ -181,6 +181,20 @@ TEST_F(Own, a_phase_is_told_from_positions) {
   EXPECT_NE(both.find("3 too far"), std::string::npos) << both;
 }
 
+// At positions so far that every angle is within their rounding, nothing is explained.
+TEST_F(Own, pairs_that_stand_still_are_not_far_away) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> any(-3, 3);
+  for (int round = 0; round < 4; ++round) {
+    std::vector<double>& phase = c.rope->rope.phase;
+    phase.clear();
+    for (int i = 0; i < pairs; ++i) phase.push_back(any(random));
+    const Diagnosis half = diagnose(
+        {[&](int t, int, int i) { return i < pairs / 2 ? turn(t, i) + phase[static_cast<std::size_t>(i)] : 0; }});
+    EXPECT_EQ(half.sentence.find("begin at"), std::string::npos) << half.sentence;
+  }
+}
+
 TEST_F(Own, an_amplitude_is_told_from_its_inverse_and_from_none) {
   c.rope->rope.xpos = {512, 0, false};
   const auto with = [this](double share, double center, double moved = 0) {
