@@ -194,23 +194,22 @@ class Ramp {
   using S = Scalar<A>;
 
  public:
-  // Where low = high YaRN raises high, and YarnLog lowers low.
-  template <class Scaled>
-  Ramp(const Scaled& s, bool truncate, const Pairs& pairs) : weight_(R(s.extrapolation_factor)) {
+  // raises_high: where low = high, as YaRN; else low is lowered, as YarnLog.
+  Ramp(const Yarn& s, bool raises_high, const Pairs& pairs) : weight_(R(s.extrapolation_factor)) {
     const S two_log_base = 2 * S(pairs.log_base);
     const auto dimension = [&](double beta) {
       return S(pairs.r) * A::log(A::integer(s.trained_length) / (S(beta) * A::two_pi())) / two_log_base;
     };
     S low = dimension(s.beta_fast);
     S high = dimension(s.beta_slow);
-    if (truncate) {
+    if (s.truncate) {
       low = A::floor(low);
       high = -A::floor(-high);
     }
     low = std::max(low, S(0.0));
     high = std::min(high, S(pairs.r - 1.0));
     const S step = low == high ? S(1.0) / S(1000.0) : S(0.0);
-    if constexpr (std::is_same_v<Scaled, Yarn>) {
+    if (raises_high) {
       high = high + step;
     } else {
       low = low - step;
@@ -234,7 +233,7 @@ class Ramp {
 template <class A>
 std::vector<Real<A>> inv_freq(const Yarn& s, const Pairs& pairs) {
   using R = Real<A>;
-  const Ramp<A> ramp(s, s.truncate, pairs);
+  const Ramp<A> ramp(s, true, pairs);
   const auto factor = R(s.factor);
   return each<A>(pairs, R(pairs.base), [&](R period, std::size_t k) {
     const R kept = ramp(pairs.index[k]);
@@ -248,7 +247,10 @@ std::vector<Real<A>> inv_freq(const Yarn& s, const Pairs& pairs) {
 template <class A>
 std::vector<Real<A>> inv_freq(const YarnLog& s, const Pairs& pairs) {
   using R = Real<A>;
-  const Ramp<A> ramp(s, true, pairs);
+  Yarn betas;
+  betas.trained_length = s.trained_length;
+  betas.beta_fast = s.beta_fast, betas.beta_slow = s.beta_slow, betas.extrapolation_factor = s.extrapolation_factor;
+  const Ramp<A> ramp(betas, false, pairs);
   const auto factor = R(s.factor);
   return each<A>(pairs, R(pairs.base), [&](R period, std::size_t k) {
     const R kept = ramp(pairs.index[k]);
