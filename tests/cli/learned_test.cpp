@@ -169,8 +169,9 @@ TEST_F(CliLearned, weights_give_the_directions_of_a_falcon) {
                                                              {0.5F, -0.25F, 1.5F, 2, -1, 0.75F, 0.125F, -3})});
   EXPECT_TRUE(has_note(inspected({config}), "they stand still"));
   const auto origins = inspected({config, "--weights", weights}).at("ropes").at(0).at("origins");
-  EXPECT_NE(origins.at("inv_freq").at("from").get<std::string>().find("base^(-i / 2) of the first 2 pairs, then freqs_"),
-            std::string::npos);
+  EXPECT_NE(
+      origins.at("inv_freq").at("from").get<std::string>().find("base^(-i / 2) of the first 2 pairs, then freqs_"),
+      std::string::npos);
   EXPECT_FALSE(origins.contains("axis"));
   std::vector<float> x;
   for (int i = 0; i < 32; ++i) x.push_back(static_cast<float>(i * 37 % 64 - 32) / 16);

@@ -110,8 +110,9 @@ TEST(QueryScale, of_a_model_whose_layers_differ_is_of_a_layer) {
         ADD_FAILURE() << one.model_type << " has layer " << missing;
       } catch (const Error& error) {
         EXPECT_EQ(error.code(), Code::ROPE);
-        EXPECT_EQ(std::string(error.what()), "[query_scale] the layer must be one of the model's layers, 0 to 7, but got " +
-                                                 std::to_string(missing));
+        EXPECT_EQ(
+            std::string(error.what()),
+            "[query_scale] the layer must be one of the model's layers, 0 to 7, but got " + std::to_string(missing));
       }
     }
   }
