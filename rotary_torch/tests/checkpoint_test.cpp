@@ -89,7 +89,9 @@ TEST(OwnFiles, ConfigComesBackAsItWas) {
       longrope,
       scaled,
       rotary::Llama3{.factor = 8, .trained_length = 16, .low = 1.5, .high = 5},
-      rotary::Proportional{.fraction = 0.5, .factor = 2}};
+      rotary::Proportional{.fraction = 0.5, .factor = 2},
+      rotary::YarnLog{.factor = 4, .trained_length = 16, .beta_fast = 30, .extrapolation_factor = 0.5},
+      rotary::ThetaScale{.factor = 3, .trained_length = 16}};
   std::set<std::size_t> kinds;
   for (const rotary::Scaling& scaling : scalings) {
     kinds.insert(scaling.index());
