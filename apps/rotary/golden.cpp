@@ -21,6 +21,7 @@
 #include "rotary/tensors.h"
 #include "source.h"
 #include "stamp.h"
+#include "table/amplitude.h"
 #include "table/table_checks.h"
 #include "table/turns.h"
 
@@ -40,15 +41,19 @@ struct Options {
 const std::vector<std::string> endings = {".h", ".json", ".npz"};
 
 // Near 0, one in each decade, and the last of the context, where errors of the angles are largest. Each axis has them
-// in another order, so that no axis can be taken for another. With xPos as far from its center as f32 holds the
-// amplitude of keys, 3.5^(|p - c| / scale).
-PositionSet usual_positions(const ModelRope& used, const XPos& xpos) {
+// in another order, so that no axis can be taken for another. With xPos those where f32 holds the amplitude of queries
+// and of keys.
+PositionSet usual_positions(const ModelRope& used) {
   const std::int64_t context = used.context > 0 ? used.context : used.coordinates ? 64 : 4096;
   std::vector<std::int64_t> places = {0, 1, 2, 3};
   for (std::int64_t place = 10; place < context - 1; place *= 10) places.push_back(place);
   if (context > 5) places.push_back(context - 1);
-  if (xpos.scale > 0) {
-    std::erase_if(places, [&](std::int64_t p) { return std::abs(double(p) - xpos.center) > 70 * xpos.scale; });
+  if (const XPos& xpos = used.rope.xpos; xpos.scale > 0) {
+    const XPos of_keys{xpos.scale, xpos.center, !xpos.reciprocal};
+    std::erase_if(places, [&](std::int64_t place) {
+      const auto p = static_cast<double>(place);
+      return !detail::has_amplitude(xpos, p) || !detail::has_amplitude(of_keys, p);
+    });
     if (places.empty())
       throw Error(Code::POSITION,
                   "[golden] --positions must be given where xPos's center is far from the text's start");
@@ -63,9 +68,9 @@ PositionSet usual_positions(const ModelRope& used, const XPos& xpos) {
   return set;
 }
 
-PositionSet positions_for(const Options& options, const Model& model, const ModelRope& used, const XPos& xpos) {
+PositionSet positions_for(const Options& options, const Model& model, const ModelRope& used) {
   PositionRequest request = options.positions;
-  if (!request.given()) request.set = usual_positions(used, xpos);
+  if (!request.given()) request.set = usual_positions(used);
   PositionSet positions = positions_of("golden", request, model, used);
   if (positions.open_from || positions.batch != 1 || positions.tokens == 0) {
     throw Error(Code::POSITION,
@@ -297,8 +302,7 @@ void run(const Options& options) {
   check_output(output);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
-  const XPos xpos = frequencies_of(options.source, used, options.source.length.value_or(0)).xpos;
-  const PositionSet positions = positions_for(options, model, used, xpos);
+  const PositionSet positions = positions_for(options, model, used);
   const std::int64_t length = options.source.length.value_or(positions.length());
   const Frequencies turns = frequencies_of(options.source, used, length);
   const std::vector<Tensor> tensors = golden_of(options, used, turns, positions);

@@ -94,4 +94,8 @@ Asked ask(const Subject& subject, const Block& block, const Layout& layout,
   return asked;
 }
 
+Asked ask(const Subject& subject, const Block& block, const Layout& layout) {
+  return ask(subject, block, layout, expected_positions(layout, subject));
+}
+
 }  // namespace rotary::diagnose

@@ -112,8 +112,7 @@ NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::op
   const Sample sample = sample_as_given(pair.before, pair.after, subject.head_dim_of(pair.before));
   const Reading reading = plausible_readings(sample, subject).front();
   refuse_not_finite(sample, pair, reading.layout);
-  const Asked asked =
-      ask(subject, *asked_block(subject, sample.head_dim), reading.layout, expected_positions(reading.layout, subject));
+  const Asked asked = ask(subject, *asked_block(subject, sample.head_dim), reading.layout);
   NamedCheck result{{pair.name, {}}, {}};
   Diagnosis& one = result.diagnosis;
   std::string said;

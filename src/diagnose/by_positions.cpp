@@ -127,7 +127,7 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
   }
   const std::string together = one_for_all(exam, asked, motion, patterns);
   const Fit fit = compare(exam.turns, motion);
-  if (fit.residual > (fit.holds ? 1 : 0.2) * before) return false;  // at far positions all angles hold
+  if (!says_more(fit, before)) return false;
   exam.residual = fit.residual;
   exam.explained = fit.holds;
   exam.set_positions(motion.position[0]);

@@ -222,7 +222,7 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
     if (fit.holds || (errors == 1 && !exam.turns.noisy())) break;
   }
   const double before = compare(exam.turns, asked.motion).residual;
-  if (fit.residual > (fit.holds ? 1 : 0.2) * before) return false;  // at far positions all speeds hold
+  if (!says_more(fit, before)) return false;
   find_shift(exam, *shift);
   exam.residual = fit.residual;
   exam.explained = fit.holds;

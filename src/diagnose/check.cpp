@@ -187,7 +187,7 @@ void add(Checked& all, const Element& one, double allowed) {
 Compared compare(const Sample& sample, const Reading& reading, const Subject& subject,
                  std::optional<double> tolerance) {
   const std::optional<Block> block = asked_block(subject, sample.head_dim);
-  Asked asked = ask(subject, *block, reading.layout, expected_positions(reading.layout, subject));
+  Asked asked = ask(subject, *block, reading.layout);
   Comparison rows = compare_rows(sample, reading.layout, asked, tolerance);
   rows.checked.layout = reading.word;
   return {std::move(rows), reading, std::move(asked)};

@@ -117,7 +117,7 @@ bool examine_composites(Examination& exam) {
   const std::optional<Block> asked = asked_block(exam.subject, exam.sample.head_dim);
   if (!asked) return false;
   for (const Reading& reading : plausible_readings(exam.sample, exam.subject)) {
-    const Asked rope = ask(exam.subject, *asked, reading.layout, expected_positions(reading.layout, exam.subject));
+    const Asked rope = ask(exam.subject, *asked, reading.layout);
     const auto residual_by = [&](const Step& step) {
       std::vector<double> elements = exam.sample.before.copied();
       step(elements, reading.layout, rope.motion);

@@ -33,7 +33,7 @@ void examine_unchanged(Examination& exam) {
   if (zero) {
     exam.find(Verdict::cannot_tell, zeros_said);
   } else if (const auto block = asked_block(exam.subject, exam.sample.head_dim); !would_move(exam)) {
-    const auto asked = [&] { return ask(exam.subject, *block, layout, expected_positions(layout, exam.subject)); };
+    const auto asked = [&] { return ask(exam.subject, *block, layout); };
     const double factor = block ? asked().motion.factor : 1;
     if (factor != 1) {
       return exam.find(Verdict::attention_factor,

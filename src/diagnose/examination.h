@@ -187,6 +187,7 @@ std::optional<Block> asked_block(const Subject&, int head_dim);
 Numbers rows_of_heads(const Subject&, std::int64_t heads);  // of the rope's frequencies, of each head
 Rope rope_for_block(Rope, const Block&);                    // the rope as it would be in a block of that width
 Asked ask(const Subject&, const Block&, const Layout&, const std::vector<std::vector<double>>& expected);
+Asked ask(const Subject&, const Block&, const Layout&);  // at its expected positions
 // The motion of frequencies at the positions and the factor of `at`; rows: of the frequencies, of each head.
 Motion motion_of(const Frequencies&, const Motion& at, const Numbers& rows);
 
@@ -219,6 +220,8 @@ std::string axis_name(const ModelRope&, int axis);       // "height", or "axis 1
 std::string direction_text(bool clockwise, bool asked);  // "is rotated clockwise; the model rotates ..."
 std::string residual_said(double residual, const std::string& more = "");  // " (residual 3e-08 at best)"
 std::string evidence(double found, double asked);                          // " (residual 3e-08 against 0.9)"
+// Whether it is worth saying, beside the residual of what is asked. At positions far enough every angle holds.
+bool says_more(const Fit&, double asked);
 // What is said behind the tensor's name, without residuals, which differ between tensors that have one fault.
 std::string fault_of(const Diagnosis&, const std::string& name);
 

@@ -89,7 +89,7 @@ Turns best_turns(const Examination& exam, const std::vector<Reading>& readings) 
   for (const Reading& reading : readings) {
     Turns turns = measure(exam.sample, reading, exam.search.found.front().block, apart);
     const auto as_asked = [&](const Layout& layout) {
-      return compare(turns, ask(subject, turns.block, layout, expected_positions(layout, subject)).motion).holds;
+      return compare(turns, ask(subject, turns.block, layout).motion).holds;
     };
     const int rank = (apart && as_asked(reading.layout) ? 50 : 0) + (heads_are_alike(turns) ? 100 : 0) +
                      10 * exam.subject.plausibility(reading.layout) + (rows_are_alike(turns) ? 2 : 0) +

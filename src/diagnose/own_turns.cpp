@@ -22,7 +22,7 @@ struct Own {
 // The amplitude by the norms of the asked pairs.
 std::optional<Own> measured_amplitude(const Sample& sample, const Subject& subject, const Layout& layout) {
   const Block block = *asked_block(subject, sample.head_dim);
-  const Motion motion = ask(subject, block, layout, expected_positions(layout, subject)).motion;
+  const Motion motion = ask(subject, block, layout).motion;
   double gg = 0, gp = 0, pp = 0, gy = 0, py = 0;  // y = share growth position - offset growth
   for_each_head(layout, [&](std::int64_t row, std::int64_t head, std::int64_t first) {
     const auto norm = [&](std::span<const double> x, const std::array<int, 2>& of) {
@@ -63,7 +63,7 @@ std::vector<Own> owns_of(const Rope& rope, const std::optional<Own>& measured) {
 Sample without(const Own& own, const Sample& sample, const Subject& subject, const Layout& layout, Kind kind) {
   Block block = *asked_block(subject, sample.head_dim);
   block.kind = kind;
-  Motion motion = ask(subject, block, layout, expected_positions(layout, subject)).motion;
+  Motion motion = ask(subject, block, layout).motion;
   std::ranges::fill(motion.speed, 0);
   for (double& phase : motion.phase) phase *= -own.phase;
   for (double& growth : motion.growth) growth *= -own.amplitude;
@@ -97,6 +97,32 @@ std::string words_of(const Own& own, const Subject& subject) {
   return phase + (phase.empty() || amplitude.empty() ? "" : "; and it ") + amplitude;
 }
 
+// The first tokens by a reading, at their positions.
+struct Few {
+  Few(const Sample& all, const Subject& subject_of_all, const Reading& reading, const Block& block) {
+    Numbers rows(static_cast<std::size_t>(reading.layout.batch)),
+        some(static_cast<std::size_t>(std::min<std::int64_t>(64, reading.layout.tokens)));
+    std::iota(rows.begin(), rows.end(), 0);
+    std::iota(some.begin(), some.end(), 0);
+    subject = subject_of(subject_of_all, ask(subject_of_all, block, reading.layout), reading.layout, rows, some);
+    subject.layout = reading.word;
+    sample = all.part(reading, 1, some);
+    layout = plausible_readings(sample, subject).front().layout;
+  }
+  // Without them, by the rope that has none. 0: as configured; 1: explained; 2: with noise; 3: not.
+  int rank(const Own& own, Kind kind, const ModelRope& plain) const {
+    Subject rest = subject;
+    rest.used = &plain;
+    const Answer answered = answer(without(own, sample, subject, layout, kind), rest, 0);
+    const Verdict verdict = answered.diagnosis.verdict;
+    if (!answered.explained || (own.phase != 1 && verdict == Verdict::cannot_tell)) return 3;
+    return answered.diagnosis.facts.noise ? 2 : verdict == Verdict::as_configured ? 0 : 1;
+  }
+  Subject subject;
+  Sample sample;
+  Layout layout;
+};
+
 // Whether a fault of the whole rotation says the share too.
 bool says(const Diagnosis& one, const Own& own, const Sample& sample, const Subject& subject) {
   const Verdict verdict = one.verdict;
@@ -127,35 +153,20 @@ Diagnosis diagnose_own_turns(const Sample& all, const Subject& subject) {
   Own chosen;
   Kind kind = own_kind;
   const Reading* by = &readings.front();
-  int pass = 0;  // as configured; without noise; with it
-  const auto explained = [&](const Own& own, Kind of, const Reading& reading) {
-    Numbers rows(static_cast<std::size_t>(reading.layout.batch)),
-        some(static_cast<std::size_t>(std::min<std::int64_t>(64, reading.layout.tokens)));
-    std::iota(rows.begin(), rows.end(), 0);
-    std::iota(some.begin(), some.end(), 0);
-    Subject few = subject_of(subject, ask(subject, block, reading.layout, expected_positions(reading.layout, subject)),
-                             reading.layout, rows, some);
-    few.used = &plain;
-    few.layout = reading.word;
-    const Answer answered = answer(without(own, all, subject, reading.layout, of).part(reading, 1, some), few, 0);
-    const Verdict verdict = answered.diagnosis.verdict;
-    if (pass == 0 && verdict != Verdict::as_configured) return false;
-    return answered.explained && (pass == 2 || !answered.diagnosis.facts.noise) &&
-           (own.phase == 1 || verdict != Verdict::cannot_tell);
-  };
-  const auto find = [&] {
+  int best = 3;  // 0: as configured; 1: without noise; 2: with it
+  const auto choose = [&] {
     for (const Reading& reading : readings) {
+      const Few few(all, subject, reading, block);
       for (const Own& own : owns_of(subject.used->rope, measured_amplitude(all, subject, reading.layout))) {
         for (const Kind of : {own_kind, other}) {
-          if (!explained(own, of, reading)) continue;
-          chosen = own, kind = of, by = &reading;
-          return true;
+          const int rank = few.rank(own, of, plain);
+          if (rank < best) chosen = own, kind = of, by = &reading, best = rank;
+          if (best == 0) return;
         }
       }
     }
-    return false;
   };
-  while (all.finite && pass < 3 && !find()) ++pass;
+  if (all.finite) choose();
   Subject rest = subject;
   rest.used = &plain;
   if (readings.size() > 1) rest.layout = by->word;

@@ -278,7 +278,7 @@ std::optional<Answer> answer_by_parts(const Sample& sample, const Subject& subje
   for (const Reading& reading : readings) {
     const Layout& layout = reading.layout;
     if (subject.plausibility(layout) < subject.plausibility(readings.front().layout)) break;
-    Scene other{sample, subject, reading, ask(subject, *asked, layout, expected_positions(layout, subject)), depth};
+    Scene other{sample, subject, reading, ask(subject, *asked, layout), depth};
     other.all = {range(0, layout.batch), range(0, layout.tokens), range(0, layout.heads)};
     hold_against_asked(other);
     if (scene && other.right[1].empty()) continue;

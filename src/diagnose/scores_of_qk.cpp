@@ -140,8 +140,7 @@ std::string factor_said(double factor, int head_dim) {
 
 NamedCheck judge_scores(const TensorPair& q, const TensorPair& k, const Subject& subject) {
   const QkScores scores = read(q, k, subject);
-  const Asked rope =
-      ask(subject, *asked_block(subject, scores.of_k.head_dim), scores.of_k, expected_positions(scores.of_k, subject));
+  const Asked rope = ask(subject, *asked_block(subject, scores.of_k.head_dim), scores.of_k);
   const QkCandidate by = asked_of(scores, rope);
   const Fitted plain = fit(scores, by, 1);
   NamedCheck result{{"the scores", {}}, {}};

@@ -298,6 +298,7 @@ std::string scaling_asked(const Asked& asked) {
 }
 
 std::string evidence(double found, double asked) { return residual_said(found, " against " + significant(asked, 2)); }
+bool says_more(const Fit& fit, double asked) { return fit.residual <= (fit.holds ? 1 : 0.2) * asked; }
 
 void examine_with_rope(Examination& exam) {
   Asked asked = ask(exam.subject, exam.turns.block, exam.turns.layout(), exam.expected);
