@@ -48,11 +48,12 @@ class World:
                 rank.kill()
 
 
-def wait_for(path, seconds=60):
+def wait_for(path, process=None, seconds=60):
     end = time.monotonic() + seconds
     while not (path.exists() and path.read_text().endswith("\n")):
         if time.monotonic() > end:
-            raise AssertionError(f"{path} has not come")
+            status = None if process is None else process.poll()
+            raise AssertionError(f"{path} has not come (status of the process: {status})")
         time.sleep(0.01)
     return path.read_text().strip()
 
@@ -129,7 +130,8 @@ class LostRank(Scratch):
         world = self.start(ranks, CHECK, "die", self.folder, how, **variables)
         noticed = []
         for rank in set(range(ranks)) - {victim}:
-            noticed.append(float(wait_for(self.folder / f"noticed{rank}")) - float(wait_for(self.folder / "died")))
+            moment = wait_for(self.folder / f"noticed{rank}", world.ranks[rank])
+            noticed.append(float(moment) - float(wait_for(self.folder / "died")))
         world.ranks[victim].send_signal(signal.SIGKILL)
         outputs = world.ended()
         for rank, (_, err, status) in enumerate(outputs):

@@ -17,6 +17,8 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
+#include <signal.h>
 
 #include <charconv>
 #include <chrono>
@@ -141,6 +143,24 @@ int number(const char* variable, int least, int most, std::optional<int> otherwi
 
 #ifdef USE_C10D_GLOO
 
+// Gloo writes to connections that may have closed without MSG_NOSIGNAL, and SIGPIPE would end the process without a
+// word. The threads that are made while this lives inherit the blocked signal, so their writes return EPIPE.
+class BrokenPipesBlocked {
+ public:
+  BrokenPipesBlocked() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &set, &before_);
+  }
+  ~BrokenPipesBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BrokenPipesBlocked(const BrokenPipesBlocked&) = delete;
+  BrokenPipesBlocked& operator=(const BrokenPipesBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 // Under torchrun the agent serves the store, once for all restarts of its processes; else rank 0 does.
 c10::intrusive_ptr<c10d::Backend> gloo_of(int rank, int size, std::chrono::milliseconds timeout) {
   const char* address = std::getenv("MASTER_ADDR");
@@ -153,6 +173,7 @@ c10::intrusive_ptr<c10d::Backend> gloo_of(int rank, int size, std::chrono::milli
   options.port = static_cast<std::uint16_t>(number("MASTER_PORT", 1, 65535));
   options.isServer = rank == 0 && std::string_view(agent == nullptr ? "" : agent) != "True";
   options.timeout = timeout;
+  const BrokenPipesBlocked blocked;
   const auto store =
       c10::make_intrusive<c10d::PrefixStore>(std::string("rotary/") + (restarts == nullptr ? "0" : restarts),
                                              c10::make_intrusive<c10d::TCPStore>(address, options));
