@@ -72,20 +72,14 @@ def rotate(
         rotary.Error: SHAPE, DTYPE, ALIAS, DEVICE, VALUE, TORCH (a gradient that out or the place cannot record).
         TypeError: what is no array, or no table.
     """
-    torch = _modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
-        return _entry().rotate("rotate", x, table, layout, out, first, direction, stores)
-    return _core.rotate("rotate", x, table, layout, out, first, direction, stores)
+    return _of(x).rotate("rotate", x, table, layout, out, first, direction, stores, None)
 
 
 def rotate_(
     x: _A, table: AnyTable, *, layout: Layout, first: int = 0, direction: Direction = "forward"
 ) -> _A:
     """Rotate heads in place, and return x, which must be writable. Arguments and errors are those of rotate()."""
-    torch = _modules.get("torch")
-    if torch is not None and isinstance(x, torch.Tensor):
-        return _entry().rotate("rotate_", x, table, layout, x, first, direction, "automatic")
-    return _core.rotate("rotate_", x, table, layout, x, first, direction, "automatic")
+    return _of(x).rotate("rotate_", x, table, layout, x, first, direction, "automatic", None)
 
 
 def rotate_backward(
@@ -101,7 +95,7 @@ def rotate_backward(
 
     It undoes rotate() only if the table's attention factor is 1. Arguments, result and errors are those of rotate().
     """
-    return _of(grad).rotate("rotate_backward", grad, table, layout, out, first, "backward", stores)
+    return _of(grad).rotate("rotate_backward", grad, table, layout, out, first, "backward", stores, None)
 
 
 def rotate_qk(
@@ -158,10 +152,7 @@ def rotate_qk(
         q_out, k_out = out
     else:
         raise TypeError(f"[rotate_qk] out must be a tuple (q_out, k_out) but got {type(out).__name__}")
-    torch = _modules.get("torch")
-    if torch is not None and isinstance(q, torch.Tensor):
-        return _entry().rotate_qk("rotate_qk", q, k, table, layout, q_out, k_out, first, direction, stores, query_scale)
-    return _core.rotate_qk("rotate_qk", q, k, table, layout, q_out, k_out, first, direction, stores, query_scale)
+    return _of(q).rotate_qk("rotate_qk", q, k, table, layout, q_out, k_out, first, direction, stores, query_scale)
 
 
 def rotate_qk_(
@@ -175,10 +166,7 @@ def rotate_qk_(
     query_scale: AnyArray | None = None,
 ) -> tuple[_Q, _K]:
     """Rotate queries and keys in place, in one call, and return (q, k), which must be writable: as rotate_qk()."""
-    torch = _modules.get("torch")
-    if torch is not None and isinstance(q, torch.Tensor):
-        return _entry().rotate_qk("rotate_qk_", q, k, table, layout, q, k, first, direction, "automatic", query_scale)
-    return _core.rotate_qk("rotate_qk_", q, k, table, layout, q, k, first, direction, "automatic", query_scale)
+    return _of(q).rotate_qk("rotate_qk_", q, k, table, layout, q, k, first, direction, "automatic", query_scale)
 
 
 def rotate_qkv(
@@ -205,26 +193,24 @@ def rotate_qkv(
     Raises:
         As rotate().
     """
-    return _of(qkv).rotate_qkv("rotate_qkv", qkv, table, kv_heads, layout, out, first, direction, stores)
+    return _of(qkv).rotate("rotate_qkv", qkv, table, layout, out, first, direction, stores, kv_heads)
 
 
 def rotate_qkv_(
     qkv: _A, table: AnyTable, kv_heads: int, *, layout: Layout, first: int = 0, direction: Direction = "forward"
 ) -> _A:
     """Rotate the q and k of a packed tensor in place, and return it: as rotate_qkv(). v keeps its bits."""
-    return _of(qkv).rotate_qkv("rotate_qkv_", qkv, table, kv_heads, layout, qkv, first, direction, "automatic")
-
-
-def _entry() -> Any:
-    import rotary._torch.entry as entry
-
-    return entry
+    return _of(qkv).rotate("rotate_qkv_", qkv, table, layout, qkv, first, direction, "automatic", kv_heads)
 
 
 def _of(x: object) -> Any:
     """What has the functions for such arrays."""
     torch = _modules.get("torch")
-    return _entry() if torch is not None and isinstance(x, torch.Tensor) else _core
+    if torch is None or not isinstance(x, torch.Tensor):
+        return _core
+    import rotary._torch.entry as entry
+
+    return entry
 
 
 # ---- tables of rows that somebody else made ----

@@ -162,8 +162,44 @@ def _turning(operation: str, source: Rope | Frequencies) -> object:
     return source
 
 
+class Shaped:
+    """What the shape of rows says."""
+
+    __slots__ = ()
+    pairing: Pairing
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise NotImplementedError
+
+    @property
+    def pairs(self) -> int:
+        return self.shape[-1]
+
+    @property
+    def rotary_dim(self) -> int:
+        return 2 * self.shape[-1]
+
+    @property
+    def tokens(self) -> int:
+        return self.shape[-2 if len(self.shape) < 4 else 1]
+
+    @property
+    def batch(self) -> int:
+        return self.shape[0] if len(self.shape) > 2 else 1
+
+    @property
+    def heads(self) -> int:
+        return self.shape[2] if len(self.shape) > 3 else 1
+
+    def _told(self) -> str:
+        batch = "" if self.batch == 1 else f"{self.batch} x "
+        heads = "" if self.heads == 1 else f" for {self.heads} heads"
+        return f"{batch}{self.tokens} tokens{heads}, rotary_dim {self.rotary_dim}, {self.pairing}"
+
+
 @final
-class Table(_core._Rows, _Value):
+class Table(_core._Rows, _Value, Shaped):
     """A row of cos and sin for each token, float32. One table serves all layers and heads of a step.
 
     A table is not doubled rows as frameworks keep them: it has one column for each pair. from_doubled() reads those.
@@ -195,7 +231,6 @@ class Table(_core._Rows, _Value):
     shape: tuple[int, ...]
     pairing: Pairing
     _positions: tuple[str, tuple[int, ...], bytes] | None  # type, shape, memory
-    _doubled = ""  # as of a TensorTable
 
     def __new__(
         cls,
@@ -250,30 +285,8 @@ class Table(_core._Rows, _Value):
         kind, shape, memory = self._positions
         return view(memory, kind, shape)
 
-    @property
-    def pairs(self) -> int:
-        return self.shape[-1]
-
-    @property
-    def rotary_dim(self) -> int:
-        return 2 * self.shape[-1]
-
-    @property
-    def tokens(self) -> int:
-        return self.shape[-2 if len(self.shape) < 4 else 1]
-
-    @property
-    def batch(self) -> int:
-        return self.shape[0] if len(self.shape) > 2 else 1
-
-    @property
-    def heads(self) -> int:
-        return self.shape[2] if len(self.shape) > 3 else 1
-
     def __repr__(self) -> str:
-        batch = "" if self.batch == 1 else f"{self.batch} x "
-        heads = "" if self.heads == 1 else f" for {self.heads} heads"
-        return f"<rotary.Table of {batch}{self.tokens} tokens{heads}, rotary_dim {self.rotary_dim}, {self.pairing}>"
+        return f"<rotary.Table of {self._told()}>"
 
 
 def between(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from typing import Any
 
 import jax  # type: ignore[import-not-found]
@@ -20,6 +21,7 @@ import jax.numpy as jnp  # type: ignore[import-not-found]
 import numpy as np  # type: ignore[import-not-found]
 
 from ._rotating import refuse_doubled
+from ._shapes import check_heads, check_rows, check_scale
 from ._tables import Frequencies, Table, frequencies
 from ._values import Rope
 from ._words import Direction, Layout, Pairing, check_direction, check_layout, check_pairing, fail
@@ -124,22 +126,12 @@ def _checked(operation: str, tensors: dict[str, Any], cos: Any, sin: Any, *words
     factors = None if factors is None else jnp.asarray(factors)
     if factors is not None and not jnp.issubdtype(factors.dtype, jnp.floating):
         fail("DTYPE", operation, f"query_scale must be of floats but got {factors.dtype}")
+    check_rows(operation, cos.shape, sin.shape)
     for name, x in tensors.items():
-        sizes = {"b": 1, "t": 1, "h": 1, "d": 0, **dict(zip(layout, x.shape))}
-        known = [(*batch, sizes["t"]) for batch in ((), (1,), (sizes["b"],))]
-        if cos.ndim == 4 and cos.shape[2] > 0 and sizes["h"] % cos.shape[2] == 0:
-            known = [(*one, cos.shape[2]) for one in known[1:]]
-        fits = x.ndim == len(layout) and cos.shape == sin.shape and cos.shape[:-1] in known
-        if not fits or first not in range(sizes["d"] - 2 * cos.shape[-1] + 1):
-            rule = f'{name} must be "{layout}", cos and sin [tokens, pairs], [batch, tokens, pairs] or, with a multiple '
-            rule += "of the heads, [batch, tokens, heads, pairs] of it, and the "
-            rule += f"2 * pairs elements from first on lie inside the head, but got {name} {x.shape}, cos {cos.shape}"
-            hint = "frameworks' rows are doubled, give one column of each pair"
-            fail("SHAPE", operation, f"{rule}, sin {sin.shape}, first {first!r}: {hint}")
-        if factors is not None and name == "q" and factors.shape not in ((sizes["t"],), (sizes["b"], sizes["t"])):
-            rule = "query_scale must have a factor for each token of q, [tokens] or [batch, tokens],"
-            fail("SHAPE", operation, f"{rule} but got {factors.shape} of q {x.shape}")
-    return _turned(list(tensors.values()), cos, sin, factors, pairing, layout, int(first), direction == "backward")
+        check_heads(operation, name, x.shape, cos.shape, layout, first)
+    if factors is not None:
+        check_scale(operation, tensors["q"].shape, factors.shape, layout)
+    return _turned(list(tensors.values()), cos, sin, factors, pairing, layout, operator.index(first), direction == "backward")
 
 
 def _can_be_read(values: Any) -> bool:

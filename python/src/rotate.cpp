@@ -86,31 +86,28 @@ class Operand {
   std::optional<ArrayView> out_;
 };
 
-// Of one tensor: body(table, options, heads) in place, or body(table, options, in, out).
-template <class Body>
-Ref turned(const How& how, PyObject* x, PyObject* out, const char* name, const Body& body) {
+// (operation, x, table, layout, out, first, direction, stores, kv_heads); out may be x, or None; kv_heads is
+// read of the packed tensor of the operations rotate_qkv and rotate_qkv_.
+Ref rotate_one(PyObject* word, PyObject* x, PyObject* table, PyObject* layout, PyObject* out, PyObject* first,
+               PyObject* direction, PyObject* stores, PyObject* kv_heads) {
+  const How how(word, out, table, layout, first, direction, stores);
+  const std::string_view operation = how.operation;
+  const bool packed = operation.starts_with("rotate_qkv");
+  const std::int64_t of_kv = packed ? integer_of(kv_heads, "kv_heads") : 0;
+  const char* name = packed ? "qkv" : operation == "rotate_backward" ? "grad" : "x";
   Operand operand(x, out == Py_None ? nullptr : out, name, how);
   const Work work(operand.bytes(), heads_are_large, operand.kind());
-  if (operand.in_place()) {
-    const Heads heads = operand.both(how);
+  const auto turn = [&](const auto&... heads) {
     const Unlocked unlocked(work.large());
-    body(how.table, how.options(work), heads);
+    packed ? rotate_qkv(heads..., of_kv, how.table, how.options(work)) : rotate(heads..., how.table, how.options(work));
+  };
+  if (operand.in_place()) {
+    turn(operand.both(how));
   } else {
     const InOut pair = operand.apart(how);
-    const Unlocked unlocked(work.large());
-    body(how.table, how.options(work), pair.in, pair.out);
+    turn(pair.in, pair.out);
   }
   return operand.result();
-}
-
-// (operation, x, table, layout, out, first, direction, stores); out may be x, or None.
-Ref rotate_one(PyObject* word, PyObject* x, PyObject* table, PyObject* layout, PyObject* out, PyObject* first,
-               PyObject* direction, PyObject* stores) {
-  const How how(word, out, table, layout, first, direction, stores);
-  const char* name = std::string_view(how.operation) == "rotate_backward" ? "grad" : "x";
-  return turned(how, x, out, name, [](const Table& rows, const RotateOptions& options, const auto&... heads) {
-    rotate(heads..., rows, options);
-  });
 }
 
 // given: None, or floats [tokens] or [batch, tokens] of q. A copy: an array that is written to may be their memory.
@@ -155,20 +152,8 @@ Ref rotate_two(PyObject* word, PyObject* q, PyObject* k, PyObject* table, PyObje
   return checked(PyTuple_Pack(2, first_result.get(), second_result.get()));
 }
 
-// The same of a packed tensor: (operation, qkv, table, kv_heads, layout, out, first, direction, stores).
-Ref rotate_packed(PyObject* word, PyObject* qkv, PyObject* table, PyObject* kv_heads, PyObject* layout, PyObject* out,
-                  PyObject* first, PyObject* direction, PyObject* stores) {
-  const How how(word, out, table, layout, first, direction, stores);
-  const std::int64_t of_kv = integer_of(kv_heads, "kv_heads");
-  return turned(how, qkv, out, "qkv", [of_kv](const Table& rows, const RotateOptions& options, const auto&... heads) {
-    rotate_qkv(heads..., of_kv, rows, options);
-  });
-}
-
 }  // namespace
 
-std::vector<PyMethodDef> rotate_methods() {
-  return {method<rotate_one>("rotate"), method<rotate_two>("rotate_qk"), method<rotate_packed>("rotate_qkv")};
-}
+std::vector<PyMethodDef> rotate_methods() { return {method<rotate_one>("rotate"), method<rotate_two>("rotate_qk")}; }
 
 }  // namespace rotary::python

@@ -92,7 +92,7 @@ class Values(Case):
         made = jax.jit(lambda p: rotary.jax.table(source, p))(places)
         self.same(made[0], table.cos)
         told = refused(self, "SHAPE", lambda: rotary.jax.rotate(numbers((2, 5, 3, 16)), table, layout="bthd"))
-        self.assertIn("a multiple of the heads", told)
+        self.assertIn("a multiple of the 2 heads", told)
 
     def test_qk(self):
         for dtype in DTYPES:

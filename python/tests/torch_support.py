@@ -80,7 +80,7 @@ def straight_calls():
         calls.append(name)
         return getattr(rotary._core, name)(*arguments)
 
-    names = "rotate", "rotate_qk", "rotate_qkv"
+    names = "rotate", "rotate_qk"
     core = types.SimpleNamespace(**{name: functools.partial(counted, name) for name in names})
     with mock.patch.object(entry, "_core", core):
         yield calls

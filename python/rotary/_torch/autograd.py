@@ -97,49 +97,28 @@ class TurnAtThisLevel(_SingleLevelFunction):
 
 
 def mapped(turns: Any, info: Any, in_dims: tuple[Any, ...], inputs: tuple[Any, ...]) -> Any:
-    """The rule of vmap for what turns: (results, where vmap's dimension is in each)."""
+    """The rule of vmap for what turns: (results, where vmap's dimension is in each). It becomes a part of the batch."""
     tensors, cos, sin, how = parts(inputs)
-    count = len(tensors)
-    fold = Fold(info.batch_size, in_dims[count : count + 2], (cos, sin), how)
-    folded = [fold.tensor(x, dim) for x, dim in zip(tensors, in_dims)]
-    turned = turns(folded, *fold.rows_for(folded[0]), fold.how)
-    return tuple(map(fold.unfold, turned)), (fold.at,) * count
+    count, size, at = len(tensors), info.batch_size, how.layout.find("b")
+    dims_of_rows = in_dims[count : count + 2]
+    is_mapped = any(dim is not None for dim in dims_of_rows)
 
+    def in_front(x: Tensor, dim: int | None) -> Tensor:
+        return x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)
 
-class Fold:
-    """vmap's dimension as a part of the batch."""
+    def of_rows(rows: Tensor, dim: int | None) -> Tensor:
+        if not is_mapped and (rows.dim() == 2 or rows.shape[0] == 1):
+            return rows
+        rows = in_front(rows, dim)
+        rows = rows.unsqueeze(1) if rows.dim() == 3 else rows
+        return rows.expand(size, batch, *rows.shape[2:]).flatten(0, 1)
 
-    def __init__(self, size: int, dims: tuple[Any, ...], rows: tuple[Tensor, Tensor], how: How) -> None:
-        self._size, self._had_batch = size, "b" in how.layout
-        self.how = how if self._had_batch else how._replace(layout="b" + how.layout)
-        self.at = self.how.layout.index("b")  # where vmap's dimension is in the result
-        self._mapped = any(dim is not None for dim in dims)
-        self._rows = tuple(map(self._in_front, rows, dims)) if self._mapped else rows
-
-    def _in_front(self, x: Tensor, dim: int | None) -> Tensor:
-        return x.expand(self._size, *x.shape) if dim is None else x.movedim(dim, 0)
-
-    def tensor(self, x: Tensor, dim: int | None) -> Tensor:
-        x = self._in_front(x, dim)
-        return x.movedim(0, self.at).flatten(self.at, self.at + 1) if self._had_batch else x
-
-    def rows_for(self, x: Tensor) -> tuple[Tensor, ...]:
-        """x: a folded tensor."""
-        batch = x.shape[self.at] // self._size if self._had_batch and self._size else 1
-        return tuple(self._folded(rows, batch) for rows in self._rows)
-
-    def _folded(self, rows: Tensor, batch: int) -> Tensor:
-        if not self._mapped:
-            if rows.dim() == 2 or rows.shape[0] == 1:
-                return rows
-            rows = rows.expand(self._size, *rows.shape)
-        elif rows.dim() == 3:
-            rows = rows.unsqueeze(1)
-        return rows.expand(self._size, batch, *rows.shape[2:]).flatten(0, 1)
-
-    def unfold(self, y: Tensor) -> Tensor:
-        if not self._had_batch:
-            return y
-        shape = list(y.shape)
-        batch = shape[self.at] // self._size if self._size else 0
-        return y.reshape(*shape[: self.at], self._size, batch, *shape[self.at + 1 :])
+    given = [in_front(x, dim) for x, dim in zip(tensors, in_dims)]
+    batch = given[0].shape[at + 1] if at >= 0 else 1
+    if at >= 0:
+        given = [x.movedim(at + 1, 1).flatten(0, 1) for x in given]
+    folded = how._replace(layout="b" + how.layout.replace("b", ""))
+    turned = turns(given, *map(of_rows, (cos, sin), dims_of_rows), folded)
+    if at >= 0:
+        turned = [y.unflatten(0, (size, batch)).movedim(1, at + 1) for y in turned]
+    return tuple(turned), (0,) * count

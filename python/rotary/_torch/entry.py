@@ -191,18 +191,32 @@ def _into(operation: str, x: Tensor, out: Any, y: Tensor) -> Tensor:
 
 
 def rotate(
-    operation: str, x: Any, table: Any, layout: Any, out: Any, first: Any, direction: Any, stores: Any
+    operation: str,
+    x: Any,
+    table: Any,
+    layout: Any,
+    out: Any,
+    first: Any,
+    direction: Any,
+    stores: Any,
+    kv_heads: Any = None,
 ) -> Any:
+    """kv_heads: of a packed tensor, for the operations rotate_qkv and rotate_qkv_."""
     new = out is None
     if not _is_compiling() and (_goes_straight(table, x) if new or out is x else _goes_straight(table, x, out)):
         try:
-            y = _core.rotate(operation, x, table, layout, out, first, direction, stores)
+            y = _core.rotate(operation, x, table, layout, out, first, direction, stores, kv_heads)
         except _Error:
             if _lie_side_by_side(x, out):
                 raise
         else:
             return y if new else _written(out)
-    (y,) = _by_op(operation, (x,), table, layout, first, direction, stores)
+    packed: tuple[Any, ...] = ()
+    if operation.startswith("rotate_qkv"):
+        if kv_heads < 0:
+            fail("SHAPE", operation, f"kv_heads must not be negative but got {kv_heads}")
+        packed = (kv_heads,)
+    (y,) = _by_op(operation, (x,), table, layout, first, direction, stores, *packed)
     return y if new else _into(operation, x, out, y)
 
 
@@ -240,29 +254,3 @@ def rotate_qk(
             fail("ALIAS", operation, "what is written to q must not overlap k but their elements overlap")
     pair = _by_op(operation, (q, k), table, layout, first, direction, stores, scale=scale)
     return pair if new else (_into(operation, q, q_out, pair[0]), _into(operation, k, k_out, pair[1]))
-
-
-def rotate_qkv(
-    operation: str,
-    qkv: Any,
-    table: Any,
-    kv_heads: Any,
-    layout: Any,
-    out: Any,
-    first: Any,
-    direction: Any,
-    stores: Any,
-) -> Any:
-    new = out is None
-    if not _is_compiling() and (_goes_straight(table, qkv) if new else _goes_straight(table, qkv, out)):
-        try:
-            y = _core.rotate_qkv(operation, qkv, table, kv_heads, layout, out, first, direction, stores)
-        except _Error:
-            if _lie_side_by_side(qkv, out):
-                raise
-        else:
-            return y if new else _written(out)
-    if kv_heads < 0:
-        fail("SHAPE", operation, f"kv_heads must not be negative but got {kv_heads}")
-    (y,) = _by_op(operation, (qkv,), table, layout, first, direction, stores, kv_heads)
-    return y if new else _into(operation, qkv, out, y)

@@ -95,9 +95,8 @@ def _turned(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tu
     table = cos, sin, how.pairing, ""
     if len(tensors) == 2:
         return _core.rotate_qk(operation, *tensors, table, how.layout, *outs, *words, None)
-    if how.kv_heads < 0:
-        return (_core.rotate(operation, *tensors, table, how.layout, *outs, *words),)
-    return (_core.rotate_qkv("rotate_qkv", *tensors, table, how.kv_heads, how.layout, *outs, *words),)
+    operation = operation if how.kv_heads < 0 else "rotate_qkv"
+    return (_core.rotate(operation, *tensors, table, how.layout, *outs, *words, how.kv_heads),)
 
 
 def _fake(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from .. import _shapes
+
 
 class How(NamedTuple):
     """What is said beside the tensors."""
@@ -60,9 +62,8 @@ def _joined(a: Tensor, b: Tensor, interleaved: bool) -> Tensor:
 
 
 def parts_of_heads(x: Tensor, how: How) -> list[int]:
-    """The heads of x that turn: of q or k, or of a packed tensor those of q and those of k."""
-    heads = x.shape[how.layout.index("h")] if "h" in how.layout else 1
-    return [heads - 2 * how.kv_heads, how.kv_heads] if how.kv_heads > 0 else [heads]
+    """The heads of x that turn."""
+    return _shapes.parts_of_heads(how.layout, x.shape, how.kv_heads)
 
 
 def _order(how: How) -> list[int]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
+from .._tables import Shaped
 from .._words import fail
 from .checks import check_rows
 from .guards import can_be_read
@@ -27,7 +28,7 @@ def single(rows: Tensor, doubled: str) -> Tensor:
     return rows[..., ::2] if doubled == "neighbours" else rows
 
 
-class TensorTable:
+class TensorTable(Shaped):
     """Rows that are torch's tensors: what rotary.from_rows and rotary.from_doubled make of them.
 
     It holds the tensors themselves, on any device: a gradient reaches them, torch.compile traces them, and what is
@@ -47,51 +48,25 @@ class TensorTable:
         self._torch_cos = cos
         self._torch_sin = sin
         self.pairing: Pairing = pairing
-        self._doubled = doubled
+        self.doubled = doubled
         self._rows = (cos, sin, pairing, doubled)
         self._checked: tuple[Tensor, Tensor] | None = None  # rows that entry.py found to be plain
 
     @property
     def cos(self) -> Tensor:
-        return single(self._torch_cos, self._doubled)
+        return single(self._torch_cos, self.doubled)
 
     @property
     def sin(self) -> Tensor:
-        return single(self._torch_sin, self._doubled)
-
-    @property
-    def doubled(self) -> str:
-        return self._doubled
+        return single(self._torch_sin, self.doubled)
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.cos.shape)
 
-    @property
-    def pairs(self) -> int:
-        return self._torch_cos.shape[-1] // (2 if self._doubled else 1)
-
-    @property
-    def rotary_dim(self) -> int:
-        return 2 * self.pairs
-
-    @property
-    def tokens(self) -> int:
-        return self._torch_cos.shape[-2 if self._torch_cos.dim() < 4 else 1]
-
-    @property
-    def batch(self) -> int:
-        return self._torch_cos.shape[0] if self._torch_cos.dim() > 2 else 1
-
-    @property
-    def heads(self) -> int:
-        return self._torch_cos.shape[2] if self._torch_cos.dim() > 3 else 1
-
     def __repr__(self) -> str:
-        batch = "" if self.batch == 1 else f"{self.batch} x "
         where = f"{self._torch_cos.device}, {str(self._torch_cos.dtype).removeprefix('torch.')}"
-        size = f"{batch}{self.tokens} tokens, rotary_dim {self.rotary_dim}"
-        return f"<rotary.torch.TensorTable of {size}, {self.pairing}, {where}>"
+        return f"<rotary.torch.TensorTable of {self._told()}, {where}>"
 
 
 def tensors_of(table: Table) -> tuple[Tensor, Tensor, dict[torch.device, tuple[Tensor, Tensor]]]:
