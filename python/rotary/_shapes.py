@@ -1,4 +1,4 @@
-"""Whether heads and rows fit: the checks of shapes where torch's or JAX's own operations rotate, or nothing does yet."""
+"""Whether heads and rows fit: the checks of shapes where torch's or JAX's own operations rotate, or nothing yet."""
 
 from __future__ import annotations
 

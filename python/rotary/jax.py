@@ -131,7 +131,8 @@ def _checked(operation: str, tensors: dict[str, Any], cos: Any, sin: Any, *words
         check_heads(operation, name, x.shape, cos.shape, layout, first)
     if factors is not None:
         check_scale(operation, tensors["q"].shape, factors.shape, layout)
-    return _turned(list(tensors.values()), cos, sin, factors, pairing, layout, operator.index(first), direction == "backward")
+    words = pairing, layout, operator.index(first), direction == "backward"
+    return _turned(list(tensors.values()), cos, sin, factors, *words)
 
 
 def _can_be_read(values: Any) -> bool:

@@ -106,10 +106,6 @@ Ref new_text(std::string_view text) {
   return checked(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
 }
 
-Ref new_bytes(const void* data, std::size_t size) {
-  return checked(PyBytes_FromStringAndSize(static_cast<const char*>(data), static_cast<Py_ssize_t>(size)));
-}
-
 std::int64_t integer_of(PyObject* number, const char* what) {
   Ref index = Ref::borrowed(number);
   if (PyLong_Check(number) == 0) index = Ref(PyNumber_Index(number));

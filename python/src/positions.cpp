@@ -11,17 +11,17 @@ namespace rotary::python {
 
 namespace {
 
-constexpr const char* operation = "positions";
+constexpr const char* positions_operation = "positions";
 
 void add_array(GivenPositions& given, PyObject* object, bool bools) {
-  ArrayView view(object, operation);
+  ArrayView view(object, positions_operation);
   if (bools && view.type == ElementType::boolean) view.type = ElementType::u8;
   if (!is_integer(view.type) && !is_float(view.type)) {
-    fail(Code::DTYPE, operation, "an array must hold integers or floats but got ", type_word(view.type));
+    fail(Code::DTYPE, positions_operation, "an array must hold integers or floats but got ", type_word(view.type));
   }
   if (bits_of(view.type) < 32 && is_float(view.type)) {
-    fail(Code::DTYPE, operation, "an array of floats must be float32 or float64 but got ", type_word(view.type),
-         ", which has not all integers above ", (view.type == ElementType::f16 ? "2048" : "256"),
+    fail(Code::DTYPE, positions_operation, "an array of floats must be float32 or float64 but got ",
+         type_word(view.type), ", which has not all integers above ", (view.type == ElementType::f16 ? "2048" : "256"),
          ": make the positions in another type");
   }
   given.shape.assign(view.shape.begin(), view.shape.begin() + view.ndim);
@@ -37,12 +37,12 @@ void add_array(GivenPositions& given, PyObject* object, bool bools) {
 void set_shape(GivenPositions& given, int axes) {
   const std::vector<std::int64_t>& shape = given.shape;
   const auto small = [](std::int64_t size) {
-    if (size > std::numeric_limits<int>::max()) fail(Code::SHAPE, operation, "a dimension is too large");
+    if (size > std::numeric_limits<int>::max()) fail(Code::SHAPE, positions_operation, "a dimension is too large");
     return static_cast<int>(size);
   };
   const bool several = axes > 1;
   if (shape.size() > (several ? 3U : 2U)) {
-    fail(Code::SHAPE, operation,
+    fail(Code::SHAPE, positions_operation,
          several ? "a rope of several axes must have [tokens], [axes, tokens] or [axes, batch, tokens] but got " +
                        std::to_string(shape.size()) + " dimensions"
                  : "a rope of one axis must have [tokens] or [batch, tokens] but got " + std::to_string(shape.size()) +
@@ -50,8 +50,8 @@ void set_shape(GivenPositions& given, int axes) {
   }
   if (several && shape.size() > 1) given.axes = small(shape[0]);
   if (several && shape.size() > 1 && given.axes != 1 && given.axes != axes) {
-    fail(Code::SHAPE, operation, "the first dimension must be the rope's ", axes, " axes, or 1, but got ", given.axes,
-         ": give [axes, tokens] or [axes, batch, tokens]");
+    fail(Code::SHAPE, positions_operation, "the first dimension must be the rope's ", axes, " axes, or 1, but got ",
+         given.axes, ": give [axes, tokens] or [axes, batch, tokens]");
   }
   given.batched = shape.size() == (several ? 3U : 2U);
   if (given.batched) given.batch = small(shape[shape.size() - 2]);
@@ -73,7 +73,7 @@ GivenPositions positions_from(PyObject* object, int axes, bool bools) {
   } else {
     add_array(given, values, bools);
     if (shape != nullptr) {
-      const std::vector<int> sizes = ints_of(shape, operation);
+      const std::vector<int> sizes = ints_of(shape, positions_operation);
       given.shape.assign(sizes.begin(), sizes.end());
     }
   }
@@ -105,7 +105,7 @@ Ref array_of(const PositionSet& set) {
 // Integers, or bools, of an array or lists.
 GivenPositions integers_of(const Words& words, const char* word) {
   GivenPositions given = positions_from(words.find(word), 1, /*bools=*/true);
-  if (!given.reals.empty()) fail(Code::DTYPE, operation, word, " must hold integers but got floats");
+  if (!given.reals.empty()) fail(Code::DTYPE, positions_operation, word, " must hold integers but got floats");
   return given;
 }
 
@@ -115,7 +115,7 @@ std::optional<Drawing> drawing_of(const Words& words) {
     if (words.find(word) == nullptr) return found;
     const GivenPositions given = integers_of(words, word);
     if (given.shape.empty() || given.shape.back() != 2)
-      fail(Code::SHAPE, operation, word, " must be a height and a width, or a list of these");
+      fail(Code::SHAPE, positions_operation, word, " must be a height and a width, or a list of these");
     for (std::size_t i = 0; i < given.integers.size(); i += 2)
       found.push_back({given.integers[i], given.integers[i + 1]});
     return found;
@@ -127,11 +127,11 @@ std::optional<Drawing> drawing_of(const Words& words) {
   }
   if (!drawing) return drawing;
   const auto image = sizes("image_size");
-  if (image.size() > 1) fail(Code::SHAPE, operation, "image_size must be one height and width");
+  if (image.size() > 1) fail(Code::SHAPE, positions_operation, "image_size must be one height and width");
   if (!image.empty()) drawing->size = image[0];
   const auto above_zero = [](const char* word, const auto& given, auto& value) {  // where it is given
     if (given && !(*given > 0))
-      fail(Code::POSITION, operation, word, " must be above 0 but got ", files::Json(*given).dump());
+      fail(Code::POSITION, positions_operation, word, " must be above 0 but got ", files::Json(*given).dump());
     value = given.value_or(0);
   };
   above_zero("frames", words.integer("frames"), drawing->frames);
@@ -155,8 +155,8 @@ Ref make_model_positions(PyObject* config, PyObject* dict) {
     if (words.find(word) == nullptr) return;
     GivenPositions given = integers_of(words, word);
     if (given.shape.empty() || (!shape.empty() && shape != given.shape))
-      fail(Code::SHAPE, operation, "ids and mask must have one shape, [batch, tokens] or [tokens], but ", word,
-           " has another");
+      fail(Code::SHAPE, positions_operation, "ids and mask must have one shape, [batch, tokens] or [tokens], but ",
+           word, " has another");
     shape = given.shape;
     inputs.batch = given.batch;
     inputs.tokens = given.tokens;
@@ -168,8 +168,8 @@ Ref make_model_positions(PyObject* config, PyObject* dict) {
     if (words.find(word) == nullptr) return;
     const GivenPositions given = integers_of(words, word);
     if (given.shape.size() != 2 || given.shape[1] != 3)
-      fail(Code::SHAPE, operation, word, " must be [pictures, 3], time, height and width, but has ", given.shape.size(),
-           " dimensions");
+      fail(Code::SHAPE, positions_operation, word, " must be [pictures, 3], time, height and width, but has ",
+           given.shape.size(), " dimensions");
     for (std::size_t i = 0; i < given.integers.size(); i += 3)
       grids.push_back({given.integers[i], given.integers[i + 1], given.integers[i + 2]});
   };

@@ -142,7 +142,6 @@ std::string_view view_of(PyObject* text, const char* what);
 std::string type_name(PyObject* object);
 std::string repr_of(PyObject* object);  // shortened
 Ref new_text(std::string_view text);
-Ref new_bytes(const void* data, std::size_t size);
 std::int64_t integer_of(PyObject* number, const char* what);
 bool is_true(PyObject* object);
 
