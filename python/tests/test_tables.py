@@ -3,7 +3,6 @@
 import copy
 import inspect
 import json
-import math
 import pickle
 import unittest
 
@@ -107,15 +106,6 @@ class TheFrequencies(unittest.TestCase):
         np.testing.assert_allclose(np.asarray(made.inv_freq), inv_freq(128), rtol=4e-16)
         self.assertEqual((made.attention_factor, made.pairing, made.rotary_dim, made.axes), (1.0, "half", 128, 1))
         self.assertEqual(made.inv_freq.tolist(), [made.inv_freq[i] for i in range(64)])
-
-    def test_linear_and_yarn(self):
-        linear = rotary.frequencies(rotary.Rope(head_dim=64, pairing="half", scaling=rotary.Linear(factor=4)))
-        np.testing.assert_allclose(np.asarray(linear.inv_freq), inv_freq(64) / 4, rtol=4e-16)
-        yarn = rotary.Yarn(factor=4, trained_length=4096)
-        made = rotary.frequencies(rotary.Rope(head_dim=64, pairing="half", scaling=yarn))
-        self.assertAlmostEqual(made.attention_factor, 0.1 * np.log(4) + 1, places=15)
-        self.assertEqual(made.inv_freq[0], 1.0)
-        self.assertAlmostEqual(made.inv_freq[31], inv_freq(64)[31] / 4, places=18)
 
     def test_length(self):
         rope = rotary.Rope(head_dim=64, pairing="half", scaling=rotary.Dynamic(factor=2, trained_length=64))
@@ -244,11 +234,6 @@ class TheTable(unittest.TestCase):
         self.assertLessEqual(ulps(table.cos, cos).max(), 1)
         self.assertLessEqual(ulps(table.sin, sin).max(), 1)
         self.assertEqual((table.shape, table.pairs, table.tokens, table.batch), ((100, 32), 32, 100, 1))
-
-    def test_far_positions_are_exact(self):
-        far = rotary.Table(rotary.Rope(head_dim=2, pairing="half"), 10**15)
-        self.assertEqual(np.float32(far.sin[0][0]), np.float32(math.sin(10**15)))
-        self.assertEqual(np.float32(far.cos[0][0]), np.float32(math.cos(10**15)))
 
     def test_forms_of_positions(self):
         expected = rotary.Table(self.rope, [3, 4, 5])

@@ -69,22 +69,7 @@ class Values(unittest.TestCase):
                         self.assertTrue(torch.equal(rotary.rotate(x, rows, layout=layout), expected))
                         recorded = x.clone().requires_grad_()
                         self.assertTrue(torch.equal(rotary.rotate(recorded, rows, layout=layout), expected))
-            qkv = torch.randn(2, 5, 8, 16)  # 4 of q, 2 of k, 2 of v
-            q, k, v = qkv.split([4, 2, 2], 2)
-            packed = torch.cat((*rotary.rotate_qk(q, k, table, layout="bthd"), v), 2)
-            self.assertTrue(torch.equal(rotary.rotate_qkv(qkv, table, 2, layout="bthd"), packed))
-            wide = rotary.rotate_qkv(qkv.double().requires_grad_(), table, 2, layout="bthd")
-            self.assertLess((wide - packed).abs().max().item(), 1e-6)
-
-            def f(q, k, cos, sin):
-                rows = rotary.from_rows(cos, sin, pairing=pairing, repeated=True)
-                return (*rotary.rotate_qk(q, k, rows, layout="bthd"),
-                        rotary.rotate_qkv(torch.cat((q, k, k), 2), rows, 2, layout="bthd", direction="backward"))
-
-            given = [x.double().requires_grad_() for x in (q[:1, :2, :, :12], k[:1, :2, :, :12], *rows_of(table))]
-            given[2:] = [x.detach()[:1, :2].requires_grad_() for x in given[2:]]
-            self.assertTrue(torch.autograd.gradcheck(f, given, fast_mode=True))
-        told = refused(self, "SHAPE", lambda: rotary.rotate(qkv[:, :, :3].double(), as_tensors, layout="bthd"))
+        told = refused(self, "SHAPE", lambda: rotary.rotate(torch.ones(2, 5, 3, 16).double(), as_tensors, layout="bthd"))
         self.assertIn("multiple of the 2 heads", told)
 
     def test_q_and_k(self):
