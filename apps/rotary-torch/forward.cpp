@@ -108,29 +108,17 @@ void run(const Options& options) {
   }
 }
 
-constexpr const char* footer =
-    "DIR holds config.json and model.safetensors or its shards: a checkpoint of Hugging Face (llama, mistral, qwen2,\n"
-    "qwen3, gpt_neox, gptj, roformer) or a run of `rotary train`. The output holds hidden [batch, tokens, width], "
-    "what\n"
-    "transformers' base model returns as last_hidden_state, and, where the checkpoint has a language-model head, "
-    "logits\n"
-    "[batch, tokens, vocabulary]; both f32. Positions are 0 to T - 1, with left padding too.\n"
-    "  rotary forward llama --input ids.npy --mask mask.npy --output out.safetensors";
-
 }  // namespace
 
 void add_forward(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, std::string(forward_command.name), std::string(forward_command.help));
-  command.option("DIR", options->dir, "the model's folder").required();
-  command.option("--input", options->input, "the ids: an .npy of integers [batch, tokens]")
-      .type_name("FILE")
-      .required();
-  command.option("--mask", options->mask, "an .npy [batch, tokens]: 1 for a token, 0 for padding").type_name("FILE");
-  command.option("--output", options->output, "the .safetensors to write").type_name("FILE").required();
-  command.flag("--json", options->json, "what was written, as JSON");
+  Command command(app, "forward");
+  command.option("DIR", options->dir);
+  command.option("--input", options->input);
+  command.option("--mask", options->mask);
+  command.option("--output", options->output);
+  command.option("--json", options->json);
   add_threads_option(command, options->threads);
-  command.footer(footer);
   command.runs([options] { run(*options); });
 }
 

@@ -93,51 +93,25 @@ void run(Options options) {
   }
 }
 
-constexpr const char* footer =
-    "DIR is a run of `rotary train` or a checkpoint of Hugging Face (llama, mistral, qwen2, qwen3, gpt_neox, gptj:\n"
-    "these take --ids). Always N tokens: no id ends a text. The same seed draws the same tokens; each row of ids has\n"
-    "random numbers of its own. Past the trained length positions go on, and --scaling bends the frequencies; or a\n"
-    "--window of at most that length slides, so that no distance is new, and the cache stays as small (StreamingLLM).\n"
-    "With learned positions each token sees the last ones that the table of positions has room for.\n"
-    "  rotary generate runs/shakespeare --prompt \"It is \" --temperature 0.8\n"
-    "  rotary generate runs/shakespeare --prompt \"It is \" --tokens 250 --scaling yarn --factor 4\n"
-    "  rotary generate runs/shakespeare --prompt \"It is \" --tokens 5000 --window 64 --sinks 4\n"
-    "  rotary generate llama --ids prompt.npy --output continued.npy --tokens 20 --temperature 0";
-
 }  // namespace
 
 void add_generate(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, std::string(generate_command.name), std::string(generate_command.help));
-  command.option("DIR", options->dir, "the model's folder").required();
-  command.option("--prompt", options->prompt, "the text to continue, printed first").type_name("TEXT");
-  command.option("--ids", options->ids, "the ids to continue: an .npy of integers [batch, tokens]").type_name("FILE");
-  command.option("--output", options->output, "with --ids: the .npy to write, int64 [batch, tokens + N]")
-      .type_name("FILE");
-  command.option("--tokens", options->generate.tokens, "tokens to generate (default 100)")
-      .range(std::int64_t{1}, std::int64_t{1} << 24)
-      .type_name("N");
-  command
-      .option("--temperature", options->generate.temperature,
-              "divides the logits (default 1); 0: greedy, the lowest id among equals")
-      .type_name("T");
-  command.option("--top-k", options->generate.top_k, "draw from the K likeliest only (default: all)")
-      .range(std::int64_t{1}, std::int64_t{1} << 40)
-      .type_name("K");
-  command.option("--seed", options->generate.seed, "of the random numbers (default 1337)").type_name("N");
-  command.option("--scaling", options->scaling, "of the rope, past the trained length (default none)")
-      .one_of(rotary_torch::extensions(), {{"default", "none"}})
-      .type_name("WORD");
-  command.option("--factor", options->factor, "of --scaling, above 1: how many times longer").type_name("F");
-  command.option("--window", options->window, "each token sees this many: the sinks and the newest (default: all)")
-      .range(std::int64_t{1}, std::int64_t{1} << 24)
-      .type_name("N");
-  command.option("--sinks", options->sinks, "of --window, how many are the first of the text (default 4)")
-      .range(std::int64_t{0}, std::int64_t{1} << 24)
-      .type_name("M");
-  command.flag("--json", options->json, "the text, whole with the prompt, or what was written, as JSON");
+  Command command(app, "generate");
+  command.option("DIR", options->dir);
+  command.option("--prompt", options->prompt);
+  command.option("--ids", options->ids);
+  command.option("--output", options->output);
+  command.option("--tokens", options->generate.tokens);
+  command.option("--temperature", options->generate.temperature);
+  command.option("--top-k", options->generate.top_k);
+  command.option("--seed", options->generate.seed);
+  command.option("--scaling", options->scaling, rotary_torch::extensions());
+  command.option("--factor", options->factor);
+  command.option("--window", options->window);
+  command.option("--sinks", options->sinks);
+  command.option("--json", options->json);
   add_threads_option(command, options->threads);
-  command.footer(footer);
   command.runs([options] { run(*options); });
 }
 

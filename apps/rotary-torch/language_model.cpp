@@ -85,11 +85,7 @@ SlidingWindow sliding_window(const rotary_torch::DecoderConfig& config, std::int
   return window;
 }
 
-void add_threads_option(Command& command, std::optional<int>& threads) {
-  command.option("--threads", threads, "threads to use (default: torch's own choice, all cores)")
-      .range(1, 1024)
-      .type_name("N");
-}
+void add_threads_option(Command& command, std::optional<int>& threads) { command.option("--threads", threads); }
 
 void use_threads(const std::optional<int>& threads) {
   if (threads) at::set_num_threads(*threads);

@@ -240,55 +240,23 @@ void run(Options options) {
   if (!wrote.empty()) std::cout << '\n' << wrote << '\n';
 }
 
-constexpr const char* footer =
-    "The text is cut into windows of each length that do not overlap; every token predicts the next one. All lengths\n"
-    "that divide the longest predict the same tokens: the last of the text (training leaves its last tenth unseen).\n"
-    "Past the trained length each scaling bends the model's rope by factor = length / trained length; up to it all\n"
-    "are the same. The last quarter is the loss of the last quarter of each window.\n"
-    "--window adds rows in which each token sees the sinks and the newest tokens alone, at distances below N, by the\n"
-    "rope as the config has it (StreamingLLM).\n"
-    "  rotary perplexity runs/shakespeare --length 64,128,256 --output lengths.svg\n"
-    "  rotary perplexity runs/shakespeare --length 64,1024 --scaling none --window 64 --sinks 0,4\n"
-    "  rotary perplexity llama --ids ids.npy --length 2048,8192 --scaling none,yarn --json";
-
 }  // namespace
 
 void add_perplexity(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, std::string(perplexity_command.name), std::string(perplexity_command.help));
-  command.option("DIR", options->dir, "the model's folder").required();
-  command
-      .option("--text", options->text,
-              "a text in the characters of a run of rotary train (default: the text that the run learned)")
-      .type_name("FILE");
-  command.option("--ids", options->ids, "ids instead: an .npy of integers [texts, tokens]").type_name("FILE");
-  command.option("--length", options->lengths, "tokens in a window, as 64,128,256")
-      .comma_list()
-      .range(std::int64_t{1}, std::int64_t{1} << 24)
-      .type_name("N,...")
-      .required();
-  command
-      .option("--scaling", options->scalings,
-              "the scalings, as none,yarn (default: none, linear, ntk, dynamic, yarn; where the positions are no rope "
-              "or the rope is scaled already: none)")
-      .comma_list()
-      .one_of(rotary_torch::extensions(), {{"default", "none"}})
-      .type_name("WORD,...");
-  command.option("--window", options->window, "measure through a sliding window of so many tokens too")
-      .range(std::int64_t{1}, std::int64_t{1} << 24)
-      .type_name("N");
-  command.option("--sinks", options->sinks, "of --window, how many are the first of the text, as 0,4 (default 4)")
-      .comma_list()
-      .range(std::int64_t{0}, std::int64_t{1} << 24)
-      .type_name("M,...");
-  command.option("--tokens", options->tokens, "predict at most about so many tokens; 0: all (default 16384)")
-      .range(std::int64_t{0}, std::int64_t{1} << 40)
-      .type_name("N");
-  command.option("--output", options->plot_file, "a plot to write, SVG").type_name("FILE");
-  command.option("--output-json", options->lines_file, "a file of the JSON lines to write").type_name("FILE");
-  command.flag("--json", options->json, "print the JSON lines instead of the table");
+  Command command(app, "perplexity");
+  command.option("DIR", options->dir);
+  command.option("--text", options->text);
+  command.option("--ids", options->ids);
+  command.option("--length", options->lengths);
+  command.option("--scaling", options->scalings, rotary_torch::extensions());
+  command.option("--window", options->window);
+  command.option("--sinks", options->sinks);
+  command.option("--tokens", options->tokens);
+  command.option("--output", options->plot_file);
+  command.option("--output-json", options->lines_file);
+  command.option("--json", options->json);
   add_threads_option(command, options->threads);
-  command.footer(footer);
   command.runs([options] { run(*options); });
 }
 

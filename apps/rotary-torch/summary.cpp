@@ -179,37 +179,17 @@ void run(const Options& options) {
   }
 }
 
-constexpr const char* footer =
-    "DIR is a run of `rotary train` or a folder of Hugging Face (llama, mistral, qwen2, qwen3, gpt_neox, gptj, "
-    "roformer).\n"
-    "Only its config.json is read, and nothing of the model's size is allocated: a 7B folder takes no more memory than "
-    "a\n"
-    "small one. Parameters that two layers share count once; counts in parentheses are frozen. Where architectures "
-    "names\n"
-    "no language model, the head is left out. The trained presets have Tiny Shakespeare's 65 characters.";
-
 }  // namespace
 
 void add_summary(CLI::App& app) {
-  Command command(app, std::string(summary_command.name), std::string(summary_command.help));
+  Command command(app, "summary");
   const auto options = std::make_shared<Options>();
-  constexpr std::int64_t most = std::int64_t{1} << 31;
-  command.option("DIR", options->dir, "a folder with a config.json");
-  command
-      .option("--preset", options->preset,
-              "smoke, nanogpt-cpu, nanogpt-gpu, labml, roformer-notebook or roformer-base, instead of DIR")
-      .type_name("NAME");
-  command.option("--batch", options->batch, "sequences of the input (default 1)")
-      .range(std::int64_t{1}, most)
-      .type_name("N");
-  command.option("--tokens", options->tokens, "tokens of a sequence (default: the model's context)")
-      .range(std::int64_t{1}, most)
-      .type_name("N");
-  command.option("--depth", options->depth, "levels of the table's tree (default 3); --json has all")
-      .range(0, 64)
-      .type_name("N");
-  command.flag("--json", options->json, "as JSON");
-  command.footer(footer);
+  command.option("DIR", options->dir);
+  command.option("--preset", options->preset);
+  command.option("--batch", options->batch);
+  command.option("--tokens", options->tokens);
+  command.option("--depth", options->depth);
+  command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }
 

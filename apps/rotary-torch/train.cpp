@@ -112,40 +112,18 @@ void run_train(const TrainRequest& request) {
 
 void add_train(CLI::App& app) {
   auto request = std::make_shared<TrainRequest>();
-  Command command(app, std::string(train_command.name), std::string(train_command.help));
-  command.option("--output", request->output, "folder of the run: new, or with --resume the run's")
-      .type_name("DIR")
-      .required();
-  command.option("--text", request->text, "UTF-8 text; the preset smoke has one of its own").type_name("FILE");
-  command.option("--preset", request->preset, "model and schedule (default nanogpt-cpu)")
-      .one_of(rotary_torch::preset_names())
-      .type_name("WORD");
-  command.option("--position", request->position, "position encoding (default rope)")
-      .one_of({"rope", "learned", "sinusoidal", "none", "alibi"})
-      .type_name("WORD");
-  command
-      .option("--rope-fraction", request->rope_fraction,
-              "part of each head that rotates, above 0 to 1, down to whole pairs (default: the preset's)")
-      .above_zero()
-      .type_name("F");
-  command.option("--steps", request->steps, "steps of the optimiser (default: the preset's)")
-      .range(std::int64_t{1}, std::int64_t{1} << 40)
-      .type_name("N");
-  command.option("--seed", request->seed, "of the weights, the batches and the dropout (default 1337)").type_name("N");
-  command.option("--threads", request->threads, "threads to use (default: as many as torch takes)")
-      .range(1, 1024)
-      .type_name("N");
-  command.option("--device", request->device, "where to train: cuda needs a torch made for it")
-      .one_of({"cpu", "cuda"})
-      .type_name("WORD")
-      .shows_default();
-  command.flag("--resume", request->resume, "go on with the run in DIR, to the bits it would have had unbroken");
-  command.flag("--json", request->json, "the summary of the run as JSON");
-  command.footer(
-      "One line per step in DIR/loss.jsonl; validation and checkpoint at intervals and at the end. Ctrl-C finishes the "
-      "step and saves: go on by --resume.\n"
-      "\n"
-      "Presets: smoke takes seconds; nanogpt-cpu minutes; labml hours; nanogpt-gpu is for a GPU.");
+  Command command(app, "train");
+  command.option("--output", request->output);
+  command.option("--text", request->text);
+  command.option("--preset", request->preset, rotary_torch::preset_names());
+  command.option("--position", request->position);
+  command.option("--rope-fraction", request->rope_fraction);
+  command.option("--steps", request->steps);
+  command.option("--seed", request->seed);
+  command.option("--threads", request->threads);
+  command.option("--device", request->device);
+  command.option("--resume", request->resume);
+  command.option("--json", request->json);
   command.runs([request] { run_train(*request); });
 }
 

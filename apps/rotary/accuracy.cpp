@@ -222,33 +222,14 @@ std::string footer() {
 
 void add_accuracy(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "accuracy", "Show how far the common ways to make tables are from the exact one");
+  Command command(app, "accuracy");
   add_source_options(command, options->source);
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
-  command.added("--base").help("rope_theta, above 1. Instead of the config's, or without CONFIG (default 10000)");
-  command.added("--head-dim").help("without CONFIG: elements of one head (default 128)");
-  command.added("--pairing").help("which two elements turn together; the accuracy does not depend on it");
-  command.added("--length")
-      .help(
-          "tokens in play; only the scalings dynamic and longrope depend on it.\n"
-          "Default: the context, or the largest position of --positions + 1");
-  command
-      .option("--positions", options->positions,
-              "the positions to measure at, ends not included: 7, 0:4096, -5:5, 0:8,100:104; or a .npy of\n"
-              "[tokens]. Each pair of a rope of several axes takes them, each axis alone where a pair sums\n"
-              "over them (default: a sample of each decade)")
-      .type_name("SPEC");
-  command.option("--tolerance", options->tolerance, "the error that the advice allows float32, from 1e-6 to 1")
-      .range(1e-6, 1.0)
-      .type_name("T")
-      .shows_default();
-  command
-      .option("--threads", options->threads,
-              "threads to use; 0: all cores (default: all; the results are the same bits)")
-      .range(0U, 1024U)
-      .type_name("N");
-  command.flag("--json", options->json, "as JSON, every double with 17 digits");
+  command.option("--positions", options->positions);
+  command.option("--tolerance", options->tolerance);
+  command.option("--threads", options->threads);
+  command.option("--json", options->json);
   command.footer(footer());
   command.runs([options] { run(*options); });
 }

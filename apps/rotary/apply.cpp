@@ -342,57 +342,23 @@ void run(Options options) {
   report(options, input, changed, parts, undone);
 }
 
-constexpr const char* footer =
-    "The rope comes from CONFIG; or from --base or --inv-freq, with --pairing; or from --cos and --sin\n"
-    "(f32 [rows, pairs]), with --pairing.\n"
-    "Tensors are f32, f16, bf16 or f64 and may differ in dtype and heads. Everything else in the file is\n"
-    "copied bit for bit; the output appears whole or not at all, and may be the input. The output's\n"
-    "metadata tells of the rotation.\n"
-    "  rotary apply config.json --input qk.safetensors --output rotated.safetensors\n"
-    "  rotary apply config.json --input qk.safetensors --output r.safetensors \\\n"
-    "      --tensor query key --layout bhtd --positions 100:\n"
-    "  rotary apply --base 10000 --pairing interleaved --input q.npy --output r.npy\n"
-    "  rotary apply --cos c.npy --sin s.npy --pairing half --input q.npy --output -";
-
 }  // namespace
 
 void add_apply(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->tables.source.takes_rows = true;
-  Command command(app, "apply", "Rotate the q and k of a file");
+  Command command(app, "apply");
   add_request_options(command, options->tables);
-  command
-      .option("--input", options->input,
-              "the tensors: a safetensors file, .npz or .pt, or one .npy; - reads standard input")
-      .type_name("FILE")
-      .required();
-  command.option("--output", options->output, "the file to write, of the same format; - writes standard output")
-      .type_name("FILE")
-      .required();
-  command.option("--tensor", options->tensors, "names of the tensors to rotate (default: q and k, whichever is there)")
-      .type_name("NAME");
-  command
-      .option("--layout", options->layout,
-              "order of the dimensions: b batch, t tokens, h heads, d head_dim; or flat, heads and\n"
-              "head_dim in one (default: bthd, thd, or what the config's heads fit; refused where they\n"
-              "fit another one only)")
-      .one_of(layout_words, layout_aliases)
-      .type_name("WORD");
-  command.flag("--backward", options->backward, "the gradient: the transposed rotation");
-  command.flag("--query-scale", options->query_scale,
-               "multiply queries (no keys by name) by their position, as 'rotary inspect' shows");
-  command.flag("--json", options->json, "what was done, as JSON");
-  command.section(computing_section);
-  command.flag("--each-step", options->each_step,
-               "round after every operation, as a framework running in the tensor's dtype does (slow)");
-  command
-      .option("--as", options->as,
-              "hf: bit for bit as transformers computes: --each-step --angles float32 --rounding of the\n"
-              "tensors' type")
-      .one_of({"hf"})
-      .type_name("WORD");
+  command.option("--input", options->input);
+  command.option("--output", options->output);
+  command.option("--tensor", options->tensors);
+  command.option("--layout", options->layout, layout_words);
+  command.option("--backward", options->backward);
+  command.option("--query-scale", options->query_scale);
+  command.option("--json", options->json);
+  command.option("--each-step", options->each_step);
+  command.option("--as", options->as);
   add_machine_options(command, options->machine);
-  command.footer(footer);
   command.runs([options] { run(*options); });
 }
 

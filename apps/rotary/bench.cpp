@@ -150,82 +150,34 @@ void run(const Options& options) {
 // ---- options ----
 
 void add_shape_options(Command& command, Options& options) {
-  constexpr std::int64_t many = std::int64_t{1} << 40;
-  Aliases aliases = pairing_aliases;
-  aliases.insert(aliases.end(), layout_aliases.begin(), layout_aliases.end());
-  command.section("One shape");
-  const auto add_word = [&](const std::string& key, const std::vector<std::string>& words, const char* help) {
-    command.option("--" + key, options.words[key], help).one_of(words, aliases).type_name("WORD");
-  };
-  const auto add_number = [&](const char* key, const char* flag, std::int64_t least, std::int64_t most,
-                              const char* help) {
-    command.option(flag, options.numbers[key], help).range(least, most).type_name("N");
-  };
-  add_word("device", {"cpu", "cuda"}, "default cpu");
-  add_word("op", {"rotate", "backward", "table", "fused", "append", "norm_append"},
-           "rotate: q, then k (default); backward: their gradient; table: cos and sin in storage\n"
-           "that is there; fused: q and k in one call; on cuda, of q, k and v in one tensor: append:\n"
-           "q and k turn, k and v go to a paged cache; norm_append: q and k are normed before");
-  add_word("dtype", {"f32", "bf16", "f16"}, "default bf16; of a table what it is rounded to, f32");
-  add_word("pairing", {"half", "interleaved", "interleaved_to_half"}, "default half");
-  add_word("layout", {"bthd", "bhtd", "tbhd", "thd"}, "default bthd");
-  add_number("batch", "--batch", 1, many, "default 1");
-  add_number("tokens", "--tokens", 1, many, "default 64");
-  add_number("heads", "--heads", 1, many, "of q, default 32");
-  add_number("kv_heads", "--kv-heads", 0, many, "of k, default 8; 0: q only");
-  add_number("head_dim", "--head-dim", 1, 65536, "default 128");
-  add_number("rotary_dim", "--rotary-dim", 1, 65536, "elements that turn (default: head_dim)");
-  const Option in_place = command.flag("--in-place", options.in_place, "the default");
-  command.flag("--out-of-place", options.out_of_place, "read here, write there").excludes(in_place);
-  add_word("cache", {"same", "f8"}, "on cuda: the cache's type, the heads' (default) or e4m3");
-  command.flag("--no-table", options.no_table, "on cuda: each angle is computed where it is needed");
-  add_number("threads", "--threads", 0, 1024, "0: all cores (default 1)");
-  command.option("--target", options.target, "instruction set, one of 'rotary targets' (default: the best)")
-      .type_name("NAME");
-  command.section("");
+  for (const char* key : {"device", "op", "dtype", "pairing", "layout"})
+    command.option(std::string("--") + key, options.words[key]);
+  for (const auto& [key, name] : {std::pair("batch", "--batch"),
+                                  {"tokens", "--tokens"},
+                                  {"heads", "--heads"},
+                                  {"kv_heads", "--kv-heads"},
+                                  {"head_dim", "--head-dim"},
+                                  {"rotary_dim", "--rotary-dim"}})
+    command.option(name, options.numbers[key]);
+  command.option("--in-place", options.in_place);
+  command.option("--out-of-place", options.out_of_place);
+  command.option("--cache", options.words["cache"]);
+  command.option("--no-table", options.no_table);
+  command.option("--threads", options.numbers["threads"]);
+  command.option("--target", options.target);
 }
-
-constexpr const char* footer =
-    "A shape by flags is one cell; without one the small grid is measured. Beside --grid or --filter a flag sets its\n"
-    "key in every cell that has it. small: a few telling cells, some 10 seconds. full: dtype x pairing x place x\n"
-    "1, 64, 2048, 8192 tokens x bthd, bhtd x head_dim 64, 80, 96, 128, 256 and 96 with 24 rotating x 1 and all\n"
-    "threads, and beside them backward, fused and tables: about 1400 cells, some 7 minutes.\n"
-    "GB/s counts q and k, read and written; in place what turns only. The ceiling is the time to move the same\n"
-    "cache lines in the same memory, in turn with the work: in place the best update in 1, 4 and 16 runs at once,\n"
-    "else the best of memcpy and of 1, 2 and 4 runs past the caches. Of a table ns/element is per pair, and GB/s\n"
-    "counts what is written.\n"
-    "On cuda times are of CUDA events around calls in a row, and replayed from a graph; what is far smaller than the\n"
-    "device's cache stays in it, the rest never finds its inputs there. Its grids have 1, 64, 512, 8192 and 32768\n"
-    "tokens, and --json has null for threads, a device's name as target, and more keys (docs/cli.md).\n"
-    "  rotary bench\n"
-    "  rotary bench --dtype f32 --tokens 2048 --out-of-place --threads 2\n"
-    "  rotary bench --filter op=rotate,dtype=bf16,tokens=1,tokens=64 --json\n"
-    "  rotary bench --grid full --plot ceiling.svg\n"
-    "  rotary bench --device cuda --op norm_append --tokens 8192";
 
 }  // namespace
 
 void add_bench(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "bench", "Verify, then time, beside the ceiling of this machine's memory");
-  command.option("--grid", options->grid, "many cells: small (default) or full")
-      .one_of({"small", "full"})
-      .type_name("WORD");
-  command
-      .option("--filter", options->filter,
-              "of the grid, by default the full one, the cells that have these values; a key that\n"
-              "is there several times: any of its values. The keys are op to target of --json")
-      .type_name("KEY=VALUE,...");
+  Command command(app, "bench");
+  command.option("--grid", options->grid);
+  command.option("--filter", options->filter);
   add_shape_options(command, *options);
-  command.option("--seconds", options->seconds, "to time a cell for, about (default 0.2)")
-      .range(0.001, 3600.0)
-      .type_name("S");
-  command.flag("--json", options->json,
-               "a line per cell: {\"op\", \"dtype\", \"pairing\", \"layout\", \"batch\", \"tokens\", \"heads\",\n"
-               "\"kv_heads\", \"head_dim\", \"rotary_dim\", \"in_place\", \"threads\", \"target\", \"device\",\n"
-               "\"ns_per_element\", \"gb_per_s\", \"ceiling_gb_per_s\", \"percent_of_ceiling\", ...}");
-  command.option("--plot", options->plot, "percent of ceiling by working set, SVG").type_name("FILE");
-  command.footer(footer);
+  command.option("--seconds", options->seconds);
+  command.option("--json", options->json);
+  command.option("--plot", options->plot);
   command.runs([options] { run(*options); });
 }
 

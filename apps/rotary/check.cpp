@@ -135,35 +135,16 @@ void run(Options& options) {
 void add_check(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->request.operation = "check";
-  Command command(app, "check", "Check that a tensor is rotated as the config asks");
+  Command command(app, "check");
   add_source_options(command, options->source);
-  command.added("CONFIG").usual();
   add_rope_option(command, options->source);
-  command
-      .option("--input,--before", options->input,
-              "the tensors before the rotation: a safetensors file, .npz or .pt, or one .npy")
-      .type_name("FILE")
-      .required();
-  command.option("--against,--after", options->against, "what an engine made of them").type_name("FILE").required();
+  command.option("--input,--before", options->input);
+  command.option("--against,--after", options->against);
   add_diagnosis_options(command, *options);
-  command
-      .option("--tolerance", options->request.tolerance,
-              "the largest difference of an element (default: the rounding of the dtype and of\nfloat32 angles)")
-      .range(0.0, 1e300)
-      .type_name("T");
-  command.flag(
-      "--scores", options->request.scores,
-      "FILE of --against holds q.k, [..., tokens of q, tokens of k], and --input q and k\nbefore the rotation; "
-      "or q.k before it, which decides less");
-  command.flag("--rotated", options->request.rotated,
-               "both files hold what an engine rotated: the same, in another order of elements,\nor by an offset");
-  command.flag("--json", options->json, "as JSON, every double with 17 digits");
-  command.footer(
-      "Equal: no element is off, and 'rotary diagnose' finds nothing in the same data. Else what differs first,\n"
-      "and what is wrong, as 'rotary diagnose' says it. Exit status: 0 equal; 1 differs; 2 an error; 3 undecided,\n"
-      "where the data show nothing (zeros, position 0) or fit one of several layouts or ropes.\n"
-      "  rotary check Llama-3.1-8B/ --input qk.safetensors --against out.safetensors\n"
-      "  rotary check config.json --input q.npy --against out.npy --positions 100:116");
+  command.option("--tolerance", options->request.tolerance);
+  command.option("--scores", options->request.scores);
+  command.option("--rotated", options->request.rotated);
+  command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }
 

@@ -117,20 +117,10 @@ void run(const Options& options) {
 
 void add_compare(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "compare", "Training runs side by side: a table and a plot of their losses");
-  command.option("DIR", options->folders, "folders of runs: loss.jsonl and, if it is there, config.json")
-      .type_name("")
-      .required();
-  command.option("--output", options->output, "a plot to write, SVG").type_name("FILE");
-  command.flag(
-      "--json", options->json,
-      "as JSON: {\"runs\": [{\"name\", \"directory\", \"position\", \"parameters\", \"steps\",\n"
-      "\"validation_loss\", \"best_validation_loss\", \"best_step\"}], \"plot\"}; plot: the file written, or null");
-  command.footer(
-      "The best validation loss stands first; 'behind' is the distance to it. A run without validation lines shows "
-      "its\n"
-      "training loss instead, below the others.\n"
-      "  rotary compare runs/rope runs/learned runs/none --output positions.svg");
+  Command command(app, "compare");
+  command.option("DIR", options->folders);
+  command.option("--output", options->output);
+  command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }
 

@@ -126,15 +126,10 @@ std::string script_of(const CLI::App& app, const std::string& shell) {
 
 void add_completion(CLI::App& app) {
   auto shell = std::make_shared<std::string>();
-  Command command(app, "completion", "Print a script that completes rotary's words in a shell");
-  command.option("SHELL", *shell, "whose script").one_of({"bash", "zsh", "fish"}).required();
-  command.footer(
-      "`cmake --install` puts these scripts, and the man page, where the shells look for them. By hand:\n"
-      "  rotary completion bash >> ~/.bash_completion\n"
-      "  rotary completion zsh > ~/.zfunc/_rotary           # a folder of $fpath\n"
-      "  rotary completion fish > ~/.config/fish/completions/rotary.fish");
+  Command command(app, "completion");
+  command.option("SHELL", *shell);
   auto json = std::make_shared<bool>(false);
-  command.flag("--json", *json, "as JSON: {\"shell\", \"script\"}");
+  command.option("--json", *json);
   command.runs([&app, shell, json] {
     const std::string script = script_of(app, *shell);
     std::cout << (*json ? versioned({{"shell", *shell}, {"script", script}}) + "\n" : script);

@@ -235,67 +235,28 @@ void run(Options options) {
   }
 }
 
-constexpr const char* footer =
-    "A folder is a checkpoint of Hugging Face's form: config.json, and model.safetensors or its shards and\n"
-    "their index; or an adapter of PEFT with its base model's config.json. Nothing but the order of rows\n"
-    "changes: no weight is rounded, and the way back gives the same files. The metadata of the safetensors\n"
-    "files say the pairing (rotary.pairing). The output appears whole or not at all.\n"
-    "  rotary convert llama --to interleaved --dry-run\n"
-    "  rotary convert llama --to interleaved --output llama-interleaved --verify\n"
-    "A file is a KV cache, whose keys are reordered, or a table of cos and sin:\n"
-    "  rotary convert cache.npy --config llama --to interleaved --output c.npy\n"
-    "  rotary convert table.safetensors --form joined --output joined.safetensors";
-
 void add_file_options(Command& command, Options& options) {
-  command.section("KV caches and tables");
-  command.option("--config", options.config, "of a KV cache: the model's config.json or folder").type_name("CONFIG");
-  command.option("--head-dim", options.head_dim, "of a KV cache without --config: elements of one head")
-      .type_name("N")
-      .range(2, 1 << 20);
-  command.option("--rotary-dim", options.rotary_dim, "elements that rotate (default: --head-dim)")
-      .type_name("N")
-      .range(2, 1 << 20);
-  command.option("--first", options.first, "the first of them (default: 0)").type_name("N").range(0, 1 << 20);
-  command
-      .option("--tensor", options.tensors,
-              "of a KV cache: names of the keys (default: those named so, as k, layers.0.key or\n"
-              "key_cache.0)")
-      .type_name("NAME");
-  command
-      .option("--form", options.form,
-              "of a table: pairs, doubled (in the order of --to), joined or complex, as rotary table\n"
-              "writes them (default: the form that it has)")
-      .one_of({"pairs", "doubled", "joined", "complex"})
-      .type_name("WORD");
+  command.option("--config", options.config);
+  command.option("--head-dim", options.head_dim);
+  command.option("--rotary-dim", options.rotary_dim);
+  command.option("--first", options.first);
+  command.option("--tensor", options.tensors);
+  command.option("--form", options.form);
 }
 
 }  // namespace
 
 void add_convert(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "convert", "A checkpoint to the other pairing; or a KV cache, or a table");
-  command
-      .option("DIR", options->input,
-              "the checkpoint's folder, or a repository in the Hugging Face cache;\n"
-              "or a file of keys or of cos and sin")
-      .required();
-  command.option("--to", options->to, "the pairing to convert to")
-      .one_of({"half", "interleaved"}, pairing_aliases)
-      .type_name("WORD");
-  command.option("--from", options->from, "the pairing before (default: what the files' metadata say, else the config)")
-      .one_of({"half", "interleaved"}, pairing_aliases)
-      .type_name("WORD");
-  command
-      .option("--output", options->output,
-              "the folder to write, which must not be there or be empty; of a file, the file")
-      .type_name("PATH");
-  command.flag("--dry-run", options->dry_run, "list every tensor that would change, and write nothing");
-  command.flag("--verify", options->verify,
-               "undo the change of every tensor that was written and compare the bytes with the input's\n"
-               "(with --dry-run: of what would be written). A wrong plan passes: docs/convert.md");
-  command.flag("--json", options->json, "the report as JSON");
+  Command command(app, "convert");
+  command.option("DIR", options->input);
+  command.option("--to", options->to);
+  command.option("--from", options->from);
+  command.option("--output", options->output);
+  command.option("--dry-run", options->dry_run);
+  command.option("--verify", options->verify);
+  command.option("--json", options->json);
   add_file_options(command, *options);
-  command.footer(footer);
   command.runs([options] { run(*options); });
 }
 

@@ -328,11 +328,9 @@ void run_as_json(const Options& options) {
 
 void add_demo(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "demo", "The whole chain on bundled data: shown, checked, timed");
-  command.option("--data", options->data, "the folder of config.json, qk.safetensors and high_precision.json")
-      .type_name("FOLDER");
-  command.footer("Reads only; writes no file. tools/golden/make_demo_data.py made the data.");
-  command.flag("--json", options->json, "as JSON: {\"passed\", \"steps\": [{\"step\", \"lines\"}]}");
+  Command command(app, "demo");
+  command.option("--data", options->data);
+  command.option("--json", options->json);
   command.runs([options] { options->json ? run_as_json(*options) : run(*options); });
 }
 

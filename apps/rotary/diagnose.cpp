@@ -91,20 +91,10 @@ void run(Options& options) {
 }  // namespace
 
 void add_diagnosis_options(Command& command, DiagnosisOptions& options) {
-  command
-      .option("--tensor", options.tensors,
-              "names of the tensors (default: q and k, whichever is there, else all that both\nfiles have)")
-      .type_name("NAME");
+  command.option("--tensor", options.tensors);
   add_positions_options(command, options.request.positions);
-  command
-      .option("--layout", options.request.layout,
-              "order of the dimensions: b batch, t tokens, h heads, d head_dim (default: found from\nthe heads of the "
-              "config and from the rotation)")
-      .one_of(layout_words, layout_aliases)
-      .type_name("WORD");
-  command.option("--threads", options.threads, "threads to use; 0: all cores (default: all)")
-      .range(0U, 1024U)
-      .type_name("N");
+  command.option("--layout", options.request.layout, layout_words);
+  command.option("--threads", options.threads);
 }
 
 std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const std::string& before,
@@ -129,29 +119,14 @@ std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const
 
 void add_diagnose(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "diagnose", "Find out what a rotation did to a tensor, and what is wrong");
-  command
-      .option("--before,--input", options->before,
-              "the tensors before the rotation: a safetensors file, .npz or .pt, or one .npy")
-      .type_name("FILE")
-      .required();
-  command.option("--after,--against", options->after, "the tensors after it, of the same names and shapes")
-      .type_name("FILE")
-      .required();
+  Command command(app, "diagnose");
+  command.option("--before,--input", options->before);
+  command.option("--after,--against", options->after);
   add_source_options(command, options->source);
   add_rope_option(command, options->source);
   add_diagnosis_options(command, *options);
-  command.flag(
-      "--scores", options->request.scores,
-      "the tensors are q.k before and after, [..., tokens of q, tokens of k]: test that a\nscore depends on the "
-      "distance");
-  command.flag("--json", options->json, "as JSON, every double with 17 digits");
-  command.footer(
-      "With a config: what differs from what it asks, likeliest first, with the residuals that show it.\n"
-      "Without: what the tensors tell of themselves. What they do not tell is said to be unknown. Exit\n"
-      "status 0, whatever the verdict.\n"
-      "  rotary diagnose config.json --before qk.safetensors --after out.safetensors\n"
-      "  rotary diagnose --before q.npy --after engine_q.npy --positions 0:64 --json");
+  command.option("--scores", options->request.scores);
+  command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }
 

@@ -248,32 +248,17 @@ std::string text_of(const Options& options) {
 
 void add_explain(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "explain", "RoPE from zero, in fifteen short chapters with computed numbers");
+  Command command(app, "explain");
   std::vector<std::string> topics = {"all"};
   for (const Chapter& chapter : all_chapters()) topics.push_back(chapter.id);
-  Option topic = command
-                     .option("TOPIC", options->words,
-                             "a chapter by its id or number, or a word of it such as yarn, gpt-j or kv-cache; or "
-                             "all\n(default: the first)")
-                     .type_name("")
-                     .suggests(topics);
-  command.flag("--list", options->list, "the chapters: number, id, title").excludes(topic);
-  command
-      .option(
-          "--pictures", options->pictures,
-          "write the SVG pictures of the Markdown into that folder, those of TOPIC or of all\nchapters, and print no "
-          "chapter")
-      .type_name("DIR");
-  command.flag("--markdown", options->markdown, "as Markdown: the files of docs/explain");
-  command.flag("--json", options->json,
-               "as JSON: {\"chapters\": [{\"number\", \"id\", \"title\", \"markdown\"}]}; without TOPIC the list");
+  command.option("TOPIC", options->words, topics);
+  command.option("--list", options->list);
+  command.option("--pictures", options->pictures);
+  command.option("--markdown", options->markdown);
+  command.option("--json", options->json);
   add_source_options(command, options->source, "--config");
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
-  command.added("--config")
-      .help(
-          "tells chapters 8 and 11, frequencies and scaling, for your own model: its config.json or\n"
-          "params.json, its folder, or a .gguf file; the options below are those of 'rotary inspect'");
   command.footer(
       "Chapters:\n" + contents() +
       "\nBegin with:\n  rotary explain\n  rotary explain yarn\n  rotary explain scaling --config Llama-3.1-8B/");

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <functional>
 #include <iostream>
-#include <limits>
 #include <memory>
 #include <numbers>
 #include <optional>
@@ -230,59 +229,17 @@ void run(const Options& options) {
 
 void add_extend(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "extend", "Plan a longer context, and write the config.json for it");
-  command
-      .option("CONFIG,--config", options->source.config,
-              "a model's config.json or params.json, its folder, or a .gguf file;\n"
-              "or a repository in the Hugging Face cache (Qwen/Qwen3-8B);\n"
-              "or - for standard input")
-      .type_name("CONFIG")
-      .required();
-  command.option("--length", options->request.context, "tokens that the model shall take")
-      .range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max())
-      .type_name("N")
-      .required();
+  Command command(app, "extend");
+  command.option("CONFIG,--config", options->source.config);
+  command.option("--length", options->request.context);
   const auto known = extend::methods();
-  command
-      .option("--scaling", options->request.method,
-              "linear, ntk, dynamic, yarn, llama3, longrope or default (none): that one\nin depth "
-              "(default: all side by side, and one recommended)")
-      .one_of({known.begin(), known.end()}, scaling_aliases)
-      .type_name("NAME");
-  command
-      .option("--factor", options->request.factor,
-              "instead of context / trained length, or of the published one: at least 1")
-      .type_name("F");
-  command
-      .option("--trained-length,--original-max-position-embeddings", options->request.trained_length,
-              "tokens that the model was trained on before any scaling, instead of\nwhat the config says")
-      .type_name("L");
-  command
-      .option("--rope", options->rope,
-              "a rope of the part of the model that is extended, from 0 as 'rotary\ninspect' counts (default: the "
-              "first of a text)")
-      .range(0, std::numeric_limits<int>::max())
-      .type_name("N");
-  command
-      .option("--pairing", options->source.pairing,
-              "of a model_type that is not known: half, interleaved or interleaved_to_half")
-      .one_of(pairing_words, pairing_aliases)
-      .type_name("WORD");
-  command
-      .option("--output", options->write,
-              "make DIR with the new config.json or params.json, by the method named or\n"
-              "recommended, and a note of what changed, rotary-extend.md. Nothing that is\nthere is replaced")
-      .type_name("DIR");
-  command.flag("--json", options->json, "as JSON, every double with 17 digits");
-  command.footer(
-      "Each method is planned from the trained length and the unscaled rope, put into the config, and read back.\n"
-      "kept (extrapolated, in the paper of YaRN), blended, stretched (interpolated): pairs, by what happens to their\n"
-      "wavelength. attention: what cos and sin are multiplied by. first step, last step: radians between neighbouring\n"
-      "tokens that the fastest and the slowest pair are left with. new angles: pairs that had not completed a turn in\n"
-      "training and now go beyond the angle they had reached, and the largest such angle (a whole turn at most).\n"
-      "  rotary extend Qwen2.5-7B-Instruct/ --length 131072\n"
-      "  rotary extend config.json --length 65536 --scaling ntk\n"
-      "  rotary extend Llama-3-8B/ --length 131072 --output Llama-3-8B-128k/");
+  command.option("--scaling", options->request.method, {known.begin(), known.end()});
+  command.option("--factor", options->request.factor);
+  command.option("--trained-length,--original-max-position-embeddings", options->request.trained_length);
+  command.option("--rope", options->rope);
+  command.option("--pairing", options->source.pairing);
+  command.option("--output", options->write);
+  command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }
 

@@ -327,31 +327,15 @@ void run(const Options& options) {
 
 void add_golden(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "golden", "Write what the tests of another implementation compare with");
+  Command command(app, "golden");
   add_source_options(command, options->source);
-  command.added("CONFIG").usual();
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
   add_positions_options(command, options->positions);
-  command.added("--positions")
-      .help(
-          "positions, ends not included: 7, 0:4096, -5:5; or a .npy of int32, int64 or float64,\n"
-          "[tokens] or [axes, tokens]; by default some near 0, one in each decade and the context's last");
-  command.option("--output", options->output, "the file to write: .h for C and C++, .json or .npz")
-      .type_name("FILE")
-      .required();
-  command
-      .option("--heads", options->heads,
-              "of the vectors that are rotated (default 2, or the rows of a rope with rows per head)")
-      .range(std::int64_t{1}, std::int64_t{1024})
-      .type_name("N");
-  command.flag("--backward", options->backward, "rotated as gradients are");
-  command.flag("--json", options->json, "what was written, as JSON");
-  command.footer(
-      "The file holds inv_freq, positions, cos, sin, x and rotated, and how far the results of a right\n"
-      "implementation may be from rotated: in f32, f16 and bf16, and with angles of float32.\n"
-      "  rotary golden config.json --output llama.h\n"
-      "  rotary golden config.json --positions 0,1,131071 --output llama.json");
+  command.option("--output", options->output);
+  command.option("--heads", options->heads);
+  command.option("--backward", options->backward);
+  command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }
 

@@ -145,33 +145,13 @@ void run(Options options) {
 void add_inspect(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->source.takes_rows = true;
-  Command command(app, "inspect", "Show the ropes of a model, or the tensors in a file");
-  command
-      .option("CONFIG,--config", options->configs,
-              "a model's config.json or params.json, its folder, or a .gguf file;\n"
-              "or a repository in the Hugging Face cache (Qwen/Qwen3-8B);\n"
-              "or - for standard input; several: side by side;\n"
-              "or one .safetensors, .npy, .npz or .pt file")
-      .type_name("CONFIG")
-      .usual();
-  add_source_options_but_config(command, options->source);
+  Command command(app, "inspect");
+  command.option("CONFIG,--config", options->configs);
+  add_source_options(command, options->source, "");
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
-  command.added("--rope").help("that rope only, from 0 (default: all)");
-  command.flag("--pairs", options->pairs, "each pair too: its frequency, wavelength, turns, and what scaling did");
-  command.flag("--json", options->json, "as JSON, every double with 17 digits");
-  command.footer(
-      "A summary of each rope. Of each value, where it comes from: given (the key), the default of a model_type,\n"
-      "derived (how). pairs: what scaling did to them: kept (extrapolated, in the paper of YaRN), blended (partly),\n"
-      "stretched (by the whole factor: interpolated), still (does not turn). --pairs lists them: inv_freq in radians\n"
-      "per position, the wavelength in tokens, the turns over the context. Several CONFIGs stand side by side, with a\n"
-      "mark where they differ.\n"
-      "  rotary inspect Llama-3.1-8B/\n"
-      "  rotary inspect config.json --length 65536 --json\n"
-      "  rotary inspect Qwen3-8B/ Llama-3.1-8B/\n"
-      "  rotary inspect config.json --scaling yarn --factor 4 --pairs\n"
-      "  rotary inspect --base 10000 --pairing half --head-dim 128\n"
-      "  rotary inspect qk.safetensors");
+  command.option("--pairs", options->pairs);
+  command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }
 

@@ -60,10 +60,9 @@ std::string page_of(const CommandSheet& program) {
 }  // namespace
 
 void add_man(CLI::App& app) {
-  Command command(app, "man", "Print the manual page, as roff");
-  command.footer("  rotary man | man -l -");
+  Command command(app, "man");
   auto json = std::make_shared<bool>(false);
-  command.flag("--json", *json, "every command with its options as JSON instead");
+  command.option("--json", *json);
   command.runs([&app, json] {
     const CommandSheet program = whole_sheet(app);
     std::cout << (*json ? versioned(nlohmann::ordered_json(nlohmann::json(program))) + "\n" : page_of(program));

@@ -163,16 +163,9 @@ void run(const Options& options) {
 
 void add_models(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "models", "The models that are known, and how each rotates by default");
-  command.option("FILTER", options->filter,
-                 "only those with this in their model_type, part, pairing or scaling; upper or lower case");
-  command.flag("--json", options->json, "as JSON, with the models known to have no rope");
-  command.footer(
-      "A line per rope, with what a config.json that says nothing else gets: the class defaults of the model's own\n"
-      "code; - where it has none. Below it, what is surprising. 'rotary inspect config.json' reads a file.\n"
-      "  rotary models qwen3\n"
-      "  rotary models interleaved_to_half\n"
-      "  rotary models --json");
+  Command command(app, "models");
+  command.option("FILTER", options->filter);
+  command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }
 

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <filesystem>
 #include <iostream>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -56,8 +55,6 @@ Figure losses_plot(const PlotRequest& request) {
 const std::vector<std::pair<std::string, Figure (*)(const PlotRequest&)>> kinds = {
     {"wavelengths", wavelengths_plot}, {"stretch", stretch_plot},   {"table", table_map}, {"decay", decay_plot},
     {"patches", patches_plot},         {"accuracy", accuracy_plot}, {"loss", losses_plot}};
-const std::vector<std::string> scaling_words = {"default", "linear", "ntk",      "ntk_fixed",  "dynamic",
-                                                "yarn",    "llama3", "yarn_log", "theta_scale"};
 
 // Options that belong to one kind.
 void check_usage(const Options& options) {
@@ -193,106 +190,45 @@ void run(const Options& options) {
   if (writes && !is_dash(options.output)) std::cout << "wrote " << printable(options.output) << '\n';
 }
 
-constexpr const char* footer =
-    "wavelengths  tokens for one turn of each pair; the trained length and the context are drawn in\n"
-    "stretch      what scaling made of each wavelength, in times\n"
-    "table        a heat map of cos or sin: positions to the right, pairs downwards\n"
-    "decay        the mean score of unit vectors by distance, and its envelope\n"
-    "patches      the same of two patches of an image, by the rows and columns between them\n"
-    "accuracy     the error of cos and sin by position, of the common ways to compute them\n"
-    "loss         what 'rotary compare' draws, of folders of runs\n"
-    "A rope that nothing describes has base 10000 and head_dim 128. Without --output a terminal shows the picture as\n"
-    "text, and a pipe or a file gets the SVG.\n"
-    "  rotary plot wavelengths Llama-3.1-8B/ Qwen3-8B/ --output wavelengths.svg\n"
-    "  rotary plot stretch config.json --scalings ntk,yarn --factor 4 --terminal\n"
-    "  rotary plot table --head-dim 64 --positions 0:256 --sin > table.svg\n"
-    "  rotary plot decay config.json --queries q.npy --keys k.npy --output decay.png\n"
-    "  rotary plot loss runs/rope runs/none --output loss.svg";
-
 void add_rope_options(Command& command, Options& options) {
   PlotRequest& request = options.request;
-  add_source_options_but_config(command, request.source);
+  add_source_options(command, request.source, "");
   add_head_dim_option(command, request.source);
   add_rope_option(command, request.source);
-  command.section(rope_section);
-  command
-      .option("--scalings", request.scalings,
-              "several scalings in one picture, with --factor: WORD,WORD,... of\n"
-              "default (none), linear, ntk, ntk_fixed, dynamic, yarn, llama3, yarn_log, theta_scale")
-      .one_of(scaling_words, scaling_aliases)
-      .type_name("WORDS")
-      .comma_list();
-  command.added("--length")
-      .help("the context to draw in, in tokens (default: the config's)")
-      .range(std::int64_t{1}, std::int64_t{1} << 53);
+  command.option("--scalings", request.scalings);
 }
 
 void add_kind_options(Command& command, Options& options) {
   PlotRequest& request = options.request;
-  command.section("Options of one kind");
-  command
-      .option("--positions", request.positions,
-              "of table: positions and ranges, as 0:128 or 0:64,1000:1064\n(default 0:128); of accuracy: likewise; "
-              "of patches: differences (default -32:33)")
-      .type_name("SPEC");
-  command.option("--pairs", request.pairs, "of table: pairs and ranges, as 0:16 (default: all)").type_name("SPEC");
-  Option cos = command.flag("--cos", request.cos, "of table: the cosines (the default)");
-  command.flag("--sin", request.sin, "of table: the sines").excludes(cos);
-  command
-      .option(
-          "--queries", request.q,
-          "of decay and patches: queries before the rotation, .npy or .safetensors (the tensor q, or the only one),\n"
-          "with --keys (default: random vectors, k = q)")
-      .type_name("FILE");
-  command.option("--keys", request.k, "keys likewise").type_name("FILE");
+  command.option("--positions", request.positions);
+  command.option("--pairs", request.pairs);
+  command.option("--cos", request.cos);
+  command.option("--sin", request.sin);
+  command.option("--queries", request.q);
+  command.option("--keys", request.k);
   std::vector<std::string> layouts = layout_words;
   std::erase(layouts, "flat");
-  command.option("--layout", request.layout, "of --queries and --keys (default: bthd or thd)")
-      .one_of(layouts, layout_aliases)
-      .type_name("WORD");
-  command
-      .option("--envelope", request.envelope,
-              "of decay: sum, plus and minus |sum over pairs of q conj(k) e^(i distance\n"
-              "inv_freq)|; roformer, the bound of RoFormer's section 3.4.3, relative; or none")
-      .one_of({"sum", "roformer", "none"})
-      .type_name("WORD")
-      .shows_default();
-  command.option("--seed", request.seed, "of decay and patches: of the random vectors")
-      .range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max() - 1)
-      .type_name("N")
-      .shows_default();
-  command
-      .option("--step", request.step, "of patches: what a coordinate grows by from one patch to the next (default 1)")
-      .type_name("S");
-  command.section("");
+  command.option("--layout", request.layout, layouts);
+  command.option("--envelope", request.envelope);
+  command.option("--seed", request.seed);
+  command.option("--step", request.step);
 }
 
 }  // namespace
 
 void add_plot(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "plot", "Pictures: wavelengths, stretch, tables, decay, patches, accuracy, losses");
+  Command command(app, "plot");
   std::vector<std::string> words;
   for (const auto& [word, draws] : kinds) words.push_back(word);
-  command.option("KIND", options->request.kind, "what to draw").one_of(words).type_name("KIND").required();
-  command
-      .option("CONFIG,--config", options->request.configs,
-              "models, as 'rotary inspect' takes them: one picture for all; of loss: folders of runs")
-      .type_name("CONFIG")
-      .usual();
+  command.option("KIND", options->request.kind, words);
+  command.option("CONFIG,--config", options->request.configs);
   add_rope_options(command, *options);
   add_kind_options(command, *options);
-  command.option("--title", options->title, "instead of the title").type_name("TEXT");
-  command
-      .option("--output", options->output,
-              "the picture to write: .svg, or .png where rsvg-convert is installed;\n- writes SVG to standard output")
-      .type_name("FILE");
-  command.flag("--terminal", options->terminal, "print the picture as text; a --output is written too");
-  command.flag("--json", options->json,
-               "the numbers that are drawn: {\"kind\", \"title\", \"x\", \"y\", \"lines\": [{\"name\",\n"
-               "\"points\": [[x, y]]}], \"guides\", \"bands\", \"output\"}; of table {\"kind\", \"title\",\n"
-               "\"value\", \"limit\", \"positions\", \"pairs\", \"values\": [a row per pair], \"output\"}");
-  command.footer(footer);
+  command.option("--title", options->title);
+  command.option("--output", options->output);
+  command.option("--terminal", options->terminal);
+  command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }
 

@@ -43,9 +43,6 @@ bool draws(const Options& options) {
          !(options.image_size + options.frame_indices).empty();
 }
 
-const std::vector<std::string> ways_after_film = {"transformers", "publisher"};
-const std::vector<std::string> splits = {name(Split::contiguous), name(Split::zigzag), name(Split::striped)};
-
 // ---- a sequence without a model's own ways ----
 
 bool is_plain(const Options& options) { return !options.cu_seqlens.empty() || options.ranks; }
@@ -225,75 +222,44 @@ void run(const Options& options) {
 }
 
 void add_files(Command& command, Options& options) {
-  const auto file = [&](const char* word, std::string& value, const char* help) {
-    command.option(word, value, help).type_name("FILE");
-  };
-  command.section("What the processor hands the model, each an .npy");
-  file("--tokens", options.tokens, "token ids [batch, tokens]; of a model that counts plainly only the shape is used");
-  file("--mask", options.mask, "attention mask [batch, tokens], 0: not seen");
-  file("--image-grid", options.image_grid, "image_grid_thw [images, 3]: time, height, width in patches before merging");
-  file("--video-grid", options.video_grid, "video_grid_thw [films, 3]");
-  file("--seconds-per-grid", options.seconds, "seconds of a step of a film's time [films]");
-  file("--audio-lengths", options.audio, "mel frames of each sound [sounds]");
+  command.option("--tokens", options.tokens);
+  command.option("--mask", options.mask);
+  command.option("--image-grid", options.image_grid);
+  command.option("--video-grid", options.video_grid);
+  command.option("--seconds-per-grid", options.seconds);
+  command.option("--audio-lengths", options.audio);
 }
 
 void add_drawing(Command& command, Options& options) {
   Drawing& drawing = options.drawing;
-  command.section("What a diffusion transformer of diffusers draws");
-  command.option("--image-size", options.image_size, "height and width of the image or film in pixels: 720x1280")
-      .type_name("HxW");
-  command.option("--frames", drawing.frames, "frames of the film; of a model of layers, how many images it draws")
-      .above_zero();
-  command
-      .option("--frame-indices", options.frame_indices,
-              "instead, of a model that continues a film: where its latent\nframes stand, as 0,19:29")
-      .type_name("SPEC");
-  command.option("--fps", drawing.fps, "frames per second, else as the pipeline where nobody says it").above_zero();
-  command.option("--text", drawing.text, "tokens of text that the transformer is handed, where these turn too");
-  command.option("--reference-size", options.reference_sizes, "of every reference image, as the VAE is handed it")
-      .type_name("HxW");
-  command.option("--vae-scale", drawing.vae_scale, "pixels to a side of a latent, where the VAE is not the usual one")
-      .above_zero();
-  command.option("--vae-scale-time", drawing.vae_scale_time, "frames to a latent, in the same way").above_zero();
+  command.option("--image-size", options.image_size);
+  command.option("--frames", drawing.frames);
+  command.option("--frame-indices", options.frame_indices);
+  command.option("--fps", drawing.fps);
+  command.option("--text", drawing.text);
+  command.option("--reference-size", options.reference_sizes);
+  command.option("--vae-scale", drawing.vae_scale);
+  command.option("--vae-scale-time", drawing.vae_scale_time);
 }
 
 }  // namespace
 
 void add_positions(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "positions", "Write the position ids that a model makes");
-  command.option("CONFIG,--config", options->config, "the model: config.json, its folder, or a cached repository")
-      .usual();
-  command.option("--output", options->output, "the .npy to write: int64, or float64 where the model has fractions")
-      .type_name("FILE")
-      .required();
-  command.option("--part", options->part, "a part of the config, as vision_config: the positions of its patches")
-      .type_name("PART");
-  command.option("--length", options->length, "how many tokens, where no file says it").above_zero();
-  command.flag("--json", options->json, "what was written, as JSON");
+  Command command(app, "positions");
+  command.option("CONFIG,--config", options->config);
+  command.option("--output", options->output);
+  command.option("--part", options->part);
+  command.option("--length", options->length);
+  command.option("--json", options->json);
   add_files(command, *options);
   add_drawing(command, *options);
-  command.section("What decoding needs, and disagreements");
-  command.option("--delta", options->delta, "write what decoding adds to the number of a token [batch], an .npy")
-      .type_name("FILE");
-  command
-      .option("--after-film", options->after_film,
-              "where words go on behind a film: as the newest transformers, or as the model's\n"
-              "publisher, behind its last frame")
-      .one_of(ways_after_film)
-      .type_name("WORD")
-      .shows_default();
-  command.section("Packed and shared among ranks, of any model");
-  command.option("--cu-seqlens", options->cu_seqlens, "bounds of packed sequences, an .npy: 0, 5, 9").type_name("FILE");
-  command.option("--ranks", options->ranks, "context parallelism: how many ranks").above_zero();
-  command.option("--rank", options->rank, "of them the one whose positions are written, from 0").type_name("N");
-  command.option("--split", options->split, "contiguous, zigzag or striped").one_of(splits).type_name("WORD");
-  command.footer(
-      "[batch, tokens] of a model of words, [axes, batch, tokens] of one that sees, [axes, patches] of a\n"
-      "vision tower, [axes, tokens] of a diffusion transformer, [tokens] of packed sequences and ranks.\n"
-      "  rotary positions config.json --mask mask.npy --output p.npy\n"
-      "  rotary positions config.json --part vision_config --image-grid grid.npy --output p.npy\n"
-      "  rotary positions --length 4096 --ranks 4 --rank 0 --split zigzag --output p.npy");
+  command.option("--delta", options->delta);
+  command.option("--after-film", options->after_film);
+  command.option("--cu-seqlens", options->cu_seqlens);
+  command.option("--ranks", options->ranks);
+  command.option("--rank", options->rank);
+  command.option("--split", options->split);
   command.runs([options] { run(*options); });
 }
 

@@ -19,11 +19,6 @@ namespace {
 
 constexpr double max_factor = 1e15;                         // as in a config
 constexpr std::int64_t max_length = std::int64_t{1} << 53;  // tokens
-std::vector<std::string> words() {
-  std::vector<std::string> all;
-  scalings::for_each_scaling([&](const auto& scaling) { all.emplace_back(scalings::name_of(scaling)); });
-  return all;
-}
 
 template <class Value>
 bool has(const Scaling& scaling, std::string_view field) {
@@ -139,25 +134,10 @@ void set_scaling(Model& model, ModelRope& used, const Source& source, const exte
 
 }  // namespace
 
-void add_scaling_options(Command& command, Source& source) {
-  command
-      .option("--scaling", source.scaling,
-              "instead of the config's scaling: default (none), linear, ntk,\n"
-              "ntk_fixed, dynamic, yarn, llama3, yarn_log or theta_scale, with\n"
-              "--factor; a CONFIG of several ropes needs --rope")
-      .one_of(words(), scaling_aliases)
-      .type_name("WORD");
-  command.option("--factor", source.factor, "of --scaling: by how much longer texts become, at least 1").type_name("F");
-  command
-      .option("--trained-length,--original-max-position-embeddings", source.trained_length,
-              "of --scaling: tokens that the model was trained on (default:\n"
-              "as extend takes it: what the makers publish, else the config)")
-      .type_name("L");
-  command
-      .option("--attention-factor", source.attention_factor,
-              "multiplies cos and sin, instead of what the scaling gives (transformers:\nattention_scaling)")
-      .range(1e-6, 1e6)
-      .type_name("A");
+std::vector<std::string> scaling_words() {
+  std::vector<std::string> all;
+  scalings::for_each_scaling([&](const auto& scaling) { all.emplace_back(scalings::name_of(scaling)); });
+  return all;
 }
 
 void check_scaling_options(const Source& source) {

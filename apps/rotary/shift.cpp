@@ -26,8 +26,6 @@ namespace rotary::cli {
 
 namespace {
 
-constexpr std::int64_t most_tokens = std::int64_t{1} << 53;
-
 struct Options {
   Source source;  // of the rope that rotated the keys
   std::string to_config;
@@ -295,60 +293,27 @@ void run(const Options& options) {
   report(options, changed, done);
 }
 
-constexpr const char* footer =
-    "Keys that CONFIG's rope rotated, as a model caches them, become what they would have been. What is\n"
-    "rotated once more is rounded once more; sinks (--keep) keep their bits.\n"
-    "  rotary shift config.json --input k.npy --output r.npy --drop 512 --keep 4\n"
-    "  rotary shift config.json --input k.npy --output r.npy --to 1000:\n"
-    "  rotary shift config.json --to-config yarn.json --input k.npy --output r.npy";
-
 }  // namespace
 
 void add_shift(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "shift", "Move the keys of a cache to other positions, or to another rope");
+  Command command(app, "shift");
   add_source_options(command, options->source);
-  command.added("CONFIG").usual();
   add_rope_option(command, options->source);
-  command
-      .option("--input", options->input,
-              "the cache: a safetensors file, .npz or .pt, or one .npy; - reads standard input")
-      .type_name("FILE")
-      .required();
-  command.option("--output", options->output, "the file to write, of the same format; - writes standard output")
-      .type_name("FILE")
-      .required();
-  command.option("--drop", options->drop, "so many tokens leave, and those behind move up by as many positions")
-      .range(std::int64_t{0}, most_tokens)
-      .type_name("N");
-  command.option("--keep", options->keep, "tokens in front of those that leave (attention sinks; default 0)")
-      .range(std::int64_t{0}, most_tokens)
-      .type_name("M");
-  command
-      .option("--from", options->from.spec,
-              "instead of --drop: positions of the keys, as apply --positions (default 0:)")
-      .type_name("SPEC");
-  command.option("--to", options->to.spec, "and those to which they move (default: as --from)").type_name("SPEC");
-  command.option("--to-config", options->to_config, "the rope by which they shall be rotated (default: CONFIG's)")
-      .type_name("CONFIG");
-  command
-      .option("--to-length", options->to_length,
-              "tokens then in play, for the scalings dynamic and longrope; --length is that of\n"
-              "before (default: the largest position + 1; with --drop no change)")
-      .range(std::int64_t{0}, most_tokens)
-      .type_name("N");
-  command.option("--tensor", options->tensors, "names of the keys (default: those that are keys by their names)")
-      .type_name("NAME");
-  command.option("--values", options->values, "names of the values, which --drop cuts (default: by their names)")
-      .type_name("NAME");
-  command.option("--layout", options->layout, "order of the dimensions, as of apply")
-      .one_of(layout_words, layout_aliases)
-      .type_name("WORD");
+  command.option("--input", options->input);
+  command.option("--output", options->output);
+  command.option("--drop", options->drop);
+  command.option("--keep", options->keep);
+  command.option("--from", options->from.spec);
+  command.option("--to", options->to.spec);
+  command.option("--to-config", options->to_config);
+  command.option("--to-length", options->to_length);
+  command.option("--tensor", options->tensors);
+  command.option("--values", options->values);
+  command.option("--layout", options->layout, layout_words);
   add_same_position_option(command, options->from);
-  command.flag("--json", options->json, "what was done, as JSON");
-  command.section(computing_section);
+  command.option("--json", options->json);
   add_machine_options(command, options->machine);
-  command.footer(footer);
   command.runs([options] {
     options->to.same_on_every_axis = options->from.same_on_every_axis;
     run(*options);

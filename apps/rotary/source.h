@@ -62,14 +62,9 @@ struct Machine {
 
 // CONFIG, --pairing, --base, --scaling, --factor, --trained-length, --rotary-dim, --first, --length, --inv-freq,
 // --phase, --xpos-scale, --xpos-center, --weights, --attention-factor. config: "CONFIG,--config", the first word too,
-// or
-// "--config".
-extern const std::vector<std::string> pairing_words;
-extern const std::vector<std::pair<std::string, std::string>> pairing_aliases, layout_aliases, scaling_aliases;
-inline constexpr const char *rope_section = "Rope options", *computing_section = "How it computes";
+// "--config", or "" where the command has one of its own.
 void add_source_options(Command& command, Source& source, const char* config = "CONFIG,--config");
-void add_source_options_but_config(Command& command, Source& source);
-void add_scaling_options(Command& command, Source& source);                 // --scaling, --factor, ...: part of these
+std::vector<std::string> scaling_words();                                   // that --scaling takes
 void add_head_dim_option(Command& command, Source& source);                 // for commands that read no tensor
 void add_rope_option(Command& command, Source& source);                     // --rope, --layer
 void add_positions_options(Command& command, PositionRequest& request);     // --positions, and the next

@@ -36,9 +36,6 @@ struct Options {
   Machine machine;
 };
 
-const std::vector<std::string> forms = {"pairs", "doubled", "joined", "complex"};
-const std::vector<std::string> dtypes = {"f32", "f16", "bf16"};
-
 // With xpos there are the keys' too.
 bool is_one_tensor(const Options& options) {
   return (options.form == "joined" || options.form == "complex") && !options.source.xpos_scale;
@@ -253,49 +250,17 @@ void run(Options options) {
 void add_table(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->source.takes_rows = true;
-  Command command(app, "table", "Write the cos and sin rows of a model for the positions you name");
+  Command command(app, "table");
   add_source_options(command, options->source);
-  command.added("CONFIG").usual();
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
   add_positions_options(command, options->positions);
-  command.added("--positions")
-      .help(
-          "positions, ends not included: 7, 0:4096, -5:5, 0:8,100:104; or a .npy of int32, int64\n"
-          "or float64: [tokens] or [batch, tokens], with [axes, ...] in front for a rope of several axes;\n"
-          "or packed:0,5,9, image:24x34, mask:FILE.npy, zigzag:RANK/RANKS:TOKENS")
-      .required();
-  command
-      .option("--output", options->output,
-              "the safetensors file to write; .npy where it is one tensor; - writes\n"
-              "standard output")
-      .type_name("FILE")
-      .required();
-  command
-      .option("--form", options->form,
-              "pairs: cos and sin [tokens, pairs]; doubled: cos and sin [tokens, rotary_dim], each\n"
-              "value twice, as Hugging Face has them; joined: cos_sin [tokens, rotary_dim], cos before\n"
-              "sin, as vLLM has it; complex: freqs_cis [tokens, pairs, 2], cos and sin of each pair")
-      .one_of(forms)
-      .type_name("WORD")
-      .shows_default();
-  command.option("--dtype", options->dtype, "of the tensors: f32, or f16 or bf16, rounded once from the exact values")
-      .one_of(dtypes)
-      .type_name("WORD")
-      .shows_default();
-  command.flag("--json", options->json, "what was written, as JSON");
+  command.option("--output", options->output);
+  command.option("--form", options->form);
+  command.option("--dtype", options->dtype);
+  command.option("--json", options->json);
   add_table_options(command, options->settings);
   add_machine_options(command, options->machine);
-  command.footer(
-      "Writes tensors of a row for each position, [tokens, ...] or [batch, tokens, ...]; they hold the\n"
-      "model's attention factor. Beside them query_scale, f32 [tokens]: what the model multiplies its\n"
-      "queries by (1 where it does not; alone for a --layer without a rope; not in a .npy). With rows\n"
-      "per head: [tokens, heads, ...]; with --xpos-scale cos and sin are those of q, cos_k and sin_k those of k.\n"
-      "What was done stands in the file's metadata.\n"
-      "  rotary table config.json --positions 0:4096 --output t.safetensors\n"
-      "  rotary table config.json --positions 0:64 --form joined --output t.npy\n"
-      "  rotary table --base 10000 --pairing half --head-dim 64 \\\n"
-      "      --positions -5:5 --output t.safetensors");
   command.runs([options] { run(*options); });
 }
 

@@ -42,13 +42,9 @@ void run(const Options& options) {
 
 void add_targets(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(app, "targets", "The instruction sets this program was built with, and the one in use");
-  command.flag("--json", options->json, "as JSON: {\"targets\": [{\"name\", \"runs\"}], \"chosen\"}");
-  command.option("--target", options->target, "choose this one; an error where it does not run").type_name("NAME");
-  command.footer(
-      "All targets give the same bits; that this build does, the command checks. The environment variable "
-      "ROTARY_TARGET chooses one for a whole session:\n"
-      "  ROTARY_TARGET=scalar rotary apply ...");
+  Command command(app, "targets");
+  command.option("--json", options->json);
+  command.option("--target", options->target);
   command.runs([options] { run(*options); });
 }
 

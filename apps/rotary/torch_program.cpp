@@ -27,7 +27,7 @@ std::filesystem::path torch_program() {
 void add_torch_commands(CLI::App& app) {
   const bool here = !torch_program().empty();
   for (const TorchCommand& command : torch_commands) {
-    Command(app, std::string(command.name), std::string(command.help))
+    Command(app, std::string(command.name))
         .group(here ? std::string(command.group)
                     : "Need torch, which this build has not (scripts/build.sh --with torch)");
   }

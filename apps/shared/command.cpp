@@ -9,6 +9,7 @@
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <streambuf>
 #include <string_view>
@@ -16,12 +17,19 @@
 #include <type_traits>
 
 #include "files/text/nearest.h"
+#include "rotary/error.h"
 #include "sheet.h"
 #include "text.h"
+
+namespace rotary::embedded {
+std::string_view commands_json() noexcept;
+}
 
 namespace rotary::cli {
 
 namespace {
+
+using Json = nlohmann::json;
 
 bool quiet = false;
 
@@ -88,56 +96,31 @@ struct Held<std::vector<T>> {
   using type = T;
 };
 
-}  // namespace
+// ---- data/commands.json ----
 
-Option& Option::type_name(const std::string& word) {
-  option_->type_name(word);
-  return *this;
+const Json& described(const char* kind, const std::string& name) {
+  static const Json data = Json::parse(embedded::commands_json());
+  return data.at(kind).at(name);
 }
 
-Option& Option::required() {
-  option_->required();
-  return *this;
+// Lines; "" where there are none.
+std::string text_of(const Json& entry, const char* key) {
+  return joined(entry.value(key, std::vector<std::string>()), "\n");
 }
 
-Option& Option::usual() {
-  option_->group(std::string(usual_group));
-  return *this;
-}
-
-Option& Option::shows_default() {
-  option_->capture_default_str();
-  return *this;
-}
-
-Option& Option::one_of(const std::vector<std::string>& words, const Aliases& aliases) {
-  const auto refusal = [words](const std::string& word) -> std::string {
-    if (std::find(words.begin(), words.end(), word) != words.end()) return "";
-    const std::vector<std::string_view> views(words.begin(), words.end());
-    const std::string_view meant = files::nearest(word, views);
-    const std::string rule = but_got("must be " + one_of_words(words), word);
-    return meant.empty() ? rule : rule + ": did you mean " + std::string(meant) + "?";
-  };
-  option_->check(CLI::Validator(refusal, description_of_words(words)));
-  Aliases known = aliases;
-  std::erase_if(known, [&](const auto& alias) { return std::ranges::find(words, alias.second) == words.end(); });
-  if (known.empty()) return *this;
-  const auto ours = [known](std::string& word) -> std::string {
-    for (const auto& [theirs, meant] : known)
-      if (word == theirs) word = std::string(meant);
-    return "";
-  };
-  option_->transform(CLI::Validator(ours, description_of_aliases(known)));
-  return *this;
-}
-
-Option& Option::suggests(const std::vector<std::string>& words) {
-  option_->check(CLI::Validator([](const std::string&) { return std::string(); }, description_of_suggestions(words)));
-  return *this;
+Json option_entry(const std::string& command, const std::string& name) {
+  const Json& options = described("commands", command).at("options");
+  const auto own = options.find(name);
+  if (own == options.end()) return described("shared", name);
+  if (own->is_string()) return described("shared", own->get<std::string>());
+  if (!own->contains("shared")) return *own;
+  Json changed = described("shared", name);
+  changed.update(*own);
+  return changed;
 }
 
 template <class T>
-Option& Option::range(T least, T most) {
+CLI::Validator range_check(T least, T most) {
   const auto refusal = [least, most](const std::string& word) -> std::string {
     const T value = number_of<T>(word);
     if (std::is_floating_point_v<T> && std::isnan(static_cast<double>(value)))
@@ -148,71 +131,91 @@ Option& Option::range(T least, T most) {
     if (value > most && !bounded) return but_got("must be at most " + number_words(most), word);
     return but_got("must be from " + number_words(least) + " to " + number_words(most), word);
   };
-  option_->check(CLI::Validator(refusal, ""));
-  return *this;
+  return {refusal, ""};
 }
-template Option& Option::range(int, int);
-template Option& Option::range(unsigned, unsigned);
-template Option& Option::range(std::int64_t, std::int64_t);
-template Option& Option::range(double, double);
 
-Option& Option::above_zero() {
-  const auto refusal = [](const std::string& word) {
-    return number_of<double>(word) > 0 ? std::string() : "must be a number above 0 but got " + word;
+std::string above_zero(const std::string& word) {
+  return number_of<double>(word) > 0 ? std::string() : "must be a number above 0 but got " + word;
+}
+
+// Words that the field has for ours, and ours: {"neox", "half"}.
+using Aliases = std::vector<std::pair<std::string, std::string>>;
+
+void take_words(CLI::Option& option, const std::vector<std::string>& words, Aliases aliases) {
+  const auto refusal = [words](const std::string& word) -> std::string {
+    if (std::find(words.begin(), words.end(), word) != words.end()) return "";
+    const std::vector<std::string_view> views(words.begin(), words.end());
+    const std::string_view meant = files::nearest(word, views);
+    const std::string rule = but_got("must be " + one_of_words(words), word);
+    return meant.empty() ? rule : rule + ": did you mean " + std::string(meant) + "?";
   };
-  option_->check(CLI::Validator(refusal, ""));
-  return *this;
+  option.check(CLI::Validator(refusal, description_of_words(words)));
+  std::erase_if(aliases, [&](const auto& alias) { return std::ranges::find(words, alias.second) == words.end(); });
+  if (aliases.empty()) return;
+  const auto ours = [aliases](std::string& word) -> std::string {
+    for (const auto& [theirs, meant] : aliases)
+      if (word == theirs) word = std::string(meant);
+    return "";
+  };
+  option.transform(CLI::Validator(ours, description_of_aliases(aliases)));
 }
 
-Option& Option::comma_list() {
-  option_->delimiter(',');
-  return *this;
+void take_facts(CLI::Option& option, const Json& entry, std::vector<std::string> words, CLI::App& app) {
+  const auto is = [&](const char* fact) { return entry.value(fact, false); };
+  option.group(is("usual") ? std::string(usual_group) : entry.value("section", std::string(own_group)));
+  option.required(is("required"));
+  if (entry.contains("value")) option.type_name(entry["value"].get<std::string>());
+  if (is("shows_default")) option.capture_default_str();
+  if (is("comma_list")) option.delimiter(',');
+  if (is("above_zero")) option.check(CLI::Validator(above_zero, ""));
+  if (entry.contains("excludes")) option.excludes(app.get_option(entry["excludes"].get<std::string>()));
+  if (entry.contains("words")) entry["words"].get_to(words);
+  const Aliases aliases = entry.contains("aliases") ? described("aliases", entry["aliases"]).get<Aliases>() : Aliases();
+  if (is("suggests")) {
+    const auto any = [](const std::string&) { return std::string(); };
+    option.check(CLI::Validator(any, description_of_suggestions(words)));
+  } else if (!words.empty()) {
+    take_words(option, words, aliases);
+  }
 }
 
-Option& Option::excludes(const Option& other) {
-  option_->excludes(other.option_);
-  return *this;
-}
+}  // namespace
 
-Option& Option::help(const std::string& text) {
-  option_->description(text);
-  return *this;
-}
-
-Command::Command(CLI::App& app, const std::string& name, const std::string& help)
-    : app_(app.add_subcommand(name, help)) {}
-
-Option Command::flag(const std::string& name, bool& value, const std::string& help) {
-  return Option(app_->add_flag(name, value, help));
-}
+Command::Command(CLI::App& app, const std::string& name)
+    : app_(app.add_subcommand(name, text_of(described("commands", name), "summary"))) {}
 
 template <class T>
-Option Command::option(const std::string& name, T& value, const std::string& help) {
-  CLI::Option* option = app_->add_option(name, value, help);
-  using Value = typename Held<T>::type;
-  if constexpr (std::is_arithmetic_v<Value>) option->transform(CLI::Validator(read_number<Value>, ""));
-  return Option(option);
+void Command::option(const std::string& name, T& value, std::vector<std::string> words) {
+  added_.insert(name);
+  const Json entry = option_entry(app_->get_name(), name);
+  CLI::Option* option = nullptr;
+  if constexpr (std::is_same_v<T, bool>) {
+    option = app_->add_flag(name, value, text_of(entry, "help"));
+  } else {
+    option = app_->add_option(name, value, text_of(entry, "help"));
+    using Value = typename Held<T>::type;
+    if constexpr (std::is_arithmetic_v<Value>) {
+      option->transform(CLI::Validator(read_number<Value>, ""));
+      if (entry.contains("range")) option->check(range_check<Value>(entry["range"][0], entry["range"][1]));
+    }
+  }
+  take_facts(*option, entry, std::move(words), *app_);
 }
-template Option Command::option(const std::string&, std::string&, const std::string&);
-template Option Command::option(const std::string&, double&, const std::string&);
-template Option Command::option(const std::string&, int&, const std::string&);
-template Option Command::option(const std::string&, std::int64_t&, const std::string&);
-template Option Command::option(const std::string&, std::uint64_t&, const std::string&);
-template Option Command::option(const std::string&, std::vector<std::string>&, const std::string&);
-template Option Command::option(const std::string&, std::vector<std::int64_t>&, const std::string&);
-template Option Command::option(const std::string&, std::optional<std::string>&, const std::string&);
-template Option Command::option(const std::string&, std::optional<double>&, const std::string&);
-template Option Command::option(const std::string&, std::optional<int>&, const std::string&);
-template Option Command::option(const std::string&, std::optional<unsigned>&, const std::string&);
-template Option Command::option(const std::string&, std::optional<std::int64_t>&, const std::string&);
-template Option Command::option(const std::string&, std::optional<std::uint64_t>&, const std::string&);
-
-Option Command::added(const std::string& name) { return Option(app_->get_option(name)); }
-
-Command& Command::section(const std::string& title) {
-  app_->option_defaults()->group(title.empty() ? std::string(own_group) : title);
-  return *this;
-}
+using Words = std::vector<std::string>;
+template void Command::option(const std::string&, bool&, Words);
+template void Command::option(const std::string&, std::string&, Words);
+template void Command::option(const std::string&, double&, Words);
+template void Command::option(const std::string&, int&, Words);
+template void Command::option(const std::string&, std::int64_t&, Words);
+template void Command::option(const std::string&, std::uint64_t&, Words);
+template void Command::option(const std::string&, std::vector<std::string>&, Words);
+template void Command::option(const std::string&, std::vector<std::int64_t>&, Words);
+template void Command::option(const std::string&, std::optional<std::string>&, Words);
+template void Command::option(const std::string&, std::optional<double>&, Words);
+template void Command::option(const std::string&, std::optional<int>&, Words);
+template void Command::option(const std::string&, std::optional<unsigned>&, Words);
+template void Command::option(const std::string&, std::optional<std::int64_t>&, Words);
+template void Command::option(const std::string&, std::optional<std::uint64_t>&, Words);
 
 Command& Command::footer(const std::string& text) {
   app_->footer(text);
@@ -234,7 +237,11 @@ Command& Command::runs(std::function<void()> run) {
     quiet = true;
     std::cout.rdbuf(&nothing);
   };
-  section("");
+  const Json& entry = described("commands", app_->get_name());
+  for (const auto& [name, facts] : entry.at("options").items())
+    if (!added_.contains(name))
+      throw Error(Code::INTERNAL, "[commands] nothing reads " + app_->get_name() + " " + name);
+  if (entry.contains("footer")) app_->footer(text_of(entry, "footer"));
   app_->add_flag_callback("-q,--quiet", be_quiet, "print nothing but warnings and errors");
   app_->callback(std::move(run));
   return *this;

@@ -1,68 +1,54 @@
-// The commands of a program and their options, as CLI11 reads them. CLI11's own header takes a compiler two seconds,
-// most of them for constants that it makes in each file: only command.cpp, sheet.cpp, usage.cpp and program.cpp and the
-// programs' main include it.
+// The commands of a program and their options, as CLI11 reads them. What they are called, take and say in the help
+// stands in data/commands.json; the code says which variable an option sets. CLI11's own header takes a compiler two
+// seconds, most of them for constants that it makes in each file: only command.cpp, sheet.cpp, usage.cpp and
+// program.cpp and the programs' main include it.
+//
+// An option of commands.json, by its names ("CONFIG,--config"):
+//   help         lines
+//   value        what --help calls the value; without it by its type
+//   section      the heading of the help under which it stands; without it the command's own
+//   words        what the value can be; aliases: the list of other words for these; suggests: any other word is taken
+//                too, these are for completions
+//   range        least and most, which belong to it; --help does not name them. above_zero: without zero and NaN
+//   comma_list   VALUE,VALUE too; excludes: another option, added before
+//   required; usual: nearly every call has it, Usage shows it without brackets; shows_default: --help shows the value
+//                that the variable has when it is added
+// A string instead names an option of "shared", which several commands have; so does a name that the command does not
+// describe. {"shared": true, ...} is the shared option of that name with other values.
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace CLI {
 class App;
-class Option;
-}  // namespace CLI
+}
 
 namespace rotary::cli {
 
-// Words that the field has for ours, and ours: {"neox", "half"}.
-using Aliases = std::vector<std::pair<std::string, std::string>>;
-
-class Option {
- public:
-  explicit Option(CLI::Option* option) : option_(option) {}
-
-  Option& type_name(const std::string& word);  // of the value, in --help
-  Option& required();
-  Option& usual();          // what nearly every call has: Usage shows it without brackets
-  Option& shows_default();  // in --help, the value that the variable has now
-  Option& one_of(const std::vector<std::string>& words, const Aliases& aliases = {});  // those of its words count
-  Option& suggests(const std::vector<std::string>& words);  // for completions; any other is taken too
-  // least and most belong to it. --help does not name them. T: int, unsigned, std::int64_t, double.
-  template <class T>
-  Option& range(T least, T most);
-  Option& above_zero();  // a number, without zero and NaN
-  Option& comma_list();  // of a list: --option VALUE,VALUE too
-  Option& excludes(const Option& other);
-  Option& help(const std::string& text);  // instead of what it was added with
-
- private:
-  CLI::Option* option_;
-};
-
 class Command {
  public:
-  // A command of app that runs nothing yet.
-  Command(CLI::App& app, const std::string& name, const std::string& help);
+  // A command of app, described in data/commands.json, that runs nothing yet.
+  Command(CLI::App& app, const std::string& name);
 
-  Option flag(const std::string& name, bool& value, const std::string& help);
-  // --name VALUE, or without dashes the next word; "CONFIG,--config": both, the same with several names. T:
-  // std::string, int, unsigned, std::int64_t, std::uint64_t, double, an optional of these, or a vector of std::string
-  // or std::int64_t. value stays as it is where the option is not given. A word that is no number of the type is a
-  // usage error.
+  // --name VALUE, or without dashes the next word; "CONFIG,--config": both, the same with several names; of a bool a
+  // flag. T: bool, std::string, int, unsigned, std::int64_t, std::uint64_t, double, an optional of these but bool, or a
+  // vector of std::string or std::int64_t. value stays as it is where the option is not given. A word that is no number
+  // of the type is a usage error. words: what the value can be, where the program knows them and not the data.
   template <class T>
-  Option option(const std::string& name, T& value, const std::string& help);
-  Option added(const std::string& name);  // an option that is there
+  void option(const std::string& name, T& value, std::vector<std::string> words = {});
 
-  // Under which heading of the help the options stand that are added from here on; "": the command's own.
-  Command& section(const std::string& title);
-  Command& footer(const std::string& text);  // the last lines of --help
+  Command& footer(const std::string& text);  // the last lines of --help, where they are computed
   Command& group(const std::string& title);  // where the program's --help lists the command
   // Adds -q, --quiet too: what is written to std::cout is then thrown away; is_quiet() is for what goes elsewhere.
+  // Throws INTERNAL where the data has an option that was not added.
   Command& runs(std::function<void()> run);
 
  private:
   CLI::App* app_;
+  std::set<std::string> added_;  // options
 };
 
 bool is_quiet();  // whether -q was given

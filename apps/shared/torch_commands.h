@@ -11,22 +11,14 @@ class App;
 namespace rotary::cli {
 
 struct TorchCommand {
-  std::string_view name, help, group;
+  std::string_view name, group;
 };
 
-inline constexpr TorchCommand train_command = {"train", "Train a small decoder on a text, character by character",
-                                               "Make something"};
-inline constexpr TorchCommand generate_command = {"generate", "Continue a text, or token ids, with a decoder",
-                                                  "Make something"};
-inline constexpr TorchCommand forward_command = {"forward", "The hidden states and logits of a checkpoint",
-                                                 "Make something"};
-inline constexpr TorchCommand perplexity_command = {"perplexity", "The loss past the trained length, by scaling",
-                                                    "Is it right"};
-inline constexpr TorchCommand summary_command = {"summary", "A model's layers, output shapes and parameter counts",
-                                                 "See a model"};
-
-inline constexpr std::array<TorchCommand, 5> torch_commands = {train_command, generate_command, forward_command,
-                                                               perplexity_command, summary_command};
+inline constexpr std::array<TorchCommand, 5> torch_commands = {{{"train", "Make something"},
+                                                                {"generate", "Make something"},
+                                                                {"forward", "Make something"},
+                                                                {"perplexity", "Is it right"},
+                                                                {"summary", "See a model"}}};
 
 // In rotary-torch. Each registers one: its options, its help, what it runs.
 void add_train(CLI::App& app);
