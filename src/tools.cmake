@@ -23,30 +23,21 @@ set(rotary_diagnose_sources
   src/diagnose/by_speeds.cpp
   src/diagnose/causes.cpp
   src/diagnose/check.cpp
-  src/diagnose/combine.cpp
   src/diagnose/composites.cpp
   src/diagnose/diagnose.cpp
   src/diagnose/explain.cpp
-  src/diagnose/json.cpp
   src/diagnose/layout.cpp
   src/diagnose/motion.cpp
-  src/diagnose/noise.cpp
-  src/diagnose/pairs.cpp
   src/diagnose/parts.cpp
-  src/diagnose/patterns.cpp
   src/diagnose/power.cpp
-  src/diagnose/precision.cpp
   src/diagnose/repairs.cpp
   src/diagnose/request.cpp
+  src/diagnose/results.cpp
   src/diagnose/sample.cpp
   src/diagnose/scores.cpp
-  src/diagnose/scores_of_qk.cpp
   src/diagnose/tokens.cpp
   src/diagnose/turns.cpp
-  src/diagnose/asked.cpp
-  src/diagnose/own_turns.cpp
-  src/diagnose/with_rope.cpp
-  src/diagnose/without_rope.cpp)
+  src/diagnose/with_rope.cpp)
 set(rotary_positions_sources
   src/positions/canvas.cpp
   src/positions/diffusion.cpp

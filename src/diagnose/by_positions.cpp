@@ -1,6 +1,7 @@
-// The asked speeds at other positions than those expected.
+// How a list of positions differs from the expected one.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "examination.h"
 #include "values/number_text.h"
@@ -10,6 +11,144 @@ namespace rotary::diagnose {
 using detail::significant;
 
 namespace {
+
+using Positions = std::vector<double>;
+
+bool same(double a, double b) { return std::abs(a - b) <= 1e-6 + 1e-9 * std::abs(b); }
+
+std::string text(double value) {
+  const bool is_whole = value == std::floor(value) && std::abs(value) < 1e15;
+  if (is_whole) return std::to_string(static_cast<std::int64_t>(value));
+  std::string digits = std::to_string(value);
+  digits.erase(digits.find_last_not_of('0') + 1);
+  return digits;
+}
+
+const Pattern expected_ones{Change::none, 0, "are those expected", [](double e) { return e; }};
+const Pattern negated{Change::negated, 0, "are negated", [](double e) { return -e; }};
+const Pattern doubled{Change::doubled, 2, "are doubled", [](double e) { return 2 * e; }};
+
+std::vector<Pattern> simple_patterns(double p, double e) {
+  const double shift = p - e;
+  const std::string far = text(std::abs(shift)) + (shift > 0 ? " too far" : " too early");
+  return {expected_ones,
+          negated,
+          {Change::offset, shift, "begin at " + text(p) + " instead of " + text(e) + ", " + far,
+           [=](double one) { return one + shift; }},
+          doubled,
+          {Change::constant, p, "are " + text(p) + " for every token", [=](double) { return p; }}};
+}
+
+double to_bits(double value, int bits) {
+  if (value == 0) return 0;
+  const double scale = std::ldexp(1.0, bits - 1 - std::ilogb(value));
+  return std::nearbyint(value * scale) / scale;
+}
+
+// Positions modulo a power of two, signed or not; of few bits.
+std::vector<Pattern> other_patterns() {
+  std::vector<Pattern> list;
+  for (const int bits : {8, 16}) {
+    const double modulus = std::ldexp(1.0, bits);
+    for (const bool is_signed : {true, false}) {
+      list.push_back({Change::named, 0,
+                      (is_signed ? "are wrapped at int" : "are wrapped at uint") + std::to_string(bits),
+                      [=](double e) { return e - modulus * std::floor(e / modulus + (is_signed ? 0.5 : 0)); }});
+    }
+  }
+  for (const auto& [bits, type] : {std::pair{8, "bf16"}, {11, "f16"}}) {
+    list.push_back({Change::named, 0, std::string("are rounded to ") + type,
+                    [digits = bits](double e) { return to_bits(e, digits); }});
+  }
+  return list;
+}
+
+std::optional<Pattern> first_that_holds(const Positions& p, const Positions& e, const std::vector<Pattern>& list) {
+  for (const Pattern& one : list) {
+    if (std::ranges::equal(p, e,
+                           [&](double position, double expected) { return same(position, one.position(expected)); }))
+      return one;
+  }
+  return std::nullopt;
+}
+
+// One position for the first tokens, behind which they begin as they should have at the first.
+std::optional<Pattern> padded(const Positions& p, const Positions& e) {
+  std::size_t last = p.size();
+  while (last-- > 1 && same(p[last] - p[last - 1], e[last] - e[last - 1])) {
+    if (!same(p[last - 1], e[0])) continue;
+    const bool constant = std::all_of(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(last) - 1,
+                                      [&](double one) { return same(one, p[0]); });
+    if (!constant || last < 2) return std::nullopt;
+    return Pattern{Change::named, 0,
+                   "begin at " + text(e[0]) + " with token " + std::to_string(last - 1) + ", as behind " +
+                       std::to_string(last - 1) + (last > 2 ? " tokens" : " token") + " of padding"};
+  }
+  return std::nullopt;
+}
+
+// A constant times the expected positions, within their errors.
+std::optional<Pattern> step_pattern(const Positions& p, const Positions& e, const Positions& error) {
+  double pe = 0, ee = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    pe += p[i] * e[i];
+    ee += e[i] * e[i];
+  }
+  if (ee == 0) return std::nullopt;
+  const double step = pe / ee;
+  double slack = 1e-12;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const double sigma =
+        std::max(i < error.size() && std::isfinite(error[i]) ? error[i] : 0, 1e-7 * std::abs(p[i]) + 1e-9);
+    if (std::abs(p[i] - step * e[i]) > 6 * sigma + 1e-6 * std::abs(p[i])) return std::nullopt;
+    slack += sigma * sigma * e[i] * e[i];
+  }
+  const auto near = [&, step_error = 6 * std::sqrt(slack) / ee](double value) {
+    return std::abs(step - value) <= step_error;
+  };
+  if (near(1)) return expected_ones;
+  if (near(-1)) return negated;
+  if (near(2)) return doubled;
+  double shown = step;
+  for (const double tidy : {std::round(step * 100) / 100, 1 / std::round(1 / step), std::round(step)}) {
+    if (std::isfinite(tidy) && tidy != 0 && near(tidy)) shown = tidy;
+  }
+  return Pattern{Change::step, shown, "are " + text(shown) + " times those expected",
+                 [=](double expected) { return shown * expected; }};
+}
+
+// A constant beside the expected positions, within their errors.
+std::optional<Pattern> offset_pattern(const Positions& p, const Positions& e, const Positions& error) {
+  double sum = 0, weight = 0;
+  for (std::size_t i = 0; i < error.size(); ++i) {
+    const double of_one = std::pow(std::max(error[i], 1e-6), -2);
+    sum += of_one * (p[i] - e[i]);
+    weight += of_one;
+  }
+  const double mean = sum / weight, shift = std::round(100 * mean) / 100;
+  if (shift == 0 || !(std::abs(shift - mean) <= 6 / std::sqrt(weight))) return std::nullopt;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    if (std::abs(p[i] - e[i] - shift) > 6 * error[i] + 1e-6 * std::abs(p[i])) return std::nullopt;
+  }
+  return simple_patterns(e[0] + shift, e[0])[2];
+}
+
+// Segments that each begin again where the first began.
+std::optional<Pattern> restarts(const Positions& p, const Positions& e, std::size_t tokens) {
+  std::size_t boundary = 1;
+  while (boundary < tokens && same(p[boundary], p[boundary - 1] + (e[boundary] - e[boundary - 1]))) ++boundary;
+  if (boundary + 1 >= tokens) return std::nullopt;  // the last token alone has another position, and begins nothing
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const std::size_t t = i % tokens;
+    if (t == 0) begin = 0;
+    if (t > 0 && same(p[i], p[i - t]) && !same(p[i], p[i - 1])) begin = t;
+    if (!same(p[i], p[i - t] + (e[i - t + (t - begin)] - e[i - t]))) return std::nullopt;
+  }
+  return Pattern{Change::named, 0, "begin again at " + text(p[0]) + " with token " + std::to_string(boundary)};
+}
+
+// ---- the asked speeds at other positions -------------------------------------------------------
 
 Finding finding_of(const Pattern& pattern, const Asked& asked) {
   const Linear* linear = std::get_if<Linear>(&asked.used.rope.scaling);
@@ -111,6 +250,69 @@ std::string one_for_all(const Examination& exam, const Asked& asked, Motion& mot
 }
 
 }  // namespace
+
+Pattern pattern_of(const Positions& position, const Positions& expected, std::int64_t batch, const Positions& error) {
+  const std::size_t tokens = position.size() / static_cast<std::size_t>(batch);
+  if (const auto found = first_that_holds(position, expected, simple_patterns(position[0], expected[0]))) return *found;
+  if (const auto found = step_pattern(position, expected, error)) return *found;
+  if (const auto found = first_that_holds(position, expected, other_patterns())) return *found;
+  if (const auto found = offset_pattern(position, expected, error)) return *found;
+  const auto holds = [&](auto position_of) {
+    for (std::size_t i = 0; i < position.size(); ++i) {
+      if (!same(position[i], position_of(i))) return false;
+    }
+    return true;
+  };
+  if (holds([&](std::size_t i) { return expected[i / tokens * tokens + tokens - 1 - i % tokens]; }))
+    return {Change::named, 0, "are in reverse order"};
+  if (const auto found = batch == 1 ? padded(position, expected) : std::nullopt) return *found;
+  if (const auto found = restarts(position, expected, tokens)) return *found;
+  if (batch == 1 && holds([&](std::size_t i) { return position[0] + static_cast<double>(i); }))
+    return {Change::named, 0, "count the tokens from " + text(position[0]) + " up"};
+  std::size_t i = 0;
+  while (same(position[i], expected[i])) ++i;  // the first rule does not hold: one differs
+  return {
+      Change::other, 0,
+      "are not those expected: the first that differs is " + text(position[i]) + " instead of " + text(expected[i])};
+}
+
+std::string ranges(const std::vector<std::int64_t>& rising) {
+  std::string text;
+  for (std::size_t i = 0; i < rising.size();) {
+    std::size_t last = i;
+    while (last + 1 < rising.size() && rising[last + 1] == rising[last] + 1) ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(rising[i]);
+    if (last > i) text += "-" + std::to_string(rising[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+void fill_unknown(FoundPositions& found, const Positions& expected, std::int64_t batch) {
+  Positions position, wanted, error;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (!std::isfinite(found.error[i])) continue;
+    position.push_back(found.position[i]);
+    wanted.push_back(expected[i]);
+    error.push_back(found.error[i]);
+  }
+  if (position.empty() || position.size() == expected.size()) return;
+  const Pattern pattern = pattern_of(position, wanted, 1, error);
+  const std::size_t tokens = expected.size() / static_cast<std::size_t>(batch);
+  const auto first = static_cast<std::size_t>(
+      std::ranges::find_if(found.error, [](double one) { return std::isfinite(one); }) - found.error.begin());
+  const std::size_t padding = same(found.position[first], expected[0]) ? first : 0;  // of zeros before the first token
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (std::isfinite(found.error[i])) continue;
+    if (pattern.kind == Change::offset && i < padding) {
+      found.position[i] = expected[0];
+    } else if (pattern.position) {
+      found.position[i] = pattern.position(expected[i]);
+    } else if (i % tokens > 0) {
+      found.position[i] = found.position[i - 1] + expected[i] - expected[i - 1];
+    }
+  }
+}
 
 bool explain_by_positions(Examination& exam, const Asked& asked) {
   Motion motion = asked.motion;

@@ -6,7 +6,6 @@
 #include <functional>
 
 #include "examination.h"
-#include "noise.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 
@@ -325,7 +324,7 @@ Answer answer(const Sample& sample, const Subject& subject, int depth) {
   return *parts;
 }
 
-Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject& subject) {
+Diagnosis diagnose_pair(const Tensor& before, const Tensor& after, const Subject& subject) {
   Sample sample = sample_of(before, after, subject);
   bring_near_1(sample);
   subject.step();

@@ -19,7 +19,7 @@ namespace rotary::diagnose {
 // ---- one tensor ----------------------------------------------------------------------------------
 
 // Shapes as make_sample takes them. Throws SHAPE and DTYPE, and SHAPE if the positions fit no layout.
-Diagnosis diagnose(const Tensor& before, const Tensor& after, const Subject&);
+Diagnosis diagnose_pair(const Tensor& before, const Tensor& after, const Subject&);
 // The same of a sample that is made, cut or repaired. depth: how often parts may be cut out of parts.
 using Piece = std::array<std::set<std::int64_t>, 3>;  // numbers of rows, tokens and heads of a layout
 struct Answer {
@@ -107,6 +107,8 @@ struct Examination {
 
 // The readings that fit the subject, those first whose heads are the rope's. Throws SHAPE where there is none.
 std::vector<Reading> plausible_readings(const Sample&, const Subject&);
+std::vector<Reading> likeliest_readings(const Sample&,
+                                        const Subject&);  // of those, all that are as likely as the first
 std::vector<std::vector<double>> expected_positions(const Layout&, const Subject&);
 Subject of_tensor(Subject, const TensorPair&);  // with the role that the tensor's name says
 // The layout in which the rope's heads fit the most tensors, of those that were found; empty if there is none best, or
@@ -190,6 +192,25 @@ Asked ask(const Subject&, const Block&, const Layout&, const std::vector<std::ve
 Asked ask(const Subject&, const Block&, const Layout&);  // at its expected positions
 // The motion of frequencies at the positions and the factor of `at`; rows: of the frequencies, of each head.
 Motion motion_of(const Frequencies&, const Motion& at, const Numbers& rows);
+
+// A sample that no one rotation explains, as it is looked at from its parts.
+struct Scene {
+  const Sample& sample;
+  const Subject& subject;
+  Reading reading;
+  Asked asked;
+  int depth;
+  Piece all = {};
+  // What differs from what is asked.
+  Piece wrong = {}, right = {};        // with a head that differs; with one that moves as asked
+  std::int64_t heads = 0;              // how many differ
+  std::int64_t off = 0;                // how many elements differ
+  std::vector<Element> elements = {};  // the first of them
+  const Layout& layout() const noexcept { return reading.layout; }
+};
+
+// A before that is not what the rotation took: heads or rows in another order, or in front of a norm.
+std::optional<Answer> answer_by_repair(const Scene&);
 
 // A fault after which no pairing keeps the norms. False: none that is known.
 bool examine_composites(Examination&);

@@ -1,11 +1,10 @@
 // Rows, heads, ranges of tokens and single elements, each diagnosed for itself.
-#include "parts.h"
+#include "examination.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
-#include "noise.h"
 #include "values/number_text.h"
 
 namespace rotary::diagnose {
@@ -273,11 +272,9 @@ std::optional<Answer> by_tokens(const Scene& scene) {
 std::optional<Answer> answer_by_parts(const Sample& sample, const Subject& subject, int depth, bool apart) {
   const std::optional<Block> asked = asked_block(subject, sample.head_dim);
   if (!asked) return std::nullopt;
-  const std::vector<Reading> readings = plausible_readings(sample, subject);
   std::optional<Scene> scene;
-  for (const Reading& reading : readings) {
+  for (const Reading& reading : likeliest_readings(sample, subject)) {
     const Layout& layout = reading.layout;
-    if (subject.plausibility(layout) < subject.plausibility(readings.front().layout)) break;
     Scene other{sample, subject, reading, ask(subject, *asked, layout), depth};
     other.all = {range(0, layout.batch), range(0, layout.tokens), range(0, layout.heads)};
     hold_against_asked(other);

@@ -4,7 +4,7 @@
 #include <map>
 #include <numeric>
 
-#include "parts.h"
+#include "examination.h"
 #include "values/number_text.h"
 
 namespace rotary::diagnose {

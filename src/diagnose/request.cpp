@@ -131,23 +131,79 @@ std::string rope_text(const Request& request, const ModelRope* used) {
 
 // ---- by one rope -------------------------------------------------------------------------------
 
-// The answer for a pair; that for one that is not to be rotated, as the text says; what follows from it, open: where
-// nothing says that its rope is that of its layer.
-using Examine = std::function<NamedCheck(const TensorPair&, const Subject&)>;
-using ExamineStill = std::function<NamedCheck(const TensorPair&, const Subject&, const std::string& as)>;
-using Finish = std::function<void(NamedCheck&, bool open)>;
+constexpr const char* of_no_layer = "some layers of the model rotate nothing (NoPE): --layer says which it is";
+
+// One call of diagnose or check.
+struct Call {
+  const Request& request;
+  bool checks = false;            // else it diagnoses
+  const TensorPair* k = nullptr;  // where scores are compared with q and k: both stand in one question, that of q
+  bool open = false;              // nothing says that the rope of some tensor is that of its layer
+
+  NamedCheck examine(const TensorPair&, const Subject&) const;
+  // Of one that is not to be rotated, as the text says.
+  NamedCheck examine_still(const TensorPair&, const Subject&, const std::string& as) const;
+  void finish(NamedCheck&, bool is_open);  // says what follows
+};
+
+NamedCheck alone(const TensorPair& pair) {
+  NamedCheck one{{pair.name, {}}, {}};
+  one.outcome = Outcome::undecided;
+  one.sentence = one.diagnosis.sentence = pair.name + " stands in one of the two files only";
+  return one;
+}
+
+NamedCheck Call::examine(const TensorPair& pair, const Subject& one) const {
+  if (!checks) {
+    NamedCheck found{{pair.name, (request.scores ? diagnose_scores : diagnose_pair)(pair.before, pair.after, one)}, {}};
+    found.outcome = Outcome::equal;  // nothing is compared
+    return found;
+  }
+  if (pair.after.shape.empty()) return alone(pair);
+  if (request.rotated) return judge_between(pair, one, request.tolerance);
+  if (request.scores) return k != nullptr ? judge_scores(pair, *k, one) : judge_scores(pair, one);
+  std::vector<const ModelRope*> others;
+  for (const ModelRope& other : request.model->ropes) {
+    if (tools::fits_width(pair.before, other) && !are_alike(other, *one.used, request.length)) others.push_back(&other);
+  }
+  return judge(pair, one, request.tolerance, others);
+}
+
+NamedCheck Call::examine_still(const TensorPair& pair, const Subject& one, const std::string& as) const {
+  if (checks && pair.after.shape.empty()) return alone(pair);
+  if (checks && request.rotated) return judge_between(pair, one, request.tolerance);
+  return judge_still(pair, one, as, checks ? request.tolerance : std::nullopt);
+}
+
+void Call::finish(NamedCheck& one, bool is_open) {
+  open = open || is_open;
+  if (!checks) return;
+  if (one.outcome == Outcome::differs) {
+    one.sentence = one.diagnosis.sentence;
+    if (one.diagnosis.verdict == Verdict::cannot_tell) one.diagnosis.verdict = Verdict::elements;
+  }
+  if (request.rotated) return;
+  const bool still = std::ranges::any_of(request.model->ropes,
+                                         [](const ModelRope& rope) { return !rope.layers_without_rope.empty(); });
+  if (one.outcome == Outcome::equal && one.checked.moves && still && !one.layer && !request.rope)
+    one.note += (one.note.empty() ? "" : "; ") + std::string(of_no_layer);
+  if (one.outcome != Outcome::equal || !is_open) return;
+  one.outcome = Outcome::undecided;
+  one.sentence = (one.name.empty() ? "the tensor" : one.name) + " is rotated as " + one.rope +
+                 " asks, and nothing says that it is the rope of its layer: --layer or --rope says which";
+}
 
 // Of each pair; tensors of a file have one layout: of those found in another one again, with the
 // settled layout.
-std::vector<NamedCheck> for_each_pair(const std::vector<const TensorPair*>& pairs, const Subject& subject,
-                                      const Examine& examine) {
+std::vector<NamedCheck> for_each_pair(const Call& call, const std::vector<const TensorPair*>& pairs,
+                                      const Subject& subject) {
   std::vector<NamedCheck> results;
   std::vector<std::string> layouts;
   Subject of_file = subject;
   std::optional<ModelRope> shard;
   if (subject.used != nullptr) of_file.used = &shard.emplace(shard_of(*subject.used, pairs));
   for (const TensorPair* pair : pairs) {
-    results.push_back(examine(*pair, of_tensor(of_file, *pair)));
+    results.push_back(call.examine(*pair, of_tensor(of_file, *pair)));
     layouts.push_back(results.back().diagnosis.facts.layout);
     if (results.back().checked.equal || layouts.back().empty()) layouts.back() = results.back().checked.layout;
   }
@@ -162,7 +218,7 @@ std::vector<NamedCheck> for_each_pair(const std::vector<const TensorPair*>& pair
     if (!as_another && !otherwise) continue;
     Subject again = of_tensor(subject, *pairs[i]);
     again.layout_of_heads = otherwise ? settled : layouts[i];
-    results[i] = examine(*pairs[i], again);
+    results[i] = call.examine(*pairs[i], again);
   }
   return results;
 }
@@ -182,8 +238,6 @@ int wrongness(const std::vector<NamedCheck>& tensors) {
   return sum;
 }
 
-constexpr const char* of_no_layer = "some layers of the model rotate nothing (NoPE): --layer says which it is";
-
 // What the layers of the model, or other tensors of the file, have to do with a fault.
 std::string layers_said(const Request& request, const Question& question, const std::vector<TensorPair>& pairs,
                         const TensorPair& pair, NamedDiagnosis& one) {
@@ -198,7 +252,7 @@ std::string layers_said(const Request& request, const Question& question, const 
     if (!one.layer || &other == question.ropes[0] || !tools::fits_width(pair.before, other)) continue;
     if (are_alike(other, *question.ropes[0], request.length)) continue;
     for (const Subject& subject : subjects_of(request, {{&other}}, false)) {
-      if (diagnose(pair.before, pair.after, of_tensor(subject, pair)).verdict == Verdict::as_configured)
+      if (diagnose_pair(pair.before, pair.after, of_tensor(subject, pair)).verdict == Verdict::as_configured)
         return "; it is as " + rope_text(request, &other) + " asks, of other layers";
     }
   }
@@ -215,14 +269,14 @@ std::string layers_said(const Request& request, const Question& question, const 
 }
 
 // Each pair by the rope of its layer; of those without, by the one rope of which the least is wrong.
-std::vector<NamedCheck> answers(const Request& request, const std::vector<TensorPair>& pairs, bool needs_positions,
-                                const Examine& examine, const ExamineStill& examine_still, const Finish& finish) {
+std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs) {
+  const Request& request = call.request;
   std::vector<std::optional<int>> layers = layers_of(request, pairs);
   std::vector<NamedCheck> results(pairs.size());
   std::int64_t done = 0;
   Indexers indexers;
   for (const Question& question : questions_of(request, pairs, layers, indexers)) {
-    std::vector<Subject> subjects = subjects_of(request, question, needs_positions);
+    std::vector<Subject> subjects = subjects_of(request, question, call.checks);
     std::int64_t step = done;  // of this question, whichever copy of a subject tells it
     done += 4 * std::ssize(question.tensors);
     for (Subject& one : subjects) {
@@ -237,12 +291,12 @@ std::vector<NamedCheck> answers(const Request& request, const std::vector<Tensor
     const Subject* by = &subjects[0];
     if (question.still) {
       for (const std::size_t i : question.tensors)
-        best.push_back(examine_still(pairs[i], of_tensor(subjects[0], pairs[i]), still_said(pairs[i], layers[i])));
+        best.push_back(call.examine_still(pairs[i], of_tensor(subjects[0], pairs[i]), still_said(pairs[i], layers[i])));
     } else {
-      best = for_each_pair(asked, subjects[0], examine);
+      best = for_each_pair(call, asked, subjects[0]);
     }
     for (std::size_t i = 1; i < subjects.size() && !question.still && wrongness(best) > 0; ++i) {
-      std::vector<NamedCheck> other = for_each_pair(asked, subjects[i], examine);
+      std::vector<NamedCheck> other = for_each_pair(call, asked, subjects[i]);
       if (wrongness(other) >= wrongness(best)) continue;
       best = std::move(other);
       by = &subjects[i];
@@ -255,7 +309,7 @@ std::vector<NamedCheck> answers(const Request& request, const std::vector<Tensor
       best[i].layer = layers[at];
       best[i].rope = question.still ? "" : rope_text(request, by->used);
       best[i].diagnosis.sentence += layers_said(request, question, pairs, pairs[at], best[i]);
-      finish(best[i], open);
+      call.finish(best[i], open);
       results[at] = std::move(best[i]);
     }
   }
@@ -263,13 +317,11 @@ std::vector<NamedCheck> answers(const Request& request, const std::vector<Tensor
 }
 
 // The same; of a model whose ropes turn a block each of the same heads, all blocks: of each tensor the worst.
-std::vector<NamedCheck> answers_of_all(const Request& request, const std::vector<TensorPair>& pairs,
-                                       bool needs_positions, const Examine& examine, const ExamineStill& examine_still,
-                                       const Finish& finish) {
+std::vector<NamedCheck> answers_of_all(Call& call, const std::vector<TensorPair>& pairs) {
+  const Request& request = call.request;
   const std::size_t ropes = request.model ? request.model->ropes.size() : 0;
   const bool as_one = request.rope || request.scores || request.rotated || ropes < 2;
-  if (as_one || tools::blocks_of(*request.model, request.model->ropes[0]).size() != ropes)
-    return answers(request, pairs, needs_positions, examine, examine_still, finish);
+  if (as_one || tools::blocks_of(*request.model, request.model->ropes[0]).size() != ropes) return answers(call, pairs);
   const auto badness = [](const NamedCheck& one) {
     return std::tuple(one.outcome, one.diagnosis.verdict != Verdict::as_configured, one.checked.error);
   };
@@ -278,7 +330,9 @@ std::vector<NamedCheck> answers_of_all(const Request& request, const std::vector
     const ModelRope& used = request.model->ropes[rope];
     Request block = request;
     block.rope = static_cast<int>(rope);
-    std::vector<NamedCheck> found = answers(block, pairs, needs_positions, examine, examine_still, finish);
+    Call of_block{block, call.checks};
+    std::vector<NamedCheck> found = answers(of_block, pairs);
+    call.open = call.open || of_block.open;
     for (std::size_t i = 0; i < found.size(); ++i) {
       std::string& sentence = found[i].diagnosis.sentence;
       sentence = found[i].diagnosis.verdict == Verdict::as_configured
@@ -306,25 +360,13 @@ void refuse_scores(const Request& request, const std::string& operation) {
 Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs) {
   refuse_scores(request, "diagnose");
   Diagnosed result;
-  bool open = false;
-  const auto examine = [&](const TensorPair& pair, const Subject& one) {
-    const auto by = request.scores ? diagnose_scores : static_cast<decltype(&diagnose_scores)>(diagnose);
-    NamedCheck found{{pair.name, by(pair.before, pair.after, one)}, {}};
-    found.outcome = Outcome::equal;  // nothing is compared
-    return found;
-  };
-  const auto examine_still = [](const TensorPair& pair, const Subject& one, const std::string& as) {
-    return judge_still(pair, one, as, std::nullopt);
-  };
-  for (const NamedCheck& one : answers_of_all(request, pairs, false, examine, examine_still,
-                                              [&](const NamedCheck&, bool is_open) { open = open || is_open; })) {
-    result.tensors.push_back(one);
-  }
+  Call call{request};
+  for (const NamedCheck& one : answers_of_all(call, pairs)) result.tensors.push_back(one);
   result.all = combine(result.tensors);
   const std::string& rope = result.tensors.front().rope;
   const bool one_rope = std::ranges::all_of(result.tensors, [&](const auto& one) { return one.rope == rope; });
   if (!rope.empty() && one_rope) {
-    result.all.sentence += " (by " + rope + (open ? ", which fits best; --rope names one)" : ")");
+    result.all.sentence += " (by " + rope + (call.open ? ", which fits best; --rope names one)" : ")");
   }
   return result;
 }
@@ -338,48 +380,10 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
       throw Error(Code::TENSOR,
                   "[check] q, k and v must be tensors of their own but got '" + pair.name + "': split it");
   }
-  const auto alone = [](const TensorPair& pair) {
-    NamedCheck one{{pair.name, {}}, {}};
-    one.outcome = Outcome::undecided;
-    one.sentence = one.diagnosis.sentence = pair.name + " stands in one of the two files only";
-    return one;
-  };
-  // Scores of q and k: both stand in one question, that of q.
   const bool of_qk = request.scores && pairs.size() == 2 && tools::role_of(pairs[0].name) == tools::Role::query &&
                      tools::role_of(pairs[1].name) == tools::Role::key;
-  result.tensors = answers_of_all(
-      request, of_qk ? std::vector{pairs[0]} : pairs, true,
-      [&](const TensorPair& pair, const Subject& one) {
-        if (pair.after.shape.empty()) return alone(pair);
-        if (request.rotated) return judge_between(pair, one, request.tolerance);
-        if (request.scores) return of_qk ? judge_scores(pairs[0], pairs[1], one) : judge_scores(pair, one);
-        std::vector<const ModelRope*> others;
-        for (const ModelRope& other : request.model->ropes) {
-          if (tools::fits_width(pair.before, other) && !are_alike(other, *one.used, request.length))
-            others.push_back(&other);
-        }
-        return judge(pair, one, request.tolerance, others);
-      },
-      [&](const TensorPair& pair, const Subject& one, const std::string& as) {
-        if (pair.after.shape.empty()) return alone(pair);
-        return request.rotated ? judge_between(pair, one, request.tolerance)
-                               : judge_still(pair, one, as, request.tolerance);
-      },
-      [&](NamedCheck& one, bool open) {
-        if (one.outcome == Outcome::differs) {
-          one.sentence = one.diagnosis.sentence;
-          if (one.diagnosis.verdict == Verdict::cannot_tell) one.diagnosis.verdict = Verdict::elements;
-        }
-        if (request.rotated) return;
-        const bool still = std::ranges::any_of(request.model->ropes,
-                                               [](const ModelRope& rope) { return !rope.layers_without_rope.empty(); });
-        if (one.outcome == Outcome::equal && one.checked.moves && still && !one.layer && !request.rope)
-          one.note += (one.note.empty() ? "" : "; ") + std::string(of_no_layer);
-        if (one.outcome != Outcome::equal || !open) return;
-        one.outcome = Outcome::undecided;
-        one.sentence = (one.name.empty() ? "the tensor" : one.name) + " is rotated as " + one.rope +
-                       " asks, and nothing says that it is the rope of its layer: --layer or --rope says which";
-      });
+  Call call{request, true, of_qk ? &pairs[1] : nullptr};
+  result.tensors = answers_of_all(call, of_qk ? std::vector{pairs[0]} : pairs);
   if (request.rotated) settle_orders(result.tensors);
   for (const NamedCheck& one : result.tensors) result.diagnosed.tensors.push_back(one);
   result.diagnosed.all = combine(result.diagnosed.tensors, request.rotated ? "the same in both files" : as_asked);

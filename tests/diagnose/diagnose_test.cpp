@@ -419,7 +419,7 @@ TEST(Diagnose, ABlockThatEndsTheHeadAndIsReordered) {
 TEST(Diagnose, ShapesThatDiffer) {
   const Data data = random_data({}, ElementType::f32);
   const Tensor x = tensor_of(data, ElementType::f32), y = tensor_of(data, ElementType::f32, "bhtd");
-  EXPECT_THROW(diagnose::diagnose(x, y, {}), Error);
+  EXPECT_THROW(diagnose::diagnose_pair(x, y, {}), Error);
 }
 
 TEST(Combine, OneTensorThatIsNotRotated) {
