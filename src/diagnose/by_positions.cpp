@@ -316,7 +316,6 @@ void fill_unknown(FoundPositions& found, const Positions& expected, std::int64_t
 
 bool explain_by_positions(Examination& exam, const Asked& asked) {
   Motion motion = asked.motion;
-  const double before = compare(exam.turns, motion).residual;
   std::vector<Pattern> patterns;
   const std::int64_t batch = exam.turns.layout().batch;
   std::vector<FoundPositions> all = find_positions(exam.turns, asked.motion, exam.expected);
@@ -329,9 +328,8 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
   }
   const std::string together = one_for_all(exam, asked, motion, patterns);
   const Fit fit = compare(exam.turns, motion);
-  if (!says_more(fit, before)) return false;
-  exam.residual = fit.residual;
-  exam.explained = fit.holds;
+  if (!says_more(fit, asked.fit.residual)) return false;
+  exam.take(fit);
   exam.set_positions(motion.position[0]);
   if (exam.subject.places_unknown) {
     exam.find(
@@ -355,7 +353,7 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
       return true;
     }
     const std::string on_axis = one_kind ? together : " on " + axis_name(asked.used, static_cast<int>(axis));
-    exam.find(finding.verdict, finding.said + on_axis + evidence(fit.residual, before));
+    exam.find(finding.verdict, finding.said + on_axis + evidence(fit.residual, asked.fit.residual));
     if (one_kind) return true;
   }
   return !exam.findings.empty() || fit.holds;

@@ -151,7 +151,8 @@ std::string explain_some(const std::vector<Speed>& speeds, const Rope& rope, con
 bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
   const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
   const Explanation* best = nullptr;
-  double residual = 0, chi = 0, most = 4;
+  Fit fit_of_best;
+  double most = 4;
   const std::vector<Explanation> list = rivals(rope, asked.length, asked.used.context);
   for (const Explanation& one : list) {
     const Motion motion = motion_of(one, asked);
@@ -161,17 +162,16 @@ bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
       const double better = advantage(exam.turns, asked.motion, motion);
       if (better <= most) continue;
       most = better;
-    } else if (best != nullptr && (exam.turns.noisy() ? fit.chi > chi - 30 : fit.residual > 0.8 * residual)) {
+    } else if (best != nullptr &&
+               (exam.turns.noisy() ? fit.chi > fit_of_best.chi - 30 : fit.residual > 0.8 * fit_of_best.residual)) {
       continue;
     }
     best = &one;
-    chi = fit.chi;
-    residual = fit.residual;
+    fit_of_best = fit;
   }
   if (best == nullptr) return false;
-  exam.residual = residual;
-  exam.explained = true;
-  take_explanation(exam, *best, asked, evidence(residual, compare(exam.turns, asked.motion).residual));
+  exam.take(fit_of_best);
+  take_explanation(exam, *best, asked, evidence(fit_of_best.residual, asked.fit.residual));
   return true;
 }
 
@@ -225,14 +225,13 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
   std::string words;
   for (std::size_t i = 0; i < lengths.size() && i < 3; ++i)
     words += (words.empty() ? "" : ", ") + std::to_string(lengths[i]);
-  exam.residual = fit.residual;
-  exam.explained = true;
+  exam.take(fit);
   exam.facts.scaling.reset();
   exam.facts.inv_freq.clear();
   exam.find(Verdict::scaling, std::string("is rotated at the frequencies of each token's own time, ") +
                                   name(rope.scaling) + " for lengths " + words + (lengths.size() > 3 ? ", ..." : "") +
                                   "; the model asks " + scaling_asked(asked) +
-                                  evidence(fit.residual, compare(exam.turns, asked.motion).residual));
+                                  evidence(fit.residual, asked.fit.residual));
   return true;
 }
 
@@ -276,17 +275,15 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
     fit = compare(exam.turns, motion);
     if (fit.holds || (errors == 1 && !exam.turns.noisy())) break;
   }
-  const double before = compare(exam.turns, asked.motion).residual;
-  if (!says_more(fit, before)) return false;
+  if (!says_more(fit, asked.fit.residual)) return false;
   find_shift(exam, *shift);
-  exam.residual = fit.residual;
-  exam.explained = fit.holds;
+  exam.take(fit);
   exam.set_speeds(motion.speed);
   exam.facts.clockwise = clockwise;
   if (clockwise != asked.used.rope.clockwise) {
     exam.find(Verdict::direction, direction_text(clockwise, !clockwise));
   }
-  const std::string shown = evidence(fit.residual, before);
+  const std::string shown = evidence(fit.residual, asked.fit.residual);
   if (explained) {
     take_explanation(exam, *explained, asked, shown);
     return true;

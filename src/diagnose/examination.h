@@ -96,6 +96,7 @@ struct Examination {
   bool explained = false;  // the findings leave nothing but rounding and noise
   bool named = true;       // false: parts may say it better
 
+  void take(const Fit& fit) { residual = fit.residual, explained = fit.holds; }
   void find(Verdict verdict, const std::string& said) { findings.push_back({verdict, said}); }
   void drop(Verdict verdict) {
     std::erase_if(findings, [=](const Finding& one) { return one.verdict == verdict; });
@@ -128,6 +129,7 @@ struct Asked {
   Numbers rows;  // of the rope's frequencies, of each head
   Frequencies frequencies;
   Motion motion;  // at the expected positions
+  Fit fit = {};   // of it, while a tensor is examined
 };
 // The subject of some rows and tokens of a layout: at their positions, of the length of all.
 template <class Rows, class Tokens>

@@ -267,6 +267,41 @@ Explanations searched_scalings(const std::vector<Speed>& speeds, const Rope& pla
   return list;
 }
 
+Rope plain_rope(int rotary_dim) { return {.head_dim = rotary_dim, .rotary_dim = rotary_dim, .pairing = Pairing::half}; }
+
+// A base; a base and a linear factor; a base and a scaling by parts.
+Explanations fits(const std::vector<Speed>& speeds, int rotary_dim) {
+  const Rope rope = plain_rope(rotary_dim);
+  const std::vector<double> exponent = exponents_of(rope);
+  Explanations list;
+  if (const std::optional<double> base = tidy_base(fit_line(speeds, exponent, false))) {
+    list.push_back({with_base(rope, *base), 0, base_words(*base)});
+  }
+  const Line line = fit_line(speeds, exponent, true);
+  const auto add = [&](const Rope& scaled) {
+    list.push_back({scaled, 0, base_words(scaled.base) + " and " + words_of(scaled.scaling)});
+  };
+  if (const std::optional<double> base = tidy_base(line)) {
+    const double factor = tidy(std::exp(-line.intercept), std::exp(-line.intercept) * line.intercept_error);
+    if (factor >= 1) add(with_base(with(rope, Linear{factor}), *base));
+  }
+  // The fastest pairs keep their speed under every scaling by parts: they give the base.
+  std::vector<Speed> fastest = speeds;
+  for (std::size_t i = std::max<std::size_t>(3, speeds.size() / 6); i < fastest.size(); ++i)
+    fastest[i].error = infinite;
+  if (const std::optional<double> base = tidy_base(fit_line(fastest, exponent, false))) {
+    for (const Explanation& one : searched_scalings(speeds, with_base(rope, *base))) add(one.rope);
+  }
+  return list;
+}
+
+std::optional<Explanation> first_of(const Explanations& list, const std::vector<Speed>& speeds) {
+  for (const Explanation& one : list) {
+    if (misfit_of(speeds, one.rope, one.length) <= 1) return one;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<Speed> speeds_of(const std::vector<FoundSpeed>& found) {
@@ -338,48 +373,19 @@ std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, cons
                     base_words(rope->base) + cause_of_base(rope->base, asked) +
                         (is_scaled(asked) ? " and " + without_words(asked) : "")});
   }
-  const Explanations searched = searched_scalings(speeds, plain);
-  list.insert(list.end(), searched.begin(), searched.end());
+  std::ranges::move(searched_scalings(speeds, plain), std::back_inserter(list));
   std::ranges::move(causes(asked, length), std::back_inserter(list));
-  for (const Explanation& one : list) {
-    if (misfit_of(speeds, one.rope, one.length) <= 1) return one;
-  }
-  return fit_speeds(speeds, asked.rotary_dim, true);
+  std::ranges::move(fits(speeds, asked.rotary_dim), std::back_inserter(list));
+  return first_of(list, speeds);
 }
 
 std::optional<Explanation> fit_speeds(const std::vector<Speed>& speeds, int rotary_dim, bool scale_known) {
-  const Rope rope{.head_dim = rotary_dim, .rotary_dim = rotary_dim, .pairing = Pairing::half};
-  const std::vector<double> exponent = exponents_of(rope);
-  Explanations list;
-  const Line line = fit_line(speeds, exponent, true);
-  if (!scale_known) {
-    const std::optional<double> base = tidy_base(line);
-    if (!base || misfit_of(speeds, with_base(rope, *base), 0, std::exp(line.intercept)) > 1) return std::nullopt;
-    return Explanation{with_base(rope, *base), 0, base_words(*base)};
-  }
-  if (const std::optional<double> base = tidy_base(fit_line(speeds, exponent, false))) {
-    list.push_back({with_base(rope, *base), 0, base_words(*base)});
-  }
-  if (const std::optional<double> base = tidy_base(line)) {
-    const double factor = tidy(std::exp(-line.intercept), std::exp(-line.intercept) * line.intercept_error);
-    if (factor >= 1) {
-      const Rope slowed = with_base(with(rope, Linear{factor}), *base);
-      list.push_back({slowed, 0, base_words(*base) + " and " + words_of(slowed.scaling)});
-    }
-  }
-  // The fastest pairs keep their speed under every scaling by parts: they give the base.
-  std::vector<Speed> fastest = speeds;
-  for (std::size_t i = std::max<std::size_t>(3, speeds.size() / 6); i < fastest.size(); ++i)
-    fastest[i].error = infinite;
-  if (const std::optional<double> base = tidy_base(fit_line(fastest, exponent, false))) {
-    for (Explanation& one : searched_scalings(speeds, with_base(rope, *base))) {
-      list.push_back({one.rope, 0, base_words(*base) + " and " + words_of(one.rope.scaling)});
-    }
-  }
-  for (const Explanation& one : list) {
-    if (misfit_of(speeds, one.rope, 0) <= 1) return one;
-  }
-  return std::nullopt;
+  if (scale_known) return first_of(fits(speeds, rotary_dim), speeds);
+  const Rope rope = plain_rope(rotary_dim);
+  const Line line = fit_line(speeds, exponents_of(rope), true);
+  const std::optional<double> base = tidy_base(line);
+  if (!base || misfit_of(speeds, with_base(rope, *base), 0, std::exp(line.intercept)) > 1) return std::nullopt;
+  return Explanation{with_base(rope, *base), 0, base_words(*base)};
 }
 
 }  // namespace rotary::diagnose

@@ -81,18 +81,6 @@ std::optional<Answer> in_another_order(const Scene& scene, std::size_t dimension
                   "so taken");
 }
 
-// n = a p + b q by least squares.
-struct TwoWeights {
-  double pp = 0, pq = 0, qq = 0, pn = 0, qn = 0, nn = 0, count = 0;
-  void add(double p, double q, double n) {
-    pp += p * p, pq += p * q, qq += q * q, pn += p * n, qn += q * n, nn += n * n, ++count;
-  }
-  bool solvable() const { return count > 5 && pp * qq - pq * pq > 1e-12 * pp * qq; }
-  double a() const { return solvable() ? (pn * qq - qn * pq) / (pp * qq - pq * pq) : pp > 0 ? pn / pp : 0; }
-  double b() const { return solvable() ? (qn * pp - pn * pq) / (pp * qq - pq * pq) : 0; }
-  double off() const { return nn - a() * pn - b() * qn; }
-};
-
 // In front of the rotation, of each head or of all heads of a token, RMS or with a mean.
 struct Norm {
   bool of_all_heads, of_each_head, with_mean;  // of_each_head: its weights

@@ -98,6 +98,17 @@ std::string not_finite_said(const Sample&, const Layout&);
 const char* type_of(double unit) noexcept;
 
 inline double square(double x) noexcept { return x * x; }
+// n = a p + b q by least squares.
+struct TwoWeights {
+  double pp = 0, pq = 0, qq = 0, pn = 0, qn = 0, nn = 0, count = 0;
+  void add(double p, double q, double n) {
+    pp += p * p, pq += p * q, qq += q * q, pn += p * n, qn += q * n, nn += n * n, ++count;
+  }
+  bool solvable(double least = 1e-12) const { return count > 5 && pp * qq - pq * pq > least * pp * qq; }
+  double a() const { return solvable() ? (pn * qq - qn * pq) / (pp * qq - pq * pq) : pp > 0 ? pn / pp : 0; }
+  double b() const { return solvable() ? (qn * pp - pn * pq) / (pp * qq - pq * pq) : 0; }
+  double off() const { return nn - a() * pn - b() * qn; }
+};
 // The first element of a head.
 inline std::int64_t at(const Layout& layout, std::int64_t b, std::int64_t t, std::int64_t h) noexcept {
   return b * layout.batch_stride + t * layout.token_stride + h * layout.head_stride;

@@ -55,7 +55,7 @@ struct Own {
 std::optional<Own> measured_amplitude(const Sample& sample, const Subject& subject, const Layout& layout) {
   const Block block = *asked_block(subject, sample.head_dim);
   const Motion motion = ask(subject, block, layout).motion;
-  double gg = 0, gp = 0, pp = 0, gy = 0, py = 0;  // y = share growth position - offset growth
+  TwoWeights sums;  // log ratio = share growth position - offset growth
   for_each_head(layout, [&](std::int64_t row, std::int64_t head, std::int64_t first) {
     const auto norm = [&](std::span<const double> x, const std::array<int, 2>& of) {
       return std::hypot(x[static_cast<std::size_t>(of[0])], x[static_cast<std::size_t>(of[1])]);
@@ -64,20 +64,18 @@ std::optional<Own> measured_amplitude(const Sample& sample, const Subject& subje
       const int pair = motion.of(head, i);
       const double ratio = norm(sample.y(first), block.output(i)) / norm(sample.x(first), block.input(i));
       if (!std::isfinite(ratio) || ratio == 0) continue;
-      const double g = motion.growth[static_cast<std::size_t>(pair)], p = g * motion.position_of(row, pair),
-                   y = std::log(ratio / motion.factor);
-      gg += g * g, gp += g * p, pp += p * p, gy += g * y, py += p * y;
+      const double growth = motion.growth[static_cast<std::size_t>(pair)];
+      sums.add(growth * motion.position_of(row, pair), growth, std::log(ratio / motion.factor));
     }
   });
-  const double determinant = gg * pp - gp * gp;
-  if (!(determinant > 1e-9 * gg * pp)) return std::nullopt;
+  if (!sums.solvable(1e-9)) return std::nullopt;
   const auto tidy = [](double value, double steps, double near) {
     const double tidied = std::round(steps * value) / steps;
     return std::abs(value - tidied) < near ? tidied : value;
   };
-  const double share = tidy((gg * py - gp * gy) / determinant, 8, 1e-3);
+  const double share = tidy(sums.a(), 8, 1e-3);
   if (std::abs(share) < 0.01) return std::nullopt;
-  return Own{1, share, tidy((share * gp - gy) / gg / share, 2, 0.05)};
+  return Own{1, share, tidy((share * sums.pq - sums.qn) / sums.qq / share, 2, 0.05)};
 }
 
 std::vector<Own> owns_of(const Rope& rope, const std::optional<Own>& measured) {

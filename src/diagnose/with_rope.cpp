@@ -90,7 +90,7 @@ void find_factor(Examination& exam, const Asked& asked) {
 
 // The asked rope explains the turns, or would with angles of fewer bits.
 bool explain_by_precision(Examination& exam, const Asked& asked) {
-  const Fit plain = compare(exam.turns, asked.motion);
+  const Fit& plain = asked.fit;
   const FoundPrecision found = find_precision(
       exam.turns, asked.motion,
       has_one_speed_per_pair(asked.used.rope) ? asked.frequencies.inv_freq_float32 : std::vector<float>{});
@@ -104,8 +104,7 @@ bool explain_by_precision(Examination& exam, const Asked& asked) {
   }
   if (!coarse) return false;
   exam.facts.precision = found.precision;
-  exam.residual = found.fit.residual;
-  exam.explained = found.fit.holds;
+  exam.take(found.fit);
   exam.find(Verdict::precision,
             "is rotated with coarse angles: " + found.words + evidence(found.fit.residual, plain.residual));
   return true;
@@ -200,13 +199,12 @@ bool explain_by_heads(Examination& exam, const Asked& asked) {
   const std::string head = std::to_string(first - found.begin()), row = std::to_string(*first),
                     own = std::to_string(asked.rows[static_cast<std::size_t>(first - found.begin())]);
   const bool one_row = std::ranges::count(found, *first) == heads;
-  exam.residual = fit.residual;
-  exam.explained = true;
+  exam.take(fit);
   exam.find(Verdict::heads,
             "is rotated with the frequencies of " +
                 (one_row ? "row " + row + " in all heads; the model asks row " + own + " in head " + head
                          : "other heads: head " + head + " by row " + row + "; the model asks row " + own) +
-                evidence(fit.residual, compare(exam.turns, asked.motion).residual));
+                evidence(fit.residual, asked.fit.residual));
   return true;
 }
 
@@ -214,10 +212,8 @@ bool explain_by_heads(Examination& exam, const Asked& asked) {
 bool explain_by_axes(Examination& exam, const Asked& asked) {
   const int axes = static_cast<int>(exam.expected.size());
   if (axes < 2) return false;
-  const double before = compare(exam.turns, asked.motion).residual;
   const auto take = [&](const Motion& motion, const Fit& fit, const std::string& words) {
-    exam.residual = fit.residual;
-    exam.explained = true;
+    exam.take(fit);
     exam.facts.axis = motion.axis;
     const std::size_t pair =
         static_cast<std::size_t>(std::ranges::mismatch(motion.axis, asked.motion.axis).in1 - motion.axis.begin());
@@ -227,7 +223,7 @@ bool explain_by_axes(Examination& exam, const Asked& asked) {
       listens = ": pair " + std::to_string(pair) + " listens to " + axis_name(asked.used, other) + ", the model asks " +
                 axis_name(asked.used, own);
     }
-    exam.find(Verdict::axis, "is rotated " + words + listens + evidence(fit.residual, before));
+    exam.find(Verdict::axis, "is rotated " + words + listens + evidence(fit.residual, asked.fit.residual));
     return true;
   };
   if (asked.motion.axis.size() == asked.motion.speed.size()) {
@@ -302,14 +298,14 @@ bool says_more(const Fit& fit, double asked) { return fit.residual <= (fit.holds
 
 void examine_with_rope(Examination& exam) {
   Asked asked = ask(exam.subject, exam.turns.block, exam.turns.layout(), exam.expected);
-  const bool holds = compare(exam.turns, asked.motion).holds;
-  if (one_pair_alone(exam) && (!exam.findings.empty() || !holds)) {
+  asked.fit = compare(exam.turns, asked.motion);
+  if (one_pair_alone(exam) && (!exam.findings.empty() || !asked.fit.holds)) {
     exam.findings.clear();
     exam.facts = {};
     exam.find(Verdict::cannot_tell,
               std::string("cannot tell, because one pair of the head alone is not 0, which tells position times speed "
                           "and no more") +
-                  (holds ? "" : "; it is not what the config asks"));
+                  (asked.fit.holds ? "" : "; it is not what the config asks"));
     return;
   }
   set_facts(exam, asked);
@@ -321,6 +317,7 @@ void examine_with_rope(Examination& exam) {
   }
   find_factor(exam, asked);
   asked.motion.factor = exam.factor;
+  asked.fit = compare(exam.turns, asked.motion);
   if (explain_by_precision(exam, asked) || explain_by_axes(exam, asked) || explain_by_heads(exam, asked)) return;
   if (explain_by_positions(exam, asked)) {
     const auto is_twice = [](const Finding& one) { return one.verdict == Verdict::twice; };
