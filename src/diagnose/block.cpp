@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "turns.h"
+
 namespace rotary::diagnose {
 
 namespace {

@@ -10,6 +10,8 @@ namespace rotary::diagnose {
 
 namespace {
 
+using detail::significant;
+
 std::string who(const std::string& name) { return name.empty() ? "the tensor" : name; }
 
 // next: of the elements behind those of `all`.
@@ -225,6 +227,13 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
     all = compare_by_all(sample, readings, subject, tolerance);
     best = best_of(all);
     result.checked = all[best].checked;
+    if (!result.checked.equal) {  // by a table of fewer bits, of a rope whose table is not tried with them
+      result.diagnosis.verdict = Verdict::noise;
+      result.diagnosis.findings = {"is rotated as the config asks, but elements are off by up to " +
+                                   significant(result.checked.error, 2) + " where " +
+                                   significant(result.checked.allowed, 2) + " is allowed"};
+      result.diagnosis.sentence = who(pair.name) + " " + result.diagnosis.findings[0];
+    }
   }
   result.outcome = outcome_of(result.checked, result.diagnosis, tolerance.has_value());
   result.sentence = result.diagnosis.sentence;

@@ -193,8 +193,7 @@ void Call::finish(NamedCheck& one, bool is_open) {
                  " asks, and nothing says that it is the rope of its layer: --layer or --rope says which";
 }
 
-// Of each pair; tensors of a file have one layout: of those found in another one again, with the
-// settled layout.
+// Of each pair; tensors of a file have one layout: of those found in another one again, with the settled layout.
 std::vector<NamedCheck> for_each_pair(const Call& call, const std::vector<const TensorPair*>& pairs,
                                       const Subject& subject) {
   std::vector<NamedCheck> results;
@@ -389,16 +388,6 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
   result.diagnosed.all = combine(result.diagnosed.tensors, request.rotated ? "the same in both files" : as_asked);
   result.power = common_power(result.tensors);
   return result;
-}
-
-Outcome CheckResult::outcome() const noexcept {
-  Outcome worst = Outcome::equal;
-  for (const NamedCheck& one : tensors) worst = std::max(worst, one.outcome);
-  return worst;
-}
-
-const char* name(Outcome outcome) noexcept {
-  return outcome == Outcome::equal ? "equal" : outcome == Outcome::differs ? "differs" : "undecided";
 }
 
 }  // namespace rotary::diagnose

@@ -176,6 +176,16 @@ Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string&
   return result;
 }
 
+Outcome CheckResult::outcome() const noexcept {
+  Outcome worst = Outcome::equal;
+  for (const NamedCheck& one : tensors) worst = std::max(worst, one.outcome);
+  return worst;
+}
+
+const char* name(Outcome outcome) noexcept {
+  return outcome == Outcome::equal ? "equal" : outcome == Outcome::differs ? "differs" : "undecided";
+}
+
 nlohmann::ordered_json json_of_positions(const std::vector<std::vector<double>>& rows) {
   if (rows.empty()) return nullptr;
   const auto number = [](double value) {

@@ -316,9 +316,9 @@ NamedCheck judge_scores(const TensorPair& q, const TensorPair& k, const Subject&
 NamedCheck judge_scores(const TensorPair& pair, const Subject& subject) {
   NamedCheck result{{pair.name, diagnose_scores(pair.before, pair.after, subject)}, {}};
   Diagnosis& one = result.diagnosis;
-  const bool kept = one.verdict == Verdict::as_configured;
-  if (kept || one.verdict == Verdict::cannot_tell) result.outcome = Outcome::undecided;
-  if (kept) one.sentence += "; any rope keeps that: --input with q and k before the rotation tells which it is";
+  const bool holds = one.verdict == Verdict::as_configured;
+  if (holds || one.verdict == Verdict::cannot_tell) result.outcome = Outcome::undecided;
+  if (holds) one.sentence += "; any rope keeps that: --input with q and k before the rotation tells which it is";
   result.sentence = one.sentence;
   return result;
 }

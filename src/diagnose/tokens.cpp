@@ -73,9 +73,9 @@ std::optional<Own> measured_amplitude(const Sample& sample, const Subject& subje
     const double tidied = std::round(steps * value) / steps;
     return std::abs(value - tidied) < near ? tidied : value;
   };
-  const double share = tidy(sums.a(), 8, 1e-3);
+  const double share = tidy(sums.a(), 8, std::max(1e-3, 4 * sums.error(sums.qq)));
   if (std::abs(share) < 0.01) return std::nullopt;
-  return Own{1, share, tidy((share * sums.pq - sums.qn) / sums.qq / share, 2, 0.05)};
+  return Own{1, share, tidy((share * sums.pq - sums.qn) / sums.qq / share, 2, std::max(0.05, 4 * sums.error(sums.pp)))};
 }
 
 std::vector<Own> owns_of(const Rope& rope, const std::optional<Own>& measured) {
@@ -139,14 +139,15 @@ struct Few {
     sample = all.part(reading, 1, some);
     layout = plausible_readings(sample, subject).front().layout;
   }
-  // Without them, by the rope that has none. 0: as configured; 1: explained; 2: with noise; 3: not.
+  // Without them, by the rope that has none. 0: as configured; 1: by one fault; 2: by several, or with noise; 3: not.
   int rank(const Own& own, Kind kind, const ModelRope& plain) const {
     Subject rest = subject;
     rest.used = &plain;
     const Answer answered = answer(without(own, sample, subject, layout, kind), rest, 0);
     const Verdict verdict = answered.diagnosis.verdict;
     if (!answered.explained || (own.phase != 1 && verdict == Verdict::cannot_tell)) return 3;
-    return answered.diagnosis.facts.noise ? 2 : verdict == Verdict::as_configured ? 0 : 1;
+    if (verdict == Verdict::as_configured) return 0;
+    return answered.diagnosis.facts.noise || answered.diagnosis.findings.size() > 1 ? 2 : 1;
   }
   Subject subject;
   Sample sample;
@@ -213,13 +214,13 @@ Diagnosis diagnose_own_turns(const Sample& all, const Subject& subject) {
   Own chosen;
   Kind kind = own_kind;
   const Reading* by = &readings.front();
-  int best = 3;  // 0: as configured; 1: without noise; 2: with it
+  int best = 3;  // rank
   const auto choose = [&] {
     for (const Reading& reading : readings) {
-      const Few few(all, subject, reading, block);
+      const Few first(all, subject, reading, block);
       for (const Own& own : owns_of(subject.used->rope, measured_amplitude(all, subject, reading.layout))) {
         for (const Kind of : {own_kind, other}) {
-          const int rank = few.rank(own, of, plain);
+          const int rank = first.rank(own, of, plain);
           if (rank < best) chosen = own, kind = of, by = &reading, best = rank;
           if (best == 0) return;
         }

@@ -17,6 +17,7 @@ struct Turning {
   std::function<double(int t, int h, int i)> angle;
   std::function<double(int t, int i)> amplitude = [](int, int) { return 1.0; };
   bool interleaved = false;
+  bool coarse = false;  // cos and sin rounded to bf16
 };
 
 Data turned(const Data& x, const Turning& by) {
@@ -26,8 +27,11 @@ Data turned(const Data& x, const Turning& by) {
       for (int i = 0; i < pairs; ++i) {
         const int u = by.interleaved ? 2 * i : i, v = by.interleaved ? 2 * i + 1 : i + pairs;
         const double a = x.values[x.at(0, t, h, u)], b = x.values[x.at(0, t, h, v)];
-        const double c = std::cos(by.angle(t, h, i)) * by.amplitude(t, i);
-        const double s = std::sin(by.angle(t, h, i)) * by.amplitude(t, i);
+        const auto table = [&](double one) {
+          const auto rounded = static_cast<float>(one * by.amplitude(t, i));
+          return by.coarse ? to_float(to_bf16(rounded)) : one * by.amplitude(t, i);
+        };
+        const double c = table(std::cos(by.angle(t, h, i))), s = table(std::sin(by.angle(t, h, i)));
         y.values[x.at(0, t, h, u)] = static_cast<float>(a * c - b * s);
         y.values[x.at(0, t, h, v)] = static_cast<float>(b * c + a * s);
       }
@@ -136,6 +140,19 @@ TEST_F(Mixed, parts_keep_the_rows_of_their_heads) {
   EXPECT_NE(late.find("in tokens 20-39 is rotated at positions"), std::string::npos) << late;
 }
 
+TEST_F(Mixed, what_differs_is_not_said_to_be_as_configured) {
+  Case half{ElementType::f16, {.tokens = tokens, .heads = heads, .head_dim = 2 * pairs}};
+  Turning by = right();
+  by.coarse = true;
+  c.subject.used = &*c.rope;
+  const Tensor x = tensor_of(half.before, half.type, half.order),
+               y = tensor_of(turned(half.before, by), half.type, half.order);
+  const diagnose::NamedCheck one = diagnose::judge({"q", x, y}, c.subject, std::nullopt, {});
+  EXPECT_EQ(one.outcome, diagnose::Outcome::differs);
+  EXPECT_NE(one.diagnosis.verdict, Verdict::as_configured) << one.sentence;
+  EXPECT_NE(one.sentence.find("off by up to"), std::string::npos) << one.sentence;
+}
+
 TEST_F(Mixed, angles_of_no_such_rope_say_what_was_not_asked) {
   std::mt19937 random(3);
   std::uniform_real_distribution<double> any(0, 6.28);
@@ -151,7 +168,8 @@ TEST_F(Mixed, heads_that_the_rope_has_no_rows_for_are_refused) {
 // ---- a phase, and xPos ----
 
 struct Own : testing::Test {
-  Own() {
+  Own() { set_rope(c); }
+  static void set_rope(Case& c) {
     c.rope = model_rope();
     c.rope->heads = c.rope->kv_heads = heads;
     c.rope->rope.head_dim = c.rope->rope.rotary_dim = 2 * pairs;
@@ -215,6 +233,17 @@ TEST_F(Own, an_amplitude_is_told_from_its_inverse_and_from_none) {
   const Diagnosis later = with(1, 0, 3);
   EXPECT_EQ(later.verdict, Verdict::offset) << later.sentence;
   EXPECT_EQ(later.findings.size(), 1U) << later.sentence;
+  // In few bits too.
+  c = Case{ElementType::bf16, {.tokens = tokens, .heads = heads, .head_dim = 2 * pairs}};
+  Own::set_rope(c);
+  c.rope->rope.xpos = {512, 0, false};
+  for (const double moved : {10, 40}) {
+    EXPECT_EQ(with(1, 0, moved).verdict, Verdict::offset) << with(1, 0, moved).sentence;
+    EXPECT_EQ(with(1, 0, moved).findings.size(), 1U) << with(1, 0, moved).sentence;
+    const std::string other = with(1, moved).sentence;
+    EXPECT_EQ(other.find("of scale"), std::string::npos) << other;
+    EXPECT_NE(other.find("around position " + std::to_string(static_cast<int>(moved))), std::string::npos) << other;
+  }
 }
 
 }  // namespace
