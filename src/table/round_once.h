@@ -148,13 +148,16 @@ ROTARY_DEVICE inline CosSin round_once(const Dyadic& position, double inv_freq, 
   if (bits + exponent <= -100) return wide::tiny(m, exponent, negative, a, format);
   // The angle is rational and not 0, so cos and sin are irrational (Lindemann), and some precision decides. 128 bits
   // are enough for most angles, 256 bits fail with a probability of about 2^-100, 384 bits of 2^-220; these are final.
-  // Under -Os two of them.
+  // Under -Os the 1024 bits of a sum of angles follow the 128.
   CosSin result;
   if (wide::attempt(turns<2>(m, exponent), negative, a, format, &result)) return result;
-#ifndef __OPTIMIZE_SIZE__
+#ifdef __OPTIMIZE_SIZE__
+  constexpr int last = 16;
+#else
   if (wide::attempt(turns<4>(m, exponent), negative, a, format, &result)) return result;
+  constexpr int last = 6;
 #endif
-  wide::attempt(turns<6>(m, exponent), negative, a, format, &result);
+  wide::attempt(turns<last>(m, exponent), negative, a, format, &result);
   return result;
 }
 

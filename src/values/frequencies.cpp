@@ -153,13 +153,22 @@ void check(const S& scaling, const Pairs& pairs) {
   check_together(scaling, pairs);
 }
 
+// What a scaling makes of the pairs, in both arithmetics.
+struct Computed {
+  std::vector<High> inv_freq;
+  std::vector<float> inv_freq_float32;
+  High attention_factor = 1;
+};
+
 template <class S>
-High attention_factor_of(const S& scaling, std::int64_t length) {
+Computed compute(const S& scaling, const Pairs& pairs) {
+  check(scaling, pairs);
+  Computed result{scalings::inv_freq<scalings::Exact>(scaling, pairs),
+                  scalings::inv_freq<scalings::Float32>(scaling, pairs)};
   if constexpr (scalings::Row<S>::facts.attention_factor == scalings::AttentionFactor::own) {
-    return scalings::attention_factor(scaling, length);
-  } else {
-    return 1;
+    result.attention_factor = scalings::attention_factor(scaling, pairs.length);
   }
+  return result;
 }
 
 // ---- learned values ----
@@ -275,32 +284,27 @@ Frequencies frequencies(const Rope& rope, std::int64_t length) {
   }
   const int r = rope.exponent_dim == 0 ? rotary_dim : rope.exponent_dim;
   const Pairs pairs{rope.base, log(High(rope.base)), r, index, length};
+  Computed computed = std::visit([&](const auto& scaling) { return compute(scaling, pairs); }, rope.scaling);
+
+  Frequencies result;
+  result.pairing = rope.pairing;
+  result.axis = rope.axis;
+  result.clockwise = rope.clockwise;
+  result.heads = rope.heads;
+  result.summed_axes = rope.summed_axes;
+  result.phase = rope.phase;
+  result.xpos = rope.xpos;
   const bool is_learned = !rope.inv_freq.empty() || !rope.multiplier.empty();
-  return std::visit(
-      [&](const auto& scaling) {
-        check(scaling, pairs);
-        Frequencies result;
-        result.pairing = rope.pairing;
-        result.axis = rope.axis;
-        result.clockwise = rope.clockwise;
-        result.heads = rope.heads;
-        result.summed_axes = rope.summed_axes;
-        result.phase = rope.phase;
-        result.xpos = rope.xpos;
-        result.inv_freq = to_doubles(learned(scalings::inv_freq<scalings::Exact>(scaling, pairs), rope), is_learned);
-        result.attention_factor =
-            rope.attention_factor.value_or(static_cast<double>(attention_factor_of(scaling, length)));
-        check_not_negative(result.attention_factor, "attention_factor");
-        result.inv_freq_float32 = learned(scalings::inv_freq<scalings::Float32>(scaling, pairs), rope);
-        if (!float32_holds(result)) result.inv_freq_float32.clear();
-        if (is_general(rope)) {
-          const int has = checked_pairs(result);
-          require(has == rotary_dim / 2, Code::SHAPE, has, "inv_freq must have ", rotary_dim / 2,
-                  " pairs for each head");
-        }
-        return result;
-      },
-      rope.scaling);
+  result.inv_freq = to_doubles(learned(std::move(computed.inv_freq), rope), is_learned);
+  result.attention_factor = rope.attention_factor.value_or(static_cast<double>(computed.attention_factor));
+  check_not_negative(result.attention_factor, "attention_factor");
+  result.inv_freq_float32 = learned(std::move(computed.inv_freq_float32), rope);
+  if (!float32_holds(result)) result.inv_freq_float32.clear();
+  if (is_general(rope)) {
+    const int has = checked_pairs(result);
+    require(has == rotary_dim / 2, Code::SHAPE, has, "inv_freq must have ", rotary_dim / 2, " pairs for each head");
+  }
+  return result;
 }
 
 }  // namespace rotary
