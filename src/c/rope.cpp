@@ -116,8 +116,7 @@ Rope rope_of(const rotary_rope& r) {
     if (which++ == r.scaling) rope.scaling = scaling;
   });
   if (r.scaling < 0 || r.scaling >= which) {
-    fail(Code::SCALING, "frequencies",
-         "scaling must be from 0 to " + std::to_string(which - 1) + " but got " + std::to_string(r.scaling));
+    fail(Code::SCALING, "frequencies", "scaling must be from 0 to ", which - 1, " but got ", r.scaling);
   }
   std::visit(
       [&](auto& held) {
@@ -141,7 +140,7 @@ Positions positions_of(const char* operation, const rotary_positions& p) {
   if (p.type == ROTARY_INT32) return view(static_cast<const std::int32_t*>(p.values));
   if (p.type == ROTARY_INT64) return view(static_cast<const std::int64_t*>(p.values));
   if (p.type == ROTARY_DOUBLE) return view(static_cast<const double*>(p.values));
-  fail(Code::VALUE, operation, "the type of positions must be from 0 to 3 but got " + std::to_string(p.type));
+  fail(Code::VALUE, operation, "the type of positions must be from 0 to 3 but got ", p.type);
 }
 
 }  // namespace rotary::c

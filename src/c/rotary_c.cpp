@@ -55,9 +55,7 @@ namespace {
 template <class Enum>
 Enum enumerator(const char* operation, const char* name, std::int32_t value, Enum last) {
   if (value >= 0 && value <= static_cast<std::int32_t>(last)) return static_cast<Enum>(value);
-  fail(Code::VALUE, operation,
-       std::string(name) + " must be from 0 to " + std::to_string(static_cast<int>(last)) + " but got " +
-           std::to_string(value));
+  fail(Code::VALUE, operation, name, " must be from 0 to ", static_cast<int>(last), " but got ", value);
 }
 
 // ---- a call --------------------------------------------------------------------------------------
@@ -70,8 +68,7 @@ struct Operand {
 Operand operand(const char* operation, const char* name, const rotary_heads* given) {
   const rotary_heads x = read(operation, name, given);
   if (x.dtype < 0 || x.dtype > ROTARY_BF16) {
-    fail(Code::DTYPE, operation,
-         std::string(name) + " must have a dtype from 0 to 2 but got " + std::to_string(x.dtype));
+    fail(Code::DTYPE, operation, name, " must have a dtype from 0 to 2 but got ", x.dtype);
   }
   const Layout layout{x.batch, x.tokens, x.heads, x.head_dim, x.batch_stride, x.token_stride, x.head_stride};
   return {{x.data, static_cast<DType>(x.dtype), layout}, x.first};
@@ -90,17 +87,14 @@ Pair pair(const char* operation, const char* name, const rotary_heads* x, const 
   if (out == nullptr || out == x) return {{from.heads, from.heads}, from.first, true};
   const Operand to = operand(operation, out_name, out);
   if (to.first != from.first) {
-    fail(Code::SHAPE, operation,
-         std::string(out_name) + " must have first " + std::to_string(from.first) + " as " + name + " has but got " +
-             std::to_string(to.first));
+    fail(Code::SHAPE, operation, out_name, " must have first ", from.first, " as ", name, " has but got ", to.first);
   }
   return {{from.heads, to.heads}, from.first, false};
 }
 
 std::span<const float> query_scale_of(const char* operation, const rotary_options& o) {
   if (o.query_scale == nullptr) return {};
-  if (o.query_scales < 1)
-    fail(Code::SHAPE, operation, "query_scales must be at least 1 but got " + std::to_string(o.query_scales));
+  if (o.query_scales < 1) fail(Code::SHAPE, operation, "query_scales must be at least 1 but got ", o.query_scales);
   if (o.parts != 1) fail(Code::VALUE, operation, "options must not have both a query_scale and parts");
   return {o.query_scale, static_cast<std::size_t>(o.query_scales)};
 }
@@ -258,9 +252,8 @@ rotary_status rotary_rows_write(const rotary_rows* rows, const rotary_frequencie
     check_given(operation, "frequencies", frequencies);
     const Positions at = positions_of(operation, read(operation, "positions", positions));
     if (r.rows < at.batch() * at.tokens()) {
-      fail(Code::SHAPE, operation,
-           "rows must be at least the " + std::to_string(at.batch() * at.tokens()) + " positions but got " +
-               std::to_string(r.rows));
+      fail(Code::SHAPE, operation, "rows must be at least the ", at.batch() * at.tokens(), " positions but got ",
+           r.rows);
     }
     write_rows(frequencies->values, at, r.cos, r.sin, enumerator(operation, "dtype", r.dtype, DType::bf16), r.stride,
                enumerator(operation, "angles", angles, Angles::float32));
@@ -290,7 +283,7 @@ rotary_status rotary_heads_order(rotary_heads* heads, const char* order) {
     } else if (word == "tbhd") {
       l = tbhd(x.tokens, x.batch, x.heads, x.head_dim);
     } else {
-      fail(Code::VALUE, "heads", "order must be bthd, bhtd or tbhd but got \"" + std::string(word) + "\"");
+      fail(Code::VALUE, "heads", "order must be bthd, bhtd or tbhd but got \"", word, "\"");
     }
     heads->batch_stride = l.batch_stride, heads->token_stride = l.token_stride, heads->head_stride = l.head_stride;
   });
@@ -321,8 +314,7 @@ rotary_status rotary_rotate_qk(const rotary_heads* q, const rotary_heads* q_out,
   return guarded([&] {
     const Pair a = pair("rotate_qk", "q", q, "q_out", q_out), b = pair("rotate_qk", "k", k, "k_out", k_out);
     if (a.first != b.first) {
-      fail(Code::SHAPE, "rotate_qk",
-           "q and k must have one first but got " + std::to_string(a.first) + " and " + std::to_string(b.first));
+      fail(Code::SHAPE, "rotate_qk", "q and k must have one first but got ", a.first, " and ", b.first);
     }
     with_options("rotate_qk", options, a.first, [&](const RotateOptions& o, std::span<const float> scale) {
       if (!scale.empty())
@@ -353,7 +345,7 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
     const Operand keys = operand(operation, "k", k), values = operand(operation, "v", v);
     const rotary_cache given = read(operation, "cache", cache);
     if (given.type == static_cast<int>(CacheType::f8_e4m3) || given.type < 0 || given.type > ROTARY_CACHE_BF16) {
-      fail(Code::DTYPE, operation, "the cache's type must be 0, 2, 3 or 4 but got " + std::to_string(given.type));
+      fail(Code::DTYPE, operation, "the cache's type must be 0, 2, 3 or 4 but got ", given.type);
     }
     const Cache to{.k = given.k,
                    .v = given.v,

@@ -36,7 +36,7 @@ void init(Struct* given, std::size_t size) {
 inline Pairing pairing_of(std::int32_t number) noexcept { return static_cast<Pairing>(std::clamp(number, 0, 255)); }
 
 inline void check_given(const char* operation, const char* name, const void* given) {
-  if (given == nullptr) fail(Code::VALUE, operation, std::string(name) + " must not be null");
+  if (given == nullptr) fail(Code::VALUE, operation, name, " must not be null");
 }
 
 // into: a struct of this version, which begins with its size, as the given one does.
@@ -45,13 +45,12 @@ inline void read_into(const char* operation, const char* name, const void* given
   std::uint32_t size = 0;
   std::memcpy(&size, given, sizeof size);
   if (size < sizeof size || size > 4096) {
-    fail(Code::VALUE, operation,
-         std::string(name) + " must be filled by its _init function but has the size " + std::to_string(size));
+    fail(Code::VALUE, operation, name, " must be filled by its _init function but has the size ", size);
   }
   std::memcpy(into, given, std::min<std::size_t>(size, known));
   const auto* bytes = static_cast<const unsigned char*>(given);
   if (size > known && std::any_of(bytes + known, bytes + size, [](unsigned char b) { return b != 0; })) {
-    fail(Code::VALUE, operation, std::string(name) + " sets a field that this version of rotary does not know");
+    fail(Code::VALUE, operation, name, " sets a field that this version of rotary does not know");
   }
 }
 // What the caller's struct says, also one of another version.

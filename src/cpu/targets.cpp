@@ -86,8 +86,7 @@ const Kernels& named(const char* operation, std::string_view name) {
     running += running.empty() ? "" : ", ";
     running += kernels.name;
   }
-  fail(Code::TARGET, operation,
-       "target must be one that this machine runs (" + running + ") but got \"" + std::string(name) + "\"");
+  fail(Code::TARGET, operation, "target must be one that this machine runs (", running, ") but got \"", name, "\"");
 }
 
 const Kernels& by_default() {

@@ -249,7 +249,7 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Table& table, const Cache& cache, const Slots& slots, const RotateOptions& options) {
   if (options.first != 0) {
-    fail(Code::SHAPE, "rotate_append", "first must be 0 but got " + std::to_string(options.first));
+    fail(Code::SHAPE, "rotate_append", "first must be 0 but got ", options.first);
   }
   Work work;
   Job& job = work.q.job;

@@ -13,15 +13,12 @@ namespace rotary::detail {
 void check_cache_memory(const char* operation, const Layout& cache, const void* k_cache, std::int64_t k_bytes,
                         const void* v_cache, std::int64_t v_bytes, const Layout& k) {
   if (cache.batch < 1 || cache.tokens < 1) {
-    fail(Code::SHAPE, operation,
-         "the cache must have pages of tokens but got " + std::to_string(cache.batch) + " pages of " +
-             std::to_string(cache.tokens));
+    fail(Code::SHAPE, operation, "the cache must have pages of tokens but got ", cache.batch, " pages of ",
+         cache.tokens);
   }
   if (cache.heads != k.heads || cache.head_dim != k.head_dim) {
-    fail(Code::SHAPE, operation,
-         "the cache must have the heads and the head_dim of k, " + std::to_string(k.heads) + " and " +
-             std::to_string(k.head_dim) + ", but got " + std::to_string(cache.heads) + " and " +
-             std::to_string(cache.head_dim));
+    fail(Code::SHAPE, operation, "the cache must have the heads and the head_dim of k, ", k.heads, " and ", k.head_dim,
+         ", but got ", cache.heads, " and ", cache.head_dim);
   }
   const std::int64_t k_span = checked_extent(operation, cache, k_bytes);
   const std::int64_t v_span = v_bytes == k_bytes ? k_span : checked_extent(operation, cache, v_bytes);
@@ -33,27 +30,24 @@ void check_cache_memory(const char* operation, const Layout& cache, const void* 
 
 void check_scale(const char* operation, const char* what, float scale) {
   if (std::isfinite(scale) && scale > 0) return;
-  fail(Code::VALUE, operation, std::string(what) + " must be finite and above 0 but got " + shortest(scale));
+  fail(Code::VALUE, operation, what, " must be finite and above 0 but got ", scale);
 }
 
 void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v) {
   check_readable(operation, "k", k);
   check_readable(operation, "v", v);
   if (!same_shape(k.layout, v.layout)) {
-    fail(Code::SHAPE, operation, "v must have the shape of k, " + shape(k.layout) + ", but got " + shape(v.layout));
+    fail(Code::SHAPE, operation, "v must have the shape of k, ", shape(k.layout), ", but got ", shape(v.layout));
   }
 }
 
 void check_k_rows(const char* operation, const Layout& k, int rows) {
   if (rows == 1 || k.heads == rows) return;
-  fail(Code::SHAPE, operation,
-       "k must have the " + std::to_string(rows) + " heads that the table has rows for but has " +
-           std::to_string(k.heads));
+  fail(Code::SHAPE, operation, "k must have the ", rows, " heads that the table has rows for but has ", k.heads);
 }
 
 void refuse_slots(const char* operation, bool both) {
-  fail(Code::SHAPE, operation,
-       std::string("slots must be given by a slot mapping or by pages but got ") + (both ? "both" : "neither"));
+  fail(Code::SHAPE, operation, "slots must be given by a slot mapping or by pages but got ", both ? "both" : "neither");
 }
 
 // ---- of the host's ----
@@ -71,15 +65,12 @@ void check_scales(const char* operation, const Cache& cache) {
 void check_row(const char* operation, const Cache& cache, const Layout& k, std::int64_t row, std::int64_t first) {
   if (first < 0) return;
   if (row >= cache.pages) {
-    fail(Code::SHAPE, operation,
-         "the cache must have a page for each batch row but got " + std::to_string(cache.pages) + " pages and " +
-             std::to_string(k.batch) + " batch rows");
+    fail(Code::SHAPE, operation, "the cache must have a page for each batch row but got ", cache.pages, " pages and ",
+         k.batch, " batch rows");
   }
   if (first <= cache.page_size - k.tokens) return;
-  fail(Code::SHAPE, operation,
-       "the tokens of batch row " + std::to_string(row) + " must end inside its page of " +
-           std::to_string(cache.page_size) + " tokens but got " + std::to_string(k.tokens) + " from " +
-           std::to_string(first) + " on");
+  fail(Code::SHAPE, operation, "the tokens of batch row ", row, " must end inside its page of ", cache.page_size,
+       " tokens but got ", k.tokens, " from ", first, " on");
 }
 
 // Slots::rows: every token that is no padding has its place.
@@ -97,9 +88,8 @@ void check_rows(const char* operation, const Cache& cache, const Slots& slots, c
 void check_destination(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
                        const Slots& slots) {
   if (cache.type > CacheType::bf16) {
-    fail(Code::DTYPE, operation,
-         "the cache must be same, f8_e4m3, f32, f16 or bf16 but got value " +
-             std::to_string(static_cast<int>(cache.type)));
+    fail(Code::DTYPE, operation, "the cache must be same, f8_e4m3, f32, f16 or bf16 but got value ",
+         static_cast<int>(cache.type));
   }
   check_cache_memory(operation, layout_of(cache), cache.k, bytes_of(element_type(cache.type, k.dtype)), cache.v,
                      bytes_of(element_type(cache.type, v.dtype)), k.layout);
@@ -110,18 +100,16 @@ void check_destination(const char* operation, const ConstHeads& k, const ConstHe
 void check_k(const char* operation, const ConstHeads& q, const ConstHeads& k, const Table& table, const Cache& cache) {
   const Layout &a = q.layout, &b = k.layout;
   if (a.batch != b.batch || a.tokens != b.tokens) {
-    fail(Code::SHAPE, operation, "q and k must have one batch and tokens but got " + shape(a) + " and " + shape(b));
+    fail(Code::SHAPE, operation, "q and k must have one batch and tokens but got ", shape(a), " and ", shape(b));
   }
   if (table.rotary_dim() > b.head_dim) {
-    fail(Code::SHAPE, operation,
-         "rotary_dim must be at most k's head_dim " + std::to_string(b.head_dim) + " but the table's is " +
-             std::to_string(table.rotary_dim()));
+    fail(Code::SHAPE, operation, "rotary_dim must be at most k's head_dim ", b.head_dim, " but the table's is ",
+         table.rotary_dim());
   }
   const ElementType to = element_type(cache.type, k.dtype);
   if (b.head_dim > most_staged && (to.f8 || to.dtype != k.dtype)) {
-    fail(Code::SHAPE, operation,
-         "head_dim must be at most " + std::to_string(most_staged) + " where the cache's type is not k's but got " +
-             std::to_string(b.head_dim));
+    fail(Code::SHAPE, operation, "head_dim must be at most ", most_staged,
+         " where the cache's type is not k's but got ", b.head_dim);
   }
 }
 

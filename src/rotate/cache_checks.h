@@ -44,7 +44,7 @@ void check_slots(const char* operation, const S& slots) {
   if ((slots.slot != nullptr) == paged) refuse_slots(operation, paged);
   if (!paged) return check_aligned(operation, "the slot mapping", slots.slot, sizeof(std::int64_t));
   if (slots.sequences < 0) {
-    fail(Code::SHAPE, operation, "sequences must not be negative but got " + std::to_string(slots.sequences));
+    fail(Code::SHAPE, operation, "sequences must not be negative but got ", slots.sequences);
   }
   check_pointer(operation, "indptr", slots.indptr, sizeof(std::int32_t));
   check_pointer(operation, "indices", slots.indices, sizeof(std::int32_t));

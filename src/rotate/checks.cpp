@@ -207,9 +207,7 @@ void check_each(const char* operation, const X& q, const Heads& q_out, const X& 
   make({operation, "q", "q_out", " of q"}, q, q_out, table, direction, jobs.q);
   make({operation, "k", "k_out", " of k"}, k, k_out, table, direction, jobs.k);
   if (q.layout.batch != k.layout.batch) {
-    fail(Code::SHAPE, operation,
-         "q and k must have one batch but got " + std::to_string(q.layout.batch) + " and " +
-             std::to_string(k.layout.batch));
+    fail(Code::SHAPE, operation, "q and k must have one batch but got ", q.layout.batch, " and ", k.layout.batch);
   }
   check_disjoint(operation, jobs.q, jobs.k);
 }
@@ -284,43 +282,38 @@ Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads&
 }
 
 void check_kv_heads(const char* operation, std::int64_t heads, std::int64_t kv_heads) {
-  if (kv_heads < 0) fail(Code::SHAPE, operation, "kv_heads must not be negative but got " + std::to_string(kv_heads));
+  if (kv_heads < 0) fail(Code::SHAPE, operation, "kv_heads must not be negative but got ", kv_heads);
   if (kv_heads > heads / 2) {
-    fail(Code::SHAPE, operation,
-         "heads must be at least twice kv_heads but got " + std::to_string(heads) + " heads and " +
-             std::to_string(kv_heads) + " kv_heads");
+    fail(Code::SHAPE, operation, "heads must be at least twice kv_heads but got ", heads, " heads and ", kv_heads,
+         " kv_heads");
   }
 }
 
 std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
-  if (a < 0 || b < 0)
-    fail(Code::SHAPE, operation, "sizes must not be negative but got " + std::to_string(std::min(a, b)));
+  if (a < 0 || b < 0) fail(Code::SHAPE, operation, "sizes must not be negative but got ", std::min(a, b));
   if (multiply_overflows(a, b, &product)) {
-    fail(Code::SHAPE, operation,
-         "the elements must number less than 2^63 but got " + std::to_string(a) + " times " + std::to_string(b));
+    fail(Code::SHAPE, operation, "the elements must number less than 2^63 but got ", a, " times ", b);
   }
   return product;
 }
 
 void check_inside(const Layout& l, std::size_t elements) {
   if (l.batch < 0 || l.tokens < 0 || l.heads < 0 || l.head_dim < 0) {
-    fail(Code::SHAPE, "heads", "sizes must not be negative but got [batch, tokens, heads, head_dim] = " + shape(l));
+    fail(Code::SHAPE, "heads", "sizes must not be negative but got [batch, tokens, heads, head_dim] = ", shape(l));
   }
   if (!has_elements(l)) return;
   std::int64_t extent = l.head_dim;
   const bool sound = extend(extent, l);
   if (sound && static_cast<std::uint64_t>(extent) <= elements) return;
-  fail(Code::SHAPE, "heads",
-       "the layout must lie inside the memory of " + std::to_string(elements) + " elements but " +
-           (sound ? "reaches " + std::to_string(extent)
-                  : std::string("has a stride below 0 or spans 2^63 elements or more")));
+  fail(Code::SHAPE, "heads", "the layout must lie inside the memory of ", elements, " elements but ",
+       sound ? "reaches " + std::to_string(extent) : "has a stride below 0 or spans 2^63 elements or more");
 }
 
 void check_stores(const char* operation, Stores stores) {
   if (stores <= Stores::streaming) return;
-  fail(Code::VALUE, operation,
-       "stores must be automatic, cached or streaming but got value " + std::to_string(static_cast<int>(stores)));
+  fail(Code::VALUE, operation, "stores must be automatic, cached or streaming but got value ",
+       static_cast<int>(stores));
 }
 
 bool streams(std::int64_t bytes_read, const RotateOptions& options) {

@@ -49,9 +49,8 @@ ROTARY_API std::int64_t checked_product(const char* operation, std::int64_t a, s
 template <class View>
 View behind(const char* operation, const View& x, int first) {
   if (first >= 0 && first <= x.layout.head_dim) return slice(x, first, x.layout.head_dim - first);
-  fail(Code::SHAPE, operation,
-       "first must be an element of the head, of head_dim " + std::to_string(x.layout.head_dim) + ", but got " +
-           std::to_string(first));
+  fail(Code::SHAPE, operation, "first must be an element of the head, of head_dim ", x.layout.head_dim, ", but got ",
+       first);
 }
 inline InOut behind(const char* operation, const InOut& x, int first) {
   return {behind(operation, x.in, first), behind(operation, x.out, first)};

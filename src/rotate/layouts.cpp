@@ -39,9 +39,8 @@ Layout thd(std::int64_t tokens, std::int64_t heads, int head_dim) { return bthd(
 ConstHeads slice(const ConstHeads& x, int first, int head_dim) {
   const int all = x.layout.head_dim;
   if (first < 0 || head_dim < 0 || first > std::int64_t{all} - head_dim) {
-    fail(Code::SHAPE, "slice",
-         "elements must lie inside head_dim " + std::to_string(all) + " but got " + std::to_string(first) + " to " +
-             std::to_string(std::int64_t{first} + head_dim));
+    fail(Code::SHAPE, "slice", "elements must lie inside head_dim ", all, " but got ", first, " to ",
+         std::int64_t{first} + head_dim);
   }
   ConstHeads part = x;
   if (x.data != nullptr) {

@@ -116,20 +116,16 @@ DoubleTable double_table(const Table& given) {
 void rotate(std::span<double> x, const Layout& layout, const DoubleTable& table, Direction direction) {
   check_pairing("reference::rotate", table.pairing);
   if ((table.batch != 1 && table.batch != layout.batch) || table.tokens != layout.tokens) {
-    fail(Code::SHAPE, "reference::rotate",
-         "the table must have the layout's rows but got " + std::to_string(table.batch) + " x " +
-             std::to_string(table.tokens) + " for " + std::to_string(layout.batch) + " x " +
-             std::to_string(layout.tokens));
+    fail(Code::SHAPE, "reference::rotate", "the table must have the layout's rows but got ", table.batch, " x ",
+         table.tokens, " for ", layout.batch, " x ", layout.tokens);
   }
   if (2 * table.pairs > layout.head_dim) {
-    fail(Code::SHAPE, "reference::rotate",
-         "the block must fit head_dim " + std::to_string(layout.head_dim) + " but got " +
-             std::to_string(2 * table.pairs) + " elements");
+    fail(Code::SHAPE, "reference::rotate", "the block must fit head_dim ", layout.head_dim, " but got ",
+         2 * table.pairs, " elements");
   }
   if (table.heads < 1 || layout.heads % table.heads != 0) {
-    fail(Code::SHAPE, "reference::rotate",
-         "the layout must have a multiple of the " + std::to_string(table.heads) +
-             " heads that the table has rows for but has " + std::to_string(layout.heads));
+    fail(Code::SHAPE, "reference::rotate", "the layout must have a multiple of the ", table.heads,
+         " heads that the table has rows for but has ", layout.heads);
   }
   const std::int64_t group = layout.heads / table.heads;
   const Order order = order_of(table.pairing, direction);

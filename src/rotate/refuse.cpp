@@ -23,46 +23,41 @@ namespace {
 void refuse_kinds(const Names& names, DType x, DType out, Pairing pairing, Direction direction) {
   check_dtype(names.operation, std::max(x, out));
   if (x != out) {
-    fail(Code::DTYPE, names.operation,
-         std::string(names.x) + " and " + names.out + " must have one dtype but got " + name(x) + " and " + name(out));
+    fail(Code::DTYPE, names.operation, names.x, " and ", names.out, " must have one dtype but got ", name(x), " and ",
+         name(out));
   }
   check_pairing(names.operation, pairing);
   if (direction > Direction::backward) {
-    fail(Code::VALUE, names.operation,
-         "direction must be forward or backward but got value " + std::to_string(static_cast<int>(direction)));
+    fail(Code::VALUE, names.operation, "direction must be forward or backward but got value ",
+         static_cast<int>(direction));
   }
 }
 
 void refuse_negative(const char* operation, const Layout& x) {
   if (x.batch >= 0 && x.tokens >= 0 && x.heads >= 0 && x.head_dim >= 0) return;
-  fail(Code::SHAPE, operation, "sizes must not be negative but got [batch, tokens, heads, head_dim] = " + shape(x));
+  fail(Code::SHAPE, operation, "sizes must not be negative but got [batch, tokens, heads, head_dim] = ", shape(x));
 }
 
 void refuse_sizes(const Names& names, const Layout& x, const Layout& out, const TableShape& table) {
   const std::string side = names.x;
   refuse_negative(names.operation, x);
   if (!same_shape(x, out)) {
-    fail(Code::SHAPE, names.operation,
-         std::string(names.out) + " must have the shape of " + side + ", " + shape(x) + ", but got " + shape(out));
+    fail(Code::SHAPE, names.operation, names.out, " must have the shape of ", side, ", ", shape(x), ", but got ",
+         shape(out));
   }
   if (table.tokens != x.tokens) {
-    fail(Code::SHAPE, names.operation,
-         "table has " + std::to_string(table.tokens) + " rows but " + side + " has " + std::to_string(x.tokens) +
-             " tokens");
+    fail(Code::SHAPE, names.operation, "table has ", table.tokens, " rows but ", side, " has ", x.tokens, " tokens");
   }
   if (table.batch != 1 && table.batch != x.batch) {
-    fail(Code::SHAPE, names.operation,
-         "table has " + std::to_string(table.batch) + " batch rows but " + side + " has " + std::to_string(x.batch));
+    fail(Code::SHAPE, names.operation, "table has ", table.batch, " batch rows but ", side, " has ", x.batch);
   }
   if (x.heads % table.heads != 0) {
-    fail(Code::SHAPE, names.operation,
-         side + " must have a multiple of the " + std::to_string(table.heads) +
-             " heads that the table has rows for but has " + std::to_string(x.heads));
+    fail(Code::SHAPE, names.operation, side, " must have a multiple of the ", table.heads,
+         " heads that the table has rows for but has ", x.heads);
   }
   if (table.rotary_dim() > x.head_dim) {
-    fail(Code::SHAPE, names.operation,
-         "rotary_dim must be at most head_dim " + std::to_string(x.head_dim) + " but the table's is " +
-             std::to_string(table.rotary_dim()));
+    fail(Code::SHAPE, names.operation, "rotary_dim must be at most head_dim ", x.head_dim, " but the table's is ",
+         table.rotary_dim());
   }
 }
 
@@ -99,23 +94,20 @@ struct Memory {
 std::int64_t checked_extent(const char* operation, const Memory& memory, const Strides& all, int head_dim,
                             std::int64_t each) {
   std::int64_t extent = head_dim;
-  const auto refuse_span = [&](const std::string& got) {
-    fail(Code::SHAPE, operation, std::string(memory.name) + " must span less than 2^63 bytes but got " + got);
+  const auto refuse_span = [&](const auto&... got) {
+    fail(Code::SHAPE, operation, memory.name, " must span less than 2^63 bytes but got ", got...);
   };
   for (const Stride& s : all) {
     if (s.count <= 1) continue;
     if (s.stride < 0) {
-      fail(
-          Code::SHAPE, operation,
-          std::string(memory.name) + memory.has + s.name + " must not be negative but got " + std::to_string(s.stride));
+      fail(Code::SHAPE, operation, memory.name, memory.has, s.name, " must not be negative but got ", s.stride);
     }
     if (memory.distinct != nullptr && s.stride < extent) {
-      fail(Code::SHAPE, operation,
-           std::string(memory.distinct) + " must be distinct but " + s.name + " " + std::to_string(s.stride) +
-               " steps over " + std::to_string(extent) + " elements");
+      fail(Code::SHAPE, operation, memory.distinct, " must be distinct but ", s.name, " ", s.stride, " steps over ",
+           extent, " elements");
     }
     if (!extend(extent, s.count, s.stride)) {
-      refuse_span(std::string(s.name) + " " + std::to_string(s.stride) + " times " + std::to_string(s.count));
+      refuse_span(s.name, " ", s.stride, " times ", s.count);
     }
   }
   if (multiply_overflows(extent, each, &extent)) refuse_span("more");
@@ -125,9 +117,8 @@ std::int64_t checked_extent(const char* operation, const Memory& memory, const S
 void refuse_pointer(const char* operation, const char* side, const void* data, DType dtype, std::int64_t bytes) {
   check_not_null(operation, side, data);
   if (address_of(data) % size_of(dtype) != 0) {
-    fail(Code::DTYPE, operation,
-         std::string(side) + " must be aligned to the " + std::to_string(size_of(dtype)) + " bytes of " + name(dtype) +
-             " but got an address " + std::to_string(address_of(data) % size_of(dtype)) + " beyond");
+    fail(Code::DTYPE, operation, side, " must be aligned to the ", size_of(dtype), " bytes of ", name(dtype),
+         " but got an address ", address_of(data) % size_of(dtype), " beyond");
   }
   check_end(operation, side, data, bytes);
 }
@@ -136,10 +127,9 @@ void refuse_alias(const Names& names, const ConstHeads& x, const Heads& out, boo
   if (x.data == out.data && same_strides) return;
   if (!blocks_meet(blocks_of(part_of(names.x, x)), blocks_of(part_of(names.out, out)))) return;
   const auto distance = static_cast<std::int64_t>(address_of(out.data) - address_of(x.data));
-  fail(Code::ALIAS, names.operation,
-       std::string(names.x) + " and " + names.out + " must not overlap, or be the same with the same strides, but " +
-           names.out + " begins " + std::to_string(distance / bytes_of(x.dtype)) + " elements from " + names.x +
-           (same_strides ? "" : " with other strides"));
+  fail(Code::ALIAS, names.operation, names.x, " and ", names.out,
+       " must not overlap, or be the same with the same strides, but ", names.out, " begins ",
+       distance / bytes_of(x.dtype), " elements from ", names.x, same_strides ? "" : " with other strides");
 }
 
 }  // namespace
@@ -170,9 +160,8 @@ void refuse(const Names& names, const ConstHeads& x, const Heads& out, const Tab
 }
 
 void refuse_overlap(const char* operation, const char* written, const char* other) {
-  fail(Code::ALIAS, operation,
-       std::string("what is written to ") + written + " must not overlap " + other +
-           " but their elements overlap, or interleave with strides that are not the same");
+  fail(Code::ALIAS, operation, "what is written to ", written, " must not overlap ", other,
+       " but their elements overlap, or interleave with strides that are not the same");
 }
 
 void check_readable(const char* operation, const char* side, const ConstHeads& x) {

@@ -62,12 +62,10 @@ inline std::uintptr_t address_of(const void* data) noexcept { return reinterpret
 inline void check_aligned(const char* operation, const char* what, const void* p, std::size_t bytes) {
   const std::uintptr_t beyond = address_of(p) & (bytes - 1);
   if (beyond == 0) return;
-  fail(Code::DTYPE, operation,
-       std::string(what) + " must be aligned to " + std::to_string(bytes) + " bytes but got an address " +
-           std::to_string(beyond) + " beyond");
+  fail(Code::DTYPE, operation, what, " must be aligned to ", bytes, " bytes but got an address ", beyond, " beyond");
 }
 inline void check_not_null(const char* operation, const char* what, const void* p) {
-  if (p == nullptr) fail(Code::SHAPE, operation, std::string(what) + " must point to its elements but got null");
+  if (p == nullptr) fail(Code::SHAPE, operation, what, " must point to its elements but got null");
 }
 inline void check_pointer(const char* operation, const char* what, const void* p, std::size_t bytes) {
   check_not_null(operation, what, p);
@@ -75,8 +73,7 @@ inline void check_pointer(const char* operation, const char* what, const void* p
 }
 inline void check_end(const char* operation, const char* what, const void* p, std::int64_t bytes) {
   if (address_of(p) + static_cast<std::uintptr_t>(bytes) >= address_of(p)) return;
-  fail(Code::SHAPE, operation,
-       std::string(what) + " must end inside the address space but spans " + std::to_string(bytes) + " bytes");
+  fail(Code::SHAPE, operation, what, " must end inside the address space but spans ", bytes, " bytes");
 }
 
 // ---- sizes and extents ----

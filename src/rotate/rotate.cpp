@@ -318,14 +318,12 @@ void rotate_qk_by(const char* operation, const Heads& q, const Heads& k, const R
                   std::int64_t first_position, const RotateOptions& options) {
   const auto check_head_dim = [&](const char* side, const Layout& l) {
     if (l.head_dim == rope.head_dim) return;
-    fail(Code::SHAPE, operation,
-         std::string(side) + " must have the rope's head_dim " + std::to_string(rope.head_dim) + " but got " +
-             std::to_string(l.head_dim));
+    fail(Code::SHAPE, operation, side, " must have the rope's head_dim ", rope.head_dim, " but got ", l.head_dim);
   };
   check_head_dim("q", q.layout);
   check_head_dim("k", k.layout);
   if (first_position < 0) {
-    fail(Code::POSITION, operation, "first_position must be at least 0 but got " + std::to_string(first_position));
+    fail(Code::POSITION, operation, "first_position must be at least 0 but got ", first_position);
   }
   const std::int64_t tokens = q.layout.tokens;
   const Positions at = positions(first_position, tokens);

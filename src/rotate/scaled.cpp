@@ -23,13 +23,11 @@ void check_factors(const char* operation, const Layout& l, std::span<const float
   const auto size = static_cast<std::int64_t>(scale.size());
   if (size == 0) return;  // none
   if (size != l.tokens && size != checked_product(operation, l.batch, l.tokens))
-    fail(Code::SHAPE, operation,
-         "query_scale must have a factor for each token of q, [tokens] or [batch, tokens] of " +
-             std::to_string(l.batch) + " x " + std::to_string(l.tokens) + ", but got " + std::to_string(size));
+    fail(Code::SHAPE, operation, "query_scale must have a factor for each token of q, [tokens] or [batch, tokens] of ",
+         l.batch, " x ", l.tokens, ", but got ", size);
   const auto bad = std::find_if(scale.begin(), scale.end(), [](float factor) { return !std::isfinite(factor); });
   if (bad != scale.end())
-    fail(Code::VALUE, operation,
-         "query_scale must be finite but is not at element " + std::to_string(bad - scale.begin()));
+    fail(Code::VALUE, operation, "query_scale must be finite but is not at element ", bad - scale.begin());
 }
 
 // The rows of the table times the factors, rounded to f32.

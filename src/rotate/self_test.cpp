@@ -29,10 +29,9 @@ void expect(std::uint64_t wanted, std::uint64_t found, const std::string& what) 
   char hashes[80];
   std::snprintf(hashes, sizeof hashes, "must hash to %016llx but got %016llx", static_cast<unsigned long long>(wanted),
                 static_cast<unsigned long long>(found));
-  fail(Code::CHECK, "self_test",
-       what + " " + hashes +
-           ": this build of rotary computes other bits than every other. Compile its sources with -ffp-contract=off "
-           "-fno-fast-math behind all other flags (docs/platforms.md)");
+  fail(Code::CHECK, "self_test", what, " ", hashes,
+       ": this build of rotary computes other bits than every other. Compile its sources with -ffp-contract=off "
+       "-fno-fast-math behind all other flags (docs/platforms.md)");
 }
 
 std::vector<Frequencies> speeds() {

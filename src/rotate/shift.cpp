@@ -138,8 +138,8 @@ void check_lengths(const Sequences& s, Index count, const Layout& l, Index keep,
   for (Index i = 0; i < count; ++i) {
     const Index length = length_of(s, i, l.tokens), pages = pages_of(s, i);
     if (length < 0 || length > product(std::max<Index>(0, pages), l.tokens) || (s.indptr != nullptr && s.indptr[i] < 0))
-      refuse_shift("sequence " + std::to_string(i) + " must lie in its pages, " + std::to_string(pages) + " of " +
-                   std::to_string(l.tokens) + " tokens, but its length is " + std::to_string(length));
+      refuse_shift("sequence ", i, " must lie in its pages, ", pages, " of ", l.tokens, " tokens, but its length is ",
+                   length);
     tokens += moving(length, keep, drop);
   }
 }

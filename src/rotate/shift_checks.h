@@ -10,7 +10,10 @@
 
 namespace rotary::detail {
 
-[[noreturn]] inline void refuse_shift(const std::string& sentence) { fail(Code::SHAPE, "shift", sentence); }
+template <class... Parts>
+[[noreturn]] void refuse_shift(const Parts&... sentence) {
+  fail(Code::SHAPE, "shift", sentence...);
+}
 
 // Elements that can be moved, whatever turns.
 inline void check_side(const char* name, const Heads& x) {
@@ -21,7 +24,7 @@ inline void check_side(const char* name, const Heads& x) {
 template <class S>
 std::int64_t check_sequences(const S& s, const Layout& l) {
   const bool paged = s.indptr != nullptr || s.indices != nullptr || s.sequences != 0;
-  if (s.sequences < 0) refuse_shift("sequences must not be negative but got " + std::to_string(s.sequences));
+  if (s.sequences < 0) refuse_shift("sequences must not be negative but got ", s.sequences);
   if (paged) {
     check_pointer("shift", "indptr", s.indptr, sizeof(std::int32_t));
     check_pointer("shift", "indices", s.indices, sizeof(std::int32_t));
@@ -35,15 +38,13 @@ std::int64_t check_sequences(const S& s, const Layout& l) {
 template <class S>
 std::int64_t check_shift(const Heads& k, const Heads& v, const TableShape& table, const float* cos, const float* sin,
                          std::int64_t keep, std::int64_t drop, const S& sequences) {
-  if (keep < 0 || drop < 0)
-    refuse_shift("keep and drop must not be negative but got " + std::to_string(keep) + " and " + std::to_string(drop));
+  if (keep < 0 || drop < 0) refuse_shift("keep and drop must not be negative but got ", keep, " and ", drop);
   if (table.tokens != 1 || table.batch != 1)
-    refuse_shift("the table must have one row but got " + std::to_string(table.batch) + " times " +
-                 std::to_string(table.tokens));
+    refuse_shift("the table must have one row but got ", table.batch, " times ", table.tokens);
   check_side("k", k);
   check_side("v", v);
   if (has_elements(v.layout) && (v.layout.batch != k.layout.batch || v.layout.tokens != k.layout.tokens))
-    refuse_shift("v must have the batch and the tokens of k, " + shape(k.layout) + ", but got " + shape(v.layout));
+    refuse_shift("v must have the batch and the tokens of k, ", shape(k.layout), ", but got ", shape(v.layout));
   const std::int64_t count = check_sequences(sequences, k.layout);
   if (!has_elements(k.layout)) return count;
   Writes written;

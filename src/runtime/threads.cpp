@@ -52,8 +52,7 @@ const Executor& serial() noexcept {
 
 OnePart::OnePart(int part, int parts) : part_(part), parts_(parts) {
   if (part >= 0 && part < parts) return;
-  fail(Code::VALUE, "part",
-       "part must be from 0 to parts - 1 but got " + std::to_string(part) + " of " + std::to_string(parts));
+  fail(Code::VALUE, "part", "part must be from 0 to parts - 1 but got ", part, " of ", parts);
 }
 
 void OnePart::run(std::int64_t count, std::int64_t, Body body, void* context) const {

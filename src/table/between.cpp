@@ -18,7 +18,10 @@ namespace {
 
 using namespace detail;
 
-[[noreturn]] void refuse_between(Code code, const std::string& sentence) { fail(code, "between", sentence); }
+template <class... Parts>
+[[noreturn]] void refuse_between(Code code, const Parts&... sentence) {
+  fail(code, "between", sentence...);
+}
 
 // Where keys stand, before or after: a rope and their positions.
 class Place {
@@ -135,26 +138,24 @@ namespace detail {
 
 Frequencies check_between(const Frequencies& from, Extent from_positions, const Frequencies& to, Extent to_positions) {
   if (from.pairs() != to.pairs())
-    refuse_between(Code::SHAPE, "from and to must have the same number of pairs but have " +
-                                    std::to_string(from.pairs()) + " and " + std::to_string(to.pairs()));
+    refuse_between(Code::SHAPE, "from and to must have the same number of pairs but have ", from.pairs(), " and ",
+                   to.pairs());
   if (from.heads != to.heads)
-    refuse_between(Code::SHAPE, "from and to must have rows for as many heads but have " + std::to_string(from.heads) +
-                                    " and " + std::to_string(to.heads));
+    refuse_between(Code::SHAPE, "from and to must have rows for as many heads but have ", from.heads, " and ",
+                   to.heads);
   if (from.xpos != to.xpos || (to.xpos.scale != 0 && !are_one_rope(from, to)))
     refuse_between(Code::SHAPE, "with xpos from and to must be one rope, with one scale and center, but are two");
   if (written(from.pairing) != written(to.pairing))
-    refuse_between(Code::PAIRING, std::string("from and to must leave keys in one order but are ") +
-                                      name(from.pairing) + " and " + name(to.pairing));
+    refuse_between(Code::PAIRING, "from and to must leave keys in one order but are ", name(from.pairing), " and ",
+                   name(to.pairing));
   if (from_positions.tokens != to_positions.tokens)
-    refuse_between(Code::SHAPE, "the positions must be of as many tokens but are of " +
-                                    std::to_string(from_positions.tokens) + " and " +
-                                    std::to_string(to_positions.tokens));
+    refuse_between(Code::SHAPE, "the positions must be of as many tokens but are of ", from_positions.tokens, " and ",
+                   to_positions.tokens);
   const int batch = std::max(from_positions.batch, to_positions.batch);
   for (const int given : {from_positions.batch, to_positions.batch}) {
     if (given != 1 && given != batch)
-      refuse_between(Code::SHAPE, "the batches of the positions must be equal, or one of them 1, but are " +
-                                      std::to_string(from_positions.batch) + " and " +
-                                      std::to_string(to_positions.batch));
+      refuse_between(Code::SHAPE, "the batches of the positions must be equal, or one of them 1, but are ",
+                     from_positions.batch, " and ", to_positions.batch);
   }
   Frequencies turn = to;
   turn.pairing = written(to.pairing);
@@ -162,8 +163,8 @@ Frequencies check_between(const Frequencies& from, Extent from_positions, const 
   turn.attention_factor =
       to.attention_factor == from.attention_factor ? 1 : to.attention_factor / from.attention_factor;
   if (from.attention_factor == 0 || !std::isfinite(turn.attention_factor))
-    refuse_between(Code::SCALING, "the attention factors must have a finite ratio but are " +
-                                      shortest(from.attention_factor) + " and " + shortest(to.attention_factor));
+    refuse_between(Code::SCALING, "the attention factors must have a finite ratio but are ", from.attention_factor,
+                   " and ", to.attention_factor);
   return turn;
 }
 

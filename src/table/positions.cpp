@@ -12,17 +12,16 @@ namespace rotary {
 using namespace detail;
 
 void Positions::refuse_integer(std::uint64_t value) {
-  fail(Code::POSITION, "positions", "a position must be below 2^63 but got " + std::to_string(value));
+  fail(Code::POSITION, "positions", "a position must be below 2^63 but got ", value);
 }
 
 void Positions::set(Kind kind, const void* data, std::size_t size) {
-  if (axes_ < 1) fail(Code::SHAPE, "positions", "axes must be at least 1 but got " + std::to_string(axes_));
-  if (batch_ < 1) fail(Code::SHAPE, "positions", "batch must be at least 1 but got " + std::to_string(batch_));
+  if (axes_ < 1) fail(Code::SHAPE, "positions", "axes must be at least 1 but got ", axes_);
+  if (batch_ < 1) fail(Code::SHAPE, "positions", "batch must be at least 1 but got ", batch_);
   const auto rows = static_cast<std::uint64_t>(axes_) * static_cast<std::uint64_t>(batch_);
   if (size % rows != 0) {
-    fail(Code::SHAPE, "positions",
-         "the number of positions must be a multiple of axes * batch = " + std::to_string(rows) + " but got " +
-             std::to_string(size));
+    fail(Code::SHAPE, "positions", "the number of positions must be a multiple of axes * batch = ", rows, " but got ",
+         size);
   }
   kind_ = kind;
   data_ = data;
@@ -45,11 +44,10 @@ void Positions::own(std::vector<double> values) { hold(std::move(values)); }
 
 Positions positions(std::int64_t first, std::int64_t count) {
   if (count < 0) {
-    fail(Code::SHAPE, "positions", "count must be at least 0 but got " + std::to_string(count));
+    fail(Code::SHAPE, "positions", "count must be at least 0 but got ", count);
   }
   if (count > 0 && first > std::numeric_limits<std::int64_t>::max() - (count - 1)) {
-    fail(Code::POSITION, "positions",
-         "positions must be below 2^63 but got " + std::to_string(count) + " from " + std::to_string(first) + " on");
+    fail(Code::POSITION, "positions", "positions must be below 2^63 but got ", count, " from ", first, " on");
   }
   Positions run;
   run.first_ = first;

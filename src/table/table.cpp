@@ -337,8 +337,7 @@ void write_rows(const Frequencies& f, const Positions& positions, void* cos, voi
   const Table table(f, positions, {angles, static_cast<Rounding>(dtype), executor});
   const std::int64_t rows = table.batch() * table.tokens(), pairs = std::int64_t{table.heads()} * table.pairs();
   if (stride < pairs) {
-    fail(Code::SHAPE, "write_rows",
-         "stride must be at least the " + std::to_string(pairs) + " pairs of a row but got " + std::to_string(stride));
+    fail(Code::SHAPE, "write_rows", "stride must be at least the ", pairs, " pairs of a row but got ", stride);
   }
   if (rows == 0) return;
   check_pointer("write_rows", "cos", cos, static_cast<std::size_t>(bytes_of(dtype)));

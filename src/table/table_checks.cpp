@@ -47,16 +47,17 @@ std::size_t first_not_finite(std::span<const Real> values) noexcept {
 
 namespace {
 
-[[noreturn]] void refuse_table(Code code, const std::string& sentence) { fail(code, "table", sentence); }
+template <class... Parts>
+[[noreturn]] void refuse_table(Code code, const Parts&... sentence) {
+  fail(code, "table", sentence...);
+}
 
 void check_xpos(const Frequencies& f) {
   const XPos& x = f.xpos;
   if (!std::isfinite(x.scale) || x.scale < 0)
-    refuse_table(Code::SCALING, "xpos's scale must be finite and above 0 but is " + shortest(x.scale));
-  if (!std::isfinite(x.center))
-    refuse_table(Code::SCALING, "xpos's center must be finite but is " + shortest(x.center));
-  if (x.scale > 0 && f.axes() != 1)
-    refuse_table(Code::SHAPE, "xpos needs a rope of one axis but it has " + std::to_string(f.axes()));
+    refuse_table(Code::SCALING, "xpos's scale must be finite and above 0 but is ", x.scale);
+  if (!std::isfinite(x.center)) refuse_table(Code::SCALING, "xpos's center must be finite but is ", x.center);
+  if (x.scale > 0 && f.axes() != 1) refuse_table(Code::SHAPE, "xpos needs a rope of one axis but it has ", f.axes());
 }
 
 }  // namespace
@@ -64,36 +65,33 @@ void check_xpos(const Frequencies& f) {
 int checked_pairs(const Frequencies& f) {
   check_pairing("table", f.pairing);
   const auto expect = [&](const char* what, const std::vector<double>::size_type size, std::size_t each,
-                          const std::string& of) {
+                          const char* of) {
     if (size != 0 && size != each)
-      refuse_table(Code::SHAPE, std::string(what) + " must be empty or have one value for each of the " +
-                                    std::to_string(each) + " " + of + " but has " + std::to_string(size));
+      refuse_table(Code::SHAPE, what, " must be empty or have one value for each of the ", each, " ", of, " but has ",
+                   size);
   };
   const std::size_t size = f.inv_freq.size();
   if (size == 0) refuse_table(Code::SHAPE, "inv_freq must have at least one pair but is empty");
-  if (size > largest_pairs)
-    refuse_table(Code::SHAPE, "inv_freq must have fewer than 2^30 pairs but has " + std::to_string(size));
-  if (f.heads < 1) refuse_table(Code::SHAPE, "heads must be at least 1 but is " + std::to_string(f.heads));
+  if (size > largest_pairs) refuse_table(Code::SHAPE, "inv_freq must have fewer than 2^30 pairs but has ", size);
+  if (f.heads < 1) refuse_table(Code::SHAPE, "heads must be at least 1 but is ", f.heads);
   if (f.summed_axes < 0 || f.summed_axes > 1024)  // of between, four times a rope's
-    refuse_table(Code::SHAPE, "summed_axes must be from 0 to 1024 but is " + std::to_string(f.summed_axes));
+    refuse_table(Code::SHAPE, "summed_axes must be from 0 to 1024 but is ", f.summed_axes);
   const std::size_t rows = static_cast<std::size_t>(f.heads) * static_cast<std::size_t>(std::max(1, f.summed_axes));
   if (size % rows != 0)
-    refuse_table(Code::SHAPE, "inv_freq must have a value for each pair of " + std::to_string(f.heads) + " heads and " +
-                                  std::to_string(std::max(1, f.summed_axes)) + " axes but has " + std::to_string(size));
+    refuse_table(Code::SHAPE, "inv_freq must have a value for each pair of ", f.heads, " heads and ",
+                 std::max(1, f.summed_axes), " axes but has ", size);
   const std::size_t pairs = size / rows;
   expect("axis", f.axis.size(), pairs, "pairs");
   if (f.summed_axes > 0 && !f.axis.empty())
-    refuse_table(Code::SHAPE, "axis must be empty where axes are summed but has " + std::to_string(f.axis.size()));
+    refuse_table(Code::SHAPE, "axis must be empty where axes are summed but has ", f.axis.size());
   expect("inv_freq_float32", f.inv_freq_float32.size(), size, "pairs");
   if (f.phase.size() != pairs * static_cast<std::size_t>(f.heads)) expect("phase", f.phase.size(), pairs, "pairs");
   if (const std::size_t i = first_not_finite<double>(f.inv_freq); i < size)
-    refuse_table(Code::SCALING,
-                 "inv_freq must be finite but is " + all_digits(f.inv_freq[i]) + " at pair " + std::to_string(i));
+    refuse_table(Code::SCALING, "inv_freq must be finite but is ", all_digits(f.inv_freq[i]), " at pair ", i);
   if (const std::size_t i = first_not_finite<double>(f.phase); i < f.phase.size())
-    refuse_table(Code::SCALING,
-                 "phase must be finite but is " + all_digits(f.phase[i]) + " at pair " + std::to_string(i));
+    refuse_table(Code::SCALING, "phase must be finite but is ", all_digits(f.phase[i]), " at pair ", i);
   if (!std::isfinite(f.attention_factor))
-    refuse_table(Code::SCALING, "attention_factor must be finite but is " + all_digits(f.attention_factor));
+    refuse_table(Code::SCALING, "attention_factor must be finite but is ", all_digits(f.attention_factor));
   check_xpos(f);
   return static_cast<int>(pairs);
 }
@@ -102,8 +100,7 @@ void check_magnitudes(const char* operation, const Frequencies& f) {
   for (const auto& [name, values] : {std::pair{"a frequency", &f.inv_freq}, std::pair{"a phase", &f.phase}}) {
     for (const double w : *values) {
       if (w != 0 && std::fabs(w) < least_frequency)
-        fail(Code::SCALING, operation,
-             std::string(name) + " must be 0 or at least 2^-256 in magnitude but got " + shortest(w));
+        fail(Code::SCALING, operation, name, " must be 0 or at least 2^-256 in magnitude but got ", w);
     }
   }
 }
@@ -112,8 +109,7 @@ void check_magnitudes(const char* operation, const Positions& p, const double* r
   const std::int64_t count = reals == nullptr ? 0 : std::int64_t{p.axes()} * p.batch() * p.tokens();
   for (std::int64_t k = 0; k < count; ++k) {
     if (reals[k] != 0 && std::fabs(reals[k]) < least_position)
-      fail(Code::POSITION, operation,
-           "a position must be 0 or at least 2^-64 in magnitude but got " + shortest(reals[k]));
+      fail(Code::POSITION, operation, "a position must be 0 or at least 2^-64 in magnitude but got ", reals[k]);
   }
 }
 
@@ -123,8 +119,8 @@ void check_amplitudes(const Frequencies& f, const PositionValues& values, std::i
     if (!has_amplitude(f.xpos, p))
       refuse_table(Code::POSITION,
                    "xpos's amplitude must be finite in float32, with positions within 70 scales of the "
-                   "center, but position " +
-                       std::to_string(k) + " is " + all_digits(p));
+                   "center, but position ",
+                   k, " is ", all_digits(p));
   }
 }
 
@@ -136,15 +132,13 @@ void check_sum(const Frequencies& f, Angles angles) {
 
 void check_axes(const char* operation, const Frequencies& f, int position_axes) {
   const int axes = f.axes();
-  const auto refuse = [&](const std::string& sentence) { fail(Code::SHAPE, operation, sentence); };
+  const auto refuse = [&](const auto&... sentence) { fail(Code::SHAPE, operation, sentence...); };
   if (f.summed_axes > position_axes)
-    refuse("the positions must have the " + std::to_string(axes) + " axes of inv_freq but have " +
-           std::to_string(position_axes));
+    refuse("the positions must have the ", axes, " axes of inv_freq but have ", position_axes);
   if (position_axes > 1 && axes == 1)
-    refuse("a rope of one axis takes positions of one axis but they have " + std::to_string(position_axes));
+    refuse("a rope of one axis takes positions of one axis but they have ", position_axes);
   if (position_axes > 1 && axes > position_axes)
-    refuse("the rope's axes are 0 to " + std::to_string(axes - 1) + " but the positions have " +
-           std::to_string(position_axes) + " axes");
+    refuse("the rope's axes are 0 to ", axes - 1, " but the positions have ", position_axes, " axes");
 }
 
 void check_positions(const Frequencies& f, const Positions& p, const double* reals) {
@@ -154,32 +148,29 @@ void check_positions(const Frequencies& f, const Positions& p, const double* rea
   const std::int64_t count = static_cast<std::int64_t>(std::min(axes, p.axes())) * p.batch() * p.tokens();
   for (std::int64_t k = 0; k < count; ++k) {
     if (!std::isfinite(reals[k]))
-      fail(Code::POSITION, "table",
-           "positions must be finite but position " + std::to_string(k) + " is " + all_digits(reals[k]));
+      fail(Code::POSITION, "table", "positions must be finite but position ", k, " is ", all_digits(reals[k]));
   }
 }
 
 void check_rows(const char* operation, const Rows& r) {
   check_pairing(operation, r.pairing);
-  const auto refuse = [&](Code code, const std::string& sentence) { fail(code, operation, sentence); };
+  const auto refuse = [&](Code code, const auto&... sentence) { fail(code, operation, sentence...); };
   check_dtype(operation, r.dtype);
   if (r.pairs < 1 || r.pairs > largest_pairs)
-    refuse(Code::SHAPE, "rows must have 1 to 2^30 - 1 pairs but have " + std::to_string(r.pairs));
+    refuse(Code::SHAPE, "rows must have 1 to 2^30 - 1 pairs but have ", r.pairs);
   if (r.heads < 1 || r.heads > largest_pairs / r.pairs)
-    refuse(Code::SHAPE, "rows must have 1 head or more, and less than 2^30 pairs in all, but have " +
-                            std::to_string(r.heads) + " heads");
+    refuse(Code::SHAPE, "rows must have 1 head or more, and less than 2^30 pairs in all, but have ", r.heads, " heads");
   std::int64_t reach = 0;
   if (r.stride < 0 || r.rows < 0 || multiply_overflows(r.rows, r.stride, &reach) || reach > INT64_MAX / 8)
-    refuse(Code::SHAPE, "rows must have a count and a stride that are not negative and fit in memory but have " +
-                            std::to_string(r.rows) + " and " + std::to_string(r.stride));
+    refuse(Code::SHAPE, "rows must have a count and a stride that are not negative and fit in memory but have ", r.rows,
+           " and ", r.stride);
   if (r.numbers.axes() != 1 || PositionsAccess::are_real(r.numbers))
     refuse(Code::POSITION, "the numbers of rows must be integers of one axis");
   const std::int64_t count = r.numbers.batch() * r.numbers.tokens();
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t n = PositionsAccess::integer(r.numbers, i);
     if (n < 0 || n >= r.rows)
-      refuse(Code::POSITION, "the number of a row must be from 0 to " + std::to_string(r.rows - 1) + " but token " +
-                                 std::to_string(i) + " has " + std::to_string(n));
+      refuse(Code::POSITION, "the number of a row must be from 0 to ", r.rows - 1, " but token ", i, " has ", n);
   }
   if (count == 0) return;
   check_pointer(operation, "cos", r.cos, static_cast<std::size_t>(bytes_of(r.dtype)));
@@ -188,11 +179,9 @@ void check_rows(const char* operation, const Rows& r) {
 
 void check_options(const TableOptions& options) {
   if (options.angles > Angles::float32)
-    fail(Code::VALUE, "table",
-         "angles must be exact or float32 but got value " + std::to_string(static_cast<int>(options.angles)));
+    fail(Code::VALUE, "table", "angles must be exact or float32 but got value ", static_cast<int>(options.angles));
   if (options.rounding > Rounding::bf16)
-    fail(Code::VALUE, "table",
-         "rounding must be f32, f16 or bf16 but got value " + std::to_string(static_cast<int>(options.rounding)));
+    fail(Code::VALUE, "table", "rounding must be f32, f16 or bf16 but got value ", static_cast<int>(options.rounding));
 }
 
 std::size_t checked_size(int batch, std::int64_t tokens, int pairs) {
@@ -200,28 +189,21 @@ std::size_t checked_size(int batch, std::int64_t tokens, int pairs) {
   if (multiply_overflows(std::int64_t{batch}, tokens, &size) ||
       multiply_overflows(size, static_cast<std::int64_t>(pairs), &size) ||
       size > std::numeric_limits<std::ptrdiff_t>::max() / static_cast<std::int64_t>(sizeof(float)))
-    fail(Code::SHAPE, "table",
-         "batch * tokens * pairs must fit in memory but is " + std::to_string(batch) + " * " + std::to_string(tokens) +
-             " * " + std::to_string(pairs));
+    fail(Code::SHAPE, "table", "batch * tokens * pairs must fit in memory but is ", batch, " * ", tokens, " * ", pairs);
   return static_cast<std::size_t>(size);
 }
 
 std::int64_t checked_tokens(std::size_t cos, std::size_t sin, int pairs, int batch, int heads) {
-  if (pairs < 1 || pairs > largest_pairs)
-    fail(Code::SHAPE, "table", "pairs must be from 1 to 2^30 - 1 but is " + std::to_string(pairs));
+  if (pairs < 1 || pairs > largest_pairs) fail(Code::SHAPE, "table", "pairs must be from 1 to 2^30 - 1 but is ", pairs);
   if (heads < 1 || heads > largest_pairs / pairs)
-    fail(Code::SHAPE, "table",
-         "heads must be at least 1, and heads * pairs below 2^30, but heads is " + std::to_string(heads));
-  if (batch < 1) fail(Code::SHAPE, "table", "batch must be at least 1 but is " + std::to_string(batch));
-  if (cos != sin)
-    fail(Code::SHAPE, "table",
-         "cos and sin must have the same length but have " + std::to_string(cos) + " and " + std::to_string(sin));
+    fail(Code::SHAPE, "table", "heads must be at least 1, and heads * pairs below 2^30, but heads is ", heads);
+  if (batch < 1) fail(Code::SHAPE, "table", "batch must be at least 1 but is ", batch);
+  if (cos != sin) fail(Code::SHAPE, "table", "cos and sin must have the same length but have ", cos, " and ", sin);
   const std::size_t row =
       static_cast<std::size_t>(batch) * static_cast<std::size_t>(heads) * static_cast<std::size_t>(pairs);
   if (cos % row != 0)
-    fail(Code::SHAPE, "table",
-         std::string("the length of cos must be a multiple of batch * ") + (heads > 1 ? "heads * " : "") +
-             "pairs = " + std::to_string(row) + " but is " + std::to_string(cos));
+    fail(Code::SHAPE, "table", "the length of cos must be a multiple of batch * ", heads > 1 ? "heads * " : "",
+         "pairs = ", row, " but is ", cos);
   return static_cast<std::int64_t>(cos / row);
 }
 
@@ -240,10 +222,10 @@ void prepare_float32(const Frequencies& f, std::vector<float>& result) {
 
 void check_float32(const Frequencies& f, const std::vector<float>& prepared) {
   if (const std::size_t i = first_not_finite<float>(prepared); i < f.inv_freq.size())
-    fail(Code::SCALING, "table",
-         "inv_freq must be finite in float32 but is " + all_digits(f.inv_freq[i]) + " at pair " + std::to_string(i));
+    fail(Code::SCALING, "table", "inv_freq must be finite in float32 but is ", all_digits(f.inv_freq[i]), " at pair ",
+         i);
   if (!std::isfinite(static_cast<float>(f.attention_factor)))
-    fail(Code::SCALING, "table", "attention_factor must be finite in float32 but is " + all_digits(f.attention_factor));
+    fail(Code::SCALING, "table", "attention_factor must be finite in float32 but is ", all_digits(f.attention_factor));
 }
 
 namespace {
@@ -268,9 +250,8 @@ void check_float32(const AngleJob& job) {
       const double p = job.integers != nullptr ? static_cast<double>(job.integers[k]) : job.reals[k];
       const float rounded = static_cast<float>(p);
       if (!std::isfinite(rounded) || !std::isfinite(rounded * fastest))
-        fail(Code::POSITION, "table",
-             "position * inv_freq must be finite in float32 but is " + all_digits(p) + " * " + all_digits(fastest) +
-                 " at position " + std::to_string(k));
+        fail(Code::POSITION, "table", "position * inv_freq must be finite in float32 but is ", all_digits(p), " * ",
+             all_digits(fastest), " at position ", k);
     }
   }
 }

@@ -27,33 +27,32 @@ void check_sections(std::span<const int> sections, const std::string& operation)
   std::int64_t pairs = 0;
   for (const int section : sections) {
     if (section < 0) {
-      fail(Code::SHAPE, operation, "every section must be at least 0 but got " + std::to_string(section));
+      fail(Code::SHAPE, operation, "every section must be at least 0 but got ", section);
     }
     pairs += section;
   }
   if (pairs == 0 || pairs > std::numeric_limits<int>::max() / 2) {
-    fail(Code::SHAPE, operation,
-         "the sections must sum to the pairs of a head but got " + std::to_string(pairs) + " pairs");
+    fail(Code::SHAPE, operation, "the sections must sum to the pairs of a head but got ", pairs, " pairs");
   }
 }
 
 void check_three(std::span<const int> sections, const std::string& operation) {
   if (sections.size() != 3) {
-    fail(Code::SHAPE, operation, "there must be 3 sections but got " + std::to_string(sections.size()));
+    fail(Code::SHAPE, operation, "there must be 3 sections but got ", sections.size());
   }
   check_sections(sections, operation);
 }
 
 void check_axes(std::int64_t axes) {
   if (axes >= 1 && axes <= max_axes) return;
-  fail(Code::SHAPE, "axial", "axes must be in [1, 256] but got " + std::to_string(axes));
+  fail(Code::SHAPE, "axial", "axes must be in [1, 256] but got ", axes);
 }
 
 }  // namespace
 
 std::vector<std::uint8_t> sectioned_axes(std::span<const int> sections) {
   if (sections.empty() || sections.size() > max_axes) {
-    fail(Code::SHAPE, "sectioned_axes", "there must be 1 to 256 sections but got " + std::to_string(sections.size()));
+    fail(Code::SHAPE, "sectioned_axes", "there must be 1 to 256 sections but got ", sections.size());
   }
   check_sections(sections, "sectioned_axes");
   std::vector<std::uint8_t> axis;
@@ -132,9 +131,7 @@ std::vector<std::uint8_t> videorope_axes(std::span<const int> sections) {
 Rope axial(int head_dim, int axes, double base, Pairing pairing) {
   check_axes(axes);
   if (head_dim / axes < 2) {
-    fail(Code::SHAPE, "axial",
-         "head_dim must give each of the " + std::to_string(axes) + " axes 2 elements or more but got " +
-             std::to_string(head_dim));
+    fail(Code::SHAPE, "axial", "head_dim must give each of the ", axes, " axes 2 elements or more but got ", head_dim);
   }
   const int pairs_per_axis = head_dim / axes / 2;
   Rope rope;
@@ -164,8 +161,7 @@ Rope axial(int head_dim, std::span<const Axis> axes, Pairing pairing) {
     const Axis& axis = axes[a];
     const auto require = [a](bool holds, Code code, const char* what, const std::string& rule, double value) {
       if (holds) return;
-      fail(code, "axial",
-           what + (" of axis " + std::to_string(a)) + " must be " + rule + " but got " + detail::spelled(value));
+      fail(code, "axial", what, " of axis ", a, " must be ", rule, " but got ", detail::spelled(value));
     };
     require(axis.width >= 0 && axis.width % 2 == 0, Code::SHAPE, "the width", "even and at least 0", axis.width);
     require(axis.stretch > 0 && std::isfinite(axis.stretch), Code::SCALING, "the stretch", "finite and above 0",
@@ -173,9 +169,8 @@ Rope axial(int head_dim, std::span<const Axis> axes, Pairing pairing) {
     sum += axis.width;
     if (axis.width == 0) continue;
     if (depends_on_length(axis.scaling))
-      fail(Code::LENGTH, "axial",
-           "the scaling of axis " + std::to_string(a) + " must be the same at every length but got " +
-               name(axis.scaling));
+      fail(Code::LENGTH, "axial", "the scaling of axis ", a, " must be the same at every length but got ",
+           name(axis.scaling));
     const Frequencies run =
         frequencies({.head_dim = axis.width, .base = axis.base, .pairing = pairing, .scaling = axis.scaling});
     require(run.attention_factor == factor.value_or(run.attention_factor), Code::SCALING, "the attention factor",
@@ -185,9 +180,7 @@ Rope axial(int head_dim, std::span<const Axis> axes, Pairing pairing) {
     rope.axis.insert(rope.axis.end(), run.inv_freq.size(), static_cast<std::uint8_t>(a));
   }
   if (sum < 2 || sum > head_dim) {
-    fail(Code::SHAPE, "axial",
-         "the widths must sum to at least 2 and at most head_dim = " + std::to_string(head_dim) + " but got " +
-             std::to_string(sum));
+    fail(Code::SHAPE, "axial", "the widths must sum to at least 2 and at most head_dim = ", head_dim, " but got ", sum);
   }
   rope.rotary_dim = static_cast<int>(sum);
   if (factor != 1.0) rope.attention_factor = factor;

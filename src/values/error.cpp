@@ -10,6 +10,7 @@
 
 #include "fail.h"
 #include "names.h"
+#include "number_text.h"
 #include "runtime/compiler.h"
 
 namespace rotary {
@@ -48,8 +49,21 @@ Code parse_code(std::string_view text) { return detail::parse_in(rows, text, "pa
 
 std::span<const Code> codes() noexcept { return all; }
 
-void detail::fail(Code code, std::string_view operation, const std::string& sentence) {
-  const std::string whole = "[" + std::string(operation) + "] " + sentence;
+void detail::SentencePart::append_to(std::string& sentence) const {
+  if (kind_ == integer) {
+    sentence += std::to_string(integer_);
+  } else if (kind_ == natural) {
+    sentence += std::to_string(static_cast<std::uint64_t>(integer_));
+  } else if (kind_ == real) {
+    sentence += shortest(real_);
+  } else {
+    sentence.append(text_, kind_);
+  }
+}
+
+void detail::fail_with(Code code, std::string_view operation, const SentencePart* parts, std::size_t count) {
+  std::string whole = "[" + std::string(operation) + "] ";
+  for (std::size_t i = 0; i < count; ++i) parts[i].append_to(whole);
 #if ROTARY_THROWS
   throw Error(code, whole);
 #else

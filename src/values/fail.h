@@ -1,6 +1,9 @@
 // How every function of the library throws.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -9,8 +12,38 @@
 namespace rotary {
 namespace detail {
 
-// Throws Error(code, "[operation] sentence").
-[[noreturn, gnu::cold]] ROTARY_API void fail(Code code, std::string_view operation, const std::string& sentence);
+// A part of a sentence: text, or a number as std::to_string (integers) or number_text.h's shortest() (doubles) writes
+// it. Refers to its text.
+class SentencePart {
+ public:
+  SentencePart(const char* text) noexcept : SentencePart(std::string_view(text)) {}         // NOLINT: implicit, as each
+  SentencePart(const std::string& text) noexcept : SentencePart(std::string_view(text)) {}  // NOLINT
+  SentencePart(std::string_view text) noexcept : text_(text.data()), kind_(text.size()) {}  // NOLINT
+  SentencePart(double number) noexcept : real_(number), kind_(real) {}                      // NOLINT
+  template <std::integral Integer>
+  SentencePart(Integer number) noexcept  // NOLINT
+      : integer_(static_cast<std::int64_t>(number)), kind_(std::signed_integral<Integer> ? integer : natural) {}
+  ROTARY_API void append_to(std::string&) const;
+
+ private:
+  static constexpr std::size_t integer = static_cast<std::size_t>(-1), natural = integer - 1, real = integer - 2;
+  union {
+    const char* text_;
+    std::int64_t integer_;
+    double real_;
+  };
+  std::size_t kind_;  // one of these, or the length of the text
+};
+
+[[noreturn, gnu::cold]] ROTARY_API void fail_with(Code, std::string_view operation, const SentencePart* parts,
+                                                  std::size_t count);
+
+// Throws Error(code, "[operation] sentence"), of a sentence in parts, which is put together only here.
+template <class... Parts>
+[[noreturn, gnu::cold]] void fail(Code code, std::string_view operation, const Parts&... sentence) {
+  const SentencePart parts[] = {sentence...};
+  fail_with(code, operation, parts, sizeof...(sentence));
+}
 
 }  // namespace detail
 

@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -15,7 +13,6 @@
 #include <variant>
 #include <vector>
 
-#include "number_text.h"
 #include "pairings.h"
 #include "rotary/rotary.h"
 #include "runtime/float_state.h"
@@ -34,29 +31,9 @@ using scalings::Pairs;
 
 // ---- error sentences, of parts that are put together only where a rule is broken ----
 
-struct Part {
-  Part(const char* w) : word(w) {}  // NOLINT: a part of a sentence, as each of these
-  Part(double x) : number(x) {}     // NOLINT
-  template <std::integral Integer>
-  Part(Integer n) : integer(static_cast<std::int64_t>(n)), is_integer(true) {}  // NOLINT
-
-  std::string text() const { return word != nullptr ? word : is_integer ? std::to_string(integer) : shortest(number); }
-
-  const char* word = nullptr;
-  double number = 0;
-  std::int64_t integer = 0;
-  bool is_integer = false;
-};
-
-[[noreturn]] void refuse_value(Code code, Part value, std::initializer_list<Part> rule) {
-  std::string sentence;
-  for (const Part& part : rule) sentence += part.text();
-  fail(code, "frequencies", sentence + " but got " + value.text());
-}
-
 template <class... Rule>
-void require(bool holds, Code code, Part value, Rule... rule) {
-  if (!holds) refuse_value(code, value, {Part(rule)...});
+void require(bool holds, Code code, const SentencePart& value, Rule... rule) {
+  if (!holds) fail(code, "frequencies", rule..., " but got ", value);
 }
 
 template <class... What>
@@ -225,9 +202,8 @@ std::vector<double> to_doubles(const std::vector<High>& exact, bool may_be_negat
   for (const High& value : exact) {
     const auto rounded = static_cast<double>(value);
     if (!std::isfinite(rounded) || (rounded < 0 && !may_be_negative)) {
-      fail(Code::SCALING, "frequencies",
-           std::string("every inv_freq must be finite") + (may_be_negative ? "" : " and at least 0") + " but pair " +
-               std::to_string(result.size()) + " got " + std::to_string(rounded));
+      fail(Code::SCALING, "frequencies", "every inv_freq must be finite", may_be_negative ? "" : " and at least 0",
+           " but pair ", result.size(), " got ", rounded);
     }
     result.push_back(rounded);
   }
@@ -258,14 +234,14 @@ Scaling parse_scaling(std::string_view name) {
   });
   if (found) return *found;
   names.replace(names.rfind(", "), 2, " or ");
-  fail(Code::SCALING, "parse_scaling", "a scaling must be " + names + " but got '" + std::string(name) + "'");
+  fail(Code::SCALING, "parse_scaling", "a scaling must be ", names, " but got '", name, "'");
 }
 
 Frequencies frequencies(const Rope& rope) {
   detail::check_pairing("frequencies", rope.pairing);
   if (depends_on_length(rope.scaling)) {
-    fail(Code::LENGTH, "frequencies",
-         std::string("a rope scaled by ") + name(rope.scaling) + " needs the length: call frequencies(rope, length)");
+    fail(Code::LENGTH, "frequencies", "a rope scaled by ", name(rope.scaling),
+         " needs the length: call frequencies(rope, length)");
   }
   return frequencies(rope, 0);
 }

@@ -22,7 +22,7 @@ namespace {
 constexpr double two_pi_of_makers = 2 * std::numbers::pi;
 
 void need(bool holds, Code code, const char* operation, const char* rule, double got) {
-  if (!holds) fail(code, operation, std::string(rule) + " but got " + shortest(got));
+  if (!holds) fail(code, operation, rule, " but got ", got);
 }
 
 void need_pairs(const char* operation, int pairs) {

@@ -62,20 +62,17 @@ std::string storage_names() { return list_of(dtypes.row); }
 void check_dtype(const char* operation, DType dtype) {
   if (is_built(dtype)) return;
   if (is_storage(dtype)) {
-    fail(Code::DTYPE, operation,
-         "dtype must be one that this build of rotary has but got " + std::string(name(dtype)) +
-             ", which its ROTARY_DTYPES left out");
+    fail(Code::DTYPE, operation, "dtype must be one that this build of rotary has but got ", name(dtype),
+         ", which its ROTARY_DTYPES left out");
   }
-  fail(Code::DTYPE, operation,
-       "dtype must be " + storage_names() + " but got value " + std::to_string(static_cast<int>(dtype)));
+  fail(Code::DTYPE, operation, "dtype must be ", storage_names(), " but got value ", static_cast<int>(dtype));
 }
 
 void check_pairing(const char* operation, Pairing pairing) {
   if (is_set(pairing)) return;
-  fail(Code::PAIRING, operation,
-       "pairing must be " + list_of(pairings, first_pairing) + " but " +
-           (pairing == Pairing::unset ? std::string("is unset (no default is right for every model)")
-                                      : "got value " + std::to_string(static_cast<int>(pairing))));
+  fail(Code::PAIRING, operation, "pairing must be ", list_of(pairings, first_pairing), " but ",
+       pairing == Pairing::unset ? "is unset (no default is right for every model)"
+                                 : "got value " + std::to_string(static_cast<int>(pairing)));
 }
 
 }  // namespace detail

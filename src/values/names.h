@@ -42,7 +42,7 @@ Enum parse_in(const Named<Enum> (&rows)[N], std::string_view text, const char* o
   for (std::size_t i = first; i < N; ++i) {
     if (rows[i].name == text) return rows[i].value;
   }
-  fail(code, operation, "the name must be " + list_of(rows, first) + " but got \"" + std::string(text) + "\"");
+  fail(code, operation, "the name must be ", list_of(rows, first), " but got \"", text, "\"");
 }
 
 }  // namespace rotary::detail

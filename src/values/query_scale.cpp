@@ -18,20 +18,19 @@ constexpr detail::Named<QueryForm> query_forms[] = {{QueryForm::none, "none"},  
                                                     {QueryForm::ratio, "ratio"}, {QueryForm::learned, "learned"}};
 
 void check_query_scale(const QueryScale& scale) {
-  const auto require = [](bool holds, const std::string& sentence) {
-    if (!holds) fail(Code::VALUE, "query_scale", sentence);
+  const auto require = [](bool holds, const auto&... sentence) {
+    if (!holds) fail(Code::VALUE, "query_scale", sentence...);
   };
   const QueryForm form = scale.form;
   require(form == QueryForm::none || form == QueryForm::steps || form == QueryForm::log || form == QueryForm::power ||
               form == QueryForm::ratio,
-          std::string("the form must be none, steps, log, power or ratio but got ") + name(form) +
-              (form == QueryForm::learned ? ", which is learned for each head and stored in the checkpoint" : ""));
+          "the form must be none, steps, log, power or ratio but got ", name(form),
+          form == QueryForm::learned ? ", which is learned for each head and stored in the checkpoint" : "");
   if (form == QueryForm::none) return;
   const std::int64_t least = form == QueryForm::ratio ? 2 : 1;
-  require(std::isfinite(scale.amount), "the amount must be finite but got " + detail::shortest(scale.amount));
-  require(scale.length >= least,
-          "the length must be at least " + std::to_string(least) + " but got " + std::to_string(scale.length));
-  require(scale.first == 0 || scale.first == 1, "first must be 0 or 1 but got " + std::to_string(scale.first));
+  require(std::isfinite(scale.amount), "the amount must be finite but got ", scale.amount);
+  require(scale.length >= least, "the length must be at least ", least, " but got ", scale.length);
+  require(scale.first == 0 || scale.first == 1, "first must be 0 or 1 but got ", scale.first);
 }
 
 double query_factor(const QueryScale& scale, std::uint64_t n) {
@@ -86,7 +85,7 @@ std::vector<float> query_scale(const QueryScale& scale, std::span<const std::int
     const std::uint64_t n = static_cast<std::uint64_t>(p) + static_cast<std::uint64_t>(scale.first);
     factors.push_back(p < 0 ? 1 : static_cast<float>(query_factor(scale, n)));
     if (!std::isfinite(factors.back()))
-      fail(Code::VALUE, "query_scale", "the factor must be finite but is not at position " + std::to_string(p));
+      fail(Code::VALUE, "query_scale", "the factor must be finite but is not at position ", p);
   }
   return factors;
 }

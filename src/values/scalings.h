@@ -115,13 +115,20 @@ class Float32::Powers {
   float r_;
 };
 
+// b^(2i/r) for every pair.
+template <class A>
+std::vector<Real<A>> periods(const Pairs& pairs, Real<A> base) {
+  const typename A::Powers period(base, pairs);
+  std::vector<Real<A>> result(pairs.index.size());
+  std::transform(pairs.index.begin(), pairs.index.end(), result.begin(), [&](int i) { return period(i); });
+  return result;
+}
+
 // frequency(b^(2i/r), k) for every pair k.
 template <class A, class Frequency>
 std::vector<Real<A>> each(const Pairs& pairs, Real<A> base, Frequency frequency) {
-  const typename A::Powers period(base, pairs);
-  std::vector<Real<A>> result;
-  result.reserve(pairs.index.size());
-  for (std::size_t k = 0; k < pairs.index.size(); ++k) result.push_back(frequency(period(pairs.index[k]), k));
+  std::vector<Real<A>> result = periods<A>(pairs, base);
+  for (std::size_t k = 0; k < result.size(); ++k) result[k] = frequency(result[k], k);
   return result;
 }
 
