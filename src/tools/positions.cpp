@@ -233,7 +233,8 @@ PositionSet positions_of(const std::string& operation, const PositionRequest& re
                          const ModelRope& used) {
   int most = 1;
   for (const ModelRope& sister : model.ropes) {
-    if (sister.part == used.part) most = std::max(most, axes_of(sister));
+    if (sister.part != used.part) continue;
+    most = std::max({most, axes_of(sister), static_cast<int>(sister.axis_names.size())});  // the last may turn no pair
   }
   PositionSet set = request.set ? first_axes(*request.set, axes_of(used))
                                 : parse_positions(request.spec.value_or("0:"), axes_of(used), most);

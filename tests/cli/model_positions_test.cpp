@@ -108,6 +108,19 @@ TEST(ModelPositions, of_a_diffusion_transformer_have_patches_of_unequal_sides) {
   EXPECT_EQ(last("HunyuanImageTransformer2DModel", "[1, 1, 2]"), (Pair{3, 3}));
 }
 
+// LTX2AudioVideoRotaryPosEmbed.prepare_video_coords: arange(0, num_frames, step=patch_size_t).
+TEST(ModelPositions, of_a_diffusion_transformer_have_patches_in_time) {
+  ModelInputs inputs;
+  inputs.drawing = Drawing{.size = {32, 64}, .frames = 25};
+  for (const char* type : {"LTXVideoTransformer3DModel", "LTX2VideoTransformer3DModel"}) {
+    const auto tokens = [&](const char* more) {
+      return model_positions("{\"_class_name\": \"" + std::string(type) + "\"" + more + "}", inputs).positions.tokens;
+    };
+    EXPECT_EQ(tokens(""), 4 * 2) << type;
+    EXPECT_EQ(tokens(R"(, "patch_size_t": 2)"), 2 * 2) << type;
+  }
+}
+
 // As WanPipeline rounds num_frames, HeliosPipeline's pieces and CogVideoX 1.5's pairs of latent frames.
 TEST(ModelPositions, of_a_film_note_the_frames_that_its_pipeline_makes) {
   const auto notes = [](const char* type, std::int64_t frames, const char* more = "") {

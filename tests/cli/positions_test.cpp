@@ -152,6 +152,24 @@ TEST_F(File, of_all_axes_serves_sister_ropes_of_one) {
   EXPECT_THROW(positions_of("test", three, model, model.ropes[1]), Error);
 }
 
+// A class of diffusers has as many coordinates as widths, whichever of them are 0.
+TEST_F(File, has_every_coordinate_though_the_last_turn_nothing) {
+  const auto flux = [](const char* widths) {
+    return parse_config(R"({"_class_name": "FluxTransformer2DModel", "num_attention_heads": 2,)"
+                        R"( "attention_head_dim": 72, "axes_dims_rope": )" +
+                        std::string(widths) + "}");
+  };
+  const PositionRequest request{write({3, 2}, {1, 2, 30, 40, 500, 600}), false};
+  const Model two = flux("[16, 56, 0]"), one = flux("[72, 0, 0]");
+  EXPECT_EQ(positions_of("test", request, two, two.ropes[0]).integers, (Integers{1, 2, 30, 40}));
+  const PositionSet first = positions_of("test", request, one, one.ropes[0]);
+  EXPECT_EQ(first.integers, (Integers{1, 2}));
+  EXPECT_EQ(first.batch, 1);
+  const PositionRequest shorter{write({2, 2}, {1, 2, 30, 40}), false};
+  EXPECT_THROW(positions_of("test", shorter, two, two.ropes[0]), Error);
+  EXPECT_THROW(positions_of("test", shorter, one, one.ropes[0]), Error);
+}
+
 TEST_F(File, is_needed_where_positions_are_coordinates) {
   const Model model = several_ropes();
   for (const PositionRequest& request : {PositionRequest{}, PositionRequest{"0:4", false}}) {

@@ -38,7 +38,7 @@ constexpr std::string_view words_of<GgufQuirk> =
     "plain permuted permuted_switch permuted_gaps gaps gaps_first mla window_only window_plain window_after hybrid";
 
 template <>
-constexpr std::string_view words_of<Split> = "none equal sixths eighths half";
+constexpr std::string_view words_of<Split> = "none equal sixths thirds eighths half";
 template <>
 constexpr std::string_view words_of<Laid> = "in_turn by_turns interleaved blocks across_heads learned joined";
 template <>

@@ -17,6 +17,7 @@ enum class Split : std::uint8_t {
   none,     // a key must
   equal,    // D / axes each
   sixths,   // 2 floor(D / 6) for height and for width, the rest for time (Wan)
+  thirds,   // the same where floor(D / 3) is even; else the class mixes two axes in a pair (ChronoEdit)
   eighths,  // floor(D / 4) for time, 3 floor(D / 8) for height and for width (CogVideoX)
   half,     // floor(D / 2) for the one axis
 };

@@ -220,6 +220,7 @@ std::vector<int> split_head(Split split, int head_dim, int axes) {
   const int sixth = 2 * (head_dim / 6), eighths = 3 * (head_dim / 8);
   switch (split) {
     case Split::sixths:
+    case Split::thirds:
       return {head_dim - 2 * sixth, sixth, sixth};
     case Split::eighths:
       return {head_dim / 4, eighths, eighths};
