@@ -137,9 +137,8 @@ Change inverse(const Change& change) {
 
 void check_whole_bytes(const TensorInfo& tensor, std::uint64_t bits, const char* subject) {
   if (bits % 8 == 0) return;
-  fail(Code::DTYPE, operation,
-       std::string(subject) + " must have elements of whole bytes but tensor " + files::in_quotes(tensor.name) +
-           " is " + name(tensor.type));
+  fail(Code::DTYPE, operation, subject, " must have elements of whole bytes but tensor ", files::in_quotes(tensor.name),
+       " is ", name(tensor.type));
 }
 
 bool has_size(const TensorInfo& tensor, const Change& change) {

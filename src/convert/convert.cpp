@@ -113,9 +113,8 @@ ConvertKind convert_kind(const std::filesystem::path& input, bool as_table) {
   if (!conversion::is_file(input)) return ConvertKind::checkpoint;
   const std::vector<TensorInfo> tensors = tensor_infos(input);
   if (conversion::is_checkpoint(tensors)) {
-    fail(Code::FORMAT, "convert",
-         "a checkpoint must be named by its folder, which holds its config.json, but got '" + files::path_text(input) +
-             "'");
+    fail(Code::FORMAT, "convert", "a checkpoint must be named by its folder, which holds its config.json, but got '",
+         files::path_text(input), "'");
   }
   return as_table || conversion::has_table(tensors) ? ConvertKind::table : ConvertKind::keys;
 }

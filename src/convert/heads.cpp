@@ -36,8 +36,8 @@ int slot_of(Fused fused, int head, bool key, int heads, int kv_heads) {
 }
 
 [[noreturn]] void refuse_projection(const TensorInfo& tensor, const TextPart& part) {
-  fail(Code::TENSOR, operation,
-       "the projections must be those of " + part.model_type + " but got tensor " + in_quotes(tensor.name));
+  fail(Code::TENSOR, operation, "the projections must be those of ", part.model_type, " but got tensor ",
+       in_quotes(tensor.name));
 }
 
 // MLA: the rotated part of the one key is the last rows of kv_a_proj_with_mqa.
@@ -57,17 +57,15 @@ Heads of_latent(const TensorInfo& tensor, Role role, const ModelRope& rope, cons
 Heads of_fused(const TensorInfo& tensor, const ModelRope& rope, const TextPart& part) {
   const Fused fused = part.attention.fused;
   if (fused == Fused::none) {
-    fail(Code::MODEL_TYPE, operation,
-         "the order of the rows of a fused projection must be known but that of " + part.model_type +
-             " is not: tensor " + in_quotes(tensor.name));
+    fail(Code::MODEL_TYPE, operation, "the order of the rows of a fused projection must be known but that of ",
+         part.model_type, " is not: tensor ", in_quotes(tensor.name));
   }
   const int q = rope.heads, k = rope.kv_heads;
   const bool alike = fused == Fused::joined || fused == Fused::by_group;
   const bool fits = k > 0 && q % k == 0 && (alike || q == k) && (fused != Fused::four_parts || q % 4 == 0);
   if (!fits) {
-    fail(Code::SHAPE, operation,
-         "the heads of a fused projection must fit its order but the config has " + std::to_string(q) + " and " +
-             std::to_string(k) + " key heads: tensor " + in_quotes(tensor.name));
+    fail(Code::SHAPE, operation, "the heads of a fused projection must fit its order but the config has ", q, " and ",
+         k, " key heads: tensor ", in_quotes(tensor.name));
   }
   const std::int64_t dim = rope.rope.head_dim, gates = fused == Fused::gate_first ? q : 0;
   Heads heads = counted(rope, q, k);
@@ -143,9 +141,7 @@ Heads heads_in(const TensorInfo& tensor, const TensorName& name, const ModelRope
 Heads heads_of_indexer(Role role, const ModelRope& rope, const TextPart& part) {
   const int dim = part.indexer.head_dim, pairs = rope.rope.rotary_dim / 2;
   if (2 * pairs > dim) {
-    fail(Code::SHAPE, operation,
-         "index_head_dim must hold the " + std::to_string(2 * pairs) + " rotated elements but is " +
-             std::to_string(dim));
+    fail(Code::SHAPE, operation, "index_head_dim must hold the ", 2 * pairs, " rotated elements but is ", dim);
   }
   const bool of_q = role == Role::q || role == Role::q_norm;
   const int count = role == Role::q ? part.indexer.heads : 1;

@@ -40,9 +40,8 @@ void check_block(const ConvertRequest& request) {
   const bool fits = request.first >= 0 && rotary_dim >= 2 && rotary_dim % 2 == 0 &&
                     std::int64_t{request.first} + rotary_dim <= request.head_dim;
   if (fits) return;
-  fail(Code::SHAPE, operation,
-       "the rotated block must be an even number of elements within a head of " + std::to_string(request.head_dim) +
-           " but got " + std::to_string(rotary_dim) + " from element " + std::to_string(request.first));
+  fail(Code::SHAPE, operation, "the rotated block must be an even number of elements within a head of ",
+       request.head_dim, " but got ", rotary_dim, " from element ", request.first);
 }
 
 // Those of the model's text; empty: the request has no model, and says the block itself.
@@ -79,15 +78,13 @@ const ModelRope* rope_of(const TensorInfo& info, const std::vector<ModelRope>& r
   const std::vector<int>& without = ropes.front().layers_without_rope;
   if (has(without)) return nullptr;
   if (!layer && ropes.size() == 1 && without.empty()) return &ropes.front();
-  fail(Code::TENSOR, operation,
-       "the name of a key must say its layer" + std::string(layer ? ", one of the config's," : "") + " but got " +
-           in_quotes(info.name));
+  fail(Code::TENSOR, operation, "the name of a key must say its layer", layer ? ", one of the config's," : "",
+       " but got ", in_quotes(info.name));
 }
 
 [[noreturn]] void refuse_heads(const TensorInfo& info, int head_dim) {
-  fail(Code::SHAPE, operation,
-       "the last dimension of keys must be heads of " + std::to_string(head_dim) + " elements but tensor " +
-           in_quotes(info.name) + " has shape " + detail::shape_text(info.shape));
+  fail(Code::SHAPE, operation, "the last dimension of keys must be heads of ", head_dim, " elements but tensor ",
+       in_quotes(info.name), " has shape ", detail::shape_text(info.shape));
 }
 
 // The heads along the last dimension; empty: the layer has no rope.
@@ -132,7 +129,7 @@ std::vector<TensorPlan> find_keys(const ConvertRequest& request, const std::vect
     keys.push_back({.entry = i, .change = change, .shown = shown_as(tensors[i], *heads)});
   }
   if (!unnamed && !missing.empty())
-    fail(Code::TENSOR, operation, "--tensor must name a tensor of the file but got " + in_quotes(missing.front()));
+    fail(Code::TENSOR, operation, "--tensor must name a tensor of the file but got ", in_quotes(missing.front()));
   if (!found) {
     fail(Code::TENSOR, operation,
          "a KV cache must have tensors of keys, as \"layers.0.k\" (or name them with --tensor), but has none");
@@ -168,8 +165,7 @@ ConvertResult convert_keys(const ConvertRequest& request) {
   result.to = *request.to;
   result.all_tensors = tensors.size();
   if (result.from == result.to) {
-    fail(Code::PAIRING, operation,
-         std::string("the keys must be in the other pairing but are ") + name(result.to) + " already");
+    fail(Code::PAIRING, operation, "the keys must be in the other pairing but are ", name(result.to), " already");
   }
   const bool unnamed = tensors.size() == 1 && tensors.front().name.empty();
   const std::vector<TensorPlan> keys = find_keys(request, ropes, tensors, unnamed);

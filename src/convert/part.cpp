@@ -12,8 +12,8 @@ using files::Json;
 // A key with a dot or a control character in its name is no path.
 const Json& sub_config(const Json& config, const std::string& dotted) {
   if (const Json* found = files::object_at(config, files::json_path(dotted))) return *found;
-  fail(Code::ROPE, operation,
-       "a config must hold an object at the place of its rope but " + files::in_quotes(dotted) + " is none");
+  fail(Code::ROPE, operation, "a config must hold an object at the place of its rope but ", files::in_quotes(dotted),
+       " is none");
 }
 
 // The one text model with ropes.
@@ -25,13 +25,11 @@ std::string path_of_text(const Model& model, TextPart& part) {
   }
   if (paths.size() == 1) return paths[0];
   if (paths.empty()) {
-    fail(Code::ROPE, operation,
-         "a checkpoint must have a text model that rotates its q and k but " +
-             (model.model_type.empty() ? "this one" : model.model_type) + " has none");
+    fail(Code::ROPE, operation, "a checkpoint must have a text model that rotates its q and k but ",
+         model.model_type.empty() ? "this one" : model.model_type, " has none");
   }
-  fail(Code::MODEL_TYPE, operation,
-       "a checkpoint must have one text model but " + model.model_type + " has several: " + paths[0] + " and " +
-           paths[1]);
+  fail(Code::MODEL_TYPE, operation, "a checkpoint must have one text model but ", model.model_type,
+       " has several: ", paths[0], " and ", paths[1]);
 }
 
 files::AttentionFacts attention_of(const TextPart& part, const files::Family& family) {
@@ -41,9 +39,8 @@ files::AttentionFacts attention_of(const TextPart& part, const files::Family& fa
   }
   files::AttentionFacts attention = family.attention;
   if (!attention.why_not.empty()) {
-    fail(Code::MODEL_TYPE, operation,
-         "a model must rotate the outputs of its q and k projections, which " + part.model_type +
-             " does not: " + std::string(attention.why_not));
+    fail(Code::MODEL_TYPE, operation, "a model must rotate the outputs of its q and k projections, which ",
+         part.model_type, " does not: ", attention.why_not);
   }
   for (const files::FusedWhere& where : attention.fused_where) {
     if (!part.flag(std::string(where.key), where.default_value)) continue;

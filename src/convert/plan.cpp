@@ -126,13 +126,12 @@ class Planner {
       if (part_.ropes.size() > 1 && !fits(layer, candidate)) continue;
       if (!found) found = rope;
       if (same_elements(plan_.model.ropes[*found], candidate)) continue;
-      fail(Code::TENSOR, operation,
-           "the rope of a drafting layer must be told by its heads but several fit " + layer.layer_name());
+      fail(Code::TENSOR, operation, "the rope of a drafting layer must be told by its heads but several fit ",
+           layer.layer_name());
     }
     if (found) return *found;
-    fail(Code::SHAPE, operation,
-         "the heads of a drafting layer must be those of one of the config's ropes but " + layer.layer_name() +
-             " has others");
+    fail(Code::SHAPE, operation, "the heads of a drafting layer must be those of one of the config's ropes but ",
+         layer.layer_name(), " has others");
   }
 
   static bool same_elements(const ModelRope& a, const ModelRope& b) {
@@ -161,9 +160,8 @@ class Planner {
       if (!part_.beside_towers || !layer.q || is_draft(place.first)) continue;
       if (text == nullptr) text = &place.first;
       if (*text == place.first) continue;
-      fail(Code::TENSOR, operation,
-           "the layers of the text model must be told from those of its towers but " + in_quotes(*text) + " and " +
-               in_quotes(place.first) + " both have a projection of the queries");
+      fail(Code::TENSOR, operation, "the layers of the text model must be told from those of its towers but ",
+           in_quotes(*text), " and ", in_quotes(place.first), " both have a projection of the queries");
     }
   }
 
@@ -184,9 +182,8 @@ class Planner {
           found.k = found.k || layer.k;
         }
         if (found.q && (found.k || may_lack_keys)) continue;
-        fail(Code::TENSOR, operation,
-             "layer " + std::to_string(index) + " must have a projection of " + (found.q ? "the keys" : "the queries") +
-                 " but the checkpoint has no tensor that is known as one");
+        fail(Code::TENSOR, operation, "layer ", index, " must have a projection of ",
+             found.q ? "the keys" : "the queries", " but the checkpoint has no tensor that is known as one");
       }
     }
   }
@@ -223,8 +220,8 @@ class Planner {
                        output->info->shape[1] == std::int64_t{rope.heads} * rope.rope.head_dim;
     if (!plain) {
       fail(Code::TENSOR, operation,
-           "keys that serve as values must have an output projection that is not quantised, and no adapter, but " +
-               in_quotes(weight) + (output == nullptr ? " is missing" : " is none"));
+           "keys that serve as values must have an output projection that is not quantised, and no adapter, but ",
+           in_quotes(weight), output == nullptr ? " is missing" : " is none");
     }
     const Heads heads = of_queries(rope, rope.heads, rope.rope.head_dim);
     add(*output, name, {Axis::columns, 0, order_of(heads, plan_.to)}, heads, index);
@@ -243,8 +240,8 @@ class Planner {
         if (is_independent(inside.substr(0, inside.find('.')))) continue;
         if (tensor.elements() == 1 || tensor.name.ends_with("inv_freq")) continue;
         fail(Code::TENSOR, operation,
-             "every tensor of an attention must be known, as it may depend on the pairing, but " +
-                 in_quotes(tensor.name) + " is not");
+             "every tensor of an attention must be known, as it may depend on the pairing, but ",
+             in_quotes(tensor.name), " is not");
       }
     }
   }
@@ -263,9 +260,8 @@ Pairing weights_pairing(const Folder& folder, const ModelRope& rope, std::option
   if (written.empty()) return from.value_or(rope.rope.pairing == Pairing::half ? Pairing::half : Pairing::interleaved);
   const Pairing pairing = parse_pairing(written);
   if (from && *from != pairing) {
-    fail(Code::PAIRING, operation,
-         std::string("--from must be the pairing of the files' metadata but got ") + name(*from) + ": they say " +
-             name(pairing));
+    fail(Code::PAIRING, operation, "--from must be the pairing of the files' metadata but got ", name(*from),
+         ": they say ", name(pairing));
   }
   return pairing;
 }
@@ -348,8 +344,8 @@ Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pair
   plan.text = text_part(config.json, plan.model);
   plan.from = weights_pairing(plan.folder, plan.model.ropes[plan.text.ropes.front()], from);
   if (plan.from == to) {
-    fail(Code::PAIRING, operation,
-         files::path_text(path) + ": the checkpoint must be in the other pairing but is " + name(to) + " already");
+    fail(Code::PAIRING, operation, files::path_text(path), ": the checkpoint must be in the other pairing but is ",
+         name(to), " already");
   }
   const bool interleaved = plan.from == Pairing::interleaved;
   const bool says_other = plan.text.attention.indexer.heads != 0 && plan.text.json.contains(indexer_key) &&

@@ -19,9 +19,7 @@ std::size_t blanks_of(const std::string& text) {
   std::size_t blanks = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), blanks);
   const bool fits = error == std::errc() && end == text.data() + text.size() && blanks <= files::longest_header;
-  if (!fits)
-    fail(Code::FORMAT, operation,
-         std::string(blanks_key) + " must be a number of bytes but is " + files::in_quotes(text));
+  if (!fits) fail(Code::FORMAT, operation, blanks_key, " must be a number of bytes but is ", files::in_quotes(text));
   return blanks;
 }
 
@@ -29,8 +27,7 @@ void check_empty_object(const std::string& text) {
   const bool is_one = text.starts_with('{') && text.find_first_not_of(" \t\r\n", 1) == text.size() - 1 &&
                       text.size() <= files::longest_header && text.ends_with('}');
   if (is_one) return;
-  fail(Code::FORMAT, operation,
-       std::string(metadata_key) + " must be an object without entries but is " + files::in_quotes(text));
+  fail(Code::FORMAT, operation, metadata_key, " must be an object without entries but is ", files::in_quotes(text));
 }
 
 // The header as it was before the conversion that the metadata tell of.
@@ -82,16 +79,14 @@ void check_stamp(const Metadata& metadata, const std::string& file) {
     const std::string* word = value_of(metadata, key);
     if (word == nullptr) return Pairing::unset;
     if (*word != name(Pairing::half) && *word != name(Pairing::interleaved)) {
-      fail(Code::FORMAT, operation,
-           std::string(key) + " of " + file + " must be half or interleaved but is " + files::in_quotes(*word));
+      fail(Code::FORMAT, operation, key, " of ", file, " must be half or interleaved but is ", files::in_quotes(*word));
     }
     return parse_pairing(*word);
   };
   const Pairing now = pairing_of(files::pairing_key), before = pairing_of(from_key);
   if (before != Pairing::unset && (now == Pairing::unset || now == before)) {
-    fail(Code::FORMAT, operation,
-         std::string(from_key) + " of " + file + " must stand beside the other pairing in " + files::pairing_key +
-             " but that is " + (now == Pairing::unset ? "missing" : "the same"));
+    fail(Code::FORMAT, operation, from_key, " of ", file, " must stand beside the other pairing in ",
+         files::pairing_key, " but that is ", now == Pairing::unset ? "missing" : "the same");
   }
   if (const std::string* blanks = value_of(metadata, blanks_key)) blanks_of(*blanks);
   if (const std::string* object = value_of(metadata, metadata_key)) check_empty_object(*object);

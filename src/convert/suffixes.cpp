@@ -110,7 +110,7 @@ class Part {
   }
 
   [[noreturn]] void refuse(Code code, const std::string& sentence) const {
-    fail(code, operation, "tensor " + in_quotes(tensor_.name) + " " + sentence);
+    fail(code, operation, "tensor ", in_quotes(tensor_.name), " ", sentence);
   }
 
  private:
@@ -141,8 +141,8 @@ class Part {
     return config.contains(key) ? config.at(key) : files::Json();
   }
   [[noreturn]] static void refuse_value(const char* key, const char* rule, const files::Json& value) {
-    fail(Code::CONFIG_VALUE, operation,
-         std::string("quantization_config.") + key + " must be " + rule + " but got " + files::shown(value));
+    fail(Code::CONFIG_VALUE, operation, "quantization_config.", key, " must be ", rule, " but got ",
+         files::shown(value));
   }
 
   int bits() const {

@@ -55,17 +55,15 @@ bool repeats(const Tensor& tensor, Pairing pairing) {
 void check_shape(const Tensor& tensor, bool even) {
   const bool fits = !tensor.shape.empty() && tensor.elements() > 0 && (!even || tensor.shape.back() % 2 == 0);
   if (fits) return;
-  fail(Code::SHAPE, operation,
-       "a table must be [..., " + std::string(even ? "2 pairs" : "pairs") + "] but tensor " +
-           files::in_quotes(tensor.name) + " has shape " + detail::shape_text(tensor.shape));
+  fail(Code::SHAPE, operation, "a table must be [..., ", even ? "2 pairs" : "pairs", "] but tensor ",
+       files::in_quotes(tensor.name), " has shape ", detail::shape_text(tensor.shape));
 }
 
 // form: the metadata's word, which tells pairs from doubled; "": none.
 TableOrder order_of_two(const Tensor& cos, const Tensor& sin, const std::string& form) {
   if (cos.shape != sin.shape || cos.type != sin.type) {
-    fail(Code::SHAPE, operation,
-         "cos and sin must have one shape and type but got " + detail::shape_text(cos.shape) + " and " +
-             detail::shape_text(sin.shape));
+    fail(Code::SHAPE, operation, "cos and sin must have one shape and type but got ", detail::shape_text(cos.shape),
+         " and ", detail::shape_text(sin.shape));
   }
   check_shape(cos, false);
   if (cos.shape.back() % 2 != 0) return {Form::pairs, Pairing::unset};
@@ -74,8 +72,8 @@ TableOrder order_of_two(const Tensor& cos, const Tensor& sin, const std::string&
   if ((!half && !interleaved) || form == "pairs") return {Form::pairs, Pairing::unset};
   if (half && interleaved && form != "doubled") {
     fail(Code::TENSOR, operation,
-         "the rows of a table must differ from pair to pair, to tell whether each value stands twice, but " +
-             files::in_quotes(cos.name) + " has one value in each row");
+         "the rows of a table must differ from pair to pair, to tell whether each value stands twice, but ",
+         files::in_quotes(cos.name), " has one value in each row");
   }
   return {Form::doubled, half && interleaved ? Pairing::unset : half ? Pairing::half : Pairing::interleaved};
 }
@@ -85,8 +83,8 @@ TableOrder order_of_one(const Tensor& tensor) {
   const bool is_c64 = tensor.type == ElementType::c64;
   const bool complex = is_c64 || is_any(tensor.name, complex_names) || (tensor.name.empty() && pairs_last);
   if (complex && !is_c64 && !pairs_last) {
-    fail(Code::SHAPE, operation,
-         "freqs_cis must be C64, or [..., pairs, 2], but has shape " + detail::shape_text(tensor.shape));
+    fail(Code::SHAPE, operation, "freqs_cis must be C64, or [..., pairs, 2], but has shape ",
+         detail::shape_text(tensor.shape));
   }
   check_shape(tensor, !complex);
   return {complex ? Form::complex : Form::joined, Pairing::unset};
@@ -192,9 +190,8 @@ TableOrder wanted_order(const ConvertRequest& request, const TableOrder& before)
   if (doubled && wanted.pairing == Pairing::unset)
     fail(Code::PAIRING, operation, "the pairing must be given for a table that repeats values in its order but is not");
   if (wanted.form == before.form && wanted.pairing == before.pairing) {
-    fail(Code::PAIRING, operation,
-         "a table must be in another form but is " + words_of(before) + " already" +
-             (doubled ? "" : ", which is the same for both pairings"));
+    fail(Code::PAIRING, operation, "a table must be in another form but is ", words_of(before), " already",
+         (doubled ? "" : ", which is the same for both pairings"));
   }
   return wanted;
 }
@@ -236,8 +233,8 @@ const char* name(TableForm form) noexcept { return conversion::form_names[static
 TableForm parse_table_form(std::string_view word) {
   const auto found = std::find(conversion::form_names.begin(), conversion::form_names.end(), word);
   if (found == conversion::form_names.end()) {
-    fail(Code::VALUE, conversion::operation,
-         "a form must be pairs, doubled, joined or complex but got " + files::in_quotes(word));
+    fail(Code::VALUE, conversion::operation, "a form must be pairs, doubled, joined or complex but got ",
+         files::in_quotes(word));
   }
   return static_cast<TableForm>(found - conversion::form_names.begin());
 }

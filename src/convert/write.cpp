@@ -17,7 +17,7 @@ using files::path_text;
 constexpr const char* partial_ending = ".partial-";
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& rule) {
-  fail(Code::FILE, operation, path_text(path) + ": " + rule);
+  fail(Code::FILE, operation, path_text(path), ": ", rule);
 }
 
 PairingStamp stamp_of(const Plan& plan) {
@@ -197,9 +197,8 @@ std::vector<VerifiedLayer> verify(const Plan& plan, const std::optional<std::fil
       const Bytes result =
           converted ? bytes_of(written[tensor->shard], tensor->entry) : changed(info, tensor->change, source);
       if (result.size() == source.size() && changed(info, inverse(tensor->change), result) == source) continue;
-      fail(Code::CHECK, operation,
-           "a converted tensor must give its source's bytes when its change is undone but " +
-               files::in_quotes(info.name) + " differs");
+      fail(Code::CHECK, operation, "a converted tensor must give its source's bytes when its change is undone but ",
+           files::in_quotes(info.name), " differs");
     }
     const TensorName& name = tensors.front()->name;
     verified.push_back({.layer = name.layer_name() + (name.module.empty() ? "" : "." + name.module),

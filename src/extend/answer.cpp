@@ -92,15 +92,18 @@ OrderedJson json_of(const std::optional<Publication>& published) {
 
 // ---- the folder ----
 
-[[noreturn]] void refuse_file(const std::string& sentence) { fail(Code::FILE, "extend", sentence); }
+template <class... Parts>
+[[noreturn]] void refuse_file(const Parts&... sentence) {
+  fail(Code::FILE, "extend", sentence...);
+}
 
 const MethodPlan& method_to_write(const Plan& plan) {
   const auto found = std::find_if(plan.methods.begin(), plan.methods.end(), [&](const MethodPlan& method) {
     return plan.methods.size() == 1 || method.method == plan.recommended;
   });
-  if (found == plan.methods.end()) refuse_file("--output needs --scaling where no method is recommended: " + plan.why);
+  if (found == plan.methods.end()) refuse_file("--output needs --scaling where no method is recommended: ", plan.why);
   if (!found->unsaid.empty()) {
-    refuse_file("--output must name a method that params.json can say but got " + found->method + ": " + found->unsaid);
+    refuse_file("--output must name a method that params.json can say but got ", found->method, ": ", found->unsaid);
   }
   if (found->config.empty()) {
     refuse_file(
@@ -156,13 +159,13 @@ std::string write(const Plan& plan, const std::string& name, const std::string& 
   std::error_code error;
   for (const fs::path& path : {config, note}) {
     if (fs::exists(fs::symlink_status(path, error))) {
-      refuse_file("--output must name a folder without " + files::path_text(path.filename()) + " but " +
-                  files::in_quotes(files::path_text(path)) + " is there, and nothing is replaced");
+      refuse_file("--output must name a folder without ", files::path_text(path.filename()), " but ",
+                  files::in_quotes(files::path_text(path)), " is there, and nothing is replaced");
     }
   }
   fs::create_directories(folder, error);
   if (!fs::is_directory(folder, error)) {
-    refuse_file("--output must be a folder, or a name at which one can be made, but got " + files::in_quotes(name));
+    refuse_file("--output must be a folder, or a name at which one can be made, but got ", files::in_quotes(name));
   }
   files::write_whole("extend", note, note_text);
   try {

@@ -194,13 +194,13 @@ void recommend(const Situation& situation, Plan& plan) {
 void check_request(const Request& request) {
   const auto& factor = request.factor;
   if (factor && !(*factor >= 1 && *factor <= 1e15)) {
-    fail(Code::VALUE, "extend", "--factor must be from 1 to 1e15 but got " + detail::spelled(*factor));
+    fail(Code::VALUE, "extend", "--factor must be from 1 to 1e15 but got ", detail::spelled(*factor));
   }
   const auto all = methods();
   const bool known = std::find(all.begin(), all.end(), request.method) != all.end();
   if (!request.method.empty() && !known) {
-    fail(Code::VALUE, "extend",
-         "a method must be linear, ntk, dynamic, yarn, llama3 or longrope but got " + request.method);
+    fail(Code::VALUE, "extend", "a method must be linear, ntk, dynamic, yarn, llama3 or longrope but got ",
+         request.method);
   }
 }
 
@@ -234,7 +234,7 @@ Plan plan(const Request& request) {
                 [&](const MethodPlan& one) { return !request.method.empty() && one.method != request.method; });
   const MethodPlan& first = plan.methods.front();
   if (!first.refused.empty()) {
-    fail(Code::ROPE, "extend", first.method + " must be a method that this model can use but is not: " + first.refused);
+    fail(Code::ROPE, "extend", first.method, " must be a method that this model can use but is not: ", first.refused);
   }
   return plan;
 }

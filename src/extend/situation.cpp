@@ -17,7 +17,10 @@ using files::JsonPath;
 
 constexpr std::int64_t longest_text = std::int64_t{1} << 53;  // a double counts its tokens
 
-[[noreturn]] void refuse(Code code, const std::string& sentence) { fail(code, "extend", sentence); }
+template <class... Parts>
+[[noreturn]] void refuse(Code code, const Parts&... sentence) {
+  fail(code, "extend", sentence...);
+}
 
 std::string in_part(const ModelRope& used) { return used.part.empty() ? "" : " of " + used.part; }
 
@@ -29,11 +32,11 @@ std::size_t chosen(const Request& request) {
   if (ropes.empty()) {
     std::string why;
     for (const std::string& note : request.model.notes) why += (why.empty() ? "" : " ") + note;
-    refuse(Code::ROPE, "a model to extend must have a rope but has none: " + why);
+    refuse(Code::ROPE, "a model to extend must have a rope but has none: ", why);
   }
   if (request.rope && *request.rope >= ropes.size()) {
-    refuse(Code::ROPE, "--rope must be below the model's number of ropes, " + std::to_string(ropes.size()) +
-                           ", and counts from 0 but got " + std::to_string(*request.rope));
+    refuse(Code::ROPE, "--rope must be below the model's number of ropes, ", ropes.size(),
+           ", and counts from 0 but got ", *request.rope);
   }
   if (request.rope) return *request.rope;
   const auto text = std::find_if(ropes.begin(), ropes.end(), [](const ModelRope& used) { return !used.coordinates; });
@@ -77,42 +80,42 @@ Situation look_up(const Request& request) {
 void check_target(const ModelRope& used, std::size_t index) {
   const std::string which = "rope " + std::to_string(index) + in_part(used);
   if (used.coordinates) {
-    refuse(Code::ROPE, "a rope to extend must turn by the places of tokens in a text but " + which +
-                           " turns by coordinates, as of an image's patches");
+    refuse(Code::ROPE, "a rope to extend must turn by the places of tokens in a text but ", which,
+           " turns by coordinates, as of an image's patches");
   }
   if (!used.rope.inv_freq.empty() || !used.rope.multiplier.empty() || !used.log_multiplier.empty()) {
-    refuse(Code::ROPE, "a rope to extend must compute its frequencies from a base but " + which +
-                           " learned them: no scaling of a config changes them");
+    refuse(Code::ROPE, "a rope to extend must compute its frequencies from a base but ", which,
+           " learned them: no scaling of a config changes them");
   }
 }
 
 void check_model(const Situation& situation) {
   // A key with a dot or a control character in its name is no path.
   if (situation.editable() && situation.object() == nullptr) {
-    refuse(Code::ROPE, "a config to change must hold an object at the place of its rope but " +
-                           files::in_quotes(situation.first().part) + " is none");
+    refuse(Code::ROPE, "a config to change must hold an object at the place of its rope but ",
+           files::in_quotes(situation.first().part), " is none");
   }
   for (const std::size_t i : situation.targets) check_target(situation.rope(i), i);
   if (situation.all_slide() && !situation.is_scaled() && situation.published == nullptr) {
     const Json* window = situation.value("sliding_window");
     refuse(Code::ROPE,
-           "a rope to extend must be one of layers that attend to the whole text but only the sliding layers" +
-               in_part(situation.first()) + " have one" +
-               (window != nullptr && window->is_number() ? ", with a window of " + window->dump() : "") +
-               ": no two of their tokens are further apart than in training, and the model takes longer texts "
-               "without a scaling");
+           "a rope to extend must be one of layers that attend to the whole text but only the sliding layers",
+           in_part(situation.first()), " have one",
+           (window != nullptr && window->is_number() ? ", with a window of " + window->dump() : ""),
+           ": no two of their tokens are further apart than in training, and the model takes longer texts "
+           "without a scaling");
   }
   const files::Family* family = situation.family;
   if (family != nullptr && !family->reads_scaling && family->base_key.empty()) {
-    refuse(Code::ROPE, "a model to extend must read a scaling or a base from its config but the code of " +
-                           situation.family_type() + " reads neither: its frequencies are fixed");
+    refuse(Code::ROPE, "a model to extend must read a scaling or a base from its config but the code of ",
+           situation.family_type(), " reads neither: its frequencies are fixed");
   }
 }
 
 void check_context(const Situation& situation) {
   const std::int64_t context = situation.request.context;
   if (context > longest_text) {
-    refuse(Code::VALUE, "--length must be at most 2^53 but got " + std::to_string(context));
+    refuse(Code::VALUE, "--length must be at most 2^53 but got ", context);
   }
   const std::int64_t stated = situation.first().context;
   if (!situation.is_within() || (stated > 0 && context > stated)) return;
@@ -123,9 +126,8 @@ void check_context(const Situation& situation) {
            " have it, --trained-length " + std::to_string(known->says.trained_length) + " plans from the length that " +
            known->says.publisher + " publishes";
   }
-  refuse(Code::VALUE, "--length must be above the trained length " + std::to_string(situation.trained) + " (" +
-                          situation.trained_from + ") but got " + std::to_string(context) +
-                          ": the model takes such texts as it is" + hint);
+  refuse(Code::VALUE, "--length must be above the trained length ", situation.trained, " (", situation.trained_from,
+         ") but got ", context, ": the model takes such texts as it is", hint);
 }
 
 // ---- the trained length ----
@@ -151,7 +153,7 @@ std::optional<Length> length_in_scaling(Situation& situation) {
   const std::string rule = "the trained length must be known but the file's ";
   if (situation.has_factors_of_gguf()) {
     if (situation.published != nullptr) return published_length(situation);
-    refuse(Code::CONFIG_MISSING, rule + "factors by pair do not say it: --trained-length gives it");
+    refuse(Code::CONFIG_MISSING, rule, "factors by pair do not say it: --trained-length gives it");
   }
   if (const auto* length = scalings::value_of<std::int64_t>(scaling, "trained_length")) {
     return Length{*length, std::holds_alternative<Dynamic>(scaling) ? "max_position_embeddings"
@@ -171,7 +173,7 @@ std::optional<Length> length_in_scaling(Situation& situation) {
   }
   if (std::holds_alternative<Ntk>(scaling) || std::holds_alternative<NtkFixed>(scaling)) {
     if (situation.published != nullptr) return published_length(situation);
-    refuse(Code::CONFIG_MISSING, rule + "scaling " + name(scaling) + " does not say it: --trained-length gives it");
+    refuse(Code::CONFIG_MISSING, rule, "scaling ", name(scaling), " does not say it: --trained-length gives it");
   }
   return std::nullopt;
 }
@@ -207,7 +209,7 @@ void set_trained_length(Situation& situation) {
   Length length;
   if (const auto given = situation.request.trained_length) {
     if (*given < 2 || *given > longest_text) {
-      refuse(Code::VALUE, "--trained-length must be from 2 to 2^53 but got " + std::to_string(*given));
+      refuse(Code::VALUE, "--trained-length must be from 2 to 2^53 but got ", *given);
     }
     length = {*given, "--trained-length"};
     if (!situation.is_scaled() && situation.first().context > *given) {
@@ -218,8 +220,8 @@ void set_trained_length(Situation& situation) {
     length = scaled ? *scaled : length_of_unscaled(situation);
   }
   if (length.tokens < 2) {
-    refuse(Code::VALUE, "the trained length must be at least 2 but got " + std::to_string(length.tokens) + " (" +
-                            length.from + "): --trained-length gives another");
+    refuse(Code::VALUE, "the trained length must be at least 2 but got ", length.tokens, " (", length.from,
+           "): --trained-length gives another");
   }
   situation.trained = length.tokens;
   situation.trained_from = length.from;

@@ -31,7 +31,7 @@ class Parser {
   }
   bool ended() { return takes("") && left_.empty(); }
   void expect(bool there) const {
-    if (!there) fail(Code::INTERNAL, "models", "data/models.json: no formula: " + std::string(whole_));
+    if (!there) fail(Code::INTERNAL, "models", "data/models.json: no formula: ", whole_);
   }
   std::string_view word() {
     takes("");

@@ -12,7 +12,7 @@ namespace rotary {
 namespace made {
 
 void refuse(Code code, const std::string& rule, const std::string& got) {
-  fail(code, "positions", rule + " but got " + got);
+  fail(code, "positions", rule, " but got ", got);
 }
 
 void take_only(const ModelInputs& inputs, std::string_view takes) {

@@ -30,8 +30,7 @@ NumberFile<T> read(std::string_view file, const std::string& what, const char* t
   } else if (reals && tensor.type == ElementType::f64) {
     take(tensor.as<double>());
   } else {
-    fail(Code::DTYPE, "positions",
-         std::string(file) + ": " + what + " must be " + types + " but is " + name(tensor.type));
+    fail(Code::DTYPE, "positions", file, ": ", what, " must be ", types, " but is ", name(tensor.type));
   }
   return found;
 }
@@ -46,7 +45,7 @@ NumberFile<double> read_reals(std::string_view file, const std::string& what) {
   NumberFile<double> found = read<double>(file, what, "an integer type, float32 or float64");
   const auto odd = std::ranges::find_if_not(found.values, [](double value) { return std::isfinite(value); });
   if (odd != found.values.end())
-    fail(Code::POSITION, "positions", std::string(file) + ": " + what + " must be finite but holds infinity or NaN");
+    fail(Code::POSITION, "positions", file, ": ", what, " must be finite but holds infinity or NaN");
   return found;
 }
 

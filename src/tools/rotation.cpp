@@ -35,8 +35,8 @@ std::vector<std::int64_t> row_numbers(const std::string& operation, const Positi
   std::vector<std::int64_t> numbers = rows.integers;
   for (const double row : rows.reals) {
     if (std::floor(row) != row || std::abs(row) >= 0x1p62) {
-      fail(Code::POSITION, operation,
-           "a position that selects a row must be a whole number but got " + significant(row, 17));
+      fail(Code::POSITION, operation, "a position that selects a row must be a whole number but got ",
+           significant(row, 17));
     }
     numbers.push_back(static_cast<std::int64_t>(row));
   }
@@ -81,9 +81,8 @@ Table table_of_rows(const Rotation& how, const PositionSet& rows) {
   std::vector<float> cos, sin;
   for (const std::int64_t row : row_numbers(how.operation, rows)) {
     if (row < 0 || row >= available) {
-      fail(Code::POSITION, how.operation,
-           "a position must select one of the " + std::to_string(available) + " rows of cos and sin but got " +
-               std::to_string(row));
+      fail(Code::POSITION, how.operation, "a position must select one of the ", available,
+           " rows of cos and sin but got ", row);
     }
     const std::ptrdiff_t begin = row * size;
     cos.insert(cos.end(), all_cos.begin() + begin, all_cos.begin() + begin + size);
@@ -95,9 +94,8 @@ Table table_of_rows(const Rotation& how, const PositionSet& rows) {
 PositionSet positions_for(const Rotation& how, const PositionSet& positions, std::int64_t tokens,
                           const std::string& named) {
   if (!positions.open_from && positions.tokens != tokens) {
-    fail(Code::SHAPE, how.operation,
-         std::string(how.before ? "--from and --to" : "--positions") + " must name one position per token but got " +
-             std::to_string(positions.tokens) + " for the " + std::to_string(tokens) + " tokens of " + named);
+    fail(Code::SHAPE, how.operation, how.before ? "--from and --to" : "--positions",
+         " must name one position per token but got ", positions.tokens, " for the ", tokens, " tokens of ", named);
   }
   return positions.closed(tokens);
 }
@@ -168,7 +166,7 @@ int first_of(const Tensor& tensor, const Layout& layout, const Rotation& how) {
   if (layout.head_dim != how.head_dim && !bare) {
     std::string rule = "head_dim must be " + std::to_string(how.head_dim);
     if (how.first > 0) rule += ", or " + std::to_string(how.rotary_dim) + " for the bare rotary block,";
-    fail(Code::SHAPE, how.operation, rule + " but " + label(tensor) + " is " + shape_text(tensor.shape));
+    fail(Code::SHAPE, how.operation, rule, " but ", label(tensor), " is ", shape_text(tensor.shape));
   }
   return bare ? 0 : how.first;
 }
@@ -182,9 +180,8 @@ void rotate_doubles(Tensor& tensor, const Layout& block, std::int64_t first, con
   const reference::DoubleTable doubles = exact ? reference::double_table(how.frequencies, positions.view())
                                                : reference::double_table(table_for(how, positions, table));
   if (doubles.batch != 1 && doubles.batch != block.batch) {
-    fail(Code::SHAPE, how.operation,
-         "positions must have 1 batch row, or the " + std::to_string(block.batch) + " of " + label(tensor) +
-             ", but got " + std::to_string(doubles.batch));
+    fail(Code::SHAPE, how.operation, "positions must have 1 batch row, or the ", block.batch, " of ", label(tensor),
+         ", but got ", doubles.batch);
   }
   if (how.before) {  // back to what they were: the transposed map, divided by the factor twice
     Frequencies inverse = *how.before;
@@ -247,7 +244,7 @@ void check_rows(Rotation& how, std::optional<int> rotary_dim) {
 void check_types(const std::string& operation, const std::vector<Tensor*>& tensors) {
   for (const Tensor* tensor : tensors) {
     if (dtype_of(tensor->type) || tensor->type == ElementType::f64) continue;
-    fail(Code::DTYPE, operation, label(*tensor) + " must be F32, F16, BF16 or F64 but got " + name(tensor->type));
+    fail(Code::DTYPE, operation, label(*tensor), " must be F32, F16, BF16 or F64 but got ", name(tensor->type));
   }
 }
 

@@ -25,8 +25,7 @@ const ModelRope& rope_at(const rotary_model* model, std::int32_t rope) {
   check_given("model", "model", model);
   const auto& ropes = model->values.ropes;
   if (rope >= 0 && static_cast<std::size_t>(rope) < ropes.size()) return ropes[static_cast<std::size_t>(rope)];
-  fail(Code::ROPE, "model",
-       "rope must be one of the model's " + std::to_string(ropes.size()) + ", from 0, but got " + std::to_string(rope));
+  fail(Code::ROPE, "model", "rope must be one of the model's ", ropes.size(), ", from 0, but got ", rope);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ void read_diffusers(Reading& reading, const Object& root) {
   const std::string type = root.text("_class_name").value_or("");
   reading.model.model_type = type;
   if (const std::string_view why = refusal(type); !why.empty()) {
-    fail(Code::ROPE, "read_config", "a rope must be a rotation of q and k but " + type + ' ' + std::string(why));
+    fail(Code::ROPE, "read_config", "a rope must be a rotation of q and k but ", type, ' ', why);
   }
   if (known_without_rope(type)) {
     reading.note("", "_class_name " + in_quotes(type) + " has no rotary positions of its own");
@@ -44,9 +44,8 @@ void read_diffusers(Reading& reading, const Object& root) {
     ++reading.parts;
   }
   if (reading.parts != 0) return;
-  fail(Code::MODEL_TYPE, "read_config",
-       "a config of diffusers must have a _class_name that is known but this one has " +
-           (type.empty() ? "none" : in_quotes(type)) + suggested_class(type));
+  fail(Code::MODEL_TYPE, "read_config", "a config of diffusers must have a _class_name that is known but this one has ",
+       type.empty() ? "none" : in_quotes(type), suggested_class(type));
 }
 
 }  // namespace rotary::files

@@ -40,8 +40,7 @@ std::vector<std::string> spellings(const Part& part, Names names) {
 template <class Value>
 std::optional<Value> stated(const NativeKey& row, const std::optional<Value>& value) {
   if (value || row.object.empty()) return value;
-  fail(Code::CONFIG_MISSING, "read_config",
-       std::string(row.object) + " must have " + std::string(row.key) + " but has none");
+  fail(Code::CONFIG_MISSING, "read_config", row.object, " must have ", row.key, " but has none");
 }
 
 }  // namespace
@@ -116,8 +115,8 @@ std::string word_for(const Part& part, Names names) {
 void missing(const Part& part, const std::string& what, Names names) {
   std::string listed;
   for (const char* name : names) listed += (listed.empty() ? "" : ", ") + std::string(name);
-  fail(Code::CONFIG_MISSING, "read_config",
-       (part.path.empty() ? "the config" : part.path) + " must say " + what + " but has none of " + listed);
+  fail(Code::CONFIG_MISSING, "read_config", part.path.empty() ? "the config" : part.path, " must say ", what,
+       " but has none of ", listed);
 }
 
 std::optional<int> read_whole(const Part& part, const Whole& row) {

@@ -22,11 +22,11 @@ constexpr std::int64_t max_frequencies = 65536;
 // be, by its number of dimensions.
 std::vector<double> values_of(const char* operation, const std::string& what, const Tensor& tensor,
                               std::initializer_list<const char*> shapes = {"[pairs]"}) {
-  const auto fail = [&](Code code, const std::string& rule, const std::string& value) {
-    detail::fail(code, operation, what + " must " + rule + " but got " + value);
+  const auto fail = [&](Code code, const std::string& rule, const auto&... value) {
+    detail::fail(code, operation, what, " must ", rule, " but got ", value...);
   };
   if (shapes.size() == 1 && tensor.shape.size() != 1)
-    fail(Code::SHAPE, "have one axis, [pairs],", std::to_string(tensor.shape.size()) + " axes");
+    fail(Code::SHAPE, "have one axis, [pairs],", tensor.shape.size(), " axes");
   if (tensor.shape.empty() || tensor.shape.size() > shapes.size() || tensor.elements() == 0) {
     std::string rule;
     for (const char* shape : shapes)
@@ -36,8 +36,7 @@ std::vector<double> values_of(const char* operation, const std::string& what, co
   if (!is_float(tensor.type)) fail(Code::DTYPE, "be F64, F32, F16 or BF16", name(tensor.type));
   std::vector<double> values = numbers_of(tensor);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i]))
-      fail(Code::TENSOR, "hold finite numbers", spelled(values[i]) + " at " + std::to_string(i));
+    if (!std::isfinite(values[i])) fail(Code::TENSOR, "hold finite numbers", spelled(values[i]), " at ", i);
   }
   return values;
 }
@@ -45,9 +44,8 @@ std::vector<double> values_of(const char* operation, const std::string& what, co
 void check_pairs(const char* operation, const std::string& what, std::size_t values, const ModelRope& used) {
   const int pairs = used.rope.rotary_dim / 2;
   if (values != static_cast<std::size_t>(pairs)) {
-    fail(Code::SHAPE, operation,
-         what + " must have one value for each of the rope's " + std::to_string(pairs) + " pairs but got " +
-             std::to_string(values));
+    fail(Code::SHAPE, operation, what, " must have one value for each of the rope's ", pairs, " pairs but got ",
+         values);
   }
 }
 
@@ -69,9 +67,8 @@ std::string only_tensor(const Checkpoint& checkpoint, const std::vector<std::str
     if (std::any_of(ends.begin(), ends.end(), matches)) found.push_back(tensor);
   }
   if (found.size() != 1) {
-    fail(Code::TENSOR, "weights",
-         in_quotes(path_text(checkpoint.path())) + " must hold one tensor " + ends.front() + ", which " + what +
-             ", but has " + (found.empty() ? "none" : std::to_string(found.size())));
+    fail(Code::TENSOR, "weights", in_quotes(path_text(checkpoint.path())), " must hold one tensor ", ends.front(),
+         ", which ", what, ", but has ", found.empty() ? "none" : std::to_string(found.size()));
   }
   return found.front();
 }
@@ -94,8 +91,8 @@ void read_multiplier(Model& model, ModelRope& used, const Checkpoint& checkpoint
 // The values of a tensor of that shape, of two or three dimensions.
 std::vector<double> shaped(const std::string& what, const Tensor& tensor, const std::vector<std::int64_t>& shape) {
   if (tensor.shape != shape) {
-    fail(Code::SHAPE, "weights",
-         what + " must be " + detail::shape_text(shape) + " but got " + detail::shape_text(tensor.shape));
+    fail(Code::SHAPE, "weights", what, " must be ", detail::shape_text(shape), " but got ",
+         detail::shape_text(tensor.shape));
   }
   return values_of("weights", what, tensor, {"", "", ""});
 }
@@ -300,9 +297,8 @@ std::pair<Tensor, std::string> tensor_named(const std::filesystem::path& path, c
   }
   if (named.size() > 1 && exact) named = {word};
   if (named.size() != 1) {
-    fail(Code::TENSOR, word,
-         file + " must hold one tensor, or one whose name ends in " + word + ", but has " +
-             std::to_string(tensors.size()) + " tensors, and " + std::to_string(named.size()) + " of that name");
+    fail(Code::TENSOR, word, file, " must hold one tensor, or one whose name ends in ", word, ", but has ",
+         tensors.size(), " tensors, and ", named.size(), " of that name");
   }
   const std::string what =
       named.front().empty() ? file : "tensor " + files::in_quotes(named.front()) + " of " + file;  // an .npy: no name
@@ -325,11 +321,11 @@ PairRows read_pair_rows(const std::filesystem::path& path, std::string_view word
   const std::vector<std::int64_t>& shape = tensor.shape;
   const auto most = std::ranges::max(shape);
   if (most > files::max_frequencies)
-    fail(Code::SHAPE, "inv_freq", what + " must have sizes of at most 65536 but got " + std::to_string(most));
+    fail(Code::SHAPE, "inv_freq", what, " must have sizes of at most 65536 but got ", most);
   rows.pairs = static_cast<int>(shape.back());
   if (shape.size() == 3 || (phase && shape.size() == 2)) rows.rows = static_cast<int>(shape[0]);
   const auto axes = phase || shape.size() == 1 ? 1 : shape[shape.size() - 2];
-  if (axes > 256) fail(Code::SHAPE, "inv_freq", what + " must have at most 256 axes but got " + std::to_string(axes));
+  if (axes > 256) fail(Code::SHAPE, "inv_freq", what, " must have at most 256 axes but got ", axes);
   rows.summed_axes = axes > 1 ? static_cast<int>(axes) : 0;
   return rows;
 }
@@ -358,9 +354,8 @@ void set_phase(Model& model, std::size_t rope, PairRows phase, const std::string
   Rope& turned = used.rope;
   files::check_pairs("phase", from, static_cast<std::size_t>(phase.pairs), used);
   if (phase.rows > 1 && turned.heads > 1 && phase.rows != turned.heads) {
-    fail(Code::SHAPE, "phase",
-         from + " must have 1 row or the " + std::to_string(turned.heads) + " of the frequencies but got " +
-             std::to_string(phase.rows));
+    fail(Code::SHAPE, "phase", from, " must have 1 row or the ", turned.heads, " of the frequencies but got ",
+         phase.rows);
   }
   if (phase.rows > 1 && turned.heads == 1) {
     const std::vector<double> row = frequencies(turned).inv_freq;

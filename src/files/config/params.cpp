@@ -50,7 +50,7 @@ class Params {
   int required(const char* value, const char* key, std::int64_t most) {
     const auto given = read_whole(part_, {value, {key}, most});
     if (given) return *given;
-    fail(Code::CONFIG_MISSING, "read_config", "params.json must have " + std::string(key) + " but has none");
+    fail(Code::CONFIG_MISSING, "read_config", "params.json must have ", key, " but has none");
   }
 
   void read_heads(ModelRope& model) {

@@ -81,8 +81,7 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
   const double partial = *keys.partial;
   const std::string partial_path = part.keys.path_of(part.family.partial_key);
   if (!(partial > 0 && partial <= 1)) {
-    fail(Code::CONFIG_VALUE, "read_config",
-         partial_path + " must be above 0 and at most 1 but got " + spelled(partial));
+    fail(Code::CONFIG_VALUE, "read_config", partial_path, " must be above 0 and at most 1 but got ", spelled(partial));
   }
   if (!given && partial != 1) {
     part.note(std::string(part.family.partial_key) + " is not given: " + spelled(partial) + ", the default of " +
@@ -116,9 +115,8 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
               (keys.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
   }
   if (rope.rotary_dim == 0) {
-    fail(Code::CONFIG_VALUE, "read_config",
-         partial_path + " must leave at least one pair but got " + spelled(*keys.partial) + " of " +
-             std::to_string(whole));
+    fail(Code::CONFIG_VALUE, "read_config", partial_path, " must leave at least one pair but got ",
+         spelled(*keys.partial), " of ", whole);
   }
 }
 
@@ -325,8 +323,7 @@ class TextPart {
                                       model.rope.rotary_dim, model.rope.base);
     if (const auto found = same_.find(same); found != same_.end()) return found->second;
     if (ropes_.size() == max_ropes) {
-      fail(Code::CONFIG_VALUE, "read_config",
-           "a model must have at most " + std::to_string(max_ropes) + " different ropes but has more");
+      fail(Code::CONFIG_VALUE, "read_config", "a model must have at most ", max_ropes, " different ropes but has more");
     }
     if (!scaling_) scaling_ = keys.scaling;
     model.origins = part_.origins().of_rope();

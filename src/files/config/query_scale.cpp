@@ -159,9 +159,7 @@ void check_layer(const Model& model, std::string_view part, int layer) {
     }
   }
   if (count == 0 || (layer >= 0 && layer < count)) return;
-  fail(Code::ROPE, "query_scale",
-       "the layer must be one of the model's layers, 0 to " + std::to_string(count - 1) + ", but got " +
-           std::to_string(layer));
+  fail(Code::ROPE, "query_scale", "the layer must be one of the model's layers, 0 to ", count - 1, ", but got ", layer);
 }
 
 }  // namespace
@@ -172,10 +170,9 @@ QueryScale query_scale_of(const Model& model, std::string_view part, std::option
     if (known.part != part) continue;
     const bool has = layer && std::find(known.layers.begin(), known.layers.end(), *layer) != known.layers.end();
     if (!layer && !known.everywhere())
-      fail(
-          Code::ROPE, "query_scale",
-          "a layer must be named where some multiply their queries by the position and some do not, but got none: of " +
-              model.model_type + " the first that does is " + std::to_string(known.layers.front()));
+      fail(Code::ROPE, "query_scale",
+           "a layer must be named where some multiply their queries by the position and some do not, but got none: of ",
+           model.model_type, " the first that does is ", known.layers.front());
     return !layer || has ? known.scale : QueryScale{};
   }
   return {};

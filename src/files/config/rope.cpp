@@ -84,9 +84,8 @@ std::vector<std::string_view> known_types() {
   std::string listed;
   for (const std::string_view word : words) listed += (listed.empty() ? "" : ", ") + std::string(word);
   const std::string_view meant = nearest(said, words);
-  fail(Code::CONFIG_VALUE, "read_config",
-       keys.path_of(key) + " must be one of " + listed + " but got " + in_quotes(said) +
-           (meant.empty() ? "" : ": did you mean " + std::string(meant) + "?"));
+  fail(Code::CONFIG_VALUE, "read_config", keys.path_of(key), " must be one of ", listed, " but got ", in_quotes(said),
+       meant.empty() ? "" : ": did you mean " + std::string(meant) + "?");
 }
 
 // The names that generic files (of a model_type that is not known) use.
@@ -295,7 +294,7 @@ class RopeSource {
     const auto inner = keys && inner_number(*keys, "rope_theta") ? base_at(*keys, "rope_theta") : std::nullopt;
     if (layer.base) {
       if (!(*layer.base > 1)) {
-        fail(Code::CONFIG_VALUE, "read_config", "every base in a list must be above 1 but got " + spelled(*layer.base));
+        fail(Code::CONFIG_VALUE, "read_config", "every base in a list must be above 1 but got ", spelled(*layer.base));
       }
       rope.base = *layer.base;
       drop_outer_base();
@@ -372,9 +371,9 @@ class RopeSource {
     }
     const auto entry = dict.object(layer.type);
     if (!entry) {
-      fail(Code::CONFIG_MISSING, "read_config",
-           dict.path() + " must have an entry for every layer type but has none for " +
-               (layer.type.empty() ? "layers without a type" : layer.type));
+      fail(Code::CONFIG_MISSING, "read_config", dict.path(),
+           " must have an entry for every layer type but has none for ",
+           layer.type.empty() ? "layers without a type" : layer.type);
     }
     return read(entry, layer);
   }

@@ -77,8 +77,8 @@ class ScalingReader {
   }
 
   [[noreturn]] void missing(const std::string& key) const {
-    fail(Code::CONFIG_MISSING, "read_config",
-         "rope_type " + type_ + " must have " + key + " but " + keys_.path() + " has none");
+    fail(Code::CONFIG_MISSING, "read_config", "rope_type ", type_, " must have ", key, " but ", keys_.path(),
+         " has none");
   }
 
   // ---- one field: its value, checked, and its origin ----
@@ -205,8 +205,8 @@ class ScalingReader {
     if (ratio < 1 && need == Need::factor) {
       fail(Code::CONFIG_VALUE, "read_config",
            "max_position_embeddings / original_max_position_embeddings must be at least 1 where it stands for factor "
-           "but got " +
-               spelled(ratio));
+           "but got ",
+           spelled(ratio));
     }
     return ratio;
   }
@@ -297,8 +297,8 @@ class ScalingReader {
 
   void settle(ThetaScale& rope, int turn) {
     if (turn != 1 || rope.trained_length > 6) return;
-    fail(Code::CONFIG_VALUE, "read_config",
-         "the trained length of theta_scale must be above 2 pi but got " + std::to_string(rope.trained_length));
+    fail(Code::CONFIG_VALUE, "read_config", "the trained length of theta_scale must be above 2 pi but got ",
+         rope.trained_length);
   }
 
   void settle(YarnLog& rope, int turn) {

@@ -59,9 +59,8 @@ int read_kv_heads(const Part& part, int heads) {
   const auto kv = read_whole(part, {"kv_heads", kv_keys, max_heads});
   if (kv && heads % *kv == 0) return *kv;
   if (kv && !is_mla(part)) {
-    fail(Code::CONFIG_VALUE, "read_config",
-         keys.path_of("num_key_value_heads") + " must divide the " + std::to_string(heads) + " heads but got " +
-             std::to_string(*kv));
+    fail(Code::CONFIG_VALUE, "read_config", keys.path_of("num_key_value_heads"), " must divide the ", heads,
+         " heads but got ", *kv);
   }
   const bool null = keys.is_null("num_key_value_heads");
   const int default_value = part.family.shape.kv_heads;
@@ -130,9 +129,8 @@ int hidden_per_head(const Part& part, int heads, Names names) {
               " heads: rounded down, as the frameworks read it");
   }
   if (*hidden < heads || *hidden / heads > max_head_dim) {
-    fail(Code::CONFIG_VALUE, "read_config",
-         part.keys.path_of("hidden_size") + " / heads must be from 1 to " + std::to_string(max_head_dim) + " but got " +
-             std::to_string(*hidden / heads));
+    fail(Code::CONFIG_VALUE, "read_config", part.keys.path_of("hidden_size"), " / heads must be from 1 to ",
+         max_head_dim, " but got ", *hidden / heads);
   }
   part.derived("head_dim", word_for(part, names) + " / " + word_for(part, head_keys));
   return *hidden / heads;

@@ -191,9 +191,8 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
     return;
   }
   if (sum != pairs) {
-    fail(Code::CONFIG_VALUE, "read_config",
-         "mrope_section of " + (part.path.empty() ? "the config" : part.path) + " must sum to the " +
-             std::to_string(pairs) + " pairs but sums to " + std::to_string(sum));
+    fail(Code::CONFIG_VALUE, "read_config", "mrope_section of ", part.path.empty() ? "the config" : part.path,
+         " must sum to the ", pairs, " pairs but sums to ", sum);
   }
   rope.axis = axes == Axes::ernie       ? ernie_axes(sections)
               : axes == Axes::bailing   ? videorope_axes(sections)

@@ -161,8 +161,8 @@ class Walk {
 
   void read(const Node& node, const Family& family, bool known) {
     if (++reading_.parts > max_parts) {
-      fail(Code::CONFIG_VALUE, "read_config",
-           "a file must have at most " + std::to_string(max_parts) + " sub-configs with a rope but has more");
+      fail(Code::CONFIG_VALUE, "read_config", "a file must have at most ", max_parts,
+           " sub-configs with a rope but has more");
     }
     const Family own = with_parents_defaults(family, node);
     const Part part{reading_, node.path, node.keys, own, known};
@@ -173,7 +173,7 @@ class Walk {
     const std::string why(refusal(node.type));
     if (!why.empty()) {
       if (node.role() == Role::text)
-        fail(Code::ROPE, "read_config", "a rope must be a rotation of q and k but " + node.type + ' ' + why);
+        fail(Code::ROPE, "read_config", "a rope must be a rotation of q and k but ", node.type, ' ', why);
       ignore_rope_keys(node.keys);
       return reading_.note_no_rope(node.path, node.type + ' ' + why);
     }
@@ -188,11 +188,9 @@ class Walk {
       return;
     }
     if (!reading_.options.pairing) {
-      fail(Code::MODEL_TYPE, "read_config",
-           "the pairing of every model_type must be known but " +
-               (node.root() ? std::string("this file has ") : node.path + " has ") + what +
-               (node.type.empty() ? "" : ", which is not known") + ", and no pairing is given" +
-               suggested_type(node.type));
+      fail(Code::MODEL_TYPE, "read_config", "the pairing of every model_type must be known but ",
+           node.root() ? "this file has " : node.path + " has ", what,
+           (node.type.empty() ? "" : ", which is not known"), ", and no pairing is given", suggested_type(node.type));
     }
     reading_.note(node.path, (node.type.empty() ? "no model_type is given" : what + " is not known") +
                                  ": the pairing given decides, and the generic keys are read");
@@ -298,12 +296,11 @@ void refuse_one_pair(const Rope& rope) {
 Reading read_json(const Json& json, const ConfigOptions& options) {
   if (!json.is_object()) {
     const std::string is = json.type_name();
-    fail(Code::JSON, "read_config",
-         "a config must be a JSON object but is " +
-             (is == "null"    ? ""
-              : is == "array" ? std::string("an ")
-                              : std::string("a ")) +
-             is);
+    fail(Code::JSON, "read_config", "a config must be a JSON object but is ",
+         is == "null"    ? ""
+         : is == "array" ? "an "
+                         : "a ",
+         is);
   }
   Reading reading{options, &json};
   const Object root(json, "", reading.ledger);
@@ -317,12 +314,12 @@ Reading read_json(const Json& json, const ConfigOptions& options) {
     Walk(reading).visit(Node{root, "", "", reading.model.model_type, ""});
     if (reading.parts == 0 && !known_without_rope(reading.model.model_type)) {
       fail(type ? Code::MODEL_TYPE : Code::CONFIG_MISSING, "read_config",
-           "a config must describe a model that is known but this one has " +
-               (type ? "model_type " + in_quotes(*type) +
-                           " and no layers and heads (num_hidden_layers, "
-                           "num_attention_heads) or known sub-config" +
-                           suggested_type(*type)
-                     : std::string("neither model_type nor num_hidden_layers and num_attention_heads")));
+           "a config must describe a model that is known but this one has ",
+           (type ? "model_type " + in_quotes(*type) +
+                       " and no layers and heads (num_hidden_layers, "
+                       "num_attention_heads) or known sub-config" +
+                       suggested_type(*type)
+                 : std::string("neither model_type nor num_hidden_layers and num_attention_heads")));
     }
   }
   refuse_unread_keys(reading, json);
@@ -372,9 +369,8 @@ Model read_config(const std::filesystem::path& path, const ConfigOptions& option
     const bool has_params = std::filesystem::exists(params, ignored);
     if (!std::filesystem::exists(config, ignored)) {
       if (has_params) return read_config(params, options);
-      fail(Code::FILE, "read_config",
-           "a folder must hold config.json or params.json but " + files::in_quotes(files::path_text(path)) +
-               " holds neither");
+      fail(Code::FILE, "read_config", "a folder must hold config.json or params.json but ",
+           files::in_quotes(files::path_text(path)), " holds neither");
     }
     Model model = read_config(config, options);
     if (has_params) model.notes.push_back(files::note_beside(model, params, options));

@@ -15,7 +15,7 @@ namespace {
 using files::OrderedJson;
 
 [[noreturn]] void refuse(const std::string& rule, const std::string& got) {
-  fail(Code::ROPE, "rope_parameters", rule + " but " + got);
+  fail(Code::ROPE, "rope_parameters", rule, " but ", got);
 }
 
 // The rotated block in its head: of an MLA, the last elements.

@@ -117,9 +117,8 @@ class GgufReader {
     } else if (!has_window() && !keys_.has("rope.freq_base_swa")) {
       return windows;  // OLMo 2, EXAONE 4 of 1.2B: no window at all
     } else if (period == 0) {
-      fail(Code::ROPE, "read_config",
-           "the layers with a sliding window have a rope of their own in architecture " + in_quotes(part_.name()) +
-               " and must be named by " + in_quotes(keys_.path_of(pattern)) + " but it is absent");
+      fail(Code::ROPE, "read_config", "the layers with a sliding window have a rope of their own in architecture ",
+           in_quotes(part_.name()), " and must be named by ", in_quotes(keys_.path_of(pattern)), " but it is absent");
     } else {
       part_.note("attention.sliding_window_pattern is not given: all layers have a window but every one in " +
                  std::to_string(period) + ", as llama.cpp has it for " + part_.name());
@@ -228,8 +227,7 @@ class GgufReader {
     if (rope.rotary_dim % 2 != 0 || rope.rotary_dim > rope.head_dim) {
       const std::string rule = "must be even and at most the head's " + std::to_string(rope.head_dim);
       if (keys_.has(which)) keys_.refuse(which, rule);
-      fail(Code::CONFIG_VALUE, "read_config",
-           "the elements that turn " + rule + " but are " + std::to_string(rope.rotary_dim));
+      fail(Code::CONFIG_VALUE, "read_config", "the elements that turn ", rule, " but are ", rope.rotary_dim);
     }
     if (arch_.quirk == GgufQuirk::mla) {
       used.first = rope.head_dim - rope.rotary_dim;
@@ -325,9 +323,8 @@ void refuse_unread(const Object& all, const Part& part) {
     const bool own = item.key().starts_with(prefix);
     const bool read = own && part.reading.ledger.was_read(part.keys.json(), item.key().substr(prefix.size()));
     if (read || !is_about_rope(item.key())) continue;
-    fail(Code::CONFIG_KEY, "read_config",
-         "a key about the rope must be one that is known but got " + in_quotes(item.key()) + " = " +
-             shown(item.value()));
+    fail(Code::CONFIG_KEY, "read_config", "a key about the rope must be one that is known but got ",
+         in_quotes(item.key()), " = ", shown(item.value()));
   }
 }
 
@@ -340,8 +337,8 @@ std::string name_of_architecture(const Object& all) {
 GgufArchitecture architecture_of(Reading& reading, const std::string& name) {
   if (const GgufArchitecture* known = find_architecture(name)) return *known;
   if (!reading.options.pairing) {
-    fail(Code::MODEL_TYPE, "read_config",
-         "the architecture must be one that is known but got " + in_quotes(name) + ", and no pairing is given");
+    fail(Code::MODEL_TYPE, "read_config", "the architecture must be one that is known but got ", in_quotes(name),
+         ", and no pairing is given");
   }
   reading.note("", "architecture " + in_quotes(name) +
                        " is not known: the pairing given decides, and the generic keys are read");
@@ -366,8 +363,7 @@ int needed(const Part& part, const char* key, int most) {
 }
 
 void missing(const Part& part, const char* key, const std::string& subject) {
-  fail(Code::CONFIG_MISSING, "read_config",
-       subject + " must have " + in_quotes(part.keys.path_of(key)) + " but has not");
+  fail(Code::CONFIG_MISSING, "read_config", subject, " must have ", in_quotes(part.keys.path_of(key)), " but has not");
 }
 
 Model read_gguf(const InputFile& file, const ConfigOptions& options) {

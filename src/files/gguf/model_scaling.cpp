@@ -66,9 +66,8 @@ class GgufScaling {
     std::vector<double> values = part_.gguf.numbers(tensor, max_dim);
     const auto pairs = static_cast<std::size_t>(rope_.rotary_dim / 2);
     if (values.size() < pairs) {
-      fail(Code::TENSOR, "read_config",
-           "tensor " + tensor + " must have a factor for each of " + std::to_string(pairs) + " pairs but has " +
-               std::to_string(values.size()));
+      fail(Code::TENSOR, "read_config", "tensor ", tensor, " must have a factor for each of ", pairs, " pairs but has ",
+           values.size());
     }
     if (values.size() > pairs)
       part_.note(tensor + " has " + std::to_string(values.size()) + " factors: the first " + std::to_string(pairs) +
@@ -76,8 +75,8 @@ class GgufScaling {
     values.resize(pairs);
     for (const double value : values) {
       if (!(value > 0) || !std::isfinite(value))
-        fail(Code::TENSOR, "read_config",
-             "the factors of tensor " + tensor + " must be finite and above 0 but one is " + spelled(value));
+        fail(Code::TENSOR, "read_config", "the factors of tensor ", tensor, " must be finite and above 0 but one is ",
+             spelled(value));
     }
     return values;
   }
@@ -237,7 +236,7 @@ class GgufScaling {
   }
 
   [[noreturn]] static void refuse(const std::string& what) {
-    fail(Code::ROPE, "read_config", "a scaling must be one that a rope here can hold but got " + what);
+    fail(Code::ROPE, "read_config", "a scaling must be one that a rope here can hold but got ", what);
   }
 
   const GgufPart& part_;

@@ -28,7 +28,7 @@ struct Member {
 
 // Throws INTERNAL. So do the others where a value is not what they read.
 [[noreturn]] void refuse_table(const std::string& sentence) {
-  fail(Code::INTERNAL, "models", "data/models.json: " + sentence);
+  fail(Code::INTERNAL, "models", "data/models.json: ", sentence);
 }
 
 // Of a string, without its quotes.

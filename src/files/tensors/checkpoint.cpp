@@ -23,8 +23,8 @@ constexpr const char* default_names[] = {"model.safetensors",
 std::filesystem::path file_in(const std::filesystem::path& folder) {
   if (const auto found = weights_in(folder)) return *found;
   fail(Code::FILE, "weights",
-       "a folder must hold model.safetensors, diffusion_pytorch_model.safetensors or the index.json of one but " +
-           in_quotes(path_text(folder)) + " holds neither");
+       "a folder must hold model.safetensors, diffusion_pytorch_model.safetensors or the index.json of one but ",
+       in_quotes(path_text(folder)), " holds neither");
 }
 
 // Whether name is a file of the same folder: an index must not name files elsewhere.
@@ -46,9 +46,7 @@ std::optional<std::filesystem::path> weights_in(const std::filesystem::path& fol
 
 // {"weight_map": {"tensor": "model-00001-of-00002.safetensors", ...}}
 std::map<std::string, std::string> read_weight_map(const char* operation, const std::filesystem::path& path) {
-  const auto fail = [&](const std::string& rule) {
-    detail::fail(Code::FORMAT, operation, path_text(path) + ": " + rule);
-  };
+  const auto fail = [&](const auto&... rule) { detail::fail(Code::FORMAT, operation, path_text(path), ": ", rule...); };
   const Json index = parse_json(json_file_text(operation, path));
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
   if (map == index.end() || !map->is_object()) fail("an index must have the object weight_map but it is missing");
@@ -56,7 +54,7 @@ std::map<std::string, std::string> read_weight_map(const char* operation, const 
   std::map<std::string, std::string> files;
   for (const auto& [name, shard] : map->items()) {
     if (!shard.is_string() || !is_plain_name(shard.get_ref<const std::string&>())) {
-      fail("weight_map must name files beside the index but " + in_quotes(name) + " is in " + shown(shard));
+      fail("weight_map must name files beside the index but ", in_quotes(name), " is in ", shown(shard));
     }
     files[name] = shard.get<std::string>();
   }
@@ -79,7 +77,7 @@ const SafetensorsFile& Checkpoint::file_of(const std::string& name) const {
   if (shards_.empty()) return open_.at("");
   const auto shard = shards_.find(name);
   if (shard == shards_.end()) {
-    fail(Code::TENSOR, "weights", path_text(path_) + ": no tensor is named " + in_quotes(name));
+    fail(Code::TENSOR, "weights", path_text(path_), ": no tensor is named ", in_quotes(name));
   }
   return open_.try_emplace(shard->second, path_.parent_path() / path_of(shard->second)).first->second;
 }
@@ -88,8 +86,8 @@ TensorInfo Checkpoint::info(const std::string& name) const {
   const SafetensorsFile& file = file_of(name);
   const TensorInfo* found = file.find(name);
   if (found == nullptr) {
-    fail(Code::TENSOR, "weights",
-         path_text(path_) + ": the file that the index names for " + in_quotes(name) + " must hold it but does not");
+    fail(Code::TENSOR, "weights", path_text(path_), ": the file that the index names for ", in_quotes(name),
+         " must hold it but does not");
   }
   return *found;
 }

@@ -51,7 +51,7 @@ const Foreign* find_foreign(const std::filesystem::path& path) {
 }
 
 [[noreturn]] void fail_with_reason(const std::string& what) {
-  fail(Code::FILE, "tensors", what + ": " + std::generic_category().message(errno));
+  fail(Code::FILE, "tensors", what, ": ", std::generic_category().message(errno));
 }
 
 // Standard input's descriptor, or that of the opened path; closes only the latter.
@@ -103,9 +103,8 @@ constexpr std::size_t most_sniffed = 64;
 Format format_to_read(const std::filesystem::path& path) {
   std::error_code ignored;
   if (!names_tensors(path) && !std::filesystem::exists(path, ignored)) {
-    fail(Code::FILE, "tensors",
-         path_text(path) +
-             ": cannot be opened: " + std::make_error_code(std::errc::no_such_file_or_directory).message());
+    fail(Code::FILE, "tensors", path_text(path),
+         ": cannot be opened: ", std::make_error_code(std::errc::no_such_file_or_directory).message());
   }
   return names_archive(path) ? Format::safetensors : format_to_write(path);
 }
@@ -114,9 +113,9 @@ Format format_to_write(const std::filesystem::path& path) {
   if (const std::optional<Format> format = known_format(path)) return *format;
   const Foreign* known = find_foreign(path);
   fail(Code::FORMAT, "tensors",
-       "a file of tensors must end in .safetensors or .npy (to be read, also .npz, .pt, .pth, .bin or .ckpt) but got " +
-           in_quotes(path_text(path)) +
-           (known == nullptr ? "" : std::string("; this line of Python converts one: ") + known->back));
+       "a file of tensors must end in .safetensors or .npy (to be read, also .npz, .pt, .pth, .bin or .ckpt) but got ",
+       in_quotes(path_text(path)),
+       known == nullptr ? "" : std::string("; this line of Python converts one: ") + known->back);
 }
 
 bool names_archive(const std::filesystem::path& path) { return find_foreign(path) != nullptr; }
@@ -236,19 +235,17 @@ Layout layout_of(std::string_view operation, const TensorInfo& tensor, const std
   const std::vector<std::int64_t>& size = tensor.shape;
   const bool flat = word == "flat";
   if (flat ? size.size() != 2 && size.size() != 3 : size.size() != word.size()) {
-    fail(Code::SHAPE, operation,
-         "layout " + word + " needs " + (flat ? "2 or 3" : std::to_string(word.size())) + " dimensions but " +
-             label(tensor) + " is " + detail::shape_text(size));
+    fail(Code::SHAPE, operation, "layout ", word, " needs ", flat ? "2 or 3" : std::to_string(word.size()),
+         " dimensions but ", label(tensor), " is ", detail::shape_text(size));
   }
   if (size.back() > std::numeric_limits<int>::max() && !flat) {
-    fail(Code::SHAPE, operation, "head_dim must fit 32 bits but " + label(tensor) + " is " + detail::shape_text(size));
+    fail(Code::SHAPE, operation, "head_dim must fit 32 bits but ", label(tensor), " is ", detail::shape_text(size));
   }
   if (flat) {
     if (head_dim < 1) fail(Code::SHAPE, operation, "layout flat needs a CONFIG, which says head_dim, but got none");
     if (size.back() % head_dim != 0) {
-      fail(Code::SHAPE, operation,
-           "layout flat needs a last dimension that is a multiple of head_dim " + std::to_string(head_dim) + " but " +
-               label(tensor) + " is " + detail::shape_text(size));
+      fail(Code::SHAPE, operation, "layout flat needs a last dimension that is a multiple of head_dim ", head_dim,
+           " but ", label(tensor), " is ", detail::shape_text(size));
     }
     const std::int64_t heads = size.back() / head_dim;
     return size.size() == 2 ? thd(size[0], heads, head_dim) : bthd(size[0], size[1], heads, head_dim);

@@ -64,7 +64,7 @@ class Guard {
     if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
       keys_.emplace_back();
       if (keys_.size() > max_levels) {
-        fail(Code::JSON, "parse", "arrays and objects must not nest deeper than " + std::to_string(max_levels));
+        fail(Code::JSON, "parse", "arrays and objects must not nest deeper than ", max_levels);
       }
     } else if (event == Json::parse_event_t::object_end || event == Json::parse_event_t::array_end) {
       keys_.pop_back();
@@ -76,7 +76,7 @@ class Guard {
       if (number != nullptr) parsed = number->value;
     }
     if (++values_ > max_values) {
-      fail(Code::JSON, "parse", "a file must hold at most " + std::to_string(max_values) + " values");
+      fail(Code::JSON, "parse", "a file must hold at most ", max_values, " values");
     }
     return true;
   }
@@ -85,7 +85,7 @@ class Guard {
   void check_key(const std::string& key) {
     if (key.starts_with(marker)) fail(Code::JSON, "parse", "a key must be a string that does not begin with U+0000");
     if (!keys_.back().insert(key).second) {
-      fail(Code::JSON, "parse", "a key must not stand twice in one object but " + in_quotes(key) + " does");
+      fail(Code::JSON, "parse", "a key must not stand twice in one object but ", in_quotes(key), " does");
     }
   }
 
@@ -118,9 +118,8 @@ void refuse_trailing_comma(std::string_view text, const Json::exception& error) 
   const auto before = text.substr(0, wrong->byte - 1).find_last_not_of(" \t\r\n");
   if (before == std::string_view::npos || text[before] != ',') return;
   const auto lines = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(before), '\n');
-  fail(Code::JSON, "parse",
-       "the text must be JSON but line " + std::to_string(lines + 1) + " has a comma with nothing behind it before '" +
-           bracket + "'");
+  fail(Code::JSON, "parse", "the text must be JSON but line ", lines + 1,
+       " has a comma with nothing behind it before '", bracket, "'");
 }
 
 }  // namespace
@@ -158,8 +157,7 @@ bool is_not_finite(const Json& value) { return value.is_number_float() && !std::
 
 Json parse_json(std::string_view text) {
   if (text.size() > max_json_bytes) {
-    fail(Code::JSON, "parse",
-         "a config must be at most 16 MB but this one has " + std::to_string(text.size()) + " bytes");
+    fail(Code::JSON, "parse", "a config must be at most 16 MB but this one has ", text.size(), " bytes");
   }
   if (text.find('\0') != std::string_view::npos) {
     fail(Code::JSON, "parse", "the text must be JSON but holds a byte 0");
@@ -182,15 +180,14 @@ Json parse_json(std::string_view text) {
     refuse_trailing_comma(text, e);
     std::string why = e.what();
     if (const auto end = why.find("] "); end != std::string::npos) why.erase(0, end + 2);
-    fail(Code::JSON, "parse", "the text must be JSON in UTF-8 but has a " + legible(why));
+    fail(Code::JSON, "parse", "the text must be JSON in UTF-8 but has a ", legible(why));
   }
 }
 
 std::string json_file_text(const char* operation, const InputFile& file) {
   if (file.size() > max_json_bytes) {
-    fail(Code::JSON, operation,
-         "a JSON file must be at most 16 MB but " + in_quotes(path_text(file.path())) + " has " +
-             std::to_string(file.size()) + " bytes");
+    fail(Code::JSON, operation, "a JSON file must be at most 16 MB but ", in_quotes(path_text(file.path())), " has ",
+         file.size(), " bytes");
   }
   return file.text();
 }
@@ -205,8 +202,8 @@ std::string Object::path_of(std::string_view key) const {
 
 void Object::refuse(std::string_view key, const std::string& rule) const {
   const auto found = json_->find(std::string(key));
-  fail(Code::CONFIG_VALUE, "read_config",
-       path_of(key) + " " + rule + " but got " + (found == json_->end() ? "nothing" : shown(*found)));
+  fail(Code::CONFIG_VALUE, "read_config", path_of(key), " ", rule, " but got ",
+       found == json_->end() ? "nothing" : shown(*found));
 }
 
 bool Object::has(std::string_view key) const {

@@ -119,9 +119,8 @@ std::optional<int> half_head(const Part& part, const HeadShape& heads) {
   const auto half = static_cast<int>(width.value_or(part.family.shape.hidden) / (2 * heads.heads));
   const int dim = std::max(half, least);
   if (dim % 2 != 0 || dim > heads.block) {
-    fail(Code::CONFIG_VALUE, "read_config",
-         part.keys.path_of(key) + " / (2 * heads) must be even and at most " + std::to_string(heads.block) +
-             " but got " + std::to_string(dim));
+    fail(Code::CONFIG_VALUE, "read_config", part.keys.path_of(key), " / (2 * heads) must be even and at most ",
+         heads.block, " but got ", dim);
   }
   part.derived("rotary_dim", std::string(key) + " / (2 * heads), at least " + std::to_string(least));
   return dim;
@@ -255,9 +254,8 @@ void mix_pairs(const Part& part, ModelRope& model) {
     if (!kept && !by_head && !start) continue;
     // The whole file: without this rope the others would have other numbers here than where its rows are made.
     if (!part.reading.options.takes_rows) {
-      fail(Code::ROPE, "read_config",
-           "a rope must be a rotation here but " + part.name() +
-               " has FoPE, whose rows 'rotary table' and 'rotary apply' make with --weights");
+      fail(Code::ROPE, "read_config", "a rope must be a rotation here but ", part.name(),
+           " has FoPE, whose rows 'rotary table' and 'rotary apply' make with --weights");
     }
     const int all = model.rope.rotary_dim / 2;
     const std::int64_t length = model.context != 0 ? model.context : part.family.context;
@@ -289,7 +287,7 @@ std::optional<Object> top_level_scaling(const Part& part) {
   if (original) return std::nullopt;
   for (const char* key : {"scaling_factor", "original_max_position_embeddings"}) {
     if (!part.keys.has(key))
-      fail(Code::CONFIG_MISSING, "read_config", "rope_type " + type + " must have " + key + " beside it but has none");
+      fail(Code::CONFIG_MISSING, "read_config", "rope_type ", type, " must have ", key, " beside it but has none");
   }
   return part.keys;
 }

@@ -18,9 +18,8 @@ namespace {
 // Of a rope of two axes: the head must hold a whole number of pairs for each.
 void require_quarters(const Part& part, int head_dim) {
   if (head_dim % 4 == 0) return;
-  fail(Code::CONFIG_VALUE, "read_config",
-       part.keys.path_of("head_dim") + " must be a multiple of 4 for a rope of two axes but got " +
-           std::to_string(head_dim));
+  fail(Code::CONFIG_VALUE, "read_config", part.keys.path_of("head_dim"),
+       " must be a multiple of 4 for a rope of two axes but got ", head_dim);
 }
 
 // Each axis has a quarter of the elements as pairs, with the frequencies b^(-2k/(D/2)), k = 0, 1, ...
@@ -126,9 +125,8 @@ void require_half(const Part& part, double partial, int width) {
   const auto heads = part.keys.integer("num_attention_heads", 1, max_heads).value_or(part.family.shape.heads);
   const auto run = static_cast<int>(static_cast<double>(width / static_cast<int>(heads)) * partial);
   if (2 * run == width) return;
-  fail(Code::CONFIG_VALUE, "read_config",
-       part.keys.path_of(part.family.partial_key) + " of a head must make half of the " + std::to_string(width) +
-           " elements but makes " + std::to_string(run));
+  fail(Code::CONFIG_VALUE, "read_config", part.keys.path_of(part.family.partial_key),
+       " of a head must make half of the ", width, " elements but makes ", run);
 }
 
 void rows_and_columns(const Part& part, const RopeKeys& keys, Rope& rope) {
@@ -142,9 +140,8 @@ void rows_and_columns(const Part& part, const RopeKeys& keys, Rope& rope) {
 void window_and_frame(const Part& part, const RopeKeys& keys, Rope& rope) {
   const auto run = static_cast<int>(rope.head_dim * partial_of(part, keys));
   if (run < 2 || run % 2 != 0 || 2 * run > rope.head_dim) {
-    fail(Code::CONFIG_VALUE, "read_config",
-         "partial_rotary_factor * " + part.keys.path_of("head_dim") +
-             " must be even and twice fit into the head but got " + std::to_string(run));
+    fail(Code::CONFIG_VALUE, "read_config", "partial_rotary_factor * ", part.keys.path_of("head_dim"),
+         " must be even and twice fit into the head but got ", run);
   }
   rope.rotary_dim = 2 * run;
   rope.exponent_dim = run;
