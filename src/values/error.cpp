@@ -56,6 +56,8 @@ void detail::SentencePart::append_to(std::string& sentence) const {
     sentence += std::to_string(static_cast<std::uint64_t>(integer_));
   } else if (kind_ == real) {
     sentence += shortest(real_);
+  } else if (kind_ == single) {
+    sentence += shortest(static_cast<float>(real_));
   } else {
     sentence.append(text_, kind_);
   }

@@ -12,21 +12,24 @@
 namespace rotary {
 namespace detail {
 
-// A part of a sentence: text, or a number as std::to_string (integers) or number_text.h's shortest() (doubles) writes
-// it. Refers to its text.
+// A part of a sentence: text, or a number as std::to_string (integers) or number_text.h's shortest() writes it. Refers
+// to its text.
 class SentencePart {
  public:
   SentencePart(const char* text) noexcept : SentencePart(std::string_view(text)) {}         // NOLINT: implicit, as each
   SentencePart(const std::string& text) noexcept : SentencePart(std::string_view(text)) {}  // NOLINT
   SentencePart(std::string_view text) noexcept : text_(text.data()), kind_(text.size()) {}  // NOLINT
+  SentencePart(const char& letter) noexcept : text_(&letter), kind_(1) {}                   // NOLINT
   SentencePart(double number) noexcept : real_(number), kind_(real) {}                      // NOLINT
+  SentencePart(float number) noexcept : real_(number), kind_(single) {}                     // NOLINT
   template <std::integral Integer>
   SentencePart(Integer number) noexcept  // NOLINT
       : integer_(static_cast<std::int64_t>(number)), kind_(std::signed_integral<Integer> ? integer : natural) {}
   ROTARY_API void append_to(std::string&) const;
 
  private:
-  static constexpr std::size_t integer = static_cast<std::size_t>(-1), natural = integer - 1, real = integer - 2;
+  static constexpr std::size_t integer = static_cast<std::size_t>(-1), natural = integer - 1, real = integer - 2,
+                               single = integer - 3;
   union {
     const char* text_;
     std::int64_t integer_;

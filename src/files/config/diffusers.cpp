@@ -122,7 +122,9 @@ class DiffusersReader {
     if (row_.heads.empty()) {
       read_widths();
       rope.head_dim = width();
-      part_.derived("head_dim", "the sum of " + said_of(row_.widths));
+      const std::string widths = said_of(row_.widths);
+      if (rope.head_dim == 0) says(widths).refuse(widths, "must sum to the elements of a head");
+      part_.derived("head_dim", "the sum of " + widths);
       model_.heads = whole(nullptr, hidden, max_width) / rope.head_dim;
       part_.derived("heads", hidden + " / head_dim");
     } else {
