@@ -85,6 +85,8 @@ class Learned(unittest.TestCase):
         refused(self, "VALUE", lambda: rotary.torch.RotaryEmbedding(plain, learned="mixes"))
         with self.assertRaisesRegex(TypeError, r"^RotaryEmbedding\(learned='mixed'\) takes .* heads= .* got head_dim"):
             rotary.torch.RotaryEmbedding(head_dim=16, pairing="half", learned="mixed")
+        scaled = {"head_dim": 16, "heads": 2, "pairing": "half", "scaling": rotary.Linear(factor=2)}
+        refused(self, "SCALING", lambda: rotary.torch.RotaryEmbedding(**scaled, learned="mixed"))
 
     @unittest.skipIf(timm is None, "timm is not installed")
     def test_timms_module(self):

@@ -121,6 +121,20 @@ TEST(ModelPositions, of_a_diffusion_transformer_have_patches_in_time) {
   }
 }
 
+// ChronoEditRotaryPosEmbed.forward: two latent frames are the first and the last of eight.
+TEST(ModelPositions, of_chrono_edit_skip_where_two_latent_frames_are) {
+  ModelInputs inputs;
+  const auto last_time = [&](std::int64_t frames, const char* patch) {
+    inputs.drawing = Drawing{.size = {32, 32}, .frames = frames};
+    const std::string config = R"({"_class_name": "ChronoEditTransformer3DModel", "patch_size": )" + std::string(patch);
+    const PositionSet set = model_positions(config + "}", inputs).positions;
+    return set.value(0, 0, static_cast<std::size_t>(set.tokens) - 1);
+  };
+  EXPECT_EQ(last_time(5, "[1, 2, 2]"), 7);
+  EXPECT_EQ(last_time(9, "[1, 2, 2]"), 2);
+  EXPECT_EQ(last_time(13, "[2, 2, 2]"), 1);
+}
+
 // As WanPipeline rounds num_frames, HeliosPipeline's pieces and CogVideoX 1.5's pairs of latent frames.
 TEST(ModelPositions, of_a_film_note_the_frames_that_its_pipeline_makes) {
   const auto notes = [](const char* type, std::int64_t frames, const char* more = "") {

@@ -28,6 +28,8 @@ def mixed_rope(
     a head have the speed base^(-2i / pairs), along two directions at a right angle, which each head draws by itself.
     """
     pairs, where = (rotary_dim or head_dim) // 2, "cpu" if generator is None else generator.device
+    if "scaling" in words:
+        fail("SCALING", "RotaryEmbedding", "random directions must have no scaling but got one")
     if pairs % 2 != 0:
         fail("SHAPE", "RotaryEmbedding", f"a mixed rope must turn a multiple of 4 elements but got {2 * pairs}")
     speeds = base ** (-2 * torch.arange(pairs // 2, dtype=torch.float64, device=where) / pairs)
