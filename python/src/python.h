@@ -13,10 +13,10 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::python {
 
@@ -67,29 +67,10 @@ class Buffer {
   Py_buffer view_{};
 };
 
-// A sentence of texts and numbers.
-template <class... Parts>
-std::string sentence_of(const Parts&... parts) {
-  std::string sentence;
-  const auto add = [&](const auto& part) {
-    if constexpr (std::is_integral_v<std::remove_cvref_t<decltype(part)>>) {
-      sentence += std::to_string(part);
-    } else {
-      sentence += part;
-    }
-  };
-  (add(parts), ...);
-  return sentence;
-}
 [[noreturn]] void raise_type_error(const std::string& sentence);
 template <class... Parts>
 [[noreturn]] void raise_type_error(const Parts&... parts) {
-  raise_type_error(sentence_of(parts...));
-}
-// "[operation] rule but got value"
-template <class... Parts>
-[[noreturn]] void fail(Code code, const char* operation, const Parts&... parts) {
-  throw Error(code, sentence_of("[", operation, "] ", parts...));
+  raise_type_error(detail::sentence_of(parts...));
 }
 
 // Raises what check_NAME of rotary/_words.py says of such a word.

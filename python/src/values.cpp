@@ -3,6 +3,7 @@
 #include <limits>
 #include <memory>
 #include <tuple>
+#include <type_traits>
 
 #include "arrays.h"
 #include "rotary/config.h"

@@ -64,10 +64,9 @@ void check_xpos(const Frequencies& f) {
 
 int checked_pairs(const Frequencies& f) {
   check_pairing("table", f.pairing);
-  const auto expect = [&](const char* what, const std::vector<double>::size_type size, std::size_t each,
-                          const char* of) {
+  const auto expect = [&](const char* what, const std::vector<double>::size_type size, std::size_t each) {
     if (size != 0 && size != each)
-      refuse_table(Code::SHAPE, what, " must be empty or have one value for each of the ", each, " ", of, " but has ",
+      refuse_table(Code::SHAPE, what, " must be empty or have one value for each of the ", each, " pairs but has ",
                    size);
   };
   const std::size_t size = f.inv_freq.size();
@@ -81,11 +80,11 @@ int checked_pairs(const Frequencies& f) {
     refuse_table(Code::SHAPE, "inv_freq must have a value for each pair of ", f.heads, " heads and ",
                  std::max(1, f.summed_axes), " axes but has ", size);
   const std::size_t pairs = size / rows;
-  expect("axis", f.axis.size(), pairs, "pairs");
+  expect("axis", f.axis.size(), pairs);
   if (f.summed_axes > 0 && !f.axis.empty())
     refuse_table(Code::SHAPE, "axis must be empty where axes are summed but has ", f.axis.size());
-  expect("inv_freq_float32", f.inv_freq_float32.size(), size, "pairs");
-  if (f.phase.size() != pairs * static_cast<std::size_t>(f.heads)) expect("phase", f.phase.size(), pairs, "pairs");
+  expect("inv_freq_float32", f.inv_freq_float32.size(), size);
+  if (f.phase.size() != pairs * static_cast<std::size_t>(f.heads)) expect("phase", f.phase.size(), pairs);
   if (const std::size_t i = first_not_finite<double>(f.inv_freq); i < size)
     refuse_table(Code::SCALING, "inv_freq must be finite but is ", all_digits(f.inv_freq[i]), " at pair ", i);
   if (const std::size_t i = first_not_finite<double>(f.phase); i < f.phase.size())

@@ -38,6 +38,14 @@ class SentencePart {
   std::size_t kind_;  // one of these, or the length of the text
 };
 
+// The parts, one behind the other.
+template <class... Parts>
+std::string sentence_of(const Parts&... parts) {
+  std::string sentence;
+  (SentencePart(parts).append_to(sentence), ...);
+  return sentence;
+}
+
 [[noreturn, gnu::cold]] ROTARY_API void fail_with(Code, std::string_view operation, const SentencePart* parts,
                                                   std::size_t count);
 

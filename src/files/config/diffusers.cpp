@@ -154,7 +154,7 @@ class DiffusersReader {
       part_.keys.mark(key);
       if (row_.split == Split::thirds && model_.rope.head_dim / 3 % 2 != 0)
         says(std::string(row_.head_dim))
-            .refuse(std::string(row_.head_dim),
+            .refuse(row_.head_dim,
                     "must have an even third, rounded down (else the class takes a pair's cosine from one axis and "
                     "its sine from another, which is no rotation)");
       widths_ = split_head(row_.split, model_.rope.head_dim, static_cast<int>(axes));
