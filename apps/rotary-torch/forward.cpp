@@ -110,9 +110,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_forward(CLI::App& app) {
+void add_forward(Program& program) {
   auto options = std::make_shared<Options>();
-  Command command(app, "forward");
+  Command command(program, "forward");
   command.option("DIR", options->dir);
   command.option("--input", options->input);
   command.option("--mask", options->mask);

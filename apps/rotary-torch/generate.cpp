@@ -95,9 +95,9 @@ void run(Options options) {
 
 }  // namespace
 
-void add_generate(CLI::App& app) {
+void add_generate(Program& program) {
   auto options = std::make_shared<Options>();
-  Command command(app, "generate");
+  Command command(program, "generate");
   command.option("DIR", options->dir);
   command.option("--prompt", options->prompt);
   command.option("--ids", options->ids);

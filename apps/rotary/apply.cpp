@@ -344,10 +344,10 @@ void run(Options options) {
 
 }  // namespace
 
-void add_apply(CLI::App& app) {
+void add_apply(Program& program) {
   auto options = std::make_shared<Options>();
   options->tables.source.takes_rows = true;
-  Command command(app, "apply");
+  Command command(program, "apply");
   add_request_options(command, options->tables);
   command.option("--input", options->input);
   command.option("--output", options->output);

@@ -132,10 +132,10 @@ void run(Options& options) {
 
 }  // namespace
 
-void add_check(CLI::App& app) {
+void add_check(Program& program) {
   auto options = std::make_shared<Options>();
   options->request.operation = "check";
-  Command command(app, "check");
+  Command command(program, "check");
   add_source_options(command, options->source);
   add_rope_option(command, options->source);
   command.option("--input,--before", options->input);

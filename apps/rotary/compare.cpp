@@ -115,9 +115,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_compare(CLI::App& app) {
+void add_compare(Program& program) {
   auto options = std::make_shared<Options>();
-  Command command(app, "compare");
+  Command command(program, "compare");
   command.option("DIR", options->folders);
   command.option("--output", options->output);
   command.option("--json", options->json);

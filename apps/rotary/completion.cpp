@@ -1,5 +1,4 @@
 // rotary completion: scripts that complete commands, options and their values in a shell.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <iostream>
@@ -113,8 +112,7 @@ std::string fish_script(const CommandSheet& program) {
 }
 
 // zsh reads bash's script by its bashcompinit.
-std::string script_of(const CLI::App& app, const std::string& shell) {
-  const CommandSheet program = whole_sheet(app);
+std::string script_of(const CommandSheet& program, const std::string& shell) {
   const bool zsh = shell == "zsh";
   return (zsh ? "#compdef rotary\nautoload -U +X bashcompinit && bashcompinit\n" : "") +
          ("# Completion of rotary. Written by `rotary completion " + shell + "`.\n") +
@@ -124,14 +122,14 @@ std::string script_of(const CLI::App& app, const std::string& shell) {
 
 }  // namespace
 
-void add_completion(CLI::App& app) {
+void add_completion(Program& program) {
   auto shell = std::make_shared<std::string>();
-  Command command(app, "completion");
+  Command command(program, "completion");
   command.option("SHELL", *shell);
   auto json = std::make_shared<bool>(false);
   command.option("--json", *json);
-  command.runs([&app, shell, json] {
-    const std::string script = script_of(app, *shell);
+  command.runs([&program, shell, json] {
+    const std::string script = script_of(whole_sheet(program), *shell);
     std::cout << (*json ? versioned({{"shell", *shell}, {"script", script}}) + "\n" : script);
   });
 }

@@ -326,9 +326,9 @@ void run_as_json(const Options& options) {
 
 }  // namespace
 
-void add_demo(CLI::App& app) {
+void add_demo(Program& program) {
   auto options = std::make_shared<Options>();
-  Command command(app, "demo");
+  Command command(program, "demo");
   command.option("--data", options->data);
   command.option("--json", options->json);
   command.runs([options] { options->json ? run_as_json(*options) : run(*options); });

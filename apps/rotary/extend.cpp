@@ -227,9 +227,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_extend(CLI::App& app) {
+void add_extend(Program& program) {
   auto options = std::make_shared<Options>();
-  Command command(app, "extend");
+  Command command(program, "extend");
   command.option("CONFIG,--config", options->source.config);
   command.option("--length", options->request.context);
   const auto known = extend::methods();

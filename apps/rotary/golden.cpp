@@ -325,9 +325,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_golden(CLI::App& app) {
+void add_golden(Program& program) {
   auto options = std::make_shared<Options>();
-  Command command(app, "golden");
+  Command command(program, "golden");
   add_source_options(command, options->source);
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);

@@ -161,9 +161,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_models(CLI::App& app) {
+void add_models(Program& program) {
   auto options = std::make_shared<Options>();
-  Command command(app, "models");
+  Command command(program, "models");
   command.option("FILTER", options->filter);
   command.option("--json", options->json);
   command.runs([options] { run(*options); });

@@ -244,9 +244,9 @@ void add_drawing(Command& command, Options& options) {
 
 }  // namespace
 
-void add_positions(CLI::App& app) {
+void add_positions(Program& program) {
   auto options = std::make_shared<Options>();
-  Command command(app, "positions");
+  Command command(program, "positions");
   command.option("CONFIG,--config", options->config);
   command.option("--output", options->output);
   command.option("--part", options->part);

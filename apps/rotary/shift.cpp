@@ -295,9 +295,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_shift(CLI::App& app) {
+void add_shift(Program& program) {
   auto options = std::make_shared<Options>();
-  Command command(app, "shift");
+  Command command(program, "shift");
   add_source_options(command, options->source);
   add_rope_option(command, options->source);
   command.option("--input", options->input);

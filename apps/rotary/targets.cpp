@@ -40,9 +40,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_targets(CLI::App& app) {
+void add_targets(Program& program) {
   auto options = std::make_shared<Options>();
-  Command command(app, "targets");
+  Command command(program, "targets");
   command.option("--json", options->json);
   command.option("--target", options->target);
   command.runs([options] { run(*options); });
