@@ -1,6 +1,5 @@
 """The rotation again, by numpy alone, and what the tests share."""
 
-import itertools
 import os
 import pathlib
 import subprocess
@@ -34,31 +33,23 @@ def rows(positions, frequencies):
     return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
-def rotated(x, cos, sin, pairing, layout, backward=False):
-    """x rotated by rows [tokens, pairs] or [batch, tokens, pairs]: float32 product, product, sum, one rounding."""
-    order = [layout.index(letter) if letter in layout else None for letter in "bth"]
-    wide = x.astype(np.float32).transpose([at for at in order if at is not None] + [layout.index("d")])
-    for place, at in enumerate(order):
-        if at is None:
-            wide = np.expand_dims(wide, place)
-    pairs = cos.shape[-1]
-    c, s = (table if table.ndim == 3 else table[None] for table in (cos, sin))
-    c, s = c[:, :, None, :], (-s if backward else s)[:, :, None, :]
-    out = wide.copy()
-    block = wide[..., : 2 * pairs]
-    halves = block[..., :pairs], block[..., pairs:]
-    neighbours = block[..., 0::2], block[..., 1::2]
-    crossed = pairing == "interleaved_to_half"
-    a, b = halves if pairing == "half" or (crossed and backward) else neighbours
-    first, second = a * c - b * s, b * c + a * s
-    if pairing == "half" or (crossed and not backward):
-        out[..., :pairs], out[..., pairs : 2 * pairs] = first, second
-    else:
-        out[..., 0 : 2 * pairs : 2], out[..., 1 : 2 * pairs : 2] = first, second
-    for place in reversed([place for place, at in enumerate(order) if at is None]):
-        out = out.squeeze(place)
-    kept = [letter for letter in "bth" if letter in layout] + ["d"]
-    return out.transpose([kept.index(letter) for letter in layout]).astype(x.dtype)
+def rotated(x, cos, sin, pairing, layout, first=0, backward=False):
+    """x rotated by rows [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs]: product, product, sum
+    in float32 (float64 of float64), one rounding."""
+    whole = "".join(letter for letter in "bth" if letter not in layout) + layout
+    order = [whole.index(letter) for letter in "bthd"]
+    wide = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
+    out = wide.reshape((1,) * (4 - x.ndim) + x.shape).transpose(order).copy()
+    c, s = (table.astype(wide.dtype)[(None,) * (table.ndim == 2)] for table in (cos, sin))
+    c, s = (one.repeat(out.shape[2] // one.shape[2], 2) if one.ndim == 4 else one[:, :, None] for one in (c, s))
+    s = -s if backward else s
+    pairs, crossed = c.shape[-1], pairing == "interleaved_to_half"
+    halves = slice(first, first + pairs), slice(first + pairs, first + 2 * pairs)
+    neighbours = slice(first, first + 2 * pairs, 2), slice(first + 1, first + 2 * pairs, 2)
+    read, write = (halves if pairing == "half" or (crossed and backward == back) else neighbours for back in (True, False))
+    a, b = (out[..., part].copy() for part in read)
+    out[..., write[0]], out[..., write[1]] = a * c - b * s, b * c + a * s
+    return out.transpose(np.argsort(order)).reshape(x.shape).astype(x.dtype)
 
 
 def bits(x):
@@ -72,10 +63,6 @@ def same_bits(a, b):
 
 def numbers(shape, dtype=np.float32, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32).astype(dtype)
-
-
-def all_layouts():
-    return itertools.product(LAYOUTS.items(), DTYPES, PAIRINGS)
 
 
 def run_python(*words, **environment):

@@ -67,20 +67,12 @@ class Numpy(unittest.TestCase):
         for code, function, given, words in (
             ("VALUE", rotate_, frozen, {}),
             ("VALUE", rotate, x, {"out": frozen}),
-            ("VALUE", rotate, x, {"direction": "back"}),
-            ("VALUE", rotate, x, {"stores": "fast"}),
             *(("DTYPE", rotate, x.astype(dtype), {}) for dtype in (float, int, ">f4", complex)),
             ("DTYPE", rotate, x, {"out": x.astype(np.float16)}),
             ("DTYPE", rotate_, bytes_off, {}),
-            *(("SHAPE", rotate, x, {"layout": layout}) for layout in ("bthd", "tdh", "ttd")),
-            ("SHAPE", rotate, x[:4], {}),
-            ("SHAPE", rotate, x[..., :8], {}),
             ("SHAPE", rotate, x, {"out": x[:, :2]}),
             ("SHAPE", rotate, numbers((5, 3, 32))[..., ::2], {}),
             ("SHAPE", rotate, x[::-1], {}),
-            ("SHAPE", rotate, x, {"first": 1}),
-            ("SHAPE", rotate, x, {"first": -1}),
-            ("SHAPE", rotary.rotate_qkv, x, {"kv_heads": 2}),
             ("ALIAS", rotate, a, {"out": b}),
             ("ALIAS", rotate, a, {"out": b, "table": short, "first": 6}),
             ("ALIAS", rotary.rotate_qk_, x, {"k": x}),
@@ -98,18 +90,13 @@ class Numpy(unittest.TestCase):
         x = numbers((5, 3, 16))
         for make in (
             lambda: rotary.rotate(x),
-            lambda: rotary.rotate(x, TABLE, "thd"),
             lambda: rotary.rotate(x, TABLE, layout="thd", outs=x),
             lambda: rotary.rotate(x, TABLE, x=x, layout="thd"),
-            lambda: rotary.rotate(x, ROWS, layout="thd"),
-            lambda: rotary.rotate(x, ROWS[0], layout="thd"),
             lambda: rotary.rotate([1.0], TABLE, layout="thd"),
             lambda: rotary.rotate(None, TABLE, layout="thd"),
             lambda: rotary.rotate("x", TABLE, layout="thd"),
             lambda: rotary.rotate(x, TABLE, layout=3),
             lambda: rotary.rotate(x, TABLE, layout="thd", first="a"),
-            lambda: rotary.rotate_qk(x, x, TABLE, layout="thd", out=x),
-            lambda: rotary.rotate_qk(x, TABLE, layout="thd"),
             lambda: rotary.set_num_threads("two"),
         ):
             with self.assertRaises(TypeError):
@@ -258,19 +245,10 @@ class Torch(unittest.TestCase):
 
 @unittest.skipIf(jax is None, "JAX is not installed")
 class Jax(unittest.TestCase):
-    def test_arrays(self):
-        x = numbers((5, 3, 16))
-        for dtype in ("float32", "float16", "bfloat16"):
-            given = jax.numpy.asarray(x).astype(dtype)
-            y = rotary.rotate(given, TABLE, layout="thd")
-            self.assertIsInstance(y, jax.Array)
-            self.assertEqual(y.dtype, given.dtype)
-            self.assertTrue(same_bits(np.asarray(y), expected(np.asarray(given))))
-            before = np.asarray(given).copy()
-            for wrong in (
-                lambda: rotary.rotate_(given, TABLE, layout="thd"),
-                lambda: rotary.rotate(given, TABLE, layout="thd", out=given),
-            ):
-                refused(self, "VALUE", wrong)
-            self.assertTrue(same_bits(np.asarray(given), before))
+    def test_arrays_are_never_written_to(self):
+        x = jax.numpy.asarray(numbers((5, 3, 16)))
+        before = np.asarray(x).copy()
+        refused(self, "VALUE", lambda: rotary.rotate_(x, TABLE, layout="thd"))
+        refused(self, "VALUE", lambda: rotary.rotate(x, TABLE, layout="thd", out=x))
+        self.assertTrue(same_bits(np.asarray(x), before))
         self.assertEqual(rotary.Table(rotary.Rope(head_dim=16, pairing="half"), jax.numpy.arange(5)), TABLE)

@@ -8,7 +8,7 @@ import unittest
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
 
 import rotary
-from support import DTYPES, PAIRINGS, all_layouts, inv_freq, numbers, refused, rotated, rows, same_bits
+from support import DTYPES, PAIRINGS, inv_freq, numbers, refused, rotated, rows, same_bits
 
 import numpy as np
 
@@ -59,74 +59,14 @@ class Case(unittest.TestCase):
 
 
 class Values(Case):
-    def test_all_layouts_dtypes_and_pairings(self):
-        for case, ((layout, shape), dtype, pairing) in enumerate(all_layouts()):
-            first, direction = ((0, "forward"), (3, "backward"))[case % 2]
-            with self.subTest(layout=layout, dtype=dtype, pairing=pairing, first=first):
-                x, (c, s) = numbers(shape, dtype), rows(np.arange(5), inv_freq(12))
-                expected, part = x.copy(), np.ascontiguousarray(x[..., first:])
-                expected[..., first:] = rotated(part, c, s, pairing, layout, direction == "backward")
-                words = {"pairing": pairing, "layout": layout, "first": first, "direction": direction}
-                given = lambda x, c, s: rotary.jax.rotate(x, c, s, **words)  # noqa: B023, E731
-                self.same((jax.jit(given) if case % 3 else given)(x, c, s), expected)
+    """Those of every layout, type and pairing: test_rotate.py."""
 
-    def test_rows_of_each_batch_and_of_one_token(self):
-        for layout, shape in (("bthd", (2, 5, 3, 16)), ("tbhd", (5, 2, 3, 16)), ("hbtd", (3, 2, 5, 16))):
-            x, (c, s) = numbers(shape), rows(np.arange(10).reshape(2, 5) * 7, inv_freq(12))
-            for c, s in ((c, s), (c[:1], s[:1])):
-                y = rotary.jax.rotate(x, c, s, pairing="interleaved", layout=layout)
-                self.same(y, rotated(x, c, s, "interleaved", layout))
-        for layout, shape, places in (("hd", (3, 16), [9]), ("hd", (3, 16), [[9]]), ("bhd", (2, 3, 16), [[9], [4]])):
-            x, (c, s) = numbers(shape), rows(places, inv_freq(16))
-            y = rotary.jax.rotate(x, c, s, pairing="half", layout=layout)
-            self.same(y, rotated(x, c, s, "half", layout))
-
-    def test_rows_per_head(self):
-        speeds = np.random.default_rng(0).normal(size=(2, 2, 6))
-        table = rotary.Table(rotary.Frequencies(speeds, pairing="half"), np.arange(20).reshape(2, 2, 5))
-        for layout, shape in (("bthd", (2, 5, 4, 16)), ("tbhd", (5, 2, 2, 16)), ("hbtd", (4, 2, 5, 16))):
-            x = numbers(shape)
-            given = lambda x, c, s: rotary.jax.rotate(x, c, s, pairing="half", layout=layout)  # noqa: B023, E731
-            self.same(jax.jit(given)(x, *rotary.jax.rows(table)), rotary.rotate(x, table, layout=layout))
-        source, places = rotary.Frequencies(speeds, pairing="half"), np.arange(20).reshape(2, 2, 5)
-        made = jax.jit(lambda p: rotary.jax.table(source, p))(places)
-        self.same(made[0], table.cos)
-        told = refused(self, "SHAPE", lambda: rotary.jax.rotate(numbers((2, 5, 3, 16)), table, layout="bthd"))
-        self.assertIn("a multiple of the 2 heads", told)
-
-    def test_qk(self):
-        for dtype in DTYPES:
-            q, k = numbers((2, 4, 5, 16), dtype), numbers((2, 2, 5, 24), np.float32, seed=1)
-            c, s = rows(np.arange(5), inv_freq(12))
-            made = jax.jit(lambda *a: rotary.jax.rotate_qk(*a, pairing="half", layout="bhtd"))(q, k, c, s)
-            for x, y in zip((q, k), made):
-                self.same(y, rotated(x, c, s, "half", "bhtd"))
-
-    def test_queries_times_their_factors(self):
-        table = rotary.Table(rotary.Rope(head_dim=16, rotary_dim=12, pairing="interleaved"), range(5))
-        each = np.linspace(0.5, 3, 10, dtype=np.float32).reshape(2, 5)
-        for dtype, scale in ((dtype, scale) for dtype in DTYPES for scale in (each, each[1])):
-            q, k = numbers((2, 4, 5, 16), dtype), numbers((2, 2, 5, 16), np.float32, seed=1)
-            for direction in ("forward", "backward"):
-                words = {"layout": "bhtd", "first": 2, "direction": direction, "query_scale": scale}
-                for x, y in zip(rotary.jax.rotate_qk(q, k, table, **words), rotary.rotate_qk(q, k, table, **words)):
-                    self.same(x, y)
-        for code, wrong in (("SHAPE", each.T), ("DTYPE", np.ones(5, np.int64))):
-            with self.assertRaises(rotary.Error) as caught:
-                rotary.jax.rotate_qk(q, k, table, layout="bhtd", query_scale=wrong)
-            self.assertEqual(caught.exception.code, code)
-
-    def test_a_table_in_place_of_rows(self):
-        table = rotary.Table(rotary.Rope(head_dim=16, rotary_dim=12, pairing="interleaved"), range(5))
-        x = numbers((2, 5, 3, 16))
-        expected = rotary.rotate(x, table, layout="bthd")
-        self.same(rotary.jax.rotate(x, table, layout="bthd"), expected)
-        cos, sin = rotary.jax.rows(table)
-        self.same(rotary.jax.rotate(x, cos, sin, pairing="interleaved", layout="bthd"), expected)
-        refused(self, "PAIRING", lambda: rotary.jax.rotate(x, table, **HALF))
-        for wrong in ((table, sin), (cos,)):
+    def test_a_table_stands_in_place_of_rows(self):
+        table = rotary.Table(ROPE.replace(pairing="interleaved"), range(5))
+        refused(self, "PAIRING", lambda: rotary.jax.rotate(self.x, table, **HALF))
+        for wrong in ((table, self.sin), (self.cos,)):
             with self.assertRaises(TypeError):
-                rotary.jax.rotate(x, *wrong, **HALF)
+                rotary.jax.rotate(self.x, *wrong, **HALF)
 
     def test_other_floats_and_empty(self):
         for dtype in (jnp.bfloat16, jnp.float16):
@@ -163,9 +103,10 @@ class Table(Case):
         rope = ROPE.replace(axis=rotary.sectioned_axes([4, 2, 2]), clockwise=True)
         for shape in ((7,), (3, 7), (3, 2, 7), (1, 7)):
             positions = np.arange(np.prod(shape), dtype=np.int32).reshape(shape) * 3
-            for source in (rope, rotary.frequencies(rope)):
+            per_head = [rotary.Frequencies(np.random.default_rng(0).normal(size=(2, 3, 8)), pairing="half")]
+            for source in (rope, rotary.frequencies(rope), *(per_head if shape[0] == 3 else ())):
                 cos, sin = jax.jit(lambda p: rotary.jax.table(source, p))(positions)
-                table = rotary.Table(rope, positions)
+                table = rotary.Table(source, positions)
                 self.same(cos, table.cos)
                 self.same(sin, table.sin)
 
@@ -208,12 +149,10 @@ class Errors(Case):
 
         for expected, *calls in (
             ("PAIRING", turned(pairing=None), turned(pairing="rotated")),
-            ("SHAPE", turned(layout="bshd"), turned(layout="thd"), turned(first=6), turned(first=-1)),
-            ("SHAPE", turned(c=c[1:], s=s[1:]), turned(s=s[:, :4]), turned(c=c[0], s=s[0])),
+            ("SHAPE", turned(s=s[:, :4]), turned(c=c[0], s=s[0])),
             ("SHAPE", turned(c=jnp.stack([c] * 3), s=jnp.stack([s] * 3))),  # of another batch
             ("SHAPE", turned(c=jnp.tile(c, (1, 2)), s=jnp.tile(s, (1, 2)))),  # of too many columns
             ("DTYPE", turned(x=x.astype(int)), turned(c=c.astype(int), s=s.astype(int))),
-            ("VALUE", turned(direction="back")),
         ):
             for call in calls:
                 refused(self, expected, call)

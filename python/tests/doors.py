@@ -1,0 +1,124 @@
+"""Whose arrays rotary takes, and every way that each has to a function: what test_rotate.py goes through."""
+
+import copy
+import unittest
+
+import numpy as np
+import rotary
+from support import bfloat16, same_bits
+from torch_support import Seen, rows_of, straight_calls, torch
+
+try:
+    import jax
+
+    jax.ffi  # of versions that rotary.jax takes
+except (ImportError, AttributeError):
+    jax = None
+
+
+class Numpy:
+    """Arrays are made of numpy's and read as them: float32, of float64 that."""
+
+    there, dtypes = True, ("float32", "float16", *(["bfloat16"] if bfloat16 is not None else []))
+
+    def make(self, x, dtype):
+        return x.astype(bfloat16 if dtype == "bfloat16" else dtype)
+
+    def read(self, array):
+        return np.asarray(array).astype(np.float32)
+
+    def turns(self):
+        return [rotary.rotate]
+
+    def ways(self, function, given, table, *more, **words):
+        """What the function makes: in new arrays, in given ones, in place."""
+        new, in_place = (getattr(rotary, name) for name in (function, function + "_"))
+        outs, places = copy.deepcopy(given), copy.deepcopy(given)
+        for out in outs:
+            out[...] = 0
+        made = [
+            listed(new(*given, table, *more, **words)),
+            listed(new(*given, table, *more, out=tuple(outs) if len(outs) > 1 else outs[0], **words)),
+            listed(in_place(*places, table, *more, **words)),
+        ]
+        assert all(a is b for a, b in zip(made[1] + made[2], [*outs, *places], strict=True))
+        return made
+
+
+class Torch(Numpy):
+    """And by an op, as where a gradient is recorded; and by rows that are tensors."""
+
+    there, dtypes = torch is not None, ("float32", "float16", "bfloat16", "float64")
+
+    def make(self, x, dtype):
+        return torch.tensor(np.asarray(x)).to(getattr(torch, dtype))
+
+    def read(self, array):
+        return (array.detach() if array.dtype == torch.float64 else array.detach().float()).numpy()
+
+    def turns(self):
+        return [rotary.rotate, lambda x, *more, **words: rotary.rotate(x.clone().requires_grad_(), *more, **words)]
+
+    def ways(self, function, given, table, *more, **words):
+        with straight_calls() as calls:
+            made = super().ways(function, given, table, *more, **words)
+        assert len(calls) == (0 if given[0].dtype == torch.float64 else 3), calls
+        assert [y.stride() for y in made[0]] == [x.stride() for x in given]
+        recorded = [x.clone().requires_grad_() for x in given]
+        tensors = rotary.from_rows(*rows_of(table), pairing=table.pairing, repeated=True)
+        for rows in (table, tensors):
+            with Seen() as seen:
+                made.append(listed(getattr(rotary, function)(*recorded, rows, *more, **words)))
+            assert seen.names and all(y.requires_grad for y in made[-1])
+        made.append(listed(getattr(rotary, function)(*given, tensors, *more, **words)))
+        if "query_scale" not in words:  # the gradient is the rotation the other way
+            grads = [torch.randn_like(x) for x in given]
+            back = words | {"direction": "backward" if words["direction"] == "forward" else "forward"}
+            expected = listed(getattr(rotary, function)(*grads, table, *more, **back))
+            assert all(map(torch.equal, torch.autograd.grad(made[3], recorded, grads), expected))
+        return made
+
+
+class Jax(Numpy):
+    """By the C++ part, and by rotary.jax: of a table, and of rows that are traced."""
+
+    there, dtypes = jax is not None, ("float32", "float16", "bfloat16")
+
+    def make(self, x, dtype):
+        return jax.numpy.asarray(x).astype(dtype)
+
+    def read(self, array):
+        return np.asarray(array.astype("float32"))
+
+    def turns(self):
+        traced = lambda x, *more, **words: jax.eval_shape(lambda x: rotary.jax.rotate(x, *more, **words), x)  # noqa: E731
+        return [rotary.rotate, rotary.jax.rotate, traced]
+
+    def ways(self, function, given, table, *more, **words):
+        made = [getattr(rotary, function)(*given, table, *more, **words)]
+        turn = getattr(rotary.jax, function, None)
+        if turn is not None:
+            made.append(turn(*given, table, **words))
+            if words["direction"] == "backward":
+                traced = jax.jit(lambda *inputs: turn(*inputs, pairing=table.pairing, **words))
+                made.append(traced(*given, *rotary.jax.rows(table)))
+        return [*map(listed, made)]
+
+
+def listed(made):
+    return list(made) if isinstance(made, tuple) else [made]
+
+
+class Case(unittest.TestCase):
+    DOORS = [kind() for kind in (Numpy, Torch, Jax) if kind.there]
+
+    def same(self, door, function, given, expected, table, *more, **words):
+        """Every way of the door gives these bits, rounded to the types of what is given, which stays as it is."""
+        words = {"direction": "forward", **words}
+        dtypes = [str(x.dtype).removeprefix("torch.") for x in given]
+        wanted = [door.read(door.make(x, dtype)) for x, dtype in zip(expected, dtypes, strict=True)]
+        before = [door.read(x).copy() for x in given]
+        for way, made in enumerate(door.ways(function, given, table, *more, **words)):
+            self.assertEqual([(type(y), y.dtype) for y in made], [(type(x), x.dtype) for x in given])
+            self.assertTrue(all(map(same_bits, map(door.read, made), wanted)), (type(door), function, way, words))
+        self.assertTrue(all(map(same_bits, map(door.read, given), before)))
