@@ -15,6 +15,7 @@ import unittest
 import numpy as np
 import rotary
 from support import run_python
+from torch_support import torch
 
 WITHOUT_NUMPY = """
 import sys
@@ -45,6 +46,10 @@ MEMORY = """
 import gc, sys
 import numpy as np
 import rotary
+try:
+    import torch
+except ImportError:
+    torch = None
 rope = rotary.Rope(head_dim=16, pairing="half")
 table = rotary.Table(rope, range(2))
 q, k = np.ones((2, 4, 16), np.float32), np.ones((2, 2, 16), np.float32)
@@ -57,23 +62,31 @@ def resident():
     gc.collect()
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096
+def family(q, k, *rows):
+    rotary.rotate_qk(q, k, table, layout="thd")
+    rotary.rotate_qk_(q, k, table, layout="thd")
+    rotary.rotate(q, rotary.from_rows(*rows, pairing="half"), layout="thd")
+    for wrong in ({"layout": "bthd"}, {"layout": "thd", "first": 3}, {"layout": None}, {"layout": "thd", "out": k}):
+        try:
+            rotary.rotate(q, table, **wrong)
+        except rotary.Error:
+            pass
+        else:
+            raise AssertionError
 def calls(count):
     for _ in range(count):
-        rotary.rotate_qk(q, k, table, layout="thd")
-        rotary.rotate_qk_(q, k, table, layout="thd")
+        family(q, k, *rows)
         rotary.rotate(capsule, table, layout="thd")
         rotary.rotate(memoryview(q), table, layout="thd")
         np.asarray(table.sin), table.cos[0].tolist()
         made = rotary.Table(rope, [1, 2])
-        hash(made), made == table, rotary.from_rows(*rows, pairing="half"), made.positions.tolist()
-        for wrong in ({"layout": "bthd"}, {"layout": "thd", "first": 3}, {"layout": None}, {"layout": "thd", "out": k}):
-            try:
-                rotary.rotate(q, table, **wrong)
-            except rotary.Error:
-                pass
-            else:
-                raise AssertionError
-calls(300)
+        hash(made), made == table, made.positions.tolist()
+    for _ in range(count // 4 if torch else 0):
+        family(*map(torch.tensor, (q, k, *rows)))
+    for _ in range(count // 40 if torch else 0):
+        learned = torch.ones(2, 4, 16, requires_grad=True)
+        rotary.rotate(learned, table, layout="thd").sum().backward()
+calls(2000 if torch else 300)
 before = resident()
 calls(int(sys.argv[1]))
 print(resident() - before)
@@ -128,21 +141,23 @@ class Process(unittest.TestCase):
         self.assertLess(int(run_python("-c", code)), 1 << 20)
 
     def test_threads(self):
+        """Of numpy's arrays; with torch of its tensors too, of which a gradient is recorded or not."""
         table = rotary.Table(rotary.Rope(head_dim=64, pairing="half"), range(128))
         x = np.random.default_rng(0).standard_normal((1, 128, 8, 64)).astype(np.float32)
-        expected = rotary.rotate(x, table, layout="bthd")
-        wrong = []
+        given = [x] if torch is None else [x, torch.tensor(x), torch.tensor(x, requires_grad=True)]
+        expected, wrong = rotary.rotate(x, table, layout="bthd"), []
 
         def work():
             for i in range(100):
-                if not (rotary.rotate(x, table, layout="bthd") == expected).all():
+                y = rotary.rotate(given[i % len(given)], table, layout="bthd")
+                if not (np.asarray(y if isinstance(y, np.ndarray) else y.detach()) == expected).all():
                     wrong.append(i)
                 if rotary.Table(rotary.Rope(head_dim=64, pairing="half"), range(128)) != table:
                     wrong.append(i)
                 if i % 10 == 0:
                     rotary.set_num_threads(1 + i // 10 % 4)
 
-        workers = [threading.Thread(target=work) for _ in range(6)]
+        workers = [threading.Thread(target=work) for _ in range(8)]
         for worker in workers:
             worker.start()
         for worker in workers:

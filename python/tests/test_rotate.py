@@ -161,6 +161,70 @@ class Rotate(Case):
         refused(self, "DTYPE", lambda: rotary.rotate(np.zeros((5, 3, 16), np.uint16), table_of(), layout="thd"))
 
 
+class Rows(Case):
+    """from_rows and from_doubled, of numpy's arrays and of tensors."""
+
+    DOORS = [door for door in Case.DOORS if not isinstance(door, Jax)]
+
+    @staticmethod
+    def forms(table):
+        """Rows as they are, doubled in two halves, and side by side."""
+        single = cos_sin(table)
+        return single, [np.concatenate([x, x], -1) for x in single], [np.repeat(x, 2, -1) for x in single]
+
+    def test_every_form_turns_as_its_table(self):
+        for door, pairing, positions in itertools.product(self.DOORS, PAIRINGS, (range(5), [[3, 4, 5, 6, 7]])):
+            table, x = table_of(pairing, positions), numbers((2, 3, 5, 16))
+            single, halves, sides = ([door.make(one, "float32") for one in rows] for rows in self.forms(table))
+            turned = rotary.rotate(x, table, layout="bhtd")
+            for function, rows, words in (
+                (rotary.from_rows, single, {}),
+                (rotary.from_doubled, halves, {}),
+                (rotary.from_doubled, sides, {"doubled": "neighbours"}),
+                *([] if pairing == "half" else [(rotary.from_doubled, sides, {})]),
+            ):
+                made = function(*rows, pairing=pairing, **words)
+                self.assertEqual((made.shape, made.pairing, made.positions), (table.shape, pairing, None))
+                self.assertEqual((made.tokens, made.batch, made.rotary_dim), (5, 1, 12))
+                self.assertEqual(np.asarray(made.cos).tolist(), table.cos.tolist())
+                for given in (door.make(x, "float32"), x):  # tables of tensors rotate numpy too
+                    y = rotary.rotate(given, made, layout="bhtd")
+                    self.assertTrue(same_bits(np.asarray(y), turned))
+
+    def test_narrow_and_wide_rows(self):
+        for door in self.DOORS:
+            x = numbers((2, 5, 3, 16))
+            for dtype, other in itertools.product(("float16", "float64", *door.dtypes), door.dtypes):
+                rows = [door.make(one, kind) for one, kind in zip(cos_sin(table_of()), (dtype, other))]
+                made = rotary.from_rows(*rows, pairing="half")
+                expected = rotated(x, *(door.read(one).astype(np.float32) for one in rows), "half", "bthd")
+                y = rotary.rotate(door.make(x, "float32"), made, layout="bthd")
+                self.assertTrue(same_bits(door.read(y), expected))
+
+    def test_what_is_refused(self):
+        for door in self.DOORS:
+            single, halves, sides = ([door.make(one, "float32") for one in rows] for rows in self.forms(table_of()))
+            of_rows, doubled = rotary.from_rows, rotary.from_doubled
+            for code, told, function, rows, words in (
+                ("SHAPE", "use rotary.from_doubled", of_rows, halves, {}),
+                ("SHAPE", "use rotary.from_doubled", of_rows, sides, {"pairing": "interleaved"}),
+                ("SHAPE", "rotary.from_rows", doubled, single, {}),
+                ("SHAPE", "in two halves", doubled, sides, {}),
+                ("SHAPE", "in two halves", doubled, sides, {"pairing": "interleaved", "doubled": "halves"}),
+                ("SHAPE", "both be", of_rows, (single[0], single[1][:, :5]), {}),
+                ("DTYPE", "floats", of_rows, (door.make(np.ones((5, 6)), "int32"), single[1]), {}),
+                ("PAIRING", "not given", of_rows, single, {"pairing": None}),
+                ("PAIRING", "not given", doubled, halves, {"pairing": None}),
+            ):
+                sentence = refused(self, code, lambda: function(*rows, **{"pairing": "half", **words}))
+                self.assertIn(told, sentence)
+            self.assertEqual(of_rows(*halves, pairing="half", repeated=True).pairs, 12)
+
+    def test_position_zero_is_not_taken_for_doubled(self):
+        table = table_of(positions=0)
+        self.assertEqual(rotary.from_rows(table.cos, table.sin, pairing="half").cos.tolist(), table.cos.tolist())
+
+
 class Errors(Case):
     def test_codes_are_the_same_on_every_way(self):
         for door in self.DOORS:

@@ -170,6 +170,7 @@ class TheEquation(unittest.TestCase):
         far = [np.repeat(x, 2, 0)[::2].astype(np.float64) for x in (table.cos, table.sin)]
         self.assertEqual((other.shape, other.cos.tolist()), (table.shape, table.cos.tolist()))
         self.assertEqual(rotary.from_rows(*far, pairing="interleaved"), other)
+        self.assertEqual(pickle.loads(pickle.dumps(other)), other)
 
     def test_heads_that_only_their_phases_tell_apart(self):
         """As the program's --inv-freq [pairs] --phase [heads, pairs]."""
@@ -423,45 +424,3 @@ class NamedPositions(unittest.TestCase):
         for wrong in (lambda: places.packed(None), lambda: places.image("2", 3)):
             with self.assertRaises(TypeError):
                 wrong()
-
-
-class Rows(unittest.TestCase):
-    rope = rotary.Rope(head_dim=16, pairing="half")
-
-    def setUp(self):
-        self.table = rotary.Table(self.rope, range(6))
-        self.cos, self.sin = np.asarray(self.table.cos), np.asarray(self.table.sin)
-        self.halves = [np.concatenate([x, x], -1) for x in (self.cos, self.sin)]
-        self.neighbours = [np.repeat(x, 2, -1) for x in (self.cos, self.sin)]
-
-    def test_rows(self):
-        made = rotary.from_rows(self.cos, self.sin, pairing="half")
-        self.assertEqual((made.cos.tolist(), made.positions), (self.table.cos.tolist(), None))
-        self.assertEqual(pickle.loads(pickle.dumps(made)), made)
-        batched = rotary.from_rows(self.cos.reshape(2, 3, 8), self.sin.reshape(2, 3, 8), pairing="half")
-        self.assertEqual((batched.shape, batched.batch), ((2, 3, 8), 2))
-        narrow = rotary.from_rows(self.cos.astype(np.float16), self.sin.astype(np.float64), pairing="interleaved")
-        self.assertEqual(narrow.cos.tolist(), self.cos.astype(np.float16).astype(float).tolist())
-
-    def test_doubled(self):
-        for pairing in ("half", "interleaved", "interleaved_to_half"):
-            made = rotary.from_doubled(*self.halves, pairing=pairing)
-            self.assertEqual((made.cos.tolist(), made.pairing), (self.table.cos.tolist(), pairing))
-        made = rotary.from_doubled(*self.neighbours, pairing="interleaved")
-        self.assertEqual(made.sin.tolist(), self.table.sin.tolist())
-
-    def test_what_is_refused(self):
-        sentence = refused(self, "SHAPE", lambda: rotary.from_rows(*self.halves, pairing="half"))
-        self.assertIn("use rotary.from_doubled", sentence)
-        refused(self, "SHAPE", lambda: rotary.from_rows(*self.neighbours, pairing="interleaved"))
-        sentence = refused(self, "SHAPE", lambda: rotary.from_doubled(self.cos, self.sin, pairing="half"))
-        self.assertIn("rotary.from_rows", sentence)
-        refused(self, "SHAPE", lambda: rotary.from_doubled(*self.neighbours, pairing="half"))
-        refused(self, "PAIRING", lambda: rotary.from_doubled(*self.halves, pairing=None))
-        refused(self, "SHAPE", lambda: rotary.from_rows(self.cos, self.sin[:5], pairing="half"))
-        refused(self, "DTYPE", lambda: rotary.from_rows(self.cos.astype(int), self.sin, pairing="half"))
-        self.assertEqual(rotary.from_rows(*self.halves, pairing="half", repeated=True).pairs, 16)
-
-    def test_position_zero_is_not_taken_for_doubled(self):
-        table = rotary.Table(self.rope, 0)
-        self.assertEqual(rotary.from_rows(table.cos, table.sin, pairing="half").cos.tolist(), table.cos.tolist())

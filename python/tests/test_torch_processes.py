@@ -1,6 +1,5 @@
-"""Several processes: DDP and FSDP2 with gloo, and the workers of a DataLoader. And the memory of one after many calls."""
+"""Several processes: DDP and FSDP2 with gloo, and the workers of a DataLoader."""
 
-import gc
 import os
 import tempfile
 import unittest
@@ -122,39 +121,6 @@ class Rotated(torch.utils.data.Dataset):
 
     def __getitem__(self, index):
         return rotary.rotate(self.x * (index + 1), self.table, layout="bthd")
-
-
-def resident():
-    gc.collect()
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-class Memory(unittest.TestCase):
-    @unittest.skipUnless(os.path.exists("/proc/self/statm"), "needs /proc")
-    def test_memory_is_flat_after_many_calls(self):
-        table = rotary.Table(rotary.Rope(head_dim=16, pairing="half"), range(2))
-        cos, sin = (torch.tensor(rows) for rows in (table.cos, table.sin))
-        q, k = torch.ones(2, 4, 16), torch.ones(2, 2, 16)
-        learned = torch.ones(2, 4, 16, requires_grad=True)
-
-        def calls(count):
-            for i in range(count):
-                rotary.rotate_qk(q, k, table, layout="thd")
-                rotary.rotate_qk_(q, k, table, layout="thd")
-                rotary.rotate(q, rotary.from_rows(cos, sin, pairing="half"), layout="thd")
-                torch.tensor(table.cos)
-                if i % 10 == 0:
-                    rotary.rotate(learned, table, layout="thd").sum().backward()
-                    learned.grad = None
-                if i % 10 == 5:
-                    with self.assertRaises(rotary.Error):
-                        rotary.rotate(q, table, layout="bthd")
-
-        calls(500)
-        before = resident()
-        calls(int(os.environ.get("ROTARY_LEAK_CALLS", "80000")) // 4)
-        self.assertLess(resident() - before, 1 << 20)
 
 
 class Processes(unittest.TestCase):
