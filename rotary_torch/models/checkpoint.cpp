@@ -171,15 +171,11 @@ std::vector<Stored> Checkpoint::rows(const torch::nn::Module& model) const {
 }
 
 void Checkpoint::expect(const std::string& name, at::IntArrayRef shape) const {
-  if (!has(name)) {
-    refuse(Code::TENSOR, "the model must have ", in_quotes(name), " of shape ", shape_text(shape),
-           " but the file lacks it");
-  }
+  refuse.unless(has(name), Code::TENSOR, "the model must have ", in_quotes(name), " of shape ", shape_text(shape),
+                " but the file lacks it");
   const std::vector<std::int64_t> stored = files_->info(name).shape;
-  if (at::IntArrayRef(stored) != shape) {
-    refuse(Code::TENSOR, in_quotes(name), " must have shape ", shape_text(shape), ", as config.json says, but has ",
-           shape_text(stored));
-  }
+  refuse.unless(at::IntArrayRef(stored) == shape, Code::TENSOR, in_quotes(name), " must have shape ", shape_text(shape),
+                ", as config.json says, but has ", shape_text(stored));
 }
 
 void Checkpoint::expect_no_head(const fs::path& dir, const std::string& parameter) const {
@@ -196,9 +192,8 @@ bool Checkpoint::unties(const std::string& head, const std::string& embedding, a
 Tensor Checkpoint::read(const std::string& name, at::IntArrayRef shape) {
   expect(name, shape);
   const ElementType type = files_->info(name).type;
-  if (!rotary::dtype_of(type) && type != ElementType::f64) {
-    refuse(Code::TENSOR, in_quotes(name), " must be F32, F16, BF16 or F64 but is ", rotary::name(type));
-  }
+  refuse.unless(rotary::dtype_of(type) || type == ElementType::f64, Code::TENSOR, in_quotes(name),
+                " must be F32, F16, BF16 or F64 but is ", rotary::name(type));
   used_[name] = true;
   return torch_tensor(files_->read(name)).to(at::kFloat);
 }

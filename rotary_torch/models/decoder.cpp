@@ -73,18 +73,14 @@ Tensor DecoderLayerImpl::forward(const Tensor& x, const TableTensors* table, con
 DecoderCache::DecoderCache(const DecoderConfig& config, std::int64_t capacity, const rotary::SlidingWindow& slides)
     : window(slides), layers(static_cast<std::size_t>(config.layers), KVCache(capacity, slides)) {
   if (window == rotary::SlidingWindow{}) return;
-  if (window.sinks < 0 || window.sinks >= window.tokens) {
-    refuse_window(Code::VALUE, "sinks must be from 0 to below the window's ", window.tokens, " tokens but got ",
-                  window.sinks);
-  }
-  if (config.position != PositionEncoding::rope) {
-    refuse_window(Code::ROPE, "a window needs a model whose positions are a rope but they are ", name(config.position));
-  }
+  refuse_window.unless(window.sinks >= 0 && window.sinks < window.tokens, Code::VALUE,
+                       "sinks must be from 0 to below the window's ", window.tokens, " tokens but got ", window.sinks);
+  refuse_window.unless(config.position == PositionEncoding::rope, Code::ROPE,
+                       "a window needs a model whose positions are a rope but they are ", name(config.position));
   for (const std::int64_t own : config.windows) {
-    if (own > 0 && own < window.tokens) {
-      refuse_window(Code::CONFIG_VALUE, "a window must not be larger than the model's own sliding window of ", own,
-                    " but got ", window.tokens);
-    }
+    refuse_window.unless(own <= 0 || own >= window.tokens, Code::CONFIG_VALUE,
+                         "a window must not be larger than the model's own sliding window of ", own, " but got ",
+                         window.tokens);
   }
 }
 
@@ -109,17 +105,14 @@ void DecoderImpl::initialise(double deviation) {
 }
 
 void DecoderImpl::set_rope(const rotary::Rope& rope) {
-  if (config_.position != PositionEncoding::rope) {
-    refuse(Code::ROPE, "a rope takes a model with rope positions but this one has ",
-           rotary_torch::name(config_.position));
-  }
+  refuse.unless(config_.position == PositionEncoding::rope, Code::ROPE,
+                "a rope takes a model with rope positions but this one has ", rotary_torch::name(config_.position));
   rotary::ModelRope replaced = *config_.rope;
   replaced.rope = rope;
   if (replaced.rope.rotary_dim == 0) replaced.rope.rotary_dim = rope.head_dim;
-  if (rope.head_dim != config_.head_dim || replaced.first + replaced.rope.rotary_dim > config_.head_dim) {
-    refuse(Code::SHAPE, "a rope must fit the heads of ", config_.head_dim, " elements but has ", rope.head_dim,
-           " and rotates ", replaced.rope.rotary_dim, " from ", replaced.first);
-  }
+  refuse.unless(rope.head_dim == config_.head_dim && replaced.first + replaced.rope.rotary_dim <= config_.head_dim,
+                Code::SHAPE, "a rope must fit the heads of ", config_.head_dim, " elements but has ", rope.head_dim,
+                " and rotates ", replaced.rope.rotary_dim, " from ", replaced.first);
   rotary_ = RotaryEmbedding(replaced, RotaryEmbeddingOptions{.angles = config_.angles});
   config_.rope = replaced;
   rows_ = {};
@@ -177,10 +170,8 @@ Tensor DecoderImpl::embed(const Tensor& ids, std::int64_t past) {
   const std::int64_t tokens = ids.size(1);
   Tensor x = at::embedding(embedding->weight, ids);
   if (config_.position == PositionEncoding::learned) {
-    if (past + tokens > config_.context) {
-      refuse(Code::POSITION, "learned positions end at ", config_.context, " but token ", past + tokens,
-             " was asked for");
-    }
+    refuse.unless(past + tokens <= config_.context, Code::POSITION, "learned positions end at ", config_.context,
+                  " but token ", past + tokens, " was asked for");
     x = x + learned_positions->weight.narrow(0, past, tokens);
   } else if (config_.position == PositionEncoding::sinusoidal) {
     x = x + rows(past, tokens, x).sin.to(x.scalar_type());
@@ -199,8 +190,8 @@ ScoreMask DecoderImpl::mask(std::int64_t window, const Tensor& padding, const Te
 // ---- running -------------------------------------------------------------------------------------
 
 Tensor DecoderImpl::hidden(const Tensor& ids, const Tensor& padding, DecoderCache* cache) {
-  if (ids.dim() != 2 || ids.numel() == 0)
-    refuse(Code::SHAPE, "ids must be [batch, tokens], not empty, but got ", ids.sizes());
+  refuse.unless(ids.dim() == 2 && ids.numel() > 0, Code::SHAPE, "ids must be [batch, tokens], not empty, but got ",
+                ids.sizes());
   const std::int64_t tokens = ids.size(1), past = cache != nullptr ? cache->tokens() : 0;
   if (cache != nullptr && cache->layers.size() != layers->size()) {
     refuse(Code::SHAPE, "a cache must have one entry for each of the ", layers->size(), " layers but has ",
@@ -233,7 +224,7 @@ Tensor DecoderImpl::hidden(const Tensor& ids, const Tensor& padding, DecoderCach
 }
 
 Tensor DecoderImpl::logits(const Tensor& hidden) {
-  if (!config_.head) refuse(Code::SHAPE, "logits take a model with a language-model head but this one has none");
+  refuse.unless(config_.head, Code::SHAPE, "logits take a model with a language-model head but this one has none");
   return config_.tied ? at::linear(hidden, embedding->weight, head_bias) : at::linear(hidden, head->weight, head->bias);
 }
 
@@ -251,32 +242,24 @@ const std::vector<std::string>& extensions() {
 }
 
 rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling, double factor) {
-  if (std::find(extensions().begin(), extensions().end(), scaling) == extensions().end()) {
-    refuse_scaling(Code::SCALING, "scaling must be none, linear, ntk, ntk_fixed, dynamic, yarn or llama3 but got '",
-                   scaling, "'");
-  }
-  if (!config.rope || config.position != PositionEncoding::rope) {
-    refuse_scaling(Code::ROPE, "a scaling needs a model whose positions are a rope but they are ",
-                   name(config.position));
-  }
+  refuse_scaling.unless(
+      std::find(extensions().begin(), extensions().end(), scaling) != extensions().end(), Code::SCALING,
+      "scaling must be none, linear, ntk, ntk_fixed, dynamic, yarn or llama3 but got '", scaling, "'");
+  refuse_scaling.unless(config.rope && config.position == PositionEncoding::rope, Code::ROPE,
+                        "a scaling needs a model whose positions are a rope but they are ", name(config.position));
   const rotary::ModelRope& own = *config.rope;
   rotary::Rope rope = own.rope;
   if (scaling == "none") return rope;
-  if (!rope.inv_freq.empty()) {
-    refuse_scaling(Code::SCALING, "the model's frequencies must come from its base but they are given");
-  }
-  if (!std::holds_alternative<rotary::Unscaled>(rope.scaling)) {
-    refuse_scaling(Code::SCALING, "the model's rope must be unscaled but it is ", rotary::name(rope.scaling),
-                   " already: scaling none keeps it");
-  }
-  if (!(factor > 1) || !std::isfinite(factor)) {
-    refuse_scaling(Code::SCALING, "factor must be above 1 but got ", rotary::detail::spelled(factor));
-  }
+  refuse_scaling.unless(rope.inv_freq.empty(), Code::SCALING,
+                        "the model's frequencies must come from its base but they are given");
+  refuse_scaling.unless(std::holds_alternative<rotary::Unscaled>(rope.scaling), Code::SCALING,
+                        "the model's rope must be unscaled but it is ", rotary::name(rope.scaling),
+                        " already: scaling none keeps it");
+  refuse_scaling.unless(factor > 1 && std::isfinite(factor), Code::SCALING, "factor must be above 1 but got ",
+                        rotary::detail::spelled(factor));
   const std::int64_t trained_length = config.context > 0 ? config.context : own.context;
-  if (trained_length <= 0) {
-    refuse_scaling(Code::CONFIG_MISSING,
-                   "the trained length must be in the config (max_position_embeddings) but is not");
-  }
+  refuse_scaling.unless(trained_length > 0, Code::CONFIG_MISSING,
+                        "the trained length must be in the config (max_position_embeddings) but is not");
   rope.scaling = rotary::parse_scaling(scaling);
   std::visit(
       [&]([[maybe_unused]] auto& held) {

@@ -69,31 +69,25 @@ void check(const DecoderConfig& c) {
       {"vocabulary", c.vocabulary},     {"width", c.width},    {"layers", c.layers}, {"heads", c.heads},
       {"feed_forward", c.feed_forward}, {"context", c.context}};
   for (const auto& [what, size] : sizes) {
-    if (size < 1) refuse(Code::SHAPE, what, " must be at least 1 but got ", size);
+    refuse.unless(size >= 1, Code::SHAPE, what, " must be at least 1 but got ", size);
   }
-  if (!(c.dropout >= 0 && c.dropout < 1)) {
-    refuse(Code::CONFIG_VALUE, "dropout must be from 0 to below 1 but got ", c.dropout);
-  }
+  refuse.unless(c.dropout >= 0 && c.dropout < 1, Code::CONFIG_VALUE, "dropout must be from 0 to below 1 but got ",
+                c.dropout);
   const std::int64_t head_dim = attention_options(c).head_dim;
-  if ((c.position == PositionEncoding::rope) != c.rope.has_value()) {
-    refuse(Code::ROPE, "a rope must be given where positions are rope, and only there, but they are ",
-           name(c.position));
-  }
+  refuse.unless((c.position == PositionEncoding::rope) == c.rope.has_value(), Code::ROPE,
+                "a rope must be given where positions are rope, and only there, but they are ", name(c.position));
   if (c.rope && c.rope->rope.head_dim != head_dim) {
     refuse(Code::SHAPE, "the rope must be for heads of ", head_dim, " elements but has ", c.rope->rope.head_dim);
   }
-  if (c.position == PositionEncoding::sinusoidal && c.width % 2 != 0) {
-    refuse(Code::SHAPE, "width must be even for sinusoidal positions but got ", c.width);
-  }
-  if (!c.windows.empty() && c.windows.size() != static_cast<std::size_t>(c.layers)) {
-    refuse(Code::SHAPE, "windows must be none or one for each of the ", c.layers, " layers but has ", c.windows.size());
-  }
+  refuse.unless(c.position != PositionEncoding::sinusoidal || c.width % 2 == 0, Code::SHAPE,
+                "width must be even for sinusoidal positions but got ", c.width);
+  refuse.unless(c.windows.empty() || c.windows.size() == static_cast<std::size_t>(c.layers), Code::SHAPE,
+                "windows must be none or one for each of the ", c.layers, " layers but has ", c.windows.size());
   for (const std::int64_t window : c.windows) {
-    if (window < 0) refuse(Code::CONFIG_VALUE, "a window must be at least 0 (none) but got ", window);
+    refuse.unless(window >= 0, Code::CONFIG_VALUE, "a window must be at least 0 (none) but got ", window);
   }
-  if (!(c.norm_eps >= 0) || !std::isfinite(c.norm_eps)) {
-    refuse(Code::CONFIG_VALUE, "norm_eps must be a number from 0 but got ", c.norm_eps);
-  }
+  refuse.unless(c.norm_eps >= 0 && std::isfinite(c.norm_eps), Code::CONFIG_VALUE,
+                "norm_eps must be a number from 0 but got ", c.norm_eps);
 }
 
 DecoderConfig completed(DecoderConfig config) {
@@ -153,11 +147,11 @@ struct Writer {
   }
   void rope(const std::optional<rotary::ModelRope>& model_rope, rotary::Angles angles) const {
     const rotary::Rope& rope = model_rope->rope;
-    if (model_rope->first != 0 || rope.exponent_dim != 0 || rope.clockwise ||
-        rope.pairing == rotary::Pairing::interleaved_to_half) {
-      refuse(Code::ROPE,
-             "config.json takes a rope that turns the first elements in place and counterclockwise but got another");
-    }
+    refuse.unless(
+        model_rope->first == 0 && rope.exponent_dim == 0 && !rope.clockwise &&
+            rope.pairing != rotary::Pairing::interleaved_to_half,
+        Code::ROPE,
+        "config.json takes a rope that turns the first elements in place and counterclockwise but got another");
     json["rope_parameters"] = OrderedJson::parse(rotary::rope_parameters(*model_rope));
     json["rope_interleave"] = rope.pairing == rotary::Pairing::interleaved;
     json["angles"] = rotary::name(angles);
@@ -167,10 +161,8 @@ struct Writer {
 constexpr std::int64_t max_value = std::int64_t{1} << 40;
 
 rotary::ModelRope sole_rope(const rotary::Model& model) {
-  if (model.ropes.size() != 1) {
-    refuse_file(Code::ROPE, "a decoder must have one rope for all of its layers but ", model.model_type, " has ",
-                model.ropes.size());
-  }
+  refuse_file.unless(model.ropes.size() == 1, Code::ROPE, "a decoder must have one rope for all of its layers but ",
+                     model.model_type, " has ", model.ropes.size());
   const rotary::ModelRope& rope = model.ropes.front();
   if (!rope.layers_without_rope.empty()) {
     refuse_file(Code::ROPE, "all layers of a ", model.model_type, " must rotate but layer ",
@@ -203,7 +195,7 @@ struct Reader {
  private:
   void read(std::string_view key, std::int64_t& size) const {
     const auto value = keys.integer(key, 1, max_value);
-    if (!value && own != nullptr) refuse(Code::CONFIG_MISSING, "config.json must have ", key, " but has none");
+    refuse.unless(value || own == nullptr, Code::CONFIG_MISSING, "config.json must have ", key, " but has none");
     size = value.value_or(size);
   }
   void read(std::string_view key, double& number) const { number = keys.number(key).value_or(number); }
@@ -317,10 +309,8 @@ DecoderConfig read_family(const Family& family, const std::string& text, const O
   c.heads = c.rope->heads;
   c.kv_heads = grouped ? c.rope->kv_heads : c.heads;
   c.head_dim = c.rope->rope.head_dim;
-  if (!grouped && c.heads * c.head_dim != c.width) {
-    refuse_file(Code::CONFIG_VALUE, "the heads of ", c.model_type, " must share the ", c.width, " elements but are ",
-                c.heads, " of ", c.head_dim);
-  }
+  refuse_file.unless(grouped || c.heads * c.head_dim == c.width, Code::CONFIG_VALUE, "the heads of ", c.model_type,
+                     " must share the ", c.width, " elements but are ", c.heads, " of ", c.head_dim);
   if (c.residual == Residual::parallel && !keys.boolean("use_parallel_residual", true))
     c.residual = Residual::sequential;
   c.finite_mask = c.residual == Residual::parallel_shared;  // GPT-J

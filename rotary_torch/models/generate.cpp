@@ -20,18 +20,15 @@ using rotary::Code;
 constexpr Refusal refuse{"generate"}, refuse_window{"perplexity"};
 
 void check_prompt(const DecoderConfig& config, const Tensor& prompt, const GenerateOptions& options) {
-  if (prompt.scalar_type() != at::kLong) {
-    refuse(Code::DTYPE, "the prompt must be int64 but got ", toString(prompt.scalar_type()));
-  }
-  if (prompt.dim() != 2 || prompt.numel() == 0) {
-    refuse(Code::SHAPE, "the prompt must be [batch, tokens] with at least one token but got ", prompt.sizes());
-  }
+  refuse.unless(prompt.scalar_type() == at::kLong, Code::DTYPE, "the prompt must be int64 but got ",
+                toString(prompt.scalar_type()));
+  refuse.unless(prompt.dim() == 2 && prompt.numel() > 0, Code::SHAPE,
+                "the prompt must be [batch, tokens] with at least one token but got ", prompt.sizes());
   const std::int64_t min = prompt.min().item<std::int64_t>();
   const std::int64_t max = prompt.max().item<std::int64_t>();
-  if (min < 0 || max >= config.vocabulary) {
-    refuse(Code::VALUE, "ids must be from 0 to ", config.vocabulary - 1, " but got ", min < 0 ? min : max);
-  }
-  if (options.tokens < 0) refuse(Code::VALUE, "tokens must be at least 0 but got ", options.tokens);
+  refuse.unless(min >= 0 && max < config.vocabulary, Code::VALUE, "ids must be from 0 to ", config.vocabulary - 1,
+                " but got ", min < 0 ? min : max);
+  refuse.unless(options.tokens >= 0, Code::VALUE, "tokens must be at least 0 but got ", options.tokens);
 }
 
 std::size_t largest(std::span<const float> logits) {
@@ -41,8 +38,8 @@ std::size_t largest(std::span<const float> logits) {
     whole = whole && !std::isnan(logits[i]);
     if (logits[i] > logits[best]) best = i;
   }
-  if (!whole || !std::isfinite(logits[best]))
-    refuse(Code::VALUE, "logits must be finite but got NaN or infinity: the weights are broken");
+  refuse.unless(whole && std::isfinite(logits[best]), Code::VALUE,
+                "logits must be finite but got NaN or infinity: the weights are broken");
   return best;
 }
 
@@ -52,9 +49,9 @@ Tensor on_cpu(const Tensor& logits) { return logits.to(at::kCPU, at::kFloat).con
 
 Sampler::Sampler(double temperature, std::int64_t top_k, std::uint64_t seed, std::int64_t rows)
     : temperature_(temperature), top_k_(static_cast<std::size_t>(top_k)) {
-  if (!(temperature >= 0) || !std::isfinite(temperature))
-    refuse(Code::VALUE, "temperature must be at least 0 but got ", std::to_string(temperature));
-  if (top_k < 0) refuse(Code::VALUE, "top_k must be at least 0 but got ", top_k);
+  refuse.unless(temperature >= 0 && std::isfinite(temperature), Code::VALUE, "temperature must be at least 0 but got ",
+                std::to_string(temperature));
+  refuse.unless(top_k >= 0, Code::VALUE, "top_k must be at least 0 but got ", top_k);
   for (std::uint64_t row = 0; row < static_cast<std::uint64_t>(rows); ++row) {
     std::seed_seq words{seed, seed >> 32, row, row >> 32};  // it takes the low 32 bits of each
     random_.emplace_back(words);
@@ -160,9 +157,8 @@ Tensor measured_part(const Tensor& ids, std::int64_t longest, std::int64_t max_t
 
 WindowLoss window_loss(Decoder& model, const Tensor& ids, std::int64_t length, const rotary::SlidingWindow& slides) {
   const DecoderConfig& config = model->config();
-  if (config.position == PositionEncoding::learned && length > config.context) {
-    refuse_window(Code::POSITION, "learned positions end at ", config.context, " tokens but got length ", length);
-  }
+  refuse_window.unless(config.position != PositionEncoding::learned || length <= config.context, Code::POSITION,
+                       "learned positions end at ", config.context, " tokens but got length ", length);
   const std::int64_t windows = (ids.size(1) - 1) / length;
   const auto cut = [&](std::int64_t first) {
     return ids.narrow(1, first, windows * length).reshape({-1, length}).to(model->embedding->weight.device());

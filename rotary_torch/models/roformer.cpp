@@ -75,11 +75,10 @@ void check(const RoFormerConfig& config) {
       {"heads", config.heads, 1},           {"feed_forward", config.feed_forward, 1},
       {"context", config.context, 1},       {"token_types", config.token_types, config.notebook ? 0 : 1}};
   for (const auto& [what, value, least] : sizes) {
-    if (value < least) refuse(Code::SHAPE, what, " must be at least ", least, " but got ", value);
+    refuse.unless(value >= least, Code::SHAPE, what, " must be at least ", least, " but got ", value);
   }
-  if (config.width % (2 * config.heads) != 0) {
-    refuse(Code::SHAPE, "width must be a multiple of twice the ", config.heads, " heads but got ", config.width);
-  }
+  refuse.unless(config.width % (2 * config.heads) == 0, Code::SHAPE, "width must be a multiple of twice the ",
+                config.heads, " heads but got ", config.width);
 }
 
 // ---- feed-forward, layer, head ----
@@ -173,16 +172,14 @@ Tensor RoFormerImpl::embed(const Tensor& ids, const Tensor& token_types) {
 }
 
 Tensor RoFormerImpl::hidden(const Tensor& ids, const Tensor& padding, const Tensor& token_types) {
-  if (ids.dim() != 2 || ids.numel() == 0) {
-    refuse(Code::SHAPE, "ids must be [batch, tokens], not empty, but got ", ids.sizes());
-  }
+  refuse.unless(ids.dim() == 2 && ids.numel() > 0, Code::SHAPE, "ids must be [batch, tokens], not empty, but got ",
+                ids.sizes());
   for (const Tensor& other : {padding, token_types}) {
     if (!other.defined() || other.sizes() == ids.sizes()) continue;
     refuse(Code::SHAPE, "padding and token types must have the ids' shape ", ids.sizes(), " but got ", other.sizes());
   }
-  if (config_.notebook && token_types.defined()) {
-    refuse(Code::SHAPE, "the notebook model has no token types but got some");
-  }
+  refuse.unless(!(config_.notebook && token_types.defined()), Code::SHAPE,
+                "the notebook model has no token types but got some");
   Tensor x = embed(ids, token_types);
   const TableTensors rows = table(x);
   // As eager transformers, which adds the lowest f32 to the scores of keys that are not seen.
@@ -195,7 +192,7 @@ Tensor RoFormerImpl::hidden(const Tensor& ids, const Tensor& padding, const Tens
 }
 
 Tensor RoFormerImpl::logits(const Tensor& hidden) {
-  if (!head_) refuse(Code::TENSOR, "logits need a language-model head but the model has none");
+  refuse.unless(head_, Code::TENSOR, "logits need a language-model head but the model has none");
   return config_.notebook ? projected(output, hidden) : prediction(hidden, word_embeddings->weight);
 }
 
@@ -238,9 +235,8 @@ void expect_interleaved(const std::filesystem::path& dir) {
 
 RoFormerConfig read_roformer_config(const std::filesystem::path& dir) {
   const rotary::Model known = rotary::read_config(dir);  // refuses an invalid rope
-  if (known.model_type != "roformer") {
-    refuse(Code::MODEL_TYPE, "model_type must be roformer but got ", in_quotes(known.model_type));
-  }
+  refuse.unless(known.model_type == "roformer", Code::MODEL_TYPE, "model_type must be roformer but got ",
+                in_quotes(known.model_type));
   const rotary::files::Json json =
       rotary::files::parse_json(rotary::files::json_file_text("roformer", dir / "config.json"));
   rotary::files::Ledger ledger;

@@ -26,24 +26,21 @@ constexpr Refusal refuse_cache{"kv_cache"};
 constexpr double unseen = -std::numeric_limits<double>::infinity();
 
 void check_padding(const Tensor& padding, std::int64_t batch, std::int64_t keys) {
-  if (padding.dim() != 2 || padding.size(0) != batch || padding.size(1) != keys) {
-    refuse_mask(Code::SHAPE, "padding must be [batch, keys] [", batch, ", ", keys, "] but got ", padding.sizes());
-  }
-  if (!at::isIntegralType(padding.scalar_type(), /*includeBool=*/true)) {
-    refuse_mask(Code::DTYPE, "padding must be bool or integers but got ", padding.scalar_type());
-  }
+  refuse_mask.unless(padding.dim() == 2 && padding.size(0) == batch && padding.size(1) == keys, Code::SHAPE,
+                     "padding must be [batch, keys] [", batch, ", ", keys, "] but got ", padding.sizes());
+  refuse_mask.unless(at::isIntegralType(padding.scalar_type(), /*includeBool=*/true), Code::DTYPE,
+                     "padding must be bool or integers but got ", padding.scalar_type());
 }
 
 void check_additive(const Tensor& additive, std::int64_t batch, std::int64_t queries, std::int64_t keys) {
   const auto fits = [&](std::int64_t from_the_end, std::int64_t size) {
     return additive.dim() < from_the_end || additive.size(-from_the_end) == 1 || additive.size(-from_the_end) == size;
   };
-  if (additive.dim() > 4 || !fits(1, keys) || !fits(2, queries) || !fits(4, batch)) {
-    refuse_mask(Code::SHAPE, "additive must be broadcast to [batch, heads, queries, keys] [", batch, ", heads, ",
-                queries, ", ", keys, "] but got ", additive.sizes());
-  }
-  if (!additive.is_floating_point())
-    refuse_mask(Code::DTYPE, "additive must be floating but got ", additive.scalar_type());
+  refuse_mask.unless(additive.dim() <= 4 && fits(1, keys) && fits(2, queries) && fits(4, batch), Code::SHAPE,
+                     "additive must be broadcast to [batch, heads, queries, keys] [", batch, ", heads, ", queries, ", ",
+                     keys, "] but got ", additive.sizes());
+  refuse_mask.unless(additive.is_floating_point(), Code::DTYPE, "additive must be floating but got ",
+                     additive.scalar_type());
 }
 
 // [queries, keys]: whether the key is seen as far as positions decide it; undefined if all keys are.
@@ -67,18 +64,16 @@ Tensor room_for(const Tensor& like, std::int64_t tokens) {
 
 void check_mask(const ScoreMask& mask, std::int64_t batch, std::int64_t heads, std::int64_t queries,
                 std::int64_t keys) {
-  if (mask.causal && queries != keys) {
-    refuse(Code::SHAPE, "a mask that is causal and nothing else takes as many queries as keys but got ", queries,
-           " and ", keys);
-  }
+  refuse.unless(!mask.causal || queries == keys, Code::SHAPE,
+                "a mask that is causal and nothing else takes as many queries as keys but got ", queries, " and ",
+                keys);
   if (!mask.bias.defined()) return;
   const at::IntArrayRef sizes = mask.bias.sizes();
   const auto fits = [](std::int64_t size, std::int64_t whole) { return size == 1 || size == whole; };
-  if (sizes.size() != 4 || !fits(sizes[0], batch) || !fits(sizes[1], heads) || sizes[2] != queries ||
-      sizes[3] != keys) {
-    refuse(Code::SHAPE, "mask must be [batch or 1, heads or 1, queries, keys] of ",
-           at::IntArrayRef({batch, heads, queries, keys}), " but got ", sizes);
-  }
+  refuse.unless(
+      sizes.size() == 4 && fits(sizes[0], batch) && fits(sizes[1], heads) && sizes[2] == queries && sizes[3] == keys,
+      Code::SHAPE, "mask must be [batch or 1, heads or 1, queries, keys] of ",
+      at::IntArrayRef({batch, heads, queries, keys}), " but got ", sizes);
 }
 
 // ---- attention on heads ----------------------------------------------------------------------------
@@ -106,7 +101,7 @@ Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ScoreMask
 ScoreMask score_mask(const AttentionMask& mask, std::int64_t batch, std::int64_t queries, std::int64_t past,
                      const at::TensorOptions& options) {
   const std::int64_t keys = past + queries;
-  if (mask.window < 0) refuse_mask(Code::SHAPE, "window must not be negative but got ", mask.window);
+  refuse_mask.unless(mask.window >= 0, Code::SHAPE, "window must not be negative but got ", mask.window);
   if (mask.padding.defined()) check_padding(mask.padding, batch, keys);
   if (mask.additive.defined()) check_additive(mask.additive, batch, queries, keys);
 
@@ -134,30 +129,22 @@ ScoreMask score_mask(const AttentionMask& mask, std::int64_t batch, std::int64_t
 // ---- the cache ----
 
 std::pair<Tensor, Tensor> KVCache::append(const Tensor& k, const Tensor& v) {
-  if (k.dim() != 4 || k.sizes() != v.sizes()) {
-    refuse_cache(Code::SHAPE, "k and v must be [batch, kv_heads, tokens, head_dim] but got ", k.sizes(), " and ",
-                 v.sizes());
-  }
-  if (at::GradMode::is_enabled() && (k.requires_grad() || v.requires_grad())) {
-    refuse_cache(Code::VALUE, "append must run under no_grad or inference mode but got tensors with a gradient");
-  }
+  refuse_cache.unless(k.dim() == 4 && k.sizes() == v.sizes(), Code::SHAPE,
+                      "k and v must be [batch, kv_heads, tokens, head_dim] but got ", k.sizes(), " and ", v.sizes());
+  refuse_cache.unless(!at::GradMode::is_enabled() || !(k.requires_grad() || v.requires_grad()), Code::VALUE,
+                      "append must run under no_grad or inference mode but got tensors with a gradient");
   const at::NoGradGuard no_grad;
   const std::int64_t added = k.size(2);
   if (keys_.defined()) {
-    if (k.size(0) != keys_.size(0) || k.size(1) != keys_.size(1) || k.size(3) != keys_.size(3)) {
-      refuse_cache(Code::SHAPE, "k and v must have the cache's batch, kv_heads and head_dim ",
-                   at::IntArrayRef({keys_.size(0), keys_.size(1), keys_.size(3)}), " but got ", k.sizes());
-    }
-    if (k.scalar_type() != keys_.scalar_type()) {
-      refuse_cache(Code::DTYPE, "k and v must have the cache's type ", keys_.scalar_type(), " but got ",
-                   k.scalar_type());
-    }
+    refuse_cache.unless(k.size(0) == keys_.size(0) && k.size(1) == keys_.size(1) && k.size(3) == keys_.size(3),
+                        Code::SHAPE, "k and v must have the cache's batch, kv_heads and head_dim ",
+                        at::IntArrayRef({keys_.size(0), keys_.size(1), keys_.size(3)}), " but got ", k.sizes());
+    refuse_cache.unless(k.scalar_type() == keys_.scalar_type(), Code::DTYPE, "k and v must have the cache's type ",
+                        keys_.scalar_type(), " but got ", k.scalar_type());
   }
   const std::int64_t slot = window_.slot(tokens_);
-  if (added > 1 && added > window_.tokens - tokens_) {
-    refuse_cache(Code::SHAPE, "a window of ", window_.tokens, " tokens takes one more at a time but got ", added,
-                 " behind ", tokens_);
-  }
+  refuse_cache.unless(added <= std::max<std::int64_t>(1, window_.tokens - tokens_), Code::SHAPE, "a window of ",
+                      window_.tokens, " tokens takes one more at a time but got ", added, " behind ", tokens_);
   if (!keys_.defined() || slot + added > keys_.size(2)) {
     const std::int64_t room = std::min(std::max({capacity_, 2 * tokens_, slot + added}), window_.tokens);
     const Tensor keys = room_for(k, room), values = room_for(k, room);
@@ -182,18 +169,17 @@ void KVCache::turn_sinks(const TableTensors& rows, std::int64_t first) {
 }
 
 AttentionOptions completed(AttentionOptions o) {
-  if (o.width <= 0) refuse(Code::SHAPE, "width must be positive but got ", o.width);
-  if (o.heads <= 0) refuse(Code::SHAPE, "heads must be positive but got ", o.heads);
+  refuse.unless(o.width > 0, Code::SHAPE, "width must be positive but got ", o.width);
+  refuse.unless(o.heads > 0, Code::SHAPE, "heads must be positive but got ", o.heads);
   if (o.kv_heads == 0) o.kv_heads = o.heads;
-  if (o.kv_heads < 0 || o.heads % o.kv_heads != 0) {
-    refuse(Code::SHAPE, "kv_heads must divide the ", o.heads, " heads but got ", o.kv_heads);
-  }
+  refuse.unless(o.kv_heads >= 0 && o.heads % o.kv_heads == 0, Code::SHAPE, "kv_heads must divide the ", o.heads,
+                " heads but got ", o.kv_heads);
   if (o.head_dim == 0) {
-    if (o.width % o.heads != 0) refuse(Code::SHAPE, "heads must divide width ", o.width, " but got ", o.heads);
+    refuse.unless(o.width % o.heads == 0, Code::SHAPE, "heads must divide width ", o.width, " but got ", o.heads);
     o.head_dim = o.width / o.heads;
   }
-  if (o.head_dim < 0) refuse(Code::SHAPE, "head_dim must be positive but got ", o.head_dim);
-  if (!(o.dropout >= 0 && o.dropout < 1)) refuse(Code::SHAPE, "dropout must be from 0 to below 1 but got ", o.dropout);
+  refuse.unless(o.head_dim >= 0, Code::SHAPE, "head_dim must be positive but got ", o.head_dim);
+  refuse.unless(o.dropout >= 0 && o.dropout < 1, Code::SHAPE, "dropout must be from 0 to below 1 but got ", o.dropout);
   return o;
 }
 
@@ -214,9 +200,8 @@ MultiHeadAttentionImpl::MultiHeadAttentionImpl(AttentionOptions options)
 Tensor MultiHeadAttentionImpl::forward(const Tensor& x, const TableTensors* table, const ScoreMask& mask,
                                        KVCache* cache, std::int64_t first) {
   const AttentionOptions& o = options_;
-  if (x.dim() != 3 || x.size(2) != o.width) {
-    refuse(Code::SHAPE, "x must be [batch, tokens, width ", o.width, "] but got ", x.sizes());
-  }
+  refuse.unless(x.dim() == 3 && x.size(2) == o.width, Code::SHAPE, "x must be [batch, tokens, width ", o.width,
+                "] but got ", x.sizes());
   const std::int64_t batch = x.size(0), tokens = x.size(1);
   check_mask(mask, batch, o.heads, tokens, tokens + (cache == nullptr ? 0 : cache->tokens()));
   Tensor y = heads_output(x, table, mask, cache, first);

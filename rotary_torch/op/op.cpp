@@ -275,30 +275,24 @@ variable_list table_gradient(const Tensor& x, const Tensor& gy, const Tensor& co
   return {gather(a * g0 + b * g1, cos), gather(a * g1 - b * g0, sin)};
 }
 
+// pairing, layout, first, backward, kv_heads
+using Words = std::tuple<std::string, std::string, std::int64_t, bool, std::int64_t>;
+
 struct Rotation : torch::autograd::Function<Rotation> {
   static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& cos, const Tensor& sin,
-                        const std::string& pairing, const std::string& layout, std::int64_t first, bool backward,
-                        std::int64_t kv_heads) {
+                        const Words& words) {
     const bool table_learns = cos.requires_grad() || sin.requires_grad();
     context->save_for_backward(table_learns ? variable_list{cos, sin, x} : variable_list{cos, sin});
-    context->saved_data["pairing"] = pairing;
-    context->saved_data["layout"] = layout;
-    context->saved_data["first"] = first;
-    context->saved_data["backward"] = backward;
-    context->saved_data["kv_heads"] = kv_heads;
+    context->saved_data["words"] = words;
     const at::AutoDispatchBelowADInplaceOrView below;
-    return call_op(x, cos, sin, pairing, layout, first, backward, kv_heads);
+    return std::apply([&](const auto&... word) { return call_op(x, cos, sin, word...); }, words);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const variable_list saved = context->get_saved_variables();
-    const std::string& pairing = context->saved_data["pairing"].toStringRef();
-    const std::string& layout = context->saved_data["layout"].toStringRef();
-    const std::int64_t first = context->saved_data["first"].toInt();
-    const bool was_backward = context->saved_data["backward"].toBool();
-    const std::int64_t kv_heads = context->saved_data["kv_heads"].toInt();
+    const auto [pairing, layout, first, was_backward, kv_heads] = context->saved_data["words"].to<Words>();
     const Tensor &grad = grads[0], &cos = saved[0], &sin = saved[1];
-    variable_list result(8);  // one for each argument of forward
+    variable_list result(4);  // one for each argument of forward
     if (context->needs_input_grad(0)) {
       result[0] = call_op(grad, cos, sin, pairing, layout, first, !was_backward, kv_heads);
     }
@@ -318,7 +312,7 @@ Tensor rotate_autograd(const Tensor& x, const Tensor& cos, const Tensor& sin, st
   const auto tangent = [](const Tensor& t) { return t._fw_grad(0).defined(); };
   const bool recorded = at::GradMode::is_enabled() && (x.requires_grad() || cos.requires_grad() || sin.requires_grad());
   if (recorded || tangent(x) || tangent(cos) || tangent(sin)) {
-    return Rotation::apply(x, cos, sin, std::string(pairing), std::string(layout), first, backward, kv_heads);
+    return Rotation::apply(x, cos, sin, Words(pairing, layout, first, backward, kv_heads));
   }
   const at::AutoDispatchBelowADInplaceOrView below;
   return call_op(x, cos, sin, pairing, layout, first, backward, kv_heads);

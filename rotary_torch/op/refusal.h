@@ -18,6 +18,12 @@ struct Refusal {
     (sentence << ... << parts);
     throw rotary::Error(code, sentence.str());
   }
+
+  // The same where the rule does not hold. The parts are evaluated in any case.
+  template <class... Parts>
+  void unless(bool holds, rotary::Code code, const Parts&... parts) const {
+    if (!holds) (*this)(code, parts...);
+  }
 };
 
 }  // namespace rotary_torch

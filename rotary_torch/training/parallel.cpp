@@ -65,7 +65,7 @@ fs::path torch_folder() {
 c10::Device open_device(const std::string& operation, const std::string& word, int index) {
   const Refusal refuse{operation.c_str()};
   if (word == "cpu") return c10::kCPU;
-  if (word != "cuda") refuse(Code::DEVICE, "a device must be cpu or cuda but got '", word, "'");
+  refuse.unless(word == "cuda", Code::DEVICE, "a device must be cpu or cuda but got '", word, "'");
   const auto refuse_gpu = [&refuse](const auto&... reason) {
     refuse(Code::DEVICE, "cuda must be usable but ", reason...);
   };
@@ -164,9 +164,8 @@ class BrokenPipesBlocked {
 // Under torchrun the agent serves the store, once for all restarts of its processes; else rank 0 does.
 c10::intrusive_ptr<c10d::Backend> gloo_of(int rank, int size, std::chrono::milliseconds timeout) {
   const char* address = std::getenv("MASTER_ADDR");
-  if (address == nullptr || *address == '\0') {
-    refuse_world(Code::VALUE, "MASTER_ADDR must name the machine of rank 0 but is not set");
-  }
+  refuse_world.unless(address != nullptr && *address != '\0', Code::VALUE,
+                      "MASTER_ADDR must name the machine of rank 0 but is not set");
   const char* agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
   const char* restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
   c10d::TCPStoreOptions options;
@@ -217,17 +216,15 @@ const ProcessGroup& ProcessGroup::world() {
 void ProcessGroup::sum(at::Tensor& values) const {
   if (size_ == 1) return;
   const at::ScalarType type = values.scalar_type();
-  if (type != at::kFloat && type != at::kDouble && type != at::kLong) {
-    refuse_sum(Code::DTYPE, "takes f32, f64 and int64 but got ", at::toString(type));
-  }
+  refuse_sum.unless(type == at::kFloat || type == at::kDouble || type == at::kLong, Code::DTYPE,
+                    "takes f32, f64 and int64 but got ", at::toString(type));
   run_on_cpu(values, size_, [this](auto& tensors) { return backends_->gloo->allreduce(tensors); });
 }
 
 void ProcessGroup::broadcast(at::Tensor& values, int from) const {
   if (size_ == 1) return;
-  if (from < 0 || from >= size_) {
-    Refusal{"broadcast"}(Code::SHAPE, "from is a rank below ", size_, " but got ", from);
-  }
+  Refusal{"broadcast"}.unless(from >= 0 && from < size_, Code::SHAPE, "from is a rank below ", size_, " but got ",
+                              from);
   c10d::BroadcastOptions options;
   options.rootRank = from;
   run_on_cpu(values, size_, [&](auto& tensors) { return backends_->gloo->broadcast(tensors, options); });
@@ -323,9 +320,8 @@ GradientAverager::State::State(std::vector<at::Tensor> given, const ProcessGroup
 void GradientAverager::State::ready(std::size_t parameter) {
   const std::lock_guard lock(mutex);
   if (!armed) return;
-  if (slots[parameter].added) {
-    refuse_average(Code::INTERNAL, "one backward pass belongs between begin and finish but a second ran");
-  }
+  refuse_average.unless(!slots[parameter].added, Code::INTERNAL,
+                        "one backward pass belongs between begin and finish but a second ran");
   add(parameter);
   begin_full();
 }

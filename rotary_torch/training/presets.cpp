@@ -59,13 +59,12 @@ rotary::ModelRope rope_of(const DecoderConfig& model, double fraction) {
   const auto head_dim = static_cast<int>(model.width / model.heads);
   constexpr double rounding = 1e-9;  // 0.3 * 10 is 3
   const double rotated = std::floor(fraction * head_dim + rounding);
-  if (!(fraction > 0 && fraction <= 1))
-    refuse(Code::VALUE, "the rope fraction must be above 0 and at most 1 but got ", rotary::files::spelled(fraction));
-  if (rotated < 2 || std::fmod(rotated, 2) != 0) {
-    refuse(Code::VALUE, "the rope fraction must rotate an even number of the ", head_dim,
-           " elements of a head, 2 at least, but ", rotary::files::spelled(fraction), " rotates ",
-           rotary::files::spelled(rotated));
-  }
+  refuse.unless(fraction > 0 && fraction <= 1, Code::VALUE, "the rope fraction must be above 0 and at most 1 but got ",
+                rotary::files::spelled(fraction));
+  refuse.unless(rotated >= 2 && std::fmod(rotated, 2) == 0, Code::VALUE,
+                "the rope fraction must rotate an even number of the ", head_dim,
+                " elements of a head, 2 at least, but ", rotary::files::spelled(fraction), " rotates ",
+                rotary::files::spelled(rotated));
   rotary::ModelRope rope;
   rope.layers.resize(static_cast<std::size_t>(model.layers));
   std::iota(rope.layers.begin(), rope.layers.end(), 0);

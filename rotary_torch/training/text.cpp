@@ -132,10 +132,9 @@ Corpus corpus(std::string_view utf8, std::int64_t block) {
   const at::Tensor ids = parts.vocabulary.encode(utf8);
   const std::int64_t tokens = ids.numel();
   const std::int64_t split = tokens * 9 / 10;
-  if (split <= block || tokens - split <= block) {
-    refuse(Code::TEXT, "the last tenth of a text must be longer than a block of ", block, " characters (at least ",
-           10 * block + 1, " in all) but got ", tokens);
-  }
+  refuse.unless(split > block && tokens - split > block, Code::TEXT,
+                "the last tenth of a text must be longer than a block of ", block, " characters (at least ",
+                10 * block + 1, " in all) but got ", tokens);
   parts.train = ids.narrow(0, 0, split);
   parts.validation = ids.narrow(0, split, tokens - split);
   return parts;

@@ -64,10 +64,8 @@ torch::optim::AdamW optimiser_of(const std::vector<at::Tensor>& parameters, cons
 
 // The model in training mode on its device.
 Decoder ready(Decoder model, const TrainingOptions& options, at::Device device, const ProcessGroup& group) {
-  if (options.batch % group.size() != 0) {
-    Refusal{"train"}(rotary::Code::SHAPE, "the batch of ", options.batch,
-                     " sequences must divide evenly among the processes but there are ", group.size());
-  }
+  Refusal{"train"}.unless(options.batch % group.size() == 0, rotary::Code::SHAPE, "the batch of ", options.batch,
+                          " sequences must divide evenly among the processes but there are ", group.size());
   model->to(device);
   model->train();
   return model;
@@ -290,8 +288,8 @@ void Trainer::load(const fs::path& checkpoint) {
   check_same(options_, words);
   const auto done = number_of<std::int64_t>(checkpoint, words, "step");
   if (done < 0) refuse(checkpoint, "step must be 0 or more but is ", done);
-  if (parameters_.front().scalar_type() != at::kFloat)
-    Refusal{"checkpoint"}(Code::DTYPE, checkpoint.string(), ": a checkpoint is read into f32 weights alone");
+  Refusal{"checkpoint"}.unless(parameters_.front().scalar_type() == at::kFloat, Code::DTYPE, checkpoint.string(),
+                               ": a checkpoint is read into f32 weights alone");
   Checkpoint file(checkpoint);
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // applied only after everything has been read
   for (const auto& [name, target] : tensors()) copies.emplace_back(target, file.read(name, target.sizes()));
