@@ -11,7 +11,8 @@ Pairing and layout have no default. What is wrong raises rotary.Error, a ValueEr
 """
 
 import os as _os
-from typing import TYPE_CHECKING, Any, ClassVar  # names that the classes' annotations have, whose module this is
+from collections.abc import Sequence  # and other names that the classes' annotations have, whose module this is
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from . import _core, positions
 from ._config import ModelRope, Ropes, config, query_scale

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 from . import _core, _memory
 from ._memory import flattened
 from ._scalings import Scaling, _Record
 from ._tables import Frequencies, Table, frequencies
 from ._values import Rope, _read, _rope
-from ._words import Pairing
+from ._words import Angles, Pairing, Rounding
 
 Source = str | bytes | os.PathLike[str] | Mapping[str, Any] | Any
 
@@ -77,12 +77,7 @@ class ModelRope(_Record):
         return frequencies(self.rope, length)
 
     def table(
-        self,
-        positions: Any,
-        length: int | None = None,
-        *,
-        angles: Literal["exact", "float32"] = "exact",
-        rounding: Literal["f32", "f16", "bf16"] = "f32",
+        self, positions: Any, length: int | None = None, *, angles: Angles = "exact", rounding: Rounding = "f32"
     ) -> Table:
         """rotary.Table(self.rope, positions, length): one for all layers of this rope.
 
@@ -183,10 +178,7 @@ def _model_rope(told: dict[str, Any]) -> ModelRope:
 
 
 def config(
-    source: Source,
-    *,
-    pairing: Pairing | None = None,
-    weights: str | os.PathLike[str] | None = None,
+    source: Source, *, pairing: Pairing | None = None, weights: str | os.PathLike[str] | None = None
 ) -> Ropes:
     """The ropes of a model, as its config says.
 

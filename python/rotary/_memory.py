@@ -7,7 +7,7 @@ import math
 import operator
 from typing import Any, NoReturn
 
-from ._words import error, fail
+from ._words import fail
 
 _TYPES = {"F32": ("f", 4), "F64": ("d", 8), "I64": ("q", 8), "F16": ("e", 2)}  # the letters of numpy and of struct
 
@@ -26,7 +26,7 @@ def view(memory: Any, kind: str, shape: tuple[int, ...]) -> Any:
     seen: Any = memoryview(memory).toreadonly()
     numpy = _numpy()
     if math.prod(shape) * size != seen.nbytes:
-        raise error("SHAPE", "Table", f"memory of {seen.nbytes} bytes must fill its shape but got {shape}")
+        fail("SHAPE", "Table", f"memory of {seen.nbytes} bytes must fill its shape but got {shape}")
     if numpy is not None:
         return numpy.frombuffer(seen, letter).reshape(shape)
     return seen.cast(letter, shape) if seen.nbytes > 0 else seen.cast(letter)
@@ -51,12 +51,8 @@ def empty(kind: str, shape: tuple[int, ...], like: Any) -> Any:
     if _numpy() is not None and letter:
         return _numpy().empty(shape, letter)
     if letter not in ("f", "d"):  # memoryview has no e before Python 3.12
-        raise error(
-            "DTYPE",
-            "rotate",
-            f"a new array of {kind} must be one of numpy, torch or JAX but got another library's: rotate it in place, "
-            "or pass out=",
-        )
+        rule = f"a new array of {kind} must be one of numpy, torch or JAX but got another library's"
+        fail("DTYPE", "rotate", f"{rule}: rotate it in place, or pass out=")
     memory: Any = memoryview(bytearray(size * math.prod(shape)))
     return memory.cast(letter, shape) if memory.nbytes > 0 else memory.cast(letter)
 
@@ -80,10 +76,8 @@ def positions(given: Any) -> Any:
 
 
 def _refuse(given: object) -> NoReturn:
-    raise TypeError(
-        "[positions] positions must be an int, a range, a list of numbers, or an array of integers or floats but got "
-        + type(given).__name__
-    )
+    rule = "positions must be an int, a range, a list of numbers, or an array of integers or floats"
+    raise TypeError(f"[positions] {rule} but got {type(given).__name__}")
 
 
 def _check_range(*integers: int) -> None:

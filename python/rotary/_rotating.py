@@ -83,13 +83,7 @@ def rotate_(
 
 
 def rotate_backward(
-    grad: _A,
-    table: AnyTable,
-    *,
-    layout: Layout,
-    out: _A | None = None,
-    first: int = 0,
-    stores: Stores = "automatic",
+    grad: _A, table: AnyTable, *, layout: Layout, out: _A | None = None, first: int = 0, stores: Stores = "automatic"
 ) -> _A:
     """The gradient of rotate(x, table) with respect to x, of the gradient of the result: the transposed map.
 
@@ -156,30 +150,17 @@ def rotate_qk(
 
 
 def rotate_qk_(
-    q: _Q,
-    k: _K,
-    table: AnyTable,
-    *,
-    layout: Layout,
-    first: int = 0,
-    direction: Direction = "forward",
-    query_scale: AnyArray | None = None,
-) -> tuple[_Q, _K]:
+    q: _Q, k: _K, table: AnyTable, *, layout: Layout,
+    first: int = 0, direction: Direction = "forward", query_scale: AnyArray | None = None,
+) -> tuple[_Q, _K]:  # fmt: skip
     """Rotate queries and keys in place, in one call, and return (q, k), which must be writable: as rotate_qk()."""
     return _of(q).rotate_qk("rotate_qk_", q, k, table, layout, q, k, first, direction, "automatic", query_scale)
 
 
 def rotate_qkv(
-    qkv: _A,
-    table: AnyTable,
-    kv_heads: int,
-    *,
-    layout: Layout,
-    out: _A | None = None,
-    first: int = 0,
-    direction: Direction = "forward",
-    stores: Stores = "automatic",
-) -> _A:
+    qkv: _A, table: AnyTable, kv_heads: int, *, layout: Layout, out: _A | None = None,
+    first: int = 0, direction: Direction = "forward", stores: Stores = "automatic",
+) -> _A:  # fmt: skip
     """Rotate the q and k of a packed tensor.
 
     Args:
@@ -242,13 +223,9 @@ def refuse_doubled(operation: str, cos: Any, sin: Any) -> None:
     """Raises SHAPE for arrays whose columns are equal two by two."""
     seen, columns = _core._doubling(operation, cos, sin)
     if seen in ("halves", "neighbours", "both"):
-        fail(
-            "SHAPE",
-            operation,
-            f"cos and sin must have one column for each pair but got {columns} columns of which each two "
-            "are equal: frameworks' rows are doubled, use rotary.from_doubled (or pass repeated=True where the "
-            "pairs do turn alike)",
-        )
+        rule = f"cos and sin must have one column for each pair but got {columns} columns of which each two are equal"
+        hint = "use rotary.from_doubled (or pass repeated=True where the pairs do turn alike)"
+        fail("SHAPE", operation, f"{rule}: frameworks' rows are doubled, {hint}")
 
 
 def from_doubled(
@@ -276,13 +253,13 @@ def from_doubled(
     if seen is not None:
         doubled = _seen_doubling(*seen, pairing, doubled)
     elif doubled is None and pairing != "half":
-        fail(
-            "SHAPE",
-            "from_doubled",
-            "cos and sin must show how they are doubled but got rows that cannot be read here (compiled, or on "
-            'another device): pass doubled="halves" or doubled="neighbours"',
-        )
+        _refuse_unclear("that cannot be read here (compiled, or on another device)")
     return _made("from_doubled", tensors, cos, sin, pairing, doubled or "halves")
+
+
+def _refuse_unclear(rows: str) -> None:
+    hint = 'pass doubled="halves" or doubled="neighbours"'
+    fail("SHAPE", "from_doubled", f"cos and sin must show how they are doubled but got rows {rows}: {hint}")
 
 
 def _seen_doubling(cos: Any, sin: Any, pairing: str, wanted: str | None) -> Any:
@@ -292,19 +269,10 @@ def _seen_doubling(cos: Any, sin: Any, pairing: str, wanted: str | None) -> Any:
     found = [one for one in allowed if seen in (one, "both", "even")]
     if not found:
         how = " or ".join({"halves": "in two halves", "neighbours": "side by side"}[one or ""] for one in allowed)
-        fail(
-            "SHAPE",
-            "from_doubled",
-            f"cos and sin must hold each column twice, {how}, but got {columns} columns that do not: rows of one "
-            "column for each pair are for rotary.from_rows",
-        )
+        rule = f"cos and sin must hold each column twice, {how}, but got {columns} columns that do not"
+        fail("SHAPE", "from_doubled", f"{rule}: rows of one column for each pair are for rotary.from_rows")
     if seen == "both" and len(found) == 2:
-        fail(
-            "SHAPE",
-            "from_doubled",
-            "cos and sin must show how they are doubled but got rows that repeat in halves and side by side: pass "
-            'doubled="halves" or doubled="neighbours"',
-        )
+        _refuse_unclear("that repeat in halves and side by side")
     return found[0]
 
 

@@ -57,7 +57,7 @@ class _Value:
 class _Record(_Value):
     """A value whose fields are the annotations of its class, with the attributes there as defaults.
 
-    __init__ takes them by name, unless the class has one of its own; as of a dataclass, which would take longer to
+    __init__ takes them by name, and makes tuples of sequences of floats, unless the class has one of its own; as of a dataclass, which would take longer to
     import than all of this package.
     """
 
@@ -88,7 +88,8 @@ def _init_of(cls: type[_Record], names: dict[str, Any]) -> Any:
     told = [f"{name}: {kinds[name]}" + (f" = cls.{name}" if name in vars(cls) else "") for name in cls._fields]
     made: dict[str, Any] = {**names, "cls": cls}
     words = ", ".join(["self", "*", *told] if told else ["self"])
-    exec(f"def __init__({words}) -> None: self._set({', '.join(cls._fields)})", made)
+    kept = [f"_tuple(float, {name})" if kinds[name] == "Sequence[float]" else name for name in cls._fields]
+    exec(f"def __init__({words}) -> None: self._set({', '.join(kept)})", made)
     made["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
     return made["__init__"]
 
@@ -196,27 +197,13 @@ class LongRope(Scaling):
     """
 
     _name = "longrope"
-    short_factor: tuple[float, ...]
-    long_factor: tuple[float, ...]
-    trained_length: int
-    factor: float
-    attention_factor: float | None
-    short_mscale: float | None
-    long_mscale: float | None
-
-    def __init__(
-        self,
-        *,
-        short_factor: Sequence[float] = (),
-        long_factor: Sequence[float] = (),
-        trained_length: int = 0,
-        factor: float = 1.0,
-        attention_factor: float | None = None,
-        short_mscale: float | None = None,
-        long_mscale: float | None = None,
-    ) -> None:
-        short, long = _tuple(float, short_factor), _tuple(float, long_factor)
-        self._set(short, long, trained_length, factor, attention_factor, short_mscale, long_mscale)
+    short_factor: Sequence[float] = ()
+    long_factor: Sequence[float] = ()
+    trained_length: int = 0
+    factor: float = 1.0
+    attention_factor: float | None = None
+    short_mscale: float | None = None
+    long_mscale: float | None = None
 
 
 class Llama3(Scaling):

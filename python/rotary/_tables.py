@@ -233,14 +233,9 @@ class Table(_core._Rows, _Value, Shaped):
     _positions: tuple[str, tuple[int, ...], bytes] | None  # type, shape, memory
 
     def __new__(
-        cls,
-        source: Rope | Frequencies,
-        positions: Any,
-        length: int | None = None,
-        *,
-        angles: Angles = "exact",
-        rounding: Rounding = "f32",
-    ) -> Table:
+        cls, source: Rope | Frequencies, positions: Any, length: int | None = None, *,
+        angles: Angles = "exact", rounding: Rounding = "f32",
+    ) -> Table:  # fmt: skip
         speeds = _turning("Table", source)
         if speeds is not source and length is not None:
             told = "length must go to rotary.frequencies(rope, length), which made these frequencies"
@@ -290,13 +285,9 @@ class Table(_core._Rows, _Value, Shaped):
 
 
 def between(
-    from_: Rope | Frequencies,
-    from_positions: Any,
-    to: Rope | Frequencies,
-    to_positions: Any,
-    *,
+    from_: Rope | Frequencies, from_positions: Any, to: Rope | Frequencies, to_positions: Any, *,
     rounding: Rounding = "f32",
-) -> Table:
+) -> Table:  # fmt: skip
     """The table that turns keys, which `from_` rotated at from_positions, into what `to` makes of them at to_positions.
 
     Shifts a cache, or re-rotates it for another scaling or base: rotate(keys, between(...), layout=...). The angles are

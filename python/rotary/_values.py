@@ -117,22 +117,10 @@ class Rope(_Record):
         inv_freq, heads, summed_axes = shaped("Rope", inv_freq, heads, summed_axes)
         phase, rows = phases("Rope", phase, heads)
         self._set(
-            head_dim,
-            base,
-            pairing,
-            rotary_dim or head_dim,
-            Unscaled() if scaling is None else scaling,
-            _tuple(int, axis),
-            _tuple(int, index),
-            exponent_dim,
-            clockwise,
-            _tuple(float, inv_freq),
-            _tuple(float, multiplier),
-            attention_factor,
-            heads,
-            summed_axes,
-            () if rows > 1 else _tuple(float, phase),
-            amplitude(xpos),
+            *(head_dim, base, pairing, rotary_dim or head_dim, Unscaled() if scaling is None else scaling),
+            *(_tuple(int, axis), _tuple(int, index), exponent_dim, clockwise),
+            *(_tuple(float, inv_freq), _tuple(float, multiplier), attention_factor, heads, summed_axes),
+            *(() if rows > 1 else _tuple(float, phase), amplitude(xpos)),
         )
         object.__setattr__(self, "_handle", _core._rope(self))
         words = _read(_core._check_rope(self))

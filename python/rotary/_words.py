@@ -17,15 +17,11 @@ Angles = Literal["exact", "float32"]
 Rounding = Literal["f32", "f16", "bf16"]
 
 
-def error(code: str, operation: str, sentence: str) -> _core.Error:
-    """The exception "[operation] sentence" with its code."""
+def fail(code: str, operation: str, sentence: str) -> NoReturn:
+    """Raises "[operation] sentence" with its code."""
     made = _core.Error(f"[{operation}] {sentence}")
     made.code = code
-    return made
-
-
-def fail(code: str, operation: str, sentence: str) -> NoReturn:
-    raise error(code, operation, sentence)
+    raise made
 
 
 def check_pairing(operation: str, pairing: object) -> None:
@@ -40,12 +36,8 @@ def check_layout(operation: str, layout: object) -> None:
         if all(letter in "bth" and others.count(letter) == 1 for letter in others):
             return
     got = "none: there is no default" if layout is None else f'"{layout}"'
-    fail(
-        "SHAPE",
-        operation,
-        "layout must name the dimensions, b batch, t tokens, h heads in their order and d head_dim last, as "
-        f'"bthd", "bhtd", "tbhd" or "thd", but got {got}',
-    )
+    rule = "layout must name the dimensions, b batch, t tokens, h heads in their order and d head_dim last"
+    fail("SHAPE", operation, f'{rule}, as "bthd", "bhtd", "tbhd" or "thd", but got {got}')
 
 
 def _check_word(operation: str, name: str, word: object, *allowed: str) -> None:

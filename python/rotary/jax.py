@@ -57,18 +57,10 @@ def rotate(
 
 
 def rotate_qk(
-    q: jax.Array,
-    k: jax.Array,
-    cos: jax.Array | Table,
-    sin: jax.Array | None = None,
-    *,
-    pairing: Pairing | None = None,
-    layout: Layout,
-    first: int = 0,
-    direction: Direction = "forward",
-    repeated: bool = False,
-    query_scale: jax.Array | None = None,
-) -> tuple[jax.Array, jax.Array]:
+    q: jax.Array, k: jax.Array, cos: jax.Array | Table, sin: jax.Array | None = None, *,
+    pairing: Pairing | None = None, layout: Layout, first: int = 0, direction: Direction = "forward",
+    repeated: bool = False, query_scale: jax.Array | None = None,
+) -> tuple[jax.Array, jax.Array]:  # fmt: skip
     """rotate() of q and of k, which may differ in heads, head_dim and dtype. query_scale: as of rotary.rotate_qk."""
     words = pairing, layout, first, direction, repeated, query_scale
     q, k = _checked("rotate_qk", {"q": q, "k": k}, cos, sin, *words)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from ._rotating import AnyTable
-    from ._words import Layout
+    from ._words import Angles, Layout, Rounding
 
 __all__ = ["RotaryEmbedding", "TensorTable"]
 
@@ -69,8 +69,8 @@ class RotaryEmbedding(torch.nn.Module):
         *,
         layout: Layout | None = None,
         first: int | None = None,
-        angles: Literal["exact", "float32"] = "exact",
-        rounding: Literal["f32", "f16", "bf16"] = "f32",
+        angles: Angles = "exact",
+        rounding: Rounding = "f32",
         learned: Literal["mixed"] | None = None,
         generator: torch.Generator | None = None,
         **words: Any,

@@ -214,15 +214,9 @@ class _Trial:
     """
 
     def __init__(
-        self,
-        function: Function,
-        convention: Convention,
-        shape: Shape,
-        rows: Rows,
-        seed: int = 0,
-        rest: int = 0,
-        dtypes: tuple[torch.dtype, torch.dtype] = DTYPES[:1] * 2,
-    ) -> None:
+        self, function: Function, convention: Convention, shape: Shape, rows: Rows,
+        seed: int = 0, rest: int = 0, dtypes: tuple[torch.dtype, torch.dtype] = DTYPES[:1] * 2,
+    ) -> None:  # fmt: skip
         generator, parts = torch.Generator().manual_seed(seed), 2 if convention.parts else 1
 
         def numbers(*size: int) -> Tensor:

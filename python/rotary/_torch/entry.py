@@ -86,11 +86,9 @@ def _rows(operation: str, table: Any, x: Any) -> tuple[Tensor, Tensor]:
     if isinstance(table, TensorTable):
         return table.cos, table.sin
     if not isinstance(table, Table):
-        raise TypeError(
-            f"[{operation}] table must be a rotary.Table but got {type(table).__name__}: make one with "
-            "rotary.Table(rope, positions), or of rows with rotary.from_doubled (frameworks' doubled rows) or "
-            "rotary.from_rows"
-        )
+        hint = "of rows with rotary.from_doubled (frameworks' doubled rows) or rotary.from_rows"
+        rule = f"table must be a rotary.Table but got {type(table).__name__}"
+        raise TypeError(f"[{operation}] {rule}: make one with rotary.Table(rope, positions), or {hint}")
     if _is_compiling() or type(x) in TYPES:
         if table._torch_cos.device != x.device:
             return rows_on(table, x.device)
@@ -167,19 +165,13 @@ def _into(operation: str, x: Tensor, out: Any, y: Tensor) -> Tensor:
         raise TypeError(f"[{operation}] out must be a tensor as the others are but got {type(out).__name__}")
     if operation.endswith("_"):
         if torch.is_grad_enabled() and x.requires_grad and x.is_leaf:
-            fail(
-                "TORCH",
-                operation,
-                "a leaf that records a gradient must not be written to: without the underscore the functions return a "
-                "new tensor; or call it under torch.no_grad()",
-            )
+            rule = "a leaf that records a gradient must not be written to"
+            hint = "without the underscore the functions return a new tensor"
+            fail("TORCH", operation, f"{rule}: {hint}; or call it under torch.no_grad()")
         return x.copy_(y)
     if torch.is_grad_enabled() and (out.requires_grad or y.requires_grad):
-        fail(
-            "TORCH",
-            operation,
-            "a result that records a gradient must not go to out: leave out=None, or call it under torch.no_grad()",
-        )
+        rule = "a result that records a gradient must not go to out"
+        fail("TORCH", operation, f"{rule}: leave out=None, or call it under torch.no_grad()")
     if out.shape != y.shape:
         fail("SHAPE", operation, f"out must have the shape {list(y.shape)} but got {list(out.shape)}")
     if out.dtype != y.dtype:
@@ -191,15 +183,7 @@ def _into(operation: str, x: Tensor, out: Any, y: Tensor) -> Tensor:
 
 
 def rotate(
-    operation: str,
-    x: Any,
-    table: Any,
-    layout: Any,
-    out: Any,
-    first: Any,
-    direction: Any,
-    stores: Any,
-    kv_heads: Any = None,
+    operation: str, x: Any, table: Any, layout: Any, out: Any, first: Any, direction: Any, stores: Any, kv_heads: Any
 ) -> Any:
     """kv_heads: of a packed tensor, for the operations rotate_qkv and rotate_qkv_."""
     new = out is None
@@ -221,18 +205,9 @@ def rotate(
 
 
 def rotate_qk(
-    operation: str,
-    q: Any,
-    k: Any,
-    table: Any,
-    layout: Any,
-    q_out: Any,
-    k_out: Any,
-    first: Any,
-    direction: Any,
-    stores: Any,
-    scale: Any = None,
-) -> Any:
+    operation: str, q: Any, k: Any, table: Any, layout: Any, q_out: Any, k_out: Any,
+    first: Any, direction: Any, stores: Any, scale: Any = None,
+) -> Any:  # fmt: skip
     new = q_out is None
     outs: tuple[Any, ...] = () if new or (q_out is q and k_out is k) else (q_out, k_out)
     if isinstance(scale, Tensor):

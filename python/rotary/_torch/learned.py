@@ -15,15 +15,9 @@ from .._words import fail
 
 
 def mixed_rope(
-    *,
-    head_dim: int,
-    heads: int,
-    rotary_dim: int = 0,
-    base: float = 10.0,
-    phase: Any = False,
-    generator: torch.Generator | None,
-    **words: Any,
-) -> Rope:
+    *, head_dim: int, heads: int, rotary_dim: int = 0, base: float = 10.0, phase: Any = False,
+    generator: torch.Generator | None, **words: Any,
+) -> Rope:  # fmt: skip
     """The distribution of rope-vit (arXiv:2403.13298) and of timm's RotaryEmbeddingMixed: pairs i and i + pairs / 2 of
     a head have the speed base^(-2i / pairs), along two directions at a right angle, which each head draws by itself.
     """

@@ -147,11 +147,8 @@ def _rows(positions: Tensor, rope: str, length: int | None) -> tuple[Tensor, Ten
 
 def _fake_rows(positions: Tensor, rope: str, length: int | None) -> tuple[Tensor, Tensor]:
     read = read_rope(rope)
-    shape = rows_shape(positions, read)
-    return (
-        torch.empty(shape, dtype=torch.float32, device=positions.device),
-        torch.empty(shape, dtype=torch.float32, device=positions.device),
-    )
+    made = positions.new_empty(rows_shape(positions, read), dtype=torch.float32)
+    return made, torch.empty_like(made)
 
 
 def _rows_recorded(positions: Tensor, rope: str, length: int | None) -> Any:

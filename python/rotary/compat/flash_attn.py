@@ -51,11 +51,8 @@ def apply_rotary_emb(
         wanted = "[total_seqlen, nheads, headdim]" if packed else "[batch, seqlen, nheads, headdim]"
         fail("SHAPE", _NAME, f"x must be {wanted} but got {list(x.shape)}")
     if cos.dim() != 2 or cos.shape != sin.shape:
-        fail(
-            "SHAPE",
-            _NAME,
-            f"cos and sin must be [seqlen_rotary, rotary_dim / 2] but got {list(cos.shape)} and {list(sin.shape)}",
-        )
+        rule = "cos and sin must be [seqlen_rotary, rotary_dim / 2]"
+        fail("SHAPE", _NAME, f"{rule} but got {list(cos.shape)} and {list(sin.shape)}")
     if cu_seqlens is not None:
         _check_length(0 if max_seqlen is None else max_seqlen, cos)
         cos, sin = rows_at(_NAME, _packed_positions(x.shape[0], cu_seqlens, seqlen_offsets), cos, sin)
