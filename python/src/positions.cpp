@@ -105,7 +105,7 @@ Ref array_of(const PositionSet& set) {
 
 // Integers, or bools, of an array or lists.
 GivenPositions integers_of(const Words& words, const char* word) {
-  GivenPositions given = positions_from(words.find(word), 1, /*bools=*/true);
+  GivenPositions given = positions_from(words.needed(word), 1, /*bools=*/true);
   if (!given.reals.empty()) fail(Code::DTYPE, positions_operation, word, " must hold integers but got floats");
   return given;
 }
@@ -196,7 +196,7 @@ Ref make_positions(PyObject* name, PyObject* dict) {
   const Words words{dict};
   const std::string_view function = view_of(name, "function");
   const auto integers = [&words](const char* word) { return integers_of(words, word); };
-  const auto number = [&words](const char* word) { return integer_of(words.find(word), word); };
+  const auto number = [&words](const char* word) { return integer_of(words.needed(word), word); };
   if (function == "packed") return array_of(packed_positions(integers("cu_seqlens").integers));
   if (function == "mask") {
     const GivenPositions mask = integers("mask");

@@ -37,6 +37,7 @@ constexpr const char* config_hint =
 // What `source` names: ("text", JSON), ("path", a file, folder or repository of the Hugging Face cache), or ("rope",
 // rotary.Rope, first).
 Model model_of(PyObject* source, PyObject* pairing) {
+  if (source == Py_None) raise_type_error("the source must be a config or a rotary.Rope but got None");
   if (PyTuple_Size(source) == 3) {
     ModelRope used;
     used.rope = rope_of(PyTuple_GetItem(source, 1));
@@ -157,7 +158,7 @@ Ref ask(PyObject* word, PyObject* source, PyObject* tensors, PyObject* dict) {
   request.layout = words.text("layout");
   request.length = words.integer("length");
   if (const auto rope = words.integer("rope")) request.rope = static_cast<int>(*rope);
-  if (source != Py_None) {
+  if (source != Py_None || request.operation == "check") {
     request.config = "the config";
     request.model = model_of(source, words.find("pairing"));
   }

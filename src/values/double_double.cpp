@@ -45,8 +45,8 @@ High sqrt(const High& x) noexcept {
 
 // ln(2^k m) = k ln2 + j/64 + ln(m e^(-j/64)) with m in [0.7, 1.42] and j/64 next to ln m.
 High log(const High& x) noexcept {
-  if (!std::isfinite(x.hi)) {
-    return x;
+  if (!std::isfinite(x.hi) || x.hi <= 0) {
+    return std::log(x.hi);
   }
   int exponent = 0;
   if (std::frexp(x.hi, &exponent) < 0.70710678) {

@@ -86,8 +86,8 @@ ROTARY_DEVICE constexpr bool operator<(const High& a, const High& b) noexcept {
 
 High floor(const High& x) noexcept;
 High sqrt(const High& x) noexcept;
-High log(const High& x) noexcept;                           // x > 0; relative error 2^-103
-High pow(const High& base, const High& exponent) noexcept;  // base > 0
+High log(const High& x) noexcept;  // relative error 2^-103; of 0 and below as std::log
+High pow(const High& base, const High& exponent) noexcept;
 
 // ---- exp -----------------------------------------------------------------------------------------
 

@@ -80,6 +80,10 @@ struct ValueCheck {
         return require(value >= 0 && value <= 1, Code::SCALING, value, scaling, " ", name, " must be in [0, 1]");
       case Need::share_above_zero:
         return require(value > 0 && value <= 1, Code::SCALING, value, scaling, " ", name, " must be in (0, 1]");
+      case Need::turns:  // so that trained_length / (2 pi turns) is above 0 and finite
+        check_positive(value, scaling, " ", name);
+        return require(value >= 1e-100 && value <= 1e100, Code::SCALING, value, scaling, " ", name,
+                       " must be from 1e-100 to 1e100");
       case Need::positive:
       case Need::positive_per_pair:
       case Need::flag:

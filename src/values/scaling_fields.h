@@ -24,6 +24,7 @@ enum class Need : std::uint8_t {
   factor,             // at least 1
   length,             // tokens: above 0
   positive,           // above 0
+  turns,              // from 1e-100 to 1e100
   not_negative,       // at least 0
   finite,             // any number
   share,              // from 0 to 1
@@ -164,8 +165,8 @@ struct Row<Yarn> {
       Field{"factor", "factor", &Yarn::factor, Need::factor, Reads{.otherwise = Otherwise::lengths}},
       Field{"trained_length", "original_max_position_embeddings", &Yarn::trained_length, Need::length,
             Reads{.otherwise = Otherwise::trained_length, .turn = 0}},
-      Field{"beta_fast", "beta_fast", &Yarn::beta_fast, Need::positive, of_beta},
-      Field{"beta_slow", "beta_slow", &Yarn::beta_slow, Need::positive, of_beta},
+      Field{"beta_fast", "beta_fast", &Yarn::beta_fast, Need::turns, of_beta},
+      Field{"beta_slow", "beta_slow", &Yarn::beta_slow, Need::turns, of_beta},
       Field{"truncate", "truncate", &Yarn::truncate, Need::flag, Reads{.otherwise = Otherwise::layer_types}},
       Field{"attention_factor", "attention_factor", &Yarn::attention_factor, Need::not_negative,
             Reads{.otherwise = Otherwise::unrecorded, .turn = 2}},
@@ -229,8 +230,8 @@ struct Row<YarnLog> {
       Field{"factor", "factor", &YarnLog::factor, Need::factor},
       Field{"trained_length", "original_max_position_embeddings", &YarnLog::trained_length, Need::length,
             Reads{.otherwise = Otherwise::trained_length}},
-      Field{"beta_fast", "beta_fast", &YarnLog::beta_fast, Need::positive, of_beta},
-      Field{"beta_slow", "beta_slow", &YarnLog::beta_slow, Need::positive, of_beta},
+      Field{"beta_fast", "beta_fast", &YarnLog::beta_fast, Need::turns, of_beta},
+      Field{"beta_slow", "beta_slow", &YarnLog::beta_slow, Need::turns, of_beta},
       Field{"extrapolation_factor", "extrapolation_factor", &YarnLog::extrapolation_factor, Need::share,
             Reads{.otherwise = Otherwise::unsaid, .key_of = KeyOf::vllm}}};
 };

@@ -174,7 +174,8 @@ std::vector<Real<A>> inv_freq(const NtkFixed& s, const Pairs& pairs) {
 }
 
 // (b (f L/L0 - (f-1))^(r/(r-2)))^(-2i/r), L = max(length, L0). Dynamic NTK, transformers. Beyond L0 the length is a
-// tensor there, so float32 takes all steps. The exact form 1 + f (L - L0) / L0 is the same without cancellation.
+// tensor there, so float32 takes all steps; up to L0 it is a number of Python's, and the base stays. The exact form
+// 1 + f (L - L0) / L0 is the same without cancellation.
 template <class A>
 std::vector<Real<A>> inv_freq(const Dynamic& s, const Pairs& pairs) {
   const std::int64_t length = std::max(pairs.length, s.trained_length);
@@ -184,7 +185,9 @@ std::vector<Real<A>> inv_freq(const Dynamic& s, const Pairs& pairs) {
   if constexpr (std::is_same_v<A, Exact>) {
     stretch = 1 + factor * A::integer(length - s.trained_length) / trained;
   } else {
-    stretch = factor * static_cast<float>(length) / trained - static_cast<float>(s.factor - 1);
+    stretch = length == s.trained_length
+                  ? 1
+                  : factor * static_cast<float>(length) / trained - static_cast<float>(s.factor - 1);
   }
   const auto growth = Real<A>(A::pow(Scalar<A>(stretch), ntk_exponent<A>(pairs)));  // torch keeps a double exponent
   const Real<A> base = Real<A>(pairs.base) * growth;

@@ -45,6 +45,17 @@ TEST(FrequencyLaws, DynamicIsPlainUpToTheTrainedLength) {
   EXPECT_LT(inv_freq(rope, 2049)[31], inv_freq(rope_of(64, 1e4))[31]);
 }
 
+// A float32 of the factor and of the factor less one are then the same, and the base of 0 is no base.
+TEST(FrequencyLaws, AFactorBeyondFloat32HasNoFrameworksValues) {
+  for (const double factor : {3.6e7, 0x1p31, 1e15}) {
+    const Rope rope = rope_of(64, 1e4, Dynamic{factor, 1024});
+    EXPECT_EQ(inv_freq(rope, 1024), inv_freq(rope_of(64, 1e4)));
+    EXPECT_EQ(frequencies(rope, 1024).inv_freq_float32, frequencies(rope_of(64, 1e4)).inv_freq_float32);
+    EXPECT_LT(inv_freq(rope, 1025)[31], inv_freq(rope, 1024)[31]);
+  }
+  EXPECT_TRUE(frequencies(rope_of(8, 1e4, Dynamic{0x1p60, 1 << 24}), (1 << 24) + 1).inv_freq_float32.empty());
+}
+
 TEST(FrequencyLaws, LongRopeSwitchesStrictlyAboveTheTrainedLength) {
   LongRope s;
   s.trained_length = 4096;
@@ -173,6 +184,11 @@ TEST(FrequencyErrors, ParametersAreChecked) {
   Yarn s = yarn(2, 4096);
   s.beta_fast = 0;
   expect(s, "yarn beta_fast must be finite and above 0 but got 0");
+  s = yarn(2, 4096);
+  s.beta_fast = 1e308;
+  expect(s, "yarn beta_fast must be from 1e-100 to 1e100 but got 1e+308");
+  s.beta_fast = 32, s.beta_slow = 1e-320;
+  expect(s, "yarn beta_slow must be from 1e-100 to 1e100 but got 1e-320");
   s = yarn(2, 4096);
   s.attention_factor = -1;
   expect(s, "yarn attention_factor must be finite and at least 0 but got -1");

@@ -46,6 +46,7 @@ def cases(head_dim):
         ("linear", dict(factor=3.0), 0, 0),
         ("ntk", dict(alpha=1000.0), 0, 0),
         ("dynamic", dict(factor=2.0), 2048, 0),
+        ("dynamic", dict(factor=8.43), 1000, 0),  # float32 steps would give another base
         ("dynamic", dict(factor=2.0), 2048, 2049),
         ("dynamic", dict(factor=3.7), 4096, 100003),
         ("yarn", yarn, 0, 0),
