@@ -24,7 +24,7 @@ finish() {
 pack() {
   local missing=0
   mkdir -p "$carried/deb" "$carried/whl"
-  for package in nlohmann-json3-dev libgtest-dev; do
+  for package in nlohmann-json3-dev libcli11-dev libgtest-dev; do
     (cd "$carried/deb" && apt-get download -qq "$package") || { say "gpu.sh: no package $package"; missing=1; }
   done
   for wheel in liger-kernel==0.8.5 fla-core==0.6.0 flag-gems==5.0.2 sqlalchemy==2.0.48 'apache-tvm-ffi<0.2'; do

@@ -66,6 +66,6 @@ install_zig() {
   zig=$(echo "$venv"/lib/python3.*/site-packages/ziglang/zig)
 }
 
-core_packages=(g++ make cmake pkg-config nlohmann-json3-dev)
+core_packages=(g++ make cmake pkg-config nlohmann-json3-dev libcli11-dev)
 test_packages=(libgtest-dev libmpfr-dev libgmp-dev git python3)
 torch_packages=(libgloo-dev ca-certificates)  # the headers of torch's Gloo; pip's certificates

@@ -44,6 +44,21 @@ install_tools() {
   rm -f "$log"
 }
 
+# write_cli11: the headers of CLI11 alone, as a CMake package. Beside them in /usr/include lie this machine's C headers,
+# which zig must not see.
+write_cli11() {
+  local folder=$work/packages
+  mkdir -p "$folder/include"
+  ln -sfn /usr/include/CLI "$folder/include/CLI"
+  cat >"$folder/cli11-config.cmake" <<EOF
+if(NOT TARGET CLI11::CLI11)
+  add_library(CLI11::CLI11 INTERFACE IMPORTED)
+  set_target_properties(CLI11::CLI11 PROPERTIES INTERFACE_INCLUDE_DIRECTORIES $folder/include)
+endif()
+EOF
+  printf 'set(PACKAGE_VERSION %s)\nset(PACKAGE_VERSION_COMPATIBLE TRUE)\n' 99 >"$folder/cli11-config-version.cmake"
+}
+
 # write_python: CPython for Windows, as far as a module sees it, into $work/python: this machine's headers but for
 # pyconfig.h, and an import library of python3.dll.
 write_python() {
@@ -75,7 +90,7 @@ zig_options() {
   options=(cmake.define.CMAKE_CXX_COMPILER="$folder/c++"
            cmake.define.CMAKE_AR="$folder/ar" cmake.define.CMAKE_RANLIB="$folder/ranlib"
            cmake.define.CMAKE_CXX_COMPILER_AR="$folder/ar" cmake.define.CMAKE_CXX_COMPILER_RANLIB="$folder/ranlib"
-           cmake.define.CMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON
+           cmake.define.CMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON cmake.define.CLI11_DIR="$work/packages"
            cmake.define.CMAKE_MODULE_LINKER_FLAGS=-s cmake.define.CMAKE_EXE_LINKER_FLAGS=-s install.strip=false)
   if [ "$system $processor" != "Linux $(uname -m)" ]; then
     options+=(cmake.define.CMAKE_SYSTEM_NAME="$system" cmake.define.CMAKE_SYSTEM_PROCESSOR="$processor")
@@ -203,6 +218,7 @@ case " $* " in *" macosx_"* | *" win_"*) need llvm ;; esac
 install_tools || exit $?
 for platform in "$@"; do
   if [ "$platform" != native ] && [ -z "$zig" ]; then install_zig || exit $?; fi
+  write_cli11
   made_wheels=()
   for project in "$root" "$root/apps/rotary"; do
     build_wheel "$platform" "$project"

@@ -110,9 +110,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_forward(Program& program) {
+void add_forward(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "forward");
+  Command command(app, "forward");
   command.option("DIR", options->dir);
   command.option("--input", options->input);
   command.option("--mask", options->mask);

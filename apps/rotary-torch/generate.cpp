@@ -95,9 +95,9 @@ void run(Options options) {
 
 }  // namespace
 
-void add_generate(Program& program) {
+void add_generate(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "generate");
+  Command command(app, "generate");
   command.option("DIR", options->dir);
   command.option("--prompt", options->prompt);
   command.option("--ids", options->ids);

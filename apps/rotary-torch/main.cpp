@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <torch/version.h>
 
+#include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -37,28 +38,26 @@ int main(int argc, char** argv) {
   keep_memory();
   rotary::cli::prepare_streams();
   std::ios::sync_with_stdio(false);
-  rotary::cli::Program program(
-      "rotary-torch: the commands of rotary that need libtorch. Say 'rotary train' and so on.");
-  rotary::cli::add_flag(program.own, {"--version"}, "Display program version information and exit", [] {
-    std::cout << "rotary " ROTARY_VERSION << std::endl;
-    throw rotary::cli::Failed{0};
-  });
-  rotary::cli::add_train(program);
-  rotary::cli::add_generate(program);
-  rotary::cli::add_forward(program);
-  rotary::cli::add_perplexity(program);
-  rotary::cli::add_summary(program);
+  CLI::App app("rotary-torch: the commands of rotary that need libtorch. Say 'rotary train' and so on.");
+  app.name("rotary");
+  rotary::cli::set_help(app);
+  app.set_version_flag("--version", std::string("rotary ") + ROTARY_VERSION);
+  rotary::cli::add_train(app);
+  rotary::cli::add_generate(app);
+  rotary::cli::add_forward(app);
+  rotary::cli::add_perplexity(app);
+  rotary::cli::add_summary(app);
 
   const std::vector<std::string> words = rotary::cli::command_words(argc, argv);
   if (words.empty())
-    return rotary::cli::print_usage_error("a command is needed: rotary train, rotary generate, ...", "", false);
+    return rotary::cli::fail_usage("a command is needed: rotary train, rotary generate, ...", "", false);
   if (words[0] == "--sheet") {  // rotary asks, for completions and the man page
-    std::cout << nlohmann::json(rotary::cli::sheet_of(program)).dump() << '\n';
+    std::cout << nlohmann::json(rotary::cli::sheet_of(app)).dump() << '\n';
     return 0;
   }
   if (words[0] == "--parts") {
     std::cout << parts() << '\n';
     return 0;
   }
-  return rotary::cli::run_program(program, words);
+  return rotary::cli::run_program(app, words);
 }

@@ -242,9 +242,9 @@ void run(Options options) {
 
 }  // namespace
 
-void add_perplexity(Program& program) {
+void add_perplexity(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "perplexity");
+  Command command(app, "perplexity");
   command.option("DIR", options->dir);
   command.option("--text", options->text);
   command.option("--ids", options->ids);

@@ -181,8 +181,8 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_summary(Program& program) {
-  Command command(program, "summary");
+void add_summary(CLI::App& app) {
+  Command command(app, "summary");
   const auto options = std::make_shared<Options>();
   command.option("DIR", options->dir);
   command.option("--preset", options->preset);

@@ -110,9 +110,9 @@ void run_train(const TrainRequest& request) {
 
 }  // namespace
 
-void add_train(Program& program) {
+void add_train(CLI::App& app) {
   auto request = std::make_shared<TrainRequest>();
-  Command command(program, "train");
+  Command command(app, "train");
   command.option("--output", request->output);
   command.option("--text", request->text);
   command.option("--preset", request->preset, rotary_torch::preset_names());

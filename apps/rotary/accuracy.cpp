@@ -220,9 +220,9 @@ std::string footer() {
 
 }  // namespace
 
-void add_accuracy(Program& program) {
+void add_accuracy(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "accuracy");
+  Command command(app, "accuracy");
   add_source_options(command, options->source);
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);

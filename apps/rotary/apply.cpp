@@ -344,10 +344,10 @@ void run(Options options) {
 
 }  // namespace
 
-void add_apply(Program& program) {
+void add_apply(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->tables.source.takes_rows = true;
-  Command command(program, "apply");
+  Command command(app, "apply");
   add_request_options(command, options->tables);
   command.option("--input", options->input);
   command.option("--output", options->output);

@@ -169,9 +169,9 @@ void add_shape_options(Command& command, Options& options) {
 
 }  // namespace
 
-void add_bench(Program& program) {
+void add_bench(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "bench");
+  Command command(app, "bench");
   command.option("--grid", options->grid);
   command.option("--filter", options->filter);
   add_shape_options(command, *options);

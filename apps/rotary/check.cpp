@@ -132,10 +132,10 @@ void run(Options& options) {
 
 }  // namespace
 
-void add_check(Program& program) {
+void add_check(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->request.operation = "check";
-  Command command(program, "check");
+  Command command(app, "check");
   add_source_options(command, options->source);
   add_rope_option(command, options->source);
   command.option("--input,--before", options->input);

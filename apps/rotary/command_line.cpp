@@ -1,73 +1,70 @@
+#include <CLI/CLI.hpp>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "apps/shared/program.h"
-#include "apps/shared/sheet.h"
 #include "apps/shared/system.h"
 #include "commands.h"
 #include "rotary/error.h"
 #include "torch_program.h"
 
-namespace rotary::cli {
-
 namespace {
 
-using AddCommand = void (*)(Program&);
+using AddCommand = void (*)(CLI::App&);
 // As the help lists them.
 const std::vector<std::pair<const char*, std::vector<AddCommand>>> commands = {
-    {"See a model", {add_inspect, add_table, add_plot, add_explain, add_models}},
-    {"Is it right", {add_check, add_diagnose, add_accuracy, add_golden}},
-    {"Make something", {add_apply, add_shift, add_convert, add_extend, add_positions}},
-    {"For work on rotary itself", {add_bench, add_targets, add_compare, add_demo, add_completion, add_man}}};
+    {"See a model",
+     {rotary::cli::add_inspect, rotary::cli::add_table, rotary::cli::add_plot, rotary::cli::add_explain,
+      rotary::cli::add_models}},
+    {"Is it right",
+     {rotary::cli::add_check, rotary::cli::add_diagnose, rotary::cli::add_accuracy, rotary::cli::add_golden}},
+    {"Make something",
+     {rotary::cli::add_apply, rotary::cli::add_shift, rotary::cli::add_convert, rotary::cli::add_extend,
+      rotary::cli::add_positions}},
+    {"For work on rotary itself",
+     {rotary::cli::add_bench, rotary::cli::add_targets, rotary::cli::add_compare, rotary::cli::add_demo,
+      rotary::cli::add_completion, rotary::cli::add_man}}};
 
 // "help", "help COMMAND" and "version" are "--help", "COMMAND --help" and "--version".
 void read_as_options(std::vector<std::string>& words) {
-  const bool help = words[0] == "help" || words[0] == "--help" || words[0] == "-h";
-  if (help && words.size() > 1 && !words[1].starts_with('-')) {
-    words = {words[1], words[0] == "-h" ? "-h" : "--help"};
-  } else if (words[0] == "help" || words[0] == "version") {
-    words[0] = "--" + words[0];
+  const bool help = words[0] == "help";
+  if (help && words.size() > 1) {
+    words = {words[1], "--help"};
+  } else if (help) {
+    words[0] = "--help";
+  } else if (words[0] == "version") {
+    words[0] = "--version";
   }
 }
 
-void print_all_help(const Program& program) {
-  const CommandSheet sheet = whole_sheet(program);
-  const std::size_t width = help_width();
-  std::cout << help_text(sheet, sheet.name, width);
-  for (const CommandSheet& command : sheet.commands) {
-    const std::string full_name = sheet.name + " " + command.name;
-    std::cout << "\n---- " << full_name << " ----\n" << help_text(command, full_name, width);
+void print_all_help(const CLI::App& app) {
+  const rotary::cli::CommandSheet program = rotary::cli::whole_sheet(app);
+  const std::size_t width = rotary::cli::help_width();
+  std::cout << rotary::cli::help_text(program, program.name, width);
+  for (const rotary::cli::CommandSheet& command : program.commands) {
+    const std::string full_name = program.name + " " + command.name;
+    std::cout << "\n---- " << full_name << " ----\n" << rotary::cli::help_text(command, full_name, width);
   }
-}
-
-void add_all(Program& program, bool& all_help) {
-  const auto print_version = [] {
-    std::cout << version_text() << std::endl;
-    throw Failed{0};
-  };
-  add_flag(program.own, {"-V", "--version"}, "print the version and what this build can do", print_version);
-  add_flag(program.own, {"--help-all"}, "print the help of every command", [&all_help] { all_help = true; });
-  for (const auto& [title, adders] : commands) {
-    for (const AddCommand add : adders) {
-      add(program);
-      program.commands.back().group = title;
-    }
-  }
-  add_torch_commands(program);
-  program.own.run = [&program, &all_help] {
-    if (all_help) print_all_help(program);
-  };
 }
 
 }  // namespace
 
+namespace rotary::cli {
+
 int run_command_line(int argc, char** argv) {
-  prepare_streams();
+  rotary::cli::prepare_streams();
   std::ios::sync_with_stdio(false);
-  Program program(
+  CLI::App app(
       "rotary: rotary position embeddings, once and right.\n"
-      "From a model's config.json and its q and k tensors to the rotated tensors, exactly.",
+      "From a model's config.json and its q and k tensors to the rotated tensors, exactly.");
+  app.name("rotary");
+  rotary::cli::set_help(app);
+  app.set_version_flag(
+      "-V,--version", [] { return rotary::cli::version_text(); }, "print the version and what this build can do");
+  bool all_help = false;
+  app.add_flag("--help-all", all_help, "print the help of every command");
+  app.footer(
       "Begin with:\n"
       "  rotary inspect config.json       what a model's rope is, pair by pair\n"
       "  rotary check config.json --input qk.safetensors --against rotated.safetensors\n"
@@ -76,23 +73,32 @@ int run_command_line(int argc, char** argv) {
       "rotary COMMAND -h shows the usual options of a command, rotary COMMAND --help or rotary help COMMAND all.\n"
       "\n"
       "Exit status: 0 done; 1 an error in the input, 'error: CODE: sentence'; 2 wrong usage.");
-  bool all_help = false;
-  add_all(program, all_help);
-
-  std::vector<std::string> words = command_words(argc, argv);
-  if (words.empty()) {
-    std::cerr << short_help_text(sheet_of(program), program.own.name, short_help_width()) << '\n';
-    return print_usage_error("a command is needed", "", false);
-  }
-  read_as_options(words);
-  if (is_torch_command(words[0])) {
-    try {
-      run_torch_program(words);
-    } catch (const Error& error) {
-      return print_error(error.code(), error.what(), wants_json(words));
+  for (const auto& [title, adders] : commands) {
+    for (const AddCommand add : adders) {
+      add(app);
+      app.get_subcommands({}).back()->group(title);
     }
   }
-  return run_program(program, words);
+  rotary::cli::add_torch_commands(app);
+
+  std::vector<std::string> words = rotary::cli::command_words(argc, argv);
+  if (words.empty()) {
+    std::cerr << app.help() << '\n';
+    return rotary::cli::fail_usage("a command is needed", "", false);
+  }
+  read_as_options(words);
+  if (rotary::cli::is_torch_command(words[0])) {
+    try {
+      rotary::cli::run_torch_program(words);
+    } catch (const rotary::Error& error) {
+      return rotary::cli::fail(error.code(), error.what(), rotary::cli::wants_json(words));
+    }
+  }
+  const auto print_if_asked = [&] {
+    if (all_help) print_all_help(app);
+  };
+  app.callback(print_if_asked);
+  return rotary::cli::run_program(app, words);
 }
 
 }  // namespace rotary::cli

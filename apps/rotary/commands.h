@@ -3,33 +3,35 @@
 
 #include <string>
 
-namespace rotary::cli {
+namespace CLI {
+class App;
+}
 
-struct Program;
+namespace rotary::cli {
 
 // The program. Returns the exit status. 0: done. 1: an error in the input, "error: CODE: sentence". 2: wrong usage.
 int run_command_line(int argc, char** argv);
 
-void add_accuracy(Program& program);
-void add_check(Program& program);
-void add_diagnose(Program& program);
-void add_golden(Program& program);
-void add_inspect(Program& program);
-void add_table(Program& program);
-void add_apply(Program& program);
-void add_shift(Program& program);
-void add_compare(Program& program);
-void add_convert(Program& program);
-void add_plot(Program& program);
-void add_demo(Program& program);
-void add_explain(Program& program);
-void add_extend(Program& program);
-void add_models(Program& program);
-void add_positions(Program& program);
-void add_targets(Program& program);
-void add_bench(Program& program);
-void add_completion(Program& program);
-void add_man(Program& program);
+void add_accuracy(CLI::App& app);
+void add_check(CLI::App& app);
+void add_diagnose(CLI::App& app);
+void add_golden(CLI::App& app);
+void add_inspect(CLI::App& app);
+void add_table(CLI::App& app);
+void add_apply(CLI::App& app);
+void add_shift(CLI::App& app);
+void add_compare(CLI::App& app);
+void add_convert(CLI::App& app);
+void add_plot(CLI::App& app);
+void add_demo(CLI::App& app);
+void add_explain(CLI::App& app);
+void add_extend(CLI::App& app);
+void add_models(CLI::App& app);
+void add_positions(CLI::App& app);
+void add_targets(CLI::App& app);
+void add_bench(CLI::App& app);
+void add_completion(CLI::App& app);
+void add_man(CLI::App& app);
 
 // What --version prints: "rotary X.Y.Z", then a line per part: instruction sets, gpu, torch, compiler. Asks
 // rotary-torch where it is there.

@@ -115,9 +115,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_compare(Program& program) {
+void add_compare(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "compare");
+  Command command(app, "compare");
   command.option("DIR", options->folders);
   command.option("--output", options->output);
   command.option("--json", options->json);

@@ -1,4 +1,5 @@
 // rotary completion: scripts that complete commands, options and their values in a shell.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <iostream>
@@ -112,7 +113,8 @@ std::string fish_script(const CommandSheet& program) {
 }
 
 // zsh reads bash's script by its bashcompinit.
-std::string script_of(const CommandSheet& program, const std::string& shell) {
+std::string script_of(const CLI::App& app, const std::string& shell) {
+  const CommandSheet program = whole_sheet(app);
   const bool zsh = shell == "zsh";
   return (zsh ? "#compdef rotary\nautoload -U +X bashcompinit && bashcompinit\n" : "") +
          ("# Completion of rotary. Written by `rotary completion " + shell + "`.\n") +
@@ -122,14 +124,14 @@ std::string script_of(const CommandSheet& program, const std::string& shell) {
 
 }  // namespace
 
-void add_completion(Program& program) {
+void add_completion(CLI::App& app) {
   auto shell = std::make_shared<std::string>();
-  Command command(program, "completion");
+  Command command(app, "completion");
   command.option("SHELL", *shell);
   auto json = std::make_shared<bool>(false);
   command.option("--json", *json);
-  command.runs([&program, shell, json] {
-    const std::string script = script_of(whole_sheet(program), *shell);
+  command.runs([&app, shell, json] {
+    const std::string script = script_of(app, *shell);
     std::cout << (*json ? versioned({{"shell", *shell}, {"script", script}}) + "\n" : script);
   });
 }

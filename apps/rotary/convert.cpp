@@ -246,9 +246,9 @@ void add_file_options(Command& command, Options& options) {
 
 }  // namespace
 
-void add_convert(Program& program) {
+void add_convert(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "convert");
+  Command command(app, "convert");
   command.option("DIR", options->input);
   command.option("--to", options->to);
   command.option("--from", options->from);

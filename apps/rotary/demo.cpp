@@ -326,9 +326,9 @@ void run_as_json(const Options& options) {
 
 }  // namespace
 
-void add_demo(Program& program) {
+void add_demo(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "demo");
+  Command command(app, "demo");
   command.option("--data", options->data);
   command.option("--json", options->json);
   command.runs([options] { options->json ? run_as_json(*options) : run(*options); });

@@ -117,9 +117,9 @@ std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const
   return pairs;
 }
 
-void add_diagnose(Program& program) {
+void add_diagnose(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "diagnose");
+  Command command(app, "diagnose");
   command.option("--before,--input", options->before);
   command.option("--after,--against", options->after);
   add_source_options(command, options->source);

@@ -246,9 +246,9 @@ std::string text_of(const Options& options) {
 
 }  // namespace
 
-void add_explain(Program& program) {
+void add_explain(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "explain");
+  Command command(app, "explain");
   std::vector<std::string> topics = {"all"};
   for (const Chapter& chapter : all_chapters()) topics.push_back(chapter.id);
   command.option("TOPIC", options->words, topics);

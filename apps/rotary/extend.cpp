@@ -227,9 +227,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_extend(Program& program) {
+void add_extend(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "extend");
+  Command command(app, "extend");
   command.option("CONFIG,--config", options->source.config);
   command.option("--length", options->request.context);
   const auto known = extend::methods();

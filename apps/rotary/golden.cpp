@@ -325,9 +325,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_golden(Program& program) {
+void add_golden(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "golden");
+  Command command(app, "golden");
   add_source_options(command, options->source);
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);

@@ -142,10 +142,10 @@ void run(Options options) {
 
 }  // namespace
 
-void add_inspect(Program& program) {
+void add_inspect(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->source.takes_rows = true;
-  Command command(program, "inspect");
+  Command command(app, "inspect");
   command.option("CONFIG,--config", options->configs);
   add_source_options(command, options->source, "");
   add_head_dim_option(command, options->source);

@@ -1,4 +1,5 @@
 // rotary man: the manual page, the text of --help of each command.
+#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -58,13 +59,13 @@ std::string page_of(const CommandSheet& program) {
 
 }  // namespace
 
-void add_man(Program& program) {
-  Command command(program, "man");
+void add_man(CLI::App& app) {
+  Command command(app, "man");
   auto json = std::make_shared<bool>(false);
   command.option("--json", *json);
-  command.runs([&program, json] {
-    const CommandSheet sheet = whole_sheet(program);
-    std::cout << (*json ? versioned(nlohmann::ordered_json(nlohmann::json(sheet))) + "\n" : page_of(sheet));
+  command.runs([&app, json] {
+    const CommandSheet program = whole_sheet(app);
+    std::cout << (*json ? versioned(nlohmann::ordered_json(nlohmann::json(program))) + "\n" : page_of(program));
   });
 }
 

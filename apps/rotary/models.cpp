@@ -161,9 +161,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_models(Program& program) {
+void add_models(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "models");
+  Command command(app, "models");
   command.option("FILTER", options->filter);
   command.option("--json", options->json);
   command.runs([options] { run(*options); });

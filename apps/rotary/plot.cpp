@@ -216,9 +216,9 @@ void add_kind_options(Command& command, Options& options) {
 
 }  // namespace
 
-void add_plot(Program& program) {
+void add_plot(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "plot");
+  Command command(app, "plot");
   std::vector<std::string> words;
   for (const auto& [word, draws] : kinds) words.push_back(word);
   command.option("KIND", options->request.kind, words);

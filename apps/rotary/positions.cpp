@@ -244,9 +244,9 @@ void add_drawing(Command& command, Options& options) {
 
 }  // namespace
 
-void add_positions(Program& program) {
+void add_positions(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "positions");
+  Command command(app, "positions");
   command.option("CONFIG,--config", options->config);
   command.option("--output", options->output);
   command.option("--part", options->part);

@@ -295,9 +295,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_shift(Program& program) {
+void add_shift(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "shift");
+  Command command(app, "shift");
   add_source_options(command, options->source);
   add_rope_option(command, options->source);
   command.option("--input", options->input);

@@ -247,10 +247,10 @@ void run(Options options) {
 
 }  // namespace
 
-void add_table(Program& program) {
+void add_table(CLI::App& app) {
   auto options = std::make_shared<Options>();
   options->source.takes_rows = true;
-  Command command(program, "table");
+  Command command(app, "table");
   add_source_options(command, options->source);
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);

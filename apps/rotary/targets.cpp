@@ -40,9 +40,9 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_targets(Program& program) {
+void add_targets(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  Command command(program, "targets");
+  Command command(app, "targets");
   command.option("--json", options->json);
   command.option("--target", options->target);
   command.runs([options] { run(*options); });

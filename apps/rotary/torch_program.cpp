@@ -24,10 +24,10 @@ std::filesystem::path torch_program() {
 
 }  // namespace
 
-void add_torch_commands(Program& program) {
+void add_torch_commands(CLI::App& app) {
   const bool here = !torch_program().empty();
   for (const TorchCommand& command : torch_commands) {
-    Command(program, std::string(command.name))
+    Command(app, std::string(command.name))
         .group(here ? std::string(command.group)
                     : "Need torch, which this build has not (scripts/build.sh --with torch)");
   }
@@ -55,8 +55,8 @@ std::optional<std::string> ask_torch_program(const std::string& word) {
   return program.empty() ? std::nullopt : output_of(program, {word});
 }
 
-CommandSheet whole_sheet(const Program& program) {
-  CommandSheet sheet = sheet_of(program);
+CommandSheet whole_sheet(const CLI::App& app) {
+  CommandSheet sheet = sheet_of(app);
   const std::optional<std::string> text = ask_torch_program("--sheet");
   if (!text) return sheet;
   for (CommandSheet& of_torch : nlohmann::json::parse(*text).get<CommandSheet>().commands) {

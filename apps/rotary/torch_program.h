@@ -11,7 +11,7 @@
 
 namespace rotary::cli {
 
-void add_torch_commands(Program& program);  // names and help only, for --help
+void add_torch_commands(CLI::App& app);  // names and help only, for --help
 bool is_torch_command(std::string_view word);
 
 // Replaces this process by rotary-torch with the same words. Throws TORCH if it is not installed.
@@ -21,6 +21,6 @@ bool is_torch_command(std::string_view word);
 std::optional<std::string> ask_torch_program(const std::string& word);
 
 // The program's commands with all options of the torch commands too, where rotary-torch is installed.
-CommandSheet whole_sheet(const Program& program);
+CommandSheet whole_sheet(const CLI::App& app);
 
 }  // namespace rotary::cli

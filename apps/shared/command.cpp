@@ -1,5 +1,6 @@
 #include "command.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -7,6 +8,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <streambuf>
@@ -28,41 +30,53 @@ namespace rotary::cli {
 namespace {
 
 using Json = nlohmann::json;
-using Words = std::vector<std::string>;
 
 bool quiet = false;
 
 std::string but_got(const std::string& rule, const std::string& word) { return rule + " but got '" + word + "'"; }
 
-// "" or what is wrong with a word.
+// "" or what is wrong with word, which becomes what CLI11 reads as the same number: it would take 010 for octal.
 template <class T>
-std::string read_number(const std::string& word, T& value) {
+std::string read_number(std::string& word) {
   if constexpr (std::is_floating_point_v<T>) {
     char* end = nullptr;
-    value = std::strtod(word.c_str(), &end);
+    std::strtod(word.c_str(), &end);
     const bool whole = !word.empty() && end == word.c_str() + word.size() && word.front() != ' ';
     return whole ? "" : but_got("must be a number", word);
   } else {
-    const bool negative = word.starts_with('-');
-    const std::string digits = word.substr(negative || word.starts_with('+') ? 1 : 0);
+    std::string digits = word.substr(word.starts_with('+') || word.starts_with('-') ? 1 : 0);
     if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos)
       return but_got("must be a whole number, in digits alone,", word);
-    const bool zero = digits.find_first_not_of('0') == std::string::npos;
-    if (negative && !zero && std::is_unsigned_v<T>) return but_got("must be at least 0", word);
-    const std::string number = (negative && !zero ? "-" : "") + digits;
-    if (std::from_chars(number.data(), number.data() + number.size(), value).ec == std::errc()) return "";
-    using Limits = std::numeric_limits<T>;
-    return but_got(negative ? "must be at least " + std::to_string(Limits::min())
-                            : "must be at most " + std::to_string(Limits::max()),
-                   word);
+    digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
+    const std::string number = (word.front() == '-' && digits != "0" ? "-" : "") + digits;
+    T value{};
+    const auto [end, status] = std::from_chars(number.data(), number.data() + number.size(), value);
+    if (status != std::errc() || end != number.data() + number.size()) {
+      if (number.front() == '-' && std::is_unsigned_v<T>) return but_got("must be at least 0", word);
+      using Limits = std::numeric_limits<T>;
+      return but_got(number.front() == '-' ? "must be at least " + std::to_string(Limits::min())
+                                           : "must be at most " + std::to_string(Limits::max()),
+                     word);
+    }
+    word = number;
+    return "";
   }
 }
 
 template <class T>
-std::string value_words(const T& value) {
-  if constexpr (std::is_same_v<T, std::string>) {
+T number_of(const std::string& word) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::strtod(word.c_str(), nullptr);
+  } else {
+    T value{};
+    std::from_chars(word.data(), word.data() + word.size(), value);
     return value;
-  } else if constexpr (std::is_floating_point_v<T>) {
+  }
+}
+
+template <class T>
+std::string number_words(T value) {
+  if constexpr (std::is_floating_point_v<T>) {
     return shortest(value);
   } else {
     return std::to_string(value);
@@ -105,134 +119,89 @@ Json option_entry(const std::string& command, const std::string& name) {
   return changed;
 }
 
-// Of a number that was read from word.
 template <class T>
-std::string out_of_range(T value, T least, T most, const std::string& word) {
-  if (std::is_floating_point_v<T> && std::isnan(static_cast<double>(value))) return "must be a number but got " + word;
-  if (value >= least && value <= most) return "";
-  const bool bounded = static_cast<double>(most) < 1e9;  // a larger bound only keeps the arithmetic whole
-  if (value < least && !bounded) return but_got("must be at least " + value_words(least), word);
-  if (value > most && !bounded) return but_got("must be at most " + value_words(most), word);
-  return but_got("must be from " + value_words(least) + " to " + value_words(most), word);
+CLI::Validator range_check(T least, T most) {
+  const auto refusal = [least, most](const std::string& word) -> std::string {
+    const T value = number_of<T>(word);
+    if (std::is_floating_point_v<T> && std::isnan(static_cast<double>(value)))
+      return "must be a number but got " + word;
+    if (value >= least && value <= most) return "";
+    const bool bounded = static_cast<double>(most) < 1e9;  // a larger bound only keeps the arithmetic whole
+    if (value < least && !bounded) return but_got("must be at least " + number_words(least), word);
+    if (value > most && !bounded) return but_got("must be at most " + number_words(most), word);
+    return but_got("must be from " + number_words(least) + " to " + number_words(most), word);
+  };
+  return {refusal, ""};
 }
 
-std::string no_word_of(const Words& words, const std::string& word) {
-  if (std::ranges::find(words, word) != words.end()) return "";
-  const std::vector<std::string_view> views(words.begin(), words.end());
-  const std::string_view meant = files::nearest(word, views);
-  const std::string rule = but_got("must be " + one_of_words(words), word);
-  return meant.empty() ? rule : rule + ": did you mean " + std::string(meant) + "?";
+std::string above_zero(const std::string& word) {
+  return number_of<double>(word) > 0 ? std::string() : "must be a number above 0 but got " + word;
 }
 
-// Other words for ours, and ours: {"neox", "half"}.
+// Words that the field has for ours, and ours: {"neox", "half"}.
 using Aliases = std::vector<std::pair<std::string, std::string>>;
 
-// Those of one word together: "neox", "rotate_half for half".
-Words told(const Aliases& aliases) {
-  Words lines;
-  for (std::size_t i = 0; i < aliases.size(); ++i) {
-    const bool ends = i + 1 == aliases.size() || aliases[i + 1].second != aliases[i].second;
-    lines.push_back(aliases[i].first + (ends ? " for " + aliases[i].second : ""));
-  }
-  return lines;
+void take_words(CLI::Option& option, const std::vector<std::string>& words, Aliases aliases) {
+  const auto refusal = [words](const std::string& word) -> std::string {
+    if (std::find(words.begin(), words.end(), word) != words.end()) return "";
+    const std::vector<std::string_view> views(words.begin(), words.end());
+    const std::string_view meant = files::nearest(word, views);
+    const std::string rule = but_got("must be " + one_of_words(words), word);
+    return meant.empty() ? rule : rule + ": did you mean " + std::string(meant) + "?";
+  };
+  option.check(CLI::Validator(refusal, description_of_words(words)));
+  std::erase_if(aliases, [&](const auto& alias) { return std::ranges::find(words, alias.second) == words.end(); });
+  if (aliases.empty()) return;
+  const auto ours = [aliases](std::string& word) -> std::string {
+    for (const auto& [theirs, meant] : aliases)
+      if (word == theirs) word = std::string(meant);
+    return "";
+  };
+  option.transform(CLI::Validator(ours, description_of_aliases(aliases)));
 }
 
-// What the data say of an option that takes one of words; theirs go before.
-Option described_option(const std::string& name, const Json& entry, Words words) {
+void take_facts(CLI::Option& option, const Json& entry, std::vector<std::string> words, CLI::App& app) {
   const auto is = [&](const char* fact) { return entry.value(fact, false); };
-  Option option;
-  for (std::string& part : split(name, ',')) {
-    if (part.starts_with('-')) {
-      option.names.push_back(std::move(part));
-    } else {
-      option.place = std::move(part);
-    }
-  }
-  option.value = entry.value("value", "TEXT");
-  option.words = entry.value("words", std::move(words));
-  option.fixed = !option.words.empty() && !is("suggests");
-  option.help = text_of(entry, "help");
-  option.required = is("required");
-  option.usual = is("usual");
-  option.group = option.usual ? "" : entry.value("section", "");
-  option.comma_list = is("comma_list");
-  option.excludes = entry.value("excludes", "");
-  return option;
-}
-
-// Of option's words, those of entry's list.
-Aliases aliases_of(const Option& option, const Json& entry) {
-  if (!entry.contains("aliases") || !option.fixed) return {};
-  Aliases aliases = described("aliases", entry["aliases"]).get<Aliases>();
-  std::erase_if(aliases, [&](const auto& alias) { return !no_word_of(option.words, alias.second).empty(); });
-  return aliases;
-}
-
-// What reads a value of the type: "" or what is wrong with the word.
-template <class Value>
-std::function<std::string(const std::string&, Value&)> reader_of(const Option& option, const Json& entry,
-                                                                 const Aliases& aliases) {
-  if constexpr (std::is_arithmetic_v<Value>) {
-    const bool above_zero = entry.value("above_zero", false);
-    std::optional<std::pair<Value, Value>> range;
-    if (entry.contains("range")) range.emplace(entry["range"][0], entry["range"][1]);
-    return [above_zero, range](const std::string& word, Value& value) {
-      std::string wrong = read_number(word, value);
-      if (wrong.empty() && range) wrong = out_of_range(value, range->first, range->second, word);
-      if (wrong.empty() && above_zero && !(value > 0)) wrong = "must be a number above 0 but got " + word;
-      return wrong;
-    };
-  } else {
-    return [aliases, words = option.fixed ? option.words : Words()](const std::string& word, std::string& value) {
-      const auto alias = std::ranges::find(aliases, word, &Aliases::value_type::first);
-      value = alias == aliases.end() ? word : alias->second;
-      return words.empty() ? std::string() : no_word_of(words, value);
-    };
+  option.group(is("usual") ? std::string(usual_group) : entry.value("section", std::string(own_group)));
+  option.required(is("required"));
+  if (entry.contains("value")) option.type_name(entry["value"].get<std::string>());
+  if (is("shows_default")) option.capture_default_str();
+  if (is("comma_list")) option.delimiter(',');
+  if (is("above_zero")) option.check(CLI::Validator(above_zero, ""));
+  if (entry.contains("excludes")) option.excludes(app.get_option(entry["excludes"].get<std::string>()));
+  if (entry.contains("words")) entry["words"].get_to(words);
+  const Aliases aliases = entry.contains("aliases") ? described("aliases", entry["aliases"]).get<Aliases>() : Aliases();
+  if (is("suggests")) {
+    const auto any = [](const std::string&) { return std::string(); };
+    option.check(CLI::Validator(any, description_of_suggestions(words)));
+  } else if (!words.empty()) {
+    take_words(option, words, aliases);
   }
 }
 
 }  // namespace
 
-Command::Command(Program& program, const std::string& name)
-    : entry_(program.commands.emplace_back(
-          new_entry(name, text_of(described("commands", name), "summary"), program.own.footer))) {}
+Command::Command(CLI::App& app, const std::string& name)
+    : app_(app.add_subcommand(name, text_of(described("commands", name), "summary"))) {}
 
 template <class T>
-void Command::option(const std::string& name, T& value, Words words) {
+void Command::option(const std::string& name, T& value, std::vector<std::string> words) {
   added_.insert(name);
-  const Json entry = option_entry(entry_.name, name);
-  Option option = described_option(name, entry, std::move(words));
+  const Json entry = option_entry(app_->get_name(), name);
+  CLI::Option* option = nullptr;
   if constexpr (std::is_same_v<T, bool>) {
-    option.value = "";
-    option.read = [&value](const Words&) {
-      value = true;
-      return std::string();
-    };
+    option = app_->add_flag(name, value, text_of(entry, "help"));
   } else {
+    option = app_->add_option(name, value, text_of(entry, "help"));
     using Value = typename Held<T>::type;
-    constexpr bool list = std::is_same_v<T, std::vector<Value>>;
-    option.list = list;
-    const Aliases aliases = aliases_of(option, entry);
-    option.aliases = told(aliases);
-    if constexpr (std::is_same_v<T, Value>) {
-      if (entry.value("shows_default", false)) option.standard = value_words(value);
+    if constexpr (std::is_arithmetic_v<Value>) {
+      option->transform(CLI::Validator(read_number<Value>, ""));
+      if (entry.contains("range")) option->check(range_check<Value>(entry["range"][0], entry["range"][1]));
     }
-    option.read = [&value, read = reader_of<Value>(option, entry, aliases)](const Words& given) {
-      std::vector<Value> values;
-      for (const std::string& word : given) {
-        std::string wrong = read(word, values.emplace_back());
-        if (!wrong.empty()) return wrong;
-      }
-      if constexpr (list) {
-        value = std::move(values);
-      } else {
-        value = std::move(values.front());
-      }
-      return std::string();
-    };
   }
-  entry_.options.push_back(std::move(option));
+  take_facts(*option, entry, std::move(words), *app_);
 }
+using Words = std::vector<std::string>;
 template void Command::option(const std::string&, bool&, Words);
 template void Command::option(const std::string&, std::string&, Words);
 template void Command::option(const std::string&, double&, Words);
@@ -248,11 +217,17 @@ template void Command::option(const std::string&, std::optional<unsigned>&, Word
 template void Command::option(const std::string&, std::optional<std::int64_t>&, Words);
 template void Command::option(const std::string&, std::optional<std::uint64_t>&, Words);
 
-void Command::footer(const std::string& text) { entry_.footer = text; }
+Command& Command::footer(const std::string& text) {
+  app_->footer(text);
+  return *this;
+}
 
-void Command::group(const std::string& title) { entry_.group = title; }
+Command& Command::group(const std::string& title) {
+  app_->group(title);
+  return *this;
+}
 
-void Command::runs(std::function<void()> run) {
+Command& Command::runs(std::function<void()> run) {
   struct Nothing : std::streambuf {
     int overflow(int character) override { return traits_type::not_eof(character); }
     std::streamsize xsputn(const char*, std::streamsize count) override { return count; }
@@ -262,12 +237,14 @@ void Command::runs(std::function<void()> run) {
     quiet = true;
     std::cout.rdbuf(&nothing);
   };
-  const Json& data = described("commands", entry_.name);
-  for (const auto& [name, facts] : data.at("options").items())
-    if (!added_.contains(name)) throw Error(Code::INTERNAL, "[commands] nothing reads " + entry_.name + " " + name);
-  if (data.contains("footer")) entry_.footer = text_of(data, "footer");
-  add_flag(entry_, {"-q", "--quiet"}, "print nothing but warnings and errors", be_quiet);
-  entry_.run = std::move(run);
+  const Json& entry = described("commands", app_->get_name());
+  for (const auto& [name, facts] : entry.at("options").items())
+    if (!added_.contains(name))
+      throw Error(Code::INTERNAL, "[commands] nothing reads " + app_->get_name() + " " + name);
+  if (entry.contains("footer")) app_->footer(text_of(entry, "footer"));
+  app_->add_flag_callback("-q,--quiet", be_quiet, "print nothing but warnings and errors");
+  app_->callback(std::move(run));
+  return *this;
 }
 
 bool is_quiet() { return quiet; }

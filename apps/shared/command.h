@@ -1,14 +1,16 @@
-// The commands of a program and their options. What they are called, take and say in the help stands in
-// data/commands.json; the code says which variable an option sets.
+// The commands of a program and their options, as CLI11 reads them. What they are called, take and say in the help
+// stands in data/commands.json; the code says which variable an option sets. CLI11's own header takes a compiler two
+// seconds, most of them for constants that it makes in each file: only command.cpp, sheet.cpp, usage.cpp and
+// program.cpp and the programs' main include it.
 //
 // An option of commands.json, by its names ("CONFIG,--config"):
 //   help         lines
-//   value        what --help calls the value
+//   value        what --help calls the value; without it by its type
 //   section      the heading of the help under which it stands; without it the command's own
 //   words        what the value can be; aliases: the list of other words for these; suggests: any other word is taken
 //                too, these are for completions
 //   range        least and most, which belong to it; --help does not name them. above_zero: without zero and NaN
-//   comma_list   VALUE,VALUE too; excludes: another option of the command
+//   comma_list   VALUE,VALUE too; excludes: another option, added before
 //   required; usual: nearly every call has it, Usage shows it without brackets; shows_default: --help shows the value
 //                that the variable has when it is added
 // A string instead names an option of "shared", which several commands have; so does a name that the command does not
@@ -20,15 +22,16 @@
 #include <string>
 #include <vector>
 
-namespace rotary::cli {
+namespace CLI {
+class App;
+}
 
-struct CommandEntry;
-struct Program;
+namespace rotary::cli {
 
 class Command {
  public:
-  // A command of program, described in data/commands.json, that runs nothing yet.
-  Command(Program& program, const std::string& name);
+  // A command of app, described in data/commands.json, that runs nothing yet.
+  Command(CLI::App& app, const std::string& name);
 
   // --name VALUE, or without dashes the next word; "CONFIG,--config": both, the same with several names; of a bool a
   // flag. T: bool, std::string, int, unsigned, std::int64_t, std::uint64_t, double, an optional of these but bool, or a
@@ -37,14 +40,14 @@ class Command {
   template <class T>
   void option(const std::string& name, T& value, std::vector<std::string> words = {});
 
-  void footer(const std::string& text);  // the last lines of --help, where they are computed
-  void group(const std::string& title);  // where the program's --help lists the command
+  Command& footer(const std::string& text);  // the last lines of --help, where they are computed
+  Command& group(const std::string& title);  // where the program's --help lists the command
   // Adds -q, --quiet too: what is written to std::cout is then thrown away; is_quiet() is for what goes elsewhere.
   // Throws INTERNAL where the data has an option that was not added.
-  void runs(std::function<void()> run);
+  Command& runs(std::function<void()> run);
 
  private:
-  CommandEntry& entry_;
+  CLI::App* app_;
   std::set<std::string> added_;  // options
 };
 

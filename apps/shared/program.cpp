@@ -1,5 +1,6 @@
 #include "program.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -7,6 +8,7 @@
 #include <iostream>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "rotary/error.h"
 #include "sheet.h"
@@ -74,37 +76,57 @@ bool wants_json(const std::vector<std::string>& words) {
   return std::find(words.begin(), words.end(), "--json") != words.end();
 }
 
-int print_error(Code code, std::string_view sentence, bool json) {
+int fail(Code code, std::string_view sentence, bool json) {
   const std::string word(name(code));
   // A single write, so that processes that share a terminal, as under mpirun, do not mix their lines.
   std::cerr << "error: " + word + ": " + printable(sentence) + "\n" + (json ? error_json(word, sentence) : "");
   return 1;
 }
 
-int print_usage_error(std::string_view sentence, const std::string& command, bool json) {
+int fail_usage(std::string_view sentence, const std::string& command, bool json) {
   const std::string help = "Run 'rotary" + (command.empty() ? "" : " " + command) + " --help' for what can be said.\n";
   std::cerr << "usage error: " + printable(sentence) + "\n" + (json ? error_json("USAGE", sentence) : help);
   return 2;
 }
 
-int run_program(const Program& program, const std::vector<std::string>& given) {
+void set_help(CLI::App& app) {
+  app.set_help_flag("-h", "print the short help");
+  app.set_help_all_flag("--help", "print this help");
+  app.formatter_fn([](const CLI::App* command, const std::string& full_name, CLI::AppFormatMode mode) {
+    constexpr std::size_t screen = 80;
+    return mode == CLI::AppFormatMode::All
+               ? help_text(sheet_of(*command), full_name, help_width())
+               : short_help_text(sheet_of(*command), full_name, std::min(screen, help_width()));
+  });
+}
+
+int run_program(CLI::App& app, const std::vector<std::string>& given) {
 #ifdef SIGXFSZ
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write(), with a sentence, like a full disk
 #endif
   const bool json = wants_json(given);
   const std::vector<std::string> words = in_new_names(given, json);
-  const bool names_command = !words.empty() && !words[0].starts_with('-');
-  const CommandEntry* const chosen = names_command ? command_named(program, words[0]) : nullptr;
-  if (names_command && chosen == nullptr) return print_usage_error(no_command(program, words[0]), "", json);
+  const bool names_command = !words.empty() && words[0][0] != '-';
   const std::string command = names_command ? words[0] : "";
   const auto trouble = [&command](Code code, std::string_view sentence, bool as_json) {
-    const int status = print_error(code, sentence, as_json);
+    const int status = fail(code, sentence, as_json);
     return command == "check" ? 2 : status;  // its 1 says that a tensor differs
   };
   try {
-    run_entry(program, chosen, {words.begin() + (names_command ? 1 : 0), words.end()});
+    const CommandSheet program = sheet_of(app);
+    const auto named = [&command](const CommandSheet& sheet) { return sheet.name == command; };
+    const auto chosen = std::find_if(program.commands.begin(), program.commands.end(), named);
+    if (names_command && chosen == program.commands.end()) return fail_usage(no_command(program, command), "", json);
+    check_options(names_command ? *chosen : program, std::span(words).subspan(names_command ? 1 : 0));
+    app.require_subcommand(0, 1);  // a value may be a command's name: rotary explain extend
+    std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11's order
+    app.parse(std::move(reversed));
+  } catch (const CLI::Success& request) {  // --help, --version
+    app.exit(request);
+  } catch (const CLI::ParseError& error) {
+    return fail_usage(sentence_of(error, app), command, json);
   } catch (const UsageError& error) {
-    return print_usage_error(error.what(), command, json);
+    return fail_usage(error.what(), command, json);
   } catch (const Failed& failed) {
     std::cout.flush();
     return std::cout ? failed.status : trouble(Code::FILE, "standard output could not be written", false);

@@ -1,5 +1,6 @@
 #include "sheet.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "system.h"
@@ -10,6 +11,31 @@ namespace rotary::cli {
 namespace {
 
 using Strings = std::vector<std::string>;
+
+// ---- from CLI11's options ----
+
+constexpr std::string_view words_mark = "one of ", suggestions_mark = "such as ", aliases_mark = "also ";
+
+OptionSheet sheet_of(const CLI::Option& option) {
+  OptionSheet sheet;
+  if (option.get_positional()) sheet.place = option.get_name(true, false);
+  for (const std::string& name : option.get_snames()) sheet.names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) sheet.names.push_back("--" + name);
+  const Strings parts = split(option.get_type_name(), ':');  // of the value, then the description of each check
+  if (option.get_items_expected_max() > 0 && !parts.empty()) sheet.value = parts.front();
+  for (const std::string_view part : parts) {
+    if (part.starts_with(words_mark)) sheet.words = split(part.substr(words_mark.size()), '|'), sheet.fixed = true;
+    if (part.starts_with(suggestions_mark)) sheet.words = split(part.substr(suggestions_mark.size()), '|');
+    if (part.starts_with(aliases_mark)) sheet.aliases = split(part.substr(aliases_mark.size()), '|');
+  }
+  sheet.standard = option.get_default_str();
+  sheet.help = option.get_description();
+  sheet.required = option.get_required();
+  sheet.usual = option.get_group() == usual_group;
+  if (!sheet.usual && lower(option.get_group()) != lower(own_group)) sheet.group = option.get_group();
+  sheet.list = option.get_items_expected_max() > 1;
+  return sheet;
+}
 
 // Where an option stands in the help.
 int rank_of(const OptionSheet& option) {
@@ -123,36 +149,12 @@ std::string paragraphs(const std::string& text, std::size_t width) {
 
 }  // namespace
 
-Program::Program(std::string summary, std::string footer)
-    : own(new_entry("rotary", std::move(summary), std::move(footer))) {}
-
-CommandEntry new_entry(std::string name, std::string summary, std::string footer) {
-  CommandEntry entry{std::move(name), std::move(summary), "Commands", std::move(footer), {}, {}};
-  add_flag(entry, {"-h"}, "print the short help", [] {});
-  add_flag(entry, {"--help"}, "print this help", [] {});
-  return entry;
-}
-
-void add_flag(CommandEntry& entry, Strings names, std::string help, std::function<void()> given) {
-  Option& option = entry.options.emplace_back();
-  option.names = std::move(names);
-  option.help = std::move(help);
-  option.read = [given = std::move(given)](const Strings&) {
-    given();
-    return std::string();
-  };
-}
-
-CommandSheet sheet_of(const CommandEntry& entry) {
-  CommandSheet sheet{entry.name, entry.summary, entry.group, entry.footer, {}, {}};
-  sheet.options.assign(entry.options.begin(), entry.options.end());
+CommandSheet sheet_of(const CLI::App& app) {
+  CommandSheet sheet{app.get_name(), app.get_description(), app.get_group(), app.get_footer(), {}, {}};
+  if (sheet.group == "Subcommands") sheet.group = "Commands";
+  for (const CLI::Option* option : app.get_options()) sheet.options.push_back(sheet_of(*option));
   std::ranges::stable_sort(sheet.options, {}, rank_of);
-  return sheet;
-}
-
-CommandSheet sheet_of(const Program& program) {
-  CommandSheet sheet = sheet_of(program.own);
-  for (const CommandEntry& command : program.commands) sheet.commands.push_back(sheet_of(command));
+  for (const CLI::App* command : app.get_subcommands({})) sheet.commands.push_back(sheet_of(*command));
   return sheet;
 }
 
@@ -160,6 +162,22 @@ std::string long_name(const OptionSheet& option) {
   const auto name =
       std::ranges::find_if(option.names, [](const std::string& known) { return known.starts_with("--"); });
   return name == option.names.end() ? "" : *name;
+}
+
+std::string description_of_words(const Strings& words) { return std::string(words_mark) + joined(words, "|"); }
+
+std::string description_of_suggestions(const Strings& words) {
+  return std::string(suggestions_mark) + joined(words, "|");
+}
+
+// Those of one word together: "neox, rotate_half for half".
+std::string description_of_aliases(const std::vector<std::pair<std::string, std::string>>& aliases) {
+  Strings told;
+  for (std::size_t i = 0; i < aliases.size(); ++i) {
+    const bool ends = i + 1 == aliases.size() || aliases[i + 1].second != aliases[i].second;
+    told.push_back(aliases[i].first + (ends ? " for " + aliases[i].second : ""));
+  }
+  return std::string(aliases_mark) + joined(told, "|");
 }
 
 std::string help_text(const CommandSheet& sheet, const std::string& full_name, std::size_t width) {
@@ -216,11 +234,6 @@ std::string short_help_text(const CommandSheet& sheet, const std::string& full_n
                      (sheet.commands.empty() ? "." : "; rotary COMMAND -h what a command takes."),
                  0, width) +
          "\n";
-}
-
-std::size_t short_help_width() {
-  constexpr std::size_t screen = 80;
-  return std::min(screen, help_width());
 }
 
 std::size_t help_width() {

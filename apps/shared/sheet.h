@@ -1,12 +1,18 @@
-// What a program's commands take: the help, the completions and the man page are written from it, and command lines are
-// read by it.
+// What a program's commands take, read from their option tables: the help, the completions and the man page are
+// written from it, and usage errors look in it.
 #pragma once
 
-#include <deque>
-#include <functional>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
+
+namespace CLI {
+class App;
+class ParseError;
+}  // namespace CLI
 
 namespace rotary::cli {
 
@@ -36,52 +42,32 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptionSheet, place, names, value, words, alia
                                    usual, fixed, list)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommandSheet, name, summary, group, footer, options, commands)
 
-// An option, and how a command reads it.
-struct Option : OptionSheet {
-  std::string excludes;     // another option's name
-  bool comma_list = false;  // VALUE,VALUE too
-  // Of the values, of a flag none, where the option is given. "" or what is wrong with one: "must be ...".
-  std::function<std::string(const std::vector<std::string>&)> read;
-};
-
-struct CommandEntry {
-  std::string name, summary, group, footer;
-  std::vector<Option> options;  // as they are read
-  std::function<void()> run;
-};
-
-struct Program {
-  // With -h, the short help, and --help, the whole.
-  explicit Program(std::string summary, std::string footer = "");
-
-  CommandEntry own;  // what is given without a command; its name is that of the program
-  std::deque<CommandEntry> commands;
-};
-
-CommandEntry new_entry(std::string name, std::string summary, std::string footer);  // with -h and --help
-// A flag that data/commands.json does not describe; given: what it does.
-void add_flag(CommandEntry& entry, std::vector<std::string> names, std::string help, std::function<void()> given);
-
-CommandSheet sheet_of(const CommandEntry& entry);
-CommandSheet sheet_of(const Program& program);
+CommandSheet sheet_of(const CLI::App& app);  // of a program, or of one command
 
 // What --help prints, and -h: the command's own options with a line each, and the examples. full_name: "rotary apply".
 // width: in columns, at least 60.
 std::string help_text(const CommandSheet& sheet, const std::string& full_name, std::size_t width);
 std::string short_help_text(const CommandSheet& sheet, const std::string& full_name, std::size_t width);
-std::size_t help_width();        // of standard output where it is a terminal, at most 100; else 100
-std::size_t short_help_width();  // likewise, at most 80
+std::size_t help_width();  // of standard output where it is a terminal, at most 100; else 100
 
 std::string long_name(const OptionSheet& option);  // the first that has one; "" where none does
 
-// ---- command lines: reader.cpp ----
+// How one_of() and suggests() tell CLI11 their words, so that sheet_of finds them; and groups of options.
+std::string description_of_words(const std::vector<std::string>& words);
+std::string description_of_suggestions(const std::vector<std::string>& words);
+std::string description_of_aliases(const std::vector<std::pair<std::string, std::string>>& aliases);
+inline constexpr std::string_view own_group = "Options", usual_group = "Usual";
 
-const CommandEntry* command_named(const Program& program, const std::string& name);  // null: there is none
+// ---- sentences for command lines that cannot be understood: usage.cpp ----
+
+// words: what follows the command's name. Throws UsageError for an option that the command does not have, one without
+// its value, one given twice, and for a flag with a value; with the name that was probably meant.
+void check_options(const CommandSheet& command, std::span<const std::string> words);
+
 // "there is no command 'inpsect': did you mean inspect?"
-std::string no_command(const Program& program, const std::string& word);
+std::string no_command(const CommandSheet& program, const std::string& word);
 
-// Reads words, which follow the command's name, and runs the command or prints its help; null: the program's own.
-// Throws UsageError, where a name is wrong with the one that was probably meant, and what the command throws.
-void run_entry(const Program& program, const CommandEntry* command, const std::vector<std::string>& words);
+// What CLI11 found wrong while it read app's command line, in a sentence.
+std::string sentence_of(const CLI::ParseError& error, const CLI::App& app);
 
 }  // namespace rotary::cli

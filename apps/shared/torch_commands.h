@@ -4,9 +4,11 @@
 #include <array>
 #include <string_view>
 
-namespace rotary::cli {
+namespace CLI {
+class App;
+}
 
-struct Program;
+namespace rotary::cli {
 
 struct TorchCommand {
   std::string_view name, group;
@@ -19,10 +21,10 @@ inline constexpr std::array<TorchCommand, 5> torch_commands = {{{"train", "Make 
                                                                 {"summary", "See a model"}}};
 
 // In rotary-torch. Each registers one: its options, its help, what it runs.
-void add_train(Program& program);
-void add_generate(Program& program);
-void add_forward(Program& program);
-void add_perplexity(Program& program);
-void add_summary(Program& program);
+void add_train(CLI::App& app);
+void add_generate(CLI::App& app);
+void add_forward(CLI::App& app);
+void add_perplexity(CLI::App& app);
+void add_summary(CLI::App& app);
 
 }  // namespace rotary::cli
