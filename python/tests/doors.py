@@ -1,12 +1,17 @@
 """Whose arrays rotary takes, and every way that each has to a function: what test_rotate.py goes through."""
 
+import contextlib
 import copy
 import unittest
+from unittest import mock
 
 import numpy as np
 import rotary
 from support import bfloat16, same_bits
-from torch_support import Seen, rows_of, straight_calls, torch
+from torch_support import Seen, eager, rows_of, straight_calls, torch
+
+if torch is not None:
+    from rotary._torch import cuda, plain
 
 try:
     import jax
@@ -71,12 +76,46 @@ class Torch(Numpy):
                 made.append(listed(getattr(rotary, function)(*recorded, rows, *more, **words)))
             assert seen.names and all(y.requires_grad for y in made[-1])
         made.append(listed(getattr(rotary, function)(*given, tensors, *more, **words)))
-        if "query_scale" not in words:  # the gradient is the rotation the other way
-            grads = [torch.randn_like(x) for x in given]
-            back = words | {"direction": "backward" if words["direction"] == "forward" else "forward"}
-            expected = listed(getattr(rotary, function)(*grads, table, *more, **back))
-            assert all(map(torch.equal, torch.autograd.grad(made[3], recorded, grads), expected))
+        self.check_gradients(function, recorded, made[3], table, *more, **words)
         return made
+
+    def check_gradients(self, function, recorded, made, table, *more, **words):
+        """They are the rotation the other way."""
+        grads = [torch.randn_like(x) for x in made]
+        got = torch.autograd.grad(made, recorded, grads)
+        if "query_scale" not in words:
+            words["direction"] = "backward" if words["direction"] == "forward" else "forward"
+            assert all(map(torch.equal, got, listed(getattr(rotary, function)(*grads, table, *more, **words))))
+
+
+class Cuda(Torch):
+    """What the CUDA kernels are handed, with a stand-in on the CPU: they have tests of their own (tests/gpu)."""
+
+    STREAM = 1234
+
+    def kernel(self, q, k, q_out, k_out, cos, sin, pairing, layout, first, backward, stream):
+        """As _core._gpu_rotate is described: elements before `first` are not written."""
+        assert stream == self.STREAM and cos.is_contiguous() and sin.is_contiguous() and cos.dtype == torch.float32
+        for x, out in ((q, q_out), (k, k_out)):
+            if x is not None:
+                assert x.stride(-1) == 1 and out.stride(-1) == 1
+                words = pairing, layout, first, backward
+                y = plain.rotated(x, cos, sin, plain.How(*words)) if cos.dim() == 4 else eager(x, cos, sin, *words)
+                out[..., first:] = y[..., first:]
+
+    def ways(self, function, given, table, *more, **words):
+        recorded = [torch.stack((x, x), -1)[..., 0].requires_grad_() for x in given]  # heads with gaps
+        rows = rotary.from_rows(*rows_of(table, torch.float64), pairing=table.pairing, repeated=True)
+        core = mock.Mock(**{"_gpu_rotate.side_effect": self.kernel})
+        device, stream = (lambda _: contextlib.nullcontext()), (lambda _: mock.Mock(cuda_stream=self.STREAM))
+        with (
+            mock.patch.multiple(cuda, has_kernels=lambda x: x.dtype != torch.float64, _core=core),
+            mock.patch.multiple(torch.cuda, device=device, current_stream=stream),
+        ):
+            made = listed(getattr(rotary, function)(*recorded, rows, *more, **words))
+            self.check_gradients(function, recorded, made, table, *more, **words)
+        assert core._gpu_rotate.called == (given[0].dtype != torch.float64)
+        return [made]
 
 
 class Jax(Numpy):

@@ -5,7 +5,7 @@ import unittest
 
 import numpy as np
 import rotary
-from doors import Case, Jax
+from doors import Case, Cuda, Jax
 from support import LAYOUTS, PAIRINGS, bfloat16, numbers, refused, rotated, same_bits
 
 
@@ -25,6 +25,8 @@ def views(whole):
 
 
 class Rotate(Case):
+    DOORS = Case.DOORS + [Cuda()] * Cuda.there
+
     def turned(self, door, shape, table, layout, dtype="float32", first=0, direction="forward"):
         """One tensor, by every way."""
         x, words = door.make(numbers(shape), dtype), {"layout": layout, "first": first, "direction": direction}
@@ -110,7 +112,7 @@ class Rotate(Case):
 
     def test_strides(self):
         table = table_of()
-        for door in (door for door in self.DOORS if not isinstance(door, Jax)):
+        for door in Rows.DOORS:
             whole, written = (door.make(numbers((2, 10, 6, 32)), "float32") for _ in range(2))
             for (name, x), (_, part) in zip(views(whole), views(written)):
                 with self.subTest(name, door=type(door)):

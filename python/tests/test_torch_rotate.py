@@ -79,6 +79,11 @@ class Errors(unittest.TestCase):
         made = rotary.from_rows(c, s, pairing="half")
         refused(self, "DEVICE", lambda: rotary.rotate(x.to("meta"), made, layout="bthd"))
 
+    def test_the_cuda_kernels_refuse_memory_of_the_cpu(self):
+        x, (c, s) = torch.randn(2, 5, 3, 16), rows_of(table_of())
+        words = c, s, "half", "bthd", 0, False, 0
+        refused(self, "DEVICE", lambda: rotary._core._gpu_rotate(x, None, torch.empty_like(x), None, *words))
+
     def test_positions_of_another_device_are_copied(self):
         class Elsewhere(torch.Tensor):
             """Says that it is not on the CPU: there is no other device here."""
