@@ -1,0 +1,100 @@
+"""rotary.positions, by what makes them and by the models that have their own."""
+
+import unittest
+
+import numpy as np
+import rotary
+from support import refused
+
+
+class Positions(unittest.TestCase):
+    def test_are_those_of_the_library(self):
+        places = rotary.positions
+        self.assertEqual(places.packed([0, 3, 5]).tolist(), [0, 1, 2, 0, 1])
+        self.assertEqual(places.packed(np.array([0, 3, 5], np.int32)).dtype, np.int64)
+        rows = np.array([[0, 0, 1, 1], [1, 0, 1, 0]])
+        for given in (rows, rows.tolist(), rows.astype(bool), rows.astype(np.uint8), np.asfortranarray(rows)):
+            self.assertEqual(places.mask(given).tolist(), [[0, 0, 0, 1], [0, 0, 1, 0]])
+        self.assertEqual(places.mask(rows[0]).shape, (4,))
+        self.assertEqual(places.image(2, 3).tolist(), [[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]])
+        self.assertEqual(places.image(2, 4, merge=2).tolist(), [[0, 0, 1, 1] * 2, [0, 1, 0, 1, 2, 3, 2, 3]])
+        tokens, at = places.held_tokens(6, 2, 8)
+        self.assertEqual((tokens.tolist(), at.tolist()), ([0, 1, 6, 7, 8, 5], [3, 4, 6, 7, 8, 5]))
+
+    def test_maps(self):
+        """As tests/cli/positions_test.cpp: by vLLM's dual_chunk_rope.py."""
+        made = rotary.positions.dual_chunk([[0, 3, 5, 6, 13]], 8, local=2)
+        wanted = {"key": [0, 3, 5, 0, 1], "same": [0, 3, 5, 0, 1], "before": [6, 8, 8, 6, 7], "far": [8] * 5}
+        wanted |= {"before_critical": [6, 9, 11, 6, 7], "far_critical": [8, 11, 13, 8, 9]}
+        self.assertEqual({name: one.tolist() for name, one in made.items()}, {n: [one] for n, one in wanted.items()})
+        query, key = rotary.positions.self_extend(np.array([0, 5, 9]), 4, 10)
+        self.assertEqual((query.tolist(), key.tolist()), ([8, 9, 10], [0, 1, 2]))
+        refused(self, "POSITION", lambda: rotary.positions.dual_chunk([0], 4, 4))
+        refused(self, "POSITION", lambda: rotary.positions.self_extend([-1], 4, 8))
+        refused(self, "DTYPE", lambda: rotary.positions.self_extend([0.5], 4, 8))
+
+    def test_shards_and_their_inverse(self):
+        bounds = [0, 8, 24]
+        for split in ("contiguous", "zigzag", "striped"):
+            shards = [rotary.positions.shard_tokens(split, rank, 4, bounds) for rank in range(4)]
+            gathered = np.concatenate(shards)
+            self.assertEqual(gathered[rotary.positions.place_of_tokens(split, 4, bounds)].tolist(), [*range(24)])
+        self.assertEqual(rotary.positions.shard_tokens("zigzag", 0, 2, [0, 8]).tolist(), [0, 1, 6, 7])
+
+    def test_of_a_model(self):
+        model, rows = rotary.positions.model, [[0, 1, 1], [1, 1, 0]]
+        for source in ({"model_type": "llama"}, ' {"model_type": "llama"}'):
+            for given in (rows, np.array(rows, bool)):
+                told = model(source, mask=given)
+                self.assertEqual((told["positions"].tolist(), told["deltas"]), ([[0, 0, 1], [0, 1, 0]], None))
+        self.assertEqual(model({"model_type": "llama"}, np.arange(4))["positions"].tolist(), [0, 1, 2, 3])
+        tower = {"model_type": "qwen2_vl", "vision_config": {"spatial_merge_size": 2}}
+        told = model(tower, part="vision_config", image_grids=np.array([[1, 4, 6]]))
+        self.assertEqual(told["positions"].tolist(), rotary.positions.image(4, 6, merge=2).tolist())
+        refused(self, "MODEL_TYPE", lambda: model({"model_type": "nothing"}, [1, 2]))
+        for wrong in (lambda: model({"model_type": "llama"}), lambda: model({"model_type": "llama"}, [1, 2], mask=[1]),
+                      lambda: model(tower, part="vision_config", image_grids=[1, 4, 6])):
+            refused(self, "SHAPE", wrong)
+
+    def test_what_is_refused(self):
+        places = rotary.positions
+        for wrong in (lambda: places.packed([1, 2]), lambda: places.mask([]), lambda: places.image(3, 4, merge=2),
+                      lambda: places.shard_tokens("zigzag", 0, 3, [0, 16]), lambda: places.held_tokens(4, 4, 0)):
+            refused(self, "POSITION", wrong)
+        refused(self, "VALUE", lambda: places.shard_tokens("zig", 0, 2, [0, 16]))
+        refused(self, "DTYPE", lambda: places.packed([0.0, 2.0]))
+        refused(self, "SHAPE", lambda: places.mask(np.zeros((1, 2, 3), int)))
+        for wrong in (lambda: places.packed(None), lambda: places.image("2", 3)):
+            with self.assertRaises(TypeError):
+                wrong()
+
+    def test_ropes_of_one_axis_each_take_theirs(self):
+        allegro, size = {"_class_name": "AllegroTransformer3DModel"}, {"image_size": (32, 48), "frames": 8}
+        places = rotary.positions.model(allegro, **size)["positions"]
+        self.assertEqual(places.shape[0], 3)
+        for axis, rope in enumerate(rotary.config(allegro)):
+            alone = rotary.Rope(head_dim=rope.rotary_dim, pairing="half", inv_freq=rope.frequencies().inv_freq)
+            exact = rotary.Table(alone, places[axis])
+            for given in (places, places.tolist()):
+                table = rope.table(given)
+                self.assertEqual((table.cos.tolist(), table.sin.tolist()), (exact.cos.tolist(), exact.sin.tolist()))
+            self.assertEqual(rope.table(places[:, None]).shape, (1, *exact.shape))
+            self.assertEqual(rope.table([1, 2, 3]).shape[0], 3)  # tokens, the same on every axis
+
+    def test_positions_of_a_drawing(self):
+        wan, model = {"_class_name": "WanTransformer3DModel"}, rotary.positions.model
+        made = model(wan, image_size=(32, 48), frames=6)
+        self.assertEqual(made["positions"].shape, (3, 2 * 2 * 3))
+        self.assertIn("6 frames are 2 tokens in time, those of 5 frames", made["notes"][0])
+        text = model({"_class_name": "Kandinsky5Transformer3DModel"}, part="text", text=3)["positions"]
+        self.assertEqual(text.tolist(), [0, 1, 2])
+        helios = model({"_class_name": "HeliosTransformer3DModel"}, image_size=(16, 16), frame_indices=[0, 18, 19])
+        self.assertEqual(helios["positions"][0].tolist(), [0, 18, 19])
+        for name in ("frames", "fps", "vae_scale", "vae_scale_time"):
+            with self.assertRaisesRegex(rotary.Error, f"{name} must be above 0 but got 0") as caught:
+                model(wan, **({"image_size": (32, 48), "frames": 5} | {name: 0}))
+            self.assertEqual(caught.exception.code, "POSITION")
+        for given in ({}, {"image_size": (32, 48)}, {"frames": 5}):  # in words that are neither front end's
+            with self.assertRaises(rotary.Error) as caught:
+                model(wan, **given)
+            self.assertNotIn("--", str(caught.exception))
