@@ -119,7 +119,7 @@ struct Study {
 
 // Of a rope whose pairs turn by sums each axis is measured alone, with the other coordinates at 0.
 // progress: told now and then, on the caller's thread, how many of all positions are measured. The executor changes no
-// bit of the result. Throws POSITION where an angle overflows float32, ROPE of phases and xpos.
+// bit of the result. Throws POSITION where an angle overflows float32, ROPE of phases and xpos, VALUE.
 ROTARY_API Study study(const Request&, const Executor& = serial(),
                        const std::function<void(std::int64_t done, std::int64_t all)>& progress = {});
 // The object that `rotary accuracy --json` prints.

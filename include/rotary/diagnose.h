@@ -183,7 +183,8 @@ ROTARY_API Diagnosed diagnose(const Request&, const std::vector<TensorPair>&);
 // rounding of the element type, one rounding of the table and the float32 steps of the angles explain; with one the
 // diagnosis may find noise, coarse angles and single elements. Undecided is what shows nothing (zeros, position 0, one
 // token for all), what is equal in the less likely of two layouts alone, and what fits one of several ropes where nothing
-// says whose layer it is. request.model must be there. Throws as diagnose, and TENSOR for an element that is not finite.
+// says whose layer it is. request.model must be there. Throws as diagnose, TENSOR for an element that is not finite, and
+// VALUE for a tolerance below 0.
 ROTARY_API CheckResult check(const Request&, const std::vector<TensorPair>&);
 
 // What `rotary diagnose --json` and `rotary check --json` print; numbers that are not finite are null.

@@ -45,11 +45,14 @@ if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_core._forget_threads)
 
 
-_LATE = ("compat", "jax", "makers", "torch")  # imported when first named: most need their framework
+# Imported when first named; and what each needs.
+_LATE = {"compat": "torch", "jax": "jax", "makers": "rotary", "torch": "torch"}
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE})
+    from importlib.util import find_spec
+
+    return sorted({*globals(), *(name for name, needed in _LATE.items() if find_spec(needed))})
 
 
 def __getattr__(name: str) -> object:

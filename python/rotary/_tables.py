@@ -314,3 +314,9 @@ def between(
     made, *state = _core._between(Table, speeds[0], places[0], speeds[1], places[1], rounding)
     made._set(*state, None)
     return made
+
+
+def refuse_xpos(operation: str, table: Any) -> None:
+    """Of q and k, both by one table."""
+    if isinstance(table, Table) and table._xpos:
+        fail("SCALING", operation, "a table of queries and keys must have no xPos, whose inverse keys take, but has it")

@@ -78,9 +78,10 @@ def check(
         positions: as of rotary.Table, or the command's "100:116". None: 0, 1, 2, ...
         layout: "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd" or "flat". None: found.
         rope: which rope of the model, from 0. None: the one that fits.
-        pairing: as of rotary.config.
+        pairing: as of rotary.config. Not for a rope, which has its own.
         length: tokens in play. None: the largest position + 1.
-        tolerance: the largest difference of an element. None: the rounding of the dtype and of float32 angles.
+        tolerance: the largest difference of an element, at least 0. None: the rounding of the dtype and of float32
+            angles.
         same_position_on_every_axis: allows positions of one axis for a rope of coordinates.
 
     Returns:
@@ -156,7 +157,8 @@ def extend(
             rotary-extend.md, a note of what changed. Nothing that is there is replaced.
 
     Returns:
-        A dict: methods, each with its config, warnings and pairs; recommended, why, otherwise, published, and more
+        A dict: methods, each with its config, warnings and pairs; recommended, why, otherwise, family_publishes, and
+            more
         (docs/json.md).
 
     Raises:
@@ -231,7 +233,8 @@ def accuracy(
         tolerance: the error that the advice allows float32, from 1e-6 to 1.
 
     Returns:
-        A dict: ways, each with its errors in every decade of positions; reach, advice, and more (docs/accuracy.md).
+        A dict: ways, each with its errors in every decade of positions; float32_within, advice, and more
+            (docs/accuracy.md).
 
     Raises:
         rotary.Error: what rotary.config raises, ROPE, POSITION (an angle overflows float32).

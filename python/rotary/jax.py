@@ -22,7 +22,7 @@ import numpy as np  # type: ignore[import-not-found]
 
 from ._rotating import refuse_doubled
 from ._shapes import check_heads, check_rows, check_scale
-from ._tables import Frequencies, Table, frequencies
+from ._tables import Frequencies, Table, frequencies, refuse_xpos
 from ._values import Rope
 from ._words import Direction, Layout, Pairing, check_direction, check_layout, check_pairing, fail
 
@@ -63,6 +63,7 @@ def rotate_qk(
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
     """rotate() of q and of k, which may differ in heads, head_dim and dtype. query_scale: as of rotary.rotate_qk."""
     words = pairing, layout, first, direction, repeated, query_scale
+    refuse_xpos("rotate_qk", cos)
     q, k = _checked("rotate_qk", {"q": q, "k": k}, cos, sin, *words)
     return q, k
 

@@ -8,13 +8,13 @@ FSDP find nothing to change.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from ._config import ModelRope
-from ._rotating import rotate, rotate_qk
+from ._rotating import AnyTable, rotate, rotate_qk
 from ._tables import Frequencies, Table
 from ._torch import ops
 from ._torch.guards import is_plain, is_quiet
@@ -22,13 +22,7 @@ from ._torch.learned import mixed_rope, rows, start_of, values_of
 from ._torch.ropes import of_keys, read_rope, write_rope
 from ._torch.tables import TensorTable
 from ._values import Rope
-from ._words import fail
-
-if TYPE_CHECKING:
-    from typing import Literal
-
-    from ._rotating import AnyTable
-    from ._words import Angles, Layout, Rounding
+from ._words import Angles, Layout, Rounding, fail
 
 __all__ = ["RotaryEmbedding", "TensorTable"]
 

@@ -122,6 +122,12 @@ std::int64_t integer_of(PyObject* number, const char* what) {
   return value;
 }
 
+int int_of(PyObject* number, const char* what) {
+  const std::int64_t value = integer_of(number, what);
+  if (value != static_cast<int>(value)) fail(Code::VALUE, what, "the number must fit 32 bits but got ", value);
+  return static_cast<int>(value);
+}
+
 bool is_true(PyObject* object) {
   const int truth = PyObject_IsTrue(object);
   checked(truth);

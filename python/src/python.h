@@ -124,6 +124,7 @@ std::string type_name(PyObject* object);
 std::string repr_of(PyObject* object);  // shortened
 Ref new_text(std::string_view text);
 std::int64_t integer_of(PyObject* number, const char* what);
+int int_of(PyObject* number, const char* what);  // VALUE for more than 32 bits
 bool is_true(PyObject* object);
 
 // The value of the word, an argument of that name; refuse_word for another.

@@ -39,9 +39,10 @@ constexpr const char* config_hint =
 Model model_of(PyObject* source, PyObject* pairing) {
   if (source == Py_None) raise_type_error("the source must be a config or a rotary.Rope but got None");
   if (PyTuple_Size(source) == 3) {
+    if (pairing != nullptr) fail(Code::PAIRING, "config", "pairing must be None for a rope, which has its own");
     ModelRope used;
     used.rope = rope_of(PyTuple_GetItem(source, 1));
-    used.first = static_cast<int>(integer_of(PyTuple_GetItem(source, 2), "first"));
+    used.first = int_of(PyTuple_GetItem(source, 2), "first");
     Model model;
     model.ropes.push_back(used);
     return model;
@@ -91,7 +92,7 @@ Ref make_query_scale(PyObject* source, PyObject* positions, PyObject* layer, PyO
   const GivenPositions given = positions_from(positions, 1);
   if (!given.reals.empty()) fail(Code::POSITION, "query_scale", "positions must be whole numbers but got floats");
   std::optional<int> of;
-  if (layer != Py_None) of = static_cast<int>(integer_of(layer, "layer"));
+  if (layer != Py_None) of = int_of(layer, "layer");
   const std::vector<float> factors = query_scale(model, given.integers, of);
   return checked(Py_BuildValue("(NsN)", bytes_of(factors).release(), "F32", tuple_of(given.shape).release()));
 }
@@ -157,7 +158,7 @@ Ref ask(PyObject* word, PyObject* source, PyObject* tensors, PyObject* dict) {
   request.progress = heed;
   request.layout = words.text("layout");
   request.length = words.integer("length");
-  if (const auto rope = words.integer("rope")) request.rope = static_cast<int>(*rope);
+  request.rope = words.small("rope");
   if (source != Py_None || request.operation == "check") {
     request.config = "the config";
     request.model = model_of(source, words.find("pairing"));
@@ -201,7 +202,7 @@ Ref plan_longer(PyObject* source, PyObject* length, PyObject* dict) {
   request.context = integer_of(length, "length");
   request.trained_length = words.integer("trained_length");
   request.factor = words.number("factor");
-  if (const auto rope = words.integer("rope")) request.rope = static_cast<std::size_t>(*rope);
+  if (const auto rope = words.small("rope")) request.rope = static_cast<std::size_t>(*rope);
   request.method = words.text("scaling");
   const std::string output = words.text("output"), call = words.text("call");
   return new_text(unlocked([&] {
@@ -221,9 +222,9 @@ Ref convert_files(PyObject* input, PyObject* output, PyObject* source, PyObject*
   request.from = words.pairing("from_");
   request.dry_run = words.flag("dry_run");
   request.verify = words.flag("verify");
-  request.head_dim = static_cast<int>(words.integer("head_dim").value_or(0));
-  request.rotary_dim = static_cast<int>(words.integer("rotary_dim").value_or(0));
-  request.first = static_cast<int>(words.integer("first").value_or(0));
+  request.head_dim = words.small("head_dim").value_or(0);
+  request.rotary_dim = words.small("rotary_dim").value_or(0);
+  request.first = words.small("first").value_or(0);
   if (PyObject* names = words.find("tensors")) request.tensors = texts_of(names, "a tensor's name");
   if (const std::string form = words.text("form"); !form.empty()) request.form = parse_table_form(form);
   request.progress = heed;
@@ -234,8 +235,7 @@ Ref study(PyObject* source, PyObject* dict) {
   const Words words{dict};
   accuracy::Request request;
   request.model = model_of(source, nullptr);
-  const ModelRope& used =
-      tools::chosen_rope(request.model, static_cast<int>(words.integer("rope").value_or(0)), "the config");
+  const ModelRope& used = tools::chosen_rope(request.model, words.small("rope").value_or(0), "the config");
   request.rope = static_cast<std::size_t>(&used - request.model.ropes.data());
   request.length = used.context;
   if (PyObject* positions = words.find("positions")) {

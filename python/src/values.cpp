@@ -317,7 +317,8 @@ PyObject* Words::find(const char* name) const {
 }
 
 const Rope& rope_of(PyObject* rope) {
-  const Ref handle = checked(PyObject_GetAttrString(rope, "_handle"));
+  const Ref handle = attribute_or_null(rope, "_handle");
+  if (!handle) raise_type_error("a rope must be a rotary.Rope but got ", type_name(rope));
   const Rope* found = held<Rope>(handle.get(), rope_name);
   if (found == nullptr) raise_type_error("a rotary.Rope must be made by its class");
   return *found;

@@ -45,6 +45,7 @@ struct Words {
   PyObject* find(const char* name) const;  // null: None, or not there
   PyObject* needed(const char* name) const { return find(name) == nullptr ? Py_None : find(name); }
   std::optional<std::int64_t> integer(const char* name) const { return read<std::int64_t>(name, integer_of); }
+  std::optional<int> small(const char* name) const { return read<int>(name, int_of); }
   std::optional<double> number(const char* name) const { return read<double>(name, double_of); }
   std::string text(const char* name) const { return read<std::string>(name, text_of).value_or(""); }
   std::optional<Pairing> pairing(const char* name) const {

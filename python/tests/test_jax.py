@@ -138,6 +138,9 @@ class Table(Case):
         refused(self, "LENGTH", lambda: made(rotary.frequencies(ROPE), 3, 9))
         refused(self, "LENGTH", lambda: made(dynamic, jnp.arange(3)))
         self.same(made(dynamic, jnp.arange(3), 100)[0], rotary.Table(dynamic, range(3), 100).cos)
+        table = rotary.Table(ROPE.replace(xpos=rotary.XPos(scale=512.0)), range(3))
+        x = jnp.ones((3, 1, ROPE.head_dim))
+        refused(self, "SCALING", lambda: rotary.jax.rotate_qk(x, x, table, layout="thd"))
 
 
 class Errors(Case):

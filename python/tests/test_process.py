@@ -1,8 +1,10 @@
 """What a process sees: no numpy, what an import loads, threads, forks, memory."""
 
+import importlib.util
 import inspect
 import os
 import pathlib
+import pydoc
 import subprocess
 import sys
 import tempfile
@@ -131,9 +133,24 @@ class Process(unittest.TestCase):
                     typing.get_type_hints(thing)
                     if isinstance(thing, type) and isinstance(thing.__init__, types.FunctionType):
                         typing.get_type_hints(thing.__init__)
-        self.assertLessEqual({"compat", "jax", "makers", "torch"}, set(dir(rotary)))
+        late = {"compat": "torch", "jax": "jax", "makers": "rotary", "torch": "torch"}
+        there = {name for name, needed in late.items() if importlib.util.find_spec(needed)}
+        self.assertEqual({*late} & {*dir(rotary)}, there)
+        self.assertGreater(len(pydoc.render_doc(rotary)), 10000)
         self.assertIn("layout", inspect.signature(rotary.rotate_qk).parameters)
         self.assertIn("positions", inspect.signature(rotary.Table).parameters)
+
+    def test_none_for_what_has_no_default_is_an_error(self):
+        for function in (getattr(of, name) for of in (rotary, rotary.positions) for name in of.__all__):
+            if isinstance(function, types.FunctionType) and (torch or function is not rotary.patch):
+                parameters = inspect.signature(function).parameters.values()
+                required = [one for one in parameters if one.default is one.empty and one.kind != one.VAR_KEYWORD]
+                names = {one.name: None for one in required if one.kind == one.KEYWORD_ONLY}
+                places = [None] * (len(required) - len(names))
+                with self.subTest(function.__name__), self.assertRaises((TypeError, rotary.Error)):
+                    function(*places, **names)
+                    self.assertFalse(required)
+                    raise TypeError("it takes none")
 
     @unittest.skipUnless(os.path.exists("/proc/self/statm"), "needs /proc")
     def test_memory_is_flat_after_a_million_calls(self):

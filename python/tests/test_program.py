@@ -59,6 +59,19 @@ class Program(unittest.TestCase):
         run("inspect", "/no/such/file", status=1)
         run("inpsect", status=2)
 
+    def test_what_the_tools_refuse_beside_the_program(self):
+        rope = rotary.Rope(head_dim=8, pairing="half")
+        for words, code in (
+            ({"tolerance": -1}, "VALUE"), ({"tolerance": float("nan")}, "VALUE"), ({"rope": -(2**63)}, "VALUE"),
+            ({"pairing": "half"}, "PAIRING"), ({"pairing": "nonsense"}, "PAIRING"),
+        ):  # fmt: skip
+            with self.subTest(words), self.assertRaises(rotary.Error) as caught:
+                rotary.check(rope, self.x, self.y, **words)
+            self.assertEqual(caught.exception.code, code)
+        for tolerance in (0, 2, float("nan")):
+            with self.subTest(tolerance), self.assertRaisesRegex(rotary.Error, "tolerance must be from 1e-6 to 1"):
+                rotary.accuracy(rope, tolerance=tolerance)
+
     def test_demo(self):
         self.assertIn("rotat", run("demo"))
 

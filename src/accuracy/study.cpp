@@ -1,5 +1,6 @@
 
 #include "files/text/json.h"
+#include "values/fail.h"
 #include "values/number_text.h"
 #include "ways.h"
 
@@ -93,6 +94,8 @@ Json json_of(const WayErrors& way) {
 
 Study study(const Request& request, const Executor& executor,
             const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  if (!(request.tolerance >= 1e-6 && request.tolerance <= 1))
+    fail(Code::VALUE, "accuracy", "tolerance must be from 1e-6 to 1 but got ", request.tolerance);
   Study study;
   study.rope = request.rope;
   study.used = request.model.ropes.at(request.rope);

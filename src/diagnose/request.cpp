@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "examination.h"
+#include "values/fail.h"
 
 namespace rotary::diagnose {
 
@@ -372,6 +373,8 @@ Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs)
 
 CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) {
   refuse_scores(request, "check");
+  if (const double allowed = request.tolerance.value_or(0); !(allowed >= 0 && allowed <= 1e300))
+    fail(Code::VALUE, "check", "tolerance must be from 0 to 1e300 but got ", allowed);
   CheckResult result;
   for (const TensorPair& pair : pairs) {
     if (!request.rotated && tools::role_of(pair.name) == tools::Role::unknown &&

@@ -138,8 +138,11 @@ def refuse_compiled(model: Module) -> None:
         from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
 
         for kind in (kind for kinds in _modeling_classes(model).values() for kind in kinds):
-            code = getattr(vars(kind).get("forward"), "__code__", None)
-            seen += [f"{kind.__name__}.forward"] if code is not None and _debug_get_cache_entry_list(code) else []
+            forward: Any = vars(kind).get("forward")
+            code = getattr(forward, "__code__", None)
+            if code is not None and _debug_get_cache_entry_list(code):
+                wrapped = code is not inspect.unwrap(forward).__code__  # by a decorator's code, of all that it wraps
+                seen.append(f"what wraps {kind.__name__}.forward, or another's," if wrapped else f"{kind.__name__}.forward")
     if seen:
         hint = "patch before torch.compile (torch.compiler.reset() forgets what was compiled)"
         refuse("TORCH", "the model must not be compiled yet", f"{seen[0]} was", hint)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .. import _core
-from .._tables import Table
+from .._tables import Table, refuse_xpos
 from .._words import check_direction, check_layout, check_stores, fail
 from . import autograd, cuda, ops, plain
 from .checks import check, check_scale
@@ -128,8 +128,8 @@ def _by_op(
         if not isinstance(x, Tensor):
             raise TypeError(f"[{operation}] an array must be a tensor as the others are but got {type(x).__name__}")
     cos, sin = _rows(operation, table, tensors[0])
-    if len(tensors) == 2 and isinstance(table, Table) and table._xpos:
-        fail("SCALING", operation, "a table of queries and keys must have no xPos, whose inverse keys take, but has it")
+    if len(tensors) == 2:
+        refuse_xpos(operation, table)
     how = _how(operation, table, *words)
     if scale is not None:
         return _by_scaled_rows(operation, tensors, cos, sin, how, scale)

@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
-from .._tables import Shaped
-from .._words import fail
+from .._tables import Shaped, Table
+from .._words import Pairing, fail
 from .checks import check_rows
 from .guards import can_be_read
-
-if TYPE_CHECKING:
-    from .._tables import Table
-    from .._words import Pairing
 
 is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 

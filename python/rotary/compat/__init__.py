@@ -17,4 +17,6 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), "apply_rotary_emb", "flash_attn"})
+    from importlib.util import find_spec
+
+    return sorted({*globals(), *(("apply_rotary_emb", "flash_attn") if find_spec("torch") else ())})
