@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "rotary/reference.h"
@@ -11,18 +10,12 @@
 namespace rotary::cli_tests {
 namespace {
 
-using Shape = std::vector<std::int64_t>;
-using Strings = std::vector<std::string>;
-
 class Apply : public Cli {
  protected:
   // Runs apply from in.safetensors to out.safetensors.
   Strings words(const Strings& source, const Strings& more = {}) const {
-    Strings all = {"apply"};
-    all.insert(all.end(), source.begin(), source.end());
-    all.insert(all.end(), {"--input", path("in.safetensors"), "--output", path("out.safetensors")});
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
+    return Strings{"apply"} + source + Strings{"--input", path("in.safetensors"), "--output", path("out.safetensors")} +
+           more;
   }
   std::vector<float> rotated(const Strings& source, const Strings& more = {}, const std::string& name = "q") const {
     expect_success(words(source, more));
@@ -45,17 +38,6 @@ void expect_rotated(float got_a, float got_b, double a, double b, double angle) 
 }
 
 // ---- what it computes ----
-
-TEST_F(Apply, the_labml_rows_come_out) {
-  write_input({floats("q", {3, 1, 4}, {1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10})});
-  const std::vector<float> expected = {1,         2,         3,           4,         -2.887617F, 4.929751F,
-                                       6.607697F, 7.049649F, -11.096704F, 7.798414F, 2.619761F,  10.157990F};
-  for (const Strings& source : {Strings{"--base", "10000", "--pairing", "half"}, Strings{small_llama("", "10000.0")}}) {
-    const std::vector<float> got = rotated(source);
-    ASSERT_EQ(got.size(), expected.size());
-    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 2e-6) << i;
-  }
-}
 
 // The options of a call, and what they mean to the reference.
 struct Call {
@@ -124,23 +106,14 @@ TEST_F(Apply, every_option_is_what_the_reference_makes_of_it) {
   }
 }
 
-TEST_F(Apply, backward_undoes_a_rotation_without_attention_factor) {
-  const std::vector<float> values = some_values(8 * 4);
-  write_input({floats("q", {8, 1, 4}, values)});
-  expect_success(words(base100));
-  std::filesystem::rename(path("out.safetensors"), path("in.safetensors"));
-  const std::vector<float> back = rotated(base100, {"--backward"});
-  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(back[i], values[i], 1e-6);
-}
-
 // What diffusers' own modules made (tools/golden/make_diffusers_rotation.py): Mochi turns each head by directions of
 // the checkpoint, Allegro three blocks of a head, by a rope each.
 class OfDiffusers : public Apply {
  protected:
-  OfDiffusers() : all_(nlohmann::json::parse(read_text(ROTARY_SOURCE_DIR "/tests/golden/diffusers_rotation.json"))) {}
+  OfDiffusers() : all_(Json::parse(read_text(ROTARY_SOURCE_DIR "/tests/golden/diffusers_rotation.json"))) {}
   // Writes q, k = q and the positions of a model of 2 heads.
   Strings config(const char* model, const std::string& class_name) {
-    const nlohmann::json& g = all_.at(model);
+    const Json& g = all_.at(model);
     before_ = g["x"].get<std::vector<float>>();
     after_ = g["rotated"].get<std::vector<float>>();
     std::vector<double> positions;
@@ -159,12 +132,10 @@ class OfDiffusers : public Apply {
     ASSERT_EQ(got.size(), after_.size());
     for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], after_[i], 2e-5) << i;
   }
-  int checked(Strings words, const std::string& against) const {
-    words.insert(words.begin(), "check");
-    words.insert(words.end(), {"--input", path("in.safetensors"), "--against", against});
-    return run(words).exit;
+  int checked(const Strings& words, const std::string& against) const {
+    return run(Strings{"check"} + words + Strings{"--input", path("in.safetensors"), "--against", against}).exit;
   }
-  nlohmann::json all_;
+  Json all_;
   std::vector<float> before_, after_;
 };
 
@@ -178,10 +149,7 @@ TEST_F(OfDiffusers, mochi_turns_by_the_directions_of_its_checkpoint) {
   EXPECT_EQ(checked(mochi, path("out.safetensors")), 0);
   EXPECT_EQ(checked(mochi, path("in.safetensors")), 1);
   // The same by rows of cos and sin for each head.
-  Strings table = mochi;
-  table.insert(table.begin(), "table");
-  table.insert(table.end(), {"--output", path("t.safetensors")});
-  expect_success(table);
+  expect_success(Strings{"table"} + mochi + Strings{"--output", path("t.safetensors")});
   const Strings rows = {"--cos", path("t.safetensors"), "--sin", path("t.safetensors"), "--pairing", "interleaved"};
   const std::vector<float> by_rope = rotated(mochi);
   EXPECT_EQ(rotated(rows), by_rope);
@@ -193,17 +161,15 @@ TEST_F(OfDiffusers, a_whole_head_of_allegro_turns_block_by_block_and_back) {
   const Strings allegro = config("allegro", "AllegroTransformer3DModel");
   expect_after(rotated(allegro));
   EXPECT_EQ(checked(allegro, path("out.safetensors")), 0);
-  Strings first = allegro, back = allegro;
-  first.insert(first.end(), {"--rope", "0"});
-  back.insert(back.begin(), "apply");
-  back.insert(back.end(),
-              {"--backward", "--json", "--input", path("out.safetensors"), "--output", path("back.safetensors")});
+  const Strings first = allegro + Strings{"--rope", "0"};
+  const Json back =
+      json_of(Strings{"apply"} + allegro +
+              Strings{"--backward", "--input", path("out.safetensors"), "--output", path("back.safetensors")});
   EXPECT_EQ(checked(first, path("out.safetensors")), 0) << "its block";
-  Strings wrong = allegro;
-  wrong.insert(wrong.begin(), "diagnose");
-  wrong.insert(wrong.end(), {"--input", path("in.safetensors"), "--against", path("in.safetensors")});
+  const Strings wrong =
+      Strings{"diagnose"} + allegro + Strings{"--input", path("in.safetensors"), "--against", path("in.safetensors")};
   EXPECT_NE(run(wrong).out.find("in elements 0 to "), std::string::npos);
-  EXPECT_TRUE(nlohmann::json::parse(expect_success(back).out).at("undoes").get<bool>());
+  EXPECT_TRUE(back.at("undoes").get<bool>());
   for (const char* rope : {"0", "1", "2"}) {  // one block alone is not all
     rotated(allegro, {"--rope", rope});
     EXPECT_EQ(checked(allegro, path("out.safetensors")), 1) << rope;
@@ -259,10 +225,8 @@ TEST_F(Apply, queries_are_multiplied_as_hf_in_a_step_of_its_own) {
     return y;
   };
   const auto applied = [&](const std::vector<std::uint16_t>& x, const Strings& more) {
-    Strings all = {"--as", "hf", "--positions", "3:"};
-    all.insert(all.end(), more.begin(), more.end());
     write_input({make_tensor("q", ElementType::bf16, {3, 2, 4}, x)});
-    expect_success(words({config}, all));
+    expect_success(words({config}, Strings{"--as", "hf", "--positions", "3:"} + more));
     return values_of<std::uint16_t>(read_tensor("out.safetensors", "q"));
   };
   std::vector<std::uint16_t> q;
@@ -270,100 +234,6 @@ TEST_F(Apply, queries_are_multiplied_as_hf_in_a_step_of_its_own) {
   EXPECT_EQ(applied(q, {"--query-scale"}), scaled(applied(q, {})));
   EXPECT_NE(applied(q, {"--query-scale"}), applied(q, {}));
   EXPECT_EQ(applied(q, {"--query-scale", "--backward"}), applied(scaled(q), {"--backward"}));
-}
-
-TEST_F(Apply, tensors_can_be_named) {
-  write_input({floats("query", {1, 1, 4}, {1, 2, 3, 4}), floats("key", {1, 1, 4}, {1, 2, 3, 4})});
-  const Strings at3 = {"--base", "100", "--pairing", "half", "--positions", "3"};
-  expect_error(words(at3), "TENSOR");
-  EXPECT_NE(run(words(at3)).err.find("query"), std::string::npos);
-  expect_error(words(at3, {"--tensor", "q"}), "TENSOR");
-  EXPECT_NE(run(words(at3, {"--tensor", "query,key"})).err.find("(separate names by spaces)"), std::string::npos);
-  EXPECT_NE(rotated(at3, {"--tensor", "query"}, "query"), (std::vector<float>{1, 2, 3, 4}));
-  EXPECT_EQ(rotated(at3, {"--tensor", "query"}, "key"), (std::vector<float>{1, 2, 3, 4}));
-  const std::vector<float> both = rotated(at3, {"--tensor", "query", "--tensor", "key"}, "key");
-  EXPECT_EQ(both, rotated(at3, {"--tensor", "query", "key", "query"}, "query"));
-  EXPECT_NE(both, (std::vector<float>{1, 2, 3, 4}));
-}
-
-TEST_F(Apply, one_of_q_and_k_is_enough) {
-  write_input({floats("k", {2, 1, 4}, some_values(8))});
-  EXPECT_NE(rotated(base100, {}, "k"), some_values(8));
-}
-
-TEST_F(Apply, a_tensor_without_tokens_is_copied) {
-  write_input({floats("q", {1, 0, 2, 4}, {}), floats("k", {1, 2, 1, 4}, some_values(8))});
-  EXPECT_TRUE(rotated(base100).empty());
-}
-
-// ---- part of the head ----
-
-TEST_F(Apply, mla_heads_may_be_whole_or_the_bare_rotary_block) {
-  const std::string config = write_config(
-      "mla.json", R"("model_type": "deepseek_v2", "hidden_size": 24, "num_attention_heads": 2, "num_hidden_layers": 1,)"
-                  R"("max_position_embeddings": 64, "rope_theta": 100.0, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,)"
-                  R"("v_head_dim": 8, "kv_lora_rank": 16, "q_lora_rank": null)");
-  const std::vector<float> q = some_values(12);
-  write_input({floats("q", {1, 1, 1, 12}, q), floats("k", {1, 1, 1, 4}, {q[8], q[9], q[10], q[11]})});
-  const std::vector<float> whole = rotated({config, "--pairing", "half"}, {"--positions", "3"});
-  EXPECT_EQ(std::memcmp(whole.data(), q.data(), 32), 0);
-  expect_rotated(whole[8], whole[10], q[8], q[10], 3);
-  expect_rotated(whole[9], whole[11], q[9], q[11], 0.3);
-  const std::vector<float> bare = values_of(read_tensor("out.safetensors", "k"));
-  EXPECT_TRUE(std::equal(bare.begin(), bare.end(), whole.begin() + 8));
-  write_input({floats("q", {1, 1, 1, 8}, some_values(8))});
-  expect_error(words({config}), "SHAPE");
-}
-
-// ---- positions ----
-
-TEST_F(Apply, dynamic_scaling_sees_the_largest_position) {
-  const std::string config = small_llama(R"(, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0})");
-  write_input({floats("q", {1, 1, 4}, {0, 1, 0, 0})});
-  EXPECT_NEAR(rotated({config}, {"--positions", "127"})[1], std::cos(127 / 30.0), 1e-5);
-  EXPECT_NEAR(rotated({config}, {"--positions", "127", "--length", "64"})[1], std::cos(12.7), 1e-5);
-}
-
-// ---- the caller's own cos and sin ----
-
-TEST_F(Apply, rows_of_cos_and_sin_can_be_given) {
-  write_npy(path("cos.npy"), floats("", {3, 1}, {1, 0, -1}));
-  write_npy(path("sin.npy"), floats("", {3, 1}, {0, 1, 0}));
-  const Strings source = {"--cos", path("cos.npy"), "--sin", path("sin.npy"), "--pairing", "half"};
-  write_input({floats("q", {3, 1, 2}, {1, 2, 3, 4, 5, 6})});
-  EXPECT_EQ(rotated(source), (std::vector<float>{1, 2, -4, 3, -5, -6}));
-  EXPECT_EQ(rotated(source, {"--positions", "2,0,1"}), (std::vector<float>{-1, -2, 3, 4, -6, 5}));
-  for (const char* spec : {"1:4", "-1:2", "0:2,9223372036854775807"}) {
-    expect_error(words(source, {"--positions", spec}), "POSITION");
-  }
-  write_npy(path("p.npy"), make_tensor<double>("", ElementType::f64, {3}, {2, 0, 1}));
-  EXPECT_EQ(rotated(source, {"--positions", path("p.npy")}), (std::vector<float>{-1, -2, 3, 4, -6, 5}));
-  for (const double row : {0.5, -1.0, 1e300}) {
-    write_npy(path("p.npy"), make_tensor<double>("", ElementType::f64, {3}, {0, 1, row}));
-    expect_error(words(source, {"--positions", path("p.npy")}), "POSITION");
-  }
-  write_input({floats("q", {1, 1, 4}, {9, 1, 2, 9})});
-  EXPECT_EQ(rotated(source, {"--first", "1", "--positions", "1"}), (std::vector<float>{9, -2, 1, 9}));
-  expect_error(words(source, {"--first", "3"}), "SHAPE");
-  write_input({floats("q", {4, 1, 2}, some_values(8))});
-  expect_error(words(source), "POSITION");
-  for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
-    write_npy(path("sin.npy"), floats("", {3, 1}, {0, bad, 0}));
-    expect_error(words(source), "VALUE");
-  }
-  write_npy(path("sin.npy"), floats("", {2, 1}, {0, 1}));
-  expect_error(words(source), "SHAPE");
-  write_npy(path("sin.npy"), make_tensor<double>("", ElementType::f64, {3, 1}, {0, 1, 0}));
-  expect_error(words(source), "DTYPE");
-}
-
-TEST_F(Apply, the_output_of_table_is_a_valid_cos_and_sin) {
-  write_input({floats("q", {5, 2, 4}, some_values(40))});
-  expect_success({"table", small_llama(), "--positions", "0:5", "--output", path("t.safetensors")});
-  EXPECT_EQ(rotated({small_llama()}),
-            rotated({"--cos", path("t.safetensors"), "--sin", path("t.safetensors"), "--pairing", "half"}));
-  expect_error(words({"--cos", path("in.safetensors"), "--sin", path("in.safetensors"), "--pairing", "half"}),
-               "TENSOR");
 }
 
 }  // namespace

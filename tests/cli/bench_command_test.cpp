@@ -1,5 +1,4 @@
 // rotary bench: what the command prints. Nothing here is about speed.
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "rotary/gpu.h"
@@ -9,19 +8,14 @@
 namespace rotary::cli_tests {
 namespace {
 
-using Json = nlohmann::ordered_json;
-using Words = std::vector<std::string>;
-
 // ---- the command ----
 
 class BenchCommand : public Cli {
  protected:
-  std::vector<Json> lines(Words words) const {
-    words.insert(words.begin(), "bench");
-    words.insert(words.end(), {"--seconds", "0.001", "--json"});
+  std::vector<Json> lines(const Strings& words) const {
     std::vector<Json> all;
-    std::istringstream stream(expect_success(words).out);
-    for (std::string line; std::getline(stream, line);) all.push_back(Json::parse(line));
+    const Strings bench = Strings{"bench"} + words + Strings{"--seconds", "0.001", "--json"};
+    for (const std::string& line : lines_of(expect_success(bench).out)) all.push_back(Json::parse(line));
     return all;
   }
 };
@@ -89,8 +83,8 @@ TEST_F(BenchCommand, the_plot_is_written_whole) {
 
 TEST_F(BenchCommand, cuda_without_a_device_is_one_error) {
   if (gpu::devices() > 0) GTEST_SKIP() << "there is a device: tests/cli/bench_cuda_test.cpp";
-  for (const Words& words : std::vector<Words>{{}, {"--op", "append"}, {"--grid", "full"}}) {
-    Words all = words;
+  for (const Strings& words : std::vector<Strings>{{}, {"--op", "append"}, {"--grid", "full"}}) {
+    Strings all = words;
     all.insert(all.begin(), {"bench", "--device", "cuda"});
     expect_error(all, "CUDA");
   }

@@ -4,24 +4,22 @@
 //   tensors NAME JSON         makes a safetensors file or an .npy of {"q": [dtype, shape]}; values may stand third,
 //                             metadata in "__metadata__"
 //   $ a command               golden/ is tests/golden
+//   values FILE [NAME]        as a command: what a tensor of a safetensors file, or an .npy, holds
 //   > a line of standard output, ! of standard error; exit N: the status but 0
 // ROTARY_WRITE_COMMANDS=1 writes what differs anew, for a change that is meant: git diff shows what it changes.
 #include <cstdlib>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 
 #include "rotary/tensors.h"
 #include "run.h"
+#include "values/number_text.h"
 
 namespace rotary::cli_tests {
 namespace {
 
 namespace fs = std::filesystem;
-using Lines = std::vector<std::string>;
-
-const fs::path golden = ROTARY_SOURCE_DIR "/tests/golden";
 
 template <typename T, typename From>
 std::vector<T> converted(const std::vector<From>& values) {
@@ -35,12 +33,20 @@ Tensor tensor_of(const std::string& name, const nlohmann::json& said) {
   const std::vector<std::int64_t> shape = said.at(1);
   std::size_t count = 1;
   for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
-  const std::vector<double> values =
-      said.size() > 2 ? said.at(2).get<std::vector<double>>() : converted<double>(some_values(count));
+  std::vector<double> values = converted<double>(some_values(count));
+  if (said.size() > 2) {
+    values.clear();
+    for (const auto& value : said.at(2))  // "nan" and "inf" are no JSON
+      values.push_back(value.is_string() ? std::stod(value.get<std::string>()) : value.get<double>());
+  }
   if (type == ElementType::f64) return make_tensor(name, type, shape, values);
   if (type == ElementType::i64) return make_tensor(name, type, shape, converted<std::int64_t>(values));
   if (type == ElementType::i32) return make_tensor(name, type, shape, converted<std::int32_t>(values));
-  if (type == ElementType::bf16) return make_tensor(name, type, shape, std::vector<std::uint16_t>(count, 0x3F80));
+  if (type == ElementType::bf16) {
+    std::vector<std::uint16_t> bits;
+    for (const double value : values) bits.push_back(to_bf16(said.size() > 2 ? static_cast<float>(value) : 1).bits);
+    return make_tensor(name, type, shape, bits);
+  }
   if (type == ElementType::f32) return make_tensor(name, type, shape, converted<float>(values));
   throw std::runtime_error("no type of a transcript's tensors: " + said.dump());
 }
@@ -57,14 +63,39 @@ void write_tensor_file(const fs::path& file, const nlohmann::json& said) {
   }
 }
 
+template <typename T, typename Value>
+std::string listed(const Tensor& tensor, Value value) {
+  std::string text;
+  for (const T element : test::values_of<T>(tensor)) text += " " + detail::shortest(value(element));
+  return text;
+}
+
+// "F32 [2, 2] 1 0.5 -1 0".
+std::string text_of(const Tensor& tensor) {
+  const std::string head = std::string(name(tensor.type)) + " " + detail::shape_text(tensor.shape);
+  const auto same = [](auto value) { return value; };
+  switch (tensor.type) {
+    case ElementType::f64:
+      return head + listed<double>(tensor, same);
+    case ElementType::bf16:
+      return head + listed<bf16>(tensor, [](bf16 value) { return to_float(value); });
+    case ElementType::f16:
+      return head + listed<f16>(tensor, [](f16 value) { return to_float(value); });
+    case ElementType::f32:
+      return head + listed<float>(tensor, same);
+    default:
+      throw std::runtime_error("a transcript lists no values of " + head);
+  }
+}
+
 // The folder of one case, and beside it the program's name.
 class Case {
  public:
-  explicit Case(const Lines& files) {
+  explicit Case(const Strings& files) {
     fs::create_directories(scratch_ / "here");
     fs::create_directory(scratch_ / "bin");
     fs::create_symlink(ROTARY_PROGRAM, scratch_ / "bin/rotary");
-    fs::create_symlink(golden, scratch_ / "here/golden");
+    fs::create_directory_symlink(golden_folder, scratch_ / "here/golden");
     for (const std::string& line : files) make(line);
   }
   void make(const std::string& line) const {
@@ -78,13 +109,14 @@ class Case {
     write_tensor_file(file, nlohmann::json::parse(rest));
   }
   // Its lines, as the transcript has them.
-  Lines run(const std::string& command) const {
+  Strings run(const std::string& command) const {
+    if (command.starts_with("values ")) return {"> " + values(command)};
     const std::string all =
         "cd '" + (scratch_ / "here").string() +
         "' && PATH=\"$PWD/../bin:$PATH\" && export PATH LC_ALL=C.UTF-8 && unset COLUMNS ROTARY_TARGET && { " + command +
         "\n} >../out 2>../err";
     const int status = std::system(all.c_str());
-    Lines lines;
+    Strings lines;
     for (const auto& [file, mark] : {std::pair("out", ">"), std::pair("err", "!")}) {
       std::istringstream text(read_text(scratch_ / file));
       for (std::string line; std::getline(text, line);) lines.push_back(mark + (line.empty() ? "" : " " + line));
@@ -94,20 +126,28 @@ class Case {
   }
 
  private:
+  std::string values(const std::string& command) const {
+    std::istringstream words(command);
+    std::string file, tensor;
+    words >> file >> file >> tensor;
+    const fs::path path = scratch_ / "here" / file;
+    return text_of(path.extension() == ".npy" ? read_npy(path) : SafetensorsFile(path).read(tensor));
+  }
+
   test::ScratchFolder scratch_;
 };
 
 class Commands : public testing::TestWithParam<std::string> {};
 
 TEST_P(Commands, print_what_the_transcript_says) {
-  const fs::path path = golden / "commands" / (GetParam() + ".txt");
+  const fs::path path = fs::path(golden_folder) / "commands" / (GetParam() + ".txt");
   std::istringstream file(read_text(path));
   std::string again, name, command;
-  Lines everywhere, expected;
+  Strings everywhere, expected;
   std::unique_ptr<Case> in;
   const auto settle = [&] {
     if (command.empty()) return;
-    const Lines lines = in->run(command);
+    const Strings lines = in->run(command);
     EXPECT_EQ(lines, expected) << name << ": " << command;
     for (const std::string& line : lines) again += line + "\n";
     command.clear();
@@ -126,6 +166,8 @@ TEST_P(Commands, print_what_the_transcript_says) {
       name = line.substr(2);
     } else if (line.starts_with("$ ")) {
       command = line.substr(2);
+    } else if (line.starts_with("values ")) {
+      command = line;
     } else if (in == nullptr) {
       everywhere.push_back(line);
     } else {
@@ -139,7 +181,8 @@ TEST_P(Commands, print_what_the_transcript_says) {
 
 std::vector<std::string> transcripts() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(golden / "commands")) names.push_back(entry.path().stem().string());
+  for (const auto& entry : fs::directory_iterator(fs::path(golden_folder) / "commands"))
+    names.push_back(entry.path().stem().string());
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(All, Commands, testing::ValuesIn(transcripts()), [](const auto& file) { return file.param; });

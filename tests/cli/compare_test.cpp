@@ -1,6 +1,5 @@
 // The logs that rotary compare reads, and the names it gives. (What it prints: commands_test.cpp)
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 
 #include "apps/rotary/runs.h"
 #include "apps/shared/loss_log.h"
@@ -11,9 +10,7 @@
 namespace rotary::cli_tests {
 namespace {
 
-using Json = nlohmann::json;
 using Losses = std::vector<std::pair<std::int64_t, double>>;
-using Strings = std::vector<std::string>;
 
 class LogFile : public Cli {
  protected:
@@ -34,20 +31,21 @@ class LogFile : public Cli {
   }
 };
 
-const std::string first = R"({"step": 0, "validation_loss": 4.25})"
-                          "\n";
-const std::string second = R"({"step": 10, "train_loss": 3.5, "tokens_per_second": 1e5})"
-                           "\n";
+const std::string first_line = R"({"step": 0, "validation_loss": 4.25})"
+                               "\n";
+const std::string second_line = R"({"step": 10, "train_loss": 3.5, "tokens_per_second": 1e5})"
+                                "\n";
 
 TEST_F(LogFile, losses_are_read_by_step) {
-  const cli::LossLog log = read(first + second + R"({"step": 20, "train_loss": 3, "validation_loss": 2.5})" + "\n");
+  const cli::LossLog log =
+      read(first_line + second_line + R"({"step": 20, "train_loss": 3, "validation_loss": 2.5})" + "\n");
   EXPECT_EQ(log.train, (Losses{{10, 3.5}, {20, 3}}));
   EXPECT_EQ(log.validation, (Losses{{0, 4.25}, {20, 2.5}}));
   EXPECT_EQ(log.steps, 20);
 }
 
 TEST_F(LogFile, other_lines_and_blank_ones_mean_nothing) {
-  const cli::LossLog log = read("\n" + first + "  \r\n{}\n{\"event\": \"resumed\", \"step\": 5}\n" + second);
+  const cli::LossLog log = read("\n" + first_line + "  \r\n{}\n{\"event\": \"resumed\", \"step\": 5}\n" + second_line);
   EXPECT_EQ(log.train, (Losses{{10, 3.5}}));
   EXPECT_EQ(log.validation, (Losses{{0, 4.25}}));
 }
@@ -59,7 +57,7 @@ TEST_F(LogFile, an_empty_log_is_a_log) {
 }
 
 TEST_F(LogFile, a_loss_that_is_no_number_is_missing) {
-  const cli::LossLog log = read(first +
+  const cli::LossLog log = read(first_line +
                                 "{\"step\": 1, \"train_loss\": NaN}\n{\"step\": 2, \"train_loss\": -Infinity}\n"
                                 "{\"step\": 3, \"validation_loss\": null}\n{\"step\": 4, \"train_loss\": Infinity}\n");
   EXPECT_TRUE(log.train.empty());
@@ -70,9 +68,9 @@ TEST_F(LogFile, a_loss_that_is_no_number_is_missing) {
 TEST_F(LogFile, a_last_line_that_was_cut_off_is_left_out) {
   const std::string last = R"({"step": 20, "train_loss": 3.25})";
   for (std::size_t length = 1; length < last.size(); ++length) {
-    EXPECT_EQ(read(first + second + last.substr(0, length)).train, (Losses{{10, 3.5}})) << length;
+    EXPECT_EQ(read(first_line + second_line + last.substr(0, length)).train, (Losses{{10, 3.5}})) << length;
   }
-  EXPECT_EQ(read(first + second + last).train, (Losses{{10, 3.5}, {20, 3.25}}))
+  EXPECT_EQ(read(first_line + second_line + last).train, (Losses{{10, 3.5}, {20, 3.25}}))
       << "whole, only the line's end is missing";
 }
 
@@ -86,14 +84,14 @@ TEST_F(LogFile, a_resumed_run_replaces_what_it_did_again) {
 }
 
 TEST_F(LogFile, anything_else_is_refused_with_its_line) {
-  expect_refused(first + "{\"step\": 1, \"train_loss\": \n" + second, "JSON", 2);
-  expect_refused(first + "\n" + second + "garbage\n", "JSON", 4);
-  expect_refused(first + "garbage", "JSON", 2);
-  expect_refused(first + std::string("{\"step\": 1\0}\n", 13) + second, "JSON", 2);
+  expect_refused(first_line + "{\"step\": 1, \"train_loss\": \n" + second_line, "JSON", 2);
+  expect_refused(first_line + "\n" + second_line + "garbage\n", "JSON", 4);
+  expect_refused(first_line + "garbage", "JSON", 2);
+  expect_refused(first_line + std::string("{\"step\": 1\0}\n", 13) + second_line, "JSON", 2);
   expect_refused("{\"step\": 1, \"train_loss\": 1, \"train_loss\": 2}\n", "JSON", 1);
   expect_refused("[1, 2]\n", "FORMAT", 1);
   expect_refused("17\n", "FORMAT", 1);
-  expect_refused(first + "{\"train_loss\": 2.0}\n", "FORMAT", 2);
+  expect_refused(first_line + "{\"train_loss\": 2.0}\n", "FORMAT", 2);
   for (const char* step : {"-1", "1.5", "\"1\"", "null", "NaN", "9007199254740993", "99999999999999999999"}) {
     expect_refused("{\"step\": " + std::string(step) + ", \"train_loss\": 2.0}\n", "FORMAT", 1);
   }
@@ -103,14 +101,14 @@ TEST_F(LogFile, anything_else_is_refused_with_its_line) {
 }
 
 TEST_F(LogFile, its_plot_has_the_training_loss_faint_behind_the_validation_loss) {
-  const cli::Figure plot = cli::loss_plot(read(first + second), "a run");
+  const cli::Figure plot = cli::loss_plot(read(first_line + second_line), "a run");
   EXPECT_EQ(plot.title, "a run");
   ASSERT_EQ(plot.lines.size(), 2U);
   EXPECT_TRUE(plot.lines[0].faint);
   EXPECT_EQ(plot.lines[0].points, (std::vector<std::pair<double, double>>{{10, 3.5}}));
   EXPECT_FALSE(plot.lines[1].faint);
   EXPECT_EQ(plot.lines[1].points, (std::vector<std::pair<double, double>>{{0, 4.25}}));
-  const cli::Figure alone = cli::loss_plot(read(second), "");
+  const cli::Figure alone = cli::loss_plot(read(second_line), "");
   ASSERT_EQ(alone.lines.size(), 1U);
   EXPECT_FALSE(alone.lines[0].faint);
   EXPECT_TRUE(cli::loss_plot({}, "").lines.empty());
@@ -144,14 +142,7 @@ class Compare : public Cli {
     for (const auto& [step, loss] : losses) log += Json{{"step", step}, {"validation_loss", loss}}.dump() + "\n";
     return log;
   }
-  Strings words(Strings folders) const {
-    folders.insert(folders.begin(), {"compare", "--output", path("plot.svg")});
-    return folders;
-  }
-  Json json_of(Strings folders) const {
-    folders.emplace_back("--json");
-    return Json::parse(expect_success(words(std::move(folders))).out);
-  }
+  Strings words(const Strings& folders) const { return Strings{"compare", "--output", path("plot.svg")} + folders; }
   std::vector<plot_tests::Element> picture() const { return plot_tests::parse_xml(read_text(path("plot.svg"))); }
   Strings titles() const {
     Strings found;
@@ -170,14 +161,13 @@ TEST_F(Compare, a_hostile_name_stays_one_name) {
   EXPECT_NE(out.find("\n<&>\"\\x0a\\x1b[2J\xC3\xA9  a\\x0ab\\x1b[0m "), std::string::npos) << out;
   EXPECT_EQ(out.find('\x1b'), std::string::npos);
   EXPECT_EQ(titles().at(1), "<&>\"\\x0a\\x1b[2J\xC3\xA9");
-  EXPECT_EQ(json_of({run}).at("runs").at(0).at("name"), name);
+  EXPECT_EQ(json_of(words({run})).at("runs").at(0).at("name"), name);
 }
 
 // The bundled runs (tools/golden/make_example_runs.py); docs/cli.md shows this picture. ROTARY_UPDATE_DOCS=1 writes it
 // anew.
 TEST_F(Compare, the_picture_of_the_bundled_runs_is_the_committed_one) {
-  const std::string runs = ROTARY_SOURCE_DIR "/tests/golden/runs/";
-  const Json json = json_of({runs + "none", runs + "rope"}).at("runs");
+  const Json json = json_of(words({runs + "none", runs + "rope"})).at("runs");
   ASSERT_EQ(json.size(), 2U);
   EXPECT_EQ(json[0].at("position"), "rope");
   EXPECT_EQ(json[1].at("position"), "none");

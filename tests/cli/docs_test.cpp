@@ -10,21 +10,12 @@
 namespace rotary::cli_tests {
 namespace {
 
-using Lines = std::vector<std::string>;
-
 const std::string left_out = "   ...";
-
-Lines lines_of(const std::string& text) {
-  Lines lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  return lines;
-}
 
 // A command and what it prints.
 struct Example {
   std::string command;
-  Lines printed;
+  Strings printed;
 };
 
 // Times and instruction sets.
@@ -34,7 +25,7 @@ bool depends_on_the_machine(const std::string& line) {
 }
 
 // Line for line; what follows a left_out may come any number of lines later.
-std::string difference(const Lines& shown, const Lines& printed) {
+std::string difference(const Strings& shown, const Strings& printed) {
   auto next = printed.begin();
   bool skipping = false;
   for (const std::string& line : shown) {
@@ -154,7 +145,7 @@ class Docs : public Cli {
   }
 
   // stdout and stderr together, and the exit status where it is not 0.
-  Lines run_in_shell(const std::string& command) const {
+  Strings run_in_shell(const std::string& command) const {
     const std::string programs = std::filesystem::path(ROTARY_PROGRAM).parent_path().string();
     const std::string all = "cd '" + path("") + "' && unset ROTARY_TARGET COLUMNS && PATH='" + programs +
                             "':\"$PATH\" && { " + command + "; } >'" + path("printed") + "' 2>&1";
@@ -162,7 +153,7 @@ class Docs : public Cli {
     std::string text = read_text(path("printed"));
     const std::string folder = ROTARY_SOURCE_DIR "/";
     for (std::size_t at = 0; (at = text.find(folder)) != std::string::npos;) text.erase(at, folder.size());
-    Lines lines = lines_of(text);
+    Strings lines = lines_of(text);
     if (status != 0) lines.push_back("(exit " + std::to_string(WEXITSTATUS(status)) + ")");
     return lines;
   }
@@ -176,7 +167,7 @@ TEST_P(Page, shows_what_the_program_prints) {
   const std::vector<Target> all = targets();
   const bool has_avx2 =
       std::any_of(all.begin(), all.end(), [](const Target& target) { return target.name == "avx2" && target.runs; });
-  Lines page;
+  Strings page;
   std::vector<Example> block;
   bool inside = false;
   int compared = 0;
@@ -187,9 +178,9 @@ TEST_P(Page, shows_what_the_program_prints) {
       for (const Example& example : block) {
         page.push_back("$ " + example.command);
         const bool here = has_avx2 || example.command.find("targets") == std::string::npos;
-        const Lines printed = here ? run_in_shell(example.command) : example.printed;
+        const Strings printed = here ? run_in_shell(example.command) : example.printed;
         const bool whole = std::find(example.printed.begin(), example.printed.end(), left_out) == example.printed.end();
-        const Lines& wanted = update && whole ? printed : example.printed;
+        const Strings& wanted = update && whole ? printed : example.printed;
         page.insert(page.end(), wanted.begin(), wanted.end());
         EXPECT_EQ(difference(wanted, printed), "") << "$ " << example.command;
         ++compared;

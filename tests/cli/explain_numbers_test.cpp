@@ -14,7 +14,7 @@
 #include "tests/support/file_helpers.h"
 #include "values/number_text.h"
 
-namespace rotary::cli_tests {
+namespace rotary::explain_tests {
 namespace {
 
 using Vector = std::vector<float>;
@@ -398,4 +398,4 @@ TEST(ExplainNumbers, every_number_with_decimals_is_what_the_library_computes) {
 }
 
 }  // namespace
-}  // namespace rotary::cli_tests
+}  // namespace rotary::explain_tests

@@ -7,11 +7,7 @@
 namespace rotary::cli_tests {
 namespace {
 
-using Strings = std::vector<std::string>;
-
-const std::filesystem::path folder = ROTARY_SOURCE_DIR "/docs/explain";
-const std::string configs = ROTARY_SOURCE_DIR "/tests/golden/configs/";
-
+const std::filesystem::path chapters_folder = ROTARY_SOURCE_DIR "/docs/explain";
 struct Chapter {
   std::string number, id, title;
 };
@@ -33,13 +29,6 @@ class Explain : public Cli {
     }
     return chapters;
   }
-
-  static Strings lines_of(const std::string& text) {
-    Strings lines;
-    std::istringstream stream(text);
-    for (std::string line; std::getline(stream, line);) lines.push_back(line);
-    return lines;
-  }
 };
 
 TEST_F(Explain, markdown_and_pictures_are_the_files_of_docs_explain) {
@@ -58,7 +47,7 @@ TEST_F(Explain, markdown_and_pictures_are_the_files_of_docs_explain) {
     EXPECT_EQ(std::count_if(printed.begin(), printed.end(), shows_it), 1) << file;
   }
   std::size_t files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(chapters_folder)) {
     EXPECT_EQ(printed[entry.path().filename().string()], read_text(entry.path())) << entry.path();
     ++files;
   }

@@ -1,14 +1,10 @@
 // rotary golden: the three files say the same, a right implementation is within the tolerances, and a wrong one is not.
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "run.h"
 
 namespace rotary::cli_tests {
 namespace {
-
-using Json = nlohmann::json;
-constexpr const char* configs = ROTARY_SOURCE_DIR "/tests/golden/configs/";
 
 class CliGolden : public Cli {
  protected:
@@ -21,11 +17,11 @@ class CliGolden : public Cli {
 };
 
 // The element that is paired with element d of a block of n pairs, its pair, and whether it is the first of the two.
-struct Place {
+struct Partner {
   std::size_t other, pair;
   bool first;
 };
-Place place_of(const std::string& pairing, std::size_t d, std::size_t n) {
+Partner partner_of(const std::string& pairing, std::size_t d, std::size_t n) {
   if (pairing == "interleaved") return {d ^ 1U, d / 2, d % 2 == 0};
   return {(d + n) % (2 * n), d % n, d < n};
 }
@@ -42,7 +38,7 @@ double error_at(const Json& g, std::size_t t, const std::string& pairing, AngleO
     for (std::size_t d = 0; d < x.size(); ++d) {
       double wanted = x[d];
       if (d >= first && d < first + 2 * n) {
-        const auto [other, pair, is_first] = place_of(pairing, d - first, n);
+        const auto [other, pair, is_first] = partner_of(pairing, d - first, n);
         const std::size_t axis = g["axis"][pair];
         const auto angle = angle_of(positions[axis][t].get<double>(), g["inv_freq"][pair].get<double>());
         const double swap = x[first + other] * (is_first ? -sign : sign);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -10,19 +9,13 @@
 
 namespace rotary::cli_tests {
 
-using Json = nlohmann::ordered_json;
-using Words = std::vector<std::string>;
-
-inline const std::string golden_configs = ROTARY_SOURCE_DIR "/tests/golden/configs/";
-inline const std::string golden_runs = ROTARY_SOURCE_DIR "/tests/golden/runs/";
-
 class PlotCommand : public Cli {
  protected:
-  std::string print(Words words) const {
+  std::string print(Strings words) const {
     words.insert(words.begin(), "plot");
     return expect_success(words).out;
   }
-  Json json(Words words) const {
+  Json json(Strings words) const {
     words.emplace_back("--json");
     return Json::parse(print(words));
   }

@@ -14,9 +14,6 @@ namespace {
 using plot_tests::expect_readable;
 using plot_tests::parse_xml;
 
-const std::string& configs = golden_configs;
-const std::string& runs = golden_runs;
-
 double speed(int pair, int head_dim, double base = 10000) { return std::pow(base, -2.0 * pair / head_dim); }
 
 // ---- wavelengths and stretch ----
@@ -37,7 +34,7 @@ TEST_F(PlotCommand, wavelengths_and_stretch_are_those_that_inspect_tells) {
     const std::string config = configs + name + ".json";
     const Json wavelengths = json({"wavelengths", config}), stretch = json({"stretch", config});
     const std::string length = std::string(name).starts_with("phi") ? "131072" : "0";
-    Words words = {"inspect", config, "--rope", "0", "--json"};
+    Strings words = {"inspect", config, "--rope", "0", "--json"};
     if (length != "0") words.insert(words.end(), {"--length", length});
     const Json rope = Json::parse(expect_success(words).out).at("ropes").at(0);
     for (const auto& [drawn, key] : {std::pair(&wavelengths, "wavelength"), std::pair(&stretch, "stretch")}) {
@@ -71,7 +68,7 @@ TEST_F(PlotCommand, several_scalings_are_stretched_as_their_formulas_say) {
 
 TEST_F(PlotCommand, every_kind_can_be_read) {
   const std::string llama = configs + "llama-3.1-8b.json", qwen = configs + "qwen2.5-vl-7b.json";
-  const std::vector<Words> all = {
+  const std::vector<Strings> all = {
       {"wavelengths", llama},
       {"wavelengths", llama, qwen, "--length", "1000000"},
       {"wavelengths", llama, qwen, configs + "pythia-1.4b.json", configs + "gpt-oss-20b.json",
@@ -98,7 +95,7 @@ TEST_F(PlotCommand, every_kind_can_be_read) {
       {"loss", runs + "rope", runs + "none"},
       {"loss", runs + "rope"},
       {"table", "--title", std::string(200, 'W')}};
-  for (const Words& words : all) {
+  for (const Strings& words : all) {
     std::string command;
     for (const std::string& word : words) command += " " + word;
     SCOPED_TRACE(command);
@@ -257,8 +254,8 @@ TEST_F(PlotCommand, decay_of_random_vectors_is_near_the_mean_cosine_and_within_i
 TEST_F(PlotCommand, what_does_not_turn_adds_a_constant_and_the_attention_factor_counts_twice) {
   const auto partial = line(json({"decay", "--head-dim", "64", "--rotary-dim", "2", "--length", "50"}), "mean score");
   for (const auto& [distance, score] : partial) EXPECT_NEAR(score, (31 + std::cos(distance)) / 32, 0.01);
-  const Words yarn = {"decay", "--scaling", "yarn", "--factor", "1000", "--trained-length", "4", "--length", "4"};
-  Words table = yarn;
+  const Strings yarn = {"decay", "--scaling", "yarn", "--factor", "1000", "--trained-length", "4", "--length", "4"};
+  Strings table = yarn;
   table[0] = "table";
   table.resize(table.size() - 2);
   table.insert(table.end(), {"--positions", "1"});
@@ -289,8 +286,8 @@ TEST_F(PlotCommand, a_pair_that_sums_its_axes_is_drawn_by_axis_by_distance_and_b
   const std::vector<float> q = some_values(8, 3), k = some_values(8, 4);  // one token, heads 2
   write_npy(path("q.npy"), make_tensor<float>("", ElementType::f32, {1, 2, 4}, q));
   write_npy(path("k.npy"), make_tensor<float>("", ElementType::f32, {1, 2, 4}, k));
-  const Words rope = {"--inv-freq", path("f.npy"), "--pairing", "interleaved", "--phase", path("phase.npy")};
-  const auto drawn = [&](Words words) {
+  const Strings rope = {"--inv-freq", path("f.npy"), "--pairing", "interleaved", "--phase", path("phase.npy")};
+  const auto drawn = [&](Strings words) {
     words.insert(words.end(), rope.begin(), rope.end());
     return json(words);
   };
@@ -312,9 +309,9 @@ TEST_F(PlotCommand, a_pair_that_sums_its_axes_is_drawn_by_axis_by_distance_and_b
     }
     return sum;
   };
-  const Words given = {"--queries", path("q.npy"), "--keys", path("k.npy")};
-  Words patches = {"patches", "--positions", "-2:4", "--step", "0.5"}, decay = {"decay", "--length", "9"};
-  for (Words* words : {&patches, &decay}) words->insert(words->end(), given.begin(), given.end());
+  const Strings given = {"--queries", path("q.npy"), "--keys", path("k.npy")};
+  Strings patches = {"patches", "--positions", "-2:4", "--step", "0.5"}, decay = {"decay", "--length", "9"};
+  for (Strings* words : {&patches, &decay}) words->insert(words->end(), given.begin(), given.end());
   const Json map = drawn(patches);
   EXPECT_EQ(map.at("rows"), (Json{-2, -1, 0, 1, 2, 3}));
   EXPECT_EQ(map.at("columns"), map.at("rows"));
@@ -364,8 +361,8 @@ TEST_F(PlotCommand, pairs_that_stand_still_are_told_and_need_no_room) {
 }
 
 TEST_F(PlotCommand, decay_ends_at_the_context) {
-  const Words models = {configs + "llama-3.1-8b.json", configs + "llama-2-7b.json", "--length", "64"};
-  Words words = {"decay"};
+  const Strings models = {configs + "llama-3.1-8b.json", configs + "llama-2-7b.json", "--length", "64"};
+  Strings words = {"decay"};
   words.insert(words.end(), models.begin(), models.end());
   const Json guides = json(words).at("guides");
   for (const Json& guide : guides) EXPECT_LE(guide.at("points")[1][0].get<double>(), 64) << guide;

@@ -12,9 +12,6 @@ namespace {
 
 using plot_tests::expect_readable;
 
-const std::string& configs = golden_configs;
-const std::string& runs = golden_runs;
-
 // ---- where it goes ----
 
 TEST_F(PlotCommand, png_comes_from_rsvg_convert) {
@@ -53,7 +50,7 @@ TEST_F(PlotCommand, text_names_lines_and_guides) {
 TEST_F(PlotCommand, the_pictures_of_docs_are_what_the_program_draws) {
   const std::string folder = ROTARY_SOURCE_DIR "/docs/pictures/";
   const auto config = [](const char* name) { return configs + name + ".json"; };
-  const std::vector<std::pair<std::string, Words>> pictures = {
+  const std::vector<std::pair<std::string, Strings>> pictures = {
       {"wavelengths.svg",
        {"wavelengths", config("llama-2-7b"), config("llama-3.1-8b"), config("qwen2.5-vl-7b"), config("gpt-oss-20b")}},
       {"stretch.svg",

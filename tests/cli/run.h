@@ -6,13 +6,36 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/support/file_helpers.h"
 
 namespace rotary::cli_tests {
+
+using Json = nlohmann::ordered_json;
+using Shape = std::vector<std::int64_t>;
+using Strings = std::vector<std::string>;
+
+inline const std::string golden_folder = ROTARY_SOURCE_DIR "/tests/golden/", configs = golden_folder + "configs/",
+                         runs = golden_folder + "runs/";
+
+inline Strings operator+(Strings words, const Strings& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+inline bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+inline Strings lines_of(const std::string& text) {
+  Strings lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
 
 struct Result {
   int exit = -1;
@@ -41,7 +64,7 @@ class Cli : public testing::Test {
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   // environment: "NAME=value", or nothing.
-  Result run(const std::vector<std::string>& words, const std::string& environment = "") const {
+  Result run(const Strings& words, const std::string& environment = "") const {
     std::string command = "env -u COLUMNS " + environment + " '" ROTARY_PROGRAM "'";
     for (const std::string& word : words) command += " '" + word + "'";
     command += " 2>'" + path("stderr") + "'";
@@ -57,26 +80,27 @@ class Cli : public testing::Test {
   }
 
   // The run fails with this code, in the promised form, and prints nothing else.
-  void expect_error(const std::vector<std::string>& words, const std::string& code,
-                    const std::string& environment = "") const {
+  void expect_error(const Strings& words, const std::string& code, const std::string& environment = "") const {
     const Result result = run(words, environment);
     EXPECT_EQ(result.exit, 1) << result.out << result.err;
     EXPECT_EQ(result.out, "");
     EXPECT_TRUE(std::regex_match(result.err, std::regex("error: " + code + ": [^\n]+\n"))) << result.err;
   }
-  void expect_usage(const std::vector<std::string>& words) const {
+  void expect_usage(const Strings& words) const {
     const Result result = run(words);
     EXPECT_EQ(result.exit, 2) << result.out << result.err;
     EXPECT_EQ(result.out, "");
     EXPECT_NE(result.err.find("--help"), std::string::npos) << result.err;
     EXPECT_NE(result.err.rfind("error: ", 0), 0U) << result.err;
   }
-  Result expect_success(const std::vector<std::string>& words) const {
+  Result expect_success(const Strings& words) const {
     Result result = run(words);
     EXPECT_EQ(result.exit, 0) << result.err;
     EXPECT_EQ(result.err, "");
     return result;
   }
+
+  Json json_of(const Strings& words) const { return Json::parse(expect_success(words + Strings{"--json"}).out); }
 
   std::string write_config(const std::string& name, const std::string& members) const {
     write_text(path(name), "{" + members + "}");

@@ -1,6 +1,5 @@
 // What says how to write a command line: help, version, completions, man page.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "apps/shared/progress_line.h"
@@ -9,8 +8,6 @@
 
 namespace rotary::cli_tests {
 namespace {
-
-using Strings = std::vector<std::string>;
 
 class Usage : public Cli {
  protected:
