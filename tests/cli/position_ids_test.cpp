@@ -1,5 +1,5 @@
 // The position ids of models that see or hear, against transformers' (tests/golden/position_ids.json, made by
-// tools/sweep/position_ids.py), and what is refused.
+// tools/sweep/position_ids.py), and what is refused (position_refusals.json).
 #include <gtest/gtest.h>
 
 #include <string>
@@ -51,10 +51,6 @@ ModelPositions positions(const Json& config, const ModelInputs& inputs) {
 ModelPositions positions(const Json& given) { return positions(given.at("config"), inputs_of(given)); }
 
 Integers integers(const std::string& given) { return positions(Json::parse(given)).positions.integers; }
-
-void refused(const std::string& given, const std::string& words, const std::string& code = "POSITION") {
-  test::expect_error(code, words, [&] { positions(Json::parse(given)); });
-}
 
 TEST(PositionIds, are_those_of_transformers) {
   const Json golden = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/position_ids.json"));
@@ -109,34 +105,12 @@ TEST(PositionIds, without_grids_count_plainly) {
 }
 
 TEST(PositionIds, of_what_does_not_fit_are_refused) {
-  const std::string qwen = R"({"config":{"model_type":"qwen2_vl"},"ids":[[7,151655,151655,8]])";
-  refused(qwen + R"(})", "a grid for every picture but got more than 0");
-  refused(qwen + R"(,"image_grids":[[1,2,6]]})", "3 ids for the picture that begins at its unmasked token 1 but got 2");
-  refused(qwen + R"(,"image_grids":[[1,2,4],[1,2,2]]})", "as many pictures as have a grid or a length, 2 but got 1");
-  refused(qwen + R"(,"image_grids":[[1,2,3]]})", "must divide by 1 x 2 x 2 but got 1 x 2 x 3");
-  refused(qwen + R"(,"image_grids":[[1,2,4]],"mask":[[0,0,0,0]]})", "a token that the mask shows");
-  refused(qwen + R"(,"image_grids":[[1,2,4]],"seconds":[1]})", "takes no seconds");
-  refused(R"({"config":{"model_type":"paddleocr_vl"},"ids":[[7]],"video_grids":[[1,2,2]]})", "takes no video grids");
-  refused(R"({"config":{"model_type":"qwen2_5_vl"},"ids":[[7]],"video_grids":[[1,2,2]],"seconds":[1,2]})",
-          "every film must have its seconds", "SHAPE");
-  refused(R"({"config":{"model_type":"qwen3_vl"},"ids":[[151656,7]],"video_grids":[[2,2,2]]})",
-          "the last lacks 1 frames");
-  refused(R"({"config":{"model_type":"hunyuan_vl"},"ids":[[7]]})", "must have 3 or 4 sections", "CONFIG_VALUE");
-  refused(R"({"config":{"model_type":"minicpmv4_7"},"ids":[[7]],"image_grids":[[1,4,4]]})", "have image_token_id",
-          "CONFIG_MISSING");
-  const std::string omni = R"({"config":{"model_type":"qwen2_5_omni","thinker_config":{)";
-  const std::string grid = R"(,"image_grids":[[1,2,2]]})";
-  refused(omni + R"(}},"ids":[[151652,151655,151653]])" + grid, "vision_start_token_id", "CONFIG_MISSING");
-  const std::string start = omni + R"("vision_start_token_id":151652}},"ids":)";
-  refused(start + "[[7,151655,151653]]" + grid, "a start mark before every picture");
-  refused(start + "[[151652,151655]]" + grid, "an end mark behind every picture");
-  refused(start + R"([[151652,151656,151653]],"video_grids":[[1,2,2]]})", "the seconds per grid");
-  refused(start + R"([[151652,151655,151653,151647,7]])" + grid, "behind every start mark");
-  refused(start + R"([[151652,151655,151653,151647,151646,7]],"audio_lengths":[2])" + grid, "must make a token");
-  refused(R"({"config":{"model_type":"glm_image"},"ids":[[16385,7]])" + grid, "a start before every end");
-  refused(R"({"config":{"model_type":"glm_image"},"ids":[[7],[7]])" + grid, "as many grids");
-  refused(R"({"config":{"model_type":"neomme"},"ids":[[5,6,9,6]])" + grid, "ids for the picture");
-  refused(R"({"config":{"model_type":"neomme"},"ids":[[5,6,9,9]],"image_grids":[[1,1,1]]})", "another order");
+  const Json golden = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/position_refusals.json"));
+  ASSERT_EQ(golden.at("ids").size(), 21U);
+  for (const Json& given : golden.at("ids")) {
+    SCOPED_TRACE(given.dump());
+    test::expect_error(given.value("code", "POSITION"), given.at("words"), [&] { positions(given); });
+  }
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace {
 using Form = TableForm;
 
 // cos of pair j at row t is t + j / 10, sin is minus that less 1.
-std::vector<float> values(const std::vector<std::vector<int>>& order, int rows) {
+std::vector<float> rows_of(const std::vector<std::vector<int>>& order, int rows) {
   std::vector<float> all;
   for (int t = 0; t < rows; ++t) {
     for (const std::vector<int>& at : order) {  // {0 cos or 1 sin, pair}
@@ -21,7 +21,7 @@ std::vector<float> values(const std::vector<std::vector<int>>& order, int rows) 
 }
 
 Tensor tensor(const std::string& name, std::vector<std::int64_t> shape, const std::vector<std::vector<int>>& order) {
-  return make_tensor<float>(name, ElementType::f32, std::move(shape), values(order, 3));
+  return make_tensor<float>(name, ElementType::f32, std::move(shape), rows_of(order, 3));
 }
 
 std::vector<Tensor> table_in(Form form, Pairing pairing) {
@@ -113,7 +113,7 @@ const char* const config = R"({"model_type": "smollm3", "no_rope_layers": [1, 0]
  "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "max_position_embeddings": 64,
  "rope_theta": 10000.0})";
 
-std::vector<std::string> names(const ConvertResult& result) {
+std::vector<std::string> names_of(const ConvertResult& result) {
   std::vector<std::string> list;
   for (const ConvertedTensor& tensor : result.tensors) list.push_back(tensor.info.name);
   return list;
@@ -126,7 +126,7 @@ TEST_F(Files, keys_are_found_by_name_and_layers_without_rope_stay) {
     tensors.push_back(some_tensor(name, ElementType::bf16, {1, 2, 5, 8}));
   file(tensors);
   ConvertRequest request{.to = Pairing::interleaved, .model = parse_config(config)};
-  EXPECT_EQ(names(convert_file(request)),
+  EXPECT_EQ(names_of(convert_file(request)),
             (std::vector<std::string>{"key_cache.0", "layers.0.k", "past.0.keys", "cache_k_l0"}));
   EXPECT_EQ(read_tensor(path("out.safetensors"), "key_cache.1").data, tensors[2].data);
   fs::rename(path("out.safetensors"), path("in.safetensors"));
@@ -138,7 +138,7 @@ TEST_F(Files, keys_are_found_by_name_and_layers_without_rope_stay) {
   expect_error("PAIRING", "are half already", [&] { convert_file(request); });
   request.to = Pairing::interleaved;
   request.tensors = {"value_cache.0"};
-  EXPECT_EQ(names(convert_file(request)), (std::vector<std::string>{"value_cache.0"}));
+  EXPECT_EQ(names_of(convert_file(request)), (std::vector<std::string>{"value_cache.0"}));
   request.tensors = {"other"};
   expect_error("TENSOR", "--tensor must name", [&] { convert_file(request); });
   request.tensors = {};

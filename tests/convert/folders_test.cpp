@@ -9,7 +9,7 @@
 namespace rotary::convert_tests {
 namespace {
 
-const std::string config =
+const std::string two_layers =
     R"({"model_type": "llama", "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
  "num_hidden_layers": 2, "max_position_embeddings": 64, "rope_theta": 10000.0})";
 
@@ -30,8 +30,8 @@ class Folders : public Checkpoint {
  protected:
   fs::path sharded(const std::string& name) const {
     const std::string first = "model-00001-of-00002.safetensors", second = "model-00002-of-00002.safetensors";
-    make(name, config, layer(0), {{"format", "pt"}}, first);
-    make(name, config, layer(1), {{"format", "pt"}, {"note", "an \"unusual\" one"}}, second);
+    make(name, two_layers, layer(0), {{"format", "pt"}}, first);
+    make(name, two_layers, layer(1), {{"format", "pt"}, {"note", "an \"unusual\" one"}}, second);
     std::string map;
     for (const auto& [index, file] : {std::pair(0, first), {1, second}}) {
       for (const Tensor& tensor : layer(index))
@@ -65,7 +65,7 @@ TEST_F(Folders, unusual_headers_come_back) {
   const auto expect_back = [&](const std::map<std::string, std::string>& metadata,
                                const std::function<void(std::string & header)>& change) {
     const std::string name = "header" + std::to_string(count++);
-    const fs::path file = make(name, config, both_layers(), metadata) / "model.safetensors";
+    const fs::path file = make(name, two_layers, both_layers(), metadata) / "model.safetensors";
     const std::string text = read_text(file);
     std::uint64_t length = 0;
     std::memcpy(&length, text.data(), 8);
@@ -94,17 +94,18 @@ TEST_F(Folders, unusual_headers_come_back) {
 }
 
 TEST_F(Folders, the_pairing_alone_comes_back_and_half_a_stamp_is_refused) {
-  make("alone", config, both_layers(), {{"rotary.pairing", "interleaved"}, {"format", "pt"}});
+  make("alone", two_layers, both_layers(), {{"rotary.pairing", "interleaved"}, {"format", "pt"}});
   there_and_back("alone", Pairing::interleaved);
-  expect_refused(make("before", config, both_layers(), {{"rotary.pairing_before", "half"}}), "FORMAT",
+  expect_refused(make("before", two_layers, both_layers(), {{"rotary.pairing_before", "half"}}), "FORMAT",
                  "must stand beside the other pairing in rotary.pairing but that is missing");
-  expect_refused(make("same", config, both_layers(), {{"rotary.pairing", "half"}, {"rotary.pairing_before", "half"}}),
-                 "FORMAT", "but that is the same");
+  expect_refused(
+      make("same", two_layers, both_layers(), {{"rotary.pairing", "half"}, {"rotary.pairing_before", "half"}}),
+      "FORMAT", "but that is the same");
 }
 
 TEST_F(Folders, a_stamp_that_no_conversion_wrote_is_refused) {
   const auto stamped = [this](const std::string& name, const std::string& key, const std::string& value) {
-    return make(name, config, both_layers(),
+    return make(name, two_layers, both_layers(),
                 {{"rotary.pairing", "interleaved"}, {"rotary.pairing_before", "half"}, {key, value}});
   };
   int count = 0;
@@ -112,11 +113,11 @@ TEST_F(Folders, a_stamp_that_no_conversion_wrote_is_refused) {
     expect_refused(stamped("m" + std::to_string(count++), "rotary.metadata_before", text), "FORMAT",
                    "rotary.metadata_before must be an object without entries", Pairing::half);
   expect_refused(stamped("b", "rotary.header_blanks", "-1"), "FORMAT", "must be a number of bytes", Pairing::half);
-  expect_refused(make("p", config, both_layers(), {{"rotary.pairing", "neox"}}), "FORMAT", "half or interleaved");
+  expect_refused(make("p", two_layers, both_layers(), {{"rotary.pairing", "neox"}}), "FORMAT", "half or interleaved");
 }
 
 TEST_F(Folders, subfolders_without_weights_are_copied) {
-  const fs::path source = make("pooled", config, both_layers());
+  const fs::path source = make("pooled", two_layers, both_layers());
   fs::create_directories(source / "1_Pooling");
   write_text(source / "1_Pooling" / "config.json", "{}");
   fs::create_directories(source / "onnx");
@@ -127,7 +128,7 @@ TEST_F(Folders, subfolders_without_weights_are_copied) {
 }
 
 TEST_F(Folders, empty_folders_modules_and_permissions_to_run_are_kept) {
-  const fs::path source = make("s", config, both_layers());
+  const fs::path source = make("s", two_layers, both_layers());
   fs::create_directories(source / "empty" / "inside");
   for (const char* module : {"2_Dense", "3_Other", "2024_backup"}) {
     fs::create_directories(source / module);
@@ -149,7 +150,7 @@ TEST_F(Folders, empty_folders_modules_and_permissions_to_run_are_kept) {
 }
 
 TEST_F(Folders, the_pairing_of_the_metadata_counts_for_commands_that_take_the_folder) {
-  make("one", config, both_layers());
+  make("one", two_layers, both_layers());
   convert(path("one"), Pairing::interleaved, path("one-2"));
   Model model = read_config(path("one-2"));
   EXPECT_EQ(model.ropes.front().rope.pairing, Pairing::half);
@@ -158,7 +159,7 @@ TEST_F(Folders, the_pairing_of_the_metadata_counts_for_commands_that_take_the_fo
 }
 
 TEST_F(Folders, other_forms_of_the_weights_are_left_out) {
-  const fs::path source = make("many", config, both_layers());
+  const fs::path source = make("many", two_layers, both_layers());
   for (const char* name : {"pytorch_model.bin", "consolidated.safetensors", "model.gguf"})
     write_text(source / name, "x");
   fs::create_directories(source / "original");
@@ -171,7 +172,7 @@ TEST_F(Folders, other_forms_of_the_weights_are_left_out) {
 }
 
 TEST_F(Folders, outputs_that_are_refused) {
-  make("one", config, both_layers());
+  make("one", two_layers, both_layers());
   fs::create_directories(path("empty"));  // such a one may be there
   convert(path("one"), Pairing::interleaved, path("empty"));
   EXPECT_TRUE(fs::exists(path("empty") / "model.safetensors"));
@@ -189,8 +190,10 @@ TEST_F(Folders, outputs_that_are_refused) {
 }
 
 TEST_F(Folders, a_stopped_conversion_leaves_nothing) {
-  ConvertRequest request{
-      .input = make("one", config, both_layers()), .output = path("out"), .to = Pairing::interleaved, .verify = true};
+  ConvertRequest request{.input = make("one", two_layers, both_layers()),
+                         .output = path("out"),
+                         .to = Pairing::interleaved,
+                         .verify = true};
   for (const bool at_verify : {false, true}) {
     request.progress = [at_verify](bool verifying, std::uint64_t, std::uint64_t) {
       if (verifying == at_verify) throw Error(Code::CHECK, "[test] no");
@@ -202,8 +205,10 @@ TEST_F(Folders, a_stopped_conversion_leaves_nothing) {
 
 // The inverse gives another byte, of the last q.
 TEST_F(Folders, a_changed_weight_does_not_pass_verify) {
-  ConvertRequest request{
-      .input = make("one", config, both_layers()), .output = path("out"), .to = Pairing::interleaved, .verify = true};
+  ConvertRequest request{.input = make("one", two_layers, both_layers()),
+                         .output = path("out"),
+                         .to = Pairing::interleaved,
+                         .verify = true};
   bool changed = false;
   request.progress = [&](bool verifying, std::uint64_t done, std::uint64_t) {
     if (!verifying || done != 1 || changed) return;
@@ -222,36 +227,36 @@ TEST_F(Folders, a_changed_weight_does_not_pass_verify) {
 }
 
 TEST_F(Folders, a_full_disk_is_told_of_the_file_that_was_to_be) {
-  const fs::path source = make("one", config, both_layers());
+  const fs::path source = make("one", two_layers, both_layers());
   const test::FullDisk full(3000);
   expect_error("FILE", "out/model.safetensors: cannot be written: File too large",
                [&] { convert(source, Pairing::interleaved, path("out")); });
 }
 
 TEST_F(Folders, refusals) {
-  expect_refused(make("same", config, both_layers()), "PAIRING", "is half already", Pairing::half);
-  std::string unknown = config;
+  expect_refused(make("same", two_layers, both_layers()), "PAIRING", "is half already", Pairing::half);
+  std::string unknown = two_layers;
   unknown.replace(unknown.find("llama"), 5, "frobnicator");
   expect_refused(make("unknown", unknown, both_layers()), "MODEL_TYPE", "frobnicator");
   const std::string dotted = R"({"model_type": "llava", "te.xt": {"model_type": "llama"}})";
   expect_refused(make("dotted", dotted, both_layers()), "ROPE", "\"te.xt\" is none");
-  std::string heads = config;
+  std::string heads = two_layers;
   heads.replace(heads.find("\"num_key_value_heads\": 2"), 24, "\"num_key_value_heads\": 4");
   expect_refused(make("heads", heads, both_layers()), "SHAPE", "must have the 32 rows of the config's heads");
-  expect_refused(make("few", config, layer(0)), "TENSOR", "layer 1 must have a projection of the queries");
+  expect_refused(make("few", two_layers, layer(0)), "TENSOR", "layer 1 must have a projection of the queries");
   std::vector<Tensor> strange = both_layers();
   strange.push_back(some_tensor("model.layers.0.self_attn.k_conv.weight", ElementType::f32, {16, 4}));
-  expect_refused(make("strange", config, strange), "TENSOR", "k_conv.weight");
+  expect_refused(make("strange", two_layers, strange), "TENSOR", "k_conv.weight");
   const std::vector<Tensor> keys = {layer(0)[0], layer(0)[1], layer(1)[0], layer(1)[1]};
-  convert(make("keys", config, keys), Pairing::interleaved, path("keys-2"));  // no values, as of a cut-out
+  convert(make("keys", two_layers, keys), Pairing::interleaved, path("keys-2"));  // no values, as of a cut-out
   std::vector<Tensor> fused = {some_tensor("model.layers.0.self_attn.qkv_proj.weight", ElementType::bf16, {64, 32})};
-  expect_refused(make("fused", config, fused), "MODEL_TYPE", "that of llama is not");
+  expect_refused(make("fused", two_layers, fused), "MODEL_TYPE", "that of llama is not");
   expect_refused(make("bloom", R"({"model_type": "bloom"})", both_layers()), "ROPE", "bloom has none");
   expect_refused(path("nothing"), "FILE", "no such folder");
 }
 
 TEST_F(Folders, damaged_files_are_refused) {
-  const fs::path cut = make("cut", config, both_layers());
+  const fs::path cut = make("cut", two_layers, both_layers());
   fs::resize_file(cut / "model.safetensors", fs::file_size(cut / "model.safetensors") - 10);
   expect_refused(cut, "FORMAT", "must end within the file's");
   const fs::path missing = sharded("missing");
@@ -271,9 +276,9 @@ TEST_F(Folders, damaged_files_are_refused) {
   expect_refused(half_done, "FORMAT",
                  "all files of a checkpoint must have been converted but rotary.pairing is \"interleaved\" in "
                  "model-00001-of-00002.safetensors and missing in model-00002-of-00002.safetensors");
-  const fs::path stamped = make("stamped", config, both_layers(), {{"rotary.pairing", "neither"}});
+  const fs::path stamped = make("stamped", two_layers, both_layers(), {{"rotary.pairing", "neither"}});
   expect_refused(stamped, "FORMAT", "rotary.pairing of model.safetensors must be half or interleaved");
-  const fs::path dangling = make("dangling", config, both_layers());
+  const fs::path dangling = make("dangling", two_layers, both_layers());
   fs::create_symlink("nowhere", dangling / "tokenizer.json");
   expect_refused(dangling, "FILE", "tokenizer.json: cannot be opened");
 }
