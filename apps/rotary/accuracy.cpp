@@ -31,7 +31,7 @@ using accuracy::DecadeErrors;
 using accuracy::Study;
 using accuracy::WayErrors;
 
-struct Options {
+struct AccuracyOptions {
   Source source;
   std::optional<std::string> positions;
   double tolerance = 1e-3;
@@ -74,7 +74,7 @@ std::vector<accuracy::Position> named_positions(const std::string& spec) {
   return positions;
 }
 
-accuracy::Request request_of(const Options& options, const Model& model) {
+accuracy::Request request_of(const AccuracyOptions& options, const Model& model) {
   const ModelRope& used = chosen_rope(model, options.source);
   accuracy::Request request;
   request.model = model;
@@ -188,7 +188,7 @@ void print(const Study& study, const Model& model) {
             << painted(study.advice, Colour::bold) << '\n';
 }
 
-void run(Options options) {
+void run(AccuracyOptions options) {
   const bool is_default_rope = complete(options.source);
   check_source_without_tensor(options.source);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
@@ -221,7 +221,7 @@ std::string footer() {
 }  // namespace
 
 void add_accuracy(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AccuracyOptions>();
   Command command(app, "accuracy");
   add_source_options(command, options->source);
   add_head_dim_option(command, options->source);

@@ -28,7 +28,7 @@ namespace rotary::cli {
 
 namespace {
 
-struct Options {
+struct ApplyOptions {
   TableRequest tables;
   std::string layout;  // a word of layout_words; empty: by the tensors' dimensions and the config's heads
   bool backward = false;
@@ -42,13 +42,13 @@ struct Options {
   bool json = false;
 };
 
-void check_formats(const Options& options, files::Format input) {
+void check_formats(const ApplyOptions& options, files::Format input) {
   if (input == files::Format::npy && !options.tensors.empty())
     throw UsageError("an .npy holds one tensor: leave --tensor away");
   check_one_format("apply", options.input, input, options.output);
 }
 
-void check_usage(const Options& options) {
+void check_usage(const ApplyOptions& options) {
   const TableRequest& request = options.tables;
   const Source& source = request.source;
   const bool described = !source.config.empty() || source.base || !source.inv_freq.empty() || !request.cos.empty();
@@ -73,7 +73,7 @@ void check_usage(const Options& options) {
 }
 
 // The tensors to rotate: those that --tensor names, else q and k.
-std::vector<Tensor> choose_tensors(InputTensors& input, const Options& options) {
+std::vector<Tensor> choose_tensors(InputTensors& input, const ApplyOptions& options) {
   std::vector<Tensor> chosen;
   if (input.format() == files::Format::npy) {
     chosen.push_back(input.read(""));
@@ -102,7 +102,7 @@ std::vector<Tensor> choose_tensors(InputTensors& input, const Options& options) 
 }
 
 // As transformers does: angles and rows in f32, the rows rounded to the tensors' type, and each step too.
-void compute_as_hf(Options& options, const std::vector<Tensor*>& tensors) {
+void compute_as_hf(ApplyOptions& options, const std::vector<Tensor*>& tensors) {
   options.each_step = true;
   options.tables.settings.angles = "float32";
   for (const Tensor* tensor : tensors) {
@@ -126,7 +126,7 @@ struct Applied : ScaledRope {
 
 // The tensors by the rope that turns them: what --rope or --layer says, else the layer in the tensor's name. Not those
 // of layers without a rope, which stay as they are, but for queries that are multiplied.
-std::vector<Applied> parts_of(const Options& options, const std::optional<Model>& model,
+std::vector<Applied> parts_of(const ApplyOptions& options, const std::optional<Model>& model,
                               const std::vector<Tensor*>& tensors) {
   std::vector<Applied> parts;
   if (!model) parts.push_back({{}, tensors});
@@ -141,7 +141,7 @@ std::vector<Applied> parts_of(const Options& options, const std::optional<Model>
   return parts;
 }
 
-void use_model(Applied& applied, const Options& options, const Model& model, const ModelRope& used,
+void use_model(Applied& applied, const ApplyOptions& options, const Model& model, const ModelRope& used,
                std::int64_t max_tokens) {
   const Source& source = options.tables.source;
   const PositionSet positions = positions_of("apply", options.tables.positions, model, used);
@@ -163,7 +163,7 @@ void use_model(Applied& applied, const Options& options, const Model& model, con
   if (used.fourier.pairs > 0) how.mixed = &used.fourier;
 }
 
-void use_rows(Applied& applied, const Options& options, int head_dim) {
+void use_rows(Applied& applied, const ApplyOptions& options, int head_dim) {
   const TableRequest& request = options.tables;
   tools::Rotation& how = applied.rotation;
   how.head_dim = head_dim;
@@ -189,7 +189,7 @@ void use_rows(Applied& applied, const Options& options, int head_dim) {
 }
 
 // model: of CONFIG.
-void prepare(Applied& applied, const Options& options, const std::optional<Model>& model) {
+void prepare(Applied& applied, const ApplyOptions& options, const std::optional<Model>& model) {
   const std::vector<const Tensor*> seen(applied.tensors.begin(), applied.tensors.end());
   applied.readings =
       tools::read_heads("apply", seen, options.layout, applied.used != nullptr ? *applied.used : ModelRope{});
@@ -230,7 +230,7 @@ void rotate_all(Applied& applied) {
   }
 }
 
-Stamp stamp_of(const Options& options, const Applied& applied) {
+Stamp stamp_of(const ApplyOptions& options, const Applied& applied) {
   Stamp stamp{applied.facts, {}};
   if (stamp.facts["direction"] == "clockwise") stamp.facts["clockwise"] = "true";
   stamp.facts["direction"] = options.backward ? "backward" : "forward";
@@ -243,7 +243,7 @@ Stamp stamp_of(const Options& options, const Applied& applied) {
 }
 
 // The metadata with a stamp for each rope. undone: each takes one away. Warnings go into those of the parts.
-Metadata with_stamps(const Metadata& metadata, const Options& options, std::vector<Applied>& parts, bool& undone) {
+Metadata with_stamps(const Metadata& metadata, const ApplyOptions& options, std::vector<Applied>& parts, bool& undone) {
   std::vector<Stamp> stamps = stamps_of(metadata);
   undone = !parts.empty();
   for (Applied& part : parts) {
@@ -256,7 +256,7 @@ Metadata with_stamps(const Metadata& metadata, const Options& options, std::vect
 }
 
 // What was done to a tensor: "rotated  q  F32 [1, 16, 8, 64]: batch 1, tokens 16, heads 8".
-std::string line_of(const Options& options, const TensorInfo& tensor, const std::vector<const Tensor*>& chosen,
+std::string line_of(const ApplyOptions& options, const TensorInfo& tensor, const std::vector<const Tensor*>& chosen,
                     const std::vector<Applied>& parts) {
   std::string how = "copied   ", what, ropes;
   if (std::ranges::find(chosen, tensor.name, &Tensor::name) != chosen.end())  // where no part turns it
@@ -277,7 +277,7 @@ std::string line_of(const Options& options, const TensorInfo& tensor, const std:
 }
 
 // A rotation's facts are those of the output's metadata.
-void print_json(const Options& options, const std::vector<Applied>& parts, bool undone,
+void print_json(const ApplyOptions& options, const std::vector<Applied>& parts, bool undone,
                 const std::vector<std::string>& notes) {
   nlohmann::ordered_json rotations = nlohmann::ordered_json::array();
   for (const Applied& part : parts) {
@@ -293,7 +293,7 @@ void print_json(const Options& options, const std::vector<Applied>& parts, bool 
 }
 
 // To standard error where the tensors go to standard output.
-void report(const Options& options, const InputTensors& input, const std::vector<const Tensor*>& chosen,
+void report(const ApplyOptions& options, const InputTensors& input, const std::vector<const Tensor*>& chosen,
             const std::vector<Applied>& parts, bool undone) {
   std::vector<std::string> notes;
   for (const Applied& part : parts) {
@@ -310,7 +310,7 @@ void report(const Options& options, const InputTensors& input, const std::vector
   out << "wrote " << (is_dash(files::path_of(options.output)) ? "standard output" : printable(options.output)) << '\n';
 }
 
-void run(Options options) {
+void run(ApplyOptions options) {
   check_usage(options);
   check_output(files::path_of(options.output), options.json);
   if (!options.machine.target.empty()) use_target(options.machine.target);
@@ -345,7 +345,7 @@ void run(Options options) {
 }  // namespace
 
 void add_apply(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ApplyOptions>();
   options->tables.source.takes_rows = true;
   Command command(app, "apply");
   add_request_options(command, options->tables);

@@ -30,7 +30,7 @@ namespace {
 using bench::Cell;
 using bench::Result;
 
-struct Options {
+struct BenchOptions {
   std::string grid;
   std::string filter;
   bench::Words words = {{"device", "cpu"}};  // of the flags that take a word, by property; "": not given
@@ -47,7 +47,7 @@ struct Options {
 unsigned all_cores() { return std::max(1U, std::thread::hardware_concurrency()); }
 
 // Refuses flags that contradict each other or that the device does not have. Throws UsageError.
-void check_flags(const Options& options) {
+void check_flags(const BenchOptions& options) {
   const auto word = [&options](const char* key) { return options.words.at(key); };
   const auto given = [&options](const char* key) { return options.numbers.at(key).has_value(); };
   const std::string op = word("op");
@@ -76,7 +76,7 @@ void check_flags(const Options& options) {
 }
 
 // The properties of cells that the flags give, and those of the machine.
-bench::Words words_of(const Options& options) {
+bench::Words words_of(const BenchOptions& options) {
   bench::Words words = options.words;
   std::erase_if(words, [](const auto& word) { return word.second.empty(); });
   for (const auto& [key, number] : options.numbers) {
@@ -93,7 +93,7 @@ bench::Words words_of(const Options& options) {
 }
 
 // The one shape that the flags describe, if they do and neither --grid nor --filter is given; otherwise a grid.
-std::vector<Cell> cells_of(const Options& options, const bench::Words& words) {
+std::vector<Cell> cells_of(const BenchOptions& options, const bench::Words& words) {
   const bool filter = !options.filter.empty();
   const std::set<std::string> of_machine = {"threads", "target", "device", "table", "cache"};
   const bool shape =
@@ -114,7 +114,7 @@ void check_plot(const std::string& path) {
 
 void print(const std::string& line) { std::cout << line << '\n' << std::flush; }
 
-std::vector<Result> run_cells(bench::Machine& machine, const std::vector<Cell>& cells, const Options& options) {
+std::vector<Result> run_cells(bench::Machine& machine, const std::vector<Cell>& cells, const BenchOptions& options) {
   std::vector<Result> results;
   ProgressLine progress("bench", static_cast<std::int64_t>(cells.size()));
   for (const Cell& cell : cells) {
@@ -126,7 +126,7 @@ std::vector<Result> run_cells(bench::Machine& machine, const std::vector<Cell>& 
   return results;
 }
 
-void run(const Options& options) {
+void run(const BenchOptions& options) {
   check_flags(options);
   const bench::Words words = words_of(options);
   const bool cuda = words.at("device") == "cuda";
@@ -149,7 +149,7 @@ void run(const Options& options) {
 
 // ---- options ----
 
-void add_shape_options(Command& command, Options& options) {
+void add_shape_options(Command& command, BenchOptions& options) {
   for (const char* key : {"device", "op", "dtype", "pairing", "layout"})
     command.option(std::string("--") + key, options.words[key]);
   for (const auto& [key, name] : {std::pair("batch", "--batch"),
@@ -170,7 +170,7 @@ void add_shape_options(Command& command, Options& options) {
 }  // namespace
 
 void add_bench(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   Command command(app, "bench");
   command.option("--grid", options->grid);
   command.option("--filter", options->filter);

@@ -18,7 +18,7 @@ namespace rotary::cli {
 
 namespace {
 
-struct Options : DiagnosisOptions {
+struct CheckOptions : DiagnosisOptions {
   std::string input;
   std::string against;
 };
@@ -113,7 +113,7 @@ void print(const diagnose::CheckResult& result) {
     std::cout << printable(result.diagnosed.all.sentence) << '\n';
 }
 
-void run(Options& options) {
+void run(CheckOptions& options) {
   check_source(options.source);
   if (options.request.scores && options.request.rotated)
     throw UsageError("--scores and --rotated are two questions: give one of them");
@@ -133,7 +133,7 @@ void run(Options& options) {
 }  // namespace
 
 void add_check(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CheckOptions>();
   options->request.operation = "check";
   Command command(app, "check");
   add_source_options(command, options->source);

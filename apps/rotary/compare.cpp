@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct CompareOptions {
   std::vector<std::string> folders;
   std::string output;  // "": no plot is written
   bool json = false;
@@ -93,7 +93,7 @@ Json json_of(const Run& run) {
   return json;
 }
 
-void run(const Options& options) {
+void run(const CompareOptions& options) {
   const bool writes = !options.output.empty();
   if (writes && files::path_of(options.output).extension() != ".svg")
     throw Error(Code::FORMAT, "[compare] the plot is SVG: --output must end in .svg but got '" + options.output + "'");
@@ -116,7 +116,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_compare(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompareOptions>();
   Command command(app, "compare");
   command.option("DIR", options->folders);
   command.option("--output", options->output);

@@ -26,7 +26,7 @@ namespace rotary::cli {
 
 namespace {
 
-struct Options {
+struct ConvertOptions {
   std::string input;
   std::string to;
   std::string from;
@@ -162,7 +162,7 @@ class Progress {
   bool verifying_ = false;
 };
 
-void check_keys(const Options& options) {
+void check_keys(const ConvertOptions& options) {
   if (options.to.empty()) throw UsageError("--to is required: half or interleaved");
   if (options.config.empty() == (options.head_dim == 0))
     throw UsageError("a KV cache needs --config, or --head-dim and --from");
@@ -170,7 +170,7 @@ void check_keys(const Options& options) {
     throw UsageError("--first and --rotary-dim must lie within --head-dim");
 }
 
-void check_table(const Options& options) {
+void check_table(const ConvertOptions& options) {
   if (!options.config.empty() || !options.tensors.empty() || options.head_dim != 0)
     throw UsageError("--config, --tensor and --head-dim are for keys, but the file holds a table");
   if (!options.to.empty() || (!options.form.empty() && options.form != "doubled")) return;
@@ -179,13 +179,13 @@ void check_table(const Options& options) {
     throw UsageError("--to is required: the form doubled repeats the values in the order of half or of interleaved");
 }
 
-void check_checkpoint(const Options& options) {
+void check_checkpoint(const ConvertOptions& options) {
   if (options.to.empty()) throw UsageError("--to is required: half or interleaved");
   if (!options.form.empty() || !options.config.empty() || !options.tensors.empty() || options.head_dim != 0)
     throw UsageError("--form, --config, --tensor and --head-dim are for a file of tables or keys, not for a folder");
 }
 
-ConvertRequest request_of(const Options& options, Progress& progress) {
+ConvertRequest request_of(const ConvertOptions& options, Progress& progress) {
   ConvertRequest request{.input = files::path_of(options.input), .output = files::path_of(options.output)};
   if (!options.to.empty()) request.to = parse_pairing(options.to);
   if (!options.from.empty()) request.from = parse_pairing(options.from);
@@ -204,7 +204,7 @@ ConvertRequest request_of(const Options& options, Progress& progress) {
   return request;
 }
 
-void check_options(const Options& options) {
+void check_options(const ConvertOptions& options) {
   const std::filesystem::path input = files::path_of(options.input);
   std::error_code ignored;
   const bool is_file = std::filesystem::exists(input, ignored) && !std::filesystem::is_directory(input, ignored);
@@ -215,7 +215,7 @@ void check_options(const Options& options) {
   kind == ConvertKind::table ? check_table(options) : check_keys(options);
 }
 
-void run(Options options) {
+void run(ConvertOptions options) {
   if (options.output.empty() && !options.dry_run) throw UsageError("--output is required (or --dry-run)");
   try {
     options.input = tools::config_path(options.input);  // a repository of the cache is its folder
@@ -235,7 +235,7 @@ void run(Options options) {
   }
 }
 
-void add_file_options(Command& command, Options& options) {
+void add_file_options(Command& command, ConvertOptions& options) {
   command.option("--config", options.config);
   command.option("--head-dim", options.head_dim);
   command.option("--rotary-dim", options.rotary_dim);
@@ -247,7 +247,7 @@ void add_file_options(Command& command, Options& options) {
 }  // namespace
 
 void add_convert(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertOptions>();
   Command command(app, "convert");
   command.option("DIR", options->input);
   command.option("--to", options->to);

@@ -33,7 +33,7 @@ namespace rotary::cli {
 
 namespace {
 
-struct Options {
+struct DemoOptions {
   std::string data;
   bool json = false;
 };
@@ -282,7 +282,7 @@ void show_time(const DemoData& data, const Frequencies& turns) {
   }
 }
 
-void run(const Options& options) {
+void run(const DemoOptions& options) {
   const std::filesystem::path folder = find_demo_data(options.data);
   const DemoData data = load_demo_data(folder);
   const Model model = read_config(folder / "config.json");
@@ -305,7 +305,7 @@ void run(const Options& options) {
 }
 
 // What run() prints, line by line under the title of each step; it throws where a check fails.
-void run_as_json(const Options& options) {
+void run_as_json(const DemoOptions& options) {
   std::ostringstream printed;
   std::streambuf* const out = std::cout.rdbuf(printed.rdbuf());
   try {
@@ -327,7 +327,7 @@ void run_as_json(const Options& options) {
 }  // namespace
 
 void add_demo(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DemoOptions>();
   Command command(app, "demo");
   command.option("--data", options->data);
   command.option("--json", options->json);

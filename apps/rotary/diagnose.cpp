@@ -68,12 +68,12 @@ void print_diagnosis(const diagnose::Diagnosed& diagnosed) {
   }
 }
 
-struct Options : DiagnosisOptions {
+struct DiagnoseOptions : DiagnosisOptions {
   std::string before;
   std::string after;
 };
 
-void run(Options& options) {
+void run(DiagnoseOptions& options) {
   const Source& source = options.source;
   if (!source.config.empty() || source.base || !source.inv_freq.empty()) check_source(source);
   const std::vector<diagnose::TensorPair> pairs = read_question(options, options.before, options.after);
@@ -118,7 +118,7 @@ std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const
 }
 
 void add_diagnose(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DiagnoseOptions>();
   Command command(app, "diagnose");
   command.option("--before,--input", options->before);
   command.option("--after,--against", options->after);

@@ -28,7 +28,7 @@ namespace rotary::cli {
 
 namespace {
 
-struct Options {
+struct ExplainOptions {
   std::vector<std::string> words;  // the topic may have several: kv cache
   std::optional<std::string> topic;
   bool list = false;
@@ -168,13 +168,13 @@ std::size_t chapter_named(const std::string& topic) {
 }
 
 // The chapter of TOPIC; nullptr for all.
-const Chapter* chosen_chapter(const Options& options) {
+const Chapter* chosen_chapter(const ExplainOptions& options) {
   if (!options.topic || lower(*options.topic) == "all") return nullptr;
   return &all_chapters()[chapter_named(*options.topic)];
 }
 
 // The pictures that the Markdown of a chapter shows: of TOPIC, or of all.
-std::string write_pictures(const Options& options) {
+std::string write_pictures(const ExplainOptions& options) {
   const Chapter* const only = chosen_chapter(options);
   std::string wrote;
   for (const auto& [name, text] : explain_files) {
@@ -194,7 +194,7 @@ nlohmann::ordered_json json_of(const Chapter& chapter, bool with_text) {
   return json;
 }
 
-void print_json(const Options& options, const std::string& text) {
+void print_json(const ExplainOptions& options, const std::string& text) {
   const bool own = !options.source.config.empty() || has_rope_options(options.source);
   if (own || !options.pictures.empty()) {
     std::cout << versioned({{own ? "markdown" : "wrote", text}}) << '\n';
@@ -209,7 +209,7 @@ void print_json(const Options& options, const std::string& text) {
 
 // ---- of the reader's own model ----
 
-std::string own_chapters(const Options& options) {
+std::string own_chapters(const ExplainOptions& options) {
   const Chapter* const only = chosen_chapter(options);
   if (options.list || !options.pictures.empty())
     throw UsageError("--config tells chapters: without --list and --pictures");
@@ -228,7 +228,7 @@ std::string own_chapters(const Options& options) {
   return text;
 }
 
-std::string text_of(const Options& options) {
+std::string text_of(const ExplainOptions& options) {
   if (!options.source.config.empty() || has_rope_options(options.source)) return own_chapters(options);
   if (!options.pictures.empty()) return write_pictures(options);
   if (options.list && !options.markdown) return contents();
@@ -247,7 +247,7 @@ std::string text_of(const Options& options) {
 }  // namespace
 
 void add_explain(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainOptions>();
   Command command(app, "explain");
   std::vector<std::string> topics = {"all"};
   for (const Chapter& chapter : all_chapters()) topics.push_back(chapter.id);

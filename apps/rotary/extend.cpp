@@ -28,7 +28,7 @@ namespace {
 
 constexpr double circle = 2 * std::numbers::pi;  // radians of a turn
 
-struct Options {
+struct ExtendOptions {
   Source source;
   extend::Request request;
   std::optional<int> rope;
@@ -36,7 +36,7 @@ struct Options {
   bool json = false;
 };
 
-extend::Request request_of(const Options& options) {
+extend::Request request_of(const ExtendOptions& options) {
   extend::Request request = options.request;
   request.model = read_model(options.source, 0);
   request.name = options.source.config;
@@ -210,7 +210,7 @@ std::string printed(const std::function<void()>& print) {
   return plain;
 }
 
-void run(const Options& options) {
+void run(const ExtendOptions& options) {
   extend::Plan plan = extend::plan(request_of(options));
   const auto print = [&] { print_plan(plan, !options.request.method.empty()); };
   if (!options.write.empty()) {
@@ -228,7 +228,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_extend(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExtendOptions>();
   Command command(app, "extend");
   command.option("CONFIG,--config", options->source.config);
   command.option("--length", options->request.context);

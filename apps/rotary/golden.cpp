@@ -29,7 +29,7 @@ namespace rotary::cli {
 
 namespace {
 
-struct Options {
+struct GoldenOptions {
   Source source;
   PositionRequest positions;
   std::optional<std::int64_t> heads;  // none: 2, or as many as the rope has rows for
@@ -68,7 +68,7 @@ PositionSet usual_positions(const ModelRope& used) {
   return set;
 }
 
-PositionSet positions_for(const Options& options, const Model& model, const ModelRope& used) {
+PositionSet positions_for(const GoldenOptions& options, const Model& model, const ModelRope& used) {
   PositionRequest request = options.positions;
   if (!request.given()) request.set = usual_positions(used);
   PositionSet positions = positions_of("golden", request, model, used);
@@ -133,7 +133,7 @@ Tolerances tolerances_of(const std::vector<Table>& tables, const Frequencies& tu
   return allowed;
 }
 
-std::vector<Tensor> golden_of(const Options& options, const ModelRope& used, Frequencies turns,
+std::vector<Tensor> golden_of(const GoldenOptions& options, const ModelRope& used, Frequencies turns,
                               const PositionSet& positions) {
   std::vector<Table> tables = {Table(turns, positions.view())};  // with xpos that of keys too
   turns.xpos.reciprocal = true;
@@ -284,7 +284,8 @@ std::string golden_header(const std::filesystem::path& path, const Metadata& fac
   return text + "\n#endif\n";
 }
 
-void write(const Options& options, const Metadata& facts, const std::vector<Tensor>& tensors, const ModelRope& used) {
+void write(const GoldenOptions& options, const Metadata& facts, const std::vector<Tensor>& tensors,
+           const ModelRope& used) {
   const std::filesystem::path path = files::path_of(options.output);
   if (path.extension() == ".npz") return files::write_npz(path, tensors);
   files::write_whole(
@@ -292,7 +293,7 @@ void write(const Options& options, const Metadata& facts, const std::vector<Tens
       path.extension() == ".h" ? golden_header(path, facts, tensors, used) : golden_json(facts, tensors));
 }
 
-void run(const Options& options) {
+void run(const GoldenOptions& options) {
   check_source_without_tensor(options.source);
   const std::filesystem::path output = files::path_of(options.output);
   if (std::ranges::find(endings, output.extension().string()) == endings.end()) {
@@ -326,7 +327,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_golden(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GoldenOptions>();
   Command command(app, "golden");
   add_source_options(command, options->source);
   add_head_dim_option(command, options->source);

@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct InspectOptions {
   Source source;
   std::vector<std::string> configs;
   bool json = false;
@@ -95,7 +95,7 @@ void print_model(const Inspected& inspected, bool pairs) {
   print_sentences("notes", one ? notes_on(model, *inspected.views.front().second.used) : model.notes);
 }
 
-void inspect_model(const Options& options) {
+void inspect_model(const InspectOptions& options) {
   check_source_without_tensor(options.source);
   Inspected one = inspected(options.source);
   add_views(one, options.source);
@@ -106,7 +106,7 @@ void inspect_model(const Options& options) {
   }
 }
 
-void inspect_models(const Options& options) {
+void inspect_models(const InspectOptions& options) {
   if (options.pairs) throw UsageError("--pairs shows one model: name one CONFIG");
   std::vector<Inspected> all;
   for (const std::string& config : options.configs) {
@@ -128,7 +128,7 @@ void inspect_models(const Options& options) {
   std::cout << versioned({{"models", std::move(models)}, {"differences", differences_of(all)}}) << '\n';
 }
 
-void run(Options options) {
+void run(InspectOptions options) {
   if (options.configs.size() > 1) return inspect_models(options);
   if (!options.configs.empty()) options.source.config = options.configs.front();
   const std::string& config = options.source.config;
@@ -143,7 +143,7 @@ void run(Options options) {
 }  // namespace
 
 void add_inspect(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectOptions>();
   options->source.takes_rows = true;
   Command command(app, "inspect");
   command.option("CONFIG,--config", options->configs);

@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct ModelsOptions {
   std::string filter;
   bool json = false;
 };
@@ -150,7 +150,7 @@ void print_table(const std::vector<KnownModel>& models, const std::string& filte
   }
 }
 
-void run(const Options& options) {
+void run(const ModelsOptions& options) {
   const std::vector<KnownModel> models = chosen_models(options.filter);
   if (options.json) {
     print_json(models);
@@ -162,7 +162,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_models(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ModelsOptions>();
   Command command(app, "models");
   command.option("FILTER", options->filter);
   command.option("--json", options->json);

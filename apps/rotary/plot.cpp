@@ -28,7 +28,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct PlotOptions {
   PlotRequest request;
   std::string title;
   std::string output;
@@ -56,8 +56,8 @@ const std::vector<std::pair<std::string, Figure (*)(const PlotRequest&)>> kinds 
     {"wavelengths", wavelengths_plot}, {"stretch", stretch_plot},   {"table", table_map}, {"decay", decay_plot},
     {"patches", patches_plot},         {"accuracy", accuracy_plot}, {"loss", losses_plot}};
 
-// Options that belong to one kind.
-void check_usage(const Options& options) {
+// PlotOptions that belong to one kind.
+void check_usage(const PlotOptions& options) {
   const PlotRequest& request = options.request;
   const auto only = [&](bool given, const char* option, std::string_view of) {
     if (given && of.find(request.kind) == std::string_view::npos)
@@ -167,7 +167,7 @@ void write_picture(const std::string& path, const std::string& svg) {
   }
 }
 
-void run(const Options& options) {
+void run(const PlotOptions& options) {
   check_usage(options);
   const bool writes = !options.output.empty();
   if (writes) check_picture(options.output);
@@ -190,7 +190,7 @@ void run(const Options& options) {
   if (writes && !is_dash(options.output)) std::cout << "wrote " << printable(options.output) << '\n';
 }
 
-void add_rope_options(Command& command, Options& options) {
+void add_rope_options(Command& command, PlotOptions& options) {
   PlotRequest& request = options.request;
   add_source_options(command, request.source, "");
   add_head_dim_option(command, request.source);
@@ -198,7 +198,7 @@ void add_rope_options(Command& command, Options& options) {
   command.option("--scalings", request.scalings);
 }
 
-void add_kind_options(Command& command, Options& options) {
+void add_kind_options(Command& command, PlotOptions& options) {
   PlotRequest& request = options.request;
   command.option("--positions", request.positions);
   command.option("--pairs", request.pairs);
@@ -217,7 +217,7 @@ void add_kind_options(Command& command, Options& options) {
 }  // namespace
 
 void add_plot(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlotOptions>();
   Command command(app, "plot");
   std::vector<std::string> words;
   for (const auto& [word, draws] : kinds) words.push_back(word);

@@ -22,7 +22,7 @@ namespace rotary::cli {
 
 namespace {
 
-struct Options {
+struct PositionsOptions {
   std::string config, output;
   std::string tokens, mask, image_grid, video_grid, seconds, audio, delta;
   std::string part;
@@ -36,7 +36,7 @@ struct Options {
   bool json = false;
 };
 
-bool draws(const Options& options) {
+bool draws(const PositionsOptions& options) {
   const Drawing& drawing = options.drawing;
   return drawing.frames != 0 || drawing.fps != 0 || drawing.text || drawing.vae_scale != 0 ||
          drawing.vae_scale_time != 0 || !options.reference_sizes.empty() ||
@@ -45,9 +45,9 @@ bool draws(const Options& options) {
 
 // ---- a sequence without a model's own ways ----
 
-bool is_plain(const Options& options) { return !options.cu_seqlens.empty() || options.ranks; }
+bool is_plain(const PositionsOptions& options) { return !options.cu_seqlens.empty() || options.ranks; }
 
-void check_usage(const Options& options) {
+void check_usage(const PositionsOptions& options) {
   const bool model_inputs = !(options.tokens + options.mask + options.image_grid + options.video_grid +
                               options.seconds + options.audio + options.delta + options.part)
                                  .empty();
@@ -65,7 +65,7 @@ void check_usage(const Options& options) {
 }
 
 // Packed sequences begin at 0 each, as data collators and attention kernels have them; a rank has those of its tokens.
-ModelPositions plain_positions(const Options& options) {
+ModelPositions plain_positions(const PositionsOptions& options) {
   std::vector<std::int64_t> bounds = {0, options.length.value_or(0)};
   if (!options.cu_seqlens.empty()) {
     auto [values, shape] = tools::read_integers(options.cu_seqlens, "cu_seqlens");
@@ -144,7 +144,7 @@ std::array<std::int64_t, 2> size_of(const char* option, const std::string& text)
   return size;
 }
 
-ModelPositions made_by_model(const Options& options) {
+ModelPositions made_by_model(const PositionsOptions& options) {
   ModelInputs inputs;
   if (draws(options)) {
     inputs.drawing = options.drawing;
@@ -191,7 +191,7 @@ Tensor deltas_of(const ModelPositions& made) {
   return unnamed(std::vector<std::int64_t>(made.deltas.begin(), made.deltas.end()), shape);
 }
 
-void report(const Options& options, const std::vector<std::pair<std::string, Tensor>>& files,
+void report(const PositionsOptions& options, const std::vector<std::pair<std::string, Tensor>>& files,
             const std::vector<std::string>& notes) {
   if (options.json) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
@@ -205,7 +205,7 @@ void report(const Options& options, const std::vector<std::pair<std::string, Ten
     std::cout << "wrote " << printable(path) << ": " << name(tensor.type) << ' ' << shape_text(tensor.shape) << '\n';
 }
 
-void run(const Options& options) {
+void run(const PositionsOptions& options) {
   check_usage(options);
   std::vector<std::pair<std::string, Tensor>> files = {{options.output, {}}};
   if (!options.delta.empty()) files.push_back({options.delta, {}});
@@ -221,7 +221,7 @@ void run(const Options& options) {
   report(options, files, made.notes);
 }
 
-void add_files(Command& command, Options& options) {
+void add_files(Command& command, PositionsOptions& options) {
   command.option("--tokens", options.tokens);
   command.option("--mask", options.mask);
   command.option("--image-grid", options.image_grid);
@@ -230,7 +230,7 @@ void add_files(Command& command, Options& options) {
   command.option("--audio-lengths", options.audio);
 }
 
-void add_drawing(Command& command, Options& options) {
+void add_drawing(Command& command, PositionsOptions& options) {
   Drawing& drawing = options.drawing;
   command.option("--image-size", options.image_size);
   command.option("--frames", drawing.frames);
@@ -245,7 +245,7 @@ void add_drawing(Command& command, Options& options) {
 }  // namespace
 
 void add_positions(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PositionsOptions>();
   Command command(app, "positions");
   command.option("CONFIG,--config", options->config);
   command.option("--output", options->output);

@@ -16,13 +16,12 @@ namespace rotary::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using files::Json;
 
-Json read_object(const char* operation, const fs::path& path) {
+files::Json read_object(const char* operation, const fs::path& path) {
   const std::string in_brackets = std::string("[") + operation + "] ";
   const std::string text = files::InputFile(operation, path).text();
   try {
-    Json object = files::parse_json(text);
+    files::Json object = files::parse_json(text);
     if (object.is_object()) return object;
   } catch (const Error& error) {
     const std::string why = error.what();
@@ -36,7 +35,7 @@ void read_description(const char* operation, Run& run) {
   const fs::path path = files::path_of(run.directory) / "config.json";
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return;
-  const Json config = read_object(operation, path);
+  const files::Json config = read_object(operation, path);
   const auto position = config.find("position_embedding_type");
   if (position != config.end() && position->is_string()) run.position = position->get<std::string>();
   const auto parameters = config.find("parameters");
@@ -79,7 +78,7 @@ Run read_run(const char* operation, const std::string& folder) {
   return run;
 }
 
-std::vector<std::string> parts_of(const std::string& path) {
+std::vector<std::string> path_parts(const std::string& path) {
   std::error_code error;
   const fs::path absolute = fs::absolute(files::path_of(path), error);
   std::vector<std::string> parts;
@@ -104,7 +103,7 @@ std::optional<double> Run::value() const { return best ? best->second : train; }
 
 std::vector<std::string> unique_names(const std::vector<std::string>& paths) {
   std::vector<std::vector<std::string>> parts;
-  for (const std::string& path : paths) parts.push_back(parts_of(path));
+  for (const std::string& path : paths) parts.push_back(path_parts(path));
   std::vector<std::string> names;
   for (const std::vector<std::string>& mine : parts) {
     std::size_t count = 1;

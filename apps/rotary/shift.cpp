@@ -26,7 +26,7 @@ namespace rotary::cli {
 
 namespace {
 
-struct Options {
+struct ShiftOptions {
   Source source;  // of the rope that rotated the keys
   std::string to_config;
   std::optional<std::int64_t> to_length;
@@ -51,7 +51,7 @@ struct Done {
   std::vector<std::string> warnings;
 };
 
-void check_usage(const Options& options) {
+void check_usage(const ShiftOptions& options) {
   check_source(options.source);
   const bool moves = options.from.spec || options.to.spec;
   const bool turns = moves || options.to_length || !options.to_config.empty();
@@ -142,7 +142,7 @@ struct Turned {
 };
 
 // tokens: of the tensor before some left.
-tools::Rotation rotation_of(const Options& options, const Side& from, const Side& to, const Turned& turned,
+tools::Rotation rotation_of(const ShiftOptions& options, const Side& from, const Side& to, const Turned& turned,
                             std::int64_t tokens, Done& done, Stamp& stamp) {
   PositionRequest before = options.from, after = options.to.spec ? options.to : options.from;
   tools::Rotation how{"shift"};
@@ -185,8 +185,8 @@ void tell_of(std::vector<Stamp>& stamps, const Stamp& stamp, const std::string& 
 }
 
 // Returns the word of its layout.
-std::string shift_key(Tensor& tensor, const Options& options, const Side& from, const Side& to, const Executor& pool,
-                      Turned& last, Done& done) {
+std::string shift_key(Tensor& tensor, const ShiftOptions& options, const Side& from, const Side& to,
+                      const Executor& pool, Turned& last, Done& done) {
   const auto [used, chosen] = rope_of_tensor(from.source, from.model, tensor);
   const ModelRope* const wanted = rope_of_tensor(to.source, to.model, tensor).used;
   const std::vector<const Tensor*> seen{&tensor};
@@ -215,7 +215,7 @@ std::string shift_key(Tensor& tensor, const Options& options, const Side& from, 
   return word;
 }
 
-void report(const Options& options, const std::vector<const Tensor*>& changed, const Done& done) {
+void report(const ShiftOptions& options, const std::vector<const Tensor*>& changed, const Done& done) {
   for (const std::string& warning : done.warnings) std::cerr << printable(warning) << '\n';
   if (options.json) {
     nlohmann::ordered_json rotations = nlohmann::ordered_json::array(), shapes = nlohmann::ordered_json::object();
@@ -238,7 +238,7 @@ void report(const Options& options, const std::vector<const Tensor*>& changed, c
   out << "wrote " << (dash ? "standard output" : printable(options.output)) << '\n';
 }
 
-void run(const Options& options) {
+void run(const ShiftOptions& options) {
   check_usage(options);
   check_output(files::path_of(options.output), options.json);
   if (!options.machine.target.empty()) use_target(options.machine.target);
@@ -296,7 +296,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_shift(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ShiftOptions>();
   Command command(app, "shift");
   add_source_options(command, options->source);
   add_rope_option(command, options->source);

@@ -14,12 +14,10 @@ namespace rotary::cli {
 
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr std::string_view prefix = "rotary.";
 
 // The N and KEY of "rotary.N.KEY"; 0 for any other key.
-std::pair<std::size_t, std::string> parts_of(const std::string& key) {
+std::pair<std::size_t, std::string> number_and_key(const std::string& key) {
   std::size_t number = 0;
   if (!key.starts_with(prefix)) return {0, ""};
   const char* begin = key.data() + prefix.size();
@@ -31,10 +29,10 @@ std::pair<std::size_t, std::string> parts_of(const std::string& key) {
 }
 
 std::vector<std::string> names_in(const std::string& list) {
-  const Json json = Json::parse(list, nullptr, false);
+  const nlohmann::json json = nlohmann::json::parse(list, nullptr, false);
   std::vector<std::string> names;
   if (!json.is_array()) return names;
-  for (const Json& name : json) {
+  for (const nlohmann::json& name : json) {
     if (name.is_string()) names.push_back(name.get<std::string>());
   }
   return names;
@@ -117,7 +115,7 @@ Metadata facts_of_layer_without_rope(const Source& source, const Model& model, c
 std::vector<Stamp> stamps_of(const Metadata& metadata) {
   std::map<std::size_t, Stamp> found;
   for (const auto& [key, value] : metadata) {
-    const auto [number, name] = parts_of(key);
+    const auto [number, name] = number_and_key(key);
     if (number == 0) continue;
     Stamp& stamp = found[number];
     stamp.facts[name] = value;
@@ -131,14 +129,14 @@ std::vector<Stamp> stamps_of(const Metadata& metadata) {
 Metadata stamped(const Metadata& metadata, const std::vector<Stamp>& stamps) {
   Metadata all;
   for (const auto& [key, value] : metadata) {
-    if (parts_of(key).first == 0) all[key] = value;
+    if (number_and_key(key).first == 0) all[key] = value;
   }
   for (std::size_t i = 0; i < stamps.size(); ++i) {
     const std::string begin = std::string(prefix) + std::to_string(i + 1) + ".";
     for (const auto& [key, value] : stamps[i].facts) {
       if (!value.empty()) all[begin + key] = value;
     }
-    all[begin + "tensors"] = Json(stamps[i].tensors).dump();
+    all[begin + "tensors"] = nlohmann::json(stamps[i].tensors).dump();
   }
   return all;
 }

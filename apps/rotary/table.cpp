@@ -25,7 +25,7 @@ namespace rotary::cli {
 
 namespace {
 
-struct Options {
+struct TableFileOptions {
   Source source;
   PositionRequest positions;
   std::string output;
@@ -37,12 +37,12 @@ struct Options {
 };
 
 // With xpos there are the keys' too.
-bool is_one_tensor(const Options& options) {
+bool is_one_tensor(const TableFileOptions& options) {
   return (options.form == "joined" || options.form == "complex") && !options.source.xpos_scale;
 }
 
 // Also lets --dtype round the values once, from the exact ones.
-void check_usage(Options& options) {
+void check_usage(TableFileOptions& options) {
   check_source_without_tensor(options.source);
   if (options.settings.rounding == "f32") options.settings.rounding = options.dtype;
   if (options.dtype != "f32" && options.settings.rounding != options.dtype)
@@ -114,7 +114,7 @@ Tensor make_tensor(const FormTensor& form, const Table& table, const std::vector
   return tensor;
 }
 
-PositionSet positions_for(const Options& options, const Model& model, const ModelRope& used) {
+PositionSet positions_for(const TableFileOptions& options, const Model& model, const ModelRope& used) {
   PositionSet positions = positions_of("table", options.positions, model, used);
   if (positions.open_from) {
     throw Error(Code::POSITION,
@@ -126,7 +126,7 @@ PositionSet positions_for(const Options& options, const Model& model, const Mode
 }
 
 // The table's facts are those of the output's metadata.
-void print_json(const Options& options, const Metadata& metadata, const std::vector<std::string>& notes,
+void print_json(const TableFileOptions& options, const Metadata& metadata, const std::vector<std::string>& notes,
                 const std::vector<Tensor>& tensors) {
   nlohmann::ordered_json list;
   for (const Tensor& tensor : tensors)
@@ -149,7 +149,8 @@ std::string text_of(const std::vector<Tensor>& tensors) {
   return text;
 }
 
-void report(const Options& options, const std::vector<std::string>& notes, const std::vector<Tensor>& tensors) {
+void report(const TableFileOptions& options, const std::vector<std::string>& notes,
+            const std::vector<Tensor>& tensors) {
   std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
   for (const std::string& note : notes) out << printable(note) << '\n';
   out << "wrote " << (is_dash(files::path_of(options.output)) ? "standard output" : printable(options.output)) << ": "
@@ -163,7 +164,7 @@ struct Asked {
   QueryScale scale;
 };
 
-Asked asked(const Options& options, const Model& model) {
+Asked asked(const TableFileOptions& options, const Model& model) {
   const Source& source = options.source;
   if (const ModelRope* part = beside_bare_layer(model, source.layer)) {
     const QueryScale scale = query_scale_of(model, part->part, source.layer);
@@ -181,7 +182,7 @@ void add_query_scale(std::vector<Tensor>& tensors, const Asked& asked, const Pos
   tensors.push_back(tensor_of<float>("query_scale", leading, factors));
 }
 
-void write_query_scale(const Options& options, const Model& model, const Asked& asked) {
+void write_query_scale(const TableFileOptions& options, const Model& model, const Asked& asked) {
   const PositionSet positions = positions_for(options, model, *asked.used);
   std::vector<Tensor> tensors;
   add_query_scale(tensors, asked, positions, positions.shape());
@@ -197,7 +198,7 @@ void write_query_scale(const Options& options, const Model& model, const Asked& 
   options.json ? print_json(options, metadata, notes, tensors) : report(options, notes, tensors);
 }
 
-void run(Options options) {
+void run(TableFileOptions options) {
   check_usage(options);
   if (!options.machine.target.empty()) use_target(options.machine.target);
   check_output(files::path_of(options.output), options.json);
@@ -248,7 +249,7 @@ void run(Options options) {
 }  // namespace
 
 void add_table(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TableFileOptions>();
   options->source.takes_rows = true;
   Command command(app, "table");
   add_source_options(command, options->source);

@@ -16,12 +16,12 @@ namespace rotary::cli {
 
 namespace {
 
-struct Options {
+struct TargetsOptions {
   bool json = false;
   std::string target;
 };
 
-void run(const Options& options) {
+void run(const TargetsOptions& options) {
   if (!options.target.empty()) use_target(options.target);
   const std::string chosen(chosen_target());
   self_test();
@@ -41,7 +41,7 @@ void run(const Options& options) {
 }  // namespace
 
 void add_targets(CLI::App& app) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TargetsOptions>();
   Command command(app, "targets");
   command.option("--json", options->json);
   command.option("--target", options->target);

@@ -87,7 +87,7 @@ Content random_content(const ModelRope& used, const Frequencies& f, std::int64_t
 
 // ---- given q and k ----
 
-Tensor tensor_of(const std::string& path, const char* name) {
+Tensor tensor_in(const std::string& path, const char* name) {
   InputTensors input(files::path_of(path));
   const std::vector<TensorInfo>& infos = input.infos();
   const bool one = infos.size() == 1;
@@ -145,7 +145,7 @@ std::pair<std::size_t, std::size_t> elements_of(Pairing pairing, std::size_t i, 
 // Each q with each k of its head: the mean of their products is the product of their means. Several heads of q share
 // one of k where there are fewer.
 Content given_content(const PlotRequest& request, const ModelRope& used, const Frequencies& f) {
-  const Tensor q_tensor = tensor_of(request.q, "q"), k_tensor = tensor_of(request.k, "k");
+  const Tensor q_tensor = tensor_in(request.q, "q"), k_tensor = tensor_in(request.k, "k");
   const Layout q = layout_by(request.layout, q_tensor), k = layout_by(request.layout, k_tensor);
   const bool fits = q.head_dim == used.rope.head_dim && k.head_dim == used.rope.head_dim;
   if (!fits || q.heads % std::max<std::int64_t>(1, k.heads) != 0 || q.heads % f.heads != 0 || q.tokens < 1 ||
