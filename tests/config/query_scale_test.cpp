@@ -2,8 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
-#include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -23,32 +24,22 @@ Model model_with(const std::string& more) { return parse_config(with_shape(more)
 // At 0, 8190, 8191, 8192, 16383, 16384, 49151, 100000, 128000, 1000000: what the modules of transformers 5.23 multiply
 // by (CPU, float32): get_llama_4_attn_scale of ministral3 (0.1, 16384) and mistral4 (0.1, 8192),
 // compute_attention_scaling of beam, Llama4TextAttention of a layer without rope, with its key cache of so many tokens;
-// and logn_list of Qwen-7B's modeling_qwen.py (seq_length 8192).
+// and logn_list of Qwen-7B's modeling_qwen.py (seq_length 8192): tests/golden/query_scales.json.
 const Places scaled_places = {0, 8190, 8191, 8192, 16383, 16384, 49151, 100000, 128000, 1000000};
-const std::map<std::string, std::vector<float>> measured_scales = {
-    {R"("model_type": "ministral3", "rope_parameters": {"rope_type": "yarn", "rope_theta": 1e6, "factor": 16,
-        "original_max_position_embeddings": 16384, "llama_4_scaling_beta": 0.1})",
-     {1, 1, 1, 1, 1, 1.06931472F, 1.10986125F, 1.19459105F, 1.20794415F, 1.41271341F}},
-    {R"("model_type": "mistral4")",
-     {1, 1, 1, 1.06931472F, 1.06931472F, 1.10986125F, 1.17917597F, 1.256495F, 1.27725887F, 1.48121846F}},
-    {R"("model_type": "axk1", "llama_4_scaling": {"beta": 0.1, "original_max_position_embeddings": 8192})",
-     {1, 1, 1, 1.06931472F, 1.06931472F, 1.10986125F, 1.17917597F, 1.256495F, 1.27725887F, 1.48121846F}},
-    {R"("model_type": "llama4_text")",
-     {1, 1, 1.06931472F, 1.06931472F, 1.10986125F, 1.10986125F, 1.19459105F, 1.256495F, 1.27725887F, 1.48121846F}},
-    {R"("model_type": "beam")",
-     {1.00004888F, 1.17460752F, 1.17461896F, 1.1746304F, 1.245731F, 1.24573767F, 1.37972963F, 1.47825003F, 1.51452947F,
-      1.85761583F}},
-    {R"("model_type": "qwen", "seq_length": 8192)",
-     {1, 1, 1, 1.00001359F, 1.07692313F, 1.07692981F, 1.19884324F, 1.27766573F, 1.30506122F, 1.53319764F}}};
 
 TEST(QueryScale, is_what_the_modules_of_transformers_multiply_by) {
-  for (const auto& [config, wanted] : measured_scales) {
-    const Model model = model_with(config);
-    ASSERT_EQ(model.query_scales.size(), 1U) << config;
+  std::ifstream file(ROTARY_SOURCE_DIR "/tests/golden/query_scales.json");
+  const nlohmann::json measured = nlohmann::json::parse(file);
+  EXPECT_EQ(measured.size(), 6U);
+  for (nlohmann::json one : measured) {
+    one["config"].update({{"hidden_size", 256}, {"num_attention_heads", 4}, {"num_hidden_layers", 8}});
+    SCOPED_TRACE(one["config"].dump());
+    const Model model = parse_config(one["config"].dump());
+    ASSERT_EQ(model.query_scales.size(), 1U);
     const std::vector<float> found = query_scale(model, scaled_places, model.query_scales.front().layers.front());
-    for (std::size_t i = 0; i < scaled_places.size(); ++i) {
-      EXPECT_NEAR(found[i], wanted[i], 2e-7) << config << " at " << scaled_places[i];
-    }
+    ASSERT_EQ(found.size(), one["scales"].size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_NEAR(found[i], one["scales"][i].get<float>(), 2e-7) << "at " << scaled_places[i];
   }
 }
 
