@@ -11,7 +11,7 @@ from ._memory import flattened
 from ._scalings import Scaling, _Record
 from ._tables import Frequencies, Table, frequencies
 from ._values import Rope, _read, _rope
-from ._words import Angles, Pairing, Rounding
+from ._words import Angles, Pairing, Rounding, fail
 
 Source = str | bytes | os.PathLike[str] | Mapping[str, Any] | Any
 
@@ -145,6 +145,11 @@ class Ropes(_Record, Sequence[ModelRope]):
         return f"Ropes({self.model_type or 'model_type not stated'}: {ropes})"
 
 
+def _plain(value: Any) -> Any:
+    """What JSON has no type for: numbers of numpy and torch, and words such as torch.dtype."""
+    return value.item() if hasattr(value, "item") else str(value)
+
+
 def _named(source: Source) -> tuple[str, str]:
     """What _core reads: ("text", JSON) or ("path", a path)."""
     if isinstance(source, bytes):
@@ -165,7 +170,10 @@ def _named(source: Source) -> tuple[str, str]:
     if isinstance(source, Mapping):
         import json
 
-        return "text", json.dumps(dict(source), default=str)
+        try:
+            return "text", json.dumps(dict(source), default=_plain)
+        except (RecursionError, ValueError) as error:
+            fail("JSON", "config", f"a dict must be one that JSON can hold but got {error}")
     kind = type(source).__name__
     raise TypeError(f"config must be a path, a dict, a PretrainedConfig or a str of JSON but got {kind}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
@@ -88,13 +89,26 @@ def _init_of(cls: type[_Record], names: dict[str, Any]) -> Any:
     told = [f"{name}: {kinds[name]}" + (f" = cls.{name}" if name in vars(cls) else "") for name in cls._fields]
     made: dict[str, Any] = {**names, "cls": cls}
     words = ", ".join(["self", "*", *told] if told else ["self"])
-    kept = [f"_tuple(float, {name})" if kinds[name] == "Sequence[float]" else name for name in cls._fields]
+    kept = [f"_tuple(_real, {name})" if kinds[name] == "Sequence[float]" else name for name in cls._fields]
     exec(f"def __init__({words}) -> None: self._set({', '.join(kept)})", made)
     made["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
     return made["__init__"]
 
 
+def _whole(value: Any) -> int:
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"each must be an int but got {type(value).__name__}")
+    return operator.index(value)
+
+
+def _real(value: Any) -> float:
+    if isinstance(value, (str, bytes, bytearray)):
+        raise TypeError(f"each must be a number but got {type(value).__name__}")
+    return float(value)
+
+
 def _tuple(kind: Callable[[Any], _T], values: Iterable[Any]) -> tuple[_T, ...]:
+    """kind: _whole or _real."""
     return tuple(map(kind, values.tolist() if hasattr(values, "tolist") else values))
 
 

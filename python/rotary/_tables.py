@@ -247,20 +247,22 @@ class Table(_core._Rows, _Value, Shaped):
         return made
 
     @classmethod
-    def _of_rows(cls, operation: str, cos: Any, sin: Any, pairing: Any, doubled: str, positions: Any = None) -> Table:
+    def _of_rows(
+        cls, operation: str, cos: Any, sin: Any, pairing: Any, doubled: str, positions: Any = None, xpos: bool = False
+    ) -> Table:
         made: Table
-        made, *state = _core._rows_of(cls, operation, (cos, sin, pairing, doubled))
+        made, *state = _core._rows_of(cls, operation, (cos, sin, pairing, doubled), xpos)
         made._set(*state, positions)
         made.positions  # that they fit
         return made
 
     @classmethod
-    def _of(cls, cos: Any, sin: Any, shape: tuple[int, ...], pairing: Any, positions: Any) -> Table:
-        return cls._of_rows("Table", view(cos, "F32", shape), view(sin, "F32", shape), pairing, "", positions)
+    def _of(cls, cos: Any, sin: Any, shape: tuple[int, ...], pairing: Any, positions: Any, xpos: bool = False) -> Table:
+        return cls._of_rows("Table", view(cos, "F32", shape), view(sin, "F32", shape), pairing, "", positions, xpos)
 
     def _values(self) -> tuple[Any, ...]:
         cos, sin = (bytes(_core._memory(self, which)) for which in (False, True))
-        return cos, sin, self.shape, self.pairing, self._positions
+        return cos, sin, self.shape, self.pairing, self._positions, self._xpos
 
     def _dlpack(self, which: bool, batched: bool) -> Any:
         return _core._dlpack(self, which, batched)
@@ -318,5 +320,5 @@ def between(
 
 def refuse_xpos(operation: str, table: Any) -> None:
     """Of q and k, both by one table."""
-    if isinstance(table, Table) and table._xpos:
+    if getattr(table, "_xpos", False):
         fail("SCALING", operation, "a table of queries and keys must have no xPos, whose inverse keys take, but has it")

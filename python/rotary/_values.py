@@ -7,7 +7,7 @@ from typing import Any
 
 from . import _core
 from ._memory import flattened
-from ._scalings import Scaling, Unscaled, _Record, _scalings, _tuple
+from ._scalings import Scaling, Unscaled, _real, _Record, _scalings, _tuple, _whole
 from ._words import Pairing, fail
 
 
@@ -37,7 +37,9 @@ def amplitude(xpos: XPos | None) -> XPos:
 def shaped(operation: str, inv_freq: Any, heads: int, summed_axes: int) -> tuple[Any, int, int]:
     """(inv_freq without its dimensions, heads, summed_axes), of which 1 and 0 are told by the dimensions."""
     inv_freq, shape = flattened(operation, inv_freq)
-    found = heads, summed_axes
+    found = heads, summed_axes = _whole(heads), _whole(summed_axes)
+    if heads < 1 or summed_axes < 0:
+        fail("SHAPE", operation, f"heads must be at least 1, and summed_axes 0, but got {heads} and {summed_axes}")
     if len(shape) > 1:
         found = shape[:2] if len(shape) == 3 else (1, shape[0]) if heads == 1 else (shape[0], 0)
     if heads not in (1, found[0]) or summed_axes not in (0, found[1]):
@@ -118,9 +120,9 @@ class Rope(_Record):
         phase, rows = phases("Rope", phase, heads)
         self._set(
             *(head_dim, base, pairing, rotary_dim or head_dim, Unscaled() if scaling is None else scaling),
-            *(_tuple(int, axis), _tuple(int, index), exponent_dim, clockwise),
-            *(_tuple(float, inv_freq), _tuple(float, multiplier), attention_factor, heads, summed_axes),
-            *(() if rows > 1 else _tuple(float, phase), amplitude(xpos)),
+            *(_tuple(_whole, axis), _tuple(_whole, index), exponent_dim, clockwise),
+            *(_tuple(_real, inv_freq), _tuple(_real, multiplier), attention_factor, heads, summed_axes),
+            *(() if rows > 1 else _tuple(_real, phase), amplitude(xpos)),
         )
         object.__setattr__(self, "_handle", _core._rope(self))
         words = _read(_core._check_rope(self))

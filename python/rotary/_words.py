@@ -25,7 +25,7 @@ def fail(code: str, operation: str, sentence: str) -> NoReturn:
 
 
 def check_pairing(operation: str, pairing: object) -> None:
-    if pairing not in ("half", "interleaved", "interleaved_to_half"):
+    if not isinstance(pairing, str) or pairing not in ("half", "interleaved", "interleaved_to_half"):
         got = "is not given" if pairing is None else f"got {pairing!r}"
         fail("PAIRING", operation, f"pairing must be half, interleaved or interleaved_to_half but {got}")
 
@@ -41,7 +41,7 @@ def check_layout(operation: str, layout: object) -> None:
 
 
 def _check_word(operation: str, name: str, word: object, *allowed: str) -> None:
-    if word not in allowed:
+    if not isinstance(word, str) or word not in allowed:
         *others, last = (f'"{one}"' for one in allowed)
         fail("VALUE", operation, f'{name} must be {", ".join(others)} or {last} but got "{word}"')
 

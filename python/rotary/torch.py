@@ -22,7 +22,7 @@ from ._torch.learned import mixed_rope, rows, start_of, values_of
 from ._torch.ropes import of_keys, read_rope, write_rope
 from ._torch.tables import TensorTable
 from ._values import Rope
-from ._words import Angles, Layout, Rounding, fail
+from ._words import Angles, Layout, Rounding, check_layout, fail
 
 __all__ = ["RotaryEmbedding", "TensorTable"]
 
@@ -88,6 +88,8 @@ class RotaryEmbedding(torch.nn.Module):
         if not isinstance(rope, (Rope, Frequencies)):
             raise TypeError(f"rope must be a rotary.Rope, ModelRope or Frequencies but got {type(rope).__name__}")
         self.rope = rope
+        if layout is not None:
+            check_layout("RotaryEmbedding", layout)
         self.layout = layout
         self.first = first or 0
         self._text = write_rope(rope, angles, rounding)
@@ -132,7 +134,7 @@ class RotaryEmbedding(torch.nn.Module):
         if not torch.compiler.is_dynamo_compiling() and is_quiet() and is_plain(positions):
             return read_rope(text).table(positions, length)
         cos, sin = ops.rows(positions, text, length)
-        return TensorTable(cos, sin, self._pairing)
+        return TensorTable(cos, sin, self._pairing, xpos=self._text_of_keys != self._text)
 
     def forward(
         self,
@@ -180,7 +182,8 @@ class RotaryEmbedding(torch.nn.Module):
     def _table_on(self, device: torch.device, text: str, positions: Any, length: int | None) -> AnyTable:
         table = self._table(text, positions, length)
         if isinstance(table, TensorTable) and table._torch_cos.device != device:
-            return TensorTable(table._torch_cos.to(device), table._torch_sin.to(device), self._pairing)
+            cos, sin = table._torch_cos.to(device), table._torch_sin.to(device)
+            return TensorTable(cos, sin, self._pairing, xpos=table._xpos)
         return table
 
     def _positions(self, q: Tensor, offset: int | Tensor, layout: str) -> Any:

@@ -159,7 +159,9 @@ bool ArrayView::from_buffer(PyObject* object) {
   read_only = seen->readonly != 0;
   set_dimensions(seen->ndim);
   std::copy_n(seen->shape, ndim, shape.begin());
-  std::copy_n(seen->strides, ndim, strides.begin());
+  std::int64_t run = seen->itemsize;
+  for (int d = ndim; d-- > 0; run *= shape[static_cast<std::size_t>(d)])  // none of a ctypes array, whatever was asked
+    strides[static_cast<std::size_t>(d)] = seen->strides == nullptr ? run : seen->strides[d];
   return true;
 }
 

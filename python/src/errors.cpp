@@ -83,7 +83,10 @@ std::string_view view_of(PyObject* text, const char* what) {
   }
   Py_ssize_t size = 0;
   const char* letters = PyUnicode_AsUTF8AndSize(text, &size);
-  if (letters == nullptr) throw Raised{};
+  if (letters == nullptr) {
+    PyErr_Clear();
+    fail(Code::VALUE, what, "the text must be one that UTF-8 can hold but got ", repr_of(text));
+  }
   return {letters, static_cast<std::size_t>(size)};
 }
 

@@ -69,6 +69,8 @@ GivenPositions positions_from(PyObject* object, int axes, bool bools) {
     if (PyArg_ParseTuple(values, "LL", &first, &step) == 0 || PyArg_ParseTuple(shape, "|L", &count) == 0)
       throw Raised{};
     given.shape.assign(static_cast<std::size_t>(PyTuple_Size(shape)), count);
+    if (count > std::numeric_limits<int>::max())
+      fail(Code::POSITION, positions_operation, "there must be at most 2^31 - 1 positions but got ", count);
     given.integers.reserve(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i) given.integers.push_back(first + i * step);
   } else {

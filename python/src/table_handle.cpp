@@ -7,6 +7,7 @@
 
 #include "dlpack.h"
 #include "module.h"
+#include "table/rows_access.h"
 #include "values.h"
 
 namespace rotary::python {
@@ -51,9 +52,11 @@ Ref rows_and_state(PyObject* type, Table table, bool batched) {
                                tuple_of(shape).release(), pairing));
 }
 
-Ref create_rows_of(PyObject* type, PyObject* operation, PyObject* rows) {
+Ref create_rows_of(PyObject* type, PyObject* operation, PyObject* rows, PyObject* xpos) {
   const GivenTable seen(rows, view_of(operation, "operation").data(), false);
-  return rows_and_state(type, Table(seen.table()), seen.batched());
+  Table table(seen.table());
+  detail::RowsAccess::set_xpos(table, is_true(xpos));
+  return rows_and_state(type, std::move(table), seen.batched());
 }
 
 // source: of _speeds, or a rotary.Rope: Dynamic and LongRope take the length in play, by default that of the positions.

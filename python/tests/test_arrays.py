@@ -213,6 +213,13 @@ class Buffers(unittest.TestCase):
         memory.append(1)  # no other view of it is left
         refused(self, "DTYPE", lambda: rotary.rotate(bytes(64), TABLE, layout="td"))  # which are not numbers
 
+    def test_ctypes_arrays_which_show_no_strides(self):
+        rope = rotary.Rope(head_dim=16, pairing="half")
+        self.assertEqual(rotary.Table(rope, (ctypes.c_int64 * 3)(1, 2, 5)), rotary.Table(rope, [1, 2, 5]))
+        x = numbers((5, 16))
+        memory = (ctypes.c_float * 16 * 5).from_buffer_copy(x.tobytes())
+        self.assertEqual(rotary.rotate(memory, TABLE, layout="td").tolist(), expected(x[:, None])[:, 0].tolist())
+
 
 @unittest.skipIf(torch is None, "torch is not installed")
 class Torch(unittest.TestCase):

@@ -68,9 +68,14 @@ class Values(unittest.TestCase):
             rotary.Rope(head_dim=64, pairing="halves")
         again = pickle.loads(pickle.dumps(caught.exception))
         self.assertEqual((again.code, str(again)), (caught.exception.code, str(caught.exception)))
-        for wrong in ({"head_dim": "64"}, {"scaling": "yarn"}, {"clockwise": 1}, {"axis": "x"}, {"base": None}):
-            with self.subTest(wrong), self.assertRaises((TypeError, ValueError)):
-                rotary.Rope(**{"head_dim": 64, "pairing": "half", **wrong})
+        for wrong in (
+            {"head_dim": "6"}, {"scaling": "yarn"}, {"clockwise": 1}, {"axis": "half"}, {"base": None}, {"heads": [1]},
+            {"index": [0.9, 1.9, 2.9]}, {"index": ["0", "1", "2"]}, {"multiplier": ["1"] * 3}, {"phase": ["0"] * 3},
+        ):  # fmt: skip
+            with self.subTest(wrong), self.assertRaises(TypeError):
+                rotary.Rope(**{"head_dim": 6, "pairing": "half", **wrong})
+        for code, wrong in (("VALUE", {"base": 10**400}), ("VALUE", {"pairing": "\ud800"}), ("SHAPE", {"heads": 0})):
+            refused(self, code, lambda: rotary.Rope(**{"head_dim": 6, "pairing": "half", "phase": [0.0] * 3, **wrong}))
 
     def test_axes(self):
         self.assertEqual(rotary.sectioned_axes([1, 2, 1]), (0, 1, 1, 2))
@@ -200,8 +205,10 @@ class TheEquation(unittest.TestCase):
         cos = np.cos(places[:, None] * inv_freq(16)) * zeta
         np.testing.assert_allclose(rotary.Table(rope, places).cos, cos, rtol=2e-7, atol=1e-7)
         q = np.ones((30, 16), np.float32)
-        with self.assertRaisesRegex(rotary.Error, "must have no xPos"):
-            rotary.rotate_qk(q, q, rotary.Table(rope, places), layout="td")
+        table = rotary.Table(rope, places)
+        for one in (table, pickle.loads(pickle.dumps(table))):
+            with self.assertRaisesRegex(rotary.Error, "must have no xPos"):
+                rotary.rotate_qk(q, q, one, layout="td")
 
     def test_what_is_refused(self):
         words = {"pairing": "half"}
@@ -209,6 +216,8 @@ class TheEquation(unittest.TestCase):
             (lambda: rotary.Frequencies(self.speeds, heads=3, **words), "of 3 heads"),
             (lambda: rotary.Frequencies([[1.0, 2.0], [3.0]], **words), "one length"),
             (lambda: rotary.Frequencies(self.speeds, phase=[1.0], **words), "phase must"),
+            (lambda: rotary.Frequencies([1.0, 2.0], heads=0, **words), "at least 1"),
+            (lambda: rotary.Frequencies([1.0, 2.0], summed_axes=-1, **words), "summed_axes 0"),
             (lambda: rotary.Rope(head_dim=18, inv_freq=self.speeds, **words), "9 pairs for each head but got 8"),
             (lambda: rotary.Table(rotary.Frequencies(self.speeds, **words), [1, 2]), "3 axes"),
         ):

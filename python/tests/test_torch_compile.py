@@ -205,6 +205,9 @@ class Module(unittest.TestCase):
         for q in (self.q, self.q.clone().requires_grad_()):
             with self.assertRaisesRegex(rotary.Error, "must have no xPos"):
                 rotary.rotate_qk(q, k, rope.table(range(5)), layout="bhtd")
+        turn = compiled(lambda q, k, places: rotary.rotate_qk(q, k, rope.table(places), layout="bhtd"))[0]
+        with self.assertRaisesRegex(Exception, "must have no xPos"):  # of a table of tensors
+            turn(self.q, k, torch.arange(5))
 
     def test_dynamic_scaling_takes_the_length_of_the_call(self):
         scaled = rotary.Rope(head_dim=16, pairing="half", scaling=rotary.Dynamic(factor=4, trained_length=4))

@@ -40,11 +40,12 @@ class TensorTable(Shaped):
 
     positions = None
 
-    def __init__(self, cos: Tensor, sin: Tensor, pairing: Pairing, doubled: str = "") -> None:
+    def __init__(self, cos: Tensor, sin: Tensor, pairing: Pairing, doubled: str = "", xpos: bool = False) -> None:
         self._torch_cos = cos
         self._torch_sin = sin
         self.pairing: Pairing = pairing
         self.doubled = doubled
+        self._xpos = xpos  # has its amplitude
         self._rows = (cos, sin, pairing, doubled)
         self._checked: tuple[Tensor, Tensor] | None = None  # rows that entry.py found to be plain
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .._rotating import rotate, rotate_
 from .._words import fail
+from .._torch.guards import can_be_read
 from .._torch.tables import TensorTable, rows_at
 
 __all__ = ["apply_rotary_emb"]
@@ -55,6 +56,11 @@ def apply_rotary_emb(
         fail("SHAPE", _NAME, f"{rule} but got {list(cos.shape)} and {list(sin.shape)}")
     if cu_seqlens is not None:
         _check_length(0 if max_seqlen is None else max_seqlen, cos)
+        if can_be_read(cu_seqlens):
+            bounds = [0, *cu_seqlens.tolist(), x.shape[0]]
+            if bounds[1] != 0 or bounds[-2] != bounds[-1] or bounds != sorted(bounds):
+                rule = f"cu_seqlens must rise from 0 to the tokens of x, {x.shape[0]},"
+                fail("SHAPE", _NAME, f"{rule} but goes from {bounds[1]} to {bounds[-2]}")
         cos, sin = rows_at(_NAME, _packed_positions(x.shape[0], cu_seqlens, seqlen_offsets), cos, sin)
     elif isinstance(seqlen_offsets, Tensor):
         _check_length(x.shape[1], cos)
