@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
 
   const std::vector<std::string> words = rotary::cli::command_words(argc, argv);
   if (words.empty())
-    return rotary::cli::fail_usage("a command is needed: rotary train, rotary generate, ...", "", false);
+    return rotary::cli::print_usage_error("a command is needed: rotary train, rotary generate, ...", "", false);
   if (words[0] == "--sheet") {  // rotary asks, for completions and the man page
     std::cout << nlohmann::json(rotary::cli::sheet_of(app)).dump() << '\n';
     return 0;

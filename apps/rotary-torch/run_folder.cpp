@@ -15,6 +15,7 @@
 #include "files/text/json.h"
 #include "rotary_torch/op/refusal.h"
 #include "rotary_torch/training/text.h"
+#include "values/fail.h"
 #include "values/number_text.h"
 
 namespace rotary::cli {
@@ -137,8 +138,7 @@ std::string fraction_of(const Preset& preset) {
 Preset preset_of(const std::string& name, const std::string& position, double fraction) {
   const auto encoding = rotary_torch::position_encoding(position);
   if (!encoding)
-    throw Error(Code::VALUE,
-                "[train] a position must be rope, learned, sinusoidal, none or alibi but got '" + position + "'");
+    fail(Code::VALUE, "train", "a position must be rope, learned, sinusoidal, none or alibi but got '", position, "'");
   return rotary_torch::preset(name, *encoding, fraction);
 }
 

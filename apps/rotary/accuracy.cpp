@@ -64,10 +64,8 @@ bool complete(Source& source) {
 std::vector<accuracy::Position> named_positions(const std::string& spec) {
   const PositionSet set = parse_positions(spec, 1);
   if (set.open_from) {
-    throw Error(Code::POSITION,
-                "[accuracy] --positions must end, as 0:4096 does: no tensor says here how many tokens there are; but "
-                "got '" +
-                    spec + "'");
+    fail(Code::POSITION, "accuracy",
+         "--positions must end, as 0:4096 does: no tensor says here how many tokens there are; but got '", spec, "'");
   }
   std::vector<accuracy::Position> positions(set.integers.begin(), set.integers.end());
   for (const double value : set.reals) positions.push_back(accuracy::Position::real(value));

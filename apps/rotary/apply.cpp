@@ -88,16 +88,15 @@ std::vector<Tensor> choose_tensors(InputTensors& input, const ApplyOptions& opti
     const auto is_it = [&name](const TensorInfo& tensor) { return tensor.name == name; };
     if (std::none_of(input.infos().begin(), input.infos().end(), is_it)) {
       if (named)
-        throw Error(Code::TENSOR, "[apply] --tensor must name a tensor of " + input.name() + " but got '" + name +
-                                      "'; it holds: " + present +
-                                      (name.find(',') != std::string::npos ? " (separate names by spaces)" : ""));
+        fail(Code::TENSOR, "apply", "--tensor must name a tensor of ", input.name(), " but got '", name,
+             "'; it holds: ", present, (name.find(',') != std::string::npos ? " (separate names by spaces)" : ""));
     } else if (std::none_of(chosen.begin(), chosen.end(), is_it)) {
       chosen.push_back(input.read(name));
     }
   }
   if (chosen.empty())
-    throw Error(Code::TENSOR, "[apply] " + input.name() + " must have a q or a k (or name yours with --tensor) but " +
-                                  "holds: " + present);
+    fail(Code::TENSOR, "apply", input.name(),
+         " must have a q or a k (or name yours with --tensor) but holds: ", present);
   return chosen;
 }
 
@@ -107,9 +106,8 @@ void compute_as_hf(ApplyOptions& options, const std::vector<Tensor*>& tensors) {
   options.tables.settings.angles = "float32";
   for (const Tensor* tensor : tensors) {
     if (tensor->type != tensors[0]->type)
-      throw Error(Code::DTYPE, std::string("[apply] --as hf must have tensors of one type, whose rounding cos and sin "
-                                           "take, but got ") +
-                                   name(tensors[0]->type) + " and " + name(tensor->type));
+      fail(Code::DTYPE, "apply", "--as hf must have tensors of one type, whose rounding cos and sin take, but got ",
+           name(tensors[0]->type), " and ", name(tensor->type));
   }
   if (const std::optional<DType> dtype = dtype_of(tensors[0]->type)) options.tables.settings.rounding = name(*dtype);
 }

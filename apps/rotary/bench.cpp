@@ -107,7 +107,7 @@ std::vector<Cell> cells_of(const BenchOptions& options, const bench::Words& word
 void check_plot(const std::string& path) {
   if (path.empty()) return;
   if (files::path_of(path).extension() != ".svg") {
-    throw Error(Code::FORMAT, "[bench] the plot is SVG: --plot must end in .svg but got '" + path + "'");
+    fail(Code::FORMAT, "bench", "the plot is SVG: --plot must end in .svg but got '", path, "'");
   }
   check_output(files::path_of(path));
 }

@@ -84,14 +84,14 @@ int run_command_line(int argc, char** argv) {
   std::vector<std::string> words = rotary::cli::command_words(argc, argv);
   if (words.empty()) {
     std::cerr << app.help() << '\n';
-    return rotary::cli::fail_usage("a command is needed", "", false);
+    return rotary::cli::print_usage_error("a command is needed", "", false);
   }
   read_as_options(words);
   if (rotary::cli::is_torch_command(words[0])) {
     try {
       rotary::cli::run_torch_program(words);
     } catch (const rotary::Error& error) {
-      return rotary::cli::fail(error.code(), error.what(), rotary::cli::wants_json(words));
+      return rotary::cli::print_error(error.code(), error.what(), rotary::cli::wants_json(words));
     }
   }
   const auto print_if_asked = [&] {

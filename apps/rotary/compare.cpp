@@ -96,7 +96,7 @@ Json json_of(const Run& run) {
 void run(const CompareOptions& options) {
   const bool writes = !options.output.empty();
   if (writes && files::path_of(options.output).extension() != ".svg")
-    throw Error(Code::FORMAT, "[compare] the plot is SVG: --output must end in .svg but got '" + options.output + "'");
+    fail(Code::FORMAT, "compare", "the plot is SVG: --output must end in .svg but got '", options.output, "'");
   if (writes) check_output(files::path_of(options.output));
   const std::vector<Run> runs = read_runs("compare", options.folders);
   const Figure plot = plot_of(runs);

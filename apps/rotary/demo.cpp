@@ -63,7 +63,7 @@ std::vector<float> floats_of(const Tensor& tensor) {
 Tensor read_bf16(const SafetensorsFile& file, const char* name) {
   Tensor tensor = file.read(name);
   if (tensor.type != ElementType::bf16 || tensor.shape.size() != 4 || tensor.shape[1] < 16 || tensor.shape[3] != 128)
-    throw Error(Code::FORMAT, std::string("[demo] ") + name + " must be bf16 [batch, 16 or more, heads, 128]");
+    fail(Code::FORMAT, "demo", name, " must be bf16 [batch, 16 or more, heads, 128]");
   return tensor;
 }
 
@@ -85,8 +85,8 @@ std::filesystem::path find_demo_data(const std::string& wanted) {
                                               files::path_of(demo_in_source), files::path_of(demo_installed)}) {
     if (std::filesystem::exists(folder / "config.json", ignored)) return folder.lexically_normal();
   }
-  throw Error(Code::FILE, "[demo] the bundled data lies neither beside the program nor in " +
-                              std::string(demo_in_source) + ": say where with --data");
+  fail(Code::FILE, "demo", "the bundled data lies neither beside the program nor in ", demo_in_source,
+       ": say where with --data");
 }
 
 // Throws FILE, FORMAT, TENSOR, JSON.
@@ -96,7 +96,7 @@ DemoData load_demo_data(const std::filesystem::path& folder) {
   data.tensors = {read_bf16(file, "q"), read_bf16(file, "k")};
   for (int i = 0; i < 2; ++i) data.tensors.push_back(widened(data.tensors[static_cast<std::size_t>(i)]));
   std::ifstream stream(folder / "high_precision.json");
-  if (!stream) throw Error(Code::FILE, "[demo] cannot read " + files::path_text(folder / "high_precision.json"));
+  if (!stream) fail(Code::FILE, "demo", "cannot read ", files::path_text(folder / "high_precision.json"));
   try {
     const nlohmann::json json = nlohmann::json::parse(stream);
     for (const std::string text : json.at("inv_freq")) data.inv_freq.push_back(std::strtod(text.c_str(), nullptr));
@@ -105,21 +105,21 @@ DemoData load_demo_data(const std::filesystem::path& folder) {
       row.at("position").get_to(angles.position);
       for (const char* key : {"cos", "sin"}) {
         if (row.at(key).size() != data.inv_freq.size())
-          throw Error(Code::JSON, "[demo] high_precision.json must have one cos and sin per inv_freq");
+          fail(Code::JSON, "demo", "high_precision.json must have one cos and sin per inv_freq");
         for (const std::string text : row.at(key)) angles.values.push_back(text);
       }
     }
   } catch (const nlohmann::json::exception& error) {
-    throw Error(Code::JSON, std::string("[demo] high_precision.json: ") + error.what());
+    fail(Code::JSON, "demo", "high_precision.json: ", error.what());
   }
-  if (data.inv_freq.size() != 64) throw Error(Code::JSON, "[demo] high_precision.json must have 64 values of inv_freq");
+  if (data.inv_freq.size() != 64) fail(Code::JSON, "demo", "high_precision.json must have 64 values of inv_freq");
   return data;
 }
 
 // ---- the steps: what each one shows, and its check ----
 
 void require(bool holds, const std::string& sentence) {
-  if (!holds) throw Error(Code::CHECK, "[demo] " + sentence);
+  if (!holds) fail(Code::CHECK, "demo", sentence);
 }
 
 void show_frequencies(const Rope& rope, const Frequencies& turns, const std::vector<double>& expected) {

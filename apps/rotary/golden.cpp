@@ -55,8 +55,7 @@ PositionSet usual_positions(const ModelRope& used) {
       return !detail::has_amplitude(xpos, p) || !detail::has_amplitude(of_keys, p);
     });
     if (places.empty())
-      throw Error(Code::POSITION,
-                  "[golden] --positions must be given where xPos's center is far from the text's start");
+      fail(Code::POSITION, "golden", "--positions must be given where xPos's center is far from the text's start");
   }
   PositionSet set;
   set.axes = Frequencies{.axis = used.rope.axis, .summed_axes = used.rope.summed_axes}.axes();
@@ -73,9 +72,8 @@ PositionSet positions_for(const GoldenOptions& options, const Model& model, cons
   if (!request.given()) request.set = usual_positions(used);
   PositionSet positions = positions_of("golden", request, model, used);
   if (positions.open_from || positions.batch != 1 || positions.tokens == 0) {
-    throw Error(Code::POSITION,
-                "[golden] --positions must list positions, in one batch row and with an end, but got '" +
-                    request.spec.value_or("") + "'");
+    fail(Code::POSITION, "golden", "--positions must list positions, in one batch row and with an end, but got '",
+         request.spec.value_or(""), "'");
   }
   return positions;
 }
@@ -297,8 +295,7 @@ void run(const GoldenOptions& options) {
   check_source_without_tensor(options.source);
   const std::filesystem::path output = files::path_of(options.output);
   if (std::ranges::find(endings, output.extension().string()) == endings.end()) {
-    throw Error(Code::FORMAT,
-                "[golden] the output must end in " + one_of_words(endings) + " but got '" + options.output + "'");
+    fail(Code::FORMAT, "golden", "the output must end in ", one_of_words(endings), " but got '", options.output, "'");
   }
   check_output(output);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));

@@ -52,8 +52,8 @@ std::vector<KnownModel> chosen_models(const std::string& filter) {
   const auto is_named = [&filter](const KnownModel& model) { return lower(model.model_type) == lower(filter); };
   std::stable_partition(models.begin(), models.end(), is_named);
   if (models.empty()) {
-    throw Error(Code::MODEL_TYPE, "[models] FILTER must match a known model_type, part, pairing or scaling but got " +
-                                      files::in_quotes(filter) + suggestion_for(filter));
+    fail(Code::MODEL_TYPE, "models", "FILTER must match a known model_type, part, pairing or scaling but got ",
+         files::in_quotes(filter), suggestion_for(filter));
   }
   return models;
 }

@@ -41,8 +41,8 @@ struct PlotOptions {
 Figure losses_plot(const PlotRequest& request) {
   const std::vector<Run> runs = read_runs("plot", request.configs);
   if (std::none_of(runs.begin(), runs.end(), [](const Run& run) { return run.value().has_value(); })) {
-    throw Error(Code::NUMBER, "[plot] a loss to draw must be a finite number but got none in " +
-                                  printable(runs.front().directory) + "/loss.jsonl");
+    fail(Code::NUMBER, "plot", "a loss to draw must be a finite number but got none in ",
+         printable(runs.front().directory), "/loss.jsonl");
   }
   for (const Run& run : runs) {
     if (run.log.not_finite_from)
@@ -135,14 +135,14 @@ std::string ending_of(const std::string& path) {
 void check_picture(const std::string& path) {
   if (is_dash(files::path_of(path))) return;
   if (ending_of(path) != ".png" && ending_of(path) != ".svg") {
-    throw Error(Code::FORMAT, "[plot] a picture is SVG or PNG: --output must end in .svg or .png but got '" +
-                                  files::printable(path) + "'");
+    fail(Code::FORMAT, "plot", "a picture is SVG or PNG: --output must end in .svg or .png but got '",
+         files::printable(path), "'");
   }
   check_output(files::path_of(path));
   if (ending_of(path) == ".png" && !output_of("rsvg-convert", {"--version"})) {
-    throw Error(Code::FILE,
-                "[plot] a PNG needs the program rsvg-convert (package librsvg2-bin of Debian and Ubuntu, librsvg of "
-                "Homebrew, librsvg2-tools of Fedora) but it is not in PATH; SVG needs nothing");
+    fail(Code::FILE, "plot",
+         "a PNG needs the program rsvg-convert (package librsvg2-bin of Debian and Ubuntu, librsvg of Homebrew, "
+         "librsvg2-tools of Fedora) but it is not in PATH; SVG needs nothing");
   }
 }
 
@@ -154,7 +154,7 @@ std::string png_of(const std::string& path, const std::string& svg) {
   std::error_code ignored;
   std::filesystem::remove(source, ignored);
   if (!png || !png->starts_with("\x89PNG"))
-    throw Error(Code::FILE, "[plot] rsvg-convert must make a PNG of the picture but failed");
+    fail(Code::FILE, "plot", "rsvg-convert must make a PNG of the picture but failed");
   return *png;
 }
 

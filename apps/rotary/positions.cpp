@@ -70,15 +70,14 @@ ModelPositions plain_positions(const PositionsOptions& options) {
   if (!options.cu_seqlens.empty()) {
     auto [values, shape] = tools::read_integers(options.cu_seqlens, "cu_seqlens");
     if (shape.size() != 1)
-      throw Error(Code::SHAPE, "[positions] cu_seqlens must be [sequences + 1] but is " + shape_text(shape));
+      fail(Code::SHAPE, "positions", "cu_seqlens must be [sequences + 1] but is ", shape_text(shape));
     bounds = std::move(values);
   }
   ModelInputs one;
   one.tokens = 1;
   if (!options.config.empty() && model_positions(options.config, one).positions.axes != 1)
-    throw Error(Code::POSITION,
-                "[positions] packed sequences and ranks must be of a model that counts words alone, "
-                "but this makes ids of its own");
+    fail(Code::POSITION, "positions",
+         "packed sequences and ranks must be of a model that counts words alone, but this makes ids of its own");
   ModelPositions made;
   made.positions.integers = packed_positions(bounds);
   if (options.ranks) {
@@ -99,11 +98,10 @@ void read_tokens(const std::string& file, const std::string& what, std::vector<s
   auto found = tools::read_integers(file, what);
   const std::vector<std::int64_t>& own = found.shape;
   if (own.empty() || own.size() > 2 || found.values.empty())
-    throw Error(Code::SHAPE,
-                "[positions] " + file + ": " + what + " must be [batch, tokens] but is " + shape_text(own));
+    fail(Code::SHAPE, "positions", file, ": ", what, " must be [batch, tokens] but is ", shape_text(own));
   if (!shape.empty() && shape != own) {
-    throw Error(Code::SHAPE, "[positions] " + file + ": " + what + " must have the shape of the tokens, " +
-                                 shape_text(shape) + ", but is " + shape_text(own));
+    fail(Code::SHAPE, "positions", file, ": ", what, " must have the shape of the tokens, ", shape_text(shape),
+         ", but is ", shape_text(own));
   }
   shape = own;
   inputs.tokens = own.back();
@@ -116,8 +114,8 @@ std::vector<std::array<std::int64_t, 3>> read_grids(const std::string& file, con
   if (file.empty()) return grids;
   const auto [values, shape] = tools::read_integers(file, what);
   if (shape.size() != 2 || shape[1] != 3) {
-    throw Error(Code::SHAPE, "[positions] " + file + ": " + what +
-                                 " must be [pictures, 3], time, height and width, but is " + shape_text(shape));
+    fail(Code::SHAPE, "positions", file, ": ", what, " must be [pictures, 3], time, height and width, but is ",
+         shape_text(shape));
   }
   for (std::size_t i = 0; i < values.size(); i += 3) grids.push_back({values[i], values[i + 1], values[i + 2]});
   return grids;
@@ -125,8 +123,7 @@ std::vector<std::array<std::int64_t, 3>> read_grids(const std::string& file, con
 
 template <class T>
 std::vector<T> values_of(tools::NumberFile<T> file, const std::string& what) {
-  if (file.shape.size() != 1)
-    throw Error(Code::SHAPE, "[positions] " + what + " must be a list but is " + shape_text(file.shape));
+  if (file.shape.size() != 1) fail(Code::SHAPE, "positions", what, " must be a list but is ", shape_text(file.shape));
   return std::move(file.values);
 }
 
@@ -184,8 +181,7 @@ Tensor unnamed(const PositionSet& set) {
 
 Tensor deltas_of(const ModelPositions& made) {
   if (made.deltas.empty())
-    throw Error(Code::POSITION,
-                "[positions] --delta must be asked of a model whose decoding adds one, but this adds none");
+    fail(Code::POSITION, "positions", "--delta must be asked of a model whose decoding adds one, but this adds none");
   const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(made.deltas.size())};
   if (made.real_deltas) return unnamed(made.deltas, shape);
   return unnamed(std::vector<std::int64_t>(made.deltas.begin(), made.deltas.end()), shape);
@@ -211,7 +207,7 @@ void run(const PositionsOptions& options) {
   if (!options.delta.empty()) files.push_back({options.delta, {}});
   for (const auto& [path, tensor] : files) {
     if (!path.ends_with(".npy"))
-      throw Error(Code::FORMAT, "[positions] the output must end in .npy but got " + files::in_quotes(path));
+      fail(Code::FORMAT, "positions", "the output must end in .npy but got ", files::in_quotes(path));
     check_output(files::path_of(path));
   }
   const ModelPositions made = is_plain(options) ? plain_positions(options) : made_by_model(options);

@@ -10,6 +10,7 @@
 #include "files/text/json.h"
 #include "files/text/paths.h"
 #include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::cli {
 
@@ -57,9 +58,8 @@ void refuse_models(const char* operation, const fs::path& folder) {
   std::error_code ignored;
   const bool config_alone = fs::exists(folder / "config.json", ignored) && !fs::exists(folder / "loss.jsonl", ignored);
   if (config_alone || folder.extension() == ".json") {
-    throw Error(Code::FILE, std::string("[") + operation + "] " + files::path_text(folder) +
-                                ": a training run must have a loss.jsonl but this is a model; "
-                                "'rotary inspect' shows its rope");
+    fail(Code::FILE, operation, files::path_text(folder),
+         ": a training run must have a loss.jsonl but this is a model; 'rotary inspect' shows its rope");
   }
 }
 

@@ -32,17 +32,17 @@ ModelRope& rope_for(Model& model, const Source& source) {
                                           [&](const ModelRope& used) { return used.part == chosen.part; });
   if (in_that_part > 1 && !source.names_rope()) {
     const char* option = !source.scaling.empty() ? "--scaling" : source.base ? "--base" : "--attention-factor";
-    throw Error(Code::ROPE, std::string("[rope] ") + option + " must come with --rope N, which of the model's " +
-                                std::to_string(model.ropes.size()) + " ropes it is for, but got none");
+    fail(Code::ROPE, "rope", option, " must come with --rope N, which of the model's ", model.ropes.size(),
+         " ropes it is for, but got none");
   }
   return model.ropes[static_cast<std::size_t>(&chosen - model.ropes.data())];
 }
 
 void set_base(Model& model, ModelRope& used, double base) {
   if (!used.rope.inv_freq.empty())
-    throw Error(Code::ROPE, "[rope] --base must be for a rope with a base but this one's frequencies are given");
+    fail(Code::ROPE, "rope", "--base must be for a rope with a base but this one's frequencies are given");
   if (!(base > 1 && std::isfinite(base)))
-    throw Error(Code::SCALING, "[rope] --base must be finite and above 1 but got " + significant(base, 10));
+    fail(Code::SCALING, "rope", "--base must be finite and above 1 but got ", significant(base, 10));
   model.notes.push_back("--base " + significant(base, 10) + " replaces the base of the file, " +
                         significant(used.rope.base, 10) + ".");
   used.rope.base = base;

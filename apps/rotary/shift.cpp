@@ -87,9 +87,8 @@ void cut(Tensor& tensor, const std::string& word, std::int64_t keep, std::int64_
   const std::int64_t tokens = axis < dimensions ? tensor.shape[axis] : 1;
   const bool fits = axis < dimensions && (word == "flat" || dimensions == word.size());
   if (!fits || keep > tokens || drop > tokens - keep)
-    throw Error(Code::SHAPE, "[shift] --keep and --drop must name at most the " + std::to_string(tokens) +
-                                 " tokens of " + label(tensor) + ", in layout " + word + ", but name " +
-                                 std::to_string(keep) + " and " + std::to_string(drop));
+    fail(Code::SHAPE, "shift", "--keep and --drop must name at most the ", tokens, " tokens of ", label(tensor),
+         ", in layout ", word, ", but name ", keep, " and ", drop);
   tensor.shape[axis] = tokens - drop;
   if (tensor.data.empty() || drop == 0) return;
   std::int64_t rows = 1;
@@ -122,9 +121,9 @@ void check_same_block(const Tensor& tensor, const ModelRope* used, const ModelRo
   if (both && used->rope.head_dim == wanted->rope.head_dim && used->rope.rotary_dim == wanted->rope.rotary_dim &&
       used->first == wanted->first)
     return;
-  throw Error(Code::ROPE, "[shift] CONFIG and --to-config must rotate the same elements of " + label(tensor) +
-                              (both ? " but their head_dim, rotary_dim or first element differ"
-                                    : " but its layer has a rope in one of them only"));
+  fail(Code::ROPE, "shift", "CONFIG and --to-config must rotate the same elements of ", label(tensor),
+       (both ? " but their head_dim, rotary_dim or first element differ"
+             : " but its layer has a rope in one of them only"));
 }
 
 // Keys that interleaved_to_half has rotated lie in the order of half.
@@ -248,8 +247,9 @@ void run(const ShiftOptions& options) {
   std::vector<Tensor> values;
   if (options.drop) values = read_those(input, options.values, is_value_tensor);
   if (keys.empty())
-    throw Error(Code::TENSOR, "[shift] " + input.name() + " must have keys by their names, as k, layers.3.key or " +
-                                  "key_cache.3 (or name yours with --tensor) but has none");
+    fail(
+        Code::TENSOR, "shift", input.name(),
+        " must have keys by their names, as k, layers.3.key or key_cache.3 (or name yours with --tensor) but has none");
   std::vector<Tensor*> pointers;
   for (Tensor& key : keys) pointers.push_back(&key);
   tools::check_types("shift", pointers);
@@ -258,8 +258,8 @@ void run(const ShiftOptions& options) {
   std::set<std::string> names;
   for (const Tensor* tensor : changed) {
     if (!names.insert(tensor->name).second)
-      throw Error(Code::TENSOR, "[shift] a tensor must be named once, among the keys or the values, but got " +
-                                    files::in_quotes(tensor->name) + " twice");
+      fail(Code::TENSOR, "shift", "a tensor must be named once, among the keys or the values, but got ",
+           files::in_quotes(tensor->name), " twice");
   }
 
   const std::vector<std::int64_t>& shape = keys.front().shape;

@@ -45,9 +45,8 @@ Model model_without_config(const Source& source, int head_dim) {
   }
   described.rope.pairing = *pairing_of(source);
   if (described.first < 0 || described.rope.rotary_dim < 1 || described.rope.rotary_dim > room) {
-    throw Error(Code::SHAPE, "[rope] the elements that turn must fit head_dim " + std::to_string(head_dim) +
-                                 " but got " + std::to_string(described.rope.rotary_dim) + " from element " +
-                                 std::to_string(described.first));
+    fail(Code::SHAPE, "rope", "the elements that turn must fit head_dim ", head_dim, " but got ",
+         described.rope.rotary_dim, " from element ", described.first);
   }
   described.origins = origins_of(source);
   Model model;
@@ -64,8 +63,8 @@ CallerWords words_of_options() {
 
 std::size_t rope_of(const Model& model, const Source& source, const std::string& option) {
   if (model.ropes.size() > 1 && !source.names_rope()) {
-    throw Error(Code::ROPE, "[rope] " + option + " must come with --rope N, which of the model's " +
-                                std::to_string(model.ropes.size()) + " ropes it is for, but got none");
+    fail(Code::ROPE, "rope", option, " must come with --rope N, which of the model's ", model.ropes.size(),
+         " ropes it is for, but got none");
   }
   return static_cast<std::size_t>(&chosen_rope(model, source) - model.ropes.data());
 }
@@ -137,9 +136,8 @@ Frequencies frequencies_of(const Source& source, const ModelRope& used, std::int
   const std::vector<double>& directions = used.rope.inv_freq;
   const bool learned = used.rope.summed_axes > 0 && !used.log_multiplier.empty();
   if (learned && std::ranges::count(directions, 0.0) == std::ssize(directions))
-    throw Error(Code::ROPE,
-                "[rope] the directions by which the model turns must be read from its checkpoint "
-                "(--weights) but none is given");
+    fail(Code::ROPE, "rope",
+         "the directions by which the model turns must be read from its checkpoint (--weights) but none is given");
   return frequencies_of(source, used.rope, length);
 }
 
@@ -147,8 +145,8 @@ const ModelRope& chosen_rope(const Model& model, const Source& source) {
   if (source.layer) {
     const ModelRope* used = tools::named_layer(model, *source.layer);
     if (used != nullptr) return *used;
-    throw Error(Code::ROPE, "[rope] --layer must name a layer with a rope but got " + std::to_string(*source.layer) +
-                                ", which rotates nothing (NoPE)");
+    fail(Code::ROPE, "rope", "--layer must name a layer with a rope but got ", *source.layer,
+         ", which rotates nothing (NoPE)");
   }
   return tools::chosen_rope(model, source.rope, source.config);
 }

@@ -49,10 +49,10 @@ void check_usage(TableFileOptions& options) {
     throw UsageError("--dtype " + options.dtype + " cannot hold values of --rounding " + options.settings.rounding);
   if (is_dash(files::path_of(options.output))) return;
   if (output_format("table", files::path_of(options.output)) == files::Format::npy && !is_one_tensor(options)) {
-    throw Error(Code::FORMAT,
-                "[table] cos and sin are two tensors: the output must be a safetensors file (or --form joined or "
-                "complex, which are one) but got '" +
-                    options.output + "'");
+    fail(Code::FORMAT, "table",
+         "cos and sin are two tensors: the output must be a safetensors file (or --form joined or complex, which are "
+         "one) but got '",
+         options.output, "'");
   }
 }
 
@@ -117,10 +117,9 @@ Tensor make_tensor(const FormTensor& form, const Table& table, const std::vector
 PositionSet positions_for(const TableFileOptions& options, const Model& model, const ModelRope& used) {
   PositionSet positions = positions_of("table", options.positions, model, used);
   if (positions.open_from) {
-    throw Error(Code::POSITION,
-                "[table] --positions must say where it ends, because there is no tensor whose tokens could be "
-                "counted, but got '" +
-                    *options.positions.spec + "'");
+    fail(Code::POSITION, "table",
+         "--positions must say where it ends, because there is no tensor whose tokens could be counted, but got '",
+         *options.positions.spec, "'");
   }
   return positions;
 }

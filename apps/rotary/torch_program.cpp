@@ -9,7 +9,7 @@
 #include "apps/shared/system.h"
 #include "apps/shared/torch_commands.h"
 #include "files/text/paths.h"
-#include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::cli {
 
@@ -41,13 +41,12 @@ bool is_torch_command(std::string_view word) {
 void run_torch_program(const std::vector<std::string>& words) {
   const std::filesystem::path program = torch_program();
   if (program.empty()) {
-    throw Error(Code::TORCH, "[" + words[0] +
-                                 "] this command needs torch support, the program rotary-torch in the folder of this " +
-                                 "one: build it with scripts/build.sh --with torch");
+    fail(Code::TORCH, words[0],
+         "this command needs torch support, the program rotary-torch in the folder of this one: build it with "
+         "scripts/build.sh --with torch");
   }
   run_instead(program, words);
-  throw Error(Code::TORCH,
-              "[" + words[0] + "] " + files::path_text(program) + " must run but got: " + std::strerror(errno));
+  fail(Code::TORCH, words[0], files::path_text(program), " must run but got: ", std::strerror(errno));
 }
 
 std::optional<std::string> ask_torch_program(const std::string& word) {

@@ -17,7 +17,6 @@
 #include <type_traits>
 
 #include "files/text/nearest.h"
-#include "rotary/error.h"
 #include "sheet.h"
 #include "text.h"
 
@@ -239,8 +238,7 @@ Command& Command::runs(std::function<void()> run) {
   };
   const Json& entry = described("commands", app_->get_name());
   for (const auto& [name, facts] : entry.at("options").items())
-    if (!added_.contains(name))
-      throw Error(Code::INTERNAL, "[commands] nothing reads " + app_->get_name() + " " + name);
+    if (!added_.contains(name)) fail(Code::INTERNAL, "commands", "nothing reads ", app_->get_name(), " ", name);
   if (entry.contains("footer")) app_->footer(text_of(entry, "footer"));
   app_->add_flag_callback("-q,--quiet", be_quiet, "print nothing but warnings and errors");
   app_->callback(std::move(run));

@@ -76,14 +76,14 @@ bool wants_json(const std::vector<std::string>& words) {
   return std::find(words.begin(), words.end(), "--json") != words.end();
 }
 
-int fail(Code code, std::string_view sentence, bool json) {
+int print_error(Code code, std::string_view sentence, bool json) {
   const std::string word(name(code));
   // A single write, so that processes that share a terminal, as under mpirun, do not mix their lines.
   std::cerr << "error: " + word + ": " + printable(sentence) + "\n" + (json ? error_json(word, sentence) : "");
   return 1;
 }
 
-int fail_usage(std::string_view sentence, const std::string& command, bool json) {
+int print_usage_error(std::string_view sentence, const std::string& command, bool json) {
   const std::string help = "Run 'rotary" + (command.empty() ? "" : " " + command) + " --help' for what can be said.\n";
   std::cerr << "usage error: " + printable(sentence) + "\n" + (json ? error_json("USAGE", sentence) : help);
   return 2;
@@ -109,14 +109,15 @@ int run_program(CLI::App& app, const std::vector<std::string>& given) {
   const bool names_command = !words.empty() && words[0][0] != '-';
   const std::string command = names_command ? words[0] : "";
   const auto trouble = [&command](Code code, std::string_view sentence, bool as_json) {
-    const int status = fail(code, sentence, as_json);
+    const int status = print_error(code, sentence, as_json);
     return command == "check" ? 2 : status;  // its 1 says that a tensor differs
   };
   try {
     const CommandSheet program = sheet_of(app);
     const auto named = [&command](const CommandSheet& sheet) { return sheet.name == command; };
     const auto chosen = std::find_if(program.commands.begin(), program.commands.end(), named);
-    if (names_command && chosen == program.commands.end()) return fail_usage(no_command(program, command), "", json);
+    if (names_command && chosen == program.commands.end())
+      return print_usage_error(no_command(program, command), "", json);
     check_options(names_command ? *chosen : program, std::span(words).subspan(names_command ? 1 : 0));
     app.require_subcommand(0, 1);  // a value may be a command's name: rotary explain extend
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11's order
@@ -124,9 +125,9 @@ int run_program(CLI::App& app, const std::vector<std::string>& given) {
   } catch (const CLI::Success& request) {  // --help, --version
     app.exit(request);
   } catch (const CLI::ParseError& error) {
-    return fail_usage(sentence_of(error, app), command, json);
+    return print_usage_error(sentence_of(error, app), command, json);
   } catch (const UsageError& error) {
-    return fail_usage(error.what(), command, json);
+    return print_usage_error(error.what(), command, json);
   } catch (const Failed& failed) {
     std::cout.flush();
     return std::cout ? failed.status : trouble(Code::FILE, "standard output could not be written", false);

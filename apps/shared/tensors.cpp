@@ -53,13 +53,13 @@ void check_output(const std::filesystem::path& path, bool json) {
   if (json && is_dash(path)) throw UsageError("standard output is one: only --json or --output - can write there");
   if (is_dash(path)) {
     if (files::is_terminal(files::standard_output))
-      throw Error(Code::FILE, "[output] standard output must be a pipe or a file, for tensors, but is a terminal");
+      fail(Code::FILE, "output", "standard output must be a pipe or a file, for tensors, but is a terminal");
     return;
   }
   std::error_code ignored;
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   if (!std::filesystem::is_directory(folder, ignored))
-    throw Error(Code::FILE, "[output] the folder must exist but got '" + files::path_text(path) + "'");
+    fail(Code::FILE, "output", "the folder must exist but got '", files::path_text(path), "'");
 }
 
 Tensor load_rows(std::string_view operation, const std::filesystem::path& path, const std::string& name) {

@@ -1,4 +1,4 @@
-// Text that the commands print: numbers, short lists, lines.
+// Text that the commands print: numbers, short lists, lines; and fail(), by which they throw.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include "files/text/io.h"
 #include "files/text/json.h"
 #include "rotary/rotary.h"
+#include "values/fail.h"
 #include "values/number_text.h"
 
 namespace rotary::cli {

@@ -143,14 +143,14 @@ std::int64_t heads_bytes(const Cell& cell, std::int64_t heads) {
 
 void check(const Cell& cell, double free_bytes) {
   if (cell.op != Op::table && cell.layout == "thd" && cell.batch != 1) {
-    throw Error(Code::SHAPE, "[bench] layout thd must have a batch of 1 but got " + std::to_string(cell.batch));
+    fail(Code::SHAPE, "bench", "layout thd must have a batch of 1 but got ", cell.batch);
   }
   frequencies(rope_of(cell));
   const double needed = memory_needed(cell);
   if (needed > free_bytes) {
-    throw Error(Code::MEMORY, "[bench] a cell must fit in the " + significant(free_bytes / 0x1p30, 3) +
-                                  " GiB of memory that are free but got " + kind_words(cell) + " " + shape_words(cell) +
-                                  ", which takes " + significant(needed / 0x1p30, 3) + " GiB");
+    fail(Code::MEMORY, "bench", "a cell must fit in the ", significant(free_bytes / 0x1p30, 3),
+         " GiB of memory that are free but got ", kind_words(cell), " ", shape_words(cell), ", which takes ",
+         significant(needed / 0x1p30, 3), " GiB");
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "bench.h"
 #include "measure/gpu_measure.h"
+#include "values/fail.h"
 
 namespace rotary::cli::bench {
 
@@ -188,8 +189,8 @@ class Cuda : public Machine {
 
 std::unique_ptr<Machine> cuda() {
   if (!gpu::built()) {
-    throw Error(Code::CUDA,
-                "[bench] --device cuda must have a rotary that is built with CUDA (scripts/build.sh --with cuda)");
+    fail(Code::CUDA, "bench",
+         "--device cuda must have a rotary that is built with CUDA (scripts/build.sh --with cuda)");
   }
   if (gpu::devices() > 0) return std::make_unique<Cuda>();
   std::string reason = "there is none";
@@ -198,7 +199,7 @@ std::unique_ptr<Machine> cuda() {
   } catch (const Error& error) {  // from the CUDA runtime: no device, no driver, or a driver that is too old
     reason = error.what();
   }
-  throw Error(Code::CUDA, "[bench] --device cuda must find a CUDA device but " + reason);
+  fail(Code::CUDA, "bench", "--device cuda must find a CUDA device but ", reason);
 }
 
 }  // namespace rotary::cli::bench

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "apps/shared/system.h"
-#include "rotary/error.h"
+#include "values/fail.h"
 #include "values/storage.h"
 
 namespace rotary::cli::bench {
@@ -40,8 +40,7 @@ std::byte* Arena::reserve(std::size_t bytes) {
   size_ = 0;
   const std::size_t size = whole_huge_pages(bytes), mapped = size + huge_page;
   void* const mapping = map_pages(mapped);
-  if (mapping == nullptr)
-    throw Error(Code::MEMORY, "[bench] buffers must fit in memory but got " + std::to_string(bytes) + " bytes");
+  if (mapping == nullptr) fail(Code::MEMORY, "bench", "buffers must fit in memory but got ", bytes, " bytes");
   mapping_ = {mapping, [mapped](void* pages) { unmap_pages(pages, mapped); }};
   begin_ = reinterpret_cast<std::byte*>(whole_huge_pages(reinterpret_cast<std::uintptr_t>(mapping)));
   size_ = size;

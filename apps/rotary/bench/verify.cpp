@@ -9,6 +9,7 @@
 #include "rotary/cache.h"
 #include "rotary/reference.h"
 #include "values/dtypes.h"
+#include "values/fail.h"
 #include "values/storage.h"
 
 namespace rotary::cli::bench {
@@ -25,9 +26,8 @@ constexpr std::int64_t max_pairs = std::int64_t{1} << 14;
 
 void fail_if(std::int64_t different, const Cell& cell, const char* rule, std::int64_t compared) {
   if (different == 0) return;
-  throw Error(Code::CHECK, "[bench] " + std::string(name(cell.op)) + " must " + rule + " but " +
-                               std::to_string(different) + " of " + std::to_string(compared) + " differ in " +
-                               kind_words(cell) + " " + shape_words(cell) + " by target " + cell.target);
+  fail(Code::CHECK, "bench", std::string(name(cell.op)), " must ", rule, " but ", different, " of ", compared,
+       " differ in ", kind_words(cell), " ", shape_words(cell), " by target ", cell.target);
 }
 
 std::vector<double> doubles(const Bytes& data, DType dtype) {

@@ -242,9 +242,9 @@ OwnChapters explain_own(const Source& source) {
   const Model model = read_model(source, source.head_dim.value_or(0));
   const Own own = own_rope(source, model);
   if (own.view.pairs.empty())  // the chapters' numbers are of one angle for each pair
-    throw Error(Code::ROPE,
-                "[explain] a rope to explain must have one speed for each pair, but this one has rows per head or sums "
-                "of axes ('rotary inspect' and 'rotary plot' show it)");
+    fail(Code::ROPE, "explain",
+         "a rope to explain must have one speed for each pair, but this one has rows per head or sums of axes ('rotary "
+         "inspect' and 'rotary plot' show it)");
   const std::string begin = paragraph(own.described + ".");
   const bool plain = std::holds_alternative<Unscaled>(own.view.used->rope.scaling);
   return {begin + hands(own),

@@ -94,8 +94,8 @@ Tensor tensor_in(const std::string& path, const char* name) {
   const auto found =
       std::find_if(infos.begin(), infos.end(), [&](const TensorInfo& info) { return info.name == name; });
   if (found == infos.end() && !one) {
-    throw Error(Code::TENSOR, "[plot] " + printable(path) + " must hold one tensor or one named '" + name +
-                                  "' but holds " + std::to_string(infos.size()));
+    fail(Code::TENSOR, "plot", printable(path), " must hold one tensor or one named '", name, "' but holds ",
+         infos.size());
   }
   return input.read(found == infos.end() ? infos[0].name : found->name);
 }
@@ -104,13 +104,13 @@ Tensor tensor_in(const std::string& path, const char* name) {
 Layout layout_by(const std::string& word, const Tensor& tensor) {
   const std::size_t dimensions = tensor.shape.size();
   if (word.empty() && dimensions != 3 && dimensions != 4) {
-    throw Error(Code::SHAPE, "[plot] " + label(tensor) +
-                                 " must have 4 dimensions (bthd, bhtd, tbhd) or 3 (thd: tokens, " +
-                                 "heads, head_dim) but got " + shape_text(tensor.shape));
+    fail(Code::SHAPE, "plot", label(tensor),
+         " must have 4 dimensions (bthd, bhtd, tbhd) or 3 (thd: tokens, heads, head_dim) but got ",
+         shape_text(tensor.shape));
   }
   const Layout layout = layout_of("plot", tensor, !word.empty() ? word : dimensions == 4 ? "bthd" : "thd");
   if (!dtype_of(tensor.type))
-    throw Error(Code::DTYPE, "[plot] " + label(tensor) + " must be F32, F16 or BF16 but got " + name(tensor.type));
+    fail(Code::DTYPE, "plot", label(tensor), " must be F32, F16 or BF16 but got ", name(tensor.type));
   return layout;
 }
 
@@ -129,8 +129,7 @@ std::vector<std::vector<double>> mean_directions(const std::vector<double>& valu
         vector[i] = values[static_cast<std::size_t>(begin) + i];
         squares += vector[i] * vector[i];
       }
-      if (!std::isfinite(squares))
-        throw Error(Code::NUMBER, "[plot] q and k must be finite numbers but got NaN or infinity");
+      if (!std::isfinite(squares)) fail(Code::NUMBER, "plot", "q and k must be finite numbers but got NaN or infinity");
       for (std::size_t i = 0; i < vector.size() && squares > 0; ++i) mean[i] += vector[i] / std::sqrt(squares) / count;
     }
   }
@@ -150,11 +149,9 @@ Content given_content(const PlotRequest& request, const ModelRope& used, const F
   const bool fits = q.head_dim == used.rope.head_dim && k.head_dim == used.rope.head_dim;
   if (!fits || q.heads % std::max<std::int64_t>(1, k.heads) != 0 || q.heads % f.heads != 0 || q.tokens < 1 ||
       k.tokens < 1 || q.batch < 1 || k.batch < 1) {
-    throw Error(Code::SHAPE,
-                "[plot] q and k must have tokens, head_dim " + std::to_string(used.rope.head_dim) +
-                    " and heads that k's" +
-                    (f.heads > 1 ? ", and the " + std::to_string(f.heads) + " of the rope," : std::string()) +
-                    " divide but got q " + shape_text(q_tensor.shape) + " and k " + shape_text(k_tensor.shape));
+    fail(Code::SHAPE, "plot", "q and k must have tokens, head_dim ", used.rope.head_dim, " and heads that k's",
+         (f.heads > 1 ? ", and the " + std::to_string(f.heads) + " of the rope," : std::string()), " divide but got q ",
+         shape_text(q_tensor.shape), " and k ", shape_text(k_tensor.shape));
   }
   const auto q_means = mean_directions(files::numbers_of(q_tensor), q),
              k_means = mean_directions(files::numbers_of(k_tensor), k);
@@ -297,7 +294,7 @@ Figure patches_plot(const PlotRequest& request) {
   const Frequencies f = relative(view.frequencies);
   const std::vector<std::string>& names = view.axis_names;
   if (names.size() < 2)
-    throw Error(Code::ROPE, "[plot] patches lie in rows and columns, by two axes of a rope, but this one has one axis");
+    fail(Code::ROPE, "plot", "patches lie in rows and columns, by two axes of a rope, but this one has one axis");
   const auto named = [&](const char* name, std::size_t otherwise) {
     const auto found = std::find(names.begin(), names.end(), name);
     return found == names.end() ? otherwise : static_cast<std::size_t>(found - names.begin());
@@ -306,8 +303,8 @@ Figure patches_plot(const PlotRequest& request) {
   const PositionSet apart = parse_ranges(request.positions.value_or("-32:33"));
   const std::vector<std::int64_t>& steps = apart.integers;
   if (apart.open_from || steps.empty() || steps.size() > most)
-    throw Error(Code::POSITION, "[plot] --positions must list 1 to " + std::to_string(most) + " differences but got '" +
-                                    request.positions.value_or("") + "'");
+    fail(Code::POSITION, "plot", "--positions must list 1 to ", most, " differences but got '",
+         request.positions.value_or(""), "'");
   const std::size_t cells = steps.size() * steps.size();
   std::vector<double> coordinates(names.size() * cells);
   for (std::size_t cell = 0; cell < cells; ++cell) {

@@ -134,8 +134,7 @@ std::vector<std::int64_t> pairs_of_map(const PlotRequest& request, std::int64_t 
   if (set.open_from) chosen.push_back(*set.open_from);
   for (const std::int64_t pair : chosen) {
     if (pair < 0 || pair >= pairs) {
-      throw Error(Code::VALUE,
-                  "[plot] --pairs must be from 0 to " + std::to_string(pairs - 1) + " but got " + std::to_string(pair));
+      fail(Code::VALUE, "plot", "--pairs must be from 0 to ", pairs - 1, " but got ", pair);
     }
   }
   if (set.open_from)
@@ -146,9 +145,8 @@ std::vector<std::int64_t> pairs_of_map(const PlotRequest& request, std::int64_t 
 // pairs: of a row of the table, or of the map where it names some several times.
 void check_size(std::size_t positions, std::size_t pairs) {
   if (positions <= most_entries / pairs) return;
-  throw Error(Code::VALUE, "[plot] positions times pairs must be at most " + std::to_string(most_entries) +
-                               " but got " + std::to_string(positions) + " positions of " + std::to_string(pairs) +
-                               " pairs");
+  fail(Code::VALUE, "plot", "positions times pairs must be at most ", most_entries, " but got ", positions,
+       " positions of ", pairs, " pairs");
 }
 
 // ---- errors by position ----
@@ -185,8 +183,7 @@ std::vector<Group> groups_of(const PlotRequest& request, const std::vector<Plott
   }
   const PositionSet set = parse_ranges(*request.positions);
   if (set.open_from || set.integers.size() > most) {
-    throw Error(Code::POSITION, "[plot] --positions must list at most " + std::to_string(most) + " but got '" +
-                                    *request.positions + "'");
+    fail(Code::POSITION, "plot", "--positions must list at most ", most, " but got '", *request.positions, "'");
   }
   std::vector<Group> groups;
   for (const std::int64_t position : set.integers) groups.push_back({accuracy::Position(position)});
