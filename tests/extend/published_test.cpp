@@ -7,45 +7,36 @@
 namespace rotary::extend_tests {
 namespace {
 
+// The cases of a test, in tests/golden/plans.json:
+// published  a published file, and whether its method is recommended or must be asked for with its factor
+// recipes    short originals (a file, the original of a scaled one, or a config), and the numbers that were published
+// for
+//            them: of files and cards, and of models without a whole file here
+// weights    files with a patch: what is recommended, whether it is this very case, what why, otherwise or caution say
+const Json& plans(const char* test) {
+  static const Json all = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/plans.json"));
+  return all.at(test);
+}
+
 struct Case {
-  const char* file;
+  explicit Case(const Json& one)
+      : file(one.at("file")),
+        method(one.at("method")),
+        trained(one.at("trained")),
+        context(one.at("context")),
+        factor(one.at("factor")),
+        recommended(one.value("recommended", true)) {}
+  std::string file, method;
   std::int64_t trained, context;
-  const char* method;
   double factor;
-  bool recommended = true;  // else the method and the factor are asked for
+  bool recommended;
 };
 
-constexpr Case cases[] = {
-    {"qwen2.5-7b-yarn", 32768, 131072, "yarn", 4},
-    {"llama-3.1-8b", 8192, 131072, "llama3", 8, false},
-    {"llama-3.3-70b", 8192, 131072, "llama3", 8, false},
-    {"llama-3.2-1b", 8192, 131072, "llama3", 32, false},
-    {"llama-3.2-11b-vision", 8192, 131072, "llama3", 8},
-    {"llama-4-scout-factor-16", 8192, 10485760, "llama3", 16},
-    {"phi-3-mini-128k", 4096, 131072, "longrope", 32, false},
-    {"phi-3.5-mini", 4096, 131072, "longrope", 32},
-    {"phi-3.5-moe", 4096, 131072, "longrope", 32},
-    {"phi-4-mini", 4096, 131072, "longrope", 32},
-    {"deepseek-v2", 4096, 163840, "yarn", 40},
-    {"deepseek-v2-lite", 4096, 163840, "yarn", 40},
-    {"deepseek-v3", 4096, 163840, "yarn", 40},
-    {"kimi-k2", 4096, 131072, "yarn", 32},
-    {"gpt-oss-20b", 4096, 131072, "yarn", 32},
-    {"ministral-3-8b", 16384, 262144, "yarn", 16},
-    {"olmo-3-7b", 8192, 65536, "yarn", 8},
-    {"afm-4.5b", 4096, 65536, "yarn", 20},
-    {"apertus-8b", 8192, 65536, "llama3", 8},
-    {"exaone-4.0-32b", 8192, 131072, "llama3", 16},
-    {"exaone-4.0-1.2b", 8192, 65536, "llama3", 16},
-    {"gemma-3-4b-v5", 32768, 131072, "linear", 8},
-    {"gemma-3-27b", 32768, 131072, "linear", 8},
-    {"yarn-llama-2-7b-128k", 4096, 131072, "yarn", 32},
-    {"yarn-mistral-7b-128k", 8192, 131072, "yarn", 16},
-    {"deepseek-coder-6.7b", 4096, 16384, "linear", 4, false},
-    {"llama-7b-dynamic", 2048, 4096, "dynamic", 2, false},
-    {"internlm2.5-7b-1m", 262144, 655360, "dynamic", 2.5},
-    {"internlm2.5-7b-1m", 262144, 1048576, "dynamic", 2.5},
-};
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const Json& one : plans("published")) all.emplace_back(one);
+  return all;
+}
 
 // Takes the scaling of the text model away; what else stands in its object stays.
 void unscale(Json& keys, std::int64_t trained) {
@@ -117,7 +108,7 @@ TEST_P(Published, is_planned_from_its_short_original) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Configs, Published, testing::ValuesIn(cases), [](const auto& tested) {
+INSTANTIATE_TEST_SUITE_P(Configs, Published, testing::ValuesIn(cases()), [](const auto& tested) {
   std::string name = tested.param.file;
   std::replace_if(
       name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
@@ -126,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(Configs, Published, testing::ValuesIn(cases), [](const 
 
 // A published file planned for its own context comes out as it is, but for the spelling of its keys.
 TEST(Extend, keeps_a_published_file_at_its_own_context) {
-  for (const Case& one : cases) {
+  for (const Case& one : cases()) {
     const std::string config = golden(one.file);
     const extend::Plan plan = planned(config, one.context);
     EXPECT_TRUE(any_has(plan.warnings, "is scaled already")) << one.file;
@@ -164,109 +155,36 @@ TEST(Extend, knows_where_the_numbers_of_every_recipe_were_read) {
   EXPECT_TRUE(method_of(plan, "longrope").starting_list);
 }
 
-// Short originals, and the numbers that were published for them: of files and cards, and of models without a whole file
-// here.
 TEST(Extend, writes_the_parameters_that_were_published) {
-  const std::string mla = R"("hidden_size": 7168, "num_attention_heads": 64, "num_hidden_layers": 2,
-      "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rope_theta": 50000.0, "max_position_embeddings": 4096})";
-  const std::string heads = R"("num_attention_heads": 32, "num_hidden_layers": 2, "head_dim": 128, )";
-  struct Recipe {
-    std::string original;
-    std::int64_t context;
-    const char* scaling;  // rope_scaling; with a rope_theta: rope_parameters
-  };
-  const Recipe recipes[] = {
-      {golden("qwen2.5-7b"), 131072, R"({"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 4.0,
-                                         "original_max_position_embeddings": 32768})"},
-      {golden("qwen3-8b"), 131072, R"({"rope_type": "yarn", "rope_theta": 1000000, "factor": 4.0,
-                                       "original_max_position_embeddings": 32768})"},
-      {golden("qwen3.5-27b"), 1010000,  // as the model card has it
-       R"({"mrope_interleaved": true, "mrope_section": [11, 11, 10], "rope_type": "yarn", "rope_theta": 10000000,
-           "partial_rotary_factor": 0.25, "factor": 4.0, "original_max_position_embeddings": 262144})"},
-      {short_original("deepseek-v3", 4096), 163840, R"({"rope_type": "yarn", "factor": 40.0,
-           "original_max_position_embeddings": 4096, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0})"},
-      {R"({"model_type": "kimi_k2", )" + mla, 262144,  // Kimi-K2-Instruct-0905
-       R"({"rope_type": "yarn", "factor": 64.0, "original_max_position_embeddings": 4096, "beta_fast": 1.0,
-           "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0})"},
-      {R"({"model_type": "kimi_k25", "text_config": {"model_type": "deepseek_v3", )" + mla + "}", 262144,
-       R"({"rope_type": "yarn", "factor": 64.0, "original_max_position_embeddings": 4096, "beta_fast": 32.0,
-           "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0})"},
-      {R"({"model_type": "solar_open", "hidden_size": 4096, )" + heads +
-           R"("rope_theta": 1000000, "max_position_embeddings": 65536})",
-       131072, R"({"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 65536})"},
-      {R"({"model_type": "bailing_moe_v2", "hidden_size": 4096, )" + heads +
-           R"("rope_theta": 600000, "max_position_embeddings": 32768})",
-       131072, R"({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768})"},
-      {R"({"model_type": "cwm", "hidden_size": 6144, )" + heads +
-           R"("max_position_embeddings": 8192, "rope_parameters": {"rope_type": "default", "rope_theta": 1000000.0}})",
-       131072, R"({"rope_type": "llama3", "factor": 16.0, "original_max_position_embeddings": 8192,
-                   "low_freq_factor": 1.0, "high_freq_factor": 4.0})"},
-      {R"({"model_type": "ministral3", "hidden_size": 5120, )" + heads +  // Devstral Small 2
-           R"("max_position_embeddings": 8192,
-              "rope_parameters": {"rope_type": "default", "rope_theta": 100000000.0}})",
-       393216, R"({"rope_type": "yarn", "factor": 48.0, "original_max_position_embeddings": 8192, "beta_fast": 32.0,
-                   "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0})"},
-  };
-  for (const Recipe& recipe : recipes) {
-    const extend::Plan plan = planned(recipe.original, recipe.context);
-    ASSERT_TRUE(plan.published) << recipe.original;
-    const Json wanted = Json::parse(recipe.scaling);
+  ASSERT_EQ(plans("recipes").size(), 10U);
+  for (const Json& recipe : plans("recipes")) {
+    SCOPED_TRACE(recipe.dump());
+    const Json& original = recipe.at("original");
+    const bool whole = !original.contains("file"), scaled = original.contains("trained");
+    const extend::Plan plan = planned(whole    ? original.dump()
+                                      : scaled ? short_original(original.at("file"), original.at("trained"))
+                                               : golden(original.at("file")),
+                                      recipe.at("context"));
+    ASSERT_TRUE(plan.published);
+    const Json& wanted = recipe.at("scaling");  // rope_scaling; with a rope_theta: rope_parameters
     const extend::MethodPlan& best = recommended(plan);
-    EXPECT_EQ(Json::parse(wanted.contains("rope_theta") ? best.rope_parameters : best.rope_scaling), wanted)
-        << recipe.original;
+    EXPECT_EQ(Json::parse(wanted.contains("rope_theta") ? best.rope_parameters : best.rope_scaling), wanted);
   }
 }
 
 // A recipe is this very case only for the weights that it was made for; what a publisher says against it is quoted.
 TEST(Extend, knows_for_which_weights_a_recipe_is) {
-  struct Weights {
-    const char* file;
-    std::int64_t context;
-    const char* recommended;
-    bool applies;
-    const char* said;          // in why, otherwise or caution
-    const char* patch = "{}";  // of the file
-  };
-  constexpr const char* of_256k = R"({"rope_theta": 10000000, "max_position_embeddings": 262144})";
-  const std::string lists = Json::parse(golden("phi-3.5-moe"))["rope_scaling"]["short_factor"].dump();
-  const std::string minicpm =
-      R"({"model_type": "minicpm", "rope_theta": 10000.0, "max_position_embeddings": 65536, "rope_scaling": {
-          "rope_type": "longrope", "original_max_position_embeddings": 65536, "short_factor": )" +
-      lists + R"(, "long_factor": )" + lists + "}}";
-  const Weights table[] = {
-      {"llama-3-8b", 131072, "yarn", false, "of Llama 3.1 and 3.3: --scaling llama3 --factor 8 ("},
-      {"llama-3-8b", 65536, "yarn", false, "for the weights of Llama 3: does best"},
-      {"llama-3.1-8b", 131072, "llama3", true, "what Meta publishes"},
-      {"llama-3.1-8b", 262144, "llama3", false, "at another length"},
-      {"phi-3-mini-4k", 131072, "longrope", false, "of Phi-3-mini: --scaling longrope --factor 32 ("},
-      {"phi-3-mini-128k", 131072, "longrope", true, "what Microsoft publishes"},
-      {"mistral-7b-v0.1", 131072, "yarn", false, "for the weights of Mistral 7B v0.1: does best"},
-      {"qwen2.5-7b", 131072, "yarn", true, "\"potentially impacting performance on shorter texts"},
-      {"qwen1.5-7b", 131072, "yarn", false, "for the weights of a smaller model or a Qwen1.5"},
-      {"qwen2.5-vl-7b", 131072, "default", true, "and is therefore not recommended for use\""},
-      {"qwen2.5-vl-7b", 65536, "default", false, "can be directly modified to a larger value, such as 64k\""},
-      {"qwen2-vl-7b", 131072, "yarn", false, "publish is not known"},
-      {"deepseek-v2-lite", 163840, "yarn", true, "\"32k\""},
-      {"olmo-3-7b", 65536, "yarn", true, "what Ai2 publishes"},
-      {"hunyuan-7b", 262144, "default", true, "\"Natively supports a 256K context window\""},
-      {"hunyuan-7b", 524288, "yarn", false, "what Tencent publishes ends at 262144 tokens"},
-      {"qwen3-30b-a3b", 1010000, "", true, "\"replace the content of your config.json with config_1m.json\"", of_256k},
-      {"qwen3-30b-a3b", 1048576, "yarn", true, "extendable up to 1M tokens using Yarn\"",
-       R"({"rope_theta": 10000000, "max_position_embeddings": 262144, "intermediate_size": 5472})"},
-      {"qwen2.5-7b", 1010000, "default", true, "dual_chunk_attention_config",
-       R"({"rope_theta": 1e7, "max_position_embeddings": 1010000})"},
-      {"llama-3-8b", 131072, "longrope", true, "what OpenBMB publishes for MiniCPM4.1-8B", minicpm.c_str()},
-      {"llama-2-7b", 100000, "default", true, "support sequence lengths up to 100,000 tokens\"",
-       R"({"rope_theta": 1000000, "max_position_embeddings": 16384})"},
-  };
-  for (const Weights& one : table) {
-    Json config = Json::parse(golden(one.file));
-    config.merge_patch(Json::parse(one.patch));
-    const extend::Plan plan = planned(config.dump(), one.context);
-    EXPECT_EQ(plan.recommended, one.recommended) << one.file;
-    EXPECT_EQ(plan.published && plan.published->applies, one.applies) << one.file;
-    const std::string caution = plan.published ? plan.published->caution : "";
-    EXPECT_TRUE(any_has({plan.why, plan.otherwise, caution}, one.said)) << one.file << plan.why << plan.otherwise;
+  ASSERT_EQ(plans("weights").size(), 21U);
+  for (const Json& one : plans("weights")) {
+    const std::string file = one.at("file");
+    SCOPED_TRACE(file + " " + one.at("context").dump());
+    Json config = Json::parse(golden(file));
+    config.merge_patch(one.value("patch", Json::object()));
+    const extend::Plan plan = planned(config.dump(), one.at("context"));
+    EXPECT_EQ(plan.recommended, one.at("recommended"));
+    EXPECT_EQ(plan.published && plan.published->applies, one.at("applies"));
+    const std::string caution = plan.published ? plan.published->caution : "", said = one.at("said");
+    EXPECT_TRUE(any_has({plan.why, plan.otherwise, caution}, said.c_str())) << plan.why << plan.otherwise;
   }
   // The file says it already, in words of its own: an attention_factor that is the derived one.
   EXPECT_TRUE(recommended(planned(golden("olmo-3-7b"), 65536)).changes.empty());
