@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <limits>
-#include <memory>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <streambuf>
@@ -29,6 +29,7 @@ namespace rotary::cli {
 namespace {
 
 using Json = nlohmann::json;
+using Words = std::vector<std::string>;
 
 bool quiet = false;
 
@@ -140,7 +141,17 @@ std::string above_zero(const std::string& word) {
 // Words that the field has for ours, and ours: {"neox", "half"}.
 using Aliases = std::vector<std::pair<std::string, std::string>>;
 
-void take_words(CLI::Option& option, const std::vector<std::string>& words, Aliases aliases) {
+// Those of one word together: "neox", "rotate_half for half".
+Words told(const Aliases& aliases) {
+  Words lines;
+  for (std::size_t i = 0; i < aliases.size(); ++i) {
+    const bool ends = i + 1 == aliases.size() || aliases[i + 1].second != aliases[i].second;
+    lines.push_back(aliases[i].first + (ends ? " for " + aliases[i].second : ""));
+  }
+  return lines;
+}
+
+void take_words(CLI::Option& option, const Words& words, const Aliases& aliases) {
   const auto refusal = [words](const std::string& word) -> std::string {
     if (std::find(words.begin(), words.end(), word) != words.end()) return "";
     const std::vector<std::string_view> views(words.begin(), words.end());
@@ -148,50 +159,68 @@ void take_words(CLI::Option& option, const std::vector<std::string>& words, Alia
     const std::string rule = but_got("must be " + one_of_words(words), word);
     return meant.empty() ? rule : rule + ": did you mean " + std::string(meant) + "?";
   };
-  option.check(CLI::Validator(refusal, description_of_words(words)));
-  std::erase_if(aliases, [&](const auto& alias) { return std::ranges::find(words, alias.second) == words.end(); });
-  if (aliases.empty()) return;
   const auto ours = [aliases](std::string& word) -> std::string {
     for (const auto& [theirs, meant] : aliases)
       if (word == theirs) word = std::string(meant);
     return "";
   };
-  option.transform(CLI::Validator(ours, description_of_aliases(aliases)));
+  option.check(CLI::Validator(refusal, ""));
+  option.transform(CLI::Validator(ours, ""));
 }
 
-void take_facts(CLI::Option& option, const Json& entry, std::vector<std::string> words, CLI::App& app) {
+// What the help says of each option, from the data; CLI11 keeps the options where they are.
+std::map<const CLI::Option*, OptionSheet>& sheets() {
+  static std::map<const CLI::Option*, OptionSheet> all;
+  return all;
+}
+
+void take_facts(CLI::Option& option, const Json& entry, Words words, CLI::App& app) {
   const auto is = [&](const char* fact) { return entry.value(fact, false); };
-  option.group(is("usual") ? std::string(usual_group) : entry.value("section", std::string(own_group)));
-  option.required(is("required"));
-  if (entry.contains("value")) option.type_name(entry["value"].get<std::string>());
+  const bool flag = option.get_items_expected_max() == 0;
+  OptionSheet& sheet = sheets()[&option];
+  if (option.get_positional()) sheet.place = option.get_name(true, false);
+  for (const std::string& name : option.get_lnames()) sheet.names.push_back("--" + name);
+  sheet.value = flag ? "" : entry.value("value", option.get_type_name());
+  sheet.words = entry.value("words", std::move(words));
+  sheet.fixed = !sheet.words.empty() && !is("suggests");
+  sheet.help = text_of(entry, "help");
+  sheet.required = is("required");
+  sheet.usual = is("usual");
+  if (!sheet.usual) sheet.group = entry.value("section", "");
+  sheet.list = option.get_items_expected_max() > 1;
   if (is("shows_default")) option.capture_default_str();
+  sheet.standard = option.get_default_str();
+  option.required(sheet.required);
   if (is("comma_list")) option.delimiter(',');
   if (is("above_zero")) option.check(CLI::Validator(above_zero, ""));
   if (entry.contains("excludes")) option.excludes(app.get_option(entry["excludes"].get<std::string>()));
-  if (entry.contains("words")) entry["words"].get_to(words);
-  const Aliases aliases = entry.contains("aliases") ? described("aliases", entry["aliases"]).get<Aliases>() : Aliases();
-  if (is("suggests")) {
-    const auto any = [](const std::string&) { return std::string(); };
-    option.check(CLI::Validator(any, description_of_suggestions(words)));
-  } else if (!words.empty()) {
-    take_words(option, words, aliases);
-  }
+  if (!sheet.fixed) return;
+  Aliases aliases;
+  if (entry.contains("aliases")) described("aliases", entry["aliases"]).get_to(aliases);
+  std::erase_if(aliases, [&](const auto& alias) { return std::ranges::count(sheet.words, alias.second) == 0; });
+  sheet.aliases = told(aliases);
+  take_words(option, sheet.words, aliases);
 }
 
 }  // namespace
+
+const OptionSheet* described_option(const CLI::Option& option) {
+  const auto found = sheets().find(&option);
+  return found == sheets().end() ? nullptr : &found->second;
+}
 
 Command::Command(CLI::App& app, const std::string& name)
     : app_(app.add_subcommand(name, text_of(described("commands", name), "summary"))) {}
 
 template <class T>
-void Command::option(const std::string& name, T& value, std::vector<std::string> words) {
+void Command::option(const std::string& name, T& value, Words words) {
   added_.insert(name);
   const Json entry = option_entry(app_->get_name(), name);
   CLI::Option* option = nullptr;
   if constexpr (std::is_same_v<T, bool>) {
-    option = app_->add_flag(name, value, text_of(entry, "help"));
+    option = app_->add_flag(name, value);
   } else {
-    option = app_->add_option(name, value, text_of(entry, "help"));
+    option = app_->add_option(name, value);
     using Value = typename Held<T>::type;
     if constexpr (std::is_arithmetic_v<Value>) {
       option->transform(CLI::Validator(read_number<Value>, ""));
@@ -200,7 +229,6 @@ void Command::option(const std::string& name, T& value, std::vector<std::string>
   }
   take_facts(*option, entry, std::move(words), *app_);
 }
-using Words = std::vector<std::string>;
 template void Command::option(const std::string&, bool&, Words);
 template void Command::option(const std::string&, std::string&, Words);
 template void Command::option(const std::string&, double&, Words);

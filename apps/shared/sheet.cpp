@@ -12,28 +12,12 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-// ---- from CLI11's options ----
-
-constexpr std::string_view words_mark = "one of ", suggestions_mark = "such as ", aliases_mark = "also ";
-
 OptionSheet sheet_of(const CLI::Option& option) {
-  OptionSheet sheet;
-  if (option.get_positional()) sheet.place = option.get_name(true, false);
+  if (const OptionSheet* described = described_option(option)) return *described;
+  OptionSheet sheet;  // a flag of the program, as --help
   for (const std::string& name : option.get_snames()) sheet.names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) sheet.names.push_back("--" + name);
-  const Strings parts = split(option.get_type_name(), ':');  // of the value, then the description of each check
-  if (option.get_items_expected_max() > 0 && !parts.empty()) sheet.value = parts.front();
-  for (const std::string_view part : parts) {
-    if (part.starts_with(words_mark)) sheet.words = split(part.substr(words_mark.size()), '|'), sheet.fixed = true;
-    if (part.starts_with(suggestions_mark)) sheet.words = split(part.substr(suggestions_mark.size()), '|');
-    if (part.starts_with(aliases_mark)) sheet.aliases = split(part.substr(aliases_mark.size()), '|');
-  }
-  sheet.standard = option.get_default_str();
   sheet.help = option.get_description();
-  sheet.required = option.get_required();
-  sheet.usual = option.get_group() == usual_group;
-  if (!sheet.usual && lower(option.get_group()) != lower(own_group)) sheet.group = option.get_group();
-  sheet.list = option.get_items_expected_max() > 1;
   return sheet;
 }
 
@@ -162,22 +146,6 @@ std::string long_name(const OptionSheet& option) {
   const auto name =
       std::ranges::find_if(option.names, [](const std::string& known) { return known.starts_with("--"); });
   return name == option.names.end() ? "" : *name;
-}
-
-std::string description_of_words(const Strings& words) { return std::string(words_mark) + joined(words, "|"); }
-
-std::string description_of_suggestions(const Strings& words) {
-  return std::string(suggestions_mark) + joined(words, "|");
-}
-
-// Those of one word together: "neox, rotate_half for half".
-std::string description_of_aliases(const std::vector<std::pair<std::string, std::string>>& aliases) {
-  Strings told;
-  for (std::size_t i = 0; i < aliases.size(); ++i) {
-    const bool ends = i + 1 == aliases.size() || aliases[i + 1].second != aliases[i].second;
-    told.push_back(aliases[i].first + (ends ? " for " + aliases[i].second : ""));
-  }
-  return std::string(aliases_mark) + joined(told, "|");
 }
 
 std::string help_text(const CommandSheet& sheet, const std::string& full_name, std::size_t width) {

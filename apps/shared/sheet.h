@@ -11,6 +11,7 @@
 
 namespace CLI {
 class App;
+class Option;
 class ParseError;
 }  // namespace CLI
 
@@ -42,7 +43,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptionSheet, place, names, value, words, alia
                                    usual, fixed, list)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommandSheet, name, summary, group, footer, options, commands)
 
-CommandSheet sheet_of(const CLI::App& app);  // of a program, or of one command
+CommandSheet sheet_of(const CLI::App& app);                     // of a program, or of one command
+const OptionSheet* described_option(const CLI::Option& option);  // what Command::option() added; null: another flag
 
 // What --help prints, and -h: the command's own options with a line each, and the examples. full_name: "rotary apply".
 // width: in columns, at least 60.
@@ -51,12 +53,6 @@ std::string short_help_text(const CommandSheet& sheet, const std::string& full_n
 std::size_t help_width();  // of standard output where it is a terminal, at most 100; else 100
 
 std::string long_name(const OptionSheet& option);  // the first that has one; "" where none does
-
-// How one_of() and suggests() tell CLI11 their words, so that sheet_of finds them; and groups of options.
-std::string description_of_words(const std::vector<std::string>& words);
-std::string description_of_suggestions(const std::vector<std::string>& words);
-std::string description_of_aliases(const std::vector<std::pair<std::string, std::string>>& aliases);
-inline constexpr std::string_view own_group = "Options", usual_group = "Usual";
 
 // ---- sentences for command lines that cannot be understood: usage.cpp ----
 
