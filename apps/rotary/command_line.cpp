@@ -9,22 +9,17 @@
 #include "rotary/error.h"
 #include "torch_program.h"
 
+namespace rotary::cli {
+
 namespace {
 
 using AddCommand = void (*)(CLI::App&);
 // As the help lists them.
 const std::vector<std::pair<const char*, std::vector<AddCommand>>> commands = {
-    {"See a model",
-     {rotary::cli::add_inspect, rotary::cli::add_table, rotary::cli::add_plot, rotary::cli::add_explain,
-      rotary::cli::add_models}},
-    {"Is it right",
-     {rotary::cli::add_check, rotary::cli::add_diagnose, rotary::cli::add_accuracy, rotary::cli::add_golden}},
-    {"Make something",
-     {rotary::cli::add_apply, rotary::cli::add_shift, rotary::cli::add_convert, rotary::cli::add_extend,
-      rotary::cli::add_positions}},
-    {"For work on rotary itself",
-     {rotary::cli::add_bench, rotary::cli::add_targets, rotary::cli::add_compare, rotary::cli::add_demo,
-      rotary::cli::add_completion, rotary::cli::add_man}}};
+    {"See a model", {add_inspect, add_table, add_plot, add_explain, add_models}},
+    {"Is it right", {add_check, add_diagnose, add_accuracy, add_golden}},
+    {"Make something", {add_apply, add_shift, add_convert, add_extend, add_positions}},
+    {"For work on rotary itself", {add_bench, add_targets, add_compare, add_demo, add_completion, add_man}}};
 
 // "help", "help COMMAND" and "version" are "--help", "COMMAND --help" and "--version".
 void read_as_options(std::vector<std::string>& words) {
@@ -39,29 +34,27 @@ void read_as_options(std::vector<std::string>& words) {
 }
 
 void print_all_help(const CLI::App& app) {
-  const rotary::cli::CommandSheet program = rotary::cli::whole_sheet(app);
-  const std::size_t width = rotary::cli::help_width();
-  std::cout << rotary::cli::help_text(program, program.name, width);
-  for (const rotary::cli::CommandSheet& command : program.commands) {
+  const CommandSheet program = whole_sheet(app);
+  const std::size_t width = help_width();
+  std::cout << help_text(program, program.name, width);
+  for (const CommandSheet& command : program.commands) {
     const std::string full_name = program.name + " " + command.name;
-    std::cout << "\n---- " << full_name << " ----\n" << rotary::cli::help_text(command, full_name, width);
+    std::cout << "\n---- " << full_name << " ----\n" << help_text(command, full_name, width);
   }
 }
 
 }  // namespace
 
-namespace rotary::cli {
-
 int run_command_line(int argc, char** argv) {
-  rotary::cli::prepare_streams();
+  prepare_streams();
   std::ios::sync_with_stdio(false);
   CLI::App app(
       "rotary: rotary position embeddings, once and right.\n"
       "From a model's config.json and its q and k tensors to the rotated tensors, exactly.");
   app.name("rotary");
-  rotary::cli::set_help(app);
+  set_help(app);
   app.set_version_flag(
-      "-V,--version", [] { return rotary::cli::version_text(); }, "print the version and what this build can do");
+      "-V,--version", [] { return version_text(); }, "print the version and what this build can do");
   bool all_help = false;
   app.add_flag("--help-all", all_help, "print the help of every command");
   app.footer(
@@ -79,26 +72,26 @@ int run_command_line(int argc, char** argv) {
       app.get_subcommands({}).back()->group(title);
     }
   }
-  rotary::cli::add_torch_commands(app);
+  add_torch_commands(app);
 
-  std::vector<std::string> words = rotary::cli::command_words(argc, argv);
+  std::vector<std::string> words = command_words(argc, argv);
   if (words.empty()) {
     std::cerr << app.help() << '\n';
-    return rotary::cli::print_usage_error("a command is needed", "", false);
+    return print_usage_error("a command is needed", "", false);
   }
   read_as_options(words);
-  if (rotary::cli::is_torch_command(words[0])) {
+  if (is_torch_command(words[0])) {
     try {
-      rotary::cli::run_torch_program(words);
-    } catch (const rotary::Error& error) {
-      return rotary::cli::print_error(error.code(), error.what(), rotary::cli::wants_json(words));
+      run_torch_program(words);
+    } catch (const Error& error) {
+      return print_error(error.code(), error.what(), wants_json(words));
     }
   }
   const auto print_if_asked = [&] {
     if (all_help) print_all_help(app);
   };
   app.callback(print_if_asked);
-  return rotary::cli::run_program(app, words);
+  return run_program(app, words);
 }
 
 }  // namespace rotary::cli

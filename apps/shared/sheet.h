@@ -43,7 +43,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptionSheet, place, names, value, words, alia
                                    usual, fixed, list)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommandSheet, name, summary, group, footer, options, commands)
 
-CommandSheet sheet_of(const CLI::App& app);                     // of a program, or of one command
+CommandSheet sheet_of(const CLI::App& app);                      // of a program, or of one command
 const OptionSheet* described_option(const CLI::Option& option);  // what Command::option() added; null: another flag
 
 // What --help prints, and -h: the command's own options with a line each, and the examples. full_name: "rotary apply".
