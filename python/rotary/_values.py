@@ -220,6 +220,9 @@ def _axis(told: Any, base: float) -> Axis:
 def rope_parameters(rope: Rope) -> dict[str, Any]:
     """The object rope_parameters of config.json in the form of transformers 5.
 
+    Pairing and direction follow from the model_type. The words for Ntk, NtkFixed, YarnLog and ThetaScale are not
+    transformers' (include/rotary/config.h says whose).
+
     Raises:
         rotary.Error: ROPE, for what the object cannot express.
     """
