@@ -47,12 +47,17 @@ def meet(rank, folder):
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
 
 
+def leave():
+    dist.barrier()  # Gloo aborts a process whose peer has gone while it still sends
+    dist.destroy_process_group()
+
+
 def train_by_ddp(rank, folder):
     meet(rank, folder)
     trained = torch.nn.parallel.DistributedDataParallel(model())
     trained(batch().chunk(2)[rank]).square().mean().backward()
     torch.save([one.grad for one in trained.parameters()], f"{folder}/gradients{rank}")
-    dist.destroy_process_group()
+    leave()
 
 
 def load_by_fsdp(rank, folder):
@@ -78,7 +83,7 @@ def load_by_fsdp(rank, folder):
     y.square().mean().backward()
     finite = all(bool(one.grad.to_local().isfinite().all()) for one in loaded.parameters())
     torch.save((y.detach(), finite), f"{folder}/result{rank}")
-    dist.destroy_process_group()
+    leave()
 
 
 def rotate_shards(rank, folder):
@@ -106,7 +111,7 @@ def rotate_shards(rank, folder):
                     torch.equal(given[0].grad.full_tensor(), q.grad),
                 ]
     torch.save(results, f"{folder}/shards{rank}")
-    dist.destroy_process_group()
+    leave()
 
 
 class Rotated(torch.utils.data.Dataset):
