@@ -172,7 +172,7 @@ def _named(source: Source) -> tuple[str, str]:
 
         try:
             return "text", json.dumps(dict(source), default=_plain)
-        except (RecursionError, ValueError) as error:
+        except (RuntimeError, ValueError) as error:  # too deep, in itself, arrays
             fail("JSON", "config", f"a dict must be one that JSON can hold but got {error}")
     kind = type(source).__name__
     raise TypeError(f"config must be a path, a dict, a PretrainedConfig or a str of JSON but got {kind}")

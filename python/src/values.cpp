@@ -292,10 +292,10 @@ files::Json json_of(const Rope& rope) { return words_of(rope); }
 double double_of(PyObject* number, const char* what) {
   const double value = PyFloat_AsDouble(number);
   if (value == -1 && PyErr_Occurred() != nullptr) {
-    const bool is_none = PyErr_ExceptionMatches(PyExc_TypeError) != 0;
-    if (!is_none && PyErr_ExceptionMatches(PyExc_OverflowError) == 0) throw Raised{};
+    const bool is_no_number = PyErr_ExceptionMatches(PyExc_TypeError) != 0;
+    if (!is_no_number && PyErr_ExceptionMatches(PyExc_OverflowError) == 0) throw Raised{};
     PyErr_Clear();
-    if (is_none) raise_type_error(what, " must be a number but got ", type_name(number));
+    if (is_no_number) raise_type_error(what, " must be a number but got ", type_name(number));
     fail(Code::VALUE, what, "the number must fit a double but got ", repr_of(number));
   }
   return value;
