@@ -47,6 +47,8 @@ std::vector<std::string> seeds() {
       R"("rope_scaling":{"type":"longrope","short_factor":[1,1,1,1],"long_factor":[1,2,3,4]}})",
       R"({"model_type":"qwen2_vl","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":1,)"
       R"("rope_scaling":{"type":"mrope","mrope_section":[2,3,3]}})",
+      R"({"model_type":"llama","hidden_size":64,"num_attention_heads":8,"num_hidden_layers":1,"rope_theta":1e4,)"
+      R"("max_position_embeddings":1024,"rope_scaling":{"rope_type":"dynamic","factor":2147483648.0}})",
       R"({"dim":64,"n_layers":2,"head_dim":16,"n_heads":4,"n_kv_heads":2,"rope_theta":1000000.0})",
       R"({"model_type":"gpt_neox","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":2,"rotary_pct":0.25,)"
       R"("rotary_emb_base":10000})",
@@ -67,7 +69,8 @@ std::vector<std::string> words() {
 "full_attention" "sliding_attention" "rope_local_base_freq": "no_rope_layers": "qk_rope_head_dim": "alpha":
 "text_config": "vision_config": "mrope_section": "mscale": "gemma3_text" "gptj" "deepseek_v3" "llama4"
 "hunyuan" "_class_name": "WanTransformer3DModel" "MochiTransformer3DModel" "axes_dims_rope": "attention_head_dim":
-"rope_dim": "use_rotary_positional_embeddings": "attn_scale": "floor_scale": "llama_4_scaling_beta": null true [] {} 0 -1 1e308 1e-320 2147483647 9223372036854775807 0.5 , [[[[)",
+"rope_dim": "use_rotary_positional_embeddings": "attn_scale": "floor_scale": "llama_4_scaling_beta": null true [] {} 0 -1 1e308 1e-320
+1e9 1e15 "beta_fast": "beta_slow": "attention_factor": 2147483647 9223372036854775807 0.5 , [[[[)",
                   {std::string(1, '\0')});
 }
 

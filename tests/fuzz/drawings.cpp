@@ -39,6 +39,10 @@ std::vector<std::string> seeds() {
       "\"sample_height\":60,\"sample_width\":90,\"patch_size\":2}",
       "128 64 0 0 300\n{\"_class_name\":\"BriaFibo2Transformer2DModel\",\"min_num_gist_tokens\":256,\"gist_step\":64}",
       "64 96 13 16 7\n{\"_class_name\":\"HunyuanVideoTransformer3DModel\",\"patch_size\":2,\"patch_size_t\":1}",
+      "64 96 1 0 5 8 0 32 32\n{\"_class_name\":\"FluxTransformer2DModel\",\"attention_head_dim\":72,"
+      "\"axes_dims_rope\":[72,0,0]}",
+      "64 64 9 0 -1 8 "
+      "4\n{\"_class_name\":\"Kandinsky5Transformer3DModel\",\"axes_dims\":[0,16,16],\"patch_size\":[1,2,2]}",
       "96 64 8 16 -1\n{\"_class_name\":\"AllegroTransformer3DModel\",\"patch_size\":2}",
   };
 }
@@ -46,7 +50,8 @@ std::vector<std::string> seeds() {
 std::vector<std::string> words() {
   return words_of(R"(0 -1 1 7 16 4096 2147483648 9223372036854775807 -9223372036854775808 1e308 1e-320 0.5 null [] [0]
 "_class_name": "patch_size": "patch_size_t": "sample_height": "sample_width": "sample_frames": "patch_size":[1,2,2]
-"rope_scale": "base_height": "max_num_gist_tokens": "gist_min_text_len": "Lumina2Transformer2DModel"
+"axes_dims": "axes_dims_rope": [0,16,16] [16,0] "rope_scale": "base_height": "max_num_gist_tokens":
+"gist_min_text_len": "Lumina2Transformer2DModel"
 "ZImageTransformer2DModel" "Flux2Transformer2DModel" "MochiTransformer3DModel" "ChronoEditTransformer3DModel"
 "Cosmos3OmniTransformer" "OmniGenTransformer2DModel" "Kandinsky5Transformer3DModel" "HunyuanDiT2DModel")",
                   {"\n{"});
