@@ -147,8 +147,7 @@ struct Row<NtkFixed> {
                                                  .alias = "power"}}};  // BlueLM's word
 };
 
-// transformers takes max_position_embeddings for the trained length, whatever original_max_position_embeddings says:
-// the key is ours.
+// The key trained_length is ours: transformers takes max_position_embeddings, whatever the original one is.
 template <>
 struct Row<Dynamic> {
   static constexpr Facts facts{"dynamic",      "dynamic",  Stretch::by_length, AttentionFactor::one,
