@@ -9,7 +9,8 @@ class App;
 
 namespace rotary::cli {
 
-// The program. Returns the exit status. 0: done. 1: an error in the input, "error: CODE: sentence". 2: wrong usage.
+// The program. Returns the exit status. 0: done. 1: an error in the input, "error: CODE: sentence". 2: wrong usage. Of
+// check, 1: a tensor differs. 2: an error. 3: undecided.
 int run_command_line(int argc, char** argv);
 
 void add_accuracy(CLI::App& app);

@@ -14,7 +14,7 @@ class App;
 namespace rotary::cli {
 
 // Parses words and runs the chosen command. Returns the exit status: 0 done; 1 an error in the input, printed as
-// "error: CODE: sentence", and as JSON too where words have --json; 2 wrong usage.
+// "error: CODE: sentence", and as JSON too where words have --json (of check 2); 2 wrong usage; or what a command says.
 int run_program(CLI::App& app, const std::vector<std::string>& words);
 
 // argv without the program's name. "--positions -5:5" becomes "--positions=-5:5": a word that begins like a negative

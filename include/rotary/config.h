@@ -172,8 +172,8 @@ ROTARY_API void apply_weights(Model&, const std::filesystem::path& weights, cons
 // telechat3-yarn, attn_factor, extrapolation_factor. SGLang's: yarn_log, theta_scale. Rotary's own: rope_type ntk_aware
 // (Ntk), magnitude and mscale_ratio (Yarn), trained_length (Dynamic: transformers uses max_position_embeddings, which
 // the config should set to the same value). These keys are written only where the value is not the default. Throws ROPE
-// for what the object cannot express: inv_freq, multiplier, axis, index, an exponent_dim other than rotary_dim or one
-// less, Proportional in a part of the head, numbers that read_config refuses.
+// for what the object cannot express: inv_freq, multiplier, phase, xpos, attention_factor, axis, index, an exponent_dim
+// other than rotary_dim or one less, Proportional in a part of the head, numbers that read_config refuses.
 ROTARY_API std::string rope_parameters(const Rope&);
 // The same for a model's rope. If the rotated block ends the head (first > 0, as in DeepSeek), partial_rotary_factor is
 // left out, because the config's qk_rope_head_dim gives its width. Also throws ROPE for a block in the middle of the

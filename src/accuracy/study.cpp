@@ -1,4 +1,3 @@
-
 #include "files/text/json.h"
 #include "values/fail.h"
 #include "values/number_text.h"

@@ -273,8 +273,8 @@ struct PairingStamp {
 void check_stamp(const Metadata&, const std::string& file);
 // Whether the conversion undoes the one that the metadata tell of.
 bool leads_back(const Metadata&, Pairing to);
-// Streams a shard with the stamp in its header, and those of the tensors that are its own changed. Where the conversion
-// leads back, the stamp that is there is taken away, and the header is as it was before.
+// Streams a shard: the stamp in its header, and its own of the listed tensors changed. Where the conversion leads back,
+// the stamp that is there is taken away, and the header is as it was before.
 void rewrite(const Shard&, const PairingStamp&, const std::vector<TensorPlan>&, std::size_t shard, const Sink&);
 
 // ---- write.cpp: a converted checkpoint, and the check of its bytes ----

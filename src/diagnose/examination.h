@@ -18,9 +18,10 @@ namespace rotary::diagnose {
 
 // ---- one tensor ----------------------------------------------------------------------------------
 
-// Shapes as make_sample takes them. Throws SHAPE and DTYPE, and SHAPE if the positions fit no layout.
+// Shapes as sample_as_given takes them. Throws SHAPE and DTYPE, and SHAPE if the positions fit no layout.
 Diagnosis diagnose_pair(const Tensor& before, const Tensor& after, const Subject&);
 // The same of a sample that is made, cut or repaired. depth: how often parts may be cut out of parts.
+using tools::is_value;
 using Piece = std::array<std::set<std::int64_t>, 3>;  // numbers of rows, tokens and heads of a layout
 struct Answer {
   Diagnosis diagnosis;
@@ -49,7 +50,6 @@ NamedCheck judge(const TensorPair&, const Subject&, std::optional<double> tolera
                  const std::vector<const ModelRope*>& others);
 // Of what two engines made of the same tensor: the same, in another order of elements, rotated by an offset, or not.
 NamedCheck judge_between(const TensorPair&, const Subject&, std::optional<double> tolerance);
-using tools::is_value;
 // Another order of elements keeps the scores where it is that of q and k; of one alone that is undecided.
 void settle_orders(std::vector<NamedCheck>&);
 // q.k after, against q and k before, whose pairs both hold the scores: decided but for a positive factor of all scores.
@@ -58,7 +58,7 @@ NamedCheck judge_scores(const TensorPair& q, const TensorPair& k, const Subject&
 NamedCheck judge_scores(const TensorPair&, const Subject&);
 // Throws TENSOR for the first element that is not finite.
 void refuse_not_finite(const Sample&, const TensorPair&, const Layout&);
-// The same of a tensor that is not to be rotated, as `as` says. subject.used: a rope of heads like its own.
+// judge() of a tensor that is not to be rotated, for the reason `as`. subject.used: a rope of heads like its own.
 NamedCheck judge_still(const TensorPair&, const Subject&, const std::string& as, std::optional<double> tolerance);
 
 // Of a tensor whose elements are as asked, in another order.

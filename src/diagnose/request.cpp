@@ -67,7 +67,7 @@ Question question_of(const Request& request, const TensorPair& pair, std::option
   return question;
 }
 
-// Of the ropes of attention, and the width of the tensor; their places stay.
+// The indexer's rope beside an attention's, by the width of its tensor. A map: questions point to its values.
 using Indexers = std::map<std::pair<const ModelRope*, std::int64_t>, ModelRope>;
 
 std::vector<Question> questions_of(const Request& request, const std::vector<TensorPair>& pairs,

@@ -11,9 +11,9 @@
 
 namespace rotary::detail {
 
-// A job of a table with rows per head is that of as many heads; of a multiple of them it only says that the rules hold.
 // x to out by the table, on behalf of the named operation; x and out with the same data and layout: in place. A call
-// without elements gives a job without rows. Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE.
+// without elements gives a job without rows. A table with rows per head makes a job of as many heads; of a multiple of
+// them the rules are checked only. Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE.
 Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table&, Direction);
 Job check_rotate(const char* operation, const Heads& x, const Table&, Direction);  // in place
 void check_rotate(const Names&, const ConstHeads& x, const Heads& out, const Table&, Direction, Job&);

@@ -1,4 +1,4 @@
-// The narrow waist: the plain requests that every kernel receives. Checked before they are made.
+// The plain requests that every kernel receives. Checked before they are made.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rotary::detail {
 
-// Rows are the (batch, token, head) combinations in the loop order that the door chose: row index
+// Rows are the (batch, token, head) combinations in the order in which the output lies in memory: row index
 // (i0 * count[1] + i1) * count[2] + i2 has its block at in + sum(i_k * in_stride[k]) and its cos and sin at
 // sum(i_k * table_stride[k]). Strides are in elements.
 struct Job {

@@ -32,7 +32,8 @@ ROTARY_API void limbs_of(double inv_freq, std::uint64_t (&limbs)[3]) noexcept;
 
 // Whether every result with this factor is zero or far inside f32's normal range, as the kernels require.
 ROTARY_API bool decidable(double attention_factor) noexcept;
-// Computes the rows of a job whose factor is not decidable.
+// Computes the rows of a job that the kernels leave: its factor is not decidable, it has xPos, or sums that they do not
+// take.
 void settle_rows(const AngleJob&, std::int64_t begin_row, std::int64_t end_row) noexcept;
 
 }  // namespace rotary::detail

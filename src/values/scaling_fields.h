@@ -85,7 +85,7 @@ enum class AttentionFactor : std::uint8_t { one, own };
 // Whether the number of tokens in play counts.
 enum class Length : std::uint8_t { any, counts };
 
-// Whether the base grows: by a power of r / (r - 2), which needs an r above 2.
+// Whether the base grows by a factor to the power r / (r - 2), which needs an r above 2.
 enum class Base : std::uint8_t { stays, grows };
 
 // Facts about a kind of scaling. name: unique, as rotary::name gives it. rope_type: unique, the word of

@@ -30,7 +30,7 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
 DIFFERS = {"dbrx-132b": "transformers 5 ignores attn_config.rope_theta and turns with base 10000: a defect"}
 
 
-# ---- part A: the formulas (rope-variants.md section 1) ----
+# ---- part A: the formulas (docs/variants.md) ----
 
 def unscaled(rope, base=None):
     return [mpf(base or rope["base"]) ** (mpf(-2 * i) / rope["exponent_dim"]) for i in rope["index"]]

@@ -1,7 +1,7 @@
-// The stages of read_config, in order: find the parts, their shape, their layers, the rope of each layer, its scaling,
-// and the keys that nothing read. Before them one reader of fields: what a part of a file says, with its note, its
-// origin and its error in one call. The values of a scaling are rows of values/scaling_fields.h; the others are rows
-// here.
+// The stages of read_config, in order: the parts, their layers, of each layer its rope, the shape of its heads and its
+// scaling, and the keys that nothing read. Before them one reader of fields: what a part of a file says, with its note,
+// its origin and its error in one call. The values of a scaling are rows of values/scaling_fields.h; the others are
+// rows here.
 #pragma once
 
 #include <cstdint>
@@ -262,7 +262,7 @@ struct RopeKeys {
   std::optional<Object> scaling;          // the object that holds the scaling's keys, if any
   bool truncate_elsewhere = false;        // a nested rope_parameters: truncate is read one level up
   std::optional<bool> truncate;
-  From truncate_from = {};  // the same
+  From truncate_from = {};  // where truncate is given
 };
 // The type that scaling_type gives for a word of rope_type; "" where the word is unknown.
 std::string published_type(std::string_view said);

@@ -1,4 +1,4 @@
-
+// Finds the parts of a config and their families: read_config() and parse_config().
 #include <algorithm>
 #include <filesystem>
 #include <string>
