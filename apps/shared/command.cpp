@@ -177,7 +177,7 @@ std::map<const CLI::Option*, OptionSheet>& sheets() {
 void take_facts(CLI::Option& option, const Json& entry, Words words, CLI::App& app) {
   const auto is = [&](const char* fact) { return entry.value(fact, false); };
   const bool flag = option.get_items_expected_max() == 0;
-  OptionSheet& sheet = sheets()[&option];
+  OptionSheet& sheet = sheets()[&option] = {};
   if (option.get_positional()) sheet.place = option.get_name(true, false);
   for (const std::string& name : option.get_lnames()) sheet.names.push_back("--" + name);
   sheet.value = flag ? "" : entry.value("value", option.get_type_name());

@@ -14,12 +14,12 @@ from ._words import Pairing
 Path = str | os.PathLike[str]
 
 
-def _asked(source: Source | Rope | ModelRope | None) -> tuple[Any, ...] | None:
+def _asked(source: Source | Rope | ModelRope) -> tuple[Any, ...]:
     if isinstance(source, ModelRope):
         return "rope", source.rope, source.first
     if isinstance(source, Rope):
         return "rope", source, 0
-    return None if source is None else _named(source)
+    return _named(source)
 
 
 def _path(given: Path | None) -> str | None:
@@ -37,8 +37,8 @@ def _loaded(answer: str) -> dict[str, Any]:
     return loaded
 
 
-def _compared(operation: str, source: Any, before: Any, after: Any, words: dict[str, Any]) -> dict[str, Any]:
-    """What becomes of tensors: of two paths, two arrays, or two dicts of arrays."""
+def _compared(operation: str, asked: Any, before: Any, after: Any, words: dict[str, Any]) -> dict[str, Any]:
+    """What becomes of tensors: of two paths, two arrays, or two dicts of arrays. asked: of _asked, or None."""
     paths = [isinstance(given, (str, os.PathLike)) for given in (before, after)]
     if paths[0] != paths[1]:
         raise TypeError(f"[{operation}] both must be files, or both arrays or dicts of arrays")
@@ -50,7 +50,7 @@ def _compared(operation: str, source: Any, before: Any, after: Any, words: dict[
         names = old if words["tensors"] is None else words["tensors"]
         tensors = [(name, old[name], new[name]) for name in old if name in new and name in names]
     words |= {"positions": _places(words["positions"])}
-    return _loaded(_core._ask(operation, _asked(source), tensors, words))
+    return _loaded(_core._ask(operation, asked, tensors, words))
 
 
 def check(
@@ -92,7 +92,7 @@ def check(
         rotary.Error: what rotary.config raises, SHAPE, DTYPE, TENSOR, POSITION, ROPE.
     """
     words = locals()
-    return _compared("check", source, input, against, words)
+    return _compared("check", _asked(source), input, against, words)
 
 
 def diagnose(
@@ -129,7 +129,7 @@ def diagnose(
         rotary.Error: as check().
     """
     words = locals()
-    return _compared("diagnose", config, before, after, words)
+    return _compared("diagnose", None if config is None else _asked(config), before, after, words)
 
 
 def extend(

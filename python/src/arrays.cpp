@@ -37,11 +37,10 @@ void refuse_type(const char* name, const std::string& got) {
   fail(Code::DTYPE, name, "the elements must be floats or integers in this machine's byte order but got ", got);
 }
 
-void ArrayView::set_dimensions(int count) {
+void ArrayView::check_dimensions(int count) const {
   if (count > most_dimensions) {
     fail(Code::SHAPE, name_, "an array must have at most 8 dimensions but got ", count);
   }
-  ndim = count;
 }
 
 void ArrayView::take(const dlpack::Tensor& tensor) {
@@ -61,14 +60,7 @@ void ArrayView::take(const dlpack::Tensor& tensor) {
   }
   type = *found;
   data = tensor.data == nullptr ? nullptr : static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
-  set_dimensions(tensor.ndim);
-  std::int64_t run = bits_of(type) / 8;
-  for (int d = ndim - 1; d >= 0; --d) {
-    const auto axis = static_cast<std::size_t>(d);
-    shape[axis] = tensor.shape[d];
-    strides[axis] = tensor.strides == nullptr ? run : tensor.strides[d] * (bits_of(type) / 8);
-    run *= shape[axis];
-  }
+  set_dimensions(tensor.ndim, tensor.shape, tensor.strides, bits_of(type) / 8);
   if (data == nullptr && elements() > 0) {
     fail(Code::SHAPE, name_, "the array must point to its elements but got null: its memory was given back");
   }
@@ -157,11 +149,7 @@ bool ArrayView::from_buffer(PyObject* object) {
   type = *found;
   data = seen->buf;
   read_only = seen->readonly != 0;
-  set_dimensions(seen->ndim);
-  std::copy_n(seen->shape, ndim, shape.begin());
-  std::int64_t run = seen->itemsize;
-  for (int d = ndim; d-- > 0; run *= shape[static_cast<std::size_t>(d)])  // none of a ctypes array, whatever was asked
-    strides[static_cast<std::size_t>(d)] = seen->strides == nullptr ? run : seen->strides[d];
+  set_dimensions(seen->ndim, seen->shape, seen->strides, 1);
   return true;
 }
 

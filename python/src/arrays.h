@@ -52,7 +52,20 @@ class ArrayView {
   bool from_capsule(PyObject* object);
   bool from_buffer(PyObject* object);
   void take(const dlpack::Tensor& tensor);
-  void set_dimensions(int count);
+  void check_dimensions(int count) const;
+  // steps: strides, in units of so many bytes; null: row-major, as of a ctypes array. type is set before.
+  template <class Integer>
+  void set_dimensions(int count, const Integer* sizes, const Integer* steps, std::int64_t unit) {
+    check_dimensions(count);
+    ndim = count;
+    std::int64_t run = bits_of(type) / 8;
+    for (int d = count - 1; d >= 0; --d) {
+      const auto axis = static_cast<std::size_t>(d);
+      shape[axis] = sizes[d];
+      strides[axis] = steps == nullptr ? run : steps[d] * unit;
+      run *= shape[axis];
+    }
+  }
   void check_guards(PyObject* object) const;
 
   struct Release {

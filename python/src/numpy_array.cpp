@@ -79,9 +79,7 @@ bool ArrayView::from_array_struct(PyObject* object) {
   type = *found;
   data = seen->data;
   read_only = (seen->flags & writeable) == 0;
-  set_dimensions(seen->ndim);
-  std::copy_n(seen->shape, ndim, shape.begin());
-  std::copy_n(seen->strides, ndim, strides.begin());
+  set_dimensions(seen->ndim, seen->shape, seen->strides, 1);
   if (known_dtypes.find(dtype.get()) == nullptr) known_dtypes.keep(dtype.get(), type);
   prove(object, *seen, dtype.get());
   owner_ = std::move(capsule);

@@ -37,7 +37,6 @@ constexpr const char* config_hint =
 // What `source` names: ("text", JSON), ("path", a file, folder or repository of the Hugging Face cache), or ("rope",
 // rotary.Rope, first).
 Model model_of(PyObject* source, PyObject* pairing) {
-  if (source == Py_None) raise_type_error("the source must be a config or a rotary.Rope but got None");
   if (PyTuple_Size(source) == 3) {
     if (pairing != nullptr) fail(Code::PAIRING, "config", "pairing must be None for a rope, which has its own");
     ModelRope used;
@@ -159,7 +158,7 @@ Ref ask(PyObject* word, PyObject* source, PyObject* tensors, PyObject* dict) {
   request.layout = words.text("layout");
   request.length = words.integer("length");
   request.rope = words.small("rope");
-  if (source != Py_None || request.operation == "check") {
+  if (source != Py_None) {
     request.config = "the config";
     request.model = model_of(source, words.find("pairing"));
   }

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "rotary/config.h"
 #include "rotary/error.h"
+#include "tests/support/file_helpers.h"
 
 namespace rotary {
 namespace {
@@ -28,8 +28,7 @@ Model model_with(const std::string& more) { return parse_config(with_shape(more)
 const Places scaled_places = {0, 8190, 8191, 8192, 16383, 16384, 49151, 100000, 128000, 1000000};
 
 TEST(QueryScale, is_what_the_modules_of_transformers_multiply_by) {
-  std::ifstream file(ROTARY_SOURCE_DIR "/tests/golden/query_scales.json");
-  const nlohmann::json measured = nlohmann::json::parse(file);
+  const auto measured = nlohmann::json::parse(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/query_scales.json"));
   EXPECT_EQ(measured.size(), 6U);
   for (nlohmann::json one : measured) {
     one["config"].update({{"hidden_size", 256}, {"num_attention_heads", 4}, {"num_hidden_layers", 8}});

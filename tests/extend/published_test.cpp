@@ -10,8 +10,7 @@ namespace {
 // The cases of a test, in tests/golden/plans.json:
 // published  a published file, and whether its method is recommended or must be asked for with its factor
 // recipes    short originals (a file, the original of a scaled one, or a config), and the numbers that were published
-// for
-//            them: of files and cards, and of models without a whole file here
+//            for them: of files and cards, and of models without a whole file here
 // weights    files with a patch: what is recommended, whether it is this very case, what why, otherwise or caution say
 const Json& plans(const char* test) {
   static const Json all = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/plans.json"));

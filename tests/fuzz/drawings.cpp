@@ -41,8 +41,8 @@ std::vector<std::string> seeds() {
       "64 96 13 16 7\n{\"_class_name\":\"HunyuanVideoTransformer3DModel\",\"patch_size\":2,\"patch_size_t\":1}",
       "64 96 1 0 5 8 0 32 32\n{\"_class_name\":\"FluxTransformer2DModel\",\"attention_head_dim\":72,"
       "\"axes_dims_rope\":[72,0,0]}",
-      "64 64 9 0 -1 8 "
-      "4\n{\"_class_name\":\"Kandinsky5Transformer3DModel\",\"axes_dims\":[0,16,16],\"patch_size\":[1,2,2]}",
+      "64 64 9 0 -1 8 4\n{\"_class_name\":\"Kandinsky5Transformer3DModel\",\"axes_dims\":[0,16,16],"
+      "\"patch_size\":[1,2,2]}",
       "96 64 8 16 -1\n{\"_class_name\":\"AllegroTransformer3DModel\",\"patch_size\":2}",
   };
 }
