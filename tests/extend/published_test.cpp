@@ -180,8 +180,8 @@ TEST(Extend, knows_for_which_weights_a_recipe_is) {
     Json config = Json::parse(golden(file));
     config.merge_patch(one.value("patch", Json::object()));
     const extend::Plan plan = planned(config.dump(), one.at("context"));
-    EXPECT_EQ(plan.recommended, one.at("recommended"));
-    EXPECT_EQ(plan.published && plan.published->applies, one.at("applies"));
+    EXPECT_EQ(plan.recommended, one.at("recommended").get<std::string>());
+    EXPECT_EQ(plan.published && plan.published->applies, one.at("applies").get<bool>());
     const std::string caution = plan.published ? plan.published->caution : "", said = one.at("said");
     EXPECT_TRUE(any_has({plan.why, plan.otherwise, caution}, said.c_str())) << plan.why << plan.otherwise;
   }
