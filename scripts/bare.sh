@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs one of README's two commands in a bare Debian: a fresh minimal root, a clone of this checkout's HEAD, nothing else.
-#   scripts/bare.sh demo|test|packages [bookworm|trixie] [--keep]     default: bookworm; --keep leaves the root, prints its path
+# Runs README's commands in a bare Debian: a fresh minimal root, a clone of this checkout's HEAD, nothing else.
+#   scripts/bare.sh demo|test|readme|packages [bookworm|trixie] [--keep]     default: bookworm; --keep leaves the root, prints its path
+# readme: both commands, one after the other, in the same root.
 # packages: the packages that scripts/packages.sh makes here are installed, and programs compiled against them.
 # Needs root (chroot, mount). The root is removed at the end. Packages come from the mirror that this machine's apt uses.
 #   ROTARY_MIRROR=URI  another Debian mirror
@@ -10,27 +11,30 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-usage() { say "bare.sh: $1; usage: scripts/bare.sh demo|test|packages [bookworm|trixie] [--keep]"; exit 2; }
+usage() { say "bare.sh: $1; usage: scripts/bare.sh demo|test|readme|packages [bookworm|trixie] [--keep]"; exit 2; }
 
 what="" release="" keep=no
 for argument in "$@"; do
   case "$argument" in
-    demo | test | packages) what=$argument ;;
+    demo | test | readme | packages) what=$argument ;;
     bookworm | trixie) release=$argument ;;
     --keep) keep=yes ;;
     *) usage "unknown argument $argument" ;;
   esac
 done
-[ -n "$what" ] || usage "it needs demo, test or packages"
+[ -n "$what" ] || usage "it needs demo, test, readme or packages"
 release=${release:-bookworm}
 [ "$(id -u)" -eq 0 ] || { say "bare.sh: must run as root (chroot, mount) but runs as $(id -un)"; exit 1; }
 if [ "$what" = packages ]; then
   command=./tests/install/packages.sh
   packages=$("$root/scripts/packages.sh")
 else
-  packages=""
-  command=$(grep -oE "^    \./scripts/$what\.sh" "$root/README.md" | tr -d ' ') ||
-    { say "bare.sh: README.md must name the command ./scripts/$what.sh but does not"; exit 1; }
+  packages="" command=
+  for name in $(if [ "$what" = readme ]; then echo demo test; else echo "$what"; fi); do
+    line=$(grep -oE "^    \./scripts/$name\.sh" "$root/README.md" | tr -d ' ') ||
+      { say "bare.sh: README.md must name the command ./scripts/$name.sh but does not"; exit 1; }
+    command+="${command:+ && }$line"
+  done
 fi
 need debootstrap debian-archive-keyring git
 
@@ -87,7 +91,7 @@ git clone -q --no-hardlinks "$root" "$bare/root/rotary"
 # ---- the command, in namespaces of its own: what it mounts and starts ends with it ----
 say "bare $release: $command at $(git -C "$root" rev-parse --short HEAD), $jobs cores"
 inside='mount -t proc proc "$1/proc" && mount -t sysfs -o ro sysfs "$1/sys" && mount -t tmpfs tmpfs "$1/dev/shm" &&
-        exec chroot "$1" /usr/bin/env -i "${@:3}" /bin/bash -c "cd /root/rotary && exec $2"'
+        exec chroot "$1" /usr/bin/env -i "${@:3}" /bin/bash -c "cd /root/rotary && $2"'
 status=0
 TIMEFORMAT="%R %U %S"
 { time unshare --mount --pid --fork --kill-child /bin/bash -c "$inside" bare "$bare" "$command" "${environment[@]}" 2>&3; } \

@@ -6,6 +6,7 @@
 
 #include "c/guarded.h"
 #include "c/structs.h"
+#include "files/text/paths.h"
 #include "rotary/config.h"
 
 struct rotary_model {
@@ -40,7 +41,7 @@ rotary_status rotary_model_read(const char* path, int32_t pairing, rotary_model*
   return guarded([&] {
     check_given("model", "path", path);
     check_given("model", "model", model);
-    *model = new rotary_model{read_config(std::filesystem::u8path(path), options_of(pairing))};
+    *model = new rotary_model{read_config(files::path_of(path), options_of(pairing))};
   });
 }
 rotary_status rotary_model_parse(const char* json, int32_t pairing, rotary_model** model) {
