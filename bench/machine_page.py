@@ -32,8 +32,6 @@ Nanoseconds per element and, in parentheses, the percentage of the ceiling: the 
 
 {rotate}
 
-![percent of the ceiling]({name}-ceiling.svg)
-
 """  # noqa: E501
 LOOP_PART = """## Goals
 

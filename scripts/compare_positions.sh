@@ -20,4 +20,4 @@ export rotary text output steps
 positions=(rope learned sinusoidal none alibi)
 printf '%s\n' "${positions[@]}" | xargs -P "$jobs" -I{} bash -c 'train {}'
 "$rotary" compare "${positions[@]/#/$output/}" --output "$output/positions.svg"
-"$rotary" perplexity "$output/rope" --length 64,128,256,512 --svg "$output/lengths.svg"
+"$rotary" perplexity "$output/rope" --length 64,128,256,512 --output "$output/lengths.jsonl"

@@ -73,7 +73,7 @@ measure_all() {
   git -C "$root" rev-parse --short HEAD >"$figures/commit"
   date +%F >"$figures/date"
   rm -f "$figures"/*.jsonl
-  measured rows.jsonl "$rotary" bench --json --plot "$pages/$name-ceiling.svg" --threads 1 \
+  measured rows.jsonl "$rotary" bench --json --threads 1 \
     --filter op=rotate,layout=bthd,head_dim=128
   for threads in 1 $([ "$jobs" -eq 1 ] || echo 2); do
     for dtype in f32 bf16 f16; do

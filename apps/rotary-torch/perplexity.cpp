@@ -14,7 +14,6 @@
 
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
-#include "apps/shared/plot/figure.h"
 #include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
@@ -45,7 +44,6 @@ struct Options {
   std::vector<std::int64_t> sinks;
   std::int64_t tokens = 16384;
   std::string lines_file;
-  std::string plot_file;
   bool json = false;
   std::optional<int> threads;
 };
@@ -181,46 +179,9 @@ std::string table(const std::vector<Row>& rows) {
   return text;
 }
 
-Figure plot_of(const std::vector<Row>& rows, std::int64_t trained) {
-  Figure plot;
-  plot.title = "Loss by the length of the window";
-  plot.x_label = "tokens in the window";
-  plot.y_label = "cross-entropy per token (nats)";
-  plot.log_x = true;
-  for (const Row& row : rows) {
-    auto line =
-        std::find_if(plot.lines.begin(), plot.lines.end(), [&](const Line& l) { return l.name == row.method(); });
-    if (line == plot.lines.end()) line = plot.lines.insert(line, {row.method(), {}, false});
-    line->points.emplace_back(static_cast<double>(row.length), row.loss.loss);
-  }
-  if (trained > 0 && !rows.empty()) {
-    const auto [low, high] = std::minmax_element(rows.begin(), rows.end(),
-                                                 [](const Row& a, const Row& b) { return a.loss.loss < b.loss.loss; });
-    const auto x = static_cast<double>(trained);
-    plot.lines.push_back({.name = "trained length " + std::to_string(trained),
-                          .points = {{x, low->loss.loss}, {x, high->loss.loss}},
-                          .guide = true});
-  }
-  return plot;
-}
-
-// What was written, in words: "" for nothing.
-std::string write_files(const Options& options, const std::string& lines, const Figure& plot) {
-  std::string wrote;
-  const auto write = [&wrote](const std::string& path, const std::string& text) {
-    if (path.empty()) return;
-    files::write_whole("perplexity", path, text);
-    wrote += (wrote.empty() ? "wrote " : " and ") + printable(path);
-  };
-  write(options.lines_file, lines);
-  write(options.plot_file, options.plot_file.empty() ? "" : svg(plot));
-  return wrote;
-}
-
 void run(Options options) {
   settle(options);
   if (!options.lines_file.empty()) check_output(options.lines_file);
-  if (!options.plot_file.empty()) check_output(options.plot_file);
   use_threads(options.threads);
   rotary_torch::Decoder model = load_language_model("perplexity", options.dir);
   const std::int64_t trained = trained_length(model->config());
@@ -229,7 +190,7 @@ void run(Options options) {
   const at::Tensor part = rotary_torch::measured_part(ids, longest, options.tokens);
   const std::vector<Row> rows = measure(model, part, options);
   const std::string lines = json_lines(rows);
-  const std::string wrote = write_files(options, lines, plot_of(rows, trained));
+  if (!options.lines_file.empty()) files::write_whole("perplexity", options.lines_file, lines);
   if (options.json) {
     std::cout << lines;
     return;
@@ -237,7 +198,7 @@ void run(Options options) {
   std::cout << "the last " << part.size(0) * (part.size(1) - 1) << " tokens of " << printable(source)
             << (trained > 0 ? "; trained length " + std::to_string(trained) : std::string()) << "\n\n"
             << table(rows);
-  if (!wrote.empty()) std::cout << '\n' << wrote << '\n';
+  if (!options.lines_file.empty()) std::cout << "\nwrote " << printable(options.lines_file) << '\n';
 }
 
 }  // namespace
@@ -253,8 +214,7 @@ void add_perplexity(CLI::App& app) {
   command.option("--window", options->window);
   command.option("--sinks", options->sinks);
   command.option("--tokens", options->tokens);
-  command.option("--output", options->plot_file);
-  command.option("--output-json", options->lines_file);
+  command.option("--output", options->lines_file);
   command.option("--json", options->json);
   add_threads_option(command, options->threads);
   command.runs([options] { run(*options); });

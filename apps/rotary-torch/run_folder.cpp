@@ -51,7 +51,7 @@ std::string lines_up_to(const fs::path& path, std::int64_t last_step) {
 void RunFolder::check_new() const {
   std::error_code error;
   for (const char* name : {"checkpoint.safetensors", "model.safetensors", "model.safetensors.index.json", "config.json",
-                           "vocab.json", "loss.jsonl", "loss.svg"}) {
+                           "vocab.json", "loss.jsonl"}) {
     if (fs::exists(fs::symlink_status(folder / name, error))) {
       refuse(Code::FILE, folder.string(), ": must be a new or empty folder but holds ", name,
              ": go on with that run by --resume, or name another --output");

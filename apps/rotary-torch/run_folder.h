@@ -18,7 +18,6 @@ struct RunFolder {
   std::filesystem::path checkpoint() const { return folder / "checkpoint.safetensors"; }
   std::filesystem::path vocabulary() const { return folder / "vocab.json"; }
   std::filesystem::path losses() const { return folder / "loss.jsonl"; }
-  std::filesystem::path plot() const { return folder / "loss.svg"; }
 
   // Throws FILE if the folder already holds a model.
   void check_new() const;

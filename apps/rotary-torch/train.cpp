@@ -64,7 +64,7 @@ void print_summary(const TrainingRun& run, const Plan& plan, const RunFolder& fo
     std::cout << "nothing was left to do\n";
   }
   std::cout << "written to " << printable(folder.folder.string())
-            << ": model.safetensors config.json vocab.json loss.jsonl loss.svg checkpoint.safetensors\n";
+            << ": model.safetensors config.json vocab.json loss.jsonl checkpoint.safetensors\n";
 }
 
 void print_json(const TrainingRun& run, const Plan& plan, const RunFolder& folder, std::int64_t parameters) {

@@ -12,11 +12,8 @@
 #include <utility>
 
 #include "apps/shared/command.h"
-#include "apps/shared/loss_log.h"
-#include "apps/shared/plot/figure.h"
 #include "apps/shared/program.h"
 #include "apps/shared/text.h"
-#include "files/text/io.h"
 #include "files/text/json.h"
 #include "rotary_torch/op/refusal.h"
 
@@ -166,12 +163,6 @@ void TrainingRun::write_checkpoint() {
   losses_.flush();
   trainer_.save(folder_.checkpoint(), plan_.notes);
   rotary_torch::save_decoder(*trainer_.model(), folder_.folder);
-  write_plot();
-}
-
-void TrainingRun::write_plot() const {
-  const std::string title = plan_.preset.name + ", position " + plan_.notes.at("position");
-  files::write_whole("train", folder_.plot(), svg(loss_plot(read_loss_log(folder_.losses()), title)));
 }
 
 void TrainingRun::stop() {

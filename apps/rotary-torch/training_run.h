@@ -73,7 +73,6 @@ class TrainingRun {
   void one_step();
   bool evaluate();  // false if a signal interrupted it
   void write_checkpoint();
-  void write_plot() const;
   [[noreturn]] void stop();
 
   Plan plan_;

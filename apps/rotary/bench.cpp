@@ -1,6 +1,5 @@
 // rotary bench: verifies each cell, then times it together with a ceiling: moving the same bytes in the same memory.
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -17,8 +16,6 @@
 #include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
-#include "files/text/io.h"
-#include "files/text/paths.h"
 #include "rotary/gpu.h"
 #include "rotary/targets.h"
 #include "source.h"
@@ -41,7 +38,6 @@ struct BenchOptions {
   bool out_of_place = false;
   double seconds = 0.2;
   bool json = false;
-  std::string plot;
 };
 
 unsigned all_cores() { return std::max(1U, std::thread::hardware_concurrency()); }
@@ -72,7 +68,6 @@ void check_flags(const BenchOptions& options) {
                         given("kv_heads") || options.in_place || options.out_of_place;
   refuse_if(table && of_heads,
             "--op table has no heads: no --pairing, --layout, --batch, --heads, --kv-heads, --in-place");
-  refuse_if(table && !options.plot.empty(), "--plot draws rotations: no --op table");
 }
 
 // The properties of cells that the flags give, and those of the machine.
@@ -104,26 +99,16 @@ std::vector<Cell> cells_of(const BenchOptions& options, const bench::Words& word
   return filter ? bench::filtered(cells, options.filter) : cells;
 }
 
-void check_plot(const std::string& path) {
-  if (path.empty()) return;
-  if (files::path_of(path).extension() != ".svg") {
-    fail(Code::FORMAT, "bench", "the plot is SVG: --plot must end in .svg but got '", path, "'");
-  }
-  check_output(files::path_of(path));
-}
-
 void print(const std::string& line) { std::cout << line << '\n' << std::flush; }
 
-std::vector<Result> run_cells(bench::Machine& machine, const std::vector<Cell>& cells, const BenchOptions& options) {
-  std::vector<Result> results;
+void run_cells(bench::Machine& machine, const std::vector<Cell>& cells, const BenchOptions& options) {
   ProgressLine progress("bench", static_cast<std::int64_t>(cells.size()));
-  for (const Cell& cell : cells) {
-    progress.done(static_cast<std::int64_t>(results.size()));
-    results.push_back(bench::measure(*machine.prepare(cell), {.seconds = options.seconds}));
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    progress.done(static_cast<std::int64_t>(i));
+    const Result result = bench::measure(*machine.prepare(cells[i]), {.seconds = options.seconds});
     progress.clear();
-    print(options.json ? with_version(bench::json_of(results.back()).dump()) : bench::row(results.back()));
+    print(options.json ? with_version(bench::json_of(result).dump()) : bench::row(result));
   }
-  return results;
 }
 
 void run(const BenchOptions& options) {
@@ -136,15 +121,11 @@ void run(const BenchOptions& options) {
   const std::unique_ptr<bench::Machine> machine = cuda ? bench::cuda() : bench::cpu();
   const double free_bytes = machine->free_bytes();
   for (const Cell& cell : cells) bench::check(cell, free_bytes);
-  check_plot(options.plot);
   if (!options.json) {
     print("target " + target + "; each result is checked against the reference, then timed\n");
     print(bench::header(cuda));
   }
-  const std::vector<Result> results = run_cells(*machine, cells, options);
-  if (options.plot.empty()) return;
-  files::write_whole("bench", files::path_of(options.plot), svg(bench::ceiling_plot(results)));
-  if (!options.json) print("wrote " + printable(options.plot));
+  run_cells(*machine, cells, options);
 }
 
 // ---- options ----
@@ -177,7 +158,6 @@ void add_bench(CLI::App& app) {
   add_shape_options(command, *options);
   command.option("--seconds", options->seconds);
   command.option("--json", options->json);
-  command.option("--plot", options->plot);
   command.runs([options] { run(*options); });
 }
 

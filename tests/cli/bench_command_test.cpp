@@ -3,7 +3,6 @@
 
 #include "rotary/gpu.h"
 #include "run.h"
-#include "xml_judge.h"
 
 namespace rotary::cli_tests {
 namespace {
@@ -74,11 +73,6 @@ TEST_F(BenchCommand, rows_stand_under_their_header) {
   const Result result = expect_success({"bench", "--tokens", "5", "--seconds", "0.001"});
   EXPECT_NE(result.out.find("\nop "), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("\nrotate   bf16  half        bthd [1, 5, 32+8, 128]"), std::string::npos) << result.out;
-}
-
-TEST_F(BenchCommand, the_plot_is_written_whole) {
-  lines({"--tokens", "2", "--plot", path("p.svg")});
-  EXPECT_NO_THROW(plot_tests::parse_xml(read_text(path("p.svg"))));
 }
 
 TEST_F(BenchCommand, cuda_without_a_device_is_one_error) {

@@ -10,7 +10,6 @@
 #include "apps/rotary/bench/bench.h"
 #include "apps/shared/usage_error.h"
 #include "rotary/targets.h"
-#include "xml_judge.h"
 
 namespace rotary::cli::bench {
 namespace {
@@ -288,22 +287,6 @@ TEST(BenchMeasure, calls_run_in_turn_and_a_peers_beside_the_cell) {
   ASSERT_EQ(result.beside_seconds.size(), 1U);
   EXPECT_GE(calls, 5);
   EXPECT_GE(median_seconds({[] {}, [] {}}, {.seconds = 0.002}, false).samples, 3);
-}
-
-// ---- what is drawn ----
-
-TEST(BenchPlot, the_ceiling_has_a_point_for_each_cell_of_heads) {
-  std::vector<Result> results;
-  std::size_t heads = 0, points = 0;
-  for (const Cell& cell : grid("small", false)) {
-    results.push_back({.cell = cell, .seconds = 2e-6, .ceiling_seconds = 1e-6});
-    heads += cell.op == Op::table ? 0 : 1;
-  }
-  const Figure plot = ceiling_plot(results);
-  for (const Line& line : plot.lines) points += line.guide ? 0 : line.points.size();
-  EXPECT_EQ(points, heads);
-  EXPECT_NO_THROW(plot_tests::parse_xml(svg(plot)));
-  EXPECT_NO_THROW(plot_tests::parse_xml(svg(ceiling_plot({}))));
 }
 
 }  // namespace

@@ -14,7 +14,6 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/shared/plot/figure.h"
 #include "measure/ceiling.h"
 #include "measure/medians.h"
 #include "rotary/rotary.h"
@@ -241,7 +240,5 @@ detail::Medians median_seconds(const std::vector<Call>&, const Pace&, bool warm_
 std::string header(bool cuda = false);  // the column names above the rows
 std::string row(const Result&);         // one line, aligned with the header
 nlohmann::ordered_json json_of(const Result&);
-// Percent of the ceiling by working set, one dot per result; tables are left out.
-Figure ceiling_plot(const std::vector<Result>&);
 
 }  // namespace rotary::cli::bench

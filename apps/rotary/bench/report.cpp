@@ -1,11 +1,10 @@
-// The results of rotary bench as text, JSON and a plot.
+// The results of rotary bench as text and JSON.
 #include <algorithm>
 #include <utility>
 
 #include "apps/shared/columns.h"
 #include "apps/shared/text.h"
 #include "bench.h"
-#include "runtime/last_cache.h"
 
 namespace rotary::cli::bench {
 
@@ -118,37 +117,6 @@ nlohmann::ordered_json json_of(const Result& result) {
     json["ratio_to_unfused"] = device.unfused_seconds / result.seconds;
   }
   return json;
-}
-
-Figure ceiling_plot(const std::vector<Result>& results) {
-  Figure plot{"Percent of the memory ceiling", "working set, KiB", "% of ceiling", true, false, {}};
-  double least = 1e300;
-  double most = 0;
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    for (const bool in_place : {true, false}) {
-      Line line{std::string(rotary::name(dtype)) + (in_place ? " in place" : " out of place"), {}, false, true};
-      for (const Result& result : results) {
-        const Cell& cell = result.cell;
-        if (cell.op == Op::table || cell.dtype != dtype || cell.in_place != in_place) continue;
-        const double kib = static_cast<double>(line_bytes(cell)) * (in_place ? 1 : 2) / 1024;
-        line.points.emplace_back(kib, result.percent_of_ceiling());
-        line.names.push_back(op_of(cell) + " " + rotary::name(cell.pairing) + " " + shape_words(cell));
-        least = std::min(least, kib);
-        most = std::max(most, kib);
-      }
-      if (!line.points.empty()) plot.lines.push_back(std::move(line));
-    }
-  }
-  if (plot.lines.empty()) return plot;
-  plot.lines.push_back({"the ceiling", {{least, 100}, {most, 100}}, false, false, true});
-  plot.lines.push_back({"", {{least, 0}, {most, 0}}, false, false, true});
-  if (results.front().cell.cuda) return plot;
-  for (std::size_t level = 0; level < data_caches().size(); ++level) {
-    const double kib = static_cast<double>(data_caches()[level]) / 1024;
-    if (kib <= least || kib >= most) continue;
-    plot.lines.push_back({"L" + std::to_string(level + 1), {{kib, 0}, {kib, 100}}, false, false, true});
-  }
-  return plot;
 }
 
 }  // namespace rotary::cli::bench
