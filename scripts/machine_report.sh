@@ -80,7 +80,7 @@ measure_all() {
       measured "loop-native-$dtype-$threads.jsonl" "$ROTARY_BUILD/bench/beside_loop" "dtype=$dtype" \
         "threads=$threads" rounds=5
       [ -n "$full" ] && [ -x "$ROTARY_BUILD/bench/beside_loop_avx2" ] || continue
-      "$rotary" targets | grep -q '^avx2' && "$rotary" targets | grep -q '^avx512' || continue
+      "$rotary" --version | grep -q '^targets [^;]*avx2, avx512' || continue
       measured "loop-avx2-$dtype-$threads.jsonl" env ROTARY_TARGET=avx2 "$ROTARY_BUILD/bench/beside_loop_avx2" \
         "dtype=$dtype" "threads=$threads" rounds=5
     done

@@ -19,7 +19,7 @@ const std::vector<std::pair<const char*, std::vector<AddCommand>>> commands = {
     {"See a model", {add_inspect, add_table, add_plot, add_explain, add_models}},
     {"Is it right", {add_check, add_diagnose, add_accuracy, add_golden}},
     {"Make something", {add_apply, add_shift, add_convert, add_extend, add_positions}},
-    {"For work on rotary itself", {add_bench, add_targets, add_compare, add_demo, add_completion, add_man}}};
+    {"For work on rotary itself", {add_bench, add_compare, add_demo, add_completion, add_man}}};
 
 // "help", "help COMMAND" and "version" are "--help", "COMMAND --help" and "--version".
 void read_as_options(std::vector<std::string>& words) {

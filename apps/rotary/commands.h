@@ -29,7 +29,6 @@ void add_explain(CLI::App& app);
 void add_extend(CLI::App& app);
 void add_models(CLI::App& app);
 void add_positions(CLI::App& app);
-void add_targets(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_man(CLI::App& app);

@@ -26,6 +26,7 @@
 #include "measure/medians.h"
 #include "rotary/config.h"
 #include "rotary/reference.h"
+#include "rotary/self_test.h"
 #include "rotary/targets.h"
 #include "rotary/tensors.h"
 
@@ -196,6 +197,7 @@ std::size_t count_different(const Tensor& before, const Table& table, Direction 
 }
 
 void check_targets(const DemoData& data, const Table& table) {
+  self_test();
   const std::string in_use(chosen_target());
   std::cout << "   check: q and k in bf16 and f32, forward and backward, against the scalar reference, bit for bit:\n  "
                "       ";

@@ -54,7 +54,7 @@ std::string page_of(const CommandSheet& program) {
          "sentence; with \\-\\-json a JSON object {\"error\": {\"code\", \"message\"}}.\n"
          ".TP\n2\nThe command line is wrong.\n"
          ".SH ENVIRONMENT\n"
-         ".TP\nROTARY_TARGET\nThe instruction set to use, one of those that rotary targets lists.\n";
+         ".TP\nROTARY_TARGET\nThe instruction set to use, one of those that rotary \\-\\-version lists.\n";
 }
 
 }  // namespace

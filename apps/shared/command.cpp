@@ -98,10 +98,12 @@ struct Held<std::vector<T>> {
 
 // ---- data/commands.json ----
 
-const Json& described(const char* kind, const std::string& name) {
+const Json& commands_data() {
   static const Json data = Json::parse(embedded::commands_json());
-  return data.at(kind).at(name);
+  return data;
 }
+
+const Json& described(const char* kind, const std::string& name) { return commands_data().at(kind).at(name); }
 
 // Lines; "" where there are none.
 std::string text_of(const Json& entry, const char* key) {
@@ -203,6 +205,8 @@ void take_facts(CLI::Option& option, const Json& entry, Words words, CLI::App& a
 }
 
 }  // namespace
+
+std::string instead_of(const std::string& command) { return commands_data().at("gone").value(command, ""); }
 
 const OptionSheet* described_option(const CLI::Option& option) {
   const auto found = sheets().find(&option);

@@ -13,6 +13,7 @@
 //   comma_list   VALUE,VALUE too; excludes: another option, added before
 //   required; usual: nearly every call has it, Usage shows it without brackets; shows_default: --help shows the value
 //                that the variable has when it is added
+// A row of "gone" is a command that is no longer there: its name, and what to do instead, which a usage error says.
 // A string instead names an option of "shared", which several commands have; so does a name that the command does not
 // describe. {"shared": true, ...} is the shared option of that name with other values.
 #pragma once

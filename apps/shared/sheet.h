@@ -50,6 +50,8 @@ const OptionSheet* described_option(const CLI::Option& option);  // what Command
 // width: in columns, at least 60.
 std::string help_text(const CommandSheet& sheet, const std::string& full_name, std::size_t width);
 std::string short_help_text(const CommandSheet& sheet, const std::string& full_name, std::size_t width);
+// What to do instead of a command that rotary had once, "gone" in data/commands.json; "" for any other word.
+std::string instead_of(const std::string& command);
 std::size_t help_width();  // of standard output where it is a terminal, at most 100; else 100
 
 std::string long_name(const OptionSheet& option);  // the first that has one; "" where none does
@@ -60,7 +62,7 @@ std::string long_name(const OptionSheet& option);  // the first that has one; ""
 // its value, one given twice, and for a flag with a value; with the name that was probably meant.
 void check_options(const CommandSheet& command, std::span<const std::string> words);
 
-// "there is no command 'inpsect': did you mean inspect?"
+// "there is no command 'inpsect': did you mean inspect?", or for a row of "gone" in data/commands.json what to do instead.
 std::string no_command(const CommandSheet& program, const std::string& word);
 
 // What CLI11 found wrong while it read app's command line, in a sentence.

@@ -107,6 +107,8 @@ void check_options(const CommandSheet& command, std::span<const std::string> wor
 }
 
 std::string no_command(const CommandSheet& program, const std::string& word) {
+  if (const std::string instead = instead_of(word); !instead.empty())
+    return "there is no command '" + word + "' any more: " + instead;
   std::vector<std::string_view> names = {"help", "version"};
   for (const CommandSheet& command : program.commands) names.push_back(command.name);
   const std::string_view meant = files::nearest(word, names);

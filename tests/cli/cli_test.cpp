@@ -1,21 +1,14 @@
-// The program: models, targets, colours, rounding. (What it prints and refuses: commands_test.cpp)
+// The program: models, colours, rounding. (What it prints and refuses: commands_test.cpp)
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 
-#include "rotary/targets.h"
 #include "run.h"
 
 namespace rotary::cli_tests {
 namespace {
-
-std::vector<std::string> keys_of(const Json& object) {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : object.items()) keys.push_back(key);
-  return keys;
-}
 
 TEST_F(Cli, models_are_hundreds_found_by_any_part_of_a_word) {
   const auto json = [this](const std::string& filter) {
@@ -31,19 +24,6 @@ TEST_F(Cli, models_are_hundreds_found_by_any_part_of_a_word) {
   for (const Json& model : all)
     EXPECT_TRUE(model.at("rope") == true || !model.at("why").get<std::string>().empty()) << model;
   EXPECT_GE(std::count_if(all.begin(), all.end(), [](const Json& model) { return model.at("rope") == true; }), 400);
-}
-
-TEST_F(Cli, targets_says_what_runs_and_what_is_chosen) {
-  const Json json = json_of({"targets"});
-  EXPECT_EQ(keys_of(json), (Strings{"version", "targets", "chosen"}));
-  ASSERT_EQ(json.at("targets").size(), targets().size());
-  bool found = false;
-  for (const Json& target : json.at("targets")) {
-    EXPECT_EQ(keys_of(target), (Strings{"name", "runs"}));
-    found = found || (target.at("name") == json.at("chosen") && target.at("runs") == true);
-  }
-  EXPECT_TRUE(found);
-  EXPECT_NE(expect_success({"targets"}).out.find("scalar"), std::string::npos);
 }
 
 TEST_F(Cli, inspect_has_colours_in_a_terminal_unless_NO_COLOR_is_set) {

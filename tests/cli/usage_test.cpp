@@ -9,6 +9,12 @@
 namespace rotary::cli_tests {
 namespace {
 
+// The second line of standard error.
+nlohmann::json error_object(const Result& result) {
+  const std::size_t second = result.err.find('\n') + 1;
+  return nlohmann::json::parse(result.err.substr(second));
+}
+
 class Usage : public Cli {
  protected:
   Strings command_names() const {
@@ -68,6 +74,25 @@ TEST_F(Usage, version_begins_with_the_number_and_lists_the_parts) {
   EXPECT_NE(broken.out.find("in use: none, because ROTARY_TARGET"), std::string::npos) << broken.out;
 }
 
+// ---- commands that are gone ----
+
+TEST_F(Usage, a_command_that_is_gone_says_in_one_sentence_what_to_do_instead) {
+  const Json gone = Json::parse(read_text(ROTARY_SOURCE_DIR "/data/commands.json")).at("gone");
+  ASSERT_FALSE(gone.empty());
+  for (const auto& [name, instead] : gone.items()) {
+    const std::string sentence = "there is no command '" + name + "' any more: " + instead.get<std::string>();
+    EXPECT_FALSE(sentence.ends_with('.') || contains(sentence, ". ") || contains(sentence, "\n")) << sentence;
+    for (const Strings& words : {Strings{name}, {name, "config.json", "--output", "x"}, {name, "-h"}, {"help", name}}) {
+      const Result result = run(words);  // a command that is still there would say something else
+      EXPECT_EQ(result.exit, 2) << name;
+      EXPECT_EQ(result.out, "") << name;
+      EXPECT_EQ(result.err, "usage error: " + sentence + "\nRun 'rotary --help' for what can be said.\n");
+    }
+    EXPECT_EQ(error_object(run({name, "--json"}))["error"],
+              (Json{{"code", "USAGE"}, {"message", sentence}}));
+  }
+}
+
 // ---- quiet, progress ----
 
 TEST_F(Usage, progress_is_one_line_that_goes_away) {
@@ -87,12 +112,6 @@ TEST_F(Usage, progress_is_one_line_that_goes_away) {
 }
 
 // ---- errors as JSON ----
-
-// The second line.
-nlohmann::json error_object(const Result& result) {
-  const std::size_t second = result.err.find('\n') + 1;
-  return nlohmann::json::parse(result.err.substr(second));
-}
 
 TEST_F(Usage, a_json_error_keeps_to_utf8) {
   const Result result = run({"inspect", path("no\xFFwhere"), "--json"});
