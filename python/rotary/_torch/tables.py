@@ -12,7 +12,6 @@ from torch.utils.dlpack import from_dlpack
 from .._tables import Shaped, Table
 from .._words import Pairing, fail
 from .checks import check_rows
-from .guards import can_be_read
 
 is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 
@@ -93,16 +92,6 @@ def rows_on(table: Any, device: torch.device) -> tuple[Tensor, Tensor]:
         if not _is_special(found[0]):
             copies[device] = found
     return found
-
-
-def rows_at(operation: str, positions: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows of these positions. Where they can be read, one that has no row is an error."""
-    if can_be_read(positions) and positions.numel() > 0:
-        least, most = (int(one) for one in positions.aminmax())
-        if least < 0 or most >= cos.shape[0]:
-            wrong = least if least < 0 else most
-            fail("POSITION", operation, f"every position must have one of the {cos.shape[0]} rows but got {wrong}")
-    return cos[positions], sin[positions]
 
 
 def _is_special(x: Tensor) -> bool:
