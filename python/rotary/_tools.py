@@ -1,4 +1,4 @@
-"""What the program's commands of these names do. _core reads each word of a function by its name."""
+"""What the program's commands of these names do. _core reads each argument by its name."""
 
 from __future__ import annotations
 
@@ -91,7 +91,9 @@ def check(
     Raises:
         rotary.Error: what rotary.config raises, SHAPE, DTYPE, TENSOR, POSITION, ROPE.
     """
-    words = locals()
+    words: dict[str, Any] = {"tensors": tensors, "positions": positions, "layout": layout, "rope": rope, "pairing": pairing}
+    words |= {"length": length, "tolerance": tolerance}
+    words |= {"same_position_on_every_axis": same_position_on_every_axis}
     return _compared("check", _asked(source), input, against, words)
 
 
@@ -128,7 +130,8 @@ def diagnose(
     Raises:
         rotary.Error: as check().
     """
-    words = locals()
+    words: dict[str, Any] = {"tensors": tensors, "positions": positions, "layout": layout, "rope": rope, "pairing": pairing}
+    words |= {"length": length, "scores": scores, "same_position_on_every_axis": same_position_on_every_axis}
     return _compared("diagnose", None if config is None else _asked(config), before, after, words)
 
 
@@ -165,7 +168,7 @@ def extend(
         rotary.Error: what rotary.config raises, VALUE (a context that needs no extension, a number out of range), ROPE,
             CONFIG_MISSING (no trained length), FILE.
     """
-    words = locals()
+    words: dict[str, Any] = {"factor": factor, "trained_length": trained_length, "rope": rope, "pairing": pairing}
     call = f"rotary.extend(config, {length}{'' if scaling is None else f', scaling={scaling!r}'})"
     words |= {"scaling": "default" if scaling == "none" else scaling, "output": _path(output), "call": call}
     return _loaded(_core._extend(_named(source), length, words))
@@ -208,7 +211,8 @@ def convert(
         rotary.Error: PAIRING (in that pairing already, or unknown), MODEL_TYPE, TENSOR, SHAPE, DTYPE, FILE, FORMAT,
             CHECK, and what rotary.config raises.
     """
-    words = locals()
+    words: dict[str, Any] = {"to": to, "from_": from_, "form": form, "dry_run": dry_run, "verify": verify, "tensors": tensors}
+    words |= {"head_dim": head_dim, "rotary_dim": rotary_dim, "first": first}
     if output is None and not dry_run:
         raise TypeError("[convert] output is required (or dry_run=True)")
     model = None if config is None else _named(config)
@@ -239,5 +243,5 @@ def accuracy(
     Raises:
         rotary.Error: what rotary.config raises, ROPE, POSITION (an angle overflows float32).
     """
-    words = locals() | {"positions": _places(positions)}
+    words: dict[str, Any] = {"rope": rope, "positions": _places(positions), "length": length, "tolerance": tolerance}
     return _loaded(_core._accuracy(_asked(source), words))

@@ -160,17 +160,17 @@ def _rope(told: str | dict[str, Any]) -> Rope:
 
 def sectioned_axes(sections: Sequence[int]) -> tuple[int, ...]:
     """Rope.axis of consecutive sections, as Qwen2-VL's ttt hhh www. sections: counts of pairs for each axis."""
-    return tuple(_core._make("sectioned_axes", locals()))
+    return tuple(_core._make("sectioned_axes", {"sections": sections}))
 
 
 def interleaved_axes(sections: Sequence[int]) -> tuple[int, ...]:
     """Rope.axis of interleaved sections, as Qwen3-VL's thw thw ... ttt. sections: counts of pairs for each axis."""
-    return tuple(_core._make("interleaved_axes", locals()))
+    return tuple(_core._make("interleaved_axes", {"sections": sections}))
 
 
 def ernie_axes(height_width_time: Sequence[int]) -> tuple[int, ...]:
     """Rope.axis of Ernie 4.5 VL: hwhw... ttt. height_width_time: counts of pairs."""
-    return tuple(_core._make("ernie_axes", locals()))
+    return tuple(_core._make("ernie_axes", {"height_width_time": height_width_time}))
 
 
 class Axis(_Record):
