@@ -1,299 +1,236 @@
-"""rotary.patch: what it does, takes back and refuses."""
+"""rotary.patch: what it compares, replaces, takes back and refuses."""
 
-import functools
-import importlib
-import inspect
-import pathlib
 import pickle
-import sys
-import tempfile
-import types
 import unittest
-from unittest import mock
 
 import rotary
-from tiny_models import LLAMA3, Outcome, ids, left_padded, logits, needs_transformers, small_config, tiny
-from tiny_models import torch, transformers
-
-if transformers is not None:
-    from rotary._torch import entry
-    from transformers.models.llama import modeling_llama
-
-    ORIGINAL = modeling_llama.apply_rotary_pos_emb
+import tiny_models
+from tiny_models import LLAMA3, ids, left_padded, logits, needs_transformers, small_config, torch, transformers
 
 
 def made(name, seed=0, head="ForCausalLM", **values):
     """A tiny model of transformers by the names of its classes."""
     config = getattr(transformers, f"{name}Config")
-    return tiny(config, getattr(transformers, f"{name.removesuffix('Text')}{head}"), seed, values)
+    return tiny_models.tiny(config, getattr(transformers, f"{name.removesuffix('Text')}{head}"), seed, values)
 
 
 def llama(seed=0, **values):
     return made("Llama", seed, **values)
 
 
-def given(dtype=None):
-    """q, k and doubled rows of Llama's function."""
-    torch.manual_seed(0)
-    q, k = torch.randn(2, 4, 5, 16, dtype=dtype), torch.randn(2, 2, 5, 16, dtype=dtype)
-    return [q, k, *(torch.cat((rows, rows), -1) for rows in torch.randn(2, 2, 5, 8))]
+def damaged(right):
+    """What trainers do: a model on meta, to_empty, then its weights. inv_freq is in no checkpoint."""
+    with torch.device("meta"):
+        model = type(right)._from_config(right.config)
+    model = model.to_empty(device="cpu").eval()
+    for path, buffer in model.named_buffers():
+        buffer.copy_(right.get_buffer(path) * ("inv_freq" not in path))  # what to_empty may well leave
+    model.load_state_dict(right.state_dict())
+    return model
+
+
+def apart(now, before):
+    """The largest difference, relative to the largest number."""
+    return float((now - before).abs().max() / before.abs().max())
 
 
 @needs_transformers
 class Case(unittest.TestCase):
-    def setUp(self):
-        self.assertIs(modeling_llama.apply_rotary_pos_emb, ORIGINAL)
-
-    def tearDown(self):
-        left, modeling_llama.apply_rotary_pos_emb = modeling_llama.apply_rotary_pos_emb, ORIGINAL
-        self.assertIs(left, ORIGINAL, "the test left a patch")
-
-    def same(self, new, old):
-        self.assertEqual([x.dtype for x in new], [x.dtype for x in old])
-        self.assertTrue(all(map(torch.equal, new, old)))
-
     def refused(self, model, code, *words, **how):
         """rotary.patch refuses and changes nothing."""
-        functions = dict(vars(modeling_llama))
         with self.assertRaises(rotary.PatchError) as caught:
             rotary.patch(model, **how)
         self.assertEqual(caught.exception.code, code, caught.exception)
         for word in ("[patch] ", *words):
             self.assertIn(word, str(caught.exception))
-        self.assertEqual(functions.keys(), vars(modeling_llama).keys())
-        self.assertTrue(all(value is functions[name] for name, value in vars(modeling_llama).items()))
+        self.assertFalse([path for path, part in model.named_modules() if "forward" in vars(part)])
 
 
-class Patch(Case):
-    def test_replaces_and_takes_back(self):
-        model = llama()
-        before = Outcome(model)
-        report = rotary.patch(model, check={"input_ids": ids()})
-        new = modeling_llama.apply_rotary_pos_emb
-        self.assertIsNot(new, ORIGINAL)
-        self.assertEqual((inspect.signature(new), new.__name__), (inspect.signature(ORIGINAL), ORIGINAL.__name__))
-        with mock.patch.object(entry, "rotate_qk", side_effect=entry.rotate_qk) as turned:
-            self.assertEqual(before.wrong_logits(), 0.0)
-        self.assertEqual(turned.call_count, 4)  # two calls of two layers
-        self.assertEqual((before.wrong_gradients(), before.other_tokens(), report.difference), (0.0, 0, 0.0))
-        for _ in range(2):
-            report.undo()
-            self.assertIs(modeling_llama.apply_rotary_pos_emb, ORIGINAL)
-        self.assertFalse(report.active)
-        self.assertEqual(before.wrong_logits(), 0.0)
-
+class Compared(Case):
     def test_report(self):
-        with rotary.patch(llama()) as report:
-            (function,), (table,) = report.functions, report.tables
-            self.assertEqual((function.name, function.module), ("apply_rotary_pos_emb", modeling_llama.__name__))
-            line = inspect.getsourcelines(ORIGINAL)[1]
-            self.assertEqual((function.file, function.line), (modeling_llama.__file__, line))
-            self.assertEqual(function.proof.behaviour.pairing, "half")
-            self.assertEqual((table.path, table.rope.rope.base), ("model.rotary_emb", 10000.0))
+        model = llama()
+        before = logits(model, input_ids=ids())
+        with rotary.patch(model) as report:
+            (table,) = report.tables
+            self.assertEqual((table.path, table.kind), ("model.rotary_emb", "LlamaRotaryEmbedding"))
+            self.assertEqual((table.rope.rope.base, table.rows, report.model_type), (10000.0, "halves", "llama"))
+            self.assertGreater(table.difference, 0)
             self.assertLess(table.difference, 1e-5)
-            for words in ("replaced", "half", "bit for bit", "model.rotary_emb", "one for the process", "of the model"):
+            for words in ("model.rotary_emb", "half, base 10000", "rows halves", "of the model"):
                 self.assertIn(words, str(report))
+            self.assertTrue(torch.equal(logits(model, input_ids=ids()), before))
         self.assertIn("undone", str(report))
 
-    def test_every_model_of_the_family_and_the_order_of_undo(self):
-        first = llama(0)
-        one = rotary.patch(first)
-        new = modeling_llama.apply_rotary_pos_emb
-        two, again = rotary.patch(llama(1)), rotary.patch(first)
-        for report in (one, again):
-            self.assertIs(modeling_llama.apply_rotary_pos_emb, new)
-            report.undo()
-        self.assertIs(modeling_llama.apply_rotary_pos_emb, new)
-        two.undo()
-        self.assertIs(modeling_llama.apply_rotary_pos_emb, ORIGINAL)
+    def test_what_the_config_does_not_say(self):
+        model = llama()
+        model.config.rope_parameters["rope_theta"] = 20000.0
+        self.refused(model, "ROPE", "model.rotary_emb", "base 20000")
+        model = llama()
+        model.model.rotary_emb.inv_freq.mul_(1.0 + 2e-5)
+        self.refused(model, "ROPE", "are others than a new module of it makes", 'tables="exact"')
+        self.refused(llama().bfloat16().float(), "ROPE", 'tables="exact"')  # inv_freq was rounded to 8 bits
+        model = llama(rope_parameters={**LLAMA3, "original_max_position_embeddings": 64})
+        model.model.rotary_emb.attention_scaling = 1.01
+        self.refused(model, "ROPE", "model.rotary_emb")
+        self.refused(llama().to("meta"), "DEVICE", "model.rotary_emb", 'tables="exact"')
 
-    def test_undo_leaves_a_strangers_function(self):
-        report = rotary.patch(llama())
-        with mock.patch.object(modeling_llama, "apply_rotary_pos_emb", lambda *_: None) as stranger:
-            with self.assertRaisesRegex(rotary.PatchError, "reverse order"):
-                report.undo()
-            self.assertIs(modeling_llama.apply_rotary_pos_emb, stranger)
-        modeling_llama.apply_rotary_pos_emb = ORIGINAL
+    def test_what_is_no_table_of_a_rope(self):
+        for wrong in (None, torch.nn.Linear(2, 2), "Llama"):
+            with self.assertRaises(TypeError):
+                rotary.patch(wrong)
+        self.refused(llama(), "VALUE", tables="exakt")
+        self.refused(made("GPT2", head="LMHeadModel"), "ROPE", "has no rotary module")
 
-    def test_calls_outside_of_the_proof_run_the_original(self):
-        inputs = given(torch.float64)
-        with rotary.patch(llama()):
-            new = modeling_llama.apply_rotary_pos_emb
-            self.same(new(*inputs), ORIGINAL(*inputs))
-            for args, words in ((inputs[:3], {}), ((*inputs, 1, 2), {}), (inputs, {"speed": 2})):
-                with self.assertRaises(TypeError):
-                    new(*args, **words)
+    def test_rows_that_attentions_keep(self):
+        model = made("GPTJ")
+        self.assertEqual(rotary.patch(model).unread, ("transformer.h.0.attn", "transformer.h.1.attn"))
+        self.refused(model, "TORCH", "transformer.h.0.attn", tables="exact")
+        model.transformer.h[1].attn.embed_positions.mul_(1.001)
+        self.refused(model, "ROPE", "the buffers of transformer.h.1.attn")
 
-    def test_bfloat16(self):
-        q, k, cos, sin = given(torch.bfloat16)
-        with rotary.patch(llama()):
-            mixed = modeling_llama.apply_rotary_pos_emb(q, k, cos, sin)
-            narrow = modeling_llama.apply_rotary_pos_emb(q, k, cos.bfloat16(), sin.bfloat16())
-        self.same(mixed, ORIGINAL(q, k, cos, sin))  # the original promotes
-        once = ORIGINAL(q.float(), k.float(), cos.bfloat16().float(), sin.bfloat16().float())
-        self.same(narrow, [x.bfloat16() for x in once])  # where the original rounds three times
-
-    def test_rows_of_a_gradient(self):
-        """The replacement passes gradients to cos and sin, as the original does."""
-        grads = []
-        with rotary.patch(llama()):
-            for function in (ORIGINAL, modeling_llama.apply_rotary_pos_emb):
-                inputs = [x.requires_grad_() for x in given()]
-                out = function(*inputs)
-                (out[0].square().sum() + out[1].sum()).backward()
-                q, k, *rows = (x.grad for x in inputs)
-                grads.append([q, k, *(sum(one.chunk(2, -1)) for one in rows)])
-        torch.testing.assert_close(*grads, rtol=1e-5, atol=1e-5)
-
-    def test_every_way_that_models_call_it(self):
-        q, k, cos, sin = given()
-        p, n, two = q.transpose(1, 2), k.transpose(1, 2), {"unsqueeze_dim": 2}
-        calls = [
-            ((q, k, cos, sin), {}, 1),
-            ((p, n, cos, sin), two, 1),
-            ((p, n, cos[:1], sin[:1]), two, 1),
-            ((p[0], n[0], cos[0], sin[0]), {}, 1),
-            ((p, n, cos, sin, 2), {}, 0),  # and what runs the original
-            ((), {"q": p, "k": n, "cos": cos, "sin": sin, **two}, 0),
-            ((p, n, cos[:, :, :1], sin[:, :, :1]), two, 0),
-            ((p, n, cos[:, :1], sin[:, :1]), two, 1),  # rotary refuses these rows
-        ]
-        with rotary.patch(llama()):
-            for args, words, count in calls:
-                with mock.patch.object(entry, "rotate_qk", side_effect=entry.rotate_qk) as turned:
-                    self.same(modeling_llama.apply_rotary_pos_emb(*args, **words), ORIGINAL(*args, **words))
-                self.assertEqual(turned.call_count, count)
+    def test_a_tower_that_takes_no_positions(self):
+        model = transformers.Llama4VisionModel._from_config(small_config(transformers.Llama4VisionConfig))
+        self.assertEqual(rotary.patch(model).unread, ("rotary_embedding",))
+        model.rotary_embedding.freqs_ci.zero_()
+        self.refused(model, "ROPE", "the buffers of rotary_embedding", "load the model again")
 
 
 class Exact(Case):
     def test_rows_are_rotarys(self):
         model = llama()
+        own, places = model.model.rotary_emb, torch.tensor([[0, 1, 300], [5, 6, 7]])
+        before = own(torch.zeros(1), places)
         with rotary.patch(model, tables="exact") as report:
-            places = torch.tensor([[0, 1, 300], [5, 6, 7]])
             table = rotary.config(model.config)[0].table(places.numpy())
             exact = [torch.tensor(rows).repeat(1, 1, 2) for rows in (table.cos, table.sin)]
-            self.same(model.model.rotary_emb(torch.zeros(1), places), exact)
-            self.assertEqual(model.model.rotary_emb(torch.zeros(1).bfloat16(), places)[0].dtype, torch.bfloat16)
+            now = own(torch.zeros(1), places)
+            self.assertTrue(all(map(torch.equal, now, exact)))
+            self.assertEqual(own(torch.zeros(1).bfloat16(), places)[0].dtype, torch.bfloat16)
+            self.assertEqual(own(torch.zeros(1, device="meta"), places)[0].device.type, "meta")
             self.assertIn("exact", str(report))
-        self.assertNotIn("forward", vars(model.model.rotary_emb))
+            with self.assertRaisesRegex(rotary.PatchError, "replaced already"):
+                rotary.patch(model, tables="exact")
+        report.undo()  # once more does nothing
+        self.assertNotIn("forward", vars(own))
+        self.assertTrue(all(map(torch.equal, own(torch.zeros(1), places), before)))
 
     def test_buffers_do_not_matter(self):
-        """What trainers do: a model on meta, to_empty, then its weights. inv_freq is in no checkpoint."""
         scaled = {"rope_parameters": {**LLAMA3, "original_max_position_embeddings": 64}}
         for name, values in (("Llama", {}), ("Llama", scaled), ("Gemma3Text", {}), ("NanoChat", {})):
             with self.subTest(name, **values):
                 right = made(name, **values)
-                before = logits(right, **left_padded())
-                with torch.device("meta"):
-                    model = type(right)._from_config(right.config)
-                model = model.to_empty(device="cpu").eval()
-                for path, buffer in model.named_buffers():
-                    buffer.copy_(right.get_buffer(path) * ("inv_freq" not in path))  # what to_empty may well leave
-                model.load_state_dict(right.state_dict())
+                before, model = logits(right, **left_padded()), damaged(right)
                 self.assertGreater(float((logits(model, **left_padded()) - before).abs().max()), 1e-3)
-                with self.assertRaisesRegex(rotary.PatchError, 'tables="exact"') as caught:
-                    rotary.patch(model)
-                self.assertEqual(caught.exception.code, "ROPE")
+                self.refused(model, "ROPE", 'tables="exact"')
                 with rotary.patch(model, tables="exact"):
-                    now = logits(model, **left_padded())
-                self.assertLess(float((now - before).abs().max() / before.abs().max()), 2e-6)
+                    self.assertLess(apart(logits(model, **left_padded()), before), 2e-6)
 
-    def test_refusals(self):
+    def test_before_there_is_memory(self):
+        """A model on meta is patched, then filled, as trainers do."""
+        right = llama()
+        with torch.device("meta"):
+            model = type(right)._from_config(right.config)
+        with rotary.patch(model, tables="exact"):
+            model.to_empty(device="cpu").eval().load_state_dict(right.state_dict())
+            self.assertLess(apart(logits(model, input_ids=ids()), logits(right, input_ids=ids())), 2e-6)
+
+    def test_generates_and_trains(self):
         model = llama()
-        with rotary.patch(model, tables="exact"), self.assertRaises(rotary.PatchError):
-            rotary.patch(model, tables="exact")
-        self.refused(made("GPTJ"), "TORCH", "embed_positions", tables="exact")
-        self.refused(model, "VALUE", tables="exakt")
+        words = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0, "disable_compile": True}
 
+        def outcome():
+            tokens = model.eval().generate(**left_padded(), **words, cache_implementation="static")
+            model.train().gradient_checkpointing_enable()
+            loss = model(input_ids=ids()).logits.square().mean()
+            return tokens, torch.autograd.grad(loss, model.model.layers[0].self_attn.q_proj.weight)[0]
 
-class Refusals(Case):
-    def test_no_model(self):
-        for wrong in (None, torch.nn.Linear(2, 2), "Llama"):
-            with self.assertRaises(TypeError):
-                rotary.patch(wrong)
-
-    def test_no_rotation_or_by_a_method(self):
-        self.refused(made("GPT2", head="LMHeadModel"), "TORCH", "calls none")
-        self.refused(made("RoFormer"), "TORCH", "apply_rotary_position_embeddings")
-
-    def test_somebody_elses(self):
-        def stranger(q, k, cos, sin, unsqueeze_dim=1):
-            return ORIGINAL(q, k, cos, sin, unsqueeze_dim)
-
-        wrapped = functools.wraps(ORIGINAL)(stranger)
-        for function in (stranger, wrapped, functools.partial(ORIGINAL), torch.compile(ORIGINAL)):
-            with self.subTest(str(function)), mock.patch.object(modeling_llama, "apply_rotary_pos_emb", function):
-                self.refused(llama(), "TORCH", "must be the modeling code's own function")
-
-    def test_what_is_not_proved(self):
-        """A modeling file whose function scales: as remote code, from a file of its own."""
-        source = inspect.getsource(modeling_llama).replace("from ...", "from transformers.")
-        source = source.replace("from .configuration_llama", "from transformers.models.llama.configuration_llama")
-        scaled = source.replace("q_embed = (q * cos)", "q_embed = (q * cos * 1.01)")
-        self.assertNotEqual(source, scaled)
-        for text, fails in ((scaled, True), (source, False)):
-            other = remote("modeling_remote_llama", text).LlamaForCausalLM(llama().config).eval()
-            if fails:
-                self.refused(other, "TORCH", "no known rotation")
-                continue
-            before = logits(other, input_ids=ids())
-            with rotary.patch(other):
-                self.assertIs(modeling_llama.apply_rotary_pos_emb, ORIGINAL)
-                self.assertTrue(torch.equal(logits(other, input_ids=ids()), before))
-
-    def test_a_function_that_a_part_holds(self):
-        model = llama()
-        model.model.layers[1].self_attn.turn = ORIGINAL
-        self.refused(model, "TORCH", "layers.1.self_attn.turn")
-
-    def test_config_and_model_disagree(self):
-        model = llama()
-        model.config.rope_parameters["rope_theta"] = 20000.0
-        self.refused(model, "ROPE", "model.rotary_emb", "base 20000", tables="model")
-        model = llama()
-        model.model.rotary_emb.inv_freq.mul_(1.0 + 2e-5)
-        self.refused(model, "ROPE", 'tables="exact"')
-        self.refused(llama().bfloat16().float(), "ROPE", 'tables="exact"')  # inv_freq was rounded to 8 bits
-
-    def test_rows_that_are_not_doubled(self):
-        """HunYuan-VL's two halves of a row are angles of different axes: no table of rotary's is that."""
-        config = small_config(transformers.HunYuanVLConfig)
-        self.refused(transformers.HunYuanVLForConditionalGeneration._from_config(config), "ROPE", "rotary_emb")
-
-    def test_device(self):
-        self.refused(llama().to("meta"), "DEVICE", "meta", "force=True")
+        before = outcome()
+        with rotary.patch(model, tables="exact"):
+            after = outcome()
+        self.assertTrue(torch.equal(after[0], before[0]))
+        self.assertLess(apart(after[1], before[1]), 1e-5)
 
     def test_compiled(self):
-        self.refused(torch.compile(llama()), "TORCH", "patch before torch.compile")
-        model = llama()
-        model.compile(backend="eager")
-        self.refused(model, "TORCH", "patch before torch.compile")
-        model = llama()
-        torch.compile(model, backend="eager")(ids(), use_cache=False)
-        try:
-            self.refused(model, "TORCH", "patch before torch.compile")
-        finally:
-            torch.compiler.reset()
-        with rotary.patch(model):
-            pass
+        """Without a graph break, with few graphs for several lengths; a graph that was there is made again."""
+        for family in ("llama", "deepseek_v3", "gpt_neox"):
+            with self.subTest(family):
+                torch.compiler.reset()
+                model, graphs = tiny_models.decoder(family), []
 
-    def test_check_that_fails(self):
-        model, hook = llama(), mock.Mock(side_effect=[None, RuntimeError("the second run")])
-        model.register_forward_pre_hook(hook)
-        with self.assertRaisesRegex(RuntimeError, "the second run"):
-            rotary.patch(model, check={"input_ids": ids()})
-        self.assertIs(modeling_llama.apply_rotary_pos_emb, ORIGINAL)
+                def backend(graph, inputs):
+                    graphs.append(graph)
+                    return graph.forward
+
+                compiled = torch.compile(model, fullgraph=True, backend=backend)
+                inputs = [ids(2, length) for length in (24, 17, 9, 12)]
+                run = lambda one: [logits(one, input_ids=x, use_cache=False) for x in inputs]  # noqa: E731
+                before = run(compiled)
+                with rotary.patch(compiled, tables="exact"):
+                    graphs.clear()
+                    self.assertTrue(all(map(torch.equal, run(compiled), run(model))))
+                    self.assertLessEqual(len(graphs), 2)
+                    called = [str(node.target) for node in graphs[0].graph.nodes if node.op == "call_function"]
+                    self.assertTrue(any("rotary.rows" in name for name in called), called)
+                self.assertTrue(all(map(torch.equal, run(compiled), before)))
+        torch.compiler.reset()
 
 
-def remote(name, text):
-    """A module as transformers loads remote code: of a file in a package of its own."""
-    package = types.ModuleType("transformers_modules_of_tests")
-    package.__path__ = [tempfile.mkdtemp()]
-    pathlib.Path(package.__path__[0], f"{name}.py").write_text(text)
-    sys.modules[package.__name__] = package
-    importlib.invalidate_caches()
-    sys.modules.pop(f"{package.__name__}.{name}", None)
-    return importlib.import_module(f"{package.__name__}.{name}")
+def towers():
+    """(a name, a model with a picture tower, what the tower makes of random patches)."""
+
+    def patches(*shape):
+        return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+    for name in ("Qwen2_5_VL", "Glm4v"):
+        model = made(name, head="ForConditionalGeneration")
+        vision = model.config.vision_config
+        size = 3 * vision.temporal_patch_size * vision.patch_size**2
+        grid = torch.tensor([[1, 8, 12]])
+        yield name, model, lambda m=model, n=size, g=grid: m.model.visual(patches(96, n), grid_thw=g)[0]
+    model = made("Gemma4Vision", head="Model")
+    places = torch.cartesian_prod(torch.arange(6), torch.arange(9))[None]
+    size = 3 * model.config.patch_size**2
+    yield "Gemma4", model, lambda m=model: m(patches(1, 54, size), places)[0]
+
+
+class Families(Case):
+    def test_towers(self):
+        for name, model, run in towers():
+            with self.subTest(name), torch.no_grad():
+                before = run()
+                self.assertTrue(before.isfinite().all())
+                self.assertTrue(any(table.positions.endswith("axes last") for table in rotary.patch(model).tables))
+                with rotary.patch(model, tables="exact"):
+                    self.assertLess(apart(run(), before), 1e-5)
+
+    def test_every_decoder(self):
+        """Healthy ones pass, one whose frequencies are gone is refused, and exact rows make it whole."""
+        passed, wrong = 0, {}
+        for model_type, *classes in tiny_models.decoder_classes():
+            try:
+                model = tiny_models.tiny(*classes)
+                before = logits(model, **left_padded())
+            except Exception:
+                continue
+            try:
+                tables = rotary.patch(model).tables
+            except rotary.PatchError as error:
+                self.assertIn("has no rotary module", str(error), model_type)
+                continue
+            for path in {table.path for table in tables}:
+                for buffer in model.get_submodule(path).buffers():
+                    buffer.mul_(0.9)
+            if torch.equal(logits(model, **left_padded()), before):
+                continue  # GPT-J has no rotary module, and Phi-MoE's makes its frequencies in each call
+            passed += 1
+            with self.subTest(model_type):
+                self.refused(model, "ROPE", 'tables="exact"')
+            with rotary.patch(model, tables="exact"):
+                now = logits(model, **left_padded())
+            if not apart(now, before) < 1e-5:
+                wrong[model_type] = apart(now, before)
+        self.assertEqual(wrong, {})
+        self.assertGreaterEqual(passed, 115)
 
 
 class Errors(unittest.TestCase):

@@ -1,4 +1,4 @@
-"""Tiny random models of transformers, one for each model_type, and what they must still do when patched."""
+"""Tiny random models of transformers, one for each model_type."""
 
 import copy
 import logging
@@ -156,48 +156,3 @@ def left_padded(batch=2, tokens=12, padding=5):
 def logits(model, **inputs):
     with torch.no_grad():
         return model(**inputs).logits
-
-
-def gradients(model):
-    """Of a loss, by every parameter."""
-    model.zero_grad()
-    model(input_ids=ids()).logits.square().mean().backward()
-    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
-
-
-def sampled(model, tokens=8):
-    """What generate() draws with a cache after a prompt with left padding."""
-    torch.manual_seed(3)
-    return model.generate(
-        **left_padded(), do_sample=True, max_new_tokens=tokens, min_new_tokens=tokens, use_cache=True, pad_token_id=0
-    )
-
-
-class Outcome:
-    """A model as it is: what it must still do with rotary in it."""
-
-    def __init__(self, model, generates=True):
-        self.model, self.tokens = model, None
-        self.logits = logits(model, input_ids=ids())
-        self.padded = logits(model, **left_padded())
-        self.gradients = gradients(model)
-        try:
-            self.tokens = sampled(model) if generates else None
-        except Exception as error:  # a class whose own generate() fails
-            self.no_tokens = f"{type(error).__name__}: {error}"
-
-    def wrong_logits(self):
-        """The largest difference of logits now: 0.0 where they are equal bit for bit."""
-        now = logits(self.model, input_ids=ids()), logits(self.model, **left_padded())
-        return max(float((a - b).abs().max()) for a, b in zip(now, (self.logits, self.padded)))
-
-    def wrong_gradients(self):
-        """The largest difference of a gradient now, relative to the largest of its parameter's."""
-        now = gradients(self.model)
-        assert now.keys() == self.gradients.keys()
-        pairs = [(now[name], was) for name, was in self.gradients.items() if was.abs().max() > 0]
-        return max(float((a - b).abs().max() / b.abs().max()) for a, b in pairs)
-
-    def other_tokens(self):
-        """How many sampled tokens differ now."""
-        return 0 if self.tokens is None else int((sampled(self.model) != self.tokens).sum())

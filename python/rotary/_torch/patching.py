@@ -1,0 +1,340 @@
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
+"""The tables of a transformers model beside the ropes of its config, and rotary's exact rows in their place."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from .. import _config, _core
+from .._config import ModelRope, Ropes
+from .._patch import refuse
+from . import ops
+from .ropes import write_rope
+
+# How a table keeps one cos and sin for each pair: [c0 c1 c0 c1], [c0 c0 c1 c1], [c0 c1], or c + i s.
+Rows = Literal["halves", "neighbours", "single", "complex"]
+_ANGLE = 4.1e-7  # of a float32 angle: inv_freq is rounded, and its product with the position
+_ROW = 3e-7  # of cos and sin in float32
+_ROTARY = re.compile("rotary|rope", re.IGNORECASE)
+_IN_PARTS = "this model cannot be patched whole, but perhaps a part of it can, as rotary.patch(model.language_model)"
+_PLACES = (0, 1, 2, 5, 17, 100, 403, 1021, 2039, 4093)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A table of the model, and the rope that makes the same rows.
+
+    Attributes:
+        path: of the rotary module in the model.
+        kind: the module's class.
+        layer_type: the layers that the table is for, "" where the module has one table.
+        ropes: entries of rotary.config; several where the columns of one follow those of another, as on the axes of
+            an image.
+        texts: the ropes as the ops of torch read them.
+        positions: the form of its position_ids: "tokens" [batch, tokens], "axes first" [axes, batch, tokens],
+            "axes last" [tokens, axes], "batched axes last" [batch, tokens, axes].
+        order: which axis each coordinate is.
+        rows: the form of its rows.
+        ones: dimensions of size 1 that its rows have before those of position_ids.
+        casts: the rows have the dtype of the module's first argument.
+        difference: the largest difference of a cos or sin from the exact one.
+    """
+
+    path: str
+    kind: str
+    layer_type: str
+    ropes: tuple[ModelRope, ...]
+    texts: tuple[str, ...]
+    positions: str = ""
+    order: tuple[int, ...] = (0,)
+    rows: Rows = "single"
+    ones: int = 0
+    casts: bool = False
+    difference: float = 0.0
+
+    @property
+    def rope(self) -> ModelRope:
+        return self.ropes[0]
+
+    def __str__(self) -> str:
+        told = " and ".join(rope._summary() for rope in self.ropes)
+        where = _where(self.path, self.kind, self.layer_type)
+        return f"{where}: {told}; rows {self.rows}, {self.difference:.1e} from the exact ones at most"
+
+    def exact(self, on_axes: Tensor) -> tuple[Tensor, Tensor]:
+        """rotary's cos and sin [..., columns] at positions [axes, ...]."""
+        made = []
+        for rope, text in zip(self.ropes, self.texts):
+            cos, sin = ops.rows(rope._first(on_axes), text, None)
+            # rotary's own rows of a clockwise rope turn the other way, the model's do not
+            made.append((_doubled(cos, self.rows), _doubled(-sin if rope.rope.clockwise else sin, self.rows)))
+        cos, sin = (torch.cat(parts, -1) for parts in zip(*made))
+        return cos, sin
+
+    def on_axes(self, position_ids: Tensor) -> Tensor:
+        """Positions [axes, ...] of what the module is given."""
+        if self.positions.endswith("axes last"):
+            return position_ids[..., list(self.order)].movedim(-1, 0)
+        axes = len(self.order)  # positions [batch, tokens] are the same on every axis
+        return position_ids if position_ids.dim() > 2 else position_ids.expand(axes, *position_ids.shape)
+
+
+@dataclass
+class Report(contextlib.AbstractContextManager["Report"]):
+    """What rotary.patch did: print it, undo() it, or use it in a with statement, which undoes.
+
+    Attributes:
+        model_type: as the config says.
+        tables: each table of the model, and the rope that makes the same rows.
+        unread: paths of modules whose rows are not asked by position, as of Llama 4's pictures and GPT-J's attentions:
+            their buffers are those of a new module of their config, and were compared with no rope.
+        exact: the rotary modules give rotary's exact rows.
+        active: False after undo().
+    """
+
+    model_type: str
+    tables: tuple[Agreement, ...]
+    unread: tuple[str, ...]
+    exact: bool
+    active: bool = True
+    _undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, repr=False)
+
+    def undo(self) -> None:
+        """Gives the rotary modules their own rows back, once: a second call does nothing."""
+        self.active = False
+        self._undo.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.undo()
+
+    def __str__(self) -> str:
+        lines = [f"rotary.patch of {self.model_type or 'a model'}{'' if self.active else ', undone'}"]
+        lines += [f"  {table}" for table in self.tables]
+        lines += [f"  {path}: its buffers are those of a new module" for path in self.unread]
+        lines.append(f"  the rows are {'exact, by rotary' if self.exact else 'those of the model'}")
+        return "\n".join(lines)
+
+
+def patch(model: Any, tables: str) -> Report:
+    """rotary.patch."""
+    if not isinstance(model, Module) or not hasattr(model, "config"):
+        raise TypeError(f"model must be a model of transformers but got {type(model).__name__}")
+    if tables not in ("model", "exact"):
+        refuse("VALUE", 'tables must be "model" or "exact"', f"got {tables!r}")
+    exact = tables == "exact"
+    try:
+        ropes = _config.config(model.config)
+    except _core.Error as error:
+        refuse(error.code, "the config must be one that rotary.config reads", str(error))
+    agreed, unread = _compared(model, ropes, exact)
+    if not agreed and not unread:
+        rule = f"{type(model).__name__} must have tables that can be compared with its config"
+        refuse("ROPE", rule, "has no rotary module")
+    for path in [table.path for table in agreed] if exact else ():
+        if "forward" in vars(model.get_submodule(path)):
+            rule = f'tables="exact" must find {path} as its class made it'
+            refuse("TORCH", rule, "its forward was replaced already", "undo that patch first")
+    if exact and not agreed:
+        rule = 'tables="exact" must replace a rotary module'
+        refuse("TORCH", rule, f"the model keeps its rows in {unread[0]}", 'use tables="model"')
+    report = Report(str(getattr(model.config, "model_type", "")), tuple(agreed), tuple(unread), exact)
+    for path in dict.fromkeys(table.path for table in agreed) if exact else ():
+        module = model.get_submodule(path)
+        by_type = {table.layer_type: table for table in agreed if table.path == path}
+        module.forward = functools.partial(exact_forward, by_type)
+        report._undo.callback(vars(module).pop, "forward", None)
+    return report
+
+
+def exact_forward(known: dict[str, Agreement], x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
+    """What a rotary module gives, of rotary's own rows and without its buffers. known: by layer_type."""
+    one = known[layer_type if layer_type in known else ""]
+    with torch.no_grad():
+        on_axes = one.on_axes(position_ids.detach())
+        cos, sin = (rows.reshape(*(1,) * one.ones, *on_axes.shape[1:], -1) for rows in one.exact(on_axes))
+        if one.rows == "complex":
+            return torch.complex(cos, sin).to(x.device)
+        dtype = x.dtype if one.casts else cos.dtype
+        return cos.to(x.device, dtype), sin.to(x.device, dtype)
+
+
+# ---- the tables of a model ----
+
+
+def _compared(model: Module, ropes: Ropes, exact: bool) -> tuple[list[Agreement], list[str]]:
+    """(every table with the rope that makes its rows, paths of modules whose tables are not asked by position).
+
+    For exact tables, modules are made again of their config first: what happened to their buffers does not count.
+    """
+    agreed, unread = [], []
+    for path, module in model.named_modules():
+        kept = dict(module.named_buffers(recurse=False))
+        has_rows = "embed_positions" in kept  # in an attention, as GPT-J's
+        if not has_rows and not any("freq" in name for name in kept):
+            continue
+        if not exact and any(one.is_meta for one in kept.values()):
+            hint = 'load the weights first, or use tables="exact"'
+            refuse("DEVICE", f"{path} must have memory", "is on the device meta", hint)
+        own = getattr(module, "config", model.config if has_rows else None)
+        asked = (_again(module, own) if exact else None) or module
+        kinds = dict.fromkeys(getattr(module, "layer_types", None) or getattr(own, "layer_types", None) or ())
+        for layer_type in [kind for kind in kinds if hasattr(module, f"{kind}_inv_freq")] or [""]:
+            there = list(_readings(_ropes_of(ropes, model, own), own, layer_type))
+            found = next(filter(None, (_agreement(path, asked, layer_type, one) for one in there)), None)
+            if found is not None:
+                agreed.append(found)
+            elif _gives_rows(asked, layer_type):
+                _refuse_table(path, module, own, layer_type, there)
+            elif has_rows or _ROTARY.search(type(module).__name__):
+                _check_buffers(path, module, own, kept)
+                unread.append(path)
+    return agreed, unread
+
+
+def _ropes_of(ropes: Ropes, model: Module, own: Any) -> list[ModelRope]:
+    """The ropes of the model's config whose part of it is own, or those that it has by itself."""
+    found = []
+    for rope in ropes if own is not None else ():
+        part: Any = model.config
+        for name in filter(None, rope.part.split(".")):
+            part = getattr(part, name, None)
+        found += [rope] if part is own else []
+    with contextlib.suppress(_core.Error):
+        return found or (list(_config.config(own)) if own is not None else [])
+    return []
+
+
+def _readings(ropes: list[ModelRope], own: Any, layer_type: str) -> Iterator[tuple[ModelRope, ...]]:
+    """What a table for the layers of one type may be: one rope, or those of a head that is cut into blocks."""
+    kinds = list(getattr(own, "layer_types", None) or ())
+    used = {index for index, kind in enumerate(kinds) if kind == layer_type}
+    there = [rope for rope in ropes if used & set(rope.layers)] or ropes
+    yield from ((rope,) for rope in there)
+    blocks = sorted((rope for rope in there if rope.layers == there[0].layers), key=lambda rope: rope.first)
+    if len({rope.first for rope in blocks}) > 1:
+        yield tuple(blocks)
+
+
+def _agreement(path: str, module: Module, layer_type: str, ropes: tuple[ModelRope, ...]) -> Agreement | None:
+    texts = tuple(write_rope(rope.rope, "exact", "f32") for rope in ropes)
+    for one, ids in _asked(Agreement(path, type(module).__name__, layer_type, ropes, texts)):
+        made = _made(module, ids, layer_type, torch.float32)
+        if made is None:
+            continue
+        narrow, on_axes = _made(module, ids, layer_type, torch.bfloat16), one.on_axes(ids)
+        casts = narrow is not None and narrow[0].dtype == torch.bfloat16
+        is_complex = made[0].is_complex()
+        pair = (made[0].real, made[0].imag) if is_complex else made
+        forms: tuple[Rows, ...] = ("complex",) if is_complex else ("halves", "neighbours", "single")
+        for rows in forms:
+            known = replace(one, rows=rows, ones=max(0, made[0].dim() - on_axes.dim()), casts=casts)
+            agreed = _compare(known, on_axes, pair)
+            if agreed is not None:
+                return agreed
+    return None
+
+
+def _asked(one: Agreement) -> Iterator[tuple[Agreement, Tensor]]:
+    """(with a form of position_ids, such ids, which differ on every axis)."""
+    axes = tuple(range(max(rope._axes for rope in one.ropes)))
+    places = torch.tensor([place for place in _PLACES if place < (one.rope.context or 4096)])
+    on_axes = torch.stack([places.roll(axis) for axis in axes])
+    if not one.rope.coordinates:
+        form = "tokens" if len(axes) == 1 else "axes first"
+        yield replace(one, positions=form, order=axes), on_axes if len(axes) == 1 else on_axes[:, None]
+        return
+    for order in (axes, axes[::-1]):
+        yield replace(one, positions="axes last", order=order), on_axes[list(order)].T
+        yield replace(one, positions="batched axes last", order=order), on_axes[list(order)].T[None]
+
+
+def _made(module: Module, ids: Tensor, layer_type: str, dtype: torch.dtype) -> tuple[Tensor, ...] | None:
+    """(cos, sin), or (complex rows,), that a copy of the module makes on the CPU beside hidden states of that dtype."""
+    words = {"layer_type": layer_type} if layer_type else {}
+    with contextlib.suppress(Exception), torch.no_grad():
+        module = copy.deepcopy(module).to("cpu").eval()
+        out = module(torch.zeros(1, 1, 1, dtype=dtype), ids, **words)
+        made = out if isinstance(out, tuple) else (out,)
+        kinds = [rows.is_complex() if isinstance(rows, Tensor) else None for rows in made]
+        return made if kinds in ([True], [False, False]) else None
+    return None
+
+
+def _gives_rows(module: Module, layer_type: str) -> bool:
+    """Whether it gives cos and sin of any form of position_ids."""
+    places = torch.arange(4)
+    forms = places[None], places.expand(3, 1, -1), places[:, None].expand(-1, 2)
+    return any(_made(module, ids, layer_type, torch.float32) is not None for ids in forms)
+
+
+def _compare(one: Agreement, on_axes: Tensor, made: tuple[Tensor, ...]) -> Agreement | None:
+    """The same with what was compared; None where a number of made is another than rotary's beyond the tolerance."""
+    exact = one.exact(on_axes)
+    tolerance = torch.cat([_doubled(_tolerance(rope, on_axes), one.rows) for rope in one.ropes], -1)
+    if any(rows.shape[-2:] != right.shape[-2:] or rows.numel() != right.numel() for rows, right in zip(made, exact)):
+        return None
+    apart = torch.stack([(a.double().reshape(b.shape) - b.double()).abs() for a, b in zip(made, exact)])
+    agreed = replace(one, difference=float(apart.max()))
+    return agreed if bool((apart <= tolerance).all()) else None
+
+
+def _tolerance(rope: ModelRope, on_axes: Tensor) -> Tensor:
+    """By how much float32 arithmetic may miss cos and sin, [..., pairs]."""
+    speeds = rope.frequencies(int(on_axes.max()) + 1)
+    speed = torch.tensor(speeds.inv_freq.tolist(), dtype=torch.float64)
+    angles = on_axes.double()[list(speeds.axis) or [0] * len(speed)].movedim(0, -1) * speed
+    return speeds.attention_factor * (angles.abs() * _ANGLE + _ROW)
+
+
+def _doubled(single: Tensor, rows: Rows) -> Tensor:
+    """Rows [..., pairs] in the form of a table; complex ones are made of them."""
+    if rows == "halves":
+        return torch.cat((single, single), -1)
+    return single.repeat_interleave(2, -1) if rows == "neighbours" else single
+
+
+def _again(module: Module, own: Any) -> Module | None:
+    """The module as its class makes it of its config."""
+    with contextlib.suppress(Exception), torch.device("cpu"):
+        return type(module)(own)
+    return None
+
+
+def _where(path: str, kind: str, layer_type: str) -> str:
+    return f"{path} ({kind}){f' for layers of type {layer_type}' if layer_type else ''}"
+
+
+def _check_buffers(path: str, module: Module, own: Any, kept: dict[str, Tensor]) -> None:
+    """Refuses a module unless its buffers are those of a new one."""
+    again, where = _again(module, own), _where(path, type(module).__name__, "")
+    if again is None:
+        refuse("ROPE", f"{where} must make rows by position", "cannot be compared", _IN_PARTS)
+    new = dict(again.named_buffers(recurse=False))
+    if new.keys() != kept.keys() or not all(torch.equal(new[name], kept[name].cpu()) for name in new):
+        rule = f"the buffers of {where} must be those of a new module of its config"
+        refuse("ROPE", rule, "are others", "they were cast or never filled: load the model again")
+
+
+def _refuse_table(
+    path: str, module: Module, own: Any, layer_type: str, readings: list[tuple[ModelRope, ...]]
+) -> None:
+    where = _where(path, type(module).__name__, layer_type)
+    told = "; ".join(ropes[0]._summary() for ropes in readings if len(ropes) == 1) or "no rope for it"
+    again = _again(module, own)
+    if again is not None and any(_agreement(path, again, layer_type, ropes) for ropes in readings):
+        rule = f"the rows of {where} must be those of its config ({told})"
+        hint = "its buffers were cast or never filled, or the config was changed since"
+        hint += '; use tables="exact", or load the model again'
+        refuse("ROPE", rule, "are others than a new module of it makes", hint)
+    rule = f"{where} must make the rows that rotary.config reads from the config"
+    refuse("ROPE", rule, f"got others than {told}", _IN_PARTS)
