@@ -4,20 +4,24 @@
 // S: about how long, default 60 (the largest sizes take what they take). MIB: of the largest tensor, default 256.
 // ROTARY_TARGET=NAME chooses the instruction set.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "apps/rotary/bench/bench.h"
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include "cpu/tuning.h"
-#include "measure/medians.h"
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
 #include "runtime/last_cache.h"
@@ -35,10 +39,29 @@ using Work = std::function<void()>;
 
 // Seconds of one run, of as many as take `seconds` together.
 double repeated(const Work& work, double seconds) {
+  using Clock = std::chrono::steady_clock;
   double took = 0;
   int runs = 0;
-  for (; runs == 0 || took < seconds; ++runs) took += detail::seconds_of(work);
+  for (; runs == 0 || took < seconds; ++runs) {
+    const Clock::time_point begin = Clock::now();
+    work();
+    took += std::chrono::duration<double>(Clock::now() - begin).count();
+  }
   return took / runs;
+}
+
+constexpr std::align_val_t huge_page{2 << 20};
+struct Free {
+  void operator()(std::byte* memory) const { operator delete[](memory, huge_page); }
+};
+
+// In huge pages where the system grants them.
+std::unique_ptr<std::byte[], Free> allocated(std::size_t bytes) {
+  auto* const memory = static_cast<std::byte*>(operator new[](bytes, huge_page));
+#ifdef MADV_HUGEPAGE
+  madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
+  return std::unique_ptr<std::byte[], Free>(memory);
 }
 
 double quantile(std::vector<double> values, double part) {
@@ -64,8 +87,8 @@ class Tuner {
  public:
   // The tensors lie in memory that all cases share.
   Tuner(double seconds, Index largest)
-      : sample_(seconds / 6000), largest_(largest), memory_(arena_.reserve(2 * static_cast<std::size_t>(largest))) {
-    std::fill_n(memory_, 2 * largest, std::byte{0x3c});  // a number near 0.01 as f32 and bf16, near 1 as f16
+      : sample_(seconds / 6000), largest_(largest), memory_(allocated(2 * static_cast<std::size_t>(largest))) {
+    std::fill_n(memory_.get(), 2 * largest, std::byte{0x3c});  // a number near 0.01 as f32 and bf16, near 1 as f16
   }
 
   void run() {
@@ -139,7 +162,7 @@ class Tuner {
   static Index row_bytes(DType dtype) { return heads * head_dim * (dtype == DType::f32 ? 4 : 2); }
 
   Heads tensor(bool second, DType dtype, Index tokens, Index count) const {
-    return {memory_ + (second ? largest_ : 0), dtype, bthd(1, tokens, count, head_dim)};
+    return {memory_.get() + (second ? largest_ : 0), dtype, bthd(1, tokens, count, head_dim)};
   }
 
   Work rotation(DType dtype, Index bytes, bool in_place, const RotateOptions& options) const {
@@ -186,8 +209,7 @@ class Tuner {
 
   const double sample_;
   const Index largest_;
-  cli::bench::Arena arena_;
-  std::byte* const memory_;
+  const std::unique_ptr<std::byte[], Free> memory_;
   int found_ = 0;
 };
 

@@ -111,7 +111,7 @@ class Targets:
             if "ANGLES" not in row:
                 text.add_kernels("cpu/angles.cpp", f"tables_{name}", row["features"], own[:1],
                                  {"ROTARY_ANGLE_LANES": f"cpu/lanes/angles_{name}.h"})
-        rows = [(n, self.rows[n].get("ANGLES", n), self.rows[n].get("BASE", n)) for n in ["scalar", *names]]
+        rows = [(n, self.rows[n].get("ANGLES", n)) for n in ["scalar", *names]]
         if names != ["scalar"]:
             text.lines.append("#define ROTARY_TARGETS " + " ".join(f"ROTARY_ROW({', '.join(r)})" for r in rows))
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# On a machine with an NVIDIA GPU: builds for it, tests on it, measures. Leaves logs, bench.jsonl and the peers' page in
-# $OUT (default build/gpu-out). One line a stage at the end; exit status 0 where all that ran was right.
-#   scripts/gpu.sh [STAGE]...      STAGE: build, test, sanitize, bench, peers; default all, in this order
+# On a machine with an NVIDIA GPU: builds for it, tests on it, measures. Leaves logs and the peers' page in $OUT
+# (default build/gpu-out). One line a stage at the end; exit status 0 where all that ran was right.
+#   scripts/gpu.sh [STAGE]...      STAGE: build, test, sanitize, peers; default all, in this order
 #   scripts/gpu.sh pack            where there is a network: what a machine without one needs, into build/gpu-carry (carry it there)
-# Environment: GRID=small|full (full), SECONDS_PER_CELL (0.05), SANITIZE_SECONDS a program and tool (40), PEERS=NAME,... (all), ROTARY_PEERS_PYTHON (python3)
+# Environment: SANITIZE_SECONDS a program and tool (40), PEERS=NAME,... (all), ROTARY_PEERS_PYTHON (python3)
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -27,7 +27,7 @@ pack() {
   for package in nlohmann-json3-dev libcli11-dev libgtest-dev; do
     (cd "$carried/deb" && apt-get download -qq "$package") || { say "gpu.sh: no package $package"; missing=1; }
   done
-  for wheel in liger-kernel==0.8.5 fla-core==0.6.0 flag-gems==5.0.2 sqlalchemy==2.0.48 'apache-tvm-ffi<0.2'; do
+  for wheel in liger-kernel==0.8.5 'apache-tvm-ffi<0.2'; do
     python3 -m pip download -q --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
       --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 -d "$carried/whl" "$wheel" ||
       { say "gpu.sh: no $wheel"; missing=1; }
@@ -64,7 +64,7 @@ stage_build() {
   cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DROTARY_CUDA=ON -DROTARY_TESTS=ON -DROTARY_BENCH=ON \
     -DCMAKE_CUDA_ARCHITECTURES="$capability-real" &&
     cmake --build "$build" -j "$jobs" --target help >"$build/targets" &&
-    cmake --build "$build" -j "$jobs" --target rotary_cli rotary_peers_cuda $(grep -oE '\bon_[a-z_]+_test\b' "$build/targets" | sort -u)
+    cmake --build "$build" -j "$jobs" --target rotary_peers_cuda $(grep -oE '\bon_[a-z_]+_test\b' "$build/targets" | sort -u)
 }
 
 device_tests() { find "$build/tests" -maxdepth 1 -name 'on_*_test' -type f | sort; }
@@ -107,16 +107,10 @@ stage_sanitize() {
   local found=0 program
   command -v compute-sanitizer >/dev/null || { echo "no compute-sanitizer"; return 77; }
   for program in $(device_tests); do
-    case "$program" in *bench*) continue ;; esac
     sanitize "$program" memcheck --report-api-errors no || found=1
     sanitize "$program" racecheck || found=1
   done
   return "$found"
-}
-
-stage_bench() {
-  "$build/bin/rotary" bench --device cuda --grid "${GRID:-full}" --seconds "${SECONDS_PER_CELL:-0.05}" --json >"$out/bench.jsonl" &&
-    wc -l "$out/bench.jsonl" && "$python" "$root/scripts/gpu_verdict.py" "$out/bench.jsonl"
 }
 
 stage_peers() {
@@ -129,11 +123,11 @@ case "${1:-}" in
   pack) pack; exit ;;
   -h|--help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
 esac
-[ $# -gt 0 ] || set -- build test sanitize bench peers
+[ $# -gt 0 ] || set -- build test sanitize peers
 for stage in "$@"; do
   case "$stage" in
-    build|test|sanitize|bench|peers) ;;
-    *) say "gpu.sh: no stage named $stage; there are: build test sanitize bench peers, and pack alone"; exit 2 ;;
+    build|test|sanitize|peers) ;;
+    *) say "gpu.sh: no stage named $stage; there are: build test sanitize peers, and pack alone"; exit 2 ;;
   esac
 done
 nvidia-smi -L >/dev/null 2>&1 || { say "gpu.sh: nvidia-smi finds no GPU here: nothing is run"; exit 77; }

@@ -4,7 +4,6 @@ set(rotary_sources
   src/c/rotary_c.cpp
   src/cpu/targets.cpp
   src/cpu/tuning.cpp
-  src/measure/ceiling.cpp
   src/rotate/append.cpp
   src/rotate/cache_checks.cpp
   src/rotate/checks.cpp

@@ -40,11 +40,4 @@ void run_instead(const std::filesystem::path& program, const std::vector<std::st
 // What the program prints when run with the words; nothing where it cannot be run or fails.
 std::optional<std::string> output_of(const std::filesystem::path& program, const std::vector<std::string>& words);
 
-// Zeroed pages of memory; null where there are none. huge: for a part of them, only advice.
-void* map_pages(std::size_t bytes) noexcept;
-void unmap_pages(void* pages, std::size_t bytes) noexcept;
-void advise_huge_pages(void* begin, std::size_t bytes) noexcept;
-// Bytes of memory: what is free where the system tells by a call, else all that the machine has.
-double memory_at_most() noexcept;
-
 }  // namespace rotary::cli

@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -52,23 +51,6 @@ std::optional<std::string> output_of(const std::filesystem::path& program, const
   char buffer[4096];
   for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, got);
   return pclose(pipe) == 0 ? std::optional(text) : std::nullopt;
-}
-
-void* map_pages(std::size_t bytes) noexcept {
-  void* const pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return pages == MAP_FAILED ? nullptr : pages;
-}
-
-void unmap_pages(void* pages, std::size_t bytes) noexcept { munmap(pages, bytes); }
-
-void advise_huge_pages([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) noexcept {
-#ifdef MADV_HUGEPAGE
-  madvise(begin, bytes, MADV_HUGEPAGE);
-#endif
-}
-
-double memory_at_most() noexcept {
-  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace rotary::cli

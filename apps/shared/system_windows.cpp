@@ -39,18 +39,4 @@ std::optional<std::string> output_of(const std::filesystem::path&, const std::ve
   return std::nullopt;
 }
 
-void* map_pages(std::size_t bytes) noexcept {
-  return VirtualAlloc(nullptr, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
-}
-
-void unmap_pages(void* pages, std::size_t) noexcept { VirtualFree(pages, 0, MEM_RELEASE); }
-
-void advise_huge_pages(void*, std::size_t) noexcept {}  // they need a privilege
-
-double memory_at_most() noexcept {
-  MEMORYSTATUSEX status{};
-  status.dwLength = sizeof status;
-  return GlobalMemoryStatusEx(&status) != 0 ? static_cast<double>(status.ullAvailPhys) : 0;
-}
-
 }  // namespace rotary::cli

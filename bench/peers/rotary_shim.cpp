@@ -16,7 +16,7 @@
 namespace api = rotary::gpu;
 using Stream = api::Stream;
 #else
-#include "plain_loop.h"
+#include "apps/rotary/bench/plain_loop.h"
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
 namespace api = rotary;
@@ -138,15 +138,21 @@ double peers_rotate(const void* made, std::int64_t repetitions, bool in_one_call
 
 #ifndef ROTARY_PEERS_CUDA
 double peers_plain(const Request* r, std::int64_t repetitions) {
-  const auto job = [&](const void* in, void* out, std::int64_t heads) {
-    return peers::PlainJob{in, out, r->cos, r->sin, r->tokens, heads, r->head_dim, r->interleaved != 0, r->threads};
+  const auto dtype = static_cast<rotary::DType>(r->dtype);
+  const auto rotated = [&](const void* in, void* out, std::int64_t heads) {
+    const rotary::cli::bench::PlainJob job{in, out, r->cos, r->sin, heads, r->head_dim, r->interleaved != 0};
+    if (r->threads == 1) return rotary::cli::bench::rotate_plainly("", dtype, job, 0, r->tokens);
+    bool known = true;
+#pragma omp parallel for num_threads(r->threads) reduction(&& : known)
+    for (std::int64_t part = 0; part < r->threads; ++part) {
+      const std::int64_t begin = part * r->tokens / r->threads, end = (part + 1) * r->tokens / r->threads;
+      known = known && rotary::cli::bench::rotate_plainly("", dtype, job, begin, end);
+    }
+    return known;
   };
-  const auto storage = static_cast<peers::Storage>(r->dtype);
   bool known = true;
-  const double time = seconds(repetitions, [&] {
-    known = peers::plain_rotate(storage, job(r->q, r->q_out, r->heads)) &&
-            peers::plain_rotate(storage, job(r->k, r->k_out, r->kv_heads));
-  });
+  const double time =
+      seconds(repetitions, [&] { known = rotated(r->q, r->q_out, r->heads) && rotated(r->k, r->k_out, r->kv_heads); });
   if (!known) last_error() = "this compiler has no type for f16";
   return known ? time : -1;
 }

@@ -1,7 +1,7 @@
 // Compiled once per target, with that target's flags: ROTARY_TARGET_NAME is its name, ROTARY_LANES the namespace of its
 // lanes and ROTARY_LANES_FILE their header. A target that only adds conversions of bf16 names the one it stands on in
-// ROTARY_BASE_TARGET: that one rotates f32 and f16, moves, and makes all transfers but those of f32 to bf16. Nothing
-// here may instantiate standard library code: the linker could keep this copy of it for every machine.
+// ROTARY_BASE_TARGET: that one rotates f32 and f16 and makes all transfers but those of f32 to bf16. Nothing here may
+// instantiate standard library code: the linker could keep this copy of it for every machine.
 #include "runtime/arithmetic.h"
 
 #include ROTARY_LANES_FILE
@@ -49,12 +49,6 @@ void ROTARY_PASTE(rotate_, ROTARY_TARGET_NAME)(const Job& job, std::int64_t begi
       if constexpr (is_built(DType::bf16)) return rotate_rows<Lanes, bf16>(job, begin_row, end_row);
       return;
   }
-}
-
-void ROTARY_PASTE(move_, ROTARY_TARGET_NAME)(const Move&, const void* in, void* out, std::size_t bytes) noexcept;
-
-void ROTARY_PASTE(move_, ROTARY_TARGET_NAME)(const Move& how, const void* in, void* out, std::size_t bytes) noexcept {
-  move<ROTARY_LANES::Lanes>(how, in, out, bytes);
 }
 
 void ROTARY_PASTE(transfer_, ROTARY_TARGET_NAME)(const Transfer&) noexcept;

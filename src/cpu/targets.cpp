@@ -14,10 +14,9 @@ namespace rotary::cpu {
 
 // ROTARY_TARGETS, from cmake/targets.cmake: a row for each set that is built, in rising order of preference.
 #ifndef ROTARY_ONE_FILE  // of scripts/amalgamate.sh, where they stand before
-#define ROTARY_ROW(target, lanes, base)                                                 \
-  void rotate_##target(const Job&, std::int64_t begin, std::int64_t end) noexcept;      \
-  void angles_##lanes(const AngleJob&, std::int64_t begin, std::int64_t end) noexcept;  \
-  void move_##base(const Move&, const void* in, void* out, std::size_t bytes) noexcept; \
+#define ROTARY_ROW(target, lanes)                                                      \
+  void rotate_##target(const Job&, std::int64_t begin, std::int64_t end) noexcept;     \
+  void angles_##lanes(const AngleJob&, std::int64_t begin, std::int64_t end) noexcept; \
   void transfer_##target(const Transfer&) noexcept;
 ROTARY_TARGETS
 #undef ROTARY_ROW
@@ -57,15 +56,12 @@ bool machine_runs(std::string_view target) noexcept {
 constexpr bool machine_runs(std::string_view) noexcept { return true; }
 #endif
 
-#define ROTARY_ROW(target, lanes, base) \
+#define ROTARY_ROW(target, lanes) \
   {#target, []() noexcept { return machine_runs(#target); }, rotate_##target, angles_##lanes},
 constexpr Kernels built[] = {ROTARY_TARGETS};
 #undef ROTARY_ROW
-#define ROTARY_ROW(target, lanes, base) transfer_##target,
+#define ROTARY_ROW(target, lanes) transfer_##target,
 constexpr TransferKernel transfers[] = {ROTARY_TARGETS};
-#undef ROTARY_ROW
-#define ROTARY_ROW(target, lanes, base) move_##base,
-constexpr MoveKernel moves[] = {ROTARY_TARGETS};
 #undef ROTARY_ROW
 
 std::atomic<const Kernels*> in_use{nullptr};  // null: not chosen yet
@@ -98,7 +94,6 @@ const Kernels& by_default() {
 
 std::span<const Kernels> built_targets() noexcept { return built; }
 TransferKernel transfer_of(const Kernels& kernels) noexcept { return transfers[&kernels - built]; }
-MoveKernel move_of(const Kernels& kernels) noexcept { return moves[&kernels - built]; }
 
 const Kernels& chosen() {
   const Kernels* kernels = in_use.load(std::memory_order_acquire);

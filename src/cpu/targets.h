@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <span>
 
-#include "measure/ceiling.h"
 #include "rotate/job.h"
 
 namespace rotary {
@@ -21,8 +20,6 @@ using namespace detail;
 using RotateKernel = void (*)(const Job&, std::int64_t begin_row, std::int64_t end_row) noexcept;
 using AnglesKernel = void (*)(const AngleJob&, std::int64_t begin_row, std::int64_t end_row) noexcept;
 
-// Traffic::update or Traffic::stream.
-using MoveKernel = void (*)(const Move&, const void* in, void* out, std::size_t bytes) noexcept;
 using TransferKernel = void (*)(const Transfer&) noexcept;
 
 struct Kernels {
@@ -36,9 +33,8 @@ struct Kernels {
 std::span<const Kernels> built_targets() noexcept;
 // Throws TARGET as chosen_target() does.
 const Kernels& chosen();
-// Beside the row, not in it: a program that neither appends nor measures links without them.
+// Beside the row, not in it: a program that does not append links without it.
 TransferKernel transfer_of(const Kernels& built) noexcept;
-MoveKernel move_of(const Kernels& built) noexcept;
 
 }  // namespace cpu
 
