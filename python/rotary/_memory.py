@@ -1,5 +1,4 @@
-"""Memory as the arrays that callers are given, numpy's, or memoryviews where numpy is not installed; and the positions
-that they give, as memory."""
+"""Memory as the arrays of numpy that callers are given; and the positions that they give, as memory."""
 
 from __future__ import annotations
 
@@ -9,27 +8,25 @@ from typing import Any, NoReturn
 
 from ._words import fail
 
-_TYPES = {"F32": ("f", 4), "F64": ("d", 8), "I64": ("q", 8), "F16": ("e", 2)}  # the letters of numpy and of struct
+_TYPES = {"F32": ("f", 4), "F64": ("d", 8), "I64": ("q", 8), "F16": ("e", 2)}  # numpy's letters, and bytes
 
 
 def _numpy() -> Any:
     try:
         import numpy
     except ImportError:
-        return None
+        rule = "a new array must be one of numpy, which is not installed"
+        fail("DTYPE", "array", f"{rule}: install numpy, or give tensors of torch")
     return numpy
 
 
 def view(memory: Any, kind: str, shape: tuple[int, ...]) -> Any:
     """A read-only array that keeps the memory."""
     letter, size = _TYPES[kind]
-    seen: Any = memoryview(memory).toreadonly()
-    numpy = _numpy()
+    seen = memoryview(memory).toreadonly()
     if math.prod(shape) * size != seen.nbytes:
         fail("SHAPE", "Table", f"memory of {seen.nbytes} bytes must fill its shape but got {shape}")
-    if numpy is not None:
-        return numpy.frombuffer(seen, letter).reshape(shape)
-    return seen.cast(letter, shape) if seen.nbytes > 0 else seen.cast(letter)
+    return _numpy().frombuffer(seen, letter).reshape(shape)
 
 
 def kind_of(kind: Any) -> int:
@@ -40,21 +37,15 @@ def kind_of(kind: Any) -> int:
         return 1
     if str(kind.__module__).partition(".")[0] in ("jax", "jaxlib"):
         return 3 if any(base.__name__ == "Tracer" for base in kind.__mro__) else 2
-    return 5 if hasattr(kind, "__dlpack__") else 4
+    return 4
 
 
 def empty(kind: str, shape: tuple[int, ...], like: Any) -> Any:
     """A new array, not yet written, for a result beside JAX's array `like`, or another library's."""
-    if like is not None:
-        return _numpy().empty(shape, like.dtype)
-    letter, size = _TYPES.get(kind, ("", 0))
-    if _numpy() is not None and letter:
-        return _numpy().empty(shape, letter)
-    if letter not in ("f", "d"):  # memoryview has no e before Python 3.12
+    if like is None and kind not in _TYPES:
         rule = f"a new array of {kind} must be one of numpy, torch or JAX but got another library's"
         fail("DTYPE", "rotate", f"{rule}: rotate it in place, or pass out=")
-    memory: Any = memoryview(bytearray(size * math.prod(shape)))
-    return memory.cast(letter, shape) if memory.nbytes > 0 else memory.cast(letter)
+    return _numpy().empty(shape, _TYPES[kind][0] if like is None else like.dtype)
 
 
 def positions(given: Any) -> Any:

@@ -117,9 +117,8 @@ def rotate_qk(
         (CUDA, ...)      float64
         JAX, CPU         float32, float16, bfloat16   -          -                 -      JAX; never in place; traced:
                                                                                          rotary.jax
-        __dlpack__       float32, float16, bfloat16   -          -                 -      numpy, or memoryview where
-        a buffer         float32, float16             -          -                 -      it is not installed; of
-                                                                                         bfloat16 only in place or out=
+        __dlpack__       float32, float16, bfloat16   -          -                 -      numpy; of bfloat16 only in
+        a buffer         float32, float16             -          -                 -      place or out=
 
     Autograd is in q, k, and in the cos and sin of a table that rotary.from_rows or rotary.from_doubled made of tensors:
     backward and forward mode, torch.func, checkpoints. A new array has its dimensions in memory as q's has.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
@@ -54,20 +53,42 @@ class _Value:
         return self
 
 
+class _Signature:
+    """What help() and inspect show of a class of _Record: its fields by name, with their defaults."""
+
+    def __get__(self, value: object, kind: type[_Record]) -> Any:
+        from inspect import Parameter, Signature
+
+        if kind.__init__ is not _Record.__init__:
+            return None
+        defaults = {name: vars(kind).get(name, Parameter.empty) for name in kind._fields}
+        told = {name: {"default": default, "annotation": kind.__annotations__[name]} for name, default in defaults.items()}
+        return Signature([Parameter(name, Parameter.KEYWORD_ONLY, **words) for name, words in told.items()])
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class _Record(_Value):
     """A value whose fields are the annotations of its class, with the attributes there as defaults.
 
-    __init__ takes them by name, and makes tuples of sequences of floats, unless the class has one of its own; as of a dataclass, which would take longer to
-    import than all of this package.
+    Sequences of floats become tuples. These are no dataclasses: those would add two thirds to the time of an import.
     """
 
+    __signature__ = _Signature()
+
     def __init_subclass__(cls) -> None:
-        names = vars(sys.modules[cls.__module__])
         super().__init_subclass__()
         cls._fields = tuple(name for name, kind in cls.__annotations__.items() if not kind.startswith("ClassVar"))
-        if "__init__" not in vars(cls):
-            cls.__init__ = _init_of(cls, names)  # type: ignore[method-assign]
+
+    def __init__(self, **given: Any) -> None:
+        kind, values = type(self), []
+        for name in self._fields:
+            if name not in given and name not in vars(kind):
+                raise TypeError(f"{kind.__name__}() must be given {name}")
+            value = given.pop(name) if name in given else vars(kind)[name]
+            values.append(_tuple(_real, value) if kind.__annotations__[name] == "Sequence[float]" else value)
+        for name in given:
+            raise TypeError(f"{kind.__name__}() got an unexpected keyword argument '{name}'")
+        self._set(*values)
 
     def replace(self, **changes: Any) -> Self:
         """The same value with other fields."""
@@ -81,18 +102,6 @@ class _Record(_Value):
 def _restored(kind: Any, values: tuple[Any, ...]) -> Any:
     """The value of a pickle, checked as a new one."""
     return kind._of(*values)
-
-
-def _init_of(cls: type[_Record], names: dict[str, Any]) -> Any:
-    """__init__(self, *, field: type = default, ...). names: of its annotations."""
-    kinds = cls.__annotations__
-    told = [f"{name}: {kinds[name]}" + (f" = cls.{name}" if name in vars(cls) else "") for name in cls._fields]
-    made: dict[str, Any] = {**names, "cls": cls}
-    words = ", ".join(["self", "*", *told] if told else ["self"])
-    kept = [f"_tuple(_real, {name})" if kinds[name] == "Sequence[float]" else name for name in cls._fields]
-    exec(f"def __init__({words}) -> None: self._set({', '.join(kept)})", made)
-    made["__init__"].__qualname__ = f"{cls.__qualname__}.__init__"
-    return made["__init__"]
 
 
 def _whole(value: Any) -> int:

@@ -1,5 +1,5 @@
 """Positions of tokens by what makes them, as rotary/positions.h has them. Any arrays or lists of integers in, int64
-arrays of numpy out (memoryviews where that is not installed). What is wrong raises rotary.Error with code POSITION, and
+arrays of numpy out. What is wrong raises rotary.Error with code POSITION, and
 SHAPE or DTYPE for an array."""
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ namespace rotary::python {
 inline constexpr int most_dimensions = 8;
 
 // Whose array it is, for the making of a result; rotary._memory.kind_of has the same numbers.
-enum class Kind : std::uint8_t { numpy, torch, jax, traced, buffer, other };  // traced: a JAX array without numbers
+enum class Kind : std::uint8_t { numpy, torch, jax, traced, other };  // traced: a JAX array without numbers
 
 // Where the elements are: an array elsewhere is refused.
 enum class Memory : std::uint8_t { cpu, cuda };
@@ -138,8 +138,8 @@ Kind kind_of(PyObject* object);
 const void* exchange_of(PyObject* object);  // dlpack::ExchangeApi of its type; null: none that arrays.cpp reads
 bool gradients_are_recorded();              // torch.is_grad_enabled()
 
-// A new array of the same kind, element type and shape, not yet written; of JAX and of other libraries one of numpy,
-// or a memoryview where that is not installed. Throws DTYPE where neither has the type.
+// A new array of the same kind, element type and shape, not yet written; of JAX and of other libraries one of numpy.
+// Throws DTYPE where numpy is not installed, or has no such type.
 Ref empty_like(PyObject* object, const ArrayView& view);
 Ref finished(Ref made, Kind kind);  // what the caller is given of it
 

@@ -33,11 +33,17 @@ table = ropes[0].table(range(3))
 x = memoryview(bytearray(3 * 4 * 16 * 4)).cast("f", (3, 4, 16))
 for i in range(16):
     x[1, 0, i] = i
-y = rotary.rotate(x, table, layout="thd")
-a, b, c, s = 1.0, 9.0, table.cos[1, 1], table.sin[1, 1]
-assert abs(y[1, 0, 1] - (a * c - b * s)) < 1e-5, y[1, 0, 1]
-assert rotary.frequencies(ropes[0].rope).inv_freq.tolist()[0] == 1.0
-assert rotary.check(ropes[0], x, y, layout="thd")["equal"]
+before = memoryview(bytes(x)).cast("f", (3, 4, 16))
+y = rotary.rotate_(x, table, layout="thd")
+assert y is x and rotary.check(ropes[0], before, x, layout="thd")["equal"]
+for make in (lambda: rotary.rotate(x, table, layout="thd"), lambda: table.cos, lambda: rotary.makers.resonant([0.5]),
+             lambda: rotary.positions.packed([0, 3])):
+    try:
+        make()
+    except rotary.Error as error:
+        assert "must be one of numpy, which is not installed" in str(error) and error.code == "DTYPE", error
+    else:
+        raise AssertionError
 rotary.self_test()
 for name in ("numpy", "torch", "jax", "ml_dtypes"):
     assert name not in sys.modules, name

@@ -45,9 +45,13 @@ def start_of(source: Rope | Frequencies) -> Frequencies:
 
 def values_of(start: Any) -> dict[str, Any]:
     """The parameters as they begin, in torch's default type."""
-    speeds = torch.tensor(start.inv_freq.tolist()).reshape(start.heads, start.summed_axes, -1)
-    phase = torch.tensor(start.phase.tolist()).reshape(-1, speeds.shape[-1]) if len(start.phase) > 0 else None
+    speeds = _tensor(start._inv_freq).reshape(start.heads, start.summed_axes, -1)
+    phase = _tensor(start._phase).reshape(-1, speeds.shape[-1]) if start._phase else None
     return {"inv_freq": speeds, "phase": phase}
+
+
+def _tensor(doubles: bytes) -> Tensor:
+    return torch.tensor(memoryview(doubles).cast("d").tolist())
 
 
 def rows(positions: Any, inv_freq: Tensor, phase: Tensor | None, start: Frequencies) -> tuple[Tensor, Tensor]:

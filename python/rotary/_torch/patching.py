@@ -145,8 +145,8 @@ def patch(model: Any, tables: str) -> Report:
             rule = f'tables="exact" must find {path} as its class made it'
             refuse("TORCH", rule, "its forward was replaced already", "undo that patch first")
     if exact and not agreed:
-        rule = 'tables="exact" must replace a rotary module'
-        refuse("TORCH", rule, f"the model keeps its rows in {unread[0]}", 'use tables="model"')
+        rule = 'tables="exact" must replace a module that gives rows by position'
+        refuse("TORCH", rule, f"{unread[0]} gives none", 'use tables="model"')
     report = Report(str(getattr(model.config, "model_type", "")), tuple(agreed), tuple(unread), exact)
     for path in dict.fromkeys(table.path for table in agreed) if exact else ():
         module = model.get_submodule(path)
@@ -291,7 +291,7 @@ def _compare(one: Agreement, on_axes: Tensor, made: tuple[Tensor, ...]) -> Agree
 def _tolerance(rope: ModelRope, on_axes: Tensor) -> Tensor:
     """By how much float32 arithmetic may miss cos and sin, [..., pairs]."""
     speeds = rope.frequencies(int(on_axes.max()) + 1)
-    speed = torch.tensor(speeds.inv_freq.tolist(), dtype=torch.float64)
+    speed = torch.frombuffer(bytearray(speeds._inv_freq), dtype=torch.float64)
     angles = on_axes.double()[list(speeds.axis) or [0] * len(speed)].movedim(0, -1) * speed
     return speeds.attention_factor * (angles.abs() * _ANGLE + _ROW)
 
