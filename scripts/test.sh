@@ -15,6 +15,8 @@
 #             skipped without PyPI
 #   python    the same wheel beside several versions of torch, transformers and JAX (12 GB), by several Pythons
 #   torch     rotary_torch, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
+#   bare      README's two commands in a bare Debian 13 (scripts/bare.sh), which has another compiler and none of this
+#             machine's packages; skipped where this is not root or not Debian
 #   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
 #   scripts/test.sh [STAGE]...     default: release wheel; .ci/run: all but python, parity, riscv64 and ppc64le
 # The last line printed is "N passed, N failed, N skipped".
@@ -108,6 +110,18 @@ cross_stage() {
   esac
 }
 
+bare_stage() {
+  say "== bare"
+  if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
+    say "bare: skipped, it needs root and Debian's packages"
+    skipped=$((skipped + 1))
+  elif "$root/scripts/bare.sh" readme trixie >&2; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+  fi
+}
+
 # python_stage wheel|all
 python_stage() {
   local log=$root/build/test-python-$1.log status=0 sum
@@ -148,11 +162,12 @@ for stage in "$@"; do
     neon) emulated_stage aarch64 ;;
     s390x | riscv64 | ppc64le) emulated_stage "$stage" ;;
     cross) cross_stage ;;
+    bare) bare_stage ;;
     wheel) python_stage wheel ;;
     python) python_stage all ;;
     torch) torch_stage torch ;;
     parity) torch_stage parity --full ;;
-    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x riscv64 ppc64le cross wheel python torch parity"; exit 2 ;;
+    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x riscv64 ppc64le cross wheel bare python torch parity"; exit 2 ;;
   esac
 done
 
