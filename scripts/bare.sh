@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs README's commands in a bare Debian: a fresh minimal root, a clone of this checkout's HEAD, nothing else.
 #   scripts/bare.sh demo|test|readme|packages [bookworm|trixie] [--keep]     default: bookworm; --keep leaves the root, prints its path
-# readme: both commands, one after the other, in the same root.
+# readme: both commands, one after the other, in the same root; the second goes on from the objects of the first.
 # packages: the packages that scripts/packages.sh makes here are installed, and programs compiled against them.
 # Needs root (chroot, mount). The root is removed at the end. Packages come from the mirror that this machine's apt uses.
 #   ROTARY_MIRROR=URI  another Debian mirror
@@ -80,6 +80,7 @@ for certificate in /usr/local/share/ca-certificates/*.crt; do copy_in "$certific
 case "$mirror" in https:*) copy_in /etc/ssl/certs/ca-certificates.crt ;; esac
 apt-config dump | grep -iE '^Acquire::(.*(proxy|cainfo)|Check-|Retries|Force)' >"$bare/etc/apt/apt.conf.d/90host" || true
 environment=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
+[ "$what" != readme ] || environment+=(ROTARY_BUILD=/root/rotary/build/test-release)
 for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY ROTARY_JOBS; do
   [ -z "${!name:-}" ] || environment+=("$name=${!name}")
 done

@@ -35,6 +35,7 @@ done
 
 need "${packages[@]}"
 build=${ROTARY_BUILD:-$root/build/release}
+[ -n "${CXXFLAGS:-}" ] || options+=("-DCMAKE_CXX_FLAGS=$(gcc_flags "${CXX:-c++}")")
 cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release "${options[@]}" >&2
 cmake --build "$build" -j "$jobs" --target "$target" >&2
 echo "$build/$product"

@@ -44,8 +44,7 @@ need_sanitizers() {
 run_stage() {
   local name=$1 cxx=$2 build=$root/build/test-${folder:-$1} log status=0
   shift 2
-  # g++ is a tenth sooner done where it does not collect garbage before it holds 600 MB.
-  [ "$cxx" != g++ ] || set -- "$@" -DCMAKE_CXX_FLAGS="--param ggc-min-heapsize=600000"
+  set -- "$@" "-DCMAKE_CXX_FLAGS=$(gcc_flags "$cxx")"
   say "== $name"
   cmake -S "$root" -B "$build" -DCMAKE_CXX_COMPILER="$cxx" -DROTARY_WERROR="$(werror "$cxx")" "$@" >&2
   cmake --build "$build" -j "$jobs" "${build_targets[@]}" >&2
