@@ -63,7 +63,8 @@ class _Signature:
             return None
         defaults = {name: vars(kind).get(name, Parameter.empty) for name in kind._fields}
         told = {name: {"default": default, "annotation": kind.__annotations__[name]} for name, default in defaults.items()}
-        return Signature([Parameter(name, Parameter.KEYWORD_ONLY, **words) for name, words in told.items()])
+        fields = [Parameter(name, Parameter.KEYWORD_ONLY, **words) for name, words in told.items()]
+        return Signature(fields, return_annotation="None")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)

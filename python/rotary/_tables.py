@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, final
 
 from . import _core, _memory
@@ -90,7 +91,10 @@ class Frequencies(_Value):
     def _fill(self, *state: Any) -> None:
         self._set(*state)
         check_pairing("Frequencies", self.pairing)
-        object.__setattr__(self, "_speeds", _core._speeds(self))
+        told = {name.removeprefix("_"): value for name, value in zip(self._fields, state)}
+        told |= {"inv_freq_float32": memoryview(self._float32).cast("f")}
+        told |= {name: memoryview(told[name]).cast("d") for name in ("inv_freq", "phase")}
+        object.__setattr__(self, "_speeds", _core._speeds(SimpleNamespace(**told)))
 
     @classmethod
     def _of(cls, *state: Any) -> Frequencies:
