@@ -84,11 +84,11 @@ class _Record(_Value):
         kind, values = type(self), []
         for name in self._fields:
             if name not in given and name not in vars(kind):
-                raise TypeError(f"{kind.__name__}() must be given {name}")
+                raise TypeError(f"{kind.__name__}.__init__() missing the required keyword-only argument '{name}'")
             value = given.pop(name) if name in given else vars(kind)[name]
             values.append(_tuple(_real, value) if kind.__annotations__[name] == "Sequence[float]" else value)
         for name in given:
-            raise TypeError(f"{kind.__name__}() got an unexpected keyword argument '{name}'")
+            raise TypeError(f"{kind.__name__}.__init__() got an unexpected keyword argument '{name}'")
         self._set(*values)
 
     def replace(self, **changes: Any) -> Self:
