@@ -40,8 +40,6 @@ set(rotary_diagnose_sources
   src/diagnose/with_rope.cpp)
 set(rotary_positions_sources
   src/positions/canvas.cpp
-  src/positions/diffusion.cpp
-  src/positions/formula.cpp
   src/positions/ids.cpp
   src/positions/model_positions.cpp
   src/positions/omni.cpp

@@ -1,7 +1,6 @@
 // rotary positions: the position ids that a model makes of what its processor hands it, as an .npy.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -30,18 +29,8 @@ struct PositionsOptions {
   std::optional<std::int64_t> length, ranks, rank;
   std::string split;
   std::string after_film = "transformers";
-  std::string image_size, frame_indices;
-  std::vector<std::string> reference_sizes;
-  Drawing drawing;
   bool json = false;
 };
-
-bool draws(const PositionsOptions& options) {
-  const Drawing& drawing = options.drawing;
-  return drawing.frames != 0 || drawing.fps != 0 || drawing.text || drawing.vae_scale != 0 ||
-         drawing.vae_scale_time != 0 || !options.reference_sizes.empty() ||
-         !(options.image_size + options.frame_indices).empty();
-}
 
 // ---- a sequence without a model's own ways ----
 
@@ -127,30 +116,8 @@ std::vector<T> values_of(tools::NumberFile<T> file, const std::string& what) {
   return std::move(file.values);
 }
 
-// "720x1280", height first.
-std::array<std::int64_t, 2> size_of(const char* option, const std::string& text) {
-  std::array<std::int64_t, 2> size = {};
-  const char* const end = text.data() + text.size();
-  const auto [sign, error] = std::from_chars(text.data(), end, size[0]);
-  const auto second = sign != end && *sign == 'x' ? std::from_chars(sign + 1, end, size[1])
-                                                  : std::from_chars_result{text.data(), std::errc::invalid_argument};
-  if (error != std::errc() || second.ec != std::errc() || second.ptr != end) {
-    throw UsageError(std::string(option) + " must be HEIGHTxWIDTH in pixels, as 720x1280, but got " +
-                     files::in_quotes(text));
-  }
-  return size;
-}
-
 ModelPositions made_by_model(const PositionsOptions& options) {
   ModelInputs inputs;
-  if (draws(options)) {
-    inputs.drawing = options.drawing;
-    if (!options.image_size.empty()) inputs.drawing->size = size_of("--image-size", options.image_size);
-    if (!options.frame_indices.empty())
-      inputs.drawing->frame_indices = parse_ranges(options.frame_indices).closed(0).integers;
-    for (const std::string& text : options.reference_sizes)
-      inputs.drawing->references.push_back(size_of("--reference-size", text));
-  }
   inputs.part = options.part;
   std::vector<std::int64_t> shape;
   read_tokens(options.tokens, "the token ids", inputs.ids, inputs, shape);
@@ -226,18 +193,6 @@ void add_files(Command& command, PositionsOptions& options) {
   command.option("--audio-lengths", options.audio);
 }
 
-void add_drawing(Command& command, PositionsOptions& options) {
-  Drawing& drawing = options.drawing;
-  command.option("--image-size", options.image_size);
-  command.option("--frames", drawing.frames);
-  command.option("--frame-indices", options.frame_indices);
-  command.option("--fps", drawing.fps);
-  command.option("--text", drawing.text);
-  command.option("--reference-size", options.reference_sizes);
-  command.option("--vae-scale", drawing.vae_scale);
-  command.option("--vae-scale-time", drawing.vae_scale_time);
-}
-
 }  // namespace
 
 void add_positions(CLI::App& app) {
@@ -249,7 +204,6 @@ void add_positions(CLI::App& app) {
   command.option("--length", options->length);
   command.option("--json", options->json);
   add_files(command, *options);
-  add_drawing(command, *options);
   command.option("--delta", options->delta);
   command.option("--after-film", options->after_film);
   command.option("--cu-seqlens", options->cu_seqlens);

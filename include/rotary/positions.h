@@ -140,19 +140,6 @@ ROTARY_API SelfExtendPositions self_extend_positions(std::span<const std::int64_
 
 // ---- positions as a model makes them, of what its processor hands it ----
 
-// What a diffusion transformer draws. Sizes are height, width in pixels.
-struct ROTARY_API Drawing {
-  std::array<std::int64_t, 2> size = {};
-  std::int64_t frames = 0;                                   // of the film; 0: not said
-  double fps = 0;                                            // 0: as its pipeline where nobody says it
-  std::optional<std::int64_t> text = {};                     // tokens, as the transformer is handed them
-  std::vector<std::array<std::int64_t, 2>> references = {};  // as the pipeline hands them to the VAE
-  std::int64_t vae_scale = 0, vae_scale_time = 0;  // pixels to a side of a latent, frames to one; 0: of its usual VAE
-  // Instead of frames, of a model that continues a film piece by piece: where its latent frames stand, in the order of
-  // its tokens.
-  std::vector<std::int64_t> frame_indices = {};
-};
-
 // Row-major. A grid is an image or a film: time, height and width in patches, before any merging (a row of the
 // processor's image_grid_thw or video_grid_thw). What a model does not take must be empty.
 struct ROTARY_API ModelInputs {
@@ -164,20 +151,19 @@ struct ROTARY_API ModelInputs {
   std::vector<double> seconds_per_grid = {};     // of each film: one step of its time; float32 there
   std::vector<std::int64_t> audio_lengths = {};  // of each sound, in mel frames
   bool publisher = false;  // where transformers and the model's publisher disagree: as the publisher
-  std::optional<Drawing> drawing = {};
 };
 struct ROTARY_API ModelPositions {
-  // [batch, tokens]; [axes, batch, tokens]; of a tower's patches [axes, patches]; of a drawing [axes, tokens]
+  // [batch, tokens]; [axes, batch, tokens]; of a tower's patches [axes, patches]
   PositionSet positions;
   std::vector<double> deltas;  // [batch], what decoding adds to the place of a token; empty: the model has none
   bool real_deltas = false;    // they are no integers
   std::vector<std::string> notes;
 };
 
-// The position ids of transformers 5.23, and the coordinates of diffusers 0.42.1. config names a file, folder, stream
-// or cached repository, as that of every command, or is JSON itself. Throws MODEL_TYPE for a model or part whose way is
-// not known here, POSITION and SHAPE for inputs that the model does not take, CONFIG_VALUE, and what reading the config
-// throws.
+// The position ids of transformers 5.23. config names a file, folder, stream or cached repository, as that of every
+// command, or is JSON itself. Throws MODEL_TYPE for a model or part whose way is not known here, and for a config of
+// diffusers, whose pipeline makes the coordinates; POSITION and SHAPE for inputs that the model does not take;
+// CONFIG_VALUE; and what reading the config throws.
 ROTARY_API ModelPositions model_positions(const std::string& config, const ModelInputs&);
 
 // Parses these forms of SPEC; none where it begins with none of these words. axes: of the rope with the most of the

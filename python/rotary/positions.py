@@ -128,17 +128,8 @@ def model(
     audio_lengths: Any = None,
     part: str = "",
     publisher: bool = False,
-    image_size: Any = None,
-    frames: int | None = None,
-    frame_indices: Any = None,
-    fps: float | None = None,
-    text: int | None = None,
-    reference_sizes: Any = None,
-    vae_scale: int | None = None,
-    vae_scale_time: int | None = None,
 ) -> dict[str, Any]:
-    """The position ids that a model of transformers 5.23 makes of what its processor hands it, or the coordinates of a
-    transformer of diffusers.
+    """The position ids that a model of transformers 5.23 makes of what its processor hands it.
 
     Args:
         source: as of rotary.config.
@@ -150,28 +141,20 @@ def model(
         audio_lengths: of each sound, in mel frames.
         part: the dotted path of a sub-config, "vision_config": the positions of that tower's patches.
         publisher: where transformers and the model's publisher disagree: as the publisher.
-        image_size: what a transformer of diffusers draws, height and width in pixels.
-        frames, fps: of a film.
-        frame_indices: instead of frames, of a model that continues a film: where its latent frames stand, [frames].
-        text: tokens of text, where they turn too.
-        reference_sizes: height and width of each reference image, [images, 2].
-        vae_scale, vae_scale_time: pixels to a side of a latent, frames to one, where the VAE is not the usual one.
 
     Returns:
-        A dict: positions, [batch, tokens], [axes, batch, tokens], of a tower [axes, patches] or of a drawing
-        [axes, tokens], which rotary.Table takes; deltas, [batch], what decoding adds to the place of a token (None: the model has none); notes.
+        A dict: positions, [batch, tokens], [axes, batch, tokens] or of a tower [axes, patches], which rotary.Table
+        takes; deltas, [batch], what decoding adds to the place of a token (None: the model has none); notes.
 
     Raises:
-        rotary.Error: MODEL_TYPE (a model or part whose way is not known), POSITION, SHAPE, DTYPE, CONFIG_VALUE, and
-            what rotary.config raises.
+        rotary.Error: MODEL_TYPE (a model or part whose way is not known, or a config of diffusers, whose pipeline makes
+            the coordinates), POSITION, SHAPE, DTYPE, CONFIG_VALUE, and what rotary.config raises.
     """
     import json
 
     given = {"ids": ids, "mask": mask, "image_grids": image_grids, "video_grids": video_grids}
     given |= {"seconds_per_grid": seconds_per_grid, "audio_lengths": audio_lengths}
-    given |= {"image_size": image_size, "reference_sizes": reference_sizes, "frame_indices": frame_indices}
     words = {name: None if value is None else _memory.positions(value) for name, value in given.items()}
-    words |= {"frames": frames, "fps": fps, "text": text, "vae_scale": vae_scale, "vae_scale_time": vae_scale_time}
     kind, config = _named(source)
     config = config.lstrip() if kind == "text" else config
     places, deltas, notes = _core._model_positions(config, words | {"part": part, "publisher": publisher})

@@ -112,41 +112,6 @@ GivenPositions integers_of(const Words& words, const char* word) {
   return given;
 }
 
-std::optional<Drawing> drawing_of(const Words& words) {
-  const auto sizes = [&](const char* word) {
-    std::vector<std::array<std::int64_t, 2>> found;
-    if (words.find(word) == nullptr) return found;
-    const GivenPositions given = integers_of(words, word);
-    if (given.shape.empty() || given.shape.back() != 2)
-      fail(Code::SHAPE, positions_operation, word, " must be a height and a width, or a list of these");
-    for (std::size_t i = 0; i < given.integers.size(); i += 2)
-      found.push_back({given.integers[i], given.integers[i + 1]});
-    return found;
-  };
-  std::optional<Drawing> drawing;
-  for (const char* word :
-       {"image_size", "frames", "frame_indices", "fps", "text", "reference_sizes", "vae_scale", "vae_scale_time"}) {
-    if (words.find(word) != nullptr) drawing.emplace();
-  }
-  if (!drawing) return drawing;
-  const auto image = sizes("image_size");
-  if (image.size() > 1) fail(Code::SHAPE, positions_operation, "image_size must be one height and width");
-  if (!image.empty()) drawing->size = image[0];
-  const auto above_zero = [](const char* word, const auto& given, auto& value) {  // where it is given
-    if (given && !(*given > 0))
-      fail(Code::POSITION, positions_operation, word, " must be above 0 but got ", files::Json(*given).dump());
-    value = given.value_or(0);
-  };
-  above_zero("frames", words.integer("frames"), drawing->frames);
-  above_zero("fps", words.number("fps"), drawing->fps);
-  above_zero("vae_scale", words.integer("vae_scale"), drawing->vae_scale);
-  above_zero("vae_scale_time", words.integer("vae_scale_time"), drawing->vae_scale_time);
-  drawing->text = words.integer("text");
-  drawing->references = sizes("reference_sizes");
-  if (words.find("frame_indices") != nullptr) drawing->frame_indices = integers_of(words, "frame_indices").integers;
-  return drawing;
-}
-
 // (positions, deltas or None, notes as JSON). config: a path, or JSON.
 Ref make_model_positions(PyObject* config, PyObject* dict) {
   const Words words{dict};
@@ -184,7 +149,6 @@ Ref make_model_positions(PyObject* config, PyObject* dict) {
     inputs.seconds_per_grid = given.reals;
     if (given.reals.empty()) inputs.seconds_per_grid.assign(given.integers.begin(), given.integers.end());
   }
-  inputs.drawing = drawing_of(words);
   ModelPositions made = model_positions(text_of(config, "config"), inputs);
   if (shape.size() == 1 && made.positions.axes == 1) made.positions.batched = false;
   const Integers whole(made.deltas.begin(), made.deltas.end());

@@ -69,9 +69,8 @@ class Positions(unittest.TestCase):
                 wrong()
 
     def test_ropes_of_one_axis_each_take_theirs(self):
-        allegro, size = {"_class_name": "AllegroTransformer3DModel"}, {"image_size": (32, 48), "frames": 8}
-        places = rotary.positions.model(allegro, **size)["positions"]
-        self.assertEqual(places.shape[0], 3)
+        allegro = {"_class_name": "AllegroTransformer3DModel"}
+        places = np.stack(np.meshgrid(range(2), range(2), range(3), indexing="ij")).reshape(3, -1)
         for axis, rope in enumerate(rotary.config(allegro)):
             alone = rotary.Rope(head_dim=rope.rotary_dim, pairing="half", inv_freq=rope.frequencies().inv_freq)
             exact = rotary.Table(alone, places[axis])
@@ -81,20 +80,8 @@ class Positions(unittest.TestCase):
             self.assertEqual(rope.table(places[:, None]).shape, (1, *exact.shape))
             self.assertEqual(rope.table([1, 2, 3]).shape[0], 3)  # tokens, the same on every axis
 
-    def test_positions_of_a_drawing(self):
-        wan, model = {"_class_name": "WanTransformer3DModel"}, rotary.positions.model
-        made = model(wan, image_size=(32, 48), frames=6)
-        self.assertEqual(made["positions"].shape, (3, 2 * 2 * 3))
-        self.assertIn("6 frames are 2 tokens in time, those of 5 frames", made["notes"][0])
-        text = model({"_class_name": "Kandinsky5Transformer3DModel"}, part="text", text=3)["positions"]
-        self.assertEqual(text.tolist(), [0, 1, 2])
-        helios = model({"_class_name": "HeliosTransformer3DModel"}, image_size=(16, 16), frame_indices=[0, 18, 19])
-        self.assertEqual(helios["positions"][0].tolist(), [0, 18, 19])
-        for name in ("frames", "fps", "vae_scale", "vae_scale_time"):
-            with self.assertRaisesRegex(rotary.Error, f"{name} must be above 0 but got 0") as caught:
-                model(wan, **({"image_size": (32, 48), "frames": 5} | {name: 0}))
-            self.assertEqual(caught.exception.code, "POSITION")
-        for given in ({}, {"image_size": (32, 48)}, {"frames": 5}):  # in words that are neither front end's
-            with self.assertRaises(rotary.Error) as caught:
-                model(wan, **given)
-            self.assertNotIn("--", str(caught.exception))
+    def test_coordinates_of_a_diffusion_model_are_its_pipelines(self):
+        with self.assertRaisesRegex(rotary.Error, "pipeline") as caught:
+            rotary.positions.model({"_class_name": "WanTransformer3DModel"})
+        self.assertEqual(caught.exception.code, "MODEL_TYPE")
+        self.assertNotIn("--", str(caught.exception))  # in words that are neither front end's

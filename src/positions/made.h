@@ -26,14 +26,11 @@ Way find_variant(std::string_view name);
 // Of the patches of a tower, [axes, patches].
 ModelPositions tower_positions(const Call&);
 
-// Of the tokens of a diffusion transformer, [axes, tokens].
-ModelPositions drawn_positions(const Call&);
-
 // As a model counts that has only words: [batch, tokens].
 ModelPositions counted(files::Counts, const ModelInputs&);
 
 // Throws POSITION for an input that is given but not among `takes`, words of "ids mask images films seconds sounds
-// publisher drawing".
+// publisher".
 void take_only(const ModelInputs&, std::string_view takes);
 
 // Throws "[positions] rule but got got".

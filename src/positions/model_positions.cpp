@@ -25,8 +25,7 @@ void take_only(const ModelInputs& inputs, std::string_view takes) {
                {"films", "video grids", !inputs.video_grids.empty()},
                {"seconds", "seconds per grid", !inputs.seconds_per_grid.empty()},
                {"sounds", "audio lengths", !inputs.audio_lengths.empty()},
-               {"publisher", "way of its publisher", inputs.publisher},
-               {"drawing", "size of an image to draw", inputs.drawing.has_value()}};
+               {"publisher", "way of its publisher", inputs.publisher}};
   for (const auto& kind : kinds) {
     if (kind.given && !files::is_listed(kind.word, takes))
       refuse(Code::POSITION, std::string("this model or part takes no ") + kind.name, "some");
@@ -63,11 +62,7 @@ struct Place {
   std::string type;
 };
 
-// Its class, where diffusers wrote the config.
-std::string type_of(const Object& config) {
-  const std::optional<std::string> type = config.text("_class_name");
-  return type ? *type : config.text("model_type").value_or("");
-}
+std::string type_of(const Object& config) { return config.text("model_type").value_or(""); }
 
 bool is_tower(const std::string& type) {
   const std::optional<PositionFacts> facts = files::find_positions(type);
@@ -100,8 +95,6 @@ Place part_of(const Place& whole, const std::string& name, files::Ledger& ledger
 Place place_of(const files::Json& json, std::string_view path, files::Ledger& ledger) {
   const Object root(json, "", ledger);
   Place place{root, type_of(root)};
-  const std::string own_part = place.type + '/' + std::string(path);  // of a class of diffusers: it shares the config
-  if (files::find_positions(own_part)) return {root, own_part};
   const std::string first(path.substr(0, path.find('.')));
   for (const char* holder : {"thinker_config", "vlm_config", "detector_config"}) {
     const bool inside =
@@ -152,15 +145,13 @@ ModelPositions positions_at(const Place& place, const ModelInputs& inputs) {
   const std::optional<PositionFacts> facts = files::find_positions(place.type);
   const auto refuse_type = [&] {
     made::refuse(Code::MODEL_TYPE,
-                 "model_type, or the _class_name of diffusers, must be one whose position ids are known "
-                 "(docs/models.md; packed, mask and image make them by hand)",
+                 "model_type must be one whose position ids are known (docs/models.md; packed, mask and image make "
+                 "them by hand)",
                  place.type.empty() ? "none" : files::in_quotes(place.type));
   };
   if (!facts) refuse_type();
   const made::Call call{place.config, *facts, inputs};
   if (!facts->order.empty()) return made::tower_positions(call);
-  const files::Drawn& drawn = facts->drawn;
-  if (!drawn.image.empty() || !drawn.text.empty() || !drawn.sound.empty()) return made::drawn_positions(call);
   if (inputs.tokens < 1) made::refuse(Code::SHAPE, "there must be at least one token", "none");
   if (const made::Way variant = made::find_variant(facts->variant)) return variant(call);
   if (facts->counts == files::Counts::none) refuse_type();
@@ -175,6 +166,12 @@ ModelPositions model_positions(const std::string& config, const ModelInputs& inp
   if (text.empty()) made::refuse(Code::FORMAT, "the config must be a config.json", files::in_quotes(config));
   const files::Json json = files::parse_json(text);
   if (!json.is_object()) made::refuse(Code::JSON, "a config must be an object", files::shown(json));
+  if (json.contains("_class_name")) {
+    made::refuse(Code::MODEL_TYPE,
+                 "the config must be that of a model of transformers (the pipeline of a diffusion model makes its "
+                 "coordinates: save these, [axes, tokens], as an .npy and give that file as the positions)",
+                 files::shown(json.at("_class_name")));
+  }
   check_sizes(inputs);
   files::Ledger ledger;
   return positions_at(place_of(json, inputs.part, ledger), inputs);

@@ -185,12 +185,6 @@ std::string positions_of(const files::PositionFacts& facts) {
   if (facts.counts == files::Counts::every) add("words, whatever the mask");
   if (!facts.variant.empty()) add("words, images and films: " + std::string(facts.variant));
   if (!facts.order.empty()) add("patches: " + std::string(facts.order));
-  const files::Drawn& drawn = facts.drawn;
-  for (const auto& [tokens, axes] :
-       {std::pair("image", drawn.image), std::pair("text", drawn.text), std::pair("references", drawn.references),
-        std::pair("sound", drawn.sound), std::pair("past frames", drawn.past), std::pair("frames", drawn.indices)}) {
-    if (!axes.empty()) add(std::string(tokens) + " at " + in_code(std::string(axes)));
-  }
   if (!facts.inside.empty()) add("those of its " + std::string(facts.inside));
   return text;
 }
@@ -211,21 +205,6 @@ measured it. Orders of patches: `blocks` of the side that the config says, else 
 blocks, which the positions count out; `centres`,
 2 (i + 0.5) / n - 1; `windows`, i window_size / columns; `fixed`, the grid is the config's
 (`width_first`: its sizes are width, height); `clip`, rows and columns are the config's.
-
-Classes of diffusers place the tokens of an image, of the text and of reference images by formulas,
-an axis each in the order of the class: `frame`, `row`, `column` of `frames`, `rows`, `columns`;
-`count` of `text` tokens; `picture`, the number of a reference; `most`, the longest side of any
-image in tokens; other names are keys of the config or stand in data/models.json, which also has the
-VAE's factors and the order of the parts. `CLASS.key` is the class where that key is set, and
-`CLASS.key.word` where it says the word. Sizes are those that the pipeline has made of its images:
-of JoyImage one of its buckets, of Kandinsky 6 SR a tile, of WanAnimate 2 and Cosmos's control a
-piece of the film. `CLASS/part` is what `--part` names: sound, the text of blocks of its own,
-LTX-2's cross attention (pictures, then sound, by their times), WanAnimate 2's driving film, whose
-keys turn by the rope of the whole. MiniMax-H3's text goes on with the tokens of its sound; Cosmos
-3's sound and actions are left out. Of `HeliosTransformer3DModel` and
-`HunyuanVideoFramepackTransformer3DModel` the tokens of compressed past frames are left out: they
-turn by the mean of several cosines and sines, which is no rotation.
-tools/sweep/diffusion_positions.py compares them with diffusers 0.42.1.
 
 | positions | model types |
 |---|---|

@@ -119,16 +119,6 @@ template <>
 constexpr auto columns_of<Counted> = std::tuple(Column("seen", &Counted::seen), Column("from_one", &Counted::from_one),
                                                 Column("every", &Counted::every));
 template <>
-constexpr auto columns_of<Drawn> = std::tuple(
-    Column("image", &Drawn::image), Column("text", &Drawn::text), Column("references", &Drawn::references),
-    Column("sound", &Drawn::sound), Column("past", &Drawn::past), Column("sequence", &Drawn::sequence),
-    Column("let", &Drawn::let), Column("unit", &Drawn::unit), Column("past_unit", &Drawn::past_unit),
-    Column("count", &Drawn::count), Column("whole", &Drawn::whole), Column("indices", &Drawn::indices),
-    Column("sound_tokens", &Drawn::sound_tokens), Column("remark", &Drawn::remark), Column("exact", &Drawn::exact),
-    Column("frames", &Drawn::frames), Column("image_tokens", &Drawn::image_tokens),
-    Column("text_tokens", &Drawn::text_tokens), Column("defaults", &Drawn::defaults), Column("where", &Drawn::where),
-    Column("others", &Drawn::others), Column("reals", &Drawn::reals));
-template <>
 constexpr auto columns_of<PositionFacts> =
     std::tuple(Column("variant", &PositionFacts::variant), Column("image", &PositionFacts::image),
                Column("video", &PositionFacts::video), Column("audio", &PositionFacts::audio),
@@ -137,8 +127,7 @@ constexpr auto columns_of<PositionFacts> =
                Column("merge_key", &PositionFacts::merge_key), Column("side_key", &PositionFacts::side_key),
                Column("patch_key", &PositionFacts::patch_key), Column("merge", &PositionFacts::merge),
                Column("side", &PositionFacts::side), Column("patch", &PositionFacts::patch),
-               Column("frames", &PositionFacts::frames), Column("window", &PositionFacts::window),
-               Column("like", &PositionFacts::like), Column("drawn", &PositionFacts::drawn));
+               Column("frames", &PositionFacts::frames), Column("window", &PositionFacts::window));
 template <>
 constexpr auto columns_of<Misnamed> = std::tuple(Column("type", &Misnamed::type),
                                                  Column("architecture", &Misnamed::architecture),

@@ -221,30 +221,8 @@ struct Counted {
   std::vector<std::string_view> seen, from_one, every;
 };
 
-// The tokens of a diffusion transformer, by formulas (src/positions/diffusion.cpp says of what).
-struct Drawn {
-  // An axis each: of the tokens of the image, of the text, of each reference image, of sound, and of the frames before
-  // the first of those that are given (indices), in the order of sequence. Empty: such tokens do not turn.
-  std::string_view image = {}, text = {}, references = {}, sound = {}, past = {};
-  std::string_view sequence = "past text image references sound";
-  std::string_view let = {};                                   // what these three and unit share
-  std::string_view unit = "vae * patch_size", past_unit = {};  // pixels to a side of a token; "height, width"
-  std::string_view count = "side // unit";                     // tokens to a side of the image
-  std::string_view exact = {};    // what the pipeline wants to divide every side; empty: it rounds
-  std::string_view frames = {};   // tokens in time, of a film of `film` frames; empty: no films
-  std::string_view whole = {};    // the frames of a film of these tokens; empty: every film is one
-  std::string_view indices = {};  // of a frame, where the caller may say others; empty: its number
-  std::string_view image_tokens = {}, text_tokens = {};  // with tokens at 0 that pad them; empty: none
-  std::string_view sound_tokens = {};
-  std::string_view defaults = {};  // "key=number" of a config, a VAE or a pipeline; "key.1": in a list
-  std::string_view where = {};     // the key without which the class does not turn
-  std::string_view others = {};    // keys which, where set, make it the row "class.key"
-  std::string_view remark = {};    // a note on every answer
-  bool reals = false;
-};
-
-// How a model_type, or a class of diffusers, makes position ids: its row of "positions", and which list of "counted" it
-// stands in. A model that makes ids of its own has a variant, the part of one that sees has an order.
+// How a model_type makes position ids: its row of "positions", and which list of "counted" it stands in. A model that
+// makes ids of its own has a variant, the part of one that sees has an order.
 struct PositionFacts {
   Counts counts = Counts::none;
   std::string_view variant = {};                                 // src/positions/variants.cpp
@@ -255,8 +233,6 @@ struct PositionFacts {
   // patch, in pixels; the frames of a clip; the side of a window.
   std::string_view merge_key = "spatial_merge_size", side_key = "image_size", patch_key = "patch_size";
   int merge = 1, side = 0, patch = 1, frames = 1, window = 1;
-  std::string_view like = {};  // the row whose fields hold where this has none
-  Drawn drawn = {};
 };
 
 // A published file that states another model's model_type: the architecture identifies it.

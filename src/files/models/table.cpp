@@ -233,12 +233,7 @@ std::optional<PositionFacts> ModelTable::find_positions(std::string_view model_t
   for (const auto& [type, row] : members(positions_, "positions")) {
     if (type != model_type) continue;
     if (!found) found.emplace();
-    const Field field{row, &section, type};
-    set_value(field, *found);
-    if (found->like.empty()) continue;
-    found = find_positions(found->like);
-    if (!found) field.refuse("must be like a row that is there");
-    set_value(field, *found);
+    set_value({row, &section, type}, *found);
   }
   return found;
 }
