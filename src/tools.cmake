@@ -34,7 +34,6 @@ set(rotary_diagnose_sources
   src/diagnose/request.cpp
   src/diagnose/results.cpp
   src/diagnose/sample.cpp
-  src/diagnose/scores.cpp
   src/diagnose/tokens.cpp
   src/diagnose/turns.cpp
   src/diagnose/with_rope.cpp)

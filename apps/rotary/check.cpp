@@ -10,7 +10,6 @@
 #include "apps/shared/program.h"
 #include "apps/shared/progress_line.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "diagnosis.h"
 
@@ -39,7 +38,7 @@ std::string found_text(const diagnose::NamedCheck& one) {
   return text + (one.rope.empty() ? "" : ", " + one.rope);
 }
 
-// Whether its sentence says all: of scores, of two engines' tensors, of a tensor of a layer without a rope.
+// Whether its sentence says all: of two engines' tensors, of a tensor of a layer without a rope.
 bool says_itself(const diagnose::NamedCheck& one) {
   if (one.outcome == Outcome::equal) return one.checked.layout.empty() || !one.checked.moves;
   return one.outcome == Outcome::undecided || (one.checked.layout.empty() && !one.checked.first);
@@ -115,8 +114,6 @@ void print(const diagnose::CheckResult& result) {
 
 void run(CheckOptions& options) {
   check_source(options.source);
-  if (options.request.scores && options.request.rotated)
-    throw UsageError("--scores and --rotated are two questions: give one of them");
   const std::vector<diagnose::TensorPair> pairs = read_question(options, options.input, options.against);
   ProgressLine progress("steps of check", 4 * std::ssize(pairs));
   options.request.progress = [&](std::int64_t done, std::int64_t) { progress.done(done); };
@@ -142,7 +139,6 @@ void add_check(CLI::App& app) {
   command.option("--against,--after", options->against);
   add_diagnosis_options(command, *options);
   command.option("--tolerance", options->request.tolerance);
-  command.option("--scores", options->request.scores);
   command.option("--rotated", options->request.rotated);
   command.option("--json", options->json);
   command.runs([options] { run(*options); });

@@ -103,8 +103,8 @@ std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const
     throw UsageError("standard input holds one file: - can stand for one of the two");
   diagnose::Request& request = options.request;
   request.executor = &options.pool.emplace(options.threads.value_or(0U));
-  std::vector<diagnose::TensorPair> pairs = diagnose::read_pairs(request.operation, before, after, options.tensors,
-                                                                 request.scores && request.operation == "check");
+  std::vector<diagnose::TensorPair> pairs =
+      diagnose::read_pairs(request.operation, before, after, options.tensors);
   const Source& source = options.source;
   request.config = source.config;
   request.rope = source.rope;
@@ -125,7 +125,6 @@ void add_diagnose(CLI::App& app) {
   add_source_options(command, options->source);
   add_rope_option(command, options->source);
   add_diagnosis_options(command, *options);
-  command.option("--scores", options->request.scores);
   command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }

@@ -26,12 +26,10 @@ struct TensorPair {
 
 // The pairs of two files of tensors (tensors.h; "-" is standard input): the tensors of `names`, else q and k, else
 // every tensor that both files have, is of a float type and has two dimensions or more (where some are q, k or v by their
-// names, these); for "check" also v beside q and k, and a query or key of one file alone, without an after. scores: where
-// the second file has one tensor and the first a query and a key, each of these with it. operation: also the word in
-// brackets in error sentences. Throws TENSOR, and what reading a file throws.
+// names, these); for "check" also v beside q and k, and a query or key of one file alone, without an after. operation:
+// also the word in brackets in error sentences. Throws TENSOR, and what reading a file throws.
 ROTARY_API std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before,
-                                              const std::string& after, const std::vector<std::string>& names,
-                                              bool scores = false);
+                                              const std::string& after, const std::vector<std::string>& names);
 
 struct Request {
   std::string operation = "diagnose";       // the word in brackets in error sentences
@@ -43,9 +41,7 @@ struct Request {
   PositionRequest positions = {};           // none: 0, 1, 2, ...; unknown where the rope counts no tokens
   std::string layout = {};                  // "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd", "flat"; "": found
   std::optional<double> tolerance = {};     // of check: the largest difference; none: what rounding explains
-  bool scores = false;   // the tensors are q.k before and after, [..., tokens of q, tokens of k]; for check, q and k
-                         // may stand before in their place
-  bool rotated = false;  // of check: before and after are what two engines made of the same tensors
+  bool rotated = false;                     // of check: before and after are what two engines made of the same tensors
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // called between steps; may be empty
   const Executor* executor = &serial();
 };

@@ -108,7 +108,6 @@ def diagnose(
     rope: int | None = None,
     pairing: Pairing | None = None,
     length: int | None = None,
-    scores: bool = False,
     same_position_on_every_axis: bool = False,
 ) -> dict[str, Any]:
     """Find out what a rotation did to tensors, and what is wrong with it.
@@ -119,7 +118,6 @@ def diagnose(
         before: an array, a dict of arrays, or the path of a .safetensors, .npy, .npz or .pt file.
         after: what was made of them, of the same names and shapes.
         config: what was asked: as source of check(). None: what the tensors tell of themselves.
-        scores: the tensors are q.k before and after, [..., tokens of q, tokens of k].
         tensors, positions, layout, rope, pairing, length, same_position_on_every_axis: as of check().
 
     Returns:
@@ -131,7 +129,7 @@ def diagnose(
         rotary.Error: as check().
     """
     words: dict[str, Any] = {"tensors": tensors, "positions": positions, "layout": layout, "rope": rope, "pairing": pairing}
-    words |= {"length": length, "scores": scores, "same_position_on_every_axis": same_position_on_every_axis}
+    words |= {"length": length, "same_position_on_every_axis": same_position_on_every_axis}
     return _compared("diagnose", None if config is None else _asked(config), before, after, words)
 
 

@@ -165,7 +165,6 @@ Ref ask(PyObject* word, PyObject* source, PyObject* tensors, PyObject* dict) {
   set_positions(request.positions, words.find("positions"), request.model);
   request.positions.same_on_every_axis = words.flag("same_position_on_every_axis");
   request.tolerance = words.number("tolerance");
-  request.scores = words.flag("scores");
   const auto pairs = pairs_of(request.operation.c_str(), tensors, words.find("tensors"));
   return new_text(unlocked([&] {
     return request.operation == "check" ? to_json(diagnose::check(request, pairs))

@@ -37,11 +37,6 @@ Answer answer_as_one(const Sample&, const Subject&);  // of the whole within the
 // only where some are as asked.
 std::optional<Answer> answer_by_parts(const Sample&, const Subject&, int depth, bool apart);
 
-// q.k before and after, [..., tokens of q, tokens of k]. A score depends on q, k and the distance of their tokens: at
-// distance 0 it is kept, times the squared attention factor; and where one q and one k stand at all tokens, scores of
-// one distance are the same.
-Diagnosis diagnose_scores(const Tensor& before, const Tensor& after, const Subject&);
-
 // Compares after with before rotated as the subject's rope asks, which must be there, in double precision, diagnoses
 // the same data, and says what follows from both: see diagnose::check. In the layout of the subject; without one in
 // that which the rope's heads fit, and of several in the first without a difference. Throws as diagnose, and TENSOR for
@@ -52,10 +47,6 @@ NamedCheck judge(const TensorPair&, const Subject&, std::optional<double> tolera
 NamedCheck judge_between(const TensorPair&, const Subject&, std::optional<double> tolerance);
 // Another order of elements keeps the scores where it is that of q and k; of one alone that is undecided.
 void settle_orders(std::vector<NamedCheck>&);
-// q.k after, against q and k before, whose pairs both hold the scores: decided but for a positive factor of all scores.
-NamedCheck judge_scores(const TensorPair& q, const TensorPair& k, const Subject&);
-// q.k before and after, which decide little: differs or undecided.
-NamedCheck judge_scores(const TensorPair&, const Subject&);
 // Throws TENSOR for the first element that is not finite.
 void refuse_not_finite(const Sample&, const TensorPair&, const Layout&);
 // judge() of a tensor that is not to be rotated, for the reason `as`. subject.used: a rope of heads like its own.

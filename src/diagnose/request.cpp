@@ -137,9 +137,8 @@ constexpr const char* of_no_layer = "some layers of the model rotate nothing (No
 // One call of diagnose or check.
 struct Call {
   const Request& request;
-  bool checks = false;            // else it diagnoses
-  const TensorPair* k = nullptr;  // where scores are compared with q and k: both stand in one question, that of q
-  bool open = false;              // nothing says that the rope of some tensor is that of its layer
+  bool checks = false;  // else it diagnoses
+  bool open = false;    // nothing says that the rope of some tensor is that of its layer
 
   NamedCheck examine(const TensorPair&, const Subject&) const;
   // Of one that is not to be rotated, as the text says.
@@ -156,13 +155,12 @@ NamedCheck alone(const TensorPair& pair) {
 
 NamedCheck Call::examine(const TensorPair& pair, const Subject& one) const {
   if (!checks) {
-    NamedCheck found{{pair.name, (request.scores ? diagnose_scores : diagnose_pair)(pair.before, pair.after, one)}, {}};
+    NamedCheck found{{pair.name, diagnose_pair(pair.before, pair.after, one)}, {}};
     found.outcome = Outcome::equal;  // nothing is compared
     return found;
   }
   if (pair.after.shape.empty()) return alone(pair);
   if (request.rotated) return judge_between(pair, one, request.tolerance);
-  if (request.scores) return k != nullptr ? judge_scores(pair, *k, one) : judge_scores(pair, one);
   std::vector<const ModelRope*> others;
   for (const ModelRope& other : request.model->ropes) {
     if (tools::fits_width(pair.before, other) && !are_alike(other, *one.used, request.length)) others.push_back(&other);
@@ -242,7 +240,7 @@ int wrongness(const std::vector<NamedCheck>& tensors) {
 std::string layers_said(const Request& request, const Question& question, const std::vector<TensorPair>& pairs,
                         const TensorPair& pair, NamedDiagnosis& one) {
   const Verdict verdict = one.diagnosis.verdict;
-  if (!request.model || request.rotated || request.scores || verdict == Verdict::as_configured) return "";
+  if (!request.model || request.rotated || verdict == Verdict::as_configured) return "";
   if (question.ropes.size() > 1 || question.still || pair.after.shape.empty()) return "";
   if (!one.layer && verdict == Verdict::not_rotated && !request.rope &&
       !question.ropes[0]->layers_without_rope.empty()) {
@@ -320,7 +318,7 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
 std::vector<NamedCheck> answers_of_all(Call& call, const std::vector<TensorPair>& pairs) {
   const Request& request = call.request;
   const std::size_t ropes = request.model ? request.model->ropes.size() : 0;
-  const bool as_one = request.rope || request.scores || request.rotated || ropes < 2;
+  const bool as_one = request.rope || request.rotated || ropes < 2;
   if (as_one || tools::blocks_of(*request.model, request.model->ropes[0]).size() != ropes) return answers(call, pairs);
   const auto badness = [](const NamedCheck& one) {
     return std::tuple(one.outcome, one.diagnosis.verdict != Verdict::as_configured, one.checked.error);
@@ -346,19 +344,9 @@ std::vector<NamedCheck> answers_of_all(Call& call, const std::vector<TensorPair>
   return worst;
 }
 
-void refuse_scores(const Request& request, const std::string& operation) {
-  for (std::size_t i = 0; request.model && request.scores && i < request.model->ropes.size(); ++i) {
-    if (const Rope& rope = request.model->ropes[i].rope; has_one_speed_per_pair(rope) && !has_own_turns(rope)) continue;
-    throw Error(Code::ROPE, "[" + operation + "] scores must be of a rope that turns all heads alike by one " +
-                                "coordinate for each pair, without phase and xpos, but rope " + std::to_string(i) +
-                                " does not (q and k can be compared)");
-  }
-}
-
 }  // namespace
 
 Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs) {
-  refuse_scores(request, "diagnose");
   Diagnosed result;
   Call call{request};
   for (const NamedCheck& one : answers_of_all(call, pairs)) result.tensors.push_back(one);
@@ -372,7 +360,6 @@ Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs)
 }
 
 CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) {
-  refuse_scores(request, "check");
   if (const double allowed = request.tolerance.value_or(0); !(allowed >= 0 && allowed <= 1e300))
     fail(Code::VALUE, "check", "tolerance must be from 0 to 1e300 but got ", allowed);
   CheckResult result;
@@ -382,10 +369,8 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
       throw Error(Code::TENSOR,
                   "[check] q, k and v must be tensors of their own but got '" + pair.name + "': split it");
   }
-  const bool of_qk = request.scores && pairs.size() == 2 && tools::role_of(pairs[0].name) == tools::Role::query &&
-                     tools::role_of(pairs[1].name) == tools::Role::key;
-  Call call{request, true, of_qk ? &pairs[1] : nullptr};
-  result.tensors = answers_of_all(call, of_qk ? std::vector{pairs[0]} : pairs);
+  Call call{request, true};
+  result.tensors = answers_of_all(call, pairs);
   if (request.rotated) settle_orders(result.tensors);
   for (const NamedCheck& one : result.tensors) result.diagnosed.tensors.push_back(one);
   result.diagnosed.all = combine(result.diagnosed.tensors, request.rotated ? "the same in both files" : as_asked);

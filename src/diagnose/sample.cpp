@@ -228,24 +228,16 @@ Sample sample_of(const Tensor& before, const Tensor& after, const Subject& subje
 }
 
 std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before, const std::string& after,
-                                   const std::vector<std::string>& names, bool scores) {
+                                   const std::vector<std::string>& names) {
   if (before == "-" && after == "-") {
     throw Error(Code::VALUE, "[" + operation + "] standard input holds one file: - can stand for one of the two");
   }
   files::InputTensors first(files::path_of(before)), second(files::path_of(after));
   std::vector<TensorPair> pairs;
-  const auto add = [&](const std::string& name, const std::string& after_name = "") {
-    pairs.push_back({name, first.read(name), second.read(after_name.empty() ? name : after_name)});
+  const auto add = [&](const std::string& name) {
+    pairs.push_back({name, first.read(name), second.read(name)});
     pairs.back().before.name = pairs.back().after.name = name;
   };
-  if (scores && !first.infos().empty() && second.infos().size() == 1) {  // q and k, each with the scores
-    for (const tools::Role role : {tools::Role::query, tools::Role::key}) {
-      for (const TensorInfo& info : first.infos())
-        if (tools::role_of(info.name) == role) add(info.name, second.infos().front().name);
-    }
-    if (pairs.size() == 2) return pairs;
-    pairs.clear();
-  }
   if (first.format() == files::Format::npy || second.format() == files::Format::npy) {
     const files::InputTensors& named = first.format() == files::Format::npy ? second : first;
     if (names.empty() && named.infos().size() != 1) {
@@ -256,7 +248,7 @@ std::vector<TensorPair> read_pairs(const std::string& operation, const std::stri
     return pairs;
   }
   const std::vector<std::string> chosen =
-      names.empty() ? common_names(first.infos(), second.infos(), operation == "check" && !scores) : names;
+      names.empty() ? common_names(first.infos(), second.infos(), operation == "check") : names;
   if (chosen.empty()) {
     throw Error(Code::TENSOR, "[" + operation + "] the files must have a tensor of one name but got " +
                                   names_of(first.infos()) + " in '" + first.name() + "' and " +

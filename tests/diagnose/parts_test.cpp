@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "diagnose/examination.h"
-#include "tests/diagnose/case.h"
 #include "tests/diagnose/engine.h"
 #include "values/scaling_fields.h"
 
@@ -93,102 +92,6 @@ TEST(Fit, SpeedsOfNoMethod) {
   std::vector<double> values = speeds();
   for (std::size_t i = 0; i < values.size(); ++i) values[i] *= 1 + 0.3 * std::sin(static_cast<double>(7 * i));
   EXPECT_FALSE(fit_speeds(exactly(values), 64, true).has_value());
-}
-
-// ---- scores ----
-
-Tensor scores_of(const diagnose_tests::Data& q, const diagnose_tests::Data& k) {
-  diagnose_tests::Data scores{.batch = 1, .tokens = q.heads, .heads = q.tokens, .head_dim = k.tokens, .values = {}};
-  for (int h = 0; h < q.heads; ++h) {
-    for (int i = 0; i < q.tokens; ++i) {
-      for (int j = 0; j < k.tokens; ++j) {
-        double sum = 0;
-        for (int d = 0; d < q.head_dim; ++d) sum += q.values[q.at(0, i, h, d)] * k.values[k.at(0, j, h, d)];
-        scores.values.push_back(sum);
-      }
-    }
-  }
-  return diagnose_tests::tensor_of(scores, ElementType::f32, "bthd", "scores");
-}
-
-TEST(Scores, KeepAtDistanceZero) {
-  using diagnose_tests::Engine;
-  const auto q = diagnose_tests::random_data({}, ElementType::f32, 1),
-             k = diagnose_tests::random_data({}, ElementType::f32, 2);
-  const Tensor before = scores_of(q, k);
-  const auto verdict = [&](const Engine& of_q, const Engine& of_k) {
-    return diagnose_scores(before, scores_of(of_q(q), of_k(k)), {}).verdict;
-  };
-  EXPECT_EQ(verdict({}, {}), Verdict::as_configured);
-  EXPECT_EQ(diagnose_scores(before, before, {}).verdict, Verdict::not_rotated);
-  EXPECT_EQ(verdict({}, {.position = [](int, int t, int) { return t + 2.0; }}), Verdict::offset);
-  EXPECT_EQ(verdict({.factor = 1.2}, {.factor = 1.2}), Verdict::attention_factor);
-  EXPECT_EQ(verdict({}, {.clockwise = true}), Verdict::cannot_tell);
-}
-
-// Of q and k that are known all is told but a factor and what they share.
-TEST(Scores, OfKnownQAndK) {
-  using namespace diagnose_tests;
-  using enum Outcome;
-  ModelRope used = model_rope(Linear{4});
-  used.kv_heads = 8;
-  std::vector<double> stretched = speeds(), of_base = speeds(500000);
-  for (double& speed : stretched) speed /= 4;
-  for (double& speed : of_base) speed /= 4;
-  struct Case {
-    std::string name;
-    Engine of_q, of_k;
-    Outcome outcome;
-    Verdict verdict;
-    ElementType type = ElementType::f32;
-    int tokens = 24;
-  };
-  const auto at = [&](double first, double step) {
-    return Engine{.speed = stretched, .position = [=](int, int t, int) { return first + step * t; }};
-  };
-  const Engine right = at(0, 1), still = at(0, 0), back = at(0, -1), later = at(1, 1);
-  const Engine pairs{.speed = stretched, .pairs = Pairs::interleaved}, base{.speed = of_base}, plain{};
-  for (const Case& one :
-       std::vector<Case>{{"right", right, right, equal, Verdict::as_configured},
-                         {"right in bf16", right, right, equal, Verdict::as_configured, ElementType::bf16},
-                         {"an offset that both share", later, later, equal, Verdict::as_configured},
-                         {"pairing", pairs, pairs, differs, Verdict::pairing},
-                         {"direction", back, back, differs, Verdict::direction},
-                         {"k later", right, later, differs, Verdict::offset},
-                         {"base", base, base, differs, Verdict::base},
-                         {"no scaling", plain, plain, differs, Verdict::scaling, ElementType::bf16},
-                         {"k forgotten", right, still, differs, Verdict::some_heads},
-                         {"nothing", still, still, differs, Verdict::not_rotated},
-                         {"one token", right, right, undecided, Verdict::as_configured, ElementType::f32, 1}}) {
-    const Data q = random_data({.tokens = one.tokens}, one.type, 1),
-               k = random_data({.tokens = one.tokens}, one.type, 2);
-    const auto rounded = [&](Data data, double factor) {
-      for (double& value : data.values) value = factor * to_type(value, one.type);
-      return data;
-    };
-    const Tensor after = scores_of(rounded(one.of_q(q), 0.125), rounded(one.of_k(k), 1));
-    Request request;
-    request.model.emplace().ropes = {used};
-    request.scores = true;
-    const CheckResult result = check(request, {{"q", tensor_of(q, one.type, "bthd", "q"), after},
-                                               {"k", tensor_of(k, one.type, "bthd", "k"), after}});
-    const NamedCheck& found = result.tensors.front();
-    EXPECT_EQ(result.outcome(), one.outcome) << one.name << ": " << found.sentence;
-    EXPECT_EQ(found.diagnosis.verdict, one.verdict) << one.name << ": " << found.sentence;
-    EXPECT_EQ(one.outcome == equal, found.sentence.find("1 / sqrt(64)") != std::string::npos && one.tokens > 1);
-  }
-}
-
-TEST(Scores, OfOneVectorDependOnTheDistanceAlone) {
-  using diagnose_tests::Engine;
-  auto q = diagnose_tests::random_data({}, ElementType::f32, 1);
-  for (int t = 1; t < q.tokens; ++t) {
-    for (int i = 0; i < q.heads * q.head_dim; ++i) q.values[q.at(0, t, 0, i)] = q.values[q.at(0, 0, 0, i)];
-  }
-  const Tensor before = scores_of(q, q);
-  EXPECT_EQ(diagnose_scores(before, scores_of(Engine{}(q), Engine{}(q)), {}).verdict, Verdict::as_configured);
-  const Engine squares{.position = [](int, int t, int) { return static_cast<double>(t * t); }};
-  EXPECT_EQ(diagnose_scores(before, scores_of(squares(q), squares(q)), {}).verdict, Verdict::positions);
 }
 
 }  // namespace
