@@ -5,17 +5,14 @@ own apply function and returns the records of that part, or one line that says w
 without model_type goes by its own name. FLAGGED are the models whose rope is off by default; NOT_ROTARY those whose
 code has rope's words but turns nothing.
 """
-import importlib
 import math
 from types import SimpleNamespace
 
 import torch
 
+from generic import records
 from rotations import record, ropes
-
-
-def modeling(folder):
-    return importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+from run import modeling
 
 
 def head_dim_of(config):
@@ -31,13 +28,13 @@ def describe(name, found, config, *, layers=None, note=None):
                    note=note) for rope in found]
 
 
-def llama_like(folder, name, *, layers=None, read=None, note=None):
+def llama_like(name, *, layers=None, read=None, note=None):
     """module(x, position_ids) makes cos and sin, apply_rotary_pos_emb(q, k, cos, sin) turns.
 
     layers: those that turn, all unless given; read(code, heads) rearranges a head before it turns.
     """
     def adapter(config, root):
-        code = modeling(folder)
+        code = modeling(config)
         module = getattr(code, name)(config)
         size = head_dim_of(config)
 
@@ -56,7 +53,7 @@ def clvp(config, root):
     """The encoder turns q, k and v; the width of the block does not follow from the head's."""
     if not config.use_rotary_embedding:
         return "no rope: use_rotary_embedding is false"
-    code = modeling("clvp")
+    code = modeling(config)
     module = code.ClvpRotaryPositionalEmbedding(config)
     width = 2 * len(module.inv_freq)
 
@@ -71,12 +68,12 @@ def clvp(config, root):
     return describe("ClvpRotaryPositionalEmbedding", found, config, note="v turns too")
 
 
-def conformer(folder, name, attention, *, heads="num_attention_heads", layers="num_hidden_layers"):
+def conformer(name, attention, *, heads="num_attention_heads", layers="num_hidden_layers"):
     """The hidden states turn, head by head, before they become q and k."""
     def adapter(config, root):
         if config.position_embeddings_type != "rotary":
             return f"no rope: position_embeddings_type is {config.position_embeddings_type!r}, not 'rotary'"
-        code = modeling(folder)
+        code = modeling(config)
         module = getattr(code, name)(config)
         count = getattr(config, heads)
         size = config.hidden_size // count
@@ -94,20 +91,18 @@ def conformer(folder, name, attention, *, heads="num_attention_heads", layers="n
     return adapter
 
 
-def esm(folder, name):
-    """ESM-2: on only where position_embedding_type says so."""
-    inner = llama_like(folder, name)
-
+def only_if(key, word):
+    """By running the model, where the config says that it turns."""
     def adapter(config, root):
-        if config.position_embedding_type != "rotary":
-            return f"no rope: position_embedding_type is {config.position_embedding_type!r}, not 'rotary'"
-        return inner(config, root)
+        if getattr(config, key) != word:
+            return f"no rope: {key} is {getattr(config, key)!r}, not {word!r}"
+        return records(config, root)
     return adapter
 
 
 def esmfold2_atoms(config, root):
     """Four coordinates: x, y, z of the atom and the number of its token; pairs that are left over stand still."""
-    code = modeling("esmfold2")
+    code = modeling(config)
     module = code.EsmFold2RotaryEmbedding(config)
 
     def turn(x, position):
@@ -121,27 +116,15 @@ def esmfold2_atoms(config, root):
                     note="axes: x, y, z of the atom in its residue's reference frame, then its token's number")
 
 
-def granitemoehybrid(config, root):
-    if config.position_embedding_type != "rope":
-        return f"no rope: position_embedding_type is {config.position_embedding_type!r}, not 'rope'"
-    attends = [i for i, kind in enumerate(config.layer_types) if kind == "full_attention"]
-    if not attends:
-        return "no rope: no layer attends"
-    return llama_like("granitemoehybrid", "GraniteMoeHybridRotaryEmbedding", layers=attends)(config, root)
-
-
 def zamba2(config, root):
-    if not config.use_mem_rope:
-        return "no rope: use_mem_rope is false"
-    attends = [i for i, kind in enumerate(config.layers_block_type) if kind == "hybrid"]
-    return llama_like("zamba2", "Zamba2RotaryEmbedding", layers=attends)(config, root)
+    return records(config, root) if config.use_mem_rope else "no rope: use_mem_rope is false"
 
 
 def musicflamingo(config, root):
     """Audio frames turn once, after the encoder. With a frame's time stamp t, number j in its window and window w:
     angle = inv_freq * (-2 pi t) * (w / L) for the first half of the pairs, and * (2 pi j / L) for the second.
     """
-    code = modeling("musicflamingo")
+    code = modeling(config)
     module = code.MusicFlamingoRotaryEmbedding(config)
     length, duration = module.max_seq_len_cached, config.audio_frame_step * 4 * 2  # of a window of two frames
 
@@ -166,38 +149,26 @@ HEAD_INDEX = "the model takes the index of the head for the position, the same f
 LIKE_DECODER = "encoder and decoder turn alike; these are the decoder's layers and heads"
 BOTH_HALVES = "the encoder's and the decoder's transformer turn alike"
 
-# (folder, rotary class): the model_types of its parts
+# Rotary class: the model_types of the parts that are not run with token ids.
 PLAIN = {
-    ("csm", "CsmRotaryEmbedding"): "csm csm_depth_decoder_model",
-    ("dia", "DiaRotaryEmbedding"): "dia_decoder dia_encoder",
-    ("dots3_note", "Dots3NoteAudioRotaryEmbedding"): "dots3_note_audio_encoder",
-    ("esmc", "EsmcRotaryEmbedding"): "esmc",
-    ("evolla", "EvollaRotaryEmbedding"): "evolla",
-    ("glmasr", "GlmAsrRotaryEmbedding"): "glmasr_encoder",
-    ("gradium_phonon_tts", "GradiumPhononTTSRotaryEmbedding"): "gradium_phonon_tts",
-    ("higgs_audio_v2", "HiggsAudioV2RotaryEmbedding"): "higgs_audio_v2",
-    ("kyutai_speech_to_text", "KyutaiSpeechToTextRotaryEmbedding"): "kyutai_speech_to_text",
-    ("lasr", "LasrEncoderRotaryEmbedding"): "lasr_encoder",
-    ("mimi", "MimiRotaryEmbedding"): "mimi mimi_decoder mimi_encoder",
-    ("moonshine", "MoonshineRotaryEmbedding"): "moonshine",
-    ("moonshine_streaming", "MoonshineStreamingRotaryEmbedding"): "moonshine_streaming",
-    ("moshi", "MoshiRotaryEmbedding"): "moshi",
-    ("muse_glimmer_assistant", "MuseGlimmerAssistantRotaryEmbedding"): "muse_glimmer_assistant",
-    ("nemotron3_5_transcribe", "Nemotron3_5TranscribeRotaryEmbedding"):
-        "nemotron3_5_transcribe_asr_audio nemotron3_5_transcribe_word_timestamp",
-    ("nemotron3_diarization", "Nemotron3DiarizationRotaryEmbedding"): "nemotron3_diarization_audio",
-    ("neucodec", "NeuCodecRotaryEmbedding"): "neucodec",
-    ("pe_audio", "PeAudioEncoderRotaryEmbedding"): "pe_audio_encoder",
-    ("pe_audio_video", "PeAudioVideoEncoderRotaryEmbedding"): "pe_audio_video_encoder",
-    ("pe_video", "PeVideoEncoderRotaryEmbedding"): "pe_video_encoder",
-    ("pocket_tts", "PocketTTSRotaryEmbedding"): "pocket_tts",
-    ("pocket_tts_audio_tokenizer", "PocketTTSAudioTokenizerRotaryEmbedding"):
+    "DiaRotaryEmbedding": "dia_decoder",
+    "Dots3NoteAudioRotaryEmbedding": "dots3_note_audio_encoder",
+    "GlmAsrRotaryEmbedding": "glmasr_encoder",
+    "LasrEncoderRotaryEmbedding": "lasr_encoder",
+    "MimiRotaryEmbedding": "mimi mimi_decoder mimi_encoder",
+    "MoonshineRotaryEmbedding": "moonshine",
+    "MoonshineStreamingRotaryEmbedding": "moonshine_streaming",
+    "MuseGlimmerAssistantRotaryEmbedding": "muse_glimmer_assistant",
+    "Nemotron3_5TranscribeRotaryEmbedding": "nemotron3_5_transcribe_word_timestamp",
+    "NeuCodecRotaryEmbedding": "neucodec",
+    "PeAudioEncoderRotaryEmbedding": "pe_audio_encoder",
+    "PeAudioVideoEncoderRotaryEmbedding": "pe_audio_video_encoder",
+    "PeVideoEncoderRotaryEmbedding": "pe_video_encoder",
+    "PocketTTSAudioTokenizerRotaryEmbedding":
         "pocket_tts_audio_tokenizer pocket_tts_audio_tokenizer_decoder pocket_tts_audio_tokenizer_encoder",
-    ("qwen3_omni_moe", "Qwen3OmniMoeRotaryEmbedding"):
-        "qwen3_omni_moe_talker_code_predictor Qwen3OmniMoeCode2WavConfig",
-    ("timesfm2_5", "TimesFm2_5RotaryEmbedding"): "timesfm2_5",
-    ("voxtral_realtime", "VoxtralRealtimeRotaryEmbedding"): "voxtral_realtime_encoder voxtral_realtime_text",
-    ("xcodec2", "Xcodec2RotaryEmbedding"): "xcodec2",
+    "TimesFm2_5RotaryEmbedding": "timesfm2_5",
+    "VoxtralRealtimeRotaryEmbedding": "voxtral_realtime_text",
+    "Xcodec2RotaryEmbedding": "xcodec2",
 }
 NOTES = {
     "mimi": BOTH_HALVES,
@@ -207,23 +178,20 @@ NOTES = {
     "xcodec2": HEAD_INDEX,
 }
 
-ADAPTERS = {name: llama_like(folder, rotary, note=NOTES.get(name))
-            for (folder, rotary), names in PLAIN.items() for name in names.split()} | {
+ADAPTERS = {name: llama_like(rotary, note=NOTES.get(name))
+            for rotary, names in PLAIN.items() for name in names.split()} | {
     "EsmFold2AtomEncoderConfig": esmfold2_atoms,
-    "SaProtConfig": esm("evolla", "EvollaSaProtRotaryEmbedding"),
+    "SaProtConfig": only_if("position_embedding_type", "rotary"),
     "clvp_encoder": clvp,
-    "esm": esm("esm", "EsmRotaryEmbedding"),
-    "granitemoehybrid": granitemoehybrid,
+    "esm": only_if("position_embedding_type", "rotary"),
+    "granitemoehybrid": only_if("position_embedding_type", "rope"),
     "musicflamingo": musicflamingo,
-    "qwen2_5_omni_dit": llama_like("qwen2_5_omni", "Qwen2_5OmniDiTRotaryEmbedding", note="only head 0 turns",
+    "qwen2_5_omni_dit": llama_like("Qwen2_5OmniDiTRotaryEmbedding", note="only head 0 turns",
                                    read=lambda code, heads: code.deinterleave_head_dim(heads)),
-    "seamless_m4t": conformer("seamless_m4t", "SeamlessM4TConformerRotaryPositionalEmbedding",
-                              "SeamlessM4TConformerSelfAttention", heads="speech_encoder_attention_heads",
-                              layers="speech_encoder_layers"),
-    "wav2vec2-bert": conformer("wav2vec2_bert", "Wav2Vec2BertRotaryPositionalEmbedding",
-                               "Wav2Vec2BertSelfAttention"),
-    "wav2vec2-conformer": conformer("wav2vec2_conformer", "Wav2Vec2ConformerRotaryPositionalEmbedding",
-                                    "Wav2Vec2ConformerSelfAttention"),
+    "seamless_m4t": conformer("SeamlessM4TConformerRotaryPositionalEmbedding", "SeamlessM4TConformerSelfAttention",
+                              heads="speech_encoder_attention_heads", layers="speech_encoder_layers"),
+    "wav2vec2-bert": conformer("Wav2Vec2BertRotaryPositionalEmbedding", "Wav2Vec2BertSelfAttention"),
+    "wav2vec2-conformer": conformer("Wav2Vec2ConformerRotaryPositionalEmbedding", "Wav2Vec2ConformerSelfAttention"),
     "zamba2": zamba2,
 }
 

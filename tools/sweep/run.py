@@ -64,6 +64,12 @@ def modules(*configs):
     return [importlib.import_module(f"transformers.models.{path.parent.name}.{path.stem}") for path in files]
 
 
+def modeling(config):
+    """The modeling module of the folder that the config's class lives in."""
+    folder = type(config).__module__.split(".")[2]
+    return importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+
+
 def classes(module):
     return [kind for kind in vars(module).values() if inspect.isclass(kind) and kind.__module__ == module.__name__]
 

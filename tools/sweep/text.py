@@ -4,27 +4,26 @@ parts that only the whole model runs. For tools/sweep/sweep.py, as sweep/audio.p
 import torch
 
 from rotations import ropes
-from audio import describe, head_dim_of, llama_like, modeling
+from audio import describe, head_dim_of, llama_like
+from run import modeling
 
 
-def gptj_like(folder):
+def gptj(config, root):
     """A table of sines and cosines, and the first rotary_dim elements of a head."""
-    def adapter(config, root):
-        code = modeling(folder)
-        width = config.rotary_dim
+    code = modeling(config)
+    width = config.rotary_dim
 
-        def turn(x, position):
-            table = code.create_sinusoidal_positions(position[0] + 1, width)[None, position]
-            sin, cos = table.chunk(2, dim=-1)
-            block = code.apply_rotary_pos_emb(x[None, None, :, :width], sin, cos)
-            return torch.cat((block[0, 0], x[:, width:]), dim=-1)
+    def turn(x, position):
+        table = code.create_sinusoidal_positions(position[0] + 1, width)[None, position]
+        sin, cos = table.chunk(2, dim=-1)
+        block = code.apply_rotary_pos_emb(x[None, None, :, :width], sin, cos)
+        return torch.cat((block[0, 0], x[:, width:]), dim=-1)
 
-        return describe("create_sinusoidal_positions", ropes(turn, head_dim_of(config)), config)
-    return adapter
+    return describe("create_sinusoidal_positions", ropes(turn, head_dim_of(config)), config)
 
 
 def roformer(config, root):
-    code = modeling("roformer")
+    code = modeling(config)
     size = head_dim_of(config)
 
     def turn(x, position):
@@ -39,16 +38,16 @@ def roformer(config, root):
 
 
 ADAPTERS = {
-    "blt_local_decoder": llama_like("blt", "BltRotaryEmbedding"),
-    "blt_local_encoder": llama_like("blt", "BltRotaryEmbedding"),
-    "codegen": gptj_like("codegen"),
-    "gptj": gptj_like("gptj"),
-    "hrm_text": llama_like("hrm_text", "HrmTextRotaryEmbedding",  # two stacks run in cycles: a layer per run
+    "blt_local_decoder": llama_like("BltRotaryEmbedding"),
+    "blt_local_encoder": llama_like("BltRotaryEmbedding"),
+    "codegen": gptj,
+    "gptj": gptj,
+    "hrm_text": llama_like("HrmTextRotaryEmbedding",  # two stacks run in cycles: a layer per run
                            note="layers as num_hidden_layers counts them: each run of a stack"),
-    "idefics": llama_like("idefics", "IdeficsRotaryEmbedding"),
-    "jetmoe": llama_like("jetmoe", "JetMoeRotaryEmbedding"),
+    "idefics": llama_like("IdeficsRotaryEmbedding"),
+    "jetmoe": llama_like("JetMoeRotaryEmbedding"),
     "roformer": roformer,
-    "t5_gemma_module": llama_like("t5gemma", "T5GemmaRotaryEmbedding"),
+    "t5_gemma_module": llama_like("T5GemmaRotaryEmbedding"),
 }
 
 # model_type: what its class does not run without

@@ -11,7 +11,6 @@ from unittest import mock
 import torch
 
 import run
-from vision import modeling
 
 IMAGES, FILMS = [[1, 4, 6], [1, 2, 2]], [[2, 2, 4]]
 SIDE = 4  # of a fixed grid
@@ -96,37 +95,36 @@ def on_cpu(function):
 # ---- towers without a module that is handed ids: what their functions make of a grid of 4 x 6, row before column ----
 
 
-def centres(folder):
-    function = modeling(folder).get_patches_center_coordinates
-    return lambda config: function(4, 6, dtype=torch.float32, device="cpu")
+def centres(config):
+    return run.modeling(config).get_patches_center_coordinates(4, 6, dtype=torch.float32, device="cpu")
 
 
-def memory(folder, prefix):
+def memory(prefix):
     def ids(config):
         config.memory_attention_rope_feat_sizes = [6, 4]  # width, height
-        return getattr(modeling(folder), prefix + "MemoryAttention").precompute_positions(config).flip(-1)
+        return getattr(run.modeling(config), prefix + "MemoryAttention").precompute_positions(config).flip(-1)
     return ids
 
 
 def sam3(config):
     config.image_size, config.patch_size, config.window_size = (6 * 2, 4 * 2), 2, 3
-    return modeling("sam3").Sam3ViTLayer.precompute_positions(config, 0).flip(-1)
+    return run.modeling(config).Sam3ViTLayer.precompute_positions(config, 0).flip(-1)
 
 
 def efficientloftr(config):
-    return modeling("efficientloftr").compute_embeddings(torch.ones(1), 4, 6, 4)[0].flatten(0, 1)
+    return run.modeling(config).compute_embeddings(torch.ones(1), 4, 6, 4)[0].flatten(0, 1)
 
 
 def llama4(config):
     """The angles of the first pair of each axis, whose speed is 1, column first; of a square."""
     config.image_size, config.patch_size = SIDE * 14, 14
-    turns = modeling("llama4").Llama4VisionRotaryEmbedding._compute_freqs_ci(config).angle()[:, 0]
+    turns = run.modeling(config).Llama4VisionRotaryEmbedding._compute_freqs_ci(config).angle()[:, 0]
     return turns[:, [turns.shape[1] // 2, 0]].remainder(2 * torch.pi).round()
 
 
 def vjepa2(config):
     config.crop_size = SIDE * config.patch_size
-    attention = modeling("vjepa2").VJEPA2RopeAttention(config, config.hidden_size, config.num_attention_heads)
+    attention = run.modeling(config).VJEPA2RopeAttention(config, config.hidden_size, config.num_attention_heads)
     return torch.stack(attention.get_position_ids(torch.empty(1, 2 * SIDE * SIDE, 1)), dim=-1)
 
 
@@ -140,14 +138,14 @@ RECTANGLE = {"images": [[1, 4, 6]], "films": []}
 SQUARE = {"images": [[1, SIDE, SIDE]], "films": []}
 OWN_SIZE = {"side": "image_size", "patch": "patch_size"}
 FUNCTIONS = {
-    "dinov3_vit": (centres("dinov3_vit"), RECTANGLE, "", OWN_SIZE),
-    "eomt_dinov3": (centres("eomt_dinov3"), RECTANGLE, "", OWN_SIZE),
-    "sapiens2": (centres("sapiens2"), RECTANGLE, "", OWN_SIZE),
-    "edgetam_video": (memory("edgetam_video", "EdgeTamVideo"), RECTANGLE, "fixed width_first",
+    "dinov3_vit": (centres, RECTANGLE, "", OWN_SIZE),
+    "eomt_dinov3": (centres, RECTANGLE, "", OWN_SIZE),
+    "sapiens2": (centres, RECTANGLE, "", OWN_SIZE),
+    "edgetam_video": (memory("EdgeTamVideo"), RECTANGLE, "fixed width_first",
                       {"side": "memory_attention_rope_feat_sizes"}),
-    "sam2_video": (memory("sam2_video", "Sam2Video"), RECTANGLE, "fixed width_first",
+    "sam2_video": (memory("Sam2Video"), RECTANGLE, "fixed width_first",
                    {"side": "memory_attention_rope_feat_sizes"}),
-    "sam3_tracker_video": (memory("sam3_tracker_video", "Sam3TrackerVideo"), RECTANGLE, "fixed",
+    "sam3_tracker_video": (memory("Sam3TrackerVideo"), RECTANGLE, "fixed",
                            {"side": "image_size", "patch": "vision_config.backbone_config.patch_size"}),
     "sam3_vit_model": (sam3, RECTANGLE, "fixed width_first", OWN_SIZE | {"window": "window_size"}),
     "efficientloftr": (efficientloftr, RECTANGLE, "", {}),

@@ -4,67 +4,38 @@ ADAPTERS[model_type](config of the part, root config) gives the records of rotat
 there is none. What turns is always the model's own module and apply function; what stands here is how they are called,
 and what only the model's forward knows: which coordinate it hands over first, which layers turn.
 """
-import importlib
 import math
 from types import SimpleNamespace
 
 import torch
+
+from generic import records
+from run import modeling
 from rotations import POSITION, record, ropes
 
-# Towers whose forward makes (row, column) positions for a rotary module of its own: model_type and file. Most are the
-# Qwen-VL tower; what differs (who comes first, in which pairing) is for the module to show.
-TOWERS = {
-    "cohere_compass_vision": "cohere_compass", "dots3_note_vision_encoder": "dots3_note",
-    "ernie4_5_vl_moe_vision": "ernie4_5_vl_moe", "exaone4_5_vision": "exaone4_5", "gemma4_vision": "gemma4",
-    "glm4v_moe_vision": "glm4v_moe", "glm4v_vision": "glm4v", "glm5_next_vision": "glm5_next",
-    "glm_ocr_vision": "glm_ocr", "inkling2_vision": "inkling2", "kimi_k25_vision": "kimi_k25",
-    "lfm3_vl_vision": "lfm3_vl", "minimax_m3_vl_vision": "minimax_m3_vl", "mlcd_vision_model": "mlcd",
-    "muse_glimmer_vision": "muse_glimmer", "muse_spark_vision": "muse_spark", "paddleocr_vl_vision": "paddleocr_vl",
-    "pixtral": "pixtral", "qwen2_5_omni_vision_encoder": "qwen2_5_omni", "qwen2_5_vl_vision": "qwen2_5_vl",
-    "qwen2_vl_vision": "qwen2_vl", "qwen3_5_moe_vision": "qwen3_5_moe", "qwen3_5_vision": "qwen3_5",
-    "qwen3_omni_moe_vision_encoder": "qwen3_omni_moe", "qwen3_vl_moe_vision": "qwen3_vl_moe",
-    "qwen3_vl_vision": "qwen3_vl", "qwen4_exp_vision": "qwen4_exp", "sam3_vit_model": "sam3",
-    "step3p5_vision": "step3p7", "video_llama_3_vision": "video_llama_3",
-}
+# Towers whose forward makes (row, column) positions for a rotary module of its own. Most are the Qwen-VL tower; what
+# differs (who comes first, in which pairing) is for the module to show.
+TOWERS = """cohere_compass_vision dots3_note_vision_encoder ernie4_5_vl_moe_vision exaone4_5_vision gemma4_vision
+    glm4v_moe_vision glm4v_vision glm5_next_vision glm_ocr_vision inkling2_vision kimi_k25_vision lfm3_vl_vision
+    minimax_m3_vl_vision mlcd_vision_model muse_glimmer_vision muse_spark_vision paddleocr_vl_vision pixtral
+    qwen2_5_omni_vision_encoder qwen2_5_vl_vision qwen2_vl_vision qwen3_5_moe_vision qwen3_5_vision
+    qwen3_omni_moe_vision_encoder qwen3_vl_moe_vision qwen3_vl_vision qwen4_exp_vision sam3_vit_model step3p5_vision
+    video_llama_3_vision""".split()
 TOWER_CLASSES = ("VisionRotaryEmbedding", "ViTRotaryEmbedding", "MLCDRotaryEmbedding")
 
 # Forwards that hand their module (column, row).
 COLUMN_FIRST = {"gemma4_vision", "muse_glimmer_vision", "muse_spark_vision", "sam3_vit_model"}
 
-# Models whose memory attention turns by the place in the feature map: model_type is also the file.
+# Models whose memory attention turns by the place in the feature map.
 MEMORY = {"edgetam_video": "EdgeTamVideo", "sam2_video": "Sam2Video", "sam3_tracker_video": "Sam3TrackerVideo"}
 
 # Towers that place a patch by its centre in the image.
-CENTRES = {
-    "dinov3_vit": ("dinov3_vit", "DINOv3ViTRopePositionEmbedding"),
-    "eomt_dinov3": ("eomt_dinov3", "EomtDinov3RotaryEmbedding"),
-    "sapiens2": ("sapiens2", "Sapiens2RopePositionEmbedding"),
-}
+CENTRES = {"dinov3_vit": "DINOv3ViTRopePositionEmbedding", "eomt_dinov3": "EomtDinov3RotaryEmbedding",
+           "sapiens2": "Sapiens2RopePositionEmbedding"}
 
-# Text models with time, row and column (NeoMME: row and column) in one run of frequencies.
-MROPE = {
-    "cohere_compass_text": ("cohere_compass", "CohereCompassRotaryEmbedding"),
-    "cosmos3_edge_text": ("cosmos3_edge", "Cosmos3EdgeTextRotaryEmbedding"),
-    "ernie4_5_vl_moe_text": ("ernie4_5_vl_moe", "Ernie4_5_VLMoeTextRotaryEmbedding"),
-    "glm4v_moe_text": ("glm4v_moe", "Glm4vMoeTextRotaryEmbedding"),
-    "glm4v_text": ("glm4v", "Glm4vTextRotaryEmbedding"),
-    "glm_image_text": ("glm_image", "GlmImageTextRotaryEmbedding"),
-    "glm_ocr_text": ("glm_ocr", "GlmOcrTextRotaryEmbedding"),
-    "hunyuan_vl_text": ("hunyuan_vl", "HunYuanVLRotaryEmbedding"),
-    "neomme": ("neomme", "NeoMMERotaryEmbedding"),
-    "paddleocr_vl_text": ("paddleocr_vl", "PaddleOCRRotaryEmbedding"),
-    "qwen2_5_omni_talker": ("qwen2_5_omni", "Qwen2_5OmniRotaryEmbedding"),
-    "qwen2_5_omni_text": ("qwen2_5_omni", "Qwen2_5OmniRotaryEmbedding"),
-    "qwen2_5_vl_text": ("qwen2_5_vl", "Qwen2_5_VLRotaryEmbedding"),
-    "qwen2_vl_text": ("qwen2_vl", "Qwen2VLRotaryEmbedding"),
-    "qwen3_5_moe_text": ("qwen3_5_moe", "Qwen3_5MoeTextRotaryEmbedding"),
-    "qwen3_5_text": ("qwen3_5", "Qwen3_5TextRotaryEmbedding"),
-    "qwen3_omni_moe_talker_text": ("qwen3_omni_moe", "Qwen3OmniMoeTalkerRotaryEmbedding"),
-    "qwen3_omni_moe_text": ("qwen3_omni_moe", "Qwen3OmniMoeThinkerTextRotaryEmbedding"),
-    "qwen3_vl_moe_text": ("qwen3_vl_moe", "Qwen3VLMoeTextRotaryEmbedding"),
-    "qwen3_vl_text": ("qwen3_vl", "Qwen3VLTextRotaryEmbedding"),
-    "qwen4_exp_text": ("qwen4_exp", "Qwen4ExpTextRotaryEmbedding"),
-}
+# Text models with time, row and column whose class default does not run as a whole.
+MROPE = {"qwen3_omni_moe_text": "Qwen3OmniMoeThinkerTextRotaryEmbedding",
+         "qwen4_exp_text": "Qwen4ExpTextRotaryEmbedding"}
 
 NOTES = {
     "edgetam_video": "memory attention; keys and queries have grids of their own, object pointers do not turn",
@@ -128,10 +99,6 @@ WORDS_ONLY = {
     "relative positions of its own": "xlnet",
 }
 NOT_ROTARY = {name: reason for reason, names in WORDS_ONLY.items() for name in names.split()}
-
-
-def modeling(folder):
-    return importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
 
 
 def one(turned):
@@ -207,7 +174,7 @@ def ropes_of_module(code, module, config, size, column_first, **how):
 
 
 def tower(config, _root):
-    code = modeling(TOWERS[config.model_type])
+    code = modeling(config)
     name = next(name for name in vars(code) if name.endswith(TOWER_CLASSES))
     axes = 3 if config.model_type == "minimax_m3_vl_vision" else 2
     found = ropes_of_module(code, getattr(code, name)(config), config, heads_of(config).head_dim,
@@ -218,7 +185,7 @@ def tower(config, _root):
 
 def memory(config, _root):
     """Memory attention: the module's width is the model's, the positions are (column, row) of the feature map."""
-    code = modeling(config.model_type)
+    code = modeling(config)
     name = MEMORY[config.model_type] + "VisionRotaryEmbedding"
     heads = config.memory_attention_num_attention_heads
     size = config.memory_attention_hidden_size // config.memory_attention_downsample_rate // heads
@@ -240,7 +207,7 @@ def counted_from_one(turn):
 
 def llama4(config, _root):
     """A table of complex numbers for the patches of one image, row by row, then the class token."""
-    code = modeling("llama4")
+    code = modeling(config)
     table = code.Llama4VisionRotaryEmbedding(config)(torch.zeros(1))
     side = config.image_size // config.patch_size
 
@@ -254,8 +221,7 @@ def llama4(config, _root):
 
 def centres(config, _root):
     """DINOv3 turns by 2 pi times the centre of a patch, -1 to 1 in the image: that product is the position."""
-    folder, name = CENTRES[config.model_type]
-    code = modeling(folder)
+    name, code = CENTRES[config.model_type], modeling(config)
     module = getattr(code, name)(config).eval()
     patch = config.patch_size if isinstance(config.patch_size, int) else config.patch_size[0]
 
@@ -279,54 +245,45 @@ def centres(config, _root):
 
 
 # ---- M-RoPE ----
-def turn_mrope(code, module, layer_type):
+def turn_mrope(code, module):
     def turn(x, position):
-        ids = torch.tensor(position)[:, None, None]
-        cos, sin = module(torch.zeros(1), ids, *layer_type)
+        cos, sin = module(torch.zeros(1), torch.tensor(position)[:, None, None])
         q = x[None, :, None, :]
         return one(code.apply_rotary_pos_emb(q, q, cos, sin))[0, :, 0]
     return turn
 
 
+def run_or_say(make):
+    def adapter(config, root):
+        try:
+            return make(config, root)
+        except (KeyError, RuntimeError) as error:
+            return f"transformers does not run this config: {type(error).__name__} {error}"
+    return adapter
+
+
+def watched(config, root):
+    """By running the model, with a note."""
+    note = NOTES.get(config.model_type)
+    return [entry | ({"note": note} if note else {}) for entry in records(config, root)]
+
+
 def mrope(config, _root):
-    try:
-        return mrope_records(config)
-    except (KeyError, RuntimeError) as error:
-        return f"transformers does not run this config: {type(error).__name__} {error}"
-
-
-def mrope_records(config):
-    """One record; where each layer type has frequencies of its own, one for each."""
-    folder, name = MROPE[config.model_type]
-    code = modeling(folder)
+    name, code = MROPE[config.model_type], modeling(config)
     module = getattr(code, name)(config)
-    axes = 2 if config.model_type == "neomme" else 3
-    types = getattr(config, "layer_types", None) or [""] * config.num_hidden_layers
-    by_type = isinstance(module.rope_type, dict)
-    groups = {}
-    for layer, kind in enumerate(types):
-        if kind not in NO_ATTENTION and (not by_type or kind in module.rope_type):
-            groups.setdefault(kind if by_type else "", []).append(layer)
-    turning = {layer for layers in groups.values() for layer in layers}
-    entries = []
-    for kind, layers in groups.items():
-        prefix = f"{kind}_" if by_type else ""
-        found = ropes(turn_mrope(code, module, [kind] if by_type else []), heads_of(config).head_dim, axes,
-                      buffer=getattr(module, prefix + "inv_freq"),
-                      amplitude=getattr(module, prefix + "attention_scaling"))
-        entries += record_all(name, config, found, layers=layers,
-                              layers_without_rope=[i for i in range(len(types)) if i not in turning])
-    return entries
+    found = ropes(turn_mrope(code, module), heads_of(config).head_dim, 3, buffer=module.inv_freq,
+                  amplitude=module.attention_scaling)
+    return record_all(name, config, found)
 
 
 def hunyuan(config, _root):
     """Without sections the module does not run (5.23): one section of all pairs is what it means."""
-    code = modeling("hunyuan_vl")
+    code = modeling(config)
     module = code.HunYuanVLRotaryEmbedding(config)
     sections = module.mrope_section
     module.mrope_section = sections or [heads_of(config).head_dim // 2]
     try:
-        found = ropes(turn_mrope(code, module, []), heads_of(config).head_dim, len(module.mrope_section),
+        found = ropes(turn_mrope(code, module), heads_of(config).head_dim, len(module.mrope_section),
                       buffer=module.inv_freq, amplitude=module.attention_scaling)
     except ValueError as error:
         return (f"no rotation where the axes differ ({error}): by sections {sections} the two members of a pair "
@@ -338,7 +295,7 @@ def hunyuan(config, _root):
 # ---- the others ----
 def efficientloftr(config, _root):
     """Turned before the heads are cut: one head of the hidden size. The map is counted from 1."""
-    code = modeling("efficientloftr")
+    code = modeling(config)
     module = code.EfficientLoFTRRotaryEmbedding(config)
     size = config.hidden_size
 
@@ -355,7 +312,7 @@ def efficientloftr(config, _root):
 
 def vjepa2(config, _root):
     """The angles that the two members of the first pair take at frame 1."""
-    code = modeling("vjepa2")
+    code = modeling(config)
     size = config.hidden_size // config.num_attention_heads
     attention = code.VJEPA2RopeAttention(config, config.hidden_size, config.num_attention_heads)
 
@@ -375,7 +332,7 @@ def vjepa2(config, _root):
 
 def deepseek_ocr2(config, _root):
     """A tower of one axis: the index in the sequence of patches and queries."""
-    code = modeling("deepseek_ocr2")
+    code = modeling(config)
     module = code.DeepseekOcr2VisionRotaryEmbedding(config)
 
     def turn(x, position):
@@ -387,7 +344,9 @@ def deepseek_ocr2(config, _root):
 
 
 ADAPTERS = {name: tower for name in TOWERS} | {name: memory for name in MEMORY} | {name: centres for name in CENTRES}
-ADAPTERS |= {name: mrope for name in MROPE}
+ADAPTERS |= {name: run_or_say(mrope) for name in MROPE}
+ADAPTERS |= {name: run_or_say(watched) for name in ("cohere_compass_text", "ernie4_5_vl_moe_text", "glm4v_moe_text",
+                                                    "glm4v_text", "glm_image_text", "neomme")}
 ADAPTERS |= {
     "deepseek_ocr2_encoder": deepseek_ocr2,
     "efficientloftr": efficientloftr,
