@@ -84,29 +84,18 @@ def flattened(what: str, given: Any) -> tuple[Any, tuple[int, ...]]:
         given = given.tolist()
     if not isinstance(given, (list, tuple)):
         return given, ()
-    shape: list[int] = []
-    flat: list[Any] = []
-    _flatten(what, given, 0, shape, flat)
+    flat, shape = [*given], [len(given)]
+    while flat and (lists := {issubclass(kind, (list, tuple)) for kind in {*map(type, flat)}}) != {False}:
+        if len(lists) > 1:
+            fail("SHAPE", what, "a list must hold numbers or lists, not both")
+        sizes = {*map(len, flat)}
+        if len(sizes) > 1:
+            fail("SHAPE", what, f"rows must have one length but got {' and '.join(map(str, sorted(sizes)))}")
+        shape.append(sizes.pop())
+        if len(shape) > 3:
+            fail("SHAPE", what, "lists must be nested at most three deep")
+        flat = [item for row in flat for item in row]
     return flat, tuple(shape)
-
-
-def _flatten(what: str, given: Any, depth: int, shape: list[int], flat: list[Any]) -> None:
-    """Nested lists of one depth, whose lists of a level have one length."""
-    size = len(given)
-    if depth == len(shape):
-        shape.append(size)
-    if depth > 2:
-        fail("SHAPE", what, "lists must be nested at most three deep")
-    if shape[depth] != size:
-        fail("SHAPE", what, f"rows must have one length but got {shape[depth]} and {size}")
-    lists = {issubclass(kind, (list, tuple)) for kind in {*map(type, given)}}
-    if len(lists) > 1:
-        fail("SHAPE", what, "a list must hold numbers or lists, not both")
-    if True not in lists:
-        flat.extend(given)
-        return
-    for item in given:
-        _flatten(what, item, depth + 1, shape, flat)
 
 
 def _number(given: Any) -> int | float:
