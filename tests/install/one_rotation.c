@@ -1,5 +1,5 @@
-/* What scripts/sizes.sh measures: a program of one rotation through the C interface. It also checks it, with a call that
- * is refused: the exit status counts what was wrong. With an argument, f16 must be refused as left out. */
+/* A program of one rotation through the C interface, and of a call that is refused: the exit status counts what was
+ * wrong. With an argument, f16 must be refused as left out. */
 #include <rotary/rotary_c.h>
 #include <stdio.h>
 
