@@ -11,15 +11,10 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
-#include <new>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
-
-#ifdef __linux__
-#include <sys/mman.h>
-#endif
 
 #include "cpu/tuning.h"
 #include "rotary/rotary.h"
@@ -50,20 +45,6 @@ double repeated(const Work& work, double seconds) {
   return took / runs;
 }
 
-constexpr std::align_val_t huge_page{2 << 20};
-struct Free {
-  void operator()(std::byte* memory) const { operator delete[](memory, huge_page); }
-};
-
-// In huge pages where the system grants them.
-std::unique_ptr<std::byte[], Free> allocated(std::size_t bytes) {
-  auto* const memory = static_cast<std::byte*>(operator new[](bytes, huge_page));
-#ifdef MADV_HUGEPAGE
-  madvise(memory, bytes, MADV_HUGEPAGE);
-#endif
-  return std::unique_ptr<std::byte[], Free>(memory);
-}
-
 double quantile(std::vector<double> values, double part) {
   std::sort(values.begin(), values.end());
   return values[static_cast<std::size_t>(std::lround(part * static_cast<double>(values.size() - 1)))];
@@ -87,7 +68,7 @@ class Tuner {
  public:
   // The tensors lie in memory that all cases share.
   Tuner(double seconds, Index largest)
-      : sample_(seconds / 6000), largest_(largest), memory_(allocated(2 * static_cast<std::size_t>(largest))) {
+      : sample_(seconds / 6000), largest_(largest), memory_(new std::byte[2 * static_cast<std::size_t>(largest)]) {
     std::fill_n(memory_.get(), 2 * largest, std::byte{0x3c});  // a number near 0.01 as f32 and bf16, near 1 as f16
   }
 
@@ -209,7 +190,7 @@ class Tuner {
 
   const double sample_;
   const Index largest_;
-  const std::unique_ptr<std::byte[], Free> memory_;
+  const std::unique_ptr<std::byte[]> memory_;
   int found_ = 0;
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures the same rotation by rotary and by its peers, alternating: Markdown and JSON lines in build/peers.
-#   scripts/peers.sh [--quick] [--threads N] [--filter KEY=VALUE,...] [--peers NAME,...] [--out DIR]    (--help: all)
+#   scripts/peers.sh [--filter KEY=VALUE,...] [--peers NAME,...] [--out DIR]    (--help: all)
 #   scripts/peers.sh --device cuda ...      the same on a GPU, beside a device-to-device copy; 77 where there is none
 # Installs what is missing from Debian and PyPI (into build/peers-venv) and builds rotary in Release. Environment:
 #   TORCH_ROOT=DIR          the site-packages of a torch that Python can import; else scripts/torch.sh --full: 6 GB

@@ -11,7 +11,6 @@ PAIRS = HEAD_DIM // 2
 DTYPES = ("f32", "bf16", "f16")
 PAIRINGS = ("half", "interleaved")
 TOKENS, CUDA_TOKENS = (1, 64, 2048, 8192), (1, 64, 512, 8192, 32768)
-BLOCK = 1024  # tokens of which longer inputs are copies on a CUDA device
 PAGE = 4096
 DECODE_POSITION = 4095  # of the one token of a decode step
 
@@ -52,12 +51,8 @@ class Cell:
     pairing: str
     tokens: int
     in_place: bool
-    threads: int = 1  # 0: on a CUDA device
+    device: str = "cpu"  # or "cuda"
     inputs: dict = field(default_factory=dict, repr=False, compare=False)  # shared by the cells of one dtype and length
-
-    @property
-    def device(self) -> str:
-        return "cpu" if self.threads > 0 else "cuda"
 
     @property
     def elements(self) -> int:
@@ -91,9 +86,6 @@ class Cell:
         """q or k, [1, tokens, heads, head_dim], in storage type; never written."""
         heads = HEADS if name == "q" else KV_HEADS
         key = (name, self.dtype, self.tokens)
-        if self.device == "cuda" and self.tokens > BLOCK and key not in self.inputs:  # what is drawn does not matter
-            block = Cell(self.dtype, self.pairing, BLOCK, self.in_place, 0, self.inputs).source(name)
-            self.inputs[key] = np.tile(block, (1, -(-self.tokens // BLOCK), 1, 1))[:, : self.tokens]
         if key not in self.inputs:
             values = np.random.default_rng(heads).standard_normal((1, self.tokens, heads, HEAD_DIM), np.float32)
             stored = to_storage(np.clip(values, -5.9, 5.9), self.dtype)
@@ -102,8 +94,8 @@ class Cell:
         return self.inputs[key]
 
     def work(self, name: str) -> np.ndarray:
-        """A copy of q or k that a peer may write. Half a page apart from the source: loads and stores whose addresses
-        agree in the last twelve bits wait for each other, and whom that hits should not be chance."""
+        """A copy of q or k that a peer may write, half a page apart from the source: loads and stores whose addresses agree
+        in the last twelve bits wait for each other."""
         copy = aligned(self.source(name).shape, self.source(name).dtype, PAGE // 2)
         copy[...] = self.source(name)
         return copy
@@ -130,9 +122,6 @@ class Cell:
         """Views of the first and second member of every pair."""
         return (x[..., 0::2], x[..., 1::2]) if self.interleaved else (x[..., :PAIRS], x[..., PAIRS:])
 
-    def tolerance(self, own_angles: bool) -> float:
-        return TOLERANCE[self.dtype] + (OWN_ANGLES if own_angles else 0)
-
     def compared(self) -> np.ndarray:
         """256 tokens at most, the first and the last among them."""
         return np.unique(np.linspace(0, self.tokens - 1, 256).astype(int))
@@ -144,32 +133,19 @@ class Cell:
         return max(float(np.max(np.abs(from_storage(x) - self.expected(name, at)))) for name, x in found.items())
 
     def keys(self) -> dict:
-        """The keys that `rotary bench --json` prints for the same cell."""
-        kind = {"op": "rotate", "threads": self.threads} if self.device == "cpu" else {"op": "fused", "threads": None}
-        return {
-            **kind, "dtype": self.dtype, "pairing": self.pairing, "layout": "bthd", "tokens": self.tokens,
-            "heads": HEADS, "kv_heads": KV_HEADS, "head_dim": HEAD_DIM, "rotary_dim": HEAD_DIM,
-            "in_place": self.in_place, "device": self.device,
-        }  # fmt: skip
+        """What describes the cell, in JSON and for --filter."""
+        return {"device": self.device, "dtype": self.dtype, "pairing": self.pairing,
+                "tokens": self.tokens, "in_place": self.in_place}  # fmt: skip
 
     def __str__(self) -> str:
         place = "in place" if self.in_place else "out of place"
         return f"{self.dtype} {self.pairing} {self.tokens} {place}"
 
 
-GRIDS = {  # dtypes and numbers of tokens; of --quick with its pairings
-    "cpu": (DTYPES, TOKENS, PAIRINGS),
-    "cpu quick": (("f32", "bf16"), (1, 2048), ("half",)),
-    "cuda": (("bf16", "f16", "f32"), CUDA_TOKENS, PAIRINGS),
-    "cuda quick": (("bf16",), (1, 8192), PAIRINGS),
-}
-
-
-def grid(name: str, threads: int) -> list[Cell]:
-    """threads: 0 on a CUDA device. Neighbours share their inputs."""
+def grid(device: str) -> list[Cell]:
+    """Neighbours share their inputs."""
     cells = []
-    dtypes, tokens, pairings = GRIDS[name]
-    for dtype, count in product(dtypes, tokens):
+    for dtype, count in product(DTYPES, TOKENS if device == "cpu" else CUDA_TOKENS):
         inputs: dict = {}
-        cells += [Cell(dtype, pairing, count, in_place, threads, inputs) for pairing, in_place in product(pairings, (True, False))]
+        cells += [Cell(dtype, pairing, count, in_place, device, inputs) for pairing, in_place in product(PAIRINGS, (True, False))]
     return cells

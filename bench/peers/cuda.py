@@ -1,63 +1,36 @@
-"""A cell on a CUDA device: several sets of its tensors, the time of calls on them. ROTARY_PEERS_PRETEND=1 does all this
-on the CPU by the clock and with PyTorch in rotary's place, to try the code where there is no device."""
+"""A cell on a CUDA device: several sets of its tensors, the time of calls on them."""
 
 import gc
-import os
-from dataclasses import replace
+from functools import partial
 from statistics import median
-from time import perf_counter
 from typing import Callable
 
 import torch
 
 from cells import Cell
 from measure import all_agreeing
-from peer import PEERS, Peer, on_cuda
+from peer import Peer
 from torch_peers import on_device, rows
 
-PRETEND = os.environ.get("ROTARY_PEERS_PRETEND") == "1"
 SAMPLE = 400e-6  # seconds of a measurement at the least
 MOST = 200  # calls of a measurement
 
 
 def missing_device() -> str:
     """Why there is nothing to measure on, or nothing."""
-    return "" if PRETEND or torch.cuda.is_available() else "PyTorch finds no CUDA device"
-
-
-def device_name() -> str:
-    if PRETEND:
-        return "a pretended device"
-    return "{}, compute capability {}.{}".format(torch.cuda.get_device_name(), *torch.cuda.get_device_capability())
-
-
-def beside(only: str) -> list[Peer]:
-    """on_cuda(only). Pretending, PyTorch is in rotary's place and rotary has no other ways."""
-    if not PRETEND:
-        return on_cuda(only)
-    in_its_place = next(peer for peer in PEERS if peer.name == "PyTorch out=")
-    return [replace(in_its_place, name="rotary"), *(peer for peer in on_cuda(only) if peer.package)]
+    return "" if torch.cuda.is_available() else "PyTorch finds no CUDA device"
 
 
 def sets_of(cell: Cell) -> int:
     """One where the cell's tensors stay in the cache, as what the layer before wrote does; else so many that none is in
-    the cache when its turn comes again. As in `rotary bench --device cuda`."""
-    cache = 1 << 20 if PRETEND else torch.cuda.get_device_properties(0).L2_cache_size
+    the cache when its turn comes again."""
+    cache = torch.cuda.get_device_properties(0).L2_cache_size
     touched = cell.elements * (4 if cell.dtype == "f32" else 2) * (1 if cell.in_place else 2)
     return 1 if touched < cache / 2 else max(1, -(-4 * cache // touched))
 
 
-def synchronize() -> None:
-    if not PRETEND:
-        torch.cuda.synchronize()
-
-
 def timed(run: Callable[[], object]) -> float:
     """Seconds, by events."""
-    if PRETEND:
-        start = perf_counter()
-        run()
-        return perf_counter() - start
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     run()
@@ -75,7 +48,7 @@ class Timed:
         self.graphs: list[float] = []
         self.graph, self.why_not, self.count, self.most = None, "", len(calls), max(MOST, len(calls))
         self.run(self.count)
-        synchronize()
+        torch.cuda.synchronize()
         while timed(lambda: self.run(self.count)) < SAMPLE and 2 * self.count <= self.most:
             self.count *= 2
         self.graphed = self.count
@@ -98,13 +71,11 @@ class Timed:
             self.why_not = f"no graph: {type(error).__name__}: {words}"
 
     def graph_of(self, count: int) -> Callable[[], object]:
-        if PRETEND:
-            return lambda: self.run(count)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self.run(count)
         graph.replay()
-        synchronize()
+        torch.cuda.synchronize()
         return graph.replay
 
     def sample(self) -> None:
@@ -127,21 +98,21 @@ def alternate(candidates: list[Timed], rounds: int) -> None:
 
 @torch.inference_mode()
 def measure_cell(cell: Cell, peers: list[Peer], rounds: int, results) -> None:
-    device, at = "cpu" if PRETEND else "cuda", cell.compared()
+    at = cell.compared()
 
     def make(peer: Peer):
-        sets = on_device(cell, device, sets_of(cell))  # of its own: what turns in place turns on and on
+        sets = on_device(cell, "cuda", sets_of(cell))  # of its own: what turns in place turns on and on
         source = sets[0].block.clone()
         calls = [peer.function(each) for each in sets]
         calls[0]()  # tuners run a kernel again and again, in place too
         sets[0].block.copy_(source)
         q, k = calls[0]()[:2]
-        synchronize()
+        torch.cuda.synchronize()
         return calls, rows(q, at), rows(k, at)
 
     own, *found = ((peer, Timed(calls)) for peer, calls in all_agreeing(cell, peers, results, make))
-    copies = on_device(cell, device, len(own[1].calls))
-    copy = Timed([lambda one=one: one.spare.copy_(one.block) for one in copies])
+    copies = on_device(cell, "cuda", len(own[1].calls))
+    copy = Timed([partial(each.spare.copy_, each.block) for each in copies])
     gc.collect()
     alternate([own[1], copy, *(timing for _, timing in found)], rounds)
     for peer, timing in found:

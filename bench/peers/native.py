@@ -4,14 +4,14 @@ repetitions, and librotary_peers_cuda.so, which has the same interface. ggml: th
 import ctypes
 import os
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
 from cells import BASE, HEAD_DIM, HEADS, KV_HEADS, Cell, aligned
-from peer import Run, Unavailable, in_python
+from peer import Run, Unavailable
 
 library: ctypes.CDLL = None  # of load()
 
@@ -20,17 +20,17 @@ class Request(ctypes.Structure):
     """struct Request of rotary_shim.cpp."""
 
     _fields_ = [
-        *((name, c_void_p) for name in ("q", "k", "q_out", "k_out", "positions", "device_positions", "cos", "sin")),
+        *((name, c_void_p) for name in ("q", "k", "q_out", "k_out", "positions", "cos", "sin")),
         ("base", c_double),
         *((name, c_int64) for name in ("tokens", "heads", "kv_heads")),
-        *((name, c_int32) for name in ("head_dim", "dtype", "interleaved", "threads")),
+        *((name, c_int32) for name in ("head_dim", "dtype", "interleaved")),
     ]
 
 
-def request(cell: Cell, q, k, q_out, k_out, positions, device_positions=None, cos=None, sin=None) -> Request:
+def request(cell: Cell, q, k, q_out, k_out, positions, cos=None, sin=None) -> Request:
     """All but the cell are addresses."""
-    return Request(q, k, q_out, k_out, positions, device_positions, cos, sin, BASE, cell.tokens, HEADS, KV_HEADS, HEAD_DIM,
-                   ("f32", "f16", "bf16").index(cell.dtype), cell.interleaved, cell.threads)  # fmt: skip
+    return Request(q, k, q_out, k_out, positions, cos, sin, BASE, cell.tokens, HEADS, KV_HEADS, HEAD_DIM,
+                   ("f32", "f16", "bf16").index(cell.dtype), cell.interleaved)  # fmt: skip
 
 
 def declared(found: ctypes.CDLL, *functions: tuple) -> ctypes.CDLL:
@@ -50,9 +50,8 @@ def load(path: str) -> None:
         ("peers_target", c_char_p),
         ("peers_prepare", c_void_p, POINTER(Request), c_void_p),
         ("peers_release", None, c_void_p),
-        ("peers_rotate", c_double, c_void_p, c_int64, c_bool, c_void_p),
+        ("peers_rotate", c_double, c_void_p, c_int64, c_void_p),
         ("peers_plain", c_double, POINTER(Request), c_int64),
-        ("peers_table", c_double, c_int64, c_int32, c_double, c_int64, POINTER(c_float), POINTER(c_float)),
         ("peers_repeat", c_double, c_void_p, c_void_p, c_void_p, c_int64),
     )
 
@@ -83,17 +82,14 @@ def asked_for(cell: Cell):
     return request(cell, *address[:5], cos=address[5], sin=address[6]), lambda: (q_out[0], k_out[0]), held
 
 
-def rotary(cell: Cell, in_one_call: bool = True, from_python: bool = False) -> Run:
+def rotary(cell: Cell) -> Run:
     asked, result, held = asked_for(cell)
     own = prepared(asked)
-    repeat = lambda repetitions: checked(library.peers_rotate(own, repetitions, in_one_call, None))  # noqa: E731
-    return Run(in_python(lambda: repeat(1)) if from_python else repeat, result, release=lambda: library.peers_release(own),
-               keeps=held)  # fmt: skip
+    return Run(lambda repetitions: checked(library.peers_rotate(own, repetitions, None)), result,
+               release=lambda: library.peers_release(own), keeps=held)  # fmt: skip
 
 
-two_calls = partial(rotary, in_one_call=False)
-from_python = partial(rotary, from_python=True)  # what the other columns pay for their dispatch at the least
-rotary.version = two_calls.version = from_python.version = target
+rotary.version = target
 
 
 def plain_loop(cell: Cell) -> Run:
@@ -172,7 +168,7 @@ def ggml(cell: Cell) -> Run:
         if not cell.in_place:  # in place it is a view of x
             place(turned, out)
         lib.ggml_build_forward_expand(graph, turned)
-    plan = lib.ggml_graph_plan(graph, cell.threads, None)
+    plan = lib.ggml_graph_plan(graph, 1, None)
     work = np.zeros(max(64, plan.work_size), np.uint8)
     plan.work_data = work.ctypes.data
     compute, planned = ctypes.cast(lib.ggml_graph_compute, c_void_p), ctypes.addressof(plan)

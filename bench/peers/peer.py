@@ -49,61 +49,44 @@ class Peer:
     binds: bool = False
     anew: bool = False  # of `binds`: in an in-place cell it writes its result to new memory
     own_angles: bool = False  # forms its angles itself, in float32
-    extra: bool = False  # another way of calling rotary: shown, not counted as a peer
     function: Callable | None = None
     version: str = ""
 
-    def load(self) -> "Peer":
+    def load(self) -> None:
         """Throws what imports throw. A function has an attribute `version` if it knows better than its package."""
         version = metadata.version(self.package) if self.package else ""
         module, _, name = self.place.partition(".")
         self.function = getattr(importlib.import_module(module), name)
         self.version = getattr(self.function, "version", str)(version)
-        return self
 
     def prepare(self, cell) -> Run:
         """On the CPU."""
         return importlib.import_module("torch_peers").on_cpu(self, cell) if self.binds else self.function(cell)
 
 
-# A row here, a function, and a line in requirements.txt or requirements-gpu.txt is a new peer.
+# A row here, a function, and a line in requirements.txt or requirements-gpu.txt is a new peer. rotary is the first of
+# each device.
 PEERS = (
     Peer("rotary", "", "native.rotary"),
-    Peer("rotary, two calls", "", "native.two_calls", extra=True),
-    Peer("rotary, from Python", "", "native.from_python", extra=True),
+    Peer("rotary", "", "torch_peers.rotary", "cuda", binds=True),
     Peer("plain C loop", "", "native.plain_loop"),
     Peer("PyTorch eager", "torch", "torch_peers.eager", "cpu cuda", binds=True, anew=True),
-    Peer("PyTorch out=", "torch", "torch_peers.out", "cpu cuda", binds=True),
     Peer("torch.compile", "torch", "torch_peers.compiled", "cpu cuda", binds=True),
-    Peer("rotary-embedding-torch", "rotary-embedding-torch", "torch_peers.embedding", binds=True, anew=True, own_angles=True),
-    Peer("ONNX Runtime contrib", "onnxruntime", "arrays.onnx_contrib"),
-    Peer("ONNX Runtime opset 23", "onnxruntime", "arrays.onnx_opset23"),
-    Peer("OpenVINO", "openvino", "arrays.openvino_graph"),
-    Peer("JAX jit", "jax", "arrays.jax_jit"),
-    Peer("MLX fast.rope", "mlx", "arrays.mlx_fast_rope", own_angles=True),
+    Peer("ONNX Runtime", "onnxruntime", "onnx_runtime.prepare"),
     Peer("ggml", "llama-cpp-python", "native.ggml", own_angles=True),
-    Peer("numpy", "numpy", "arrays.numpy_out"),
-    Peer("numba", "numba", "arrays.numba_loop"),
-    Peer("rotary", "", "torch_peers.rotary", "cuda", binds=True),
-    Peer("rotary, two calls", "", "torch_peers.rotary_two_calls", "cuda", binds=True, extra=True),
-    Peer("rotary, no table", "", "torch_peers.rotary_no_table", "cuda", binds=True, own_angles=True, extra=True),
     Peer("Liger", "liger-kernel", "torch_peers.liger", "cuda", binds=True),
     Peer("flashinfer", "flashinfer-python", "torch_peers.flashinfer", "cuda", binds=True),
-    Peer("fla", "fla-core", "torch_peers.fla", "cuda", binds=True),
-    Peer("FlagGems", "flag-gems", "torch_peers.flag_gems", "cuda", binds=True),
 )
 
 
-def on_cpu(names: list[str]) -> list[Peer]:
-    """rotary, its other ways, and the peers whose names contain one of these; all if there are none."""
-    wanted = lambda peer: not names or any(name in peer.name.lower() for name in names)  # noqa: E731
-    return [peer for peer in PEERS if "cpu" in peer.devices and (peer.name == "rotary" or peer.extra or wanted(peer))]
-
-
-def on_cuda(only: str) -> list[Peer]:
-    """rotary first, as whatever measures expects, then the peer of this name, or of "rotary" its other ways."""
-    wanted = lambda peer: peer.name in ("rotary", only) or (peer.extra and only == "rotary")  # noqa: E731
-    return sorted((peer for peer in PEERS if "cuda" in peer.devices and wanted(peer)), key=lambda peer: peer.name != "rotary")
+def chosen_peers(device: str, names: list[str]) -> list[Peer]:
+    """rotary, and the peers of the device whose names contain one of these; all if there are none."""
+    found = []
+    for peer in PEERS:
+        wanted = not names or any(name in peer.name.lower() for name in names)
+        if device in peer.devices.split() and (peer.name == "rotary" or wanted):
+            found.append(peer)
+    return found
 
 
 def loaded(peers: list[Peer], results) -> list[Peer]:
@@ -111,8 +94,9 @@ def loaded(peers: list[Peer], results) -> list[Peer]:
     found = []
     for peer in peers:
         try:
-            found.append(peer.load())
+            peer.load()
             results.versions[peer.name] = peer.version
+            found.append(peer)
         except Exception as error:  # whatever an import throws: a missing package, a library of another machine
             results.missing(peer.name, f"{type(error).__name__}: {error}")
     return found

@@ -1,6 +1,8 @@
 """What was found, as JSON lines and a Markdown page."""
 
 import json
+import platform
+import re
 import sys
 from datetime import date
 from pathlib import Path
@@ -9,36 +11,36 @@ from textwrap import fill
 
 from cells import Cell
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-import machine  # noqa: E402
-
-OWN = "rotary,"  # the names of rotary's other ways begin so
 CELL = ("dtype", "pairing", "tokens", "in_place")
+
+
+def processor() -> str:
+    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    return found[1] if found else platform.machine()
 
 
 def times(ratio: float) -> str:
     return f"{ratio:.2f}×" if ratio < 10 else f"{ratio:.0f}×"
 
 
-def table(head: list[str], rule: str, lines: list[list[str]]) -> str:
-    """rule: of the first columns, l or r: aligned to the left or right; the others to the right."""
-    sides = ["---" if side == "l" else "---:" for side in rule.ljust(len(head), "r")]
-    row = lambda cells: "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"  # noqa: E731
-    return "\n".join([row(head), "|" + "|".join(sides) + "|", *map(row, lines)])
+def table_row(cells: list[str]) -> str:
+    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
+
+
+def table(head: list[str], words: int, rows: list[list[str]]) -> str:
+    """The first columns are words, aligned to the left; the others numbers, to the right."""
+    rule = ["---"] * words + ["---:"] * (len(head) - words)
+    return "\n".join([table_row(head), "|" + "|".join(rule) + "|", *map(table_row, rows)])
 
 
 class Results:
-    def __init__(self, device: str = "cpu", fastest: bool = False, processor_time: bool = False):
-        self.device, self.processor_time = device, processor_time
-        self.of = min if fastest else median  # of the rounds
+    def __init__(self, device: str = "cpu"):
+        self.device = device
         self.target = ""
         self.rows: list[dict] = []  # one a cell and peer, as in peers.jsonl
         self.versions: dict[str, str] = {}
         self.absent: dict[str, str] = {}
         self.reasons: dict[str, list[str]] = {}  # "peer: reason" -> cells
-        self.largest: dict[str, float] = {}  # "peer: reason" -> of those that do not agree, the largest difference
-        self.differences: dict[str, dict[str, float]] = {}  # peer -> dtype -> the largest
-        self.busy: dict[str, list[float]] = {}  # peer -> threads that it kept busy at the most, threads asked for
 
     # -- what the measuring tells --------------------------------------------------------------------
 
@@ -52,20 +54,8 @@ class Results:
             print(f"  {peer}: {reason}", file=sys.stderr)
         where.append(str(cell))
 
-    def differs(self, peer: str, reason: str, difference: float) -> None:
-        key = f"{peer}: {reason}"
-        self.largest[key] = max(difference, self.largest.get(key, 0))
-
-    def agrees(self, cell: Cell, peer: str, difference: float) -> None:
-        largest = self.differences.setdefault(peer, {})
-        largest[cell.dtype] = max(difference, largest.get(cell.dtype, 0))
-
     def timed(self, cell: Cell, timing) -> None:
-        name, busy = timing.peer.name, timing.processor / timing.wall
-        self.busy[name] = [max(busy, *self.busy.get(name, [0])[:1]), cell.threads]
-        per_element = 1e9 / cell.elements
-        self.row(cell.keys(), name, self.of(timing.mine) * per_element, self.of(timing.rotary) * per_element,
-                 anew=timing.run.anew)  # fmt: skip
+        self.row(cell, timing.peer.name, median(timing.mine), median(timing.rotary), anew=timing.run.anew)
 
     def timed_on_device(self, cell: Cell, peer, mine, rotary, copy) -> None:
         """Ratios are of replayed graphs where the peer can be captured, else of calls one by one."""
@@ -77,28 +67,14 @@ class Results:
             more[f"{name}graph_microseconds"] = None if graphs is None else round(graphs * 1e6, 3)
         if mine.why_not:
             more["why_not"] = mine.why_not
-        theirs, own = (columns[name][captured] * 1e9 / cell.elements for name in ("", "rotary_"))
-        self.row(cell.keys(), peer.name, theirs, own, 7, **more)
+        self.row(cell, peer.name, columns[""][captured], columns["rotary_"][captured], **more)
 
-    def row(self, keys: dict, peer: str, mine: float, rotary: float, digits: int = 5, **more) -> None:
+    def row(self, cell: Cell, peer: str, mine: float, rotary: float, **more) -> None:
         self.rows.append({
-            **keys, "peer": peer, "version": self.versions.get(peer, ""), "ns_per_element": round(mine, digits),
-            "rotary_ns_per_element": round(rotary, digits), "ratio": round(mine / rotary, 3), **more,
+            **cell.keys(), "peer": peer, "version": self.versions.get(peer, ""),
+            "ns_per_element": round(mine * 1e9 / cell.elements, 7),
+            "rotary_ns_per_element": round(rotary * 1e9 / cell.elements, 7), "ratio": round(mine / rotary, 3), **more,
         })  # fmt: skip
-
-    # -- from one process to another ------------------------------------------------------------------
-
-    def save(self, path: Path) -> None:
-        path.write_text(json.dumps({k: v for k, v in vars(self).items() if k != "of"}))
-
-    def merge(self, path: Path) -> None:
-        for name, value in json.loads(path.read_text()).items():
-            if isinstance(value, list):
-                getattr(self, name).extend(value)
-            elif isinstance(value, dict):
-                getattr(self, name).update(value)
-            elif name == "target":
-                self.target = value
 
     # -- what is written ------------------------------------------------------------------------------
 
@@ -112,96 +88,61 @@ class Results:
         print(page)
         print(f"written: {folder}/{name}.md, {name}.jsonl", file=sys.stderr)
 
-    def rotations(self) -> list[dict]:
-        return [row for row in self.rows if row["op"] != "table"]
+    def page(self, command: str) -> str:
+        where = f"{processor()}; rotary's target: {self.target}" if self.device == "cpu" else self.target
+        words = (f"{date.today()}, {where}. `{command}`. Every ratio is a peer's time over rotary's, of medians measured in "
+                 "turn: 2.00× says that the peer takes twice as long. [README.md](README.md) says what each is given.")  # fmt: skip
+        parts = [f"# rotary beside its peers{'' if self.device == 'cpu' else ' on a GPU'}", fill(words, 97)]
+        if self.rows:
+            parts += ["## In short", self.summary(), "## Every cell", self.whole_table()]
+        parts += ["## Left out", self.remarks()]
+        return "\n\n".join(parts) + "\n"
 
     def peers(self) -> list[str]:
-        """rotary's other ways last."""
-        names = dict.fromkeys(row["peer"] for row in self.rotations())
-        return sorted(names, key=lambda name: name.startswith(OWN))
-
-    def by_tokens(self, of) -> tuple[list[str], list[list[str]]]:
-        """A head of the numbers of tokens, and of each peer what `of` makes of its rows of each."""
-        counts = sorted({row["tokens"] for row in self.rotations()})
-        found = lambda peer, n: [r for r in self.rotations() if r["peer"] == peer and r["tokens"] == n]  # noqa: E731
-        lines = [[peer, *(of(rows) if (rows := found(peer, n)) else "—" for n in counts)] for peer in self.peers()]
-        return [f"{n} token{'s' * (n > 1)}" for n in counts], lines
-
-    def page(self, command: str) -> str:
-        cpu = self.device == "cpu"
-        how = ("the fastest" if self.of is min else "medians") + " by processor time" * self.processor_time
-        ratios = "a peer's time over rotary's{}: 2.00× says that the peer takes twice as long."
-        if cpu:
-            words = (f"{machine.processor()}; {machine.system()}. `{command}`; rotary's target: {self.target}. Every number is "
-                     + ratios.format(f" for the same work, {how} of alternated measurements"))  # fmt: skip
-        else:
-            words = (f"{self.target}. `{command}`. Times are medians of CUDA events, in turn with rotary's, in one process a "
-                     "peer; of a graph of many calls, replayed, where the peer can be captured (else ‡: of calls one by one). "
-                     f"Every ratio is {ratios.format('')} Up to 512 tokens the tensors stay in the device's cache, from 8192 "
-                     "on they come from memory.")  # fmt: skip
-        words = f"{date.today()}, {words} [README.md](README.md) says what each is given."
-        parts = [f"# rotary beside its peers{'' if cpu else ' on a GPU'}", fill(words, 97)]
-        if self.rotations():
-            parts += ["## In short", self.summary(), "## Every cell", self.whole_table()]
-        if self.rotations() and not cpu:
-            head, lines = self.by_tokens(lambda rows: f"{median(r['microseconds'] for r in rows):.2f}")
-            own = self.by_tokens(lambda rows: f"{median(r['rotary_microseconds'] for r in rows):.2f}")[1][0]
-            parts += ["## Called from Python, one by one", table(["microseconds", *head], "l", [["rotary", *own[1:]], *lines]),
-                      "Medians over the cells that each has."]  # fmt: skip
-        parts += [*self.table_section(), "## Agreement", "The largest difference from float64, of inputs below 6 in magnitude.",
-                  self.agreement(), "## Left out", self.remarks()]  # fmt: skip
-        return "\n\n".join(parts) + "\n"
+        return list(dict.fromkeys(row["peer"] for row in self.rows))
 
     def summary(self) -> str:
         """A row a peer, a column a number of tokens: the median ratio, and the smallest."""
-        ratio = lambda rows, of: times(of([row["ratio"] for row in rows]))  # noqa: E731
-        head, lines = self.by_tokens(lambda rows: f"{ratio(rows, median)} ({ratio(rows, min)})")
-        lines = [[peer, self.versions.get(peer, ""), *entries] for peer, *entries in lines]
-        return table(["peer", "version", *head], "ll", lines) + "\n\nMedian over the cells (the closest cell)."
+        counts = sorted({row["tokens"] for row in self.rows})
+        lines = []
+        for peer in self.peers():
+            line = [peer, self.versions.get(peer, "")]
+            for count in counts:
+                ratios = [row["ratio"] for row in self.rows if row["peer"] == peer and row["tokens"] == count]
+                line.append(f"{times(median(ratios))} ({times(min(ratios))})" if ratios else "—")
+            lines.append(line)
+        head = ["peer", "version", *(f"{count} token{'s' * (count > 1)}" for count in counts)]
+        return table(head, 2, lines) + "\n\nMedian over the cells (the closest cell)."
 
     def whole_table(self) -> str:
         names, cells = self.peers(), {}
-        for row in self.rotations():
+        for row in self.rows:
             cells.setdefault(tuple(row[key] for key in CELL), {})[row["peer"]] = row
-        mark = lambda r: "†" * (r["in_place"] and r.get("anew", False)) + "‡" * (not r.get("captured", True))  # noqa: E731
+        cuda = self.device == "cuda"
         lines = []
         for (dtype, pairing, tokens, in_place), found in cells.items():
-            own = [f"{median(row['rotary_ns_per_element'] for row in found.values()):.4f}"]
-            if self.device == "cuda":
-                us = lambda name: median(r[f"{name}_graph_microseconds"] or r[f"{name}_microseconds"]  # noqa: E731
-                                         for r in found.values())  # fmt: skip
-                own = [f"{us('rotary'):.2f}", f"{100 * us('copy') / us('rotary'):.0f} %"]
-            lines.append([dtype, pairing, str(tokens), "in place" if in_place else "out of place", *own,
-                          *(times(found[n]["ratio"]) + mark(found[n]) if n in found else "—" for n in names)])  # fmt: skip
-        own = ["rotary, ns per element"] if self.device == "cpu" else ["rotary, us", "of copy"]
-        notes = ["† writes its result anew: it has no such operation in place."]
-        if self.device == "cuda":
-            notes.append("of copy: the time of a device-to-device copy of the same bytes over rotary's.")
-        return table(["dtype", "pairing", "tokens", "", *own, *names], "llrl", lines) + "\n\n" + fill(" ".join(notes), 97)
-
-    def table_section(self) -> list[str]:
-        found = [row for row in self.rows if row["op"] == "table"]
-        if not found:
-            return []
-        first, own = found[0], self.of([row["rotary_ns_per_element"] for row in found])
-        lines = [["rotary, exact", "", f"{own:.3f}", "", f"{first['rotary_largest_error']:.2g}"]]
-        lines += [[row["peer"], row["version"], f"{row['ns_per_element']:.3f}", times(row["ratio"]),
-                   f"{row['largest_error']:.2g}"] for row in found]  # fmt: skip
-        return [f"## A table of {first['tokens']} positions", "cos and sin of 64 pairs each, in float32; the "
-                "error against a\nfloat64 angle formed with the same inv_freq.",
-                table(["by", "version", "ns per pair", "ratio", "largest error"], "ll", lines)]  # fmt: skip
-
-    def agreement(self) -> str:
-        dtypes = [d for d in ("f32", "bf16", "f16") if any(d in largest for largest in self.differences.values())]
-        return table(["", *dtypes], "l", [[peer, *(f"{largest[d]:.1e}" if d in largest else "—" for d in dtypes)]
-                                        for peer, largest in self.differences.items()])  # fmt: skip
+            line = [dtype, pairing, "in place" if in_place else "out of place", str(tokens)]
+            if cuda:
+                rotary, copy = (median(row[f"{name}_graph_microseconds"] or row[f"{name}_microseconds"] for row in found.values())
+                                for name in ("rotary", "copy"))  # fmt: skip
+                line += [f"{rotary:.2f}", f"{100 * copy / rotary:.0f} %"]
+            else:
+                line.append(f"{median(row['rotary_ns_per_element'] for row in found.values()):.4f}")
+            for name in names:
+                row = found.get(name)
+                mark = "†" * (row["in_place"] and row.get("anew", False)) + "‡" * (not row.get("captured", True)) if row else ""
+                line.append(times(row["ratio"]) + mark if row else "—")
+            lines.append(line)
+        own = ["rotary, us", "of copy"] if cuda else ["rotary, ns per element"]
+        notes = "† writes its result anew: it has no such operation in place."
+        if cuda:
+            notes += (" ‡ cannot be captured in a graph: called one by one. of copy: the time of a device-to-device copy of the "
+                      "same bytes over rotary's.")  # fmt: skip
+        return table(["dtype", "pairing", "", "tokens", *own, *names], 3, lines) + "\n\n" + fill(notes, 97)
 
     def remarks(self) -> str:
         lines = [f"* {peer} is not here: {reason}" for peer, reason in self.absent.items()]
         for key, where in self.reasons.items():
             peer, _, reason = key.partition(": ")
-            cells = f"{len(where)} cells" if len(where) > 1 else where[0]
-            lines.append(f"* {peer} ({cells}): {reason}" + (f", by up to {self.largest[key]:.2g}" if key in self.largest else ""))
-        lines += [f"* {peer} kept {busy:.1f} threads busy where {asked} was asked for"
-                  for peer, (busy, asked) in self.busy.items() if busy > asked + 0.3]  # fmt: skip
+            lines.append(f"* {peer} ({f'{len(where)} cells' if len(where) > 1 else where[0]}): {reason}")
         return "\n".join(lines) or "Nothing."

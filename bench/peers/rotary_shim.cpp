@@ -25,22 +25,20 @@ using Stream = void*;  // null
 
 namespace {
 
-// native.py's class Request mirrors it, field by field. On a device q to k_out and device_positions are its pointers.
+// native.py's class Request mirrors it, field by field. On a device q to k_out are its pointers.
 struct Request {
   const void* q;
   const void* k;
   void* q_out;  // in place: q_out == q, k_out == k
   void* k_out;
   const std::int64_t* positions;
-  const std::int32_t* device_positions;  // null: by a table
-  const float* cos;                      // [tokens, head_dim / 2], for the plain loop
+  const float* cos;  // [tokens, head_dim / 2], for the plain loop
   const float* sin;
   double base;
   std::int64_t tokens, heads, kv_heads;
   std::int32_t head_dim;
   std::int32_t dtype;        // the order of rotary::DType
   std::int32_t interleaved;  // 0 or 1
-  std::int32_t threads;
 };
 
 std::string& last_error() {
@@ -71,8 +69,8 @@ rotary::Frequencies frequencies_of(int head_dim, double base, bool interleaved) 
   return rotary::frequencies({.head_dim = head_dim, .base = base, .pairing = pairing});
 }
 
-// What turns q and k, in one call or one after the other.
-using Prepared = std::function<void(bool in_one_call, Stream)>;
+// Rotates q and k in one call.
+using Prepared = std::function<void(Stream)>;
 
 // Makes all that a caller makes once, before the first layer of a step.
 Prepared prepared(const Request& r, Stream stream) {
@@ -80,30 +78,20 @@ Prepared prepared(const Request& r, Stream stream) {
   const std::span positions(r.positions, static_cast<std::size_t>(r.tokens));
 #ifdef ROTARY_PEERS_CUDA
   const auto frequencies = std::make_shared<api::Frequencies>(turns, stream);
-  const auto table = std::make_shared<api::Table>();
-  if (r.device_positions == nullptr) *table = api::Table(*frequencies, positions, {}, stream);
-  const auto by = r.device_positions == nullptr
-                      ? std::make_shared<api::Rotation>(*table)
-                      : std::make_shared<api::Rotation>(*frequencies, api::Positions(r.device_positions, r.tokens));
+  const auto table = std::make_shared<api::Table>(*frequencies, positions, api::TableOptions{}, stream);
+  const auto by = std::make_shared<api::Rotation>(*table);
   const auto how = [frequencies, table](Stream on) { return api::RotateOptions(rotary::Direction::forward, on); };
 #else
   static_cast<void>(stream);
   const auto by = std::make_shared<rotary::Table>(turns, positions);
-  std::shared_ptr<const rotary::ThreadPool> pool;
-  if (r.threads > 1) pool = std::make_shared<const rotary::ThreadPool>(static_cast<unsigned>(r.threads));
-  const rotary::Executor& threads = pool ? static_cast<const rotary::Executor&>(*pool) : rotary::serial();
-  const auto how = [pool, &threads](Stream) { return api::RotateOptions(rotary::Direction::forward, threads); };
+  const auto how = [](Stream) { return api::RotateOptions(); };
 #endif
   const auto dtype = static_cast<rotary::DType>(r.dtype);
   const rotary::Layout q_layout = rotary::bthd(1, r.tokens, r.heads, r.head_dim);
   const rotary::Layout k_layout = rotary::bthd(1, r.tokens, r.kv_heads, r.head_dim);
   const rotary::Heads q_out{r.q_out, dtype, q_layout}, k_out{r.k_out, dtype, k_layout};
   const rotary::ConstHeads q(r.q, dtype, q_layout), k(r.k, dtype, k_layout);
-  return [=](bool in_one_call, Stream on) {
-    if (in_one_call) return api::rotate_qk({q, q_out}, {k, k_out}, *by, how(on));
-    api::rotate(q, q_out, *by, how(on));
-    api::rotate(k, k_out, *by, how(on));
-  };
+  return [=](Stream on) { api::rotate_qk({q, q_out}, {k, k_out}, *by, how(on)); };
 }
 
 }  // namespace
@@ -131,9 +119,9 @@ void* peers_prepare(const Request* request, void* stream) {
 void peers_release(void* made) { delete static_cast<Prepared*>(made); }
 
 // Seconds, on a device of enqueueing; -1: peers_error().
-double peers_rotate(const void* made, std::int64_t repetitions, bool in_one_call, void* stream) {
+double peers_rotate(const void* made, std::int64_t repetitions, void* stream) {
   const Prepared& rotate = *static_cast<const Prepared*>(made);
-  return guarded([&] { return seconds(repetitions, [&] { rotate(in_one_call, static_cast<Stream>(stream)); }); });
+  return guarded([&] { return seconds(repetitions, [&] { rotate(static_cast<Stream>(stream)); }); });
 }
 
 #ifndef ROTARY_PEERS_CUDA
@@ -141,34 +129,13 @@ double peers_plain(const Request* r, std::int64_t repetitions) {
   const auto dtype = static_cast<rotary::DType>(r->dtype);
   const auto rotated = [&](const void* in, void* out, std::int64_t heads) {
     const rotary::cli::bench::PlainJob job{in, out, r->cos, r->sin, heads, r->head_dim, r->interleaved != 0};
-    if (r->threads == 1) return rotary::cli::bench::rotate_plainly("", dtype, job, 0, r->tokens);
-    bool known = true;
-#pragma omp parallel for num_threads(r->threads) reduction(&& : known)
-    for (std::int64_t part = 0; part < r->threads; ++part) {
-      const std::int64_t begin = part * r->tokens / r->threads, end = (part + 1) * r->tokens / r->threads;
-      known = known && rotary::cli::bench::rotate_plainly("", dtype, job, begin, end);
-    }
-    return known;
+    return rotary::cli::bench::rotate_plainly("", dtype, job, 0, r->tokens);
   };
   bool known = true;
   const double time =
       seconds(repetitions, [&] { known = rotated(r->q, r->q_out, r->heads) && rotated(r->k, r->k_out, r->kv_heads); });
   if (!known) last_error() = "this compiler has no type for f16";
   return known ? time : -1;
-}
-
-// The exact table of positions 0, 1, ..., made again and again in the same storage; cos and sin get its rows.
-double peers_table(std::int64_t tokens, std::int32_t head_dim, double base, std::int64_t repetitions, float* cos,
-                   float* sin) {
-  return guarded([&] {
-    const auto frequencies = frequencies_of(head_dim, base, false);
-    const rotary::Positions positions = rotary::positions(0, tokens);
-    static rotary::Table table(frequencies, positions);
-    const double time = seconds(repetitions, [&] { table.assign(frequencies, positions); });
-    std::copy(table.cos().begin(), table.cos().end(), cos);
-    std::copy(table.sin().begin(), table.sin().end(), sin);
-    return time;
-  });
 }
 
 // Times a C function of another library: ggml's compute.

@@ -1,14 +1,13 @@
-"""PyTorch: the expression of the frameworks, eager code tuned by hand, torch.compile; libraries on its tensors; and
-rotary on a CUDA device. Each function binds a set of tensors and gives the call that turns them and returns q and k."""
+"""PyTorch: the expression of the frameworks, torch.compile; libraries on its tensors; and rotary on a CUDA device. Each
+function binds a set of tensors and gives the call that turns them and returns q and k."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 
 import native
-from cells import BASE, HEAD_DIM, HEADS, PAIRS, Cell
+from cells import HEAD_DIM, HEADS, PAIRS, Cell
 from peer import Peer, Run, Unavailable, in_python
 
 
@@ -45,15 +44,15 @@ class TensorSet:
 
     def doubled_table(self) -> tuple[torch.Tensor, torch.Tensor]:
         """cos and sin as wide as the head in q's dtype, as transformers makes them; [1, tokens, 1, 128]."""
-        wide = lambda x: x.repeat_interleave(2, -1) if self.cell.interleaved else torch.cat([x, x], -1)  # noqa: E731
-        return tuple(wide(x)[None, :, None].to(self.q.dtype).contiguous() for x in (self.cos, self.sin))
+        wide = [x.repeat_interleave(2, -1) if self.cell.interleaved else torch.cat([x, x], -1) for x in (self.cos, self.sin)]
+        return tuple(x[None, :, None].to(self.q.dtype).contiguous() for x in wide)
 
     def complex_table(self) -> torch.Tensor:
         return torch.complex(self.cos, self.sin)[None, :, None]
 
 
 def on_cpu(peer: Peer, cell: Cell) -> Run:
-    torch.set_num_threads(cell.threads)
+    torch.set_num_threads(1)
     call, last = peer.function(TensorSet(cell, *map(tensor, cell.tensors()), {})), [None]
 
     def keep():
@@ -67,7 +66,10 @@ def on_cpu(peer: Peer, cell: Cell) -> Run:
 def on_device(cell: Cell, device: str, count: int) -> list[TensorSet]:
     """So many sets of the same values, q and k neighbours in memory."""
     edge = cell.tokens * HEADS * HEAD_DIM
-    views = lambda x: (part.view(1, cell.tokens, -1, HEAD_DIM) for part in (x[:edge], x[edge:]))  # noqa: E731
+
+    def views(x):
+        return (part.view(1, cell.tokens, -1, HEAD_DIM) for part in (x[:edge], x[edge:]))
+
     source = torch.cat([tensor(cell.source(name)).flatten() for name in ("q", "k")]).to(device)
     sets, once = [], {}
     for _ in range(count):
@@ -98,33 +100,6 @@ def eager(at: TensorSet):
 
     def interleaved():
         return [torch.view_as_real(complex_pairs(x.float()) * turn).flatten(3).type_as(x) for x in (at.q, at.k)]
-
-    return interleaved if at.cell.interleaved else half
-
-
-def out(at: TensorSet):
-    """The fewest passes that eager operations allow, into memory allocated before: mul and addcmul; a complex mul."""
-    steps = [(x, out, torch.empty(x.shape, dtype=torch.float32, device=x.device), torch.empty_like(x[..., :PAIRS]))
-             for x, out in ((at.q, at.q_out), (at.k, at.k_out))]  # fmt: skip
-    cos, sin = (values[None, :, None].to(at.q.dtype) for values in (at.cos, at.sin))
-    turn = at.complex_table()
-
-    def half():
-        for x, out, _, spare in steps:
-            first, second, out_first, out_second = *x.chunk(2, -1), *out.chunk(2, -1)
-            torch.mul(first, sin, out=spare)
-            torch.mul(first, cos, out=out_first).addcmul_(second, sin, value=-1)
-            torch.mul(second, cos, out=out_second).add_(spare)
-        return at.q_out, at.k_out
-
-    def interleaved():
-        for x, out, wide, _ in steps:
-            if x.dtype == torch.float32:
-                torch.mul(complex_pairs(x), turn, out=complex_pairs(out))
-            else:
-                complex_pairs(wide.copy_(x)).mul_(turn)
-                out.copy_(wide)
-        return at.q_out, at.k_out
 
     return interleaved if at.cell.interleaved else half
 
@@ -163,18 +138,11 @@ def compiled(at: TensorSet):
     return lambda: graph(at.q, at.k, cos, sin)
 
 
-def embedding(at: TensorSet):
-    """rotate_queries_or_keys of rotary-embedding-torch with its cache of angles; cos and sin are its own at every call."""
-    if not at.cell.interleaved:
-        raise Unavailable("interleaved only")
-    from rotary_embedding_torch import RotaryEmbedding
-
-    offset = int(at.cell.positions[0])
-    rope = RotaryEmbedding(HEAD_DIM, theta=BASE, seq_before_head_dim=True, cache_max_seq_len=16384)
-    return lambda: [rope.rotate_queries_or_keys(x, offset=offset) for x in (at.q, at.k)]
-
-
 # ---- on a CUDA device ------------------------------------------------------------------------------
+
+
+def stream() -> int:
+    return torch.cuda.current_stream().cuda_stream
 
 
 class Held:
@@ -187,24 +155,19 @@ class Held:
         native.library.peers_release(self.prepared)
 
 
-def rotary(at: TensorSet, in_one_call: bool = True, with_table: bool = True):
-    """rotate_qk, a table made before; or angles computed where they are needed."""
-    positions32 = None if with_table else at.positions.to(torch.int32)
+def rotary(at: TensorSet):
+    """rotate_qk by a table made before."""
     address = [x.data_ptr() for x in (at.q, at.k, at.q_out, at.k_out)]
-    asked = native.request(at.cell, *address, at.cell.positions.ctypes.data, None if with_table else positions32.data_ptr())
-    stream = lambda: torch.cuda.current_stream().cuda_stream  # noqa: E731
-    held = Held(native.prepared(asked, stream()))
+    held = Held(native.prepared(native.request(at.cell, *address, at.cell.positions.ctypes.data), stream()))
 
     def call():
-        native.checked(native.library.peers_rotate(held.prepared, 1, in_one_call, stream()))
-        return at.q_out, at.k_out, held, positions32
+        native.checked(native.library.peers_rotate(held.prepared, 1, stream()))
+        return at.q_out, at.k_out
 
     return call
 
 
-rotary_two_calls = partial(rotary, in_one_call=False)
-rotary_no_table = partial(rotary, with_table=False)
-rotary.version = rotary_two_calls.version = rotary_no_table.version = native.target
+rotary.version = native.target
 
 
 def liger(at: TensorSet):
@@ -246,21 +209,3 @@ def flashinfer(at: TensorSet):
         return tuple(x.view(at.cell.tokens, -1, HEAD_DIM) for x in pair)
 
     return in_place if at.cell.in_place else anew
-
-
-def fla(at: TensorSet):
-    """rotary_embedding of flash-linear-attention, the descendant of flash-attention's Triton kernel; q, then k."""
-    from fla.modules.rotary.ops import rotary_embedding
-
-    cos, sin = (values.to(at.q.dtype) for values in (at.cos, at.sin))
-    how = {"interleaved": at.cell.interleaved, "inplace": at.cell.in_place}
-    return lambda: tuple(rotary_embedding(x, cos, sin, **how) for x in (at.q, at.k))
-
-
-def flag_gems(at: TensorSet):
-    """apply_rotary_pos_emb of FlagGems: one Triton kernel; rows of the table in order."""
-    from flag_gems.fused.rotary_embedding import apply_rotary_pos_emb
-
-    cos, sin = (values.to(at.q.dtype) for values in (at.cos, at.sin))
-    how = {"rotary_interleaved": at.cell.interleaved, "inplace": at.cell.in_place}
-    return lambda: apply_rotary_pos_emb(at.q, at.k, cos, sin, **how)
