@@ -40,35 +40,23 @@ def timed(run: Callable[[], object]) -> float:
 
 
 class Timed:
-    """Calls, one a set, which take turns; seconds of one call as samples."""
+    """Calls, one a set, which take turns in a graph that is replayed: the time of the device alone. Raises what a library
+    raises whose calls no graph holds."""
 
     def __init__(self, calls: list[Callable[[], object]]):
-        self.calls, self.next = calls, 0
-        self.events: list[float] = []
-        self.graphs: list[float] = []
-        self.graph, self.why_not, self.count, self.most = None, "", len(calls), max(MOST, len(calls))
-        self.run(self.count)
+        self.calls, self.next, self.samples = calls, 0, []
+        self.count, most = len(calls), max(MOST, len(calls))
+        self.run(self.count)  # compiles, which no graph holds
         torch.cuda.synchronize()
-        while timed(lambda: self.run(self.count)) < SAMPLE and 2 * self.count <= self.most:
+        self.replay = self.graph_of(self.count)
+        while timed(self.replay) < SAMPLE and 2 * self.count <= most:
             self.count *= 2
-        self.graphed = self.count
+            self.replay = self.graph_of(self.count)
 
     def run(self, count: int) -> None:
         for _ in range(count):
             self.calls[self.next]()
             self.next = (self.next + 1) % len(self.calls)
-
-    def capture(self) -> None:
-        """A graph of calls, of more than are made one by one where these take long to enqueue: the start of a graph takes
-        as long as several short calls, and should count alike for all peers. why_not says why there is none."""
-        try:
-            self.graph = self.graph_of(self.graphed)
-            while timed(self.graph) < SAMPLE and 2 * self.graphed <= self.most:
-                self.graphed *= 2
-                self.graph = self.graph_of(self.graphed)
-        except Exception as error:  # whatever a library does that no graph holds
-            self.graph, words = None, str(error).splitlines()[0] if str(error) else ""
-            self.why_not = f"no graph: {type(error).__name__}: {words}"
 
     def graph_of(self, count: int) -> Callable[[], object]:
         graph = torch.cuda.CUDAGraph()
@@ -79,18 +67,14 @@ class Timed:
         return graph.replay
 
     def sample(self) -> None:
-        self.events.append(timed(lambda: self.run(self.count)) / self.count)
-        if self.graph:
-            self.graphs.append(timed(self.graph) / self.graphed)
+        self.samples.append(timed(self.replay) / self.count)
 
-    def seconds(self) -> tuple[float, float | None]:
-        """Called one by one; replayed."""
-        return median(self.events), median(self.graphs) if self.graphs else None
+    def seconds(self) -> float:
+        """Of one call."""
+        return median(self.samples)
 
 
 def alternate(candidates: list[Timed], rounds: int) -> None:
-    for candidate in candidates:
-        candidate.capture()
     for turn in range(rounds):
         for candidate in candidates[turn % len(candidates) :] + candidates[: turn % len(candidates)]:
             candidate.sample()
@@ -106,14 +90,13 @@ def measure_cell(cell: Cell, peers: list[Peer], rounds: int, results) -> None:
         calls = [peer.function(each) for each in sets]
         calls[0]()  # tuners run a kernel again and again, in place too
         sets[0].block.copy_(source)
-        q, k = calls[0]()[:2]
-        torch.cuda.synchronize()
-        return calls, rows(q, at), rows(k, at)
+        q, k = (rows(x, at) for x in calls[0]()[:2])
+        return Timed(calls), q, k
 
-    own, *found = ((peer, Timed(calls)) for peer, calls in all_agreeing(cell, peers, results, make))
-    copies = on_device(cell, "cuda", len(own[1].calls))
+    (_, rotary), *found = all_agreeing(cell, peers, results, make)
+    copies = on_device(cell, "cuda", sets_of(cell))
     copy = Timed([partial(each.spare.copy_, each.block) for each in copies])
     gc.collect()
-    alternate([own[1], copy, *(timing for _, timing in found)], rounds)
+    alternate([rotary, copy, *(timing for _, timing in found)], rounds)
     for peer, timing in found:
-        results.timed_on_device(cell, peer, timing, own[1], copy)
+        results.timed_on_device(cell, peer, timing.seconds(), rotary.seconds(), copy.seconds())

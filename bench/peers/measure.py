@@ -7,7 +7,6 @@ from cells import OWN_ANGLES, TOLERANCE, Cell
 from peer import Peer, Run, Unavailable
 
 SLICE = 0.008  # seconds of one measurement
-SLOW = 0.2  # a call as long as this is its own warm-up, and three rounds are enough
 
 
 def agreeing(cell: Cell, peer: Peer, results, make):
@@ -48,14 +47,11 @@ class Timing:
     rotary: list[float] = field(default_factory=list)
 
     def __post_init__(self):
-        once = self.run.repeat(1)
-        if once < SLOW:
-            once = min(self.run.repeat(1) for _ in range(3))
-        self.repetitions, self.slow = max(1, min(1_000_000, round(SLICE / once))), once >= SLOW
+        once = min(self.run.repeat(1) for _ in range(3))
+        self.repetitions = max(1, min(1_000_000, round(SLICE / once)))
 
     def sample(self) -> float:
-        if not self.slow:
-            self.run.repeat(1)
+        self.run.repeat(1)
         return self.run.repeat(self.repetitions) / self.repetitions
 
 
@@ -63,8 +59,6 @@ def alternate(rotary: Timing, timings: list[Timing], rounds: int) -> None:
     """Before each peer's measurement one of rotary's, so that a slow moment of the machine hits both."""
     for turn in range(rounds):
         for timing in timings[turn % len(timings) :] + timings[: turn % len(timings)]:
-            if timing.slow and turn >= 3:
-                continue
             timing.rotary.append(rotary.sample())
             timing.mine.append(timing.sample())
 

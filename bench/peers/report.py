@@ -57,17 +57,10 @@ class Results:
     def timed(self, cell: Cell, timing) -> None:
         self.row(cell, timing.peer.name, median(timing.mine), median(timing.rotary), anew=timing.run.anew)
 
-    def timed_on_device(self, cell: Cell, peer, mine, rotary, copy) -> None:
-        """Ratios are of replayed graphs where the peer can be captured, else of calls one by one."""
-        columns = {"": mine.seconds(), "rotary_": rotary.seconds(), "copy_": copy.seconds()}
-        captured = columns[""][1] is not None and columns["rotary_"][1] is not None
-        more = {"captured": captured, "anew": bool(cell.in_place and peer.anew), "sets": len(mine.calls)}
-        for name, (events, graphs) in columns.items():
-            more[f"{name}microseconds"] = round(events * 1e6, 3)
-            more[f"{name}graph_microseconds"] = None if graphs is None else round(graphs * 1e6, 3)
-        if mine.why_not:
-            more["why_not"] = mine.why_not
-        self.row(cell, peer.name, columns[""][captured], columns["rotary_"][captured], **more)
+    def timed_on_device(self, cell: Cell, peer, mine: float, rotary: float, copy: float) -> None:
+        microseconds = {"microseconds": mine, "rotary_microseconds": rotary, "copy_microseconds": copy}
+        self.row(cell, peer.name, mine, rotary, anew=bool(cell.in_place and peer.anew),
+                 **{name: round(seconds * 1e6, 3) for name, seconds in microseconds.items()})  # fmt: skip
 
     def row(self, cell: Cell, peer: str, mine: float, rotary: float, **more) -> None:
         self.rows.append({
@@ -123,21 +116,18 @@ class Results:
         for (dtype, pairing, tokens, in_place), found in cells.items():
             line = [dtype, pairing, "in place" if in_place else "out of place", str(tokens)]
             if cuda:
-                rotary, copy = (median(row[f"{name}_graph_microseconds"] or row[f"{name}_microseconds"] for row in found.values())
-                                for name in ("rotary", "copy"))  # fmt: skip
+                rotary, copy = (median(row[f"{name}_microseconds"] for row in found.values()) for name in ("rotary", "copy"))
                 line += [f"{rotary:.2f}", f"{100 * copy / rotary:.0f} %"]
             else:
                 line.append(f"{median(row['rotary_ns_per_element'] for row in found.values()):.4f}")
             for name in names:
                 row = found.get(name)
-                mark = "†" * (row["in_place"] and row.get("anew", False)) + "‡" * (not row.get("captured", True)) if row else ""
-                line.append(times(row["ratio"]) + mark if row else "—")
+                line.append(times(row["ratio"]) + "†" * row["anew"] if row else "—")
             lines.append(line)
         own = ["rotary, us", "of copy"] if cuda else ["rotary, ns per element"]
         notes = "† writes its result anew: it has no such operation in place."
         if cuda:
-            notes += (" ‡ cannot be captured in a graph: called one by one. of copy: the time of a device-to-device copy of the "
-                      "same bytes over rotary's.")  # fmt: skip
+            notes += " of copy: the time of a device-to-device copy of the same bytes over rotary's."
         return table(["dtype", "pairing", "", "tokens", *own, *names], 3, lines) + "\n\n" + fill(notes, 97)
 
     def remarks(self) -> str:
