@@ -39,11 +39,12 @@ WORDS = range(100, 140)
 
 
 class Prompt:
-    """A row as it grows, and what its processor hands over beside it; all rows of a batch share the latter."""
+    """A row as it grows, and what the processor hands over beside it of all rows of a batch."""
 
-    def __init__(self, rng, config, given):
+    def __init__(self, rng, config):
         self.rng, self.config, self.ids = rng, config, []
-        self.image_grids, self.video_grids, self.seconds, self.audio_lengths = given
+        self.image_grids, self.video_grids, self.seconds, self.audio_lengths = [], [], [], []
+        self.pictures, self.to_draw = rng.randint(0, 2), rng.randint(1, 2)  # of glm_image, what every row has alike
 
     def words(self, least=1, most=6):
         self.ids += self.rng.choices(WORDS, k=self.rng.randint(least, most))
@@ -82,9 +83,9 @@ def image_or_film(row, model_type):
         row.ids += start + image * tokens + end
 
 
-def closed_images(row, pictures):
+def closed_images(row):
     config = row.config
-    for _ in range(pictures):
+    for _ in range(row.pictures):
         row.words(0, 4)
         grid = row.grid(1)
         row.image_grids.append(grid)
@@ -253,15 +254,15 @@ def computed(model_type, config, case, sounding):
                                 attention_mask=mask, **more)
 
 
-def row_of(rng, config, model_type, given, sounding):
-    row = Prompt(rng, config, given)
+def row_of(row, model_type, sounding):
+    row.ids, rng = [], row.rng
     if model_type == "neomme":
         page(row) if rng.random() < 0.6 else row.words()
         return row.ids
     row.words()
     if model_type == "glm_image":
-        closed_images(row, given.pictures)
-        for _ in range(given.to_draw):
+        closed_images(row)
+        for _ in range(row.to_draw):
             row.image_grids.append(row.grid(1))
         return row.ids
     for _ in range(rng.randint(0, 3)):
@@ -275,14 +276,6 @@ def row_of(rng, config, model_type, given, sounding):
             image_or_film(row, model_type)
         row.words(0, 4)
     return row.ids
-
-
-class Given(list):
-    """image grids, video grids, seconds and audio lengths of a batch; of glm_image, what every row has alike."""
-
-    def __init__(self, rng):
-        super().__init__([[], [], [], []])
-        self.pictures, self.to_draw = rng.randint(0, 2), rng.randint(1, 2)
 
 
 def padded(rng, rows):
@@ -307,12 +300,12 @@ def case_of(rng, model_type, most=None):
         said = options(rng, model_type)
         whole = CONFIG_MAPPING[model_type].from_dict(said)
         config = whole.thinker_config if model_type in OMNI else whole
-        given, sounding = Given(rng), rng.random() < 0.5
-        rows = [row_of(rng, config, model_type, given, sounding) for _ in range(rng.randint(1, 3))]
+        prompt, sounding = Prompt(rng, config), rng.random() < 0.5
+        rows = [row_of(prompt, model_type, sounding) for _ in range(rng.randint(1, 3))]
         ids, mask = padded(rng, rows)
         case = {"config": said, "ids": ids, "mask": mask}
         names = ("image_grids", "video_grids", "seconds", "audio_lengths")
-        case |= {name: values for name, values in zip(names, given) if values}
+        case |= {name: getattr(prompt, name) for name in names if getattr(prompt, name)}
         if model_type not in OMNI and not ("image_grids" in case or "video_grids" in case):
             continue  # counted plainly, by generate()
         if most and len(ids) * len(ids[0]) > most:

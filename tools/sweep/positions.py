@@ -19,6 +19,7 @@ from sweep import ADAPTERS, MUST_SAY, NOT_ROTARY, has_rotary_code, name_of, part
 import run
 import table
 import towers
+import vision
 
 warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity_error()
@@ -30,13 +31,7 @@ RULES = {"seen": (MASK.cumsum(-1) - 1).masked_fill(MASK == 0, 0),
          "every": torch.arange(MASK.shape[1]).expand_as(MASK)}
 # 0, 1, 2 ... to any mask: tables of their own, or a generate() of its own (generation_diffusion_gemma.py)
 COUNT_INSIDE = {"diffusion_gemma", "esm", "roformer"}
-TOWERS = """cohere_compass_vision dinov3_vit dots3_note_vision_encoder edgetam_video efficientloftr eomt_dinov3
-    ernie4_5_vl_moe_vision exaone4_5_vision gemma4_vision glm4v_moe_vision glm4v_vision glm5_next_vision glm_ocr_vision
-    inkling2_vision kimi_k25_vision lfm3_vl_vision llama4_vision_model minimax_m3_vl_vision mlcd_vision_model
-    muse_glimmer_vision muse_spark_vision paddleocr_vl_vision pixtral qwen2_5_omni_vision_encoder qwen2_5_vl_vision
-    qwen2_vl_vision qwen3_5_moe_vision qwen3_5_vision qwen3_omni_moe_vision_encoder qwen3_vl_moe_vision qwen3_vl_vision
-    qwen4_exp_vision sam2_video sam3_tracker_video sam3_vit_model sapiens2 step3p5_vision video_llama_3_vision
-    vjepa2""".split()
+TOWERS = sorted({*vision.TOWERS, *vision.MEMORY, *vision.CENTRES, "efficientloftr", "llama4_vision_model", "vjepa2"})
 INSIDE = {"chmv2": "backbone_config", "sam3_vision_model": "backbone_config", "sam3": "vision_config",
           "sam3_lite_text": "vision_config", "sam3_tracker": "vision_config"}
 
