@@ -10,33 +10,20 @@ from types import SimpleNamespace
 
 import torch
 
-from generic import records
+from generic import describe, heads_of, records
 from rotations import record, ropes
 from run import modeling
 
 
-def head_dim_of(config):
-    return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-
-
-def describe(name, found, config, *, layers=None, note=None):
-    """The records of the layers that turn (all unless given); the rest stands under its usual names in the config."""
-    every, heads = range(config.num_hidden_layers), config.num_attention_heads
-    layers = every if layers is None else layers
-    return [record(name, rope, layers=layers, layers_without_rope=[i for i in every if i not in layers], heads=heads,
-                   kv_heads=getattr(config, "num_key_value_heads", None) or heads, head_dim=head_dim_of(config),
-                   note=note) for rope in found]
-
-
-def llama_like(name, *, layers=None, read=None, note=None):
+def llama_like(name, *, read=None, note=None):
     """module(x, position_ids) makes cos and sin, apply_rotary_pos_emb(q, k, cos, sin) turns.
 
-    layers: those that turn, all unless given; read(code, heads) rearranges a head before it turns.
+    read(code, heads) rearranges a head before it turns.
     """
     def adapter(config, root):
         code = modeling(config)
         module = getattr(code, name)(config)
-        size = head_dim_of(config)
+        size = heads_of(config).head_dim
 
         def turn(x, position):
             cos, sin = module(torch.zeros(1), torch.tensor([position]))
@@ -45,7 +32,7 @@ def llama_like(name, *, layers=None, read=None, note=None):
             return code.apply_rotary_pos_emb(heads, heads, cos, sin)[0][0, :, 0, :]
 
         found = ropes(turn, size, buffer=module.inv_freq, amplitude=module.attention_scaling)
-        return describe(name, found, config, layers=layers, note=note)
+        return describe(name, config, found, note=note)
     return adapter
 
 
@@ -64,15 +51,22 @@ def clvp(config, root):
         block = code.apply_rotary_pos_emb(block, block, block, angles.cos(), angles.sin(), ids)[0]
         return torch.cat((block, rest), dim=-1)[0, :, 0, :]
 
-    found = ropes(turn, head_dim_of(config), buffer=module.inv_freq)
-    return describe("ClvpRotaryPositionalEmbedding", found, config, note="v turns too")
+    found = ropes(turn, heads_of(config).head_dim, buffer=module.inv_freq)
+    return describe("ClvpRotaryPositionalEmbedding", config, found, note="v turns too")
+
+
+def only_if(key, word, make=records):
+    """The adapter, by default that which runs the model, where the config says that it turns."""
+    def adapter(config, root):
+        if getattr(config, key) != word:
+            return f"no rope: {key} is {getattr(config, key)!r}, not {word!r}"
+        return make(config, root)
+    return adapter
 
 
 def conformer(name, attention, *, heads="num_attention_heads", layers="num_hidden_layers"):
     """The hidden states turn, head by head, before they become q and k."""
     def adapter(config, root):
-        if config.position_embeddings_type != "rotary":
-            return f"no rope: position_embeddings_type is {config.position_embeddings_type!r}, not 'rotary'"
         code = modeling(config)
         module = getattr(code, name)(config)
         count = getattr(config, heads)
@@ -88,16 +82,7 @@ def conformer(name, attention, *, heads="num_attention_heads", layers="num_hidde
         note = "the hidden states turn, head by head, before the projections to q and k"
         return [record(name, rope, layers=range(getattr(config, layers)), heads=count, head_dim=size, note=note)
                 for rope in found]
-    return adapter
-
-
-def only_if(key, word):
-    """By running the model, where the config says that it turns."""
-    def adapter(config, root):
-        if getattr(config, key) != word:
-            return f"no rope: {key} is {getattr(config, key)!r}, not {word!r}"
-        return records(config, root)
-    return adapter
+    return only_if("position_embeddings_type", "rotary", adapter)
 
 
 def esmfold2_atoms(config, root):
@@ -112,7 +97,7 @@ def esmfold2_atoms(config, root):
         return code.apply_rotary_pos_emb(heads, heads, cos, sin)[0][0, :, 0, :]
 
     found = ropes(turn, config.head_dim, axes=4, width=config.head_dim)
-    return describe("EsmFold2RotaryEmbedding", found, config,
+    return describe("EsmFold2RotaryEmbedding", config, found,
                     note="axes: x, y, z of the atom in its residue's reference frame, then its token's number")
 
 

@@ -3,6 +3,8 @@
 The rotary module of each call, built again on the CPU from the same arguments, and the same apply function, called the
 same way, then turn vectors (rotations.py).
 """
+from types import SimpleNamespace
+
 import torch
 
 from rotations import record, ropes
@@ -69,6 +71,25 @@ def head_shape(config, turner):
     heads = getattr(config, "num_attention_heads", None)
     stated = getattr(config, "head_dim", None) or (config.hidden_size // heads if heads else 0)
     return max(turner.size, stated), 0
+
+
+def heads_of(config):
+    heads = config.num_attention_heads
+    width = getattr(config, "embed_dim", None) or config.hidden_size
+    return SimpleNamespace(heads=heads, kv_heads=getattr(config, "num_key_value_heads", None) or heads,
+                           head_dim=getattr(config, "head_dim", None) or width // heads)
+
+
+NO_ATTENTION = ("conv", "linear_attention")  # layer types
+
+
+def describe(name, config, found, **more):
+    """The records of one rope (or of its blocks) in all layers of a part, by the usual names of its config."""
+    types = getattr(config, "layer_types", None) or [""] * getattr(config, "num_hidden_layers", 0)
+    more = vars(heads_of(config)) | {
+        "layers": [i for i, kind in enumerate(types) if kind not in NO_ATTENTION],
+        "layers_without_rope": [i for i, kind in enumerate(types) if kind in NO_ATTENTION]} | more
+    return [record(name, rope, **more) for rope in found]
 
 
 def has_layers(config):

@@ -4,7 +4,8 @@ parts that only the whole model runs. For tools/sweep/sweep.py, as sweep/audio.p
 import torch
 
 from rotations import ropes
-from audio import describe, head_dim_of, llama_like
+from audio import llama_like
+from generic import describe, heads_of
 from run import modeling
 
 
@@ -19,12 +20,12 @@ def gptj(config, root):
         block = code.apply_rotary_pos_emb(x[None, None, :, :width], sin, cos)
         return torch.cat((block[0, 0], x[:, width:]), dim=-1)
 
-    return describe("create_sinusoidal_positions", ropes(turn, head_dim_of(config)), config)
+    return describe("create_sinusoidal_positions", config, ropes(turn, heads_of(config).head_dim))
 
 
 def roformer(config, root):
     code = modeling(config)
-    size = head_dim_of(config)
+    size = heads_of(config).head_dim
 
     def turn(x, position):
         table = code.RoFormerSinusoidalPositionalEmbedding(position[0] + 1, size)
@@ -34,7 +35,7 @@ def roformer(config, root):
         return code.RoFormerSelfAttention.apply_rotary_position_embeddings(angles, heads, heads)[0][0, :, 0, :]
 
     note = "v turns too" if config.rotary_value else None
-    return describe("RoFormerSinusoidalPositionalEmbedding", ropes(turn, size), config, note=note)
+    return describe("RoFormerSinusoidalPositionalEmbedding", config, ropes(turn, size), note=note)
 
 
 ADAPTERS = {

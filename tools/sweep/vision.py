@@ -5,11 +5,11 @@ there is none. What turns is always the model's own module and apply function; w
 and what only the model's forward knows: which coordinate it hands over first, which layers turn.
 """
 import math
-from types import SimpleNamespace
 
 import torch
 
-from generic import records
+from audio import llama_like
+from generic import describe, heads_of, records
 from run import modeling
 from rotations import POSITION, record, ropes
 
@@ -109,24 +109,8 @@ def one(turned):
     return queries
 
 
-def heads_of(config):
-    heads = config.num_attention_heads
-    width = getattr(config, "embed_dim", None) or config.hidden_size
-    return SimpleNamespace(heads=heads, kv_heads=getattr(config, "num_key_value_heads", None) or heads,
-                           head_dim=getattr(config, "head_dim", None) or width // heads)
-
-
-NO_ATTENTION = ("conv", "linear_attention")  # layer types
-
-
 def record_all(name, config, found, **more):
-    """The records of one rope (or of its blocks) in all layers of a part."""
-    types = getattr(config, "layer_types", None) or [""] * getattr(config, "num_hidden_layers", 0)
-    more = vars(heads_of(config)) | {
-        "layers": [i for i, kind in enumerate(types) if kind not in NO_ATTENTION],
-        "layers_without_rope": [i for i, kind in enumerate(types) if kind in NO_ATTENTION],
-        "note": NOTES.get(config.model_type)} | more
-    return [record(name, rope, **more) for rope in found]
+    return describe(name, config, found, **{"note": NOTES.get(config.model_type)} | more)
 
 
 # ---- towers ----
@@ -330,25 +314,12 @@ def vjepa2(config, _root):
     raise ValueError("vjepa2 turns pairs now: write a record")
 
 
-def deepseek_ocr2(config, _root):
-    """A tower of one axis: the index in the sequence of patches and queries."""
-    code = modeling(config)
-    module = code.DeepseekOcr2VisionRotaryEmbedding(config)
-
-    def turn(x, position):
-        q = x[None, :, None, :]
-        return one(code.apply_rotary_pos_emb(q, q, *module(torch.zeros(1), torch.tensor([position]))))[0, :, 0]
-
-    found = ropes(turn, heads_of(config).head_dim, buffer=module.inv_freq, amplitude=module.attention_scaling)
-    return record_all("DeepseekOcr2VisionRotaryEmbedding", config, found)
-
-
 ADAPTERS = {name: tower for name in TOWERS} | {name: memory for name in MEMORY} | {name: centres for name in CENTRES}
 ADAPTERS |= {name: run_or_say(mrope) for name in MROPE}
 ADAPTERS |= {name: run_or_say(watched) for name in ("cohere_compass_text", "ernie4_5_vl_moe_text", "glm4v_moe_text",
                                                     "glm4v_text", "glm_image_text", "neomme")}
 ADAPTERS |= {
-    "deepseek_ocr2_encoder": deepseek_ocr2,
+    "deepseek_ocr2_encoder": llama_like("DeepseekOcr2VisionRotaryEmbedding"),
     "efficientloftr": efficientloftr,
     "hunyuan_vl_text": hunyuan,
     "lightglue": lambda _config, _root: "the angles are a learned linear map of both key point coordinates",
