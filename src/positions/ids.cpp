@@ -10,7 +10,7 @@ namespace {
 constexpr const char* words[] = {"word", "picture", "film", "sound"};
 const char* name(Kind kind) { return words[static_cast<std::size_t>(kind)]; }
 
-// Of a row with its masked tokens: a masked mark begins a film too.
+// The kinds of all tokens of a row, masked ones too: a masked mark begins a film.
 std::vector<Kind> kinds_of(std::span<const std::int64_t> ids, const Manner& manner) {
   std::vector<Kind> kinds;
   std::int64_t open = 0;  // films that have begun and not ended

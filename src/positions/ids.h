@@ -28,14 +28,14 @@ struct Run {
 };
 
 using Place = std::array<double, 4>;      // an id per axis; 0 beyond the model's axes
-double greatest(std::span<const Place>);  // of all axes
+double greatest(std::span<const Place>);  // the greatest id on any axis
 
 // A row of the batch without its masked tokens: what is known of them, and the places that they are given.
 struct Row {
   std::int64_t number;  // in the batch
   std::vector<std::int64_t> columns = {}, ids = {};
   std::vector<Kind> kinds = {};
-  std::vector<Place> places = {};  // of all tokens
+  std::vector<Place> places = {};  // one for each token
   std::int64_t token = 0;          // the first that has no place yet
   double next = 0;                 // where a word would stand
   bool float32 = false;            // every sum is one of float32
@@ -44,7 +44,7 @@ struct Row {
   std::int64_t id(std::int64_t i) const { return ids[static_cast<std::size_t>(i)]; }
   Kind kind(std::int64_t i) const { return kinds[static_cast<std::size_t>(i)]; }
   Place& place(std::int64_t i) { return places[static_cast<std::size_t>(i)]; }
-  Run run_from(std::int64_t first) const;  // of one kind
+  Run run_from(std::int64_t first) const;  // the tokens from there on that are of its kind
   std::vector<Run> runs() const;
   void check(const Run&, std::int64_t tokens) const;  // throws where the run has another number
 
@@ -60,7 +60,7 @@ struct Row {
   [[noreturn]] void refuse(const std::string& rule, const std::string& got) const;
 };
 
-// What differs between the variants outside of their rows. takes: of take_only.
+// The facts in which the variants differ outside of their rows. takes: as take_only takes it.
 struct Manner {
   std::string_view takes;
   int axes = 3;
@@ -86,7 +86,7 @@ class Walk {
   Area next_grid(Kind, const Row&);
   Area grid_of(const Run&, const Row&);
   std::int64_t next_sound(const Row&);  // mel frames
-  float seconds() const;                // of the film whose grid was given last; 1 where none are given
+  float seconds() const;                // seconds per grid of the film whose grid was taken last, or 1
   std::size_t& taken(Kind kind) { return taken_[static_cast<std::size_t>(kind)]; }
 
  private:

@@ -10,8 +10,8 @@
 
 namespace rotary::made {
 
-// What a variant or a tower is given: the config of the model, or of its part, and what the data says of its type.
-// inputs have the sizes that they say, and grids of at least 1.
+// The arguments of a variant or a tower: the config of the model or of its part, the facts of data/models.json about
+// its type, and the inputs, whose sizes match and whose grids are at least 1 (checked before).
 struct Call {
   const files::Object& config;
   const files::PositionFacts& facts;
@@ -21,12 +21,12 @@ using Way = ModelPositions (*)(const Call&);
 
 inline double real(std::int64_t value) { return static_cast<double>(value); }
 
-// Of a model that makes ids of its own, by the name in data/models.json; nullptr: there is none.
+// Returns the variant of that name in data/models.json, or nullptr.
 Way find_variant(std::string_view name);
-// Of the patches of a tower, [axes, patches].
+// Positions of the patches of a tower, [axes, patches].
 ModelPositions tower_positions(const Call&);
 
-// As a model counts that has only words: [batch, tokens].
+// Position ids of a model that has only words, [batch, tokens].
 ModelPositions counted(files::Counts, const ModelInputs&);
 
 // Throws POSITION for an input that is given but not among `takes`, words of "ids mask images films seconds sounds

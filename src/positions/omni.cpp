@@ -58,8 +58,8 @@ Mixed mixed_by_pieces(std::span<const Place> film, std::span<const Place> sound,
   return mixed;
 }
 
-// What tells the two omni models apart: merged has float32 ids with fractions, two starts and two ends of a film that
-// sounds, and mixes it by time.
+// The facts in which the two omni models differ: merged has float32 ids with fractions, two starts and two ends of a
+// film that sounds, and mixes it by time.
 struct Omni {
   bool merged;
   std::int64_t per_second, piece = 0, window = 0;  // ids; ids; audio frames of half a chunk
@@ -153,7 +153,7 @@ ModelPositions omni(const Call& call, bool merged) {
   facts.audio_start = number_of(call, "audio_start_token_id", call.facts.start);
   facts.piece = facts.per_second * number_of(call, "seconds_per_chunk", 2, 1);
   facts.window = number_of(call, "audio_config.n_window", 50, 1);
-  std::optional<bool> sounding;  // of all films
+  std::optional<bool> sounding;  // whether the films sound: all do, or none
   Walk walk(call, manner);
   return walk.made([&](Row& row) {
     for (std::int64_t first = 0; first < row.size(); ++first) {

@@ -1,5 +1,5 @@
 // The variants of M-RoPE: position ids of models that see or hear, as transformers 5.23 makes them. Each lays out a row
-// of tokens that the mask shows; what they share is the walk (ids.h).
+// of tokens that the mask shows; they share the walk (ids.h).
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -87,7 +87,7 @@ TEST(PositionIds, after_a_film_are_the_publishers_where_that_is_asked) {
   EXPECT_EQ(theirs.deltas, std::vector<double>{-3});
 }
 
-// As generate() prepares them; masked tokens differ.
+// generate() prepares them so; masked tokens differ.
 TEST(PositionIds, without_grids_count_plainly) {
   const std::string rows = R"("ids":[[9,9,8,8],[9,9,9,8]],"mask":[[0,1,0,1],[0,0,0,1]]})";
   EXPECT_EQ(integers(R"({"config":{"model_type":"neomme"},)" + rows), (Integers{0, 1, 2, 3, 0, 1, 2, 3,  //
