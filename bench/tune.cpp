@@ -1,7 +1,7 @@
 // Whether other values of the constants of src/cpu/tuning.h would be faster on this machine. Prints only those that
 // are, by more than the noise measured beside them.
-//   tune [--seconds S] [--largest MIB]
-// S: about how long, default 60 (the largest sizes take what they take). MIB: of the largest tensor, default 256.
+//   tune [SECONDS [MIB]]
+// SECONDS: about how long, default 60 (the largest sizes take what they take). MIB: of the largest tensor, default 256.
 // ROTARY_TARGET=NAME chooses the instruction set.
 #include <algorithm>
 #include <chrono>
@@ -197,23 +197,11 @@ class Tuner {
 }  // namespace
 
 int main(int argc, char** argv) {
-  double seconds = 60;
-  Index largest = 256 * mib;
-  bool good = argc % 2 == 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i];
-    const double value = std::atof(argv[i + 1]);
-    if (flag == "--seconds" && value > 0) {
-      seconds = value;
-    } else if (flag == "--largest" && value >= 16 && value <= 4096) {
-      largest = static_cast<Index>(value) * mib;
-    } else {
-      good = false;
-    }
-  }
-  if (!good) {
-    std::fprintf(stderr, "usage: tune [--seconds S] [--largest MIB]    (S > 0; 16 <= MIB <= 4096)\n");
+  const double seconds = argc > 1 ? std::atof(argv[1]) : 60;
+  const Index largest = argc > 2 ? std::atoll(argv[2]) : 256;
+  if (seconds <= 0 || largest < 16 || largest > 4096) {
+    std::fprintf(stderr, "usage: tune [SECONDS [MIB]]    (SECONDS > 0; 16 <= MIB <= 4096)\n");
     return 2;
   }
-  Tuner(seconds, largest).run();
+  Tuner(seconds, largest * mib).run();
 }

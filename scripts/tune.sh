@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Whether other values of the constants of src/cpu/tuning.h are faster on this machine (the streaming rule, the table at
 # a time, the grain of threads): prints those that are by more than the noise, else "nothing to change". About a minute.
-#   scripts/tune.sh [--seconds S] [--largest MIB]
+#   scripts/tune.sh [SECONDS [MIB]]      MIB: of the largest tensor, default 256
 # ROTARY_TARGET=NAME chooses the instruction set.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"

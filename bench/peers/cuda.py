@@ -8,7 +8,7 @@ from typing import Callable
 import torch
 
 from cells import Cell
-from measure import all_agreeing
+from measure import ROUNDS, all_agreeing
 from peer import Peer
 from torch_peers import on_device, rows
 
@@ -74,14 +74,8 @@ class Timed:
         return median(self.samples)
 
 
-def alternate(candidates: list[Timed], rounds: int) -> None:
-    for turn in range(rounds):
-        for candidate in candidates[turn % len(candidates) :] + candidates[: turn % len(candidates)]:
-            candidate.sample()
-
-
 @torch.inference_mode()
-def measure_cell(cell: Cell, peers: list[Peer], rounds: int, results) -> None:
+def measure_cell(cell: Cell, peers: list[Peer], results) -> None:
     at = cell.compared()
 
     def make(peer: Peer):
@@ -97,6 +91,9 @@ def measure_cell(cell: Cell, peers: list[Peer], rounds: int, results) -> None:
     copies = on_device(cell, "cuda", sets_of(cell))
     copy = Timed([partial(each.spare.copy_, each.block) for each in copies])
     gc.collect()
-    alternate([rotary, copy, *(timing for _, timing in found)], rounds)
+    candidates = [rotary, copy, *(timing for _, timing in found)]
+    for turn in range(ROUNDS):
+        for candidate in candidates[turn % len(candidates) :] + candidates[: turn % len(candidates)]:
+            candidate.sample()
     for peer, timing in found:
         results.timed_on_device(cell, peer, timing.seconds(), rotary.seconds(), copy.seconds())

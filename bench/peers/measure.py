@@ -7,30 +7,27 @@ from cells import OWN_ANGLES, TOLERANCE, Cell
 from peer import Peer, Run, Unavailable
 
 SLICE = 0.008  # seconds of one measurement
-
-
-def agreeing(cell: Cell, peer: Peer, results, make):
-    """What make() gives beside q and k of the compared tokens, if the peer has such a cell and agrees; else results
-    hears why not, and None."""
-    try:
-        made, q, k = make()
-        difference, allowed = cell.difference(q, k), TOLERANCE[cell.dtype] + OWN_ANGLES * peer.own_angles
-        if difference <= allowed:
-            return made
-        reason = f"differs from float64 by more than {allowed:.2g}"
-    except Unavailable as error:
-        reason = str(error)
-    except Exception as error:  # a peer that breaks in one cell is left out of it; the others go on
-        reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    results.left_out(cell, peer.name, reason)
-    return None
+ROUNDS = 7  # measurements of each, whose median counts
 
 
 def all_agreeing(cell: Cell, peers: list[Peer], results, make) -> list[tuple]:
-    """(peer, what make(peer) gives) of those that agree. The first is rotary: nothing else matters if it does not."""
-    found = [(peer, made) for peer in peers if (made := agreeing(cell, peer, results, lambda: make(peer))) is not None]
-    if not found or found[0][0] is not peers[0]:
-        raise SystemExit(f"peers.sh: rotary is wrong at {cell}; nothing else matters")
+    """(peer, what make(peer) gives beside q and k of the compared tokens) of those that have such a cell and agree; results
+    hears why the others do not. The first is rotary: nothing else matters if it is wrong."""
+    found = []
+    for peer in peers:
+        try:
+            made, q, k = make(peer)
+            allowed = TOLERANCE[cell.dtype] + OWN_ANGLES * peer.own_angles
+            if cell.difference(q, k) > allowed:
+                raise Unavailable(f"differs from float64 by more than {allowed:.2g}")
+            found.append((peer, made))
+        except Unavailable as error:
+            results.left_out(cell, peer.name, str(error))
+        except Exception as error:  # a peer that breaks in one cell is left out of it; the others go on
+            words = str(error).splitlines()[0] if str(error) else ""
+            results.left_out(cell, peer.name, f"{type(error).__name__}: {words}")
+        if not found:
+            raise SystemExit(f"peers.sh: rotary is wrong at {cell}; nothing else matters")
     return found
 
 
@@ -55,15 +52,15 @@ class Timing:
         return self.run.repeat(self.repetitions) / self.repetitions
 
 
-def alternate(rotary: Timing, timings: list[Timing], rounds: int) -> None:
+def alternate(rotary: Timing, timings: list[Timing]) -> None:
     """Before each peer's measurement one of rotary's, so that a slow moment of the machine hits both."""
-    for turn in range(rounds):
+    for turn in range(ROUNDS):
         for timing in timings[turn % len(timings) :] + timings[: turn % len(timings)]:
             timing.rotary.append(rotary.sample())
             timing.mine.append(timing.sample())
 
 
-def measure_cell(cell: Cell, peers: list[Peer], rounds: int, results) -> None:
+def measure_cell(cell: Cell, peers: list[Peer], results) -> None:
     def make(peer: Peer):
         run = peer.prepare(cell)
         run.repeat(1)
@@ -72,9 +69,7 @@ def measure_cell(cell: Cell, peers: list[Peer], rounds: int, results) -> None:
     own, *timings = (Timing(peer, run) for peer, run in all_agreeing(cell, peers, results, make))
     gc.collect()
     gc.disable()
-    alternate(own, timings, rounds)
+    alternate(own, timings)
     gc.enable()
     for timing in timings:
         results.timed(cell, timing)
-    for timing in (own, *timings):
-        timing.run.release()

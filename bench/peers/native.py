@@ -3,14 +3,15 @@ repetitions, and librotary_peers_cuda.so, which has the same interface. ggml: th
 
 import ctypes
 import os
+import weakref
 from ctypes import POINTER, byref, c_bool, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
-from cells import BASE, HEAD_DIM, HEADS, KV_HEADS, Cell, aligned
+from cells import BASE, HEAD_DIM, Cell, aligned
 from peer import Run, Unavailable
 
 library: ctypes.CDLL = None  # of load()
@@ -20,17 +21,17 @@ class Request(ctypes.Structure):
     """struct Request of rotary_shim.cpp."""
 
     _fields_ = [
-        *((name, c_void_p) for name in ("q", "k", "q_out", "k_out", "positions", "cos", "sin")),
+        *((name, c_void_p) for name in ("q", "k", "q_out", "k_out", "positions")),
         ("base", c_double),
-        *((name, c_int64) for name in ("tokens", "heads", "kv_heads")),
-        *((name, c_int32) for name in ("head_dim", "dtype", "interleaved")),
+        ("tokens", c_int64),
+        *((name, c_int32) for name in ("dtype", "interleaved", "plain")),
     ]
 
 
-def request(cell: Cell, q, k, q_out, k_out, positions, cos=None, sin=None) -> Request:
-    """All but the cell are addresses."""
-    return Request(q, k, q_out, k_out, positions, cos, sin, BASE, cell.tokens, HEADS, KV_HEADS, HEAD_DIM,
-                   ("f32", "f16", "bf16").index(cell.dtype), cell.interleaved)  # fmt: skip
+def request(cell: Cell, q: int, k: int, q_out: int, k_out: int, plain: bool = False) -> Request:
+    """q to k_out are addresses."""
+    dtype = ("f32", "f16", "bf16").index(cell.dtype)
+    return Request(q, k, q_out, k_out, cell.positions.ctypes.data, BASE, cell.tokens, dtype, cell.interleaved, plain)
 
 
 def declared(found: ctypes.CDLL, *functions: tuple) -> ctypes.CDLL:
@@ -51,7 +52,6 @@ def load(path: str) -> None:
         ("peers_prepare", c_void_p, POINTER(Request), c_void_p),
         ("peers_release", None, c_void_p),
         ("peers_rotate", c_double, c_void_p, c_int64, c_void_p),
-        ("peers_plain", c_double, POINTER(Request), c_int64),
         ("peers_repeat", c_double, c_void_p, c_void_p, c_void_p, c_int64),
     )
 
@@ -74,30 +74,16 @@ def prepared(asked: Request, stream=None) -> c_void_p:
 # ---- rotary, and the plain loop --------------------------------------------------------------------
 
 
-def asked_for(cell: Cell):
-    """The request, the results, and the arrays that it points to."""
-    q, k, q_out, k_out = cell.tensors()
-    held = (q, k, q_out, k_out, cell.positions, cell.cos, cell.sin)
-    address = [array.ctypes.data for array in held]
-    return request(cell, *address[:5], cos=address[5], sin=address[6]), lambda: (q_out[0], k_out[0]), held
+def rotary(cell: Cell, plain: bool = False) -> Run:
+    q, k, q_out, k_out = held = cell.tensors()
+    own = prepared(request(cell, *(array.ctypes.data for array in held), plain))
+    run = Run(lambda repetitions: checked(library.peers_rotate(own, repetitions, None)), lambda: (q_out[0], k_out[0]), keeps=held)
+    weakref.finalize(run, library.peers_release, own)
+    return run
 
 
-def rotary(cell: Cell) -> Run:
-    asked, result, held = asked_for(cell)
-    own = prepared(asked)
-    return Run(lambda repetitions: checked(library.peers_rotate(own, repetitions, None)), result,
-               release=lambda: library.peers_release(own), keeps=held)  # fmt: skip
-
-
-rotary.version = target
-
-
-def plain_loop(cell: Cell) -> Run:
-    asked, result, held = asked_for(cell)
-    return Run(lambda repetitions: checked(library.peers_plain(byref(asked), repetitions)), result, keeps=held)
-
-
-plain_loop.version = lambda _: "-O3 -march=native"
+plain_loop = partial(rotary, plain=True)
+rotary.version, plain_loop.version = target, lambda _: "-O3 -march=native"
 
 
 # ---- ggml ------------------------------------------------------------------------------------------
@@ -178,8 +164,10 @@ def ggml(cell: Cell) -> Run:
             lib.ggml_backend_buffer_free(buffer)
         lib.ggml_free(context)
 
-    return Run(lambda repetitions: library.peers_repeat(compute, graph, planned, repetitions),
-               lambda: (q_out[0], k_out[0]), release=release, keeps=(tensors, positions, work, plan))  # fmt: skip
+    run = Run(lambda repetitions: library.peers_repeat(compute, graph, planned, repetitions), lambda: (q_out[0], k_out[0]),
+              keeps=(tensors, positions, work, plan))  # fmt: skip
+    weakref.finalize(run, release)
+    return run
 
 
 ggml.version = lambda package: f"{ggml_library().ggml_version().decode()} (llama-cpp-python {package})"

@@ -20,7 +20,6 @@ class Run:
     repeat: Callable[[int], float]  # seconds of so many repetitions
     result: Callable[[], tuple[np.ndarray, np.ndarray]]  # q and k of the last, [tokens, heads, head_dim], storage type
     anew: bool = False  # in an in-place cell: the peer writes its result to new memory
-    release: Callable[[], None] = lambda: None
     keeps: object = None  # memory that the peer holds by address alone
 
 

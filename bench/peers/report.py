@@ -23,14 +23,11 @@ def times(ratio: float) -> str:
     return f"{ratio:.2f}×" if ratio < 10 else f"{ratio:.0f}×"
 
 
-def table_row(cells: list[str]) -> str:
-    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|"
-
-
 def table(head: list[str], words: int, rows: list[list[str]]) -> str:
     """The first columns are words, aligned to the left; the others numbers, to the right."""
-    rule = ["---"] * words + ["---:"] * (len(head) - words)
-    return "\n".join([table_row(head), "|" + "|".join(rule) + "|", *map(table_row, rows)])
+    lines = ["|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|" for row in (head, *rows)]
+    lines.insert(1, "|" + "---|" * words + "---:|" * (len(head) - words))
+    return "\n".join(lines)
 
 
 class Results:

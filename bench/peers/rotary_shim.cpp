@@ -1,15 +1,14 @@
 // librotary_peers.so: rotary and the plain loop for peers/native.py, through ctypes. Repetitions are timed here, since
 // a call from Python costs more than a token's work. With ROTARY_PEERS_CUDA librotary_peers_cuda.so: rotary on a CUDA
 // device, on the stream that it is given, where Python has the clock.
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
-#include <vector>
 
 #ifdef ROTARY_PEERS_CUDA
 #include "rotary/gpu.h"
@@ -25,6 +24,9 @@ using Stream = void*;  // null
 
 namespace {
 
+constexpr std::int64_t q_heads = 32, kv_heads = 8;
+constexpr int head_dim = 128;
+
 // native.py's class Request mirrors it, field by field. On a device q to k_out are its pointers.
 struct Request {
   const void* q;
@@ -32,13 +34,11 @@ struct Request {
   void* q_out;  // in place: q_out == q, k_out == k
   void* k_out;
   const std::int64_t* positions;
-  const float* cos;  // [tokens, head_dim / 2], for the plain loop
-  const float* sin;
   double base;
-  std::int64_t tokens, heads, kv_heads;
-  std::int32_t head_dim;
+  std::int64_t tokens;
   std::int32_t dtype;        // the order of rotary::DType
   std::int32_t interleaved;  // 0 or 1
+  std::int32_t plain;        // 1: by the plain loop; on a device always 0
 };
 
 std::string& last_error() {
@@ -64,18 +64,15 @@ double seconds(std::int64_t repetitions, Call&& call) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-rotary::Frequencies frequencies_of(int head_dim, double base, bool interleaved) {
-  const rotary::Pairing pairing = interleaved ? rotary::Pairing::interleaved : rotary::Pairing::half;
-  return rotary::frequencies({.head_dim = head_dim, .base = base, .pairing = pairing});
-}
-
-// Rotates q and k in one call.
+// Rotates q and k.
 using Prepared = std::function<void(Stream)>;
 
 // Makes all that a caller makes once, before the first layer of a step.
 Prepared prepared(const Request& r, Stream stream) {
-  const rotary::Frequencies turns = frequencies_of(r.head_dim, r.base, r.interleaved != 0);
+  const rotary::Pairing pairing = r.interleaved != 0 ? rotary::Pairing::interleaved : rotary::Pairing::half;
+  const auto turns = rotary::frequencies({.head_dim = head_dim, .base = r.base, .pairing = pairing});
   const std::span positions(r.positions, static_cast<std::size_t>(r.tokens));
+  const auto dtype = static_cast<rotary::DType>(r.dtype);
 #ifdef ROTARY_PEERS_CUDA
   const auto frequencies = std::make_shared<api::Frequencies>(turns, stream);
   const auto table = std::make_shared<api::Table>(*frequencies, positions, api::TableOptions{}, stream);
@@ -85,10 +82,17 @@ Prepared prepared(const Request& r, Stream stream) {
   static_cast<void>(stream);
   const auto by = std::make_shared<rotary::Table>(turns, positions);
   const auto how = [](Stream) { return api::RotateOptions(); };
+  if (r.plain != 0) {
+    const auto rotate = [=](const void* in, void* out, std::int64_t heads) {
+      using namespace rotary::cli::bench;
+      const PlainJob job{in, out, by->cos().data(), by->sin().data(), heads, head_dim, r.interleaved != 0};
+      if (!rotate_plainly("", dtype, job, 0, r.tokens)) throw std::runtime_error("this compiler has no type for f16");
+    };
+    return [=](Stream) { rotate(r.q, r.q_out, q_heads), rotate(r.k, r.k_out, kv_heads); };
+  }
 #endif
-  const auto dtype = static_cast<rotary::DType>(r.dtype);
-  const rotary::Layout q_layout = rotary::bthd(1, r.tokens, r.heads, r.head_dim);
-  const rotary::Layout k_layout = rotary::bthd(1, r.tokens, r.kv_heads, r.head_dim);
+  const rotary::Layout q_layout = rotary::bthd(1, r.tokens, q_heads, head_dim);
+  const rotary::Layout k_layout = rotary::bthd(1, r.tokens, kv_heads, head_dim);
   const rotary::Heads q_out{r.q_out, dtype, q_layout}, k_out{r.k_out, dtype, k_layout};
   const rotary::ConstHeads q(r.q, dtype, q_layout), k(r.k, dtype, k_layout);
   return [=](Stream on) { api::rotate_qk({q, q_out}, {k, k_out}, *by, how(on)); };
@@ -125,19 +129,6 @@ double peers_rotate(const void* made, std::int64_t repetitions, void* stream) {
 }
 
 #ifndef ROTARY_PEERS_CUDA
-double peers_plain(const Request* r, std::int64_t repetitions) {
-  const auto dtype = static_cast<rotary::DType>(r->dtype);
-  const auto rotated = [&](const void* in, void* out, std::int64_t heads) {
-    const rotary::cli::bench::PlainJob job{in, out, r->cos, r->sin, heads, r->head_dim, r->interleaved != 0};
-    return rotary::cli::bench::rotate_plainly("", dtype, job, 0, r->tokens);
-  };
-  bool known = true;
-  const double time =
-      seconds(repetitions, [&] { known = rotated(r->q, r->q_out, r->heads) && rotated(r->k, r->k_out, r->kv_heads); });
-  if (!known) last_error() = "this compiler has no type for f16";
-  return known ? time : -1;
-}
-
 // Times a C function of another library: ggml's compute.
 double peers_repeat(int (*function)(void*, void*), void* first, void* second, std::int64_t repetitions) {
   return seconds(repetitions, [&] { function(first, second); });

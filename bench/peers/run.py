@@ -30,13 +30,10 @@ def options() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--filter", default="", metavar="KEY=VALUE,...", help="cells, as in dtype=bf16,tokens=64")
     parser.add_argument("--peers", default="", metavar="NAME,...", help="peers whose names contain one of these")
-    parser.add_argument("--rounds", type=int, default=7, help="measurements of each; their median counts")
     parser.add_argument("--out", default=root / "build/peers", type=Path, help="where peers.{md,jsonl}, or gpu.{md,jsonl}, go")
     build = Path(os.environ.get("ROTARY_BUILD", root / "build/release"))
     parser.add_argument("--library", type=Path, help="librotary_peers.so, or librotary_peers_cuda.so")
     chosen = parser.parse_args()
-    if chosen.rounds < 1:
-        parser.error("--rounds is at least 1")
     chosen.library = chosen.library or build / f"lib/librotary_peers{'_cuda' if chosen.device == 'cuda' else ''}.so"
     return chosen
 
@@ -79,7 +76,7 @@ def measure_all(chosen: argparse.Namespace) -> int:
     cells = cells_of(chosen) if len(peers) > 1 else []
     for number, cell in enumerate(cells, 1):
         print(f"[{number}/{len(cells)}] {cell}", file=sys.stderr, flush=True)
-        measure_cell(cell, peers, chosen.rounds, results)
+        measure_cell(cell, peers, results)
     results.write(chosen.out, ("scripts/peers.sh " + " ".join(sys.argv[1:])).strip())
     return 0
 

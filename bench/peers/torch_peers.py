@@ -1,6 +1,7 @@
 """PyTorch: the expression of the frameworks, torch.compile; libraries on its tensors; and rotary on a CUDA device. Each
 function binds a set of tensors and gives the call that turns them and returns q and k."""
 
+import weakref
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +20,7 @@ def tensor(values: np.ndarray) -> torch.Tensor:
 
 def rows(x: torch.Tensor, at: np.ndarray | slice = slice(None)) -> np.ndarray:
     """Tokens of a result, in storage type."""
-    chosen = x.reshape(x.shape[-3:])[at if isinstance(at, slice) else torch.from_numpy(at).to(x.device)]
-    chosen = chosen.contiguous().cpu()
+    chosen = x.reshape(x.shape[-3:]).cpu()[at].contiguous()
     return (chosen.view(torch.uint16) if chosen.dtype == torch.bfloat16 else chosen).numpy()
 
 
@@ -141,29 +141,16 @@ def compiled(at: TensorSet):
 # ---- on a CUDA device ------------------------------------------------------------------------------
 
 
-def stream() -> int:
-    return torch.cuda.current_stream().cuda_stream
-
-
-class Held:
-    """Releases what rotary's library prepared when the call is forgotten."""
-
-    def __init__(self, prepared):
-        self.prepared = prepared
-
-    def __del__(self):
-        native.library.peers_release(self.prepared)
-
-
 def rotary(at: TensorSet):
-    """rotate_qk by a table made before."""
+    """rotate_qk by a table made before, on PyTorch's current stream."""
     address = [x.data_ptr() for x in (at.q, at.k, at.q_out, at.k_out)]
-    held = Held(native.prepared(native.request(at.cell, *address, at.cell.positions.ctypes.data), stream()))
+    own = native.prepared(native.request(at.cell, *address), torch.cuda.current_stream().cuda_stream)
 
     def call():
-        native.checked(native.library.peers_rotate(held.prepared, 1, stream()))
+        native.checked(native.library.peers_rotate(own, 1, torch.cuda.current_stream().cuda_stream))
         return at.q_out, at.k_out
 
+    weakref.finalize(call, native.library.peers_release, own)
     return call
 
 

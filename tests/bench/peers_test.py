@@ -97,7 +97,7 @@ def a_run_measures_leaves_out_and_reports() -> None:
     cells = [Cell("f32", "half", tokens, True) for tokens in (1, 4)]
     with contextlib.redirect_stderr(io.StringIO()):
         for cell in cells:
-            measure.measure_cell(cell, [reference("rotary", 1e-3), *peers], 3, results)
+            measure.measure_cell(cell, [reference("rotary", 1e-3), *peers], results)
     rows, page = written(results)
     assert [row["ratio"] for row in rows] == [2.0] * len(cells)
     assert rows[0]["peer"] == "twice" and rows[0]["ns_per_element"] == 2 * rows[0]["rotary_ns_per_element"]
@@ -129,7 +129,8 @@ def the_pages_that_were_measured_follow_from_their_rows() -> None:
 def main() -> None:
     for check in (storage_rounds_to_nearest_even, the_reference_turns_by_the_angle_of_its_own_pairing,
                   inputs_are_not_shared_with_what_is_written, the_grids_are_those_of_the_readme,
-                  rotary_is_the_first_of_each_device, a_run_measures_leaves_out_and_reports, the_page_of_a_device_has_all_peers_and_their_reasons,
+                  rotary_is_the_first_of_each_device, a_run_measures_leaves_out_and_reports,
+                  the_page_of_a_device_has_all_peers_and_their_reasons,
                   the_pages_that_were_measured_follow_from_their_rows):  # fmt: skip
         check()
     print("peers: all checks hold")
