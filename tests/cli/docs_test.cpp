@@ -57,8 +57,6 @@ class Docs : public Cli {
       std::filesystem::copy(source / "tests/golden/configs" / (std::string(file) + ".json"),
                             path(std::string(folder) + "/config.json"));
     }
-    std::filesystem::create_directory(path("flux"));
-    std::filesystem::copy(source / "tests/golden/sweep/FluxTransformer2DModel.json", path("flux/config.json"));
     std::filesystem::create_directory(path("Qwen2.5-VL-7B"));
     std::filesystem::copy(source / "tests/golden/configs/qwen2.5-vl-7b.json", path("Qwen2.5-VL-7B/config.json"));
     std::filesystem::copy(source / "data/demo/qk.safetensors", path("qk.safetensors"));
@@ -72,22 +70,14 @@ class Docs : public Cli {
     write_npy(path("grid.npy"), make_tensor<std::int64_t>("", ElementType::i64, {1, 3}, {1, 2, 4}));
   }
 
-  // q and k as they lie in PyTorch behind transpose(1, 2), those of one token, and the outputs of q_proj and k_proj.
+  // q and k as they lie in PyTorch behind transpose(1, 2).
   void write_dumps() const {
-    const auto write = [this](const std::string& name, const std::vector<std::int64_t>& q,
-                              const std::vector<std::int64_t>& k) {
-      std::vector<Tensor> tensors;
-      for (const auto& [tensor, shape] : {std::pair("q", q), std::pair("k", k)}) {
-        std::int64_t count = 1;
-        for (const std::int64_t size : shape) count *= size;
-        tensors.push_back(
-            make_tensor<float>(tensor, ElementType::f32, shape, some_values(static_cast<std::size_t>(count))));
-      }
-      write_tensors(name, tensors);
-    };
-    write("transposed.safetensors", {1, 32, 16, 128}, {1, 8, 16, 128});
-    write("token.safetensors", {32, 128}, {8, 128});
-    write("projected.safetensors", {1, 16, 4096}, {1, 16, 1024});
+    std::vector<Tensor> tensors;
+    for (const auto& [name, heads] : {std::pair("q", 32), std::pair("k", 8)}) {
+      const auto count = static_cast<std::size_t>(heads) * 16 * 128;
+      tensors.push_back(make_tensor<float>(name, ElementType::f32, {1, heads, 16, 128}, some_values(count)));
+    }
+    write_tensors("transposed.safetensors", tensors);
   }
 
   // Given frequencies, and a Mistral Large 4 of 8 rotated elements with the tensor that it learns.
