@@ -1,5 +1,6 @@
 // rotary demo: the chain step by step on bundled data, each step checked by an independent computation.
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/rotary/bench/cell.h"
 #include "apps/shared/command.h"
 #include "apps/shared/system.h"
 #include "apps/shared/text.h"
@@ -23,7 +25,6 @@
 #include "demo_places.h"
 #include "files/tensors/element_types.h"
 #include "files/text/paths.h"
-#include "measure/medians.h"
 #include "rotary/config.h"
 #include "rotary/reference.h"
 #include "rotary/self_test.h"
@@ -266,17 +267,14 @@ void show_time(const DemoData& data, const Frequencies& turns) {
     for (std::size_t i = 0; i < in.size(); ++i) in[i] = values[i % values.size()];
     std::optional<Table> table;
     void* (*volatile copy)(void*, const void*, std::size_t) = std::memcpy;  // that the compiler cannot leave out
-    const std::function<void()> works[] = {
+    const std::array<std::function<void()>, 3> works = {
         [&] { table.emplace(turns, positions(0, tokens)); },
         [&] {
           rotate(ConstHeads(in.data(), DType::bf16, layout), {out.data(), DType::bf16, layout}, *table);
         },
         [&] { copy(out.data(), in.data(), in.size()); }};
-    for (const auto& work : works) work();
-    const int runs = tokens > 1000 ? 31 : 301;
-    const std::vector<double> micros = detail::medians_in_turn(3, 0, {runs, runs, runs}, [&](std::size_t i) {
-                                         return 1e6 * detail::seconds_of(works[i]);
-                                       }).seconds;
+    std::array<double, 3> micros = bench::medians_in_turn(works, 0.1).seconds;
+    for (double& each : micros) each *= 1e6;
     std::cout << "   " << lead(std::to_string(tokens), 4) << " tokens x 32 heads x 128, bf16:  rotate "
               << significant(micros[1], 4) << " us   memcpy of the same bytes " << significant(micros[2], 4)
               << " us   ratio " << significant(micros[1] / micros[2], 3)

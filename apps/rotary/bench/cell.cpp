@@ -12,8 +12,6 @@
 
 namespace rotary::cli::bench {
 
-using detail::fail;
-
 namespace {
 
 Frequencies frequencies_of(const Cell& cell) { return frequencies({.head_dim = head_dim, .pairing = cell.pairing}); }
@@ -39,12 +37,6 @@ double seconds_of(const std::function<void()>& work, int runs) {
   const Clock::time_point begin = Clock::now();
   for (int run = 0; run < runs; ++run) work();
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double median(std::vector<double>& values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 }  // namespace
@@ -139,39 +131,43 @@ std::int64_t ReadyCell::verify(const char* name, const std::function<void()>& wo
       different += std::memcmp(right.data() + at, after[i].data() + at, size_of(cell_.dtype)) == 0 ? 0 : 1;
   }
   if (different > 0)
-    fail(Code::CHECK, "bench", name, " must equal the reference bit for bit but ", different, " of ", compared,
-         " elements differ in ", words_of(cell_), " by target ", target_);
+    detail::fail(Code::CHECK, "bench", name, " must equal the reference bit for bit but ", different, " of ", compared,
+                 " elements differ in ", words_of(cell_), " by target ", target_);
   return compared;
 }
 
 // ---- measuring -------------------------------------------------------------------------------------
 
-Result measure(const ReadyCell& cell, double seconds) {
+Medians medians_in_turn(const std::array<std::function<void()>, 3>& works, double seconds) {
   constexpr double sample = 200e-6;  // seconds at least
   constexpr int least = 3, most = 1001;
-  Result result;
-  result.verified = cell.verify("the plain loop", [&] { cell.rotate_by_loop(); });
-  result.verified = cell.verify("rotate_qk", [&] { cell.rotate(); });
-  const std::array<std::function<void()>, 3> works = {[&] { cell.rotate(); }, [&] { cell.rotate_by_loop(); },
-                                                      [&] { cell.copy(); }};
   std::array<int, 3> runs = {1, 1, 1};
   for (std::size_t i = 0; i < works.size(); ++i) {
     while (seconds_of(works[i], runs[i]) < sample && runs[i] < 1 << 20) runs[i] *= 2;
   }
+  Medians found;
   std::array<std::vector<double>, 3> samples;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
-  for (int done = 0; done < least || (done < most && Clock::now() < end); ++done) {
+  for (; found.samples < least || (found.samples < most && Clock::now() < end); ++found.samples) {
     for (std::size_t turn = 0; turn < works.size(); ++turn) {
-      const std::size_t i = done % 2 == 0 ? turn : works.size() - 1 - turn;  // out of step with the scheduler
-      if (runs[i] > 1) works[i]();                                           // the caches are as this work leaves them
+      const std::size_t i = found.samples % 2 == 0 ? turn : works.size() - 1 - turn;  // out of step with the scheduler
+      if (runs[i] > 1) works[i]();  // the caches are as this work leaves them
       samples[i].push_back(seconds_of(works[i], runs[i]) / runs[i]);
     }
   }
-  result.samples = static_cast<int>(samples[0].size());
-  result.rotary = median(samples[0]);
-  result.loop = median(samples[1]);
-  result.copy = median(samples[2]);
-  return result;
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    std::sort(samples[i].begin(), samples[i].end());
+    found.seconds[i] = samples[i][samples[i].size() / 2];
+  }
+  return found;
+}
+
+Result measure(const ReadyCell& cell, double seconds) {
+  cell.verify("the plain loop", [&] { cell.rotate_by_loop(); });
+  const std::int64_t verified = cell.verify("rotate_qk", [&] { cell.rotate(); });
+  const Medians found =
+      medians_in_turn({[&] { cell.rotate(); }, [&] { cell.rotate_by_loop(); }, [&] { cell.copy(); }}, seconds);
+  return {found.seconds[0], found.seconds[1], found.seconds[2], found.samples, verified};
 }
 
 }  // namespace rotary::cli::bench

@@ -2,6 +2,7 @@
 // a copy of the same bytes.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -29,9 +30,8 @@ std::vector<Cell> grid();
 std::int64_t elements(const Cell&);
 std::int64_t bytes(const Cell&);  // of q and k, which are read and written once each: 2 * elements * size
 
-// Medians of the seconds of one run.
 struct Result {
-  double rotary = 0;
+  double rotary = 0;          // seconds of a run, as the next two
   double loop = 0;            // by the plain loop, for the instruction set of rotary's target
   double copy = 0;            // by memcpy to other memory
   int samples = 0;            // of each of the three
@@ -68,8 +68,15 @@ class ReadyCell {
   std::byte* other_ = nullptr;  // written by the copy, and by a rotation out of place
 };
 
-// Verifies rotary and the plain loop, then times them and the copy in turn for about `seconds` together, three samples
-// each at least. Throws CHECK.
+struct Medians {
+  std::array<double, 3> seconds = {};  // of one run of each work
+  int samples = 0;                     // of each work
+};
+// Times the works in turn, so that a slow moment of the machine hits all of them, for about `seconds` together; three
+// samples of each at least.
+Medians medians_in_turn(const std::array<std::function<void()>, 3>& works, double seconds);
+
+// Verifies rotary and the plain loop, then times them and the copy in turn. Throws CHECK.
 Result measure(const ReadyCell&, double seconds);
 
 }  // namespace rotary::cli::bench

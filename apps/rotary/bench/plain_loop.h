@@ -20,9 +20,8 @@ struct PlainJob {
   bool interleaved;
 };
 
-// Rotates tokens [begin, end). target names the instruction set to use, as chosen_target() does; the loop for "" and
-// for names that it does not know uses the instructions that this file is compiled for. Returns false where the
-// compiler has no type for the storage (f16 before clang 15).
+// Rotates tokens [begin, end) by the instructions of the target, as chosen_target() names it; for another name, as "",
+// by those that this file is compiled for. Returns false where the compiler has no type for f16 (clang before 15).
 bool rotate_plainly(std::string_view target, DType, const PlainJob&, std::int64_t begin, std::int64_t end);
 
 }  // namespace rotary::cli::bench
