@@ -8,7 +8,7 @@ _rotary() {
     before=${COMP_WORDS[COMP_CWORD-2]}
   fi
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W '@COMMANDS@help version @OPTIONS@' -- "$word"))
+    COMPREPLY=($(compgen -W '@COMMANDS@ help version @OPTIONS@' -- "$word"))
     return
   fi
   case "$command $before" in

@@ -1,16 +1,14 @@
-// rotary-torch: the commands of rotary that need libtorch. `rotary train` and the others execute this program.
+// rotary-torch: the commands that need libtorch.
 #include <ATen/Context.h>
 #include <malloc.h>
 #include <torch/version.h>
 
 #include <CLI/CLI.hpp>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "apps/shared/program.h"
-#include "apps/shared/sheet.h"
 #include "apps/shared/system.h"
 #include "apps/shared/torch_commands.h"
 #include "rotary/version.h"
@@ -27,7 +25,6 @@ void keep_memory() {
 #endif
 }
 
-// What `rotary --version` says of this program.
 std::string parts() {
   return std::string("libtorch " TORCH_VERSION) + (at::hasCUDA() ? ", a CUDA device" : ", no CUDA device");
 }
@@ -38,26 +35,14 @@ int main(int argc, char** argv) {
   keep_memory();
   rotary::cli::prepare_streams();
   std::ios::sync_with_stdio(false);
-  CLI::App app("rotary-torch: the commands of rotary that need libtorch. Say 'rotary train' and so on.");
-  app.name("rotary");
+  CLI::App app("rotary-torch: the commands that need libtorch.");
+  app.name("rotary-torch");
   rotary::cli::set_help(app);
-  app.set_version_flag("--version", std::string("rotary ") + ROTARY_VERSION);
+  app.set_version_flag("--version", std::string("rotary-torch ") + ROTARY_VERSION + ", " + parts());
   rotary::cli::add_train(app);
   rotary::cli::add_generate(app);
   rotary::cli::add_forward(app);
   rotary::cli::add_perplexity(app);
   rotary::cli::add_summary(app);
-
-  const std::vector<std::string> words = rotary::cli::command_words(argc, argv);
-  if (words.empty())
-    return rotary::cli::print_usage_error("a command is needed: rotary train, rotary generate, ...", "", false);
-  if (words[0] == "--sheet") {  // rotary asks, for completions and the man page
-    std::cout << nlohmann::json(rotary::cli::sheet_of(app)).dump() << '\n';
-    return 0;
-  }
-  if (words[0] == "--parts") {
-    std::cout << parts() << '\n';
-    return 0;
-  }
-  return rotary::cli::run_program(app, words);
+  return rotary::cli::run_program(app, rotary::cli::command_words(argc, argv));
 }

@@ -211,10 +211,9 @@ void prepare(Applied& applied, const ApplyOptions& options, const std::optional<
   std::ranges::copy(applied.readings.notes, std::back_inserter(applied.notes));
 }
 
-// With xpos, queries and keys turn by a table each; a tensor that no name says to be k is a query.
+// A tensor that no name says to be k is a query.
 void rotate_all(Applied& applied) {
-  std::optional<Table> tables[2];
-  XPos& xpos = applied.rotation.frequencies.xpos;
+  std::optional<Table> table;
   for (std::size_t i = 0; i < applied.tensors.size(); ++i) {
     std::optional<ProgressLine> progress;
     applied.rotation.progress = [&progress](std::int64_t done, std::int64_t total) {
@@ -222,9 +221,7 @@ void rotate_all(Applied& applied) {
       progress->done(done);
     };
     applied.rotation.query_scale = is_key(*applied.tensors[i]) ? QueryScale{} : applied.scale;
-    xpos.reciprocal = xpos.scale > 0 && is_key(*applied.tensors[i]);
-    tools::rotate_tensor(*applied.tensors[i], applied.readings.tensors[i].layout, applied.rotation,
-                         tables[xpos.reciprocal ? 1 : 0]);
+    tools::rotate_tensor(*applied.tensors[i], applied.readings.tensors[i].layout, applied.rotation, table);
   }
 }
 

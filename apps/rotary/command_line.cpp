@@ -4,10 +4,9 @@
 #include <vector>
 
 #include "apps/shared/program.h"
+#include "apps/shared/sheet.h"
 #include "apps/shared/system.h"
 #include "commands.h"
-#include "rotary/error.h"
-#include "torch_program.h"
 
 namespace rotary::cli {
 
@@ -18,8 +17,8 @@ using AddCommand = void (*)(CLI::App&);
 const std::vector<std::pair<const char*, std::vector<AddCommand>>> commands = {
     {"See a model", {add_inspect, add_table, add_plot, add_explain, add_models}},
     {"Is it right", {add_check, add_diagnose, add_accuracy, add_golden}},
-    {"Make something", {add_apply, add_shift, add_convert, add_extend, add_positions}},
-    {"For work on rotary itself", {add_bench, add_compare, add_demo, add_completion, add_man}}};
+    {"Make something", {add_apply, add_convert, add_extend, add_positions}},
+    {"For work on rotary itself", {add_bench, add_compare, add_demo}}};
 
 // "help", "help COMMAND" and "version" are "--help", "COMMAND --help" and "--version".
 void read_as_options(std::vector<std::string>& words) {
@@ -34,7 +33,7 @@ void read_as_options(std::vector<std::string>& words) {
 }
 
 void print_all_help(const CLI::App& app) {
-  const CommandSheet program = whole_sheet(app);
+  const CommandSheet program = sheet_of(app);
   const std::size_t width = help_width();
   std::cout << help_text(program, program.name, width);
   for (const CommandSheet& command : program.commands) {
@@ -72,21 +71,9 @@ int run_command_line(int argc, char** argv) {
       app.get_subcommands({}).back()->group(title);
     }
   }
-  add_torch_commands(app);
 
   std::vector<std::string> words = command_words(argc, argv);
-  if (words.empty()) {
-    std::cerr << app.help() << '\n';
-    return print_usage_error("a command is needed", "", false);
-  }
-  read_as_options(words);
-  if (is_torch_command(words[0])) {
-    try {
-      run_torch_program(words);
-    } catch (const Error& error) {
-      return print_error(error.code(), error.what(), wants_json(words));
-    }
-  }
+  if (!words.empty()) read_as_options(words);
   const auto print_if_asked = [&] {
     if (all_help) print_all_help(app);
   };

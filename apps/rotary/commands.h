@@ -20,7 +20,6 @@ void add_golden(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_table(CLI::App& app);
 void add_apply(CLI::App& app);
-void add_shift(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_plot(CLI::App& app);
@@ -30,11 +29,8 @@ void add_extend(CLI::App& app);
 void add_models(CLI::App& app);
 void add_positions(CLI::App& app);
 void add_bench(CLI::App& app);
-void add_completion(CLI::App& app);
-void add_man(CLI::App& app);
 
-// What --version prints: "rotary X.Y.Z", then a line per part: instruction sets, gpu, torch, compiler. Asks
-// rotary-torch where it is there.
+// What --version prints: "rotary X.Y.Z", then a line per part: instruction sets, gpu, compiler.
 std::string version_text();
 
 }  // namespace rotary::cli

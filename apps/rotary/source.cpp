@@ -108,14 +108,6 @@ Model read_model(const Source& source, int head_dim) {
   apply_scaling_options(model, source);
   if (!source.config.empty() && !source.inv_freq.empty())
     set_inv_freq(model, rope_of(model, source, "--inv-freq"), inv_freq_of(source), source.inv_freq);
-  if (!source.phase.empty())
-    set_phase(model, rope_of(model, source, "--phase"), read_pair_rows(files::path_of(source.phase), "phase"),
-              source.config.empty() ? "--phase" : source.phase);
-  if (source.xpos_scale) {
-    ModelRope& used = model.ropes[rope_of(model, source, "--xpos-scale")];
-    used.rope.xpos = {*source.xpos_scale, source.xpos_center.value_or(0)};
-    used.origins.push_back({"xpos", Origin::given, "--xpos-scale"});
-  }
   if (!source.config.empty() && !source.weights.empty())
     apply_weights(model, files::path_of(source.weights), words_of_options());
   return model;
@@ -238,10 +230,6 @@ std::vector<std::pair<std::string, std::string>> equation_facts(const Rope& rope
   std::vector<std::pair<std::string, std::string>> facts;
   if (rope.summed_axes > 0) facts.emplace_back("summed axes", std::to_string(rope.summed_axes));
   if (rope.heads > 1) facts.emplace_back("rows per head", std::to_string(rope.heads));
-  if (!rope.phase.empty()) facts.emplace_back("phase", "given");
-  if (rope.xpos.scale > 0)
-    facts.emplace_back("xpos",
-                       "scale " + significant(rope.xpos.scale, 17) + " center " + significant(rope.xpos.center, 17));
   return facts;
 }
 

@@ -30,9 +30,7 @@ struct Source {
   std::optional<int> rope;   // at most one of these two
   std::optional<int> layer;  // whose rope
   std::optional<std::int64_t> length;
-  std::string inv_freq, phase;  // paths of files
-  std::optional<double> xpos_scale;
-  std::optional<double> xpos_center;
+  std::string inv_freq;  // path of a file
   std::string weights;
   std::string scaling;                       // instead of the config's
   const char* scaling_option = "--scaling";  // that gave it
@@ -61,14 +59,12 @@ struct Machine {
 // ---- the options of a command: source_options.cpp, scaling_options.cpp ---------------------------
 
 // CONFIG, --pairing, --base, --scaling, --factor, --trained-length, --rotary-dim, --first, --length, --inv-freq,
-// --phase, --xpos-scale, --xpos-center, --weights, --attention-factor. config: "CONFIG,--config", the first word too,
-// "--config", or "" where the command has one of its own.
+// --weights, --attention-factor. config: "CONFIG,--config", the first word too, "--config", or "" where the command has one of its own.
 void add_source_options(Command& command, Source& source, const char* config = "CONFIG,--config");
 std::vector<std::string> scaling_words();                                   // that --scaling takes
 void add_head_dim_option(Command& command, Source& source);                 // for commands that read no tensor
 void add_rope_option(Command& command, Source& source);                     // --rope, --layer
-void add_positions_options(Command& command, PositionRequest& request);     // --positions, and the next
-void add_same_position_option(Command& command, PositionRequest& request);  // --same-position-on-every-axis
+void add_positions_options(Command& command, PositionRequest& request);     // --positions, --same-position-on-every-axis
 void add_table_options(Command& command, TableSettings& settings);          // --angles, --rounding
 void add_request_options(Command& command,
                          TableRequest& request);               // of a source, rope, positions and table; --cos, --sin

@@ -1,6 +1,4 @@
 // The options that say what rotates tensors, and which of them go together.
-#include <cmath>
-
 #include "apps/shared/command.h"
 #include "apps/shared/usage_error.h"
 #include "source.h"
@@ -25,9 +23,6 @@ void add_source_options(Command& command, Source& source, const char* config) {
   command.option("--rotary-dim", source.rotary_dim);
   command.option("--first", source.first);
   command.option("--inv-freq", source.inv_freq);
-  command.option("--phase", source.phase);
-  command.option("--xpos-scale", source.xpos_scale);
-  command.option("--xpos-center", source.xpos_center);
   command.option("--weights", source.weights);
   command.option("--length", source.length);
 }
@@ -50,10 +45,6 @@ void add_request_options(Command& command, TableRequest& request) {
 
 void add_positions_options(Command& command, PositionRequest& request) {
   command.option("--positions", request.spec);
-  add_same_position_option(command, request);
-}
-
-void add_same_position_option(Command& command, PositionRequest& request) {
   command.option("--same-position-on-every-axis", request.same_on_every_axis);
 }
 
@@ -77,10 +68,6 @@ void check_source(const Source& source) {
   check_scaling_options(source);
   if (source.base && !source.inv_freq.empty())
     throw UsageError("--base and --inv-freq both give the frequencies: give one of them");
-  if (source.xpos_center && !source.xpos_scale) throw UsageError("--xpos-center needs --xpos-scale");
-  if (source.xpos_scale && !(*source.xpos_scale > 0 && std::isfinite(*source.xpos_scale)))
-    throw UsageError("--xpos-scale must be finite and above 0");
-  if (!std::isfinite(source.xpos_center.value_or(0))) throw UsageError("--xpos-center must be finite");
   if (source.rope && source.layer) throw UsageError("--rope and --layer both say which rope: give one of them");
   if (!source.config.empty()) {
     if (source.rotary_dim || source.first || source.head_dim)
@@ -102,8 +89,8 @@ void check_source_without_tensor(const Source& source) {
 }
 
 bool has_rope_options(const Source& source) {
-  const bool words = !source.pairing.empty() || !source.inv_freq.empty() || !source.phase.empty() ||
-                     source.xpos_scale || !source.weights.empty() || !source.scaling.empty();
+  const bool words = !source.pairing.empty() || !source.inv_freq.empty() || !source.weights.empty() ||
+                     !source.scaling.empty();
   return words || source.base || source.head_dim || source.rotary_dim || source.first || source.names_rope() ||
          source.length || source.factor || source.trained_length || source.attention_factor;
 }
@@ -121,9 +108,8 @@ void check_request(const TableRequest& request) {
         "--cos and --sin hold their scaling: no --scaling, --factor, --trained-length or --attention-factor");
   if (source.pairing.empty())
     throw UsageError("--cos and --sin need --pairing: half, interleaved or interleaved_to_half");
-  if (!source.inv_freq.empty() || !source.weights.empty() || !source.phase.empty() || source.xpos_scale ||
-      source.xpos_center)
-    throw UsageError("--cos and --sin replace --inv-freq, --weights, --phase and --xpos-scale");
+  if (!source.inv_freq.empty() || !source.weights.empty())
+    throw UsageError("--cos and --sin replace --inv-freq and --weights");
   if (source.names_rope() || source.length || request.positions.same_on_every_axis ||
       request.settings.angles != "exact" || request.settings.rounding != "f32") {
     throw UsageError(

@@ -97,7 +97,6 @@ Metadata metadata_of(const Source& source, const TableSettings& settings, const 
   scalings::for_each_field(used.rope.scaling, [&facts](const auto& field, const auto& value) {
     facts[std::string("scaling.") + field.name] = value_text(value, 17);
   });
-  if (!source.phase.empty()) facts["phase"] = source.phase;
   for (auto [word, value] : equation_facts(used.rope)) {
     std::replace(word.begin(), word.end(), ' ', '_');
     facts.try_emplace(word, value);
@@ -146,7 +145,6 @@ Stamped add_stamp(std::vector<Stamp> before, const Stamp& now) {
   Stamp complete = now;
   std::erase_if(complete.facts, [](const auto& known) { return known.second.empty(); });
   if (!result.stamps.empty() && are_opposite(result.stamps.back(), complete) &&
-      fact(complete, "xpos").empty() &&  // its transpose is not its inverse
       fact(complete, "query_scale").empty() &&
       (fact(complete, "attention_factor").empty() || fact(complete, "attention_factor") == "1")) {
     result.stamps.pop_back();

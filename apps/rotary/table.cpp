@@ -36,10 +36,7 @@ struct TableFileOptions {
   Machine machine;
 };
 
-// With xpos there are the keys' too.
-bool is_one_tensor(const TableFileOptions& options) {
-  return (options.form == "joined" || options.form == "complex") && !options.source.xpos_scale;
-}
+bool is_one_tensor(const TableFileOptions& options) { return options.form == "joined" || options.form == "complex"; }
 
 // Also lets --dtype round the values once, from the exact ones.
 void check_usage(TableFileOptions& options) {
@@ -213,24 +210,18 @@ void run(TableFileOptions options) {
   const ModelRope& used = *what.used;
   const PositionSet positions = positions_for(options, model, used);
   const std::int64_t length = options.source.length.value_or(positions.length());
-  Frequencies turns = frequencies_of(options.source, used, length);
+  const Frequencies turns = frequencies_of(options.source, used, length);
   const ThreadPool pool(options.machine.threads.value_or(1));
   std::vector<std::int64_t> leading = {positions.tokens};
   if (positions.batched) leading.insert(leading.begin(), positions.batch);
+  const TableOptions settings = table_options(options.settings, pool);
+  const Table table = used.fourier.pairs > 0 ? tools::fourier_table(used.fourier, turns, positions, settings.rounding)
+                                             : Table(turns, positions.view(), settings);
+  std::vector<std::int64_t> rows = leading;
+  if (table.heads() > 1) rows.push_back(table.heads());
   std::vector<Tensor> tensors;
-  for (const bool keys : {false, true}) {
-    turns.xpos.reciprocal = keys;
-    if (keys && turns.xpos.scale == 0) continue;
-    const TableOptions settings = table_options(options.settings, pool);
-    const Table table = used.fourier.pairs > 0 ? tools::fourier_table(used.fourier, turns, positions, settings.rounding)
-                                               : Table(turns, positions.view(), settings);
-    std::vector<std::int64_t> rows = leading;
-    if (table.heads() > 1) rows.push_back(table.heads());
-    for (const FormTensor& form : tensors_of_form(options.form, table)) {
-      tensors.push_back(make_tensor(form, table, rows, parse_dtype(options.dtype)));
-      if (keys) tensors.back().name += "_k";
-    }
-  }
+  for (const FormTensor& form : tensors_of_form(options.form, table))
+    tensors.push_back(make_tensor(form, table, rows, parse_dtype(options.dtype)));
   Metadata metadata = metadata_of(options.source, options.settings, model, used, turns, length);
   metadata["positions"] = *options.positions.spec;
   metadata["form"] = options.form;

@@ -1,16 +1,13 @@
 // What rotary --version prints.
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/shared/text.h"
-#include "apps/shared/torch_commands.h"
 #include "commands.h"
 #include "rotary/error.h"
 #include "rotary/gpu.h"
 #include "rotary/targets.h"
 #include "rotary/version.h"
-#include "torch_program.h"
 
 namespace rotary::cli {
 
@@ -34,15 +31,6 @@ std::string gpu_text() {
   return "built with CUDA; " + std::to_string(count) + (count == 1 ? " device" : " devices");
 }
 
-std::string torch_text() {
-  std::vector<std::string> names;
-  for (const TorchCommand& command : torch_commands) names.emplace_back(command.name);
-  const std::string commands = joined(names);
-  const std::optional<std::string> parts = ask_torch_program("--parts");
-  if (!parts) return "not built (from source, scripts/build.sh --with torch adds " + commands + ")";
-  return parts->substr(0, parts->find('\n')) + "; adds " + commands;
-}
-
 std::string compiler_text() {
 #if defined(__clang__)
   std::string text = "clang " + std::to_string(__clang_major__) + "." + std::to_string(__clang_minor__);
@@ -58,7 +46,7 @@ std::string compiler_text() {
 
 std::string version_text() {
   return std::string("rotary ") + ROTARY_VERSION + "\ntargets   " + targets_text() + "\ngpu       " + gpu_text() +
-         "\ntorch     " + torch_text() + "\ncompiler  " + compiler_text();
+         "\ncompiler  " + compiler_text();
 }
 
 }  // namespace rotary::cli

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -121,6 +122,21 @@ Json option_entry(const std::string& command, const std::string& name) {
   return changed;
 }
 
+// The names of the options that a command has by the data.
+std::set<std::string> described_options(const Json& command) {
+  std::set<std::string> names;
+  for (const auto& [name, facts] : command.at("options").items()) names.insert(name);
+  if (command.value("rope_options", false))
+    for (const Json& name : commands_data().at("rope_options")) names.insert(name);
+  return names;
+}
+
+std::set<std::string> unmatched(const std::set<std::string>& a, const std::set<std::string>& b) {
+  std::set<std::string> names;
+  std::ranges::set_symmetric_difference(a, b, std::inserter(names, names.end()));
+  return names;
+}
+
 template <class T>
 CLI::Validator range_check(T least, T most) {
   const auto refusal = [least, most](const std::string& word) -> std::string {
@@ -176,14 +192,16 @@ std::map<const CLI::Option*, OptionSheet>& sheets() {
   return all;
 }
 
-void take_facts(CLI::Option& option, const Json& entry, Words words, CLI::App& app) {
+void take_facts(CLI::Option& option, const Json& entry, const Words& words, CLI::App& app) {
   const auto is = [&](const char* fact) { return entry.value(fact, false); };
   const bool flag = option.get_items_expected_max() == 0;
   OptionSheet& sheet = sheets()[&option] = {};
   if (option.get_positional()) sheet.place = option.get_name(true, false);
   for (const std::string& name : option.get_lnames()) sheet.names.push_back("--" + name);
   sheet.value = flag ? "" : entry.value("value", option.get_type_name());
-  sheet.words = entry.value("words", std::move(words));
+  sheet.words = entry.value("words", words);
+  if (!words.empty() && words != sheet.words)
+    fail(Code::INTERNAL, "commands", "the words of ", option.get_name(), " must be those of data/commands.json");
   sheet.fixed = !sheet.words.empty() && !is("suggests");
   sheet.help = text_of(entry, "help");
   sheet.required = is("required");
@@ -217,7 +235,7 @@ Command::Command(CLI::App& app, const std::string& name)
     : app_(app.add_subcommand(name, text_of(described("commands", name), "summary"))) {}
 
 template <class T>
-void Command::option(const std::string& name, T& value, Words words) {
+void Command::option(const std::string& name, T& value, const Words& words) {
   added_.insert(name);
   const Json entry = option_entry(app_->get_name(), name);
   CLI::Option* option = nullptr;
@@ -231,22 +249,22 @@ void Command::option(const std::string& name, T& value, Words words) {
       if (entry.contains("range")) option->check(range_check<Value>(entry["range"][0], entry["range"][1]));
     }
   }
-  take_facts(*option, entry, std::move(words), *app_);
+  take_facts(*option, entry, words, *app_);
 }
-template void Command::option(const std::string&, bool&, Words);
-template void Command::option(const std::string&, std::string&, Words);
-template void Command::option(const std::string&, double&, Words);
-template void Command::option(const std::string&, int&, Words);
-template void Command::option(const std::string&, std::int64_t&, Words);
-template void Command::option(const std::string&, std::uint64_t&, Words);
-template void Command::option(const std::string&, std::vector<std::string>&, Words);
-template void Command::option(const std::string&, std::vector<std::int64_t>&, Words);
-template void Command::option(const std::string&, std::optional<std::string>&, Words);
-template void Command::option(const std::string&, std::optional<double>&, Words);
-template void Command::option(const std::string&, std::optional<int>&, Words);
-template void Command::option(const std::string&, std::optional<unsigned>&, Words);
-template void Command::option(const std::string&, std::optional<std::int64_t>&, Words);
-template void Command::option(const std::string&, std::optional<std::uint64_t>&, Words);
+template void Command::option(const std::string&, bool&, const Words&);
+template void Command::option(const std::string&, std::string&, const Words&);
+template void Command::option(const std::string&, double&, const Words&);
+template void Command::option(const std::string&, int&, const Words&);
+template void Command::option(const std::string&, std::int64_t&, const Words&);
+template void Command::option(const std::string&, std::uint64_t&, const Words&);
+template void Command::option(const std::string&, std::vector<std::string>&, const Words&);
+template void Command::option(const std::string&, std::vector<std::int64_t>&, const Words&);
+template void Command::option(const std::string&, std::optional<std::string>&, const Words&);
+template void Command::option(const std::string&, std::optional<double>&, const Words&);
+template void Command::option(const std::string&, std::optional<int>&, const Words&);
+template void Command::option(const std::string&, std::optional<unsigned>&, const Words&);
+template void Command::option(const std::string&, std::optional<std::int64_t>&, const Words&);
+template void Command::option(const std::string&, std::optional<std::uint64_t>&, const Words&);
 
 Command& Command::footer(const std::string& text) {
   app_->footer(text);
@@ -269,8 +287,8 @@ Command& Command::runs(std::function<void()> run) {
     std::cout.rdbuf(&nothing);
   };
   const Json& entry = described("commands", app_->get_name());
-  for (const auto& [name, facts] : entry.at("options").items())
-    if (!added_.contains(name)) fail(Code::INTERNAL, "commands", "nothing reads ", app_->get_name(), " ", name);
+  for (const std::string& name : unmatched(added_, described_options(entry)))
+    fail(Code::INTERNAL, "commands", "the program or data/commands.json lacks ", app_->get_name(), " ", name);
   if (entry.contains("footer")) app_->footer(text_of(entry, "footer"));
   app_->add_flag_callback("-q,--quiet", be_quiet, "print nothing but warnings and errors");
   app_->callback(std::move(run));

@@ -14,8 +14,9 @@
 //   required; usual: nearly every call has it, Usage shows it without brackets; shows_default: --help shows the value
 //                that the variable has when it is added
 // A row of "gone" is a command that is no longer there: its name, and what to do instead, which a usage error says.
-// A string instead names an option of "shared", which several commands have; so does a name that the command does not
-// describe. {"shared": true, ...} is the shared option of that name with other values.
+// A string instead names an option of "shared", which several commands have. {"shared": true, ...} is the shared option
+// of that name with other values. A command with "rope_options": true has the shared options of that list too.
+// apps/rotary/shell_files.py makes the completion for bash and the man page from the same data.
 #pragma once
 
 #include <functional>
@@ -39,12 +40,12 @@ class Command {
   // vector of std::string or std::int64_t. value stays as it is where the option is not given. A word that is no number
   // of the type is a usage error. words: what the value can be, where the program knows them and not the data.
   template <class T>
-  void option(const std::string& name, T& value, std::vector<std::string> words = {});
+  void option(const std::string& name, T& value, const std::vector<std::string>& words = {});
 
   Command& footer(const std::string& text);  // the last lines of --help, where they are computed
   Command& group(const std::string& title);  // where the program's --help lists the command
   // Adds -q, --quiet too: what is written to std::cout is then thrown away; is_quiet() is for what goes elsewhere.
-  // Throws INTERNAL where the data has an option that was not added.
+  // Throws INTERNAL where the data has other options than were added.
   Command& runs(std::function<void()> run);
 
  private:

@@ -83,8 +83,8 @@ int print_error(Code code, std::string_view sentence, bool json) {
   return 1;
 }
 
-int print_usage_error(std::string_view sentence, const std::string& command, bool json) {
-  const std::string help = "Run 'rotary" + (command.empty() ? "" : " " + command) + " --help' for what can be said.\n";
+int print_usage_error(std::string_view sentence, const std::string& full_name, bool json) {
+  const std::string help = "Run '" + full_name + " --help' for what can be said.\n";
   std::cerr << "usage error: " + printable(sentence) + "\n" + (json ? error_json("USAGE", sentence) : help);
   return 2;
 }
@@ -104,10 +104,15 @@ int run_program(CLI::App& app, const std::vector<std::string>& given) {
 #ifdef SIGXFSZ
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write(), with a sentence, like a full disk
 #endif
+  if (given.empty()) {
+    std::cerr << app.help() << '\n';
+    return print_usage_error("a command is needed", app.get_name(), false);
+  }
   const bool json = wants_json(given);
   const std::vector<std::string> words = in_new_names(given, json);
   const bool names_command = !words.empty() && words[0][0] != '-';
   const std::string command = names_command ? words[0] : "";
+  const std::string full_name = app.get_name() + (names_command ? " " + command : "");
   const auto trouble = [&command](Code code, std::string_view sentence, bool as_json) {
     const int status = print_error(code, sentence, as_json);
     return command == "check" ? 2 : status;  // its 1 says that a tensor differs
@@ -117,7 +122,7 @@ int run_program(CLI::App& app, const std::vector<std::string>& given) {
     const auto named = [&command](const CommandSheet& sheet) { return sheet.name == command; };
     const auto chosen = std::find_if(program.commands.begin(), program.commands.end(), named);
     if (names_command && chosen == program.commands.end())
-      return print_usage_error(no_command(program, command), "", json);
+      return print_usage_error(no_command(program, command), program.name, json);
     check_options(names_command ? *chosen : program, std::span(words).subspan(names_command ? 1 : 0));
     app.require_subcommand(0, 1);  // a value may be a command's name: rotary explain extend
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11's order
@@ -125,9 +130,9 @@ int run_program(CLI::App& app, const std::vector<std::string>& given) {
   } catch (const CLI::Success& request) {  // --help, --version
     app.exit(request);
   } catch (const CLI::ParseError& error) {
-    return print_usage_error(sentence_of(error, app), command, json);
+    return print_usage_error(sentence_of(error, app), full_name, json);
   } catch (const UsageError& error) {
-    return print_usage_error(error.what(), command, json);
+    return print_usage_error(error.what(), full_name, json);
   } catch (const Failed& failed) {
     std::cout.flush();
     return std::cout ? failed.status : trouble(Code::FILE, "standard output could not be written", false);

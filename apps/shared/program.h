@@ -30,8 +30,9 @@ bool wants_json(const std::vector<std::string>& words);  // whether --json is am
 // Prints "error: CODE: sentence" on standard error, with json a second line {"version", "error": {"code", "message"}}.
 // Returns 1.
 int print_error(Code code, std::string_view sentence, bool json);
-// Prints "usage error: sentence" and which help has more, or with json that object with the code USAGE. Returns 2.
-int print_usage_error(std::string_view sentence, const std::string& command, bool json);
+// Prints "usage error: sentence" and which help has more, or with json that object with the code USAGE. full_name:
+// "rotary apply". Returns 2.
+int print_usage_error(std::string_view sentence, const std::string& full_name, bool json);
 
 // A command that has printed its answer, and the answer is no, throws this.
 struct Failed {

@@ -105,7 +105,7 @@ std::string examples_of(const std::string& footer) {
   std::string text;
   bool goes_on = false;
   for (const std::string& line : split(footer, '\n')) {
-    const bool begins = line.starts_with("  rotary ") || line.starts_with("  ROTARY_");
+    const bool begins = line.starts_with("  rotary") || line.starts_with("  ROTARY_");
     if (begins || goes_on) text += line + "\n";
     goes_on = (begins || goes_on) && line.ends_with('\\');
   }

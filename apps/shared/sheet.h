@@ -1,8 +1,7 @@
-// What a program's commands take, read from their option tables: the help, the completions and the man page are
-// written from it, and usage errors look in it.
+// What a program's commands take, read from their option tables: the help is written from it, and usage errors look in
+// it.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,11 +36,6 @@ struct CommandSheet {
   std::vector<OptionSheet> options;  // places first, then what is required, the command's own, and its groups
   std::vector<CommandSheet> commands;
 };
-
-// As JSON, which rotary-torch passes to rotary.
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OptionSheet, place, names, value, words, aliases, standard, help, group, required,
-                                   usual, fixed, list)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CommandSheet, name, summary, group, footer, options, commands)
 
 CommandSheet sheet_of(const CLI::App& app);                      // of a program, or of one command
 const OptionSheet* described_option(const CLI::Option& option);  // what Command::option() added; null: another flag

@@ -33,10 +33,6 @@ inline std::optional<std::size_t> columns_asked() {
 // The program that this process runs; empty where the system does not tell.
 std::filesystem::path program_path();
 
-// Whether the file can be run.
-bool can_run(const std::filesystem::path& program);
-// Replaces this process by the program. Returns, with the reason in errno, only where that fails.
-void run_instead(const std::filesystem::path& program, const std::vector<std::string>& words);
 // What the program prints when run with the words; nothing where it cannot be run or fails.
 std::optional<std::string> output_of(const std::filesystem::path& program, const std::vector<std::string>& words);
 

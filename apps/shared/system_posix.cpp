@@ -31,17 +31,6 @@ std::filesystem::path program_path() {
   return std::filesystem::read_symlink("/proc/self/exe", unreadable);
 }
 
-bool can_run(const std::filesystem::path& program) { return access(program.c_str(), X_OK) == 0; }
-
-void run_instead(const std::filesystem::path& program, const std::vector<std::string>& words) {
-  // Waiting threads sleep instead of spinning, which would slow down a busy machine.
-  setenv("OMP_WAIT_POLICY", "PASSIVE", 0);
-  std::vector<char*> arguments{const_cast<char*>(program.c_str())};
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  execv(program.c_str(), arguments.data());
-}
-
 std::optional<std::string> output_of(const std::filesystem::path& program, const std::vector<std::string>& words) {
   std::string command = in_shell_quotes(program.string());
   for (const std::string& word : words) command += " " + in_shell_quotes(word);

@@ -2,9 +2,6 @@
 #include <io.h>
 #include <windows.h>
 
-#include <cerrno>
-#include <cstring>
-
 #include "files/text/descriptors.h"
 #include "files/text/paths.h"
 #include "system.h"
@@ -32,9 +29,6 @@ std::filesystem::path program_path() {
   return name;
 }
 
-// There is no rotary-torch for Windows, the one program that these are for.
-bool can_run(const std::filesystem::path&) { return false; }
-void run_instead(const std::filesystem::path&, const std::vector<std::string>&) { errno = ENOENT; }
 std::optional<std::string> output_of(const std::filesystem::path&, const std::vector<std::string>&) {
   return std::nullopt;
 }

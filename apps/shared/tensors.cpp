@@ -67,9 +67,8 @@ Tensor load_rows(std::string_view operation, const std::filesystem::path& path, 
   const std::string what = name + " of " + files::path_text(path);
   if (tensor.type != ElementType::f32)
     fail_in(operation, Code::DTYPE, what + " must be F32 but got " + rotary::name(tensor.type));
-  if (tensor.shape.size() != 2 && tensor.shape.size() != 3)
-    fail_in(operation, Code::SHAPE,
-            what + " must be [rows, pairs] or [rows, heads, pairs] but got " + shape_text(tensor.shape));
+  if (tensor.shape.size() != 2)
+    fail_in(operation, Code::SHAPE, what + " must be [rows, pairs] but got " + shape_text(tensor.shape));
   for (const float x : tensor.as<float>()) {
     if (!std::isfinite(x)) fail_in(operation, Code::VALUE, what + " must be finite but got " + std::to_string(x));
   }

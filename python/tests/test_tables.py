@@ -178,7 +178,7 @@ class TheEquation(unittest.TestCase):
         self.assertEqual(pickle.loads(pickle.dumps(other)), other)
 
     def test_heads_that_only_their_phases_tell_apart(self):
-        """As the program's --inv-freq [pairs] --phase [heads, pairs]."""
+        """Frequencies [pairs] beside phases [heads, pairs]."""
         for axes, words in (
             (1, {"base": 100.0, "multiplier": [2.0] * 8}),
             (2, {"axis": [0, 1] * 4}),

@@ -75,7 +75,6 @@ Table piece_of(const Table& table, std::int64_t first, std::int64_t count) {
 
 Table table_of_rows(const Rotation& how, const PositionSet& rows) {
   const int pairs = how.rotary_dim / 2;
-  const std::int64_t heads = how.cos->shape.size() > 2 ? how.cos->shape[1] : 1, size = heads * pairs;
   const std::span<const float> all_cos = how.cos->as<float>(), all_sin = how.sin->as<float>();
   const std::int64_t available = how.cos->shape[0];
   std::vector<float> cos, sin;
@@ -84,18 +83,18 @@ Table table_of_rows(const Rotation& how, const PositionSet& rows) {
       fail(Code::POSITION, how.operation, "a position must select one of the ", available,
            " rows of cos and sin but got ", row);
     }
-    const std::ptrdiff_t begin = row * size;
-    cos.insert(cos.end(), all_cos.begin() + begin, all_cos.begin() + begin + size);
-    sin.insert(sin.end(), all_sin.begin() + begin, all_sin.begin() + begin + size);
+    const std::ptrdiff_t begin = row * pairs;
+    cos.insert(cos.end(), all_cos.begin() + begin, all_cos.begin() + begin + pairs);
+    sin.insert(sin.end(), all_sin.begin() + begin, all_sin.begin() + begin + pairs);
   }
-  return Table(cos, sin, pairs, how.frequencies.pairing, rows.batch, static_cast<int>(heads));
+  return Table(cos, sin, pairs, how.frequencies.pairing, rows.batch);
 }
 
 PositionSet positions_for(const Rotation& how, const PositionSet& positions, std::int64_t tokens,
                           const std::string& named) {
   if (!positions.open_from && positions.tokens != tokens) {
-    fail(Code::SHAPE, how.operation, how.before ? "--from and --to" : "--positions",
-         " must name one position per token but got ", positions.tokens, " for the ", tokens, " tokens of ", named);
+    fail(Code::SHAPE, how.operation, "--positions must name one position per token but got ", positions.tokens,
+         " for the ", tokens, " tokens of ", named);
   }
   return positions.closed(tokens);
 }
@@ -105,9 +104,7 @@ const Table& table_for(const Rotation& how, const PositionSet& positions, std::o
   if (how.cos) return table.emplace(table_of_rows(how, positions));
   if (how.mixed != nullptr)
     return table.emplace(fourier_table(*how.mixed, how.frequencies, positions, how.options.rounding));
-  if (!how.before) return table.emplace(how.frequencies, positions.view(), how.options);
-  const PositionSet before = how.positions_before.closed(positions.tokens);
-  return table.emplace(between(*how.before, before.view(), how.frequencies, positions.view(), how.options));
+  return table.emplace(how.frequencies, positions.view(), how.options);
 }
 
 // In pieces of tokens, so that a long one shows how far it is. first: where the heads' block begins.
@@ -172,8 +169,8 @@ int first_of(const Tensor& tensor, const Layout& layout, const Rotation& how) {
 }
 
 // first: the tensor's element where the block begins.
-void rotate_doubles(Tensor& tensor, const Layout& block, std::int64_t first, const Rotation& how,
-                    const PositionSet& positions, std::optional<Table>& table) {
+void rotate_doubles(Tensor& tensor, const Layout& block, int first, const Rotation& how, const PositionSet& positions,
+                    std::optional<Table>& table) {
   const std::span<double> elements = tensor.as<double>().subspan(static_cast<std::size_t>(first));
   const bool exact =
       !how.cos && how.mixed == nullptr && how.options.angles == Angles::exact && how.options.rounding == Rounding::f32;
@@ -182,12 +179,6 @@ void rotate_doubles(Tensor& tensor, const Layout& block, std::int64_t first, con
   if (doubles.batch != 1 && doubles.batch != block.batch) {
     fail(Code::SHAPE, how.operation, "positions must have 1 batch row, or the ", block.batch, " of ", label(tensor),
          ", but got ", doubles.batch);
-  }
-  if (how.before) {  // back to what they were: the transposed map, divided by the factor twice
-    Frequencies inverse = *how.before;
-    inverse.attention_factor = 1 / inverse.attention_factor;
-    const PositionSet before = how.positions_before.closed(positions.tokens);
-    reference::rotate(elements, block, reference::double_table(inverse, before.view()), Direction::backward);
   }
   reference::rotate(elements, block, doubles, how.direction);
 }
@@ -251,32 +242,24 @@ void check_types(const std::string& operation, const std::vector<Tensor*>& tenso
 void rotate_tensor(Tensor& tensor, const Layout& layout, const Rotation& how, std::optional<Table>& table) {
   const int first = first_of(tensor, layout, how);
   if (tensor.elements() == 0) return;
-  Layout whole = layout;
-  whole.tokens -= how.still;
-  if (whole.tokens == 0) return;
-  const std::int64_t begin = how.still * layout.token_stride;
-  const PositionSet positions = positions_for(how, how.positions, whole.tokens, label(tensor));
-  if (how.before) positions_for(how, how.positions_before, whole.tokens, label(tensor));
+  const PositionSet positions = positions_for(how, how.positions, layout.tokens, label(tensor));
   std::vector<float> factors;
   if (how.query_scale.form != QueryForm::none) factors = query_scale(how.query_scale, positions);
-  Layout block = whole;
+  Layout block = layout;
   block.head_dim -= first;
   if (tensor.type == ElementType::f64) {
-    if (how.turns) rotate_doubles(tensor, block, begin + first, how, positions, table);
-    if (!factors.empty())
-      multiply_doubles(tensor.as<double>().subspan(static_cast<std::size_t>(begin)), whole, factors);
+    if (how.turns) rotate_doubles(tensor, block, first, how, positions, table);
+    if (!factors.empty()) multiply_doubles(tensor.as<double>(), layout, factors);
     return;
   }
   const DType dtype = *dtype_of(tensor.type);
-  const auto heads_at = [&](std::int64_t element, const Layout& l) {
-    return Heads{tensor.data.data() + element * static_cast<std::int64_t>(size_of(dtype)), dtype, l};
-  };
+  const Heads whole{tensor.data.data(), dtype, layout};
   const Table* const rows = how.turns ? &table_for(how, positions, table) : nullptr;
   try {
-    if (rows == nullptr) return multiply(heads_at(begin, whole), factors, *how.options.executor);
-    if (factors.empty()) return rotate_floats(heads_at(begin + first, block), 0, {}, tensor, *rows, how);
-    if (how.each_step) return rotate_and_multiply(heads_at(begin, whole), first, factors, tensor, *rows, how);
-    rotate_floats(heads_at(begin, whole), first, factors, tensor, *rows, how);
+    if (rows == nullptr) return multiply(whole, factors, *how.options.executor);
+    if (factors.empty()) return rotate_floats(slice(whole, first, block.head_dim), 0, {}, tensor, *rows, how);
+    if (how.each_step) return rotate_and_multiply(whole, first, factors, tensor, *rows, how);
+    rotate_floats(whole, first, factors, tensor, *rows, how);
   } catch (const Error& error) {
     throw Error(error.code(), label(tensor) + ": " + error.what());
   }

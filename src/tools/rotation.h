@@ -24,10 +24,7 @@ struct Rotation {
   Frequencies frequencies = {};              // of rows the pairing alone
   TableOptions options = {};                 // of tables of these frequencies, with the executor of all work
   const Fourier* mixed = nullptr;            // FoPE's: its rows of these frequencies instead of their tables
-  std::optional<Tensor> cos = {}, sin = {};  // f32, rows of pairs or of heads of them, by position; no frequencies
-  std::optional<Frequencies> before = {};    // what rotated the tensors already, at these positions: they are turned on
-  PositionSet positions_before = {};         // from there
-  std::int64_t still = 0;                    // tokens in front that keep their bits; the positions are the others'
+  std::optional<Tensor> cos = {}, sin = {};  // f32, [rows, pairs], by position; then no frequencies
   Direction direction = Direction::forward;
   QueryScale query_scale = {};  // of queries: multiplies them by their positions, the whole head
   bool turns = true;            // false: of a layer without a rope, nothing but query_scale is done

@@ -11,8 +11,7 @@ trap 'rm -rf "$scratch"' EXIT
 cmake --install "$build" --prefix "$scratch/first" >/dev/null
 mv "$scratch/first" "$scratch/prefix"
 "$scratch/prefix/bin/rotary" --version
-for file in bash-completion/completions/rotary zsh/site-functions/_rotary fish/vendor_completions.d/rotary.fish \
-            man/man1/rotary.1; do
+for file in bash-completion/completions/rotary man/man1/rotary.1; do
   grep -q inspect "$scratch/prefix/share/$file" || { printf 'not installed: share/%s\n' "$file"; exit 1; }
 done
 

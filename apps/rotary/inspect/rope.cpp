@@ -59,16 +59,12 @@ Json nested(std::span<const double> values, std::span<const int> shape) {
   return list;
 }
 
-// What only such a rope has: inv_freq [axes, pairs] or [heads, axes, pairs], phase, xpos.
+// What only such a rope has: inv_freq [axes, pairs] or [heads, axes, pairs].
 void add_equation(Json& json, const Frequencies& f) {
   if (f.heads > 1 || f.summed_axes > 0) {
     const int shape[] = {f.heads, std::max(1, f.summed_axes), f.pairs()};
     json["inv_freq"] = nested(f.inv_freq, std::span(shape).subspan(f.heads > 1 ? 0 : 1));
   }
-  const bool by_head = f.phase.size() > static_cast<std::size_t>(f.pairs());
-  const int shape[] = {f.heads, f.pairs()};
-  if (!f.phase.empty()) json["phase"] = nested(f.phase, std::span(shape).subspan(by_head ? 0 : 1));
-  if (f.xpos.scale > 0) json["xpos"] = {{"scale", f.xpos.scale}, {"center", f.xpos.center}};
 }
 
 }  // namespace

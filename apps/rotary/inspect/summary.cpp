@@ -122,8 +122,7 @@ class Summary {
     } else {
       add("inv_freq", list_text(used.rope.inv_freq), "inv_freq");
     }
-    for (const auto& [word, value] : equation_facts(used.rope))
-      add(word, value, word == "phase" || word == "xpos" ? word : "inv_freq");
+    for (const auto& [word, value] : equation_facts(used.rope)) add(word, value, "inv_freq");
     if (!used.rope.multiplier.empty()) add("multiplier", list_text(used.rope.multiplier), "multiplier");
   }
 
