@@ -1,4 +1,4 @@
-// rotary generate: continues a text, or token ids.
+// rotary-torch generate: continues a text, or token ids.
 #include "rotary_torch/models/generate.h"
 
 #include <iostream>
@@ -10,9 +10,8 @@
 #include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
-#include "apps/shared/torch_commands.h"
 #include "apps/shared/usage_error.h"
-#include "language_model.h"
+#include "commands.h"
 #include "rotary/error.h"
 #include "rotary_torch/models/checkpoint.h"
 
@@ -21,10 +20,8 @@ namespace rotary::cli {
 namespace {
 
 struct Options {
-  std::string dir;
+  std::string dir, ids, output;
   std::optional<std::string> prompt;
-  std::string ids;
-  std::string output;
   rotary_torch::GenerateOptions generate;
   std::string scaling = "none";
   std::optional<double> factor;
@@ -38,7 +35,7 @@ void check_usage(const Options& options) {
   if (options.prompt && options.prompt->empty())
     throw UsageError("--prompt must hold at least one character, as a line's end: --prompt $'\\n'");
   if (options.prompt && !options.output.empty()) throw UsageError("--output goes with --ids: a text is printed");
-  if (options.prompt.has_value() == false && options.output.empty()) throw UsageError("--ids needs --output");
+  if (!options.prompt && options.output.empty()) throw UsageError("--ids needs --output");
   if (options.generate.temperature < 0) throw UsageError("--temperature must be at least 0");
   if (options.scaling != "none" && !options.factor)
     throw UsageError("--scaling " + options.scaling + " needs --factor");
@@ -71,9 +68,9 @@ void continue_ids(rotary_torch::Decoder& model, const Options& options) {
   write_npy(options.output, rotary_torch::file_tensor("ids", ids));
   if (options.json) {
     std::cout << versioned({{"output", options.output}, {"dtype", "I64"}, {"shape", ids.sizes().vec()}}) << '\n';
-    return;
+  } else {
+    std::cout << "wrote " << printable(options.output) << "  I64 " << shape_text(ids.sizes()) << '\n';
   }
-  std::cout << "wrote " << printable(options.output) << "  I64 " << shape_text(ids.sizes()) << '\n';
 }
 
 void run(Options options) {
@@ -86,11 +83,7 @@ void run(Options options) {
     options.generate.window = sliding_window(model->config(), *options.window, options.sinks.value_or(usual_sinks),
                                              options.factor.value_or(1));
   }
-  if (options.prompt) {
-    stream_text(model, options);
-  } else {
-    continue_ids(model, options);
-  }
+  (options.prompt ? stream_text : continue_ids)(model, options);
 }
 
 }  // namespace
@@ -111,7 +104,7 @@ void add_generate(CLI::App& app) {
   command.option("--window", options->window);
   command.option("--sinks", options->sinks);
   command.option("--json", options->json);
-  add_threads_option(command, options->threads);
+  command.option("--threads", options->threads);
   command.runs([options] { run(*options); });
 }
 

@@ -1,12 +1,12 @@
-// rotary perplexity: the loss by the length of the window and by scaling.
+// rotary-torch perplexity: the loss by the length of the window and by scaling.
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <variant>
@@ -17,33 +17,24 @@
 #include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
-#include "apps/shared/torch_commands.h"
 #include "apps/shared/usage_error.h"
+#include "commands.h"
 #include "files/text/io.h"
-#include "language_model.h"
-#include "rotary/error.h"
 #include "rotary_torch/models/generate.h"
-#include "rotary_torch/training/text.h"
 #include "rotary_torch/training/trainer.h"
-#include "run_folder.h"
 
 namespace rotary::cli {
 
 namespace {
 
 using rotary_torch::DecoderConfig;
-using rotary_torch::PositionEncoding;
 
 struct Options {
-  std::string dir;
-  std::string text;
-  std::string ids;
-  std::vector<std::int64_t> lengths;
+  std::string dir, text, ids, output;
+  std::vector<std::int64_t> lengths, sinks;
   std::vector<std::string> scalings;
   std::optional<std::int64_t> window;
-  std::vector<std::int64_t> sinks;
   std::int64_t tokens = 16384;
-  std::string lines_file;
   bool json = false;
   std::optional<int> threads;
 };
@@ -54,11 +45,6 @@ struct Row {
   double factor;
   rotary_torch::WindowLoss loss;
   SlidingWindow window = {};
-  bool slides() const { return window != SlidingWindow{}; }
-  std::string method() const {
-    if (!slides()) return scaling;
-    return "window " + std::to_string(window.tokens) + ", " + std::to_string(window.sinks) + " sinks";
-  }
 };
 
 void settle(Options& options) {
@@ -71,31 +57,13 @@ void settle(Options& options) {
   }
 }
 
-struct NamedText {
-  std::string text, name;
-};
-
-// The text that the run in the folder learned, as its checkpoint has it; throws UsageError where it has none.
-NamedText learned_text(const std::string& dir) {
-  const std::filesystem::path checkpoint = RunFolder{dir}.checkpoint();
-  std::error_code unreadable;
-  if (!std::filesystem::exists(checkpoint, unreadable))
-    throw UsageError("give --text or --ids: DIR is no run of rotary train, whose text would be taken");
-  const std::map<std::string, std::string> notes = rotary_torch::checkpoint_notes(checkpoint);
-  const auto path = notes.find("text");
-  if (path == notes.end()) throw UsageError("give --text or --ids: the checkpoint in DIR names no text");
-  if (path->second.empty()) return {std::string(rotary_torch::smoke_text()), "the text of the preset smoke"};
-  return {rotary_torch::read_text(path->second), path->second};
-}
-
 // The scalings of --scaling; by default "none", and four published ones if the rope of the model can be scaled.
 std::vector<std::string> scalings_of(const Options& options, const DecoderConfig& config) {
   std::vector<std::string> words = options.scalings;
-  const bool scalable = config.position == PositionEncoding::rope && config.rope &&
-                        std::holds_alternative<Unscaled>(config.rope->rope.scaling) && trained_length(config) > 0;
   if (words.empty()) {
     words = {"none"};
-    if (scalable) words.insert(words.end(), {"linear", "ntk", "dynamic", "yarn"});
+    if (config.rope && std::holds_alternative<Unscaled>(config.rope->rope.scaling))
+      words.insert(words.end(), {"linear", "ntk", "dynamic", "yarn"});
   }
   for (auto word = words.begin(); word != words.end(); ++word) {
     if (std::find(words.begin(), word, *word) != word) throw UsageError("--scaling names " + *word + " twice");
@@ -105,43 +73,46 @@ std::vector<std::string> scalings_of(const Options& options, const DecoderConfig
   return words;
 }
 
-// The ids to measure, and for people where they are from.
+// The ids to measure, and for people where they are from: without --text and --ids the text that the run learned.
 std::pair<at::Tensor, std::string> ids_of(const Options& options, const DecoderConfig& config) {
   if (!options.ids.empty()) return {read_ids("perplexity", options.ids, config.vocabulary), options.ids};
-  const NamedText named =
-      options.text.empty() ? learned_text(options.dir) : NamedText{rotary_torch::read_text(options.text), options.text};
+  std::string path = options.text;
+  if (path.empty()) {
+    const std::filesystem::path checkpoint = std::filesystem::path(options.dir) / "checkpoint.safetensors";
+    std::error_code error;
+    if (!std::filesystem::exists(checkpoint, error))
+      throw UsageError("give --text or --ids: DIR is no run of rotary-torch train, whose text would be taken");
+    path = rotary_torch::saved_run(checkpoint).notes.at("text");  // "": that of the preset smoke
+  }
+  const std::string text = path.empty() ? std::string(rotary_torch::smoke_text()) : rotary_torch::read_text(path);
   const rotary_torch::Vocabulary characters = read_characters("perplexity", options.dir, config, "--text");
-  return {characters.encode(named.text).unsqueeze(0), named.name};
+  return {characters.encode(text).unsqueeze(0), path.empty() ? "the text of the preset smoke" : path};
 }
 
 std::vector<Row> measure(rotary_torch::Decoder& model, const at::Tensor& part, const Options& options) {
   const DecoderConfig config = model->config();  // a copy: set_rope changes the model's
   const std::vector<std::string> scalings = scalings_of(options, config);
-  const std::int64_t trained = trained_length(config);
   std::vector<SlidingWindow> windows;
-  for (const std::int64_t sinks : options.sinks)
+  for (const std::int64_t sinks : options.sinks) {
     if (options.window) windows.push_back(sliding_window(config, *options.window, sinks));
+  }
   std::vector<Row> rows;
   ProgressLine progress("perplexity",
                         static_cast<std::int64_t>(options.lengths.size() * (scalings.size() + windows.size())));
   for (const std::int64_t length : options.lengths) {
-    const bool extended = trained > 0 && length > trained;
-    const double factor = extended ? static_cast<double>(length) / static_cast<double>(trained) : 1;
+    const double factor = static_cast<double>(length) / static_cast<double>(config.context);
     std::optional<rotary_torch::WindowLoss> unscaled;
     for (const std::string& scaling : scalings) {
-      progress.done(static_cast<std::int64_t>(rows.size()));
-      const bool bends = extended && scaling != "none";
-      if (!bends && unscaled) {
-        rows.push_back({scaling, length, 1, *unscaled});
-        continue;
-      }
+      progress.done(std::ssize(rows));
+      const bool bends = factor > 1 && scaling != "none";
       if (config.rope) model->set_rope(rotary_torch::extended_rope(config, bends ? scaling : "none", factor));
-      rows.push_back({scaling, length, bends ? factor : 1, rotary_torch::window_loss(model, part, length)});
-      if (!bends) unscaled = rows.back().loss;
+      const auto loss = !bends && unscaled ? *unscaled : rotary_torch::window_loss(model, part, length);
+      rows.push_back({scaling, length, bends ? factor : 1, loss});
+      if (!bends) unscaled = loss;
     }
-    if (!windows.empty()) model->set_rope(config.rope->rope);
     for (const SlidingWindow& window : windows) {
-      progress.done(static_cast<std::int64_t>(rows.size()));
+      progress.done(std::ssize(rows));
+      model->set_rope(config.rope->rope);
       rows.push_back({"none", length, 1, rotary_torch::window_loss(model, part, length, window), window});
     }
   }
@@ -158,47 +129,46 @@ std::string json_lines(const std::vector<Row>& rows) {
                                    {"perplexity", std::exp(row.loss.loss)},
                                    {"last_quarter_loss", row.loss.last_quarter},
                                    {"tokens", row.loss.tokens}};
-    if (row.slides()) line.update({{"window", row.window.tokens}, {"sinks", row.window.sinks}});
-    text += versioned(std::move(line)) + "\n";
+    if (row.window != SlidingWindow{}) line.update({{"window", row.window.tokens}, {"sinks", row.window.sinks}});
+    text += versioned(line) + "\n";
   }
   return text;
 }
 
-std::string table(const std::vector<Row>& rows) {
+void print_table(const std::vector<Row>& rows) {
   std::vector<Cells> lines = {{"length", "scaling", "factor", "loss", "perplexity", "last quarter"}};
   for (const Row& row : rows) {
-    lines.push_back({std::to_string(row.length), row.method(), significant(row.factor, 4), fixed(row.loss.loss, 4),
+    const std::string method = row.window == SlidingWindow{} ? row.scaling
+                                                             : "window " + std::to_string(row.window.tokens) + ", " +
+                                                                   std::to_string(row.window.sinks) + " sinks";
+    lines.push_back({std::to_string(row.length), method, significant(row.factor, 4), fixed(row.loss.loss, 4),
                      fixed(std::exp(row.loss.loss), 3), fixed(row.loss.last_quarter, 4)});
   }
   const Columns columns = Columns({{true, 8}, {false, 8}, {true, 7}, {true, 6}, {true, 10}, {true, 12}}).fit(lines);
-  std::string text;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    if (i > 1 && lines[i][0] != lines[i - 1][0]) text += '\n';
-    text += columns.line(lines[i]) + '\n';
+    if (i > 1 && lines[i][0] != lines[i - 1][0]) std::cout << '\n';
+    std::cout << columns.line(lines[i]) << '\n';
   }
-  return text;
 }
 
 void run(Options options) {
   settle(options);
-  if (!options.lines_file.empty()) check_output(options.lines_file);
+  if (!options.output.empty()) check_output(options.output);
   use_threads(options.threads);
   rotary_torch::Decoder model = load_language_model("perplexity", options.dir);
-  const std::int64_t trained = trained_length(model->config());
-  const std::int64_t longest = options.lengths.back();
+  const std::int64_t trained = model->config().context;
   const auto [ids, source] = ids_of(options, model->config());
-  const at::Tensor part = rotary_torch::measured_part(ids, longest, options.tokens);
+  const at::Tensor part = rotary_torch::measured_part(ids, options.lengths.back(), options.tokens);
   const std::vector<Row> rows = measure(model, part, options);
-  const std::string lines = json_lines(rows);
-  if (!options.lines_file.empty()) files::write_whole("perplexity", options.lines_file, lines);
+  if (!options.output.empty()) files::write_whole("perplexity", options.output, json_lines(rows));
   if (options.json) {
-    std::cout << lines;
+    std::cout << json_lines(rows);
     return;
   }
   std::cout << "the last " << part.size(0) * (part.size(1) - 1) << " tokens of " << printable(source)
-            << (trained > 0 ? "; trained length " + std::to_string(trained) : std::string()) << "\n\n"
-            << table(rows);
-  if (!options.lines_file.empty()) std::cout << "\nwrote " << printable(options.lines_file) << '\n';
+            << "; trained length " << trained << "\n\n";
+  print_table(rows);
+  if (!options.output.empty()) std::cout << "\nwrote " << printable(options.output) << '\n';
 }
 
 }  // namespace
@@ -214,9 +184,9 @@ void add_perplexity(CLI::App& app) {
   command.option("--window", options->window);
   command.option("--sinks", options->sinks);
   command.option("--tokens", options->tokens);
-  command.option("--output", options->lines_file);
+  command.option("--output", options->output);
   command.option("--json", options->json);
-  add_threads_option(command, options->threads);
+  command.option("--threads", options->threads);
   command.runs([options] { run(*options); });
 }
 

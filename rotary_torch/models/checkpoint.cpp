@@ -56,20 +56,6 @@ std::optional<bool> says_language_model(const fs::path& dir) {
   });
 }
 
-TensorNames tensor_names(std::string_view model_type, std::int64_t heads, std::int64_t head_dim) {
-  static const Json rows = rotary::files::parse_json(rotary::embedded::decoder_families());
-  const rotary::files::Family* family = rotary::files::find_family(model_type);
-  if (family == nullptr) return {};
-  const std::string_view decoder = family->decoder.names;
-  const auto found = rows.find(std::string(decoder.empty() ? model_type : decoder));
-  if (found == rows.end()) return {};
-  const Json& row = *found;
-  const bool fused = family->attention.fused == rotary::files::Fused::by_head;
-  using Map = std::map<std::string, std::string>;
-  return {row.at("prefix"),          row.at("inside"), row.value("foreign", ""), row.at("trunk").get<Map>(),
-          row.at("head").get<Map>(), heads * head_dim, fused ? heads : 0};
-}
-
 // ---- Checkpoint ----------------------------------------------------------------------------------
 
 Checkpoint::Checkpoint(const fs::path& path, TensorNames names) : names_(std::move(names)) {
@@ -102,11 +88,6 @@ bool Checkpoint::has_head() const {
     const std::string name = spelled("", part.second, "");
     return has(name) || has_any(name + ".");
   });
-}
-
-void Checkpoint::share(const std::string& module, const std::string& name) {
-  names_.trunk.erase(module);
-  names_.head[module + ".weight"] = name;
 }
 
 // The first of the alternatives that the file has, whole or as a module; else the first of all.
@@ -176,12 +157,6 @@ void Checkpoint::expect(const std::string& name, at::IntArrayRef shape) const {
   const std::vector<std::int64_t> stored = files_->info(name).shape;
   refuse.unless(at::IntArrayRef(stored) == shape, Code::TENSOR, in_quotes(name), " must have shape ", shape_text(shape),
                 ", as config.json says, but has ", shape_text(stored));
-}
-
-void Checkpoint::expect_no_head(const fs::path& dir, const std::string& parameter) const {
-  if (is_base() || !says_language_model(dir).value_or(false)) return;
-  refuse(Code::TENSOR, "architectures in config.json names a language model but the file has no head ",
-         in_quotes(name_of(parameter)));
 }
 
 bool Checkpoint::unties(const std::string& head, const std::string& embedding, at::IntArrayRef shape) {

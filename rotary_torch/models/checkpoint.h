@@ -21,9 +21,6 @@
 namespace rotary::files {
 class Checkpoint;
 }
-namespace rotary::embedded {
-std::string_view decoder_families() noexcept;  // families.json
-}
 
 namespace rotary_torch {
 
@@ -54,13 +51,10 @@ class Checkpoint {
   // The tensor's name for a parameter ("layers.0.attention.qkv.weight"), or for its first part.
   std::string name_of(const std::string& parameter) const { return names_of(parameter).front(); }
   bool has(const std::string& name) const;
-  bool has_head() const;                                      // a part of one
-  bool is_base() const noexcept { return prefix_.empty(); }   // the trunk's names have no prefix
-  void share(const std::string& module, const std::string&);  // its weight is read from that tensor
+  bool has_head() const;                                     // a part of one
+  bool is_base() const noexcept { return prefix_.empty(); }  // the trunk's names have no prefix
   // Throws TENSOR if the tensor is missing or has another shape. Does not read it.
   void expect(const std::string& name, at::IntArrayRef shape) const;
-  // Of a file without a head: throws TENSOR, naming that parameter's tensor, if config.json says that there is one.
-  void expect_no_head(const std::filesystem::path& dir, const std::string& parameter) const;
   // Whether the file has another matrix for a head that the config ties to the embedding: transformers then uses it.
   bool unties(const std::string& head, const std::string& embedding, at::IntArrayRef shape);
   // The tensor as f32, from f32, f16, bf16 or f64 on disk; marks it as used. Throws TENSOR, with the name and both

@@ -11,7 +11,6 @@
 
 #include "files/text/io.h"
 #include "rotary_torch/op/refusal.h"
-#include "values/number_text.h"
 
 namespace rotary_torch {
 namespace {
@@ -19,7 +18,7 @@ namespace {
 using at::Tensor;
 using rotary::Code;
 
-constexpr Refusal refuse{"decoder"}, refuse_scaling{"extend"}, refuse_window{"window"};
+constexpr Refusal refuse{"decoder"}, refuse_scaling{"extend"}, refuse_window{"window"}, refuse_file{"checkpoint"};
 
 // On the device of x and in the type of its tables.
 TableTensors beside(const Tensor& x, const TableTensors& rows) {
@@ -49,23 +48,30 @@ Tensor FeedForwardImpl::forward(const Tensor& x) {
 
 DecoderLayerImpl::DecoderLayerImpl(const DecoderConfig& config)
     : torch::nn::Module("DecoderLayer"), residual_(config.residual), dropout_(config.dropout) {
-  attention_norm = register_module("attention_norm", NormLayer(config.norm, config.width, config.norm_eps));
+  const auto norm_layer = [&config] { return NormLayer(config.norm, config.width, config.norm_eps); };
+  attention_norm = register_module("attention_norm", norm_layer());
   attention = register_module("attention", MultiHeadAttention(attention_options(config)));
-  if (residual_ != Residual::parallel_shared)
-    feed_norm = register_module("feed_norm", NormLayer(config.norm, config.width, config.norm_eps));
+  if (residual_ == Residual::notebook) norm = register_module("norm", norm_layer());
+  if (residual_ != Residual::parallel_shared) feed_norm = register_module("feed_norm", norm_layer());
   feed = register_module("feed", FeedForward(config));
 }
 
 Tensor DecoderLayerImpl::forward(const Tensor& x, const TableTensors* table, const ScoreMask& mask, KVCache* cache,
                                  std::int64_t first) {
   const auto in_training = [this](const Tensor& part) { return dropped(part, dropout_, is_training()); };
-  const Tensor normed = attention_norm(x);
-  const Tensor attended = in_training(attention->forward(normed, table, mask, cache, first));
-  if (residual_ == Residual::sequential) {
-    const Tensor between = x + attended;
-    return between + in_training(feed->forward(feed_norm(between)));
+  const Tensor seen = residual_ == Residual::post ? x : attention_norm(x);
+  const Tensor attended = in_training(attention->forward(seen, table, mask, cache, first));
+  const auto fed = [&](const Tensor& input) { return in_training(feed->forward(input)); };
+  if (residual_ == Residual::post) {
+    const Tensor normed = attention_norm(x + attended);
+    return feed_norm(fed(normed) + normed);
   }
-  return attended + in_training(feed->forward(residual_ == Residual::parallel ? feed_norm(x) : normed)) + x;
+  if (residual_ == Residual::parallel) return attended + fed(feed_norm(x)) + x;
+  if (residual_ == Residual::parallel_shared) return attended + fed(seen) + x;
+  const Tensor between = x + attended;
+  if (residual_ == Residual::sequential) return between + fed(feed_norm(between));
+  const Tensor normed = norm(between);
+  return between + feed_norm(fed(normed) + normed);
 }
 
 // ---- building ------------------------------------------------------------------------------------
@@ -84,24 +90,48 @@ DecoderCache::DecoderCache(const DecoderConfig& config, std::int64_t capacity, c
   }
 }
 
-DecoderImpl::DecoderImpl(DecoderConfig config) : torch::nn::Module("Decoder"), config_(completed(std::move(config))) {
-  embedding = register_module("embedding", torch::nn::Embedding(config_.vocabulary, config_.width));
-  if (config_.position == PositionEncoding::learned) {
-    learned_positions = register_module("learned_positions", torch::nn::Embedding(config_.context, config_.width));
+DecoderImpl::DecoderImpl(DecoderConfig config)
+    : torch::nn::Module(config.masked_head || config.residual == Residual::notebook ? "RoFormer" : "Decoder"),
+      config_(completed(std::move(config))) {
+  const DecoderConfig& c = config_;
+  if (c.rope) set_rope(c.rope->rope);
+  embedding = register_module("embedding", torch::nn::Embedding(c.vocabulary, c.embedding_width));
+  if (c.token_types > 0) {
+    token_types = register_module("token_types", torch::nn::Embedding(c.token_types, c.embedding_width));
+    embedding_norm = register_module("embedding_norm", NormLayer(c.norm, c.embedding_width, c.norm_eps));
+  }
+  if (c.embedding_width != c.width)
+    projection = register_module("projection", linear_layer(c.embedding_width, c.width, true));
+  if (c.position == PositionEncoding::learned)
+    learned_positions = register_module("learned_positions", torch::nn::Embedding(c.context, c.width));
+  if (c.stored_table) {
+    position_table = register_module("position_table", torch::nn::Embedding(c.context, c.head_dim));
+    position_table->weight.set_requires_grad(false);
+    if (!position_table->weight.is_meta()) {
+      const TableTensors exact = rotary_->table(at::arange(c.context, at::kLong));
+      position_table->weight.copy_(at::cat({exact.sin, exact.cos}, 1));
+    }
   }
   layers = register_module("layers", torch::nn::ModuleList());
-  for (std::int64_t i = 0; i < config_.layers; ++i) layers->push_back(DecoderLayer(config_));
-  final_norm = register_module("final_norm", NormLayer(config_.norm, config_.width, config_.norm_eps));
-  if (config_.head && !config_.tied) {
-    head = register_module("head", linear_layer(config_.width, config_.vocabulary, config_.head_bias));
-  } else if (config_.head && config_.head_bias) {
-    head_bias = register_parameter("head_bias", at::zeros({config_.vocabulary}));
+  for (std::int64_t i = 0; i < c.layers; ++i) layers->push_back(DecoderLayer(c));
+  if (c.residual != Residual::post && c.residual != Residual::notebook)
+    final_norm = register_module("final_norm", NormLayer(c.norm, c.width, c.norm_eps));
+  if (!c.head) return;
+  if (c.masked_head) {
+    head_dense = register_module("head_dense", linear_layer(c.width, c.embedding_width, true));
+    head_norm = register_module("head_norm", NormLayer(c.norm, c.embedding_width, c.norm_eps));
   }
-  if (config_.rope) set_rope(config_.rope->rope);
+  if (!c.tied) {
+    const std::int64_t inner = c.masked_head ? c.embedding_width : c.width;
+    head = register_module("head", linear_layer(inner, c.vocabulary, c.head_bias));
+  } else if (c.head_bias) {
+    head_bias = register_parameter("head_bias", at::zeros({c.vocabulary}));
+  }
 }
 
 void DecoderImpl::initialise(double deviation) {
-  initialise_weights(*this, deviation, deviation / std::sqrt(2.0 * static_cast<double>(config_.layers)));
+  const double depth = final_norm.is_empty() ? 1 : std::sqrt(2.0 * static_cast<double>(config_.layers));
+  initialise_weights(*this, deviation, deviation / depth);
 }
 
 void DecoderImpl::set_rope(const rotary::Rope& rope) {
@@ -113,7 +143,7 @@ void DecoderImpl::set_rope(const rotary::Rope& rope) {
   refuse.unless(rope.head_dim == config_.head_dim && replaced.first + replaced.rope.rotary_dim <= config_.head_dim,
                 Code::SHAPE, "a rope must fit the heads of ", config_.head_dim, " elements but has ", rope.head_dim,
                 " and rotates ", replaced.rope.rotary_dim, " from ", replaced.first);
-  rotary_ = RotaryEmbedding(replaced, RotaryEmbeddingOptions{.angles = config_.angles});
+  rotary_ = RotaryEmbedding(replaced, RotaryEmbeddingOptions{.angles = config_.angles, .rounding = config_.rounding});
   config_.rope = replaced;
   rows_ = {};
 }
@@ -134,6 +164,11 @@ TableTensors DecoderImpl::rows(std::int64_t past, std::int64_t tokens, const Ten
   const c10::InferenceMode normal(false);
   const at::NoGradGuard no_grad;
   const bool rope = config_.position == PositionEncoding::rope;
+  const bool scaled = rope && !std::holds_alternative<rotary::Unscaled>(config_.rope->rope.scaling);
+  if (!position_table.is_empty() && !scaled && past + tokens <= config_.context) {
+    const std::vector<Tensor> halves = position_table->weight.narrow(0, past, tokens).chunk(2, 1);
+    return beside(like, {halves[1].contiguous(), halves[0].contiguous(), config_.rope->rope.pairing});
+  }
   const auto made = [&](std::int64_t begin, std::int64_t end) {
     TableTensors rows;
     if (rope) {
@@ -169,6 +204,7 @@ TableTensors DecoderImpl::slide(DecoderCache& cache, std::int64_t tokens, const 
 Tensor DecoderImpl::embed(const Tensor& ids, std::int64_t past) {
   const std::int64_t tokens = ids.size(1);
   Tensor x = at::embedding(embedding->weight, ids);
+  if (!token_types.is_empty()) x = embedding_norm(x + token_types->weight[0]);
   if (config_.position == PositionEncoding::learned) {
     refuse.unless(past + tokens <= config_.context, Code::POSITION, "learned positions end at ", config_.context,
                   " but token ", past + tokens, " was asked for");
@@ -176,11 +212,12 @@ Tensor DecoderImpl::embed(const Tensor& ids, std::int64_t past) {
   } else if (config_.position == PositionEncoding::sinusoidal) {
     x = x + rows(past, tokens, x).sin.to(x.scalar_type());
   }
-  return dropped(x, config_.dropout, is_training());
+  x = dropped(x, config_.dropout, is_training());
+  return projection.is_empty() ? x : projected(projection, x);
 }
 
 ScoreMask DecoderImpl::mask(std::int64_t window, const Tensor& padding, const Tensor& x, std::int64_t past) const {
-  AttentionMask wanted{.causal = true, .window = window, .padding = padding, .finite = config_.finite_mask};
+  AttentionMask wanted{.causal = config_.causal, .window = window, .padding = padding, .finite = config_.finite_mask};
   if (config_.position == PositionEncoding::alibi) {
     wanted.additive = alibi_bias(config_.heads, x.size(1), past, x.options());
   }
@@ -220,12 +257,14 @@ Tensor DecoderImpl::hidden(const Tensor& ids, const Tensor& padding, DecoderCach
     x = layers->at<DecoderLayerImpl>(i).forward(x, table ? &*table : nullptr, found->second,
                                                 cache != nullptr ? &cache->layers[i] : nullptr, first);
   }
-  return final_norm(x);
+  return final_norm.is_empty() ? x : final_norm(x);
 }
 
 Tensor DecoderImpl::logits(const Tensor& hidden) {
   refuse.unless(config_.head, Code::SHAPE, "logits take a model with a language-model head but this one has none");
-  return config_.tied ? at::linear(hidden, embedding->weight, head_bias) : at::linear(hidden, head->weight, head->bias);
+  const Tensor x =
+      head_dense.is_empty() ? hidden : head_norm(activate(config_.activation, projected(head_dense, hidden)));
+  return config_.tied ? at::linear(x, embedding->weight, head_bias) : at::linear(x, head->weight, head->bias);
 }
 
 Tensor DecoderImpl::next_logits(const Tensor& ids, DecoderCache& cache) {
@@ -242,29 +281,23 @@ const std::vector<std::string>& extensions() {
 }
 
 rotary::Rope extended_rope(const DecoderConfig& config, std::string_view scaling, double factor) {
-  refuse_scaling.unless(
-      std::find(extensions().begin(), extensions().end(), scaling) != extensions().end(), Code::SCALING,
-      "scaling must be none, linear, ntk, ntk_fixed, dynamic, yarn or llama3 but got '", scaling, "'");
-  refuse_scaling.unless(config.rope && config.position == PositionEncoding::rope, Code::ROPE,
-                        "a scaling needs a model whose positions are a rope but they are ", name(config.position));
-  const rotary::ModelRope& own = *config.rope;
-  rotary::Rope rope = own.rope;
+  refuse_scaling.unless(config.rope.has_value(), Code::ROPE, "a scaling needs a model whose positions are a rope but ",
+                        "they are ", name(config.position));
+  rotary::Rope rope = config.rope->rope;
   if (scaling == "none") return rope;
-  refuse_scaling.unless(rope.inv_freq.empty(), Code::SCALING,
-                        "the model's frequencies must come from its base but they are given");
-  refuse_scaling.unless(std::holds_alternative<rotary::Unscaled>(rope.scaling), Code::SCALING,
-                        "the model's rope must be unscaled but it is ", rotary::name(rope.scaling),
+  const auto& words = extensions();
+  refuse_scaling.unless(std::find(words.begin(), words.end(), scaling) != words.end(), Code::SCALING,
+                        "scaling must be none, linear, ntk, ntk_fixed, dynamic, yarn or llama3 but got '", scaling,
+                        "'");
+  refuse_scaling.unless(std::holds_alternative<rotary::Unscaled>(rope.scaling) && rope.inv_freq.empty(), Code::SCALING,
+                        "the model's rope must be unscaled, by its base, but it is ", rotary::name(rope.scaling),
                         " already: scaling none keeps it");
-  refuse_scaling.unless(factor > 1 && std::isfinite(factor), Code::SCALING, "factor must be above 1 but got ",
-                        rotary::detail::spelled(factor));
-  const std::int64_t trained_length = config.context > 0 ? config.context : own.context;
-  refuse_scaling.unless(trained_length > 0, Code::CONFIG_MISSING,
-                        "the trained length must be in the config (max_position_embeddings) but is not");
+  refuse_scaling.unless(factor > 1 && std::isfinite(factor), Code::SCALING, "factor must be above 1 but got ", factor);
   rope.scaling = rotary::parse_scaling(scaling);
   std::visit(
       [&]([[maybe_unused]] auto& held) {
         if constexpr (requires { held.factor = 1.0; }) held.factor = factor;
-        if constexpr (requires { held.trained_length; }) held.trained_length = trained_length;
+        if constexpr (requires { held.trained_length; }) held.trained_length = config.context;
       },
       rope.scaling);
   return rope;
@@ -276,15 +309,24 @@ LoadedDecoder load_decoder(const std::filesystem::path& dir) {
   DecoderConfig config = completed(read_decoder_config(dir));
   const TensorNames names = tensor_names(config.model_type, config.heads, config.head_dim);
   Checkpoint file(dir, names);
+  if (config.rope) {  // weights that rotary convert brought to another pairing say so in their metadata
+    rotary::Model said = rotary::read_config(dir);
+    rotary::apply_weights(said, dir);
+    config.rope->rope.pairing = said.ropes.front().rope.pairing;
+  }
   // The tensors that bound the vocabulary, the width and the number of layers, before as many layers are made.
-  const std::vector<std::int64_t> matrix{config.vocabulary, config.width};
+  const std::vector<std::int64_t> matrix{config.vocabulary, config.embedding_width};
   file.expect(file.name_of("embedding.weight"), matrix);
   file.expect(file.name_of("layers." + std::to_string(config.layers - 1) + ".attention_norm.weight"), {config.width});
   LoadedDecoder loaded;
   if (!names.trunk.empty()) {  // a family's: the file says whether there is a head
-    const bool shares = config.tied && !file.is_base() && says_language_model(dir).value_or(true);
+    const bool shares =
+        config.tied && !config.masked_head && !file.is_base() && says_language_model(dir).value_or(true);
     config.head = file.has_head() || shares;
-    if (!config.head) file.expect_no_head(dir, "head.weight");
+    if (!config.head && !file.is_base() && says_language_model(dir).value_or(false)) {
+      refuse_file(Code::TENSOR, "architectures in config.json names a language model but the file has no head ",
+                  rotary::files::in_quotes(file.name_of("head.weight")));
+    }
     if (config.head && config.tied && file.unties("head.weight", "embedding.weight", matrix)) {
       config.tied = false;
       loaded.warnings.emplace_back(
@@ -298,7 +340,7 @@ LoadedDecoder load_decoder(const std::filesystem::path& dir) {
 }
 
 void save_decoder(const DecoderImpl& model, const std::filesystem::path& dir) {
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  std::vector<std::pair<std::string, Tensor>> tensors;
   for (const auto& item : model.named_parameters()) tensors.emplace_back(item.key(), item.value());
   write_tensors(dir / "model.safetensors", tensors, {{"format", "pt"}});
   rotary::files::write_whole("save_decoder", dir / "config.json",

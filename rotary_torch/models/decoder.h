@@ -1,5 +1,6 @@
-// A decoder language model. One class covers the small models trained here (labml's and nanoGPT's experiments) and the
-// Llama family of Hugging Face checkpoints (llama, mistral, qwen2, qwen3, gpt_neox, gptj).
+// A language model of rotary attention. One class covers the small decoders trained here (labml's and nanoGPT's
+// experiments), the Llama family of Hugging Face checkpoints (llama, mistral, qwen2, qwen3, gpt_neox, gptj), and the
+// RoFormer encoder (arXiv:2104.09864), Hugging Face's and a small notebook model.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,6 +32,8 @@ enum class Residual : std::uint8_t {
   sequential,       // x += attention(norm1(x)); x += feed(norm2(x))
   parallel,         // x += attention(norm1(x)) + feed(norm2(x)): GPT-NeoX
   parallel_shared,  // x += attention(norm1(x)) + feed(norm1(x)): GPT-J
+  post,             // x = norm1(x + attention(x)); x = norm2(x + feed(x)): RoFormer
+  notebook,         // x += attention(norm1(x)); n = norm(x); x += norm2(n + feed(n)): the RoFormer notebook
 };
 const char* name(PositionEncoding) noexcept;  // "rope", "learned", "sinusoidal", "none", "alibi"
 const char* name(Norm) noexcept;
@@ -40,16 +43,20 @@ std::optional<PositionEncoding> position_encoding(std::string_view name) noexcep
 struct DecoderConfig {
   std::string model_type = "rotary_decoder";
   std::int64_t vocabulary = 0;
+  std::int64_t embedding_width = 0;  // 0: width; otherwise a linear layer projects it to width
   std::int64_t width = 0;
   std::int64_t layers = 0;
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;  // 0: heads
   std::int64_t head_dim = 0;  // 0: width / heads
   std::int64_t feed_forward = 0;
-  std::int64_t context = 0;  // trained length; the learned table has this many rows
+  std::int64_t context = 0;  // trained length; the rows of learned positions and of a stored table
   PositionEncoding position = PositionEncoding::rope;
-  std::optional<rotary::ModelRope> rope = {};     // if position is rope
-  rotary::Angles angles = rotary::Angles::exact;  // float32 for checkpoints of Hugging Face
+  std::optional<rotary::ModelRope> rope = {};         // if position is rope
+  rotary::Angles angles = rotary::Angles::exact;      // float32 for checkpoints of Hugging Face
+  rotary::Rounding rounding = rotary::Rounding::f32;  // of cos and sin
+  bool stored_table = false;  // cos and sin of the first `context` positions are a frozen parameter: RoFormer
+  bool rotary_value = false;  // values rotate too: RoFormer's option
   Norm norm = Norm::layer;
   double norm_eps = 1e-5;
   Activation activation = Activation::gelu;
@@ -59,13 +66,16 @@ struct DecoderConfig {
   bool feed_bias = true;
   bool head_bias = true;
   bool qk_norm = false;
-  bool head = true;   // false: a base model, without logits
-  bool tied = false;  // the head's weight is the embedding's
+  bool head = true;              // false: a base model, without logits
+  bool tied = false;             // the head's weight is the embedding's
+  std::int64_t token_types = 0;  // rows of an embedding whose first is added to every token's, then a norm: RoFormer
+  bool masked_head = false;      // the head is behind norm(activation(dense(x))): RoFormer
+  bool causal = true;
   Residual residual = Residual::sequential;
   std::vector<std::int64_t> windows = {};  // sliding window by layer, 0: none; empty: none anywhere
   double dropout = 0;                      // embedding, attention output, feed-forward output, attention probabilities
   std::int64_t padding_id = -1;            // unused in the arithmetic
-  bool finite_mask = false;                // a query that sees no key yields the mean of all values (GPT-J), not 0
+  bool finite_mask = false;  // a query that sees no key yields the mean of all values (GPT-J, RoFormer), not 0
 };
 
 // Throws SHAPE or CONFIG_VALUE for values that no model can have (heads that kv_heads do not divide, a window below 0,
@@ -73,6 +83,16 @@ struct DecoderConfig {
 void check(const DecoderConfig&);
 DecoderConfig completed(DecoderConfig);                    // checked, kv_heads and head_dim filled in
 AttentionOptions attention_options(const DecoderConfig&);  // of a layer
+
+DecoderConfig roformer_base();  // Hugging Face's defaults: 124,197,968 parameters, of which 98,304 are the table
+// The notebook's model: vocabulary 32000, width D = 768, 4 layers of 4 heads, base 1e6, context 1024. Its parameters,
+// with feed-forward F = 3072:
+//   embedding 32000 D                                                      24,576,000
+//   4 layers  LN 2D + attention (4 D^2 + 4 D) + LN 2D
+//             + feed-forward (2 D F + F + D + LN 2D)                       4 x (1,536 + 2,362,368 + 1,536 + 4,723,968)
+//   output    32000 D, no bias                                             24,576,000
+//                                                                          = 77,509,632
+DecoderConfig notebook_roformer();
 
 // Reads config.json of a folder: rotary_decoder (this library's own format) or one of the families above. Throws FILE,
 // JSON, CONFIG_*, MODEL_TYPE.
@@ -120,8 +140,9 @@ class DecoderLayerImpl : public torch::nn::Module {
 
   NormLayer attention_norm{nullptr};
   MultiHeadAttention attention{nullptr};
-  NormLayer feed_norm{nullptr};  // none where the residual is parallel_shared
+  NormLayer norm{nullptr};  // the notebook's
   FeedForward feed{nullptr};
+  NormLayer feed_norm{nullptr};  // none where the residual is parallel_shared
 
  private:
   Residual residual_;
@@ -137,7 +158,7 @@ class DecoderImpl : public torch::nn::Module {
   // ids int64 [batch, tokens]; padding [batch, cached + tokens], 0 where a token is padding, or undefined. Positions
   // continue after the cache: cache->tokens(), ... (also with left padding, as in transformers' forward). What a
   // cache's window has no room for at once goes token by token, and padding is refused there (VALUE).
-  // Returns transformers' last_hidden_state: [batch, tokens, width], after the final norm.
+  // Returns transformers' last_hidden_state: [batch, tokens, width], after the final norm where there is one.
   at::Tensor hidden(const at::Tensor& ids, const at::Tensor& padding = {}, DecoderCache* cache = nullptr);
   // Logits [..., vocabulary] for hidden states [..., width].
   at::Tensor logits(const at::Tensor& hidden);
@@ -155,11 +176,17 @@ class DecoderImpl : public torch::nn::Module {
   void set_rope(const rotary::Rope& rope);
 
   torch::nn::Embedding embedding{nullptr};
+  torch::nn::Embedding token_types{nullptr};
+  NormLayer embedding_norm{nullptr};  // with token types
+  torch::nn::Linear projection{nullptr};
   torch::nn::Embedding learned_positions{nullptr};  // position learned: [context, width]
+  torch::nn::Embedding position_table{nullptr};     // a stored table: [context, head_dim], sin of all pairs, then cos
   torch::nn::ModuleList layers{nullptr};
-  NormLayer final_norm{nullptr};
+  NormLayer final_norm{nullptr};          // none where the residual is post or notebook
+  torch::nn::Linear head_dense{nullptr};  // this and the next: of a masked head
+  NormLayer head_norm{nullptr};
   torch::nn::Linear head{nullptr};  // none if tied
-  at::Tensor head_bias;             // of a tied head that has one (GPT-J)
+  at::Tensor head_bias;             // of a tied head that has one (GPT-J, RoFormer)
 
  private:
   at::Tensor embed(const at::Tensor& ids, std::int64_t past);

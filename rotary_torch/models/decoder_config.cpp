@@ -6,31 +6,37 @@
 #include <utility>
 
 #include "files/models/families.h"
-#include "files/text/io.h"
 #include "files/text/json.h"
 #include "rotary/config.h"
 #include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/models/decoder.h"
 #include "rotary_torch/op/refusal.h"
 
+namespace rotary::embedded {
+std::string_view decoder_families() noexcept;  // families.json
+}
+
 namespace rotary_torch {
 namespace {
 
 using rotary::Code;
-using rotary::files::Biases;
-using rotary::files::DecoderFacts;
-using rotary::files::Family;
 using rotary::files::Json;
 using rotary::files::Object;
-using rotary::files::Windows;
 using rotary::files::words;
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr Refusal refuse{"decoder"}, refuse_file{"read_config"};
 
+constexpr std::int64_t max_value = std::int64_t{1} << 40;
+
+const Json& families() {
+  static const Json json = rotary::files::parse_json(rotary::embedded::decoder_families());
+  return json;
+}
+
 constexpr const char* position_names[] = {"rope", "learned", "sinusoidal", "none", "alibi"};
 constexpr const char* norm_names[] = {"layer", "rms"};
-constexpr const char* residual_names[] = {"sequential", "parallel", "parallel_shared"};
+constexpr const char* residual_names[] = {"sequential", "parallel", "parallel_shared", "post", "notebook"};
 
 // The enumerator of that name, of those up to last.
 template <class Word>
@@ -61,7 +67,8 @@ AttentionOptions attention_options(const DecoderConfig& c) {
                                     .output_bias = c.output_bias,
                                     .qk_norm = c.qk_norm,
                                     .norm_eps = c.norm_eps,
-                                    .dropout = c.dropout});
+                                    .dropout = c.dropout,
+                                    .rotates_values = c.rotary_value});
 }
 
 void check(const DecoderConfig& c) {
@@ -71,17 +78,19 @@ void check(const DecoderConfig& c) {
   for (const auto& [what, size] : sizes) {
     refuse.unless(size >= 1, Code::SHAPE, what, " must be at least 1 but got ", size);
   }
+  constexpr std::int64_t max_rows = std::int64_t{1} << 24;
+  refuse.unless(!c.stored_table || c.context <= max_rows, Code::SHAPE, "a stored table has at most ", max_rows,
+                " rows but got ", c.context);
   refuse.unless(c.dropout >= 0 && c.dropout < 1, Code::CONFIG_VALUE, "dropout must be from 0 to below 1 but got ",
                 c.dropout);
   const std::int64_t head_dim = attention_options(c).head_dim;
   refuse.unless((c.position == PositionEncoding::rope) == c.rope.has_value(), Code::ROPE,
                 "a rope must be given where positions are rope, and only there, but they are ", name(c.position));
-  if (c.rope && c.rope->rope.head_dim != head_dim) {
-    refuse(Code::SHAPE, "the rope must be for heads of ", head_dim, " elements but has ", c.rope->rope.head_dim);
-  }
+  refuse.unless(!c.rope || c.rope->rope.head_dim == head_dim, Code::SHAPE, "the rope must be for heads of ", head_dim,
+                " elements but is not");
   refuse.unless(c.position != PositionEncoding::sinusoidal || c.width % 2 == 0, Code::SHAPE,
                 "width must be even for sinusoidal positions but got ", c.width);
-  refuse.unless(c.windows.empty() || c.windows.size() == static_cast<std::size_t>(c.layers), Code::SHAPE,
+  refuse.unless(c.windows.empty() || std::ssize(c.windows) == c.layers, Code::SHAPE,
                 "windows must be none or one for each of the ", c.layers, " layers but has ", c.windows.size());
   for (const std::int64_t window : c.windows) {
     refuse.unless(window >= 0, Code::CONFIG_VALUE, "a window must be at least 0 (none) but got ", window);
@@ -95,14 +104,34 @@ DecoderConfig completed(DecoderConfig config) {
   const AttentionOptions attention = attention_options(config);
   config.kv_heads = attention.kv_heads;
   config.head_dim = attention.head_dim;
+  if (config.embedding_width == 0) config.embedding_width = config.width;
   return config;
 }
 
-// ---- the library's own config.json ---------------------------------------------------------------
+DecoderConfig roformer_base() {
+  DecoderConfig c{.model_type = "roformer", .vocabulary = 50000, .width = 768, .layers = 12, .heads = 12};
+  c.feed_forward = 3072, c.context = 1536, c.token_types = 2, c.norm_eps = 1e-12, c.dropout = 0.1;
+  c.rope.emplace().rope = {.head_dim = 64, .pairing = rotary::Pairing::interleaved};
+  c.residual = Residual::post;
+  c.tied = c.masked_head = c.stored_table = c.finite_mask = true;
+  c.causal = false;
+  return c;
+}
+
+DecoderConfig notebook_roformer() {
+  DecoderConfig c = roformer_base();
+  c.vocabulary = 32000, c.layers = c.heads = 4, c.context = 1024, c.token_types = 0;
+  c.rope->rope.head_dim = 192, c.rope->rope.base = 1e6;
+  c.residual = Residual::notebook;
+  c.tied = c.masked_head = c.stored_table = c.head_bias = false;
+  return c;
+}
+
+// ---- config.json ---------------------------------------------------------------------------------
 
 namespace {
 
-// Calls visit with the key and the value of each field, in the order of the file; visit.rope reads or writes the rope.
+// Calls visit with the key and the value of each field, in the order of the library's own file.
 template <class Config, class Visit>
 void for_each_field(Config& c, const Visit& visit) {
   visit("vocab_size", c.vocabulary);
@@ -114,7 +143,6 @@ void for_each_field(Config& c, const Visit& visit) {
   visit("intermediate_size", c.feed_forward);
   visit("max_position_embeddings", c.context);
   visit("position_embedding_type", c.position);
-  if (c.position == PositionEncoding::rope) visit.rope(c.rope, c.angles);
   visit("norm", c.norm);
   visit("norm_eps", c.norm_eps);
   visit("hidden_act", c.activation);
@@ -127,55 +155,23 @@ void for_each_field(Config& c, const Visit& visit) {
   visit("head", c.head);
   visit("tie_word_embeddings", c.tied);
   visit("residual", c.residual);
-  visit("windows", c.windows);
   visit("dropout", c.dropout);
 }
 
-struct Writer {
-  OrderedJson& json;
-
-  template <class Value>
-  void operator()(const char* key, const Value& value) const {
-    if constexpr (std::is_enum_v<Value>) {
-      json[key] = name(value);
-    } else {
-      json[key] = value;
-    }
-  }
-  void operator()(const char* key, const std::vector<std::int64_t>& windows) const {
-    if (!windows.empty()) json[key] = windows;
-  }
-  void rope(const std::optional<rotary::ModelRope>& model_rope, rotary::Angles angles) const {
-    const rotary::Rope& rope = model_rope->rope;
-    refuse.unless(
-        model_rope->first == 0 && rope.exponent_dim == 0 && !rope.clockwise &&
-            rope.pairing != rotary::Pairing::interleaved_to_half,
-        Code::ROPE,
-        "config.json takes a rope that turns the first elements in place and counterclockwise but got another");
-    json["rope_parameters"] = OrderedJson::parse(rotary::rope_parameters(*model_rope));
-    json["rope_interleave"] = rope.pairing == rotary::Pairing::interleaved;
-    json["angles"] = rotary::name(angles);
-  }
-};
-
-constexpr std::int64_t max_value = std::int64_t{1} << 40;
-
-rotary::ModelRope sole_rope(const rotary::Model& model) {
-  refuse_file.unless(model.ropes.size() == 1, Code::ROPE, "a decoder must have one rope for all of its layers but ",
-                     model.model_type, " has ", model.ropes.size());
-  const rotary::ModelRope& rope = model.ropes.front();
-  if (!rope.layers_without_rope.empty()) {
-    refuse_file(Code::ROPE, "all layers of a ", model.model_type, " must rotate but layer ",
-                rope.layers_without_rope.front(), " does not");
-  }
-  return rope;
+// The fields of RoFormer alone.
+template <class Visit>
+void for_each_roformer_field(DecoderConfig& c, const Visit& visit) {
+  visit("embedding_size", c.embedding_width);
+  visit("token_types", c.token_types);
+  visit("masked_head", c.masked_head);
+  visit("stored_table", c.stored_table);
+  visit("rotary_value", c.rotary_value);
+  visit("causal", c.causal);
 }
 
-// Reads the fields that keys have. own: the text, where it is the library's own, which must have the sizes and the
-// rope. spellings: a family's words for the keys; what it does not list is not read.
+// Reads fields from the keys of an object, by their own words or by a family's; what these do not list is not read.
 struct Reader {
   const Object& keys;
-  const std::string* own = nullptr;
   const Json* spellings = nullptr;
 
   template <class Value>
@@ -186,28 +182,15 @@ struct Reader {
     const auto there = std::find_if(all.begin(), all.end(), [this](auto word) { return keys.has(word); });
     if (there != all.end()) read(*there, value);
   }
-  void rope(std::optional<rotary::ModelRope>& rope, rotary::Angles& angles) const {
-    if (own == nullptr) return;
-    word("angles", angles, rotary::Angles::float32);
-    rope = sole_rope(rotary::parse_config(*own));
-  }
 
  private:
-  void read(std::string_view key, std::int64_t& size) const {
-    const auto value = keys.integer(key, 1, max_value);
-    refuse.unless(value || own == nullptr, Code::CONFIG_MISSING, "config.json must have ", key, " but has none");
-    size = value.value_or(size);
-  }
+  void read(std::string_view key, std::int64_t& size) const { size = keys.integer(key, 1, max_value).value_or(size); }
   void read(std::string_view key, double& number) const { number = keys.number(key).value_or(number); }
   void read(std::string_view key, bool& on) const { on = keys.boolean(key, on); }
-  void read(std::string_view key, std::vector<std::int64_t>& windows) const {
-    const std::vector<int> given = keys.integers(key).value_or(std::vector<int>());
-    windows.assign(given.begin(), given.end());
-  }
   void read(std::string_view key, PositionEncoding& position) const { word(key, position, PositionEncoding::alibi); }
   void read(std::string_view key, Norm& norm) const { word(key, norm, Norm::rms); }
-  void read(std::string_view key, Residual& residual) const { word(key, residual, Residual::parallel_shared); }
-  void read(std::string_view key, Activation& chosen) const { word(key, chosen, Activation::linear); }
+  void read(std::string_view key, Residual& residual) const { word(key, residual, Residual::notebook); }
+  void read(std::string_view key, Activation& chosen) const { word(key, chosen, Activation::quick_gelu); }
 
   // An enumerator up to last, by its name; it stays as it is where there is no such key.
   template <class Word>
@@ -216,119 +199,125 @@ struct Reader {
     if (!said) return;
     std::optional<Word> named = word_named(*said, last);
     if constexpr (std::is_same_v<Word, Activation>) named = activation(*said);  // it has other spellings
-    if (!named) keys.refuse(key, "must be a word that this version knows (no activation with weights of its own)");
+    if (!named) keys.refuse(key, "must be a word that this version knows");
     value = *named;
   }
 };
 
+rotary::ModelRope sole_rope(const std::string& config) {
+  const rotary::Model model = rotary::parse_config(config);
+  refuse_file.unless(model.ropes.size() == 1, Code::ROPE, "a decoder must have one rope for all of its layers but ",
+                     model.model_type, " has ", model.ropes.size());
+  const rotary::ModelRope& rope = model.ropes.front();
+  if (!rope.layers_without_rope.empty()) {
+    refuse_file(Code::ROPE, "all layers of a ", model.model_type, " must rotate but layer ",
+                rope.layers_without_rope.front(), " does not");
+  }
+  return rope;
+}
+
 DecoderConfig read_own(const std::string& text, const Object& keys) {
   DecoderConfig c;
-  for_each_field(c, Reader{keys, &text});
+  for_each_field(c, Reader{keys});
+  if (c.position == PositionEncoding::rope) c.rope = sole_rope(text);
+  c.angles = keys.text("angles") == "exact" ? rotary::Angles::exact : rotary::Angles::float32;
+  const std::vector<int> windows = keys.integers("windows").value_or(std::vector<int>());
+  c.windows.assign(windows.begin(), windows.end());
   c.padding_id = keys.integer("pad_token_id", 0, max_value).value_or(-1);
   c.finite_mask = keys.boolean("finite_mask", false);
   return c;
 }
 
-// ---- a family's config.json ----------------------------------------------------------------------
+// The sliding window of each layer. always: every layer has it; otherwise where use_sliding_window is true the layers
+// that layer_types or max_window_layers name. Missing keys have the defaults of transformers' config classes.
+std::vector<std::int64_t> windows_of(bool always, const Object& keys, const rotary::ModelRope& rope) {
+  const bool used = (always || keys.boolean("use_sliding_window", false)) && !keys.is_null("sliding_window");
+  const std::int64_t window = used ? keys.integer("sliding_window", 1, max_value).value_or(4096) : 0;
+  const std::int64_t full = always ? 0 : keys.integer("max_window_layers", -max_value, max_value).value_or(28);
+  std::vector<std::int64_t> windows;
+  for (const std::string& type : rope.types_of_layers) {
+    const bool said = !always && !type.empty();
+    const bool slides = said ? type == "sliding_attention" : std::ssize(windows) >= full;
+    if (said && (slides ? window == 0 : type != "full_attention")) {
+      keys.refuse("layer_types",
+                  "must name full_attention alone, and sliding_attention where use_sliding_window is true and there is "
+                  "a sliding_window");
+    }
+    windows.push_back(slides ? window : 0);
+  }
+  return windows;
+}
 
-// Refuses options that transformers supports and this library does not.
-void refuse_unsupported(const Object& keys) {
-  const auto filled = [&keys](const char* key) {
-    const Json& json = keys.json();
-    const auto found = json.find(key);
-    return found != json.end() && !found->is_null() && !found->empty();
-  };
-  for (const char* key : {"quantization_config", "per_layer_config"}) {
-    if (filled(key)) keys.refuse(key, "must be absent (this library does not honour it)");
+DecoderConfig read_family(const std::string& type, const std::string& text, const Object& keys) {
+  for (const char* key : {"quantization_config", "per_layer_config", "add_cross_attention"}) {
+    const Json* value = keys.value(key);
+    if (value != nullptr && *value != false && !value->empty())
+      keys.refuse(key, "must be absent (this library does not honour it)");
   }
   if (!keys.boolean("is_causal", true)) keys.refuse("is_causal", "must be true: a decoder sees the past only");
-}
-
-std::int64_t window_of(const Object& keys) {
-  constexpr std::int64_t otherwise = 4096;
-  if (keys.is_null("sliding_window")) return 0;
-  return keys.integer("sliding_window", 1, max_value).value_or(otherwise);
-}
-
-void read_windows(const DecoderFacts& facts, const Object& keys, DecoderConfig& c) {
-  const auto count = static_cast<std::size_t>(c.layers);
-  if (facts.windows == Windows::all_layers) {
-    if (const std::int64_t window = window_of(keys)) c.windows.assign(count, window);
-    return;
-  }
-  if (facts.windows == Windows::none) return;
-  const bool used = keys.boolean("use_sliding_window", false);
-  const std::int64_t window = used ? window_of(keys) : 0;
-  const auto types = keys.texts("layer_types");
-  if (!types) {
-    const std::int64_t full = keys.integer("max_window_layers", -max_value, max_value).value_or(28);
-    if (window == 0) return;
-    for (std::int64_t i = 0; i < c.layers; ++i) c.windows.push_back(i >= full ? window : 0);
-    return;
-  }
-  if (types->size() != count) {
-    keys.refuse("layer_types", "must name one type for each of the " + std::to_string(count) + " layers");
-  }
-  for (const std::string& type : *types) {
-    const bool slides = type == "sliding_attention";
-    if (!slides && type != "full_attention") {
-      keys.refuse("layer_types", "must name full_attention and sliding_attention only");
-    }
-    if (slides && window == 0) {
-      keys.refuse("layer_types",
-                  "must not name sliding_attention where use_sliding_window is false or there is no "
-                  "sliding_window");
-    }
-    c.windows.push_back(slides ? window : 0);
-  }
-}
-
-// Missing keys have the defaults of transformers' config classes.
-DecoderConfig read_family(const Family& family, const std::string& text, const Object& keys) {
-  refuse_unsupported(keys);
-  static const Json rows = rotary::files::parse_json(rotary::embedded::decoder_families());
-  const DecoderFacts& facts = family.decoder;
-  const Json& row = rows.at(std::string(facts.names));
+  const Json& family = families().at("models").at(type);
+  const Json& names = families().at("names").at(family.at("names").get<std::string>());
   DecoderConfig c;
-  c.model_type = family.type;
-  c.rope = sole_rope(rotary::parse_config(text));
-  c.angles = rotary::Angles::float32;
-  c.vocabulary = facts.vocabulary;
-  c.width = family.shape.hidden;
-  c.feed_forward = facts.feed_forward;
-  c.context = family.context;
-  c.norm_eps = facts.norm_eps;
-  c.activation = activation(facts.activation).value();
-  c.qk_norm = facts.qk_norm;
+  c.model_type = type;
   rotary::files::Ledger ledger;
-  for_each_field(c, Reader{Object(row.at("config"), "", ledger)});
-  for_each_field(c, Reader{keys, nullptr, &row.at("keys")});
+  for (const Json* part : {&names, &family}) {
+    const Object values(part->at("config"), "", ledger);
+    for_each_field(c, Reader{values});
+    for_each_roformer_field(c, Reader{values});
+  }
+  for (const Json* part : {&names, &family}) {
+    for_each_field(c, Reader{keys, &part->at("keys")});
+    for_each_roformer_field(c, Reader{keys, &part->at("keys")});
+  }
+  c.rope = sole_rope(text);
+  c.heads = c.rope->heads, c.kv_heads = c.rope->kv_heads, c.head_dim = c.rope->rope.head_dim;
+  c.layers = std::ssize(c.rope->layers);
+  c.context = c.rope->context > 0 ? c.rope->context : rotary::files::find_family(type)->context;
+  c.angles = c.stored_table ? rotary::Angles::exact : rotary::Angles::float32;
   if (c.feed_forward == 0) c.feed_forward = 4 * c.width;
-  const bool grouped = row.value("grouped", false);
-  c.layers = static_cast<std::int64_t>(c.rope->layers.size());
-  c.heads = c.rope->heads;
-  c.kv_heads = grouped ? c.rope->kv_heads : c.heads;
-  c.head_dim = c.rope->rope.head_dim;
-  refuse_file.unless(grouped || c.heads * c.head_dim == c.width, Code::CONFIG_VALUE, "the heads of ", c.model_type,
-                     " must share the ", c.width, " elements but are ", c.heads, " of ", c.head_dim);
   if (c.residual == Residual::parallel && !keys.boolean("use_parallel_residual", true))
     c.residual = Residual::sequential;
-  c.finite_mask = c.residual == Residual::parallel_shared;  // GPT-J
+  c.finite_mask = c.residual == Residual::parallel_shared || c.stored_table;  // GPT-J, RoFormer
   c.padding_id = keys.integer("pad_token_id", -1, max_value).value_or(-1);
-  c.qkv_bias = facts.biases == Biases::as_configured ? keys.boolean("attention_bias", facts.attention_bias)
-                                                     : facts.biases == Biases::always_but_output;
-  c.output_bias = c.qkv_bias && facts.biases != Biases::always_but_output;
-  c.feed_bias = c.feed_bias || (facts.mlp_bias && keys.boolean("mlp_bias", false));
-  read_windows(facts, keys, c);
+  if (const std::string windows = rotary::files::string_of(family, "windows"); !windows.empty())
+    c.windows = windows_of(windows == "all_layers", keys, *c.rope);
   return c;
 }
 
 }  // namespace
 
+TensorNames tensor_names(std::string_view model_type, std::int64_t heads, std::int64_t head_dim) {
+  const auto family = families().at("models").find(std::string(model_type));
+  if (family == families().at("models").end()) return {};
+  const Json& row = families().at("names").at(family->at("names").get<std::string>());
+  using rotary::files::find_family, rotary::files::Fused;
+  const bool fused = find_family(model_type)->attention.fused == Fused::by_head;
+  using Map = std::map<std::string, std::string>;
+  return {row.at("prefix"),          row.at("inside"), row.value("foreign", ""), row.at("trunk").get<Map>(),
+          row.at("head").get<Map>(), heads * head_dim, fused ? heads : 0};
+}
+
 std::string decoder_config_json(const DecoderConfig& config, std::int64_t parameters) {
   const DecoderConfig c = completed(config);
+  refuse.unless(c.residual < Residual::post &&
+                    (!c.rope || (c.rope->first == 0 && c.rope->rope.exponent_dim == 0 && !c.rope->rope.clockwise &&
+                                 c.rope->rope.pairing != rotary::Pairing::interleaved_to_half)),
+                Code::ROPE, "config.json takes a decoder whose rope turns the first elements in place and ",
+                "counterclockwise but got another model");
   OrderedJson json = {{"model_type", "rotary_decoder"}};
-  for_each_field(c, Writer{json});
+  for_each_field(c, [&json](const char* key, const auto& value) {
+    if constexpr (std::is_enum_v<std::decay_t<decltype(value)>>) {
+      json[key] = name(value);
+    } else {
+      json[key] = value;
+    }
+  });
+  if (c.rope) {
+    json["rope_parameters"] = OrderedJson::parse(rotary::rope_parameters(*c.rope));
+    json["rope_interleave"] = c.rope->rope.pairing == rotary::Pairing::interleaved;
+    json["angles"] = rotary::name(c.angles);
+  }
+  if (!c.windows.empty()) json["windows"] = c.windows;
   if (c.padding_id >= 0) json["pad_token_id"] = c.padding_id;
   if (c.finite_mask) json["finite_mask"] = true;
   json["parameters"] = parameters;
@@ -338,21 +327,21 @@ std::string decoder_config_json(const DecoderConfig& config, std::int64_t parame
 DecoderConfig read_decoder_config(const std::filesystem::path& dir) {
   const std::string text = rotary::files::json_file_text("read_config", dir / "config.json");
   const Json json = rotary::files::parse_json(text);
-  if (!json.is_object()) refuse(Code::JSON, "config.json must be an object but is ", rotary::files::shown(json));
+  refuse_file.unless(json.is_object(), Code::JSON, "config.json must be an object but is not");
   rotary::files::Ledger ledger;
   const Object keys(json, "", ledger);
   const std::string type = keys.text("model_type").value_or("");
-  const auto is_decoder = [](const Family* family) { return family != nullptr && !family->decoder.names.empty(); };
-  const Family* family = rotary::files::find_family(type);
-  if (type != "rotary_decoder" && !is_decoder(family)) {
+  DecoderConfig config;
+  if (type == "rotary_decoder") {
+    config = read_own(text, keys);
+  } else if (families().at("models").contains(type)) {
+    config = read_family(type, text, keys);
+  } else {
     std::string types = "rotary_decoder";
-    for (const std::string_view one : rotary::files::model_types()) {
-      if (is_decoder(rotary::files::find_family(one))) types.append(", ").append(one);
-    }
+    for (const auto& [known, row] : families().at("models").items()) types += ", " + known;
     refuse(Code::MODEL_TYPE, "model_type must be one of ", types, " but got ",
            type.empty() ? "none" : rotary::files::in_quotes(type));
   }
-  DecoderConfig config = is_decoder(family) ? read_family(*family, text, keys) : read_own(text, keys);
   check(config);
   return config;
 }

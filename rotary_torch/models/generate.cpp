@@ -19,80 +19,56 @@ using rotary::Code;
 
 constexpr Refusal refuse{"generate"}, refuse_window{"perplexity"};
 
-void check_prompt(const DecoderConfig& config, const Tensor& prompt, const GenerateOptions& options) {
-  refuse.unless(prompt.scalar_type() == at::kLong, Code::DTYPE, "the prompt must be int64 but got ",
-                toString(prompt.scalar_type()));
-  refuse.unless(prompt.dim() == 2 && prompt.numel() > 0, Code::SHAPE,
-                "the prompt must be [batch, tokens] with at least one token but got ", prompt.sizes());
-  const std::int64_t min = prompt.min().item<std::int64_t>();
-  const std::int64_t max = prompt.max().item<std::int64_t>();
-  refuse.unless(min >= 0 && max < config.vocabulary, Code::VALUE, "ids must be from 0 to ", config.vocabulary - 1,
-                " but got ", min < 0 ? min : max);
-  refuse.unless(options.tokens >= 0, Code::VALUE, "tokens must be at least 0 but got ", options.tokens);
-}
-
-std::size_t largest(std::span<const float> logits) {
-  std::size_t best = 0;
-  bool whole = true;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    whole = whole && !std::isnan(logits[i]);
-    if (logits[i] > logits[best]) best = i;
-  }
-  refuse.unless(whole && std::isfinite(logits[best]), Code::VALUE,
-                "logits must be finite but got NaN or infinity: the weights are broken");
-  return best;
+void check(const DecoderConfig& config, const Tensor& prompt, const GenerateOptions& options) {
+  refuse.unless(prompt.scalar_type() == at::kLong && prompt.dim() == 2 && prompt.numel() > 0, Code::SHAPE,
+                "the prompt must be int64 [batch, tokens] with at least one token but got ", prompt.sizes());
+  const std::int64_t least = prompt.min().item<std::int64_t>(), most = prompt.max().item<std::int64_t>();
+  refuse.unless(least >= 0 && most < config.vocabulary, Code::VALUE, "ids must be from 0 to ", config.vocabulary - 1,
+                " but got ", least < 0 ? least : most);
+  refuse.unless(options.tokens >= 0 && options.top_k >= 0, Code::VALUE, "tokens and top_k must be at least 0 but got ",
+                options.tokens, " and ", options.top_k);
+  refuse.unless(options.temperature >= 0 && std::isfinite(options.temperature), Code::VALUE,
+                "temperature must be at least 0 but got ", options.temperature);
 }
 
 Tensor on_cpu(const Tensor& logits) { return logits.to(at::kCPU, at::kFloat).contiguous(); }
 
 }  // namespace
 
-Sampler::Sampler(double temperature, std::int64_t top_k, std::uint64_t seed, std::int64_t rows)
-    : temperature_(temperature), top_k_(static_cast<std::size_t>(top_k)) {
-  refuse.unless(temperature >= 0 && std::isfinite(temperature), Code::VALUE, "temperature must be at least 0 but got ",
-                std::to_string(temperature));
-  refuse.unless(top_k >= 0, Code::VALUE, "top_k must be at least 0 but got ", top_k);
-  for (std::uint64_t row = 0; row < static_cast<std::uint64_t>(rows); ++row) {
-    std::seed_seq words{seed, seed >> 32, row, row >> 32};  // it takes the low 32 bits of each
-    random_.emplace_back(words);
+std::int64_t sample(std::span<const float> logits, const GenerateOptions& options, std::mt19937_64& random) {
+  const auto best = static_cast<std::int64_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  const auto at = [logits](std::int64_t id) { return static_cast<double>(logits[static_cast<std::size_t>(id)]); };
+  const bool whole = std::none_of(logits.begin(), logits.end(), [](float logit) { return std::isnan(logit); });
+  refuse.unless(whole && std::isfinite(at(best)), Code::VALUE,
+                "logits must be finite but got NaN or infinity: the weights are broken");
+  if (options.temperature == 0 || options.top_k == 1) return best;
+  std::vector<std::int64_t> kept(logits.size());
+  std::iota(kept.begin(), kept.end(), 0);
+  if (options.top_k > 0 && options.top_k < std::ssize(kept)) {
+    std::nth_element(kept.begin(), kept.begin() + options.top_k - 1, kept.end(),
+                     [&at](std::int64_t a, std::int64_t b) { return at(a) != at(b) ? at(a) > at(b) : a < b; });
+    kept.resize(static_cast<std::size_t>(options.top_k));
+    std::sort(kept.begin(), kept.end());
   }
-}
-
-void Sampler::keep_top(std::span<const float> logits) {
-  kept_.resize(logits.size());
-  std::iota(kept_.begin(), kept_.end(), 0);
-  if (top_k_ == 0 || top_k_ >= kept_.size()) return;
-  const auto at = [logits](std::int64_t id) { return logits[static_cast<std::size_t>(id)]; };
-  const auto last = kept_.begin() + static_cast<std::ptrdiff_t>(top_k_);
-  std::nth_element(kept_.begin(), last - 1, kept_.end(),
-                   [&at](std::int64_t a, std::int64_t b) { return at(a) != at(b) ? at(a) > at(b) : a < b; });
-  kept_.erase(last, kept_.end());
-  std::sort(kept_.begin(), kept_.end());
-}
-
-std::int64_t Sampler::choose(std::span<const float> logits, std::int64_t row) {
-  const std::size_t best = largest(logits);
-  if (temperature_ == 0 || top_k_ == 1) return static_cast<std::int64_t>(best);
-  keep_top(logits);
-  sums_.clear();
-  double sum = 0;
-  for (const std::int64_t id : kept_) {
-    const double below = static_cast<double>(logits[static_cast<std::size_t>(id)]) - static_cast<double>(logits[best]);
-    sums_.push_back(sum += std::exp(below / temperature_));
-  }
-  const double draw = static_cast<double>(random_[static_cast<std::size_t>(row)]() >> 11) * 0x1p-53 * sum;  // < sum
-  const auto chosen = std::upper_bound(sums_.begin(), sums_.end(), draw);
-  return chosen == sums_.end() ? static_cast<std::int64_t>(best)
-                               : kept_[static_cast<std::size_t>(chosen - sums_.begin())];
+  std::vector<double> sums;  // of the weights of kept
+  for (double sum = 0; const std::int64_t id : kept)
+    sums.push_back(sum += std::exp((at(id) - at(best)) / options.temperature));
+  const double draw = static_cast<double>(random() >> 11) * 0x1p-53 * sums.back();  // below the last sum
+  const auto chosen = std::upper_bound(sums.begin(), sums.end(), draw);
+  return chosen == sums.end() ? best : kept[static_cast<std::size_t>(chosen - sums.begin())];
 }
 
 Tensor generate(Decoder& model, const Tensor& prompt, const GenerateOptions& options,
                 const std::function<bool(const Tensor&)>& on_token) {
   const DecoderConfig& config = model->config();
-  check_prompt(config, prompt, options);
+  check(config, prompt, options);
   const std::int64_t batch = prompt.size(0);
   const std::int64_t read = prompt.size(1);
-  Sampler sampler(options.temperature, options.top_k, options.seed, batch);
+  std::vector<std::mt19937_64> random;  // each row has its own
+  for (std::uint64_t row = 0; row < static_cast<std::uint64_t>(batch); ++row) {
+    std::seed_seq words{options.seed, options.seed >> 32, row, row >> 32};  // it takes the low 32 bits of each
+    random.emplace_back(words);
+  }
   const Tensor ids = at::empty({batch, read + options.tokens}, at::kLong);
   ids.narrow(1, 0, read).copy_(prompt);
   std::int64_t* const chosen = ids.data_ptr<std::int64_t>();
@@ -115,7 +91,7 @@ Tensor generate(Decoder& model, const Tensor& prompt, const GenerateOptions& opt
     const std::size_t vocabulary = static_cast<std::size_t>(logits.size(1));
     for (std::int64_t row = 0; row < batch; ++row) {
       const float* const of_row = logits.const_data_ptr<float>() + row * logits.size(1);
-      chosen[row * ids.size(1) + end] = sampler.choose({of_row, vocabulary}, row);
+      chosen[row * ids.size(1) + end] = sample({of_row, vocabulary}, options, random[static_cast<std::size_t>(row)]);
     }
     if (on_token && !on_token(ids.select(1, end))) return ids.narrow(1, 0, end + 1);
   }

@@ -25,24 +25,6 @@ constexpr Refusal refuse_cache{"kv_cache"};
 
 constexpr double unseen = -std::numeric_limits<double>::infinity();
 
-void check_padding(const Tensor& padding, std::int64_t batch, std::int64_t keys) {
-  refuse_mask.unless(padding.dim() == 2 && padding.size(0) == batch && padding.size(1) == keys, Code::SHAPE,
-                     "padding must be [batch, keys] [", batch, ", ", keys, "] but got ", padding.sizes());
-  refuse_mask.unless(at::isIntegralType(padding.scalar_type(), /*includeBool=*/true), Code::DTYPE,
-                     "padding must be bool or integers but got ", padding.scalar_type());
-}
-
-void check_additive(const Tensor& additive, std::int64_t batch, std::int64_t queries, std::int64_t keys) {
-  const auto fits = [&](std::int64_t from_the_end, std::int64_t size) {
-    return additive.dim() < from_the_end || additive.size(-from_the_end) == 1 || additive.size(-from_the_end) == size;
-  };
-  refuse_mask.unless(additive.dim() <= 4 && fits(1, keys) && fits(2, queries) && fits(4, batch), Code::SHAPE,
-                     "additive must be broadcast to [batch, heads, queries, keys] [", batch, ", heads, ", queries, ", ",
-                     keys, "] but got ", additive.sizes());
-  refuse_mask.unless(additive.is_floating_point(), Code::DTYPE, "additive must be floating but got ",
-                     additive.scalar_type());
-}
-
 // [queries, keys]: whether the key is seen as far as positions decide it; undefined if all keys are.
 Tensor seen_by_place(bool causal, std::int64_t window, std::int64_t queries, std::int64_t past, at::Device device) {
   const Tensor key = at::arange(past + queries, at::TensorOptions(device).dtype(at::kLong));
@@ -62,35 +44,22 @@ Tensor room_for(const Tensor& like, std::int64_t tokens) {
   return at::empty({like.size(0), like.size(1), tokens, like.size(3)}, like.options());
 }
 
-void check_mask(const ScoreMask& mask, std::int64_t batch, std::int64_t heads, std::int64_t queries,
-                std::int64_t keys) {
-  refuse.unless(!mask.causal || queries == keys, Code::SHAPE,
-                "a mask that is causal and nothing else takes as many queries as keys but got ", queries, " and ",
-                keys);
-  if (!mask.bias.defined()) return;
-  const at::IntArrayRef sizes = mask.bias.sizes();
-  const auto fits = [](std::int64_t size, std::int64_t whole) { return size == 1 || size == whole; };
-  refuse.unless(
-      sizes.size() == 4 && fits(sizes[0], batch) && fits(sizes[1], heads) && sizes[2] == queries && sizes[3] == keys,
-      Code::SHAPE, "mask must be [batch or 1, heads or 1, queries, keys] of ",
-      at::IntArrayRef({batch, heads, queries, keys}), " but got ", sizes);
-}
-
 // ---- attention on heads ----------------------------------------------------------------------------
 
 // q [batch, heads, queries, head_dim], k and v [batch, kv_heads, keys, head_dim] to [batch, queries, heads, head_dim].
 // The query heads that share a key head are the queries of that head where each has only one.
-Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ScoreMask& mask, double dropout, double scale) {
+Tensor attend(const Tensor& q, const Tensor& k, const Tensor& v, const ScoreMask& mask, double dropout) {
   const std::int64_t batch = q.size(0), heads = q.size(1), head_dim = q.size(3);
   const std::int64_t kv_heads = k.size(1), group = heads / kv_heads;
   std::optional<Tensor> bias = mask.bias.defined() ? std::optional(mask.bias) : std::nullopt;
   if (group > 1 && q.size(2) == 1) {
     if (bias && bias->size(1) > 1) bias = bias->view({bias->size(0), kv_heads, group, bias->size(3)});
     const Tensor y = at::scaled_dot_product_attention(q.reshape({batch, kv_heads, group, head_dim}), k, v, bias,
-                                                      dropout, mask.causal, scale);
+                                                      dropout, mask.causal);
     return y.reshape({batch, 1, heads, head_dim});
   }
-  return at::scaled_dot_product_attention(q, k, v, bias, dropout, mask.causal, scale, /*enable_gqa=*/group > 1)
+  return at::scaled_dot_product_attention(q, k, v, bias, dropout, mask.causal, /*scale=*/std::nullopt,
+                                          /*enable_gqa=*/group > 1)
       .transpose(1, 2);
 }
 
@@ -102,8 +71,8 @@ ScoreMask score_mask(const AttentionMask& mask, std::int64_t batch, std::int64_t
                      const at::TensorOptions& options) {
   const std::int64_t keys = past + queries;
   refuse_mask.unless(mask.window >= 0, Code::SHAPE, "window must not be negative but got ", mask.window);
-  if (mask.padding.defined()) check_padding(mask.padding, batch, keys);
-  if (mask.additive.defined()) check_additive(mask.additive, batch, queries, keys);
+  refuse_mask.unless(!mask.padding.defined() || mask.padding.sizes() == at::IntArrayRef({batch, keys}), Code::SHAPE,
+                     "padding must be [batch, keys] [", batch, ", ", keys, "] but is not");
 
   // Parts that hide nothing need no mask: causal for a single query, a window as large as all keys, padding without 0.
   const bool causal = mask.causal && queries > 1;
@@ -202,25 +171,10 @@ Tensor MultiHeadAttentionImpl::forward(const Tensor& x, const TableTensors* tabl
   const AttentionOptions& o = options_;
   refuse.unless(x.dim() == 3 && x.size(2) == o.width, Code::SHAPE, "x must be [batch, tokens, width ", o.width,
                 "] but got ", x.sizes());
-  const std::int64_t batch = x.size(0), tokens = x.size(1);
-  check_mask(mask, batch, o.heads, tokens, tokens + (cache == nullptr ? 0 : cache->tokens()));
-  Tensor y = heads_output(x, table, mask, cache, first);
-  if (table != nullptr && o.value_rotation == ValueRotation::rotated_back) {
-    y = rotate_backward(y, *table, Dims::bthd, first);
-  }
-  return projected(output, y.reshape({batch, tokens, o.heads * o.head_dim}));
-}
-
-Tensor MultiHeadAttentionImpl::heads_output(const Tensor& x, const TableTensors* table, const ScoreMask& mask,
-                                            KVCache* cache, std::int64_t first) {
-  const AttentionOptions& o = options_;
-  const std::int64_t rotated = o.heads + o.kv_heads;  // q and k
-  const bool values_rotate = o.value_rotation != ValueRotation::none;
-  const double dropout = is_training() ? o.dropout : 0;
-  const double scale = o.scale == 0 ? 1 / std::sqrt(static_cast<double>(o.head_dim)) : o.scale;
+  const std::int64_t batch = x.size(0), tokens = x.size(1), rotated = o.heads + o.kv_heads;  // q and k
   // q and k as one block of heads, and v. Without a gradient the block rotates in place. split and not narrow: its
   // gradient is one cat instead of padded sums.
-  const Tensor all = projected(qkv, x).view({x.size(0), x.size(1), rotated + o.kv_heads, o.head_dim});
+  const Tensor all = projected(qkv, x).view({batch, tokens, rotated + o.kv_heads, o.head_dim});
   const std::vector<Tensor> parts = all.split_with_sizes({rotated, o.kv_heads}, 2);
   Tensor qk = parts[0], v = parts[1];
   const auto q_and_k = [&o](const Tensor& block) { return block.split_with_sizes({o.heads, o.kv_heads}, 2); };
@@ -233,16 +187,15 @@ Tensor MultiHeadAttentionImpl::heads_output(const Tensor& x, const TableTensors*
     rotate_(heads, *table, Dims::bthd, first);
     return heads;
   };
-  if (table != nullptr) {
-    qk = rotate_heads(qk);
-    if (values_rotate) v = rotate_heads(v);
-  }
+  if (table != nullptr) qk = rotate_heads(qk);
+  if (table != nullptr && o.rotates_values) v = rotate_heads(v);
 
   const std::vector<Tensor> heads = q_and_k(qk);
   Tensor k = heads[1].transpose(1, 2);
   v = v.transpose(1, 2);
   if (cache != nullptr) std::tie(k, v) = cache->append(k, v);
-  return attend(heads[0].transpose(1, 2), k, v, mask, dropout, scale);
+  const Tensor y = attend(heads[0].transpose(1, 2), k, v, mask, is_training() ? o.dropout : 0);
+  return projected(output, y.reshape({batch, tokens, o.heads * o.head_dim}));
 }
 
 }  // namespace rotary_torch

@@ -31,7 +31,7 @@ struct ScoreMask {
   bool causal = false;   // only causal, without bias: the fused kernel skips keys that are not seen
   at::Tensor bias = {};  // f32 [batch or 1, heads or 1, queries, keys], -inf where unseen; undefined: none
 };
-// past: the number of keys in the cache before this step. Throws SHAPE, DTYPE.
+// past: the number of keys in the cache before this step. Throws SHAPE.
 ScoreMask score_mask(const AttentionMask&, std::int64_t batch, std::int64_t queries, std::int64_t past,
                      const at::TensorOptions& options);
 
@@ -56,13 +56,6 @@ class KVCache {
   rotary::SlidingWindow window_;
 };
 
-// Whether values rotate, as queries and keys do.
-enum class ValueRotation : std::uint8_t {
-  none,
-  rotated,       // RoFormer's rotary_value
-  rotated_back,  // rotated, and the output rotated back by its own position: labml's RoPER
-};
-
 struct AttentionOptions {
   std::int64_t width = 0;  // of the input and the output
   std::int64_t heads = 0;
@@ -70,17 +63,16 @@ struct AttentionOptions {
   std::int64_t head_dim = 0;  // 0: width / heads
   bool qkv_bias = true;
   bool output_bias = true;
-  bool qk_norm = false;    // RMS norm over head_dim of q and k, before the rotation (Qwen3)
-  double norm_eps = 1e-6;  // of qk_norm
-  double dropout = 0;      // of the attention probabilities, in training
-  double scale = 0;        // of the scores; 0: 1 / sqrt(head_dim)
-  ValueRotation value_rotation = ValueRotation::none;
+  bool qk_norm = false;         // RMS norm over head_dim of q and k, before the rotation (Qwen3)
+  double norm_eps = 1e-6;       // of qk_norm
+  double dropout = 0;           // of the attention probabilities, in training
+  bool rotates_values = false;  // values turn as queries and keys do: RoFormer's rotary_value
 };
 
 AttentionOptions completed(AttentionOptions);  // kv_heads and head_dim filled in; throws SHAPE
 
-// softmax(q k^T scale + mask) v. The table and `first` determine which elements rotate and how (to rotate a fraction f
-// of each head, use a Rope with rotary_dim = f head_dim).
+// softmax(q k^T / sqrt(head_dim) + mask) v. The table and `first` determine which elements rotate and how (to rotate a
+// fraction f of each head, use a Rope with rotary_dim = f head_dim).
 class MultiHeadAttentionImpl : public torch::nn::Module {
  public:
   explicit MultiHeadAttentionImpl(AttentionOptions options);  // throws SHAPE
@@ -97,10 +89,6 @@ class MultiHeadAttentionImpl : public torch::nn::Module {
   NormLayer q_norm{nullptr}, k_norm{nullptr};
 
  private:
-  // [batch, tokens, heads, head_dim], before the output layer.
-  at::Tensor heads_output(const at::Tensor& x, const TableTensors* table, const ScoreMask& mask, KVCache* cache,
-                          std::int64_t first);
-
   AttentionOptions options_;
 };
 TORCH_MODULE(MultiHeadAttention);

@@ -31,15 +31,6 @@ constexpr ActivationRow activations[] = {
      [](const Tensor& x) { return at::gelu(x, "tanh"); }},
     {"silu", "swish", [](const Tensor& x) { return at::silu(x); }},
     {"quick_gelu", "", [](const Tensor& x) { return x * at::sigmoid(1.702 * x); }},
-    {"gelu_10", "", [](const Tensor& x) { return at::clamp(at::gelu(x), -10, 10); }},
-    {"relu2", "", [](const Tensor& x) { return at::square(at::relu(x)); }},
-    {"relu6", "", [](const Tensor& x) { return at::clamp(x, 0, 6); }},
-    {"leaky_relu", "", [](const Tensor& x) { return at::leaky_relu(x); }},
-    {"sigmoid", "", [](const Tensor& x) { return at::sigmoid(x); }},
-    {"tanh", "", [](const Tensor& x) { return at::tanh(x); }},
-    {"mish", "", [](const Tensor& x) { return at::mish(x); }},
-    {"hardswish", "", [](const Tensor& x) { return at::hardswish(x); }},
-    {"linear", "", [](const Tensor& x) { return x; }},
 };
 
 }  // namespace

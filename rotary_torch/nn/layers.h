@@ -15,22 +15,13 @@
 
 namespace rotary_torch {
 
-// Activation functions of feed-forward layers, by the names of Hugging Face configs.
+// The activation functions of the models' feed-forward layers, by the names of Hugging Face configs.
 enum class Activation : std::uint8_t {
   relu,
   gelu,       // x Phi(x), by erf
   gelu_tanh,  // its approximation by tanh; gelu_new and gelu_fast are the same formula
   silu,
-  gelu_quick,  // x sigmoid(1.702 x)
-  gelu_10,     // gelu, cut at -10 and 10
-  relu2,       // relu(x)^2
-  relu6,
-  leaky_relu,  // slope 0.01
-  sigmoid,
-  tanh,
-  mish,
-  hardswish,
-  linear,
+  quick_gelu,  // x sigmoid(1.702 x)
 };
 const char* name(Activation) noexcept;
 // Accepts the values of hidden_act ("gelu_new", "swish", ...) and those of name().

@@ -54,7 +54,7 @@ TEST(FamilyGolden, GivesWhatTransformersGivesAtPaddingToo) {
 DecoderConfig odd_config() {
   DecoderConfig c;
   c.vocabulary = 17, c.width = 16, c.layers = 3, c.heads = 4, c.kv_heads = 2, c.head_dim = 10, c.feed_forward = 20;
-  c.context = 32, c.norm = Norm::rms, c.norm_eps = 3e-6, c.activation = Activation::gelu_quick, c.gated = true;
+  c.context = 32, c.norm = Norm::rms, c.norm_eps = 3e-6, c.activation = Activation::quick_gelu, c.gated = true;
   c.qkv_bias = false, c.head_bias = false, c.qk_norm = true, c.tied = true, c.residual = Residual::parallel;
   c.windows = {4, 0, 9}, c.dropout = 0.25, c.padding_id = 3, c.angles = rotary::Angles::float32;
   rotary::ModelRope rope;

@@ -49,7 +49,7 @@ class Plain {
     if (c.position == PositionEncoding::learned) x = x + w.at("learned_positions.weight").narrow(0, 0, ids.size(1));
     if (c.position == PositionEncoding::sinusoidal) x = x + sinusoid(ids.size(1));
     for (std::int64_t i = 0; i < c.layers; ++i) x = layer(x, i, padding);
-    return norm(x, "final_norm");
+    return w.contains("final_norm.weight") ? norm(x, "final_norm") : x;
   }
 
   Tensor logits(const Tensor& hidden) const {
@@ -97,7 +97,7 @@ class Plain {
   Tensor whole_attention(const Tensor& x, std::int64_t layer, const Tensor& padding) const {
     const auto i = static_cast<std::size_t>(layer);
     const MultiHeadAttention& module = model->layers->at<DecoderLayerImpl>(i).attention;
-    AttentionMask mask{.causal = true, .window = c.windows.empty() ? 0 : c.windows[i], .padding = padding};
+    AttentionMask mask{.causal = c.causal, .window = c.windows.empty() ? 0 : c.windows[i], .padding = padding};
     if (c.position == PositionEncoding::alibi) {
       const Tensor place = at::arange(x.size(1), at::kDouble), slopes = at::tensor(alibi_slopes(c.heads), at::kDouble);
       mask.additive = slopes.view({1, c.heads, 1, 1}) * (place.unsqueeze(0) - place.unsqueeze(1));
@@ -124,11 +124,17 @@ class Plain {
 
   Tensor layer(const Tensor& x, std::int64_t i, const Tensor& padding) const {
     const std::string name = "layers." + std::to_string(i) + ".";
+    if (c.residual == Residual::post) {
+      const Tensor between = norm(x + attention(x, i, padding), name + "attention_norm");
+      return norm(between + feed(between, name + "feed."), name + "feed_norm");
+    }
     const Tensor normed = norm(x, name + "attention_norm"), attended = attention(normed, i, padding);
     if (c.residual == Residual::parallel_shared) return x + attended + feed(normed, name + "feed.");
     if (c.residual == Residual::parallel) return x + attended + feed(norm(x, name + "feed_norm"), name + "feed.");
     const Tensor between = x + attended;
-    return between + feed(norm(between, name + "feed_norm"), name + "feed.");
+    if (c.residual == Residual::sequential) return between + feed(norm(between, name + "feed_norm"), name + "feed.");
+    const Tensor inner = norm(between, name + "norm");
+    return between + norm(inner + feed(inner, name + "feed."), name + "feed_norm");
   }
 
   DecoderConfig c;
@@ -160,7 +166,8 @@ TEST(Decoder, EqualsTheSameInDoublePrecisionForEveryPositionEncoding) {
 
 TEST(Decoder, EqualsTheSameInDoublePrecisionForEveryPart) {
   std::map<std::string, DecoderConfig> configs;
-  for (const char* word : {"grouped", "gated", "parallel", "shared", "windows", "relu", "tied", "no biases"}) {
+  for (const char* word :
+       {"grouped", "gated", "parallel", "shared", "windows", "relu", "tied", "no biases", "post", "notebook"}) {
     configs[word] = tiny();
   }
   configs["grouped"].kv_heads = 2;
@@ -171,6 +178,9 @@ TEST(Decoder, EqualsTheSameInDoublePrecisionForEveryPart) {
   configs["gated"].norm = Norm::rms;
   configs["parallel"].residual = Residual::parallel;
   configs["shared"].residual = Residual::parallel_shared;
+  configs["post"].residual = Residual::post;
+  configs["notebook"].residual = Residual::notebook;
+  configs["post"].causal = configs["notebook"].causal = false;
   configs["windows"].windows = {3, 0};
   configs["relu"].activation = Activation::relu;
   configs["tied"].tied = true;  // with a bias, as GPT-J's

@@ -1,157 +1,153 @@
-// RoFormer: the notebook model against the same written out in double precision, and training. Checkpoints:
-// roformer_files_test.cpp.
-#include "rotary_torch/models/roformer.h"
-
+// RoFormer: its checkpoints against answers of transformers (golden/roformer, made by make_parity.py), files that lie,
+// and training. The layers are judged in decoder_test.cpp.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/optim/adam.h>
 
-#include <cmath>
-#include <map>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 
-#include "rotary_torch/tests/tensors.h"
-#include "rotary_torch/tests/written_out.h"
+#include "rotary/error.h"
+#include "rotary_torch/models/decoder.h"
+#include "rotary_torch/tests/altered.h"
 
 namespace rotary_torch {
 namespace {
 
 using at::Tensor;
+using nlohmann::json;
+namespace fs = std::filesystem;
 
-constexpr double tolerance = 2e-5;
+const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "rotary_torch/tests/golden/roformer";
 
-TEST(RoFormerTable, GoesOnPastItsStoredRows) {
-  const at::NoGradGuard no_grad;
-  RoFormerConfig config;
-  config.vocabulary = 11;
-  config.width = 16;
-  config.heads = 2;
-  config.layers = 2;
-  config.feed_forward = 8;
-  config.context = 30;
-  RoFormer whole(config);
-  config.context = 4;
-  RoFormer short_table(config);
-  for (const auto& item : whole->named_parameters()) {
-    Tensor other = short_table->named_parameters()[item.key()];
-    if (other.sizes() == item.value().sizes()) other.copy_(item.value());
+TEST(RoFormerGolden, GivesWhatTransformersGives) {
+  for (const char* name : {"masked", "projected", "trunk", "causal"}) {
+    SCOPED_TRACE(name);
+    LoadedDecoder loaded = load_decoder(golden / name);
+    expect_answers(loaded, read_all(golden / name / "answers.safetensors"));
   }
-  whole->eval();
-  short_table->eval();
-  const Tensor ids = at::arange(22).view({1, 22}).remainder(11);
-  EXPECT_TRUE(at::equal(whole->hidden(ids), short_table->hidden(ids)));
 }
 
-// ---- the notebook model --------------------------------------------------------------------------
+Altered<load_decoder> masked() { return Altered<load_decoder>(golden / "masked"); }
 
-RoFormerConfig small_notebook() {
-  RoFormerConfig config = notebook_roformer();
-  config.vocabulary = 23;
-  config.width = 24;
-  config.layers = 2;
-  config.heads = 2;
-  config.feed_forward = 40;
-  config.context = 16;
+Tensor logits(LoadedDecoder loaded) {
+  const at::NoGradGuard no_grad;
+  return loaded.model->forward(at::arange(1, 5).view({1, 4}));
+}
+
+const std::string words = "roformer.embeddings.word_embeddings.weight";
+const std::string decoder = "cls.predictions.decoder.weight";
+
+TEST(RoFormerFiles, TensorsThatAreMissingMisshapenOrUnknownAreRefusedByName) {
+  const std::string head = "cls.predictions.transform.dense.weight", table = "roformer.encoder.embed_positions.weight";
+  const std::string key = "roformer.encoder.layer.1.attention.self.key.weight";
+  const std::string unknown = "roformer.encoder.layer.0.attention.self.q_norm.weight";
+  const auto refused = [](const std::string& name, const std::function<void(Tensors&)>& spoil) {
+    masked().tensors(spoil).refused("TENSOR", name);
+  };
+  for (const std::string& name : {key, words, head}) refused(name, [&](Tensors& t) { t.erase(name); });
+  refused("has no head",
+          [](Tensors& t) { std::erase_if(t, [](const auto& item) { return item.first.starts_with("cls."); }); });
+  refused(key, [&](Tensors& t) { t[key] = at::zeros({8, 7}); });
+  refused(table, [&](Tensors& t) { t[table] = at::zeros({12, 8}); });
+  refused(unknown, [&](Tensors& t) { t[unknown] = at::zeros({4}); });
+}
+
+// A model of these sizes would not fit into memory: the file denies them first.
+TEST(RoFormerFiles, SizesThatTheFileDeniesTakeNoMemory) {
+  for (const char* key : {"vocab_size", "intermediate_size", "type_vocab_size"}) {
+    masked()
+        .config([&](json& c) { c[key] = c[key].get<std::int64_t>() * 100'000'000; })
+        .refused("TENSOR", "00000000, 8]");
+  }
+}
+
+TEST(RoFormerFiles, ForeignHeadsAreWarningsAndThePositionTableMayBeAbsent) {
+  const LoadedDecoder loaded = masked()
+                                   .tensors([](Tensors& t) {
+                                     t["classifier.weight"] = at::zeros({2, 8});
+                                     t["roformer.pooler.dense.weight"] = at::zeros({8, 8});
+                                     t["roformer.embeddings.position_ids"] = at::arange(12).unsqueeze(0);
+                                     t.erase("roformer.encoder.embed_positions.weight");
+                                   })
+                                   .loaded();
+  ASSERT_EQ(loaded.warnings.size(), 2U);
+  EXPECT_NE(loaded.warnings[0].find("classifier.weight"), std::string::npos);
+  EXPECT_NE(loaded.warnings[1].find("pooler"), std::string::npos);
+  EXPECT_LE(difference(logits(loaded), logits(masked().loaded())), 1e-6);
+}
+
+TEST(RoFormerFiles, TheHeadsMatrixMayBeItsOwnOrTheWordEmbeddings) {
+  const Tensor tied = logits(masked().loaded());
+  const Tensor bias = read_all(golden / "masked/model.safetensors").at("cls.predictions.bias");
+  const LoadedDecoder own = masked().tensors([](Tensors& t) { t[decoder] = 2 * t[words]; }).loaded();
+  EXPECT_LE(difference(logits(own) - bias, 2 * (tied - bias)), 1e-6);
+  EXPECT_TRUE(masked().tensors([](Tensors& t) { t[decoder] = t[words]; }).loaded().model->head.is_empty());
+}
+
+TEST(RoFormerFiles, AModelInF64GivesTheSame) {
+  const at::NoGradGuard no_grad;
+  const Tensors answers = read_all(golden / "masked/answers.safetensors");
+  LoadedDecoder loaded = masked().loaded();
+  loaded.model->to(at::kDouble);
+  const Tensor hidden = loaded.model->hidden(answers.at("ids"), answers.at("left"));
+  EXPECT_EQ(hidden.scalar_type(), at::kDouble);
+  EXPECT_LE(difference(hidden, answers.at("left_hidden")), 2e-5);
+}
+
+TEST(RoFormerFiles, ConfigsThatItCannotHonourAreRefused) {
+  const auto refused = [](const char* key, const json& value, const char* code, const char* word) {
+    masked().config([&](json& c) { c[key] = value; }).refused(code, word);
+  };
+  refused("hidden_act", "snake", "CONFIG_VALUE", "hidden_act");
+  refused("add_cross_attention", true, "CONFIG_VALUE", "add_cross_attention");
+  refused("hidden_size", -8, "CONFIG_VALUE", "hidden_size");
+  refused("rope_theta", 5e5, "CONFIG_KEY", "rope_theta");
+  refused("num_hidden_layers", 2'000'000'000, "CONFIG_VALUE", "num_hidden_layers");
+  refused("num_hidden_layers", 1, "TENSOR", "encoder.layer.1.");
+  refused("vocab_size", 18, "TENSOR", "word_embeddings");
+  for (const int heads : {3, 8}) {
+    EXPECT_THROW(masked().config([&](json& c) { c["num_attention_heads"] = heads; }).loaded(), rotary::Error) << heads;
+  }
+}
+
+// ---- the model -----------------------------------------------------------------------------------
+
+DecoderConfig small(DecoderConfig config) {
+  config.vocabulary = 23, config.width = 24, config.layers = config.heads = 2, config.feed_forward = 40;
+  config.context = 16, config.rope->rope.head_dim = 12;
   return config;
 }
 
-// The model written out, in f64, from the tensors by name.
-class WrittenOut {
- public:
-  explicit WrittenOut(const RoFormer& model) : config_(model->config()), model_(model) {
-    for (const auto& item : model->named_parameters()) weights_[item.key()] = item.value().detach().to(at::kDouble);
-  }
-
-  Tensor logits(const Tensor& ids, const Tensor& padding) const {
-    Tensor x = at::embedding(weights_.at("word_embeddings.weight"), ids);
-    for (std::int64_t i = 0; i < config_.layers; ++i) {
-      const std::string layer = "layers." + std::to_string(i) + ".";
-      const Tensor h = x + attention(norm(x, layer + "attention_norm"), padding, i);
-      const Tensor n = norm(h, layer + "norm");
-      const Tensor inner = linear(n, layer + "feed_forward.input");
-      const Tensor gelu = inner * 0.5 * (1 + at::erf(inner / std::sqrt(2.0)));
-      x = h + norm(linear(gelu, layer + "feed_forward.output") + n, layer + "feed_forward.norm");
-    }
-    return at::matmul(x, weights_.at("output.weight").t());
-  }
-
- private:
-  Tensor linear(const Tensor& x, const std::string& name) const {
-    return at::matmul(x, weights_.at(name + ".weight").t()) + weights_.at(name + ".bias");
-  }
-  Tensor norm(const Tensor& x, const std::string& name) const {
-    const Tensor centred = x - x.mean(-1, true);
-    return centred / (centred.square().mean(-1, true) + 1e-12).sqrt() * weights_.at(name + ".weight") +
-           weights_.at(name + ".bias");
-  }
-  Tensor attention(const Tensor& x, const Tensor& padding, std::int64_t layer) const {
-    const MultiHeadAttention& module = model_->layers->at<RoFormerLayerImpl>(static_cast<std::size_t>(layer)).attention;
-    const auto head_dim = static_cast<int>(config_.width / config_.heads);
-    TableTensors table = table_of(head_dim, 0, x.size(1), rotary::Pairing::interleaved, 1e6);
-    if (config_.bf16_table) table = as(as(as(table, at::kFloat), at::kBFloat16), at::kDouble);
-    return written_out(in_double(parameters_of(module)), module->options(), x, &table, {.padding = padding});
-  }
-
-  RoFormerConfig config_;
-  RoFormer model_;
-  std::map<std::string, Tensor> weights_;
-};
-
-TEST(RoFormerNotebook, EqualsTheFormulasWrittenOut) {
+TEST(RoFormerTable, GoesOnPastItsStoredRowsAndMayBeRounded) {
   const at::NoGradGuard no_grad;
-  at::manual_seed(3);
-  for (const bool bf16_table : {false, true}) {
-    RoFormerConfig config = small_notebook();
-    config.bf16_table = bf16_table;
-    RoFormer model(config);
-    model->initialise(0.3);
-    for (Tensor& parameter : model->parameters()) {  // no bias stays 0, no norm 1
-      if (parameter.dim() == 1) parameter.add_(0.2 * at::randn_like(parameter));
+  const auto hidden = [](std::int64_t context, rotary::Rounding rounding) {
+    DecoderConfig config = small(roformer_base());
+    config.context = context, config.rounding = rounding;
+    at::manual_seed(4);
+    Decoder model(config);
+    for (const auto& item : model->named_parameters()) {
+      if (item.value().requires_grad() && item.value().dim() > 1)
+        item.value().copy_(at::arange(item.value().numel()).view(item.value().sizes()).sin());
     }
     model->eval();
-    const WrittenOut written(model);
-    const Tensor ids = at::randint(23, {3, 11}, at::kLong);
-    const Tensor padding = at::ones({3, 11}, at::kLong);
-    padding[1].narrow(0, 7, 4).zero_();
-    padding[2].narrow(0, 0, 3).zero_();
-    EXPECT_LE(difference(model->logits(model->hidden(ids)), written.logits(ids, {})), tolerance);
-    EXPECT_LE(difference(model->logits(model->hidden(ids, padding)), written.logits(ids, padding)), tolerance);
-  }
-}
-
-TEST(RoFormerNotebook, TheBf16TableIsAnotherTable) {
-  const at::NoGradGuard no_grad;
-  RoFormerConfig config = small_notebook();
-  at::manual_seed(4);
-  RoFormer exact(config);
-  config.bf16_table = true;
-  at::manual_seed(4);
-  RoFormer rounded(config);
-  exact->eval();
-  rounded->eval();
-  const Tensor ids = at::arange(15).view({1, 15});
-  const double distance = difference(rounded->hidden(ids), exact->hidden(ids));
-  EXPECT_GT(distance, 1e-6);
-  EXPECT_LT(distance, 2e-2);
-}
-
-TEST(RoFormerNotebook, InitialisesWithTheDeviationAsked) {
-  RoFormer model(small_notebook());
-  model->initialise();
-  const auto parameters = model->named_parameters();
-  EXPECT_NEAR(parameters["output.weight"].std().item<double>(), 0.02, 0.003);
-  EXPECT_NEAR(parameters["layers.1.attention.qkv.weight"].std().item<double>(), 0.02, 0.002);
-  EXPECT_EQ(parameters["layers.0.feed_forward.input.bias"].abs().max().item<double>(), 0);
-  EXPECT_TRUE(parameters["layers.0.norm.weight"].eq(1).all().item<bool>());
+    return model->hidden(at::arange(22).view({1, 22}));
+  };
+  using rotary::Rounding;
+  EXPECT_TRUE(at::equal(hidden(30, Rounding::f32), hidden(4, Rounding::f32)));
+  const double rounded = difference(hidden(30, Rounding::bf16), hidden(30, Rounding::f32));
+  EXPECT_GT(rounded, 1e-6);
+  EXPECT_LT(rounded, 5e-2);
 }
 
 // Sequences that count upwards, some tokens hidden behind the last id: what is hidden follows from what is not.
-double masked_loss_falls_by(RoFormerConfig config) {
+double masked_loss_falls_by(DecoderConfig config) {
   at::manual_seed(5);
-  config.dropout = config.attention_dropout = 0;
-  RoFormer model(config);
+  config.dropout = 0;
+  Decoder model(config);
   model->initialise(0.1);
-  model->train();
   torch::optim::Adam optimiser(model->parameters(), torch::optim::AdamOptions(3e-3));
   const std::int64_t hidden_id = config.vocabulary - 1;
   constexpr int steps = 150, window = 10;
@@ -160,8 +156,8 @@ double masked_loss_falls_by(RoFormerConfig config) {
     const Tensor ids = (at::randint(hidden_id, {16, 1}, at::kLong) + at::arange(12)).remainder(hidden_id);
     const Tensor hide = at::rand({16, 12}) < 0.15;
     const Tensor targets = ids.masked_fill(hide.logical_not(), -100);
-    const Tensor logits = model->logits(model->hidden(ids.masked_fill(hide, hidden_id)));
-    const Tensor loss = at::cross_entropy_loss(logits.view({-1, config.vocabulary}), targets.view(-1));
+    const Tensor out = model->forward(ids.masked_fill(hide, hidden_id));
+    const Tensor loss = at::cross_entropy_loss(out.view({-1, config.vocabulary}), targets.view(-1));
     optimiser.zero_grad();
     loss.backward();
     optimiser.step();
@@ -171,15 +167,9 @@ double masked_loss_falls_by(RoFormerConfig config) {
   return first - last;
 }
 
-TEST(RoFormerNotebook, LearnsMaskedTokens) { EXPECT_GT(masked_loss_falls_by(small_notebook()), 1.5); }
-
-TEST(RoFormerTraining, HuggingFacesFaceLearnsMaskedTokens) {
-  RoFormerConfig config = small_notebook();
-  config.notebook = false;
-  config.token_types = 2;
-  config.base = 10000;
-  config.tied = true;
-  EXPECT_GT(masked_loss_falls_by(config), 1.5);
+TEST(RoFormer, LearnsMaskedTokens) {
+  EXPECT_GT(masked_loss_falls_by(small(notebook_roformer())), 1.5);
+  EXPECT_GT(masked_loss_falls_by(small(roformer_base())), 1.5);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ METHODS = ("linear", "ntk", "dynamic", "yarn", "llama3", "longrope")
 
 
 def losses(printed):
-    """{(length, scaling): (loss, loss of the last quarter)} of one table of rotary perplexity."""
+    """{(length, scaling): (loss, loss of the last quarter)} of one table of rotary-torch perplexity."""
     row = r"^ +(\d+)  (\w+) +\S+ +([\d.]+) +[\d.]+ +([\d.]+)$"
     return {(int(n), word): (float(loss), float(last)) for n, word, loss, last in re.findall(row, printed, re.M)}
 
@@ -50,12 +50,12 @@ with tempfile.TemporaryDirectory() as folder:
         expect(f"{name}, last quarter", table[128, "none"][1], float(last), 0.2)
 
     # A config that extend wrote is the scaling that perplexity makes by itself.
-    own = losses(run("rotary perplexity runs/smoke --length 128 --scaling linear,ntk,dynamic,yarn,llama3 --threads 1"))
+    own = losses(run("rotary-torch perplexity runs/smoke --length 128 --scaling linear,ntk,dynamic,yarn,llama3 --threads 1"))
     for name, table in zip(METHODS[:5], tables[1:]):
         expect(f"{name} by its config", table[128, "none"][0], own[128, name][0], 1e-4)
 
     # At sixteen times the trained length a window is as good as at that length, where without one the loss has grown.
-    lines = run("rotary perplexity runs/smoke --length 32,512 --scaling none --window 32 --sinks 0,4 --threads 1 --json")
+    lines = run("rotary-torch perplexity runs/smoke --length 32,512 --scaling none --window 32 --sinks 0,4 --threads 1 --json")
     loss = {(line["length"], line.get("sinks")): line["loss"] for line in map(json.loads, lines.splitlines())}
     assert loss[512, None] > loss[32, None] + 0.6, loss
     for sinks in (0, 4):

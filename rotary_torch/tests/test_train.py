@@ -1,10 +1,9 @@
-"""rotary train as a command: test_train.py PROGRAM. Needs Python's standard library only."""
+"""rotary-torch train as a command: test_train.py PROGRAM. Needs Python's standard library only."""
 
 import filecmp
 import json
 import os
 import pathlib
-import pty
 import resource
 import signal
 import subprocess
@@ -93,7 +92,7 @@ class Train(unittest.TestCase):
             out, err = process.communicate(timeout=60)
             self.assertEqual(process.returncode, status, err)
             self.assertEqual(out, "")
-            self.assertRegex(err, r"stopped after step \d+ of 300; go on with: rotary train --resume --output ")
+            self.assertRegex(err, r"stopped after step \d+ of 300; go on with: rotary-torch train --resume --output ")
             self.assertEqual(sorted(os.listdir(self.folder / name)), FILES)
             step = self.losses(name)[-1]["step"]
             self.assertTrue(0 < step < 300, step)
@@ -126,14 +125,14 @@ class Train(unittest.TestCase):
         text = self.folder / "text"
         text.write_text("round goes the wheel and round goes the day\n" * 20)
         self.good(self.smoke("run", "--steps", 2, "--text", text))
-        for options, part in [(["--preset", "labml"], "--preset must be smoke"), (["--seed", 5], "--seed must be 1337"),
-                              (["--position", "none"], "--position must be rope"),
-                              (["--rope-fraction", 0.5], "--rope-fraction must be 1"), (["--steps", 5], "cosine")]:
+        for options, part in [(["--preset", "labml"], "preset must be smoke"), (["--seed", 5], "seed must be 1337"),
+                              (["--position", "none"], "position must be rope"),
+                              (["--rope-fraction", 0.5], "rope_fraction must be 1"), (["--steps", 5], "steps must be 2")]:
             done = run("--resume", "--output", self.folder / "run", *options)
             self.refused(done, "RESUME", part)
         self.good(run("--resume", "--output", self.folder / "run", "--rope-fraction", 1, "--seed", 1337, "--steps", 2))
         text.write_text("round goes the wheel and round goes the night\n" * 20)
-        self.refused(run("--resume", "--output", self.folder / "run"), "RESUME", "the text's hash")
+        self.refused(run("--resume", "--output", self.folder / "run"), "RESUME", "text_hash")
         self.refused(run("--resume", "--output", self.folder / "none"), "FILE", "--resume")
         self.assertFalse((self.folder / "none").exists())
 
@@ -157,13 +156,8 @@ class Train(unittest.TestCase):
         self.good(self.smoke("whole", "--steps", 5))
         self.good(self.smoke("run", "--steps", 5))
         (self.folder / "run" / "model.safetensors").write_bytes(b"cut off")
-        (self.folder / "run" / "vocab.json").unlink()
+        (self.folder / "run" / "loss.jsonl").write_text((self.folder / "run" / "loss.jsonl").read_text() + '{"step": 6')
         self.good(run("--resume", "--threads", 1, "--output", self.folder / "run"))
-        self.same("whole", "run", *FILES)
-
-    def test_messages_do_not_end_up_in_a_file_where_stderr_is_closed(self):
-        self.good(self.smoke("whole", "--steps", 5))
-        self.good(self.smoke("run", "--steps", 5, preexec_fn=lambda: os.close(2)))
         self.same("whole", "run", *FILES)
 
     def test_on_a_full_disk_the_old_checkpoint_survives(self):
@@ -211,21 +205,6 @@ class Train(unittest.TestCase):
         if not os.path.exists("/dev/nvidia0"):
             self.refused(self.smoke("run", "--device", "cuda"), "DEVICE")
         self.assertFalse((self.folder / "run").exists())
-
-    def test_a_terminal_sees_a_line_that_renews_itself(self):
-        master, slave = pty.openpty()
-        options = ["--preset", "smoke", "--threads", 1, "--output", self.folder / "run", "--steps", 150]
-        process = subprocess.Popen(words(*options), stderr=slave, stdout=subprocess.DEVNULL)
-        os.close(slave)
-        seen = b""
-        try:
-            while chunk := os.read(master, 65536):
-                seen += chunk
-        except OSError:  # Linux's end of a terminal
-            pass
-        os.close(master)
-        self.assertEqual(process.wait(), 0)
-        self.assertRegex(seen.decode(), r"\rstep \d+/150  loss \d\.\d+  [\d,]+ tokens/s  \S+( s)? left")
 
     def test_the_seed_decides(self):
         for name, seed in [("a", 1), ("b", 1), ("c", 2)]:

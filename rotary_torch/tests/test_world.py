@@ -76,19 +76,11 @@ class Scratch(unittest.TestCase):
         return [out for out, _, _ in outputs]
 
 
-class Sums(Scratch):
-    def test_sums_and_broadcasts_have_the_same_bits_on_every_rank(self):
+class Averages(Scratch):
+    def test_averages_have_the_same_bits_on_every_rank(self):
         for ranks in (2, 3, 4):
             with self.subTest(ranks=ranks):
-                self.good(ranks, CHECK, "sums")
-
-    def test_averaged_gradients_are_those_of_the_joint_batch(self):
-        for ranks in (2, 4):
-            with self.subTest(ranks=ranks):
-                self.good(ranks, CHECK, "gradients")
-
-    def test_buckets_are_summed_while_the_backward_pass_runs(self):
-        self.good(2, CHECK, "overlap")
+                self.good(ranks, CHECK, "averages")
 
     def test_f64_losses_are_those_of_one_process(self):
         files = {ranks: self.folder / f"losses{ranks}" for ranks in (1, 2, 4)}
@@ -137,7 +129,7 @@ class LostRank(Scratch):
         for rank, (_, err, status) in enumerate(outputs):
             if rank != victim:
                 self.assertEqual(status, 3, err)
-                self.assertIn("error: PEER: [sum over ranks] all ", err)
+                self.assertIn("error: PEER: [train] all ", err)
         return max(noticed), outputs[victim]
 
     def test_killed_rank_is_noticed_within_seconds(self):
@@ -221,17 +213,12 @@ class Train(Scratch):
         self.assertEqual(self.losses(run), self.losses(whole))
 
     def test_killed_rank_leaves_a_checkpoint_that_resumes_to_the_same_bits(self):
-        for ranks, victims in [(2, (0, 1)), (4, (0, 3))]:
-            self.good(ranks, *self.words(f"whole{ranks}", "--steps", 300))
-            for rank in victims:
-                with self.subTest(ranks=ranks, rank=rank):
-                    run = f"run{ranks}-{rank}"
-                    outputs = self.interrupt(run, ranks, rank, signal.SIGKILL)
-                    left = [err for other, (_, err, _) in enumerate(outputs) if other != rank]
-                    for err in left:
-                        self.assertRegex(err, r"error: PEER: .*go on by --resume")
-                    self.assertTrue(any(" is saved, " in err for err in left), left)
-                    self.check_resumes(run, ranks, f"whole{ranks}")
+        self.good(2, *self.words("whole", "--steps", 300))
+        for rank in (0, 1):
+            with self.subTest(rank=rank):
+                outputs = self.interrupt(f"run{rank}", 2, rank, signal.SIGKILL)
+                self.assertRegex(outputs[1 - rank][1], r"error: PEER: .*go on from the last checkpoint by --resume")
+                self.check_resumes(f"run{rank}", 2, "whole")
 
     def test_told_to_stop_saves(self):
         self.good(2, *self.words("whole", "--steps", 300))

@@ -28,10 +28,10 @@ inline TableTensors as(const TableTensors& t, at::ScalarType dtype) {
   return {t.cos.to(dtype), t.sin.to(dtype), t.pairing};
 }
 
-// x [batch, tokens, heads, head_dim]; sign -1 rotates back.
-inline Tensor rotated(const Tensor& x, const TableTensors& t, std::int64_t first, double sign = 1) {
+// x [batch, tokens, heads, head_dim].
+inline Tensor rotated(const Tensor& x, const TableTensors& t, std::int64_t first) {
   const std::int64_t pairs = t.cos.size(-1);
-  const Tensor c = t.cos.to(at::kDouble).unsqueeze(1), s = t.sin.to(at::kDouble).unsqueeze(1) * sign;
+  const Tensor c = t.cos.to(at::kDouble).unsqueeze(1), s = t.sin.to(at::kDouble).unsqueeze(1);
   std::vector<Tensor> element = x.unbind(-1);
   for (std::int64_t i = 0; i < pairs; ++i) {
     const bool half = t.pairing == rotary::Pairing::half;
@@ -105,20 +105,19 @@ inline Tensor written_out(const Parameters& p, const AttentionOptions& o, const 
   if (o.qk_norm) q = normed(q, p.q_norm, o.norm_eps), k = normed(k, p.k_norm, o.norm_eps);
   if (table != nullptr) {
     q = rotated(q, *table, first), k = rotated(k, *table, first);
-    if (o.value_rotation != ValueRotation::none) v = rotated(v, *table, first);
+    if (o.rotates_values) v = rotated(v, *table, first);
   }
   q = q.transpose(1, 2);
   k = k.transpose(1, 2).repeat_interleave(group, 1);
   v = v.transpose(1, 2).repeat_interleave(group, 1);
-  const double scale = o.scale == 0 ? 1 / std::sqrt(static_cast<double>(o.head_dim)) : o.scale;
+  const double scale = 1 / std::sqrt(static_cast<double>(o.head_dim));
   const Tensor bias = written_out_mask(mask, batch, o.heads, tokens, 0);
   const Tensor unseen = bias == minus_infinity;
   const Tensor e =
       (at::matmul(q, k.transpose(2, 3)) * scale + bias.masked_fill(unseen, 0)).exp().masked_fill(unseen, 0);
   const Tensor sum = e.sum(-1, true);
   const Tensor probability = e / sum.masked_fill(sum == 0, 1);  // a query that sees no key gets 0
-  Tensor y = at::matmul(probability, v).transpose(1, 2);
-  if (table != nullptr && o.value_rotation == ValueRotation::rotated_back) y = rotated(y, *table, first, -1);
+  const Tensor y = at::matmul(probability, v).transpose(1, 2);
   return linear(y.reshape({batch, tokens, -1}), p.output, p.output_bias);
 }
 

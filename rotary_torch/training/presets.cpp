@@ -1,11 +1,10 @@
-// The presets of `rotary train`: nanoGPT's character models, labml's RoPE experiment, and one that runs in seconds.
+// The presets of `rotary-torch train`: nanoGPT's character models, labml's RoPE experiment, and one that runs in
+// seconds.
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <numeric>
 
 #include "files/text/io.h"
-#include "files/text/json.h"
 #include "rotary_torch/op/refusal.h"
 #include "rotary_torch/training/trainer.h"
 
@@ -14,7 +13,6 @@ namespace rotary_torch {
 namespace {
 
 using rotary::Code;
-
 constexpr Refusal refuse{"preset"};
 
 // What the presets of nanoGPT share, commit 3adf61e1; with GELU, biases and an output layer of its own.
@@ -59,16 +57,10 @@ rotary::ModelRope rope_of(const DecoderConfig& model, double fraction) {
   const auto head_dim = static_cast<int>(model.width / model.heads);
   constexpr double rounding = 1e-9;  // 0.3 * 10 is 3
   const double rotated = std::floor(fraction * head_dim + rounding);
-  refuse.unless(fraction > 0 && fraction <= 1, Code::VALUE, "the rope fraction must be above 0 and at most 1 but got ",
-                rotary::files::spelled(fraction));
-  refuse.unless(rotated >= 2 && std::fmod(rotated, 2) == 0, Code::VALUE,
-                "the rope fraction must rotate an even number of the ", head_dim,
-                " elements of a head, 2 at least, but ", rotary::files::spelled(fraction), " rotates ",
-                rotary::files::spelled(rotated));
+  refuse.unless(fraction > 0 && fraction <= 1 && rotated >= 2 && std::fmod(rotated, 2) == 0, Code::VALUE,
+                "the rope fraction must be at most 1 and rotate an even number of the ", head_dim,
+                " elements of a head, 2 at least, but ", fraction, " rotates ", rotated);
   rotary::ModelRope rope;
-  rope.layers.resize(static_cast<std::size_t>(model.layers));
-  std::iota(rope.layers.begin(), rope.layers.end(), 0);
-  rope.heads = rope.kv_heads = static_cast<int>(model.heads);
   rope.rope.head_dim = head_dim;
   rope.rope.rotary_dim = static_cast<int>(rotated);
   rope.rope.pairing = rotary::Pairing::half;

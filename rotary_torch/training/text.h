@@ -24,8 +24,7 @@ class Vocabulary {
 
   std::int64_t size() const noexcept { return static_cast<std::int64_t>(characters_.size()); }
   at::Tensor encode(std::string_view utf8) const;  // int64 [tokens]; throws TEXT naming the character it lacks
-  std::string decode(std::int64_t id) const;       // one character in UTF-8
-  std::string decode(const at::Tensor& ids) const;
+  std::string decode(std::int64_t id) const;       // one character in UTF-8; throws VALUE
 
  private:
   std::vector<std::string> characters_;  // in UTF-8, rising: bytes rise as code points do
@@ -41,7 +40,7 @@ struct Corpus {
   at::Tensor train;       // int64 [tokens], the first 90 %
   at::Tensor validation;  // the rest
 };
-Corpus corpus(std::string_view utf8,
-              std::int64_t block);  // throws TEXT if a part is shorter than block + 1
+// Throws TEXT if a part is shorter than block + 1.
+Corpus corpus(std::string_view utf8, std::int64_t block);
 
 }  // namespace rotary_torch

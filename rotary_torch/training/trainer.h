@@ -1,5 +1,5 @@
-// Training a Decoder on a text: batches, learning-rate schedules, torch's AdamW, checkpoints from which a run resumes
-// bit for bit.
+// Training a Decoder on a text: presets, batches, schedules, torch's AdamW, checkpoints from which a run resumes bit
+// for bit.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,8 +23,7 @@ namespace rotary_torch {
 
 enum class Schedule : std::uint8_t {
   cosine,  // linear warm-up, then a cosine from rate to last_rate (nanoGPT)
-  noam,    // rate * width^-0.5 * min(step^-0.5, step * warm_up^-1.5) (Attention is
-           // all you need)
+  noam,    // rate * width^-0.5 * min(step^-0.5, step * warm_up^-1.5) (Attention is all you need)
 };
 
 struct TrainingOptions {
@@ -107,10 +106,10 @@ class Trainer {
   Decoder& model() noexcept { return model_; }
 
  private:
-  at::Tensor loss(const Batches&,
-                  std::int64_t number);  // mean cross-entropy of this rank's rows of a batch
-  torch::optim::AdamWParamState& moments(const at::Tensor& parameter) const;
-  std::vector<std::pair<std::string, at::Tensor>> tensors() const;  // of a checkpoint: weights and moments
+  // Mean cross-entropy of this rank's rows of a batch.
+  at::Tensor loss(const Batches&, std::int64_t number);
+  // Those of a checkpoint: weights and moments.
+  std::vector<std::pair<std::string, at::Tensor>> tensors() const;
 
   Decoder model_;
   TrainingOptions options_;
@@ -119,12 +118,15 @@ class Trainer {
   std::vector<at::Tensor> parameters_;
   std::int64_t steps_ = 0;
   torch::optim::AdamW optimiser_;  // two groups: with weight decay and without
-  GradientAverager averager_;
   Batches train_, validation_;
 };
 
-// The options that a checkpoint was made with, and its notes.
-TrainingOptions checkpoint_options(const std::filesystem::path& checkpoint);
-std::map<std::string, std::string> checkpoint_notes(const std::filesystem::path& checkpoint);
+// What a checkpoint says beside its tensors. Throws FILE, FORMAT.
+struct SavedRun {
+  TrainingOptions options;
+  std::int64_t steps = 0;  // done
+  std::map<std::string, std::string> notes = {};
+};
+SavedRun saved_run(const std::filesystem::path& checkpoint);
 
 }  // namespace rotary_torch

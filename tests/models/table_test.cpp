@@ -82,7 +82,7 @@ TEST(ModelTable, a_value_is_what_its_row_says) {
   const std::string text = R"({"models": {"a": {"pairing": "interleaved", "shape": {"layers": 2, "heads": 3},
     "base": 5e5, "sections": [1, 2, 3], "rope_parameters": {"rope_type": "default", "x": {"y": [1, "}"]}},
     "pattern": {"types": "sf", "first": "f"}, "quirk": "falcon", "tower": "pixtral", "comment": "no field",
-    "attention": {"fused_where": [{"key": "k", "fused": "joined"}]}, "decoder": {"windows": "by_layer"}}},
+    "attention": {"fused_where": [{"key": "k", "fused": "joined"}]}}},
     "children": {"p": {"text_config": "a", "vision_config": {"type": "a", "base": 2, "merged": true}}}})";
   const ModelTable table(text);
   const Family& family = *table.find("a");
@@ -95,7 +95,6 @@ TEST(ModelTable, a_value_is_what_its_row_says) {
   EXPECT_EQ(family.pattern.first, 'f');
   EXPECT_EQ(family.base_key, "rope_theta");
   EXPECT_EQ(family.attention.fused_where.at(0).fused, Fused::joined);
-  EXPECT_EQ(family.decoder.windows, Windows::by_layer);
   EXPECT_EQ(table.find("a"), &family);
   EXPECT_EQ(table.find("b"), nullptr);
   ASSERT_EQ(table.children.size(), 2u);

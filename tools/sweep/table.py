@@ -1,7 +1,7 @@
 """data/models.json: what the classes of transformers say, written into its rows, and the file as text.
 
 A row's fields are those of Family in src/files/models/families.h. The sweep writes the fields that a class states
-and those of "decoder" (DECODER), and the sub-configs with ropes that a parent makes ("children"). A new row also gets
+and the sub-configs with ropes that a parent makes ("children"). A new row also gets
 what was measured of its axes, its pattern of layers and its rope_parameters; these and everything else in a row are
 written by hand later and stay, and so does a field that the row's "by_hand" names.
 """
@@ -18,14 +18,10 @@ WIDTH = 120
 FIELDS = ("pairing", "shape", "context", "prefix", "base", "partial", "reads_partial", "reads_scaling", "axes",
           "sections", "tower", "mla", "rope_parameters", "pattern", "rule", "turns_where", "old", "sliding_base",
           "base_key", "sliding_base_key", "partial_key", "dim_key", "dim", "pairing_key", "harmless", "remark", "quirk",
-          "by_hand", "comment", "attention", "decoder", "unusable", "null_head_dim")
+          "by_hand", "comment", "attention", "unusable", "null_head_dim")
 SHAPE = {"layers": "num_hidden_layers", "heads": "num_attention_heads", "kv_heads": "num_key_value_heads",
          "hidden": "hidden_size", "head_dim": "head_dim"}
-DECODER = {"vocabulary": ("vocab_size",), "feed_forward": ("intermediate_size",),
-           "activation": ("hidden_act", "activation_function"),
-           "norm_eps": ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"), "attention_bias": ("attention_bias",)}
-DEFAULTS = {"pairing": "half", "base": 10000, "partial": 1, "reads_partial": False, "activation": "silu",
-            "norm_eps": 1e-6, "attention_bias": False}
+DEFAULTS = {"pairing": "half", "base": 10000, "partial": 1, "reads_partial": False}
 PARTIAL = re.compile(r"def compute_default_rope_parameters.*?return inv_freq", re.DOTALL)
 
 
@@ -116,12 +112,6 @@ def first_facts(config, ropes):
     return found | (axes_of(axis) if max(axis, default="0") == "2" else {})
 
 
-def decoder_facts(config):
-    kind = type(config)
-    return {key: next((v for v in (stated(kind, name) for name in names) if v is not None), None)
-            for key, names in DECODER.items()}
-
-
 def put(row, found):
     """The found values in the row, but for what is Family's default or written by hand."""
     by_hand = row.get("by_hand", "").split()
@@ -180,8 +170,6 @@ def update(table, config, ropes):
                 put(table["models"].setdefault(kind, {}), first_facts(part, own))
             row = table["models"][kind]
             put(row, facts(part, pairings, row))
-            if "decoder" in row:
-                put(row["decoder"], decoder_facts(part))
             table["models"][kind] = {key: row[key] for key in FIELDS if key in row}
         for name, value in inner:
             if kind and (value.model_type in table["models"] or value.model_type in table["children"]):

@@ -26,10 +26,6 @@ template <>
 constexpr std::string_view words_of<Fused> = "none joined gate_first by_head by_group four_parts";
 template <>
 constexpr std::string_view words_of<FusedKeys> = "none joined by_head";
-template <>
-constexpr std::string_view words_of<Windows> = "none all_layers by_layer";
-template <>
-constexpr std::string_view words_of<Biases> = "never as_configured always_but_output";
 
 template <>
 constexpr std::string_view words_of<GgufRopeType> = "none norm neox mrope imrope norm_mrope neox_mrope";
@@ -89,13 +85,6 @@ constexpr auto columns_of<AttentionFacts> = std::tuple(
     Column("pairing_key", &AttentionFacts::pairing_key), Column("first_layer", &AttentionFacts::first_layer),
     Column("layers_in_stack", &AttentionFacts::layers_in_stack), Column("indexer", &AttentionFacts::indexer));
 template <>
-constexpr auto columns_of<DecoderFacts> =
-    std::tuple(Column("names", &DecoderFacts::names), Column("vocabulary", &DecoderFacts::vocabulary),
-               Column("feed_forward", &DecoderFacts::feed_forward), Column("activation", &DecoderFacts::activation),
-               Column("norm_eps", &DecoderFacts::norm_eps), Column("windows", &DecoderFacts::windows),
-               Column("biases", &DecoderFacts::biases), Column("attention_bias", &DecoderFacts::attention_bias),
-               Column("mlp_bias", &DecoderFacts::mlp_bias), Column("qk_norm", &DecoderFacts::qk_norm));
-template <>
 constexpr auto columns_of<Unusable> = std::tuple(Column("methods", &Unusable::methods), Column("why", &Unusable::why));
 template <>
 constexpr auto columns_of<Family> = std::tuple(
@@ -109,7 +98,7 @@ constexpr auto columns_of<Family> = std::tuple(
     Column("sliding_base_key", &Family::sliding_base_key), Column("partial_key", &Family::partial_key),
     Column("dim_key", &Family::dim_key), Column("dim", &Family::dim), Column("pairing_key", &Family::pairing_key),
     Column("harmless", &Family::harmless), Column("remark", &Family::remark), Column("quirk", &Family::quirk),
-    Column("attention", &Family::attention), Column("decoder", &Family::decoder), Column("unusable", &Family::unusable),
+    Column("attention", &Family::attention), Column("unusable", &Family::unusable),
     Column("null_head_dim", &Family::null_head_dim));
 template <>
 constexpr auto columns_of<Child> = std::tuple(Column("type", &Child::type), Column("shape", &Child::shape),

@@ -128,29 +128,6 @@ struct AttentionFacts {
   Indexer indexer = {};                   // class defaults of index_n_heads and index_head_dim
 };
 
-// ---- for rotary_torch: what a decoder of these tensors needs beside its rope ----
-
-enum class Windows : std::uint8_t {
-  none,
-  all_layers,  // sliding_window, unless it is null
-  by_layer,    // use_sliding_window, max_window_layers or layer_types
-};
-// Which biases attention has. as_configured: the config's attention_bias.
-enum class Biases : std::uint8_t { never, as_configured, always_but_output };
-
-struct DecoderFacts {
-  std::string_view names = {};  // whose names its tensors have: "llama", "gpt_neox", "gptj"; "": no such decoder
-  // Class defaults of the keys that a file may leave out. feed_forward 0: four times the width.
-  std::int64_t vocabulary = 0, feed_forward = 0;
-  std::string_view activation = "silu";
-  double norm_eps = 1e-6;
-  Windows windows = Windows::none;
-  Biases biases = Biases::never;
-  bool attention_bias = false;  // as_configured: the default
-  bool mlp_bias = false;        // read from the file
-  bool qk_norm = false;
-};
-
 // Methods of a longer context, separated by blanks, that transformers refuses to load for a model, or fails on, though
 // its config could say them.
 struct Unusable {
@@ -194,7 +171,6 @@ struct Family {
   Remark remark = {};
   const Quirk* quirk = &quirks::none;  // what only this model does
   AttentionFacts attention = {};
-  DecoderFacts decoder = {};
   std::vector<Unusable> unusable = {};
   bool null_head_dim = false;  // its class leaves head_dim null, which the code of yarn, dynamic and longrope reads
 };
