@@ -191,23 +191,6 @@ TEST(Attention, DropoutFallsOnTheProbabilitiesInTrainingOnly) {
   EXPECT_LT(difference(m->forward(x, nullptr, {}).select(2, 0), at::ones({1, 400})), 1e-5);
 }
 
-TEST(Attention, Bf16IsNearF32) {
-  at::manual_seed(8);
-  MultiHeadAttention m = made(options_of(2));
-  const TableTensors table = as(table_of(8, 0, length), at::kFloat);
-  for (const NamedMask& n : every_mask()) {
-    const Tensor x = at::randn({batch_size, length, 24});
-    const at::NoGradGuard no_grad;
-    m->to(at::kFloat);
-    const Tensor y = m->forward(x, &table, score_mask(n.mask, batch_size, length, 0, x.options()));
-    m->to(at::kBFloat16);
-    const Tensor low = x.to(at::kBFloat16);
-    const Tensor z = m->forward(low, &table, score_mask(n.mask, batch_size, length, 0, low.options()));
-    EXPECT_EQ(z.scalar_type(), at::kBFloat16);
-    EXPECT_LT(difference(z, y), 0.05) << n.name;
-  }
-}
-
 // ---- step by step ----------------------------------------------------------------------------------
 
 TEST(Decoding, InStepsOfAnySizeEqualsTheFullPass) {

@@ -264,19 +264,6 @@ class Shell(Case):
         self.assertEqual((told["output"], [one["name"] for one in told["tensors"]]), (str(out), ["hidden", "logits"]))
         self.assertEqual(told["tensors"][0]["shape"][:2], [1, 2])
 
-    def test_usage_errors_name_what_was_meant(self):
-        digits = "must be a whole number, in digits alone, but got"
-        cases = {("train", "-o", "x"): "there is no option '-o': did you mean --output?",
-                 ("generate", "d", "--token", "5"): "there is no option '--token': did you mean --tokens?",
-                 ("generate", "d", "--tokens", "ten"): f"--tokens {digits} 'ten'",
-                 ("generate", "d", "--seed", "-1"): "--seed must be at least 0 but got '-1'",
-                 ("perplexity", "d", "--length", "8,x"): f"--length {digits} 'x'",
-                 ("train", "--output", "x", "--preset", "smok"): "did you mean smoke?"}
-        for words, sentence in cases.items():
-            result = rotary(*words)
-            self.assertEqual(result.returncode, 2)
-            self.assertIn(sentence, result.stderr)
-
     def test_with_json_an_error_is_an_object(self):
         result = rotary("summary", ROOT / "nothing", "--json")
         self.assertEqual((result.returncode, result.stdout), (1, ""))

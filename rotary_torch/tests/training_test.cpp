@@ -200,18 +200,6 @@ TEST_F(Training, AStepClipsAllGradientsTogetherAndDecaysMatricesAlone) {
   }
 }
 
-TEST_F(Training, TheLabmlPresetLearns) {
-  Preset chosen = preset("labml");
-  chosen.training.block = chosen.model.context = 32;
-  chosen.training.warm_up = 40;
-  chosen.training.rate = 0.5;
-  const auto trainer = trainer_of(chosen);
-  double first = 0, last = 0;
-  for (int i = 0; i < 40; ++i) (i < 5 ? first : last) = trainer->step().train_loss;
-  EXPECT_LT(last, first - 0.8);
-  EXPECT_FALSE(trainer->evaluate([] { return true; }).has_value());  // told to stop
-}
-
 TEST_F(Training, ACheckpointOfOtherOptionsIsRefusedByName) {
   const auto trainer = trainer_of(small());
   trainer->step();

@@ -107,7 +107,7 @@ const ProcessGroup& ProcessGroup::alone() noexcept {
 }
 
 const ProcessGroup& ProcessGroup::world() {
-  constexpr int most = 1 << 20, torch_seconds = 30 * 60;
+  static constexpr int most = 1 << 20, torch_seconds = 30 * 60;
   if (number("WORLD_SIZE", 1, most, 1) == 1) return alone();
   // Never destroyed: at exit torch may have ended what it needs.
   static const ProcessGroup& group = *[] {
