@@ -15,10 +15,10 @@ namespace {
 using AddCommand = void (*)(CLI::App&);
 // As the help lists them.
 const std::vector<std::pair<const char*, std::vector<AddCommand>>> commands = {
-    {"See a model", {add_inspect, add_table, add_plot, add_explain, add_models}},
+    {"See a model", {add_inspect, add_table, add_explain, add_models}},
     {"Is it right", {add_check, add_diagnose, add_accuracy, add_golden}},
     {"Make something", {add_apply, add_convert, add_extend, add_positions}},
-    {"For work on rotary itself", {add_bench, add_compare, add_demo}}};
+    {"For work on rotary itself", {add_bench, add_demo}}};
 
 // "help", "help COMMAND" and "version" are "--help", "COMMAND --help" and "--version".
 void read_as_options(std::vector<std::string>& words) {

@@ -26,12 +26,10 @@ std::string error_json(const std::string& code, std::string_view sentence) {
 }
 
 // What an option is called now, by its command and the name that it had.
-constexpr std::array<std::array<std::string_view, 3>, 6> old_names = {{{"extend", "--method", "--scaling"},
+constexpr std::array<std::array<std::string_view, 3>, 4> old_names = {{{"extend", "--method", "--scaling"},
                                                                        {"extend", "--write", "--output"},
                                                                        {"extend", "--context", "--length"},
-                                                                       {"plot", "--context", "--length"},
-                                                                       {"perplexity", "--lengths", "--length"},
-                                                                       {"perplexity", "--svg", "--output"}}};
+                                                                       {"perplexity", "--lengths", "--length"}}};
 
 std::vector<std::string> in_new_names(std::vector<std::string> words, bool json) {
   for (auto word = words.begin(); word != words.end() && *word != "--"; ++word) {
@@ -124,7 +122,7 @@ int run_program(CLI::App& app, const std::vector<std::string>& given) {
     if (names_command && chosen == program.commands.end())
       return print_usage_error(no_command(program, command), program.name, json);
     check_options(names_command ? *chosen : program, std::span(words).subspan(names_command ? 1 : 0));
-    app.require_subcommand(0, 1);  // a value may be a command's name: rotary explain extend
+    app.require_subcommand(0, 1);  // a value may be a command's name: rotary inspect table
     std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11's order
     app.parse(std::move(reversed));
   } catch (const CLI::Success& request) {  // --help, --version

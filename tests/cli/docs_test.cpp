@@ -60,7 +60,6 @@ class Docs : public Cli {
     std::filesystem::create_directory(path("Qwen2.5-VL-7B"));
     std::filesystem::copy(source / "tests/golden/configs/qwen2.5-vl-7b.json", path("Qwen2.5-VL-7B/config.json"));
     std::filesystem::copy(source / "data/demo/qk.safetensors", path("qk.safetensors"));
-    std::filesystem::copy(source / "tests/golden/runs", path("runs"), std::filesystem::copy_options::recursive);
     write_learned();
     write_dumps();
     write_checkpoints();

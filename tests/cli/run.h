@@ -20,8 +20,7 @@ using Json = nlohmann::ordered_json;
 using Shape = std::vector<std::int64_t>;
 using Strings = std::vector<std::string>;
 
-inline const std::string golden_folder = ROTARY_SOURCE_DIR "/tests/golden/", configs = golden_folder + "configs/",
-                         runs = golden_folder + "runs/";
+inline const std::string golden_folder = ROTARY_SOURCE_DIR "/tests/golden/", configs = golden_folder + "configs/";
 
 inline Strings operator+(Strings words, const Strings& more) {
   words.insert(words.end(), more.begin(), more.end());
