@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the wheels of the Python package and of the program into fresh virtual environments and runs python/tests there.
-#   scripts/test_python.sh wheel   with numpy, by this machine's python3
+#   scripts/test_python.sh wheel   with numpy and matplotlib, by this machine's python3
 #   scripts/test_python.sh all     the same wheels beside several versions of torch, transformers and JAX, by several Pythons
 #                                  (12 GB): what is listed in `environments` below
 #   ROTARY_MADE_WHEELS="FILE FILE"  those instead of ones by this machine's compiler
@@ -12,7 +12,7 @@ set -euo pipefail
 
 # NAME PYTHON PACKAGE...: the first PYTHON of those, separated by commas, that is on the machine.
 environments=(
-  "newest python3.11,python3.12,python3.13,python3 torch==2.15.0 transformers==5.23.0 kernels jax[cpu]==0.10.2 numpy ml_dtypes mypy"
+  "newest python3.11,python3.12,python3.13,python3 torch==2.15.0 transformers==5.23.0 kernels jax[cpu]==0.10.2 numpy matplotlib ml_dtypes mypy"
   "torch-2.9 python3.12,python3.13,python3 torch==2.9.1 transformers numpy ml_dtypes"
   "torch-2.4 python3.11,python3 torch==2.4.1 numpy<2.3"
 )
@@ -56,7 +56,7 @@ run_tests() {
 
 test_wheel() {
   local folder=$root/build/test-wheel
-  new_environment "$folder" python3 numpy ml_dtypes mypy
+  new_environment "$folder" python3 numpy matplotlib ml_dtypes mypy
   "$folder/bin/pip" install --no-deps "${wheels[@]}" >&2
   # Not those that want a framework: they would only say that it is not there.
   run_tests "$folder" $(cd "$root/python/tests" && ls test_*.py | grep -vE 'torch|jax|patch' | sed 's/\.py$//')

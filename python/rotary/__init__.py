@@ -39,14 +39,14 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from . import jax, makers, torch
+    from . import jax, makers, plot, torch
 
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_core._forget_threads)
 
 
 # Imported when first named; and what each needs.
-_LATE = {"jax": "jax", "makers": "rotary", "torch": "torch"}
+_LATE = {"jax": "jax", "makers": "rotary", "plot": "matplotlib", "torch": "torch"}
 
 
 def __dir__() -> list[str]:

@@ -140,7 +140,7 @@ class Process(unittest.TestCase):
                     typing.get_type_hints(thing)
                     if isinstance(thing, type) and isinstance(thing.__init__, types.FunctionType):
                         typing.get_type_hints(thing.__init__)
-        late = {"jax": "jax", "makers": "rotary", "torch": "torch"}
+        late = {"jax": "jax", "makers": "rotary", "plot": "matplotlib", "torch": "torch"}
         there = {name for name, needed in late.items() if importlib.util.find_spec(needed)}
         self.assertEqual({*late} & {*dir(rotary)}, there)
         self.assertGreater(len(pydoc.render_doc(rotary)), 10000)

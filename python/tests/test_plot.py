@@ -1,0 +1,256 @@
+"""rotary.plot: what is drawn equals what the package's functions give; the command; pictures as files."""
+
+import contextlib
+import io
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+import rotary
+
+try:
+    from rotary import plot
+except ImportError as missing:
+    raise unittest.SkipTest(str(missing)) from missing
+
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "configs"
+LLAMA, GEMMA, QWEN_VL = (CONFIGS / f"{name}.json" for name in ("llama-3.1-8b", "gemma-3-27b", "qwen2.5-vl-7b"))
+PLAIN = rotary.Rope(head_dim=16, base=10000, pairing="half")
+
+
+def lines(figure):
+    """{label: (x, y)} of the first axes."""
+    return {line.get_label(): line.get_data() for line in figure.axes[0].lines}
+
+
+def image(figure):
+    (drawn,) = figure.axes[0].images
+    return np.asarray(drawn.get_array())
+
+
+class Drawn(unittest.TestCase):
+    def test_wavelengths_with_the_lengths_of_the_config(self):
+        (entry,) = rotary.config(LLAMA)
+        drawn = lines(plot.wavelengths(LLAMA, PLAIN))
+        self.assertEqual(list(drawn), ["llama-3.1-8b", "without llama3", "trained length 8192", "context 131072",
+                                       "base 10000"])  # fmt: skip
+        plain = rotary.frequencies(entry.rope.replace(scaling=rotary.Unscaled()))
+        for label, speeds in {"llama-3.1-8b": entry.frequencies(), "without llama3": plain}.items():
+            np.testing.assert_allclose(drawn[label][1], 2 * np.pi / np.asarray(speeds.inv_freq), rtol=1e-15)
+        self.assertEqual(set(drawn["context 131072"][1]), {131072})
+        self.assertEqual(len(drawn["base 10000"][1]), 8)
+
+    def test_pairs_that_stand_still_have_no_wavelength(self):
+        still = rotary.Rope(head_dim=4, pairing="half", inv_freq=[1.0, 0.0])
+        (drawn,) = lines(plot.wavelengths(still)).values()
+        np.testing.assert_array_equal(drawn[1], [2 * np.pi, np.nan])
+
+    def test_stretch_of_a_scaling(self):
+        drawn = lines(plot.stretch(PLAIN, PLAIN.replace(scaling=rotary.Linear(factor=8))))
+        np.testing.assert_allclose(drawn["base 10000"][1], 1)
+        np.testing.assert_allclose(drawn["linear"][1], 8)
+        longrope = lines(plot.stretch(CONFIGS / "phi-3-mini-128k.json", length=100))
+        self.assertLess(longrope["phi-3-mini-128k"][1].max(), 10)
+        at_the_context = lines(plot.stretch(CONFIGS / "phi-3-mini-128k.json"))
+        self.assertGreater(at_the_context["phi-3-mini-128k"][1].max(), 60)
+
+    def test_every_rope_of_text_or_the_one_that_is_named(self):
+        self.assertEqual(set(lines(plot.stretch(GEMMA))), {"gemma-3-27b, rope 0", "gemma-3-27b, rope 1"})
+        self.assertEqual(set(lines(plot.stretch(GEMMA, rope=1))), {"gemma-3-27b, rope 1"})
+        self.assertEqual(set(lines(plot.stretch(QWEN_VL))), {"qwen2.5-vl-7b, rope 0"})
+        self.assertEqual(set(lines(plot.stretch(rotary.config(QWEN_VL)[1]))), {"base 10000"})
+
+    def test_a_source_is_called_by_its_folder_or_its_model_type(self):
+        text = LLAMA.read_text()
+        with tempfile.TemporaryDirectory() as folder:
+            model = pathlib.Path(folder, "Llama-3.1-8B")
+            model.mkdir()
+            (model / "config.json").write_text(text)
+            for source in (model, f"{model}/", model / "config.json"):
+                self.assertIn("Llama-3.1-8B", lines(plot.stretch(source)))
+        for source in (text, json.loads(text)):
+            self.assertIn("llama", lines(plot.stretch(source)))
+
+    def test_table_is_the_table(self):
+        table = rotary.config(LLAMA)[0].table(range(5, 45, 5))
+        np.testing.assert_array_equal(image(plot.table(LLAMA, positions=range(5, 45, 5))), table.cos.T)
+        np.testing.assert_array_equal(image(plot.table(LLAMA, positions=range(5, 45, 5), sin=True)), table.sin.T)
+        (drawn,) = plot.table(LLAMA, positions=range(5, 45, 5)).axes[0].images
+        self.assertEqual(drawn.get_extent(), [2.5, 42.5, 63.5, -0.5])
+        self.assertEqual(image(plot.table(QWEN_VL, rope=1)).shape, (40, 128))  # of two axes
+
+    def test_decay_is_the_score_of_rotated_vectors(self):
+        figure = plot.decay(PLAIN, last=60)
+        x, y = lines(figure)["base 10000"]
+        near = x < 9  # each distance is a step of its own
+        table = rotary.Table(PLAIN, x[near])
+        np.testing.assert_allclose(y[near], np.asarray(table.cos).mean(-1), atol=1e-6)
+        scores = np.asarray(rotary.Table(PLAIN, range(1, 61)).cos).mean(-1)
+        steps = np.split(scores, x[1:] - 1)
+        np.testing.assert_allclose(y, [step.mean() for step in steps], atol=1e-6)
+        shaded = figure.axes[0].collections[0].get_paths()[0].vertices[:, 1]
+        self.assertAlmostEqual(shaded.min(), scores.min(), places=6)
+
+    def test_decay_of_random_vectors_of_a_part_of_the_head_with_an_attention_factor(self):
+        rope = PLAIN.replace(rotary_dim=8, scaling=rotary.Yarn(factor=4, trained_length=64))
+        vectors = np.random.default_rng(0).standard_normal((20000, 1, 16)).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
+        x, y = lines(plot.decay(rope, last=8))["yarn"]
+        k = rotary.rotate(vectors, rotary.Table(rope, [0] * 20000), layout="thd")
+        for distance, score in zip(x, y):
+            q = rotary.rotate(vectors, rotary.Table(rope, [distance] * 20000), layout="thd")
+            self.assertAlmostEqual((q * k).sum(-1).mean(), score, delta=0.01)
+
+    def test_decay_with_xpos_is_of_the_distance_alone(self):
+        x, y = lines(plot.decay(PLAIN.replace(xpos=rotary.XPos(scale=512)), last=8))["base 10000"]
+        q, k = (rotary.XPos(scale=512, reciprocal=each) for each in (False, True))
+        ones = np.full((8, 1, 16), 0.25, np.float32)
+        at = [rotary.rotate(ones, rotary.Table(PLAIN.replace(xpos=each), [place + 7] * 8 if each is k else place + 7),
+                            layout="thd") for each, place in ((q, x), (k, 0))]  # fmt: skip
+        np.testing.assert_allclose(y, (at[0] * at[1]).sum((1, 2)), rtol=1e-5)
+
+    def test_patches_by_rows_and_columns(self):
+        rope = rotary.axial(head_dim=16, axes=2, base=100, pairing="half")
+        drawn = image(plot.patches(rope, reach=3))
+        self.assertEqual(drawn.shape, (7, 7))
+        for row, column in ((0, 0), (2, -1), (-3, 3)):
+            cos = np.asarray(rotary.Table(rope, [[row], [column]]).cos)
+            self.assertAlmostEqual(drawn[3 + row, 3 + column], cos.mean(), places=6)
+        text = rotary.config(QWEN_VL)[0]  # time, height, width
+        cos = np.asarray(text.table([[0], [1], [2]]).cos)
+        self.assertAlmostEqual(image(plot.patches(QWEN_VL, reach=2))[3, 4], cos.mean(), places=6)
+
+    def test_accuracy_of_one_rope_and_of_several(self):
+        study = rotary.accuracy(PLAIN)
+        drawn = lines(plot.accuracy(PLAIN))
+        self.assertEqual(list(drawn), [f"base 10000, {way['way']}" for way in study["ways"]])
+        for way in study["ways"]:
+            x, y = drawn[f"base 10000, {way['way']}"]
+            np.testing.assert_array_equal(x, [decade["last"] for decade in study["decades"]])
+            np.testing.assert_array_equal(np.array(y, float), np.array(way["cos_sin"], float))
+        self.assertEqual(list(lines(plot.accuracy(PLAIN, LLAMA))),
+                         ["base 10000, float32 product", "llama-3.1-8b, float32 product"])  # fmt: skip
+
+    def test_losses_of_runs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, validation in ("rope", 2.5), ("none", float("nan")):
+                pathlib.Path(folder, name).mkdir()
+                log = [{"step": 1, "train_loss": 4.0}, {"step": 2, "train_loss": 3.0},
+                       {"step": 2, "validation_loss": validation}]  # fmt: skip
+                pathlib.Path(folder, name, "loss.jsonl").write_text("".join(json.dumps(line) + "\n" for line in log))
+            drawn = lines(plot.loss(pathlib.Path(folder, "rope"), f"{folder}/none/"))
+            self.assertEqual(list(drawn), ["rope, training", "rope", "none, training", "none"])
+            np.testing.assert_array_equal(drawn["rope, training"], ([1, 2], [4.0, 3.0]))
+            np.testing.assert_array_equal(drawn["rope"], ([2], [2.5]))
+            for code, text in {"FORMAT": '{"train_loss": 1.0}\n', "FILE": None}.items():
+                log = pathlib.Path(folder, "rope", "loss.jsonl")
+                log.unlink() if text is None else log.write_text(text)
+                with self.assertRaises(rotary.Error) as caught:
+                    plot.loss(pathlib.Path(folder, "rope"))
+                self.assertEqual(caught.exception.code, code)
+
+    def test_what_is_wrong_is_an_error(self):
+        for code, draw in {
+            "ROPE": lambda: plot.table(LLAMA, rope=1),
+            "FILE": lambda: plot.wavelengths("none.json"),
+            "VALUE": lambda: plot.table(PLAIN, positions=range(0)),
+            "LENGTH": lambda: plot.stretch(PLAIN.replace(scaling=rotary.Dynamic(factor=2, trained_length=64))),
+        }.items():
+            with self.assertRaises(rotary.Error) as caught:
+                draw()
+            self.assertEqual(caught.exception.code, code, str(caught.exception))
+        with self.assertRaisesRegex(rotary.Error, "two axes, for rows and columns, but llama-3.1-8b has one axis"):
+            plot.patches(LLAMA)
+        with self.assertRaisesRegex(rotary.Error, "last must be at least 1 but got -1"):
+            plot.decay(PLAIN, last=-1)
+
+
+class Files(unittest.TestCase):
+    def setUp(self):
+        made = tempfile.TemporaryDirectory()
+        self.addCleanup(made.cleanup)
+        self.folder = pathlib.Path(made.name)
+
+    def test_a_picture_is_svg_or_png_and_the_same_bytes_each_time(self):
+        for name, begin in ("a.svg", b"<?xml"), ("a.PNG", b"\x89PNG"):
+            for copy in ("1", "2"):
+                plot.save(plot.wavelengths(LLAMA), self.folder / (copy + name))
+            self.assertTrue((self.folder / ("1" + name)).read_bytes().startswith(begin))
+            self.assertEqual((self.folder / ("1" + name)).read_bytes(), (self.folder / ("2" + name)).read_bytes())
+        self.assertIn("context 131072", (self.folder / "1a.svg").read_text("utf-8"))
+        self.assertEqual(len(list(self.folder.iterdir())), 4, "nothing else is left")
+
+    def test_what_cannot_be_written_leaves_what_was_there(self):
+        (self.folder / "taken.svg").mkdir()
+        for output, code in ("a.pdf", "FORMAT"), ("none/a.svg", "FILE"), ("taken.svg", "FILE"):
+            with self.assertRaises(rotary.Error) as caught:
+                plot.save(plot.stretch(LLAMA), self.folder / output)
+            self.assertEqual(caught.exception.code, code)
+        self.assertEqual([each.name for each in self.folder.iterdir()], ["taken.svg"])
+
+    def run_command(self, *words):
+        """(status, standard error)."""
+        told = io.StringIO()
+        with contextlib.redirect_stderr(told):
+            try:
+                plot.main([str(word) for word in words])
+            except SystemExit as end:
+                return end.code, told.getvalue()
+        return 0, told.getvalue()
+
+    def test_the_command_draws_every_kind_but_losses_of_a_config(self):
+        for kind in ("wavelengths", "stretch", "table", "decay", "patches", "accuracy"):
+            output = self.folder / f"{kind}.svg"
+            self.assertEqual(self.run_command(kind, QWEN_VL, "--output", output, "--rope", 1), (0, ""))
+            self.assertIn("qwen2.5-vl-7b, rope 1", output.read_text("utf-8"))
+        words = [sys.executable, "-m", "rotary.plot", "stretch", LLAMA, GEMMA, "--output", self.folder / "two.svg"]
+        done = subprocess.run(words, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+        self.assertIn("gemma-3-27b, rope 0", (self.folder / "two.svg").read_text("utf-8"))
+
+    def test_the_command_says_what_is_wrong(self):
+        output = self.folder / "a.svg"
+        status, told = self.run_command("table", self.folder / "none.json", "--output", output)
+        self.assertEqual((status, told[:13]), (1, "error: FILE: "))
+        for words, says in {
+            ("table", LLAMA, GEMMA, "--output", output): "table: too many positional arguments",
+            ("loss", self.folder, "--output", output, "--rope", 0): "loss: got an unexpected keyword argument 'rope'",
+            ("tabel", LLAMA, "--output", output): "invalid choice: 'tabel'",
+            ("table", LLAMA): "--output",
+        }.items():
+            status, told = self.run_command(*words)
+            self.assertEqual(status, 2)
+            self.assertIn(says, told)
+        self.assertFalse(output.exists())
+
+    def test_without_matplotlib_one_sentence_says_what_to_install(self):
+        code = "import sys; sys.modules['matplotlib'] = None\n"
+        use = "import rotary\nassert 'plot' not in vars(rotary)\nrotary.plot\n"
+        run = "import runpy\nrunpy.run_module('rotary.plot', run_name='__main__')\n"
+        sentence = "[plot] pictures need matplotlib (pip install matplotlib) but "
+        for what, begin in (use, "ImportError: "), (run, "error: "):
+            done = subprocess.run([sys.executable, "-c", code + what], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("\n" + begin + sentence, "\n" + done.stderr)
+
+
+class Docs(unittest.TestCase):
+    def test_every_picture_is_drawn_by_tools_and_shown_by_a_page(self):
+        root = CONFIGS.parents[2]
+        made = set(re.findall(r'"([a-z]+/[a-z0-9-]+\.svg)": plot\.', (root / "tools" / "pictures.py").read_text()))
+        there = {f"{file.parent.name}/{file.name}" for folder in ("explain", "pictures")
+                 for file in root.glob(f"docs/{folder}/*.svg")}  # fmt: skip
+        self.assertEqual(there, made)
+        pages = "".join(page.read_text() for page in root.glob("docs/**/*.md"))
+        for name in made:
+            self.assertRegex(pages, rf"\]\((\w+/)?{name.split('/')[1]}\)")
+
+
+if __name__ == "__main__":
+    unittest.main()
