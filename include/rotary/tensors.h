@@ -120,9 +120,8 @@ struct Tensor : TensorInfo {
 
 // ---- files of either format, by the ending of their name -----------------------------------------
 
-// path ends in .safetensors or .npy; to be read also in .npz (numpy.savez), or .pt, .pth, .bin or .ckpt (torch.save of
-// tensors in dicts, lists and tuples, whose keys and indices are joined by dots; no pickle is run). Any other ending
-// throws FORMAT. An .npy holds one tensor without a name, and no metadata. All throw FILE and FORMAT.
+// path ends in .safetensors or .npy; any other ending throws FORMAT. An .npy holds one tensor without a name, and no
+// metadata. All throw FILE and FORMAT.
 
 // Name, type and shape of every tensor, in the file's order. Reads only the header; the checks are those of
 // read_tensors.
@@ -138,8 +137,8 @@ ROTARY_API void write_tensors(const std::filesystem::path& path, std::span<const
 
 // ---- safetensors and npy -------------------------------------------------------------------------
 
-// Also of an .npz or .pt. The constructor reads the header, read() one tensor. Every size is checked before anything is
-// allocated; holes, overlaps, duplicate names and unknown types are refused. Throws FILE, FORMAT, TENSOR.
+// The constructor reads the header, read() one tensor. Every size is checked before anything is allocated; holes,
+// overlaps, duplicate names and unknown types are refused. Throws FILE, FORMAT, TENSOR.
 class ROTARY_API SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path&);

@@ -71,8 +71,8 @@ def check(
 
     Args:
         source: as of rotary.config, or a rotary.Rope, or an entry of rotary.config.
-        input: the tensors before the rotation: an array, a dict of arrays, or the path of a .safetensors, .npy, .npz or
-            .pt file.
+        input: the tensors before the rotation: an array, a dict of arrays, or the path of a .safetensors or .npy
+            file.
         against: what an engine made of them, of the same names and shapes.
         tensors: names. None: q and k, whichever is there, else all.
         positions: as of rotary.Table, or the command's "100:116". None: 0, 1, 2, ...
@@ -115,7 +115,7 @@ def diagnose(
     What `rotary diagnose --json` prints, less its version.
 
     Args:
-        before: an array, a dict of arrays, or the path of a .safetensors, .npy, .npz or .pt file.
+        before: an array, a dict of arrays, or the path of a .safetensors or .npy file.
         after: what was made of them, of the same names and shapes.
         config: what was asked: as source of check(). None: what the tensors tell of themselves.
         tensors, positions, layout, rope, pairing, length, same_position_on_every_axis: as of check().

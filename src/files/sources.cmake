@@ -24,7 +24,6 @@ set(rotary_files_sources
   src/files/models/quirks/quirks.cpp
   src/files/models/quirks/towers.cpp
   src/files/models/table.cpp
-  src/files/tensors/archive.cpp
   src/files/tensors/checkpoint.cpp
   src/files/tensors/element_types.cpp
   src/files/tensors/npy.cpp

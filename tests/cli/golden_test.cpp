@@ -1,4 +1,4 @@
-// rotary golden: the two files say the same, a right implementation is within the tolerances, and a wrong one is not.
+// rotary golden: both files say the same, a right implementation is within the tolerances, and a wrong one is not.
 #include <cmath>
 
 #include "run.h"
@@ -101,13 +101,15 @@ TEST_F(CliGolden, json_and_header_hold_the_same) {
   EXPECT_EQ(g["positions"], Json::array({{0, 1, 2, 3, 10, 63}}));
   expect_success({"golden", config, "--output", path("g.h")});
   const std::string header = read_text(path("g.h"));
-  EXPECT_EQ(g.size(), 14U) << "12 arrays, version and golden";
-  for (const auto& [name, array] : g.items()) {
+  int compared = 0;
+  for (const auto& [name, value] : g.items()) {
     if (name == "version" || name == "golden") continue;
     std::vector<double> numbers;
-    collect(array, numbers);
+    collect(value, numbers);
     EXPECT_EQ(numbers, numbers_in(header, name)) << name;
+    ++compared;
   }
+  EXPECT_EQ(compared, 12);
 }
 
 // Heads 2, axes 2, pairs 2: each head turns by the sum over its axes.

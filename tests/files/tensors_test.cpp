@@ -145,8 +145,8 @@ TEST_F(TensorFiles, AreToldFromTheirHeadersAlone) {
                [&] { tensor_infos(file("large.npy")); });
 }
 
-TEST_F(TensorFiles, OfAnotherEndingAreRefusedAndTheLineThatConvertsIsSaid) {
-  const std::string words = "must end in .safetensors or .npy (to be read, also .npz";
+TEST_F(TensorFiles, OfAnotherEndingAreRefusedAndTheLineOfPythonIsSaid) {
+  const std::string words = "must end in .safetensors or .npy but got";
   for (const char* name : {"a.NPY", "a.txt", "a", "-", "a.safetensors.gz"}) {
     const std::string path = file(name).string();
     write(name, "x");
@@ -158,10 +158,16 @@ TEST_F(TensorFiles, OfAnotherEndingAreRefusedAndTheLineThatConvertsIsSaid) {
     EXPECT_EQ(read_text(path), "x") << "what is refused is not written";
   }
   for (const char* name : {"a.npz", "a.pt", "a.pth", "a.bin", "a.ckpt"}) {
-    write(name, "\x80\2 a pickle of before PyTorch 1.6");
-    expect_error("FORMAT", "before PyTorch 1.6: load it there", [&] { read_tensors(file(name)); });
-    const char* line = std::string_view(name) == "a.npz" ? "numpy.savez" : "torch.save";
+    write(name, "x");
+    const char* line = std::string_view(name) == "a.npz" ? "safetensors.numpy.save_file({" : "safetensors.torch.save_file({";
+    expect_error("FORMAT", line, [&] { read_tensors(file(name)); });
+    expect_error("FORMAT", line, [&] { tensor_infos(file(name)); });
     expect_error("FORMAT", line, [&] { write_tensors(file(name), tensors_); });
+    EXPECT_EQ(read_text(file(name)), "x") << "what is refused is not written";
+  }
+  for (const char* begin : {"PK\3\4 and what follows", "\x80\2 a pickle of before PyTorch 1.6"}) {
+    write("a.safetensors", begin);
+    expect_error("FORMAT", "safetensors.torch.save_file({", [&] { read_tensors(file("a.safetensors")); });
   }
   expect_error("FILE", "No such file", [&] { read_tensors(file("absent.npy")); });
   expect_error("FILE", "No such file", [&] { tensor_infos(file("absent.safetensors")); });

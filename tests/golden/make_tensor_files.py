@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
-"""Writes package.safetensors, numpy_*.npy and package.npz and .pt beside itself: small tensor files by the formats' own programs.
+"""Writes package.safetensors and numpy_*.npy beside itself: small tensor files by the formats' own programs.
 
 Made with safetensors 0.8.0, torch 2.15.0, numpy 2.4.6. The tests only read the files; their values are the formulas
-below, repeated in files_test.cpp and archive_test.cpp.
+below, repeated in files_test.cpp.
 """
-import collections
 import pathlib
 
 import numpy as np
@@ -46,16 +45,6 @@ def main():
     save("big_fortran", np.asfortranarray((counted((2, 3), ">f4") * (1 - 1j)).astype(">c8")))
     save("version2", counted((2, 3), "<u2"), (2, 0))
     save("version3", counted((2, 3), "<f2"), (3, 0))
-    np.savez(HERE / "package.npz", f4=counted((2, 3), "<f4"), big=np.asfortranarray(counted((2, 3), ">i4")),
-             scalar=np.array(2.5), empty=counted((0, 3), "<f2"))
-
-    x = torch.arange(24, dtype=torch.float32).reshape(2, 3, 4)
-    torch.save({
-        "x": x, "turned": x.transpose(0, 2), "part": x[1:, :, 1:3], "every": x[..., ::2],  # views of one storage
-        "layers": [{"q": x.bfloat16()}, (x[0].half(), "plain", 1.5, None)],
-        "model": collections.OrderedDict(w=torch.nn.Parameter(torch.arange(2, dtype=torch.float64)), step=3),
-        7: torch.tensor(-1), "empty": torch.zeros(0, 3), "mask": torch.tensor([True, False]), "size": x.shape,
-    }, HERE / "package.pt")
 
 
 if __name__ == "__main__":

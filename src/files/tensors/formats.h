@@ -18,19 +18,19 @@ namespace rotary::files {
 
 enum class Format { safetensors, npy };
 
-// Throws FORMAT for any other ending. Archives (.npz, .pt and their like) are read as safetensors files are.
+// Both throw FORMAT for any other ending; for those of numpy.savez and torch.save the sentence has the line of Python
+// that writes safetensors. format_to_read throws FILE if the ending is unknown and there is no such file.
 Format format_to_read(const std::filesystem::path&);
-Format format_to_write(const std::filesystem::path&);  // the sentence says how to make other frameworks' files
+Format format_to_write(const std::filesystem::path&);
 
-bool names_tensors(const std::filesystem::path&);  // whether the ending is that of a file of tensors that is read here
-bool names_archive(const std::filesystem::path&);  // whether it is .npz or one of PyTorch's
-bool is_archive(std::span<const std::byte> begin) noexcept;  // by the first bytes
+// Whether the ending is that of a file of tensors, be it one that format_to_read refuses (.npz, .pt and their like).
+bool names_tensors(const std::filesystem::path&);
 
-// By the first bytes; empty if they are of neither format; an archive's are safetensors.
+// By the first bytes; empty if they are of neither format.
 std::optional<Format> format_of(std::span<const std::byte>) noexcept;
 
-// What the file's first bytes show it to be, where it is not what its name says, for error sentences: "a zip archive,
-// as .npz and PyTorch's .pt are". Empty: nothing that is known.
+// The format that a file's first bytes show, where it is not the one of its name, as words for an error sentence: "a
+// zip archive, as .npz and PyTorch's .pt are". Empty if it is not known.
 std::string known_content(const InputFile&);
 
 // ---- streams ----
@@ -53,9 +53,5 @@ std::string npy_header(const Tensor&);
 
 // The tensor of an .npy to write. Throws FORMAT if there is not exactly one, or if there is metadata.
 const Tensor& only_of_npy(std::span<const Tensor>, const std::map<std::string, std::string>& metadata);
-
-// What numpy.savez writes of these tensors, less than 4 GiB. Atomic. Throws FILE, FORMAT (a type that numpy lacks),
-// SHAPE (a file of 4 GiB or more).
-void write_npz(const std::filesystem::path&, std::span<const Tensor>);
 
 }  // namespace rotary::files

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "archive.h"
 #include "element_types.h"
 #include "files/text/io.h"
 #include "files/text/paths.h"
@@ -166,15 +165,14 @@ StoredType stored_type(const std::string& descr, const std::string& where) {
 }
 
 // The header's text and the offset of the data.
-std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, std::uint64_t from, std::uint64_t to,
-                                                  const std::string& where) {
-  const std::uint64_t size = to - from;
+std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, const std::string& where) {
+  const std::uint64_t size = file.size();
   const auto refuse = [&](const std::string& rule) { throw Error(Code::FORMAT, where + rule); };
   std::array<std::byte, 12> front{};
   const auto present = static_cast<std::size_t>(std::min<std::uint64_t>(size, front.size()));
-  file.read(from, std::span(front).first(present));
+  file.read(0, std::span(front).first(present));
   if (present < magic.size() || std::memcmp(front.data(), magic.data(), magic.size()) != 0) {
-    const std::string content = from == 0 ? files::known_content(file) : "";
+    const std::string content = files::known_content(file);
     refuse("a file must begin with \\x93NUMPY but this one of " + std::to_string(size) + " bytes does not" +
            (content.empty() ? "" : "; it is " + content));
   }
@@ -192,9 +190,9 @@ std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, 
     refuse("the header must end within the file's " + std::to_string(size) + " bytes" + says);
   }
   std::string text(length, '\0');
-  file.read(from + begin, std::as_writable_bytes(std::span(text)));
+  file.read(begin, std::as_writable_bytes(std::span(text)));
   if (text.find('\0') != std::string::npos) refuse("the header must be text but holds a byte 0");
-  return {std::move(text), from + begin + length};
+  return {std::move(text), begin + length};
 }
 
 std::string written_header(const Tensor& tensor, const char* type) {
@@ -216,54 +214,68 @@ std::string written_header(const Tensor& tensor, const char* type) {
   return std::string(magic) + '\1' + '\0' + low + high + text;
 }
 
-Tensor tensor_of(const files::InputFile& file) {
-  const std::string where = "[npy] " + files::path_text(file.path()) + ": ";
-  return files::read_stored(file, files::npy_within(file, 0, file.size(), where));
-}
-
-std::string little(std::uint64_t value, int bytes) {
-  std::string text;
-  for (int i = 0; i < bytes; ++i, value >>= 8) text += static_cast<char>(value & 0xFF);
-  return text;
-}
-
-std::uint32_t crc32(std::string_view bytes) {
-  std::uint32_t crc = 0xFFFFFFFF;
-  for (const char byte : bytes) {
-    crc ^= static_cast<unsigned char>(byte);
-    for (int bit = 0; bit < 8; ++bit) crc = crc >> 1 ^ (crc % 2 == 1 ? 0xEDB88320 : 0);
+// The elements of an array in Fortran order, in C order.
+std::vector<std::byte> in_c_order(std::span<const std::byte> fortran, const TensorInfo& info) {
+  const std::size_t size = bits_of(info.type) / 8, dimensions = info.shape.size();
+  std::vector<std::int64_t> strides(dimensions, 1), index(dimensions, 0);
+  for (std::size_t d = 1; d < dimensions; ++d) strides[d] = strides[d - 1] * info.shape[d - 1];
+  std::vector<std::byte> out(fortran.size());
+  std::int64_t from = 0;
+  for (std::size_t to = 0; to < out.size(); to += size) {
+    std::memcpy(&out[to], &fortran[static_cast<std::size_t>(from) * size], size);
+    for (std::size_t d = dimensions; d-- > 0;) {
+      from += strides[d];
+      if (++index[d] < info.shape[d]) break;
+      from -= strides[d] * std::exchange(index[d], 0);
+    }
   }
-  return ~crc;
+  return out;
 }
 
-}  // namespace
+void swap_bytes(std::span<std::byte> data, ElementType type) {
+  const std::size_t size = type == ElementType::c64 ? 4 : bits_of(type) / 8;  // the real and the imaginary part
+  for (std::size_t i = 0; i < data.size(); i += size) std::reverse(&data[i], &data[i] + size);
+}
 
-files::StoredTensor files::npy_within(const InputFile& file, std::uint64_t begin, std::uint64_t end,
-                                      const std::string& where) {
-  auto [text, data] = read_header(file, begin, end, where);
+// Where and how the elements lie in a file.
+struct Stored {
+  TensorInfo info;
+  std::uint64_t begin = 0;
+  bool fortran_order = false;
+  bool big_endian = false;
+};
+
+Stored stored_in(const files::InputFile& file) {
+  const std::string where = "[npy] " + files::path_text(file.path()) + ": ";
+  const auto [text, begin] = read_header(file, where);
   NpyHeader header = HeaderParser(text, where).parse();
   const StoredType type = stored_type(header.descr, where);
-  StoredTensor stored{{"", type.type, std::move(header.shape)}, data, {}, type.big_endian};
-  TensorInfo& info = stored.info;
-  const std::optional<std::uint64_t> bits = checked_bits(info.type, info.shape);
+  Stored stored{{"", type.type, std::move(header.shape)}, begin, header.fortran_order, type.big_endian};
+  const std::optional<std::uint64_t> bits = files::checked_bits(stored.info.type, stored.info.shape);
   if (!bits) throw Error(Code::FORMAT, where + "the product of its shape must fit 64 bits but does not");
-  info.bytes = *bits / 8;
-  if (info.bytes != end - data) {
-    throw Error(Code::FORMAT, where + "its shape takes " + std::to_string(info.bytes) + " bytes but the file holds " +
-                                  std::to_string(end - data) + " behind the header");
-  }
-  if (!header.fortran_order || info.bytes == 0) return stored;
-  std::int64_t stride = 1;
-  for (const std::int64_t size : info.shape) {
-    stored.strides.push_back(stride);
-    stride *= size;
+  stored.info.bytes = *bits / 8;
+  if (stored.info.bytes != file.size() - begin) {
+    throw Error(Code::FORMAT, where + "its shape takes " + std::to_string(stored.info.bytes) +
+                                  " bytes but the file holds " + std::to_string(file.size() - begin) +
+                                  " behind the header");
   }
   return stored;
 }
 
+Tensor tensor_of(const files::InputFile& file) {
+  Stored stored = stored_in(file);
+  Tensor tensor{std::move(stored.info), {}};
+  tensor.data.resize(tensor.bytes);
+  file.read(stored.begin, tensor.data);
+  if (stored.fortran_order) tensor.data = in_c_order(tensor.data, tensor);
+  if (stored.big_endian) swap_bytes(tensor.data, tensor.type);
+  return tensor;
+}
+
+}  // namespace
+
 TensorInfo files::npy_info(const std::filesystem::path& path) {
-  const InputFile file("npy", path);
-  return npy_within(file, 0, file.size(), "[npy] " + path_text(path) + ": ").info;
+  return stored_in(InputFile("npy", path)).info;
 }
 
 Tensor read_npy(const std::filesystem::path& path) { return tensor_of(files::InputFile("npy", path)); }
@@ -292,26 +304,6 @@ const Tensor& files::only_of_npy(std::span<const Tensor> tensors, const std::map
 void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
   const std::string header = files::npy_header(tensor);
   files::write_whole("npy", path, std::array{files::bytes_of(header), std::span<const std::byte>(tensor.data)});
-}
-
-// Zip (PKWARE's APPNOTE 4.3), every entry stored as it is.
-void files::write_npz(const std::filesystem::path& path, std::span<const Tensor> tensors) {
-  std::string file, directory;
-  for (const Tensor& tensor : tensors) {
-    const std::string header = files::npy_header(tensor), name = tensor.name + ".npy";
-    const std::string bytes =
-        header + std::string(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
-    // Version 2.0, no flags, stored, 1980-01-01; then the same in the entry and in the directory.
-    const std::string what = little(20, 2) + little(0, 6) + little(0x21, 2) + little(crc32(bytes), 4) +
-                             little(bytes.size(), 4) + little(bytes.size(), 4) + little(name.size(), 2) + little(0, 2);
-    directory += "PK\1\2" + little(20, 2) + what + little(0, 10) + little(file.size(), 4) + name;
-    file += "PK\3\4" + what + name + bytes;
-    if (file.size() + directory.size() > UINT32_MAX)
-      throw Error(Code::SHAPE, "[npz] a file must have less than 4 GiB but the tensors have more: use .safetensors");
-  }
-  const std::string end = "PK\5\6" + little(0, 4) + little(tensors.size(), 2) + little(tensors.size(), 2) +
-                          little(directory.size(), 4) + little(file.size(), 4) + little(0, 2);
-  files::write_whole("npz", path, file + directory + end);
 }
 
 }  // namespace rotary

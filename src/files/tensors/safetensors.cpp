@@ -2,10 +2,8 @@
 #include <numeric>
 #include <utility>
 
-#include "archive.h"
 #include "files/text/io.h"
 #include "files/text/paths.h"
-#include "formats.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
 #include "safetensors_header.h"
@@ -16,12 +14,11 @@ using files::in_quotes;
 
 struct [[gnu::visibility("hidden")]] SafetensorsFile::State {  // its functions are no part of the library's interface
   template <class... Whole>
-  explicit State(const std::filesystem::path& path, Whole... whole)
-      : operation(files::names_archive(path) ? "tensors" : "safetensors"), file(operation, path, std::move(whole)...) {
+  explicit State(const std::filesystem::path& path, Whole... whole) : file("safetensors", path, std::move(whole)...) {
     read_header();
   }
   void read_header();
-  std::string where() const { return std::string("[") + operation + "] " + files::path_text(file.path()) + ": "; }
+  std::string where() const { return "[safetensors] " + files::path_text(file.path()) + ": "; }
   // Index into tensors, or tensors.size().
   std::size_t index_of(std::string_view name) const noexcept {
     const auto found = std::lower_bound(by_name.begin(), by_name.end(), name,
@@ -29,34 +26,24 @@ struct [[gnu::visibility("hidden")]] SafetensorsFile::State {  // its functions 
     return found != by_name.end() && tensors[*found].name == name ? *found : tensors.size();
   }
 
-  const char* operation;
   files::InputFile file;
   std::vector<TensorInfo> tensors;
-  std::vector<files::StoredTensor> places;  // in the file, per tensor
+  std::vector<std::uint64_t> begins;  // the place of each tensor's first byte in the file
   std::vector<std::size_t> by_name;
   std::map<std::string, std::string> metadata;
 };
 
 void SafetensorsFile::State::read_header() {
-  std::vector<std::byte> begin(std::min<std::uint64_t>(file.size(), 4));
-  file.read(0, begin);
-  if (files::is_archive(begin)) {
-    places = files::tensors_of_archive(file);
-  } else {
-    files::FileHeader read = files::read_header(file);
-    metadata = std::move(read.header.metadata);
-    for (files::Entry& entry : read.header.entries) places.push_back({std::move(entry.info), read.data + entry.begin});
+  files::FileHeader read = files::read_header(file);
+  metadata = std::move(read.header.metadata);
+  for (files::Entry& entry : read.header.entries) {
+    tensors.push_back(std::move(entry.info));
+    begins.push_back(read.data + entry.begin);
   }
-  for (const files::StoredTensor& place : places) tensors.push_back(place.info);
   by_name.resize(tensors.size());
   std::iota(by_name.begin(), by_name.end(), std::size_t{0});
   std::sort(by_name.begin(), by_name.end(),
             [this](std::size_t a, std::size_t b) { return tensors[a].name < tensors[b].name; });
-  const auto twice = std::adjacent_find(by_name.begin(), by_name.end(), [this](std::size_t a, std::size_t b) {
-    return tensors[a].name == tensors[b].name;
-  });
-  if (twice != by_name.end())
-    throw Error(Code::FORMAT, where() + "names of tensors must differ but two are " + in_quotes(tensors[*twice].name));
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {}
@@ -80,7 +67,10 @@ Tensor SafetensorsFile::read(std::string_view name) const {
   const std::size_t index = state_->index_of(name);
   if (index == state_->tensors.size())
     throw Error(Code::TENSOR, state_->where() + "no tensor is named " + in_quotes(name));
-  return files::read_stored(state_->file, state_->places[index]);
+  Tensor tensor{state_->tensors[index], {}};
+  tensor.data.resize(tensor.bytes);
+  state_->file.read(state_->begins[index], tensor.data);
+  return tensor;
 }
 
 void SafetensorsFile::copy(const std::function<void(std::span<const std::byte>)>& sink,
@@ -105,13 +95,8 @@ void SafetensorsFile::copy(const std::function<void(std::span<const std::byte>)>
   for (std::size_t i = 0; i < infos.size(); ++i) {
     if (in_place[i] != nullptr) {
       sink(in_place[i]->data);
-      continue;
-    }
-    const files::StoredTensor& place = state_->places[i];
-    if (place.strides.empty() && !place.big_endian) {
-      state_->file.copy(place.begin, place.begin + infos[i]->bytes, sink);
     } else {
-      sink(read(infos[i]->name).data);
+      state_->file.copy(state_->begins[i], state_->begins[i] + infos[i]->bytes, sink);
     }
   }
 }

@@ -25,17 +25,20 @@ namespace rotary {
 namespace files {
 namespace {
 
-constexpr const char* numpy_back =
-    "import numpy, safetensors.numpy as s; numpy.savez(\"out.npz\", **s.load_file(\"in.safetensors\"))";
-constexpr const char* torch_back =
-    "import torch, safetensors.torch as s; torch.save(s.load_file(\"in.safetensors\"), \"out.pt\")";
+constexpr const char* numpy_line =
+    "; this line of Python saves arrays: "
+    "import safetensors.numpy; safetensors.numpy.save_file({\"q\": q, \"k\": k}, \"qk.safetensors\")";
+constexpr const char* torch_line =
+    "; this line of Python saves tensors: "
+    "import safetensors.torch; safetensors.torch.save_file({\"q\": q, \"k\": k}, \"qk.safetensors\")";
 
+// Files of tensors that are not read, and how Python writes one that is.
 struct Foreign {
   const char* ending;
-  const char* back;  // the line of Python that makes one
+  const char* line;
 };
 constexpr Foreign foreign[] = {
-    {".npz", numpy_back}, {".pt", torch_back}, {".pth", torch_back}, {".bin", torch_back}, {".ckpt", torch_back}};
+    {".npz", numpy_line}, {".pt", torch_line}, {".pth", torch_line}, {".bin", torch_line}, {".ckpt", torch_line}};
 
 std::optional<Format> known_format(const std::filesystem::path& path) {
   if (path.extension() == ".safetensors") return Format::safetensors;
@@ -83,11 +86,12 @@ class Source {
 struct Content {
   std::string_view begin;  // in lower case
   const char* words;
+  const char* line = "";
 };
 using namespace std::string_view_literals;
 constexpr Content contents[] = {
-    {"pk\x03\x04"sv, "a zip archive, as .npz and PyTorch's .pt are"},
-    {"\x80\x02"sv, "a Python pickle, as torch.save wrote before PyTorch 1.6: load it there and save it again"},
+    {"pk\x03\x04"sv, "a zip archive, as .npz and PyTorch's .pt are", torch_line},
+    {"\x80\x02"sv, "a Python pickle, as torch.save wrote before PyTorch 1.6", torch_line},
     {"\x93numpy"sv, "an .npy"},
     {"gguf"sv, "a GGUF file"},
     {"\x1f\x8b"sv, "a gzip file"},
@@ -106,23 +110,18 @@ Format format_to_read(const std::filesystem::path& path) {
     fail(Code::FILE, "tensors", path_text(path),
          ": cannot be opened: ", std::make_error_code(std::errc::no_such_file_or_directory).message());
   }
-  return names_archive(path) ? Format::safetensors : format_to_write(path);
+  return format_to_write(path);
 }
 
 Format format_to_write(const std::filesystem::path& path) {
   if (const std::optional<Format> format = known_format(path)) return *format;
   const Foreign* known = find_foreign(path);
-  fail(Code::FORMAT, "tensors",
-       "a file of tensors must end in .safetensors or .npy (to be read, also .npz, .pt, .pth, .bin or .ckpt) but got ",
-       in_quotes(path_text(path)),
-       known == nullptr ? "" : std::string("; this line of Python converts one: ") + known->back);
+  fail(Code::FORMAT, "tensors", "a file of tensors must end in .safetensors or .npy but got ",
+       in_quotes(path_text(path)), known == nullptr ? "" : known->line);
 }
 
-bool names_archive(const std::filesystem::path& path) { return find_foreign(path) != nullptr; }
-bool names_tensors(const std::filesystem::path& path) { return known_format(path).has_value() || names_archive(path); }
-bool is_archive(std::span<const std::byte> bytes) noexcept {
-  constexpr std::string_view magic = "PK\3\4";
-  return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+bool names_tensors(const std::filesystem::path& path) {
+  return known_format(path).has_value() || find_foreign(path) != nullptr;
 }
 
 std::string stream_name(const std::filesystem::path& path) {
@@ -147,8 +146,7 @@ std::optional<Format> format_of(std::span<const std::byte> bytes) noexcept {
   constexpr std::string_view magic = "\x93NUMPY";
   if (bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0) return Format::npy;
   // The header's length in 8 bytes, of which the last is 0 below 2^56, and a JSON object.
-  const bool safetensors =
-      is_archive(bytes) || (bytes.size() > 8 && bytes[7] == std::byte{0} && bytes[8] == std::byte{'{'});
+  const bool safetensors = bytes.size() > 8 && bytes[7] == std::byte{0} && bytes[8] == std::byte{'{'};
   return safetensors ? std::optional(Format::safetensors) : std::nullopt;
 }
 
@@ -158,10 +156,9 @@ std::string known_content(const InputFile& file) {
   file.read(0, std::span(bytes).first(count));
   const std::string text = lower({reinterpret_cast<const char*>(bytes.data()), count});
   const std::size_t first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  if (!is_archive(bytes) && format_of(std::span(bytes).first(count)) == Format::safetensors)
-    return "a safetensors file";
+  if (format_of(std::span(bytes).first(count)) == Format::safetensors) return "a safetensors file";
   for (const Content& known : contents) {
-    if (std::string_view(text).substr(first).starts_with(known.begin)) return known.words;
+    if (std::string_view(text).substr(first).starts_with(known.begin)) return std::string(known.words) + known.line;
   }
   return "";
 }
