@@ -158,7 +158,6 @@ void use_model(Applied& applied, const ApplyOptions& options, const Model& model
   how.first = used.first;
   how.positions = positions;
   how.frequencies = turns;
-  if (used.fourier.pairs > 0) how.mixed = &used.fourier;
 }
 
 void use_rows(Applied& applied, const ApplyOptions& options, int head_dim) {
@@ -341,7 +340,6 @@ void run(ApplyOptions options) {
 
 void add_apply(CLI::App& app) {
   auto options = std::make_shared<ApplyOptions>();
-  options->tables.source.takes_rows = true;
   Command command(app, "apply");
   add_request_options(command, options->tables);
   command.option("--input", options->input);

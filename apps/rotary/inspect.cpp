@@ -144,7 +144,6 @@ void run(InspectOptions options) {
 
 void add_inspect(CLI::App& app) {
   auto options = std::make_shared<InspectOptions>();
-  options->source.takes_rows = true;
   Command command(app, "inspect");
   command.option("CONFIG,--config", options->configs);
   add_source_options(command, options->source, "");

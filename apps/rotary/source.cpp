@@ -84,7 +84,6 @@ bool reads_with_pairing(const std::string& config) {
 Model read_config_file(const Source& source) {
   const ConfigOptions options{.pairing = pairing_of(source),
                               .sets_scaling = !source.scaling.empty(),
-                              .takes_rows = source.takes_rows,
                               .words = words_of_options()};
   try {
     return tools::read_config_at(source.config, options);

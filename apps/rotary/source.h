@@ -37,7 +37,6 @@ struct Source {
   std::optional<double> factor;
   std::optional<std::int64_t> trained_length;
   std::optional<double> attention_factor;
-  bool takes_rows = false;  // ConfigOptions::takes_rows
   bool names_rope() const noexcept { return rope || layer; }
 };
 struct TableSettings {

@@ -215,8 +215,7 @@ void run(TableFileOptions options) {
   std::vector<std::int64_t> leading = {positions.tokens};
   if (positions.batched) leading.insert(leading.begin(), positions.batch);
   const TableOptions settings = table_options(options.settings, pool);
-  const Table table = used.fourier.pairs > 0 ? tools::fourier_table(used.fourier, turns, positions, settings.rounding)
-                                             : Table(turns, positions.view(), settings);
+  const Table table(turns, positions.view(), settings);
   std::vector<std::int64_t> rows = leading;
   if (table.heads() > 1) rows.push_back(table.heads());
   std::vector<Tensor> tensors;
@@ -240,7 +239,6 @@ void run(TableFileOptions options) {
 
 void add_table(CLI::App& app) {
   auto options = std::make_shared<TableFileOptions>();
-  options->source.takes_rows = true;
   Command command(app, "table");
   add_source_options(command, options->source);
   add_head_dim_option(command, options->source);

@@ -38,15 +38,6 @@ struct Indexer {
   Pairing pairing = Pairing::unset;
 };
 
-// FoPE, arXiv:2412.17739 (Intern-S1-Pro): no rotation. With the frequencies w of the rope, key head h and the queries
-// that share it have, at position p, cos'[d] = sum over D of cos(p w[D]) cos_coef[h, D, d], sin' likewise, for the
-// first `pairs` pairs; cos' = sin' = 1 for the others. fourier_table() of tools/rotation.h makes the rows.
-struct Fourier {
-  int pairs = 0;                           // 0: the rope is a rotation, as it is without ConfigOptions::takes_rows
-  int heads = 1;                           // of the coefficients
-  std::vector<double> cos = {}, sin = {};  // [heads, pairs, pairs], by apply_weights(); empty: not read yet
-};
-
 // One rope of a model, and who uses it.
 struct ModelRope {
   std::string part;                      // dotted path of the sub-config: "", "text_config", "vision_config"
@@ -63,7 +54,6 @@ struct ModelRope {
   // The same of the tensor [heads, n, 2] that stores by how much the last n pairs turn per unit of height and of width.
   std::string directions = {};
   std::string start_note = {};  // the one of Model::notes that holds until these are read; empty: none
-  Fourier fourier = {};
   // What the coordinates of a position are, in their order: "time", "height", "width". Empty: there is one, or the file
   // does not say.
   std::vector<std::string> axis_names = {};
@@ -107,7 +97,6 @@ struct ConfigOptions {
   std::optional<Pairing> pairing;  // decides where the model_type is unknown, overrides where it is known
   bool class_defaults = false;     // layers and heads missing at the top level take the model_type's own defaults
   bool sets_scaling = false;       // the caller sets a scaling of its own: no note says that the file has none
-  bool takes_rows = false;         // the caller makes the rows of ModelRope::fourier; without it FoPE is refused
   CallerWords words = {};
 };
 
@@ -155,10 +144,10 @@ ROTARY_API void set_inv_freq(Model&, std::size_t rope, PairRows inv_freq, const 
 // Likewise the phases. Of several rows: where the frequencies have one, each row has a copy of it; LENGTH where these
 // depend on the length.
 ROTARY_API void set_phase(Model&, std::size_t rope, PairRows phase, const std::string& from);
-// Reads what ropes learn, multipliers, directions or the coefficients of FoPE, from a checkpoint, and the pairing of
-// one that `rotary convert` has converted. weights is model.safetensors, model.safetensors.index.json or the folder of
-// either. The inv_freq buffers of older checkpoints are only compared; the notes report the result. Throws FILE,
-// FORMAT, JSON, TENSOR, DTYPE, SHAPE, PAIRING.
+// Reads what ropes learn, multipliers or directions, from a checkpoint, and the pairing of one that `rotary convert`
+// has converted. weights is model.safetensors, model.safetensors.index.json or the folder of either. The inv_freq
+// buffers of older checkpoints are only compared; the notes report the result. Throws FILE, FORMAT, JSON, TENSOR,
+// DTYPE, SHAPE, PAIRING.
 ROTARY_API void apply_weights(Model&, const std::filesystem::path& weights, const CallerWords& = {});
 
 // ---- writing a rope ------------------------------------------------------------------------------

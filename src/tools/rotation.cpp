@@ -7,7 +7,6 @@
 
 #include "files/tensors/input.h"
 #include "rotary/reference.h"
-#include "table/narrow.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 
@@ -18,17 +17,6 @@ using detail::significant;
 using files::label;
 
 namespace {
-
-// To f32 towards zero, its last bit set where that is inexact: a rounding to fewer digits then rounds x itself.
-float rounded_once(double x, Rounding rounding) {
-  auto value = static_cast<float>(x);
-  if (rounding == Rounding::f32) return value;
-  if (static_cast<double>(value) != x) {
-    if (std::abs(static_cast<double>(value)) > std::abs(x)) value = std::nextafter(value, 0.0F);
-    value = detail::float_of_bits(detail::bits_of_float(value) | 1);
-  }
-  return rounding == Rounding::f16 ? detail::narrowed<Rounding::f16>(value) : detail::narrowed<Rounding::bf16>(value);
-}
 
 // Positions that select rows. Throws POSITION for fractional ones.
 std::vector<std::int64_t> row_numbers(const std::string& operation, const PositionSet& rows) {
@@ -102,8 +90,6 @@ PositionSet positions_for(const Rotation& how, const PositionSet& positions, std
 const Table& table_for(const Rotation& how, const PositionSet& positions, std::optional<Table>& table) {
   if (table && table->tokens() == positions.tokens) return *table;
   if (how.cos) return table.emplace(table_of_rows(how, positions));
-  if (how.mixed != nullptr)
-    return table.emplace(fourier_table(*how.mixed, how.frequencies, positions, how.options.rounding));
   return table.emplace(how.frequencies, positions.view(), how.options);
 }
 
@@ -172,8 +158,7 @@ int first_of(const Tensor& tensor, const Layout& layout, const Rotation& how) {
 void rotate_doubles(Tensor& tensor, const Layout& block, int first, const Rotation& how, const PositionSet& positions,
                     std::optional<Table>& table) {
   const std::span<double> elements = tensor.as<double>().subspan(static_cast<std::size_t>(first));
-  const bool exact =
-      !how.cos && how.mixed == nullptr && how.options.angles == Angles::exact && how.options.rounding == Rounding::f32;
+  const bool exact = !how.cos && how.options.angles == Angles::exact && how.options.rounding == Rounding::f32;
   const reference::DoubleTable doubles = exact ? reference::double_table(how.frequencies, positions.view())
                                                : reference::double_table(table_for(how, positions, table));
   if (doubles.batch != 1 && doubles.batch != block.batch) {
@@ -184,33 +169,6 @@ void rotate_doubles(Tensor& tensor, const Layout& block, int first, const Rotati
 }
 
 }  // namespace
-
-Table fourier_table(const Fourier& mix, const Frequencies& turns, const PositionSet& positions, Rounding rounding) {
-  if (mix.cos.empty())
-    fail(Code::ROPE, "table", "FoPE must have its coefficients, cos_coef and sin_coef of the checkpoint, but got none");
-  const auto n = static_cast<std::size_t>(mix.pairs), pairs = turns.inv_freq.size();
-  if (turns.heads != 1 || turns.summed_axes > 0 || positions.axes != 1 || !turns.phase.empty() || turns.xpos.scale > 0)
-    fail(Code::ROPE, "table", "FoPE must have one frequency per pair and one coordinate but got more, a phase or xPos");
-  std::vector<double> places = positions.reals, c(n), s(n);
-  for (const std::int64_t place : positions.integers) places.push_back(static_cast<double>(place));
-  std::vector<float> cos, sin;
-  const auto mixed = [&](const std::vector<double>& of, const std::vector<double>& by, std::size_t h, std::size_t d) {
-    double sum = d < n ? 0 : 1;
-    for (std::size_t from = 0; d < n && from < n; ++from) sum += of[from] * by[(h * n + from) * n + d];
-    return rounded_once(sum * turns.attention_factor, rounding);
-  };
-  for (const double place : places) {
-    for (std::size_t i = 0; i < n; ++i) {
-      c[i] = std::cos(place * turns.inv_freq[i]);
-      s[i] = std::sin(place * turns.inv_freq[i]);
-    }
-    for (std::size_t row = 0; row < static_cast<std::size_t>(mix.heads) * pairs; ++row) {
-      cos.push_back(mixed(c, mix.cos, row / pairs, row % pairs));
-      sin.push_back(mixed(s, mix.sin, row / pairs, row % pairs));
-    }
-  }
-  return Table(cos, sin, static_cast<int>(pairs), turns.pairing, positions.batch, mix.heads);
-}
 
 void check_rows(Rotation& how, std::optional<int> rotary_dim) {
   const auto refuse = [&](const std::string& sentence) { fail(Code::SHAPE, how.operation, sentence); };

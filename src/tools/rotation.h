@@ -23,7 +23,6 @@ struct Rotation {
   PositionSet positions = {};                // may be open
   Frequencies frequencies = {};              // of rows the pairing alone
   TableOptions options = {};                 // of tables of these frequencies, with the executor of all work
-  const Fourier* mixed = nullptr;            // FoPE's: its rows of these frequencies instead of their tables
   std::optional<Tensor> cos = {}, sin = {};  // f32, [rows, pairs], by position; then no frequencies
   Direction direction = Direction::forward;
   QueryScale query_scale = {};  // of queries: multiplies them by their positions, the whole head
@@ -33,10 +32,6 @@ struct Rotation {
 };
 // Sets rotary_dim to what the rows are for, which rotary_dim, if given, must be. Throws SHAPE.
 void check_rows(Rotation&, std::optional<int> rotary_dim);
-
-// FoPE's rows at closed positions: sums in double, rounded once. Throws ROPE where the coefficients are not read, or
-// the frequencies are of heads, of several axes, with a phase or with xPos.
-Table fourier_table(const Fourier&, const Frequencies&, const PositionSet&, Rounding);
 
 // Throws DTYPE unless each tensor is f32, f16, bf16 or f64.
 void check_types(const std::string& operation, const std::vector<Tensor*>&);

@@ -114,8 +114,7 @@ std::string reading_of(const Case& asked) {
   }
 }
 
-// Lines of a case: "= " a name, "pairing ...", "class_defaults" and "takes_rows" options, then the config; its reading
-// is indented.
+// Lines of a case: "= " a name, "pairing ...", "class_defaults" options, then the config; its reading is indented.
 TEST(Readings, are_those_of_the_file) {
   std::ifstream file(golden / "readings.txt");
   ASSERT_TRUE(file.is_open());
@@ -144,8 +143,6 @@ TEST(Readings, are_those_of_the_file) {
       asked.options.pairing = parse_pairing(std::string_view(line).substr(8));
     } else if (line == "class_defaults") {
       asked.options.class_defaults = true;
-    } else if (line == "takes_rows") {
-      asked.options.takes_rows = true;
     } else if (!line.empty() && !line.starts_with("#")) {
       asked.config = line;
     }

@@ -86,7 +86,7 @@ void read_multiplier(Model& model, ModelRope& used, const Checkpoint& checkpoint
   note(model, (used.part.empty() ? "" : used.part + ": ") + "inv_freq is multiplied by " + from);
 }
 
-// ---- directions and coefficients that the checkpoint holds ----
+// ---- directions that the checkpoint holds ----
 
 // The values of a tensor of that shape, of two or three dimensions.
 std::vector<double> shaped(const std::string& what, const Tensor& tensor, const std::vector<std::int64_t>& shape) {
@@ -145,21 +145,6 @@ void read_golden_directions(Model& model, ModelRope& used, const Checkpoint& che
   forget_start(model, used);
   note(model, (used.part.empty() ? "" : used.part + ": ") + "the last " + std::to_string(half) +
                   " pairs of each head turn by their own directions, " + from);
-}
-
-void read_fourier(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
-  const auto read = [&](const char* end) {
-    const std::string found = only_tensor(checkpoint, {end}, "mixes the model's rows");
-    const Tensor tensor = checkpoint.read(found);
-    std::vector<std::int64_t> shape(2, used.fourier.pairs);
-    if (used.fourier.heads > 1 || tensor.shape.size() == 3) shape.insert(shape.begin(), used.fourier.heads);
-    return shaped("tensor " + in_quotes(found), tensor, shape);
-  };
-  used.fourier.cos = read("rotary_emb.cos_coef");
-  used.fourier.sin = read("rotary_emb.sin_coef");
-  forget_start(model, used);
-  note(model, (used.part.empty() ? "" : used.part + ": ") +
-                  "FoPE, no rotation: rows are mixed by cos_coef and sin_coef of " + path_text(checkpoint.path()));
 }
 
 // ---- buffers that older checkpoints carry ----
@@ -375,8 +360,6 @@ void apply_weights(Model& model, const std::filesystem::path& weights, const Cal
   for (ModelRope& used : model.ropes) {
     if (!used.directions.empty()) {
       files::read_golden_directions(model, used, checkpoint);
-    } else if (used.fourier.pairs > 0) {
-      files::read_fourier(model, used, checkpoint);
     } else if (!used.log_multiplier.empty()) {
       (used.rope.summed_axes > 0 ? files::read_directions : files::read_multiplier)(model, used, checkpoint);
     } else {

@@ -2,7 +2,6 @@
 // the end the rows, which models.json names.
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 
 #include "files/config/stages.h"
 #include "rotary/error.h"
@@ -243,34 +242,16 @@ void turn_by_directions(const Part& part, ModelRope& model) {
                      model.directions + ": they stand still, as for text, until " + part.reading.options.words.weights);
 }
 
-// Intern-S1-Pro: FoPE, where the rope has one of its keys.
-void mix_pairs(const Part& part, ModelRope& model) {
+// Intern-S1-Pro: FoPE (arXiv:2412.17739), where the rope has one of its keys.
+void refuse_fope(const Part& part, ModelRope&) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const auto dict = part.keys.has(key) ? part.keys.object(key) : std::nullopt;
     if (!dict) continue;
-    const auto kept = dict->integer("num_inv_freq", 1, max_head_dim);
-    const auto by_head = dict->boolean("fope_sep_head");
-    const auto start = dict->number("fope_init_factor");
-    if (!kept && !by_head && !start) continue;
-    // The whole file: without this rope the others would have other numbers here than where its rows are made.
-    if (!part.reading.options.takes_rows) {
-      fail(Code::ROPE, "read_config", "a rope must be a rotation here but ", part.name(),
-           " has FoPE, whose rows 'rotary table' and 'rotary apply' make with --weights");
-    }
-    const int all = model.rope.rotary_dim / 2;
-    const std::int64_t length = model.context != 0 ? model.context : part.family.context;
-    const auto turns = [&](int i) {  // more than once in the context
-      return std::pow(model.rope.base, -double(i) / all) * static_cast<double>(length) > 2 * std::numbers::pi;
-    };
-    Fourier& mix = model.fourier;
-    while (mix.pairs < all && (kept ? mix.pairs < *kept : mix.pairs == 0 || turns(mix.pairs))) ++mix.pairs;
-    mix.heads = by_head && *by_head ? model.kv_heads : 1;
-    const std::string mixed = std::to_string(mix.pairs), rest = std::to_string(all - mix.pairs);
-    model.start_note = part.reading.note(
-        part.path,
-        "FoPE, no rotation: rotary_emb.cos_coef and sin_coef of the checkpoint mix the cos and the sin of the first " +
-            mixed + " pairs, and cos and sin of the other " + rest + " are 1; there are no rows until " +
-            part.reading.options.words.weights);
+    if (!dict->integer("num_inv_freq", 1, max_head_dim) && !dict->boolean("fope_sep_head") &&
+        !dict->number("fope_init_factor"))
+      continue;
+    fail(Code::ROPE, "read_config", "a rope must be a rotation here but ", part.name(),
+         " has FoPE, whose cos and sin two tensors of the checkpoint mix");
   }
 }
 
@@ -348,7 +329,7 @@ constexpr Quirk quirk_rows[] = {
     {.name = "embedding_gemma2", .heads_of_type = heads_of_type<1>},
     {.name = "falcon", .kv_heads = one_for_all},
     {.name = "falcon_perception", .rope = turn_by_directions},
-    {.name = "fope", .rope = mix_pairs},
+    {.name = "fope", .rope = refuse_fope},
     {.name = "gemma4", .heads_of_type = heads_of_type<0>},
     {.name = "grok", .rotary_dim = half_of_grok, .scaling = top_level_scaling, .yarn = without_amplitude},
     {.name = "hunyuan", .alpha_is_ntk = true},
