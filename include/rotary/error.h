@@ -34,13 +34,10 @@ enum class Code : std::uint8_t {
   VALUE,           // a number or a word outside its range
   TEXT,            // text that cannot be encoded
   PRESET,          // no preset of that name
-  NETWORK,         // a download failed
   RESUME,          // a run cannot be continued
   CUDA,            // no CUDA, or a CUDA call failed
   DEVICE,          // no such device
   TORCH,           // torch support was not built
-  MPI,             // MPI was not built, or does not fit
-  NCCL,            // NCCL is missing or failed
   PEER,            // another process of the run is lost
   NUMBER,          // a result that is not finite
   CHECK,           // a check of this build's own results failed
