@@ -32,26 +32,10 @@ ROTARY_API std::vector<double> geometric_frequencies(int pairs, double first, do
 // pi linspace(1, most / 2): rotary-embedding-torch's freqs_for "pixel", timm's linear_bands; positions in [-1, 1].
 ROTARY_API std::vector<double> pixel_frequencies(int pairs, double most);
 
-// Vision YaRN with DyPE, arXiv 2510.20766, of one axis of `width` elements (ComfyUI-DyPE): blends base, NTK and linear
-// frequencies by two ramps, whose bounds are raised to the power strength = scale * time^exponent, time the part of the
-// diffusion that remains, in [0, 1]; strength 1: vision YaRN alone.
-struct VisionYarn {
-  double linear = 1;  // by how much this axis is longer than trained; below 1 counts as 1, as there
-  double ntk = 1;     // by how much the longest is: its amplitude is vision_yarn_amplitude(ntk)
-  double trained_length = 0;
-  double strength = 1;
-};
-ROTARY_API std::vector<double> vision_yarn_frequencies(int width, double base, const VisionYarn&);
-ROTARY_API double vision_yarn_amplitude(double ntk);  // 1 + 0.1 ln s / sqrt s; Rope::attention_factor
-
 // ---- changes of frequencies ----------------------------------------------------------------------
 
-// RIFLEx, arXiv 2502.15894: pair k, from 1 (Wan 2.1: 6 of the time axis), becomes 0.9 of one turn in `frames`.
-ROTARY_API std::vector<double> riflex(std::vector<double> inv_freq, int k, double frames);
 // CoPE-clip, arXiv 2602.05258: the last pairs times (1 + cos u) / 2, u from 0 to pi; hard: 0.
 ROTARY_API std::vector<double> clipped(std::vector<double> inv_freq, int last = 20, bool hard = false);
-// Resonance RoPE, arXiv 2403.00071: every wavelength rounded to an integer, halves to even.
-ROTARY_API std::vector<double> resonant(std::vector<double> inv_freq);
 
 // ---- axes: which coordinate each pair turns by, for Rope::axis -----------------------------------
 // sections: how many pairs listen to time, height and width, the coordinates 0, 1 and 2. rope.h has Qwen2-VL's,
@@ -67,7 +51,7 @@ ROTARY_API std::vector<std::uint8_t> videorope_axes(std::span<const int> section
 
 // ---- bases ---------------------------------------------------------------------------------------
 
-// NTK by resolution: base * scale^(strength * width / (width - 2)) for each axis of `width` elements.
+// NTK by resolution (Cosmos in diffusers): base * scale^(strength * width / (width - 2)) for each axis of `width` elements.
 ROTARY_API double ntk_base(double base, double scale, int width, double strength = 1);
 
 }  // namespace rotary

@@ -13,8 +13,7 @@ from ._memory import view
 
 __all__ = [
     *("clipped", "geometric_frequencies", "glm_axes", "golden_directions", "mixed_directions", "ntk_base"),
-    *("openpangu_axes", "pixel_frequencies", "random_angles", "resonant", "riflex"),
-    *("videorope_axes", "vision_yarn_amplitude", "vision_yarn_frequencies"),
+    *("openpangu_axes", "pixel_frequencies", "random_angles", "videorope_axes"),
 ]
 
 
@@ -63,38 +62,9 @@ def pixel_frequencies(pairs: int, most: float) -> Any:
     return _array("pixel_frequencies", locals())
 
 
-def vision_yarn_frequencies(
-    width: int, base: float, trained_length: float, *, linear: float = 1.0, ntk: float = 1.0, strength: float = 1.0
-) -> Any:
-    """Vision YaRN with DyPE, arXiv 2510.20766 (ComfyUI-DyPE), of one axis of width elements: [width / 2].
-
-    Args:
-        trained_length: positions of the axis in training.
-        linear: by how much this axis is longer than that.
-        ntk: by how much the longest axis is; its amplitude is vision_yarn_amplitude(ntk).
-        strength: scale * time^exponent, time the part of the diffusion that remains, in [0, 1]; 1: vision YaRN alone.
-    """
-    return _array("vision_yarn_frequencies", locals())
-
-
-def vision_yarn_amplitude(ntk: float) -> float:
-    """1 + 0.1 ln s / sqrt s, at least 1: the attention factor beside vision_yarn_frequencies."""
-    return float(_core._make("vision_yarn_amplitude", locals()))
-
-
-def riflex(inv_freq: Any, k: int, frames: float) -> Any:
-    """RIFLEx, arXiv 2502.15894: pair k, from 1 (Wan 2.1: 6 of the time axis), becomes 0.9 of one turn in frames."""
-    return _array("riflex", locals())
-
-
 def clipped(inv_freq: Any, last: int = 20, hard: bool = False) -> Any:
     """CoPE-clip, arXiv 2602.05258: the last pairs times (1 + cos u) / 2, u from 0 to pi; hard: 0."""
     return _array("clipped", locals())
-
-
-def resonant(inv_freq: Any) -> Any:
-    """Resonance RoPE, arXiv 2403.00071: every wavelength rounded to an integer, halves to even."""
-    return _array("resonant", locals())
 
 
 def glm_axes(sections: Sequence[int]) -> tuple[int, ...]:

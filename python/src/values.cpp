@@ -250,10 +250,6 @@ Ref made_by(PyObject* words) {
 
 constexpr Rope (*axial_equal)(int, int, double, Pairing) = axial;
 constexpr Rope (*axial_widths)(int, std::span<const Axis>, Pairing) = axial;
-std::vector<double> vision_yarn(int width, double base, double trained_length, double linear, double ntk,
-                                double strength) {
-  return vision_yarn_frequencies(width, base, {linear, ntk, trained_length, strength});
-}
 
 Ref make(PyObject* name, PyObject* words) {
   return one_of<Ref (*)(PyObject*)>("makers", name, "maker",
@@ -270,11 +266,7 @@ Ref make(PyObject* name, PyObject* words) {
                                      {"golden_directions", made_by<golden_directions>},
                                      {"geometric_frequencies", made_by<geometric_frequencies>},
                                      {"pixel_frequencies", made_by<pixel_frequencies>},
-                                     {"vision_yarn_frequencies", made_by<vision_yarn>},
-                                     {"vision_yarn_amplitude", made_by<vision_yarn_amplitude>},
-                                     {"riflex", made_by<riflex>},
                                      {"clipped", made_by<clipped>},
-                                     {"resonant", made_by<resonant>},
                                      {"ntk_base", made_by<ntk_base>}})(words);
 }
 

@@ -19,8 +19,6 @@ namespace rotary {
 using namespace detail;
 namespace {
 
-constexpr double two_pi_of_makers = 2 * std::numbers::pi;
-
 void need(bool holds, Code code, const char* operation, const char* rule, double got) {
   if (!holds) fail(code, operation, rule, " but got ", got);
 }
@@ -37,29 +35,6 @@ void need_positive(const char* operation, const char* rule, double x) {
 std::vector<double> finite(const char* operation, std::vector<double> values) {
   for (const double x : values) need(std::isfinite(x), Code::VALUE, operation, "every frequency must be finite", x);
   return values;
-}
-
-std::vector<double> powers(int width, double base) {
-  std::vector<double> speeds;
-  for (int i = 0; i < width; i += 2) speeds.push_back(std::pow(base, -double(i) / width));
-  return speeds;
-}
-
-void need_run(const char* operation, int width, double base) {
-  need(width >= 4 && width % 2 == 0 && width <= 1 << 20, Code::SHAPE, operation, "the width must be even and above 2",
-       width);
-  need(base > 1 && std::isfinite(base), Code::VALUE, operation, "the base must be finite and above 1", base);
-}
-
-// The index of the pair that turns `turns` times in the length.
-double pair_that_turns(double turns, int width, double base, double length) {
-  return width * std::log(length / (turns * two_pi_of_makers)) / (2 * std::log(base));
-}
-
-// 1 below pair low, 0 from high on.
-double kept(std::size_t i, double low, double high) {
-  if (low == high) high += 0.001;
-  return 1 - std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
 }
 
 // x with erf(x) = y, by Newton's steps; y in (-1, 1).
@@ -99,7 +74,7 @@ std::vector<double> random_angles(int heads, std::uint64_t seed) {
     std::uint64_t z = seed += 0x9e3779b97f4a7c15;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
     z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    angles.push_back(static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53 * two_pi_of_makers);
+    angles.push_back(static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53 * (2 * std::numbers::pi));
   }
   return angles;
 }
@@ -152,45 +127,6 @@ std::vector<double> pixel_frequencies(int pairs, double most) {
   return finite("pixel_frequencies", speeds);
 }
 
-std::vector<double> vision_yarn_frequencies(int width, double base, const VisionYarn& how) {
-  const FloatState to_nearest;
-  constexpr const char* operation = "vision_yarn_frequencies";
-  need_run(operation, width, base);
-  need_positive(operation, "the trained length must be finite and above 0", how.trained_length);
-  need(how.strength >= 0 && std::isfinite(how.strength), Code::VALUE, operation,
-       "the strength must be finite and at least 0", how.strength);
-  const double linear = std::max(how.linear, 1.0), ntk = std::max(how.ntk, 1.0);
-  need_positive(operation, "the scales must be finite and above 0", how.linear);
-  need_positive(operation, "the scales must be finite and above 0", how.ntk);
-  const std::vector<double> plain = powers(width, base), grown = powers(width, ntk_base(base, ntk, width));
-  const auto kept_between = [&](double fast, double slow, std::size_t i) {
-    const auto bound = [&](double turns) {
-      return pair_that_turns(std::pow(turns, how.strength), width, base, how.trained_length);
-    };
-    const double low = std::max(std::floor(bound(fast)), 0.0), high = std::min(std::ceil(bound(slow)), width / 2.0);
-    return kept(i, low, high);
-  };
-  std::vector<double> speeds;
-  for (std::size_t i = 0; i < plain.size(); ++i) {
-    const double beta = kept_between(1.25, 0.75, i), gamma = kept_between(16, 2, i);
-    speeds.push_back((plain[i] / linear * (1 - beta) + grown[i] * beta) * (1 - gamma) + plain[i] * gamma);
-  }
-  return finite(operation, speeds);
-}
-
-double vision_yarn_amplitude(double ntk) {
-  need_positive("vision_yarn_amplitude", "the scale must be finite and above 0", ntk);
-  return ntk <= 1 ? 1 : 1 + 0.1 * std::log(ntk) / std::sqrt(ntk);
-}
-
-std::vector<double> riflex(std::vector<double> inv_freq, int k, double frames) {
-  need(k >= 1 && static_cast<std::size_t>(k) <= inv_freq.size(), Code::SHAPE, "riflex",
-       "k must name a pair, from 1 on,", k);
-  need_positive("riflex", "the frames must be finite and above 0", frames);
-  inv_freq[static_cast<std::size_t>(k) - 1] = 0.9 * two_pi_of_makers / frames;
-  return finite("riflex", inv_freq);
-}
-
 std::vector<double> clipped(std::vector<double> inv_freq, int last, bool hard) {
   need(last >= 1, Code::SHAPE, "clipped", "the number of the last pairs must be above 0", last);
   const std::size_t count = std::min(static_cast<std::size_t>(last), inv_freq.size());
@@ -201,19 +137,10 @@ std::vector<double> clipped(std::vector<double> inv_freq, int last, bool hard) {
   return finite("clipped", inv_freq);
 }
 
-std::vector<double> resonant(std::vector<double> inv_freq) {
-  const FloatState to_nearest;
-  for (double& speed : inv_freq) {
-    if (speed == 0) continue;
-    need(std::abs(speed) <= two_pi_of_makers * 2 / 3, Code::VALUE, "resonant", "a wavelength must be at least 1.5",
-         two_pi_of_makers / speed);
-    speed = two_pi_of_makers / std::nearbyint(two_pi_of_makers / speed);
-  }
-  return inv_freq;
-}
-
 double ntk_base(double base, double scale, int width, double strength) {
-  need_run("ntk_base", width, base);
+  need(width >= 4 && width % 2 == 0 && width <= 1 << 20, Code::SHAPE, "ntk_base",
+       "the width must be even and above 2", width);
+  need(base > 1 && std::isfinite(base), Code::VALUE, "ntk_base", "the base must be finite and above 1", base);
   need_positive("ntk_base", "the scale must be finite and above 0", scale);
   const double grown = base * std::pow(scale, strength * width / (width - 2.0));
   need(std::isfinite(grown), Code::VALUE, "ntk_base", "the base must stay finite", grown);

@@ -71,13 +71,6 @@ TEST(Makers, axes_are_those_of_sglang_vllm_and_videorope) {
 }
 
 TEST(Makers, frequencies_are_those_of_the_code_of_others) {
-  expect_near(vision_yarn_frequencies(56, 10000, {2, 3, 64, 2}), dype_all,
-              2e-7);  // scale 2 at time 1; its ramps are float32
-  expect_near(vision_yarn_frequencies(56, 10000, {4, 4, 64, 0.5}), dype_half, 2e-7);  // 2 * 0.5^2
-  EXPECT_DOUBLE_EQ(vision_yarn_amplitude(4), 1 + 0.1 * std::log(4.0) / 2);
-  EXPECT_EQ(vision_yarn_amplitude(0.5), 1);
-  expect_near(riflex(plain(44, 10000), 6, 66), riflex_frames, 1e-6);  // float32 there, as the next
-  expect_near(resonant(plain(32, 10000)), resonance, 3e-7);
   expect_near(pixel_frequencies(8, 224), pixel, 3e-7);
   expect_near(pixel_frequencies(8, 224), timm_pixel, 3e-7);
   const Rope grok{.head_dim = 64, .pairing = Pairing::half, .scaling = YarnLog{.factor = 16, .trained_length = 8192}};
@@ -95,18 +88,13 @@ TEST(Makers, refusals) {
   };
   sentence(Code::SHAPE, "a multiple of 4 but got 6", [] { mixed_directions(6, std::vector<double>{0}); });
   sentence(Code::SHAPE, "axes must be from 1 to 16", [] { golden_directions(16, 2, 17, 1, 2); });
-  sentence(Code::SHAPE, "k must name a pair, from 1 on, but got 9", [] { riflex({1, 2}, 9, 5); });
-  sentence(Code::VALUE, "a wavelength must be at least 1.5", [] { resonant({6}); });
   sentence(Code::SHAPE, "above 2 but got 2", [] { ntk_base(10000, 2, 2); });
   constexpr double none = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
   sentence(Code::VALUE, "must be finite but got nan", [] { mixed_directions(8, std::vector<double>{0, none}); });
-  sentence(Code::VALUE, "must be finite but got nan", [] { riflex({1, none}, 1, 5); });
   sentence(Code::VALUE, "must be finite but got inf", [] { clipped({infinity, 1, 1}, 2); });
   sentence(Code::VALUE, "must stay finite but got nan", [] { ntk_base(10000, 2, 64, none); });
   sentence(Code::VALUE, "must stay finite but got inf", [] { ntk_base(10000, 1e300, 64, 2); });
   sentence(Code::VALUE, "must be finite but got inf", [] { geometric_frequencies(3, 1e-300, 1e300); });
-  sentence(Code::VALUE, "at least 0 but got -1", [] { vision_yarn_frequencies(8, 10000, {1, 1, 64, -1}); });
-  sentence(Code::VALUE, "above 0 but got 0", [] { vision_yarn_frequencies(8, 10000, {0, 1, 64, 1}); });
 }
 
 }  // namespace

@@ -2,9 +2,8 @@
 """Frequencies as the code of others makes them: tests/golden/makers.inc, for tests/core/makers_test.cpp.
 
 Run by hand: python tools/golden/make_makers.py FOLDER (needs torch, timm, rotary-embedding-torch and einops). FOLDER
-holds clones of thu-ml/RIFLEx, wildminder/ComfyUI-DyPE, sheryc/resonance_rope and lucidrains/vit-pytorch, by those
-last names, Wiselnn570/VideoRoPE too, and what the wheels of sglang and vllm hold. In float64 where their code takes a
-type, else in its float32. Of Grok (SGLang, models/grok.py), CoPE (hrlics/CoPE, modeling_cope.py) and LTX (diffusers,
+holds clones of lucidrains/vit-pytorch and Wiselnn570/VideoRoPE, by those last names, and what the wheels of sglang and
+vllm hold. In float64 where their code takes a type, else in its float32. Of Grok (SGLang, models/grok.py), CoPE (hrlics/CoPE, modeling_cope.py) and LTX (diffusers,
 transformer_ltx.py), whose code cannot be called alone, the statements are written here again.
 """
 import ast
@@ -50,26 +49,6 @@ def golden():
     rope = functions_of("vit-pytorch/vit_pytorch/vit_nd_rotary.py")["GoldenGateRoPENd"](3, 2, 16, 0.2, 20.0, 0.25)
     made = next(iter(dict(rope.named_buffers()).values()))  # [heads, pairs, axes]
     return made.transpose(1, 2)
-
-
-def vision_yarn(width, linear, ntk, length, time):
-    make = functions_of("ComfyUI-DyPE/src/rope.py")["get_1d_dype_yarn_pos_embed"]
-    seen = {}
-    einsum, torch.einsum = torch.einsum, lambda _, pos, freqs: seen.setdefault("freqs", freqs)
-    make(width, torch.ones(1, dtype=F64), 10000.0, False, False, F64, linear, ntk, length, True, time, 2.0, 2.0)
-    torch.einsum = einsum
-    return seen["freqs"]
-
-
-def riflex():
-    make = functions_of("RIFLEx/riflex_utils.py")["get_1d_rotary_pos_embed_riflex"]
-    return make(44, torch.ones(1), k=6, L_test=66).angle()[0]  # at position 1
-
-
-def resonance():
-    names = dict(find_correction_range=None, linear_ramp_mask=None, get_mscale=None)
-    path = "resonance_rope/src/models/components/positional_embedding/rotary_resonance.py"
-    return functions_of(path, names)["ResonanceRotaryEmbedding"](32, 32).r_inv_freq
 
 
 def yarn_log():
@@ -120,9 +99,7 @@ def videorope_axes(sections):
 
 lines = ["// Made by tools/golden/make_makers.py: frequencies as the code of others makes them.\n"]
 for name, values in {
-        "timm_mixed": mixed(), "golden_gate": golden(), "dype_all": vision_yarn(56, 2.0, 3.0, 64, 1.0),
-        "dype_half": vision_yarn(56, 4.0, 4.0, 64, 0.5), "riflex_frames": riflex(), "resonance": resonance(),
-        "yarn_log": yarn_log(), "cope": cope(), "ltx": ltx(),
+        "timm_mixed": mixed(), "golden_gate": golden(), "yarn_log": yarn_log(), "cope": cope(), "ltx": ltx(),
         "pixel": rotary_embedding_torch.RotaryEmbedding(16, freqs_for="pixel", max_freq=224).freqs.detach(),
         "timm_pixel": timm_rope.pixel_freq_bands(8, 224.0)}.items():
     rows = [f"{x:.17g}" for x in values.flatten().tolist()]
