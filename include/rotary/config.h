@@ -126,20 +126,18 @@ ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const ModelRope& rope,
 
 // ---- learned frequencies -------------------------------------------------------------------------
 
-// One value per pair: an .npy, or a safetensors file (its only tensor, or the one named inv_freq or ending in it).
-// Throws FILE, FORMAT, TENSOR (none or several, not finite), DTYPE (not F64, F32, F16, BF16), SHAPE.
-ROTARY_API std::vector<double> read_inv_freq(const std::filesystem::path&);
-// Frequencies of more than one row, or phases, in the same files. rows 1: all heads turn alike.
+// Frequencies or phases of a file. rows 1: all heads turn alike.
 struct PairRows {
   std::vector<double> values;  // [pairs], [summed_axes, pairs] or [rows, axes, pairs] of frequencies; [rows, pairs] of
   int rows = 1;                // phases
-  int summed_axes = 0;         // 0: of frequencies for one coordinate each
+  int summed_axes = 0;         // 0: each frequency is for one coordinate
   int pairs = 0;
 };
-// word: "inv_freq", with up to three dimensions, or "phase", with up to two. Throws what read_inv_freq throws.
+// The file is an .npy, or a safetensors file (its only tensor, or the one whose name is the word or ends in it). word:
+// "inv_freq", with up to three dimensions, or "phase", with up to two. Throws FILE, FORMAT, TENSOR (none or several, not
+// finite), DTYPE (not F64, F32, F16, BF16), SHAPE.
 ROTARY_API PairRows read_pair_rows(const std::filesystem::path&, std::string_view word);
 // Makes inv_freq the frequencies of model.ropes[rope]; `from` names their source in origins and notes. Throws SHAPE.
-ROTARY_API void set_inv_freq(Model&, std::size_t rope, std::vector<double> inv_freq, const std::string& from);
 ROTARY_API void set_inv_freq(Model&, std::size_t rope, PairRows inv_freq, const std::string& from);
 // Likewise the phases. Of several rows: where the frequencies have one, each row has a copy of it; LENGTH where these
 // depend on the length.

@@ -328,35 +328,41 @@ TEST_F(LearnedFiles, InvFreqIsReadFromEveryFloatType) {
       make_tensor<std::uint16_t>("x", ElementType::f16, {4}, {0x3C00, 0x3400, 0xB800, 0}),
       make_tensor<std::uint16_t>("x", ElementType::bf16, {4}, {0x3F80, 0x3E80, 0xBF00, 0})};
   for (const Tensor& tensor : tensors) {
-    EXPECT_EQ(read_inv_freq(write("x.safetensors", {tensor})), wanted) << name(tensor.type);
+    EXPECT_EQ(read_pair_rows(write("x.safetensors", {tensor}), "inv_freq").values, wanted) << name(tensor.type);
     if (tensor.type == ElementType::bf16) continue;  // numpy has none
     write_npy(folder_ / "x.npy", tensor);
-    EXPECT_EQ(read_inv_freq(folder_ / "x.npy"), wanted) << name(tensor.type);
+    EXPECT_EQ(read_pair_rows(folder_ / "x.npy", "inv_freq").values, wanted) << name(tensor.type);
   }
 }
 
 TEST_F(LearnedFiles, InvFreqIsTheOnlyTensorOrTheOneOfThatName) {
-  const auto read = [&](const std::vector<Tensor>& tensors) { return read_inv_freq(write("x.safetensors", tensors)); };
+  const auto read = [&](const std::vector<Tensor>& tensors) {
+    return read_pair_rows(write("x.safetensors", tensors), "inv_freq").values;
+  };
   const Tensor other = floats("weight", {9});
   EXPECT_EQ(read({other}), std::vector<double>{9});
   EXPECT_EQ(read({other, floats("model.rotary_emb.inv_freq", {1})}), std::vector<double>{1});
   EXPECT_EQ(read({floats("inv_freq", {2}), floats("model.rotary_emb.inv_freq", {1})}), std::vector<double>{2});
   expect_error("TENSOR", "must hold one tensor", [&] { read({other, floats("bias", {1})}); });
   expect_error("TENSOR", "2 of that name", [&] { read({floats("a.inv_freq", {1}), floats("b.inv_freq", {1})}); });
-  expect_error("SHAPE", "one axis", [&] { read({make_tensor<float>("x", ElementType::f32, {1, 1}, {1})}); });
+  expect_error("SHAPE", "[heads, axes, pairs]", [&] {
+    read({make_tensor<float>("x", ElementType::f32, {1, 1, 1, 1}, {1})});
+  });
   expect_error("DTYPE", "but got I64", [&] { read({make_tensor<double>("x", ElementType::i64, {1}, {1})}); });
   expect_error("TENSOR", "finite", [&] { read({floats("x", {HUGE_VALF})}); });
 }
 
 TEST_F(LearnedFiles, SetInvFreqReplacesWhatTheModelLearns) {
   Model m = read_large4();
-  set_inv_freq(m, 0, {8, 7, 6, 5, 4, 3, 2, 1}, "mine.npy");
+  set_inv_freq(m, 0, PairRows{.values = {8, 7, 6, 5, 4, 3, 2, 1}, .pairs = 8}, "mine.npy");
   EXPECT_EQ(frequencies(only(m).rope, 0).inv_freq[0], 8);
   EXPECT_FALSE(noted(m, "until apply_weights() reads the checkpoint"));
   EXPECT_TRUE(noted(m, "turns by the frequencies of mine.npy"));
   EXPECT_EQ(only(m).origins.back().value, "inv_freq");
   EXPECT_EQ(only(m).origins.back().from, "mine.npy");
-  expect_error("SHAPE", "the rope's 8 pairs but got 2", [&] { set_inv_freq(m, 0, {1, 2}, "mine.npy"); });
+  expect_error("SHAPE", "the rope's 8 pairs but got 2", [&] {
+    set_inv_freq(m, 0, PairRows{.values = {1, 2}, .pairs = 2}, "mine.npy");
+  });
 }
 
 }  // namespace

@@ -292,11 +292,6 @@ std::pair<Tensor, std::string> tensor_named(const std::filesystem::path& path, c
 
 }  // namespace
 
-std::vector<double> read_inv_freq(const std::filesystem::path& path) {
-  const auto [tensor, what] = tensor_named(path, "inv_freq");
-  return files::values_of("inv_freq", what, tensor);
-}
-
 PairRows read_pair_rows(const std::filesystem::path& path, std::string_view word) {
   const bool phase = word == "phase";
   const auto [tensor, what] = tensor_named(path, phase ? "phase" : "inv_freq");
@@ -313,11 +308,6 @@ PairRows read_pair_rows(const std::filesystem::path& path, std::string_view word
   if (axes > 256) fail(Code::SHAPE, "inv_freq", what, " must have at most 256 axes but got ", axes);
   rows.summed_axes = axes > 1 ? static_cast<int>(axes) : 0;
   return rows;
-}
-
-void set_inv_freq(Model& model, std::size_t rope, std::vector<double> inv_freq, const std::string& from) {
-  const int pairs = static_cast<int>(std::min<std::size_t>(inv_freq.size(), files::max_frequencies + 1));
-  set_inv_freq(model, rope, PairRows{.values = std::move(inv_freq), .pairs = pairs}, from);
 }
 
 void set_inv_freq(Model& model, std::size_t rope, PairRows inv_freq, const std::string& from) {
