@@ -1,8 +1,6 @@
 # The sources of rotary_tools, a folder for each tool.
 set(rotary_accuracy_sources
-  src/accuracy/measure.cpp
-  src/accuracy/study.cpp
-  src/accuracy/ways.cpp)
+  src/accuracy/study.cpp)
 set(rotary_convert_sources
   src/convert/change.cpp
   src/convert/convert.cpp

@@ -239,14 +239,13 @@ Ref study(PyObject* source, PyObject* dict) {
   if (PyObject* positions = words.find("positions")) {
     const GivenPositions places = positions_from(positions, 1);
     request.positions.assign(places.integers.begin(), places.integers.end());
-    for (const double value : places.reals) request.positions.push_back(accuracy::Position::real(value));
+    request.positions.insert(request.positions.end(), places.reals.begin(), places.reals.end());
     request.length = places.length();
   }
   request.length = words.integer("length").value_or(request.length);
   request.frequencies = frequencies(used.rope, request.length);
   request.tolerance = words.number("tolerance").value_or(request.tolerance);
-  const Work work(1, 0);
-  return new_text(unlocked([&] { return to_json(accuracy::study(request, work.executor(), heed)); }));
+  return new_text(unlocked([&] { return to_json(request, accuracy::study(request, heed)); }));
 }
 
 }  // namespace

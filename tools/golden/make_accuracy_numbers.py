@@ -16,8 +16,7 @@ from mpmath import mp, mpf
 mp.dps = 60
 F = numpy.float32
 
-WAYS = ["exact", "float32 product", "float32 inv_freq", "bf16 inv_freq", "bf16 table", "f16 table", "bf16 positions",
-        "TF32", "running product", "running rotation", "fast sine"]
+WAYS = ["exact", "float32 product", "bf16 positions", "running rotation", "fast sine"]
 LAST_ROTATION = 1 << 20
 ROPES = [
     dict(name="plain", base=10000, head_dim=128),
@@ -45,14 +44,6 @@ def f32(value):  # correctly rounded; nothing here is subnormal
 
 def bf16(value):
     return F(float(rounded(float(value), 8)))
-
-
-def tf32(value):
-    return F(float(rounded(float(value), 11)))
-
-
-def f16(value):
-    return F(numpy.float16(value))
 
 
 # ---- the frequencies: real numbers, and transformers' float32 steps ----
@@ -124,30 +115,12 @@ class Subject:
         self.w = [mpf(float(rounded(w, 53))) for w in real_frequencies(rope)]
         self.w32 = float32_frequencies(rope)
         self.a = attention_factor(rope)
-        r = rope.get("rotary_dim", rope["head_dim"])
-        self.theta_scale = f32(mpf(float(F(rope["base"]))) ** mpf(float(F(-2.0) / F(r))))
-        plain = [mpf(rope["base"]) ** (-mpf(2 * i) / r) for i in range(r // 2)]
-        self.multiplier = [f32(w / p) for w, p in zip(self.w, plain)]
         self.row = None  # running rotation
 
     # ---- one row of each way, as pairs (cos, sin) of floats ----
 
     def angles(self, way, p):
-        p32 = F(p)
-        if way == "float32 inv_freq":
-            return [float(p) * float(F(float(w))) for w in self.w]
-        if way == "bf16 inv_freq":
-            return [p32 * bf16(w) for w in self.w32]
-        if way == "bf16 positions":
-            return [bf16(p32) * w for w in self.w32]
-        if way == "TF32":
-            return [tf32(p32) * tf32(w) for w in self.w32]
-        if way == "running product":
-            theta, out = p32, []
-            for m in self.multiplier:
-                out.append(theta * m)
-                theta = theta * self.theta_scale
-            return out
+        p32 = bf16(F(p)) if way == "bf16 positions" else F(p)
         return [p32 * w for w in self.w32]
 
     def quick(self, angle):
@@ -185,10 +158,6 @@ class Subject:
             angle = mpf(float(angle))
             c, s = self.quick(angle) if way == "fast sine" else (mp.cos(angle), mp.sin(angle))
             c, s = f32(c) * a, f32(s) * a
-            if way == "bf16 table":
-                c, s = bf16(c), bf16(s)
-            if way == "f16 table":
-                c, s = f16(c), f16(s)
             out.append((c, s))
         return out
 
@@ -197,21 +166,6 @@ class Subject:
         if rows is None:
             return None
         return max(max(abs(mpf(float(c)) - x), abs(mpf(float(s)) - y)) for (c, s), (x, y) in zip(rows, exact))
-
-    def scores(self, way, positions):
-        """The largest error for any unit q and k, and the root mean square over directions, of all pairs m > n."""
-        complex_of = lambda rows: [mp.mpc(float(c), float(s)) for c, s in rows]
-        tables = [complex_of(self.table(way, p)) for p in positions]
-        truths = [[mp.mpc(c, s) for c, s in self.exact(p)] for p in positions]
-        squares, count = [], 0
-        for m in range(len(positions)):
-            for n in range(m):
-                count += 1
-                for i in range(len(self.w)):
-                    off = tables[m][i] * mp.conj(tables[n][i]) - truths[m][i] * mp.conj(truths[n][i])
-                    squares.append(abs(off) ** 2)
-        mean = mp.fsum(squares) / count
-        return mp.sqrt(max(squares)), mp.sqrt(2 * mean) / self.rope["head_dim"]
 
 
 def text(value):
@@ -230,7 +184,6 @@ def main():
             dense = {p: subject.exact(p) for p in range(1000)}
             one["decades"] = {way: [text(max(subject.error(way, p, dense[p]) for p in range(first, last + 1)))
                                     for first, last in DENSE] for way in WAYS}
-            one["scores"] = {way: [text(x) for x in subject.scores(way, range(10))] for way in WAYS}
         out.append(one)
         print(rope["name"])
     path = pathlib.Path(__file__).parents[2] / "tests/golden/accuracy.json"
