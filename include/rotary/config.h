@@ -134,8 +134,8 @@ struct PairRows {
   int pairs = 0;
 };
 // The file is an .npy, or a safetensors file (its only tensor, or the one whose name is the word or ends in it). word:
-// "inv_freq", with up to three dimensions, or "phase", with up to two. Throws FILE, FORMAT, TENSOR (none or several, not
-// finite), DTYPE (not F64, F32, F16, BF16), SHAPE.
+// "inv_freq", with up to three dimensions, or "phase", with up to two. Throws FILE, FORMAT, TENSOR (none or several,
+// not finite), DTYPE (not F64, F32, F16, BF16), SHAPE.
 ROTARY_API PairRows read_pair_rows(const std::filesystem::path&, std::string_view word);
 // Makes inv_freq the frequencies of model.ropes[rope]; `from` names their source in origins and notes. Throws SHAPE.
 ROTARY_API void set_inv_freq(Model&, std::size_t rope, PairRows inv_freq, const std::string& from);

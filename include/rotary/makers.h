@@ -51,7 +51,7 @@ ROTARY_API std::vector<std::uint8_t> videorope_axes(std::span<const int> section
 
 // ---- bases ---------------------------------------------------------------------------------------
 
-// NTK by resolution (Cosmos in diffusers): base * scale^(strength * width / (width - 2)) for each axis of `width` elements.
+// NTK by resolution (diffusers' Cosmos): base * scale^(strength * width / (width - 2)) of an axis of `width`.
 ROTARY_API double ntk_base(double base, double scale, int width, double strength = 1);
 
 }  // namespace rotary
