@@ -42,9 +42,9 @@ enum {
   ROTARY_LENGTH = 7,   /* a length is needed and was not given */
   ROTARY_TARGET = 8,   /* an instruction set that is unknown or that this machine lacks */
   ROTARY_VALUE = 18,   /* a number or a word outside its range, or a null pointer */
-  ROTARY_CHECK = 30,   /* a check of this build's own results failed */
-  ROTARY_MEMORY = 31,  /* out of memory */
-  ROTARY_INTERNAL = 32 /* a defect of this library */
+  ROTARY_CHECK = 27,   /* a check of this build's own results failed */
+  ROTARY_MEMORY = 28,  /* out of memory */
+  ROTARY_INTERNAL = 29 /* a defect of this library */
 };
 /* "SHAPE", ...; "OK"; "unknown". Never null. */
 ROTARY_C_API const char *rotary_status_name(rotary_status status);
