@@ -140,8 +140,8 @@ layers and heads and leaves the rest out. `+` marks a file with one switch chang
 * axes: how many coordinates a position has.
 * layers: how many use this rope.
 
-Published configs, drawn by [`rotary.plot`](python.md#pictures): the tokens that each pair takes for one
-turn, and how far four of them stretch these wavelengths for a longer context.
+Published configs, drawn by [`rotary.plot`](python.md#pictures): the tokens that each pair takes for
+one turn, and how far four of them stretch these wavelengths for a longer context.
 
 ![Wavelengths by pair of Llama 2, Llama 3.1, Qwen2.5-VL and gpt-oss](pictures/wavelengths.svg)
 
