@@ -1,7 +1,7 @@
 """Frequencies by the names that papers and libraries give them, as rotary/makers.h has them; docs/variants.md says who
-uses which. Arrays, lists and numbers in; out come float64 arrays of numpy, read-only (memoryviews where that is not
-installed), for inv_freq= of rotary.Rope, numbers for base=, and tuples for axis=. What is wrong raises rotary.Error,
-SHAPE for sizes and VALUE for numbers that the formula does not take."""
+uses which. Arrays, lists and numbers in; out come float64 arrays of numpy, read-only, for inv_freq= of rotary.Rope,
+numbers for base=, and tuples for axis=. What is wrong raises rotary.Error, SHAPE for sizes and VALUE for numbers that
+the formula does not take."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mixed_directions(head_dim: int, angles: Any, base: float = 10.0) -> Any:
 
     angles: radians, one for each head: the direction of its first head_dim / 4 pairs; the others are at a right angle.
     """
-    return _array("mixed_directions", locals(), 2, head_dim // 2)
+    return _array("mixed_directions", {"head_dim": head_dim, "angles": angles, "base": base}, 2, head_dim // 2)
 
 
 def random_angles(heads: int, seed: int) -> Any:
@@ -39,7 +39,7 @@ def random_angles(heads: int, seed: int) -> Any:
 
     seed: from 0 to 2^64 - 1, as in C++.
     """
-    return _array("random_angles", locals())
+    return _array("random_angles", {"heads": heads, "seed": seed})
 
 
 def golden_directions(
@@ -49,39 +49,40 @@ def golden_directions(
 
     Speeds go from least to most radians per position, geometric, behind the share still of pairs that do not turn.
     """
-    return _array("golden_directions", locals(), axes, head_dim // 2)
+    words = {"head_dim": head_dim, "heads": heads, "axes": axes, "least": least, "most": most, "still": still}
+    return _array("golden_directions", words, axes, head_dim // 2)
 
 
 def geometric_frequencies(pairs: int, first: float, last: float) -> Any:
     """Geometric to both ends, in radians per position: [pairs]. LTX-Video: pi / 2 to base pi / 2."""
-    return _array("geometric_frequencies", locals())
+    return _array("geometric_frequencies", {"pairs": pairs, "first": first, "last": last})
 
 
 def pixel_frequencies(pairs: int, most: float) -> Any:
     """pi linspace(1, most / 2), [pairs]; positions in [-1, 1]: rotary-embedding-torch's "pixel", timm's linear_bands."""
-    return _array("pixel_frequencies", locals())
+    return _array("pixel_frequencies", {"pairs": pairs, "most": most})
 
 
 def clipped(inv_freq: Any, last: int = 20, hard: bool = False) -> Any:
     """CoPE-clip, arXiv 2602.05258: the last pairs times (1 + cos u) / 2, u from 0 to pi; hard: 0."""
-    return _array("clipped", locals())
+    return _array("clipped", {"inv_freq": inv_freq, "last": last, "hard": hard})
 
 
 def glm_axes(sections: Sequence[int]) -> tuple[int, ...]:
     """Rope.axis of SGLang's mrope_interleaved_glm: thw thw ..., of those with pairs left. sections: of t, h, w."""
-    return tuple(_core._make("glm_axes", locals()))
+    return tuple(_core._make("glm_axes", {"sections": sections}))
 
 
 def openpangu_axes(sections: Sequence[int]) -> tuple[int, ...]:
     """Rope.axis of openPangu VL in vLLM: the least placed axis, where it can be not the last one's. sections: of t, h, w."""
-    return tuple(_core._make("openpangu_axes", locals()))
+    return tuple(_core._make("openpangu_axes", {"sections": sections}))
 
 
 def videorope_axes(sections: Sequence[int]) -> tuple[int, ...]:
     """Rope.axis of VideoRoPE, arXiv 2502.05173, and of Ming: hwhw... ttt. sections: of t, h, w."""
-    return tuple(_core._make("videorope_axes", locals()))
+    return tuple(_core._make("videorope_axes", {"sections": sections}))
 
 
 def ntk_base(base: float, scale: float, width: int, strength: float = 1.0) -> float:
     """NTK by resolution: base * scale^(strength * width / (width - 2)), for each axis of width elements."""
-    return float(_core._make("ntk_base", locals()))
+    return float(_core._make("ntk_base", {"base": base, "scale": scale, "width": width, "strength": strength}))
