@@ -8,7 +8,6 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-need "${core_packages[@]}" "${test_packages[@]}"
 if [ -z "${PYTHON:-}" ]; then
   site=$("$root/scripts/torch.sh" --full | tail -n 1)
   PYTHON=${site%/lib/python3*}/bin/python
@@ -17,6 +16,4 @@ fi
 PYTHONPATH=$root/tools/golden "$PYTHON" "$root/tools/sweep/diffusers_ropes.py" "$@"
 "$PYTHON" "$root/tools/sweep/positions.py" "$@"
 [ $# -gt 0 ] || "$PYTHON" "$root/tools/sweep/position_ids.py"
-cmake -S "$root" --preset release -DROTARY_TESTS=ON >/dev/null
-cmake --build "$root/build/release" -j "$jobs" --target sweep_test
-ROTARY_UPDATE_DOCS=1 "$root/build/release/tests/sweep_test"
+"$PYTHON" "$root/tools/sweep/page.py"

@@ -1,7 +1,6 @@
 // rotary demo: the chain step by step on bundled data, each step checked by an independent computation.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -13,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
-#include <sstream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,27 +29,20 @@
 #include "rotary/self_test.h"
 #include "rotary/targets.h"
 #include "rotary/tensors.h"
+#include "source.h"
 
 namespace rotary::cli {
 
 namespace {
 
-struct DemoOptions {
-  std::string data;
-  bool json = false;
-};
+using Json = nlohmann::ordered_json;
 
 // ---- the data, made by tools/golden/make_demo_data.py ----
 
-struct ExactAngles {
-  std::int64_t position = 0;
-  std::vector<std::string> values;  // cos of every pair, then sin: decimals, 25 digits
-};
-
 struct DemoData {
-  std::vector<Tensor> tensors;  // q and k, bf16 [batch, tokens, heads, 128]; then the same values in f32
-  std::vector<double> inv_freq;
-  std::vector<ExactAngles> angles;
+  Tensor q, k;  // bf16 [batch, tokens, heads, 128]
+  // {"inv_freq": {PAIR: VALUE}, "angles": [{"position", "pair", "cos", "sin"}]}; values are strings of 25 digits
+  Json exact;
 };
 
 Layout layout_of(const Tensor& tensor) {
@@ -60,22 +52,6 @@ Layout layout_of(const Tensor& tensor) {
 std::vector<float> floats_of(const Tensor& tensor) {
   const std::vector<double> numbers = files::numbers_of(tensor);
   return {numbers.begin(), numbers.end()};
-}
-
-Tensor read_bf16(const SafetensorsFile& file, const char* name) {
-  Tensor tensor = file.read(name);
-  if (tensor.type != ElementType::bf16 || tensor.shape.size() != 4 || tensor.shape[1] < 16 || tensor.shape[3] != 128)
-    fail(Code::FORMAT, "demo", name, " must be bf16 [batch, 16 or more, heads, 128]");
-  return tensor;
-}
-
-Tensor widened(Tensor tensor) {
-  const std::vector<float> values = floats_of(tensor);
-  tensor.type = ElementType::f32;
-  tensor.bytes *= 2;
-  tensor.data.resize(tensor.bytes);
-  std::ranges::copy(values, tensor.as<float>().begin());
-  return tensor;
 }
 
 // `wanted` if it is not empty, otherwise the first that exists: ../share/rotary/demo next to the program, the source
@@ -91,180 +67,131 @@ std::filesystem::path find_demo_data(const std::string& wanted) {
        ": say where with --data");
 }
 
-// Throws FILE, FORMAT, TENSOR, JSON.
+// Throws FILE, FORMAT, TENSOR, and what nlohmann throws.
 DemoData load_demo_data(const std::filesystem::path& folder) {
-  DemoData data;
   const SafetensorsFile file(folder / "qk.safetensors");
-  data.tensors = {read_bf16(file, "q"), read_bf16(file, "k")};
-  for (int i = 0; i < 2; ++i) data.tensors.push_back(widened(data.tensors[static_cast<std::size_t>(i)]));
   std::ifstream stream(folder / "high_precision.json");
-  if (!stream) fail(Code::FILE, "demo", "cannot read ", files::path_text(folder / "high_precision.json"));
-  try {
-    const nlohmann::json json = nlohmann::json::parse(stream);
-    for (const std::string text : json.at("inv_freq")) data.inv_freq.push_back(std::strtod(text.c_str(), nullptr));
-    for (const nlohmann::json& row : json.at("angles")) {
-      ExactAngles& angles = data.angles.emplace_back();
-      row.at("position").get_to(angles.position);
-      for (const char* key : {"cos", "sin"}) {
-        if (row.at(key).size() != data.inv_freq.size())
-          fail(Code::JSON, "demo", "high_precision.json must have one cos and sin per inv_freq");
-        for (const std::string text : row.at(key)) angles.values.push_back(text);
-      }
-    }
-  } catch (const nlohmann::json::exception& error) {
-    fail(Code::JSON, "demo", "high_precision.json: ", error.what());
-  }
-  if (data.inv_freq.size() != 64) fail(Code::JSON, "demo", "high_precision.json must have 64 values of inv_freq");
+  DemoData data{file.read("q"), file.read("k"), Json::parse(stream)};
+  const auto fits = [](const Tensor& x) {
+    return x.type == ElementType::bf16 && x.shape.size() == 4 && x.shape[1] == 16;
+  };
+  if (!fits(data.q) || !fits(data.k)) fail(Code::FORMAT, "demo", "q and k must be bf16 [batch, 16, heads, head_dim]");
   return data;
 }
 
-// ---- the steps: what each one shows, and its check ----
+// ---- the steps ----
+
+struct Step {
+  std::string title;
+  std::vector<std::string> lines;
+};
 
 void require(bool holds, const std::string& sentence) {
   if (!holds) fail(Code::CHECK, "demo", sentence);
 }
 
-void show_frequencies(const Rope& rope, const Frequencies& turns, const std::vector<double>& expected) {
-  std::cout << "\n2  Frequencies: one angular speed per pair, after the scaling\n";
-  Rope plain = rope;
-  plain.scaling = Unscaled{};
-  const std::vector<double> unscaled = frequencies(plain).inv_freq;
-  for (const std::size_t pair : {0U, 28U, 32U, 63U}) {
-    const double w = turns.inv_freq.at(pair);
-    std::cout << "   pair " << lead(std::to_string(pair), 2) << "  inv_freq " << pad(significant(w, 17), 24)
-              << "wavelength " << lead(significant(6.283185307179586 / w, 7), 9) << " tokens, x "
-              << significant(unscaled.at(pair) / w, 4) << '\n';
+double number_of(const Json& text) { return std::strtod(text.get_ref<const std::string&>().c_str(), nullptr); }
+
+Step show_frequencies(const DemoData& data, Rope rope, const Frequencies& turns) {
+  Step step{"Frequencies: one angular speed per pair, after the scaling", {}};
+  rope.scaling = Unscaled{};
+  const std::vector<double> unscaled = frequencies(rope).inv_freq;
+  for (const auto& [name, value] : data.exact.at("inv_freq").items()) {
+    const double w = turns.inv_freq.at(std::stoul(name)), exact = number_of(value);
+    require(std::abs(w - exact) <= std::nextafter(exact, 2) - exact, "inv_freq must be within 1 ulp of the formula's");
+    step.lines.push_back("pair " + lead(name, 2) + "  inv_freq " + pad(significant(w, 17), 24) + "wavelength " +
+                         lead(significant(6.283185307179586 / w, 7), 9) + " tokens, x " +
+                         significant(unscaled.at(std::stoul(name)) / w, 4));
   }
-  std::size_t nearest = 0;
-  double worst = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double ulp = std::nextafter(expected[i], 2 * expected[i]) - expected[i];
-    worst = std::max(worst, std::abs(turns.inv_freq[i] - expected[i]) / ulp);
-    nearest += turns.inv_freq[i] == expected[i] ? 1 : 0;
-  }
-  require(worst <= 1, "inv_freq must be within 1 ulp of the formula but is off by " + significant(worst, 3));
-  std::cout << "   check: " << nearest << " of " << expected.size()
-            << " are the double nearest to the formula's value (mpmath, 60 digits)\n";
+  step.lines.emplace_back("check: each is within 1 ulp of the formula's value (mpmath, 60 digits)");
+  return step;
 }
 
-struct AngleErrors {
-  std::size_t misrounded = 0;
-  double largest = 0;
-
-  void add(const std::vector<double>& inv_freq, const ExactAngles& exact, Angles method) {
-    Frequencies turns;
-    turns.inv_freq = inv_freq;
-    turns.pairing = Pairing::half;
-    const Table table(turns, exact.position, method);
-    for (std::size_t i = 0; i < exact.values.size(); ++i) {
-      const float got = i < inv_freq.size() ? table.cos()[i] : table.sin()[i - inv_freq.size()];
-      const char* text = exact.values[i].c_str();
-      misrounded += got == std::strtof(text, nullptr) ? 0 : 1;
-      largest = std::max(largest, std::abs(static_cast<double>(got) - std::strtod(text, nullptr)));
-    }
-  }
-};
-
-void show_table(const DemoData& data, const Table& table) {
+Step show_table(const DemoData& data, const Frequencies& turns, const Table& table) {
   const std::size_t row = 5 * static_cast<std::size_t>(table.pairs());
-  std::cout << "\n3  Table: one row of cos and sin per token, f32\n   positions 0:" << table.tokens()
-            << " -> cos, sin [" << table.tokens() << ", " << table.pairs() << "]\n   token 5, pair 0: cos "
-            << significant(table.cos()[row], 9) << "  sin " << significant(table.sin()[row], 9) << '\n';
-  AngleErrors exact, single;
-  std::string places;
-  for (const ExactAngles& angles : data.angles) {
-    exact.add(data.inv_freq, angles, Angles::exact);
-    if (angles.position == 131071) single.add(data.inv_freq, angles, Angles::float32);
-    places += " " + std::to_string(angles.position);
+  const std::string tokens = std::to_string(table.tokens());
+  std::set<std::int64_t> places;
+  for (const Json& angle : data.exact.at("angles")) {
+    const Table exact(turns, *places.insert(angle.at("position").get<std::int64_t>()).first);
+    const auto pair = angle.at("pair").get<std::size_t>();
+    const auto is_nearest = [&](float got, const char* key) {
+      return got == std::strtof(angle.at(key).get_ref<const std::string&>().c_str(), nullptr);
+    };
+    require(is_nearest(exact.cos()[pair], "cos") && is_nearest(exact.sin()[pair], "sin"),
+            "every cos and sin must be correctly rounded");
   }
-  std::cout << "   check: " << exact.misrounded << " of " << 2 * data.inv_freq.size() * data.angles.size()
-            << " values misrounded at positions" << places << "\n          largest error "
-            << significant(exact.largest, 2) << "\n          at 131071 the usual float32 formula (--angles float32) is "
-            << "off by up to " << significant(single.largest, 2) << '\n';
-  require(exact.misrounded == 0, "every cos and sin must be correctly rounded");
+  std::string text;
+  for (const std::int64_t place : places) text += " " + std::to_string(place);
+  const Table exact(turns, 131071), usual(turns, 131071, Angles::float32);
+  const double error = std::transform_reduce(
+      exact.cos().begin(), exact.cos().end(), usual.cos().begin(), 0.0,
+      [](double a, double b) { return std::max(a, b); }, [](double a, double b) { return std::abs(a - b); });
+  return {"Table: one row of cos and sin per token, f32",
+          {"positions 0:" + tokens + " -> cos, sin [" + tokens + ", " + std::to_string(table.pairs()) + "]",
+           "token 5, pair 0: cos " + significant(table.cos()[row], 9) + "  sin " + significant(table.sin()[row], 9),
+           "check: these pairs' cos and sin are correctly rounded at positions" + text,
+           "       at 131071 the usual float32 formula (--angles float32) is off by up to " + significant(error, 2)}};
 }
 
-// Bytes in which rotate and the reference differ.
-std::size_t count_different(const Tensor& before, const Table& table, Direction direction) {
-  const Layout layout = layout_of(before);
-  const DType dtype = *dtype_of(before.type);
-  std::vector<std::byte> got(before.data.size()), expected(before.data.size());
-  const ConstHeads x(before.data.data(), dtype, layout);
-  rotate(x, {got.data(), dtype, layout}, table, direction);
-  reference::rotate(x, {expected.data(), dtype, layout}, table, direction);
-  std::size_t different = 0;
-  for (std::size_t i = 0; i < got.size(); ++i) different += got[i] == expected[i] ? 0 : 1;
-  return different;
-}
-
-void check_targets(const DemoData& data, const Table& table) {
+// "scalar equal, avx2 equal (in use)": each target's bits of the rotated q are those of the scalar reference.
+std::string check_targets(const Tensor& q, const Table& table) {
   self_test();
+  const ConstHeads x(q.data.data(), DType::bf16, layout_of(q));
+  std::vector<std::byte> expected(q.data.size()), got(q.data.size());
+  reference::rotate(x, {expected.data(), DType::bf16, layout_of(q)}, table);
   const std::string in_use(chosen_target());
-  std::cout << "   check: q and k in bf16 and f32, forward and backward, against the scalar reference, bit for bit:\n  "
-               "       ";
+  std::vector<std::string> equal;
   for (const Target& target : targets()) {
     if (!target.runs) continue;
     use_target(target.name);
-    std::size_t different = 0;
-    for (const Tensor& tensor : data.tensors)
-      for (const Direction direction : {Direction::forward, Direction::backward})
-        different += count_different(tensor, table, direction);
-    require(different == 0, "target " + std::string(target.name) + " differs from the reference in " +
-                                std::to_string(different) + " bytes");
-    std::cout << ' ' << target.name << " equal" << (target.name == in_use ? " (in use)" : "") << ',';
+    rotate(x, {got.data(), DType::bf16, layout_of(q)}, table);
+    require(got == expected, "target " + std::string(target.name) + " must give the bits of the reference");
+    equal.push_back(std::string(target.name) + " equal" + (target.name == in_use ? " (in use)" : ""));
   }
   use_target(in_use);
-  std::cout << " nothing differs\n";
+  return joined(equal);
 }
 
-void show_rotation(const DemoData& data, const Table& table) {
-  std::vector<float> q = floats_of(data.tensors[0]);
-  const Layout layout = layout_of(data.tensors[0]);
+std::string point(double a, double b) { return "(" + significant(a, 9) + ", " + significant(b, 9) + ")"; }
+
+Step show_rotation(const DemoData& data, const Frequencies& turns, const Table& table) {
+  std::vector<float> q = floats_of(data.q);
+  const Layout layout = layout_of(data.q);
   const auto at = static_cast<std::size_t>(5 * layout.token_stride), pairs = static_cast<std::size_t>(table.pairs());
-  const double a = q[at], b = q[at + pairs], cos = std::cos(5 * data.inv_freq[0]), sin = std::sin(5 * data.inv_freq[0]);
+  const double a = q[at], b = q[at + pairs], angle = 5 * turns.inv_freq[0];
   rotate(heads(q, layout), table);
-  std::cout << "\n4  rotate: (a, b) -> (a cos - b sin, b cos + a sin), q of 32 heads and k of 8 by one table\n"
-            << "   q, token 5, head 0, pair 0:  (" << significant(a, 9) << ", " << significant(b, 9) << ") -> ("
-            << significant(q[at], 9) << ", " << significant(q[at + pairs], 9) << ")\n   the same by libm in double:"
-            << "                            (" << significant(a * cos - b * sin, 9) << ", "
-            << significant(b * cos + a * sin, 9) << ")\n";
-  check_targets(data, table);
+  return {"rotate: (a, b) -> (a cos - b sin, b cos + a sin), q of 32 heads and k of 8 by one table",
+          {"q, token 5, head 0, pair 0:  " + point(a, b) + " -> " + point(q[at], q[at + pairs]),
+           "the same by libm in double:                            " +
+               point(a * std::cos(angle) - b * std::sin(angle), b * std::cos(angle) + a * std::sin(angle)),
+           "check: q in bf16, against the scalar reference, bit for bit: " + check_targets(data.q, table)}};
 }
 
-void show_law(const DemoData& data, const Frequencies& turns) {
-  std::cout << "\n5  The law: a score depends on the distance only (head 0, in f32, summed in double)\n";
-  const Layout q_layout = layout_of(data.tensors[0]), k_layout = layout_of(data.tensors[1]);
-  std::vector<double> first;
-  double largest = 0;
-  for (const std::int64_t shift : {0, 1000, 100000}) {
-    const Table table(turns, positions(shift, q_layout.tokens));
-    std::vector<float> q = floats_of(data.tensors[0]), k = floats_of(data.tensors[1]);
-    rotate(heads(q, q_layout), table);
-    rotate(heads(k, k_layout), table);
-    std::cout << "   shifted by " << lead(std::to_string(shift), 6) << ":";
-    std::vector<double> scores;
-    for (const auto& [m, n] : {std::pair(12, 3), std::pair(15, 15)}) {
-      const auto q_head = q.begin() + m * q_layout.token_stride, k_head = k.begin() + n * k_layout.token_stride;
-      scores.push_back(std::inner_product(q_head, q_head + q_layout.head_dim, k_head, 0.0, std::plus<>(),
-                                          std::multiplies<double>()));
-      std::cout << (m == 12 ? "  q(" : "   q(") << m + shift << ") . k(" << n + shift
-                << ") = " << significant(scores.back(), 10);
-    }
-    std::cout << '\n';
-    if (first.empty()) first = scores;
-    for (std::size_t i = 0; i < scores.size(); ++i) largest = std::max(largest, std::abs(scores[i] - first[i]));
+Step show_law(const DemoData& data, const Frequencies& turns) {
+  Step step{"The law: a score depends on the distance only (head 0, in f32, summed in double)", {}};
+  std::vector<double> scores;
+  for (const std::int64_t start : {0, 1000, 100000}) {
+    const Table table(turns, positions(start, 16));
+    std::vector<float> q = floats_of(data.q), k = floats_of(data.k);
+    rotate(heads(q, layout_of(data.q)), table);
+    rotate(heads(k, layout_of(data.k)), table);
+    const auto q_head = q.begin() + 12 * layout_of(data.q).token_stride;
+    scores.push_back(std::transform_reduce(q_head, q_head + table.rotary_dim(),
+                                           k.begin() + 3 * layout_of(data.k).token_stride, 0.0, std::plus<>(),
+                                           std::multiplies<double>()));
+    step.lines.push_back("shifted by " + lead(std::to_string(start), 6) + ":  q(" + std::to_string(12 + start) +
+                         ") . k(" + std::to_string(3 + start) + ") = " + significant(scores.back(), 10));
+    require(std::abs(scores.back() - scores.front()) < 1e-3, "scores must not depend on where the tokens stand");
   }
-  std::cout << "   check: largest change " << significant(largest, 2) << " (f32 arithmetic, not the angles)\n";
-  require(largest < 1e-3, "scores must not depend on where the tokens stand but changed by " + significant(largest, 3));
+  return step;
 }
 
-void show_time(const DemoData& data, const Frequencies& turns) {
-  std::cout << "\n6  Time, one thread, target " << chosen_target() << ": medians on this machine as it is now\n";
+Step show_time(const DemoData& data, const Frequencies& turns) {
+  Step step{"Time, one thread, target " + std::string(chosen_target()) + ": medians on this machine as it is now", {}};
   for (const std::int64_t tokens : {std::int64_t{64}, std::int64_t{4096}}) {
     const Layout layout = bthd(1, tokens, 32, 128);
-    const std::vector<std::byte>& values = data.tensors[0].data;
-    std::vector<std::byte> in(static_cast<std::size_t>(tokens) * 32 * 128 * 2), out(in.size());
-    for (std::size_t i = 0; i < in.size(); ++i) in[i] = values[i % values.size()];
+    std::vector<std::byte> in, out(static_cast<std::size_t>(tokens) * 32 * 128 * 2);
+    while (in.size() < out.size()) in.insert(in.end(), data.q.data.begin(), data.q.data.end());
     std::optional<Table> table;
     void* (*volatile copy)(void*, const void*, std::size_t) = std::memcpy;  // that the compiler cannot leave out
     const std::array<std::function<void()>, 3> works = {
@@ -272,66 +199,60 @@ void show_time(const DemoData& data, const Frequencies& turns) {
         [&] {
           rotate(ConstHeads(in.data(), DType::bf16, layout), {out.data(), DType::bf16, layout}, *table);
         },
-        [&] { copy(out.data(), in.data(), in.size()); }};
-    std::array<double, 3> micros = bench::medians_in_turn(works, 0.1).seconds;
-    for (double& each : micros) each *= 1e6;
-    std::cout << "   " << lead(std::to_string(tokens), 4) << " tokens x 32 heads x 128, bf16:  rotate "
-              << significant(micros[1], 4) << " us   memcpy of the same bytes " << significant(micros[2], 4)
-              << " us   ratio " << significant(micros[1] / micros[2], 3)
-              << "   (table, once for all layers: " << significant(micros[0], 4) << " us)\n";
+        [&] { copy(out.data(), in.data(), out.size()); }};
+    for (const auto& work : works) work();
+    const std::array<double, 3> seconds = bench::medians_in_turn(works, 0.1).seconds;
+    const auto micros = [&](std::size_t i) { return significant(1e6 * seconds[i], 4) + " us"; };
+    step.lines.push_back(lead(std::to_string(tokens), 4) + " tokens x 32 heads x 128, bf16:  rotate " + micros(1) +
+                         ", memcpy of the same bytes " + micros(2) + ", table (once for all layers) " + micros(0));
   }
+  return step;
 }
 
-void run(const DemoOptions& options) {
-  const std::filesystem::path folder = find_demo_data(options.data);
+void run(const std::filesystem::path& folder, bool json) {
   const DemoData data = load_demo_data(folder);
   const Model model = read_config(folder / "config.json");
   const ModelRope& used = model.ropes.at(0);
-  std::cout << "The chain on bundled data in " << files::path_text(folder)
-            << "\n\n1  Rope: what config.json says\n   model_type " << model.model_type << ": "
-            << name(used.rope.pairing) << " pairing, head_dim " << used.rope.head_dim << ", base "
-            << significant(used.rope.base, 10) << ", scaling " << name(used.rope.scaling) << ", layers "
-            << ranges(used.layers) << ", heads " << used.heads << " of q and " << used.kv_heads << " of k\n";
   const Frequencies turns = frequencies(used.rope, 0);
-  show_frequencies(used.rope, turns, data.inv_freq);
-  const Table table(turns, positions(0, data.tensors[0].shape[1]));
-  show_table(data, table);
-  show_rotation(data, table);
-  show_law(data, turns);
-  show_time(data, turns);
+  const Table table(turns, positions(0, data.q.shape[1]));
+  Json steps = Json::array();
+  const auto show = [&](const Step& step) {
+    steps.push_back({{"step", step.title}, {"lines", step.lines}});
+    if (json) return;
+    std::cout << '\n' << steps.size() << "  " << step.title << '\n';
+    for (const std::string& line : step.lines) std::cout << "   " << line << '\n';
+  };
+  if (!json) std::cout << "The chain on bundled data in " << files::path_text(folder) << '\n';
+  show({"Rope: what config.json says", {describe(model, used, turns)}});
+  show(show_frequencies(data, used.rope, turns));
+  show(show_table(data, turns, table));
+  show(show_rotation(data, turns, table));
+  show(show_law(data, turns));
+  show(show_time(data, turns));
+  if (json) {
+    std::cout << versioned({{"passed", true}, {"steps", std::move(steps)}}) << '\n';
+    return;
+  }
   std::cout << "\nAll checks passed. The same on your files:\n"
                "   rotary inspect config.json\n"
                "   rotary apply config.json --input qk.safetensors --output rotated.safetensors\n";
 }
 
-// What run() prints, line by line under the title of each step; it throws where a check fails.
-void run_as_json(const DemoOptions& options) {
-  std::ostringstream printed;
-  std::streambuf* const out = std::cout.rdbuf(printed.rdbuf());
-  try {
-    run(options);
-  } catch (...) {
-    std::cout.rdbuf(out);
-    throw;
-  }
-  std::cout.rdbuf(out);
-  nlohmann::ordered_json steps = nlohmann::ordered_json::array();
-  for (const std::string& line : split(printed.str(), '\n')) {
-    if (!line.empty() && std::isdigit(static_cast<unsigned char>(line[0])) != 0)
-      steps.push_back({{"step", line.substr(3)}, {"lines", nlohmann::ordered_json::array()}});
-    if (line.starts_with("   ") && !steps.empty()) steps.back()["lines"].push_back(line.substr(3));
-  }
-  std::cout << versioned({{"passed", true}, {"steps", std::move(steps)}}) << '\n';
-}
-
 }  // namespace
 
 void add_demo(CLI::App& app) {
-  auto options = std::make_shared<DemoOptions>();
+  auto data = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
   Command command(app, "demo");
-  command.option("--data", options->data);
-  command.option("--json", options->json);
-  command.runs([options] { options->json ? run_as_json(*options) : run(*options); });
+  command.option("--data", *data);
+  command.option("--json", *json);
+  command.runs([data, json] {
+    try {
+      run(find_demo_data(*data), *json);
+    } catch (const nlohmann::json::exception& error) {
+      fail(Code::JSON, "demo", "high_precision.json: ", error.what());
+    }
+  });
 }
 
 }  // namespace rotary::cli

@@ -73,7 +73,4 @@ Comparison compare(const std::vector<ModelRope>& ours, const std::vector<SweptRo
 std::vector<ModelRope> ropes_of(const std::vector<ModelRope>&, const std::string& part);
 std::vector<SweptRope> ropes_of(const std::vector<SweptRope>&, const std::string& part);
 
-// docs/models.md
-std::string models_page();
-
 }  // namespace rotary::sweep

@@ -3,12 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -225,21 +222,6 @@ TEST(Sweep, every_exception_still_differs) {
     }
   }
   EXPECT_GE(used, exceptions().size());
-}
-
-// With ROTARY_UPDATE_DOCS=1 in the environment the page is written anew.
-TEST(Sweep, the_page_of_models_is_what_was_measured) {
-  const std::string path = ROTARY_SOURCE_DIR "/docs/models.md";
-  const std::string page = models_page();
-  if (std::getenv("ROTARY_UPDATE_DOCS") != nullptr) std::ofstream(path, std::ios::binary) << page;
-  std::ifstream file(path, std::ios::binary);
-  std::istringstream wanted(page);
-  std::string shown, line;
-  for (int number = 1; std::getline(wanted, line); ++number) {
-    ASSERT_TRUE(std::getline(file, shown)) << "the page ends before line " << number << ": " << line;
-    ASSERT_EQ(shown, line) << "line " << number;
-  }
-  EXPECT_FALSE(std::getline(file, shown)) << "the page goes on: " << shown;
 }
 
 }  // namespace

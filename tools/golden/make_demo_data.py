@@ -4,8 +4,8 @@
 config.json         the rope of Llama 3.1 8B as its config.json states it
 qk.safetensors      q [1, 16, 32, 128] and k [1, 16, 8, 128], bf16: normal numbers with a fixed seed, a few channels louder
                     than the rest, as trained models have them
-high_precision.json inv_freq, cos and sin by mpmath with 60 digits, printed to 25: the cos and sin of position * inv_freq for
-                    the double nearest to each inv_freq
+high_precision.json inv_freq of four pairs, and their cos and sin, by mpmath with 60 digits, printed to 25: the cos and sin
+                    of position * inv_freq for the double nearest to inv_freq
 """
 import json
 import math
@@ -18,6 +18,7 @@ import numpy
 TOKENS, HEADS, KV_HEADS, HEAD_DIM = 16, 32, 8, 128
 BASE, FACTOR, LOW, HIGH, TRAINED = 500000, 8, 1, 4, 8192
 POSITIONS = [1, -7, 8191, 131071, 2**40 + 1, 2**53 + 1]
+PAIRS = [0, 28, 32, 63]
 
 CONFIG = {
     "architectures": ["LlamaForCausalLM"],
@@ -81,20 +82,18 @@ def main():
     random = numpy.random.Generator(numpy.random.PCG64(20210409))
     write_safetensors(folder / "qk.safetensors", {"q": tensor(random, HEADS), "k": tensor(random, KV_HEADS)})
 
-    inv_freq = [llama3(pair) for pair in range(HEAD_DIM // 2)]
-    nearest = [mpmath.mpf(float(mpmath.nstr(w, 40))) for w in inv_freq]
     text = lambda value: mpmath.nstr(value, 25)
-    angles = [
-        {
-            "position": position,
-            "cos": [text(mpmath.cos(position * w)) for w in nearest],
-            "sin": [text(mpmath.sin(position * w)) for w in nearest],
-        }
-        for position in POSITIONS
-    ]
+    inv_freq = {pair: llama3(pair) for pair in PAIRS}
+    angles = []
+    for position in POSITIONS:
+        for pair, w in inv_freq.items():
+            angle = position * mpmath.mpf(float(mpmath.nstr(w, 40)))
+            angles.append({"position": position, "pair": pair, "cos": text(mpmath.cos(angle)), "sin": text(mpmath.sin(angle))})
     assert math.isclose(float(inv_freq[0]), 1)
-    lines = json.dumps({"inv_freq": [text(w) for w in inv_freq], "angles": angles}, indent=0)
-    (folder / "high_precision.json").write_text(lines + "\n")
+    speeds = json.dumps({str(pair): text(w) for pair, w in inv_freq.items()})
+    rows = ",\n".join("    " + json.dumps(row) for row in angles)
+    lines = '{\n  "inv_freq": ' + speeds + ',\n  "angles": [\n' + rows + "\n  ]\n}\n"
+    (folder / "high_precision.json").write_text(lines)
 
 
 if __name__ == "__main__":

@@ -47,21 +47,17 @@ std::vector<Place> all_places() {
   return places;
 }
 
-// The keys without which nothing rotates by default, and the fact that says so.
-struct Switch {
-  const char* keys;
-  const char* fact;
-};
-Switch switch_of(Rule rule) {
+// The keys without which nothing rotates by default.
+const char* switch_of(Rule rule) {
   switch (rule) {
     case Rule::if_rotary:
-      return {R"({"position_embedding_type": "rotary"})", "turns only where position_embedding(s)_type asks for it"};
+      return R"({"position_embedding_type": "rotary"})";
     case Rule::if_attn_config_rope:
-      return {R"({"attn_config": {"rope": true}})", "turns only where attn_config.rope is true, else ALiBi"};
+      return R"({"attn_config": {"rope": true}})";
     case Rule::unless_alibi_size:
-      return {R"({"hidden_size": 4096})", "turns unless it is 13B (hidden_size 5120), which uses ALiBi"};
+      return R"({"hidden_size": 4096})";
     default:
-      return {"{}", ""};
+      return "{}";
   }
 }
 
@@ -102,7 +98,7 @@ Json config_of(const Place& place, const Family& family, bool all_attend) {
   Json config = keys_of(place.top);
   Json* keys = &config;
   for (const Child* child : place.way) keys = &((*keys)[std::string(child->part)] = keys_of(child->type));
-  keys->update(parse_json(switch_of(family.rule).keys));
+  keys->update(parse_json(switch_of(family.rule)));
   const Flag& flag = family.turns_where;
   if (!flag.key.empty()) (*keys)[std::string(flag.key)] = flag.on;
   if (!place.way.empty()) add_parents_defaults(*keys, *place.way.back());
@@ -125,39 +121,6 @@ void read_part(const Json& config, KnownModel& known) {
   }
 }
 
-void forget_sizes(KnownModel& known, const Family& family) {
-  for (ModelRope& model : known.ropes) {
-    known.partial = static_cast<double>(model.rope.rotary_dim) / some_head_dim;
-    model.heads = model.kv_heads = model.first = 0;
-    model.layers.clear();
-    model.layers_without_rope.clear();
-    model.rope.head_dim = 0;
-    model.rope.rotary_dim = family.dim;
-  }
-}
-
-void add_fact(KnownModel& known, const std::string& fact) {
-  if (!fact.empty()) known.fact += (known.fact.empty() ? "" : "; ") + fact;
-}
-
-void add_facts(KnownModel& known, const Family& family) {
-  add_fact(known, std::string(family.remark.text));
-  add_fact(known, switch_of(family.rule).fact);
-  const Flag& flag = family.turns_where;
-  if (flag.default_value != flag.on && !flag.key.empty())
-    add_fact(known, "turns only where " + std::string(flag.key) + " is true");
-  const auto any = [&known](auto has) { return std::any_of(known.ropes.begin(), known.ropes.end(), has); };
-  if (any([](const ModelRope& model) { return !model.log_multiplier.empty(); })) {
-    add_fact(known, "a tensor of the checkpoint multiplies its frequencies");
-  }
-  if (any([](const ModelRope& model) { return model.rope.scaling.index() != 0; })) {
-    add_fact(known, "scales where the file says nothing");
-  }
-  const std::size_t without = known.ropes.front().layers_without_rope.size();
-  if (without != 0)
-    add_fact(known, std::to_string(without) + (without == 1 ? " layer has" : " layers have") + " no rope");
-}
-
 KnownModel known_part(const Place& place, const Family& family) {
   KnownModel known{.model_type = std::string(place.top), .part = place.path()};
   try {
@@ -165,15 +128,11 @@ KnownModel known_part(const Place& place, const Family& family) {
     if (known.ropes.empty() && has_sizes(family)) {
       read_part(config_of(place, family, true), known);
       for (ModelRope& model : known.ropes) model.layers.clear();
-      if (!known.ropes.empty()) add_fact(known, "the file's layer_types say which layers attend; by default none does");
     }
-    if (!has_sizes(family)) forget_sizes(known, family);
   } catch (const OddHead& odd) {
     known.why = "the class defaults do not run: " + odd.rule;
   }
-  if (known.ropes.empty()) return known;
-  known.why.clear();
-  add_facts(known, family);
+  if (!known.ropes.empty()) known.why.clear();
   return known;
 }
 
@@ -195,9 +154,6 @@ void add_class(std::string_view type, std::vector<KnownModel>& models) {
       if (rope.part == part) known.ropes.push_back(rope);
     }
     if (known.ropes.empty()) known.why = std::string(row.longrope) + " has no class default";
-    add_fact(known, std::string(row.remark));
-    if (flag.default_value != flag.on && !flag.key.empty())
-      add_fact(known, "turns only where " + std::string(flag.key) + " is true");
     models.push_back(std::move(known));
   }
 }

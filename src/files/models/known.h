@@ -12,9 +12,7 @@ namespace rotary {
 struct KnownModel {
   std::string model_type;             // as the top of a config.json names it
   std::string part;                   // dotted path of the sub-config, "" at the top
-  std::vector<ModelRope> ropes = {};  // by the class defaults; sizes that have none are 0, layers then empty
-  double partial = 1;                 // where the sizes are 0: the fraction of the head that turns
-  std::string fact = {};              // what is surprising about it
+  std::vector<ModelRope> ropes = {};  // by the class defaults, and by sizes that are made up where these have none
   std::string why = {};               // where there are no ropes: why not
   bool rotary = true;                 // false: the model has no rotary positions
 };

@@ -1,0 +1,191 @@
+"""docs/models.md: what tests/golden/sweep measured, and what data/models.json says of the other models.
+
+page.py writes the page, page.py --check fails where it is another one. Standard library only.
+"""
+
+import json
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "models.md"
+HEADER = ("model_type", "part", "heads", "head_dim", "rotary_dim", "pairing", "axes", "layers", "what is surprising")
+RIGHT = {"heads", "head_dim", "rotary_dim", "axes", "layers"}
+
+
+def read(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def in_code(text):
+    return f"`{text}`" if text else ""
+
+
+def table(header, rows):
+    lines = [header, ["--:" if name in RIGHT else "---" for name in header], *rows]
+    return "".join("|" + "|".join(f" {cell} " if cell else " " for cell in line) + "|\n" for line in lines)
+
+
+# ---- ropes ----
+
+
+def remark_of(models, name, part):
+    """What data/models.json says is surprising about a model, or about the model that a part of it is."""
+    name = name.split("+")[0]
+    for step in part.split(".") if part else []:
+        child = models["children"].get(name, {}).get(step, "")
+        name = child if isinstance(child, str) else child["type"]
+    rows = models["models"] | models["remote_models"] | models["diffusers"]
+    remark = rows.get(name, {}).get("remark", "")
+    return remark["text"] if isinstance(remark, dict) else remark
+
+
+def measured_rows(models, name, ropes):
+    """A row for each rope; the remark of a part stands at its first."""
+    said = set()
+    for rope in ropes:
+        sisters = [other for other in ropes if other["part"] == rope["part"]]
+        layers = len(rope["layers"])
+        last = max(layer for other in sisters for layer in other["layers"] + other["layers_without_rope"])
+        fewer = rope["kv_heads"] not in (0, rope["heads"])
+        surprising = "" if rope["part"] in said else remark_of(models, name, rope["part"])
+        said.add(rope["part"])
+        yield (
+            in_code(name),
+            in_code(rope["part"]),
+            f"{rope['heads']}/{rope['kv_heads']}" if fewer else str(rope["heads"]),
+            str(rope["head_dim"]),
+            str(rope["rotary_dim"]) + (f" from {rope['first']}" if rope["first"] else ""),
+            rope["pairing"] + (", clockwise" if rope["clockwise"] else ""),
+            str(1 + max(int(digit) for digit in rope["axis"])),
+            str(layers) if layers == last + 1 else f"{layers} of {last + 1}",
+            surprising,
+        )
+
+
+def unmeasured_rows(models, records):
+    """A row for each model type and part that no record has."""
+    rows = models["models"] | models["remote_models"]
+    for name, row in rows.items():
+        if name not in records and name not in models["our_names"]:
+            yield in_code(name), "", row.get("pairing", "half"), remark_of(models, name, "")
+    for name, parts in models["children"].items():
+        for part, child in parts.items():
+            kind = child if isinstance(child, str) else child["type"]
+            if name not in records and name not in models["our_names"] and kind in rows:
+                yield in_code(name), in_code(part), rows[kind].get("pairing", "half"), remark_of(models, name, part)
+
+
+# ---- position ids ----
+
+
+def clauses_of(models):
+    """{what the position ids of a model are: the model types}."""
+    counts = {
+        "seen": "words, where the mask shows them; others 0",
+        "from_one": "words from 1, where the mask shows them; others 1",
+        "every": "words, whatever the mask",
+    }
+    said = defaultdict(list)
+    for word, names in models["counted"].items():
+        for name in names:
+            said[name].append(counts[word])
+    for name, row in models["positions"].items():
+        if "variant" in row:
+            said[name].append("words, images and films: " + row["variant"])
+        if "order" in row:
+            said[name].append("patches: " + row["order"])
+        if "inside" in row:
+            said[name].append("those of its " + row["inside"])
+    types = defaultdict(list)
+    for name in sorted(said):
+        types["; ".join(said[name])].append(in_code(name))
+    return types
+
+
+TEXT = """# The sheet of models
+
+Written by `scripts/sweep.sh`: tools/sweep/sweep.py runs the models of transformers {transformers},
+tools/sweep/diffusers_ropes.py the classes of diffusers {diffusers}, and tools/sweep/page.py makes
+this page of `tests/golden/sweep/` and `data/models.json`. A test holds it to them, and another
+holds the readers to the measures: inv_freq within 4e-6, vectors within what float32 allows.
+
+{count} ropes of {types} model types were measured against the model's own rotary module and apply
+function, by the default config of its class. `+` marks a config with one switch changed from its
+default.
+
+* heads: of q, and of k after the slash where they are fewer.
+* rotary_dim: the width of the rotated block (`64 from 128`: it begins at element 128), pairs that
+  stand still included.
+* axes: how many coordinates a position has.
+* layers: how many use this rope.
+
+Published configs, drawn by [`rotary.plot`](python.md#pictures): the tokens that each pair takes for
+one turn, and how far four of them stretch these wavelengths for a longer context.
+
+![Wavelengths by pair of Llama 2, Llama 3.1, Qwen2.5-VL and gpt-oss](pictures/wavelengths.svg)
+
+![Stretch by pair of Llama 3.1, gpt-oss, DeepSeek-V3 and Phi-3](pictures/stretch.svg)
+
+{ropes}
+## Known, not measured
+
+Remote code, which transformers does not hold, and class defaults that it does not run.
+
+{others}
+## Without a rope
+
+What has rotary code, or is named like it, and no rope by its defaults, and why.
+
+{without}
+## Position ids
+
+How [`rotary positions`](cli.md#positions-of-a-model) makes them, as tools/sweep/positions.py
+measured it. Orders of patches: `blocks` of the side that the config says, else `rows`;
+`film_blocks`, films alone; `time`, an axis in front; `from_one`, from 1 instead of 0, with a token
+(0, 0) before or after each picture (`class_before`, `class_after`); `merged`, the grid counts
+blocks, which the positions count out; `centres`, 2 (i + 0.5) / n - 1; `windows`, i window_size /
+columns; `fixed`, the grid is the config's (`width_first`: its sizes are width, height); `clip`,
+rows and columns are the config's.
+
+{positions}"""
+
+
+def page():
+    models = read(ROOT / "data" / "models.json")
+    paths = sorted((ROOT / "tests" / "golden" / "sweep").glob("*.json"), key=lambda path: path.stem)
+    records = {path.stem: read(path) for path in paths}
+    versions = {key: record["made"][key] for record in records.values() for key in record["made"]}
+    rows = [row for name, record in records.items() for row in measured_rows(models, name, record["ropes"])]
+    none = [(in_code(name), in_code(part["part"]), part["why"].replace("|", "/"))
+            for name, record in records.items() for part in record["none"]]
+    none += [(in_code(name), "", why) for name, why in models["refused"].items()]
+    return TEXT.format(
+        transformers=versions["transformers"],
+        diffusers=versions["diffusers"],
+        count=len(rows),
+        types=len({name.split("+")[0] for name, record in records.items() if record["ropes"]}),
+        ropes=table(HEADER, rows),
+        others=table(("model_type", "part", "pairing", "what is surprising"), sorted(unmeasured_rows(models, records))),
+        without=table(("model_type", "part", "why"), sorted(set(none))),
+        positions=table(("positions", "model types"),
+                        [(what, " ".join(names)) for what, names in sorted(clauses_of(models).items())]),
+    )
+
+
+def main(words):
+    text = page()
+    if words != ["--check"]:
+        PAGE.write_text(text, encoding="utf-8")
+        return
+    shown = PAGE.read_text(encoding="utf-8")
+    if shown == text:
+        return
+    pairs = zip(shown.split("\n") + [""], text.split("\n") + [""])
+    line, wanted = next((number, made) for number, (there, made) in enumerate(pairs, 1) if there != made)
+    sys.exit(f"docs/models.md is not what tools/sweep/page.py writes; line {line} must be: {wanted}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
