@@ -26,7 +26,8 @@ Format format_to_write(const std::filesystem::path&);
 // Whether the ending is that of a file of tensors, be it one that format_to_read refuses (.npz, .pt and their like).
 bool names_tensors(const std::filesystem::path&);
 
-// By the first bytes; empty if they are of neither format.
+// By the first bytes; empty if they are of neither format. A zip archive counts as safetensors, whose reader refuses it
+// with the line of Python.
 std::optional<Format> format_of(std::span<const std::byte>) noexcept;
 
 // The format that a file's first bytes show, where it is not the one of its name, as words for an error sentence: "a

@@ -102,6 +102,15 @@ constexpr Content contents[] = {
 };
 constexpr std::size_t most_sniffed = 64;
 
+bool begins_with(std::span<const std::byte> bytes, std::string_view magic) noexcept {
+  return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
+}
+
+// The header's length in 8 bytes, of which the last is 0 below 2^56, and a JSON object.
+bool is_safetensors(std::span<const std::byte> bytes) noexcept {
+  return bytes.size() > 8 && bytes[7] == std::byte{0} && bytes[8] == std::byte{'{'};
+}
+
 }  // namespace
 
 Format format_to_read(const std::filesystem::path& path) {
@@ -143,11 +152,9 @@ std::vector<std::byte> read_stream(const std::filesystem::path& path, std::size_
 }
 
 std::optional<Format> format_of(std::span<const std::byte> bytes) noexcept {
-  constexpr std::string_view magic = "\x93NUMPY";
-  if (bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0) return Format::npy;
-  // The header's length in 8 bytes, of which the last is 0 below 2^56, and a JSON object.
-  const bool safetensors = bytes.size() > 8 && bytes[7] == std::byte{0} && bytes[8] == std::byte{'{'};
-  return safetensors ? std::optional(Format::safetensors) : std::nullopt;
+  if (begins_with(bytes, "\x93NUMPY")) return Format::npy;
+  if (is_safetensors(bytes) || begins_with(bytes, "PK\3\4")) return Format::safetensors;
+  return std::nullopt;
 }
 
 std::string known_content(const InputFile& file) {
@@ -156,7 +163,7 @@ std::string known_content(const InputFile& file) {
   file.read(0, std::span(bytes).first(count));
   const std::string text = lower({reinterpret_cast<const char*>(bytes.data()), count});
   const std::size_t first = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  if (format_of(std::span(bytes).first(count)) == Format::safetensors) return "a safetensors file";
+  if (is_safetensors(std::span(bytes).first(count))) return "a safetensors file";
   for (const Content& known : contents) {
     if (std::string_view(text).substr(first).starts_with(known.begin)) return std::string(known.words) + known.line;
   }
