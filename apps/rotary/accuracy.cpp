@@ -125,8 +125,7 @@ std::string footer() {
   const Columns columns({{.width = 16}, {}}, 2, "  ");
   for (const accuracy::WayInfo& way : accuracy::all_ways()) text += columns.line({way.name, way.meaning}) + '\n';
   return text +
-         "Examples:\n"
-         "  rotary accuracy\n"
+         "Examples:\n  rotary accuracy\n"
          "  rotary accuracy Llama-3.1-8B/\n"
          "  rotary accuracy config.json --positions 0:4096 --json\n"
          "  rotary accuracy --base 500000 --head-dim 64 --scaling linear --factor 4";

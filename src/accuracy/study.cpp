@@ -233,8 +233,8 @@ std::string sampling_of(const Request& request, std::int64_t count) {
   const std::string every = std::to_string(spread);
   std::string text = "every position to " + std::to_string(all_below - 1) + "; of each decade beyond, " + every +
                      " that divide it evenly, its last " + every + ", and the powers of two and their neighbours";
-  if (named) text = count == 1 ? "the one position of" : "the " + detail::with_separators(count) + " positions of";
-  if (named) text += " --positions";
+  const std::string several = detail::with_separators(count) + " positions";
+  if (named) text = "the " + (count == 1 ? "one position" : several) + " of --positions";
   if (request.frequencies.summed_axes > 0) text += "; of each axis alone, the other coordinates at 0";
   const bool coordinates = request.model.ropes[request.rope].coordinates && !named;
   return text + (coordinates ? "; the model's own coordinates: rotary positions" : "");
