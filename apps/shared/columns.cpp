@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "displayable.h"
+#include "text.h"
 
 namespace rotary::cli {
 

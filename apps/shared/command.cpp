@@ -17,7 +17,6 @@
 #include <system_error>
 #include <type_traits>
 
-#include "files/text/nearest.h"
 #include "sheet.h"
 #include "text.h"
 
@@ -171,11 +170,8 @@ Words told(const Aliases& aliases) {
 
 void take_words(CLI::Option& option, const Words& words, const Aliases& aliases) {
   const auto refusal = [words](const std::string& word) -> std::string {
-    if (std::find(words.begin(), words.end(), word) != words.end()) return "";
-    const std::vector<std::string_view> views(words.begin(), words.end());
-    const std::string_view meant = files::nearest(word, views);
-    const std::string rule = but_got("must be " + one_of_words(words), word);
-    return meant.empty() ? rule : rule + ": did you mean " + std::string(meant) + "?";
+    if (std::ranges::find(words, word) != words.end()) return "";
+    return but_got("must be " + one_of_words(words), word);
   };
   const auto ours = [aliases](std::string& word) -> std::string {
     for (const auto& [theirs, meant] : aliases)

@@ -56,7 +56,7 @@ std::string long_name(const OptionSheet& option);  // the first that has one; ""
 // its value, one given twice, and for a flag with a value; with the name that was probably meant.
 void check_options(const CommandSheet& command, std::span<const std::string> words);
 
-// "there is no command 'inpsect': did you mean inspect?", or for a row of "gone" in data/commands.json what to do instead.
+// "there is no command 'inpsect': did you mean inspect?"; of a row of "gone" in data/commands.json what to do instead.
 std::string no_command(const CommandSheet& program, const std::string& word);
 
 // What CLI11 found wrong while it read app's command line, in a sentence.

@@ -33,7 +33,4 @@ inline std::optional<std::size_t> columns_asked() {
 // The program that this process runs; empty where the system does not tell.
 std::filesystem::path program_path();
 
-// What the program prints when run with the words; nothing where it cannot be run or fails.
-std::optional<std::string> output_of(const std::filesystem::path& program, const std::vector<std::string>& words);
-
 }  // namespace rotary::cli

@@ -2,12 +2,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
 
 #include "files/text/descriptors.h"
 #include "system.h"
-#include "text.h"
 
 namespace rotary::cli {
 
@@ -29,17 +26,6 @@ void prepare_streams() {
 std::filesystem::path program_path() {
   std::error_code unreadable;
   return std::filesystem::read_symlink("/proc/self/exe", unreadable);
-}
-
-std::optional<std::string> output_of(const std::filesystem::path& program, const std::vector<std::string>& words) {
-  std::string command = in_shell_quotes(program.string());
-  for (const std::string& word : words) command += " " + in_shell_quotes(word);
-  std::FILE* pipe = popen((command + " 2>/dev/null").c_str(), "r");
-  if (pipe == nullptr) return std::nullopt;
-  std::string text;
-  char buffer[4096];
-  for (std::size_t got = 0; (got = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) text.append(buffer, got);
-  return pclose(pipe) == 0 ? std::optional(text) : std::nullopt;
 }
 
 }  // namespace rotary::cli

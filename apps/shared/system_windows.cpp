@@ -29,8 +29,4 @@ std::filesystem::path program_path() {
   return name;
 }
 
-std::optional<std::string> output_of(const std::filesystem::path&, const std::vector<std::string>&) {
-  return std::nullopt;
-}
-
 }  // namespace rotary::cli

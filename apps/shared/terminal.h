@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "displayable.h"
 #include "files/text/descriptors.h"
+#include "files/text/io.h"
 #include "system.h"
 
 namespace rotary::cli {
@@ -24,6 +24,17 @@ inline bool out_has_colour() {
   const bool refused =
       (no_color != nullptr && *no_color != '\0') || (term != nullptr && std::string_view(term) == "dumb");
   return !refused && out_is_terminal();
+}
+
+// Whether the locale (LC_ALL, LC_CTYPE, LANG) shows UTF-8.
+inline bool shows_utf8() {
+  for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(variable);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string locale = files::lower(value);
+    return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+  }
+  return false;
 }
 
 // Text of a file as the locale can show it: bytes beyond ASCII as \xNN where it is not UTF-8.

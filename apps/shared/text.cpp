@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cctype>
 
-#include "displayable.h"
-
 namespace rotary::cli {
 
 std::string ranges(const std::vector<int>& rising) {
@@ -19,6 +17,11 @@ std::string ranges(const std::vector<int>& rising) {
     i = last + 1;
   }
   return text;
+}
+
+std::size_t columns(std::string_view utf8) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(utf8, [](char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }));
 }
 
 std::string pad(std::string_view text, std::size_t width) {

@@ -16,6 +16,7 @@
 namespace rotary::cli {
 
 std::string ranges(const std::vector<int>& rising);                     // "0-3, 5"; "none" when empty
+std::size_t columns(std::string_view utf8);                             // characters, each of one column of a terminal
 std::string pad(std::string_view text, std::size_t width);              // text, then spaces
 std::string lead(std::string_view text, std::size_t width);             // spaces, then text
 std::string counted(std::size_t count, const char* noun);               // "1 pair", "64 pairs"

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "apps/shared/columns.h"
-#include "apps/shared/displayable.h"
 #include "apps/shared/terminal.h"
 #include "apps/shared/text.h"
 #include "shown.h"
