@@ -37,8 +37,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// ---- the data, made by tools/golden/make_demo_data.py ----
-
+// Made by tools/golden/make_demo_data.py.
 struct DemoData {
   Tensor q, k;  // bf16 [batch, tokens, heads, 128]
   // {"inv_freq": {PAIR: VALUE}, "angles": [{"position", "pair", "cos", "sin"}]}; values are strings of 25 digits
@@ -67,7 +66,6 @@ std::filesystem::path find_demo_data(const std::string& wanted) {
        ": say where with --data");
 }
 
-// Throws FILE, FORMAT, TENSOR, and what nlohmann throws.
 DemoData load_demo_data(const std::filesystem::path& folder) {
   const SafetensorsFile file(folder / "qk.safetensors");
   std::ifstream stream(folder / "high_precision.json");
@@ -78,8 +76,6 @@ DemoData load_demo_data(const std::filesystem::path& folder) {
   if (!fits(data.q) || !fits(data.k)) fail(Code::FORMAT, "demo", "q and k must be bf16 [batch, 16, heads, head_dim]");
   return data;
 }
-
-// ---- the steps ----
 
 struct Step {
   std::string title;
@@ -229,13 +225,9 @@ void run(const std::filesystem::path& folder, bool json) {
   show(show_rotation(data, turns, table));
   show(show_law(data, turns));
   show(show_time(data, turns));
-  if (json) {
-    std::cout << versioned({{"passed", true}, {"steps", std::move(steps)}}) << '\n';
-    return;
-  }
-  std::cout << "\nAll checks passed. The same on your files:\n"
-               "   rotary inspect config.json\n"
-               "   rotary apply config.json --input qk.safetensors --output rotated.safetensors\n";
+  std::cout << (json ? versioned({{"passed", true}, {"steps", std::move(steps)}}) + "\n"
+                     : "\nAll checks passed. The same on your files:\n   rotary inspect config.json\n"
+                       "   rotary apply config.json --input qk.safetensors --output rotated.safetensors\n");
 }
 
 }  // namespace
