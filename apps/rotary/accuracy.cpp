@@ -34,7 +34,7 @@ bool complete(Source& source) {
   if (source.pairing.empty()) source.pairing = "half";  // turns the same angles as any
   if (!source.head_dim && source.inv_freq.empty()) source.head_dim = 128;
   if (!source.head_dim && !source.base)
-    source.head_dim = 2 * read_pair_rows(files::path_of(source.inv_freq), "inv_freq").pairs;
+    source.head_dim = 2 * read_pair_rows(files::path_of(source.inv_freq)).pairs;
   return is_default;
 }
 

@@ -27,7 +27,7 @@ std::vector<ValueOrigin> origins_of(const Source& source) {
   return origins;
 }
 
-PairRows inv_freq_of(const Source& source) { return read_pair_rows(files::path_of(source.inv_freq), "inv_freq"); }
+PairRows inv_freq_of(const Source& source) { return read_pair_rows(files::path_of(source.inv_freq)); }
 
 Model model_without_config(const Source& source, int head_dim) {
   ModelRope described;

@@ -126,22 +126,18 @@ ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const ModelRope& rope,
 
 // ---- learned frequencies -------------------------------------------------------------------------
 
-// Frequencies or phases of a file. rows 1: all heads turn alike.
+// Frequencies of one row or of several.
 struct PairRows {
-  std::vector<double> values;  // [pairs], [summed_axes, pairs] or [rows, axes, pairs] of frequencies; [rows, pairs] of
-  int rows = 1;                // phases
-  int summed_axes = 0;         // 0: each frequency is for one coordinate
+  std::vector<double> values;  // radians per position: [pairs], [summed_axes, pairs] or [rows, axes, pairs]
+  int rows = 1;                // 1: all heads turn alike
+  int summed_axes = 0;         // 0: each pair has one coordinate
   int pairs = 0;
 };
-// The file is an .npy, or a safetensors file (its only tensor, or the one whose name is the word or ends in it). word:
-// "inv_freq", with up to three dimensions, or "phase", with up to two. Throws FILE, FORMAT, TENSOR (none or several,
-// not finite), DTYPE (not F64, F32, F16, BF16), SHAPE.
-ROTARY_API PairRows read_pair_rows(const std::filesystem::path&, std::string_view word);
+// The file is an .npy, or a safetensors file (its only tensor, or the one named inv_freq or ending in it).
+// Throws FILE, FORMAT, TENSOR (none or several, not finite), DTYPE (not F64, F32, F16, BF16), SHAPE.
+ROTARY_API PairRows read_pair_rows(const std::filesystem::path&);
 // Makes inv_freq the frequencies of model.ropes[rope]; `from` names their source in origins and notes. Throws SHAPE.
 ROTARY_API void set_inv_freq(Model&, std::size_t rope, PairRows inv_freq, const std::string& from);
-// Likewise the phases. Of several rows: where the frequencies have one, each row has a copy of it; LENGTH where these
-// depend on the length.
-ROTARY_API void set_phase(Model&, std::size_t rope, PairRows phase, const std::string& from);
 // Reads what ropes learn, multipliers or directions, from a checkpoint, and the pairing of one that `rotary convert`
 // has converted. weights is model.safetensors, model.safetensors.index.json or the folder of either. The inv_freq
 // buffers of older checkpoints are only compared; the notes report the result. Throws FILE, FORMAT, JSON, TENSOR,

@@ -328,16 +328,16 @@ TEST_F(LearnedFiles, InvFreqIsReadFromEveryFloatType) {
       make_tensor<std::uint16_t>("x", ElementType::f16, {4}, {0x3C00, 0x3400, 0xB800, 0}),
       make_tensor<std::uint16_t>("x", ElementType::bf16, {4}, {0x3F80, 0x3E80, 0xBF00, 0})};
   for (const Tensor& tensor : tensors) {
-    EXPECT_EQ(read_pair_rows(write("x.safetensors", {tensor}), "inv_freq").values, wanted) << name(tensor.type);
+    EXPECT_EQ(read_pair_rows(write("x.safetensors", {tensor})).values, wanted) << name(tensor.type);
     if (tensor.type == ElementType::bf16) continue;  // numpy has none
     write_npy(folder_ / "x.npy", tensor);
-    EXPECT_EQ(read_pair_rows(folder_ / "x.npy", "inv_freq").values, wanted) << name(tensor.type);
+    EXPECT_EQ(read_pair_rows(folder_ / "x.npy").values, wanted) << name(tensor.type);
   }
 }
 
 TEST_F(LearnedFiles, InvFreqIsTheOnlyTensorOrTheOneOfThatName) {
   const auto read = [&](const std::vector<Tensor>& tensors) {
-    return read_pair_rows(write("x.safetensors", tensors), "inv_freq").values;
+    return read_pair_rows(write("x.safetensors", tensors)).values;
   };
   const Tensor other = floats("weight", {9});
   EXPECT_EQ(read({other}), std::vector<double>{9});

@@ -292,19 +292,16 @@ std::pair<Tensor, std::string> tensor_named(const std::filesystem::path& path, c
 
 }  // namespace
 
-PairRows read_pair_rows(const std::filesystem::path& path, std::string_view word) {
-  const bool phase = word == "phase";
-  const auto [tensor, what] = tensor_named(path, phase ? "phase" : "inv_freq");
-  const std::initializer_list<const char*> shapes = {"[pairs]", "[axes, pairs]", "[heads, axes, pairs]"};
-  const std::initializer_list<const char*> of_phase = {"[pairs]", "[heads, pairs]"};
-  PairRows rows{files::values_of(phase ? "phase" : "inv_freq", what, tensor, phase ? of_phase : shapes)};
+PairRows read_pair_rows(const std::filesystem::path& path) {
+  const auto [tensor, what] = tensor_named(path, "inv_freq");
+  PairRows rows{files::values_of("inv_freq", what, tensor, {"[pairs]", "[axes, pairs]", "[heads, axes, pairs]"})};
   const std::vector<std::int64_t>& shape = tensor.shape;
   const auto most = std::ranges::max(shape);
   if (most > files::max_frequencies)
     fail(Code::SHAPE, "inv_freq", what, " must have sizes of at most 65536 but got ", most);
   rows.pairs = static_cast<int>(shape.back());
-  if (shape.size() == 3 || (phase && shape.size() == 2)) rows.rows = static_cast<int>(shape[0]);
-  const auto axes = phase || shape.size() == 1 ? 1 : shape[shape.size() - 2];
+  if (shape.size() == 3) rows.rows = static_cast<int>(shape[0]);
+  const auto axes = shape.size() == 1 ? 1 : shape[shape.size() - 2];
   if (axes > 256) fail(Code::SHAPE, "inv_freq", what, " must have at most 256 axes but got ", axes);
   rows.summed_axes = axes > 1 ? static_cast<int>(axes) : 0;
   return rows;
@@ -322,25 +319,6 @@ void set_inv_freq(Model& model, std::size_t rope, PairRows inv_freq, const std::
   files::forget_start(model, used);
   files::note(model, "rope " + std::to_string(rope) + " turns by the frequencies of " + from +
                          ": its base does not count, and of its scaling only the attention factor");
-}
-
-void set_phase(Model& model, std::size_t rope, PairRows phase, const std::string& from) {
-  ModelRope& used = model.ropes.at(rope);
-  Rope& turned = used.rope;
-  files::check_pairs("phase", from, static_cast<std::size_t>(phase.pairs), used);
-  if (phase.rows > 1 && turned.heads > 1 && phase.rows != turned.heads) {
-    fail(Code::SHAPE, "phase", from, " must have 1 row or the ", turned.heads, " of the frequencies but got ",
-         phase.rows);
-  }
-  if (phase.rows > 1 && turned.heads == 1) {
-    const std::vector<double> row = frequencies(turned).inv_freq;
-    turned.inv_freq.clear();
-    turned.multiplier.clear();
-    for (int head = 0; head < phase.rows; ++head) turned.inv_freq.insert(turned.inv_freq.end(), row.begin(), row.end());
-    turned.heads = phase.rows;
-  }
-  turned.phase = std::move(phase.values);
-  used.origins.push_back({"phase", Origin::given, from});
 }
 
 void apply_weights(Model& model, const std::filesystem::path& weights, const CallerWords& words) {
