@@ -236,7 +236,13 @@ std::string residual_said(double residual, const std::string& more = "");  // " 
 std::string evidence(double found, double asked);                          // " (residual 3e-08 against 0.9)"
 // Whether it is worth saying, beside the residual of what is asked. At positions far enough every angle holds.
 bool says_more(const Fit&, double asked);
-// What is said behind the tensor's name, without residuals, which differ between tensors that have one fault.
-std::string fault_of(const Diagnosis&, const std::string& name);
+// A diagnosis, and the name of the tensor with which its sentence begins.
+struct Said {
+  const Diagnosis& diagnosis;
+  const std::string& name;
+};
+// Whether two tensors have one fault: their sentences differ in the residuals, the noise and a measured factor only, and
+// the factors are one within their errors.
+bool is_same_fault(const Said&, const Said&);
 
 }  // namespace rotary::diagnose

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "values/number_text.h"
 
@@ -208,17 +207,30 @@ template <std::size_t Dimension>
 std::optional<Answer> by_units(const Scene& scene) {
   const Some& units = scene.all[Dimension];
   if (units.size() < 2 || units.size() > 64) return std::nullopt;
-  std::map<std::string, Piece> groups;
+  struct Group {
+    bool explained = false;
+    Diagnosis fault = {};
+    Piece piece = {};
+  };
+  std::vector<Group> groups;
   std::vector<double> offsets;
   for (const std::int64_t one : units) {
     Piece piece = scene.all;
     piece[Dimension] = {one};
     const Answer own = answer_of(scene, piece, Dimension == 0 ? scene.depth - 1 : 0);
-    groups.try_emplace(own.explained ? fault_of(own.diagnosis, scene.sample.name) : "", piece)
-        .first->second[Dimension]
-        .insert(one);
-    const bool hopeless = groups.size() == 1 && groups.contains("") && groups[""][Dimension].size() > 2;
-    if (hopeless || (groups.size() > 4 && groups.contains(""))) return std::nullopt;
+    const std::string& name = scene.sample.name;
+    const auto same = std::ranges::find_if(groups, [&](const Group& group) {
+      if (!group.explained || !own.explained) return group.explained == own.explained;
+      return is_same_fault({group.fault, name}, {own.diagnosis, name});
+    });
+    if (same == groups.end()) {
+      groups.push_back({own.explained, own.diagnosis, piece});
+    } else {
+      same->piece[Dimension].insert(one);
+    }
+    const bool all_explained = std::ranges::all_of(groups, &Group::explained);
+    const bool hopeless = groups.size() == 1 && !all_explained && groups[0].piece[Dimension].size() > 2;
+    if (hopeless || (groups.size() > 4 && !all_explained)) return std::nullopt;
     const auto& [verdict, sentence, findings, facts, residual] = own.diagnosis;
     const bool moved = verdict == Verdict::offset && findings.size() == 1;
     if ((moved || verdict == Verdict::as_configured) && !facts.positions.empty()) {
@@ -241,7 +253,7 @@ std::optional<Answer> by_units(const Scene& scene) {
   }
   const char* rest = groups.size() > 4 ? "; the others were not taken apart" : "";
   std::vector<Part> parts;
-  for (const auto& [fault, piece] : groups) parts.push_back({piece, answer_of(scene, piece, scene.depth - 1)});
+  for (const Group& group : groups) parts.push_back({group.piece, answer_of(scene, group.piece, scene.depth - 1)});
   std::ranges::sort(parts, {}, [](const Part& part) { return *part.piece[Dimension].begin(); });
   return assembled(scene, parts, rest);
 }

@@ -44,9 +44,9 @@ std::string of_several(std::string said) {
 std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t first, std::vector<bool>& said) {
   said[first] = true;
   std::vector<std::string> names{tensors[first].name};
-  const std::string fault = fault_of(tensors[first].diagnosis, names[0]);
+  const auto said_of = [](const NamedDiagnosis& tensor) { return Said{tensor.diagnosis, tensor.name}; };
   for (std::size_t i = first + 1; i < tensors.size() && !names[0].empty(); ++i) {
-    if (said[i] || tensors[i].name.empty() || fault_of(tensors[i].diagnosis, tensors[i].name) != fault) continue;
+    if (said[i] || tensors[i].name.empty() || !is_same_fault(said_of(tensors[first]), said_of(tensors[i]))) continue;
     names.push_back(tensors[i].name);
     said[i] = true;
   }
@@ -138,9 +138,18 @@ Json json_of(const NamedCheck& one) {
 
 }  // namespace
 
-std::string fault_of(const Diagnosis& one, const std::string& name) {
-  static const std::regex numbers(" \\(residual [^)]*\\)|(, with noise) of [^ ]* rms");
-  return std::regex_replace(one.sentence.substr(std::min(name.size(), one.sentence.size())), numbers, "$1");
+bool is_same_fault(const Said& a, const Said& b) {
+  static const std::regex numbers(" \\(residual [^)]*\\)|(, with noise) of [^ ]* rms"), factor("(multiplied by )[0-9][^ ;]*");
+  const auto fault_of = [](const Said& one) {
+    const std::string& sentence = one.diagnosis.sentence;
+    const std::string fault =
+        std::regex_replace(sentence.substr(std::min(one.name.size(), sentence.size())), numbers, "$1");
+    return one.diagnosis.facts.attention_factor_error > 0 ? std::regex_replace(fault, factor, "$1") : fault;
+  };
+  const Facts &x = a.diagnosis.facts, &y = b.diagnosis.facts;
+  const double error = x.attention_factor_error + y.attention_factor_error;
+  const bool one_factor = error == 0 || std::abs(*x.attention_factor - y.attention_factor.value_or(0)) <= error;
+  return one_factor && fault_of(a) == fault_of(b);
 }
 
 Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string& as) {

@@ -72,6 +72,7 @@ void find_factor(Examination& exam, const Asked& asked) {
                        6 * noise / std::sqrt(static_cast<double>(exam.turns.turn.size() * exam.turns.heads.size()));
   const auto near = [&](double value) { return std::abs(found - value) <= slack * value; };
   exam.facts.attention_factor = near(wanted) ? wanted : near(1) ? 1 : found;
+  exam.facts.attention_factor_error = near(wanted) || near(1) ? 0 : slack * found;
   if (near(wanted)) return;
   std::string text = "is multiplied by " + significant(found, 7);
   if (near(1)) {

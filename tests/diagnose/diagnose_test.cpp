@@ -445,5 +445,25 @@ TEST(Combine, WhatIsTheSameIsSaidOnce) {
   EXPECT_TRUE(half.sentence.ends_with(". q is as the config asks")) << half.sentence;
 }
 
+// Measured on two tensors of bf16, one factor differs in its last digits.
+TEST(Combine, AMeasuredFactorOfTwoTensorsIsOneFault) {
+  const auto multiplied = [](unsigned seed, double factor) {
+    Case one(ElementType::bf16);
+    one.before = random_data({}, ElementType::bf16, seed);
+    return one.diagnose({.factor = factor});
+  };
+  const Diagnosis q = multiplied(1, 1.0371), k = multiplied(2, 1.0371), other = multiplied(2, 1.25);
+  EXPECT_NE(*q.facts.attention_factor, *k.facts.attention_factor);
+  const auto named = [](const std::string& name, Diagnosis one) {
+    one.sentence = name + one.sentence.substr(one.sentence.find(' '));
+    return diagnose::NamedDiagnosis{name, one};
+  };
+  const std::string both = diagnose::combine({named("q", q), named("k", k)}).sentence;
+  EXPECT_TRUE(both.starts_with("q and k are multiplied by 1.037")) << both;
+  const std::string two = diagnose::combine({named("q", q), named("k", other)}).sentence;
+  EXPECT_TRUE(two.starts_with("q is multiplied by 1.037")) << two;
+  EXPECT_NE(two.find("k is multiplied by 1.2"), std::string::npos) << two;
+}
+
 }  // namespace
 }  // namespace rotary::diagnose_tests

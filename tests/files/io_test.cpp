@@ -183,5 +183,13 @@ TEST(Sentences, QuoteWhatCannotBePrinted) {
   EXPECT_EQ(files::in_quotes(std::string(81, 'n')), "\"" + std::string(80, 'n') + "...\"");
 }
 
+TEST(Input, bytes_in_memory_end_where_they_end) {
+  const files::InputFile file("test", "stream", std::vector<std::byte>(8));
+  std::vector<std::byte> out(4);
+  file.read(4, out);
+  for (const std::uint64_t offset : {std::uint64_t{5}, std::uint64_t{8}, std::uint64_t{9}, ~std::uint64_t{0}})
+    expect_error("FILE", "stream: has 8 bytes but more are read", [&] { file.read(offset, out); });
+}
+
 }  // namespace
 }  // namespace rotary::test

@@ -196,7 +196,9 @@ InputFile::~InputFile() {
 }
 
 void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
-  if (descriptor_ < 0 && offset <= size_ && out.size() <= size_ - offset) {
+  if (descriptor_ < 0) {
+    if (offset > size_ || out.size() > size_ - offset)
+      fail(operation_, path_, "has " + std::to_string(size_) + " bytes but more are read");
     std::copy_n(memory_.begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
     return;
   }
