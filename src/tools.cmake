@@ -6,13 +6,10 @@ set(rotary_convert_sources
   src/convert/convert.cpp
   src/convert/folder.cpp
   src/convert/heads.cpp
-  src/convert/keys.cpp
   src/convert/part.cpp
   src/convert/names.cpp
   src/convert/plan.cpp
-  src/convert/stamp.cpp
   src/convert/suffixes.cpp
-  src/convert/table.cpp
   src/convert/write.cpp)
 set(rotary_diagnose_sources
   src/diagnose/between.cpp
@@ -54,11 +51,9 @@ set(rotary_extend_sources
   src/extend/answer.cpp
   src/extend/config_text.cpp
   src/extend/methods.cpp
-  src/extend/params.cpp
   src/extend/plan.cpp
   src/extend/published.cpp
   src/extend/serving.cpp
-  src/extend/read_back.cpp
   src/extend/situation.cpp)
 set(rotary_tools_sources ${rotary_accuracy_sources} ${rotary_convert_sources} ${rotary_diagnose_sources} ${rotary_extend_sources}
                          ${rotary_positions_sources} ${rotary_shared_tools_sources})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from . import _core, _memory
 from ._config import ModelRope, Source, _named
@@ -149,26 +149,24 @@ def extend(
     Args:
         source: as of rotary.config.
         length: tokens that the model shall take.
-        scaling: "linear", "ntk", "dynamic", "yarn", "llama3", "longrope" or "default". None: all, one recommended.
+        scaling: "linear", "yarn", "llama3", "longrope" or "default". None: all, one recommended.
         factor: None: the published one, else length / trained length. At least 1.
         trained_length: tokens before any scaling. None: what the makers publish, else the config.
         rope: the rope whose part is extended, from 0. None: the first of a text.
         pairing: as of rotary.config.
-        output: a folder to make, with the new config.json of the scaling that is asked for or recommended, and
-            rotary-extend.md, a note of what changed. Nothing that is there is replaced.
+        output: a folder to make, with the new config.json of the scaling that is asked for or recommended. A
+            config.json that is there is not replaced.
 
     Returns:
-        A dict: methods, each with its config, warnings and pairs; recommended, why, otherwise, family_publishes, and
-            more
-        (docs/json.md).
+        A dict: methods, each with its changes and warnings; recommended, why, otherwise, family_publishes, and more
+            (docs/cli.md).
 
     Raises:
         rotary.Error: what rotary.config raises, VALUE (a context that needs no extension, a number out of range), ROPE,
-            CONFIG_MISSING (no trained length), FILE.
+            CONFIG_MISSING (no trained length), FORMAT (a GGUF file or params.json), FILE.
     """
     words: dict[str, Any] = {"factor": factor, "trained_length": trained_length, "rope": rope, "pairing": pairing}
-    call = f"rotary.extend(config, {length}{'' if scaling is None else f', scaling={scaling!r}'})"
-    words |= {"scaling": "default" if scaling == "none" else scaling, "output": _path(output), "call": call}
+    words |= {"scaling": "default" if scaling == "none" else scaling, "output": _path(output)}
     return _loaded(_core._extend(_named(source), length, words))
 
 
@@ -176,31 +174,20 @@ def convert(
     input: Path,
     output: Path | None = None,
     *,
-    to: Pairing | None = None,
+    to: Pairing,
     from_: Pairing | None = None,
-    form: Literal["pairs", "doubled", "joined", "complex"] | None = None,
     dry_run: bool = False,
     verify: bool = False,
-    config: Source | None = None,
-    tensors: Sequence[str] | None = None,
-    head_dim: int | None = None,
-    rotary_dim: int | None = None,
-    first: int | None = None,
 ) -> dict[str, Any]:
-    """Convert a checkpoint to the other pairing; or the keys of a KV cache, or a table of cos and sin.
-
-    Values are moved and none is rounded. The output appears whole or not at all.
+    """Convert a checkpoint to the other pairing. Rows are moved and no value is rounded.
 
     Args:
-        input: a checkpoint's folder, a repository in the Hugging Face cache, or a file of keys or of a table.
-        output: the folder (not there, or empty) or file to write. None only for a dry run.
-        to: "half" or "interleaved". Required but for a table whose form says no pairing.
+        input: a checkpoint's folder, or a repository in the Hugging Face cache.
+        output: the folder to write, not there or empty; it appears whole or not at all. None only for a dry run.
+        to: "half" or "interleaved".
         from_: the pairing before. None: as the files' metadata say, else the config.
-        form: of a table to write. None: as in the input.
         dry_run: writes nothing, and says what would change.
-        verify: of a checkpoint: undoes the change again and compares the bytes.
-        config: of keys: as source of rotary.config; or say head_dim, rotary_dim (None: head_dim) and first (None: 0).
-        tensors: names of the keys. None: those named so, as "layers.0.key".
+        verify: undoes the change again and compares the bytes.
 
     Returns:
         A dict of what changed: what `rotary convert --json` prints, less its version (docs/convert.md).
@@ -209,12 +196,10 @@ def convert(
         rotary.Error: PAIRING (in that pairing already, or unknown), MODEL_TYPE, TENSOR, SHAPE, DTYPE, FILE, FORMAT,
             CHECK, and what rotary.config raises.
     """
-    words: dict[str, Any] = {"to": to, "from_": from_, "form": form, "dry_run": dry_run, "verify": verify, "tensors": tensors}
-    words |= {"head_dim": head_dim, "rotary_dim": rotary_dim, "first": first}
+    words = {"to": to, "from_": from_, "dry_run": dry_run, "verify": verify}
     if output is None and not dry_run:
         raise TypeError("[convert] output is required (or dry_run=True)")
-    model = None if config is None else _named(config)
-    return _loaded(_core._convert(os.fspath(input), _path(output), model, words))
+    return _loaded(_core._convert(os.fspath(input), _path(output), words))
 
 
 def accuracy(

@@ -174,20 +174,6 @@ Ref ask(PyObject* word, PyObject* source, PyObject* tensors, PyObject* dict) {
 
 // ---- the others ----
 
-// The text beside a new config: the call, and what changed.
-std::string note_of(const extend::Plan& plan, const std::string& call) {
-  std::string text = "# A longer context, planned by rotary\n\n    " + call + "\n\n";
-  for (const extend::MethodPlan& method : plan.methods) {
-    if (plan.methods.size() > 1 && method.method != plan.recommended) continue;
-    text += method.method + ", " + method.from + (plan.why.empty() ? "" : ": " + plan.why) + "\n\n";
-    for (const extend::Change& change : method.changes) {
-      text += "- `" + change.key + "`: " + change.before.value_or("not there") + " became " +
-              change.after.value_or("nothing") + "\n";
-    }
-  }
-  return text;
-}
-
 Ref plan_longer(PyObject* source, PyObject* length, PyObject* dict) {
   const Words words{dict};
   const bool is_text = view_of(PyTuple_GetItem(source, 0), "source") == "text";
@@ -202,29 +188,23 @@ Ref plan_longer(PyObject* source, PyObject* length, PyObject* dict) {
   request.factor = words.number("factor");
   if (const auto rope = words.small("rope")) request.rope = static_cast<std::size_t>(*rope);
   request.method = words.text("scaling");
-  const std::string output = words.text("output"), call = words.text("call");
+  const std::string output = words.text("output");
   return new_text(unlocked([&] {
     extend::Plan plan = extend::plan(request);
-    if (!output.empty()) plan.written = extend::write(plan, output, note_of(plan, call));
+    if (!output.empty()) plan.written = extend::write(plan, output);
     return to_json(plan);
   }));
 }
 
-Ref convert_files(PyObject* input, PyObject* output, PyObject* source, PyObject* dict) {
+Ref convert_checkpoint(PyObject* input, PyObject* output, PyObject* dict) {
   const Words words{dict};
   ConvertRequest request;
   request.input = files::path_of(tools::config_path(text_of(input, "input")));
   if (output != Py_None) request.output = files::path_of(text_of(output, "output"));
-  if (source != Py_None) request.model = model_of(source, nullptr);
-  request.to = words.pairing("to");
+  request.to = words.pairing("to").value_or(Pairing::unset);
   request.from = words.pairing("from_");
   request.dry_run = words.flag("dry_run");
   request.verify = words.flag("verify");
-  request.head_dim = words.small("head_dim").value_or(0);
-  request.rotary_dim = words.small("rotary_dim").value_or(0);
-  request.first = words.small("first").value_or(0);
-  if (PyObject* names = words.find("tensors")) request.tensors = texts_of(names, "a tensor's name");
-  if (const std::string form = words.text("form"); !form.empty()) request.form = parse_table_form(form);
   request.progress = heed;
   return new_text(unlocked([&] { return to_json(convert(request)); }));
 }
@@ -252,7 +232,7 @@ Ref study(PyObject* source, PyObject* dict) {
 
 std::vector<PyMethodDef> tools_methods() {
   return {method<read_model>("_model"),   method<make_query_scale>("_query_scale"), method<ask>("_ask"),
-          method<plan_longer>("_extend"), method<convert_files>("_convert"),        method<study>("_accuracy")};
+          method<plan_longer>("_extend"), method<convert_checkpoint>("_convert"),   method<study>("_accuracy")};
 }
 
 }  // namespace rotary::python

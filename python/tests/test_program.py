@@ -153,25 +153,33 @@ class Program(unittest.TestCase):
         written = json.loads((self.folder / "longer" / "config.json").read_text())
         self.assertEqual(text["written"], str(self.folder / "longer" / "config.json"))
         self.assertEqual(rotary.config(written)[0].scaling.name, "yarn")
-        note = (self.folder / "longer" / "rotary-extend.md").read_text()
-        self.assertIn("rotary.extend(config, 131072, scaling='yarn')", note)
-        self.assertIn("became", note)
         refused(self, "VALUE", lambda: rotary.extend(CONFIG, 131072, factor=0.5))
         refused(self, "FILE", lambda: rotary.extend("/no/such/config.json", 131072))
 
     def test_convert(self):
-        entry = self.entry
-        keys = self.save("k.npy", numbers((1, 6, entry.kv_heads, entry.head_dim)))
-        out, again = self.folder / "out.npy", self.folder / "again.npy"
-        told = printed("convert", keys, "--config", CONFIG, "--to", "interleaved", "--output", out)
-        made = rotary.convert(keys, again, config=CONFIG, to="interleaved")
+        source = self.folder / "llama"
+        source.mkdir()
+        config = {"model_type": "llama", "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1}
+        (source / "config.json").write_text(json.dumps({**config, "max_position_embeddings": 64}))
+        rows, header = numbers((2, 8, 8)), {}
+        for i, role in enumerate("qk"):
+            name = f"model.layers.0.self_attn.{role}_proj.weight"
+            header[name] = {"dtype": "F32", "shape": [8, 8], "data_offsets": [256 * i, 256 * (i + 1)]}
+        text = json.dumps(header).encode()
+        (source / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + rows.tobytes())
+        out, again = self.folder / "out", self.folder / "again"
+        told = printed("convert", source, "--to", "interleaved", "--output", out)
+        made = rotary.convert(source, again, to="interleaved", verify=True)
+        self.assertEqual([layer["equal"] for layer in made.pop("verified")], [True])
         self.assertEqual({**made, "output": ""}, {**told, "output": ""})
-        self.assertEqual(out.read_bytes(), again.read_bytes())
-        made = rotary.convert(again, self.folder / "back.npy", head_dim=entry.head_dim, from_="interleaved", to="half")
-        self.assertEqual((self.folder / "back.npy").read_bytes(), keys.read_bytes())
+        weights = (again / "model.safetensors").read_bytes()
+        self.assertEqual((out / "model.safetensors").read_bytes(), weights)
+        moved = np.frombuffer(weights[-512:], np.float32).reshape(2, 8, 8)
+        np.testing.assert_array_equal(moved, rows[:, [0, 2, 1, 3, 4, 6, 5, 7]])
         refused(self, "FILE", lambda: rotary.convert("/no/such", again, to="half"))
+        refused(self, "FORMAT", lambda: rotary.convert(again / "model.safetensors", out, to="half"))
         with self.assertRaises(TypeError):
-            rotary.convert(keys, to="half")
+            rotary.convert(source, to="interleaved")
 
     def test_accuracy(self):
         told = printed("accuracy", CONFIG, "--positions", "0:64", "--tolerance", "0.01")

@@ -135,10 +135,10 @@ Change inverse(const Change& change) {
   return {change.axis, change.bits, std::make_shared<const Sources>(std::move(sources))};
 }
 
-void check_whole_bytes(const TensorInfo& tensor, std::uint64_t bits, const char* subject) {
+void check_whole_bytes(const TensorInfo& tensor, std::uint64_t bits) {
   if (bits % 8 == 0) return;
-  fail(Code::DTYPE, operation, subject, " must have elements of whole bytes but tensor ", files::in_quotes(tensor.name),
-       " is ", name(tensor.type));
+  fail(Code::DTYPE, operation, "the rows of a projection must have elements of whole bytes but tensor ",
+       files::in_quotes(tensor.name), " is ", name(tensor.type));
 }
 
 bool has_size(const TensorInfo& tensor, const Change& change) {

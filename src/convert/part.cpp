@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "files/text/json_edit.h"
 #include "steps.h"
 #include "values/fail.h"
 
@@ -11,7 +10,7 @@ using files::Json;
 
 // A key with a dot or a control character in its name is no path.
 const Json& sub_config(const Json& config, const std::string& dotted) {
-  if (const Json* found = files::object_at(config, files::json_path(dotted))) return *found;
+  if (const Json* found = files::object_at(config, dotted)) return *found;
   fail(Code::ROPE, operation, "a config must hold an object at the place of its rope but ", files::in_quotes(dotted),
        " is none");
 }

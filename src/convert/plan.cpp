@@ -6,7 +6,6 @@
 
 #include "files/config/stages.h"
 #include "files/tensors/checkpoint.h"
-#include "files/text/json_edit.h"
 #include "files/text/paths.h"
 #include "steps.h"
 #include "values/fail.h"
@@ -111,10 +110,16 @@ class Planner {
   }
 
   void add(const Located& tensor, const TensorName& name, const Change& change, const Heads& heads, std::size_t rope) {
-    ConvertedTensor shown = shown_as(*tensor.info, heads, plan_.folder.shards[tensor.shard].name);
-    shown.layer = name.layer;
-    shown.what = what(name.role);
-    plan_.tensors.push_back({tensor.shard, tensor.entry, change, std::move(shown), name, rope});
+    const ConvertedTensor shown{.info = *tensor.info,
+                                .file = plan_.folder.shards[tensor.shard].name,
+                                .layer = name.layer,
+                                .what = what(name.role),
+                                .q_heads = heads.q,
+                                .k_heads = heads.k,
+                                .head_dim = heads.dim,
+                                .first = heads.block.first,
+                                .rotary_dim = 2 * heads.block.pairs};
+    plan_.tensors.push_back({tensor.shard, tensor.entry, change, shown, name, rope});
   }
 
   // The rope of a drafting layer, which no config names, by the heads that its weights have. Several ropes may fit if
@@ -258,6 +263,10 @@ class Planner {
 Pairing weights_pairing(const Folder& folder, const ModelRope& rope, std::optional<Pairing> from) {
   const std::string written = common_metadata(folder, files::pairing_key);
   if (written.empty()) return from.value_or(rope.rope.pairing == Pairing::half ? Pairing::half : Pairing::interleaved);
+  if (written != name(Pairing::half) && written != name(Pairing::interleaved)) {
+    fail(Code::FORMAT, operation, files::pairing_key, " of ", folder.shards.front().name,
+         " must be half or interleaved but is ", in_quotes(written));
+  }
   const Pairing pairing = parse_pairing(written);
   if (from && *from != pairing) {
     fail(Code::PAIRING, operation, "--from must be the pairing of the files' metadata but got ", name(*from),
@@ -266,24 +275,17 @@ Pairing weights_pairing(const Folder& folder, const ModelRope& rope, std::option
   return pairing;
 }
 
-const char* truth(Pairing pairing) { return pairing == Pairing::half ? "false" : "true"; }
-
 // The keys that say the pairing, in models that have one.
 std::vector<ChangedKey> config_changes(const Plan& plan) {
   const TextPart& part = plan.text;
-  const std::string above = part.path.empty() ? "" : part.path + ".";
+  const std::string after = plan.to == Pairing::half ? "false" : "true";
   std::vector<ChangedKey> changes;
-  if (part.indexer.heads != 0 && part.json.contains(indexer_key))
-    changes.push_back({.key = above + indexer_key, .before = truth(plan.from), .after = truth(plan.to)});
-  if (part.pairing_key.empty()) return changes;
-  ChangedKey change{.key = above + part.pairing_key, .before = "", .after = truth(plan.to)};
-  change.before = files::JsonText(plan.config_text).raw(files::json_path(change.key)).value_or("");
-  if (leads_back(plan.folder.shards.front().header.header.metadata, plan.to)) {
-    const std::string was = common_metadata(plan.folder, config_key);
-    if (was == "absent") change.after.clear();
-    if (was == "null") change.after = was;
-  }
-  if (change.before != change.after) changes.push_back(change);
+  const auto change = [&](const std::string& key) {
+    const std::string before = part.json.contains(key) ? part.json.at(key).dump() : "";
+    if (before != after) changes.push_back({(part.path.empty() ? "" : part.path + ".") + key, before, after});
+  };
+  if (part.indexer.heads != 0 && part.json.contains(indexer_key)) change(indexer_key);
+  if (!part.pairing_key.empty()) change(part.pairing_key);
   return changes;
 }
 
@@ -325,22 +327,11 @@ files::ConfigFile read_config_of(const std::filesystem::path& path, std::optiona
 
 }  // namespace
 
-ConvertedTensor shown_as(const TensorInfo& info, const Heads& heads, const std::string& file) {
-  return {.info = info,
-          .file = file,
-          .q_heads = heads.q,
-          .k_heads = heads.k,
-          .head_dim = heads.dim,
-          .first = heads.block.first,
-          .rotary_dim = 2 * heads.block.pairs};
-}
-
 Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pairing> from) {
   Plan plan{.folder = open_folder(path), .to = to};
   files::ConfigFile config = read_config_of(path / files::path_of(plan.folder.config), from);
   plan.model = std::move(config.model);
   plan.config_text = std::move(config.text);
-  for (const Shard& shard : plan.folder.shards) check_stamp(shard.header.header.metadata, shard.name);
   plan.text = text_part(config.json, plan.model);
   plan.from = weights_pairing(plan.folder, plan.model.ropes[plan.text.ropes.front()], from);
   if (plan.from == to) {
@@ -350,7 +341,7 @@ Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pair
   const bool interleaved = plan.from == Pairing::interleaved;
   const bool says_other = plan.text.attention.indexer.heads != 0 && plan.text.json.contains(indexer_key) &&
                           plan.text.flag(indexer_key, true) != interleaved;
-  plan.own_indexer = says_other || common_metadata(plan.folder, config_key) == own_indexer_word;
+  plan.own_indexer = says_other || !common_metadata(plan.folder, own_indexer_key).empty();
   if (plan.own_indexer) plan.text.indexer = {};
   const bool leaves_indexers = Planner(plan).plan();
   plan.config = config_changes(plan);

@@ -1,6 +1,5 @@
 // The steps of a conversion, in the order in which a checkpoint takes them: its files, the text model of its config,
 // what the names of its tensors say, where the heads are in each, how each changes, and the bytes that are written.
-// Keys of caches and tables of cos and sin take some of them.
 #pragma once
 
 #include <cstdint>
@@ -165,9 +164,8 @@ Change inverse(const Change&);
 
 constexpr bool can_be_packed(std::int64_t bits) noexcept { return bits == 2 || bits == 3 || bits == 4 || bits == 8; }
 
-// Rule 1: only whole bytes change their place. bits: of one element that moves. Throws DTYPE; the sentence begins with
-// `subject`: "keys", "a table".
-void check_whole_bytes(const TensorInfo&, std::uint64_t bits, const char* subject);
+// Rule 1: only whole bytes change their place. bits: of one element that moves. Throws DTYPE.
+void check_whole_bytes(const TensorInfo&, std::uint64_t bits);
 // Rule 2: the permuted axis has as many elements in the tensor as in the permutation; packed numbers are I32 words that
 // they fill exactly.
 bool has_size(const TensorInfo&, const Change&);
@@ -187,7 +185,7 @@ Bytes changed(const TensorInfo&, const Change&, const Bytes&);
 
 // ---- heads.cpp: where the heads are in a tensor ----
 
-// Heads along the permuted axis of a projection, a norm or the keys of a cache.
+// Heads along the permuted axis of a projection or a norm.
 struct Heads {
   int q = 0, k = 0;                       // heads of queries and of keys
   int dim = 0;                            // rows of a head
@@ -225,11 +223,9 @@ struct TensorPlan {
   std::size_t shard = 0, entry = 0;  // entry: in the shard's header
   Change change = {};
   ConvertedTensor shown = {};
-  TensorName name = {};  // of a checkpoint
-  std::size_t rope = 0;  // likewise, in Plan::model
+  TensorName name = {};
+  std::size_t rope = 0;  // in Plan::model
 };
-// file: the shard's name in a folder.
-ConvertedTensor shown_as(const TensorInfo&, const Heads&, const std::string& file = {});
 
 struct Plan {
   Folder folder;
@@ -244,38 +240,14 @@ struct Plan {
   bool own_indexer = false;  // the indexers stay: their key says another pairing than that of the attention
 };
 
+// The metadata key of converted files, beside files::pairing_key and files::part_key, whose indexers have stayed: the
+// key of the config says another pairing for them than that of the attention had. Its value is "true".
+inline constexpr const char* own_indexer_key = "rotary.own_indexer";
+
 // from: the pairing of the weights where neither their metadata nor the config says it right. Throws PAIRING (they have
 // this pairing already), MODEL_TYPE (a layout of projections that is not known), TENSOR, SHAPE, DTYPE, FILE, FORMAT,
 // JSON, and what read_config throws.
 Plan make_plan(const std::filesystem::path& folder, Pairing to, std::optional<Pairing> from);
-
-// ---- stamp.cpp: what the metadata of a converted file say of its pairing ----
-
-using Metadata = std::map<std::string, std::string>;
-
-// The metadata keys of a converted file beside files::pairing_key and files::part_key.
-inline constexpr const char* from_key = "rotary.pairing_before";  // the pairing of the first source
-inline constexpr const char* given_key = "rotary.pairing_given";  // "true": the file said its pairing, but no from_key
-// The key of config.json that changed was "absent" or "null"; or that of the indexer is of another pairing and stays.
-inline constexpr const char* config_key = "rotary.config_before";
-inline constexpr const char* own_indexer_word = "own indexer";
-inline constexpr const char* metadata_key = "rotary.metadata_before";  // the object without entries that was there
-inline constexpr const char* blanks_key = "rotary.header_blanks";  // behind the header's JSON, if not the usual ones
-
-struct PairingStamp {
-  Pairing from = Pairing::half;
-  Pairing to = Pairing::interleaved;
-  std::string part = {};    // of the config; empty: the whole model
-  std::string config = {};  // value of config_key; empty: none
-};
-
-// Throws FORMAT for a stamp that no conversion wrote.
-void check_stamp(const Metadata&, const std::string& file);
-// Whether the conversion undoes the one that the metadata tell of.
-bool leads_back(const Metadata&, Pairing to);
-// Streams a shard: the stamp in its header, and its own of the listed tensors changed. Where the conversion leads back,
-// the stamp that is there is taken away, and the header is as it was before.
-void rewrite(const Shard&, const PairingStamp&, const std::vector<TensorPlan>&, std::size_t shard, const Sink&);
 
 // ---- write.cpp: a converted checkpoint, and the check of its bytes ----
 
@@ -284,7 +256,7 @@ std::uint64_t bytes_to_write(const Plan&);
 // The folders that conversions to this output left when they were killed.
 std::vector<std::filesystem::path> left_behind(const std::filesystem::path& output);
 
-// Writes all files into a folder beside output, whose name is output's with ".partial" and the process's number; calls
+// Writes all files into a folder beside output, whose name is output's with ".partial-" and the process's number; calls
 // check with it; renames it to output. Where anything fails, the partial folder is removed and the error thrown on.
 // progress: of the bytes of each piece. Throws FILE before the first byte if output cannot be made: it is there and not
 // an empty folder, its parent is missing, or the disk has no room.
@@ -296,21 +268,5 @@ void write_folder(const Plan&, const std::filesystem::path& output, const std::f
 // passes: tools/convert_transformers.py is the proof of a plan. Throws CHECK (a tensor differs), FILE, FORMAT, TENSOR.
 std::vector<VerifiedLayer> verify(const Plan&, const std::optional<std::filesystem::path>& converted,
                                   const std::function<void(std::uint64_t done, std::uint64_t layers)>& progress);
-
-// ---- keys.cpp, table.cpp: single files. No value is rounded ----
-
-// Whether the tensors are a checkpoint's: it has projections.
-bool is_checkpoint(const std::vector<TensorInfo>&);
-
-// The keys among a file's tensors have a head in their last dimension, or all heads of a token; with latent attention
-// the latent with the rotated part behind it, or that part alone. Keys of layers without a rope stay. Throws PAIRING,
-// TENSOR, SHAPE, DTYPE, ROPE, FILE, FORMAT.
-ConvertResult convert_keys(const ConvertRequest&);
-
-// Whether names of tensors say that the file has a table: cos and sin, cos_sin, cos_sin_cache or freqs_cis.
-bool has_table(const std::vector<TensorInfo>&);
-
-// Throws PAIRING, TENSOR, SHAPE, DTYPE, FILE, FORMAT.
-ConvertResult convert_table(const ConvertRequest&);
 
 }  // namespace rotary::conversion

@@ -131,7 +131,7 @@ class Part {
     if (!has_size(tensor_, change)) refuse_rows();
     const auto bits = static_cast<std::uint64_t>(bits_of(tensor_.type));
     const std::uint64_t row = bits * static_cast<std::uint64_t>(tensor_.elements() / size());
-    check_whole_bytes(tensor_, axis == Axis::rows ? row : bits, "the rows of a projection");
+    check_whole_bytes(tensor_, axis == Axis::rows ? row : bits);
     return change;
   }
 

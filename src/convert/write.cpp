@@ -1,8 +1,8 @@
 #include <system_error>
 #include <tuple>
 
+#include "files/tensors/checkpoint.h"
 #include "files/text/descriptors.h"
-#include "files/text/json_edit.h"
 #include "files/text/paths.h"
 #include "steps.h"
 #include "values/fail.h"
@@ -20,23 +20,41 @@ constexpr const char* partial_ending = ".partial-";
   fail(Code::FILE, operation, path_text(path), ": ", rule);
 }
 
-PairingStamp stamp_of(const Plan& plan) {
-  PairingStamp stamp{
-      .from = plan.from, .to = plan.to, .part = plan.text.path, .config = plan.own_indexer ? own_indexer_word : ""};
-  for (const ChangedKey& change : plan.config) {
-    if (change.before.empty()) stamp.config = "absent";
-    if (change.before == "null") stamp.config = "null";
-  }
-  return stamp;
+std::string changed_config(const Plan& plan) {
+  if (plan.config.empty()) return plan.config_text;
+  files::OrderedJson config = files::parse_to_edit(plan.config_text);
+  files::OrderedJson& part = *files::object_at(config, plan.text.path);
+  for (const ChangedKey& change : plan.config)
+    part[change.key.substr(change.key.rfind('.') + 1)] = files::OrderedJson::parse(change.after);
+  return files::config_text(config);
 }
 
-std::string changed_config(const Plan& plan) {
-  files::JsonText text(plan.config_text);
-  for (const ChangedKey& change : plan.config) {
-    const files::JsonPath path = files::json_path(change.key);
-    change.after.empty() ? text.remove(path) : text.set(path, change.after);
+// A shard with its listed tensors changed, and metadata that say the pairing now.
+void rewrite(const Plan& plan, std::size_t index, const Sink& sink) {
+  const Shard& shard = plan.folder.shards[index];
+  std::map<std::string, std::string> metadata = shard.header.header.metadata;
+  metadata[files::pairing_key] = name(plan.to);
+  if (!plan.text.path.empty()) metadata[files::part_key] = plan.text.path;
+  if (plan.own_indexer) metadata[own_indexer_key] = "true";
+  std::vector<const TensorInfo*> infos;
+  for (const files::Entry& entry : shard.entries()) infos.push_back(&entry.info);
+  const std::string header = files::make_header(infos, metadata);
+  sink(files::bytes_of(header));
+  std::map<std::size_t, const Change*> changes;
+  for (const TensorPlan& tensor : plan.tensors) {
+    if (tensor.shard == index) changes[tensor.entry] = &tensor.change;
   }
-  return text.text();
+  for (std::size_t e = 0; e < shard.entries().size(); ++e) {
+    const files::Entry& entry = shard.entries()[e];
+    const std::uint64_t begin = shard.header.data + entry.begin;
+    const auto found = changes.find(e);
+    if (found == changes.end()) {
+      shard.file->copy(begin, shard.header.data + entry.end, sink);
+      continue;
+    }
+    const Reader read = [&](std::uint64_t offset, std::span<std::byte> out) { shard.file->read(begin + offset, out); };
+    stream_changed(entry.info, *found->second, read, sink);
+  }
 }
 
 // Code stays executable.
@@ -60,9 +78,8 @@ void write_files(const Plan& plan, const fs::path& partial, const fs::path& outp
     files::write_whole_as(operation, partial / path_of(name), output / path_of(name), counted);
   };
   const Folder& folder = plan.folder;
-  const PairingStamp stamp = stamp_of(plan);
   for (std::size_t i = 0; i < folder.shards.size(); ++i)
-    write(folder.shards[i].name, [&](const Sink& sink) { rewrite(folder.shards[i], stamp, plan.tensors, i, sink); });
+    write(folder.shards[i].name, [&](const Sink& sink) { rewrite(plan, i, sink); });
   for (const std::string& name : folder.subfolders) {
     std::error_code error;
     fs::create_directories(partial / path_of(name), error);
@@ -122,8 +139,10 @@ void check_output_folder(const Plan& plan, const fs::path& given) {
   std::error_code ignored;
   if (fs::equivalent(output, plan.folder.path, ignored))
     refuse(given, "the output must be another folder than the input");
-  if (fs::equivalent(output.parent_path(), plan.folder.path, ignored))
-    refuse(given, "the output must not lie in the input");
+  for (fs::path above = fs::weakly_canonical(output.parent_path(), ignored); !above.empty();) {
+    if (fs::equivalent(above, plan.folder.path, ignored)) refuse(given, "the output must not lie in the input");
+    above = above.has_relative_path() ? above.parent_path() : fs::path();
+  }
   if (fs::exists(fs::symlink_status(output, ignored))) {
     if (!fs::is_directory(output, ignored)) refuse(given, "the output must be a new folder but is a file");
     if (!fs::is_empty(output, ignored)) refuse(given, "the output must be a new folder but holds files already");

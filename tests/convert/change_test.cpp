@@ -28,9 +28,9 @@ TEST(Permutation, moves_the_pairs_of_a_block) {
 
 TEST(Rules, only_whole_bytes_move_and_sizes_fit) {
   const TensorInfo f4{"t", ElementType::f4, {8, 3}, 12};
-  expect_error("DTYPE", "keys must have elements of whole bytes but tensor \"t\" is F4",
-               [&] { conversion::check_whole_bytes(f4, 4, "keys"); });
-  conversion::check_whole_bytes(f4, 24, "keys");
+  expect_error("DTYPE", "must have elements of whole bytes but tensor \"t\" is F4",
+               [&] { conversion::check_whole_bytes(f4, 4); });
+  conversion::check_whole_bytes(f4, 24);
   const auto eight = std::make_shared<const Sources>(conversion::unchanged(8));
   struct Case {
     Axis axis;

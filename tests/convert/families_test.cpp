@@ -188,6 +188,9 @@ const std::string mla_keys = R"("hidden_size": 32, "num_attention_heads": 4, "nu
 // Without its last brace.
 std::string mla(const std::string& type) { return R"({"model_type": ")" + type + R"(", )" + mla_keys; }
 
+// As a config that changes is written.
+std::string indented(const std::string& config) { return nlohmann::ordered_json::parse(config).dump(2) + "\n"; }
+
 std::vector<Part> latent(const std::string& at) {
   return {{at + "q_a_proj.weight", {10, 12}},
           {at + "q_a_layernorm.weight", {10}},
@@ -209,7 +212,7 @@ std::vector<Part> indexer(const std::string& at, bool moves) {
 TEST_F(Families, latent_attention) {
   const std::string native = "layers.0.attention.";
   expect_converts({"deepseek", mla("deepseek_v3") + "\n}\n", 2, with(latent(at0), latent(at1)), Pairing::interleaved});
-  EXPECT_EQ(read_text(path("deepseek-2") / "config.json"), mla("deepseek_v3") + ", \"rope_interleave\": false\n}\n");
+  EXPECT_EQ(read_text(path("deepseek-2") / "config.json"), indented(mla("deepseek_v3") + ", \"rope_interleave\": false}"));
   EXPECT_EQ(read_config(path("deepseek-2")).ropes.front().rope.pairing, Pairing::half);
   expect_converts(
       {"a gate as wide as a value",
@@ -230,7 +233,7 @@ TEST_F(Families, latent_attention) {
                    Pairing::interleaved});
 }
 
-// The key of the config is turned over in its place, or added; the way back restores it.
+// The key of the config is turned over in its place, or added; a config without changes keeps its bytes.
 TEST_F(Families, keys_of_the_config) {
   const std::string glm = mla("glm_moe_dsa") + R"(, "index_n_heads": 2, "index_head_dim": 6)";
   struct Case {
@@ -250,7 +253,8 @@ TEST_F(Families, keys_of_the_config) {
            {"an indexer of another pairing stays", glm + R"(, "indexer_rope_interleave": false})",
             glm + R"(, "indexer_rope_interleave": false})", with(latent(at0), indexer(at0, false))}}) {
     expect_converts({row.name, row.before, 2, row.parts, row.native});
-    EXPECT_EQ(read_text(path(row.name + "-2") / "config.json"), row.after);
+    const std::string after = read_text(path(row.name + "-2") / "config.json");
+    EXPECT_EQ(after, row.after == row.before ? row.before : indented(row.after)) << row.name;
   }
   for (const std::string& more : {std::string(R"(, "rotary_emb_interleaved": false)"), std::string()}) {  // remote code
     const std::string name = "nomic" + std::to_string(more.size());
@@ -262,6 +266,17 @@ TEST_F(Families, keys_of_the_config) {
         read_text(path(name + "-2") / "config.json").find("\"rotary_emb_interleaved\": true") != std::string::npos,
         !more.empty());
   }
+}
+
+TEST_F(Families, a_changed_config_keeps_pythons_numbers_and_its_other_values) {
+  const std::string more = R"(, "limits": [0.0, Infinity, -Infinity, NaN], "eps": 1e-06, "name": "\u00fc Infinity", "none": {})";
+  make("odd", mla("deepseek_v3") + more + "}", tensors_of(latent(at0)));
+  convert(path("odd"), Pairing::half, path("odd-2"));
+  const std::string text = read_text(path("odd-2") / "config.json");
+  EXPECT_NE(text.find("  \"limits\": [\n    0.0,\n    Infinity,\n    -Infinity,\n    NaN\n  ],\n  \"eps\": 1e-06,\n"
+                      "  \"name\": \"\\u00fc Infinity\",\n  \"none\": {},\n  \"rope_interleave\": false\n}\n"),
+            std::string::npos)
+      << text;
 }
 
 TEST_F(Families, notes_where_code_may_not_read_the_pairing) {

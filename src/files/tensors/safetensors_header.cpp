@@ -265,10 +265,10 @@ FileHeader read_header(const InputFile& file) {
   if (length > size - front.size()) {
     refuse("the header must end within the file's " + std::to_string(size) + " bytes" + says);
   }
-  FileHeader read{.json = std::string(length, '\0'), .data = front.size() + length, .header = {}};
-  file.read(front.size(), std::as_writable_bytes(std::span(read.json)));
-  read.header = parse_header(read.json, size - read.data, path_text(file.path()));
-  return read;
+  std::string json(length, '\0');
+  file.read(front.size(), std::as_writable_bytes(std::span(json)));
+  const std::uint64_t data = front.size() + length;
+  return {data, parse_header(json, size - data, path_text(file.path()))};
 }
 
 std::string make_header(std::span<const Tensor* const> tensors, const std::map<std::string, std::string>& metadata) {
@@ -285,7 +285,7 @@ std::string make_header(std::span<const Tensor* const> tensors, const std::map<s
 
 std::string make_header(std::span<const TensorInfo* const> tensors,
                         const std::map<std::string, std::string>& metadata) {
-  std::string text = "{";
+  std::string text = std::string(8, '\0') + "{";  // the length of the header, put in at the end
   const auto separate = [&text] {
     if (text.back() != '{') text += ',';
   };
@@ -313,13 +313,7 @@ std::string make_header(std::span<const TensorInfo* const> tensors,
     offset = end;
   }
   text += '}';
-  return framed_header(text);
-}
-
-std::string framed_header(std::string_view json, std::optional<std::size_t> blanks) {
-  std::string text(8, '\0');
-  text += json;
-  text.resize(blanks ? text.size() + *blanks : (text.size() + 7) / 8 * 8, ' ');
+  text.resize((text.size() + 7) / 8 * 8, ' ');
   const std::uint64_t length = text.size() - 8;
   if (length > longest_header) {
     fail(Code::FORMAT, "safetensors",

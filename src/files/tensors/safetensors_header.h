@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,7 +28,6 @@ struct Header {
 };
 
 struct FileHeader {
-  std::string json;        // as it stands in the file
   std::uint64_t data = 0;  // the place of the first byte behind it
   Header header;
 };
@@ -43,9 +41,6 @@ Header parse_header(std::string_view json, std::uint64_t data_bytes, const std::
 // The beginning of a file: the header's length, the JSON, spaces up to a multiple of 8. Each tensor takes info.bytes.
 // Throws FORMAT.
 std::string make_header(std::span<const TensorInfo* const>, const std::map<std::string, std::string>& metadata);
-// Frames JSON text as a header: its length, the text, `blanks` spaces (default: up to a multiple of 8 bytes). Throws
-// FORMAT.
-std::string framed_header(std::string_view json, std::optional<std::size_t> blanks = std::nullopt);
 // The header of tensors in memory, whose sizes are checked. Throws FORMAT, SHAPE.
 std::string make_header(std::span<const Tensor* const> tensors, const std::map<std::string, std::string>& metadata);
 

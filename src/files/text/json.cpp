@@ -138,14 +138,14 @@ std::string shown(const Json& value) {
   return text;
 }
 
-const Json* object_at(const Json& root, const std::vector<std::string>& keys) {
-  const Json* at = &root;
-  for (const std::string& key : keys) {
-    const auto found = at->find(key);
-    if (found == at->end()) return nullptr;
-    at = &*found;
+std::vector<std::string> keys_of(std::string_view dotted) {
+  std::vector<std::string> keys;
+  while (!dotted.empty()) {
+    const std::size_t end = std::min(dotted.find('.'), dotted.size());
+    keys.emplace_back(dotted.substr(0, end));
+    dotted.remove_prefix(std::min(end + 1, dotted.size()));
   }
-  return at->is_object() ? at : nullptr;
+  return keys;
 }
 
 std::string string_of(const Json& object, const char* key) {
@@ -182,6 +182,18 @@ Json parse_json(std::string_view text) {
     if (const auto end = why.find("] "); end != std::string::npos) why.erase(0, end + 2);
     fail(Code::JSON, "parse", "the text must be JSON in UTF-8 but has a ", legible(why));
   }
+}
+
+OrderedJson parse_to_edit(std::string_view text) { return OrderedJson::parse(with_marked_numbers(text)); }
+
+std::string config_text(const OrderedJson& config) {
+  std::string text = config.dump(2, ' ', true) + "\n";
+  for (const PythonNumber& known : python_numbers) {
+    const std::string marked = "\"\\u0000" + std::string(known.word) + "\"";
+    for (std::size_t at = 0; (at = text.find(marked, at)) != std::string::npos;)
+      text.replace(at, marked.size(), known.word);
+  }
+  return text;
 }
 
 std::string json_file_text(const char* operation, const InputFile& file) {

@@ -37,8 +37,25 @@ OrderedJson finite_or_null(double value);  // JSON has no infinity
 
 bool is_not_finite(const Json&);  // a number that is NaN or infinite
 
-// The object behind these keys, from the outermost down; null where one of them is missing or holds no object.
-const Json* object_at(const Json& root, const std::vector<std::string>& keys);
+// A text that parse_json reads, with its keys in their order, to be changed and written again by config_text. NaN and
+// Infinity are strings in it that no file holds.
+OrderedJson parse_to_edit(std::string_view text);
+// As Hugging Face writes config.json: indented by 2, ASCII, a line break at its end, NaN and Infinity as Python's words.
+std::string config_text(const OrderedJson&);
+
+// The keys of a path with dots between them, from the outermost down; none for "".
+std::vector<std::string> keys_of(std::string_view dotted);
+// The object at the end of such a path; null where a key is missing or holds no object. J: Json or OrderedJson.
+template <class J>
+J* object_at(J& root, std::string_view dotted) {
+  J* at = &root;
+  for (const std::string& key : keys_of(dotted)) {
+    const auto found = at->find(key);
+    if (found == at->end()) return nullptr;
+    at = &*found;
+  }
+  return at->is_object() ? at : nullptr;
+}
 // "" where there is no such key, or no string behind it.
 std::string string_of(const Json& object, const char* key);
 
