@@ -1,3 +1,4 @@
+// A plan as text: the new config.json in both forms of transformers, each read back and compared with the plan.
 #include <algorithm>
 #include <set>
 
@@ -9,24 +10,13 @@
 namespace rotary::extend {
 namespace {
 
-using files::Json;
-using files::JsonMember;
-using files::JsonMembers;
-using files::JsonPath;
-using files::JsonText;
+enum class Form : std::uint8_t { rope_parameters, rope_scaling };  // of transformers 5, or the older with rope_theta
+constexpr const char* form_keys[] = {"rope_parameters", "rope_scaling"};
+constexpr const char* partial_key = "partial_rotary_factor";
 
 // ---- the members of a scaling ----
 
-std::string raw_of(double value) { return real(value); }
-std::string raw_of(std::int64_t value) { return std::to_string(value); }
-std::string raw_of(bool value) { return value ? "true" : "false"; }
-std::string raw_of(const std::vector<double>& list) {
-  std::string text = "[";
-  for (const double value : list) text += (text.size() > 1 ? ", " : "") + real(value);
-  return text + "]";
-}
-
-// What the rope_type of a kind of yarn says by itself is not written once more.
+// A scaling without the values that the rope_type of its kind of yarn says by itself.
 Scaling beside_rope_type(Scaling scaling) {
   const std::string_view word = scalings::rope_type_of(scaling);
   Yarn* yarn = std::get_if<Yarn>(&scaling);
@@ -38,23 +28,21 @@ Scaling beside_rope_type(Scaling scaling) {
   return scaling;
 }
 
-JsonMember rope_type_of(const Scaling& scaling) { return {"rope_type", Json(scalings::rope_type_of(scaling)).dump()}; }
-
 // The scaling's values beside its rope_type: those that it means nothing without, and those that are not the default.
-void add_values(JsonMembers& members, const Scaling& scaling, bool states_betas) {
+void add_values(OrderedJson& members, const Scaling& scaling, bool states_betas) {
   const auto is_kept = [&](const auto& field) {
     return scalings::is_always_stated(field) || (states_betas && std::string_view(field.name).starts_with("beta_"));
   };
   scalings::for_each_stated(beside_rope_type(scaling), is_kept, [&](const auto& field, const auto& value) {
     const std::string key = field.key;
-    // Said by max_position_embeddings and by partial_rotary_factor.
-    if (key != "trained_length" && key != "partial_rotary_factor") members.push_back({key, raw_of(value)});
+    // max_position_embeddings and partial_rotary_factor say these two.
+    if (key != "trained_length" && key != partial_key) members[key] = value;
   });
 }
 
-// The keys that go with a scaling: what else stands in its object stays.
+// Whether the key goes with a scaling; all other members of its object stay.
 bool belongs_to_a_scaling(const std::string& key) {
-  if (key == "partial_rotary_factor") return false;
+  if (key == partial_key) return false;
   bool found = files::is_listed(key,
                                 "rope_type type alpha finetuned apply_yarn_scaling scaling_factor power "
                                 "max_position_embeddings original_max_position_embeddings");
@@ -64,13 +52,22 @@ bool belongs_to_a_scaling(const std::string& key) {
   return found;
 }
 
-JsonPath under(JsonPath path, const std::string& key) {
-  path.push_back(key);
-  return path;
+void add_the_rest(OrderedJson& members, const OrderedJson& object) {
+  if (!object.is_object()) return;
+  for (const auto& [key, value] : object.items())
+    if (!members.contains(key) && !belongs_to_a_scaling(key)) members[key] = value;
 }
 
-bool has_member(const JsonMembers& members, const std::string& key) {
-  return std::any_of(members.begin(), members.end(), [&](const JsonMember& member) { return member.key == key; });
+// The members in the order of the object that was there; equal values keep their spelling.
+OrderedJson in_order_of(const OrderedJson& before, const OrderedJson& members) {
+  OrderedJson result = OrderedJson::object();
+  if (before.is_object()) {
+    for (const auto& [key, value] : before.items())
+      if (members.contains(key)) result[key] = members[key] == value ? value : members[key];
+  }
+  for (const auto& [key, value] : members.items())
+    if (!result.contains(key)) result[key] = value;
+  return result;
 }
 
 // ---- config.json ----
@@ -78,36 +75,45 @@ bool has_member(const JsonMembers& members, const std::string& key) {
 // Further keys of published files that repeat the base.
 constexpr const char* repeated_bases[] = {"theta", "rotary_base", "rotary_emb_base", "rope_base"};
 
+// The planned rope; null where it stays.
+const Rope* planned_rope(const MethodPlan& plan, std::size_t rope) {
+  const auto found = std::ranges::find(plan.ropes, rope, &RopePlan::rope);
+  return found == plan.ropes.end() ? nullptr : &found->planned;
+}
+
 class Editor {
  public:
   Editor(const Situation& situation, const MethodPlan& plan)
-      : situation_(situation), plan_(plan), text_(situation.request.config) {}
+      : situation_(situation),
+        plan_(plan),
+        config_(files::parse_to_edit(situation.request.config)),
+        part_(*files::object_at(config_, situation.part())) {}
 
-  Written as(Form form) {
-    std::string object;
-    if (form == own_form(situation_) && leaves_all()) {  // its object keeps its words
-      object = one_line(raw(form_keys[static_cast<int>(form)]).value_or("null"));
-    } else {
-      object = form == Form::rope_parameters ? write_parameters() : write_scaling();
-    }
+  // The whole config. Where no rope changes, the file's own object stays.
+  OrderedJson in(Form form) {
+    const bool stays = std::ranges::all_of(plan_.ropes, [&](const RopePlan& rope) {
+      return rope.planned == situation_.rope(rope.rope).rope;
+    });
+    if (!stays || form != own_form()) form == Form::rope_parameters ? write_parameters() : write_scaling();
     write_lengths();
     repeat_the_base();
     state_head_dim();
-    return {text_.text(), object};
+    return config_;
+  }
+
+  // The form that the file has, or that its version of transformers writes.
+  Form own_form() const {
+    if (situation_.dict("rope_scaling") != nullptr) return Form::rope_scaling;
+    if (situation_.value("rope_parameters") != nullptr) return Form::rope_parameters;
+    const bool is_new = files::string_of(situation_.root, "transformers_version").starts_with("5.");
+    const bool has_old = situation_.value("rope_scaling") != nullptr || situation_.value("rope_theta") != nullptr;
+    return is_new && !has_old ? Form::rope_parameters : Form::rope_scaling;
   }
 
  private:
   const Rope& planned() const { return plan_.ropes.front().planned; }
   const Rope& before() const { return situation_.first().rope; }
-  void set(const std::string& key, const std::string& raw) { text_.set(situation_.path(key), raw); }
-  void remove(const std::string& key) { text_.remove(situation_.path(key)); }
-  std::optional<std::string> raw(const std::string& key) const { return text_.raw(situation_.path(key)); }
-
-  bool leaves_all() const {  // no rope changes
-    return std::all_of(plan_.ropes.begin(), plan_.ropes.end(),
-                       [&](const RopePlan& rope) { return rope.planned == situation_.rope(rope.rope).rope; });
-  }
-
+  OrderedJson at(const std::string& key) const { return part_.value(key, OrderedJson()); }  // null where it is absent
   bool is_phi3() const { return situation_.family != nullptr && situation_.family->quirk->yarn_is_longrope; }
 
   // The key of the base that the file gives, or the family's own.
@@ -116,28 +122,18 @@ class Editor {
     const auto keys = family == nullptr ? std::vector<std::string_view>{"rope_theta"} : files::words(family->base_key);
     std::string own;
     for (const std::string_view key : keys) {
-      if (situation_.value(std::string(key)) != nullptr) return std::string(key);
+      if (part_.contains(key)) return std::string(key);
       if (own.empty() && key.find('.') == std::string_view::npos) own = key;
     }
     return own;
   }
 
   // The base as the file spells it, where it stays.
-  std::string base_text(const Rope& now, const Rope& old, const JsonPath& object) const {
-    if (now.base != old.base) return real(now.base);
-    if (const auto inside = text_.raw(under(object, "rope_theta"))) return *inside;
-    const std::string key = base_key();
-    const Json* given = key.empty() ? nullptr : situation_.value(key);
-    return given != nullptr && *given == now.base ? *raw(key) : real(now.base);
-  }
-
-  // What stands in the object beside its scaling, but for the keys that are written anew.
-  void add_the_rest(JsonMembers& members, const JsonPath& path, const Json* object) const {
-    if (object == nullptr) return;
-    for (const auto& item : object->items()) {
-      if (has_member(members, item.key()) || belongs_to_a_scaling(item.key())) continue;
-      members.push_back({item.key(), *text_.raw(under(path, item.key()))});
-    }
+  OrderedJson base_of(const Rope& now, const Rope& old, const OrderedJson& object) const {
+    if (now.base != old.base) return now.base;
+    if (object.is_object() && object.contains("rope_theta")) return object["rope_theta"];
+    const OrderedJson given = at(base_key());
+    return given == now.base ? given : OrderedJson(now.base);
   }
 
   // ---- rope_parameters ----
@@ -148,122 +144,102 @@ class Editor {
            !(situation_.splits(situation_.rope(i)) && files::has_sliding_rope(layer_type));
   }
 
-  // Rope i as an entry; what stood in `object`, at path, stays where it is no scaling's.
-  JsonMembers entry(std::size_t i, const std::string& layer_type, const JsonPath& path, const Json* object) const {
+  // Rope i as an entry; members of `object`, the entry before, stay where they are no scaling's.
+  OrderedJson entry(std::size_t i, const std::string& layer_type, const OrderedJson& object) const {
     const bool extended = is_planned(i, layer_type);
     const Rope& old = situation_.rope(i).rope;
     const Rope& rope = extended ? *planned_rope(plan_, i) : old;
-    JsonMembers members = {rope_type_of(rope.scaling), {"rope_theta", base_text(rope, old, path)}};
-    const std::string partial = "partial_rotary_factor";
-    if (object == nullptr || !object->contains(partial)) {
-      const auto outside = raw(partial);
+    OrderedJson members = {{"rope_type", scalings::rope_type_of(rope.scaling)},
+                           {"rope_theta", base_of(rope, old, object)}};
+    if (!object.is_object() || !object.contains(partial_key)) {
       const auto* part = std::get_if<Proportional>(&rope.scaling);
-      if (part != nullptr) {
-        members.push_back({partial, real(part->fraction)});
-      } else if (outside && *outside != "null") {
-        members.push_back({partial, *outside});
-      }
+      const OrderedJson outside = part != nullptr ? OrderedJson(part->fraction) : at(partial_key);
+      if (!outside.is_null()) members[partial_key] = outside;
     }
     add_values(members, rope.scaling, extended && states_betas(situation_));
-    add_the_rest(members, path, object);
+    add_the_rest(members, object);
     return members;
   }
 
-  std::string write_parameters() {
-    const JsonPath path = situation_.path("rope_parameters");
-    const Json* parameters = situation_.dict("rope_parameters");
+  void write_parameters() {
+    const OrderedJson old = at("rope_parameters"), scaling = at("rope_scaling");
     if (situation_.of_layer_types()) {
-      write_nested(path, parameters);
+      write_nested(old);
     } else {
-      const Json* scaling = situation_.dict("rope_scaling");
-      write_object(text_, path,
-                   entry(situation_.targets.front(), "", scaling == nullptr ? path : situation_.path("rope_scaling"),
-                         scaling == nullptr ? parameters : scaling));
+      part_["rope_parameters"] =
+          in_order_of(old, entry(situation_.targets.front(), "", scaling.is_object() ? scaling : old));
     }
-    remove("rope_scaling");
-    if (const std::string key = base_key(); !key.empty() && parameters == nullptr) remove(key);
-    return one_line(*text_.raw(path));
+    part_.erase("rope_scaling");
+    if (!old.is_object()) part_.erase(base_key());
   }
 
-  // One entry for each layer type; those that stand there stay, but for the ropes that are extended.
-  void write_nested(const JsonPath& path, const Json* parameters) {
-    if (parameters == nullptr) text_.set_object(path, {});
+  // One entry for each layer type; the others stay, but for the ropes that are extended.
+  void write_nested(const OrderedJson& old) {
+    OrderedJson& parameters = part_["rope_parameters"];
+    if (!old.is_object()) parameters = OrderedJson::object();
     std::set<std::string> seen;
     for (std::size_t i = 0; i < situation_.request.model.ropes.size(); ++i) {
-      if (situation_.rope(i).part != situation_.first().part) continue;
+      if (situation_.rope(i).part != situation_.part()) continue;
       for (const std::string& layer_type : situation_.rope(i).layer_types) {
-        const bool there = parameters != nullptr && parameters->contains(layer_type);
-        if (!seen.insert(layer_type).second || (there && !is_planned(i, layer_type))) continue;
-        const Json* object = there && parameters->at(layer_type).is_object() ? &parameters->at(layer_type) : nullptr;
-        const JsonPath inner = under(path, layer_type);
-        write_object(text_, inner, entry(i, layer_type, inner, object));
+        const bool stays = parameters.contains(layer_type) && !is_planned(i, layer_type);
+        if (!seen.insert(layer_type).second || stays) continue;
+        const OrderedJson object = parameters.value(layer_type, OrderedJson());
+        parameters[layer_type] = in_order_of(object, entry(i, layer_type, object));
       }
     }
   }
 
   // ---- rope_scaling ----
 
-  // The members of the object rope_scaling, whose old one is `scaling`.
-  JsonMembers scaling_members(const Json* scaling) const {
+  OrderedJson scaling_members(const OrderedJson& scaling) const {
     const Rope& rope = planned();
-    JsonMembers members = {rope_type_of(rope.scaling)};
+    const std::string word(scalings::rope_type_of(rope.scaling));
+    OrderedJson values = OrderedJson::object();
     if (is_phi3() && plan_.method == "longrope") {  // Microsoft's own code takes these three keys and no other
-      members.front().key = "type";
-      add_values(members, rope.scaling, false);
-      std::erase_if(members,
-                    [](const JsonMember& member) { return member.key != "type" && !member.key.ends_with("_factor"); });
-    } else {
-      const Json* parameters = situation_.of_layer_types() ? nullptr : situation_.dict("rope_parameters");
-      add_values(members, rope.scaling, states_betas(situation_));
-      const bool from_parameters = scaling == nullptr && parameters != nullptr;
-      add_the_rest(members, situation_.path(from_parameters ? "rope_parameters" : "rope_scaling"),
-                   from_parameters ? parameters : scaling);
-      std::erase_if(members, [](const JsonMember& member) { return member.key == "rope_theta"; });
+      add_values(values, rope.scaling, false);
+      return {{"type", word}, {"short_factor", values["short_factor"]}, {"long_factor", values["long_factor"]}};
     }
-    // A base one level down (DBRX) is not what transformers reads beside a scaling.
+    // The oldest word for rope_type stays where it says the same; families of layer types do not read it.
+    const bool has_type = scaling.is_object() && !situation_.of_layer_types() && !scaling.contains("rope_type") &&
+                          scaling.value("type", "") == word;
+    OrderedJson members = {{has_type ? "type" : "rope_type", word}};
+    // A base one level down (DBRX) is not the one that transformers reads beside a scaling.
     const files::Family* family = situation_.family;
-    const bool is_below = family != nullptr && family->base_key.find('.') != std::string_view::npos &&
-                          situation_.value(base_key()) == nullptr;
-    if (is_below && !std::holds_alternative<Unscaled>(rope.scaling)) {
-      members.insert(members.begin() + 1, {"rope_theta", real(rope.base)});
-    }
-    // The oldest word for rope_type, which stays where it says the same; families of layer types do not read it.
-    if (scaling != nullptr && !situation_.of_layer_types() && !scaling->contains("rope_type") &&
-        scaling->contains("type") && scaling->at("type") == files::parse_json(members.front().raw)) {
-      members.front().key = "type";
-    }
+    const bool is_below = family != nullptr && family->base_key.find('.') != std::string_view::npos;
+    const bool states_base = is_below && !part_.contains(base_key()) && word != "default";
+    if (states_base) members["rope_theta"] = rope.base;
+    add_values(members, rope.scaling, states_betas(situation_));
+    add_the_rest(members, scaling.is_object() || situation_.of_layer_types() ? scaling : at("rope_parameters"));
+    if (!states_base) members.erase("rope_theta");
     return members;
   }
 
-  std::string write_scaling() {
-    const JsonMembers members = scaling_members(situation_.dict("rope_scaling"));
-    write_bases();
-    remove("rope_parameters");
+  void write_scaling() {
+    const OrderedJson old = at("rope_scaling"), members = scaling_members(old);
+    write_bases(old);
+    part_.erase("rope_parameters");
     const bool needed = members.size() > 1 || !std::holds_alternative<Unscaled>(planned().scaling) ||
                         (situation_.family != nullptr && !situation_.family->rope_parameters.empty());
     if (needed) {
-      write_object(text_, situation_.path("rope_scaling"), members);
-      return one_line(*raw("rope_scaling"));
+      part_["rope_scaling"] = in_order_of(old, members);
+    } else if (part_.contains("rope_scaling")) {
+      part_["rope_scaling"] = nullptr;
     }
-    if (raw("rope_scaling")) set("rope_scaling", "null");
-    return "null";
   }
 
   // Beside rope_scaling the bases stand at the top of the part.
-  void write_bases() {
-    const bool had_parameters = situation_.dict("rope_parameters") != nullptr;
-    const Json* scaling = situation_.dict("rope_scaling");
-    const bool inside = scaling != nullptr && scaling->contains("rope_theta");
+  void write_bases(const OrderedJson& scaling) {
+    const OrderedJson parameters = at("rope_parameters");
+    const bool inside = scaling.is_object() && scaling.contains("rope_theta");
     const std::string key = base_key();
-    if (!key.empty() && (had_parameters || inside || planned().base != before().base)) {
-      set(key, base_text(planned(), before(), situation_.path(inside ? "rope_scaling" : "rope_parameters")));
-    }
+    if (!key.empty() && (parameters.is_object() || inside || planned().base != before().base))
+      part_[key] = base_of(planned(), before(), inside ? scaling : parameters);
     const files::Family* family = situation_.family;
-    if (!had_parameters || family == nullptr || family->sliding_base_key.empty()) return;
+    if (!parameters.is_object() || family == nullptr || family->sliding_base_key.empty()) return;
     for (const std::size_t i : situation_.left) {
       const ModelRope& used = situation_.rope(i);
-      if (used.part != situation_.first().part || used.rope.base == family->sliding_base) continue;
-      set(std::string(family->sliding_base_key), real(used.rope.base));
+      if (used.part == situation_.part() && used.rope.base != family->sliding_base)
+        part_[std::string(family->sliding_base_key)] = used.rope.base;
     }
   }
 
@@ -271,74 +247,129 @@ class Editor {
 
   void repeat_the_base() {
     if (planned().base == before().base) return;
-    for (const char* key : repeated_bases) {
-      const Json* value = situation_.value(key);
-      if (key != base_key() && value != nullptr && *value == before().base) set(key, real(planned().base));
-    }
+    for (const char* key : repeated_bases)
+      if (key != base_key() && at(key) == before().base) part_[key] = planned().base;
   }
 
   // transformers 5.23 takes head_dim from the config for these methods, which must not be null then.
   void state_head_dim() {
-    const std::string& method = plan_.method;
-    const bool reads = method == "yarn" || method == "dynamic" || method == "longrope";
-    const Json* stated = situation_.value("head_dim");
-    const ModelRope& used = situation_.first();
+    const bool reads = plan_.method == "yarn" || plan_.method == "longrope";
     const bool by_class = situation_.family != nullptr && situation_.family->null_head_dim;
-    const bool is_null = stated == nullptr ? by_class : stated->is_null();
-    if (reads && is_null && used.first == 0) set("head_dim", std::to_string(used.rope.head_dim));
+    const bool is_null = part_.contains("head_dim") ? part_["head_dim"].is_null() : by_class;
+    const ModelRope& used = situation_.first();
+    if (reads && is_null && used.first == 0) part_["head_dim"] = used.rope.head_dim;
   }
 
   void write_lengths() {
-    if (situation_.first().context != plan_.max_position_embeddings) {
-      set(length_key(*situation_.object()), std::to_string(plan_.max_position_embeddings));
-    }
+    if (situation_.first().context != plan_.max_position_embeddings)
+      part_[length_key(*situation_.object())] = plan_.max_position_embeddings;
     const std::string original = "original_max_position_embeddings";
-    const Json* stated = situation_.value(original);
-    const bool differs = stated == nullptr ? is_phi3() : *stated != situation_.trained;
-    if (differs && scalings::has_key(planned().scaling, original)) set(original, std::to_string(situation_.trained));
+    const bool differs = part_.contains(original) ? part_[original] != situation_.trained : is_phi3();
+    if (differs && scalings::has_key(planned().scaling, original)) part_[original] = situation_.trained;
   }
 
   const Situation& situation_;
   const MethodPlan& plan_;
-  JsonText text_;
+  OrderedJson config_;
+  OrderedJson& part_;  // the object of config_ that has the rope
 };
+
+// ---- read back ----
+
+// A tower may turn several blocks of one head: each is a rope of its own.
+bool has_layer(const ModelRope& used, const ModelRope& other, int layer) {
+  return used.part == other.part && used.first == other.first && std::ranges::count(used.layers, layer) != 0;
+}
+
+// Equal but for the values that the family's own code makes of the parameters (DeepSeek-V4's yarn, Phi-3.5-MoE's lists).
+bool means(const Situation& situation, const Scaling& planned, const Scaling& read) {
+  if (planned == read) return true;
+  if (planned.index() != read.index() || situation.family == nullptr) return false;
+  const files::Quirk& quirk = *situation.family->quirk;
+  const bool own = (std::holds_alternative<Yarn>(planned) && quirk.yarn != nullptr) ||
+                   (std::holds_alternative<LongRope>(planned) && quirk.longrope != nullptr);
+  return own && *factor_of(planned) == *factor_of(read);
+}
+
+// Whether every rope of the plan is read as planned, and every other as it was, layer by layer.
+bool is_read_as_planned(const Situation& situation, const MethodPlan& plan, const Model& model) {
+  const auto is_right = [&](std::size_t i, int layer) {
+    const ModelRope& before = situation.rope(i);
+    const auto read =
+        std::ranges::find_if(model.ropes, [&](const ModelRope& used) { return has_layer(used, before, layer); });
+    if (read == model.ropes.end()) return false;
+    const bool splits = situation.splits(before);
+    if (splits && situation.splits(*read)) return false;  // layers that slide would be scaled too
+    const Rope* planned = planned_rope(plan, i);
+    const Rope& wanted = planned == nullptr || (splits && only_slides(*read)) ? before.rope : *planned;
+    Rope same = read->rope;
+    if (means(situation, wanted.scaling, same.scaling)) same.scaling = wanted.scaling;
+    return same == wanted;
+  };
+  for (std::size_t i = 0; i < situation.request.model.ropes.size(); ++i) {
+    for (const int layer : situation.rope(i).layers)
+      if (!is_right(i, layer)) return false;
+  }
+  return true;
+}
+
+// The rope of the new model that layers of `used` have, and of those the one that was extended.
+const Rope& extended_rope(const Model& model, const ModelRope& used) {
+  const ModelRope* found = nullptr;
+  for (const ModelRope& read : model.ropes) {
+    const bool shares = std::ranges::any_of(used.layers, [&](int layer) { return has_layer(read, used, layer); });
+    if (shares && (found == nullptr || only_slides(*found))) found = &read;
+  }
+  return found->rope;
+}
+
+struct Written {
+  OrderedJson config = {};
+  OrderedJson object = {};  // the value of the form's key
+  std::string wrong = {};   // why the text cannot say the plan; "": it does
+  Model model = {};         // as the text is read
+};
+
+Written written_in(Form form, const Situation& situation, const MethodPlan& plan) {
+  Written written{.config = Editor(situation, plan).in(form)};
+  written.object =
+      files::object_at(written.config, situation.part())->value(form_keys[static_cast<int>(form)], OrderedJson());
+  try {
+    written.model = parse_config(files::config_text(written.config), situation.request.options);
+    if (!is_read_as_planned(situation, plan, written.model)) written.wrong = "it is read otherwise";
+  } catch (const Error& error) {
+    written.wrong = std::string("it is refused, ") + error.what();
+  }
+  return written;
+}
+
+std::vector<Change> changes_between(const Situation& situation, const OrderedJson& config) {
+  const OrderedJson root = files::parse_to_edit(situation.request.config);
+  const OrderedJson &before = *files::object_at(root, situation.part()),
+                    &after = *files::object_at(config, situation.part());
+  const std::string above = situation.part().empty() ? "" : situation.part() + ".";
+  std::vector<Change> changes;
+  const auto add = [&](const std::string& key) {
+    Change change{above + key, {}, {}};
+    if (before.contains(key)) change.before = one_line(before[key]);
+    if (after.contains(key)) change.after = one_line(after[key]);
+    if (change.before != change.after) changes.push_back(std::move(change));
+  };
+  for (const auto& item : before.items()) add(item.key());
+  for (const auto& item : after.items())
+    if (!before.contains(item.key())) add(item.key());
+  return changes;
+}
 
 }  // namespace
 
-void write_object(JsonText& text, const JsonPath& path, const JsonMembers& members) {
-  const auto there = text.raw(path);
-  const Json old = there ? files::parse_json(*there) : Json();
-  if (!old.is_object() || old.empty()) return text.set_object(path, members);
-  for (const JsonMember& member : members) {
-    const auto found = old.find(member.key);
-    const bool same = found != old.end() && *found == files::parse_json(member.raw);
-    if (!same) text.set(under(path, member.key), member.raw);
-  }
-  for (const auto& item : old.items()) {
-    if (!has_member(members, item.key())) text.remove(under(path, item.key()));
-  }
-}
-
-std::string real(double value) {
-  const std::string text = detail::spelled(value);
-  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
-}
-
-std::string one_line(const std::string& raw) {
+std::string one_line(const OrderedJson& value) {
+  if (!value.is_structured()) return value.dump();
   std::string text;
-  bool in_string = false;
-  for (std::size_t i = 0; i < raw.size(); ++i) {
-    const char c = raw[i];
-    if (in_string && c == '\\') {
-      text += raw.substr(i++, 2);
-      continue;
-    }
-    if (c == '"') in_string = !in_string;
-    const bool blank = c == ' ' || c == '\n' || c == '\r' || c == '\t';
-    if (!blank || in_string) text += c;
-    if (!in_string && (c == ',' || c == ':')) text += ' ';
+  for (const auto& [key, inner] : value.items()) {
+    text += (text.empty() ? "" : ", ") + (value.is_object() ? OrderedJson(key).dump() + ": " : "") + one_line(inner);
   }
-  return text;
+  return value.is_object() ? "{" + text + "}" : "[" + text + "]";
 }
 
 std::string length_key(const Json& object) {
@@ -346,29 +377,22 @@ std::string length_key(const Json& object) {
   return files::context_key(files::Object(object, "", ledger)).value_or("max_position_embeddings");
 }
 
-std::string parameters_alone(const Situation& situation, const MethodPlan& plan) {
-  const Rope& rope = plan.ropes.front().planned;
-  const ModelRope& used = situation.first();
-  JsonMembers members = {rope_type_of(rope.scaling), {"rope_theta", real(rope.base)}};
-  if (used.first == 0 && used.rope.rotary_dim < used.rope.head_dim) {
-    members.push_back({"partial_rotary_factor", real(static_cast<double>(used.rope.rotary_dim) / used.rope.head_dim)});
+void write_config(const Situation& situation, MethodPlan& plan) {
+  const Written parameters = written_in(Form::rope_parameters, situation, plan);
+  const Written scaling = written_in(Form::rope_scaling, situation, plan);
+  if (parameters.wrong.empty()) plan.rope_parameters = one_line(parameters.object);
+  if (scaling.wrong.empty()) plan.rope_scaling = one_line(scaling.object);
+  const bool old = Editor(situation, plan).own_form() == Form::rope_scaling;
+  const Written &own = old ? scaling : parameters, &other = old ? parameters : scaling;
+  const Written& taken = own.wrong.empty() ? own : other;
+  if (!taken.wrong.empty()) {
+    const std::string type = situation.family == nullptr ? "this model" : situation.family_type();
+    plan.refused = "the config of " + type + " cannot say it: " + own.wrong;
+    return;
   }
-  add_values(members, rope.scaling, states_betas(situation));
-  return files::json_line(members);
-}
-
-Form own_form(const Situation& situation) {
-  if (situation.dict("rope_scaling") != nullptr) return Form::rope_scaling;
-  if (situation.value("rope_parameters") != nullptr) return Form::rope_parameters;
-  const bool is_new = files::string_of(situation.root, "transformers_version").starts_with("5.");
-  const bool has_old = situation.value("rope_scaling") != nullptr || situation.value("rope_theta") != nullptr;
-  return is_new && !has_old ? Form::rope_parameters : Form::rope_scaling;
-}
-
-Written in_config(const Situation& situation, const MethodPlan& plan, Form form) {
-  Written written = Editor(situation, plan).as(form);
-  read_back(situation, plan, written);
-  return written;
+  plan.config = files::config_text(taken.config);
+  plan.changes = changes_between(situation, taken.config);
+  for (RopePlan& rope : plan.ropes) rope.planned = extended_rope(taken.model, situation.rope(rope.rope));
 }
 
 }  // namespace rotary::extend

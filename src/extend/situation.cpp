@@ -12,8 +12,6 @@ namespace rotary::extend {
 namespace {
 
 using detail::spelled;
-using files::Json;
-using files::JsonPath;
 
 constexpr std::int64_t longest_text = std::int64_t{1} << 53;  // a double counts its tokens
 
@@ -47,7 +45,6 @@ std::size_t chosen(const Request& request) {
 void choose_targets(Situation& situation) {
   const std::vector<ModelRope>& ropes = situation.request.model.ropes;
   const std::string& part = ropes[chosen(situation.request)].part;
-  situation.part = files::json_path(part);
   bool all_slide = true, typed = true;
   double largest_base = 0;
   for (const ModelRope& used : ropes) {
@@ -90,33 +87,36 @@ void check_target(const ModelRope& used, std::size_t index) {
 }
 
 void check_model(const Situation& situation) {
+  const Json& root = situation.root;
+  const bool is_params = !root.contains("model_type") && (root.contains("dim") || root.contains("n_heads"));
+  if (root.is_null() || (is_params && situation.first().model_type.empty())) {
+    refuse(Code::FORMAT, "a plan must start from a config.json of Hugging Face's form but got ",
+           root.is_null() ? "a GGUF file" : "a params.json", ": plan from the config.json of the same model");
+  }
   // A key with a dot or a control character in its name is no path.
-  if (situation.editable() && situation.object() == nullptr) {
+  if (situation.object() == nullptr) {
     refuse(Code::ROPE, "a config to change must hold an object at the place of its rope but ",
-           files::in_quotes(situation.first().part), " is none");
+           files::in_quotes(situation.part()), " is none");
   }
   for (const std::size_t i : situation.targets) check_target(situation.rope(i), i);
   if (situation.all_slide() && !situation.is_scaled() && situation.published == nullptr) {
-    const Json* window = situation.value("sliding_window");
+    const std::int64_t window = situation.number("sliding_window");
     refuse(Code::ROPE,
            "a rope to extend must be one of layers that attend to the whole text but only the sliding layers",
            in_part(situation.first()), " have one",
-           (window != nullptr && window->is_number() ? ", with a window of " + window->dump() : ""),
+           window > 0 ? ", with a window of " + std::to_string(window) : std::string(),
            ": no two of their tokens are further apart than in training, and the model takes longer texts "
            "without a scaling");
   }
-  const files::Family* family = situation.family;
-  if (family != nullptr && !family->reads_scaling && family->base_key.empty()) {
-    refuse(Code::ROPE, "a model to extend must read a scaling or a base from its config but the code of ",
-           situation.family_type(), " reads neither: its frequencies are fixed");
+  if (situation.family != nullptr && !situation.family->reads_scaling) {
+    refuse(Code::ROPE, "a model to extend must read a scaling from its config but the code of ",
+           situation.family_type(), " reads none");
   }
 }
 
 void check_context(const Situation& situation) {
   const std::int64_t context = situation.request.context;
-  if (context > longest_text) {
-    refuse(Code::VALUE, "--length must be at most 2^53 but got ", context);
-  }
+  if (context > longest_text) refuse(Code::VALUE, "--length must be at most 2^53 but got ", context);
   const std::int64_t stated = situation.first().context;
   if (!situation.is_within() || (stated > 0 && context > stated)) return;
   const Recipe* known = situation.published;
@@ -159,8 +159,10 @@ std::optional<Length> length_in_scaling(Situation& situation) {
     return Length{*length, std::holds_alternative<Dynamic>(scaling) ? "max_position_embeddings"
                                                                     : "original_max_position_embeddings"};
   }
-  if (situation.is_published_linear()) return published_length(situation);
   const auto* linear = std::get_if<Linear>(&scaling);
+  // A linear scaling says no length; a published one is the one that was read.
+  if (linear != nullptr && situation.published != nullptr && situation.published->scaling == scaling)
+    return published_length(situation);
   const std::int64_t by_default = situation.family == nullptr ? 0 : situation.family->context;
   const std::int64_t context = situation.first().context > 0 ? situation.first().context : by_default;
   if (linear != nullptr && context > 0 && linear->factor > 1) {
@@ -181,17 +183,15 @@ std::optional<Length> length_in_scaling(Situation& situation) {
 Length length_of_unscaled(Situation& situation) {
   const std::int64_t context = situation.first().context;
   const Recipe* known = situation.published;
-  if (known != nullptr && std::find(known->stated.begin(), known->stated.end(), context) != known->stated.end()) {
+  if (known != nullptr && known->states(context)) {
     if (context > known->says.trained_length)
       warn_of_raised(situation, known->says.trained_length, known->says.publisher + " publishes");
     return published_length(situation);
   }
   const char* original = "original_max_position_embeddings";
-  const Json* stated = situation.value(original);
-  if (stated != nullptr && stated->is_number_integer() && stated->get<std::int64_t>() > 0) {
-    const Length length{stated->get<std::int64_t>(), original};
-    if (context > length.tokens) warn_of_raised(situation, length.tokens, length.from + " says");
-    return length;
+  if (const std::int64_t stated = situation.number(original); stated > 0) {
+    if (context > stated) warn_of_raised(situation, stated, std::string(original) + " says");
+    return {stated, original};
   }
   if (context > 0) return {context, "max_position_embeddings"};
   if (situation.family != nullptr && situation.family->context > 0) {
@@ -208,13 +208,11 @@ Length length_of_unscaled(Situation& situation) {
 void set_trained_length(Situation& situation) {
   Length length;
   if (const auto given = situation.request.trained_length) {
-    if (*given < 2 || *given > longest_text) {
+    if (*given < 2 || *given > longest_text)
       refuse(Code::VALUE, "--trained-length must be from 2 to 2^53 but got ", *given);
-    }
     length = {*given, "--trained-length"};
-    if (!situation.is_scaled() && situation.first().context > *given) {
+    if (!situation.is_scaled() && situation.first().context > *given)
       warn_of_raised(situation, *given, "--trained-length gives");
-    }
   } else {
     const auto scaled = length_in_scaling(situation);
     length = scaled ? *scaled : length_of_unscaled(situation);
@@ -267,8 +265,7 @@ bool only_slides(const ModelRope& used) {
 }
 
 std::int64_t reached(std::int64_t trained, double factor) {
-  constexpr double most = 9e15;
-  return static_cast<std::int64_t>(std::min(static_cast<double>(trained) * factor + 0.5, most));
+  return static_cast<std::int64_t>(std::min(static_cast<double>(trained) * factor + 0.5, 9e15));
 }
 
 const Json* Situation::value(const std::string& key) const {
@@ -281,18 +278,15 @@ const Json* Situation::dict(const std::string& key) const {
   return found != nullptr && found->is_object() ? found : nullptr;
 }
 
-JsonPath Situation::path(const std::string& key) const {
-  JsonPath path = part;
-  path.push_back(key);
-  return path;
+std::int64_t Situation::number(const std::string& key) const {
+  const Json* found = value(key);
+  return found != nullptr && found->is_number_integer() ? found->get<std::int64_t>() : 0;
 }
 
 bool Situation::of_layer_types() const {
-  if (const Json* parameters = dict("rope_parameters")) {
-    if (std::any_of(parameters->begin(), parameters->end(), [](const Json& one) { return one.is_object(); })) {
-      return true;
-    }
-  }
+  const Json* parameters = dict("rope_parameters");
+  const auto is_object = [](const Json& one) { return one.is_object(); };
+  if (parameters != nullptr && std::any_of(parameters->begin(), parameters->end(), is_object)) return true;
   return family != nullptr && family->old != files::Old::one_for_all && family->old != files::Old::all_to_all;
 }
 
@@ -305,6 +299,12 @@ bool Situation::splits(const ModelRope& used) const {
 
 bool Situation::all_slide() const {
   return std::all_of(targets.begin(), targets.end(), [&](std::size_t i) { return only_slides(rope(i)); });
+}
+
+std::int64_t Situation::window() const {
+  const Json* uses = value("use_sliding_window");
+  const bool on = uses == nullptr || (uses->is_boolean() && uses->get<bool>());
+  return on ? std::max<std::int64_t>(number("sliding_window"), 0) : 0;
 }
 
 double Situation::smallest_factor() const {
@@ -333,25 +333,6 @@ bool Situation::is_own_context() const {
   const bool is_stated = first().context == request.context;
   // Llama 3.1 was trained on past trained_length * factor; of the others a factor that does not reach is a mistake.
   return reach == request.context || (is_stated && (reach > request.context || of_llama3_or_lists()));
-}
-
-bool Situation::is_published_linear() const {
-  return std::holds_alternative<Linear>(scaling()) && published != nullptr && published->scaling == scaling();
-}
-
-bool Situation::is_published_length() const {
-  return published != nullptr && published->says.trained_length == trained;
-}
-
-bool Situation::is_published_context() const {
-  if (!is_published_length()) return false;
-  const double* factor = factor_of(published->scaling);
-  return published->is_made_for(request.context) ||
-         (factor != nullptr && is_just_below(request.context, reached(trained, *factor)));
-}
-
-bool Situation::is_published_exactly() const {
-  return is_published_length() && (request.context == published->says.context || request.context == published->also);
 }
 
 Start start_of(const Request& request) {

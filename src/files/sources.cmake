@@ -31,8 +31,7 @@ set(rotary_files_sources
   src/files/tensors/safetensors_header.cpp
   src/files/tensors/tensors.cpp
   src/files/text/io.cpp
-  src/files/text/json.cpp
-  src/files/text/json_edit.cpp)
+  src/files/text/json.cpp)
 if(WIN32)
   list(APPEND rotary_files_sources src/files/text/descriptors_windows.cpp)
 else()

@@ -14,7 +14,7 @@
 #include <iterator>
 #include <string>
 
-#include "files/text/json_edit.h"
+#include "files/text/json.h"
 #include "made.h"
 
 namespace rotary::made {
@@ -38,10 +38,9 @@ bool has(const Call& call, std::string_view word) { return files::is_listed(word
 
 // [height, width] of a key, which may say one number for both.
 std::array<std::int64_t, 2> sides_of(const Call& call, std::string_view dotted, std::int64_t default_value) {
-  std::vector<std::string> path = files::json_path(dotted);
-  const std::string key = path.back();
-  path.pop_back();
-  const files::Json* holder = files::object_at(call.config.json(), path);
+  const std::size_t dot = dotted.rfind('.');
+  const std::string key(dotted.substr(dot + 1));
+  const files::Json* holder = files::object_at(call.config.json(), dot == dotted.npos ? "" : dotted.substr(0, dot));
   files::Ledger ledger;
   const files::Object object(holder != nullptr ? *holder : call.config.json(), call.config.path(), ledger);
   const files::Json* value = holder != nullptr ? object.value(key) : nullptr;

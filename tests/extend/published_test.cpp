@@ -129,21 +129,23 @@ TEST(Extend, keeps_a_published_file_at_its_own_context) {
   }
 }
 
-// transformers turns phimoe by short_factor alone: lists that were not trained would change nothing there.
-TEST(Extend, recommends_for_phimoe_the_published_lists_or_what_transformers_can_turn_by) {
+// transformers turns phimoe by short_factor alone, and takes no other method; there is nothing to plan without lists.
+TEST(Extend, plans_phimoe_by_the_published_lists_alone) {
   const extend::Plan trained = planned(short_original("phi-3.5-moe", 4096), 131072);
   EXPECT_EQ(trained.recommended, "longrope");
   EXPECT_TRUE(any_has(recommended(trained).warnings, "by short_factor at every length"));
-  const extend::Plan plan = planned(short_original("phi-3.5-moe", 4096), 262144);
-  EXPECT_EQ(plan.recommended, "ntk");
-  EXPECT_NE(plan.why.find("what Microsoft publishes for Phi-3.5-MoE"), std::string::npos) << plan.why;
-  EXPECT_NE(plan.why.find("by short_factor at every length"), std::string::npos) << plan.why;
+  const extend::Plan more = planned(short_original("phi-3.5-moe", 4096), 262144);
+  EXPECT_EQ(more.recommended, "");
+  EXPECT_NE(more.why.find("what Microsoft publishes for Phi-3.5-MoE, at another length, if these"),
+            std::string::npos)
+      << more.why;
+  EXPECT_NE(method_of(more, "longrope").refused.find("found for another context"), std::string::npos);
 }
 
 // A number that nobody read in a file is not shipped as Microsoft's.
 TEST(Extend, knows_where_the_numbers_of_every_recipe_were_read) {
   for (const extend::Recipe& recipe : extend::published_recipes()) {
-    EXPECT_GT(recipe.seen.size(), 10U) << recipe.says.models;
+    EXPECT_GT(recipe.row.at("seen").get_ref<const std::string&>().size(), 10U) << recipe.says.models;
     EXPECT_GE(recipe.says.context, recipe.says.trained_length) << recipe.says.models;
     EXPECT_NE(recipe.says.method, "") << recipe.says.models;
   }
@@ -151,7 +153,7 @@ TEST(Extend, knows_where_the_numbers_of_every_recipe_were_read) {
       "num_hidden_layers": 2, "num_key_value_heads": 10, "max_position_embeddings": 4096, "rope_theta": 10000.0})";
   const extend::Plan plan = planned(medium, 131072);
   EXPECT_FALSE(plan.published.has_value());
-  EXPECT_TRUE(method_of(plan, "longrope").starting_list);
+  EXPECT_NE(method_of(plan, "longrope").refused.find("no lists are published"), std::string::npos);
 }
 
 TEST(Extend, writes_the_parameters_that_were_published) {

@@ -13,10 +13,7 @@ void check(const extend::MethodPlan& method) {
   if (!method.refused.empty()) return;
   require(std::isfinite(method.factor) && method.factor > 0, "factor");
   for (const extend::RopePlan& rope : method.ropes) {
-    require(rope.pairs.size() == rope.frequencies.inv_freq.size(), "one plan per pair");
-    for (const extend::PairPlan& pair : rope.pairs) {
-      require(std::isfinite(pair.inv_freq) && std::isfinite(pair.angle), "a pair's values must be finite");
-    }
+    for (const double speed : rope.frequencies.inv_freq) require(std::isfinite(speed), "a frequency must be finite");
   }
   if (!method.config.empty()) parse_config(method.config);
 }
@@ -65,7 +62,7 @@ void one(const std::string& input) {
   try {
     for (const extend::MethodPlan& method : extend::plan(request).methods) check(method);
   } catch (const Error& error) {
-    require_refusal(error, "[extend] ", {"VALUE", "ROPE", "CONFIG_MISSING"});
+    require_refusal(error, "[extend] ", {"VALUE", "ROPE", "CONFIG_MISSING", "FORMAT"});
   }
 }
 
