@@ -244,8 +244,7 @@ class Docs(unittest.TestCase):
     def test_every_picture_is_drawn_by_tools_and_shown_by_a_page(self):
         root = CONFIGS.parents[2]
         made = set(re.findall(r'"([a-z]+/[a-z0-9-]+\.svg)": plot\.', (root / "tools" / "pictures.py").read_text()))
-        there = {f"{file.parent.name}/{file.name}" for folder in ("explain", "pictures")
-                 for file in root.glob(f"docs/{folder}/*.svg")}  # fmt: skip
+        there = {f"{file.parent.name}/{file.name}" for file in root.glob("docs/**/*.svg")}
         self.assertEqual(there, made)
         pages = "".join(page.read_text() for page in root.glob("docs/**/*.md"))
         for name in made:
