@@ -3,11 +3,13 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "apps/shared/command.h"
+#include "apps/shared/text.h"
 #include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "explain_files.h"  // made by CMake: explain_files, the name and text of each page of docs/explain
@@ -36,25 +38,42 @@ std::string_view find_contents() {
   return std::find_if(std::begin(explain_files), std::end(explain_files), is_contents)->second;
 }
 
-std::string_view find_chapter(const std::string& word) {
+Page find_chapter(const std::string& word) {
   const std::vector<Page> chapters = read_chapters();
   std::string names;
   for (const Page& chapter : chapters) {
-    if (word == chapter.number || word == chapter.name || word == chapter.file) return chapter.text;
+    if (word == chapter.number || word == chapter.name || word == chapter.file) return chapter;
     names += (names.empty() ? "" : ", ") + chapter.number + " " + chapter.name;
   }
   throw UsageError("CHAPTER must be a number or a name of " + names + " but got '" + word + "'");
+}
+
+// The chapter with its Markdown, or the list of all of them.
+std::string as_json(const std::string& word) {
+  nlohmann::ordered_json chapters = nlohmann::ordered_json::array();
+  for (const Page& page : word.empty() ? read_chapters() : std::vector{find_chapter(word)}) {
+    const std::string_view title = page.text.substr(0, page.text.find('\n'));  // "# 2. Distance"
+    chapters.push_back(
+        {{"number", std::stoi(page.number)}, {"id", page.name}, {"title", title.substr(title.find(". ") + 2)}});
+    if (!word.empty()) chapters.back()["markdown"] = page.text;
+  }
+  return versioned({{"chapters", chapters}});
 }
 
 }  // namespace
 
 void add_explain(CLI::App& app) {
   auto chapter = std::make_shared<std::string>();
+  auto json = std::make_shared<bool>(false);
   Command command(app, "explain");
   std::vector<std::string> names;
   for (const Page& page : read_chapters()) names.push_back(page.name);
   command.option("CHAPTER", *chapter, names);
-  command.runs([chapter] { std::cout << (chapter->empty() ? find_contents() : find_chapter(*chapter)); });
+  command.option("--json", *json);
+  command.runs([chapter, json] {
+    if (*json) std::cout << as_json(*chapter) << '\n';
+    if (!*json) std::cout << (chapter->empty() ? find_contents() : find_chapter(*chapter).text);
+  });
 }
 
 }  // namespace rotary::cli
