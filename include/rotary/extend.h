@@ -31,9 +31,10 @@ ROTARY_API std::span<const std::string_view> methods() noexcept;
 
 // One rope under one method.
 struct RopePlan {
-  std::size_t rope = 0;     // its number in the model
-  Rope planned;             // as the new config is read
-  Frequencies frequencies;  // of `planned` at `context` tokens
+  std::size_t rope = 0;              // its number in the model
+  Rope planned;                      // as the new config is read
+  Frequencies frequencies;           // of `planned` at `context` tokens
+  std::vector<double> trained = {};  // radians per token of each pair, before any scaling
   // Pairs whose wavelength is as trained, stretched by less than the factor, and stretched by the whole factor.
   int kept = 0, blended = 0, stretched = 0;
 };

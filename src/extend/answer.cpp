@@ -1,30 +1,67 @@
 // A plan as JSON, and the folder that holds its config.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <system_error>
 
 #include "files/text/io.h"
 #include "files/text/paths.h"
 #include "steps.h"
+#include "values/effects.h"
 #include "values/fail.h"
 
 namespace rotary::extend {
 namespace {
 
+constexpr double circle = 6.283185307179586476925;
+
 // JSON text as a value; null for "".
 OrderedJson parsed(const std::string& text) { return text.empty() ? OrderedJson() : OrderedJson::parse(text); }
 OrderedJson text_or_null(const std::string& text) { return text.empty() ? OrderedJson() : OrderedJson(text); }
 
-OrderedJson json_of(const RopePlan& rope) {
-  return {{"rope", rope.rope},
-          {"attention_factor", rope.frequencies.attention_factor},
-          {"kept", rope.kept},
-          {"blended", rope.blended},
-          {"stretched", rope.stretched},
-          {"inv_freq", rope.frequencies.inv_freq}};
+// One rope under one method: its numbers, then its pairs one by one. A pair meets new angles where the angles of training
+// were less than a turn and those of the context go beyond them.
+OrderedJson json_of(const RopePlan& rope, const Plan& plan) {
+  OrderedJson json = {{"rope", rope.rope},
+                      {"attention_factor", rope.frequencies.attention_factor},
+                      {"pairs", {{"kept", 0}, {"blended", 0}, {"stretched", 0}, {"still", 0}}},
+                      {"largest_unseen_angle", 0.0},
+                      {"pair_of_largest_unseen_angle", nullptr},
+                      {"pairs_with_new_angles", 0},
+                      {"smallest_step", 0.0},
+                      {"largest_step", 0.0}};
+  const std::vector<double>& scaled = rope.frequencies.inv_freq;
+  const auto effects = scalings::effects_of(rope.trained, scaled, rope.planned.scaling);
+  double slowest = 0, fastest = 0, largest = 0;
+  for (std::size_t i = 0; i < scaled.size(); ++i) {
+    constexpr double slack = 1e-9;  // for rounding errors of the factor
+    const double step = std::abs(scaled[i]);
+    const double seen = static_cast<double>(plan.trained_length) * std::abs(rope.trained[i]);
+    const double angle = static_cast<double>(plan.context - 1) * step;
+    const bool is_new = step != 0 && seen < circle && angle > seen * (1 + slack);
+    json["inv_freq"].push_back(scaled[i]);
+    json["wavelength"].push_back(files::finite_or_null(circle / scaled[i]));  // null: does not turn, or hardly
+    json["stretch"].push_back(step != 0 ? files::finite_or_null(effects[i].stretch) : OrderedJson());
+    json["effect"].push_back(effects[i].name);
+    json["turns_in_training"].push_back(static_cast<double>(plan.trained_length) * rope.trained[i] / circle);
+    json["turns_in_context"].push_back(static_cast<double>(plan.context) * scaled[i] / circle);
+    json["sees_new_angles"].push_back(is_new);
+    OrderedJson& pairs = json["pairs"];
+    if (pairs.contains(effects[i].name)) pairs[effects[i].name] = pairs[effects[i].name].get<int>() + 1;
+    if (step != 0) slowest = slowest == 0 ? step : std::min(slowest, step);
+    fastest = std::max(fastest, step);
+    if (!is_new) continue;
+    json["pairs_with_new_angles"] = json["pairs_with_new_angles"].get<int>() + 1;
+    if (std::min(angle, circle) <= largest) continue;
+    json["largest_unseen_angle"] = largest = std::min(angle, circle);
+    json["pair_of_largest_unseen_angle"] = i;
+  }
+  json["smallest_step"] = slowest;
+  json["largest_step"] = fastest;
+  return json;
 }
 
-OrderedJson json_of(const MethodPlan& method) {
+OrderedJson json_of(const MethodPlan& method, const Plan& plan) {
   if (!method.refused.empty()) return {{"method", method.method}, {"refused", method.refused}};
   OrderedJson json = {{"method", method.method},
                       {"factor", method.factor},
@@ -36,15 +73,16 @@ OrderedJson json_of(const MethodPlan& method) {
                       {"changes", OrderedJson::array()},
                       {"overrides", parsed(method.overrides)},
                       {"vllm", text_or_null(method.vllm)},
-                      {"sglang", text_or_null(method.sglang)},
-                      {"ropes", OrderedJson::array()},
-                      {"warnings", method.warnings}};
+                      {"sglang", text_or_null(method.sglang)}};
   for (const Change& change : method.changes) {
     json["changes"].push_back({{"key", change.key},
                                {"before", parsed(change.before.value_or(""))},
                                {"after", parsed(change.after.value_or(""))}});
   }
-  for (const RopePlan& rope : method.ropes) json["ropes"].push_back(json_of(rope));
+  json.update(json_of(method.ropes.front(), plan));
+  json["more_ropes"] = OrderedJson::array();
+  for (std::size_t i = 1; i < method.ropes.size(); ++i) json["more_ropes"].push_back(json_of(method.ropes[i], plan));
+  json["warnings"] = method.warnings;
   return json;
 }
 
@@ -74,15 +112,26 @@ std::string to_json(const Plan& plan) {
                       {"kv_cache_bytes", plan.cache.bytes == 0 ? OrderedJson() : OrderedJson(plan.cache.bytes)},
                       {"kv_cache_assumes", text_or_null(plan.cache.assumes)},
                       {"family_publishes", plan.published ? json_of(*plan.published) : OrderedJson()},
-                      {"extended", plan.extended},
-                      {"left", plan.left},
+                      {"ropes", OrderedJson::array()},
                       {"methods", OrderedJson::array()},
                       {"recommended", plan.recommended},
                       {"why", plan.why},
                       {"otherwise", text_or_null(plan.otherwise)},
                       {"warnings", plan.warnings},
                       {"written", text_or_null(plan.written)}};
-  for (const MethodPlan& method : plan.methods) json["methods"].push_back(json_of(method));
+  for (std::size_t i = 0; i < plan.model.ropes.size(); ++i) {
+    const ModelRope& used = plan.model.ropes[i];
+    json["ropes"].push_back({{"rope", i},
+                             {"part", used.part},
+                             {"layers", used.layers},
+                             {"layer_types", used.layer_types},
+                             {"head_dim", used.rope.head_dim},
+                             {"rotary_dim", used.rope.rotary_dim},
+                             {"base", used.rope.base},
+                             {"scaling", name(used.rope.scaling)},
+                             {"extended", std::ranges::count(plan.extended, i) != 0}});
+  }
+  for (const MethodPlan& method : plan.methods) json["methods"].push_back(json_of(method, plan));
   return files::json_text(json);
 }
 

@@ -18,8 +18,8 @@ MethodPlan plan_by(const Situation& situation, std::string_view method) {
   if (!plan.refused.empty()) return plan;
   for (RopePlan& rope : plan.ropes) {
     rope.frequencies = frequencies(rope.planned, context);
-    const std::vector<double> trained_with = frequencies(unscaled(situation.rope(rope.rope).rope), 0).inv_freq;
-    for (const auto& pair : scalings::effects_of(trained_with, rope.frequencies.inv_freq, rope.planned.scaling)) {
+    rope.trained = frequencies(unscaled(situation.rope(rope.rope).rope), 0).inv_freq;
+    for (const auto& pair : scalings::effects_of(rope.trained, rope.frequencies.inv_freq, rope.planned.scaling)) {
       const std::string_view effect = pair.name;
       rope.kept += effect == "kept" ? 1 : 0;
       rope.blended += effect == "blended" ? 1 : 0;

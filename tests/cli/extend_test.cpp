@@ -31,7 +31,7 @@ TEST_F(ExtendCommand, writes_a_config_that_is_read_back_as_planned) {
       const Json plan = Json::parse(result.out);
       EXPECT_EQ(plan["written"], to + "/config.json");
       const Model model = read_config(to);
-      const Json& planned = plan["methods"][0]["ropes"][0];
+      const Json& planned = plan["methods"][0];
       const Frequencies read = frequencies(model.ropes[planned["rope"].get<std::size_t>()].rope, 1048576);
       EXPECT_EQ(read.inv_freq, planned["inv_freq"].get<std::vector<double>>()) << to;
       EXPECT_EQ(read.attention_factor, planned["attention_factor"].get<double>()) << to;

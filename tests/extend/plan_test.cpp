@@ -12,6 +12,36 @@ constexpr double circle = 6.283185307179586;
 
 // ---- the numbers of a plan ----
 
+TEST(Plan, says_in_json_of_each_pair_which_angles_are_new) {
+  const Json answer = Json::parse(extend::to_json(planned(golden("qwen2.5-7b"), 131072)));
+  EXPECT_EQ(answer.at("ropes").at(0).at("extended"), true);
+  int compared = 0;
+  for (const Json& method : answer.at("methods")) {
+    if (method.contains("refused")) continue;
+    int fresh = 0;
+    double largest = 0;
+    for (std::size_t i = 0; i < 64; ++i) {
+      const double unscaled = std::pow(1e6, -static_cast<double>(i) / 64), planned = method.at("inv_freq").at(i);
+      EXPECT_NEAR(method.at("stretch").at(i).get<double>() * planned / unscaled, 1, 1e-12);
+      EXPECT_NEAR(method.at("wavelength").at(i).get<double>() * planned / circle, 1, 1e-12);
+      EXPECT_NEAR(method.at("turns_in_training").at(i).get<double>() / (32768 * unscaled / circle), 1, 1e-12);
+      EXPECT_NEAR(method.at("turns_in_context").at(i).get<double>() / (131072 * planned / circle), 1, 1e-12);
+      const bool is_new = 32768 * unscaled < circle && 131071 * planned > 32768 * unscaled * (1 + 1e-9);
+      EXPECT_EQ(method.at("sees_new_angles").at(i).get<bool>(), is_new) << method.at("method") << " pair " << i;
+      fresh += is_new ? 1 : 0;
+      if (is_new) largest = std::max(largest, std::min(131071 * planned, circle));
+    }
+    EXPECT_EQ(method.at("pairs_with_new_angles").get<int>(), fresh);
+    EXPECT_DOUBLE_EQ(method.at("largest_unseen_angle").get<double>(), largest);
+    EXPECT_EQ(method.at("smallest_step"), method.at("inv_freq").back());
+    EXPECT_EQ(method.at("largest_step"), method.at("inv_freq").front());
+    const Json& pairs = method.at("pairs");
+    EXPECT_EQ(pairs.at("kept").get<int>() + pairs.at("blended").get<int>() + pairs.at("stretched").get<int>(), 64);
+    ++compared;
+  }
+  EXPECT_EQ(compared, 4);
+}
+
 // 32768 tokens of base 1e6 to four times the length, counted by the formula of YaRN's paper: pairs of 32 turns and more
 // stay, those of less than one are stretched by 4.
 TEST(Plan, counts_pairs_as_the_formulas_say) {
