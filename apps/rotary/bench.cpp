@@ -21,7 +21,7 @@ using bench::Result;
 
 Columns columns() {
   std::vector<Column> all = {{.width = 5}, {.width = 11}, {.right = true, .width = 6}, {.width = 12}};
-  for (const std::size_t width : {12, 10, 6, 7, 10}) all.push_back({.right = true, .width = width});
+  for (const std::size_t width : {12U, 10U, 6U, 7U, 10U}) all.push_back({.right = true, .width = width});
   return Columns(std::move(all));
 }
 

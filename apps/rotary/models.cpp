@@ -40,7 +40,7 @@ std::vector<KnownModel> chosen_models(const std::string& filter) {
         model.model_type + "\n" + model.part + "\n" + (model.ropes.empty() ? "" : pairing_of(model));
     return lower(text).find(wanted) != std::string::npos;
   });
-  std::ranges::stable_partition(models, [&](const KnownModel& model) { return is_named(model, wanted); });
+  std::stable_partition(models.begin(), models.end(), [&](const KnownModel& model) { return is_named(model, wanted); });
   if (!models.empty()) return models;
   std::vector<std::string_view> names;
   for (const KnownModel& model : known) names.push_back(model.model_type);
