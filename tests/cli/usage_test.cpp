@@ -87,8 +87,9 @@ TEST_F(Usage, a_command_that_is_gone_says_in_one_sentence_what_to_do_instead) {
       EXPECT_EQ(result.out, "") << name;
       EXPECT_EQ(result.err, "usage error: " + sentence + "\nRun 'rotary --help' for what can be said.\n");
     }
-    EXPECT_EQ(error_object(run({name, "--json"}))["error"],
-              (Json{{"code", "USAGE"}, {"message", sentence}}));
+    const auto error = error_object(run({name, "--json"}))["error"];
+    EXPECT_EQ(error["code"].get<std::string>(), "USAGE");
+    EXPECT_EQ(error["message"].get<std::string>(), sentence);
   }
 }
 
