@@ -60,7 +60,7 @@ std::vector<Row> rows_of(const std::vector<Inspected>& all, std::size_t index) {
   return rows;
 }
 
-constexpr std::size_t key_width = 18, gap = 2;
+constexpr std::size_t key_width = 18, column_gap = 2;
 
 // `first`, then the values in `each` columns. Long values (of pairs) go on below.
 void print_cells(const std::string& first, const std::vector<std::string>& values, std::size_t each, Colour colour) {
@@ -72,7 +72,7 @@ void print_cells(const std::string& first, const std::vector<std::string>& value
     columns.push_back({.width = each});
     height = std::max(height, lines.back().size());
   }
-  const Columns aligned(std::move(columns), gap);
+  const Columns aligned(std::move(columns), column_gap);
   for (std::size_t line = 0; line < height; ++line) {
     Cells cells;
     for (const auto& cell : lines) cells.push_back(line < cell.size() ? cell[line] : "");
@@ -90,7 +90,7 @@ void print_row(const Row& row, std::size_t each) {
 void print_side_by_side(const std::vector<Inspected>& all) {
   constexpr std::size_t narrowest = 16;
   const std::size_t room = terminal_width() > key_width ? terminal_width() - key_width : 0;
-  const std::size_t each = std::max(room / all.size(), narrowest + gap) - gap;
+  const std::size_t each = std::max(room / all.size(), narrowest + column_gap) - column_gap;
   Row named{"", {}}, type{"model_type", {}}, ropes{"ropes", {}};
   for (const Inspected& inspected : all) {
     const std::string name = in_locale(printable(inspected.config));
