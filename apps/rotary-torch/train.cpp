@@ -120,7 +120,7 @@ std::string fraction_of(const Preset& preset) {
   return files::spelled(static_cast<double>(rope.rotary_dim) / rope.head_dim);
 }
 
-// What the command line leaves out is the checkpoint's; what it says must not contradict it.
+// A value that the command line leaves out is taken from the checkpoint; one that it gives must not contradict it.
 Plan plan_of(const Request& request) {
   std::optional<rotary_torch::SavedRun> saved;
   if (request.resume) {

@@ -28,7 +28,7 @@ void add_models(CLI::App& app);
 void add_positions(CLI::App& app);
 void add_bench(CLI::App& app);
 
-// What --version prints: "rotary X.Y.Z", then a line per part: instruction sets, gpu, compiler.
+// The text of --version: "rotary X.Y.Z", then a line per part: instruction sets, gpu, compiler.
 std::string version_text();
 
 }  // namespace rotary::cli

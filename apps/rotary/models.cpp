@@ -30,7 +30,7 @@ std::string pairing_of(const KnownModel& model) {
 
 bool is_named(const KnownModel& model, const std::string& name) { return lower(model.model_type) == name; }
 
-// Those that match the filter; first the model of that name.
+// The models that match the filter, the one of that name first.
 std::vector<KnownModel> chosen_models(const std::string& filter) {
   const std::vector<KnownModel> known = known_models();
   const std::string wanted = lower(filter);

@@ -1,5 +1,5 @@
-// What a program's commands take, read from their option tables: the help is written from it, and usage errors look in
-// it.
+// The options that the commands of a program take, read from their option tables. The help is written from them, and
+// usage errors look in them.
 #pragma once
 
 #include <span>
@@ -44,7 +44,8 @@ const OptionSheet* described_option(const CLI::Option& option);  // what Command
 // width: in columns, at least 60.
 std::string help_text(const CommandSheet& sheet, const std::string& full_name, std::size_t width);
 std::string short_help_text(const CommandSheet& sheet, const std::string& full_name, std::size_t width);
-// What to do instead of a command that rotary had once, "gone" in data/commands.json; "" for any other word.
+// The sentence that says what to do instead of a command that is gone, from "gone" in data/commands.json; "" for any
+// other word.
 std::string instead_of(const std::string& command);
 std::size_t help_width();  // of standard output where it is a terminal, at most 100; else 100
 

@@ -108,7 +108,7 @@ class Trainer {
  private:
   // Mean cross-entropy of this rank's rows of a batch.
   at::Tensor loss(const Batches&, std::int64_t number);
-  // Those of a checkpoint: weights and moments.
+  // The weights and moments of a checkpoint.
   std::vector<std::pair<std::string, at::Tensor>> tensors() const;
 
   Decoder model_;
@@ -121,7 +121,7 @@ class Trainer {
   Batches train_, validation_;
 };
 
-// What a checkpoint says beside its tensors. Throws FILE, FORMAT.
+// The facts that a checkpoint holds beside its tensors. Throws FILE, FORMAT.
 struct SavedRun {
   TrainingOptions options;
   std::int64_t steps = 0;  // done

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <numbers>
 #include <system_error>
 
 #include "files/text/io.h"
@@ -13,7 +14,7 @@
 namespace rotary::extend {
 namespace {
 
-constexpr double circle = 6.283185307179586476925;
+constexpr double circle = 2 * std::numbers::pi;
 
 // JSON text as a value; null for "".
 OrderedJson parsed(const std::string& text) { return text.empty() ? OrderedJson() : OrderedJson::parse(text); }
@@ -24,7 +25,11 @@ OrderedJson text_or_null(const std::string& text) { return text.empty() ? Ordere
 OrderedJson json_of(const RopePlan& rope, const Plan& plan) {
   OrderedJson json = {{"rope", rope.rope},
                       {"attention_factor", rope.frequencies.attention_factor},
-                      {"pairs", {{"kept", 0}, {"blended", 0}, {"stretched", 0}, {"still", 0}}},
+                      {"pairs",
+                       {{"kept", rope.kept},
+                        {"blended", rope.blended},
+                        {"stretched", rope.stretched},
+                        {"still", std::ranges::count(rope.frequencies.inv_freq, 0.0)}}},
                       {"largest_unseen_angle", 0.0},
                       {"pair_of_largest_unseen_angle", nullptr},
                       {"pairs_with_new_angles", 0},
@@ -33,6 +38,7 @@ OrderedJson json_of(const RopePlan& rope, const Plan& plan) {
   const std::vector<double>& scaled = rope.frequencies.inv_freq;
   const auto effects = scalings::effects_of(rope.trained, scaled, rope.planned.scaling);
   double slowest = 0, fastest = 0, largest = 0;
+  int fresh = 0;
   for (std::size_t i = 0; i < scaled.size(); ++i) {
     constexpr double slack = 1e-9;  // for rounding errors of the factor
     const double step = std::abs(scaled[i]);
@@ -46,16 +52,15 @@ OrderedJson json_of(const RopePlan& rope, const Plan& plan) {
     json["turns_in_training"].push_back(static_cast<double>(plan.trained_length) * rope.trained[i] / circle);
     json["turns_in_context"].push_back(static_cast<double>(plan.context) * scaled[i] / circle);
     json["sees_new_angles"].push_back(is_new);
-    OrderedJson& pairs = json["pairs"];
-    if (pairs.contains(effects[i].name)) pairs[effects[i].name] = pairs[effects[i].name].get<int>() + 1;
     if (step != 0) slowest = slowest == 0 ? step : std::min(slowest, step);
     fastest = std::max(fastest, step);
     if (!is_new) continue;
-    json["pairs_with_new_angles"] = json["pairs_with_new_angles"].get<int>() + 1;
+    ++fresh;
     if (std::min(angle, circle) <= largest) continue;
     json["largest_unseen_angle"] = largest = std::min(angle, circle);
     json["pair_of_largest_unseen_angle"] = i;
   }
+  json["pairs_with_new_angles"] = fresh;
   json["smallest_step"] = slowest;
   json["largest_step"] = fastest;
   return json;

@@ -1,4 +1,4 @@
-// What says how to write a command line: help, version, completion, man page.
+// The ways to learn how a command line is written: help, version, completion, man page.
 #include <algorithm>
 #include <sstream>
 
@@ -121,7 +121,7 @@ TEST_F(Usage, a_json_error_keeps_to_utf8) {
 
 // ---- the completion and the man page ----
 
-// What apps/rotary/shell_files.py wrote when rotary was built.
+// A file that apps/rotary/shell_files.py wrote when rotary was built.
 std::string shell_file(const std::string& name) { return read_text(ROTARY_BINARY_DIR "/shell/" + name); }
 
 // The text from mark, which it must have, to the next end.

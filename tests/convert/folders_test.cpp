@@ -59,7 +59,7 @@ TEST_F(Folders, shards_keep_their_names_their_index_and_their_metadata) {
     expect_same_tensors(source / same, path("s-3") / same);
 }
 
-// Of another writer: blanks, a line break and no metadata.
+// A header of another writer: blanks, a line break and no metadata.
 TEST_F(Folders, unusual_headers_are_read) {
   const fs::path file = make("unusual", two_layers, both_layers(), {}) / "model.safetensors";
   const std::string text = read_text(file);

@@ -1,4 +1,4 @@
-// What rotary bench measures: one cell is a rotation of q and k, verified, then timed beside the plain loop and beside
+// The cells of rotary bench: each is a rotation of q and k, verified, then timed beside the plain loop and beside
 // a copy of the same bytes.
 #pragma once
 

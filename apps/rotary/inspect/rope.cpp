@@ -59,7 +59,7 @@ Json nested(std::span<const double> values, std::span<const int> shape) {
   return list;
 }
 
-// What only such a rope has: inv_freq [axes, pairs] or [heads, axes, pairs].
+// The inv_freq that only such a rope has, [axes, pairs] or [heads, axes, pairs].
 void add_equation(Json& json, const Frequencies& f) {
   if (f.heads > 1 || f.summed_axes > 0) {
     const int shape[] = {f.heads, std::max(1, f.summed_axes), f.pairs()};
