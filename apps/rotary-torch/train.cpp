@@ -223,7 +223,8 @@ class TrainingRun {
       if (error.code() != Code::PEER) throw;
       save();
       if (stop_signal != 0 && first_rank_) stop();
-      throw Error(Code::PEER, std::string(error.what()) + "; go on from the last checkpoint by --resume");
+      throw Error(Code::PEER, error.operation(),
+                  std::string(error.rule()) + "; go on from the last checkpoint by --resume");
     }
     progress_.reset();
   }

@@ -57,6 +57,7 @@ Model model_without_config(const Source& source, int head_dim) {
 // The program's options in place of the library's functions.
 CallerWords words_of_options() {
   return {.pairing = "--pairing",
+          .give_pairing = "pass --pairing half, interleaved or interleaved_to_half",
           .weights = "--weights FILE gives the checkpoint",
           .inv_freq = "--inv-freq FILE uses such values"};
 }
@@ -69,30 +70,10 @@ std::size_t rope_of(const Model& model, const Source& source, const std::string&
   return static_cast<std::size_t>(&chosen_rope(model, source) - model.ropes.data());
 }
 
-bool reads_with_pairing(const std::string& config) {
-  ConfigOptions options;
-  options.pairing = Pairing::half;
-  try {
-    tools::read_config_at(config, options);
-  } catch (const Error& error) {
-    return error.code() != Code::MODEL_TYPE;
-  }
-  return true;
-}
-
-// Adds a hint to the error if only the pairing is missing.
 Model read_config_file(const Source& source) {
-  const ConfigOptions options{.pairing = pairing_of(source),
-                              .sets_scaling = !source.scaling.empty(),
-                              .words = words_of_options()};
-  try {
-    return tools::read_config_at(source.config, options);
-  } catch (const Error& error) {
-    if (error.code() != Code::MODEL_TYPE || options.pairing || !reads_with_pairing(source.config)) throw;
-    const std::string sentence = error.what();
-    throw Error(error.code(), sentence + (sentence.ends_with('?') ? " Or pass" : ": pass") +
-                                  " --pairing half, interleaved or interleaved_to_half");
-  }
+  return tools::read_config_at(
+      source.config,
+      {.pairing = pairing_of(source), .sets_scaling = !source.scaling.empty(), .words = words_of_options()});
 }
 
 }  // namespace
@@ -116,10 +97,8 @@ Frequencies frequencies_of(const Source& source, const Rope& rope, std::int64_t 
   try {
     return frequencies(rope, length);
   } catch (const Error& error) {
-    std::string sentence = error.what();
-    const auto operation = sentence.find("] ");
-    if (source.config.empty() || operation == std::string::npos) throw;
-    throw Error(error.code(), sentence.insert(operation + 2, printable(source.config) + ": "));
+    if (source.config.empty()) throw;
+    throw error.about(printable(source.config));
   }
 }
 

@@ -10,23 +10,16 @@
 #include "system.h"
 #include "text.h"
 #include "usage_error.h"
+#include "values/fail.h"
 
 namespace rotary::cli {
-
-namespace {
-
-[[noreturn]] void fail_in(std::string_view operation, Code code, const std::string& sentence) {
-  throw Error(code, "[" + std::string(operation) + "] " + sentence);
-}
-
-}  // namespace
 
 bool is_npy(const std::filesystem::path& path) { return files::format_to_write(path) == files::Format::npy; }
 
 files::Format output_format(std::string_view operation, const std::filesystem::path& path) {
   if (path == "/dev/stdout" || path == "/proc/self/fd/1") {
-    fail_in(operation, Code::FORMAT,
-            "to write to standard output say --output - but got '" + files::path_text(path) + "'");
+    fail(Code::FORMAT, operation,
+         "to write to standard output say --output - but got '" + files::path_text(path) + "'");
   }
   return files::format_to_write(path);
 }
@@ -35,8 +28,8 @@ void check_one_format(const std::string& operation, const std::string& input, fi
                       const std::string& output) {
   const std::filesystem::path path = files::path_of(output);
   if (!is_dash(path) && format != output_format(operation, path))
-    fail_in(operation, Code::FORMAT,
-            "input and output must be of one format but got '" + input + "' and '" + output + "'");
+    fail(Code::FORMAT, operation,
+         "input and output must be of one format but got '" + input + "' and '" + output + "'");
 }
 
 void save(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
@@ -66,11 +59,11 @@ Tensor load_rows(std::string_view operation, const std::filesystem::path& path, 
   Tensor tensor = read_tensor(path, name);
   const std::string what = name + " of " + files::path_text(path);
   if (tensor.type != ElementType::f32)
-    fail_in(operation, Code::DTYPE, what + " must be F32 but got " + rotary::name(tensor.type));
+    fail(Code::DTYPE, operation, what + " must be F32 but got " + rotary::name(tensor.type));
   if (tensor.shape.size() != 2)
-    fail_in(operation, Code::SHAPE, what + " must be [rows, pairs] but got " + shape_text(tensor.shape));
+    fail(Code::SHAPE, operation, what + " must be [rows, pairs] but got " + shape_text(tensor.shape));
   for (const float x : tensor.as<float>()) {
-    if (!std::isfinite(x)) fail_in(operation, Code::VALUE, what + " must be finite but got " + std::to_string(x));
+    if (!std::isfinite(x)) fail(Code::VALUE, operation, what + " must be finite but got " + std::to_string(x));
   }
   return tensor;
 }

@@ -89,6 +89,7 @@ struct Model {
 // What notes and origins call the functions and options of this header: a program has names of its own for them.
 struct CallerWords {
   std::string pairing = "ConfigOptions::pairing";
+  std::string give_pairing = {};  // said where only the pairing is missing: "pass --pairing half or interleaved"
   std::string weights = "apply_weights() reads the checkpoint";
   std::string inv_freq = "set_inv_freq() uses such values";
 };

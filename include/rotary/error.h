@@ -1,6 +1,7 @@
 // The one exception type of the library.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
@@ -48,13 +49,22 @@ ROTARY_API const char* name(Code) noexcept;         // "SHAPE", ...
 ROTARY_API Code parse_code(std::string_view name);  // throws VALUE
 ROTARY_API std::span<const Code> codes() noexcept;  // all of them, in the order above
 
-// what() is one sentence, "[operation] rule but got value".
+// An error is four values; what() is the sentence that they make, "[operation] about: rule".
 class ROTARY_API Error : public std::runtime_error {
  public:
-  Error(Code code, const std::string& sentence) : std::runtime_error(sentence), code_(code) {}
+  // operation: the function or command that was called. rule: "rule but got value". about: the file, tensor or key that
+  // the rule is about; empty where the rule names it.
+  Error(Code code, std::string_view operation, std::string_view rule, std::string_view about = {});
   Code code() const noexcept { return code_; }
+  // These three are valid as long as the error.
+  std::string_view operation() const noexcept { return {what() + 1, operation_}; }
+  std::string_view about() const noexcept { return {what() + operation_ + 3, about_}; }
+  std::string_view rule() const noexcept;
+  // The same error about something that a caller further up knows; it stands in front of about(), behind a ": ".
+  Error about(std::string_view outer) const;
 
  private:
+  std::size_t operation_, about_;  // their lengths in what()
   Code code_;
 };
 

@@ -120,7 +120,7 @@ std::int64_t integer_of(PyObject* number, const char* what) {
   const long long value = PyLong_AsLongLong(index.get());
   if (value == -1 && PyErr_Occurred() != nullptr) {
     PyErr_Clear();
-    throw Error(Code::VALUE, "[" + std::string(what) + "] the number must fit 64 bits but got " + repr_of(number));
+    throw Error(Code::VALUE, what, "the number must fit 64 bits but got " + repr_of(number));
   }
   return value;
 }

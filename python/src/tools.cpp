@@ -27,12 +27,10 @@ namespace {
 ConfigOptions options_of(PyObject* pairing) {
   ConfigOptions options;
   options.words.pairing = "pairing=";
+  options.words.give_pairing = "pass pairing=\"half\", \"interleaved\" or \"interleaved_to_half\" to rotary.config";
   if (pairing != nullptr) options.pairing = parse_pairing(view_of(pairing, "pairing"));
   return options;
 }
-
-constexpr const char* config_hint =
-    "pass pairing=\"half\", \"interleaved\" or \"interleaved_to_half\" to rotary.config";
 
 // What `source` names: ("text", JSON), ("path", a file, folder or repository of the Hugging Face cache), or ("rope",
 // rotary.Rope, first).
@@ -49,15 +47,7 @@ Model model_of(PyObject* source, PyObject* pairing) {
   const bool is_text = view_of(PyTuple_GetItem(source, 0), "source") == "text";
   const std::string content = text_of(PyTuple_GetItem(source, 1), "source");
   const ConfigOptions options = options_of(pairing);
-  try {
-    return is_text ? parse_config(content, options) : read_config(files::path_of(tools::config_path(content)), options);
-  } catch (const Error& error) {
-    std::string sentence = error.what();
-    if (error.code() == Code::MODEL_TYPE && !options.pairing) {
-      sentence += std::string(sentence.ends_with('?') ? " Or " : ": ") + config_hint;
-    }
-    throw Error(error.code(), sentence);
-  }
+  return is_text ? parse_config(content, options) : read_config(files::path_of(tools::config_path(content)), options);
 }
 
 files::Json json_of(const Model& model, const ModelRope& used) {

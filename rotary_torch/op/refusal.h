@@ -1,4 +1,4 @@
-// Throws rotary::Error with a sentence joined from parts.
+// Throws rotary::Error with a rule joined from parts.
 #pragma once
 
 #include <sstream>
@@ -13,10 +13,9 @@ struct Refusal {
 
   template <class... Parts>
   [[noreturn]] void operator()(rotary::Code code, const Parts&... parts) const {
-    std::ostringstream sentence;
-    sentence << '[' << operation << "] ";
-    (sentence << ... << parts);
-    throw rotary::Error(code, sentence.str());
+    std::ostringstream rule;
+    (rule << ... << parts);
+    throw rotary::Error(code, operation, rule.str());
   }
 
   // The same where the rule does not hold. The parts are evaluated in any case.

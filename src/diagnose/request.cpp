@@ -366,8 +366,7 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
   for (const TensorPair& pair : pairs) {
     if (!request.rotated && tools::role_of(pair.name) == tools::Role::unknown &&
         pair.name.find("qkv") != pair.name.npos)
-      throw Error(Code::TENSOR,
-                  "[check] q, k and v must be tensors of their own but got '" + pair.name + "': split it");
+      fail(Code::TENSOR, "check", "q, k and v must be tensors of their own but got '", pair.name, "': split it");
   }
   Call call{request, true};
   result.tensors = answers_of_all(call, pairs);

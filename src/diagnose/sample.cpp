@@ -230,7 +230,7 @@ Sample sample_of(const Tensor& before, const Tensor& after, const Subject& subje
 std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before, const std::string& after,
                                    const std::vector<std::string>& names) {
   if (before == "-" && after == "-") {
-    throw Error(Code::VALUE, "[" + operation + "] standard input holds one file: - can stand for one of the two");
+    fail(Code::VALUE, operation, "standard input holds one file: - can stand for one of the two");
   }
   files::InputTensors first(files::path_of(before)), second(files::path_of(after));
   std::vector<TensorPair> pairs;
@@ -241,8 +241,8 @@ std::vector<TensorPair> read_pairs(const std::string& operation, const std::stri
   if (first.format() == files::Format::npy || second.format() == files::Format::npy) {
     const files::InputTensors& named = first.format() == files::Format::npy ? second : first;
     if (names.empty() && named.infos().size() != 1) {
-      throw Error(Code::TENSOR, "[" + operation + "] --tensor must name one of " + names_of(named.infos()) +
-                                    " beside an .npy but got none");
+      fail(Code::TENSOR, operation, "--tensor must name one of ", names_of(named.infos()),
+           " beside an .npy but got none");
     }
     add(names.empty() ? named.infos().front().name : names.front());
     return pairs;
@@ -250,9 +250,8 @@ std::vector<TensorPair> read_pairs(const std::string& operation, const std::stri
   const std::vector<std::string> chosen =
       names.empty() ? common_names(first.infos(), second.infos(), operation == "check") : names;
   if (chosen.empty()) {
-    throw Error(Code::TENSOR, "[" + operation + "] the files must have a tensor of one name but got " +
-                                  names_of(first.infos()) + " in '" + first.name() + "' and " +
-                                  names_of(second.infos()) + " in '" + second.name() + "'");
+    fail(Code::TENSOR, operation, "the files must have a tensor of one name but got ", names_of(first.infos()), " in '",
+         first.name(), "' and ", names_of(second.infos()), " in '", second.name(), "'");
   }
   for (const std::string& name : chosen) add(name);
   for (const auto& [file, other] : {std::pair(&first, &second), {&second, &first}}) {

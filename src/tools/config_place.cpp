@@ -15,6 +15,7 @@
 #include "files/text/json.h"
 #include "files/text/paths.h"
 #include "rotary/error.h"
+#include "values/fail.h"
 
 namespace rotary::tools {
 
@@ -28,19 +29,18 @@ using files::printable;
 
 // ---- streams ----
 
-// The sentences of parse_config do not know whose text it was.
+// The errors of parse_config do not know whose text it was.
 Model read_config_stream(const std::string& config, const ConfigOptions& options) {
   const std::vector<std::byte>& bytes = bytes_of_stream(config);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const std::string source = "[read_config] " + printable(files::stream_name(files::path_of(config))) + ": ";
-  if (text.empty()) throw Error(Code::FILE, source + "must hold a config but is empty");
-  if (text.starts_with("GGUF")) throw Error(Code::FILE, source + "must be JSON but is a GGUF: name the file");
+  const std::string name = printable(files::stream_name(files::path_of(config)));
+  if (text.empty()) throw Error(Code::FILE, "read_config", "must hold a config but is empty", name);
+  if (text.starts_with("GGUF"))
+    throw Error(Code::FILE, "read_config", "must be JSON but is a GGUF: name the file", name);
   try {
     return parse_config(text, options);
   } catch (const Error& error) {
-    std::string sentence = error.what();
-    throw Error(error.code(),
-                sentence.insert(sentence.find("] ") + 2, printable(files::stream_name(files::path_of(config))) + ": "));
+    throw error.about(name);
   }
 }
 
@@ -136,17 +136,17 @@ std::string config_path(const std::string& config) {
   std::error_code ignored;
   if (is_pipe(files::path_of(config)) || fs::exists(files::path_of(config), ignored)) return config;
   if (config.starts_with("https://") || config.starts_with("http://")) {
-    throw Error(Code::FILE, "[read_config] CONFIG must be on this machine, or - for standard input, but got " +
-                                files::in_quotes(config) + ": curl -L URL | rotary inspect -");
+    fail(Code::FILE, "read_config", "CONFIG must be on this machine, or - for standard input, but got ",
+         files::in_quotes(config), ": curl -L URL | rotary inspect -");
   }
   const std::optional<Repository> repository = repository_of(config);
   if (!repository) return config;
   if (const auto snapshot = snapshot_of(*repository)) return files::path_text(*snapshot);
   if (repository->id.find('/') == std::string::npos && repository->revision.empty()) return config;  // a missing file
-  throw Error(Code::FILE, "[read_config] CONFIG must be a file, a folder or a repository in the Hugging Face cache " +
-                              files::in_quotes(files::path_text(cache_folder())) + " but " + files::in_quotes(config) +
-                              " is none: to fetch it, hf download " + repository->id + " config.json" +
-                              (repository->revision.empty() ? "" : " --revision " + repository->revision));
+  fail(Code::FILE, "read_config", "CONFIG must be a file, a folder or a repository in the Hugging Face cache ",
+       files::in_quotes(files::path_text(cache_folder())), " but ", files::in_quotes(config),
+       " is none: to fetch it, hf download ", repository->id, " config.json",
+       (repository->revision.empty() ? "" : " --revision " + repository->revision));
 }
 
 Model read_config_at(const std::string& config, const ConfigOptions& options) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "number_files.h"
+#include "values/fail.h"
 #include "values/names.h"
 #include "values/number_text.h"
 
@@ -17,7 +18,7 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 
 [[noreturn]] void refuse(const std::string& rule, std::string_view got) {
-  throw Error(Code::POSITION, "[positions] " + rule + " but got '" + std::string(got) + "'");
+  fail(Code::POSITION, "positions", rule, " but got '", got, "'");
 }
 [[noreturn]] void refuse(const std::string& rule, std::int64_t got) { refuse(rule, std::to_string(got)); }
 
@@ -187,8 +188,8 @@ PositionSet mask(std::string_view file) {
   if (file.empty()) refuse("it must be written as mask:FILE.npy", "mask:");
   const auto [values, shape] = tools::read_integers(file, "a mask");
   if (shape.empty() || shape.size() > 2 || values.empty()) {
-    throw Error(Code::SHAPE, "[positions] " + std::string(file) +
-                                 ": a mask must be [tokens] or [batch, tokens] but is " + detail::shape_text(shape));
+    fail(Code::SHAPE, "positions", file, ": a mask must be [tokens] or [batch, tokens] but is ",
+         detail::shape_text(shape));
   }
   const std::int64_t tokens = shape.back(), rows = static_cast<std::int64_t>(values.size()) / tokens;
   if (rows > std::numeric_limits<int>::max()) refuse("the batch must fit 32 bits", rows);

@@ -10,6 +10,7 @@
 
 #include "files/text/paths.h"
 #include "rotary/tensors.h"
+#include "values/fail.h"
 #include "values/number_text.h"
 
 namespace rotary {
@@ -20,7 +21,7 @@ using detail::significant;
 namespace {
 
 [[noreturn]] void refuse(Code code, const std::string& rule, std::string_view got) {
-  throw Error(code, "[positions] " + rule + " but got '" + std::string(got) + "'");
+  fail(code, "positions", rule, " but got '", got, "'");
 }
 
 std::int64_t parse_integer(std::string_view text, std::string_view item) {
@@ -240,19 +241,16 @@ PositionSet positions_of(const std::string& operation, const PositionRequest& re
                                 : parse_positions(request.spec.value_or("0:"), axes_of(used), most);
   if (set.axes < used.rope.summed_axes) {
     const std::string count = std::to_string(used.rope.summed_axes);
-    throw Error(Code::POSITION, "[" + operation + "] a rope that sums over " + count +
-                                    " axes must have positions for " + "each, a .npy of [" + count +
-                                    ", tokens], but got " +
-                                    (request.spec ? "'" + *request.spec + "'" : std::string("none")) + ", of " +
-                                    std::to_string(set.axes));
+    fail(Code::POSITION, operation, "a rope that sums over ", count, " axes must have positions for each, a .npy of [",
+         count, ", tokens], but got ", (request.spec ? "'" + *request.spec + "'" : std::string("none")), ", of ",
+         set.axes);
   }
   if (used.coordinates && set.axes == 1 && turns_by_several_axes(used.rope) && !request.same_on_every_axis) {
     const std::string count = std::to_string(most);
-    throw Error(Code::POSITION, "[" + operation +
-                                    "] a rope of coordinates, as of an image, must have positions for each of " +
-                                    "its " + count + " axes, a .npy of [" + count + ", tokens], but got " +
-                                    (request.spec ? "'" + *request.spec + "'" : std::string("none")) +
-                                    ", which gives all axes the same (--same-position-on-every-axis allows it)");
+    fail(Code::POSITION, operation, "a rope of coordinates, as of an image, must have positions for each of its ",
+         count, " axes, a .npy of [", count, ", tokens], but got ",
+         (request.spec ? "'" + *request.spec + "'" : std::string("none")),
+         ", which gives all axes the same (--same-position-on-every-axis allows it)");
   }
   return set;
 }
@@ -261,8 +259,9 @@ std::vector<float> query_scale(const QueryScale& scale, const PositionSet& posit
   if (scale.form == QueryForm::none)
     return std::vector<float>(static_cast<std::size_t>(positions.batch * positions.tokens), 1.0F);
   if (positions.axes != 1 || !positions.reals.empty())
-    throw Error(Code::POSITION, "[query_scale] positions must be whole numbers of one axis, because the model " +
-                                    std::string("multiplies its queries by them, but got others"));
+    fail(Code::POSITION, "query_scale",
+         "positions must be whole numbers of one axis, because the model "
+         "multiplies its queries by them, but got others");
   return query_scale(scale, positions.integers);
 }
 

@@ -5,6 +5,7 @@
 
 #include "files/tensors/input.h"
 #include "subject.h"
+#include "values/fail.h"
 #include "values/number_text.h"
 
 namespace rotary::tools {
@@ -56,9 +57,7 @@ class Judge {
     refuse(rule + " but got " + shape_text(tensor.shape) +
            (tensor.shape.size() == 2 ? " (--layout hd: one token; td: one head)" : ""));
   }
-  [[noreturn]] void refuse(const std::string& sentence) const {
-    throw Error(Code::SHAPE, "[" + operation_ + "] " + sentence);
-  }
+  [[noreturn]] void refuse(const std::string& sentence) const { fail(Code::SHAPE, operation_, sentence); }
 
   // All tensors by the n-th of their words, or by the last where there are fewer.
   std::vector<Reading> read_by(const std::vector<Words>& choices, std::size_t n) const {

@@ -219,9 +219,7 @@ void rotate_tensor(Tensor& tensor, const Layout& layout, const Rotation& how, st
     if (how.each_step) return rotate_and_multiply(whole, first, factors, tensor, *rows, how);
     rotate_floats(whole, first, factors, tensor, *rows, how);
   } catch (const Error& error) {
-    const std::string sentence = error.what();  // "[rotate] ...": the tensor stands behind the operation
-    const std::size_t rule = sentence.find(' ') + 1;
-    throw Error(error.code(), sentence.substr(0, rule) + label(tensor) + ": " + sentence.substr(rule));
+    throw error.about(label(tensor));
   }
 }
 

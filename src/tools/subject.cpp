@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "files/text/io.h"
+#include "values/fail.h"
 
 namespace rotary::tools {
 
@@ -125,13 +126,12 @@ const ModelRope& chosen_rope(const Model& model, std::optional<int> rope, const 
     std::string reason;  // as given by the config reader
     for (const std::string& note : model.notes) reason += (reason.empty() ? "" : " ") + note;
     const std::string of = config.empty() ? "" : " of " + files::printable(config);
-    throw Error(Code::ROPE, "[rope] the model" + of + " must have a rope but got none: " + reason);
+    fail(Code::ROPE, "rope", "the model", of, " must have a rope but got none: ", reason);
   }
   const int index = rope.value_or(0);
   if (index < 0 || static_cast<std::size_t>(index) >= model.ropes.size()) {
-    throw Error(Code::ROPE, "[rope] --rope must be below the model's number of ropes, " +
-                                std::to_string(model.ropes.size()) + ", and counts from 0 but got " +
-                                std::to_string(index));
+    fail(Code::ROPE, "rope", "--rope must be below the model's number of ropes, ", model.ropes.size(),
+         ", and counts from 0 but got ", index);
   }
   return model.ropes[static_cast<std::size_t>(index)];
 }
@@ -191,13 +191,11 @@ const ModelRope* named_layer(const Model& model, int layer, const TensorInfo* te
     }
   }
   if (listed) {
-    throw Error(Code::ROPE, "[rope] --layer must name a layer of one rope but got " + std::to_string(layer) +
-                                ", which several have: --rope names one of the model's " +
-                                std::to_string(model.ropes.size()));
+    fail(Code::ROPE, "rope", "--layer must name a layer of one rope but got ", layer,
+         ", which several have: --rope names one of the model's ", model.ropes.size());
   }
-  if (last < 0) throw Error(Code::ROPE, "[rope] --layer must be of a model with layers but the config lists none");
-  throw Error(Code::ROPE, "[rope] --layer must be one of the model's layers, 0 to " + std::to_string(last) +
-                              ", but got " + std::to_string(layer));
+  if (last < 0) fail(Code::ROPE, "rope", "--layer must be of a model with layers but the config lists none");
+  fail(Code::ROPE, "rope", "--layer must be one of the model's layers, 0 to ", last, ", but got ", layer);
 }
 
 std::optional<ModelRope> rope_of_indexer(const TensorInfo& tensor, const ModelRope& attention) {

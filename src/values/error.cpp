@@ -39,6 +39,14 @@ constexpr auto all = [] {
 }();
 static_assert(all.back() == Code::INTERNAL && static_cast<std::size_t>(Code::INTERNAL) + 1 == all.size());
 
+// "[operation] about: rule"
+std::string whole_sentence(std::string_view operation, std::string_view about, std::string_view rule) {
+  std::string sentence = "[";
+  sentence.append(operation).append("] ");
+  if (!about.empty()) sentence.append(about).append(": ");
+  return sentence.append(rule);
+}
+
 }  // namespace
 
 FailureHandler on_failure(FailureHandler handler) noexcept { return failure_handler.exchange(handler); }
@@ -63,13 +71,29 @@ void detail::SentencePart::append_to(std::string& sentence) const {
   }
 }
 
+Error::Error(Code code, std::string_view operation, std::string_view rule, std::string_view about)
+    : std::runtime_error(whole_sentence(operation, about, rule)),
+      operation_(operation.size()),
+      about_(about.size()),
+      code_(code) {}
+
+std::string_view Error::rule() const noexcept {
+  return std::string_view(what()).substr(operation_ + 3 + (about_ == 0 ? 0 : about_ + 2));
+}
+
+Error Error::about(std::string_view outer) const {
+  std::string both(outer);
+  if (about_ != 0) both.append(": ").append(about());
+  return {code_, operation(), rule(), both};
+}
+
 void detail::fail_with(Code code, std::string_view operation, const SentencePart* parts, std::size_t count) {
-  std::string whole = "[" + std::string(operation) + "] ";
-  for (std::size_t i = 0; i < count; ++i) parts[i].append_to(whole);
+  std::string rule;
+  for (std::size_t i = 0; i < count; ++i) parts[i].append_to(rule);
 #if ROTARY_THROWS
-  throw Error(code, whole);
+  throw Error(code, operation, rule);
 #else
-  if (const FailureHandler handler = failure_handler.load()) handler(code, whole.c_str());
+  if (const FailureHandler handler = failure_handler.load()) handler(code, whole_sentence(operation, {}, rule).c_str());
   std::abort();
 #endif
 }

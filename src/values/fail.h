@@ -49,11 +49,11 @@ std::string sentence_of(const Parts&... parts) {
 [[noreturn, gnu::cold]] ROTARY_API void fail_with(Code, std::string_view operation, const SentencePart* parts,
                                                   std::size_t count);
 
-// Throws Error(code, "[operation] sentence"), of a sentence in parts, which is put together only here.
+// Throws Error(code, operation, rule), of a rule in parts, which is put together only here.
 template <class... Parts>
-[[noreturn, gnu::cold]] void fail(Code code, std::string_view operation, const Parts&... sentence) {
-  const SentencePart parts[] = {sentence...};
-  fail_with(code, operation, parts, sizeof...(sentence));
+[[noreturn, gnu::cold]] void fail(Code code, std::string_view operation, const Parts&... rule) {
+  const SentencePart parts[] = {rule...};
+  fail_with(code, operation, parts, sizeof...(rule));
 }
 
 }  // namespace detail

@@ -153,11 +153,11 @@ struct Given {
 
 [[maybe_unused]] void codes_are_no_strings(const Error& error) {
 #ifdef SOUND
-  throw Error(Code::SHAPE, error.code() == Code::SHAPE ? "a sentence" : name(error.code()));
+  throw Error(Code::SHAPE, "rotate", error.code() == Code::SHAPE ? "a rule" : name(error.code()));
 #else
   const std::string code = error.code();          // must not compile
   if (error.code() == "SHAPE") return;            // must not compile
-  throw Error("SHAPE", "a sentence");             // must not compile
+  throw Error("SHAPE", "a rule");                 // must not compile
 #endif
 }
 

@@ -168,7 +168,7 @@ TEST_F(Folders, a_stopped_conversion_leaves_nothing) {
                          .verify = true};
   for (const bool at_verify : {false, true}) {
     request.progress = [at_verify](bool verifying, std::uint64_t, std::uint64_t) {
-      if (verifying == at_verify) throw Error(Code::CHECK, "[test] no");
+      if (verifying == at_verify) throw Error(Code::CHECK, "test", "no");
     };
     expect_error("CHECK", "no", [&] { rotary::convert(request); });
     EXPECT_EQ(std::distance(fs::directory_iterator(path("one").parent_path()), {}), 1);

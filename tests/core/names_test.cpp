@@ -95,5 +95,24 @@ TEST(Version, IsThatOfTheMacrosAndOfTheProject) {
   EXPECT_STREQ(version(), ROTARY_PROJECT_VERSION);
 }
 
+TEST(Errors, AreFourValuesAndOneSentence) {
+  const Error plain(Code::SHAPE, "rotate", "rotary_dim must be even but got 3");
+  EXPECT_STREQ(plain.what(), "[rotate] rotary_dim must be even but got 3");
+  EXPECT_EQ(plain.operation(), "rotate");
+  EXPECT_EQ(plain.about(), "");
+  EXPECT_EQ(plain.rule(), "rotary_dim must be even but got 3");
+
+  const Error tensor = plain.about("tensor \"q] \"");
+  const Error file = tensor.about("a: b.safetensors");
+  EXPECT_STREQ(file.what(), "[rotate] a: b.safetensors: tensor \"q] \": rotary_dim must be even but got 3");
+  EXPECT_EQ(file.operation(), "rotate");
+  EXPECT_EQ(file.about(), "a: b.safetensors: tensor \"q] \"");
+  EXPECT_EQ(file.rule(), plain.rule());
+  EXPECT_EQ(file.code(), Code::SHAPE);
+  const Error copy = file;  // NOLINT: the parts are the copy's own
+  EXPECT_EQ(copy.about(), file.about());
+  EXPECT_NE(copy.operation().data(), nullptr);
+}
+
 }  // namespace
 }  // namespace rotary

@@ -62,14 +62,13 @@ void one(const std::string& input) {
     const tests::RandomCall call = calls.next();
     for (const tests::Outcome& outcome : {tests::made(call), tests::checked(call)}) {
       if (!outcome.refused) continue;
-      require_refusal(Error(outcome.code, outcome.sentence), "[" + call.name() + "] ",
+      require_refusal(outcome.code, outcome.sentence, "[" + call.name() + "] ",
                       {"SHAPE", "DTYPE", "ALIAS", "VALUE", "PAIRING"});
     }
     const tests::Outcome outcome = appended(call, choices, memory.data());
     const std::string operation = call.operation == tests::RandomCall::one ? "[append] " : "[rotate_append] ";
     if (outcome.refused) {
-      require_refusal(Error(outcome.code, outcome.sentence), operation,
-                      {"SHAPE", "DTYPE", "ALIAS", "VALUE", "PAIRING"});
+      require_refusal(outcome.code, outcome.sentence, operation, {"SHAPE", "DTYPE", "ALIAS", "VALUE", "PAIRING"});
     }
   }
 }

@@ -36,15 +36,18 @@ inline void require(bool holds, const std::string& what) {
 }
 
 // Requires that a refusal is one printable line that begins with `begin`, under one of these codes.
-inline void require_refusal(const Error& error, std::string_view begin, std::initializer_list<std::string_view> codes) {
-  const std::string_view sentence = error.what();
+inline void require_refusal(Code code, std::string_view sentence, std::string_view begin,
+                            std::initializer_list<std::string_view> codes) {
   bool known = false;
-  for (const std::string_view code : codes) known = known || std::string(rotary::name(error.code())) == code;
-  require(known, "unexpected code " + std::string(rotary::name(error.code())) + ": " + error.what());
+  for (const std::string_view one : codes) known = known || rotary::name(code) == one;
+  require(known, "unexpected code " + std::string(rotary::name(code)) + ": " + std::string(sentence));
   require(sentence.starts_with(begin), "unexpected operation: " + std::string(sentence));
   require(sentence.size() < 2000, "a sentence of " + std::to_string(sentence.size()) + " bytes");
   for (const char c : sentence)
     require(static_cast<unsigned char>(c) >= 0x20, "not one line: " + std::string(sentence));
+}
+inline void require_refusal(const Error& error, std::string_view begin, std::initializer_list<std::string_view> codes) {
+  require_refusal(error.code(), error.what(), begin, codes);
 }
 
 // A regular file in memory.

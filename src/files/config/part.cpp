@@ -107,7 +107,8 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
   rope.rotary_dim = rotating + rotating % 2;
   if (rotating % 2 != 0) {
     if (rotating == whole) {
-      throw OddHead(part.keys.path_of("head_dim") + " must be even but got " + std::to_string(rotating));
+      throw OddHead(Code::CONFIG_VALUE, "read_config",
+                    part.keys.path_of("head_dim") + " must be even but got " + std::to_string(rotating));
     }
     rope.exponent_dim = rotating;
     part.note(std::to_string(rotating) + " rotated elements are odd: " + std::to_string(rope.rotary_dim) +
@@ -343,8 +344,6 @@ class TextPart {
 };
 
 }  // namespace
-
-OddHead::OddHead(const std::string& told) : Error(Code::CONFIG_VALUE, "[read_config] " + told), rule(told) {}
 
 Pairing given_pairing(const Part& part, Pairing own, const std::string& overridden) {
   const std::optional<Pairing>& given = part.reading.options.pairing;

@@ -195,8 +195,7 @@ struct HeadShape {
 
 // A head that cannot turn: the library's error for the file's own answer.
 struct OddHead : Error {
-  explicit OddHead(const std::string& rule);
-  std::string rule;  // "head_dim must be even but got 73"
+  using Error::Error;
 };
 
 // ---- shape (config/shape.cpp) ----

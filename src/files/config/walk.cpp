@@ -65,6 +65,12 @@ std::string suggested_type(const std::string& said) {
   return meant.empty() || meant == said ? "" : ": did you mean " + std::string(meant) + "?";
 }
 
+// The suggestion, and what the caller can do in its place.
+std::string with_advice(const std::string& suggestion, const std::string& advice) {
+  if (advice.empty()) return suggestion;
+  return suggestion.empty() ? ": " + advice : suggestion + " Or " + advice;
+}
+
 const Family* first_family(std::initializer_list<std::string> types, bool vision_only) {
   for (const std::string& type : types) {
     const Family* family = find_family(type);
@@ -190,7 +196,8 @@ class Walk {
     if (!reading_.options.pairing) {
       fail(Code::MODEL_TYPE, "read_config", "the pairing of every model_type must be known but ",
            node.root() ? "this file has " : node.path + " has ", what,
-           (node.type.empty() ? "" : ", which is not known"), ", and no pairing is given", suggested_type(node.type));
+           (node.type.empty() ? "" : ", which is not known"), ", and no pairing is given",
+           with_advice(suggested_type(node.type), reading_.options.words.give_pairing));
     }
     reading_.note(node.path, (node.type.empty() ? "no model_type is given" : what + " is not known") +
                                  ": the pairing given decides, and the generic keys are read");
@@ -329,17 +336,14 @@ Reading read_json(const Json& json, const ConfigOptions& options) {
 
 namespace {
 
-// read(), whose sentences, "[operation] ...", then name the file.
+// read(), whose errors are then about the file.
 template <typename Read>
 Model naming(const std::filesystem::path& file, Read read) {
   try {
     return read();
   } catch (const Error& error) {
-    std::string sentence = error.what();
-    const std::string where = printable(path_text(file)) + ": ";
-    const std::size_t begin = sentence.find("] ") + 2;
-    const bool named = error.code() == Code::FILE || sentence.compare(begin, where.size(), where) == 0;
-    throw Error(error.code(), named ? sentence : sentence.insert(begin, where));
+    if (error.code() == Code::FILE || !error.about().empty()) throw;  // they name it
+    throw error.about(printable(path_text(file)));
   }
 }
 

@@ -80,10 +80,7 @@ Rope read_back(const OrderedJson& parameters, const Block& block) {
   try {
     return parse_config(config.dump(), {.pairing = Pairing::half}).ropes.at(0).rope;
   } catch (const Error& error) {
-    const std::string sentence = error.what();
-    const std::size_t begin = sentence.find("] ");
-    refuse("a rope must be one that read_config takes",
-           "it says: " + (begin == sentence.npos ? sentence : sentence.substr(begin + 2)));
+    refuse("a rope must be one that read_config takes", "it says: " + std::string(error.rule()));
   }
 }
 

@@ -28,7 +28,9 @@ constexpr std::uint32_t max_axes = 4;  // ggml's limit
 
 enum ValueType : std::uint32_t { text = 8, array = 9, value_types = 13 };  // the others: value_rows
 
-std::string where(const InputFile& file) { return "[read_config] " + printable(path_text(file.path())) + ": "; }
+Error error_in(const InputFile& file, Code code, const std::string& rule) {
+  return {code, "read_config", rule, printable(path_text(file.path()))};
+}
 
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
@@ -46,7 +48,7 @@ class Cursor {
 
   std::uint64_t position() const noexcept { return position_; }
   std::uint64_t left() const noexcept { return file_.size() - position_; }
-  [[noreturn]] void fail(const std::string& sentence) const { throw Error(Code::FORMAT, where(file_) + sentence); }
+  [[noreturn]] void fail(const std::string& sentence) const { throw error_in(file_, Code::FORMAT, sentence); }
 
   void need(std::uint64_t bytes, const std::string& what) const {
     if (bytes > left()) {
@@ -299,7 +301,7 @@ Gguf::Gguf(const InputFile& file) : file_(file) {
 
 // Changes the tensors' offsets, which the file counts from the end of the header, to offsets from the file's beginning.
 void Gguf::check_tensors(std::uint64_t header_bytes) {
-  const auto fail = [this](const std::string& sentence) { throw Error(Code::FORMAT, where(file_) + sentence); };
+  const auto fail = [this](const std::string& sentence) { throw error_in(file_, Code::FORMAT, sentence); };
   std::uint64_t alignment = 32;
   if (const auto given = metadata_.find("general.alignment"); given != metadata_.end()) {
     const bool whole = given->is_number_unsigned();
@@ -341,10 +343,10 @@ const GgufTensor* Gguf::find(const std::string& name) const noexcept {
 
 std::vector<double> Gguf::numbers(const std::string& name, std::int64_t max) const {
   const auto fail = [&](const std::string& rule) {
-    throw Error(Code::TENSOR, where(file_) + "tensor " + in_quotes(name) + ' ' + rule);
+    throw error_in(file_, Code::TENSOR, "tensor " + in_quotes(name) + ' ' + rule);
   };
   const GgufTensor* tensor = find(name);
-  if (tensor == nullptr) throw Error(Code::TENSOR, where(file_) + "no tensor is named " + in_quotes(name));
+  if (tensor == nullptr) throw error_in(file_, Code::TENSOR, "no tensor is named " + in_quotes(name));
   if (tensor->shape.size() != 1) fail("must have one axis but has " + std::to_string(tensor->shape.size()));
   if (tensor->shape.front() > max) {
     fail("must have at most " + std::to_string(max) + " elements but has " + std::to_string(tensor->shape.front()));

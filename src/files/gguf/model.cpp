@@ -338,7 +338,8 @@ GgufArchitecture architecture_of(Reading& reading, const std::string& name) {
   if (const GgufArchitecture* known = find_architecture(name)) return *known;
   if (!reading.options.pairing) {
     fail(Code::MODEL_TYPE, "read_config", "the architecture must be one that is known but got ", in_quotes(name),
-         ", and no pairing is given");
+         ", and no pairing is given", reading.options.words.give_pairing.empty() ? "" : ": ",
+         reading.options.words.give_pairing);
   }
   reading.note("", "architecture " + in_quotes(name) +
                        " is not known: the pairing given decides, and the generic keys are read");

@@ -130,7 +130,7 @@ KnownModel known_part(const Place& place, const Family& family) {
       for (ModelRope& model : known.ropes) model.layers.clear();
     }
   } catch (const OddHead& odd) {
-    known.why = "the class defaults do not run: " + odd.rule;
+    known.why = "the class defaults do not run: " + std::string(odd.rule());
   }
   if (!known.ropes.empty()) known.why.clear();
   return known;

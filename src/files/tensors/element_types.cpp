@@ -154,20 +154,20 @@ std::uint64_t little_endian(std::span<const std::byte> bytes) noexcept {
 }
 
 void check_whole(const char* operation, const Tensor& tensor) {
-  const std::string where = "[" + std::string(operation) + "] tensor " + in_quotes(tensor.name) + ": ";
+  const auto refuse = [&](const std::string& rule) {
+    throw Error(Code::SHAPE, operation, rule, "tensor " + in_quotes(tensor.name));
+  };
   if (tensor.shape.size() > max_dimensions) {
-    throw Error(Code::SHAPE, where + "at most " + std::to_string(max_dimensions) + " dimensions but got " +
-                                 std::to_string(tensor.shape.size()));
+    refuse("at most " + std::to_string(max_dimensions) + " dimensions but got " + std::to_string(tensor.shape.size()));
   }
   const std::optional<std::uint64_t> bits = checked_bits(tensor.type, tensor.shape);
-  if (!bits) throw Error(Code::SHAPE, where + "sizes must not be negative and their product must fit 64 bits");
+  if (!bits) refuse("sizes must not be negative and their product must fit 64 bits");
   if (*bits % 8 != 0) {
-    throw Error(Code::SHAPE, where + name(tensor.type) + " elements must fill whole bytes but got " +
-                                 std::to_string(*bits) + " bits");
+    refuse(name(tensor.type) + (" elements must fill whole bytes but got " + std::to_string(*bits)) + " bits");
   }
   if (*bits / 8 != tensor.data.size()) {
-    throw Error(Code::SHAPE, where + "its shape takes " + std::to_string(*bits / 8) + " bytes but its data has " +
-                                 std::to_string(tensor.data.size()));
+    refuse("its shape takes " + std::to_string(*bits / 8) + " bytes but its data has " +
+           std::to_string(tensor.data.size()));
   }
 }
 

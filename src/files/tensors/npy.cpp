@@ -31,7 +31,7 @@ struct NpyHeader {
 // Parses headers such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }: a fixed grammar, not Python.
 class HeaderParser {
  public:
-  HeaderParser(std::string_view text, const std::string& where) : rest_(text), where_(where) {}
+  HeaderParser(std::string_view text, const std::string& file) : rest_(text), file_(file) {}
 
   NpyHeader parse() {
     expect('{');
@@ -49,7 +49,7 @@ class HeaderParser {
  private:
   static constexpr std::array<std::string_view, 3> keys = {"descr", "fortran_order", "shape"};
 
-  [[noreturn]] void fail(const std::string& rule) const { throw Error(Code::FORMAT, where_ + rule); }
+  [[noreturn]] void fail(const std::string& rule) const { throw Error(Code::FORMAT, "npy", rule, file_); }
   [[noreturn]] void unexpected(const std::string& wanted) const {
     fail("the header must have " + wanted +
          (rest_.empty() ? " but ends" : " but got " + in_quotes(rest_.substr(0, 20))));
@@ -134,7 +134,7 @@ class HeaderParser {
   }
 
   std::string_view rest_;
-  const std::string& where_;
+  const std::string& file_;
   NpyHeader header_;
   std::array<bool, 3> seen_{};
 };
@@ -144,9 +144,9 @@ struct StoredType {
   bool big_endian = false;
 };
 
-StoredType stored_type(const std::string& descr, const std::string& where) {
+StoredType stored_type(const std::string& descr, const std::string& file) {
   const auto fail = [&](const std::string& rule) {
-    throw Error(Code::FORMAT, where + rule + " but got " + in_quotes(descr));
+    throw Error(Code::FORMAT, "npy", rule + " but got " + in_quotes(descr), file);
   };
   const char order = descr.empty() ? '\0' : descr[0];
   if (order != '<' && order != '>' && order != '|') fail("descr must begin with <, > or |");
@@ -165,9 +165,9 @@ StoredType stored_type(const std::string& descr, const std::string& where) {
 }
 
 // The header's text and the offset of the data.
-std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, const std::string& where) {
+std::pair<std::string, std::uint64_t> read_header(const files::InputFile& file, const std::string& name) {
   const std::uint64_t size = file.size();
-  const auto refuse = [&](const std::string& rule) { throw Error(Code::FORMAT, where + rule); };
+  const auto refuse = [&](const std::string& rule) { throw Error(Code::FORMAT, "npy", rule, name); };
   std::array<std::byte, 12> front{};
   const auto present = static_cast<std::size_t>(std::min<std::uint64_t>(size, front.size()));
   file.read(0, std::span(front).first(present));
@@ -246,18 +246,19 @@ struct Stored {
 };
 
 Stored stored_in(const files::InputFile& file) {
-  const std::string where = "[npy] " + files::path_text(file.path()) + ": ";
-  const auto [text, begin] = read_header(file, where);
-  NpyHeader header = HeaderParser(text, where).parse();
-  const StoredType type = stored_type(header.descr, where);
+  const std::string name = files::path_text(file.path());
+  const auto [text, begin] = read_header(file, name);
+  NpyHeader header = HeaderParser(text, name).parse();
+  const StoredType type = stored_type(header.descr, name);
   Stored stored{{"", type.type, std::move(header.shape)}, begin, header.fortran_order, type.big_endian};
   const std::optional<std::uint64_t> bits = files::checked_bits(stored.info.type, stored.info.shape);
-  if (!bits) throw Error(Code::FORMAT, where + "the product of its shape must fit 64 bits but does not");
+  if (!bits) throw Error(Code::FORMAT, "npy", "the product of its shape must fit 64 bits but does not", name);
   stored.info.bytes = *bits / 8;
   if (stored.info.bytes != file.size() - begin) {
-    throw Error(Code::FORMAT, where + "its shape takes " + std::to_string(stored.info.bytes) +
-                                  " bytes but the file holds " + std::to_string(file.size() - begin) +
-                                  " behind the header");
+    throw Error(Code::FORMAT, "npy",
+                "its shape takes " + std::to_string(stored.info.bytes) + " bytes but the file holds " +
+                    std::to_string(file.size() - begin) + " behind the header",
+                name);
   }
   return stored;
 }

@@ -18,7 +18,9 @@ struct [[gnu::visibility("hidden")]] SafetensorsFile::State {  // its functions 
     read_header();
   }
   void read_header();
-  std::string where() const { return "[safetensors] " + files::path_text(file.path()) + ": "; }
+  Error error(Code code, const std::string& rule) const {
+    return {code, "safetensors", rule, files::path_text(file.path())};
+  }
   // Index into tensors, or tensors.size().
   std::size_t index_of(std::string_view name) const noexcept {
     const auto found = std::lower_bound(by_name.begin(), by_name.end(), name,
@@ -65,8 +67,7 @@ const TensorInfo* SafetensorsFile::find(std::string_view name) const noexcept {
 
 Tensor SafetensorsFile::read(std::string_view name) const {
   const std::size_t index = state_->index_of(name);
-  if (index == state_->tensors.size())
-    throw Error(Code::TENSOR, state_->where() + "no tensor is named " + in_quotes(name));
+  if (index == state_->tensors.size()) throw state_->error(Code::TENSOR, "no tensor is named " + in_quotes(name));
   Tensor tensor{state_->tensors[index], {}};
   tensor.data.resize(tensor.bytes);
   state_->file.read(state_->begins[index], tensor.data);
@@ -79,13 +80,14 @@ void SafetensorsFile::copy(const std::function<void(std::span<const std::byte>)>
   std::vector<const Tensor*> in_place(state_->tensors.size(), nullptr);
   for (const Tensor* tensor : changed) {
     const std::size_t index = state_->index_of(tensor->name);
-    const std::string what = state_->where() + "tensor " + in_quotes(tensor->name) + ": ";
-    if (index == in_place.size()) throw Error(Code::TENSOR, what + "a changed tensor must be one of the file's");
+    const std::string what = "tensor " + in_quotes(tensor->name) + ": ";
+    if (index == in_place.size())
+      throw state_->error(Code::TENSOR, what + "a changed tensor must be one of the file's");
     const bool whole =
         tensor->data.size() == tensor->bytes &&
         tensor->data.size() * 8 == static_cast<std::uint64_t>(tensor->elements()) * bits_of(tensor->type);
     if (tensor->type != state_->tensors[index].type || !whole)
-      throw Error(Code::SHAPE, what + "a changed tensor must keep its type, and its data must fit its shape");
+      throw state_->error(Code::SHAPE, what + "a changed tensor must keep its type, and its data must fit its shape");
     in_place[index] = tensor;
   }
   std::vector<const TensorInfo*> infos;

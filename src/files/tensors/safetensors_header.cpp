@@ -9,6 +9,7 @@
 
 #include "element_types.h"
 #include "files/text/io.h"
+#include "files/text/json.h"
 #include "files/text/paths.h"
 #include "formats.h"
 #include "values/fail.h"
@@ -24,7 +25,7 @@ constexpr std::string_view white_space = " \t\r\n";
 // runs. Anything else is refused at once, so nesting and memory are bounded by the header's length.
 class HeaderReader final : public nlohmann::json_sax<json> {
  public:
-  explicit HeaderReader(std::string where) : where_(std::move(where)) {}
+  explicit HeaderReader(const std::string& file) : file_(file) {}
   Header take() { return std::move(header_); }
 
   bool null() override { unexpected("null"); }
@@ -121,8 +122,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
-    const std::string_view text = error.what();  // "[json.exception.parse_error.101] parse error at ..."
-    fail("the header must be JSON: " + legible(text.substr(std::min(text.find("] ") + 2, text.size()))));
+    fail("the header must be JSON: " + reason_of(error));
   }
 
  private:
@@ -130,7 +130,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   enum class Field { dtype, shape, data_offsets };
   static constexpr std::array<std::string_view, 3> field_names = {"dtype", "shape", "data_offsets"};
 
-  [[noreturn]] void fail(const std::string& rule) const { throw Error(Code::FORMAT, where_ + rule); }
+  [[noreturn]] void fail(const std::string& rule) const { throw Error(Code::FORMAT, "safetensors", rule, file_); }
   [[noreturn]] void fail_tensor(const std::string& rule) const {
     fail("tensor " + in_quotes(entry_.info.name) + ": " + rule);
   }
@@ -177,7 +177,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
     header_.entries.push_back(std::move(entry_));
   }
 
-  std::string where_;
+  const std::string& file_;
   Header header_;
   Place place_ = Place::outside;
   Field field_ = Field::dtype;
@@ -189,8 +189,8 @@ class HeaderReader final : public nlohmann::json_sax<json> {
 };
 
 // Every name once, and the tensors, by rising begin, tile the data without hole or overlap.
-void check_entries(const std::vector<Entry>& entries, std::uint64_t data_bytes, const std::string& where) {
-  const auto refuse = [&where](const std::string& rule) { throw Error(Code::FORMAT, where + rule); };
+void check_entries(const std::vector<Entry>& entries, std::uint64_t data_bytes, const std::string& file) {
+  const auto refuse = [&file](const std::string& rule) { throw Error(Code::FORMAT, "safetensors", rule, file); };
   std::vector<std::string_view> names;
   for (const Entry& entry : entries) names.emplace_back(entry.info.name);
   std::sort(names.begin(), names.end());
@@ -227,23 +227,23 @@ std::string json_text(const std::string& text, const char* what) {
 }  // namespace
 
 Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::string& path) {
-  const std::string where = "[safetensors] " + path + ": ";
+  const auto refuse = [&path](const std::string& rule) { throw Error(Code::FORMAT, "safetensors", rule, path); };
   const std::size_t first = text.find_first_not_of(white_space);
   if (first == std::string_view::npos || text[first] != '{') {
     const std::string got = first == std::string_view::npos ? "nothing" : in_quotes(text.substr(first, 1));
-    throw Error(Code::FORMAT, where + "the header must begin with { but got " + got);
+    refuse("the header must begin with { but got " + got);
   }
   const std::size_t nul = text.find('\0');  // for the parser it would be the end of the text
   if (nul != std::string_view::npos) {
-    throw Error(Code::FORMAT, where + "the header must be JSON but byte " + std::to_string(nul) + " of it is 0");
+    refuse("the header must be JSON but byte " + std::to_string(nul) + " of it is 0");
   }
-  HeaderReader reader(where);
+  HeaderReader reader(path);
   json::sax_parse(text.begin(), text.end(), &reader);
   Header header = reader.take();
   std::stable_sort(header.entries.begin(), header.entries.end(), [](const Entry& a, const Entry& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
   });
-  check_entries(header.entries, data_bytes, where);
+  check_entries(header.entries, data_bytes, path);
   return header;
 }
 

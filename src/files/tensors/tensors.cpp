@@ -308,14 +308,14 @@ void write_tensors(const std::filesystem::path& path, std::span<const Tensor> te
 namespace detail {
 
 void check_elements(const Tensor& tensor, ElementType wanted) {
-  const std::string what = "[as] tensor " + files::in_quotes(tensor.name) + " must ";
+  const std::string quoted = files::in_quotes(tensor.name);
   if (tensor.type != wanted) {
-    throw Error(Code::DTYPE, what + "be " + name(wanted) + " to be seen so but got " + name(tensor.type));
+    fail(Code::DTYPE, "as", "tensor ", quoted, " must be ", name(wanted), " to be seen so but got ", name(tensor.type));
   }
   const std::optional<std::uint64_t> bits = files::checked_bits(tensor.type, tensor.shape);
   if (!bits || *bits / 8 != tensor.data.size()) {
-    throw Error(Code::SHAPE, what + "hold the " + (bits ? std::to_string(*bits / 8) : "2^64 or more") +
-                                 " bytes of its shape but has " + std::to_string(tensor.data.size()));
+    fail(Code::SHAPE, "as", "tensor ", quoted, " must hold the ", bits ? std::to_string(*bits / 8) : "2^64 or more",
+         " bytes of its shape but has ", tensor.data.size());
   }
 }
 

@@ -124,6 +124,13 @@ void refuse_trailing_comma(std::string_view text, const Json::exception& error) 
 
 }  // namespace
 
+std::string reason_of(const Json::exception& error) {
+  const bool parsing = dynamic_cast<const Json::parse_error*>(&error) != nullptr;
+  const std::string name = std::string("[json.exception.") + (parsing ? "parse_error." : "out_of_range.");
+  const std::string_view text = error.what();
+  return legible(text.substr(std::min(name.size() + std::to_string(error.id).size() + 2, text.size())));
+}
+
 std::string shown(const Json& value) {
   if (is_not_finite(value)) {
     const double number = value.get<double>();
@@ -178,9 +185,7 @@ Json parse_json(std::string_view text) {
     });
   } catch (const Json::exception& e) {
     refuse_trailing_comma(text, e);
-    std::string why = e.what();
-    if (const auto end = why.find("] "); end != std::string::npos) why.erase(0, end + 2);
-    fail(Code::JSON, "parse", "the text must be JSON in UTF-8 but has a ", legible(why));
+    fail(Code::JSON, "parse", "the text must be JSON in UTF-8 but has a ", reason_of(e));
   }
 }
 
@@ -332,7 +337,7 @@ namespace {
 
 std::string json_number(double value) {
   if (!std::isfinite(value))
-    throw Error(Code::NUMBER, "[json] a number must be finite but got " + detail::significant(value, 3));
+    fail(Code::NUMBER, "json", "a number must be finite but got ", detail::significant(value, 3));
   std::string text = detail::significant(value, 17);
   if (text.find_first_of(".e") == std::string::npos) text += ".0";  // so that typed readers read it as a double
   return text;

@@ -59,6 +59,9 @@ J* object_at(J& root, std::string_view dotted) {
 // "" where there is no such key, or no string behind it.
 std::string string_of(const Json& object, const char* key);
 
+// Why the parser of nlohmann refuses a text, for error sentences: the exception's words behind its own name and number.
+std::string reason_of(const Json::exception&);
+
 // A value for error sentences: at most 60 bytes on one line.
 std::string shown(const Json&);
 
