@@ -141,10 +141,9 @@ Job check_rotate(const char* operation, const Heads& x, const Table& table, Dire
   set_rows(job, table);
   return job;
 }
-Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table& table,
-                 Direction direction) {
+Job check_rotate(const char* operation, const InOut& x, const Table& table, Direction direction) {
   Job job;
-  make({operation, "x", "out", ""}, x, out, shape_of(table), direction, job);
+  make({operation, "x", "out", ""}, x.in, x.out, shape_of(table), direction, job);
   set_rows(job, table);
   return job;
 }
@@ -268,15 +267,15 @@ void check_heads_from(const char* operation, const InOut& q, const InOut& k, con
   if (options.first != 0) check_heads(operation, q, k, shape_of(table), options.direction);
 }
 
-Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads,
-                      const Table& rows, Direction direction) {
-  const Layout& l = qkv.layout;
+Jobs check_rotate_qkv(const char* operation, const InOut& qkv, std::int64_t kv_heads, const Table& rows,
+                      Direction direction) {
+  const Layout& l = qkv.in.layout;
   const TableShape table = shape_of(rows);
   if (kv_heads < 0) check_kv_heads(operation, l.heads, kv_heads);
   Jobs jobs = jobs_by(operation, table);
-  make({operation, "qkv", "out", ""}, qkv, out, table, direction, jobs.q);
+  make({operation, "qkv", "out", ""}, qkv.in, qkv.out, table, direction, jobs.q);
   check_kv_heads(operation, l.heads, kv_heads);
-  if (kv_heads > 0 && jobs.q.rows() > 0) split_v(jobs, out.layout.head_stride, l, kv_heads);
+  if (kv_heads > 0 && jobs.q.rows() > 0) split_v(jobs, qkv.out.layout.head_stride, l, kv_heads);
   set_rows(jobs, rows);
   return jobs;
 }

@@ -14,7 +14,7 @@ namespace rotary::detail {
 // x to out by the table, on behalf of the named operation; x and out with the same data and layout: in place. A call
 // without elements gives a job without rows. A table with rows per head makes a job of as many heads; of a multiple of
 // them the rules are checked only. Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE.
-Job check_rotate(const char* operation, const ConstHeads& x, const Heads& out, const Table&, Direction);
+Job check_rotate(const char* operation, const InOut& x, const Table&, Direction);
 Job check_rotate(const char* operation, const Heads& x, const Table&, Direction);  // in place
 void check_rotate(const Names&, const ConstHeads& x, const Heads& out, const Table&, Direction, Job&);
 // The same checks for a table whose rows lie elsewhere; makes no job.
@@ -35,8 +35,7 @@ Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, cons
 ROTARY_API void check_heads(const char* operation, const InOut& q, const InOut& k, const TableShape&, Direction);
 
 // A packed tensor: heads of q, then kv_heads of k, then kv_heads of v.
-Jobs check_rotate_qkv(const char* operation, const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads,
-                      const Table&, Direction);
+Jobs check_rotate_qkv(const char* operation, const InOut& qkv, std::int64_t kv_heads, const Table&, Direction);
 // How many of a packed tensor's heads are k's, and v's. Throws SHAPE.
 ROTARY_API void check_kv_heads(const char* operation, std::int64_t heads, std::int64_t kv_heads);
 

@@ -168,7 +168,7 @@ ROTARY_NOINLINE void rotate_all(const ConstHeads& x, const Heads& out, const Tab
 }  // namespace
 
 void rotate(const ConstHeads& x, const Heads& out, const Table& table, Direction direction, Arithmetic arithmetic) {
-  check_rotate("reference::rotate", x, out, table, direction);
+  check_rotate("reference::rotate", {x, out}, table, direction);
   if (arithmetic > Arithmetic::each_step) {
     fail(Code::VALUE, "reference::rotate", "arithmetic must be f32 or each_step but got value ",
          static_cast<int>(arithmetic));

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
 
 #include "checks.h"
 #include "cpu/targets.h"
@@ -176,6 +177,56 @@ void copy_front(const InOut& x, const RotateOptions& options) {
   options.executor->run(l.batch * l.tokens * l.heads, grain(static_cast<Index>(front.bytes)), copy_fronts, &front);
 }
 
+// ---- one call ----
+
+// x alone, q and k, or a packed tensor. X: Heads, in place, or InOut.
+template <class X>
+struct Call {
+  const char* operation;
+  const X* q;  // or x, or the packed tensor
+  const X* k = nullptr;
+  std::int64_t kv_heads = 0;  // of a packed tensor
+  bool packed = false;
+};
+
+template <class X>
+[[gnu::always_inline]] inline void run_checked(const Call<X>& call, const Table& table, const RotateOptions& options) {
+  const char* const operation = call.operation;
+  const Direction direction = options.direction;
+  if (call.k != nullptr)
+    return run(operation, check_rotate_qk(operation, *call.q, *call.k, table, direction), table, options);
+  if constexpr (std::is_same_v<X, InOut>) {
+    if (call.packed)
+      return run(operation, check_rotate_qkv(operation, *call.q, call.kv_heads, table, direction), table, options);
+  }
+  run(operation, check_rotate(operation, *call.q, table, direction), table, options);
+}
+
+// Checks the heads and their blocks, then copies the elements before the blocks.
+void copy_fronts(const Call<InOut>& call, const Table& table, const RotateOptions& options) {
+  const InOut& q = *call.q;
+  if (call.k != nullptr) {
+    check_heads_from(call.operation, q, *call.k, table, options);
+    copy_front(*call.k, options);
+  } else {
+    const char* const x = call.packed ? "qkv" : "x";
+    check_heads_from({call.operation, x, q.in.data == q.out.data ? x : "out", ""}, q, table, options);
+    if (call.packed) check_kv_heads(call.operation, q.in.layout.heads, call.kv_heads);
+  }
+  copy_front(q, options);
+}
+void copy_fronts(const Call<Heads>&, const Table&, const RotateOptions&) {}  // they stay where they are
+
+// Calls work(blocks): the same call of the elements of each head from `first` on.
+template <class X, class Work>
+void with_blocks(Call<X> call, int first, const Work& work) {
+  const X q = behind(call.operation, *call.q, first);
+  const X k = call.k != nullptr ? behind(call.operation, *call.k, first) : q;
+  call.q = &q;
+  if (call.k != nullptr) call.k = &k;
+  work(call);
+}
+
 // ---- tables with rows per head ----
 
 // Heads member, member + groups, ...: one of each group that shares a row.
@@ -186,82 +237,81 @@ View members(const View& x, std::int64_t rows, std::int64_t member) {
   return some;
 }
 
-// The call is checked.
-void run_per_head(const char* operation, const InOut& x, const Table& table, const RotateOptions& options) {
-  copy_front(x, options);
-  const InOut block = behind(operation, x, options.first);
-  const std::int64_t group = x.in.layout.heads / table.heads();
+void run_per_head(const char* operation, const InOut& block, const Table& table, const RotateOptions& options) {
+  const std::int64_t group = block.in.layout.heads / table.heads();
   for (std::int64_t m = 0; m < group; ++m) {
-    const ConstHeads in = members(block.in, table.heads(), m);
-    run(operation, check_rotate(operation, in, members(block.out, table.heads(), m), table, options.direction), table,
-        options);
+    const InOut some{members(block.in, table.heads(), m), members(block.out, table.heads(), m)};
+    run(operation, check_rotate(operation, some, table, options.direction), table, options);
   }
 }
 
-void rotate_per_head(const Names& names, const InOut& x, const Table& table, const RotateOptions& options) {
-  check_heads_from(names, x, table, options);
-  run_per_head(names.operation, x, table, options);
-}
-
-void rotate_qk_per_head(const char* operation, const InOut& q, const InOut& k, const Table& table,
-                        const RotateOptions& options) {
-  check_heads_from(operation, q, k, table, options);
-  run_per_head(operation, q, table, options);
-  run_per_head(operation, k, table, options);
-}
-
-void rotate_qkv_per_head(const InOut& qkv, std::int64_t kv_heads, const Table& table, const RotateOptions& options) {
+void rotate_per_head(const Call<InOut>& call, const Table& table, const RotateOptions& options) {
+  if (!call.packed) {
+    copy_fronts(call, table, options);
+    return with_blocks(call, options.first, [&](const Call<InOut>& blocks) {
+      run_per_head(call.operation, *blocks.q, table, options);
+      if (blocks.k != nullptr) run_per_head(call.operation, *blocks.k, table, options);
+    });
+  }
+  const InOut& qkv = *call.q;
   const TableShape of_all{table.pairing(), table.pairs(), table.batch(), table.tokens()};
-  check_heads({"rotate_qkv", "qkv", "out", ""}, qkv.in, qkv.out, of_all, options.direction);
-  const std::int64_t heads = qkv.in.layout.heads;
-  check_kv_heads("rotate_qkv", heads, kv_heads);
+  check_heads({call.operation, "qkv", "out", ""}, qkv.in, qkv.out, of_all, options.direction);
+  check_kv_heads(call.operation, qkv.in.layout.heads, call.kv_heads);
   const auto part = [&](std::int64_t first, std::int64_t count) {
     return InOut{heads_of(qkv.in, first, count), heads_of(qkv.out, first, count)};
   };
-  rotate_qk_per_head("rotate_qkv", part(0, heads - 2 * kv_heads), part(heads - 2 * kv_heads, kv_heads), table, options);
+  const std::int64_t heads = qkv.in.layout.heads, kv_heads = call.kv_heads;
+  const InOut q = part(0, heads - 2 * kv_heads), k = part(heads - 2 * kv_heads, kv_heads);
+  rotate_per_head({call.operation, &q, &k}, table, options);
   RotateOptions whole = options;
   whole.first = qkv.in.layout.head_dim;
   copy_front(part(heads - kv_heads, kv_heads), whole);
 }
 
+InOut in_out(const InOut& x) { return x; }
+InOut in_out(const Heads& x) { return {x, x}; }
+
+// A call that is more than its jobs. Not inlined: few calls reach it.
+template <class X>
+ROTARY_NOINLINE void rotate_blocks(const Call<X>& call, const Table& table, const RotateOptions& options) {
+  if (table.heads() == 1) {
+    copy_fronts(call, table, options);
+    return with_blocks(call, options.first, [&](const Call<X>& blocks) { run_checked(blocks, table, options); });
+  }
+  const InOut q = in_out(*call.q), k = in_out(call.k != nullptr ? *call.k : *call.q);
+  rotate_per_head({call.operation, &q, call.k != nullptr ? &k : nullptr, call.kv_heads, call.packed}, table, options);
+}
+
+template <class X>
+[[gnu::always_inline]] inline void rotate_all(const Call<X>& call, const Table& table, const RotateOptions& options) {
+  if (table.heads() == 1 && options.first == 0) return run_checked(call, table, options);
+  rotate_blocks(call, table, options);
+}
+
 }  // namespace
 
 void rotate(const Heads& x, const Table& table, const RotateOptions& options) {
-  if (table.heads() != 1) return rotate_per_head({"rotate", "x", "x", ""}, {x, x}, table, options);
-  const auto turn = [&](const Heads& block) {
-    run("rotate", check_rotate("rotate", block, table, options.direction), table, options);
-  };
-  options.first == 0 ? turn(x) : turn(behind("rotate", x, options.first));
+  rotate_all<Heads>({"rotate", &x}, table, options);
 }
 void rotate(const ConstHeads& x, const Heads& out, const Table& table, const RotateOptions& options) {
-  if (table.heads() != 1) return rotate_per_head({"rotate", "x", "out", ""}, {x, out}, table, options);
-  if (options.first == 0)
-    return run("rotate", check_rotate("rotate", x, out, table, options.direction), table, options);
-  const InOut block = behind("rotate", InOut{x, out}, options.first);
-  const Job job = check_rotate("rotate", block.in, block.out, table, options.direction);
-  check_heads({"rotate", "x", "out", ""}, x, out, shape_of(table), options.direction);  // fronts overlap nothing
-  copy_front({x, out}, options);
-  run("rotate", job, table, options);
+  const InOut both{x, out};
+  rotate_all<InOut>({"rotate", &both}, table, options);
 }
 
 void rotate_qk(const Heads& q, const Heads& k, const Table& table, const RotateOptions& options) {
-  if (table.heads() != 1) return rotate_qk_per_head("rotate_qk", {q, q}, {k, k}, table, options);
-  const auto turn = [&](const Heads& of_q, const Heads& of_k) {
-    run("rotate_qk", check_rotate_qk("rotate_qk", of_q, of_k, table, options.direction), table, options);
-  };
-  if (options.first == 0) return turn(q, k);
-  turn(behind("rotate_qk", q, options.first), behind("rotate_qk", k, options.first));
+  rotate_all<Heads>({"rotate_qk", &q, &k}, table, options);
 }
 void rotate_qk(const InOut& q, const InOut& k, const Table& table, const RotateOptions& options) {
-  if (table.heads() != 1) return rotate_qk_per_head("rotate_qk", q, k, table, options);
-  if (options.first == 0)
-    return run("rotate_qk", check_rotate_qk("rotate_qk", q, k, table, options.direction), table, options);
-  const InOut q_block = behind("rotate_qk", q, options.first), k_block = behind("rotate_qk", k, options.first);
-  const Jobs jobs = check_rotate_qk("rotate_qk", q_block, k_block, table, options.direction);
-  check_heads("rotate_qk", q, k, shape_of(table), options.direction);
-  copy_front(q, options);
-  copy_front(k, options);
-  run("rotate_qk", jobs, table, options);
+  rotate_all<InOut>({"rotate_qk", &q, &k}, table, options);
+}
+
+void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table& table, const RotateOptions& options) {
+  rotate_qkv(qkv, qkv, kv_heads, table, options);
+}
+void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table& table,
+                const RotateOptions& options) {
+  const InOut both{qkv, out};
+  rotate_all<InOut>({"rotate_qkv", &both, nullptr, kv_heads, true}, table, options);
 }
 
 void rotate_qk(const Heads& q, const Heads& k, const Rope& rope, std::int64_t first_position,
@@ -294,22 +344,6 @@ void rotate_qk(const Heads& q, const Heads& k, const Rows& rows, const RotateOpt
 }
 void rotate_qk(const InOut& q, const InOut& k, const Rows& rows, const RotateOptions& options) {
   by_rows("rotate_qk", rows, [&](const Table& table) { rotate_qk(q, k, table, options); });
-}
-
-void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table& table, const RotateOptions& options) {
-  rotate_qkv(qkv, qkv, kv_heads, table, options);
-}
-void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table& table,
-                const RotateOptions& options) {
-  if (table.heads() != 1) return rotate_qkv_per_head({qkv, out}, kv_heads, table, options);
-  const auto checked = [&](const InOut& x) {
-    return check_rotate_qkv("rotate_qkv", x.in, x.out, kv_heads, table, options.direction);
-  };
-  if (options.first == 0) return run("rotate_qkv", checked({qkv, out}), table, options);
-  const Jobs jobs = checked(behind("rotate_qkv", InOut{qkv, out}, options.first));
-  if (qkv.data != out.data) checked({qkv, out});
-  copy_front({qkv, out}, options);
-  run("rotate_qkv", jobs, table, options);
 }
 
 namespace detail {

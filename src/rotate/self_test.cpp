@@ -94,7 +94,7 @@ void add_rotations(BitsHash& hash, cpu::RotateKernel kernel, DType dtype, const 
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<Word>(element(static_cast<std::uint32_t>(i), dtype));
   const Heads x{in.data(), dtype, layout};
   for (const Direction direction : {Direction::forward, Direction::backward}) {
-    const Job apart = check_rotate("self_test", x, Heads{out.data(), dtype, layout}, table, direction);
+    const Job apart = check_rotate("self_test", {x, Heads{out.data(), dtype, layout}}, table, direction);
     kernel(apart, 0, apart.rows());
     const Job in_place = check_rotate("self_test", x, table, direction);
     kernel(in_place, 0, in_place.rows());

@@ -155,7 +155,7 @@ void check(const Layout& layout, DType dtype, const Table& table, Direction dire
     std::memcpy(in, x.data(), bytes);
     for (const bool stream : {false, true}) {
       fill_signalling(out, dtype, count);
-      Job job = check_rotate("rotate", ConstHeads(in, dtype, layout), Heads{out, dtype, layout}, table, direction);
+      Job job = check_rotate("rotate", {ConstHeads(in, dtype, layout), Heads{out, dtype, layout}}, table, direction);
       job.stream = stream;
       cpu::rotate(job);
       ASSERT_TRUE(same(out, wanted.data(), dtype, count, turns)) << (stream ? "past the caches" : "out of place");
