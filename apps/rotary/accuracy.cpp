@@ -10,7 +10,6 @@
 #include "apps/shared/terminal.h"
 #include "apps/shared/text.h"
 #include "commands.h"
-#include "files/text/paths.h"
 #include "rotary/accuracy.h"
 #include "rotary/positions.h"
 #include "source.h"
@@ -29,12 +28,12 @@ struct AccuracyOptions {
 bool complete(Source& source) {
   if (!source.config.empty()) return false;
   const bool is_default = !source.base && source.inv_freq.empty() && !source.head_dim && !source.rotary_dim &&
-                          !source.first && source.scaling.empty();
+                          !source.first && !source.scaling;
   if (!source.base && source.inv_freq.empty()) source.base = 10000;
-  if (source.pairing.empty()) source.pairing = "half";  // turns the same angles as any
+  if (!source.pairing) source.pairing = Pairing::half;  // turns the same angles as any
   if (!source.head_dim && source.inv_freq.empty()) source.head_dim = 128;
   if (!source.head_dim && !source.base)
-    source.head_dim = 2 * read_pair_rows(files::path_of(source.inv_freq)).pairs;
+    source.head_dim = 2 * read_pair_rows(source.inv_freq).pairs;
   return is_default;
 }
 

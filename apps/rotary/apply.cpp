@@ -33,10 +33,9 @@ struct ApplyOptions {
   std::string layout;  // a word of layout_words; empty: by the tensors' dimensions and the config's heads
   bool backward = false;
   bool each_step = false;
-  std::string as;  // "hf"
+  bool as_hf = false;
   bool query_scale = false;
-  std::string input;
-  std::string output;
+  std::filesystem::path input, output;
   std::vector<std::string> tensors;
   Machine machine;
   bool json = false;
@@ -57,17 +56,17 @@ void check_usage(const ApplyOptions& options) {
         "say which rope: CONFIG (before --tensor, which takes all words that follow), --base, --inv-freq or --cos");
   }
   check_request(request);
-  if (is_dash(files::path_of(source.config)) && is_dash(files::path_of(options.input)))
+  if (is_dash(files::path_of(source.config)) && is_dash(options.input))
     throw UsageError("standard input is one: only CONFIG or --input can be -");
-  if (!is_pipe(files::path_of(options.input)))
-    check_formats(options, files::format_to_read(files::path_of(options.input)));
+  if (!is_pipe(options.input)) check_formats(options, files::format_to_read(options.input));
   const TableSettings& settings = request.settings;
-  if (!options.as.empty() && (options.each_step || settings.angles != "exact" || settings.rounding != "f32"))
+  if (options.as_hf &&
+      (options.each_step || settings.angles != Angles::exact || settings.rounding != Rounding::f32))
     throw UsageError("--as hf stands for --each-step, --angles float32 and --rounding: leave these away");
-  if (!options.as.empty() && !request.cos.empty())
+  if (options.as_hf && !request.cos.empty())
     throw UsageError("--as hf says how cos and sin are made: leave --cos and --sin away, or say --each-step");
   if (options.query_scale && source.config.empty()) throw UsageError("--query-scale takes its formula from CONFIG");
-  if ((options.each_step || !options.as.empty()) &&
+  if ((options.each_step || options.as_hf) &&
       (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1))
     throw UsageError("--each-step and --as run the scalar reference on one thread: no --target, no --threads");
 }
@@ -103,13 +102,14 @@ std::vector<Tensor> choose_tensors(InputTensors& input, const ApplyOptions& opti
 // As transformers does: angles and rows in f32, the rows rounded to the tensors' type, and each step too.
 void compute_as_hf(ApplyOptions& options, const std::vector<Tensor*>& tensors) {
   options.each_step = true;
-  options.tables.settings.angles = "float32";
+  options.tables.settings.angles = Angles::float32;
   for (const Tensor* tensor : tensors) {
     if (tensor->type != tensors[0]->type)
       fail(Code::DTYPE, "apply", "--as hf must have tensors of one type, whose rounding cos and sin take, but got ",
            name(tensors[0]->type), " and ", name(tensor->type));
   }
-  if (const std::optional<DType> dtype = dtype_of(tensors[0]->type)) options.tables.settings.rounding = name(*dtype);
+  if (const std::optional<DType> dtype = dtype_of(tensors[0]->type))
+    options.tables.settings.rounding = parse_rounding(name(*dtype));
 }
 
 // Tensors of one rope (of a CONFIG's), what turns them, and how they lie.
@@ -165,9 +165,9 @@ void use_rows(Applied& applied, const ApplyOptions& options, int head_dim) {
   tools::Rotation& how = applied.rotation;
   how.head_dim = head_dim;
   how.first = request.source.first.value_or(0);
-  how.frequencies.pairing = *pairing_of(request.source);
-  how.cos = load_rows("apply", files::path_of(request.cos), "cos");
-  how.sin = load_rows("apply", files::path_of(request.sin), "sin");
+  how.frequencies.pairing = *request.source.pairing;
+  how.cos = load_rows("apply", request.cos, "cos");
+  how.sin = load_rows("apply", request.sin, "sin");
   how.positions = parse_positions(request.positions.spec.value_or("0:"), 1);
   tools::check_rows(how, request.source.rotary_dim);
   const bool empty = how.cos->elements() == 0;  // refused where a position selects a row
@@ -177,8 +177,8 @@ void use_rows(Applied& applied, const ApplyOptions& options, int head_dim) {
   applied.notes.push_back("cos and sin " + shape_text(how.cos->shape) + ": " + pairing + ", turning " + rotary_dim +
                           " from element " + first);
   applied.facts = {{"made_by", std::string("rotary ") + ROTARY_VERSION},
-                   {"cos", request.cos},
-                   {"sin", request.sin},
+                   {"cos", files::path_text(request.cos)},
+                   {"sin", files::path_text(request.sin)},
                    {"pairing", pairing},
                    {"rotary_dim", rotary_dim},
                    {"first", first},
@@ -279,7 +279,7 @@ void print_json(const ApplyOptions& options, const std::vector<Applied>& parts, 
     rotations.push_back(stamp.facts);
     rotations.back()["tensors"] = stamp.tensors;
   }
-  std::cout << versioned({{"output", options.output},
+  std::cout << versioned({{"output", files::path_text(options.output)},
                           {"undoes", undone},
                           {"rotations", std::move(rotations)},
                           {"notes", notes}})
@@ -297,18 +297,18 @@ void report(const ApplyOptions& options, const InputTensors& input, const std::v
     }
   }
   if (options.json) return print_json(options, parts, undone, notes);
-  std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
+  std::ostream& out = is_dash(options.output) ? std::cerr : std::cout;
   for (const std::string& line : notes) out << printable(line) << '\n';
   if (undone) out << "note: this undoes the rotation that the input's metadata tells of\n";
   for (const TensorInfo& tensor : input.infos()) out << line_of(options, tensor, chosen, parts) << '\n';
-  out << "wrote " << (is_dash(files::path_of(options.output)) ? "standard output" : printable(options.output)) << '\n';
+  out << "wrote " << (is_dash(options.output) ? "standard output" : printable(files::path_text(options.output))) << '\n';
 }
 
 void run(ApplyOptions options) {
   check_usage(options);
-  check_output(files::path_of(options.output), options.json);
+  check_output(options.output, options.json);
   if (!options.machine.target.empty()) use_target(options.machine.target);
-  InputTensors input(files::path_of(options.input));
+  InputTensors input(options.input);
   check_formats(options, input.format());
   std::vector<Tensor> tensors = choose_tensors(input, options);
   std::vector<Tensor*> pointers;
@@ -317,7 +317,7 @@ void run(ApplyOptions options) {
   std::optional<Model> model;
   if (!source.config.empty()) model = read_model(source, 0);
   tools::check_types("apply", pointers);
-  if (!options.as.empty()) compute_as_hf(options, pointers);
+  if (options.as_hf) compute_as_hf(options, pointers);
   std::vector<Applied> parts = parts_of(options, model, pointers);
   if (options.backward) std::ranges::reverse(parts);  // the last stamp is undone first
   const ThreadPool pool(options.machine.threads.value_or(1));
@@ -332,7 +332,7 @@ void run(ApplyOptions options) {
   Metadata metadata = input.metadata();
   if (input.format() == files::Format::safetensors) metadata = with_stamps(metadata, options, parts, undone);
   const std::vector<const Tensor*> changed(pointers.begin(), pointers.end());
-  input.save_changed(files::path_of(options.output), changed, metadata);
+  input.save_changed(options.output, changed, metadata);
   report(options, input, changed, parts, undone);
 }
 
@@ -350,7 +350,7 @@ void add_apply(CLI::App& app) {
   command.option("--query-scale", options->query_scale);
   command.option("--json", options->json);
   command.option("--each-step", options->each_step);
-  command.option("--as", options->as);
+  command.option("--as", options->as_hf, [](const std::string& word) { return word == "hf"; });
   add_machine_options(command, options->machine);
   command.runs([options] { run(*options); });
 }

@@ -28,9 +28,8 @@ namespace {
 
 struct ConvertOptions {
   std::string input;
-  std::string to;
-  std::string from;
-  std::string output;
+  std::optional<Pairing> to, from;
+  std::filesystem::path output;
   bool dry_run = false;
   bool verify = false;
   bool json = false;
@@ -54,7 +53,7 @@ void list_tensors(const ConvertResult& result) {
   std::cout << Columns({{}, {}, {}, {}}).fit(rows).text(rows);
 }
 
-void report(const ConvertResult& result, const std::string& output) {
+void report(const ConvertResult& result, const std::filesystem::path& output) {
   if (result.dry_run) list_tensors(result);
   std::cout << printable(result.model_type.empty() ? "the model" : result.model_type) << ", " << name(result.from)
             << " to " << name(result.to) << ": " << result.tensors.size() << " of " << result.all_tensors << " tensors "
@@ -71,7 +70,7 @@ void report(const ConvertResult& result, const std::string& output) {
   for (const std::string& file : result.left_out)
     std::cout << "left out  " << printable(file) << (file.ends_with('/') ? "" : ": not converted") << '\n';
   for (const std::string& note : result.notes) std::cout << "note: " << printable(note) << '\n';
-  if (!result.dry_run) std::cout << "wrote " << printable(output) << '\n';
+  if (!result.dry_run) std::cout << "wrote " << printable(files::path_text(output)) << '\n';
 }
 
 // ---- the request ---------------------------------------------------------------------------------
@@ -127,9 +126,9 @@ class Progress {
 };
 
 ConvertRequest request_of(const ConvertOptions& options, Progress& progress) {
-  ConvertRequest request{.input = files::path_of(options.input), .output = files::path_of(options.output)};
-  request.to = parse_pairing(options.to);
-  if (!options.from.empty()) request.from = parse_pairing(options.from);
+  ConvertRequest request{.input = files::path_of(options.input), .output = options.output};
+  request.to = *options.to;
+  if (options.from) request.from = *options.from;
   request.dry_run = options.dry_run;
   request.verify = options.verify;
   request.progress = std::ref(progress);
@@ -141,7 +140,7 @@ ConvertRequest request_of(const ConvertOptions& options, Progress& progress) {
 
 void run(ConvertOptions options) {
   if (options.output.empty() && !options.dry_run) throw UsageError("--output is required (or --dry-run)");
-  if (options.to.empty()) throw UsageError("--to is required: half or interleaved");
+  if (!options.to) throw UsageError("--to is required: half or interleaved");
   try {
     options.input = tools::config_path(options.input);  // a repository of the cache is its folder
   } catch (const Error&) {                              // no repository either: the folder is missing
@@ -165,8 +164,8 @@ void add_convert(CLI::App& app) {
   auto options = std::make_shared<ConvertOptions>();
   Command command(app, "convert");
   command.option("DIR", options->input);
-  command.option("--to", options->to);
-  command.option("--from", options->from);
+  command.option("--to", options->to, parse_pairing);
+  command.option("--from", options->from, parse_pairing);
   command.option("--output", options->output);
   command.option("--dry-run", options->dry_run);
   command.option("--verify", options->verify);

@@ -55,8 +55,8 @@ std::vector<float> floats_of(const Tensor& tensor) {
 
 // `wanted` if it is not empty, otherwise the first that exists: ../share/rotary/demo next to the program, the source
 // tree, the installation. Throws FILE.
-std::filesystem::path find_demo_data(const std::string& wanted) {
-  if (!wanted.empty()) return files::path_of(wanted);
+std::filesystem::path find_demo_data(const std::filesystem::path& wanted) {
+  if (!wanted.empty()) return wanted;
   std::error_code ignored;
   for (const std::filesystem::path& folder : {program_path().parent_path() / "../share/rotary/demo",
                                               files::path_of(demo_in_source), files::path_of(demo_installed)}) {
@@ -233,7 +233,7 @@ void run(const std::filesystem::path& folder, bool json) {
 }  // namespace
 
 void add_demo(CLI::App& app) {
-  auto data = std::make_shared<std::string>();
+  auto data = std::make_shared<std::filesystem::path>();
   auto json = std::make_shared<bool>(false);
   Command command(app, "demo");
   command.option("--data", *data);

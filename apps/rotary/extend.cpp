@@ -33,7 +33,7 @@ extend::Request request_of(const ExtendOptions& options) {
   request.model = read_model(options.source, 0);
   request.name = options.source.config;
   request.config = tools::config_text_at(options.source.config);
-  request.options.pairing = pairing_of(options.source);
+  request.options.pairing = options.source.pairing;
   if (options.rope) request.rope = static_cast<std::size_t>(*options.rope);
   return request;
 }
@@ -168,7 +168,7 @@ void add_extend(CLI::App& app) {
   command.option("--factor", options->request.factor);
   command.option("--trained-length,--original-max-position-embeddings", options->request.trained_length);
   command.option("--rope", options->rope);
-  command.option("--pairing", options->source.pairing);
+  command.option("--pairing", options->source.pairing, parse_pairing);
   command.option("--output", options->write);
   command.option("--json", options->json);
   command.runs([options] { run(*options); });

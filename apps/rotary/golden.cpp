@@ -31,7 +31,7 @@ struct GoldenOptions {
   PositionRequest positions;
   std::optional<std::int64_t> heads;  // none: 2, or as many as the rope has rows for
   bool backward = false;
-  std::string output;
+  std::filesystem::path output;
   bool json = false;
 };
 
@@ -207,11 +207,11 @@ std::string c_header(const std::filesystem::path& path, const Metadata& facts, c
 
 void run(const GoldenOptions& options) {
   check_source_without_tensor(options.source);
-  const std::filesystem::path output = files::path_of(options.output);
-  const bool header = output.extension() == ".h";
-  if (!header && output.extension() != ".json")
-    fail(Code::FORMAT, "golden", "the output must end in .h or .json but got '", options.output, "'");
-  check_output(output);
+  const std::string output = files::path_text(options.output);
+  const bool header = options.output.extension() == ".h";
+  if (!header && options.output.extension() != ".json")
+    fail(Code::FORMAT, "golden", "the output must end in .h or .json but got '", output, "'");
+  check_output(options.output);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
   PositionRequest request = options.positions;
@@ -229,17 +229,18 @@ void run(const GoldenOptions& options) {
   facts["rotated"] = options.backward ? "backward" : "forward";
   Json object = {{"golden", facts}};
   object.update(arrays);
-  files::write_whole("golden", output, header ? c_header(output, facts, arrays, used.first) : versioned(object) + "\n");
+  files::write_whole("golden", options.output,
+                     header ? c_header(options.output, facts, arrays, used.first) : versioned(object) + "\n");
   std::vector<std::string> notes = notes_of_use(model, used, options.source.names_rope());
   notes.insert(notes.begin(), describe(model, used, turns));
   if (used.coordinates && !options.positions.given())
     notes.push_back("note: these positions are made up: 'rotary positions' makes the coordinates that the model has");
   if (options.json) {
-    std::cout << versioned({{"output", options.output}, {"golden", facts}, {"notes", notes}}) << '\n';
+    std::cout << versioned({{"output", output}, {"golden", facts}, {"notes", notes}}) << '\n';
     return;
   }
   for (const std::string& note : notes) std::cout << printable(note) << '\n';
-  std::cout << "wrote " << printable(options.output) << ": rotated " << shape_text(shape_of(arrays["rotated"]))
+  std::cout << "wrote " << printable(output) << ": rotated " << shape_text(shape_of(arrays["rotated"]))
             << ", positions " << shape_text(shape_of(arrays["positions"])) << '\n';
 }
 

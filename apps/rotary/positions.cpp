@@ -22,13 +22,14 @@ namespace rotary::cli {
 namespace {
 
 struct PositionsOptions {
-  std::string config, output;
-  std::string tokens, mask, image_grid, video_grid, seconds, audio, delta;
+  std::string config;
+  std::filesystem::path output, delta;
+  std::string tokens, mask, image_grid, video_grid, seconds, audio;  // names of files, which messages begin with
   std::string part;
   std::string cu_seqlens;
   std::optional<std::int64_t> length, ranks, rank;
-  std::string split;
-  std::string after_film = "transformers";
+  std::optional<Split> split;
+  bool films_as_published = false;
   bool json = false;
 };
 
@@ -38,13 +39,13 @@ bool is_plain(const PositionsOptions& options) { return !options.cu_seqlens.empt
 
 void check_usage(const PositionsOptions& options) {
   const bool model_inputs = !(options.tokens + options.mask + options.image_grid + options.video_grid +
-                              options.seconds + options.audio + options.delta + options.part)
-                                 .empty();
+                              options.seconds + options.audio + options.part)
+                                 .empty() || !options.delta.empty();
   if (options.config.empty() && !is_plain(options))
     throw UsageError("CONFIG is needed, unless --cu-seqlens, or --length and --ranks, say the sequence");
   if (is_plain(options) && model_inputs)
     throw UsageError("--cu-seqlens and --ranks go with --length, --rank and --split alone");
-  if (options.ranks.has_value() != options.rank.has_value() || options.ranks.has_value() == options.split.empty())
+  if (options.ranks.has_value() != options.rank.has_value() || options.ranks.has_value() != options.split.has_value())
     throw UsageError("--ranks, --rank and --split go together");
   if (options.length && !(options.cu_seqlens + options.tokens + options.mask).empty())
     throw UsageError("--length goes with no file of tokens: it says their number");
@@ -70,7 +71,7 @@ ModelPositions plain_positions(const PositionsOptions& options) {
   ModelPositions made;
   made.positions.integers = packed_positions(bounds);
   if (options.ranks) {
-    std::vector<std::int64_t> own = shard_tokens(parse_split(options.split), *options.rank, *options.ranks, bounds);
+    std::vector<std::int64_t> own = shard_tokens(*options.split, *options.rank, *options.ranks, bounds);
     for (std::int64_t& token : own) token = made.positions.integers[static_cast<std::size_t>(token)];
     made.positions.integers = std::move(own);
   }
@@ -129,7 +130,7 @@ ModelPositions made_by_model(const PositionsOptions& options) {
     inputs.seconds_per_grid = values_of(tools::read_reals(options.seconds, "seconds per grid"), "seconds per grid");
   if (!options.audio.empty())
     inputs.audio_lengths = values_of(tools::read_integers(options.audio, "audio lengths"), "audio lengths");
-  inputs.publisher = options.after_film == "publisher";
+  inputs.publisher = options.films_as_published;
   ModelPositions made = model_positions(options.config, inputs);
   if (made.positions.axes == 1 && shape.size() == 1) made.positions.batched = false;
   return made;
@@ -154,33 +155,34 @@ Tensor deltas_of(const ModelPositions& made) {
   return unnamed(std::vector<std::int64_t>(made.deltas.begin(), made.deltas.end()), shape);
 }
 
-void report(const PositionsOptions& options, const std::vector<std::pair<std::string, Tensor>>& files,
+void report(const PositionsOptions& options, const std::vector<std::pair<std::filesystem::path, Tensor>>& files,
             const std::vector<std::string>& notes) {
   if (options.json) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const auto& [path, tensor] : files)
-      list.push_back({{"output", path}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
+      list.push_back({{"output", files::path_text(path)}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
     std::cout << versioned({{"files", std::move(list)}, {"notes", notes}}) << '\n';
     return;
   }
   for (const std::string& note : notes) std::cout << "note: " << printable(note) << '\n';
   for (const auto& [path, tensor] : files)
-    std::cout << "wrote " << printable(path) << ": " << name(tensor.type) << ' ' << shape_text(tensor.shape) << '\n';
+    std::cout << "wrote " << printable(files::path_text(path)) << ": " << name(tensor.type) << ' ' << shape_text(tensor.shape) << '\n';
 }
 
 void run(const PositionsOptions& options) {
   check_usage(options);
-  std::vector<std::pair<std::string, Tensor>> files = {{options.output, {}}};
+  std::vector<std::pair<std::filesystem::path, Tensor>> files = {{options.output, {}}};
   if (!options.delta.empty()) files.push_back({options.delta, {}});
   for (const auto& [path, tensor] : files) {
-    if (!path.ends_with(".npy"))
-      fail(Code::FORMAT, "positions", "the output must end in .npy but got ", files::in_quotes(path));
-    check_output(files::path_of(path));
+    if (path.extension() != ".npy")
+      fail(Code::FORMAT, "positions", "the output must end in .npy but got ",
+           files::in_quotes(files::path_text(path)));
+    check_output(path);
   }
   const ModelPositions made = is_plain(options) ? plain_positions(options) : made_by_model(options);
   files.front().second = unnamed(made.positions);
   if (!options.delta.empty()) files.back().second = deltas_of(made);
-  for (const auto& [path, tensor] : files) save(files::path_of(path), {tensor}, {});
+  for (const auto& [path, tensor] : files) save(path, {tensor}, {});
   report(options, files, made.notes);
 }
 
@@ -205,11 +207,12 @@ void add_positions(CLI::App& app) {
   command.option("--json", options->json);
   add_files(command, *options);
   command.option("--delta", options->delta);
-  command.option("--after-film", options->after_film);
+  command.option("--after-film", options->films_as_published,
+                 [](const std::string& word) { return word == "publisher"; });
   command.option("--cu-seqlens", options->cu_seqlens);
   command.option("--ranks", options->ranks);
   command.option("--rank", options->rank);
-  command.option("--split", options->split);
+  command.option("--split", options->split, parse_split);
   command.runs([options] { run(*options); });
 }
 

@@ -31,7 +31,7 @@ ModelRope& rope_for(Model& model, const Source& source) {
   const auto in_that_part = std::count_if(model.ropes.begin(), model.ropes.end(),
                                           [&](const ModelRope& used) { return used.part == chosen.part; });
   if (in_that_part > 1 && !source.names_rope()) {
-    const char* option = !source.scaling.empty() ? "--scaling" : source.base ? "--base" : "--attention-factor";
+    const char* option = source.scaling ? "--scaling" : source.base ? "--base" : "--attention-factor";
     fail(Code::ROPE, "rope", option, " must come with --rope N, which of the model's ", model.ropes.size(),
          " ropes it is for, but got none");
   }
@@ -94,10 +94,10 @@ Trained trained_of(const Source& source, const extend::Start& start, const Model
 }
 
 Scaling scaling_of(const Source& source, std::int64_t trained) {
-  Scaling scaling = parse_scaling(source.scaling);
+  Scaling scaling = *source.scaling;
   if (has<std::int64_t>(scaling, "trained_length") && trained == 0) {
-    throw UsageError(source.scaling_option + (" " + source.scaling) +
-                     " needs --trained-length: nothing else says how long the model's " + "texts were");
+    throw UsageError(std::string("--scaling ") + name(scaling) +
+                     " needs --trained-length: nothing else says how long the model's texts were");
   }
   const auto set = [&](const auto& field, auto& value) {
     using Value = std::decay_t<decltype(value)>;
@@ -116,7 +116,7 @@ void set_scaling(Model& model, ModelRope& used, const Source& source, const exte
   const Trained trained = scales ? trained_of(source, start, used, model) : Trained{};
   const Scaling scaling = scaling_of(source, trained.tokens);
   if (!std::holds_alternative<Unscaled>(used.rope.scaling)) {
-    model.notes.push_back(source.scaling_option + (" " + source.scaling) + " replaces " + name(used.rope.scaling) +
+    model.notes.push_back(std::string("--scaling ") + name(scaling) + " replaces " + name(used.rope.scaling) +
                           ", the scaling of the file.");
   }
   std::vector<ValueOrigin> origins = origins_of(scaling, trained.origin);
@@ -134,37 +134,31 @@ void set_scaling(Model& model, ModelRope& used, const Source& source, const exte
 
 }  // namespace
 
-std::vector<std::string> scaling_words() {
-  std::vector<std::string> all;
-  scalings::for_each_scaling([&](const auto& scaling) { all.emplace_back(scalings::name_of(scaling)); });
-  return all;
-}
-
 void check_scaling_options(const Source& source) {
-  if (source.scaling.empty()) {
+  if (!source.scaling) {
     if (source.factor) throw UsageError("--factor needs --scaling: which one it is the factor of");
     if (source.trained_length) throw UsageError("--trained-length needs --scaling: which one starts from it");
     return;
   }
-  if (source.scaling == "longrope") {
+  if (std::holds_alternative<LongRope>(*source.scaling)) {
     throw UsageError(
         "--scaling longrope needs two lists with a factor for each pair, which no option gives: write short_factor and "
         "long_factor into a config.json");
   }
-  if (source.scaling == "proportional") {
+  if (std::holds_alternative<Proportional>(*source.scaling)) {
     throw UsageError(
         "--scaling proportional needs the fraction of the pairs that turn, which no option gives: write "
         "partial_rotary_factor into a config.json");
   }
   if (!source.inv_freq.empty())
     throw UsageError("--scaling and --inv-freq both give the frequencies: give one of them");
-  const Scaling scaling = parse_scaling(source.scaling);
-  if (std::holds_alternative<Unscaled>(scaling)) {
+  if (std::holds_alternative<Unscaled>(*source.scaling)) {
     if (source.factor || source.trained_length)
       throw UsageError("--scaling default scales nothing: no --factor, no --trained-length");
     return;
   }
-  if (!source.factor) throw UsageError(source.scaling_option + (" " + source.scaling) + " needs --factor, at least 1");
+  if (!source.factor)
+    throw UsageError(std::string("--scaling ") + name(*source.scaling) + " needs --factor, at least 1");
   if (!(*source.factor >= 1 && *source.factor <= max_factor))
     throw UsageError("--factor must be from 1 to 1e15 but got " + significant(*source.factor, 6));
   if (source.trained_length && (*source.trained_length < 1 || *source.trained_length > max_length))
@@ -182,11 +176,11 @@ extend::Start start_of(const Source& source, const Model& model) {
 
 void apply_scaling_options(Model& model, const Source& source) {
   const bool new_base = source.base && !source.config.empty();
-  if (!new_base && source.scaling.empty() && !source.attention_factor) return;
+  if (!new_base && !source.scaling && !source.attention_factor) return;
   ModelRope& used = rope_for(model, source);
-  const extend::Start start = source.scaling.empty() ? extend::Start{} : start_of(source, model);
+  const extend::Start start = source.scaling ? start_of(source, model) : extend::Start{};
   if (new_base) set_base(model, used, *source.base);
-  if (!source.scaling.empty()) set_scaling(model, used, source, start);
+  if (source.scaling) set_scaling(model, used, source, start);
   if (!source.attention_factor) return;
   used.rope.attention_factor = source.attention_factor;
   std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "attention_factor"; });

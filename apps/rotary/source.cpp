@@ -27,7 +27,7 @@ std::vector<ValueOrigin> origins_of(const Source& source) {
   return origins;
 }
 
-PairRows inv_freq_of(const Source& source) { return read_pair_rows(files::path_of(source.inv_freq)); }
+PairRows inv_freq_of(const Source& source) { return read_pair_rows(source.inv_freq); }
 
 Model model_without_config(const Source& source, int head_dim) {
   ModelRope described;
@@ -43,7 +43,7 @@ Model model_without_config(const Source& source, int head_dim) {
     described.rope.heads = rows.rows;
     described.rope.summed_axes = rows.summed_axes;
   }
-  described.rope.pairing = *pairing_of(source);
+  described.rope.pairing = *source.pairing;
   if (described.first < 0 || described.rope.rotary_dim < 1 || described.rope.rotary_dim > room) {
     fail(Code::SHAPE, "rope", "the elements that turn must fit head_dim ", head_dim, " but got ",
          described.rope.rotary_dim, " from element ", described.first);
@@ -73,23 +73,18 @@ std::size_t rope_of(const Model& model, const Source& source, const std::string&
 Model read_config_file(const Source& source) {
   return tools::read_config_at(
       source.config,
-      {.pairing = pairing_of(source), .sets_scaling = !source.scaling.empty(), .words = words_of_options()});
+      {.pairing = source.pairing, .sets_scaling = source.scaling.has_value(), .words = words_of_options()});
 }
 
 }  // namespace
-
-std::optional<Pairing> pairing_of(const Source& source) {
-  if (source.pairing.empty()) return std::nullopt;
-  return parse_pairing(source.pairing);
-}
 
 Model read_model(const Source& source, int head_dim) {
   Model model = source.config.empty() ? model_without_config(source, head_dim) : read_config_file(source);
   apply_scaling_options(model, source);
   if (!source.config.empty() && !source.inv_freq.empty())
-    set_inv_freq(model, rope_of(model, source, "--inv-freq"), inv_freq_of(source), source.inv_freq);
+    set_inv_freq(model, rope_of(model, source, "--inv-freq"), inv_freq_of(source), files::path_text(source.inv_freq));
   if (!source.config.empty() && !source.weights.empty())
-    apply_weights(model, files::path_of(source.weights), words_of_options());
+    apply_weights(model, source.weights, words_of_options());
   return model;
 }
 

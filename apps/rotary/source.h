@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,7 +23,7 @@ using tools::notes_on;
 
 struct Source {
   std::string config;
-  std::string pairing;
+  std::optional<Pairing> pairing;
   std::optional<double> base;
   std::optional<int> head_dim;
   std::optional<int> rotary_dim;
@@ -30,24 +31,21 @@ struct Source {
   std::optional<int> rope;   // at most one of these two
   std::optional<int> layer;  // whose rope
   std::optional<std::int64_t> length;
-  std::string inv_freq;  // path of a file
-  std::string weights;
-  std::string scaling;                       // instead of the config's
-  const char* scaling_option = "--scaling";  // that gave it
+  std::filesystem::path inv_freq, weights;
+  std::optional<Scaling> scaling;  // instead of the config's; its values come from --factor and --trained-length
   std::optional<double> factor;
   std::optional<std::int64_t> trained_length;
   std::optional<double> attention_factor;
   bool names_rope() const noexcept { return rope || layer; }
 };
 struct TableSettings {
-  std::string angles = "exact";
-  std::string rounding = "f32";
+  Angles angles = Angles::exact;
+  Rounding rounding = Rounding::f32;
 };
 struct TableRequest {
   Source source;
   PositionRequest positions;  // without spec: 0, 1, 2, ... for each tensor
-  std::string cos;            // paths of files
-  std::string sin;
+  std::filesystem::path cos, sin;
   TableSettings settings;
 };
 struct Machine {
@@ -60,7 +58,6 @@ struct Machine {
 // CONFIG, --pairing, --base, --scaling, --factor, --trained-length, --rotary-dim, --first, --length, --inv-freq,
 // --weights, --attention-factor. config: "CONFIG,--config", the first word too, "--config", or "" where the command has one of its own.
 void add_source_options(Command& command, Source& source, const char* config = "CONFIG,--config");
-std::vector<std::string> scaling_words();                                   // that --scaling takes
 void add_head_dim_option(Command& command, Source& source);                 // for commands that read no tensor
 void add_rope_option(Command& command, Source& source);                     // --rope, --layer
 void add_positions_options(Command& command, PositionRequest& request);     // --positions, --same-position-on-every-axis
@@ -79,7 +76,6 @@ bool has_rope_options(const Source&);  // whether any but CONFIG is given
 
 // ---- what they mean ------------------------------------------------------------------------------
 
-std::optional<Pairing> pairing_of(const Source&);  // the value of --pairing
 TableOptions table_options(const TableSettings&, const Executor&);
 
 // Reads CONFIG, or makes the one rope that --base or --inv-freq, --pairing, --rotary-dim and --first describe for heads

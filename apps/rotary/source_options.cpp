@@ -14,9 +14,9 @@ std::string described_by(const Source& source) { return source.base ? "--base" :
 
 void add_source_options(Command& command, Source& source, const char* config) {
   if (*config != '\0') command.option(config, source.config);
-  command.option("--pairing", source.pairing);
+  command.option("--pairing", source.pairing, parse_pairing);
   command.option("--base,--rope-theta", source.base);
-  command.option("--scaling", source.scaling, scaling_words());
+  command.option("--scaling", source.scaling, parse_scaling);
   command.option("--factor", source.factor);
   command.option("--trained-length,--original-max-position-embeddings", source.trained_length);
   command.option("--attention-factor", source.attention_factor);
@@ -49,12 +49,12 @@ void add_positions_options(Command& command, PositionRequest& request) {
 }
 
 void add_table_options(Command& command, TableSettings& settings) {
-  command.option("--angles", settings.angles);
-  command.option("--rounding", settings.rounding);
+  command.option("--angles", settings.angles, parse_angles);
+  command.option("--rounding", settings.rounding, parse_rounding);
 }
 
 TableOptions table_options(const TableSettings& settings, const Executor& executor) {
-  return {parse_angles(settings.angles), parse_rounding(settings.rounding), executor};
+  return {settings.angles, settings.rounding, executor};
 }
 
 void add_machine_options(Command& command, Machine& machine) {
@@ -78,7 +78,7 @@ void check_source(const Source& source) {
   if (!source.weights.empty()) throw UsageError("--weights needs CONFIG: it says which tensors count");
   if (!source.base && source.inv_freq.empty())
     throw UsageError("say which rope: CONFIG, or --base and --pairing, or --inv-freq and --pairing");
-  if (source.pairing.empty()) throw UsageError(given + " needs --pairing: half, interleaved or interleaved_to_half");
+  if (!source.pairing) throw UsageError(given + " needs --pairing: half, interleaved or interleaved_to_half");
   if (source.rope.value_or(0) != 0) throw UsageError(given + " describes one rope: --rope can only be 0");
   if (source.layer) throw UsageError("--layer needs CONFIG: it says which rope a layer has");
 }
@@ -89,9 +89,8 @@ void check_source_without_tensor(const Source& source) {
 }
 
 bool has_rope_options(const Source& source) {
-  const bool words = !source.pairing.empty() || !source.inv_freq.empty() || !source.weights.empty() ||
-                     !source.scaling.empty();
-  return words || source.base || source.head_dim || source.rotary_dim || source.first || source.names_rope() ||
+  const bool files = !source.inv_freq.empty() || !source.weights.empty();
+  return files || source.pairing || source.scaling || source.base || source.head_dim || source.rotary_dim || source.first || source.names_rope() ||
          source.length || source.factor || source.trained_length || source.attention_factor;
 }
 
@@ -103,15 +102,15 @@ void check_request(const TableRequest& request) {
   }
   const Source& source = request.source;
   if (!source.config.empty() || source.base) throw UsageError("--cos and --sin replace CONFIG and --base");
-  if (!source.scaling.empty() || source.factor || source.trained_length || source.attention_factor)
+  if (source.scaling || source.factor || source.trained_length || source.attention_factor)
     throw UsageError(
         "--cos and --sin hold their scaling: no --scaling, --factor, --trained-length or --attention-factor");
-  if (source.pairing.empty())
+  if (!source.pairing)
     throw UsageError("--cos and --sin need --pairing: half, interleaved or interleaved_to_half");
   if (!source.inv_freq.empty() || !source.weights.empty())
     throw UsageError("--cos and --sin replace --inv-freq and --weights");
   if (source.names_rope() || source.length || request.positions.same_on_every_axis ||
-      request.settings.angles != "exact" || request.settings.rounding != "f32") {
+      request.settings.angles != Angles::exact || request.settings.rounding != Rounding::f32) {
     throw UsageError(
         "--rope, --layer, --length, --angles, --rounding and --same-position-on-every-axis have no meaning beside "
         "--cos and "

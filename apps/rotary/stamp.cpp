@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "apps/shared/text.h"
+#include "files/text/paths.h"
 #include "rotary/version.h"
 #include "values/scaling_fields.h"
 
@@ -87,13 +88,13 @@ Metadata metadata_of(const Source& source, const TableSettings& settings, const 
                     {"rotary_dim", std::to_string(used.rope.rotary_dim)},
                     {"first", std::to_string(used.first)},
                     {"base", used.rope.inv_freq.empty() ? significant(used.rope.base, 17) : ""},
-                    {"inv_freq", source.inv_freq},
-                    {"weights", source.weights},
+                    {"inv_freq", files::path_text(source.inv_freq)},
+                    {"weights", files::path_text(source.weights)},
                     {"scaling", name(used.rope.scaling)},
                     {"attention_factor", significant(frequencies.attention_factor, 17)},
                     {"length", std::to_string(length)},
-                    {"angles", settings.angles},
-                    {"rounding", settings.rounding}};
+                    {"angles", name(settings.angles)},
+                    {"rounding", name(settings.rounding)}};
   scalings::for_each_field(used.rope.scaling, [&facts](const auto& field, const auto& value) {
     facts[std::string("scaling.") + field.name] = value_text(value, 17);
   });

@@ -1,5 +1,6 @@
 // rotary table: the cos and sin rows of a model, as a safetensors file.
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -25,31 +26,40 @@ namespace rotary::cli {
 
 namespace {
 
+enum class Form { pairs, doubled, joined, complex };
+
+constexpr std::array<std::string_view, 4> form_names = {"pairs", "doubled", "joined", "complex"};
+
+Form parse_form(std::string_view word) {
+  return static_cast<Form>(std::ranges::find(form_names, word) - form_names.begin());
+}
+
 struct TableFileOptions {
   Source source;
   PositionRequest positions;
-  std::string output;
-  std::string form = "pairs";
-  std::string dtype = "f32";
+  std::filesystem::path output;
+  Form form = Form::pairs;
+  DType dtype = DType::f32;
   TableSettings settings;
   bool json = false;
   Machine machine;
 };
 
-bool is_one_tensor(const TableFileOptions& options) { return options.form == "joined" || options.form == "complex"; }
+bool is_one_tensor(const TableFileOptions& options) { return options.form == Form::joined || options.form == Form::complex; }
 
 // Also lets --dtype round the values once, from the exact ones.
 void check_usage(TableFileOptions& options) {
   check_source_without_tensor(options.source);
-  if (options.settings.rounding == "f32") options.settings.rounding = options.dtype;
-  if (options.dtype != "f32" && options.settings.rounding != options.dtype)
-    throw UsageError("--dtype " + options.dtype + " cannot hold values of --rounding " + options.settings.rounding);
-  if (is_dash(files::path_of(options.output))) return;
-  if (output_format("table", files::path_of(options.output)) == files::Format::npy && !is_one_tensor(options)) {
+  const std::string dtype = name(options.dtype);
+  if (options.settings.rounding == Rounding::f32) options.settings.rounding = parse_rounding(dtype);
+  if (options.dtype != DType::f32 && name(options.settings.rounding) != dtype)
+    throw UsageError("--dtype " + dtype + " cannot hold values of --rounding " + name(options.settings.rounding));
+  if (is_dash(options.output)) return;
+  if (output_format("table", options.output) == files::Format::npy && !is_one_tensor(options)) {
     fail(Code::FORMAT, "table",
          "cos and sin are two tensors: the output must be a safetensors file (or --form joined or complex, which are "
          "one) but got '",
-         options.output, "'");
+         files::path_text(options.output), "'");
   }
 }
 
@@ -60,16 +70,16 @@ struct FormTensor {
   std::function<float(std::span<const float> cos, std::span<const float> sin, std::size_t i)> element;
 };
 
-std::vector<FormTensor> tensors_of_form(const std::string& form, const Table& table) {
+std::vector<FormTensor> tensors_of_form(Form form, const Table& table) {
   const auto n = static_cast<std::size_t>(table.pairs());
   const std::int64_t pairs = table.pairs(), width = table.rotary_dim();
-  if (form == "joined") {
+  if (form == Form::joined) {
     return {{"cos_sin", {width}, [n](auto cos, auto sin, auto i) { return i < n ? cos[i] : sin[i - n]; }}};
   }
-  if (form == "complex") {
+  if (form == Form::complex) {
     return {{"freqs_cis", {pairs, 2}, [](auto cos, auto sin, auto i) { return i % 2 == 0 ? cos[i / 2] : sin[i / 2]; }}};
   }
-  if (form == "doubled") {
+  if (form == Form::doubled) {
     const bool neighbours = table.pairing() == Pairing::interleaved;
     const auto pair_of = [neighbours, n](std::size_t i) { return neighbours ? i / 2 : i % n; };
     return {{"cos", {width}, [pair_of](auto cos, auto, auto i) { return cos[pair_of(i)]; }},
@@ -128,7 +138,7 @@ void print_json(const TableFileOptions& options, const Metadata& metadata, const
   for (const Tensor& tensor : tensors)
     list.push_back({{"name", tensor.name}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
   std::cout << versioned(
-                   {{"output", options.output}, {"table", metadata}, {"tensors", std::move(list)}, {"notes", notes}})
+                   {{"output", files::path_text(options.output)}, {"table", metadata}, {"tensors", std::move(list)}, {"notes", notes}})
             << '\n';
 }
 
@@ -147,9 +157,9 @@ std::string text_of(const std::vector<Tensor>& tensors) {
 
 void report(const TableFileOptions& options, const std::vector<std::string>& notes,
             const std::vector<Tensor>& tensors) {
-  std::ostream& out = is_dash(files::path_of(options.output)) ? std::cerr : std::cout;
+  std::ostream& out = is_dash(options.output) ? std::cerr : std::cout;
   for (const std::string& note : notes) out << printable(note) << '\n';
-  out << "wrote " << (is_dash(files::path_of(options.output)) ? "standard output" : printable(options.output)) << ": "
+  out << "wrote " << (is_dash(options.output) ? "standard output" : printable(files::path_text(options.output))) << ": "
       << text_of(tensors) << '\n';
 }
 
@@ -186,8 +196,7 @@ void write_query_scale(const TableFileOptions& options, const Model& model, cons
   metadata["layer"] = std::to_string(*options.source.layer);
   metadata["positions"] = *options.positions.spec;
   metadata["query_scale"] = formula(asked.scale);
-  const std::filesystem::path output = files::path_of(options.output);
-  save(output, tensors, !is_dash(output) && is_npy(output) ? Metadata{} : metadata);
+  save(options.output, tensors, !is_dash(options.output) && is_npy(options.output) ? Metadata{} : metadata);
   const std::vector<std::string> notes = {"layer " + std::to_string(*options.source.layer) +
                                           " rotates nothing (NoPE): its queries are multiplied by " +
                                           formula(asked.scale)};
@@ -197,7 +206,7 @@ void write_query_scale(const TableFileOptions& options, const Model& model, cons
 void run(TableFileOptions options) {
   check_usage(options);
   if (!options.machine.target.empty()) use_target(options.machine.target);
-  check_output(files::path_of(options.output), options.json);
+  check_output(options.output, options.json);
   Model model = read_model(options.source, options.source.head_dim.value_or(0));
   if (model.ropes.empty() && !model.query_scales.empty()) {  // Inkling's queries are multiplied, and nothing turns
     ModelRope& bare = model.ropes.emplace_back();
@@ -220,15 +229,14 @@ void run(TableFileOptions options) {
   if (table.heads() > 1) rows.push_back(table.heads());
   std::vector<Tensor> tensors;
   for (const FormTensor& form : tensors_of_form(options.form, table))
-    tensors.push_back(make_tensor(form, table, rows, parse_dtype(options.dtype)));
+    tensors.push_back(make_tensor(form, table, rows, options.dtype));
   Metadata metadata = metadata_of(options.source, options.settings, model, used, turns, length);
   metadata["positions"] = *options.positions.spec;
-  metadata["form"] = options.form;
+  metadata["form"] = form_names.at(static_cast<std::size_t>(options.form));
   if (what.scale.form != QueryForm::none) metadata["query_scale"] = formula(what.scale);
-  const std::filesystem::path output = files::path_of(options.output);
-  const bool npy = !is_dash(output) && is_npy(output);
+  const bool npy = !is_dash(options.output) && is_npy(options.output);
   if (!npy) add_query_scale(tensors, what, positions, leading);
-  save(output, tensors, npy ? Metadata{} : metadata);
+  save(options.output, tensors, npy ? Metadata{} : metadata);
   std::vector<std::string> notes = notes_of_use(model, used, options.source.names_rope());
   notes.insert(notes.begin(), describe(model, used, turns));
   if (options.json) return print_json(options, metadata, notes, tensors);
@@ -245,8 +253,8 @@ void add_table(CLI::App& app) {
   add_rope_option(command, options->source);
   add_positions_options(command, options->positions);
   command.option("--output", options->output);
-  command.option("--form", options->form);
-  command.option("--dtype", options->dtype);
+  command.option("--form", options->form, parse_form);
+  command.option("--dtype", options->dtype, parse_dtype);
   command.option("--json", options->json);
   add_table_options(command, options->settings);
   add_machine_options(command, options->machine);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <limits>
@@ -17,6 +18,7 @@
 #include <system_error>
 #include <type_traits>
 
+#include "files/text/paths.h"
 #include "sheet.h"
 #include "text.h"
 
@@ -204,7 +206,7 @@ void take_facts(CLI::Option& option, const Json& entry, const Words& words, CLI:
   sheet.usual = is("usual");
   if (!sheet.usual) sheet.group = entry.value("section", "");
   sheet.list = option.get_items_expected_max() > 1;
-  if (is("shows_default")) option.capture_default_str();
+  if (is("shows_default") && option.get_default_str().empty()) option.capture_default_str();
   sheet.standard = option.get_default_str();
   option.required(sheet.required);
   if (is("comma_list")) option.delimiter(',');
@@ -247,6 +249,20 @@ void Command::option(const std::string& name, T& value, const Words& words) {
   }
   take_facts(*option, entry, words, *app_);
 }
+
+void Command::option_read(const std::string& name, std::function<void(const std::string&)> read) {
+  added_.insert(name);
+  const Json entry = option_entry(app_->get_name(), name);
+  CLI::Option* option = app_->add_option_function(name, std::move(read));
+  if (entry.value("shows_default", false)) option->default_str(entry.at("words").front().get<std::string>());
+  take_facts(*option, entry, {}, *app_);
+}
+
+template <>
+void Command::option(const std::string& name, std::filesystem::path& value, const Words&) {
+  option_read(name, [&value](const std::string& word) { value = files::path_of(word); });
+}
+
 template void Command::option(const std::string&, bool&, const Words&);
 template void Command::option(const std::string&, std::string&, const Words&);
 template void Command::option(const std::string&, double&, const Words&);

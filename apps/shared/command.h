@@ -19,6 +19,7 @@
 // apps/rotary/shell_files.py makes the completion for bash and the man page from the same data.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <set>
 #include <string>
@@ -36,11 +37,18 @@ class Command {
   Command(CLI::App& app, const std::string& name);
 
   // --name VALUE, or without dashes the next word; "CONFIG,--config": both, the same with several names; of a bool a
-  // flag. T: bool, std::string, int, unsigned, std::int64_t, std::uint64_t, double, an optional of these but bool, or a
-  // vector of std::string or std::int64_t. value stays as it is where the option is not given. A word that is no number
-  // of the type is a usage error. words: what the value can be, where the program knows them and not the data.
+  // flag. T: bool, std::string, std::filesystem::path, int, unsigned, std::int64_t, std::uint64_t, double, an optional of
+  // these but bool and path, or a vector of std::string or std::int64_t. value stays as it is where the option is not
+  // given. A word that is no number of the type is a usage error. words: what the value can be, where the program knows
+  // them and not the data.
   template <class T>
   void option(const std::string& name, T& value, const std::vector<std::string>& words = {});
+  // An option whose value `read` makes from the word: option("--pairing", pairing, parse_pairing).
+  template <class T, class Read>
+    requires std::invocable<Read, const std::string&>
+  void option(const std::string& name, T& value, Read read) {
+    option_read(name, [&value, read](const std::string& word) { value = read(word); });
+  }
 
   Command& footer(const std::string& text);  // the last lines of --help, where they are computed
   Command& group(const std::string& title);  // where the program's --help lists the command
@@ -49,6 +57,8 @@ class Command {
   Command& runs(std::function<void()> run);
 
  private:
+  void option_read(const std::string& name, std::function<void(const std::string&)> read);
+
   CLI::App* app_;
   std::set<std::string> added_;  // options
 };

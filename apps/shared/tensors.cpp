@@ -24,12 +24,11 @@ files::Format output_format(std::string_view operation, const std::filesystem::p
   return files::format_to_write(path);
 }
 
-void check_one_format(const std::string& operation, const std::string& input, files::Format format,
-                      const std::string& output) {
-  const std::filesystem::path path = files::path_of(output);
-  if (!is_dash(path) && format != output_format(operation, path))
-    fail(Code::FORMAT, operation,
-         "input and output must be of one format but got '" + input + "' and '" + output + "'");
+void check_one_format(std::string_view operation, const std::filesystem::path& input, files::Format format,
+                      const std::filesystem::path& output) {
+  if (!is_dash(output) && format != output_format(operation, output))
+    fail(Code::FORMAT, operation, "input and output must be of one format but got '", files::path_text(input), "' and '",
+         files::path_text(output), "'");
 }
 
 void save(const std::filesystem::path& path, const std::vector<Tensor>& tensors,

@@ -29,7 +29,8 @@ bool is_npy(const std::filesystem::path&);
 files::Format output_format(std::string_view operation, const std::filesystem::path&);
 
 // Throws FORMAT unless the output, "-" or by its ending, is of the input's format.
-void check_one_format(const std::string& operation, const std::string& input, files::Format, const std::string& output);
+void check_one_format(std::string_view operation, const std::filesystem::path& input, files::Format,
+                      const std::filesystem::path& output);
 
 // A copy of the values.
 template <class T>
