@@ -7,7 +7,6 @@ set(rotary_convert_sources
   src/convert/folder.cpp
   src/convert/heads.cpp
   src/convert/part.cpp
-  src/convert/names.cpp
   src/convert/plan.cpp
   src/convert/suffixes.cpp
   src/convert/write.cpp)
@@ -43,6 +42,7 @@ set(rotary_shared_tools_sources
   src/tools/config_place.cpp
   src/tools/number_files.cpp
   src/tools/named_positions.cpp
+  src/tools/names.cpp
   src/tools/positions.cpp
   src/tools/readings.cpp
   src/tools/rotation.cpp

@@ -140,7 +140,7 @@ TensorRope rope_of_tensor(const Source& source, const Model& model, const Tensor
   return {found ? *found : &tools::chosen_rope(model, source.rope, source.config), found || source.rope};
 }
 
-bool is_key(const TensorInfo& tensor) { return tools::role_of(tensor.name) == tools::Role::key; }
+bool is_key(const TensorInfo& tensor) { return tools::role_of(tensor.name) == tools::Role::k; }
 
 namespace {
 

@@ -152,7 +152,8 @@ void settle_orders(std::vector<NamedCheck>& tensors) {
     one.outcome = Outcome::undecided;
     for (const NamedCheck& other : tensors) {
       const Role of_other = tools::role_of(other.name);
-      if (other.layer != one.layer || of_other == role || of_other == Role::unknown || role == Role::unknown) continue;
+      const bool are_both = tools::is_q_or_k(role) && tools::is_q_or_k(of_other) && role != of_other;
+      if (other.layer != one.layer || !are_both) continue;
       const bool alike = other.diagnosis.facts.pairing == one.diagnosis.facts.pairing;
       one.outcome = alike && one.outcome != Outcome::differs ? Outcome::equal : Outcome::differs;
     }

@@ -21,7 +21,6 @@ namespace rotary::diagnose {
 // Shapes as sample_as_given takes them. Throws SHAPE and DTYPE, and SHAPE if the positions fit no layout.
 Diagnosis diagnose_pair(const Tensor& before, const Tensor& after, const Subject&);
 // The same of a sample that is made, cut or repaired. depth: how often parts may be cut out of parts.
-using tools::is_value;
 using Piece = std::array<std::set<std::int64_t>, 3>;  // numbers of rows, tokens and heads of a layout
 struct Answer {
   Diagnosis diagnosis;

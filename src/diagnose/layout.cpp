@@ -207,7 +207,7 @@ ModelRope shard_of(const ModelRope& used, const std::vector<const TensorPair*>& 
   std::set<std::pair<std::int64_t, std::int64_t>> found;
   for (const TensorPair* q : pairs) {
     for (const TensorPair* k : pairs) {
-      if (tools::role_of(q->name) != tools::Role::query || tools::role_of(k->name) != tools::Role::key) continue;
+      if (tools::role_of(q->name) != tools::Role::q || tools::role_of(k->name) != tools::Role::k) continue;
       for (const Reading& of_q : tools::readings_of(q->before.shape)) {
         for (const Reading& of_k : tools::readings_of(k->before.shape)) {
           const std::int64_t heads = of_q.layout.heads, kv_heads = of_k.layout.heads;
@@ -306,7 +306,7 @@ Asked ask(const Subject& subject, const Block& block, const Layout& layout,
   const auto length = subject.length.value_or(static_cast<std::int64_t>(std::floor(last)) + 1);
   Asked asked{*subject.used, block, length, rows_of_heads(subject, layout.heads), {}, {}};
   asked.frequencies = frequencies(rope_for_block(subject.used->rope, block), asked.length);
-  asked.frequencies.xpos.reciprocal = asked.frequencies.xpos.scale != 0 && subject.role == Role::key;
+  asked.frequencies.xpos.reciprocal = asked.frequencies.xpos.scale != 0 && subject.role == Role::k;
   asked.motion.position = expected;
   asked.motion.factor = asked.frequencies.attention_factor;
   asked.motion = motion_of(asked.frequencies, asked.motion, asked.rows);

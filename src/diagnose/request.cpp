@@ -40,14 +40,14 @@ std::vector<std::optional<int>> layers_of(const Request& request, const std::vec
 }
 
 std::string still_said(const TensorPair& pair, std::optional<int> layer) {
-  if (is_value(pair.name)) return "no model rotates values";
+  if (tools::role_of(pair.name) == Role::v) return "no model rotates values";
   return "the model's layer " + std::to_string(layer.value_or(0)) + " rotates nothing (NoPE)";
 }
 
 // What is asked of one tensor. layer: reset where the model does not list it.
 Question question_of(const Request& request, const TensorPair& pair, std::optional<int>& layer) {
   const Model& model = *request.model;
-  Question question{{}, is_value(pair.name)};
+  Question question{{}, tools::role_of(pair.name) == Role::v};
   bool of_layer = false;
   if (layer && !question.still) {
     const auto found = request.layer ? std::optional(tools::named_layer(model, *layer, &pair.before))
@@ -364,8 +364,7 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
     fail(Code::VALUE, "check", "tolerance must be from 0 to 1e300 but got ", allowed);
   CheckResult result;
   for (const TensorPair& pair : pairs) {
-    if (!request.rotated && tools::role_of(pair.name) == tools::Role::unknown &&
-        pair.name.find("qkv") != pair.name.npos)
+    if (!request.rotated && tools::role_of(pair.name) == Role::qkv)
       fail(Code::TENSOR, "check", "q, k and v must be tensors of their own but got '", pair.name, "': split it");
   }
   Call call{request, true};

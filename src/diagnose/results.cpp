@@ -53,7 +53,7 @@ std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t 
   if (names.size() < 2) return tensors[first].diagnosis.sentence;
   std::string rest = tensors[first].diagnosis.sentence.substr(tensors[first].name.size());
   const auto has = [&](tools::Role role) { return std::ranges::find(names, role, tools::role_of) != names.end(); };
-  const bool both = has(tools::Role::query) && has(tools::Role::key);
+  const bool both = has(tools::Role::q) && has(tools::Role::k);
   if (const std::size_t at = rest.find(same_scores); both && at != std::string::npos)
     rest.replace(at, same_scores.size(), "both have it, so their scores are the same");
   return list_of(names) + of_several(rest);

@@ -70,7 +70,8 @@ std::vector<std::string> common_names(const std::vector<TensorInfo>& before, con
       names.push_back(info.name);
   }
   const auto is_other = [](const std::string& name) {
-    return tools::role_of(name) == tools::Role::unknown && !is_value(name);
+    const Role role = tools::role_of(name);
+    return !tools::is_q_or_k(role) && role != Role::v;
   };
   if (!std::ranges::all_of(names, is_other)) std::erase_if(names, is_other);  // beside q and k
   return names;
@@ -257,7 +258,7 @@ std::vector<TensorPair> read_pairs(const std::string& operation, const std::stri
   for (const auto& [file, other] : {std::pair(&first, &second), {&second, &first}}) {
     for (const TensorInfo& info : file->infos()) {
       const bool is_q_or_k = info.name == "q" || info.name == "k" ||
-                             (tools::layer_of(info.name) && tools::role_of(info.name) != tools::Role::unknown);
+                             (tools::layer_of(info.name) && tools::is_q_or_k(tools::role_of(info.name)));
       if (!is_q_or_k || !names.empty() || operation != "check" || find(other->infos(), info.name) != nullptr) continue;
       pairs.push_back({info.name, file->read(info.name), {}});  // that nothing was made of it is said
     }

@@ -107,7 +107,7 @@ Sample without(const Own& own, const Sample& sample, const Subject& subject, con
 }
 
 std::string words_of(const Own& own, const Subject& subject) {
-  const bool key = subject.role == Role::key;
+  const bool key = subject.role == Role::k;
   const XPos& xpos = subject.used->rope.xpos;
   const std::string phase = own.phase == 0   ? "is rotated without the phase that the model asks"
                             : own.phase == 2 ? "is rotated with the phase twice"

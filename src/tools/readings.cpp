@@ -87,7 +87,7 @@ class Judge {
       fit.possible = fit.possible && is_shard(i, layout.heads);
       fit.one_head = fit.one_head && layout.heads == 1;
       fit.same_tokens = fit.same_tokens && tokens.value_or(layout.tokens) == layout.tokens;
-      fit.roles = fit.roles && subjects_[i].role != Role::unknown;
+      fit.roles = fit.roles && is_q_or_k(subjects_[i].role);
       tokens = layout.tokens;
     }
     fit.possible = fit.possible && shards_agree(readings);
@@ -139,8 +139,8 @@ class Judge {
   bool shards_agree(const std::vector<Reading>& readings) const {
     std::int64_t q = 0, k = 0;
     for (std::size_t i = 0; i < readings.size(); ++i) {
-      if (subjects_[i].role == Role::query) q = readings[i].layout.heads;
-      if (subjects_[i].role == Role::key && !subjects_[i].is_bare(tensors_[i]->shape.back()))
+      if (subjects_[i].role == Role::q) q = readings[i].layout.heads;
+      if (subjects_[i].role == Role::k && !subjects_[i].is_bare(tensors_[i]->shape.back()))
         k = readings[i].layout.heads;
     }
     if (q <= 1 || k <= 1 || used_.heads % q != 0 || used_.kv_heads < 1) return true;

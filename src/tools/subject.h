@@ -10,21 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "names.h"
 #include "rotary/config.h"
 #include "rotary/positions.h"
 #include "rotary/tensors.h"
 #include "rotary/threads.h"
 
 namespace rotary::tools {
-
-enum class Role : std::uint8_t { unknown, query, key };
-// By the last word of the name that says it: "q", "layers.0.self_attn.q_proj", "wq" and "xq_rot" are queries, "k",
-// "cached_key" and "kproj" are keys.
-Role role_of(std::string_view tensor);
-bool is_value(const std::string& tensor);  // by its name: no model rotates it
-// The layer that a name of a checkpoint or a dump says: the number behind "layers", "layer", "blk", "block", "h.",
-// "past_key_values" and their like, and behind llama.cpp's "Qcur-". None where it says none, or several numbers.
-std::optional<int> layer_of(std::string_view tensor);
 
 // The block and the heads are those of the rope: used->first, used->rope.rotary_dim, used->heads, used->kv_heads.
 struct Subject {
@@ -35,7 +27,7 @@ struct Subject {
   bool places_unknown = false;                // no positions, and the rope does not count tokens: coordinates of images
   std::string layout = {};                    // as written; empty: found
   std::string layout_of_heads = {};  // that the heads of all tensors of a file fit; empty: those of this tensor decide
-  Role role = Role::unknown;         // whose heads the tensor's are to be
+  Role role = Role::other;         // whose heads the tensor's are to be
   std::vector<std::int64_t> head_rows = {};  // of the rope's frequencies, of each head; empty: evenly those of the rope
   const Executor* executor = &serial();
   std::function<void()> step = [] {};  // called when a quarter of the work on the tensor is done

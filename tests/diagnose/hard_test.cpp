@@ -222,16 +222,17 @@ TEST(Hard, CheckFindsTheElementThatIsNotFinite) {
 TEST(Subject, RolesByName) {
   for (const char* query : {"q", "query", "xq", "wq", "q_proj", "layers.0.self_attn.q_proj", "Query_States", "q0",
                             "attn.qproj", "model/q_rotated", "cached_queries", "q.weight"}) {
-    EXPECT_EQ(tools::role_of(query), Role::query) << query;
+    EXPECT_EQ(tools::role_of(query), Role::q) << query;
   }
   for (const char* key : {"k", "key", "xk", "wk", "k_proj", "layers.0.self_attn.k_proj", "cached_key", "keys_3",
                           "kproj", "attn.key.weight", "k1", "past_key_values.0.key"}) {
-    EXPECT_EQ(tools::role_of(key), Role::key) << key;
+    EXPECT_EQ(tools::role_of(key), Role::k) << key;
   }
-  for (const char* neither : {"", "v", "tensor", "quick", "kv", "monkey", "qk", "queryish", "past_key_values.0.value",
-                              "past_key_values.v.3"}) {
-    EXPECT_EQ(tools::role_of(neither), Role::unknown) << neither;
-  }
+  for (const char* value : {"v", "layers.0.v_proj", "past_key_values.0.value", "past_key_values.v.3"})
+    EXPECT_EQ(tools::role_of(value), Role::v) << value;
+  for (const char* fused : {"qkv", "layers.0.qkv_proj", "mixed_qkv"}) EXPECT_EQ(tools::role_of(fused), Role::qkv) << fused;
+  for (const char* neither : {"", "tensor", "quick", "kv", "monkey", "qk", "queryish", "very"})
+    EXPECT_EQ(tools::role_of(neither), Role::other) << neither;
 }
 
 TEST(Subject, LayersByName) {
@@ -287,6 +288,22 @@ TEST(Subject, TheRopeOfALayer) {
   EXPECT_THROW(tools::named_layer(model, 5), Error);
 }
 
+// What convert reads of a parameter's name: the number behind a word for layers is the layer, as everywhere.
+TEST(Subject, TheParameterByItsName) {
+  const auto parsed = tools::parse_name("shard.7.model.layers.3.self_attn.k_proj.weight");
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->layer, 3);
+  EXPECT_EQ(parsed->stack, "shard.7.model.layers");
+  EXPECT_EQ(parsed->module, "self_attn");
+  EXPECT_EQ(parsed->role, Role::k);
+  EXPECT_EQ(tools::parse_name("model.3.q_proj.weight")->layer, 3);
+  EXPECT_FALSE(tools::parse_name("model.norm.weight"));
+  for (const char* indexer : {"layers.0.indexer.wq_b", "index_k", "q_index", "reindexk"})
+    EXPECT_TRUE(tools::names_indexer(indexer)) << indexer;
+  for (const char* other : {"index", "index_keys", "token_index", "desk_index"})
+    EXPECT_FALSE(tools::names_indexer(other)) << other;
+}
+
 // apply reads wk as k, 2 heads of 8 tokens; so does check, which does not take the 8 tokens for the 8 heads of a q.
 TEST(Subject, CheckReadsATensorAsApplyDoes) {
   Case one(ElementType::f32, {.tokens = 8, .heads = 2});
@@ -308,7 +325,7 @@ TEST(Subject, TheBareKeyIsOneHead) {
   one.rope->rope.head_dim = 96;
   one.rope->first = 32;
   one.rope->kv_heads = 8;
-  one.subject.role = Role::key;
+  one.subject.role = Role::k;
   const Diagnosis found = one.diagnose({});
   EXPECT_EQ(found.verdict, Verdict::as_configured) << found.sentence;
   EXPECT_EQ(found.facts.layout, "bthd");
