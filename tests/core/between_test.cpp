@@ -14,40 +14,32 @@ namespace {
 
 using judge::Real;
 
-// p w, exactly, with the sign of the direction.
-void product(mpfr_ptr x, double p, const Frequencies& f, std::size_t pair) {
-  mpfr_set_d(x, p, MPFR_RNDN);
-  mpfr_mul_d(x, x, f.clockwise ? -f.inv_freq[pair] : f.inv_freq[pair], MPFR_RNDN);
+template <class P, class Q>
+judge::Pair right(const Frequencies& from, const std::vector<P>& p, const Frequencies& to, const std::vector<Q>& q,
+                  std::size_t t, int h, int i, double factor = 1, Rounding rounding = Rounding::f32) {
+  Real before(4400), x(4400);
+  judge::angle(before, from, p, t, h, i);
+  judge::angle(x, to, q, t, h, i);
+  mpfr_sub(x, x, before, MPFR_RNDN);
+  return judge::cos_sin(x, factor, rounding);
 }
 
-judge::Pair right(const Frequencies& from, double p, const Frequencies& to, double q, std::size_t pair, double factor,
-                  Rounding rounding = Rounding::f32) {
-  Real a(128), b(128), x(4000);
-  product(a, p, from, pair);
-  product(b, q, to, pair);
-  mpfr_sub(x, b, a, MPFR_RNDN);
-  Real c(2000), s(2000);
-  mpfr_sin_cos(s, c, x, MPFR_RNDN);
-  mpfr_mul_d(c, c, factor, MPFR_RNDN);
-  mpfr_mul_d(s, s, factor, MPFR_RNDN);
-  judge::Pair result{judge::rounded(c, rounding), judge::rounded(s, rounding)};
-  if (mpfr_zero_p(static_cast<mpfr_ptr>(x)) != 0) result.sin = 0;
-  return result;
-}
-
-template <class P>
-void expect_right(const Frequencies& from, const std::vector<P>& p, const Frequencies& to, const std::vector<P>& q,
+template <class P, class Q>
+void expect_right(const Frequencies& from, const std::vector<P>& p, const Frequencies& to, const std::vector<Q>& q,
                   double factor = 1, Rounding rounding = Rounding::f32) {
-  const Table table = between(from, p, to, q, {Angles::exact, rounding});
-  ASSERT_EQ(table.tokens(), static_cast<std::int64_t>(p.size()));
-  const std::size_t pairs = from.inv_freq.size();
-  for (std::size_t t = 0; t < p.size(); ++t) {
-    for (std::size_t i = 0; i < pairs; ++i) {
-      const judge::Pair got{table.cos()[t * pairs + i], table.sin()[t * pairs + i]};
-      const judge::Pair wanted =
-          right(from, static_cast<double>(p[t]), to, static_cast<double>(q[t]), i, factor, rounding);
-      ASSERT_TRUE(got == wanted) << p[t] << " -> " << q[t] << " pair " << i << ": " << got.cos << ' ' << got.sin
-                                 << " but " << wanted.cos << ' ' << wanted.sin;
+  const Table table = between(from, Positions(p, from.axes()), to, Positions(q, to.axes()), {Angles::exact, rounding});
+  const std::size_t tokens = p.size() / static_cast<std::size_t>(from.axes());
+  ASSERT_EQ(table.tokens(), static_cast<std::int64_t>(tokens));
+  ASSERT_EQ(table.heads(), to.heads);
+  std::size_t k = 0;
+  for (std::size_t t = 0; t < tokens; ++t) {
+    for (int h = 0; h < to.heads; ++h) {
+      for (int i = 0; i < to.pairs(); ++i, ++k) {
+        const judge::Pair got{table.cos()[k], table.sin()[k]};
+        const judge::Pair wanted = right(from, p, to, q, t, h, i, factor, rounding);
+        ASSERT_TRUE(got == wanted) << p[t] << " -> " << q[t] << " head " << h << " pair " << i << ": " << got.cos << ' '
+                                   << got.sin << " but " << wanted.cos << ' ' << wanted.sin;
+      }
     }
   }
 }
@@ -131,11 +123,30 @@ TEST(Between, batches_and_axes_are_those_of_both_sides) {
   ASSERT_EQ(table.batch(), 2);
   for (std::size_t row = 0; row < 6; ++row) {
     for (std::size_t i = 0; i < 16; ++i) {
-      const double to = static_cast<double>(q[(i % 2) * 6 + row]);
+      const std::vector<std::int64_t> from{p[row % 3]}, to{q[row], q[6 + row]};
       const judge::Pair got{table.cos()[row * 16 + i], table.sin()[row * 16 + i]};
-      EXPECT_TRUE(got == right(text, static_cast<double>(p[row % 3]), image, to, i, 1)) << row << ' ' << i;
+      EXPECT_TRUE(got == right(text, from, image, to, 0, 0, static_cast<int>(i))) << row << ' ' << i;
     }
   }
+}
+
+TEST(Between, rows_of_heads_sums_and_phases_are_taken) {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<double> any(-1, 1);
+  Frequencies f{.pairing = Pairing::half, .heads = 3, .summed_axes = 2};
+  for (int i = 0; i < 3 * 2 * 4; ++i) f.inv_freq.push_back(any(random));
+  for (int i = 0; i < 3 * 4; ++i) f.phase.push_back(any(random));
+  Frequencies g = f;
+  g.clockwise = true;
+  for (double& w : g.inv_freq) w *= 0.75;
+  g.phase.resize(4);
+  const std::vector<std::int64_t> p{3, 5}, q{17, -2};
+  const std::vector<double> r{0.5, -2.25};
+  expect_right(f, p, f, q);
+  expect_right(f, p, f, r);
+  expect_right(f, p, g, q);
+  expect_right(f, r, g, q);
+  expect_right(g, r, f, p);
 }
 
 TEST(Between, keys_become_what_they_would_have_been) {

@@ -12,6 +12,7 @@
 #include "rotary/rotary_c.h"
 #include "tests/support/checks.h"
 #include "tests/support/heads.h"
+#include "tests/support/oracle.h"
 
 namespace rotary::tests {
 namespace {
@@ -38,6 +39,26 @@ void expect_ok(rotary_status status) { EXPECT_EQ(status, ROTARY_OK) << rotary_er
 void expect_refused(rotary_status status, rotary_status wanted, const std::string& part) {
   EXPECT_EQ(status, wanted) << rotary_status_name(status) << " " << rotary_error();
   EXPECT_NE(std::string(rotary_error()).find(part), std::string::npos) << rotary_error();
+}
+
+Handles handles_of(const rotary_rope& rope, std::int64_t tokens = 30) {
+  Handles h;
+  expect_ok(rotary_frequencies_make(&rope, 0, &h.frequencies));
+  expect_ok(rotary_table_make(h.frequencies, tokens, &h.table));
+  return h;
+}
+rotary_rope rope_of(int head_dim, int pairing = ROTARY_HALF) {
+  auto rope = made(rotary_rope_init);
+  rope.head_dim = head_dim, rope.pairing = pairing;
+  return rope;
+}
+rotary_positions run_of(std::int64_t first, std::int64_t tokens) {
+  auto at = made(rotary_positions_init);
+  at.first = first, at.tokens = tokens;
+  return at;
+}
+void assign(const Handles& h, const rotary_positions& at) {
+  expect_ok(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32));
 }
 
 struct RopeCase {
@@ -95,8 +116,8 @@ TEST(C, EveryScalingAndEveryFieldGivesTheBitsOfCpp) {
     for (const std::int64_t length : {std::int64_t{0}, std::int64_t{1000}}) {
       Rope rope = c.rope;
       rope.head_dim = 10, rope.rotary_dim = 8, rope.pairing = Pairing::interleaved;
-      auto given = made(rotary_rope_init);
-      given.head_dim = 10, given.rotary_dim = 8, given.pairing = ROTARY_INTERLEAVED;
+      rotary_rope given = rope_of(10, ROTARY_INTERLEAVED);
+      given.rotary_dim = 8;
       c.set(given);
       const Frequencies wanted = frequencies(rope, length);
       Handles h;
@@ -107,8 +128,7 @@ TEST(C, EveryScalingAndEveryFieldGivesTheBitsOfCpp) {
       const double* inv_freq = rotary_frequencies_inv_freq(h.frequencies);
       EXPECT_EQ(std::vector(inv_freq, inv_freq + 4), wanted.inv_freq) << name(rope.scaling);
       ASSERT_EQ(rotary_table_make(h.frequencies, 6, &h.table), ROTARY_OK) << rotary_error();
-      auto at = made(rotary_positions_init);
-      at.first = 70000, at.tokens = 6;
+      const rotary_positions at = run_of(70000, 6);
       for (const int angles : {ROTARY_EXACT, ROTARY_FLOAT32}) {
         for (const int rounding : {ROTARY_F32, ROTARY_F16, ROTARY_BF16}) {
           const float* const memory = rotary_table_cos(h.table);
@@ -123,23 +143,12 @@ TEST(C, EveryScalingAndEveryFieldGivesTheBitsOfCpp) {
   }
 }
 
-Handles simple(int pairs = 4, int pairing = ROTARY_HALF) {
-  auto rope = made(rotary_rope_init);
-  rope.head_dim = 2 * pairs, rope.pairing = pairing;
-  Handles h;
-  expect_ok(rotary_frequencies_make(&rope, 0, &h.frequencies));
-  expect_ok(rotary_table_make(h.frequencies, 30, &h.table));
-  return h;
-}
-
 TEST(C, PositionsOfEveryTypeAndShape) {
   const Frequencies f = frequencies(Rope{.head_dim = 8, .pairing = Pairing::half, .axis = {0, 1, 1, 0}});
-  auto rope = made(rotary_rope_init);
+  rotary_rope rope = rope_of(8);
   const std::uint8_t axis[] = {0, 1, 1, 0};
-  rope.head_dim = 8, rope.pairing = ROTARY_HALF, rope.axis = axis;
-  Handles h;
-  expect_ok(rotary_frequencies_make(&rope, 0, &h.frequencies));
-  expect_ok(rotary_table_make(h.frequencies, 6, &h.table));
+  rope.axis = axis;
+  const Handles h = handles_of(rope, 6);
   const std::vector<std::int32_t> narrow{3, -1, 70000, 5, 6, 7, 1, 2, 3, 4, 5, 6};
   const std::vector<std::int64_t> wide(narrow.begin(), narrow.end());
   std::vector<double> real(narrow.begin(), narrow.end());
@@ -147,7 +156,7 @@ TEST(C, PositionsOfEveryTypeAndShape) {
   const auto check = [&](std::int32_t type, const void* values, const Positions& wanted) {
     auto at = made(rotary_positions_init);
     at.type = type, at.values = values, at.tokens = 3, at.batch = 2, at.axes = 2;
-    expect_ok(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32));
+    assign(h, at);
     EXPECT_EQ(rotary_table_tokens(h.table), 3);
     EXPECT_EQ(rotary_table_batch(h.table), 2);
     EXPECT_EQ(rotary_table_pairs(h.table), 4);
@@ -168,13 +177,8 @@ rotary_heads view_of(void* data, DType dtype, const Layout& l, int first) {
 
 Bytes counted(DType dtype, const Layout& l) {
   Bytes x(bytes_of(l, dtype));
-  for (std::int64_t i = 0; i < extent(l); ++i) {
-    const float value = static_cast<float>(i * 7 % 23 - 11) / 4;
-    const std::uint32_t bits = dtype == DType::f32   ? std::bit_cast<std::uint32_t>(value)
-                               : dtype == DType::f16 ? to_f16(value).bits
-                                                     : to_bf16(value).bits;
-    set_bits(x.data(), dtype, i, bits);
-  }
+  for (std::int64_t i = 0; i < extent(l); ++i)
+    set_bits(x.data(), dtype, i, oracle::narrow(static_cast<float>(i * 7 % 23 - 11) / 4, dtype));
   return x;
 }
 
@@ -188,6 +192,8 @@ struct Calls : ::testing::TestWithParam<GridPoint> {
   Table rows{frequencies(Rope{.head_dim = 8, .pairing = pairing}), positions(1000, 5)};
   Bytes q = counted(dtype, q_layout), k = counted(dtype, k_layout);
 
+  rotary_heads q_view(Bytes& x) const { return view_of(x.data(), dtype, q_layout, first); }
+  rotary_heads k_view(Bytes& x) const { return view_of(x.data(), dtype, k_layout, first); }
   Bytes rotated(const Bytes& x, const Layout& l) const {
     Bytes y = x;
     rotate(slice(Heads{y.data(), dtype, l}, first, head_dim - first), rows, direction);
@@ -197,10 +203,8 @@ struct Calls : ::testing::TestWithParam<GridPoint> {
 
 TEST_P(Calls, InPlaceOutOfPlaceInPartsAndByAPoolGiveTheBitsOfCpp) {
   const Bytes wanted_q = rotated(q, q_layout), wanted_k = rotated(k, k_layout);
-  Handles h = simple(4, static_cast<int>(pairing));
-  auto at = made(rotary_positions_init);
-  at.first = 1000, at.tokens = 5;
-  expect_ok(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32));
+  const Handles h = handles_of(rope_of(8, static_cast<int>(pairing)));
+  assign(h, run_of(1000, 5));
   auto options = made(rotary_options_init);
   options.direction = static_cast<std::int32_t>(direction);
   rotary_pool* pool = nullptr;
@@ -209,11 +213,11 @@ TEST_P(Calls, InPlaceOutOfPlaceInPartsAndByAPoolGiveTheBitsOfCpp) {
     options.parts = parts;
     for (const bool in_place : {true, false}) {
       Bytes from_q = q, from_k = k, to_q(q.size()), to_k(k.size()), alone(q.size());
-      const rotary_heads xq = view_of(from_q.data(), dtype, q_layout, first);
-      const rotary_heads xk = view_of(from_k.data(), dtype, k_layout, first);
-      const rotary_heads yq = view_of(to_q.data(), dtype, q_layout, first);
-      const rotary_heads yk = view_of(to_k.data(), dtype, k_layout, first);
-      const rotary_heads ya = view_of(alone.data(), dtype, q_layout, first);
+      const rotary_heads xq = q_view(from_q);
+      const rotary_heads xk = k_view(from_k);
+      const rotary_heads yq = q_view(to_q);
+      const rotary_heads yk = k_view(to_k);
+      const rotary_heads ya = q_view(alone);
       for (options.part = parts - 1; options.part >= 0; --options.part) {
         if (!in_place) expect_ok(rotary_rotate(&xq, &ya, h.table, &options));
         expect_ok(rotary_rotate_qk(&xq, in_place ? nullptr : &yq, &xk, in_place ? nullptr : &yk, h.table, &options));
@@ -224,7 +228,7 @@ TEST_P(Calls, InPlaceOutOfPlaceInPartsAndByAPoolGiveTheBitsOfCpp) {
     }
   }
   options.part = 0, options.parts = 1, options.pool = pool;
-  const rotary_heads x = view_of(q.data(), dtype, q_layout, first);
+  const rotary_heads x = q_view(q);
   expect_ok(rotary_rotate(&x, nullptr, h.table, &options));
   EXPECT_EQ(q, wanted_q);
   rotary_pool_free(pool);
@@ -233,10 +237,8 @@ TEST_P(Calls, InPlaceOutOfPlaceInPartsAndByAPoolGiveTheBitsOfCpp) {
 TEST_P(Calls, QueriesTimesTheirFactorsAreThoseOfCpp) {
   std::vector<float> scale;
   for (int i = 0; i < 10; ++i) scale.push_back(1 + 0.3F * static_cast<float>(i));
-  Handles h = simple(4, static_cast<int>(pairing));
-  auto at = made(rotary_positions_init);
-  at.first = 1000, at.tokens = 5;
-  expect_ok(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32));
+  const Handles h = handles_of(rope_of(8, static_cast<int>(pairing)));
+  assign(h, run_of(1000, 5));
   auto options = made(rotary_options_init);
   options.direction = static_cast<std::int32_t>(direction), options.query_scale = scale.data();
   for (const std::size_t factors : {5U, 10U}) {
@@ -245,17 +247,15 @@ TEST_P(Calls, QueriesTimesTheirFactorsAreThoseOfCpp) {
     rotate_qk(Heads{wanted_q.data(), dtype, q_layout}, Heads{wanted_k.data(), dtype, k_layout}, rows,
               {direction, serial(), Stores::automatic, first}, std::span(scale).first(factors));
     EXPECT_NE(wanted_q, rotated(q, q_layout));
-    const rotary_heads x = view_of(in_place.data(), dtype, q_layout, first),
-                       xk = view_of(k.data(), dtype, k_layout, first);
-    const rotary_heads yq = view_of(to_q.data(), dtype, q_layout, first),
-                       yk = view_of(to_k.data(), dtype, k_layout, first);
+    const rotary_heads x = q_view(in_place), xk = k_view(k);
+    const rotary_heads yq = q_view(to_q), yk = k_view(to_k);
     expect_ok(rotary_rotate_qk(&x, &yq, &xk, &yk, h.table, &options));
     expect_ok(rotary_rotate_qk(&x, nullptr, &xk, &yk, h.table, &options));
     EXPECT_EQ(to_q, wanted_q);
     EXPECT_EQ(to_k, wanted_k);
     EXPECT_EQ(in_place, wanted_q);
   }
-  const rotary_heads x = view_of(q.data(), dtype, q_layout, first), y = view_of(k.data(), dtype, k_layout, first);
+  const rotary_heads x = q_view(q), y = k_view(k);
   const auto call = [&] { return rotary_rotate_qk(&x, nullptr, &y, nullptr, h.table, &options); };
   options.query_scales = 4;
   expect_refused(call(), ROTARY_SHAPE, "2 x 5, but got 4");
@@ -312,11 +312,8 @@ TEST_P(Calls, RowsByNumberAreThoseOfATable) {
       Bytes cache(bytes_of(thd(40, 1, 11), type));
       for (std::int64_t i = 0; i < 40 * 4; ++i) {
         for (const auto& [values, at] : {std::pair(all.cos(), 0), std::pair(all.sin(), 4)}) {
-          const float x = values[static_cast<std::size_t>(i)];
           set_bits(cache.data(), type, i / 4 * 11 + i % 4 + at,
-                   type == DType::f32   ? std::bit_cast<std::uint32_t>(x)
-                   : type == DType::f16 ? to_f16(x).bits
-                                        : to_bf16(x).bits);
+                   oracle::narrow(values[static_cast<std::size_t>(i)], type));
         }
       }
       auto given = made(rotary_rows_init);
@@ -324,7 +321,7 @@ TEST_P(Calls, RowsByNumberAreThoseOfATable) {
       given.sin = cache.data() + 4 * size_of(type), given.pairs = 4, given.pairing = static_cast<int>(pairing);
       auto at = made(rotary_positions_init);
       at.type = ROTARY_INT32, at.values = numbers.data(), at.tokens = 5, at.batch = batch;
-      Handles h = simple();
+      const Handles h = handles_of(rope_of(8));
       expect_ok(rotary_table_borrow_rows(h.table, &given, &at));
       EXPECT_EQ(rotary_table_tokens(h.table), 5);
       EXPECT_EQ(rotary_table_batch(h.table), batch);
@@ -335,10 +332,10 @@ TEST_P(Calls, RowsByNumberAreThoseOfATable) {
         Bytes got_q = q, got_k(k.size()), alone = q;
         how.parts = parts;
         for (how.part = 0; how.part < parts; ++how.part) {
-          const rotary_heads xq = view_of(got_q.data(), dtype, q_layout, first);
-          const rotary_heads xk = view_of(k.data(), dtype, k_layout, first);
-          const rotary_heads yk = view_of(got_k.data(), dtype, k_layout, first);
-          const rotary_heads x = view_of(alone.data(), dtype, q_layout, first);
+          const rotary_heads xq = q_view(got_q);
+          const rotary_heads xk = k_view(k);
+          const rotary_heads yk = k_view(got_k);
+          const rotary_heads x = q_view(alone);
           expect_ok(rotary_rotate_qk(&xq, nullptr, &xk, &yk, h.table, &how));
           expect_ok(rotary_rotate(&x, nullptr, h.table, &how));
         }
@@ -362,10 +359,8 @@ TEST_P(Calls, RowsByNumberAreThoseOfATable) {
 INSTANTIATE_TEST_SUITE_P(Grid, Calls, grid, grid_name);
 
 TEST(C, PackedTensorsAndCaches) {
-  Handles h = simple();
-  auto at = made(rotary_positions_init);
-  at.tokens = 5;
-  expect_ok(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32));
+  const Handles h = handles_of(rope_of(8));
+  assign(h, run_of(0, 5));
   const Table rows(frequencies(Rope{.head_dim = 8, .pairing = Pairing::half}), positions(0, 5));
   std::vector<float> qkv(5 * 4 * 8), out(qkv.size()), wanted(qkv.size());
   for (std::size_t i = 0; i < qkv.size(); ++i) qkv[i] = static_cast<float>(i % 23) - 11;
@@ -408,25 +403,21 @@ TEST(C, PackedTensorsAndCaches) {
 }
 
 TEST(C, TablesBetweenTwoRopes) {
-  Handles from, to;
-  rotary_rope rope = made(rotary_rope_init);
-  rope.head_dim = 8, rope.pairing = ROTARY_HALF;
-  expect_ok(rotary_frequencies_make(&rope, 0, &from.frequencies));
+  rotary_rope rope = rope_of(8);
+  const Handles from = handles_of(rope);
   rope.base = 500;
-  expect_ok(rotary_frequencies_make(&rope, 0, &to.frequencies));
-  expect_ok(rotary_table_make(to.frequencies, 1, &to.table));
-  rotary_positions at = made(rotary_positions_init), then = at;
+  const Handles to = handles_of(rope, 1);
+  const rotary_positions at = run_of(100, 3);
+  rotary_positions then = run_of(0, 3);
   const std::vector<std::int32_t> moved = {4, 0, -9};
-  at.first = 100, at.tokens = then.tokens = 3, then.type = ROTARY_INT32, then.values = moved.data();
+  then.type = ROTARY_INT32, then.values = moved.data();
   expect_ok(rotary_table_between(to.table, from.frequencies, &at, to.frequencies, &then, ROTARY_BF16));
   const Table wanted = between(frequencies({.head_dim = 8, .pairing = Pairing::half}), positions(100, 3),
                                frequencies({.head_dim = 8, .base = 500, .pairing = Pairing::half}), moved,
                                {Angles::exact, Rounding::bf16});
   ASSERT_EQ(rotary_table_tokens(to.table), 3);
-  for (std::size_t i = 0; i < wanted.cos().size(); ++i) {
-    EXPECT_EQ(rotary_table_cos(to.table)[i], wanted.cos()[i]);
-    EXPECT_EQ(rotary_table_sin(to.table)[i], wanted.sin()[i]);
-  }
+  EXPECT_TRUE(same_bits(wanted.cos(), std::span(rotary_table_cos(to.table), 12)));
+  EXPECT_TRUE(same_bits(wanted.sin(), std::span(rotary_table_sin(to.table), 12)));
   then.tokens = 2;
   expect_refused(rotary_table_between(to.table, from.frequencies, &at, to.frequencies, &then, ROTARY_F32), ROTARY_SHAPE,
                  "as many tokens");
@@ -434,18 +425,16 @@ TEST(C, TablesBetweenTwoRopes) {
 
 TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
   const std::vector<double> speeds{1, 0.5, 2, 0.25, -1, 3, 0.75, 0.1, 0.3, 0.2, -0.4, 7}, phase{0, 1, 2, 3, 4, 5};
-  auto given = made(rotary_rope_init);
-  given.head_dim = 6, given.pairing = ROTARY_HALF, given.heads = 2, given.summed_axes = 2;
+  rotary_rope given = rope_of(6);
+  given.heads = 2, given.summed_axes = 2;
   given.inv_freq = speeds.data(), given.phase = phase.data();
   Rope rope{.head_dim = 6, .pairing = Pairing::half, .inv_freq = speeds, .heads = 2, .summed_axes = 2, .phase = phase};
   const std::vector<std::int64_t> places{0, 5, -7, 3, 2, 1};
   auto at = made(rotary_positions_init);
   at.type = ROTARY_INT64, at.values = places.data(), at.tokens = 3, at.axes = 2;
-  Handles h;
-  expect_ok(rotary_frequencies_make(&given, 0, &h.frequencies));
+  const Handles h = handles_of(given, 3);
   EXPECT_EQ(rotary_frequencies_pairs(h.frequencies), 3);
-  expect_ok(rotary_table_make(h.frequencies, 3, &h.table));
-  expect_ok(rotary_table_assign(h.table, h.frequencies, &at, ROTARY_EXACT, ROTARY_F32));
+  assign(h, at);
   const Table wanted(frequencies(rope), Positions(places, 2));
   EXPECT_EQ(rotary_table_heads(h.table), 2);
   EXPECT_TRUE(same_bits(wanted.cos(), std::span(rotary_table_cos(h.table), 18)));
@@ -458,31 +447,25 @@ TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
   auto rows = made(rotary_rows_init);
   rows.cos = const_cast<float*>(wanted.cos().data()), rows.sin = const_cast<float*>(wanted.sin().data());
   rows.stride = 6, rows.rows = 3, rows.pairs = 3, rows.pairing = ROTARY_HALF, rows.heads = 2;
-  auto numbers = made(rotary_positions_init);
-  numbers.tokens = 3;
-  Handles by = simple();
+  const rotary_positions numbers = run_of(0, 3);
+  const Handles by = handles_of(rope_of(8));
   expect_ok(rotary_table_borrow_rows(by.table, &rows, &numbers));
   EXPECT_EQ(rotary_table_heads(by.table), 2);
   const rotary_heads others = view_of(z.data(), DType::f32, thd(3, 4, 6), 0);
   expect_ok(rotary_rotate(&others, nullptr, by.table, nullptr));
   EXPECT_EQ(z, y);
 
-  given = made(rotary_rope_init);
-  given.head_dim = 6, given.pairing = ROTARY_HALF, given.xpos_scale = 4, given.xpos_center = 1000;
-  Handles keys;
-  given.xpos_reciprocal = 1;
-  expect_ok(rotary_frequencies_make(&given, 0, &keys.frequencies));
-  expect_ok(rotary_table_make(keys.frequencies, 3, &keys.table));
-  at = made(rotary_positions_init);
-  at.first = 1001, at.tokens = 3;
-  expect_ok(rotary_table_assign(keys.table, keys.frequencies, &at, ROTARY_EXACT, ROTARY_F32));
+  given = rope_of(6);
+  given.xpos_scale = 4, given.xpos_center = 1000, given.xpos_reciprocal = 1;
+  const Handles keys = handles_of(given, 3);
+  assign(keys, run_of(1001, 3));
   const Table of_keys(frequencies(Rope{.head_dim = 6, .pairing = Pairing::half, .xpos = {4, 1000, true}}),
                       positions(1001, 3));
   EXPECT_TRUE(same_bits(of_keys.sin(), std::span(rotary_table_sin(keys.table), 9)));
 }
 
 TEST(C, RowsOfTheCallers) {
-  Handles h = simple();
+  Handles h = handles_of(rope_of(8));
   const std::vector<float> cos(8, 0.0f), sin(8, 1.0f);
   expect_ok(rotary_table_borrow(h.table, cos.data(), sin.data(), 2, 4, ROTARY_INTERLEAVED, 1));
   EXPECT_EQ(rotary_table_cos(h.table), cos.data());
@@ -493,10 +476,9 @@ TEST(C, RowsOfTheCallers) {
 }
 
 TEST(C, WritesRowsIntoMemoryOfTheCallers) {
-  Handles h = simple();
+  Handles h = handles_of(rope_of(8));
   const Frequencies f = frequencies(Rope{.head_dim = 8, .pairing = Pairing::half});
-  auto at = made(rotary_positions_init);
-  at.first = 99, at.tokens = 3;
+  const rotary_positions at = run_of(99, 3), numbers = run_of(0, 3);
   for (const DType type : {DType::f32, DType::f16, DType::bf16}) {
     const Table wanted(f, positions(99, 3), {Angles::exact, static_cast<Rounding>(type)});
     const std::size_t each = size_of(type);
@@ -507,8 +489,6 @@ TEST(C, WritesRowsIntoMemoryOfTheCallers) {
     expect_ok(rotary_rows_write(&rows, h.frequencies, &at, ROTARY_EXACT));
     EXPECT_EQ(memory[4 * each], std::byte{0x5a}) << "between the rows";
     rows.pairs = 4, rows.pairing = ROTARY_HALF;
-    auto numbers = made(rotary_positions_init);
-    numbers.tokens = 3;
     expect_ok(rotary_table_borrow_rows(h.table, &rows, &numbers));
     std::vector<float> x(3 * 8, 1.0f), y = x;
     const rotary_heads heads = view_of(x.data(), DType::f32, thd(3, 1, 8), 0);
@@ -545,7 +525,7 @@ TEST(C, RefusesWithACodeAndASentenceOfThisThread) {
   rotary_rope raw{};
   expect_refused(rotary_frequencies_make(&raw, 0, &f), ROTARY_VALUE, "must be filled by its _init function");
 
-  Handles h = simple();
+  Handles h = handles_of(rope_of(8));
   std::vector<float> x(16);
   const rotary_heads heads = view_of(x.data(), DType::f32, thd(2, 1, 8), 0);
   expect_refused(rotary_rotate(&heads, nullptr, h.table, nullptr), ROTARY_SHAPE, "table has 0 rows");

@@ -20,9 +20,6 @@ namespace {
 
 using judge::Real;
 
-void set(mpfr_ptr x, std::int64_t p) { mpfr_set_si(x, p, MPFR_RNDN); }
-void set(mpfr_ptr x, double p) { mpfr_set_d(x, p, MPFR_RNDN); }
-
 // xpos's amplitude times the attention factor, rounded to double.
 template <class P>
 double factor_of(const Frequencies& f, P position, int pair) {
@@ -31,7 +28,7 @@ double factor_of(const Frequencies& f, P position, int pair) {
   Real zeta(400), power(400);
   mpfr_set_si(zeta, 2 * pair * 5 + 4 * n, MPFR_RNDN);  // (2 i + 0.4 r) / (1.4 r), r = 2 n, times 5
   mpfr_div_si(zeta, zeta, 14 * n, MPFR_RNDN);
-  set(power, position);
+  judge::set(power, position);
   mpfr_sub_d(power, power, f.xpos.center, MPFR_RNDN);
   mpfr_div_d(power, power, f.xpos.reciprocal ? -f.xpos.scale : f.xpos.scale, MPFR_RNDN);
   mpfr_pow(zeta, zeta, power, MPFR_RNDN);
@@ -40,30 +37,11 @@ double factor_of(const Frequencies& f, P position, int pair) {
 }
 
 template <class P>
-judge::Pair right(const Frequencies& f, const std::vector<P>& p, std::size_t tokens, std::size_t t, int h, int i,
-                  Rounding rounding) {
-  const int n = f.pairs(), axes = std::max(1, f.summed_axes);
-  Real x(4400), product(200), c(2000), s(2000);
-  mpfr_set_zero(x, 1);
-  for (int a = 0; a < axes; ++a) {
-    const std::size_t axis = f.summed_axes > 0 ? static_cast<std::size_t>(a)
-                             : f.axis.empty()  ? 0
-                                               : f.axis[std::size_t(i)];
-    set(product, p[axis * tokens + t]);
-    mpfr_mul_d(product, product, f.inv_freq[static_cast<std::size_t>((h * axes + a) * n + i)], MPFR_RNDN);
-    mpfr_add(x, x, product, MPFR_RNDN);
-  }
-  if (!f.phase.empty()) {
-    const std::size_t at = f.phase.size() == static_cast<std::size_t>(n) ? std::size_t(i) : std::size_t(h * n + i);
-    mpfr_add_d(x, x, f.phase[at], MPFR_RNDN);
-  }
-  if (f.clockwise) mpfr_neg(x, x, MPFR_RNDN);
-  mpfr_sin_cos(s, c, x, MPFR_RNDN);
-  const double factor = factor_of(f, p[t], i);
-  mpfr_mul_d(c, c, factor, MPFR_RNDN);
-  mpfr_mul_d(s, s, factor, MPFR_RNDN);
-  judge::Pair result{judge::rounded(c, rounding), judge::rounded(s, rounding)};
-  if (mpfr_zero_p(static_cast<mpfr_ptr>(x)) != 0) result.sin = f.clockwise ? -0.0f : 0.0f;
+judge::Pair right(const Frequencies& f, const std::vector<P>& p, std::size_t t, int h, int i, Rounding rounding) {
+  Real x(4400);
+  judge::angle(x, f, p, t, h, i);
+  judge::Pair result = judge::cos_sin(x, factor_of(f, p[t], i), rounding);
+  if (f.clockwise && mpfr_zero_p(static_cast<mpfr_ptr>(x)) != 0) result.sin = -0.0f;
   return result;
 }
 
@@ -75,7 +53,7 @@ void expect_right(const Frequencies& f, const std::vector<P>& p, Rounding roundi
   std::vector<judge::Pair> wanted;
   for (std::size_t t = 0; t < tokens; ++t) {
     for (int h = 0; h < f.heads; ++h) {
-      for (int i = 0; i < n; ++i) wanted.push_back(right(f, p, tokens, t, h, i, rounding));
+      for (int i = 0; i < n; ++i) wanted.push_back(right(f, p, t, h, i, rounding));
     }
   }
   tests::on_every_target([&] {
@@ -301,49 +279,6 @@ TEST(Equation, refusals) {
   const Table table = per_head(4, 5, 1);
   Tensors q{1, 5, 8, false}, k{1, 5, 2, false};
   sentence(Code::SHAPE, "k must have a multiple of the 4 heads", [&] { rotate_qk(q.view(), k.view(), table); });
-}
-
-// [heads, pairs] of `to` at q, less `from` at p, of two axes, in long double.
-void expect_between(const Frequencies& from, const std::vector<double>& p, const Frequencies& to,
-                    const std::vector<double>& q, const Table& table) {
-  ASSERT_EQ(table.heads(), to.heads);
-  for (std::size_t h = 0; h < static_cast<std::size_t>(to.heads); ++h) {
-    for (std::size_t i = 0; i < static_cast<std::size_t>(to.pairs()); ++i) {
-      const auto angle = [&](const Frequencies& f, const std::vector<double>& at) {
-        const auto n = static_cast<std::size_t>(f.pairs());
-        long double sum = f.phase.empty() ? 0.0L : f.phase[(h * n + i) % f.phase.size()];
-        for (std::size_t a = 0; a < 2; ++a)
-          sum += static_cast<long double>(f.inv_freq[(h * 2 + a) * n + i]) * static_cast<long double>(at[a]);
-        return f.clockwise ? -sum : sum;
-      };
-      const long double x = angle(to, q) - angle(from, p);
-      const std::size_t at = h * static_cast<std::size_t>(to.pairs()) + i;
-      EXPECT_EQ(table.cos()[at], static_cast<float>(std::cos(x))) << h << ' ' << i;
-      EXPECT_EQ(table.sin()[at], static_cast<float>(std::sin(x))) << h << ' ' << i;
-    }
-  }
-}
-
-TEST(Equation, between_takes_rows_of_heads_sums_and_phases) {
-  std::mt19937 random(5);
-  std::uniform_real_distribution<double> any(-1, 1);
-  Frequencies f{.pairing = Pairing::half, .heads = 3, .summed_axes = 2};
-  for (int i = 0; i < 3 * 2 * 4; ++i) f.inv_freq.push_back(any(random));
-  for (int i = 0; i < 3 * 4; ++i) f.phase.push_back(any(random));
-  Frequencies g = f;
-  g.clockwise = true;
-  for (double& w : g.inv_freq) w *= 0.75;
-  g.phase.resize(4);
-  const std::vector<double> p{3, 5}, q{17, -2}, r{0.5, -2.25};
-  const auto whole = [](const std::vector<double>& x) {
-    return Positions({static_cast<std::int64_t>(x[0]), static_cast<std::int64_t>(x[1])}, 2);
-  };
-  const auto real = [](const std::vector<double>& x) { return Positions(x, 2); };
-  expect_between(f, p, f, q, between(f, whole(p), f, whole(q)));
-  expect_between(f, p, f, r, between(f, whole(p), f, real(r)));
-  expect_between(f, p, g, q, between(f, whole(p), g, whole(q)));
-  expect_between(f, r, g, q, between(f, real(r), g, whole(q)));
-  expect_between(g, r, f, p, between(g, real(r), f, real(p)));
 }
 
 TEST(Equation, between_multiplies_keys_by_the_quotient_of_xpos) {

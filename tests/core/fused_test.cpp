@@ -125,34 +125,18 @@ TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemory) {
   }
 }
 
-// More of the table than is walked at a time.
-TEST_P(Fused, EqualsACallForQAndACallForKPieceByPiece) {
-  const auto [dtype, pairing, direction] = GetParam();
-  Random random(2);
-  Arena arena(1 << 20);
-  const Sizes s{2, 43, 2, 1, 128, 128};
-  const Table table = random_table(random, s.tokens, 64, pairing, below(random, 2) == 0 ? 1 : 2);
-  for (const TwoPlaces& c : cases(s, dtype)) {
-    arena.check(c, table, direction, serial(), random);
-    arena.check(c, table, direction, Shuffled(random()), random);
-  }
-}
-
-// Large enough for parts of 64 KiB.
-TEST_P(Fused, EqualsACallForQAndACallForKFromAnyNumberOfThreads) {
+// More of the table than is walked at a time, and large enough for parts of 64 KiB.
+TEST_P(Fused, EqualsACallForQAndACallForKPieceByPieceFromAnyNumberOfThreads) {
   const auto [dtype, pairing, direction] = GetParam();
   Random random(2);
   Arena arena(4 << 20);
   const Sizes s{2, 70, 8, 2, 128, 128};
-  const Table table = random_table(random, s.tokens, 64, pairing, 2);
-  const std::vector<TwoPlaces> apart = cases_out_of_place(s, dtype);
-  for (const unsigned threads : {2u, 3u}) {
-    const ThreadPool pool(threads);
-    for (const TwoPlaces& c : {packed_places(0, s.batch, s.tokens, s.q_heads, s.k_heads, s.q_dim, dtype),
-                               cases_interleaved(s, dtype)[0], apart[0], apart[1], apart[4]}) {
-      arena.check(c, table, direction, pool, random);
-    }
-  }
+  const Table table = random_table(random, s.tokens, 64, pairing, below(random, 2) == 0 ? 1 : 2);
+  const ThreadPool two(2), three(3);
+  const Shuffled shuffled(random());
+  const Executor* const executors[] = {&serial(), &shuffled, &two, &three};
+  std::size_t turn = random();
+  for (const TwoPlaces& c : cases(s, dtype)) arena.check(c, table, direction, *executors[turn++ % 4], random);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rotate, Fused, grid, grid_name);
@@ -229,14 +213,6 @@ TEST(FusedQkv, RotatesQAndKAndKeepsTheBitsOfV) {
       }
     }
   }
-}
-
-TEST(FusedQkv, OfNothingDoesNothing) {
-  const std::vector<float> none;
-  const Table empty(none, none, 8, Pairing::half);
-  EXPECT_NO_THROW(rotate_qkv(Heads{nullptr, DType::f32, thd(0, 6, 16)}, 2, empty));
-  EXPECT_NO_THROW(
-      rotate_qk(Heads{nullptr, DType::f32, thd(0, 6, 16)}, Heads{nullptr, DType::f32, thd(0, 2, 16)}, empty));
 }
 
 // ---- one dispatch ----

@@ -72,18 +72,6 @@ TEST(Law, ScoresDependOnlyOnTheDistance) {
   }
 }
 
-TEST(Law, RotatingByMThenByNEqualsRotatingByMPlusN) {
-  Random random(4);
-  for (const Pairing pairing : {Pairing::half, Pairing::interleaved}) {
-    for (const std::int64_t m : places) {
-      const Vector x = random_vector(random);
-      const Vector twice = at(12345, at(m, x, unscaled(1, pairing)), unscaled(1, pairing));
-      const Vector once = at(m + 12345, x, unscaled(1, pairing));
-      for (std::size_t i = 0; i < dim; ++i) EXPECT_NEAR(twice[i], once[i], 8 * ulp * length(x));
-    }
-  }
-}
-
 TEST(Law, PositionZeroChangesNothing) {
   Random random(5);
   const Table table(unscaled(), {0, 0});
@@ -119,49 +107,6 @@ TEST(Law, BackwardIsTheTranspose) {
   }
 }
 
-TEST(Law, BackwardUndoesForwardWhenTheAttentionFactorIsOne) {
-  Random random(6);
-  for (const Pairing pairing : pairings) {
-    const Vector x = random_vector(random), again = back(4321, at(4321, x, unscaled(1, pairing)), unscaled(1, pairing));
-    for (std::size_t i = 0; i < dim; ++i) EXPECT_NEAR(again[i], x[i], 6 * ulp * length(x));
-  }
-}
-
-TEST(Law, EachPairingRotatesExactlyItsTwoElements) {
-  for (int j = 0; j < dim; ++j) {
-    Vector unit(dim);
-    unit[static_cast<std::size_t>(j)] = 1;
-    const auto moved = [&](Pairing pairing) {
-      std::vector<int> where;
-      const Vector out = at(3, unit, unscaled(1, pairing));
-      for (int i = 0; i < dim; ++i) {
-        if (out[static_cast<std::size_t>(i)] != 0) where.push_back(i);
-      }
-      return where;
-    };
-    EXPECT_EQ(moved(Pairing::half), (std::vector{j % pairs, j % pairs + pairs}));
-    EXPECT_EQ(moved(Pairing::interleaved), (std::vector{j / 2 * 2, j / 2 * 2 + 1}));
-    EXPECT_EQ(moved(Pairing::interleaved_to_half), (std::vector{j / 2, j / 2 + pairs}));
-  }
-}
-
-TEST(Law, HalfAndInterleavedAreTheSameUpToThePermutation) {
-  Random random(7);
-  const Vector x = random_vector(random);
-  Vector halves(dim);
-  for (std::size_t i = 0; i < pairs; ++i) {
-    halves[i] = x[2 * i];
-    halves[pairs + i] = x[2 * i + 1];
-  }
-  const Vector half = at(99, halves, unscaled(1, Pairing::half));
-  const Vector interleaved = at(99, x, unscaled(1, Pairing::interleaved));
-  EXPECT_EQ(at(99, x, unscaled(1, Pairing::interleaved_to_half)), half);
-  for (std::size_t i = 0; i < pairs; ++i) {
-    EXPECT_EQ(interleaved[2 * i], half[i]);
-    EXPECT_EQ(interleaved[2 * i + 1], half[pairs + i]);
-  }
-}
-
 TEST(Law, PairsWithInvFreqZeroStandStill) {
   Random random(8);
   Frequencies f = unscaled();
@@ -174,62 +119,6 @@ TEST(Law, PairsWithInvFreqZeroStandStill) {
       EXPECT_EQ(out[i] == x[i] && out[i + pairs] == x[i + pairs], i % 3 == 0) << "pair " << i << " at " << m;
     }
   }
-}
-
-TEST(Law, RowsDoNotSeeEachOther) {
-  Random random(9);
-  const Layout layout = bthd(2, 3, 2, dim);
-  const Table table(unscaled(1, Pairing::interleaved), {5, 6, 7});
-  for (const DType dtype : dtypes) {
-    const std::size_t row_bytes = dim * size_of(dtype);
-    const Bytes x = hard_values(random, dtype, extent(layout));
-    Bytes all = x;
-    rotate({all.data(), dtype, layout}, table);
-    for (std::size_t row = 0; row < 12; ++row) {
-      Bytes alone(x.size());
-      fill_signalling(alone.data(), dtype, extent(layout));
-      std::memcpy(alone.data() + row * row_bytes, x.data() + row * row_bytes, row_bytes);
-      rotate({alone.data(), dtype, layout}, table);
-      EXPECT_EQ(std::memcmp(alone.data() + row * row_bytes, all.data() + row * row_bytes, row_bytes), 0);
-    }
-  }
-}
-
-TEST(Law, ElementsOutsideTheRotatedBlockKeepTheirBitsNaNPayloadsIncluded) {
-  Random random(10);
-  const Layout layout = bthd(2, 3, 2, dim + 10);
-  const Table table(unscaled(), {5, 6, 7});
-  for (const DType dtype : dtypes) {
-    Bytes x(bytes_of(layout, dtype));
-    const Format f = format(dtype);
-    for (std::int64_t i = 0; i < extent(layout); ++i) {
-      set_bits(x.data(), dtype, i, f.infinity | (1 + static_cast<std::uint32_t>(i) % 63));  // signalling NaN, payloads
-    }
-    for (const int first : {0, 3, 10}) {  // a leading, an inner and a trailing block
-      Bytes in_place = x, out = x;
-      const Heads block = slice(Heads{in_place.data(), dtype, layout}, first, dim);
-      rotate(block, table);
-      rotate(slice(ConstHeads(x.data(), dtype, layout), first, dim + 10 - first),
-             slice(Heads{out.data(), dtype, layout}, first, dim + 10 - first), table);
-      for (std::int64_t i = 0; i < extent(layout); ++i) {
-        const bool turns = i % (dim + 10) >= first && i % (dim + 10) < first + dim;
-        const std::uint32_t before = bits_at(x.data(), dtype, i);
-        ASSERT_TRUE(turns || bits_at(in_place.data(), dtype, i) == before);
-        ASSERT_TRUE(turns || bits_at(out.data(), dtype, i) == before);
-        ASSERT_TRUE(is_nan(bits_at(in_place.data(), dtype, i), dtype));
-      }
-    }
-  }
-}
-
-// labml's _test_rotary (annotated_deep_learning_paper_implementations, e6b3c8a6): d = 4, base 10000.
-TEST(Law, TheRowsOfLabmlsTest) {
-  const Table table(frequencies(Rope{.head_dim = 4, .pairing = Pairing::half}), {0, 1, 2});
-  Vector x = {1, 2, 3, 4, 4, 5, 6, 7, 7, 8, 9, 10};
-  rotate({x.data(), DType::f32, thd(3, 1, 4)}, table);
-  const Vector wanted = {1,         2,         3,           4,         -2.887617f, 4.929751f,
-                         6.607697f, 7.049649f, -11.096704f, 7.798414f, 2.619761f,  10.157990f};
-  for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], wanted[i], 1e-6f * std::abs(wanted[i]));
 }
 
 }  // namespace

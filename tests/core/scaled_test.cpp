@@ -5,6 +5,7 @@
 
 #include "rotary/error.h"
 #include "rotary/query_scale.h"
+#include "rotary/reference.h"
 #include "tests/support/heads.h"
 #include "tests/support/oracle.h"
 
@@ -13,40 +14,29 @@ namespace {
 
 using oracle::narrow, oracle::offset, oracle::widen;
 
-struct ScaledCase {
-  Layout layout;
-  Bytes memory;
-  Heads heads(DType dtype) { return {memory.data(), dtype, layout}; }
-};
-
-// What the header says, of elements [first, first + rotary_dim) and of the others. written: laid out as `to`.
+// What the header says: rows times the factor of their token, by the reference; other elements times it. written: laid
+// out as `to`.
 void scale_slowly(const Bytes& from, const Layout& l, Bytes& written, const Layout& to, DType dtype, const Table& table,
                   int first, Direction direction, const std::vector<float>& scale) {
-  const int n = table.pairs();
-  const bool interleaved = table.pairing() == Pairing::interleaved,
-             moves = table.pairing() == Pairing::interleaved_to_half;
-  const bool backward = direction == Direction::backward;
-  const auto place = [&](int pair, int half, bool together) {
-    return first + (together ? 2 * pair + half : pair + half * n);
-  };
-  const bool reads = interleaved || (moves && !backward), writes = interleaved || (moves && backward);
-  const Bytes before = from;
+  const auto n = static_cast<std::size_t>(table.pairs()), tokens = static_cast<std::size_t>(l.tokens);
+  std::vector<float> cos, sin;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(l.batch) * tokens; ++row) {
+    const std::size_t at = (table.batch() == 1 ? row % tokens : row) * n;
+    for (std::size_t k = at; k < at + n; ++k) {
+      cos.push_back(table.cos()[k] * scale[row % scale.size()]);
+      sin.push_back(table.sin()[k] * scale[row % scale.size()]);
+    }
+  }
+  const Table scaled(cos, sin, table.pairs(), table.pairing(), static_cast<int>(l.batch));
+  reference::rotate(slice(ConstHeads(from.data(), dtype, l), first, 2 * table.pairs()),
+                    slice(Heads{written.data(), dtype, to}, first, 2 * table.pairs()), scaled, direction);
   for (std::int64_t i = 0; i < l.batch * l.tokens * l.heads; ++i) {
     const std::int64_t h = i % l.heads, t = i / l.heads % l.tokens, b = i / l.heads / l.tokens;
-    const std::int64_t in = offset(l, b, t, h), out = offset(to, b, t, h);
     const float s = scale[static_cast<std::size_t>(b * l.tokens + t) % scale.size()];
     for (int d = 0; d < l.head_dim; ++d) {
-      const float x = widen(bits_at(before.data(), dtype, in + d), dtype);
-      if (d < first || d >= first + 2 * n) set_bits(written.data(), dtype, out + d, narrow(x * s, dtype));
-    }
-    for (int p = 0; p < n; ++p) {
-      const auto row = static_cast<std::size_t>(((table.batch() == 1 ? 0 : b) * l.tokens + t) * n + p);
-      const float c = table.cos()[row] * s, sine = table.sin()[row] * s, z = backward ? -sine : sine;
-      const float x = widen(bits_at(before.data(), dtype, in + place(p, 0, reads)), dtype);
-      const float y = widen(bits_at(before.data(), dtype, in + place(p, 1, reads)), dtype);
-      const float xc = x * c, yz = y * z, yc = y * c, xz = x * z;
-      set_bits(written.data(), dtype, out + place(p, 0, writes), narrow(xc - yz, dtype));
-      set_bits(written.data(), dtype, out + place(p, 1, writes), narrow(yc + xz, dtype));
+      if (d >= first && d < first + 2 * table.pairs()) continue;
+      const float x = widen(bits_at(from.data(), dtype, offset(l, b, t, h) + d), dtype);
+      set_bits(written.data(), dtype, offset(to, b, t, h) + d, narrow(x * s, dtype));
     }
   }
 }

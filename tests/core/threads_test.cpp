@@ -147,37 +147,5 @@ TEST(Executors, ARunInsideARunStaysOnItsThread) {
   EXPECT_EQ(nested.counted.ranges, 8);
 }
 
-// Every executor splits the same call in its own way, down to single rows: backwards, at random, or as a pool does.
-TEST(Executors, TheBitsDoNotDependOnTheSplit) {
-  Random random(2);
-  const ThreadPool pool(3);
-  for (int round = 0; round < 60; ++round) {
-    const DType dtype = dtypes[random() % 3];
-    const Pairing pairing = pairings[random() % 3];
-    const std::int64_t batch = 1 + below(random, 2), tokens = 1 + below(random, 40), heads = 1 + below(random, 9);
-    const int head_dim = 2 + below(random, 140), pairs = 1 + below(random, head_dim / 2);
-    const Layout layouts[] = {bthd(batch, tokens, heads, head_dim), bhtd(batch, heads, tokens, head_dim),
-                              tbhd(tokens, batch, heads, head_dim)};
-    const Layout &from = layouts[random() % 3], &to = layouts[random() % 3];
-    SCOPED_TRACE(::testing::Message() << round << ": " << batch << " " << tokens << " " << heads << " " << head_dim);
-    const Table table =
-        random_table(random, tokens, pairs, pairing, below(random, 2) == 0 ? 1 : static_cast<int>(batch));
-    const Bytes x = hard_values(random, dtype, extent(from));
-    Bytes whole = x, whole_out(x.size());
-    rotate({whole.data(), dtype, from}, table);
-    rotate({x.data(), dtype, from}, Heads{whole_out.data(), dtype, to}, table, Direction::backward);
-    const Backwards backwards;
-    const Shuffled shuffled(random());
-    for (const Executor* executor : {static_cast<const Executor*>(&backwards), static_cast<const Executor*>(&shuffled),
-                                     static_cast<const Executor*>(&pool)}) {
-      Bytes split = x, split_out(x.size());
-      rotate({split.data(), dtype, from}, table, *executor);
-      rotate({x.data(), dtype, from}, Heads{split_out.data(), dtype, to}, table, {Direction::backward, *executor});
-      EXPECT_TRUE(same(split.data(), whole.data(), dtype, extent(from), rotated_elements(from, 2 * pairs)));
-      EXPECT_TRUE(same(split_out.data(), whole_out.data(), dtype, extent(to), rotated_elements(to, 2 * pairs)));
-    }
-  }
-}
-
 }  // namespace
 }  // namespace rotary::tests

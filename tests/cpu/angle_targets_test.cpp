@@ -112,22 +112,5 @@ TEST(AngleTargets, OfRunsOfEveryLengthAreThoseOfTheirRowsAlone) {
   expect_run_of_lone_rows(f, p);
 }
 
-TEST(AngleTargets, OfZeroArePlusZeroAndTheFactor) {
-  Frequencies f;
-  f.inv_freq = {0.0, -0.0, 1.0, -1.0};
-  on_every_target([&] {
-    const Table zero = table_of(f, std::vector<std::int64_t>{0});
-    const Table still = table_of(f, std::vector<double>{-5.5, -0.0});
-    for (int i = 0; i < 4; ++i) {
-      EXPECT_EQ(zero.cos()[static_cast<std::size_t>(i)], 1.0f);
-      EXPECT_FALSE(std::signbit(zero.sin()[static_cast<std::size_t>(i)]));
-    }
-    for (const std::size_t k : {0u, 1u, 4u, 5u, 6u, 7u}) {
-      EXPECT_EQ(still.cos()[k], 1.0f);
-      EXPECT_TRUE(still.sin()[k] == 0 && !std::signbit(still.sin()[k])) << k;
-    }
-  });
-}
-
 }  // namespace
 }  // namespace rotary

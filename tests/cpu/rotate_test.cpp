@@ -8,9 +8,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "rotary/reference.h"
-#include "tests/support/guarded.h"
-#include "tests/support/heads.h"
+#include "tests/support/splits.h"
 #include "tests/support/walking.h"
 
 namespace rotary::tests {
@@ -36,50 +34,19 @@ std::vector<Named> layouts(int head_dim) {
           {"many tokens of bthd", bthd(1, 11, 2, head_dim)}};
 }
 
-// One case: the reference once, then every target out of place and in place, ending or beginning at a guard page.
-class Arena {
- public:
-  explicit Arena(std::size_t bytes) : in_(bytes), out_(bytes) {}
-
-  void check(const Layout& layout, DType dtype, const Table& table, Direction direction, Random& random) {
-    const std::int64_t count = extent(layout);
-    const std::size_t bytes = bytes_of(layout, dtype);
-    const Bytes x = hard_values(random, dtype, count);
-    const std::vector<bool> turns = rotated_elements(layout, table.rotary_dim());
-    Bytes wanted(bytes), wanted_in_place = x;
-    fill_signalling(wanted.data(), dtype, count);
-    reference::rotate({x.data(), dtype, layout}, {wanted.data(), dtype, layout}, table, direction);
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (turns[static_cast<std::size_t>(i)]) {
-        set_bits(wanted_in_place.data(), dtype, i, bits_at(wanted.data(), dtype, i));
-      }
-    }
-    for (const std::string_view target : running_targets()) {
-      SCOPED_TRACE(std::string(target));
-      const Using forced(target);
-      for (const Walk& walk : walks) {
-        const Walking walking(walk);
-        const bool end = walk.memory_from == 0;
-        std::byte* in = end ? in_.at_end(bytes) : in_.at_start() + size_of(dtype);
-        std::byte* out = end ? out_.at_end(bytes) : out_.at_start();
-        std::memcpy(in, x.data(), bytes);
-        fill_signalling(out, dtype, count);
-        rotate({in, dtype, layout}, {out, dtype, layout}, table, {direction, serial(), Stores::cached});
-        ASSERT_TRUE(same(out, wanted.data(), dtype, count, turns)) << "out of place";
-        fill_signalling(out, dtype, count);
-        rotate({in, dtype, layout}, {out, dtype, layout}, table, {direction, serial(), Stores::streaming});
-        ASSERT_TRUE(same(out, wanted.data(), dtype, count, turns)) << "past the caches";
-        ASSERT_EQ(std::memcmp(in, x.data(), bytes), 0) << "the input has changed";
-        rotate({in, dtype, layout}, table, direction);
-        ASSERT_TRUE(same(in, wanted_in_place.data(), dtype, count, turns)) << "in place";
-      }
-    }
+void check(Arena& arena, const Layout& layout, DType dtype, const Table& table, Direction direction, Random& random) {
+  static const Shuffled shuffled(5);
+  static std::size_t turn = 0;
+  arena.draw(layout, dtype, table, direction, random);
+  for (const std::string_view target : running_targets()) {
+    SCOPED_TRACE(std::string(target));
+    const Using forced(target);
+    arena.check([&](const ConstHeads& in, const Heads& out, Stores stores) {
+      if (in.data != out.data) return rotate(in, out, table, {direction, serial(), stores});
+      rotate(out, table, {direction, turn++ % 2 == 0 ? serial() : static_cast<const Executor&>(shuffled)});
+    });
   }
-
- private:
-  Guarded in_;
-  Guarded out_;
-};
+}
 
 class Grid : public ::testing::TestWithParam<GridPoint> {};
 
@@ -93,7 +60,7 @@ TEST_P(Grid, EveryTargetEqualsTheReferenceAtEverySizeAndLayout) {
       SCOPED_TRACE(std::string(name) + ", rotary_dim " + std::to_string(rotary_dim));
       const Table table = random_table_of_heads(random, layout.tokens, rotary_dim / 2, pairing,
                                                 rotary_dim % 3 == 0 ? static_cast<int>(layout.batch) : 1, layout.heads);
-      arena.check(layout, dtype, table, direction, random);
+      check(arena, layout, dtype, table, direction, random);
       if (HasFatalFailure()) return;
     }
   }
@@ -106,15 +73,21 @@ TEST_P(Grid, EveryTargetEqualsTheReferenceForWideHeads) {
   for (const int rotary_dim : {512, 1022, 1024, 1026, 2050, 4100, 10006}) {
     SCOPED_TRACE(rotary_dim);
     const Table table = random_table(random, 2, rotary_dim / 2, pairing);
-    arena.check(thd(2, 2, rotary_dim + 3), dtype, table, direction, random);
+    check(arena, thd(2, 2, rotary_dim + 3), dtype, table, direction, random);
     if (HasFatalFailure()) return;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Rotate, Grid, grid, grid_name);
 
-TEST(Rotate, AnyShapeAndAnyPairOfLayoutsEqualsTheReference) {
+// Each call by another executor: backwards, at random, or as a pool does.
+TEST(Rotate, AnyShapeAnyPairOfLayoutsAndAnySplitEqualsTheReference) {
   Random random(3);
+  const ThreadPool pool(3);
+  const Backwards backwards;
+  const Shuffled shuffled(4);
+  const Executor* const executors[] = {&serial(), &pool, &backwards, &shuffled};
+  std::size_t turn = 0;
   for (int round = 0; round < 600; ++round) {
     SCOPED_TRACE(round);
     const DType dtype = dtypes[random() % 3];
@@ -133,22 +106,8 @@ TEST(Rotate, AnyShapeAndAnyPairOfLayoutsEqualsTheReference) {
       SCOPED_TRACE(std::string(target));
       const Using forced(target);
       fill_signalling(out.data(), dtype, extent(to));
-      rotate({x.data(), dtype, from}, {out.data(), dtype, to}, table, direction);
+      rotate({x.data(), dtype, from}, {out.data(), dtype, to}, table, {direction, *executors[turn++ % 4]});
       ASSERT_TRUE(same(out.data(), wanted.data(), dtype, extent(to), rotated_elements(to, 2 * pairs)));
-    }
-  }
-}
-
-TEST(Rotate, TheReferenceInPlaceEqualsTheReferenceOutOfPlace) {
-  Random random(4);
-  const Layout layout = bthd(2, 3, 2, 24);
-  for (const Pairing pairing : pairings) {
-    for (const Direction direction : directions) {
-      const Table table = random_table(random, 3, 12, pairing);
-      Bytes x = hard_values(random, DType::bf16, extent(layout)), out = x;
-      reference::rotate({x.data(), DType::bf16, layout}, {out.data(), DType::bf16, layout}, table, direction);
-      reference::rotate({x.data(), DType::bf16, layout}, {x.data(), DType::bf16, layout}, table, direction);
-      EXPECT_EQ(x, out);
     }
   }
 }
@@ -349,19 +308,6 @@ TEST(EachStep, EqualsTransformersBitForBitForwardAndBackward) {
     EXPECT_TRUE(same(out.data(), packed(e.out, e.dtype).data(), e.dtype, extent(layout), turns));
     EXPECT_TRUE(same(back.data(), packed(e.gradient_of_x, e.dtype).data(), e.dtype, extent(layout), turns));
   }
-}
-
-TEST(EachStep, IsTheSameAsOnceInF32) {
-  Random random(7);
-  const Layout layout = thd(3, 2, 40);
-  const Table table = random_table(random, 3, 20, Pairing::half);
-  const Bytes x = hard_values(random, DType::f32, extent(layout));
-  Bytes once(x.size()), each(x.size());
-  reference::rotate({x.data(), DType::f32, layout}, {once.data(), DType::f32, layout}, table, Direction::forward,
-                    reference::Arithmetic::f32);
-  reference::rotate({x.data(), DType::f32, layout}, {each.data(), DType::f32, layout}, table, Direction::forward,
-                    each_step);
-  EXPECT_TRUE(same(each.data(), once.data(), DType::f32, extent(layout), rotated_elements(layout, 40)));
 }
 
 }  // namespace

@@ -9,10 +9,7 @@
 
 #include "cpu/lanes/scalar.h"
 #include "cpu/rotate/rows.inc"
-#include "rotary/reference.h"
 #include "rotate/checks.h"
-#include "tests/support/guarded.h"
-#include "tests/support/heads.h"
 #include "tests/support/walking.h"
 
 namespace rotary::cpu {
@@ -137,42 +134,9 @@ namespace {
 
 using namespace detail;
 
-// Out of place, past the caches and in place, walked as from the cache and as from memory, between guard pages.
-void check(const Layout& layout, DType dtype, const Table& table, Direction direction, Random& random) {
-  static Guarded in_memory(64 * 1024), out_memory(64 * 1024);
-  const std::int64_t count = extent(layout);
-  const std::size_t bytes = bytes_of(layout, dtype);
-  const Bytes x = hard_values(random, dtype, count);
-  const std::vector<bool> turns = rotated_elements(layout, table.rotary_dim());
-  Bytes wanted(bytes);
-  fill_signalling(wanted.data(), dtype, count);
-  reference::rotate({x.data(), dtype, layout}, {wanted.data(), dtype, layout}, table, direction);
-  for (const Walk& walk : walks) {
-    const Walking walking(walk);
-    const bool end = walk.memory_from == 0;
-    std::byte* in = end ? in_memory.at_end(bytes) : in_memory.at_start();
-    std::byte* out = end ? out_memory.at_end(bytes) : out_memory.at_start();
-    std::memcpy(in, x.data(), bytes);
-    for (const bool stream : {false, true}) {
-      fill_signalling(out, dtype, count);
-      Job job = check_rotate("rotate", {ConstHeads(in, dtype, layout), Heads{out, dtype, layout}}, table, direction);
-      job.stream = stream;
-      cpu::rotate(job);
-      ASSERT_TRUE(same(out, wanted.data(), dtype, count, turns)) << (stream ? "past the caches" : "out of place");
-    }
-    Bytes wanted_in_place = x;
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (turns[static_cast<std::size_t>(i)]) {
-        set_bits(wanted_in_place.data(), dtype, i, bits_at(wanted.data(), dtype, i));
-      }
-    }
-    cpu::rotate(check_rotate("rotate", Heads{in, dtype, layout}, table, direction));
-    ASSERT_TRUE(same(in, wanted_in_place.data(), dtype, count, turns)) << "in place";
-  }
-}
-
 TEST(WatchingLanes, EqualTheReferenceAtEverySizeAndLayout) {
   Random random(7);
+  Arena arena(64 * 1024);
   for (const DType dtype : dtypes) {
     for (const Pairing pairing : pairings) {
       for (int pairs = 1; pairs <= 70; ++pairs) {
@@ -180,7 +144,13 @@ TEST(WatchingLanes, EqualTheReferenceAtEverySizeAndLayout) {
         for (const Layout& layout : {bthd(1, 11, 3, head_dim), bhtd(1, 6, 3, head_dim), thd(1, 2, head_dim)}) {
           SCOPED_TRACE(std::string(name(dtype)) + " " + name(pairing) + " " + std::to_string(pairs));
           const Table table = random_table(random, layout.tokens, pairs, pairing);
-          check(layout, dtype, table, directions[random() % 2], random);
+          const Direction direction = directions[random() % 2];
+          arena.draw(layout, dtype, table, direction, random);
+          arena.check([&](const ConstHeads& in, const Heads& out, Stores stores) {
+            Job job = check_rotate("rotate", {in, out}, table, direction);
+            job.stream = stores == Stores::streaming;
+            cpu::rotate(job);
+          });
           if (HasFatalFailure()) return;
         }
       }

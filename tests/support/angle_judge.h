@@ -51,36 +51,55 @@ struct Pair {
   bool operator==(const Pair& other) const { return std::memcmp(this, &other, sizeof other) == 0; }
 };
 
-// factor * (cos, sin)(position * inv_freq). The sine of a zero angle is +0.
-inline Pair exact(Position position, double inv_freq, double factor,
-                  rotary::Rounding rounding = rotary::Rounding::f32) {
-  Real x(128);  // 64 + 53 bits at most
-  if (const auto* p = std::get_if<std::int64_t>(&position)) {
-    mpfr_set_si(x, *p, MPFR_RNDN);
-  } else {
-    mpfr_set_d(x, std::get<double>(position), MPFR_RNDN);
-  }
-  mpfr_mul_d(x, x, inv_freq, MPFR_RNDN);
-  const mpfr_exp_t exponent = mpfr_zero_p(x) != 0 ? 0 : mpfr_get_exp(x);
-  const mpfr_prec_t bits = 320 + 2 * std::max<mpfr_exp_t>(0, -exponent);  // cos x of a tiny x is not 1
+inline void set(mpfr_ptr x, std::int64_t p) { mpfr_set_si(x, p, MPFR_RNDN); }
+inline void set(mpfr_ptr x, double p) { mpfr_set_d(x, p, MPFR_RNDN); }
+inline void set(mpfr_ptr x, Position position) {
+  std::visit([&](auto p) { set(x, p); }, position);
+}
+
+// factor * (cos, sin)(x), from so many bits. The sine of a zero angle is +0.
+inline Pair cos_sin(mpfr_ptr x, double factor, rotary::Rounding rounding, mpfr_prec_t bits = 2000) {
   Real c(bits), s(bits);
   mpfr_sin_cos(s, c, x, MPFR_RNDN);
   mpfr_mul_d(c, c, factor, MPFR_RNDN);
   mpfr_mul_d(s, s, factor, MPFR_RNDN);
-  Pair result{rounded(c, rounding), rounded(s, rounding)};
-  if (mpfr_zero_p(x) != 0 || factor == 0) result.sin = 0;
-  if (factor == 0) result.cos = 0;
-  return result;
+  return {rounded(c, rounding), mpfr_zero_p(x) != 0 ? 0 : rounded(s, rounding)};
+}
+
+// factor * (cos, sin)(position * inv_freq).
+inline Pair exact(Position position, double inv_freq, double factor,
+                  rotary::Rounding rounding = rotary::Rounding::f32) {
+  if (factor == 0) return {};
+  Real x(128);  // 64 + 53 bits at most
+  set(x, position);
+  mpfr_mul_d(x, x, inv_freq, MPFR_RNDN);
+  const mpfr_exp_t exponent = mpfr_zero_p(x) != 0 ? 0 : mpfr_get_exp(x);
+  return cos_sin(x, factor, rounding, 320 + 2 * std::max<mpfr_exp_t>(0, -exponent));  // cos x of a tiny x is not 1
+}
+
+// The angle of pair i of head h at token t of positions [axes, tokens]: a sum over axes, or the pair's own, and a
+// phase.
+template <class P>
+void angle(mpfr_ptr x, const rotary::Frequencies& f, const std::vector<P>& p, std::size_t t, int h, int i) {
+  const auto n = static_cast<std::size_t>(f.pairs()), pair = static_cast<std::size_t>(i);
+  const auto axes = static_cast<std::size_t>(std::max(1, f.summed_axes));
+  const std::size_t tokens = p.size() / static_cast<std::size_t>(f.axes());
+  Real product(200);
+  mpfr_set_zero(x, 1);
+  for (std::size_t a = 0; a < axes; ++a) {
+    const std::size_t axis = f.axis.empty() ? a : f.axis[pair];
+    set(product, p[axis * tokens + t]);
+    mpfr_mul_d(product, product, f.inv_freq[(static_cast<std::size_t>(h) * axes + a) * n + pair], MPFR_RNDN);
+    mpfr_add(x, x, product, MPFR_RNDN);
+  }
+  if (!f.phase.empty()) mpfr_add_d(x, x, f.phase[(static_cast<std::size_t>(h) * n + pair) % f.phase.size()], MPFR_RNDN);
+  if (f.clockwise) mpfr_neg(x, x, MPFR_RNDN);
 }
 
 // The float32 formula, each step rounded once: angle, cos and sin, times the factor.
 inline Pair float32(Position position, float inv_freq, double factor) {
   Real x(24), p(64);
-  if (const auto* integer = std::get_if<std::int64_t>(&position)) {
-    mpfr_set_si(p, *integer, MPFR_RNDN);
-  } else {
-    mpfr_set_d(p, std::get<double>(position), MPFR_RNDN);
-  }
+  set(p, position);
   const float angle = mpfr_get_flt(p, MPFR_RNDN) * inv_freq;
   mpfr_set_flt(x, angle, MPFR_RNDN);
   const mpfr_prec_t bits = 200 + (angle == 0 ? 0 : 2 * std::max(0, -std::ilogb(angle)));

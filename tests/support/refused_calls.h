@@ -159,6 +159,10 @@ class JudgedCalls {
         [](C& c) { c.sides[C::q].layout.token_stride = -64; });
     add("VALUE", "direction must be forward or backward but got value 2", call,
         [](C& c) { c.direction = static_cast<Direction>(2); });
+    add("", "", call, [](C& c) {  // nothing is done without tokens
+      for (const auto side : {C::q, C::k}) c.sides[side] = {nullptr, DType::f32, thd(0, 6, 16)};
+      c.table.tokens = 0;
+    });
     k("SHAPE", "q and k must have one batch but got 2 and 1", [](Heads& h) { h.layout = bthd(1, 3, 2, 16); });
     k("SHAPE", "rotary_dim must be at most head_dim 14 but the table's is 16",
       [](Heads& h) { h.layout = bthd(2, 3, 2, 14); });
@@ -219,6 +223,10 @@ class JudgedCalls {
     in_place("heads must be at least twice kv_heads but got 4 heads and 3 kv_heads",
              [](C& c) { c.kv_heads = 3, c.in_place = false, c.direction = Direction::backward; });
     in_place("", [](C& c) { c.kv_heads = INT64_MAX; });
+    add("", "", call, [](C& c) {
+      c.kv_heads = 2, c.table.tokens = 0;
+      c.sides[C::q] = {nullptr, DType::f32, thd(0, 6, 16)};
+    });
     in_place("table has 2 rows but qkv has 3 tokens", [](C& c) { c.kv_heads = 1, c.table.tokens = 2; });
     in_place("out must have the shape of qkv, [2, 3, 4, 16], but got [2, 3, 2, 16]", [](C& c) {
       c.kv_heads = 1, c.in_place = false;

@@ -1,9 +1,12 @@
-// How kernels walk memory, whatever the size of a call.
+// How kernels walk memory, whatever the size of a call; and rotations against the reference, walked in every way.
 #pragma once
 
 #include <cstdint>
 
 #include "cpu/tuning.h"
+#include "rotary/reference.h"
+#include "tests/support/guarded.h"
+#include "tests/support/heads.h"
 
 namespace rotary::tests {
 
@@ -27,6 +30,56 @@ class Walking {
 
  private:
   const detail::Tuning before_;
+};
+
+// Memory that ends or begins at a guard page, and one case after the other in it.
+class Arena {
+ public:
+  explicit Arena(std::size_t bytes) : in_(bytes), out_(bytes) {}
+
+  // Draws the elements of a case and has the reference rotate them.
+  void draw(const Layout& layout, DType dtype, const Table& table, Direction direction, Random& random) {
+    layout_ = layout;
+    dtype_ = dtype;
+    x_ = hard_values(random, dtype, extent(layout));
+    turns_ = rotated_elements(layout, table.rotary_dim());
+    wanted_.resize(x_.size());
+    fill_signalling(wanted_.data(), dtype, extent(layout));
+    reference::rotate({x_.data(), dtype, layout}, {wanted_.data(), dtype, layout}, table, direction);
+    in_place_ = x_;
+    for (std::int64_t i = 0; i < extent(layout); ++i) {
+      if (turns_[static_cast<std::size_t>(i)]) set_bits(in_place_.data(), dtype, i, bits_at(wanted_.data(), dtype, i));
+    }
+  }
+
+  // Expects the reference's bits of rotate(in, out, stores): out of place, past the caches and in place.
+  template <class Rotate>
+  void check(const Rotate& rotate) const {
+    const std::int64_t count = extent(layout_);
+    for (const Walk& walk : walks) {
+      const Walking walking(walk);
+      const bool end = walk.memory_from == 0;
+      std::byte* const in = end ? in_.at_end(x_.size()) : in_.at_start() + size_of(dtype_);
+      std::byte* const out = end ? out_.at_end(x_.size()) : out_.at_start();
+      std::memcpy(in, x_.data(), x_.size());
+      for (const Stores stores : {Stores::cached, Stores::streaming}) {
+        fill_signalling(out, dtype_, count);
+        rotate(ConstHeads(in, dtype_, layout_), Heads{out, dtype_, layout_}, stores);
+        ASSERT_TRUE(same(out, wanted_.data(), dtype_, count, turns_))
+            << (stores == Stores::cached ? "out of place" : "past the caches");
+      }
+      ASSERT_EQ(std::memcmp(in, x_.data(), x_.size()), 0) << "the input has changed";
+      rotate(ConstHeads(in, dtype_, layout_), Heads{in, dtype_, layout_}, Stores::automatic);
+      ASSERT_TRUE(same(in, in_place_.data(), dtype_, count, turns_)) << "in place";
+    }
+  }
+
+ private:
+  Guarded in_, out_;
+  Layout layout_;
+  DType dtype_ = DType::f32;
+  Bytes x_, wanted_, in_place_;
+  std::vector<bool> turns_;
 };
 
 }  // namespace rotary::tests
