@@ -30,11 +30,9 @@ namespace {
 
 struct ApplyOptions {
   TableRequest tables;
-  std::string layout;  // a word of layout_words; empty: by the tensors' dimensions and the config's heads
   bool backward = false;
   bool each_step = false;
   bool as_hf = false;
-  bool query_scale = false;
   std::filesystem::path input, output;
   std::vector<std::string> tensors;
   Machine machine;
@@ -65,7 +63,7 @@ void check_usage(const ApplyOptions& options) {
     throw UsageError("--as hf stands for --each-step, --angles float32 and --rounding: leave these away");
   if (options.as_hf && !request.cos.empty())
     throw UsageError("--as hf says how cos and sin are made: leave --cos and --sin away, or say --each-step");
-  if (options.query_scale && source.config.empty()) throw UsageError("--query-scale takes its formula from CONFIG");
+  if (source.query_scale && source.config.empty()) throw UsageError("--query-scale takes its formula from CONFIG");
   if ((options.each_step || options.as_hf) &&
       (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1))
     throw UsageError("--each-step and --as run the scalar reference on one thread: no --target, no --threads");
@@ -112,68 +110,42 @@ void compute_as_hf(ApplyOptions& options, const std::vector<Tensor*>& tensors) {
     options.tables.settings.rounding = parse_rounding(name(*dtype));
 }
 
-// Tensors of one rope (of a CONFIG's), what turns them, and how they lie.
-struct Applied : ScaledRope {
+// Tensors of one subject, what turns them, and how they lie.
+struct Applied {
+  tools::Rotation rotation = {};
   std::vector<Tensor*> tensors = {};
   tools::Readings readings = {};
-  tools::Rotation rotation = {"apply"};
   std::vector<std::string> notes = {};  // for standard output
   Metadata facts = {};                  // of the rotation
-  bool is_of(const ScaledRope& o) const { return used == o.used && turns == o.turns && scale == o.scale; }
 };
 
-// The tensors by the rope that turns them: what --rope or --layer says, else the layer in the tensor's name. Not those
-// of layers without a rope, which stay as they are, but for queries that are multiplied.
-std::vector<Applied> parts_of(const ApplyOptions& options, const std::optional<Model>& model,
-                              const std::vector<Tensor*>& tensors) {
-  std::vector<Applied> parts;
-  if (!model) parts.push_back({{}, tensors});
-  for (Tensor* tensor : model ? tensors : std::vector<Tensor*>{}) {
-    for (const ScaledRope& of : scaled_ropes_of_tensor(options.tables.source, *model, *tensor, options.query_scale)) {
-      auto same = std::ranges::find_if(parts, [&](const Applied& known) { return known.is_of(of); });
-      if (same == parts.end()) same = parts.insert(same, {of});
-      same->tensors.push_back(tensor);
-      same->chosen &= of.chosen;
-    }
-  }
-  return parts;
+// The one rope that --cos and --sin turn by, in heads of the tensors' head_dim.
+Model model_of_rows(const TableRequest& request, const Tensor& cos, const Tensor& sin, int head_dim) {
+  Model model;
+  ModelRope& used = model.ropes.emplace_back();
+  used.first = request.source.first.value_or(0);
+  used.rope.head_dim = head_dim;
+  used.rope.pairing = *request.source.pairing;
+  used.rope.rotary_dim = tools::check_rows("apply", cos, sin, used, request.source.rotary_dim);
+  return model;
 }
 
-void use_model(Applied& applied, const ApplyOptions& options, const Model& model, const ModelRope& used,
-               std::int64_t max_tokens) {
+void describe_model(Applied& applied, const ApplyOptions& options, const Model& model, std::int64_t length) {
   const Source& source = options.tables.source;
-  const PositionSet positions = positions_of("apply", options.tables.positions, model, used);
-  const std::int64_t length = source.length.value_or(positions.closed(std::max(max_tokens, positions.tokens)).length());
-  const Frequencies turns = frequencies_of(source, used, length);
-  if (applied.turns) applied.notes.push_back(describe(model, used, turns));
-  if (options.query_scale) applied.notes.push_back("queries are multiplied by " + formula(applied.scale));
-  for (const std::string& note : notes_of_use(model, used, applied.chosen)) applied.notes.push_back(note);
-  applied.facts = applied.turns ? metadata_of(source, options.tables.settings, model, used, turns, length)
-                                : facts_of_layer_without_rope(source, model, used);
-  if (applied.scale.form != QueryForm::none) applied.facts["query_scale"] = formula(applied.scale);
-  tools::Rotation& how = applied.rotation;
-  how.turns = applied.turns;
-  how.head_dim = used.rope.head_dim;
-  how.rotary_dim = used.rope.rotary_dim;
-  how.first = used.first;
-  how.positions = positions;
-  how.frequencies = turns;
+  const tools::Subject& subject = applied.rotation.subject;
+  if (subject.turns) applied.notes.push_back(describe(model, *subject.used, applied.rotation.frequencies));
+  if (source.query_scale) applied.notes.push_back("queries are multiplied by " + formula(subject.scale));
+  for (const std::string& note : notes_of_use(model, subject)) applied.notes.push_back(note);
+  applied.facts = metadata_of(source, options.tables.settings, model, subject, applied.rotation.frequencies, length);
 }
 
-void use_rows(Applied& applied, const ApplyOptions& options, int head_dim) {
-  const TableRequest& request = options.tables;
-  tools::Rotation& how = applied.rotation;
-  how.head_dim = head_dim;
-  how.first = request.source.first.value_or(0);
-  how.frequencies.pairing = *request.source.pairing;
-  how.cos = load_rows("apply", request.cos, "cos");
-  how.sin = load_rows("apply", request.sin, "sin");
-  how.positions = parse_positions(request.positions.spec.value_or("0:"), 1);
-  tools::check_rows(how, request.source.rotary_dim);
+void describe_rows(Applied& applied, const TableRequest& request) {
+  const tools::Rotation& how = applied.rotation;
+  const ModelRope& used = *how.subject.used;
   const bool empty = how.cos->elements() == 0;  // refused where a position selects a row
   const double factor = empty ? 1 : std::hypot(how.cos->as<float>()[0], how.sin->as<float>()[0]);
-  const std::string pairing = name(how.frequencies.pairing), rotary_dim = std::to_string(how.rotary_dim),
-                    first = std::to_string(how.first);
+  const std::string pairing = name(used.rope.pairing), rotary_dim = std::to_string(used.rope.rotary_dim),
+                    first = std::to_string(used.first);
   applied.notes.push_back("cos and sin " + shape_text(how.cos->shape) + ": " + pairing + ", turning " + rotary_dim +
                           " from element " + first);
   applied.facts = {{"made_by", std::string("rotary ") + ROTARY_VERSION},
@@ -185,32 +157,54 @@ void use_rows(Applied& applied, const ApplyOptions& options, int head_dim) {
                    {"attention_factor", significant(factor, 6)}};  // as far as f32 tells
 }
 
-// model: of CONFIG.
-void prepare(Applied& applied, const ApplyOptions& options, const std::optional<Model>& model) {
+// The positions of the subject, its frequencies, and what is said of them.
+void prepare(Applied& applied, const ApplyOptions& options, const Model& model) {
+  const Source& source = options.tables.source;
+  tools::Rotation& how = applied.rotation;
+  const ModelRope& used = *how.subject.used;
   const std::vector<const Tensor*> seen(applied.tensors.begin(), applied.tensors.end());
-  applied.readings =
-      tools::read_heads("apply", seen, options.layout, applied.used != nullptr ? *applied.used : ModelRope{});
-  int head_dim = 0;
+  const tools::Subject unknown{.layout = source.layout};  // a rope without CONFIG says nothing of heads
+  applied.readings = tools::read_heads("apply", seen, source.config.empty() ? unknown : how.subject);
   std::int64_t tokens = 0;
-  for (const tools::Reading& reading : applied.readings.tensors) {
-    head_dim = std::max(head_dim, reading.layout.head_dim);
-    tokens = std::max(tokens, reading.layout.tokens);
-  }
-  if (!options.tables.cos.empty()) {
-    use_rows(applied, options, head_dim);
-  } else if (model) {
-    use_model(applied, options, *model, *applied.used, tokens);
+  for (const tools::Reading& reading : applied.readings.tensors) tokens = std::max(tokens, reading.layout.tokens);
+  const PositionSet& positions = how.subject.positions.emplace(positions_of("apply", source, model, used));
+  if (how.cos) {
+    describe_rows(applied, options.tables);
   } else {
-    const Model described = read_model(options.tables.source, head_dim);
-    use_model(applied, options, described, described.ropes.front(), tokens);
+    const std::int64_t length = how.subject.length_for(tokens);
+    how.frequencies = frequencies_of(source, used, length);
+    describe_model(applied, options, model, length);
   }
-  const PositionSet& positions = applied.rotation.positions;
   const bool only_open = positions.open_from && positions.tokens == 0;  // +16 is 16:, and none is 0:
-  applied.facts["positions"] = only_open ? std::to_string(*positions.open_from) + ":" : *options.tables.positions.spec;
+  applied.facts["positions"] = only_open ? std::to_string(*positions.open_from) + ":" : *positions.spec;
   std::ranges::copy(applied.readings.notes, std::back_inserter(applied.notes));
 }
 
-// A tensor that no name says to be k is a query.
+// The tensors by their subjects: not those of layers without a rope, which stay as they are, but for queries that are
+// multiplied.
+std::vector<Applied> parts_of(const ApplyOptions& options, const std::vector<Tensor*>& tensors, Model& model) {
+  const TableRequest& request = options.tables;
+  int head_dim = 0;  // of a rope without CONFIG
+  for (const Tensor* tensor : tensors) head_dim = std::max(head_dim, tools::last_dimension(*tensor));
+  tools::Rotation how{"apply"};
+  if (!request.cos.empty()) {
+    how.cos = load_rows("apply", request.cos, "cos");
+    how.sin = load_rows("apply", request.sin, "sin");
+    model = model_of_rows(request, *how.cos, *how.sin, head_dim);
+  } else {
+    model = read_model(request.source, head_dim);
+  }
+  tools::check_types("apply", tensors);
+  std::vector<Applied> parts;
+  for (tools::Subject& subject : tools::subjects_of(model, request.source, tensors)) {
+    Applied& part = parts.emplace_back();
+    part.rotation = how;
+    for (const std::size_t i : subject.tensors) part.tensors.push_back(tensors[i]);
+    part.rotation.subject = std::move(subject);
+  }
+  return parts;
+}
+
 void rotate_all(Applied& applied) {
   std::optional<Table> table;
   for (std::size_t i = 0; i < applied.tensors.size(); ++i) {
@@ -219,7 +213,6 @@ void rotate_all(Applied& applied) {
       if (!progress) progress.emplace("rotate", total);
       progress->done(done);
     };
-    applied.rotation.query_scale = is_key(*applied.tensors[i]) ? QueryScale{} : applied.scale;
     tools::rotate_tensor(*applied.tensors[i], applied.readings.tensors[i].layout, applied.rotation, table);
   }
 }
@@ -254,17 +247,18 @@ std::string line_of(const ApplyOptions& options, const TensorInfo& tensor, const
                     const std::vector<Applied>& parts) {
   std::string how = "copied   ", what, ropes;
   if (std::ranges::find(chosen, tensor.name, &Tensor::name) != chosen.end())  // where no part turns it
-    what = ": layer " + std::to_string(layer_of(options.tables.source, tensor.name).value_or(0)) +
+    what = ": layer " + std::to_string(options.tables.source.layer.value_or(tools::layer_of(tensor.name).value_or(0))) +
            " rotates nothing (NoPE)";
   for (const Applied& part : parts) {
     const auto found =
         std::ranges::find_if(part.tensors, [&](const Tensor* turned) { return turned->name == tensor.name; });
     if (found == part.tensors.end()) continue;
-    how = !part.turns ? "multiplied  " : options.backward ? "rotated backward  " : "rotated  ";
+    how = !part.rotation.subject.turns ? "multiplied  " : options.backward ? "rotated backward  " : "rotated  ";
     const Layout& layout = part.readings.tensors[static_cast<std::size_t>(found - part.tensors.begin())].layout;
     what = ": batch " + std::to_string(layout.batch) + ", tokens " + std::to_string(layout.tokens) + ", heads " +
            std::to_string(layout.heads);
-    if (parts.size() > 1 && part.turns) ropes += (ropes.empty() ? ", rope " : ", ") + part.facts.at("rope");
+    if (parts.size() > 1 && part.rotation.subject.turns)
+      ropes += (ropes.empty() ? ", rope " : ", ") + part.facts.at("rope");
   }
   return how + (tensor.name.empty() ? "" : printable(tensor.name) + "  ") + rotary::name(tensor.type) + " " +
          shape_text(tensor.shape) + what + ropes;
@@ -313,12 +307,9 @@ void run(ApplyOptions options) {
   std::vector<Tensor> tensors = choose_tensors(input, options);
   std::vector<Tensor*> pointers;
   for (Tensor& tensor : tensors) pointers.push_back(&tensor);
-  const Source& source = options.tables.source;
-  std::optional<Model> model;
-  if (!source.config.empty()) model = read_model(source, 0);
-  tools::check_types("apply", pointers);
+  Model model;
+  std::vector<Applied> parts = parts_of(options, pointers, model);
   if (options.as_hf) compute_as_hf(options, pointers);
-  std::vector<Applied> parts = parts_of(options, model, pointers);
   if (options.backward) std::ranges::reverse(parts);  // the last stamp is undone first
   const ThreadPool pool(options.machine.threads.value_or(1));
   for (Applied& part : parts) {
@@ -345,9 +336,9 @@ void add_apply(CLI::App& app) {
   command.option("--input", options->input);
   command.option("--output", options->output);
   command.option("--tensor", options->tensors);
-  command.option("--layout", options->layout, layout_words);
+  command.option("--layout", options->tables.source.layout, layout_words);
   command.option("--backward", options->backward);
-  command.option("--query-scale", options->query_scale);
+  command.option("--query-scale", options->tables.source.query_scale);
   command.option("--json", options->json);
   command.option("--each-step", options->each_step);
   command.option("--as", options->as_hf, [](const std::string& word) { return word == "hf"; });

@@ -92,8 +92,8 @@ void run(DiagnoseOptions& options) {
 
 void add_diagnosis_options(Command& command, DiagnosisOptions& options) {
   command.option("--tensor", options.tensors);
-  add_positions_options(command, options.request.positions);
-  command.option("--layout", options.request.layout, layout_words);
+  add_positions_options(command, options.source);
+  command.option("--layout", options.source.layout, layout_words);
   command.option("--threads", options.threads);
 }
 
@@ -106,14 +106,9 @@ std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const
   std::vector<diagnose::TensorPair> pairs =
       diagnose::read_pairs(request.operation, before, after, options.tensors);
   const Source& source = options.source;
-  request.config = source.config;
-  request.rope = source.rope;
-  request.layer = source.layer;
-  request.length = source.length;
+  static_cast<Choice&>(request) = source;
   if (source.config.empty() && !source.base && source.inv_freq.empty()) return pairs;
-  const std::vector<std::int64_t>& shape = pairs.front().before.shape;
-  const std::int64_t last = shape.empty() ? 0 : std::min<std::int64_t>(shape.back(), 65536);
-  request.model = read_model(source, source.head_dim.value_or(static_cast<int>(last)));
+  request.model = read_model(source, source.head_dim.value_or(tools::last_dimension(pairs.front().before)));
   return pairs;
 }
 

@@ -28,7 +28,6 @@ using Sizes = std::vector<std::int64_t>;
 
 struct GoldenOptions {
   Source source;
-  PositionRequest positions;
   std::optional<std::int64_t> heads;  // none: 2, or as many as the rope has rows for
   bool backward = false;
   std::filesystem::path output;
@@ -214,26 +213,27 @@ void run(const GoldenOptions& options) {
   check_output(options.output);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
-  PositionRequest request = options.positions;
-  if (!request.given()) request.set = usual_positions(used);
-  const PositionSet positions = positions_of("golden", request, model, used);
+  Choice choice = options.source;
+  if (!choice.positions) choice.positions = usual_positions(used);
+  tools::Subject subject = tools::subject_of(model, choice);
+  const PositionSet& positions = subject.positions.emplace(positions_of("golden", choice, model, used));
   if (positions.open_from || positions.batch != 1 || positions.tokens == 0) {
     fail(Code::POSITION, "golden", "--positions must list positions, in one batch row and with an end, but got '",
-         request.spec.value_or(""), "'");
+         positions.spec.value_or(""), "'");
   }
-  const std::int64_t length = options.source.length.value_or(positions.length());
+  const std::int64_t length = subject.length_for(0);
   const Frequencies turns = frequencies_of(options.source, used, length);
   const Json arrays = arrays_of(options, used, turns, positions);
 
-  Metadata facts = metadata_of(options.source, {}, model, used, turns, length);
+  Metadata facts = metadata_of(options.source, {}, model, subject, turns, length);
   facts["rotated"] = options.backward ? "backward" : "forward";
   Json object = {{"golden", facts}};
   object.update(arrays);
   files::write_whole("golden", options.output,
                      header ? c_header(options.output, facts, arrays, used.first) : versioned(object) + "\n");
-  std::vector<std::string> notes = notes_of_use(model, used, options.source.names_rope());
+  std::vector<std::string> notes = notes_of_use(model, subject);
   notes.insert(notes.begin(), describe(model, used, turns));
-  if (used.coordinates && !options.positions.given())
+  if (used.coordinates && !options.source.positions)
     notes.push_back("note: these positions are made up: 'rotary positions' makes the coordinates that the model has");
   if (options.json) {
     std::cout << versioned({{"output", output}, {"golden", facts}, {"notes", notes}}) << '\n';
@@ -252,7 +252,7 @@ void add_golden(CLI::App& app) {
   add_source_options(command, options->source);
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
-  add_positions_options(command, options->positions);
+  add_positions_options(command, options->source);
   command.option("--output", options->output);
   command.option("--heads", options->heads);
   command.option("--backward", options->backward);

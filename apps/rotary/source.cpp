@@ -106,81 +106,13 @@ Frequencies frequencies_of(const Source& source, const ModelRope& used, std::int
   return frequencies_of(source, used.rope, length);
 }
 
-const ModelRope& chosen_rope(const Model& model, const Source& source) {
-  if (source.layer) {
-    const ModelRope* used = tools::named_layer(model, *source.layer);
-    if (used != nullptr) return *used;
-    fail(Code::ROPE, "rope", "--layer must name a layer with a rope but got ", *source.layer,
-         ", which rotates nothing (NoPE)");
-  }
-  return tools::chosen_rope(model, source.rope, source.config);
-}
-
-const ModelRope* beside_bare_layer(const Model& model, std::optional<int> layer, const TensorInfo* tensor) {
-  const auto used = layer ? tools::rope_of_layer(model, *layer, tensor) : std::nullopt;
-  if (!used || *used != nullptr) return nullptr;
-  const auto lists = [&](const ModelRope& rope) {
-    return !rope.coordinates && std::ranges::find(rope.layers_without_rope, *layer) != rope.layers_without_rope.end();
-  };
-  const auto found = std::ranges::find_if(model.ropes, lists);
-  return found == model.ropes.end() ? nullptr : &*found;
-}
-
-std::optional<int> layer_of(const Source& source, const std::string& tensor) {
-  return source.names_rope() ? source.layer : tools::layer_of(tensor);
-}
-
-TensorRope rope_of_tensor(const Source& source, const Model& model, const TensorInfo& tensor) {
-  std::optional<const ModelRope*> found;
-  if (source.layer) {
-    found = tools::named_layer(model, *source.layer, &tensor);
-  } else if (const auto layer = layer_of(source, tensor.name)) {
-    found = tools::rope_of_layer(model, *layer, &tensor);
-  }
-  return {found ? *found : &tools::chosen_rope(model, source.rope, source.config), found || source.rope};
-}
-
-bool is_key(const TensorInfo& tensor) { return tools::role_of(tensor.name) == tools::Role::k; }
-
-namespace {
-
-ScaledRope scaled_rope_of_tensor(const Source& source, const Model& model, const TensorInfo& tensor, bool query_scale) {
-  ScaledRope of{rope_of_tensor(source, model, tensor), true, {}};
-  if (!query_scale) return of;
-  std::optional<int> layer = layer_of(source, tensor.name);
-  of.turns = of.used != nullptr;
-  if (!of.turns) of.used = beside_bare_layer(model, layer, &tensor);
-  if (of.used == nullptr) return of;
-  if (source.rope && !of.used->layers.empty()) layer = of.used->layers.front();
-  of.scale = query_scale_of(model, of.used->part, layer);
-  if (!of.turns && (of.scale.form == QueryForm::none || is_key(tensor))) of.used = nullptr;
-  return of;
-}
-
-}  // namespace
-
-std::vector<ScaledRope> scaled_ropes_of_tensor(const Source& source, const Model& model, const TensorInfo& tensor,
-                                               bool query_scale) {
-  ScaledRope of = scaled_rope_of_tensor(source, model, tensor, query_scale);
-  if (of.used == nullptr) return {};
-  if (source.rope || !of.turns) return {of};
-  const std::vector<const ModelRope*> blocks = tools::blocks_of(model, *of.used);
-  of.chosen = of.chosen || blocks.size() == model.ropes.size();
-  std::vector<ScaledRope> all;
-  for (const ModelRope* block : blocks) {
-    of.used = block;
-    all.push_back(of);
-  }
-  return all;
-}
-
-std::vector<std::string> notes_of_use(const Model& model, const ModelRope& used, bool chosen) {
+std::vector<std::string> notes_of_use(const Model& model, const tools::Subject& subject) {
   std::vector<std::string> notes;
-  if (model.ropes.size() > 1 && !chosen) {
+  if (model.ropes.size() > 1 && !subject.chosen) {
     notes.push_back("note: the model has " + std::to_string(model.ropes.size()) +
                     " ropes; rope 0 was used (--rope N or --layer N takes another, see 'rotary inspect')");
   }
-  for (const std::string& note : notes_on(model, used)) notes.push_back("note: " + note);
+  for (const std::string& note : notes_on(model, *subject.used)) notes.push_back("note: " + note);
   return notes;
 }
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "rotary/choice.h"
 #include "rotary/config.h"
 #include "rotary/extend.h"
-#include "rotary/positions.h"
 #include "rotary/rotary.h"
 #include "tools/subject.h"
 
@@ -19,24 +19,21 @@ namespace rotary::cli {
 
 class Command;
 
+using tools::chosen_rope;
 using tools::notes_on;
 
-struct Source {
-  std::string config;
+// What is chosen of a model, and the options that make it: CONFIG and what replaces its values, or a rope without one.
+struct Source : Choice {
   std::optional<Pairing> pairing;
   std::optional<double> base;
   std::optional<int> head_dim;
   std::optional<int> rotary_dim;
   std::optional<int> first;
-  std::optional<int> rope;   // at most one of these two
-  std::optional<int> layer;  // whose rope
-  std::optional<std::int64_t> length;
   std::filesystem::path inv_freq, weights;
   std::optional<Scaling> scaling;  // instead of the config's; its values come from --factor and --trained-length
   std::optional<double> factor;
   std::optional<std::int64_t> trained_length;
   std::optional<double> attention_factor;
-  bool names_rope() const noexcept { return rope || layer; }
 };
 struct TableSettings {
   Angles angles = Angles::exact;
@@ -44,7 +41,6 @@ struct TableSettings {
 };
 struct TableRequest {
   Source source;
-  PositionRequest positions;  // without spec: 0, 1, 2, ... for each tensor
   std::filesystem::path cos, sin;
   TableSettings settings;
 };
@@ -60,7 +56,7 @@ struct Machine {
 void add_source_options(Command& command, Source& source, const char* config = "CONFIG,--config");
 void add_head_dim_option(Command& command, Source& source);                 // for commands that read no tensor
 void add_rope_option(Command& command, Source& source);                     // --rope, --layer
-void add_positions_options(Command& command, PositionRequest& request);     // --positions, --same-position-on-every-axis
+void add_positions_options(Command& command, Choice& choice);  // --positions, --same-position-on-every-axis
 void add_table_options(Command& command, TableSettings& settings);          // --angles, --rounding
 void add_request_options(Command& command,
                          TableRequest& request);               // of a source, rope, positions and table; --cos, --sin
@@ -91,28 +87,8 @@ void apply_scaling_options(Model&, const Source&);
 // rope.
 extend::Start start_of(const Source&, const Model&);
 
-// The rope that --rope names, or that --layer has, by default the first. Throws ROPE; also of a layer that has none.
-const ModelRope& chosen_rope(const Model&, const Source&);
-// Of a layer without a rope: a rope of its part, whose heads and positions are the layer's. Null for other layers.
-const ModelRope* beside_bare_layer(const Model&, std::optional<int> layer, const TensorInfo* = nullptr);
-// The layer of a tensor: --layer, without --rope too that of its name.
-std::optional<int> layer_of(const Source&, const std::string& tensor);
-// The rope that turns a tensor: what --rope or --layer says, else that of the layer in its name, else the first.
-struct TensorRope {
-  const ModelRope* used = nullptr;  // null: its layer has none
-  bool chosen = false;              // not by default
-};
-TensorRope rope_of_tensor(const Source&, const Model&, const TensorInfo&);
-// The same, and where --query-scale is asked for what multiplies the layer's queries.
-struct ScaledRope : TensorRope {
-  bool turns = true;      // false: its layer has no rope, and multiplies its queries; used stands beside it
-  QueryScale scale = {};  // of the layer's queries
-};
-// None: it stays as it is. Several: each turns a block of the heads, where --rope does not name one.
-std::vector<ScaledRope> scaled_ropes_of_tensor(const Source&, const Model&, const TensorInfo&, bool query_scale);
-bool is_key(const TensorInfo&);  // by its name: every other tensor is a query
 // What to say of a rope in use, each a "note: ...": where nothing chose it among several, and the notes on it.
-std::vector<std::string> notes_of_use(const Model&, const ModelRope&, bool chosen);
+std::vector<std::string> notes_of_use(const Model&, const tools::Subject&);
 // frequencies() of one of its ropes; what is wrong with them is said with the name of CONFIG.
 Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
 // To turn by: throws ROPE too, where learned directions are not read (Mochi).

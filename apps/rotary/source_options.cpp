@@ -37,15 +37,15 @@ void add_rope_option(Command& command, Source& source) {
 void add_request_options(Command& command, TableRequest& request) {
   add_source_options(command, request.source);
   add_rope_option(command, request.source);
-  add_positions_options(command, request.positions);
+  add_positions_options(command, request.source);
   command.option("--cos", request.cos);
   command.option("--sin", request.sin);
   add_table_options(command, request.settings);
 }
 
-void add_positions_options(Command& command, PositionRequest& request) {
-  command.option("--positions", request.spec);
-  command.option("--same-position-on-every-axis", request.same_on_every_axis);
+void add_positions_options(Command& command, Choice& choice) {
+  command.option("--positions", choice.positions, written_positions);
+  command.option("--same-position-on-every-axis", choice.same_on_every_axis);
 }
 
 void add_table_options(Command& command, TableSettings& settings) {
@@ -109,8 +109,8 @@ void check_request(const TableRequest& request) {
     throw UsageError("--cos and --sin need --pairing: half, interleaved or interleaved_to_half");
   if (!source.inv_freq.empty() || !source.weights.empty())
     throw UsageError("--cos and --sin replace --inv-freq and --weights");
-  if (source.names_rope() || source.length || request.positions.same_on_every_axis ||
-      request.settings.angles != Angles::exact || request.settings.rounding != Rounding::f32) {
+  if (source.names_rope() || source.length || source.same_on_every_axis || request.settings.angles != Angles::exact ||
+      request.settings.rounding != Rounding::f32) {
     throw UsageError(
         "--rope, --layer, --length, --angles, --rounding and --same-position-on-every-axis have no meaning beside "
         "--cos and "

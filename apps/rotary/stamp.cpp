@@ -75,26 +75,29 @@ std::string words_of(const Stamp& stamp) {
 
 }  // namespace
 
-Metadata metadata_of(const Source& source, const TableSettings& settings, const Model& model, const ModelRope& used,
-                     const Frequencies& frequencies, std::int64_t length) {
+Metadata metadata_of(const Source& source, const TableSettings& settings, const Model& model,
+                     const tools::Subject& subject, const Frequencies& frequencies, std::int64_t length) {
+  const ModelRope& used = *subject.used;
   Metadata facts = {{"made_by", std::string("rotary ") + ROTARY_VERSION},
                     {"config", source.config},
                     {"model_type", model.model_type},
-                    {"part", used.part},
-                    {"rope", std::to_string(&used - model.ropes.data())},
-                    {"pairing", name(used.rope.pairing)},
-                    {"direction", direction(used.rope)},
-                    {"head_dim", std::to_string(used.rope.head_dim)},
-                    {"rotary_dim", std::to_string(used.rope.rotary_dim)},
-                    {"first", std::to_string(used.first)},
-                    {"base", used.rope.inv_freq.empty() ? significant(used.rope.base, 17) : ""},
-                    {"inv_freq", files::path_text(source.inv_freq)},
-                    {"weights", files::path_text(source.weights)},
-                    {"scaling", name(used.rope.scaling)},
-                    {"attention_factor", significant(frequencies.attention_factor, 17)},
-                    {"length", std::to_string(length)},
-                    {"angles", name(settings.angles)},
-                    {"rounding", name(settings.rounding)}};
+                    {"part", used.part}};
+  if (subject.scale.form != QueryForm::none) facts["query_scale"] = formula(subject.scale);
+  if (!subject.turns) return facts;
+  facts.insert({{"rope", std::to_string(&used - model.ropes.data())},
+                {"pairing", name(used.rope.pairing)},
+                {"direction", direction(used.rope)},
+                {"head_dim", std::to_string(used.rope.head_dim)},
+                {"rotary_dim", std::to_string(used.rope.rotary_dim)},
+                {"first", std::to_string(used.first)},
+                {"base", used.rope.inv_freq.empty() ? significant(used.rope.base, 17) : ""},
+                {"inv_freq", files::path_text(source.inv_freq)},
+                {"weights", files::path_text(source.weights)},
+                {"scaling", name(used.rope.scaling)},
+                {"attention_factor", significant(frequencies.attention_factor, 17)},
+                {"length", std::to_string(length)},
+                {"angles", name(settings.angles)},
+                {"rounding", name(settings.rounding)}});
   scalings::for_each_field(used.rope.scaling, [&facts](const auto& field, const auto& value) {
     facts[std::string("scaling.") + field.name] = value_text(value, 17);
   });
@@ -103,13 +106,6 @@ Metadata metadata_of(const Source& source, const TableSettings& settings, const 
     facts.try_emplace(word, value);
   }
   return facts;
-}
-
-Metadata facts_of_layer_without_rope(const Source& source, const Model& model, const ModelRope& beside) {
-  return {{"made_by", std::string("rotary ") + ROTARY_VERSION},
-          {"config", source.config},
-          {"model_type", model.model_type},
-          {"part", beside.part}};
 }
 
 std::vector<Stamp> stamps_of(const Metadata& metadata) {

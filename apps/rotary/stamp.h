@@ -14,10 +14,9 @@ using Metadata = std::map<std::string, std::string>;
 
 // What was asked of a model's rope and what it is: config, model_type, part, rope, pairing, direction, rotary_dim,
 // base, scaling and each of its values as scaling.NAME, attention_factor, length, angles, rounding ...
-Metadata metadata_of(const Source&, const TableSettings&, const Model&, const ModelRope&, const Frequencies&,
+// Of a layer without a rope, whose queries are multiplied: config, model_type and part.
+Metadata metadata_of(const Source&, const TableSettings&, const Model&, const tools::Subject&, const Frequencies&,
                      std::int64_t length);
-// Of a layer without a rope, whose queries are multiplied: config, model_type, part. beside: a rope of the part.
-Metadata facts_of_layer_without_rope(const Source&, const Model&, const ModelRope& beside);
 
 // One rotation. In a file its facts are the keys "rotary.N.KEY", N from 1 in the order of the rotations: metadata_of
 // (its direction under the key clockwise), with direction, "forward" or "backward", layout, and tensors, a JSON list of

@@ -36,7 +36,6 @@ Form parse_form(std::string_view word) {
 
 struct TableFileOptions {
   Source source;
-  PositionRequest positions;
   std::filesystem::path output;
   Form form = Form::pairs;
   DType dtype = DType::f32;
@@ -121,12 +120,12 @@ Tensor make_tensor(const FormTensor& form, const Table& table, const std::vector
   return tensor;
 }
 
-PositionSet positions_for(const TableFileOptions& options, const Model& model, const ModelRope& used) {
-  PositionSet positions = positions_of("table", options.positions, model, used);
+PositionSet positions_for(const Choice& choice, const Model& model, const ModelRope& used) {
+  PositionSet positions = positions_of("table", choice, model, used);
   if (positions.open_from) {
     fail(Code::POSITION, "table",
          "--positions must say where it ends, because there is no tensor whose tokens could be counted, but got '",
-         *options.positions.spec, "'");
+         *positions.spec, "'");
   }
   return positions;
 }
@@ -163,82 +162,61 @@ void report(const TableFileOptions& options, const std::vector<std::string>& not
       << text_of(tensors) << '\n';
 }
 
-// The rope, and what multiplies the queries of its layers.
-struct Asked {
-  const ModelRope* used;
-  bool turns = true;  // false: of a layer without rope, whose queries are multiplied, a rope of its part
-  QueryScale scale;
-};
-
-Asked asked(const TableFileOptions& options, const Model& model) {
-  const Source& source = options.source;
-  if (const ModelRope* part = beside_bare_layer(model, source.layer)) {
-    const QueryScale scale = query_scale_of(model, part->part, source.layer);
-    if (scale.form != QueryForm::none) return {part, false, scale};
+// The rope, and what multiplies the queries of its layers; of a layer without a rope it is the latter alone.
+tools::Subject subject_in(Model& model, const Source& source) {
+  if (model.ropes.empty() && !model.query_scales.empty()) {  // Inkling's queries are multiplied, and nothing turns
+    ModelRope& bare = model.ropes.emplace_back();
+    bare.part = model.query_scales.front().part;
+    for (int layer = 0; layer < model.query_scales.front().of; ++layer) bare.layers_without_rope.push_back(layer);
+    if (!source.layer) query_scale_of(model, bare.part);  // says which layers there are
   }
-  const ModelRope& used = chosen_rope(model, source);
-  const bool by_rope = source.rope && !used.layers.empty();
-  return {&used, true, query_scale_of(model, used.part, by_rope ? used.layers.front() : source.layer)};
-}
-
-void add_query_scale(std::vector<Tensor>& tensors, const Asked& asked, const PositionSet& positions,
-                     const std::vector<std::int64_t>& leading) {
-  if (asked.scale.form == QueryForm::learned) return;  // a note says so
-  const std::vector<float> factors = query_scale(asked.scale, positions);
-  tensors.push_back(tensor_of<float>("query_scale", leading, factors));
-}
-
-void write_query_scale(const TableFileOptions& options, const Model& model, const Asked& asked) {
-  const PositionSet positions = positions_for(options, model, *asked.used);
-  std::vector<Tensor> tensors;
-  add_query_scale(tensors, asked, positions, positions.shape());
-  Metadata metadata = facts_of_layer_without_rope(options.source, model, *asked.used);
-  metadata["layer"] = std::to_string(*options.source.layer);
-  metadata["positions"] = *options.positions.spec;
-  metadata["query_scale"] = formula(asked.scale);
-  save(options.output, tensors, !is_dash(options.output) && is_npy(options.output) ? Metadata{} : metadata);
-  const std::vector<std::string> notes = {"layer " + std::to_string(*options.source.layer) +
-                                          " rotates nothing (NoPE): its queries are multiplied by " +
-                                          formula(asked.scale)};
-  options.json ? print_json(options, metadata, notes, tensors) : report(options, notes, tensors);
+  Choice choice = source;
+  choice.query_scale = true;
+  tools::Subject subject = tools::subject_of(model, choice);
+  if (!subject.turns && subject.scale.form == QueryForm::none) chosen_rope(model, source);  // refuses the layer
+  subject.positions = positions_for(source, model, *subject.used);
+  return subject;
 }
 
 void run(TableFileOptions options) {
   check_usage(options);
   if (!options.machine.target.empty()) use_target(options.machine.target);
   check_output(options.output, options.json);
-  Model model = read_model(options.source, options.source.head_dim.value_or(0));
-  if (model.ropes.empty() && !model.query_scales.empty()) {  // Inkling's queries are multiplied, and nothing turns
-    ModelRope& bare = model.ropes.emplace_back();
-    bare.part = model.query_scales.front().part;
-    for (int layer = 0; layer < model.query_scales.front().of; ++layer) bare.layers_without_rope.push_back(layer);
-    if (!options.source.layer) query_scale_of(model, bare.part);  // says which layers there are
-  }
-  const Asked what = asked(options, model);
-  if (!what.turns) return write_query_scale(options, model, what);
-  const ModelRope& used = *what.used;
-  const PositionSet positions = positions_for(options, model, used);
-  const std::int64_t length = options.source.length.value_or(positions.length());
-  const Frequencies turns = frequencies_of(options.source, used, length);
-  const ThreadPool pool(options.machine.threads.value_or(1));
+  const Source& source = options.source;
+  Model model = read_model(source, source.head_dim.value_or(0));
+  const tools::Subject subject = subject_in(model, source);
+  const PositionSet& positions = *subject.positions;
+  const std::int64_t length = subject.length_for(0);
+  const bool npy = !is_dash(options.output) && is_npy(options.output);
   std::vector<std::int64_t> leading = {positions.tokens};
   if (positions.batched) leading.insert(leading.begin(), positions.batch);
-  const TableOptions settings = table_options(options.settings, pool);
-  const Table table(turns, positions.view(), settings);
-  std::vector<std::int64_t> rows = leading;
-  if (table.heads() > 1) rows.push_back(table.heads());
+  Frequencies turns;
   std::vector<Tensor> tensors;
-  for (const FormTensor& form : tensors_of_form(options.form, table))
-    tensors.push_back(make_tensor(form, table, rows, options.dtype));
-  Metadata metadata = metadata_of(options.source, options.settings, model, used, turns, length);
-  metadata["positions"] = *options.positions.spec;
-  metadata["form"] = form_names.at(static_cast<std::size_t>(options.form));
-  if (what.scale.form != QueryForm::none) metadata["query_scale"] = formula(what.scale);
-  const bool npy = !is_dash(options.output) && is_npy(options.output);
-  if (!npy) add_query_scale(tensors, what, positions, leading);
+  std::vector<std::string> notes;
+  if (subject.turns) {
+    turns = frequencies_of(source, *subject.used, length);
+    const ThreadPool pool(options.machine.threads.value_or(1));
+    const Table table(turns, positions.view(), table_options(options.settings, pool));
+    std::vector<std::int64_t> rows = leading;
+    if (table.heads() > 1) rows.push_back(table.heads());
+    for (const FormTensor& form : tensors_of_form(options.form, table))
+      tensors.push_back(make_tensor(form, table, rows, options.dtype));
+    notes = notes_of_use(model, subject);
+    notes.insert(notes.begin(), describe(model, *subject.used, turns));
+  } else {
+    notes.push_back("layer " + std::to_string(*subject.layer) +
+                    " rotates nothing (NoPE): its queries are multiplied by " + formula(subject.scale));
+  }
+  Metadata metadata = metadata_of(source, options.settings, model, subject, turns, length);
+  metadata["positions"] = *positions.spec;
+  if (subject.turns) metadata["form"] = form_names.at(static_cast<std::size_t>(options.form));
+  if (!subject.turns) metadata["layer"] = std::to_string(*subject.layer);
+  const bool learned = subject.scale.form == QueryForm::learned;  // a note says so
+  if (!learned && (!npy || !subject.turns)) {
+    const std::vector<float> factors = query_scale(subject.scale, positions);
+    tensors.push_back(tensor_of<float>("query_scale", leading, factors));
+  }
   save(options.output, tensors, npy ? Metadata{} : metadata);
-  std::vector<std::string> notes = notes_of_use(model, used, options.source.names_rope());
-  notes.insert(notes.begin(), describe(model, used, turns));
   if (options.json) return print_json(options, metadata, notes, tensors);
   report(options, notes, tensors);
 }
@@ -251,7 +229,7 @@ void add_table(CLI::App& app) {
   add_source_options(command, options->source);
   add_head_dim_option(command, options->source);
   add_rope_option(command, options->source);
-  add_positions_options(command, options->positions);
+  add_positions_options(command, options->source);
   command.option("--output", options->output);
   command.option("--form", options->form, parse_form);
   command.option("--dtype", options->dtype, parse_dtype);

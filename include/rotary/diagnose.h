@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "rotary/choice.h"
 #include "rotary/config.h"
-#include "rotary/positions.h"
 #include "rotary/tensors.h"
 #include "rotary/threads.h"
 
@@ -31,17 +31,12 @@ struct TensorPair {
 ROTARY_API std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before,
                                               const std::string& after, const std::vector<std::string>& names);
 
-struct Request {
-  std::string operation = "diagnose";       // the word in brackets in error sentences
-  std::optional<Model> model = {};          // what is asked; none: only what the tensors tell (not for check)
-  std::string config = {};                  // the model's name in error sentences; "" where it has none
-  std::optional<int> rope = {};             // of model.ropes; none: that of the tensor's layer, else what fits best
-  std::optional<int> layer = {};            // of all tensors; none: the one that each tensor's name says
-  std::optional<std::int64_t> length = {};  // for scalings that depend on it; none: the largest position + 1
-  PositionRequest positions = {};           // none: 0, 1, 2, ...; unknown where the rope counts no tokens
-  std::string layout = {};                  // "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd", "flat"; "": found
-  std::optional<double> tolerance = {};     // of check: the largest difference; none: what rounding explains
-  bool rotated = false;                     // of check: before and after are what two engines made of the same tensors
+// Without positions they are 0, 1, 2, ..., and unknown where the rope counts no tokens.
+struct Request : Choice {
+  std::string operation = "diagnose";    // the word in brackets in error sentences
+  std::optional<Model> model = {};       // what is asked; none: only what the tensors tell (not for check)
+  std::optional<double> tolerance = {};  // of check: the largest difference; none: what rounding explains
+  bool rotated = false;                  // of check: before and after are what two engines made of the same tensors
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // called between steps; may be empty
   const Executor* executor = &serial();
 };

@@ -15,20 +15,26 @@
 
 namespace rotary {
 
-// Row-major [axes, batch, tokens], in `integers` or in `reals`; the other is empty.
+// The positions of tokens, row-major [axes, batch, tokens], in `integers` or in `reals`; the other is empty. The one
+// owner of positions: rotary::Positions is its view.
 struct ROTARY_API PositionSet {
-  std::vector<std::int64_t> integers;
-  std::vector<double> reals;
+  std::vector<std::int64_t> integers = {};
+  std::vector<double> reals = {};
   int axes = 1;
   int batch = 1;
-  bool batched = false;  // the file has a batch dimension, even if it is 1
+  bool batched = false;  // there is a batch dimension, even if it is 1
   std::int64_t tokens = 0;
   std::optional<std::int64_t> open_from = {};  // behind the listed positions: open_from, open_from + 1, ...
+  // The SPEC that they were read from; with nothing else, the one that they are to be read from for a rope, whose axes
+  // say how. None: an array.
+  std::optional<std::string> spec = {};
+  // The dimensions of the array that they were given in; none: those of shape().
+  std::optional<std::vector<std::int64_t>> given_shape = {};
 
   // The set for a tensor of that many tokens: as it is, or, of an open one, with the open range written out. Throws
   // POSITION if an open set lists more than that many, or goes beyond 64 bits.
   PositionSet closed(std::int64_t tokens) const;
-  // Of an array of them: [tokens], with the batch and the axes in front where it has them.
+  // Of an array of them: as given, else [tokens], with the batch and the axes in front where it has them.
   std::vector<std::int64_t> shape() const;
   Positions view() const;  // of a closed set; valid as long as this
   // Of an open set too; the first axis and row where there is one alone.
@@ -36,6 +42,12 @@ struct ROTARY_API PositionSet {
   // The sequence length: the largest position, rounded down, plus 1; at least 0. The set is closed.
   std::int64_t length() const;
 };
+// Positions that are written and not read yet.
+inline PositionSet written_positions(const std::string& spec) {
+  PositionSet set;
+  set.spec = spec;
+  return set;
+}
 
 // SPEC is a list of positions and ranges whose end is not included ("7", "0:8,100:104", "-5:5"), of which the last may
 // be open ("100:": from 100 on, as many as there are tokens); "100:+16" are 16 positions from 100 on; or an offset
@@ -45,17 +57,6 @@ struct ROTARY_API PositionSet {
 // them. Throws POSITION, SHAPE, DTYPE, and what read_npy throws.
 ROTARY_API PositionSet parse_positions(std::string_view spec, int axes, int file_axes = 0);
 
-// The positions of a model's rope; without spec 0, 1, 2, ... as an open set. A file has the axes of the rope with the
-// most axes among those of the rope's part. Throws POSITION, beside what parse_positions throws, if the rope turns by
-// the coordinates of an image and the positions give all its axes the same, unless same_on_every_axis.
-struct PositionRequest {
-  std::optional<std::string> spec;
-  bool same_on_every_axis = false;
-  std::optional<PositionSet> set = {};  // instead of spec, of the rope's axes
-  bool given() const noexcept { return spec || set; }
-};
-ROTARY_API PositionSet positions_of(const std::string& operation, const PositionRequest&, const Model&,
-                                    const ModelRope&);
 // query_scale of a closed set, [batch, tokens]. Throws POSITION, beside what that throws, where the form is not none
 // and the positions are not whole numbers of one axis.
 ROTARY_API std::vector<float> query_scale(const QueryScale&, const PositionSet&);

@@ -14,7 +14,9 @@ namespace {
 
 constexpr const char* positions_operation = "positions";
 
-void add_array(GivenPositions& given, PyObject* object, bool bools) {
+using Integers = std::vector<std::int64_t>;
+
+void add_array(PositionSet& given, PyObject* object, bool bools) {
   ArrayView view(object, positions_operation);
   if (bools && view.type == ElementType::boolean) view.type = ElementType::u8;
   if (!is_integer(view.type) && !is_float(view.type)) {
@@ -25,7 +27,7 @@ void add_array(GivenPositions& given, PyObject* object, bool bools) {
          type_word(view.type), ", which has not all integers above ", (view.type == ElementType::f16 ? "2048" : "256"),
          ": make the positions in another type");
   }
-  given.shape.assign(view.shape.begin(), view.shape.begin() + view.ndim);
+  given.given_shape = Integers(view.shape.begin(), view.shape.begin() + view.ndim);
   for_each_offset(view, [&, real = is_float(view.type)](const void* place) {
     if (real) {
       given.reals.push_back(real_at(place, view.type));
@@ -35,8 +37,8 @@ void add_array(GivenPositions& given, PyObject* object, bool bools) {
   });
 }
 
-void set_shape(GivenPositions& given, int axes) {
-  const std::vector<std::int64_t>& shape = given.shape;
+void set_sizes(PositionSet& given, int axes) {
+  const Integers shape = given.shape();
   const auto small = [](std::int64_t size) {
     if (size > std::numeric_limits<int>::max()) fail(Code::SHAPE, positions_operation, "a dimension is too large");
     return static_cast<int>(size);
@@ -60,15 +62,15 @@ void set_shape(GivenPositions& given, int axes) {
 
 }  // namespace
 
-GivenPositions positions_from(PyObject* object, int axes, bool bools) {
-  GivenPositions given;
+PositionSet positions_from(PyObject* object, int axes, bool bools) {
+  PositionSet given;
   PyObject *values = object, *shape = nullptr;
   if (PyTuple_Check(object) != 0 && PyArg_ParseTuple(object, "OO", &values, &shape) == 0) throw Raised{};
   if (PyTuple_Check(values) != 0) {
     long long first = 0, step = 0, count = 1;
     if (PyArg_ParseTuple(values, "LL", &first, &step) == 0 || PyArg_ParseTuple(shape, "|L", &count) == 0)
       throw Raised{};
-    given.shape.assign(static_cast<std::size_t>(PyTuple_Size(shape)), count);
+    given.given_shape = Integers(static_cast<std::size_t>(PyTuple_Size(shape)), count);
     if (count > std::numeric_limits<int>::max())
       fail(Code::POSITION, positions_operation, "there must be at most 2^31 - 1 positions but got ", count);
     given.integers.reserve(static_cast<std::size_t>(count));
@@ -77,10 +79,10 @@ GivenPositions positions_from(PyObject* object, int axes, bool bools) {
     add_array(given, values, bools);
     if (shape != nullptr) {
       const std::vector<int> sizes = ints_of(shape, positions_operation);
-      given.shape.assign(sizes.begin(), sizes.end());
+      given.given_shape = Integers(sizes.begin(), sizes.end());
     }
   }
-  set_shape(given, axes);
+  set_sizes(given, axes);
   const auto size = static_cast<std::int64_t>(given.reals.size() + given.integers.size());
   given.tokens = size / std::max(1, given.axes * given.batch);
   return given;
@@ -89,8 +91,6 @@ GivenPositions positions_from(PyObject* object, int axes, bool bools) {
 // ---- rotary.positions ----
 
 namespace {
-
-using Integers = std::vector<std::int64_t>;
 
 // (memory, type, shape), as rotary._memory.view takes them.
 template <class Value>
@@ -106,8 +106,8 @@ Ref array_of(const PositionSet& set) {
 }
 
 // Integers, or bools, of an array or lists.
-GivenPositions integers_of(const Words& words, const char* word) {
-  GivenPositions given = positions_from(words.needed(word), 1, /*bools=*/true);
+PositionSet integers_of(const Words& words, const char* word) {
+  PositionSet given = positions_from(words.needed(word), 1, /*bools=*/true);
   if (!given.reals.empty()) fail(Code::DTYPE, positions_operation, word, " must hold integers but got floats");
   return given;
 }
@@ -121,11 +121,11 @@ Ref make_model_positions(PyObject* config, PyObject* dict) {
   Integers shape;
   const auto take_tokens = [&](const char* word, Integers& values) {
     if (words.find(word) == nullptr) return;
-    GivenPositions given = integers_of(words, word);
-    if (given.shape.empty() || (!shape.empty() && shape != given.shape))
+    PositionSet given = integers_of(words, word);
+    if (given.shape().empty() || (!shape.empty() && shape != given.shape()))
       fail(Code::SHAPE, positions_operation, "ids and mask must have one shape, [batch, tokens] or [tokens], but ",
            word, " has another");
-    shape = given.shape;
+    shape = given.shape();
     inputs.batch = given.batch;
     inputs.tokens = given.tokens;
     values = std::move(given.integers);
@@ -134,10 +134,11 @@ Ref make_model_positions(PyObject* config, PyObject* dict) {
   take_tokens("mask", inputs.mask);
   const auto take_grids = [&](const char* word, auto& grids) {
     if (words.find(word) == nullptr) return;
-    const GivenPositions given = integers_of(words, word);
-    if (given.shape.size() != 2 || given.shape[1] != 3)
+    const PositionSet given = integers_of(words, word);
+    const Integers dimensions = given.shape();
+    if (dimensions.size() != 2 || dimensions[1] != 3)
       fail(Code::SHAPE, positions_operation, word, " must be [pictures, 3], time, height and width, but has ",
-           given.shape.size(), " dimensions");
+           dimensions.size(), " dimensions");
     for (std::size_t i = 0; i < given.integers.size(); i += 3)
       grids.push_back({given.integers[i], given.integers[i + 1], given.integers[i + 2]});
   };
@@ -145,7 +146,7 @@ Ref make_model_positions(PyObject* config, PyObject* dict) {
   take_grids("video_grids", inputs.video_grids);
   if (words.find("audio_lengths") != nullptr) inputs.audio_lengths = integers_of(words, "audio_lengths").integers;
   if (PyObject* seconds = words.find("seconds_per_grid")) {
-    const GivenPositions given = positions_from(seconds, 1);
+    const PositionSet given = positions_from(seconds, 1);
     inputs.seconds_per_grid = given.reals;
     if (given.reals.empty()) inputs.seconds_per_grid.assign(given.integers.begin(), given.integers.end());
   }
@@ -165,8 +166,8 @@ Ref make_positions(PyObject* name, PyObject* dict) {
   const auto number = [&words](const char* word) { return integer_of(words.needed(word), word); };
   if (function == "packed") return array_of(packed_positions(integers("cu_seqlens").integers));
   if (function == "mask") {
-    const GivenPositions mask = integers("mask");
-    return array_of(mask_positions(mask.integers, mask.tokens), mask.shape);
+    const PositionSet mask = integers("mask");
+    return array_of(mask_positions(mask.integers, mask.tokens), mask.shape());
   }
   if (function == "image") {
     return array_of(image_positions(number("rows"), number("columns"), number("merge")));
@@ -176,8 +177,8 @@ Ref make_positions(PyObject* name, PyObject* dict) {
     return checked(Py_BuildValue("(NN)", array_of(held.tokens).release(), array_of(held.positions).release()));
   }
   if (function == "dual_chunk" || function == "self_extend") {
-    const GivenPositions given = integers("positions");
-    const auto shaped = [&given](const Integers& made) { return array_of(made, given.shape).release(); };
+    const PositionSet given = integers("positions");
+    const auto shaped = [&given](const Integers& made) { return array_of(made, given.shape()).release(); };
     if (function == "self_extend") {
       const auto made = self_extend_positions(given.integers, number("group"), number("window"));
       return checked(Py_BuildValue("(NN)", shaped(made.query), shaped(made.key)));

@@ -74,7 +74,7 @@ struct Turning {
     return {values * static_cast<std::int64_t>(speeds->inv_freq.size() * 2 * sizeof(float)), table_is_large};
   }
 
-  GivenPositions at;
+  PositionSet at;
   std::optional<Frequencies> made;
   const Frequencies* speeds;
 };
@@ -82,14 +82,14 @@ struct Turning {
 Ref create_rows_at(PyObject* type, PyObject* source, PyObject* positions, PyObject* length, PyObject* angles,
                    PyObject* rounding) {
   const Turning turning(source, positions, length);
-  const GivenPositions& at = turning.at;
+  const PositionSet& at = turning.at;
   const Work work = turning.work();
   const TableOptions options(parse_angles(view_of(angles, "angles")), parse_rounding(view_of(rounding, "rounding")),
                              work.executor());
   Table table = unlocked([&] { return Table(*turning.speeds, at.view(), options); }, work.large());
   const bool real = !at.reals.empty();
   return checked(Py_BuildValue("(N(sNN))", rows_and_state(type, std::move(table), at.batched).release(),
-                               real ? "F64" : "I64", tuple_of(at.shape).release(),
+                               real ? "F64" : "I64", tuple_of(at.shape()).release(),
                                (real ? bytes_of(at.reals) : bytes_of(at.integers)).release()));
 }
 

@@ -78,12 +78,12 @@ Ref read_model(PyObject* source, PyObject* pairing, PyObject* weights) {
 // (memory, type, shape), as rotary._memory.view takes them. layer: or None.
 Ref make_query_scale(PyObject* source, PyObject* positions, PyObject* layer, PyObject* pairing) {
   const Model model = model_of(source, or_null(pairing));
-  const GivenPositions given = positions_from(positions, 1);
+  const PositionSet given = positions_from(positions, 1);
   if (!given.reals.empty()) fail(Code::POSITION, "query_scale", "positions must be whole numbers but got floats");
   std::optional<int> of;
   if (layer != Py_None) of = int_of(layer, "layer");
   const std::vector<float> factors = query_scale(model, given.integers, of);
-  return checked(Py_BuildValue("(NsN)", bytes_of(factors).release(), "F32", tuple_of(given.shape).release()));
+  return checked(Py_BuildValue("(NsN)", bytes_of(factors).release(), "F32", tuple_of(given.shape()).release()));
 }
 
 // ---- check and diagnose ----
@@ -126,18 +126,14 @@ std::vector<diagnose::TensorPair> pairs_of(const char* operation, PyObject* give
   return pairs;
 }
 
-void set_positions(PositionRequest& request, PyObject* positions, const std::optional<Model>& model) {
-  if (positions == nullptr) return;
-  if (PyUnicode_Check(positions) != 0) {
-    request.spec = text_of(positions, "positions");
-    return;
-  }
+PositionSet positions_for(PyObject* positions, const std::optional<Model>& model) {
+  if (PyUnicode_Check(positions) != 0) return written_positions(text_of(positions, "positions"));
   int axes = 1;
   for (std::size_t i = 0; model && i < model->ropes.size(); ++i) {
     const Rope& rope = model->ropes[i].rope;
     axes = std::max(axes, Frequencies{.axis = rope.axis, .summed_axes = rope.summed_axes}.axes());
   }
-  request.set = positions_from(positions, axes);
+  return positions_from(positions, axes);
 }
 
 Ref ask(PyObject* word, PyObject* source, PyObject* tensors, PyObject* dict) {
@@ -152,8 +148,8 @@ Ref ask(PyObject* word, PyObject* source, PyObject* tensors, PyObject* dict) {
     request.config = "the config";
     request.model = model_of(source, words.find("pairing"));
   }
-  set_positions(request.positions, words.find("positions"), request.model);
-  request.positions.same_on_every_axis = words.flag("same_position_on_every_axis");
+  if (PyObject* positions = words.find("positions")) request.positions = positions_for(positions, request.model);
+  request.same_on_every_axis = words.flag("same_position_on_every_axis");
   request.tolerance = words.number("tolerance");
   const auto pairs = pairs_of(request.operation.c_str(), tensors, words.find("tensors"));
   return new_text(unlocked([&] {
@@ -203,11 +199,11 @@ Ref study(PyObject* source, PyObject* dict) {
   const Words words{dict};
   accuracy::Request request;
   request.model = model_of(source, nullptr);
-  const ModelRope& used = tools::chosen_rope(request.model, words.small("rope").value_or(0), "the config");
+  const ModelRope& used = tools::chosen_rope(request.model, {.config = "the config", .rope = words.small("rope")});
   request.rope = static_cast<std::size_t>(&used - request.model.ropes.data());
   request.length = used.context;
   if (PyObject* positions = words.find("positions")) {
-    const GivenPositions places = positions_from(positions, 1);
+    const PositionSet places = positions_from(positions, 1);
     request.positions.assign(places.integers.begin(), places.integers.end());
     request.positions.insert(request.positions.end(), places.reals.begin(), places.reals.end());
     request.length = places.length();

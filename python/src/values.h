@@ -62,14 +62,11 @@ struct Words {
   }
 };
 
-struct GivenPositions : PositionSet {
-  std::vector<std::int64_t> shape;  // as given: [], [tokens], [batch, tokens], [axes, tokens] or [axes, batch, tokens]
-};
 // object: what rotary._memory.positions() makes: any array of integers or floats, or (values, shape) of numbers that
-// Python holds, where values is an array or, of a range or an int, (first, step). axes: of the rope; where it has one,
-// two dimensions are [batch, tokens], else [axes, tokens]. bools: an array may hold them, as 0 and 1. Throws SHAPE,
-// DTYPE, POSITION.
-GivenPositions positions_from(PyObject* object, int axes, bool bools = false);
+// Python holds, where values is an array or, of a range or an int, (first, step). given_shape is then [], [tokens],
+// [batch, tokens], [axes, tokens] or [axes, batch, tokens]. axes: of the rope; where it has one, two dimensions are
+// [batch, tokens], else [axes, tokens]. bools: an array may hold them, as 0 and 1. Throws SHAPE, DTYPE, POSITION.
+PositionSet positions_from(PyObject* object, int axes, bool bools = false);
 // _positions, _model_positions: _core.pyi.
 std::vector<PyMethodDef> position_methods();
 

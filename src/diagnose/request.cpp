@@ -10,13 +10,6 @@ namespace rotary::diagnose {
 
 namespace {
 
-// Tensors of which one thing is asked.
-struct Question {
-  std::vector<const ModelRope*> ropes;  // by one of which: that of their layers, or those that nothing chooses between
-  bool still = false;                   // by none: their layers have no rope; ropes are those of other layers
-  std::vector<std::size_t> tensors = {};
-};
-
 bool are_alike(const ModelRope& one, const ModelRope& other, std::optional<std::int64_t> length) {
   if (one.first != other.first || one.coordinates != other.coordinates) return false;
   for (const std::int64_t at : {length.value_or(1), length.value_or(1 << 20)}) {
@@ -30,87 +23,56 @@ bool are_alike(const ModelRope& one, const ModelRope& other, std::optional<std::
   return true;
 }
 
-// Of each tensor the layer that the request or its name says; none where the request names a rope.
-std::vector<std::optional<int>> layers_of(const Request& request, const std::vector<TensorPair>& pairs) {
-  std::vector<std::optional<int>> layers(pairs.size());
-  for (std::size_t i = 0; i < pairs.size() && request.model && !request.rope; ++i) {
-    layers[i] = request.layer ? request.layer : tools::layer_of(pairs[i].name);
-  }
-  return layers;
-}
-
 std::string still_said(const TensorPair& pair, std::optional<int> layer) {
   if (tools::role_of(pair.name) == Role::v) return "no model rotates values";
   return "the model's layer " + std::to_string(layer.value_or(0)) + " rotates nothing (NoPE)";
 }
 
-// What is asked of one tensor. layer: reset where the model does not list it.
-Question question_of(const Request& request, const TensorPair& pair, std::optional<int>& layer) {
-  const Model& model = *request.model;
-  Question question{{}, tools::role_of(pair.name) == Role::v};
-  bool of_layer = false;
-  if (layer && !question.still) {
-    const auto found = request.layer ? std::optional(tools::named_layer(model, *layer, &pair.before))
-                                     : tools::rope_of_layer(model, *layer, &pair.before);
-    if (found && *found != nullptr) return {{*found}};
-    question.still = of_layer = found.has_value();
-    if (!found) layer.reset();
-  }
-  if (!request.rope && model.ropes.size() != 1) {
-    for (const ModelRope& used : model.ropes) {
-      const bool beside =
-          !of_layer || std::ranges::find(used.layers_without_rope, *layer) != used.layers_without_rope.end();
-      if (beside && tools::fits_width(pair.before, used)) question.ropes.push_back(&used);
-    }
-  }
-  if (question.ropes.empty()) question.ropes = {&tools::chosen_rope(model, request.rope, request.config)};
-  return question;
-}
-
-// The indexer's rope beside an attention's, by the width of its tensor. A map: questions point to its values.
+// The indexer's rope beside an attention's, by the width of its tensor. A map: subjects point to its values.
 using Indexers = std::map<std::pair<const ModelRope*, std::int64_t>, ModelRope>;
 
-std::vector<Question> questions_of(const Request& request, const std::vector<TensorPair>& pairs,
-                                   std::vector<std::optional<int>>& layers, Indexers& indexers) {
-  std::vector<Question> questions;
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    Question one = request.model ? question_of(request, pairs[i], layers[i]) : Question{{nullptr}};
-    for (const ModelRope*& used : one.ropes) {
-      if (used == nullptr || one.still) continue;
-      if (const auto own = tools::rope_of_indexer(pairs[i].before, *used))
-        used = &indexers.try_emplace({used, pairs[i].before.shape.back()}, *own).first->second;
-    }
-    auto same = std::ranges::find_if(
-        questions, [&](const Question& other) { return other.ropes == one.ropes && other.still == one.still; });
-    if (same == questions.end()) same = questions.insert(same, std::move(one));
-    same->tensors.push_back(i);
+// What is asked of one tensor. Where nothing chooses among the ropes that it fits, each of them is.
+Subject question_of(const Request& request, const TensorPair& pair, Indexers& indexers) {
+  Subject one{.length = request.length, .layout = request.layout};
+  if (!request.model) return one;
+  TensorInfo tensor = pair.before;
+  tensor.name = pair.name;
+  one = tools::subject_of(*request.model, request, &tensor);
+  if (!one.rivals.empty()) one.used = one.rivals.front();
+  one.turns = one.turns && one.role != Role::v;
+  if (!one.turns) one.rivals.clear();
+  const auto take_indexer = [&](const ModelRope*& used) {
+    if (const auto own = tools::rope_of_indexer(tensor, *used))
+      used = &indexers.try_emplace({used, tensor.shape.back()}, *own).first->second;
+  };
+  if (one.turns) {
+    take_indexer(one.used);
+    std::ranges::for_each(one.rivals, take_indexer);
   }
-  return questions;
+  return one;
 }
 
 // A subject for each of its ropes whose positions fit. Throws where 0, 1, 2, ... are needed and are no positions.
-std::vector<Subject> subjects_of(const Request& request, const Question& question, bool needs_positions) {
-  Subject plain;
-  plain.layout = request.layout;
-  plain.length = request.length;
+std::vector<Subject> subjects_of(const Request& request, const Subject& question, bool needs_positions) {
   if (!request.model) {
-    plain.positions = request.positions.set;
-    if (request.positions.spec) plain.positions = parse_positions(*request.positions.spec, 1);
+    Subject plain = question;
+    plain.positions = request.positions;
+    if (plain.positions && plain.positions->spec) plain.positions = parse_positions(*plain.positions->spec, 1);
     return {plain};
   }
   std::vector<Subject> subjects;
   std::optional<Error> first;
-  for (const ModelRope* used : question.ropes) {
-    Subject one = plain;
+  for (const ModelRope* used : question.rivals.empty() ? std::vector{question.used} : question.rivals) {
+    Subject one = question;
     one.used = used;
     one.beside = tools::blocks_of(*request.model, *used);
     std::erase(one.beside, used);
     try {
-      if (request.positions.given() || needs_positions) {
-        const PositionSet set = positions_of(request.operation, request.positions, *request.model, *used);
-        if (request.positions.given()) one.positions = set;
+      if (request.positions || needs_positions) {
+        const PositionSet set = positions_of(request.operation, request, *request.model, *used);
+        if (request.positions) one.positions = set;
       } else {
-        one.places_unknown = used->coordinates && !request.positions.same_on_every_axis;
+        one.places_unknown = used->coordinates && !request.same_on_every_axis;
       }
       subjects.push_back(one);
     } catch (const Error& error) {  // positions of another rope's axes
@@ -237,19 +199,21 @@ int wrongness(const std::vector<NamedCheck>& tensors) {
 }
 
 // What the layers of the model, or other tensors of the file, have to do with a fault.
-std::string layers_said(const Request& request, const Question& question, const std::vector<TensorPair>& pairs,
+std::string layers_said(const Request& request, const Subject& question, const std::vector<TensorPair>& pairs,
                         const TensorPair& pair, NamedDiagnosis& one) {
   const Verdict verdict = one.diagnosis.verdict;
   if (!request.model || request.rotated || verdict == Verdict::as_configured) return "";
-  if (question.ropes.size() > 1 || question.still || pair.after.shape.empty()) return "";
-  if (!one.layer && verdict == Verdict::not_rotated && !request.rope &&
-      !question.ropes[0]->layers_without_rope.empty()) {
+  if (question.rivals.size() > 1 || !question.turns || pair.after.shape.empty()) return "";
+  if (!one.layer && verdict == Verdict::not_rotated && !request.rope && !question.used->layers_without_rope.empty()) {
     return "; " + std::string(of_no_layer);
   }
   for (const ModelRope& other : request.model->ropes) {
-    if (!one.layer || &other == question.ropes[0] || !tools::fits_width(pair.before, other)) continue;
-    if (are_alike(other, *question.ropes[0], request.length)) continue;
-    for (const Subject& subject : subjects_of(request, {{&other}}, false)) {
+    if (!one.layer || &other == question.used || !tools::fits_width(pair.before, other)) continue;
+    if (are_alike(other, *question.used, request.length)) continue;
+    Subject of_other = question;
+    of_other.used = &other;
+    of_other.rivals.clear();
+    for (const Subject& subject : subjects_of(request, of_other, false)) {
       if (diagnose_pair(pair.before, pair.after, of_tensor(subject, pair)).verdict == Verdict::as_configured)
         return "; it is as " + rope_text(request, &other) + " asks, of other layers";
     }
@@ -269,11 +233,15 @@ std::string layers_said(const Request& request, const Question& question, const 
 // Each pair by the rope of its layer; of those without, by the one rope of which the least is wrong.
 std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs) {
   const Request& request = call.request;
-  std::vector<std::optional<int>> layers = layers_of(request, pairs);
   std::vector<NamedCheck> results(pairs.size());
   std::int64_t done = 0;
   Indexers indexers;
-  for (const Question& question : questions_of(request, pairs, layers, indexers)) {
+  std::vector<Subject> questions;  // of each tensor
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    questions.push_back(question_of(request, pairs[i], indexers));
+    questions.back().tensors = {i};
+  }
+  for (const Subject& question : tools::merged(questions)) {
     std::vector<Subject> subjects = subjects_of(request, question, call.checks);
     std::int64_t step = done;  // of this question, whichever copy of a subject tells it
     done += 4 * std::ssize(question.tensors);
@@ -287,25 +255,26 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
     for (const std::size_t i : question.tensors) asked.push_back(&pairs[i]);
     std::vector<NamedCheck> best;
     const Subject* by = &subjects[0];
-    if (question.still) {
+    if (!question.turns) {
       for (const std::size_t i : question.tensors)
-        best.push_back(call.examine_still(pairs[i], of_tensor(subjects[0], pairs[i]), still_said(pairs[i], layers[i])));
+        best.push_back(
+            call.examine_still(pairs[i], of_tensor(subjects[0], pairs[i]), still_said(pairs[i], questions[i].layer)));
     } else {
       best = for_each_pair(call, asked, subjects[0]);
     }
-    for (std::size_t i = 1; i < subjects.size() && !question.still && wrongness(best) > 0; ++i) {
+    for (std::size_t i = 1; i < subjects.size() && question.turns && wrongness(best) > 0; ++i) {
       std::vector<NamedCheck> other = for_each_pair(call, asked, subjects[i]);
       if (wrongness(other) >= wrongness(best)) continue;
       best = std::move(other);
       by = &subjects[i];
     }
-    const bool open = !question.still && std::ranges::any_of(subjects, [&](const Subject& other) {
-      return other.used != by->used && !are_alike(*other.used, *by->used, request.length);
-    });
+    const bool open = question.turns && std::ranges::any_of(subjects, [&](const Subject& other) {
+                        return other.used != by->used && !are_alike(*other.used, *by->used, request.length);
+                      });
     for (std::size_t i = 0; i < best.size(); ++i) {
       const std::size_t at = question.tensors[i];
-      best[i].layer = layers[at];
-      best[i].rope = question.still ? "" : rope_text(request, by->used);
+      best[i].layer = questions[at].layer;
+      best[i].rope = !question.turns ? "" : rope_text(request, by->used);
       best[i].diagnosis.sentence += layers_said(request, question, pairs, pairs[at], best[i]);
       call.finish(best[i], open);
       results[at] = std::move(best[i]);

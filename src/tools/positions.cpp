@@ -1,4 +1,4 @@
-#include "rotary/positions.h"
+#include "rotary/choice.h"
 
 #include <algorithm>
 #include <charconv>
@@ -143,6 +143,7 @@ PositionSet first_axes(PositionSet set, int axes) {
   if (!set.integers.empty()) set.integers.resize(kept);
   if (!set.reals.empty()) set.reals.resize(kept);
   set.axes = axes;
+  set.given_shape.reset();
   return set;
 }
 
@@ -153,6 +154,7 @@ bool turns_by_several_axes(const Rope& rope) {
 }  // namespace
 
 std::vector<std::int64_t> PositionSet::shape() const {
+  if (given_shape) return *given_shape;
   std::vector<std::int64_t> shape = {tokens};
   if (batched) shape.insert(shape.begin(), batch);
   if (axes > 1) shape.insert(shape.begin(), axes);
@@ -225,31 +227,33 @@ PositionSet parse_ranges(std::string_view spec) {
 }
 
 PositionSet parse_positions(std::string_view spec, int axes, int file_axes) {
-  if (const auto named = parse_named_positions(spec, std::max(axes, file_axes))) return first_axes(*named, axes);
-  if (spec.ends_with(".npy")) return read_position_file(spec, axes, std::max(axes, file_axes));
-  return parse_ranges(spec);
+  const auto named = parse_named_positions(spec, std::max(axes, file_axes));
+  PositionSet set = named                    ? first_axes(*named, axes)
+                    : spec.ends_with(".npy") ? read_position_file(spec, axes, std::max(axes, file_axes))
+                                             : parse_ranges(spec);
+  set.spec = spec;
+  return set;
 }
 
-PositionSet positions_of(const std::string& operation, const PositionRequest& request, const Model& model,
+PositionSet positions_of(const std::string& operation, const Choice& choice, const Model& model,
                          const ModelRope& used) {
   int most = 1;
   for (const ModelRope& sister : model.ropes) {
     if (sister.part != used.part) continue;
     most = std::max({most, axes_of(sister), static_cast<int>(sister.axis_names.size())});  // the last may turn no pair
   }
-  PositionSet set = request.set ? first_axes(*request.set, axes_of(used))
-                                : parse_positions(request.spec.value_or("0:"), axes_of(used), most);
+  const std::optional<std::string> spec = choice.positions ? choice.positions->spec : "0:";
+  PositionSet set = spec ? parse_positions(*spec, axes_of(used), most) : first_axes(*choice.positions, axes_of(used));
+  const std::string got = choice.positions && spec ? "'" + *spec + "'" : "none";
   if (set.axes < used.rope.summed_axes) {
     const std::string count = std::to_string(used.rope.summed_axes);
     fail(Code::POSITION, operation, "a rope that sums over ", count, " axes must have positions for each, a .npy of [",
-         count, ", tokens], but got ", (request.spec ? "'" + *request.spec + "'" : std::string("none")), ", of ",
-         set.axes);
+         count, ", tokens], but got ", got, ", of ", set.axes);
   }
-  if (used.coordinates && set.axes == 1 && turns_by_several_axes(used.rope) && !request.same_on_every_axis) {
+  if (used.coordinates && set.axes == 1 && turns_by_several_axes(used.rope) && !choice.same_on_every_axis) {
     const std::string count = std::to_string(most);
     fail(Code::POSITION, operation, "a rope of coordinates, as of an image, must have positions for each of its ",
-         count, " axes, a .npy of [", count, ", tokens], but got ",
-         (request.spec ? "'" + *request.spec + "'" : std::string("none")),
+         count, " axes, a .npy of [", count, ", tokens], but got ", got,
          ", which gives all axes the same (--same-position-on-every-axis allows it)");
   }
   return set;

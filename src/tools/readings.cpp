@@ -22,7 +22,11 @@ class Judge {
  public:
   Judge(std::string_view operation, std::span<const Tensor* const> tensors, const ModelRope& used)
       : operation_(operation), tensors_(tensors), used_(used) {
-    for (const Tensor* tensor : tensors) subjects_.push_back({.used = &used, .role = role_of(tensor->name)});
+    for (const Tensor* tensor : tensors) {
+      Subject& subject = subjects_.emplace_back();
+      subject.used = &used;
+      subject.role = role_of(tensor->name);
+    }
   }
 
   bool knows_heads() const { return used_.heads > 0; }
@@ -200,9 +204,10 @@ std::vector<Reading> readings_of(const std::vector<std::int64_t>& shape) {
   return readings;
 }
 
-Readings read_heads(std::string_view operation, std::span<const Tensor* const> tensors, const std::string& written,
-                    const ModelRope& used) {
-  const Judge judge(operation, tensors, used);
+Readings read_heads(std::string_view operation, std::span<const Tensor* const> tensors, const Subject& subject) {
+  const std::string& written = subject.layout;
+  const ModelRope unknown;
+  const Judge judge(operation, tensors, subject.used == nullptr ? unknown : *subject.used);
   std::vector<Words> choices;
   std::size_t most = 1;
   for (std::size_t i = 0; i < tensors.size(); ++i) {

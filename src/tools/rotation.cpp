@@ -62,7 +62,8 @@ Table piece_of(const Table& table, std::int64_t first, std::int64_t count) {
 }
 
 Table table_of_rows(const Rotation& how, const PositionSet& rows) {
-  const int pairs = how.rotary_dim / 2;
+  const Rope& rope = how.subject.used->rope;
+  const int pairs = rope.rotary_dim / 2;
   const std::span<const float> all_cos = how.cos->as<float>(), all_sin = how.sin->as<float>();
   const std::int64_t available = how.cos->shape[0];
   std::vector<float> cos, sin;
@@ -75,11 +76,11 @@ Table table_of_rows(const Rotation& how, const PositionSet& rows) {
     cos.insert(cos.end(), all_cos.begin() + begin, all_cos.begin() + begin + pairs);
     sin.insert(sin.end(), all_sin.begin() + begin, all_sin.begin() + begin + pairs);
   }
-  return Table(cos, sin, pairs, how.frequencies.pairing, rows.batch);
+  return Table(cos, sin, pairs, rope.pairing, rows.batch);
 }
 
-PositionSet positions_for(const Rotation& how, const PositionSet& positions, std::int64_t tokens,
-                          const std::string& named) {
+PositionSet positions_for(const Rotation& how, std::int64_t tokens, const std::string& named) {
+  const PositionSet& positions = *how.subject.positions;
   if (!positions.open_from && positions.tokens != tokens) {
     fail(Code::SHAPE, how.operation, "--positions must name one position per token but got ", positions.tokens,
          " for the ", tokens, " tokens of ", named);
@@ -145,13 +146,14 @@ void multiply_doubles(std::span<double> elements, const Layout& l, std::span<con
 // The elements of each head from the first that turns: those of the rotation, or 0 of a tensor that holds only the
 // block.
 int first_of(const Tensor& tensor, const Layout& layout, const Rotation& how) {
-  const bool bare = how.first > 0 && layout.head_dim == how.rotary_dim;
-  if (layout.head_dim != how.head_dim && !bare) {
-    std::string rule = "head_dim must be " + std::to_string(how.head_dim);
-    if (how.first > 0) rule += ", or " + std::to_string(how.rotary_dim) + " for the bare rotary block,";
+  const ModelRope& used = *how.subject.used;
+  const bool bare = how.subject.is_bare(layout.head_dim);
+  if (layout.head_dim != used.rope.head_dim && !bare) {
+    std::string rule = "head_dim must be " + std::to_string(used.rope.head_dim);
+    if (used.first > 0) rule += ", or " + std::to_string(used.rope.rotary_dim) + " for the bare rotary block,";
     fail(Code::SHAPE, how.operation, rule, " but ", label(tensor), " is ", shape_text(tensor.shape));
   }
-  return bare ? 0 : how.first;
+  return bare ? 0 : used.first;
 }
 
 // first: the tensor's element where the block begins.
@@ -170,9 +172,10 @@ void rotate_doubles(Tensor& tensor, const Layout& block, int first, const Rotati
 
 }  // namespace
 
-void check_rows(Rotation& how, std::optional<int> rotary_dim) {
-  const auto refuse = [&](const std::string& sentence) { fail(Code::SHAPE, how.operation, sentence); };
-  const Tensor &cos = *how.cos, &sin = *how.sin;
+int check_rows(const std::string& operation, const Tensor& cos, const Tensor& sin, const ModelRope& used,
+               std::optional<int> rotary_dim) {
+  const auto refuse = [&](const std::string& sentence) { fail(Code::SHAPE, operation, sentence); };
+  const int head_dim = used.rope.head_dim;
   const std::string shape = shape_text(cos.shape);
   if (cos.shape != sin.shape) {
     refuse("cos and sin must have one shape but got " + shape + " and " + shape_text(sin.shape));
@@ -181,13 +184,13 @@ void check_rows(Rotation& how, std::optional<int> rotary_dim) {
     refuse("cos and sin must have one column for each pair but got each twice, as Hugging Face's are: " + shape +
            " (of 'rotary table' the form pairs)");
   }
-  const std::int64_t block = 2 * std::min<std::int64_t>(cos.shape.back(), how.head_dim);  // large enough to be refused
-  if (how.first < 0 || block < 2 || block > how.head_dim - how.first ||
+  const std::int64_t block = 2 * std::min<std::int64_t>(cos.shape.back(), head_dim);  // large enough to be refused
+  if (used.first < 0 || block < 2 || block > head_dim - used.first ||
       rotary_dim.value_or(static_cast<int>(block)) != block) {
-    refuse("cos and sin turn two elements per pair: they must fit head_dim " + std::to_string(how.head_dim) +
+    refuse("cos and sin turn two elements per pair: they must fit head_dim " + std::to_string(head_dim) +
            " behind --first, and --rotary-dim, but got " + shape);
   }
-  how.rotary_dim = static_cast<int>(block);
+  return static_cast<int>(block);
 }
 
 void check_types(const std::string& operation, const std::vector<Tensor*>& tensors) {
@@ -200,19 +203,20 @@ void check_types(const std::string& operation, const std::vector<Tensor*>& tenso
 void rotate_tensor(Tensor& tensor, const Layout& layout, const Rotation& how, std::optional<Table>& table) {
   const int first = first_of(tensor, layout, how);
   if (tensor.elements() == 0) return;
-  const PositionSet positions = positions_for(how, how.positions, layout.tokens, label(tensor));
+  const PositionSet positions = positions_for(how, layout.tokens, label(tensor));
+  const QueryScale& scale = how.subject.scale;
   std::vector<float> factors;
-  if (how.query_scale.form != QueryForm::none) factors = query_scale(how.query_scale, positions);
+  if (scale.form != QueryForm::none && role_of(tensor.name) != Role::k) factors = query_scale(scale, positions);
   Layout block = layout;
   block.head_dim -= first;
   if (tensor.type == ElementType::f64) {
-    if (how.turns) rotate_doubles(tensor, block, first, how, positions, table);
+    if (how.subject.turns) rotate_doubles(tensor, block, first, how, positions, table);
     if (!factors.empty()) multiply_doubles(tensor.as<double>(), layout, factors);
     return;
   }
   const DType dtype = *dtype_of(tensor.type);
   const Heads whole{tensor.data.data(), dtype, layout};
-  const Table* const rows = how.turns ? &table_for(how, positions, table) : nullptr;
+  const Table* const rows = how.subject.turns ? &table_for(how, positions, table) : nullptr;
   try {
     if (rows == nullptr) return multiply(whole, factors, *how.options.executor);
     if (factors.empty()) return rotate_floats(slice(whole, first, block.head_dim), 0, {}, tensor, *rows, how);

@@ -1,6 +1,7 @@
 #include "subject.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "files/text/io.h"
 #include "values/fail.h"
@@ -32,19 +33,8 @@ int Subject::plausibility(const Layout& read) const {
   return used->heads % read.heads == 0 ? 1 : 0;
 }
 
-const ModelRope& chosen_rope(const Model& model, std::optional<int> rope, const std::string& config) {
-  if (model.ropes.empty()) {
-    std::string reason;  // as given by the config reader
-    for (const std::string& note : model.notes) reason += (reason.empty() ? "" : " ") + note;
-    const std::string of = config.empty() ? "" : " of " + files::printable(config);
-    fail(Code::ROPE, "rope", "the model", of, " must have a rope but got none: ", reason);
-  }
-  const int index = rope.value_or(0);
-  if (index < 0 || static_cast<std::size_t>(index) >= model.ropes.size()) {
-    fail(Code::ROPE, "rope", "--rope must be below the model's number of ropes, ", model.ropes.size(),
-         ", and counts from 0 but got ", index);
-  }
-  return model.ropes[static_cast<std::size_t>(index)];
+std::int64_t Subject::length_for(std::int64_t tokens) const {
+  return length ? *length : positions->closed(std::max(tokens, positions->tokens)).length();
 }
 
 std::vector<const ModelRope*> blocks_of(const Model& model, const ModelRope& used) {
@@ -61,15 +51,17 @@ std::vector<const ModelRope*> blocks_of(const Model& model, const ModelRope& use
   return blocks;
 }
 
-std::optional<const ModelRope*> rope_of_layer(const Model& model, int layer, const TensorInfo* tensor) {
-  const auto has = [layer](const std::vector<int>& layers) {
-    return std::find(layers.begin(), layers.end(), layer) != layers.end();
-  };
-  std::vector<const ModelRope*> found;  // of a part whose layer has no rope: each of its ropes
+namespace {
+
+bool is_in(int layer, const std::vector<int>& layers) { return std::ranges::find(layers, layer) != layers.end(); }
+
+// The ropes of the parts that list the layer, with a rope or without: those of the tensor's width and part, and those
+// of tokens, if there are any.
+std::vector<const ModelRope*> ropes_listing(const Model& model, int layer, const TensorInfo* tensor) {
+  std::vector<const ModelRope*> found;
   for (const ModelRope& rope : model.ropes) {
-    if (has(rope.layers) || has(rope.layers_without_rope)) found.push_back(&rope);
+    if (is_in(layer, rope.layers) || is_in(layer, rope.layers_without_rope)) found.push_back(&rope);
   }
-  // Keeps those of which it is true, unless it is of none.
   const auto prefer = [&found](const auto& is_true) {
     std::vector<const ModelRope*> kept;
     for (const ModelRope* rope : found) {
@@ -82,31 +74,137 @@ std::optional<const ModelRope*> rope_of_layer(const Model& model, int layer, con
     prefer([&](const ModelRope& rope) { return names_part(tensor->name, rope.part); });
   }
   prefer([](const ModelRope& rope) { return !rope.coordinates; });
+  return found;
+}
+
+}  // namespace
+
+std::optional<const ModelRope*> rope_of_layer(const Model& model, int layer, const TensorInfo* tensor) {
+  const std::vector<const ModelRope*> found = ropes_listing(model, layer, tensor);
   std::optional<const ModelRope*> only;
   for (const ModelRope* rope : found) {
-    const ModelRope* used = has(rope->layers) ? blocks_of(model, *rope).front() : nullptr;
+    const ModelRope* used = is_in(layer, rope->layers) ? blocks_of(model, *rope).front() : nullptr;
     if (only.value_or(used) != used || (only && rope->part != found.front()->part)) return std::nullopt;
     only = used;
   }
   return only;
 }
 
+namespace {
+
+// model.ropes[choice.rope], by default the first.
+const ModelRope& rope_by_number(const Model& model, const Choice& choice) {
+  if (model.ropes.empty()) {
+    std::string reason;  // as given by the config reader
+    for (const std::string& note : model.notes) reason += (reason.empty() ? "" : " ") + note;
+    const std::string of = choice.config.empty() ? "" : " of " + files::printable(choice.config);
+    fail(Code::ROPE, "rope", "the model", of, " must have a rope but got none: ", reason);
+  }
+  const int index = choice.rope.value_or(0);
+  if (index < 0 || static_cast<std::size_t>(index) >= model.ropes.size()) {
+    fail(Code::ROPE, "rope", "--rope must be below the model's number of ropes, ", model.ropes.size(),
+         ", and counts from 0 but got ", index);
+  }
+  return model.ropes[static_cast<std::size_t>(index)];
+}
+
+// rope_of_layer of a layer that somebody names.
 const ModelRope* named_layer(const Model& model, int layer, const TensorInfo* tensor) {
   if (const auto found = rope_of_layer(model, layer, tensor)) return *found;
-  int last = -1;
-  bool listed = false;
-  for (const ModelRope& rope : model.ropes) {
-    for (const std::vector<int>* layers : {&rope.layers, &rope.layers_without_rope}) {
-      for (const int one : *layers) last = std::max(last, one);
-      listed = listed || std::find(layers->begin(), layers->end(), layer) != layers->end();
-    }
-  }
-  if (listed) {
+  if (!ropes_listing(model, layer, tensor).empty()) {
     fail(Code::ROPE, "rope", "--layer must name a layer of one rope but got ", layer,
          ", which several have: --rope names one of the model's ", model.ropes.size());
   }
+  int last = -1;
+  for (const ModelRope& rope : model.ropes) {
+    for (const std::vector<int>* layers : {&rope.layers, &rope.layers_without_rope}) {
+      for (const int one : *layers) last = std::max(last, one);
+    }
+  }
   if (last < 0) fail(Code::ROPE, "rope", "--layer must be of a model with layers but the config lists none");
   fail(Code::ROPE, "rope", "--layer must be one of the model's layers, 0 to ", last, ", but got ", layer);
+}
+
+// subject_of, with nothing of what multiplies queries.
+Subject turned_subject(const Model& model, const Choice& choice, const TensorInfo* tensor) {
+  Subject subject{.chosen = choice.rope.has_value(), .length = choice.length, .layout = choice.layout};
+  if (tensor != nullptr) subject.role = role_of(tensor->name);
+  if (choice.layer) {
+    subject.layer = choice.layer;
+    subject.used = named_layer(model, *choice.layer, tensor);
+  } else if (const auto layer = tensor != nullptr && !choice.rope ? layer_of(tensor->name) : std::nullopt) {
+    const auto found = rope_of_layer(model, *layer, tensor);
+    if (found) subject.layer = layer;
+    subject.used = found.value_or(nullptr);
+  }
+  if (subject.layer) {
+    subject.chosen = true;
+    subject.turns = subject.used != nullptr;
+    if (!subject.turns) subject.used = ropes_listing(model, *subject.layer, tensor).front();
+  }
+  if (subject.used == nullptr) subject.used = &rope_by_number(model, choice);
+  for (const ModelRope& rope : model.ropes) {
+    if (!subject.chosen && model.ropes.size() > 1 && tensor != nullptr && fits_width(*tensor, rope))
+      subject.rivals.push_back(&rope);
+  }
+  return subject;
+}
+
+}  // namespace
+
+Subject subject_of(const Model& model, const Choice& choice, const TensorInfo* tensor) {
+  Subject subject = turned_subject(model, choice, tensor);
+  if (!choice.query_scale) return subject;
+  std::optional<int> layer = choice.layer;
+  if (choice.rope && !subject.used->layers.empty()) layer = subject.used->layers.front();
+  if (!choice.names_rope() && tensor != nullptr) layer = layer_of(tensor->name);
+  subject.scale = query_scale_of(model, subject.used->part, layer);
+  return subject;
+}
+
+std::vector<Subject> merged(const std::vector<Subject>& subjects) {
+  std::vector<Subject> all;
+  for (const Subject& one : subjects) {
+    const auto same = std::ranges::find_if(all, [&](const Subject& known) {
+      return known.used == one.used && known.rivals == one.rivals && known.turns == one.turns &&
+             known.scale == one.scale;
+    });
+    if (same == all.end()) {
+      all.push_back(one);
+      continue;
+    }
+    same->tensors.insert(same->tensors.end(), one.tensors.begin(), one.tensors.end());
+    same->chosen &= one.chosen;
+  }
+  return all;
+}
+
+std::vector<Subject> subjects_of(const Model& model, const Choice& choice, std::span<Tensor* const> tensors) {
+  std::vector<Subject> all;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    Subject one = subject_of(model, choice, tensors[i]);
+    one.tensors = {i};
+    one.rivals.clear();
+    const bool multiplied = one.scale.form != QueryForm::none && one.role != Role::k;
+    if (choice.rope || !one.turns) {
+      if (one.turns || multiplied) all.push_back(one);
+      continue;
+    }
+    const std::vector<const ModelRope*> blocks = blocks_of(model, *one.used);
+    one.chosen = one.chosen || blocks.size() == model.ropes.size();
+    for (const ModelRope* block : blocks) {
+      one.used = block;
+      all.push_back(one);
+    }
+  }
+  return merged(all);
+}
+
+const ModelRope& chosen_rope(const Model& model, const Choice& choice) {
+  const Subject subject = turned_subject(model, choice, nullptr);
+  if (subject.turns) return *subject.used;
+  fail(Code::ROPE, "rope", "--layer must name a layer with a rope but got ", *subject.layer,
+       ", which rotates nothing (NoPE)");
 }
 
 std::optional<ModelRope> rope_of_indexer(const TensorInfo& tensor, const ModelRope& attention) {
@@ -135,6 +233,11 @@ std::vector<std::string> notes_on(const Model& model, const ModelRope& used) {
     if (path == used.part || !is_part(path)) notes.push_back(note);
   }
   return notes;
+}
+
+int last_dimension(const TensorInfo& tensor) {
+  constexpr std::int64_t most = std::numeric_limits<int>::max();
+  return tensor.shape.empty() ? 0 : static_cast<int>(std::min(tensor.shape.back(), most));
 }
 
 bool fits_width(const TensorInfo& tensor, const ModelRope& used) {

@@ -1,5 +1,6 @@
-// The subject of apply, check, diagnose and table: which rope, which block of which heads, in which layout, at which
-// positions; found from a model and from the names and shapes of tensors.
+// The subject of apply, table, golden, check and diagnose: which rope turns tensors, which block of which heads, how
+// they lie, and at which positions; found from a model, from the names and shapes of tensors, and from what somebody
+// chose.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 #include <vector>
 
 #include "names.h"
+#include "rotary/choice.h"
 #include "rotary/config.h"
-#include "rotary/positions.h"
 #include "rotary/tensors.h"
 #include "rotary/threads.h"
 
@@ -21,17 +22,25 @@ namespace rotary::tools {
 // The block and the heads are those of the rope: used->first, used->rope.rotary_dim, used->heads, used->kv_heads.
 struct Subject {
   const ModelRope* used = nullptr;            // none: nothing says what is asked
+  std::vector<const ModelRope*> rivals = {};  // the model's ropes that the tensor fits, where nothing chooses
+  bool chosen = false;                        // by the choice or by the layer: not by default
+  bool turns = true;                          // false: its layer has no rope; used is one of the layers beside it
+  std::optional<int> layer = {};              // none: the model does not list it, or a rope was chosen
+  QueryScale scale = {};                      // what multiplies the layer's queries, if that was asked
+  std::vector<std::size_t> tensors = {};      // whose subject it is
+  std::vector<const ModelRope*> beside = {};  // blocks_of used, but for itself: their elements are another question
   std::optional<std::int64_t> length = {};    // for scalings that depend on it; none: the largest position + 1
   std::optional<PositionSet> positions = {};  // none: with a rope of tokens in a text 0, 1, 2, ...; else unknown
-  std::vector<const ModelRope*> beside = {};  // blocks_of used, but for itself: their elements are another question
   bool places_unknown = false;                // no positions, and the rope does not count tokens: coordinates of images
   std::string layout = {};                    // as written; empty: found
   std::string layout_of_heads = {};  // that the heads of all tensors of a file fit; empty: those of this tensor decide
-  Role role = Role::other;         // whose heads the tensor's are to be
+  Role role = Role::other;           // whose heads the tensor's are to be
   std::vector<std::int64_t> head_rows = {};  // of the rope's frequencies, of each head; empty: evenly those of the rope
   const Executor* executor = &serial();
   std::function<void()> step = [] {};  // called when a quarter of the work on the tensor is done
 
+  // The length in play where the longest tensor has that many tokens. Positions are there.
+  std::int64_t length_for(std::int64_t tokens) const;
   // Whether a tensor of that last dimension holds the rotated block alone, as the k of MLA.
   bool is_bare(std::int64_t last_dimension) const noexcept;
   int head_dim_of(const TensorInfo&) const noexcept;  // 0 without a rope: that of the last dimension
@@ -41,14 +50,23 @@ struct Subject {
   int plausibility(const Layout&) const;
 };
 
-// model.ropes[rope], by default the first. config: its name in sentences, or "". Throws ROPE.
-const ModelRope& chosen_rope(const Model&, std::optional<int> rope, const std::string& config);
+// Which rope turns a tensor: what the choice says, else that of the layer in the tensor's name, else the model's first;
+// of several blocks the first. Without a tensor: what the choice says, else the first. It has the length and layout of
+// the choice, and no positions: positions_of finds them. Throws ROPE (the model has none, or not that one; a named
+// layer that the model does not list, or that several ropes have), and what query_scale_of throws.
+Subject subject_of(const Model&, const Choice&, const TensorInfo* = nullptr);
+// The same of tensors that are to be rotated, those of one rope in one subject, in the order of the first of each; a
+// subject for each block, where no rope was chosen. Tensors of layers without a rope are in none, but for queries that
+// are multiplied.
+std::vector<Subject> subjects_of(const Model&, const Choice&, std::span<Tensor* const>);
+// Subjects of one rope as one, with the tensors of all.
+std::vector<Subject> merged(const std::vector<Subject>&);
+// The rope of subject_of without a tensor. Throws ROPE too for a layer that has none.
+const ModelRope& chosen_rope(const Model&, const Choice&);
 // The rope of a layer: null where the layer has none (NoPE). The text's, unless the width or the name of the tensor
 // says that it is of another part; the first of blocks_of. Empty where the model does not list the layer, or several
 // ropes remain.
 std::optional<const ModelRope*> rope_of_layer(const Model&, int layer, const TensorInfo* tensor = nullptr);
-// The same of a layer that somebody names. Throws ROPE where rope_of_layer is empty.
-const ModelRope* named_layer(const Model&, int layer, const TensorInfo* tensor = nullptr);
 // The ropes that turn heads of the same layers together, each a block of its own (Allegro, Gemma 4's tower): this one,
 // and those beside it.
 std::vector<const ModelRope*> blocks_of(const Model&, const ModelRope&);
@@ -56,6 +74,8 @@ std::vector<const ModelRope*> blocks_of(const Model&, const ModelRope&);
 std::vector<std::string> notes_on(const Model&, const ModelRope&);
 // Whether the tensor's heads are the rope's: whole, the bare block, or flat.
 bool fits_width(const TensorInfo&, const ModelRope&);
+// The elements of its heads where they are whole; 0 of a tensor without dimensions.
+int last_dimension(const TensorInfo&);
 // The rope of the indexer beside the attention of that rope, where the tensor is the indexer's: by its name
 // ("indexer.wq_b", "index_k"), or by heads of its width that are not the attention's.
 std::optional<ModelRope> rope_of_indexer(const TensorInfo&, const ModelRope& attention);
@@ -75,13 +95,12 @@ struct Readings {
   std::vector<std::string> notes;     // what the heads leave open
   std::vector<std::string> warnings;  // what speaks against the written layout
 };
-// The readings that the names and shapes of tensors give. used: the rope that turns them, whose heads theirs are to be;
-// one without heads: nothing is known of them. Reads tensors by the written word, or without one by their dimensions:
-// bthd, thd, [heads, head_dim] of one token, or [..., heads * head_dim] where the rope gives the heads.
+// The readings that the names and shapes of tensors of one subject give, whose heads theirs are to be; without a rope,
+// or of one without heads, nothing is known of them. Reads tensors by the subject's layout, or without one by their
+// dimensions: bthd, thd, [heads, head_dim] of one token, or [..., heads * head_dim] where the rope gives the heads.
 // Without a written word a layout is refused that the config's heads contradict and another layout fits: a number of
 // heads that is neither the config's nor a divisor of it, as a shard has, or fewer heads where the other layout has
 // exactly the config's. One head alone contradicts nothing. Throws SHAPE.
-Readings read_heads(std::string_view operation, std::span<const Tensor* const> tensors, const std::string& written,
-                    const ModelRope& used);
+Readings read_heads(std::string_view operation, std::span<const Tensor* const> tensors, const Subject&);
 
 }  // namespace rotary::tools

@@ -1,5 +1,5 @@
 // --positions SPEC: what is accepted, and what it means.
-#include "rotary/positions.h"
+#include "rotary/choice.h"
 
 #include <gtest/gtest.h>
 
@@ -134,7 +134,7 @@ class File : public testing::Test {
 
 TEST_F(File, of_all_axes_serves_sister_ropes_of_one) {
   const Model model = several_ropes();
-  const PositionRequest request{write({2, 3}, {1, 2, 3, 40, 50, 60}), false};
+  const Choice request{.positions = written_positions(write({2, 3}, {1, 2, 3, 40, 50, 60}))};
   const PositionSet columns = positions_of("test", request, model, model.ropes[0]);
   EXPECT_EQ(columns.axes, 2);
   EXPECT_EQ(columns.integers, (Integers{1, 2, 3, 40, 50, 60}));
@@ -143,12 +143,12 @@ TEST_F(File, of_all_axes_serves_sister_ropes_of_one) {
   EXPECT_EQ(rows.tokens, 3);
   EXPECT_EQ(rows.batch, 1);
   EXPECT_EQ(rows.integers, (Integers{1, 2, 3}));
-  const PositionRequest batch{write({2, 2, 1}, {1, 2, 30, 40}), false};
+  const Choice batch{.positions = written_positions(write({2, 2, 1}, {1, 2, 30, 40}))};
   EXPECT_EQ(positions_of("test", batch, model, model.ropes[1]).batch, 2);
   EXPECT_EQ(positions_of("test", batch, model, model.ropes[1]).integers, (Integers{1, 2}));
-  const PositionRequest own{write({3}, {7, 8, 9}), false};
+  const Choice own{.positions = written_positions(write({3}, {7, 8, 9}))};
   EXPECT_EQ(positions_of("test", own, model, model.ropes[1]).integers, (Integers{7, 8, 9}));
-  const PositionRequest three{write({3, 2}, {1, 2, 3, 4, 5, 6}), false};
+  const Choice three{.positions = written_positions(write({3, 2}, {1, 2, 3, 4, 5, 6}))};
   EXPECT_THROW(positions_of("test", three, model, model.ropes[1]), Error);
 }
 
@@ -159,22 +159,23 @@ TEST_F(File, has_every_coordinate_though_the_last_turn_nothing) {
                         R"( "attention_head_dim": 72, "axes_dims_rope": )" +
                         std::string(widths) + "}");
   };
-  const PositionRequest request{write({3, 2}, {1, 2, 30, 40, 500, 600}), false};
+  const Choice request{.positions = written_positions(write({3, 2}, {1, 2, 30, 40, 500, 600}))};
   const Model two = flux("[16, 56, 0]"), one = flux("[72, 0, 0]");
   EXPECT_EQ(positions_of("test", request, two, two.ropes[0]).integers, (Integers{1, 2, 30, 40}));
   const PositionSet first = positions_of("test", request, one, one.ropes[0]);
   EXPECT_EQ(first.integers, (Integers{1, 2}));
   EXPECT_EQ(first.batch, 1);
-  const PositionRequest shorter{write({2, 2}, {1, 2, 30, 40}), false};
+  const Choice shorter{.positions = written_positions(write({2, 2}, {1, 2, 30, 40}))};
   EXPECT_THROW(positions_of("test", shorter, two, two.ropes[0]), Error);
   EXPECT_THROW(positions_of("test", shorter, one, one.ropes[0]), Error);
 }
 
 TEST_F(File, is_needed_where_positions_are_coordinates) {
   const Model model = several_ropes();
-  for (const PositionRequest& request : {PositionRequest{}, PositionRequest{"0:4", false}}) {
+  for (const Choice& request : {Choice{}, Choice{.positions = written_positions("0:4")}}) {
     EXPECT_THROW(positions_of("test", request, model, model.ropes[2]), Error);
-    EXPECT_NO_THROW(positions_of("test", {request.spec, true}, model, model.ropes[2]));
+    const Choice same{.positions = request.positions, .same_on_every_axis = true};
+    EXPECT_NO_THROW(positions_of("test", same, model, model.ropes[2]));
     EXPECT_NO_THROW(positions_of("test", request, model, model.ropes[0])) << "it turns by one axis";
     EXPECT_NO_THROW(positions_of("test", request, model, model.ropes[3])) << "it is text";
   }

@@ -285,7 +285,22 @@ TEST(Subject, TheRopeOfALayer) {
   vision.rope.head_dim = 80;
   tensor.shape.back() = 80;
   EXPECT_EQ(tools::rope_of_layer(model, 3, &tensor), &vision);
-  EXPECT_THROW(tools::named_layer(model, 5), Error);
+  EXPECT_THROW(tools::subject_of(model, {.layer = 5}), Error);
+  EXPECT_THROW(tools::chosen_rope(model, {.layer = 3}), Error);
+  EXPECT_EQ(tools::subject_of(model, {.rope = 1}).used, &global);
+
+  tensor.name = "layers.3.q";
+  tensor.shape.back() = 128;
+  const tools::Subject bare = tools::subject_of(model, {}, &tensor);
+  EXPECT_FALSE(bare.turns);
+  EXPECT_TRUE(bare.chosen);
+  EXPECT_EQ(bare.used, &local);
+  EXPECT_EQ(bare.layer, 3);
+  tensor.name = "q";
+  const tools::Subject open = tools::subject_of(model, {}, &tensor);
+  EXPECT_FALSE(open.chosen);
+  EXPECT_EQ(open.used, &local);
+  EXPECT_EQ(open.rivals, (std::vector<const ModelRope*>{&local, &global})) << "the tower's heads are narrower";
 }
 
 // What convert reads of a parameter's name: the number behind a word for layers is the layer, as everywhere.

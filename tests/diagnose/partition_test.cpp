@@ -169,7 +169,7 @@ TEST(Judged, WhatIsNoRotationOfItsRow) {
   };
   using enum diagnose::Outcome;
   EXPECT_EQ(outcomes({{"q", x, right}, {"v", x, right}, {"k", x, {}}}), (std::vector{equal, differs, undecided}));
-  request.positions.spec = "100:";
+  request.positions = written_positions("100:");
   EXPECT_EQ(outcomes({{"q", x, still}}), std::vector{undecided});
 }
 
