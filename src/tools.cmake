@@ -20,6 +20,7 @@ set(rotary_diagnose_sources
   src/diagnose/composites.cpp
   src/diagnose/diagnose.cpp
   src/diagnose/explain.cpp
+  src/diagnose/findings.cpp
   src/diagnose/layout.cpp
   src/diagnose/motion.cpp
   src/diagnose/parts.cpp

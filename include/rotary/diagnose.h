@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "rotary/choice.h"
@@ -25,9 +26,9 @@ struct TensorPair {
 };
 
 // The pairs of two files of tensors (tensors.h; "-" is standard input): the tensors of `names`, else q and k, else
-// every tensor that both files have, is of a float type and has two dimensions or more (where some are q, k or v by their
-// names, these); for "check" also v beside q and k, and a query or key of one file alone, without an after. operation:
-// also the word in brackets in error sentences. Throws TENSOR, and what reading a file throws.
+// every tensor that both files have, is of a float type and has two dimensions or more (where some are q, k or v by
+// their names, these); for "check" also v beside q and k, and a query or key of one file alone, without an after.
+// operation: also the word in brackets in error sentences. Throws TENSOR, and what reading a file throws.
 ROTARY_API std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before,
                                               const std::string& after, const std::vector<std::string>& names);
 
@@ -68,6 +69,82 @@ enum class Verdict : std::uint8_t {
 };
 ROTARY_API const char* name(Verdict) noexcept;
 
+// clang-format off
+// The cause of a finding; src/diagnose/findings.cpp has a row for each, with its verdict and its sentence.
+enum class Cause : std::uint8_t {
+  // nothing is wrong
+  as_configured, as_asked,
+  // the tensors do not tell
+  zeros, position_0, not_finite, norms, heads_differ, one_pair, no_speeds, no_frequencies, no_positions, no_config,
+  // pairs, blocks, heads, layouts
+  not_rotated, no_angles, some_heads, pairing, order, block, head_index, reshaped, rows_of_heads, one_row_of_heads,
+  offsets, zero_after, zero_before,
+  // the attention factor
+  still_without_factor, without_factor, factor_twice, factor, amplitude_left_out, amplitude_twice, amplitude_inverse,
+  amplitude_scale, amplitude_center,
+  // precision
+  coarse_table, coarse_inv_freq, coarse_angles, coarse_steps, tf32, off, noise, coarse_before,
+  // axes
+  one_axis, axes_exchanged, axes_left_out, axes_in_runs, axes_in_turns, axes_reversed, axes_further, axes_back,
+  other_axes,
+  // positions and direction
+  direction, mirrored, sin_cos_exchanged, offset, constant_position, position_step, wrapped_positions,
+  rounded_positions, reversed_positions, padded_positions, restarted_positions, counted_positions, other_positions,
+  phase_left_out, phase_twice, phase_reversed,
+  // two rotations in one, and kernels
+  doubled, twice_as_asked, twice_mixed, table_of_other_pairing, in_place, without_second_sin,
+  // base and scaling
+  base, scaling, scaling_left_out, linear_left_out, linear, short_list, long_list, within_length, other_length,
+  scaling_twice, own_time, unknown_speeds, some_pairs, some_pairs_still, some_pairs_slow, some_pairs_other,
+  exponent_half, exponent_double, exponent_less_2, exponent_of_head, exponent_of_block, exponent_odd,
+  exponent_of_neighbours, pairs_from_1, pairs_from_minus_1, axes_continued, yarn_on_ntk, frequencies_rolled_early,
+  frequencies_rolled_late, frequencies_early, frequencies_late, frequencies_reversed,
+  // befores that the rotation did not take, and single elements
+  another_order, before_norm, factors, still_elements_zero, still_elements_multiplied, still_elements_differ,
+  single_elements, another_tensor,
+  // a tensor that is not to be rotated
+  not_to_rotate, rotated_nonetheless, changed_nonetheless,
+  // two engines
+  same, same_in_another_order, same_but_noise, further, turned_otherwise, another_in_second, zero_in_both,
+  // all else, and what the findings leave open
+  rest_as_asked, as_asked_in, others_open, later_tokens_open, open_layers, rope_of_other_layers, one_file,
+  at_position_0, one_token, one_of_two_layouts, open_rope, other_layout,
+};
+// clang-format on
+ROTARY_API const char* name(Cause) noexcept;
+
+// A rope as far as a finding names it.
+struct NamedRope {
+  std::optional<double> base = {};
+  std::optional<Scaling> scaling = {};
+  std::int64_t length = 0;  // for a scaling that depends on it; 0: not said
+  bool operator==(const NamedRope&) const = default;
+};
+
+// A number, a word or a list of a finding, by its name in JSON.
+struct Number {
+  using Value = std::variant<bool, double, std::string, std::vector<std::int64_t>, std::vector<double>, NamedRope>;
+  std::string name;
+  Value value;
+  int digits = 0;    // significant digits of a double in a sentence; 0: all that a position or a count has
+  double error = 0;  // of a double, at most
+};
+
+// The numbers of rows, heads ... that a finding is about; all where a list is empty.
+struct Where {
+  std::vector<std::int64_t> rows = {}, heads = {}, tokens = {}, pairs = {}, elements = {};
+  bool operator==(const Where&) const = default;
+};
+
+struct Finding {
+  Verdict verdict = Verdict::cannot_tell;
+  Cause cause = Cause::no_config;
+  std::vector<Number> numbers = {};
+  Where where = {};
+};
+// One cause, at one place, with numbers that are equal within their errors.
+ROTARY_API bool operator==(const Finding&, const Finding&);
+
 // In which precision angles and the table of cos and sin were computed.
 enum class Precision : std::uint8_t { exact, f32, f16, bf16 };
 ROTARY_API const char* name(Precision) noexcept;
@@ -93,10 +170,11 @@ struct Facts {
 
 struct Diagnosis {
   Verdict verdict = Verdict::cannot_tell;
-  std::string sentence;  // names the tensor: "k is rotated in the interleaved pairing; the model uses half"
-  std::vector<std::string> findings;  // everything that differs, likeliest first
-  Facts facts;
-  double residual = 0;  // rms of what the facts leave unexplained, relative
+  std::vector<Finding> found = {};  // likeliest first
+  Facts facts = {};
+  double residual = 0;                     // rms of what the facts leave unexplained, relative
+  std::string sentence = {};               // of all that is found: "k is rotated in the interleaved pairing; ..."
+  std::vector<std::string> findings = {};  // a sentence for each thing that differs, without the tensor's name
 };
 
 struct NamedDiagnosis {
@@ -151,8 +229,9 @@ struct Power {
 struct NamedCheck : NamedDiagnosis {
   Checked checked = {};
   Outcome outcome = Outcome::differs;  // equal: no element is off, and the diagnosis finds nothing
-  std::string sentence = {};           // what is said of it: that of the diagnosis, or why it is undecided
-  std::string note = {};               // "bhtd has the same shape"; mostly empty
+  std::vector<Finding> remarks = {};   // why it is undecided; of one that is equal, what is open
+  std::string sentence = {};           // that of the diagnosis, or why it is undecided
+  std::string note = {};               // the remarks on one that is equal: "bhtd has the same shape"
   Power power = {};                    // where it is equal
 };
 
@@ -174,9 +253,9 @@ ROTARY_API Diagnosed diagnose(const Request&, const std::vector<TensorPair>&);
 // same data; equal is what neither objects to. A difference is allowed up to request.tolerance, or, without one, as the
 // rounding of the element type, one rounding of the table and the float32 steps of the angles explain; with one the
 // diagnosis may find noise, coarse angles and single elements. Undecided is what shows nothing (zeros, position 0, one
-// token for all), what is equal in the less likely of two layouts alone, and what fits one of several ropes where nothing
-// says whose layer it is. request.model must be there. Throws as diagnose, TENSOR for an element that is not finite, and
-// VALUE for a tolerance below 0.
+// token for all), what is equal in the less likely of two layouts alone, and what fits one of several ropes where
+// nothing says whose layer it is. request.model must be there. Throws as diagnose, TENSOR for an element that is not
+// finite, and VALUE for a tolerance below 0.
 ROTARY_API CheckResult check(const Request&, const std::vector<TensorPair>&);
 
 // What `rotary diagnose --json` and `rotary check --json` print; numbers that are not finite are null.

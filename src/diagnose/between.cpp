@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "examination.h"
-#include "values/number_text.h"
 
 namespace rotary::diagnose {
 
@@ -19,12 +19,11 @@ Block with_kind(Block block, Kind kind) {
   return block;
 }
 
-// ", halves in the first file and pairs side by side in the second"; "" where the order is one.
-std::string order_said(Kind kind) {
-  if (kind == Kind::half || kind == Kind::interleaved) return "";
-  const bool halves = kind == Kind::half_to_interleaved;
-  return halves ? ", halves in the first file and pairs side by side in the second"
-                : ", pairs side by side in the first file and halves in the second";
+// With the orders of both files, where they differ.
+Finding with_order(Finding one, Kind kind) {
+  const bool differs = kind != Kind::half && kind != Kind::interleaved;
+  if (differs) one.numbers.push_back({kind == Kind::half_to_interleaved ? "halves_first" : "pairs_first", true});
+  return one;
 }
 
 // `after` against `before` in the block's order of elements. Both engines round: an element may be off by twice what it
@@ -86,24 +85,20 @@ std::optional<double> offset_of(Sample sample, Reading reading, const Asked& ask
   return holds_at(offset) ? std::optional(offset) : std::nullopt;
 }
 
-std::string explain_difference(Diagnosis& one, const Sample& sample, const Reading& reading, const Asked& asked,
-                               double rms) {
+Finding explain_difference(Diagnosis& one, const Sample& sample, const Reading& reading, const Asked& asked,
+                           double rms) {
   for (const Kind kind : kinds) {
     const std::optional<double> offset = offset_of(sample, reading, asked, kind);
     if (!offset) continue;
-    one.verdict = *offset == 0 ? Verdict::noise : Verdict::offset;
-    const std::string noisy =
-        " is the same but for differences beyond rounding, of " + detail::significant(rms, 2) + " rms";
-    if (*offset == 0) return noisy;
+    if (*offset == 0) return finding(Cause::same_but_noise, {{"rms", rms, 2, std::numeric_limits<double>::infinity()}});
     one.facts.positions = {std::vector<double>(static_cast<std::size_t>(reading.layout.tokens), *offset)};
-    return " is rotated " + detail::significant(std::abs(*offset), 10) +
-           (std::abs(*offset) == 1 ? " position " : " positions ") + (*offset > 0 ? "further" : "less far") +
-           " in the second file" + order_said(kind) + "; " + std::string(same_scores);
+    const double far = std::abs(*offset);
+    return with_order(finding(Cause::further,
+                              {{far == 1 ? "position" : "positions", far, 10}, {*offset > 0 ? "late" : "early", true}}),
+                      kind);
   }
   const bool turned = !search_blocks(sample, asked.block).found.empty();
-  return turned ? " is rotated or multiplied otherwise in the second file, by no one offset: diagnose tells which "
-                  "is right from the tensors before"
-                : " is another tensor in the second file: no rotation leads from one to the other";
+  return finding(turned ? Cause::turned_otherwise : Cause::another_in_second);
 }
 
 }  // namespace
@@ -115,7 +110,7 @@ NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::op
   const Asked asked = ask(subject, *asked_block(subject, sample.head_dim), reading.layout);
   NamedCheck result{{pair.name, {}}, {}};
   Diagnosis& one = result.diagnosis;
-  std::string said;
+  Finding found;
   one.facts.layout = reading.word;
   double rms = 0;
   for (const Kind kind : kinds) {
@@ -125,23 +120,19 @@ NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::op
     result.checked = checked;
     rms = of_kind;
     if (!checked.equal) continue;
-    const std::string order = order_said(kind);
-    one.verdict = order.empty() ? Verdict::as_configured : Verdict::pairing;
-    said = " is the same in both files";
-    if (!order.empty()) {
-      one.facts.pairing = name(kind);
-      said = " is the same in another order of elements" + order + "; " + std::string(same_scores);
-    }
+    const bool same_order = kind == Kind::half || kind == Kind::interleaved;
+    found = with_order(finding(same_order ? Cause::same : Cause::same_in_another_order), kind);
+    if (!same_order) one.facts.pairing = name(kind);
     break;
   }
   result.outcome = result.checked.equal ? Outcome::equal : Outcome::differs;
-  if (!result.checked.equal) said = explain_difference(one, sample, reading, asked, rms);
+  if (!result.checked.equal) found = explain_difference(one, sample, reading, asked, rms);
   if (result.checked.equal && std::ranges::all_of(sample.before, [](double value) { return value == 0; })) {
     result.outcome = Outcome::undecided;
-    said = " is zero everywhere in both files";
+    found = finding(Cause::zero_in_both);
   }
-  result.sentence = one.sentence = (pair.name.empty() ? "the tensor" : pair.name) + said;
-  one.findings.push_back(said.substr(1));
+  one.verdict = found.verdict;
+  one.found = {std::move(found)};
   return result;
 }
 

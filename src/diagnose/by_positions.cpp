@@ -4,11 +4,8 @@
 #include <functional>
 
 #include "examination.h"
-#include "values/number_text.h"
 
 namespace rotary::diagnose {
-
-using detail::significant;
 
 namespace {
 
@@ -16,27 +13,22 @@ using Positions = std::vector<double>;
 
 bool same(double a, double b) { return std::abs(a - b) <= 1e-6 + 1e-9 * std::abs(b); }
 
-std::string text(double value) {
-  const bool is_whole = value == std::floor(value) && std::abs(value) < 1e15;
-  if (is_whole) return std::to_string(static_cast<std::int64_t>(value));
-  std::string digits = std::to_string(value);
-  digits.erase(digits.find_last_not_of('0') + 1);
-  return digits;
+const Pattern expected_ones{Change::none, 0, {}, [](double e) { return e; }};
+const Pattern negated{Change::negated, 0, {}, [](double e) { return -e; }};
+const Pattern doubled{Change::doubled, 2, finding(Cause::doubled), [](double e) { return 2 * e; }};
+
+Pattern offset_by(double shift, double p, double e) {
+  return {Change::offset, shift,
+          finding(Cause::offset, {{"found", p}, {"asked", e}, {shift > 0 ? "late" : "early", std::abs(shift)}}),
+          [=](double one) { return one + shift; }};
 }
 
-const Pattern expected_ones{Change::none, 0, "are those expected", [](double e) { return e; }};
-const Pattern negated{Change::negated, 0, "are negated", [](double e) { return -e; }};
-const Pattern doubled{Change::doubled, 2, "are doubled", [](double e) { return 2 * e; }};
-
 std::vector<Pattern> simple_patterns(double p, double e) {
-  const double shift = p - e;
-  const std::string far = text(std::abs(shift)) + (shift > 0 ? " too far" : " too early");
   return {expected_ones,
           negated,
-          {Change::offset, shift, "begin at " + text(p) + " instead of " + text(e) + ", " + far,
-           [=](double one) { return one + shift; }},
+          offset_by(p - e, p, e),
           doubled,
-          {Change::constant, p, "are " + text(p) + " for every token", [=](double) { return p; }}};
+          {Change::constant, p, finding(Cause::constant_position, {{"found", p}}), [=](double) { return p; }}};
 }
 
 double to_bits(double value, int bits) {
@@ -51,13 +43,13 @@ std::vector<Pattern> other_patterns() {
   for (const int bits : {8, 16}) {
     const double modulus = std::ldexp(1.0, bits);
     for (const bool is_signed : {true, false}) {
-      list.push_back({Change::named, 0,
-                      (is_signed ? "are wrapped at int" : "are wrapped at uint") + std::to_string(bits),
+      const std::string type = (is_signed ? "int" : "uint") + std::to_string(bits);
+      list.push_back({Change::named, 0, finding(Cause::wrapped_positions, {{"type", type}}),
                       [=](double e) { return e - modulus * std::floor(e / modulus + (is_signed ? 0.5 : 0)); }});
     }
   }
   for (const auto& [bits, type] : {std::pair{8, "bf16"}, {11, "f16"}}) {
-    list.push_back({Change::named, 0, std::string("are rounded to ") + type,
+    list.push_back({Change::named, 0, finding(Cause::rounded_positions, {{"type", type}}),
                     [digits = bits](double e) { return to_bits(e, digits); }});
   }
   return list;
@@ -81,8 +73,8 @@ std::optional<Pattern> padded(const Positions& p, const Positions& e) {
                                       [&](double one) { return same(one, p[0]); });
     if (!constant || last < 2) return std::nullopt;
     return Pattern{Change::named, 0,
-                   "begin at " + text(e[0]) + " with token " + std::to_string(last - 1) + ", as behind " +
-                       std::to_string(last - 1) + (last > 2 ? " tokens" : " token") + " of padding"};
+                   finding(Cause::padded_positions,
+                           {{"found", e[0]}, {"token", number(last - 1)}, {last > 2 ? "several" : "one", true}})};
   }
   return std::nullopt;
 }
@@ -113,7 +105,7 @@ std::optional<Pattern> step_pattern(const Positions& p, const Positions& e, cons
   for (const double tidy : {std::round(step * 100) / 100, 1 / std::round(1 / step), std::round(step)}) {
     if (std::isfinite(tidy) && tidy != 0 && near(tidy)) shown = tidy;
   }
-  return Pattern{Change::step, shown, "are " + text(shown) + " times those expected",
+  return Pattern{Change::step, shown, finding(Cause::position_step, {{"found", shown}}),
                  [=](double expected) { return shown * expected; }};
 }
 
@@ -130,7 +122,7 @@ std::optional<Pattern> offset_pattern(const Positions& p, const Positions& e, co
   for (std::size_t i = 0; i < p.size(); ++i) {
     if (std::abs(p[i] - e[i] - shift) > 6 * error[i] + 1e-6 * std::abs(p[i])) return std::nullopt;
   }
-  return simple_patterns(e[0] + shift, e[0])[2];
+  return offset_by(shift, e[0] + shift, e[0]);
 }
 
 // Segments that each begin again where the first began.
@@ -145,65 +137,38 @@ std::optional<Pattern> restarts(const Positions& p, const Positions& e, std::siz
     if (t > 0 && same(p[i], p[i - t]) && !same(p[i], p[i - 1])) begin = t;
     if (!same(p[i], p[i - t] + (e[i - t + (t - begin)] - e[i - t]))) return std::nullopt;
   }
-  return Pattern{Change::named, 0, "begin again at " + text(p[0]) + " with token " + std::to_string(boundary)};
+  return Pattern{Change::named, 0, finding(Cause::restarted_positions, {{"found", p[0]}, {"token", number(boundary)}})};
 }
 
 // ---- the asked speeds at other positions -------------------------------------------------------
 
 Finding finding_of(const Pattern& pattern, const Asked& asked) {
-  const Linear* linear = std::get_if<Linear>(&asked.used.rope.scaling);
-  const bool clockwise = asked.used.rope.clockwise;
-  const std::string at_positions = "is rotated at positions that " + pattern.words;
-  switch (pattern.kind) {
-    case Change::offset:
-      return {Verdict::offset, at_positions};
-    case Change::negated:
-      return {Verdict::direction, direction_text(!clockwise, clockwise) +
-                                      (pattern.words == "are negated" ? "" : "; the positions " + pattern.words)};
-    case Change::constant:
-      if (pattern.value != 0) break;
-      return {Verdict::not_rotated,
-              "is not rotated: every angle is 0, whatever else was done (position 0 for every token would look the "
-              "same)"};
-    case Change::doubled:
-      return {Verdict::twice,
-              "is rotated twice: every angle is double (positions that are doubled, or a speed that is, would look the "
-              "same)"};
-    case Change::step:
-      if (linear != nullptr && std::abs(pattern.value - linear->factor) < 1e-6 * linear->factor) {
-        return {Verdict::scaling, "is rotated without the linear scaling with factor " +
-                                      significant(linear->factor, 6) + " that the model asks"};
-      }
-      if (const std::string cause = cause_of_step(pattern.value, asked.used.rope);
-          !cause.empty() && asked.used.rope.inv_freq.empty()) {
-        const std::string number = pattern.value < 1
-                                       ? " (as linear scaling with factor " + significant(1 / pattern.value, 6) + " is)"
-                                       : " (" + significant(pattern.value, 6) + " times as fast as the model asks)";
-        return {Verdict::scaling, "is rotated " + cause + number};
-      }
-      if (pattern.value > 0 && pattern.value < 1) {
-        return {Verdict::scaling, "is rotated as by linear scaling with factor " + significant(1 / pattern.value, 6) +
-                                      " of what the model asks (positions " + significant(pattern.value, 6) +
-                                      " times as large would look the same)"};
-      }
-      break;
-    default:
-      break;
-  }
-  return {Verdict::positions, at_positions};
+  const Rope& rope = asked.used.rope;
+  if (pattern.kind == Change::negated) return direction_found(!rope.clockwise, rope.clockwise);
+  if (pattern.kind == Change::constant && pattern.value == 0) return finding(Cause::no_angles);
+  if (pattern.kind != Change::step) return pattern.found;
+  const double step = pattern.value;
+  const Linear* linear = std::get_if<Linear>(&rope.scaling);
+  if (linear != nullptr && std::abs(step - linear->factor) < 1e-6 * linear->factor)
+    return finding(Cause::linear_left_out, {{"factor", linear->factor, 6}});
+  const Number slower{"slower", 1 / step, 6}, faster{"faster", step, 6};
+  if (const std::optional<Cause> cause = cause_of_step(step, rope); cause && rope.inv_freq.empty())
+    return finding(*cause, {step < 1 ? slower : faster});
+  if (step > 0 && step < 1) return finding(Cause::linear, {{"factor", 1 / step, 6}, {"step", step, 6}});
+  return pattern.found;
 }
 
 bool has_no_name(const Pattern& pattern) { return pattern.kind == Change::other; }
 
 // The pattern of the positions, or, where it has no name, of the negative ones.
 Pattern pattern_or_mirrored(const FoundPositions& found, const std::vector<double>& expected, std::int64_t batch) {
-  const Pattern pattern = pattern_of(found.position, expected, batch, found.error);
+  Pattern pattern = pattern_of(found.position, expected, batch, found.error);
   if (!has_no_name(pattern)) return pattern;
   std::vector<double> negative = found.position;
   for (double& position : negative) position = -position;
-  const Pattern mirrored = pattern_of(negative, expected, batch, found.error);
+  Pattern mirrored = pattern_of(negative, expected, batch, found.error);
   if (has_no_name(mirrored)) return pattern;
-  return {Change::negated, 0, "are negated and then " + mirrored.words};
+  return {Change::negated, 0, std::move(mirrored.found)};
 }
 
 // The scaling that gives `step` times the speeds; none that has a name.
@@ -228,11 +193,12 @@ void set_facts(Examination& exam, const Asked& asked, Verdict verdict, double st
 }
 
 // Where several axes are off, few tokens tell little of the slow ones: the first one's positions, or else its offset,
-// are those of all axes where that holds. Returns what is then said behind the pattern.
-std::string one_for_all(const Examination& exam, const Asked& asked, Motion& motion, std::vector<Pattern>& patterns) {
+// are those of all axes where that holds. Returns what says so.
+std::vector<Number> one_for_all(const Examination& exam, const Asked& asked, Motion& motion,
+                                std::vector<Pattern>& patterns) {
   const auto is_wrong = [](const Pattern& one) { return one.kind != Change::none; };
   const auto first = std::ranges::find_if(patterns, is_wrong);
-  if (std::ranges::count_if(patterns, is_wrong) < 2) return "";
+  if (std::ranges::count_if(patterns, is_wrong) < 2) return {};
   const auto number = first - patterns.begin();
   for (const bool shifted : {false, true}) {
     if (shifted && first->kind != Change::offset) break;
@@ -243,10 +209,10 @@ std::string one_for_all(const Examination& exam, const Asked& asked, Motion& mot
     if (!compare(exam.turns, one).holds) continue;
     motion = std::move(one);
     patterns.assign(patterns.size(), Pattern(*first));
-    return shifted ? " on " + axis_name(asked.used, static_cast<int>(number)) + ", and as far off on the other axes"
-                   : " on every axis";
+    if (!shifted) return {{"every_axis", true}};
+    return {{"axis", axis_name(asked.used, static_cast<int>(number))}, {"others", true}};
   }
-  return "";
+  return {};
 }
 
 }  // namespace
@@ -264,28 +230,14 @@ Pattern pattern_of(const Positions& position, const Positions& expected, std::in
     return true;
   };
   if (holds([&](std::size_t i) { return expected[i / tokens * tokens + tokens - 1 - i % tokens]; }))
-    return {Change::named, 0, "are in reverse order"};
+    return {Change::named, 0, finding(Cause::reversed_positions)};
   if (const auto found = batch == 1 ? padded(position, expected) : std::nullopt) return *found;
   if (const auto found = restarts(position, expected, tokens)) return *found;
   if (batch == 1 && holds([&](std::size_t i) { return position[0] + static_cast<double>(i); }))
-    return {Change::named, 0, "count the tokens from " + text(position[0]) + " up"};
+    return {Change::named, 0, finding(Cause::counted_positions, {{"found", position[0]}})};
   std::size_t i = 0;
   while (same(position[i], expected[i])) ++i;  // the first rule does not hold: one differs
-  return {
-      Change::other, 0,
-      "are not those expected: the first that differs is " + text(position[i]) + " instead of " + text(expected[i])};
-}
-
-std::string ranges(const std::vector<std::int64_t>& rising) {
-  std::string text;
-  for (std::size_t i = 0; i < rising.size();) {
-    std::size_t last = i;
-    while (last + 1 < rising.size() && rising[last + 1] == rising[last] + 1) ++last;
-    text += (text.empty() ? "" : ", ") + std::to_string(rising[i]);
-    if (last > i) text += "-" + std::to_string(rising[last]);
-    i = last + 1;
-  }
-  return text;
+  return {Change::other, 0, finding(Cause::other_positions, {{"found", position[i]}, {"asked", expected[i]}})};
 }
 
 void fill_unknown(FoundPositions& found, const Positions& expected, std::int64_t batch) {
@@ -326,34 +278,33 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
     motion.position[axis] = found.position;
     patterns.push_back(pattern_or_mirrored(found, exam.expected[axis], batch));
   }
-  const std::string together = one_for_all(exam, asked, motion, patterns);
+  const std::vector<Number> together = one_for_all(exam, asked, motion, patterns);
   const Fit fit = compare(exam.turns, motion);
   if (!says_more(fit, asked.fit.residual)) return false;
   exam.take(fit);
   exam.set_positions(motion.position[0]);
   if (exam.subject.places_unknown) {
-    exam.find(
-        Verdict::cannot_tell,
-        "cannot tell whether its positions are right, because a rope of coordinates was given none; at those that it "
-        "has it is rotated as the config asks");
+    exam.find(Cause::no_positions);
     return true;
   }
   exam.named = std::ranges::none_of(patterns, has_no_name);
   for (std::size_t axis = 0; axis < patterns.size(); ++axis) {
     const Pattern& pattern = patterns[axis];
     if (pattern.kind == Change::none) continue;
-    const Finding finding = finding_of(pattern, asked);
-    set_facts(exam, asked, finding.verdict, pattern.value);
+    Finding found = finding_of(pattern, asked);
+    set_facts(exam, asked, found.verdict, pattern.value);
     const bool one_kind = std::ranges::all_of(patterns, [&](const Pattern& other) {
       return other.kind == pattern.kind && std::abs(other.value - pattern.value) < 1e-6;
     });
-    if (finding.verdict == Verdict::not_rotated && one_kind) {
+    if (found.cause == Cause::no_angles && one_kind) {
       std::erase_if(exam.findings, [](const Finding& one) { return one.verdict != Verdict::attention_factor; });
-      exam.findings.insert(exam.findings.begin(), finding);
+      exam.findings.insert(exam.findings.begin(), found);
       return true;
     }
-    const std::string on_axis = one_kind ? together : " on " + axis_name(asked.used, static_cast<int>(axis));
-    exam.find(finding.verdict, finding.said + on_axis + evidence(fit.residual, asked.fit.residual));
+    if (one_kind) found.numbers.insert(found.numbers.end(), together.begin(), together.end());
+    if (!one_kind) found.numbers.push_back({"axis", axis_name(asked.used, static_cast<int>(axis))});
+    exam.find(with_residuals(std::move(found), fit.residual, asked.fit.residual));
+    if (pattern.kind == Change::negated && !pattern.position) exam.find(pattern.found);
     if (one_kind) return true;
   }
   return !exam.findings.empty() || fit.holds;

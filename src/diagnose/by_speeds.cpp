@@ -5,17 +5,14 @@
 #include <map>
 
 #include "examination.h"
-#include "values/number_text.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::diagnose {
 
-using detail::significant;
-
 namespace {
 
 // Drops the finding on the attention factor where it is the one that this rope has.
-void take_explanation(Examination& exam, const Explanation& explained, const Asked& asked, const std::string& shown) {
+void take_explanation(Examination& exam, const Explanation& explained, const Asked& asked, const Fit& fit) {
   const Rope &rope = explained.rope, &own = asked.used.rope;
   const Frequencies frequencies = rotary::frequencies(rope, explained.length);
   exam.facts.base = rope.inv_freq.empty() ? std::optional<double>(rope.base) : std::nullopt;
@@ -27,10 +24,13 @@ void take_explanation(Examination& exam, const Explanation& explained, const Ask
   const bool other_base = rope.base != own.base;
   const bool other_scaling = rope.scaling != own.scaling || !rope.inv_freq.empty() ||
                              (depends_on_length(rope.scaling) && explained.length != asked.length);
-  std::string asks = other_base ? "base " + significant(own.base, 10) : scaling_asked(asked);
-  if (other_base && other_scaling) asks += " and " + scaling_asked(asked);
-  exam.find(other_base ? Verdict::base : Verdict::scaling,
-            "is rotated " + explained.words + "; the model asks " + asks + shown);
+  NamedRope asks;
+  if (other_scaling || !other_base) asks = std::get<NamedRope>(scaling_asked(asked).value);
+  if (other_base) asks.base = own.base;
+  Finding one = explained.found;
+  one.verdict = other_base ? Verdict::base : Verdict::scaling;
+  one.numbers.push_back({"asked", std::move(asks)});
+  exam.find(with_residuals(std::move(one), fit.residual, asked.fit.residual));
 }
 
 // ---- without a config --------------------------------------------------------------------------
@@ -46,17 +46,21 @@ bool width_is_known(const Examination& exam) {
   return most > 16 * exam.sample.unit;
 }
 
-std::string described(const Facts& facts) {
-  std::string text = facts.pairing ? "it is rotated in the " + *facts.pairing + " pairing" : "it is rotated";
+Finding described(const Facts& facts, bool positions_known) {
+  Finding one = finding(Cause::no_config);
+  const auto add = [&](const char* name, Number::Value value, int digits = 0) {
+    one.numbers.push_back({name, std::move(value), digits});
+  };
+  if (facts.pairing) add("pairing", *facts.pairing);
   if (facts.rotary_dim) {
-    text +=
-        ", elements " + std::to_string(*facts.first) + " to " + std::to_string(*facts.first + *facts.rotary_dim - 1);
+    add("first", number(*facts.first));
+    add("last", number(*facts.first + *facts.rotary_dim - 1));
   }
-  if (facts.base) text += ", base " + significant(*facts.base, 10);
-  if (facts.scaling && !std::holds_alternative<Unscaled>(*facts.scaling)) {
-    text += std::string(", ") + name(*facts.scaling);
-  }
-  return text + ", layout " + facts.layout;
+  if (facts.base) add("base", *facts.base, 10);
+  if (facts.scaling && !std::holds_alternative<Unscaled>(*facts.scaling)) add("scaling", name(*facts.scaling));
+  add("layout", facts.layout);
+  if (!positions_known) add("open", true);
+  return one;
 }
 
 // Speeds, base and scaling, where every pair has a speed on some axis.
@@ -110,9 +114,9 @@ double advantage(const Turns& turns, const Motion& asked, const Motion& other) {
 
 namespace {
 
-// Some pairs at the asked speeds, the others by a cause of their own: "" where there are not some of both.
-std::string explain_some(const std::vector<Speed>& speeds, const Rope& rope, const Asked& asked) {
-  std::vector<std::int64_t> right, wrong, open;
+// Some pairs at the asked speeds, the others by a cause of their own; none where there are not some of both.
+std::vector<Finding> explain_some(const std::vector<Speed>& speeds, const Rope& rope, const Asked& asked) {
+  Numbers right, wrong, open;
   std::vector<Speed> others = speeds;
   int turning = 0;  // of the wrong ones
   for (std::size_t i = 0; i < speeds.size(); ++i) {
@@ -122,28 +126,28 @@ std::string explain_some(const std::vector<Speed>& speeds, const Rope& rope, con
     (!fits ? wrong : error > 0.1 * wanted ? open : right).push_back(static_cast<std::int64_t>(i));
     if (!fits && speeds[i].value > error) ++turning;
   }
-  if (right.size() < 2 || wrong.empty()) return "";
-  const std::string width = std::to_string(rope.rotary_dim);
+  if (right.size() < 2 || wrong.empty()) return {};
   const bool other_width = rope.rotary_dim != asked.used.rope.rotary_dim && rope.inv_freq.empty();
-  const std::string some =
-      "is rotated at the " +
-      (other_width ? "speeds of " + width + " elements (exponent 2i/" + width + ")" : "asked speeds") + " in pairs " +
-      ranges(right) + " only; pairs " + ranges(wrong);
   const auto first = static_cast<std::size_t>(wrong[0]), last = static_cast<std::size_t>(wrong.back());
   const auto times = [&](std::size_t i, double speed) { return speed / std::abs(asked.motion.speed[i]); };
+  Finding some = finding(Cause::some_pairs, {{"right", std::move(right)}}, {.pairs = std::move(wrong)});
+  if (other_width) some.numbers.push_back({"width", number(rope.rotary_dim)});
+  if (!other_width) some.numbers.push_back({"asked_width", true});
   if (turning == 0) {
     const double most = times(first, speeds[first].value + speeds[first].error);
-    return some +
-           (most < 0.1 ? " do not rotate"
-                       : " are slower or do not rotate: pair " + std::to_string(first) + " is at most " +
-                             significant(most, 2) + " times as fast as asked") +
-           (open.empty() ? "" : " (pairs " + ranges(open) + " are too slow to tell)");
+    some.cause = most < 0.1 ? Cause::some_pairs_still : Cause::some_pairs_slow;
+    if (most >= 0.1) some.numbers.push_back({"pair", number(first)});
+    if (most >= 0.1) some.numbers.push_back({"times", most, 2});
+    if (!open.empty()) some.numbers.push_back({"open", std::move(open)});
+    return {some};
   }
   std::optional<Explanation> cause;
   if (turning > 3) cause = explain_speeds(others, rope, asked.length);
-  if (cause) return some + " are rotated " + cause->words;
-  return some + " are " + significant(times(first, speeds[first].value), 4) +
-         (wrong.size() > 1 ? " to " + significant(times(last, speeds[last].value), 4) : "") + " times as fast as asked";
+  if (cause) return {some, cause->found};
+  some.cause = Cause::some_pairs_other;
+  some.numbers.push_back({"least", times(first, speeds[first].value), 4});
+  if (last > first) some.numbers.push_back({"most", times(last, speeds[last].value), 4});
+  return {some};
 }
 
 }  // namespace
@@ -171,7 +175,7 @@ bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
   }
   if (best == nullptr) return false;
   exam.take(fit_of_best);
-  take_explanation(exam, *best, asked, evidence(fit_of_best.residual, asked.fit.residual));
+  take_explanation(exam, *best, asked, fit_of_best);
   return true;
 }
 
@@ -186,7 +190,7 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
     const auto last = static_cast<std::int64_t>(exam.expected[0][static_cast<std::size_t>(row)]);
     const std::int64_t length = std::max(trained, (last / whole + 1) * whole);
     const auto known = motions.find(length);
-    return known != motions.end() ? known : motions.emplace(length, motion_of({rope, length, ""}, asked)).first;
+    return known != motions.end() ? known : motions.emplace(length, motion_of({rope, length, {}}, asked)).first;
   };
   const auto fits = [&](std::int64_t row, const Motion& motion) {
     bool all = true;
@@ -222,16 +226,14 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
     return of_row[static_cast<std::size_t>(row)]->second.turn(row, pair);
   });
   if (!fit.holds) return false;
-  std::string words;
-  for (std::size_t i = 0; i < lengths.size() && i < 3; ++i)
-    words += (words.empty() ? "" : ", ") + std::to_string(lengths[i]);
+  Finding one = finding(Cause::own_time, {{"scaling", name(rope.scaling)}, scaling_asked(asked)});
+  if (lengths.size() > 3) one.numbers.push_back({"more", true});
+  lengths.resize(std::min<std::size_t>(lengths.size(), 3));
+  one.numbers.push_back({"lengths", std::vector<double>(lengths.begin(), lengths.end())});
   exam.take(fit);
   exam.facts.scaling.reset();
   exam.facts.inv_freq.clear();
-  exam.find(Verdict::scaling, std::string("is rotated at the frequencies of each token's own time, ") +
-                                  name(rope.scaling) + " for lengths " + words + (lengths.size() > 3 ? ", ..." : "") +
-                                  "; the model asks " + scaling_asked(asked) +
-                                  evidence(fit.residual, asked.fit.residual));
+  exam.find(with_residuals(std::move(one), fit.residual, asked.fit.residual));
   return true;
 }
 
@@ -240,19 +242,20 @@ void find_shift(Examination& exam, double shift) {
   std::vector<double> position = exam.expected[0];
   for (double& one : position) one += shift;
   exam.set_positions(position);
-  exam.find(Verdict::offset,
-            "is rotated at positions that " + pattern_of(position, exam.expected[0], exam.turns.layout().batch).words);
+  exam.find(pattern_of(position, exam.expected[0], exam.turns.layout().batch).found);
+  exam.findings.back().verdict = Verdict::offset;
 }
 
 bool explain_by_speeds(Examination& exam, const Asked& asked) {
-  std::vector<FoundSpeed> found;
+  std::vector<FoundSpeed> found_speeds;
   for (int pair = 0; pair < exam.turns.pairs(); ++pair) {
-    found.push_back(find_speed(exam.turns, pair, exam.expected[static_cast<std::size_t>(asked.motion.axis_of(pair))]));
-    if (!found.back().holds) return false;
+    found_speeds.push_back(
+        find_speed(exam.turns, pair, exam.expected[static_cast<std::size_t>(asked.motion.axis_of(pair))]));
+    if (!found_speeds.back().holds) return false;
   }
-  const std::optional<double> shift = shift_of(found);
+  const std::optional<double> shift = shift_of(found_speeds);
   if (!shift) return false;
-  const double sign = sign_of(found);
+  const double sign = sign_of(found_speeds);
   const bool clockwise = sign < 0;
   const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
   Motion motion = asked.motion;
@@ -264,10 +267,10 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   // The errors are those of the worst pair; under noise, which all pairs share, explanations within less come first.
   for (const double errors : {0.4, 1.0, 0.0}) {
     if (errors == 0.4 && !exam.turns.noisy()) continue;
-    std::vector<Speed> speeds = speeds_of(found);
+    std::vector<Speed> speeds = speeds_of(found_speeds);
     for (Speed& speed : speeds) speed.error *= errors;
     explained = errors > 0 ? explain_speeds(speeds, rope, asked.length) : std::nullopt;
-    for (std::size_t i = 0; i < found.size(); ++i) motion.speed[i] = found[i].speed;
+    for (std::size_t i = 0; i < found_speeds.size(); ++i) motion.speed[i] = found_speeds[i].speed;
     if (explained) {
       motion.speed = motion_of(*explained, asked).speed;
       for (double& speed : motion.speed) speed = std::copysign(speed, sign);
@@ -280,20 +283,20 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   exam.take(fit);
   exam.set_speeds(motion.speed);
   exam.facts.clockwise = clockwise;
-  if (clockwise != asked.used.rope.clockwise) {
-    exam.find(Verdict::direction, direction_text(clockwise, !clockwise));
-  }
-  const std::string shown = evidence(fit.residual, asked.fit.residual);
+  if (clockwise != asked.used.rope.clockwise) exam.find(direction_found(clockwise, !clockwise));
   if (explained) {
-    take_explanation(exam, *explained, asked, shown);
+    take_explanation(exam, *explained, asked, fit);
     return true;
   }
   exam.facts.base.reset();
   exam.facts.scaling.reset();
-  std::string words = explain_some(speeds_of(found), rope, asked);
-  if (words.empty()) words = "is rotated at speeds that no known base and scaling gives";
-  exam.find(Verdict::scaling, words + "; the model asks base " + significant(asked.used.rope.base, 10) + " and " +
-                                  scaling_asked(asked) + shown);
+  std::vector<Finding> found = explain_some(speeds_of(found_speeds), rope, asked);
+  if (found.empty()) found = {finding(Cause::unknown_speeds)};
+  Number asks = scaling_asked(asked);
+  std::get<NamedRope>(asks.value).base = asked.used.rope.base;
+  found.back().numbers.push_back(std::move(asks));
+  found.back() = with_residuals(std::move(found.back()), fit.residual, asked.fit.residual);
+  for (Finding& one : found) exam.find(std::move(one));
   return true;
 }
 
@@ -308,9 +311,7 @@ void examine_without_rope(Examination& exam) {
   const bool given = exam.subject.positions.has_value();
   if (exam.turns.layout().tokens > 1) fit_frequencies(exam, given);
   if (!exam.findings.empty()) return;
-  const std::string more = given ? "" : "; without positions only position times speed is known, and no direction";
-  exam.find(Verdict::cannot_tell,
-            "cannot tell whether it is right, because no config says what is asked; " + described(exam.facts) + more);
+  exam.find(described(exam.facts, given));
 }
 
 }  // namespace rotary::diagnose

@@ -1,16 +1,13 @@
-// Known mistakes in how a function makes frequencies: the cause beside the number that it looks like.
+// Known mistakes in how a function makes frequencies.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "motion.h"
-#include "values/number_text.h"
 
 namespace rotary::diagnose {
 
 namespace {
-
-using detail::significant;
 
 struct Width {
   double exponent = 0, rotary = 0, head = 0;  // r of b^(-2i/r), the elements of the block and of the head
@@ -18,45 +15,38 @@ struct Width {
 
 // The exponent of pair number k, whose index is i: the speed is base^-exponent. NaN: not a mistake of such a rope.
 struct Mistake {
-  const char* words;
+  Cause cause;
   double (*exponent)(double i, double k, const Width&);
 };
 constexpr double no_mistake = std::numeric_limits<double>::quiet_NaN();
 constexpr Mistake mistakes[] = {
-    {"with the exponent i/d instead of 2i/d", [](double i, double, const Width& d) { return i / d.exponent; }},
-    {"with the exponent 4i/d instead of 2i/d", [](double i, double, const Width& d) { return 4 * i / d.exponent; }},
-    {"with the exponent 2i/(d - 2) instead of 2i/d",
-     [](double i, double, const Width& d) { return 2 * i / (d.exponent - 2); }},
-    {"with the exponent 2i/head_dim, of the whole head, instead of 2i/d",
+    {Cause::exponent_half, [](double i, double, const Width& d) { return i / d.exponent; }},
+    {Cause::exponent_double, [](double i, double, const Width& d) { return 4 * i / d.exponent; }},
+    {Cause::exponent_less_2, [](double i, double, const Width& d) { return 2 * i / (d.exponent - 2); }},
+    {Cause::exponent_of_head,
      [](double i, double, const Width& d) { return d.head == d.exponent ? no_mistake : 2 * i / d.head; }},
-    {"with the exponent 2i/rotary_dim, of the rotated block, instead of 2i/d",
+    {Cause::exponent_of_block,
      [](double i, double, const Width& d) { return d.rotary == d.exponent ? no_mistake : 2 * i / d.rotary; }},
-    {"with pairs that are counted from 1, each with the speed of the next",
-     [](double i, double, const Width& d) { return 2 * (i + 1) / d.exponent; }},
-    {"with pairs that are counted from -1, each with the speed of the one before",
-     [](double i, double, const Width& d) { return 2 * (i - 1) / d.exponent; }},
-    {"with the exponent (2i + 1)/d instead of 2i/d",
-     [](double i, double, const Width& d) { return (2 * i + 1) / d.exponent; }},
-    {"with the speeds of neighbours in pairs, the exponent 2 floor(i/2)/d",
+    {Cause::pairs_from_1, [](double i, double, const Width& d) { return 2 * (i + 1) / d.exponent; }},
+    {Cause::pairs_from_minus_1, [](double i, double, const Width& d) { return 2 * (i - 1) / d.exponent; }},
+    {Cause::exponent_odd, [](double i, double, const Width& d) { return (2 * i + 1) / d.exponent; }},
+    {Cause::exponent_of_neighbours,
      [](double i, double, const Width& d) { return 2 * std::floor(i / 2) / d.exponent; }},
-    {"with frequencies that do not begin again for each axis",
+    {Cause::axes_continued,
      [](double i, double k, const Width& d) { return i == k && k > 0 ? no_mistake : 2 * k / d.rotary; }},
 };
 
 // The asked speeds, each at another pair's place.
 struct Misplaced {
-  const char* words;
+  Cause cause;
   std::size_t (*from)(std::size_t i, std::size_t pairs);
 };
 constexpr Misplaced misplaced[] = {
-    {"with frequencies one place too early, the first at the end",
-     [](std::size_t i, std::size_t pairs) { return (i + 1) % pairs; }},
-    {"with frequencies one place too late, the last at the beginning",
-     [](std::size_t i, std::size_t pairs) { return (i + pairs - 1) % pairs; }},
-    {"with frequencies one place too early",
-     [](std::size_t i, std::size_t pairs) { return std::min(i + 1, pairs - 1); }},
-    {"with frequencies one place too late", [](std::size_t i, std::size_t) { return i - (i > 0 ? 1U : 0U); }},
-    {"with frequencies in reverse order", [](std::size_t i, std::size_t pairs) { return pairs - 1 - i; }},
+    {Cause::frequencies_rolled_early, [](std::size_t i, std::size_t pairs) { return (i + 1) % pairs; }},
+    {Cause::frequencies_rolled_late, [](std::size_t i, std::size_t pairs) { return (i + pairs - 1) % pairs; }},
+    {Cause::frequencies_early, [](std::size_t i, std::size_t pairs) { return std::min(i + 1, pairs - 1); }},
+    {Cause::frequencies_late, [](std::size_t i, std::size_t) { return i - (i > 0 ? 1U : 0U); }},
+    {Cause::frequencies_reversed, [](std::size_t i, std::size_t pairs) { return pairs - 1 - i; }},
 };
 
 Rope with_list(Rope rope, std::vector<double> list) {
@@ -81,12 +71,11 @@ struct Asking {
   std::int64_t length;
   std::vector<double> speeds, unscaled;
   Width d;
-  std::string without;  // " and without the scaling yarn"
 };
 
 // The mistake with the scaling and without it: as a base or a linear factor where it is one.
 void add(std::vector<Explanation>& list, const Mistake& one, const Asking& asked) {
-  const bool scaled = !asked.without.empty();
+  const bool scaled = asked.rope.scaling != asked.plain.scaling;
   std::vector<double> wrong, stretched;
   for (std::size_t k = 0; k < asked.speeds.size(); ++k) {
     const double i = asked.rope.index.empty() ? static_cast<double>(k) : asked.rope.index[k];
@@ -95,8 +84,10 @@ void add(std::vector<Explanation>& list, const Mistake& one, const Asking& asked
     stretched.push_back(wrong[k] * (asked.unscaled[k] != 0 ? asked.speeds[k] / asked.unscaled[k] : 1));
   }
   const double first = one.exponent(0, 0, asked.d), second = one.exponent(1, 1, asked.d);
-  std::string words = one.words;
-  if (words.find("/d") != std::string::npos) words += ", d = " + significant(asked.d.exponent, 6);
+  Finding found = finding(one.cause);
+  const bool names_d =
+      one.cause != Cause::pairs_from_1 && one.cause != Cause::pairs_from_minus_1 && one.cause != Cause::axes_continued;
+  if (names_d) found.numbers.push_back({"d", asked.d.exponent, 6});
   const bool is_base = first == 0 && second > 0 && asked.rope.index.empty();
   if (is_factor(first, second, asked.d) && scaled && std::abs(first) * asked.d.exponent == 2) {
     Rope counted = asked.rope;  // the scaling bends the speeds that it is given
@@ -104,23 +95,24 @@ void add(std::vector<Explanation>& list, const Mistake& one, const Asking& asked
     for (std::size_t k = 0; k < wrong.size(); ++k) {
       counted.index[k] = (asked.rope.index.empty() ? static_cast<int>(k) : asked.rope.index[k]) + (first > 0 ? 1 : -1);
     }
-    list.push_back({counted, asked.length, words});
+    list.push_back({counted, asked.length, found});
   }
   Rope base = asked.plain, slower = with_list(asked.plain, wrong);
   if (is_base) {
     base.base = std::pow(asked.rope.base, second * asked.d.exponent / 2);
-    words += " (as base " + significant(base.base, 6) + ")";
+    found.numbers.push_back({"as_base", base.base, 6});
     Rope with_scaling = base;
     with_scaling.scaling = asked.rope.scaling;
-    if (scaled) list.push_back({with_scaling, asked.length, words});
+    if (scaled) list.push_back({with_scaling, asked.length, found});
     slower = base;
   } else if (is_factor(first, second, asked.d) && first > 0) {
     slower = asked.plain;
     slower.scaling = Linear{std::pow(asked.rope.base, first)};
-    words += " (as linear with factor " + significant(std::pow(asked.rope.base, first), 6) + ")";
+    found.numbers.push_back({"as_factor", std::pow(asked.rope.base, first), 6});
   }
-  if (scaled) list.push_back({with_list(asked.rope, stretched), asked.length, words});
-  list.push_back({slower, asked.length, words + asked.without});
+  if (scaled) list.push_back({with_list(asked.rope, stretched), asked.length, found});
+  if (scaled) found.numbers.push_back({"left_out", name(asked.rope.scaling)});
+  list.push_back({slower, asked.length, std::move(found)});
 }
 
 }  // namespace
@@ -128,10 +120,8 @@ void add(std::vector<Explanation>& list, const Mistake& one, const Asking& asked
 std::vector<Explanation> causes(const Rope& asked, std::int64_t length) {
   Rope plain = asked;
   plain.scaling = Unscaled{};
-  const std::string without =
-      asked.scaling == plain.scaling ? "" : std::string(" and without the scaling ") + name(asked.scaling);
-  const Asking all{asked,           plain,  length, frequencies(asked, length).inv_freq, frequencies(plain).inv_freq,
-                   width_of(asked), without};
+  const Asking all{asked,          plain, length, frequencies(asked, length).inv_freq, frequencies(plain).inv_freq,
+                   width_of(asked)};
   std::vector<Explanation> list;
   if (all.speeds.size() < 2) return list;
   for (const Mistake& one : mistakes) {
@@ -145,12 +135,12 @@ std::vector<Explanation> causes(const Rope& asked, std::int64_t length) {
       const double slow = all.unscaled[i] / yarn->factor, kept = (all.speeds[i] - slow) / (all.unscaled[i] - slow);
       mixed[i] = kept * mixed[i] + (1 - kept) * slow;
     }
-    list.push_back({with_list(asked, mixed), length, "with the base of ntk_aware in the pairs that yarn keeps"});
+    list.push_back({with_list(asked, mixed), length, finding(Cause::yarn_on_ntk)});
   }
   for (const Misplaced& one : misplaced) {
     std::vector<double> moved;
     for (std::size_t i = 0; i < all.speeds.size(); ++i) moved.push_back(all.speeds[one.from(i, all.speeds.size())]);
-    list.push_back({with_list(asked, moved), length, one.words});
+    list.push_back({with_list(asked, moved), length, finding(one.cause)});
   }
   return list;
 }
@@ -165,22 +155,22 @@ std::optional<std::int64_t> dynamic_length(double base, const Rope& asked) {
   return static_cast<std::int64_t>(std::abs(length - power) < 0.01 * power ? power : std::round(length));
 }
 
-std::string cause_of_base(double base, const Rope& asked) {
-  if (asked.rotary_dim <= 2 || base <= asked.base) return "";
+std::optional<double> ntk_factor(double base, const Rope& asked) {
+  if (asked.rotary_dim <= 2 || base <= asked.base) return std::nullopt;
   const double stretch = std::pow(base / asked.base, (asked.rotary_dim - 2.0) / asked.rotary_dim);
   const double factor = std::round(stretch);
-  if (factor < 2 || factor > 64 || std::abs(stretch - factor) > 3e-4 * factor) return "";
-  return ", the base of ntk_aware with factor " + significant(factor, 6);
+  if (factor < 2 || factor > 64 || std::abs(stretch - factor) > 3e-4 * factor) return std::nullopt;
+  return factor;
 }
 
-std::string cause_of_step(double step, const Rope& asked) {
+std::optional<Cause> cause_of_step(double step, const Rope& asked) {
   const Width d = width_of(asked);
   for (const Mistake& one : mistakes) {
     const double first = one.exponent(0, 0, d), second = one.exponent(1, 1, d);
     if (!is_factor(first, second, d)) continue;
-    if (std::abs(std::pow(asked.base, -first) - step) < 2e-4 * step) return one.words;
+    if (std::abs(std::pow(asked.base, -first) - step) < 2e-4 * step) return one.cause;
   }
-  return "";
+  return std::nullopt;
 }
 
 }  // namespace rotary::diagnose

@@ -4,15 +4,10 @@
 
 #include "examination.h"
 #include "values/fail.h"
-#include "values/number_text.h"
 
 namespace rotary::diagnose {
 
 namespace {
-
-using detail::significant;
-
-std::string who(const std::string& name) { return name.empty() ? "the tensor" : name; }
 
 // next: of the elements behind those of `all`.
 void add(Checked& all, const Checked& next) {
@@ -111,15 +106,12 @@ bool one_token_for_all(const Sample& sample, const Layout& layout, const Motion&
   return same;
 }
 
-// Why the data show nothing of the rope, where the diagnosis does not say it; "": they do.
-std::string emptiness(const Sample& sample, const Compared& one) {
-  if (all_zero(sample.before) && all_zero(sample.after)) return "";
-  if (one.checked.equal && !one.checked.moves)
-    return " is as it should be, but no rope moves anything at position 0, or zeros: --positions says where the tokens "
-           "are";
-  if (one_token_for_all(sample, one.reading.layout, one.asked.motion))
-    return " is the same at every token, before and after: one token for all shows no rotation";
-  return "";
+// Why the data show nothing of the rope, where the diagnosis does not say it.
+std::optional<Cause> emptiness(const Sample& sample, const Compared& one) {
+  if (all_zero(sample.before) && all_zero(sample.after)) return std::nullopt;
+  if (one.checked.equal && !one.checked.moves) return Cause::at_position_0;
+  if (one_token_for_all(sample, one.reading.layout, one.asked.motion)) return Cause::one_token;
+  return std::nullopt;
 }
 
 // Equal where no element is off and the diagnosis finds nothing, or within a tolerance nothing but noise, coarse angles
@@ -197,7 +189,8 @@ Compared compare(const Sample& sample, const Reading& reading, const Subject& su
 
 void refuse_not_finite(const Sample& sample, const TensorPair& pair, const Layout& layout) {
   if (sample.finite) return;
-  fail(Code::TENSOR, "check", who(pair.name) + " must be finite " + not_finite_said(sample, layout));
+  fail(Code::TENSOR, "check",
+       who(pair.name) + " must be finite " + fill("{not_finite}", find_not_finite(sample, layout)));
 }
 
 NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance,
@@ -229,25 +222,21 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
     result.checked = all[best].checked;
     if (!result.checked.equal) {  // by a table of fewer bits, of a rope whose table is not tried with them
       result.diagnosis.verdict = Verdict::noise;
-      result.diagnosis.findings = {"is rotated as the config asks, but elements are off by up to " +
-                                   significant(result.checked.error, 2) + " where " +
-                                   significant(result.checked.allowed, 2) + " is allowed"};
-      result.diagnosis.sentence = who(pair.name) + " " + result.diagnosis.findings[0];
+      result.diagnosis.found = {
+          finding(Cause::off, {{"error", result.checked.error, 2}, {"allowed", result.checked.allowed, 2}})};
     }
   }
   result.outcome = outcome_of(result.checked, result.diagnosis, tolerance.has_value());
-  result.sentence = result.diagnosis.sentence;
-  if (const std::string nothing = emptiness(sample, all[best]); !nothing.empty()) {
+  if (const std::optional<Cause> nothing = emptiness(sample, all[best])) {
     result.outcome = Outcome::undecided;
-    result.sentence = who(pair.name) + nothing;
+    result.remarks = {finding(*nothing)};
   } else if (likeliest.word != readings[best].word && result.outcome == Outcome::differs) {
     result.outcome = Outcome::undecided;
+    result.remarks = {finding(Cause::one_of_two_layouts, {{"found", readings[best].word}, {"asked", likeliest.word}})};
     const bool as_shard = likeliest.layout.heads > readings[best].layout.heads;
-    result.sentence = who(pair.name) + " is equal as " + readings[best].word +
-                      (as_shard ? ", a shard of the heads" : "") + ", and not as " + likeliest.word +
-                      ", which has the same shape: --layout says which";
+    if (as_shard) result.remarks[0].numbers.push_back({"shard", true});
   } else if (ambiguous && result.outcome == Outcome::equal) {
-    result.note = other->word + " has the same shape";
+    result.remarks = {finding(Cause::other_layout, {{"layout", other->word}})};
   }
   if (result.outcome == Outcome::equal) {
     const Asked& asked = all[best].asked;
@@ -257,7 +246,7 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   return result;
 }
 
-NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const std::string& as,
+NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const Number& reason,
                        std::optional<double> tolerance) {
   const bool fits = tools::fits_width(pair.before, *subject.used);  // the values of MLA are narrower
   Sample sample = sample_as_given(pair.before, pair.after, fits ? subject.head_dim_of(pair.before) : 0);
@@ -266,7 +255,7 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const std
   NamedCheck result{{pair.name, {}},
                     compare_rows(sample, reading.layout, {*subject.used, {}, 0, {}, {}, {}}, tolerance).checked};
   result.checked.layout = reading.word;
-  std::string said = " is not rotated, as " + as;
+  Finding found = finding(Cause::not_to_rotate, {reason});
   if (result.checked.equal) {
     result.diagnosis.facts.layout = reading.word;
     result.diagnosis.verdict = Verdict::as_configured;
@@ -275,17 +264,15 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const std
     result.diagnosis = diagnose(sample, subject, {});
     const Verdict verdict = result.diagnosis.verdict;
     const bool seen = verdict != Verdict::cannot_tell && verdict != Verdict::elements;
-    said = seen ? " is rotated" : " is changed";
-    if (verdict == Verdict::as_configured) said += " as queries and keys of the model are";
-    said += "; " + as;
-    result.diagnosis.verdict = seen ? Verdict::layer : Verdict::elements;
-    result.diagnosis.findings = {said.substr(1)};
+    found = finding(seen ? Cause::rotated_nonetheless : Cause::changed_nonetheless, {reason});
+    if (verdict == Verdict::as_configured) found.numbers.push_back({"as_others", true});
+    result.diagnosis.verdict = found.verdict;
   }
+  result.diagnosis.found = {std::move(found)};
   result.outcome = outcome_of(result.checked, result.diagnosis, tolerance.has_value());
-  result.diagnosis.sentence = result.sentence = who(pair.name) + said;
   if (all_zero(sample.before) && result.checked.equal) {
     result.outcome = Outcome::undecided;
-    result.sentence = who(pair.name) + ": " + zeros_said;
+    result.remarks = {finding(Cause::zeros)};
   }
   return result;
 }

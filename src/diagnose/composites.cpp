@@ -2,7 +2,6 @@
 // cos for sin. Each is applied to the tensor before, as the config asks it, and compared.
 #include <cmath>
 #include <functional>
-#include <tuple>
 
 #include "examination.h"
 
@@ -16,8 +15,7 @@ constexpr double explains = 0.02;  // the relative residual; that of a wrong tri
 using Step = std::function<void(std::vector<double>& elements, const Layout&, const Motion&)>;
 
 struct Trial {
-  Verdict verdict;
-  std::string text;
+  Finding found;
   Step step;
 };
 
@@ -60,7 +58,6 @@ std::vector<Trial> trials(const Block& asked) {
   Block half = asked, interleaved = asked;
   half.kind = Kind::half;
   interleaved.kind = Kind::interleaved;
-  const std::string is_twice = "is rotated twice, ", mix = " pairing (a mix of both)";
   const Step reshaped = [=](std::vector<double>& elements, const Layout& layout, const Motion& motion) {
     Layout other = layout;  // of the same memory
     const bool heads_inside = layout.head_stride < layout.token_stride;
@@ -69,31 +66,23 @@ std::vector<Trial> trials(const Block& asked) {
         layout.head_dim * (heads_inside ? layout.tokens : layout.heads);
     rotate(elements, other, asked, motion);
   };
-  std::vector<Trial> list = {
-      {Verdict::layout,
-       "is rotated as if its memory were in the other order of tokens and heads: a reshape where a transpose belongs",
-       reshaped},
-      {Verdict::twice, is_twice + "both times as the config asks", twice(asked, asked)},
-      {Verdict::twice, is_twice + "first in the half pairing and then in the interleaved pairing",
-       twice(half, interleaved)},
-      {Verdict::twice, is_twice + "first in the interleaved pairing and then in the half pairing",
-       twice(interleaved, half)},
-      {Verdict::pairing, "is rotated in the interleaved pairing with cos and sin that are laid out for the half" + mix,
-       with_table_of(half, interleaved, Slip::none)},
-      {Verdict::pairing, "is rotated in the half pairing with cos and sin that are laid out for the interleaved" + mix,
-       with_table_of(interleaved, half, Slip::none)}};
-  constexpr std::tuple<Slip, Verdict, const char*> slips[] = {
-      {Slip::no_minus, Verdict::direction,
-       "is not rotated but mirrored: the minus sign is missing in the first element of each pair"},
-      {Slip::exchanged, Verdict::direction, "is rotated with sin and cos exchanged"},
-      {Slip::in_place, Verdict::pairing,
-       "is rotated in place: the second element of each pair is computed from the new first one instead of the old"},
-      {Slip::no_second, Verdict::pairing,
-       "is rotated by half: the second element of each pair is multiplied by cos and lacks the first times sin"}};
+  std::vector<Trial> list = {{finding(Cause::reshaped), reshaped},
+                             {finding(Cause::twice_as_asked), twice(asked, asked)}};
+  for (const auto& [one, other] : {std::pair(half, interleaved), {interleaved, half}}) {
+    list.push_back(
+        {finding(Cause::twice_mixed, {{"first", name(one.kind)}, {"second", name(other.kind)}}), twice(one, other)});
+  }
+  for (const auto& [table, block] : {std::pair(half, interleaved), {interleaved, half}}) {
+    list.push_back({finding(Cause::table_of_other_pairing, {{"found", name(block.kind)}, {"table", name(table.kind)}}),
+                    with_table_of(table, block, Slip::none)});
+  }
+  constexpr std::pair<Slip, Cause> slips[] = {{Slip::no_minus, Cause::mirrored},
+                                              {Slip::exchanged, Cause::sin_cos_exchanged},
+                                              {Slip::in_place, Cause::in_place},
+                                              {Slip::no_second, Cause::without_second_sin}};
   for (const Block& block : {half, interleaved}) {
-    for (const auto& [slip, verdict, words] : slips)
-      list.push_back(
-          {verdict, std::string(words) + " (" + name(block.kind) + " pairing)", with_table_of(block, block, slip)});
+    for (const auto& [slip, cause] : slips)
+      list.push_back({finding(cause, {{"pairing", name(block.kind)}}), with_table_of(block, block, slip)});
   }
   return list;
 }
@@ -131,8 +120,7 @@ bool examine_composites(Examination& exam) {
       exam.facts.layout = reading.word;
       exam.residual = residual;
       exam.explained = true;
-      exam.findings.clear();
-      exam.find(trial.verdict, trial.text);
+      exam.findings = {trial.found};
       return true;
     }
   }

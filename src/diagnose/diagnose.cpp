@@ -2,18 +2,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <functional>
+#include <limits>
 
 #include "examination.h"
 #include "values/fail.h"
-#include "values/number_text.h"
 
 namespace rotary::diagnose {
 
 namespace {
-
-using detail::significant;
 
 // ---- what the norms and the layout say ----
 
@@ -30,37 +27,33 @@ void examine_unchanged(Examination& exam) {
   const bool zero = std::ranges::all_of(exam.sample.before, [](double x) { return x == 0; });
   const Layout layout = plausible_readings(exam.sample, exam.subject).front().layout;
   if (zero) {
-    exam.find(Verdict::cannot_tell, zeros_said);
+    exam.find(Cause::zeros);
   } else if (const auto block = asked_block(exam.subject, exam.sample.head_dim); !would_move(exam)) {
-    const auto asked = [&] { return ask(exam.subject, *block, layout); };
-    const double factor = block ? asked().motion.factor : 1;
-    if (factor != 1) {
-      return exam.find(Verdict::attention_factor,
-                       "is without the attention factor: before and after are the same; the "
-                       "model asks " +
-                           significant(factor, 7));
-    }
-    exam.find(Verdict::cannot_tell,
-              "cannot tell, because at position 0 no rope moves anything: before and after are the same");
+    const double factor = block ? ask(exam.subject, *block, layout).motion.factor : 1;
+    if (factor == 1) return exam.find(Cause::position_0);
+    exam.find(Cause::still_without_factor, {{"asked", factor, 7}});
   } else {
     const std::vector<double> asked = expected_positions(layout, exam.subject)[0];
+    std::vector<Number> numbers;
+    if (!exam.sample.noisy()) numbers.push_back({"exact", true});
     const bool away = std::ranges::none_of(asked, [](double position) { return position == 0; });
-    std::string text = "is not rotated: before and after are the same";
-    if (!exam.sample.noisy()) text += ", bit for bit";
-    if (away) {
-      text += "; rotated at position 0 it would look the same, but position " + significant(asked[0], 10) + " is asked";
-    }
-    exam.find(Verdict::not_rotated, text);
+    if (away) numbers.push_back({"asked", asked[0], 10});
+    exam.find(Cause::not_rotated, std::move(numbers));
   }
 }
 
 void find_heads(Examination& exam) {
-  const auto all = static_cast<std::size_t>(exam.turns.layout().heads);
-  const std::size_t some = exam.turns.heads.size();
-  if (some == all) return;
-  exam.find(Verdict::some_heads, "is rotated in " + std::to_string(some) + " of its " + std::to_string(all) +
-                                     " heads only (" + ranges(exam.turns.heads) +
-                                     "); the others are the same before and after");
+  const std::int64_t all = exam.turns.layout().heads;
+  const Numbers& some = exam.turns.heads;
+  if (std::ssize(some) == all) return;
+  Where still;
+  for (std::int64_t head = 0; head < all; ++head) {
+    if (!std::ranges::binary_search(some, head)) still.heads.push_back(head);
+  }
+  still.heads = exam.sample.in_whole(2, still.heads);
+  exam.find(finding(Cause::some_heads,
+                    {{"some", number(some.size())}, {"all", number(all)}, {"rotated", exam.sample.in_whole(2, some)}},
+                    std::move(still)));
 }
 
 void find_pairing(Examination& exam, const Block& asked) {
@@ -68,19 +61,19 @@ void find_pairing(Examination& exam, const Block& asked) {
   exam.set_pairing();
   if (kind == asked.kind) return;
   const auto misfit = [&](Kind one) { return exam.search.misfit_of_kind[static_cast<std::size_t>(one)]; };
-  std::string said = std::string("is rotated in the ") + name(kind) + " pairing; the model uses " + name(asked.kind) +
-                     evidence(misfit(kind), misfit(asked.kind));
-  const bool same_pairs = Block{kind, 0, 2}.input(0) == Block{asked.kind, 0, 2}.input(0);
-  if (exam.turns.block.pairs > 1) {
-    said = said + (same_pairs ? "; the elements have another order: " + std::string(same_scores)
-                              : "; right only with weights whose rows were put into that order");
-  }
-  exam.find(Verdict::pairing, said);
+  const bool same_pairs = Block{kind, 0, 2}.input(0) == Block{asked.kind, 0, 2}.input(0),
+             several = exam.turns.block.pairs > 1;
+  Finding one = finding(same_pairs && several ? Cause::order : Cause::pairing,
+                        {{"found", name(kind)}, {"asked", name(asked.kind)}});
+  if (!same_pairs && several) one.numbers.push_back({"rows", true});
+  exam.find(with_residuals(std::move(one), misfit(kind), misfit(asked.kind)));
 }
 
-std::string block_text(const Block& block, int head_dim) {
-  if (block.rotary_dim() == head_dim) return "all " + std::to_string(head_dim) + " elements";
-  return "elements " + std::to_string(block.first) + " to " + std::to_string(block.first + block.rotary_dim() - 1);
+// "all 64 elements", or "elements 0 to 31".
+void add_elements(std::vector<Number>& numbers, const std::string& prefix, const Block& block, int head_dim) {
+  if (block.rotary_dim() == head_dim) return numbers.push_back({prefix + "all", number(head_dim)});
+  numbers.push_back({prefix + "first", number(block.first)});
+  numbers.push_back({prefix + "last", number(block.first + block.rotary_dim() - 1)});
 }
 
 void find_block(Examination& exam, const Block& asked) {
@@ -88,12 +81,13 @@ void find_block(Examination& exam, const Block& asked) {
   exam.facts.first = block.first;
   exam.facts.rotary_dim = block.rotary_dim();
   if (block.first == asked.first && block.pairs == asked.pairs) return;
-  std::string text = "is rotated in " + block_text(block, exam.sample.head_dim) + " of each head; the model rotates " +
-                     block_text(asked, exam.sample.head_dim);
+  std::vector<Number> numbers;
+  add_elements(numbers, "found_", block, exam.sample.head_dim);
+  add_elements(numbers, "asked_", asked, exam.sample.head_dim);
   const auto touched = static_cast<int>(exam.search.touched.size());
   const int span = exam.search.touched.back() + 1 - exam.search.touched.front();
-  if (touched <= span * 3 / 4) text += " (the pairs that move are spread: " + std::to_string(touched) + " elements)";
-  exam.find(Verdict::block, text);
+  if (touched <= span * 3 / 4) numbers.push_back({"moving", number(touched)});
+  exam.find(Cause::block, std::move(numbers));
 }
 
 // ---- a block that the norms leave open ----
@@ -156,17 +150,11 @@ void examine(Examination& exam) {
   if (exam.search.touched.empty() && (!reorders || would_move(exam))) return examine_unchanged(exam);
   if (exam.search.found.empty()) {
     exam.explained = std::ranges::all_of(exam.sample.after, [](double y) { return y == 0; });
-    if (exam.explained) return exam.find(Verdict::elements, "is zero after the rotation, in every element");
-    if (std::ranges::all_of(exam.sample.before, [](double x) { return x == 0; }))
-      return exam.find(Verdict::elements, "is zero before the rotation, in every element, and not after it");
-    const double least = std::ranges::min(exam.search.misfit_of_kind);
-    exam.find(Verdict::cannot_tell,
-              "cannot tell, because no pairing of its elements keeps the norms of the pairs, as a rotation does" +
-                  residual_said(least, " at best"));
-    return;
+    if (exam.explained) return exam.find(Cause::zero_after);
+    if (std::ranges::all_of(exam.sample.before, [](double x) { return x == 0; })) return exam.find(Cause::zero_before);
+    return exam.find(Cause::norms, {residual(std::ranges::min(exam.search.misfit_of_kind))});
   }
-  if (!find_layout(exam))
-    return exam.find(Verdict::cannot_tell, "cannot tell, because its angles differ from head to head in every layout");
+  if (!find_layout(exam)) return exam.find(Cause::heads_differ);
   if (!asked) {
     find_heads(exam);
     return examine_without_rope(exam);
@@ -191,29 +179,28 @@ void examine(Examination& exam) {
   examine_block(exam, *asked);
 }
 
-// ", with noise of 1.0e-3 rms"; what stands between the turns and their rounding.
-std::string noise_said(const Sample& sample) {
-  if (sample.loose) return std::string(", within the rounding of its before, which is ") + sample.before_type;
-  if (sample.noise.rms == 0) return "";
-  std::array<char, 32> digits{};
-  std::snprintf(digits.data(), digits.size(), "%.1e", sample.noise.rms);
-  std::string text = digits.data();
-  if (const std::size_t zero = text.find("e-0"); zero != std::string::npos) text.erase(zero + 2, 1);
-  return ", with noise of " + text + " rms";
+Number noise_of(const Sample& sample) {
+  if (sample.loose) return {"before", sample.before_type};
+  return {"noise", sample.noise.rms, 2, std::numeric_limits<double>::infinity()};
 }
 
-// The sentence behind the tensor's name.
-std::string said_of(const Examination& exam) {
-  if (exam.findings.empty()) {
-    return " is rotated as the config asks" + noise_said(exam.sample) + ": " +
-           (exam.facts.pairing ? *exam.facts.pairing + " pairing, " : "") +
-           block_text(exam.turns.block, exam.sample.head_dim) + ", layout " + exam.facts.layout +
-           residual_said(exam.residual);
+// What was found, or that it is as configured; and what stands between the turns and their rounding.
+std::vector<Finding> all_found(const Examination& exam) {
+  const bool open = exam.sample.noisy();
+  std::vector<Finding> all = exam.findings;
+  if (all.empty()) {
+    std::vector<Number> numbers;
+    if (open) numbers.push_back(noise_of(exam.sample));
+    if (exam.facts.pairing) numbers.push_back({"pairing", *exam.facts.pairing});
+    add_elements(numbers, "", exam.turns.block, exam.sample.head_dim);
+    numbers.push_back({"layout", exam.facts.layout});
+    numbers.push_back(residual(exam.residual));
+    all.push_back(finding(Cause::as_configured, std::move(numbers)));
+    if (exam.sample.noise.rms > 0) all[0].verdict = Verdict::noise;
+  } else if (open) {
+    all.push_back(finding(exam.sample.loose ? Cause::coarse_before : Cause::noise, {noise_of(exam.sample)}));
   }
-  std::string said = exam.findings.front().said.starts_with("cannot tell") ? ": " : " ";
-  for (const Finding& finding : exam.findings)
-    said += (&finding == &exam.findings.front() ? "" : "; and it ") + finding.said;
-  return said + noise_said(exam.sample);
+  return all;
 }
 
 }  // namespace
@@ -265,14 +252,10 @@ Examined examined(const Sample& sample, const Subject& subject) {
   result.explained = exam.explained;
   result.named = exam.named;
   Diagnosis& one = result.diagnosis;
-  const bool noisy = sample.noise.rms > 0;
-  one.verdict = !exam.findings.empty() ? exam.findings.front().verdict
-                : noisy                ? Verdict::noise
-                                       : Verdict::as_configured;
-  one.sentence = sample.name + said_of(exam);
-  for (const Finding& finding : exam.findings) one.findings.push_back(finding.said);
+  one.found = all_found(exam);
+  one.verdict = one.found.front().verdict;
   one.facts = exam.facts;
-  if (noisy) one.facts.noise = sample.noise.rms;
+  if (sample.noise.rms > 0) one.facts.noise = sample.noise.rms;
   one.residual = exam.residual;
   return result;
 }
@@ -305,8 +288,7 @@ Answer answer(const Sample& sample, const Subject& subject, int depth) {
   if (!sample.finite) {
     Diagnosis result;
     const Layout layout = plausible_readings(sample, subject).front().layout;
-    result.findings = {"cannot tell, because every element must be finite " + not_finite_said(sample, layout)};
-    result.sentence = sample.name + ": " + result.findings[0];
+    result.found = {find_not_finite(sample, layout)};
     return {result, true};
   }
   const Examined whole = diagnose_whole(sample, subject);

@@ -8,10 +8,10 @@
 #include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "findings.h"
 #include "motion.h"
 
 namespace rotary::diagnose {
@@ -27,8 +27,6 @@ struct Answer {
   bool explained = false;  // by the whole, a repair or parts: rounding and the sample's noise leave nothing open
   bool as_one = false;     // by one rotation of the whole, within
   Bounds bounds = {};      // these
-  std::vector<std::pair<Piece, Diagnosis>> parts = {};  // of which the diagnosis is made
-  std::string rest = {};                                // what it says of all that is in none
 };
 Answer answer(const Sample&, const Subject&, int depth = 2);
 Answer answer_as_one(const Sample&, const Subject&);  // of the whole within the sample's bounds
@@ -48,12 +46,14 @@ NamedCheck judge_between(const TensorPair&, const Subject&, std::optional<double
 void settle_orders(std::vector<NamedCheck>&);
 // Throws TENSOR for the first element that is not finite.
 void refuse_not_finite(const Sample&, const TensorPair&, const Layout&);
-// judge() of a tensor that is not to be rotated, for the reason `as`. subject.used: a rope of heads like its own.
-NamedCheck judge_still(const TensorPair&, const Subject&, const std::string& as, std::optional<double> tolerance);
+// judge() of a tensor that is not to be rotated. reason: its "layer", or that it is a "value". subject.used: a rope of
+// heads like its own.
+NamedCheck judge_still(const TensorPair&, const Subject&, const Number& reason, std::optional<double> tolerance);
 
-// Of a tensor whose elements are as asked, in another order.
-inline constexpr std::string_view same_scores = "scores of q and k that both have it are the same";
-
+std::string who(const std::string& tensor);  // its name, or "the tensor"
+// Fills the sentences of what was found.
+void say(NamedDiagnosis&);
+void say(NamedCheck&);
 // One diagnosis of several tensors: the worst verdict, with a sentence that says which tensors it is about.
 // right: what those are of which nothing is found.
 inline constexpr const char* as_asked = "as the config asks";
@@ -63,14 +63,6 @@ Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string&
 inline bool has_one_speed_per_pair(const Rope& rope) { return rope.heads == 1 && rope.summed_axes == 0; }
 
 // ---- while it is examined ------------------------------------------------------------------------
-
-inline constexpr const char* zeros_said = "cannot tell, because every element is 0: zeros show no rotation";
-
-// said continues a sentence that begins with the tensor's name.
-struct Finding {
-  Verdict verdict = Verdict::cannot_tell;
-  std::string said;
-};
 
 struct Examination {
   Sample sample;
@@ -87,7 +79,8 @@ struct Examination {
   bool named = true;       // false: parts may say it better
 
   void take(const Fit& fit) { residual = fit.residual, explained = fit.holds; }
-  void find(Verdict verdict, const std::string& said) { findings.push_back({verdict, said}); }
+  void find(Finding one) { findings.push_back(std::move(one)); }
+  void find(Cause cause, std::vector<Number> numbers = {}) { find(finding(cause, std::move(numbers))); }
   void drop(Verdict verdict) {
     std::erase_if(findings, [=](const Finding& one) { return one.verdict == verdict; });
   }
@@ -228,20 +221,10 @@ double advantage(const Turns&, const Motion& asked, const Motion& other);
 // Adds the finding that the positions are the expected ones and `shift` further; no finding for 0.
 void find_shift(Examination&, double shift);
 
-std::string scaling_asked(const Asked&);                 // words_of, and for how many tokens; which list of longrope
-std::string axis_name(const ModelRope&, int axis);       // "height", or "axis 1" where the config does not say
-std::string direction_text(bool clockwise, bool asked);  // "is rotated clockwise; the model rotates ..."
-std::string residual_said(double residual, const std::string& more = "");  // " (residual 3e-08 at best)"
-std::string evidence(double found, double asked);                          // " (residual 3e-08 against 0.9)"
+Number scaling_asked(const Asked&);                 // and for how many tokens
+std::string axis_name(const ModelRope&, int axis);  // "height", or "axis 1" where the config does not say
+Finding direction_found(bool clockwise, bool asked);
 // Whether it is worth saying, beside the residual of what is asked. At positions far enough every angle holds.
 bool says_more(const Fit&, double asked);
-// A diagnosis, and the name of the tensor with which its sentence begins.
-struct Said {
-  const Diagnosis& diagnosis;
-  const std::string& name;
-};
-// Whether two tensors have one fault: their sentences differ in the residuals, the noise and a measured factor only, and
-// the factors are one within their errors.
-bool is_same_fault(const Said&, const Said&);
 
 }  // namespace rotary::diagnose

@@ -44,14 +44,17 @@ Rope with_base(Rope rope, double base) {
   rope.base = base;
   return rope;
 }
-std::string base_words(double base) { return "with base " + significant(base, 10); }
+Finding base_found(double base) { return finding(Cause::base, {{"base", base, 10}}); }
+Finding scaling_found(const Scaling& scaling) {
+  return finding(Cause::scaling, {{"scaling", NamedRope{.scaling = scaling}}});
+}
+Number left_out(const Rope& rope) { return {"left_out", name(rope.scaling)}; }
 Explanation as_dynamic(const Rope& asked, std::int64_t length) {
   const double base = std::pow(frequencies(asked, length).inv_freq.back(), asked.rotary_dim / (2.0 - asked.rotary_dim));
-  return {asked, length,
-          std::string("as ") + name(asked.scaling) + " does for " + std::to_string(length) + " tokens (base " +
-              significant(base, 6) + ")"};
+  return {
+      asked, length,
+      finding(Cause::other_length, {{"scaling", name(asked.scaling)}, {"tokens", number(length)}, {"base", base, 6}})};
 }
-std::string without_words(const Rope& rope) { return std::string("without the scaling ") + name(rope.scaling); }
 
 // ---- a base from speeds ----
 
@@ -175,7 +178,7 @@ void add_scalings(Explanations& list, const Rope& rope, double factor, const Len
     if constexpr (is_guessed<S>()) {
       if (depends_on_length(guess) && !with_dynamic) return;
       guess.factor = factor;
-      const auto add = [&] { list.push_back({with(rope, guess), 0, "with " + words_of(Scaling(guess))}); };
+      const auto add = [&] { list.push_back({with(rope, guess), 0, scaling_found(guess)}); };
       if constexpr (requires { guess.trained_length; }) {
         for (const std::int64_t length : lengths) {
           guess.trained_length = length;
@@ -196,16 +199,15 @@ void add_scalings(Explanations& list, const Rope& rope, double factor, const Len
 // The other lengths at which a scaling has other frequencies.
 void add_lengths(Explanations& list, const Rope& asked, std::int64_t length, std::int64_t context) {
   const std::int64_t trained = trained_length_of(asked.scaling);
-  const std::string limit = std::to_string(trained);
+  const Number limit{"trained", number(trained)};
   if (std::holds_alternative<LongRope>(asked.scaling)) {
     const bool is_long = length > trained;
-    list.push_back({asked, is_long ? trained : trained + 1,
-                    is_long ? "with the short list of longrope, as for lengths up to " + limit
-                            : "with the long list of longrope, as for lengths above " + limit});
+    list.push_back(
+        {asked, is_long ? trained : trained + 1, finding(is_long ? Cause::short_list : Cause::long_list, {limit})});
     return;
   }
-  const std::string as = std::string("as ") + name(asked.scaling) + " does for ";
-  if (length > trained) list.push_back({asked, trained, as + "lengths up to " + limit});
+  if (length > trained)
+    list.push_back({asked, trained, finding(Cause::within_length, {{"scaling", name(asked.scaling)}, limit})});
   for (const std::int64_t longer : {context, trained + 1, 2 * trained, 4 * trained}) {
     if (longer > trained && longer != length) list.push_back(as_dynamic(asked, longer));
   }
@@ -215,7 +217,7 @@ void add_lengths(Explanations& list, const Rope& asked, std::int64_t length, std
 void add_values(Explanations& list, const Rope& asked, std::int64_t context) {
   const auto add_changed = [&](auto scaling, auto change) {
     change(scaling);
-    if (Scaling(scaling) != asked.scaling) list.push_back({with(asked, scaling), 0, "with " + words_of(scaling)});
+    if (Scaling(scaling) != asked.scaling) list.push_back({with(asked, scaling), 0, scaling_found(scaling)});
   };
   const auto add = [&](const auto& own) {
     using S = std::decay_t<decltype(own)>;
@@ -248,7 +250,7 @@ void add_scaled_twice(Explanations& list, const Rope& asked, std::int64_t length
   if (scaled.size() != once.size()) return;
   again.inv_freq = scaled;
   for (std::size_t i = 0; i < scaled.size(); ++i) again.inv_freq[i] *= once[i] > 0 ? scaled[i] / once[i] : 1;
-  list.push_back({again, length, std::string("with the scaling ") + name(asked.scaling) + " applied twice"});
+  list.push_back({again, length, finding(Cause::scaling_twice, {{"scaling", name(asked.scaling)}})});
 }
 
 // The rope without scaling under scalings of any factor and any length of a power of two.
@@ -275,11 +277,13 @@ Explanations fits(const std::vector<Speed>& speeds, int rotary_dim) {
   const std::vector<double> exponent = exponents_of(rope);
   Explanations list;
   if (const std::optional<double> base = tidy_base(fit_line(speeds, exponent, false))) {
-    list.push_back({with_base(rope, *base), 0, base_words(*base)});
+    list.push_back({with_base(rope, *base), 0, base_found(*base)});
   }
   const Line line = fit_line(speeds, exponent, true);
   const auto add = [&](const Rope& scaled) {
-    list.push_back({scaled, 0, base_words(scaled.base) + " and " + words_of(scaled.scaling)});
+    Finding found = base_found(scaled.base);
+    found.numbers.push_back({"scaling", NamedRope{.scaling = scaled.scaling}});
+    list.push_back({scaled, 0, std::move(found)});
   };
   if (const std::optional<double> base = tidy_base(line)) {
     const double factor = tidy(std::exp(-line.intercept), std::exp(-line.intercept) * line.intercept_error);
@@ -335,9 +339,8 @@ std::string words_of(const Scaling& scaling) {
 Explanations rivals(const Rope& asked, std::int64_t length, std::int64_t context) {
   Explanations list;
   const Rope plain = with(asked, Unscaled{});
-  const std::string without = without_words(asked);
   if (depends_on_length(asked.scaling)) add_lengths(list, asked, length, context);
-  if (is_scaled(asked)) list.push_back({plain, 0, without});
+  if (is_scaled(asked)) list.push_back({plain, 0, finding(Cause::scaling_left_out, {left_out(asked)})});
   add_values(list, asked, context);
   Lengths lengths;
   for (const std::int64_t one : {trained_length_of(asked.scaling), context}) {
@@ -347,8 +350,10 @@ Explanations rivals(const Rope& asked, std::int64_t length, std::int64_t context
   if (is_scaled(asked)) add_scaled_twice(list, asked, length);
   for (const double base : {1e4, 1e5, 1.5e5, 1.6e5, 2.5e5, 5e5, 1e6, 2e6, 5e6, 8e6, 1e7, 1e8}) {
     if (!asked.inv_freq.empty() || base == asked.base) continue;
-    list.push_back({with_base(asked, base), length, base_words(base)});
-    if (is_scaled(asked)) list.push_back({with_base(plain, base), 0, base_words(base) + " and " + without});
+    list.push_back({with_base(asked, base), length, base_found(base)});
+    if (!is_scaled(asked)) continue;
+    list.push_back({with_base(plain, base), 0, base_found(base)});
+    list.back().found.numbers.push_back(left_out(asked));
   }
   for (Explanation& one : list) {
     if (one.length == 0) one.length = length;
@@ -362,16 +367,19 @@ std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, cons
   if (!asked.inv_freq.empty()) return std::nullopt;
   const Rope plain = with(asked, Unscaled{});
   Explanations list;
+  const auto add = [&](const Rope& rope, std::int64_t of_length) {
+    Finding found = base_found(rope.base);
+    if (const auto factor = ntk_factor(rope.base, asked)) found.numbers.push_back({"ntk_factor", *factor, 6});
+    if (rope.scaling != asked.scaling) found.numbers.push_back(left_out(asked));
+    list.push_back({rope, of_length, std::move(found)});
+  };
   if (is_scaled(asked) && !std::holds_alternative<Dynamic>(asked.scaling)) {
-    if (const auto rope = with_best_base(speeds, asked, length))
-      list.push_back({*rope, length, base_words(rope->base) + cause_of_base(rope->base, asked)});
+    if (const auto rope = with_best_base(speeds, asked, length)) add(*rope, length);
   }
   if (const auto rope = with_best_base(speeds, plain, 0)) {
     if (const auto length_of_base = dynamic_length(rope->base, asked))
       list.push_back(as_dynamic(asked, *length_of_base));
-    list.push_back({*rope, 0,
-                    base_words(rope->base) + cause_of_base(rope->base, asked) +
-                        (is_scaled(asked) ? " and " + without_words(asked) : "")});
+    add(*rope, 0);
   }
   std::ranges::move(searched_scalings(speeds, plain), std::back_inserter(list));
   std::ranges::move(causes(asked, length), std::back_inserter(list));
@@ -385,7 +393,7 @@ std::optional<Explanation> fit_speeds(const std::vector<Speed>& speeds, int rota
   const Line line = fit_line(speeds, exponents_of(rope), true);
   const std::optional<double> base = tidy_base(line);
   if (!base || misfit_of(speeds, with_base(rope, *base), 0, std::exp(line.intercept)) > 1) return std::nullopt;
-  return Explanation{with_base(rope, *base), 0, base_words(*base)};
+  return Explanation{with_base(rope, *base), 0, base_found(*base)};
 }
 
 }  // namespace rotary::diagnose

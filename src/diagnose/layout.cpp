@@ -113,10 +113,10 @@ void explain_layout(Examination& exam, const std::vector<Reading>& readings) {
     return one.layout.heads != chosen.layout.heads && subject.plausibility(one.layout) == 2;
   });
   if (other == readings.end()) return;
-  exam.find(Verdict::layout, "is rotated with the head index as position: by its " +
-                                 std::to_string(other->layout.heads) + " heads its layout is " + other->word +
-                                 " with " + std::to_string(other->layout.tokens) + " tokens, but it is rotated as " +
-                                 chosen.word);
+  exam.find(Cause::head_index, {{"heads", number(other->layout.heads)},
+                                {"tokens", number(other->layout.tokens)},
+                                {"asked", other->word},
+                                {"found", chosen.word}});
 }
 
 }  // namespace

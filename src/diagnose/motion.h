@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "findings.h"
 #include "turns.h"
 
 namespace rotary::diagnose {
@@ -65,13 +66,12 @@ enum class Change : std::uint8_t {
 struct Pattern {
   Change kind = Change::other;
   double value = 0;                             // of offset, step and constant
-  std::string words;                            // "begin 3 later than they should"
+  Finding found = {};                           // of those that differ
   std::function<double(double)> position = {};  // of an expected one; empty: it is not that alone which decides
 };
 // error: of each position, standard errors; empty: none. Positions found in the data are whole where they can be.
 Pattern pattern_of(const std::vector<double>& position, const std::vector<double>& expected, std::int64_t batch,
                    const std::vector<double>& error = {});
-std::string ranges(const std::vector<std::int64_t>& rising);  // "0-15, 17" for 0, 1, ..., 15, 17
 
 // Rows of which nothing is known (their error is infinite) get the position that the pattern of the others gives them.
 void fill_unknown(FoundPositions&, const std::vector<double>& expected, std::int64_t batch);
@@ -87,21 +87,20 @@ std::vector<Speed> speeds_of(const std::vector<FoundSpeed>&);  // without their 
 struct Explanation {
   Rope rope;                // whose frequencies the speeds are
   std::int64_t length = 0;  // for scalings that depend on it
-  std::string words;        // "without the scaling yarn", "with base 10000"
+  Finding found;            // "is rotated without the scaling yarn"; what the model asks is added to it
 };
 // The asked rope with one thing changed: other lengths, without its scaling, with other values of it, with another
 // scaling, with another base, and with usual bases without the scaling.
 std::vector<Explanation> rivals(const Rope& asked, std::int64_t length, std::int64_t context);
 
-// The asked rope with a known mistake in how frequencies are made (causes.cpp): its words name the cause and the number
-// that it looks like.
+// The asked rope with a known mistake in how frequencies are made (causes.cpp).
 std::vector<Explanation> causes(const Rope& asked, std::int64_t length);
 // The length for which dynamic, which the rope asks, has that base.
 std::optional<std::int64_t> dynamic_length(double base, const Rope& asked);
-// ", the base of ntk_aware with factor 4" of a base above the asked one; "" where nothing is known.
-std::string cause_of_base(double base, const Rope& asked);
-// "with pairs that are counted from 1", where all speeds are `step` times the asked ones; "" where nothing is known.
-std::string cause_of_step(double step, const Rope& asked);
+// The factor of ntk_aware that gives a base above the asked one.
+std::optional<double> ntk_factor(double base, const Rope& asked);
+// The mistake that makes all speeds `step` times the asked ones.
+std::optional<Cause> cause_of_step(double step, const Rope& asked);
 
 // The first of the known methods whose frequencies are the speeds within their errors: the asked rope with another
 // base, without its scaling, with another scaling; then a fit of base and scaling. asked.rotary_dim is that of the
@@ -109,7 +108,5 @@ std::string cause_of_step(double step, const Rope& asked);
 std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, const Rope& asked, std::int64_t length);
 // Without a config: only the fit. scale_known: the positions are known, and with them the scale of the speeds.
 std::optional<Explanation> fit_speeds(const std::vector<Speed>& speeds, int rotary_dim, bool scale_known);
-
-std::string words_of(const Scaling&);  // "the scaling yarn (factor 4, trained length 32768)", "no scaling"
 
 }  // namespace rotary::diagnose

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "values/number_text.h"
-
 namespace rotary::diagnose {
 
 namespace {
@@ -21,43 +19,26 @@ Some range(std::int64_t begin, std::int64_t end) {
   return all;
 }
 
-// Of the whole of which the scene's sample is a part.
-Numbers in_whole(const Scene& scene, std::size_t dimension, const Some& some) {
-  return scene.sample.in_whole(dimension, {some.begin(), some.end()});
-}
-
-// "0-15": neighbours in a sample stand for all that lie between them.
-std::string token_ranges(const Scene& scene, const Some& some) {
-  const std::vector<std::int64_t>& of = scene.sample.numbers[1];
-  std::string text;
-  for (auto first = some.begin(); first != some.end();) {
-    auto last = first;
-    while (std::next(last) != some.end() && *std::next(last) == *last + 1) ++last;
-    text += (text.empty() ? "" : ", ") + std::to_string(of[static_cast<std::size_t>(*first)]) +
-            (first == last ? "" : "-" + std::to_string(of[static_cast<std::size_t>(*last)]));
-    first = std::next(last);
+// Of the dimensions that are cut, in the numbers of the whole. Neighbours in a sample stand for all between them.
+Where where_of(const Piece& piece, const Scene& scene) {
+  Where where;
+  Numbers* const lists[] = {&where.rows, &where.tokens, &where.heads};
+  for (std::size_t d = 0; d < piece.size(); ++d) {
+    if (piece[d] == scene.all[d]) continue;
+    std::optional<std::int64_t> last;
+    for (const std::int64_t one : piece[d]) {
+      const std::int64_t number = scene.sample.in_whole(d, {one})[0];
+      const bool between = d == 1 && scene.sample.sampled && last && *last == one - 1;
+      std::int64_t next = between ? lists[d]->back() + 1 : number;
+      while (next <= number) lists[d]->push_back(next++);
+      last = one;
+    }
   }
-  return text;
+  return where;
 }
 
-// "batch row 1, tokens 0-15", of the dimensions that are cut.
-std::string words_of(const Piece& piece, const Scene& scene) {
-  constexpr std::array<const char*, 3> units = {"batch row", "token", "head"};
-  std::string text;
-  for (const std::size_t dimension : {0U, 2U, 1U}) {
-    const Some& some = piece[dimension];
-    if (some == scene.all[dimension]) continue;
-    text +=
-        (text.empty() ? "" : ", ") + std::string(units[dimension]) + (some.size() > 1 ? "s " : " ") +
-        (dimension == 1 && scene.sample.sampled ? token_ranges(scene, some) : ranges(in_whole(scene, dimension, some)));
-  }
-  return text;
-}
-
-constexpr const char* all_else = "; all else is as the config asks";
-
-// That, or what it is, where that is the shorter list.
-std::string rest_of(const Piece& piece, const Scene& scene) {
+// What is said of all else: that it is as asked, or where that is, if that is the shorter list.
+Finding rest_of(const Piece& piece, const Scene& scene) {
   Piece rest = scene.all;
   std::size_t cut = 0;
   for (std::size_t d = 0; d < 3; ++d) {
@@ -65,8 +46,8 @@ std::string rest_of(const Piece& piece, const Scene& scene) {
     for (const std::int64_t one : piece[d]) rest[d].erase(one);
     cut += rest[d].size() < piece[d].size() ? 1 : 2;
   }
-  return cut == 1 && !scene.sample.sampled ? "; it is as the config asks in " + words_of(rest, scene) + " only"
-                                           : all_else;
+  if (cut != 1 || scene.sample.sampled) return finding(Cause::rest_as_asked);
+  return finding(Cause::as_asked_in, {}, where_of(rest, scene));
 }
 
 Answer answer_of(const Scene& scene, const Piece& piece, int depth) {
@@ -87,35 +68,28 @@ struct Part {
 };
 
 // One answer: the faults first, then what is as asked. rest: of what is in no part.
-Answer assembled(const Scene& scene, const std::vector<Part>& given, std::string rest) {
-  Answer all{{}, true};
-  for (const auto& [piece, answer] : given) {
-    all.explained = all.explained && answer.explained;
-    if (answer.parts.empty()) all.parts.emplace_back(piece, answer.diagnosis);
-    for (const auto& [own, diagnosis] : answer.parts) {
-      Piece& numbers = all.parts.emplace_back(Piece{}, diagnosis).first;
-      for (std::size_t d = 0; d < 3; ++d) {
-        for (const std::int64_t one : own[d]) numbers[d].insert(*std::next(piece[d].begin(), one));
+Answer assembled(const Scene& scene, const std::vector<Part>& given, std::optional<Finding> rest) {
+  const auto is_right = [](const Part& part) { return part.answer.diagnosis.verdict == Verdict::as_configured; };
+  const auto first = std::ranges::find_if_not(given, is_right);
+  Answer all{(first == given.end() ? given.front() : *first).answer.diagnosis, true};
+  std::vector<Finding> faults, right;
+  for (const Part& part : given) {
+    all.explained = all.explained && part.answer.explained;
+    const Where where = where_of(part.piece, scene);
+    for (Finding one : part.answer.diagnosis.found) {
+      if (is_about_rest(one)) rest = finding(Cause::rest_as_asked);
+      if (is_about_rest(one)) continue;
+      for (Numbers Where::*list : {&Where::rows, &Where::tokens, &Where::heads}) {
+        if ((one.where.*list).empty()) one.where.*list = where.*list;
       }
+      const bool as_asked = is_right(part) || one.cause == Cause::as_asked;
+      (as_asked ? right : faults).push_back(as_asked ? finding(Cause::as_asked, {}, one.where) : std::move(one));
     }
-    if (!answer.rest.empty()) rest = all_else;
   }
-  const auto is_right = [](const auto& part) { return part.second.verdict == Verdict::as_configured; };
-  if (rest == all_else) std::erase_if(all.parts, is_right);
-  std::stable_partition(all.parts.begin(), all.parts.end(), std::not_fn(is_right));
-  all.rest = rest;
-  all.diagnosis = all.parts.front().second;
-  all.diagnosis.findings.clear();
+  if (!rest || rest->cause != Cause::rest_as_asked) std::ranges::move(right, std::back_inserter(faults));
+  if (rest) faults.push_back(*rest);
+  all.diagnosis.found = std::move(faults);
   if (all.diagnosis.verdict == Verdict::not_rotated) all.diagnosis.verdict = Verdict::some_heads;
-  std::string said;
-  for (const auto& part : all.parts) {
-    const std::string& own = part.second.sentence;
-    const std::string more = "in " + words_of(part.first, scene) +
-                             (is_right(part) ? " is as the config asks" : own.substr(scene.sample.name.size()));
-    said += (said.empty() ? " " : "; ") + more;
-    if (!is_right(part)) all.diagnosis.findings.push_back(more);
-  }
-  all.diagnosis.sentence = scene.sample.name + said + rest;
   return all;
 }
 
@@ -156,19 +130,20 @@ std::optional<Answer> but_for_elements(const Scene& scene) {
   Diagnosis& one = found.diagnosis;
   if (one.verdict != Verdict::as_configured && one.verdict != Verdict::noise) return std::nullopt;
   const Place& first = scene.elements.front().place;
-  const auto number = [&](std::size_t dimension, std::int64_t of) {
-    return std::to_string(scene.sample.in_whole(dimension, {of})[0]);
+  const auto whole = [&](std::size_t dimension, std::int64_t of) {
+    return number(scene.sample.in_whole(dimension, {of})[0]);
   };
   const bool of_all = one.verdict == Verdict::as_configured && !found.bounds.loose;
-  const auto others = std::max<std::int64_t>(of_all ? scene.sample.off : 0, std::ssize(scene.elements)) - 1;
-  const std::string said =
-      " is as the config asks but for " + (others > 0 ? std::to_string(others + 1) + " elements: " : "") + "element " +
-      std::to_string(first.element) + " of head " + number(2, first.head) + " at token " + number(1, first.token) +
-      (scene.layout().batch > 1 ? " of batch row " + number(0, first.batch) : "") +
-      (others > 0 ? " and " + std::to_string(others) + (others > 1 ? " others" : " other") : "");
+  const auto count = std::max<std::int64_t>(of_all ? scene.sample.off : 0, std::ssize(scene.elements));
+  std::vector<Number> numbers = {
+      {"element", number(first.element)}, {"head", whole(2, first.head)}, {"token", whole(1, first.token)}};
+  if (scene.layout().batch > 1 || !scene.sample.numbers[0].empty()) numbers.push_back({"row", whole(0, first.batch)});
+  if (count > 1) numbers.push_back({"count", number(count)});
+  if (count > 1) numbers.push_back({count > 2 ? "others" : "other", number(count - 1)});
+  Some elements;
+  for (const Element& each : scene.elements) elements.insert(each.place.element);
   one.verdict = Verdict::elements;
-  one.findings = {said.substr(1)};
-  one.sentence = scene.sample.name + said;
+  one.found = {finding(Cause::single_elements, std::move(numbers), {.elements = {elements.begin(), elements.end()}})};
   return found;
 }
 
@@ -218,10 +193,9 @@ std::optional<Answer> by_units(const Scene& scene) {
     Piece piece = scene.all;
     piece[Dimension] = {one};
     const Answer own = answer_of(scene, piece, Dimension == 0 ? scene.depth - 1 : 0);
-    const std::string& name = scene.sample.name;
     const auto same = std::ranges::find_if(groups, [&](const Group& group) {
       if (!group.explained || !own.explained) return group.explained == own.explained;
-      return is_same_fault({group.fault, name}, {own.diagnosis, name});
+      return group.fault.found == own.diagnosis.found;
     });
     if (same == groups.end()) {
       groups.push_back({own.explained, own.diagnosis, piece});
@@ -231,31 +205,28 @@ std::optional<Answer> by_units(const Scene& scene) {
     const bool all_explained = std::ranges::all_of(groups, &Group::explained);
     const bool hopeless = groups.size() == 1 && !all_explained && groups[0].piece[Dimension].size() > 2;
     if (hopeless || (groups.size() > 4 && !all_explained)) return std::nullopt;
-    const auto& [verdict, sentence, findings, facts, residual] = own.diagnosis;
-    const bool moved = verdict == Verdict::offset && findings.size() == 1;
-    if ((moved || verdict == Verdict::as_configured) && !facts.positions.empty()) {
+    const Diagnosis& fault = own.diagnosis;
+    const bool moved = fault.verdict == Verdict::offset && count_faults(fault.found) == 1;
+    if ((moved || fault.verdict == Verdict::as_configured) && !fault.facts.positions.empty()) {
       const auto row = static_cast<std::size_t>(*piece[0].begin() * scene.layout().tokens);
-      offsets.push_back(facts.positions[0].at(0) - scene.asked.motion.position[0][row]);
+      offsets.push_back(fault.facts.positions[0].at(0) - scene.asked.motion.position[0][row]);
     } else if (groups.size() > 4) {
       break;
     }
   }
   if (groups.size() < 2) return std::nullopt;
   if (groups.size() > 4 && offsets.size() == units.size()) {
-    Answer all{{Verdict::offset, "", {}, {}, 0}, true};
-    std::string said = "is rotated at an offset of its own in each " + std::string(Dimension == 0 ? "row" : "head");
-    for (std::size_t i = 0; i < 4; ++i) said += (i == 0 ? ": " : ", ") + detail::significant(offsets[i], 6);
-    said += ", ... positions too far";
-    all.diagnosis.findings = {said};
-    all.diagnosis.sentence = scene.sample.name + " " + said;
+    offsets.resize(4);
+    Answer all{{Verdict::offset}, true};
+    all.diagnosis.found = {
+        finding(Cause::offsets, {{"unit", Dimension == 0 ? "row" : "head"}, {"offsets", std::move(offsets), 6}})};
     all.diagnosis.facts.layout = scene.reading.word;
     return all;
   }
-  const char* rest = groups.size() > 4 ? "; the others were not taken apart" : "";
   std::vector<Part> parts;
   for (const Group& group : groups) parts.push_back({group.piece, answer_of(scene, group.piece, scene.depth - 1)});
   std::ranges::sort(parts, {}, [](const Part& part) { return *part.piece[Dimension].begin(); });
-  return assembled(scene, parts, rest);
+  return assembled(scene, parts, groups.size() > 4 ? std::optional(finding(Cause::others_open)) : std::nullopt);
 }
 
 // The longest range of tokens from the first on that one rotation explains, then the next.
@@ -276,7 +247,7 @@ std::optional<Answer> by_tokens(const Scene& scene) {
     parts.push_back(std::move(best));
   }
   if (parts.size() < 2) return std::nullopt;
-  return assembled(scene, std::move(parts), "");
+  return assembled(scene, parts, std::nullopt);
 }
 
 }  // namespace
@@ -310,7 +281,7 @@ std::optional<Answer> answer_by_parts(const Sample& sample, const Subject& subje
   first.piece[1] = range(0, std::min<std::int64_t>(64, scene->layout().tokens / 2));
   first.answer = answer_of(*scene, first.piece, depth);
   if (!first.answer.explained) return std::nullopt;
-  return assembled(*scene, {first}, "; later tokens were not taken apart");
+  return assembled(*scene, {first}, finding(Cause::later_tokens_open));
 }
 
 }  // namespace rotary::diagnose

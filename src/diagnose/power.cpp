@@ -105,7 +105,7 @@ std::vector<Fault> faults_of(const Asked& asked, const std::vector<const ModelRo
   for (double& speed : faults[0].motion.speed) speed = -speed;
   const bool one_each = has_one_speed_per_pair(own);
   const auto add = [&](const std::string& word, const Rope& rope, std::int64_t length, bool is_rival, double change) {
-    Motion motion = motion_of({rope, length, ""}, asked);
+    Motion motion = motion_of({rope, length, {}}, asked);
     if (!one_each || word.empty() || motion.speed == asked.motion.speed ||
         motion.speed.size() != asked.motion.speed.size())
       return;

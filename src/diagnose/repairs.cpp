@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "examination.h"
-#include "values/number_text.h"
 
 namespace rotary::diagnose {
 
@@ -25,21 +24,18 @@ void for_each_spot(const Scene& scene, Visit visit) {
   });
 }
 
-// words: of the tensor, behind its name; then: "then", "behind the norm".
-std::optional<Answer> repaired(const Scene& scene, std::vector<double> before, Verdict verdict,
-                               const std::string& words, const std::string& then) {
+// found: what the before is instead.
+std::optional<Answer> repaired(const Scene& scene, std::vector<double> before, Finding found) {
   Sample other = scene.sample;
   other.before = std::move(before);
-  Answer found = answer(other, scene.subject, 0);
-  if (!found.explained) return std::nullopt;
-  Diagnosis& one = found.diagnosis;
+  Answer answered = answer(other, scene.subject, 0);
+  if (!answered.explained) return std::nullopt;
+  Diagnosis& one = answered.diagnosis;
   const bool right = one.verdict == Verdict::as_configured || one.verdict == Verdict::noise;
-  const std::string more = words + "; " + then + " it";
-  one.findings = {words.substr(words.find_first_not_of(": "))};
-  one.sentence = scene.sample.name + more +
-                 (right ? " is rotated as the config asks" : one.sentence.substr(scene.sample.name.size()));
-  one.verdict = verdict;
-  return found;
+  if (right) one.found = {finding(Cause::as_configured)};
+  one.verdict = found.verdict;
+  one.found.insert(one.found.begin(), std::move(found));
+  return answered;
 }
 
 // How far two lists are from a multiple of each other.
@@ -74,11 +70,9 @@ std::optional<Answer> in_another_order(const Scene& scene, std::size_t dimension
     place[dimension] = from[in(place[dimension])];
     std::ranges::copy(scene.sample.x(at(scene.layout(), place[0], place[1], place[2])), elements.begin() + first);
   });
-  return repaired(scene, std::move(elements), Verdict::layout,
-                  " is written with its " + unit + "s in another order: " + unit + " " +
-                      std::to_string(moved - from.begin()) + " after is " + unit + " " + std::to_string(*moved) +
-                      " before",
-                  "so taken");
+  return repaired(scene, std::move(elements),
+                  finding(Cause::another_order,
+                          {{"unit", unit}, {"after", number(moved - from.begin())}, {"before", number(*moved)}}));
 }
 
 // In front of the rotation, of each head or of all heads of a token, RMS or with a mean.
@@ -153,13 +147,9 @@ std::optional<Answer> in_front_of_a_norm(const Scene& scene, const Norm& norm, K
       before[in(first) + u] = times * (x[in(first) + u] - origin(place, u)) + bias;
     }
   });
-  std::optional<Answer> found =
-      repaired(scene, std::move(before), Verdict::elements,
-               std::string(": before was taken in front of the norm of queries and keys (q_norm, k_norm") +
-                   (norm.with_mean ? ", a LayerNorm" : "") + ") and after behind it: each " +
-                   (norm.of_all_heads ? "token" : "head") +
-                   " differs by another factor, and each element by a weight; dump both behind it",
-               "behind the norm");
+  Finding taken = finding(Cause::before_norm, {{"unit", norm.of_all_heads ? "token" : "head"}});
+  if (norm.with_mean) taken.numbers.push_back({"mean", true});
+  std::optional<Answer> found = repaired(scene, std::move(before), std::move(taken));
   if (found || norm.epsilon > 1e-6) return found;
   return in_front_of_a_norm(scene, {norm.of_all_heads, norm.of_each_head, norm.with_mean, 1e-5}, kind, by_asked);
 }
@@ -175,9 +165,7 @@ std::optional<Answer> by_factors(const Scene& scene) {
     other += factor > 0 && std::abs(factor - 1) > 0.02 ? 1 : 0;
   });
   if (4 * other < 3 * heads) return std::nullopt;
-  return repaired(scene, std::move(before), Verdict::elements,
-                  " is multiplied by another factor in each head of each token, as by scales that were left out",
-                  "but for that");
+  return repaired(scene, std::move(before), finding(Cause::factors));
 }
 
 // Elements that the model does not rotate, and that change.
@@ -197,13 +185,12 @@ std::optional<Answer> but_for_still_elements(const Scene& scene) {
   });
   if (changed.empty()) return std::nullopt;
   const bool all_alike = factor.off() < 1e-4 * factor.nn;
-  const std::string how = factor.nn == 0 ? " is zero"
-                          : all_alike    ? " is multiplied by " + detail::significant(factor.a(), 4)
-                                         : " differs";
-  return repaired(
-      scene, std::move(before), Verdict::elements,
-      how + " in elements " + ranges({changed.begin(), changed.end()}) + ", which the model does not rotate",
-      "but for that");
+  const Cause cause = factor.nn == 0 ? Cause::still_elements_zero
+                      : all_alike    ? Cause::still_elements_multiplied
+                                     : Cause::still_elements_differ;
+  Finding found = finding(cause, {}, {.elements = {changed.begin(), changed.end()}});
+  if (cause == Cause::still_elements_multiplied) found.numbers = {{"factor", factor.a(), 4}};
+  return repaired(scene, std::move(before), std::move(found));
 }
 
 }  // namespace

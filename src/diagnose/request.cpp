@@ -23,9 +23,9 @@ bool are_alike(const ModelRope& one, const ModelRope& other, std::optional<std::
   return true;
 }
 
-std::string still_said(const TensorPair& pair, std::optional<int> layer) {
-  if (tools::role_of(pair.name) == Role::v) return "no model rotates values";
-  return "the model's layer " + std::to_string(layer.value_or(0)) + " rotates nothing (NoPE)";
+Number reason_to_stand_still(const TensorPair& pair, std::optional<int> layer) {
+  if (tools::role_of(pair.name) == Role::v) return {"value", true};
+  return {"layer", number(layer.value_or(0))};
 }
 
 // The indexer's rope beside an attention's, by the width of its tensor. A map: subjects point to its values.
@@ -94,8 +94,6 @@ std::string rope_text(const Request& request, const ModelRope* used) {
 
 // ---- by one rope -------------------------------------------------------------------------------
 
-constexpr const char* of_no_layer = "some layers of the model rotate nothing (NoPE): --layer says which it is";
-
 // One call of diagnose or check.
 struct Call {
   const Request& request;
@@ -103,15 +101,14 @@ struct Call {
   bool open = false;    // nothing says that the rope of some tensor is that of its layer
 
   NamedCheck examine(const TensorPair&, const Subject&) const;
-  // Of one that is not to be rotated, as the text says.
-  NamedCheck examine_still(const TensorPair&, const Subject&, const std::string& as) const;
-  void finish(NamedCheck&, bool is_open);  // says what follows
+  NamedCheck examine_still(const TensorPair&, const Subject&, const Number& reason) const;  // not to be rotated
+  void finish(NamedCheck&, bool is_open);                                                   // says what follows
 };
 
 NamedCheck alone(const TensorPair& pair) {
   NamedCheck one{{pair.name, {}}, {}};
   one.outcome = Outcome::undecided;
-  one.sentence = one.diagnosis.sentence = pair.name + " stands in one of the two files only";
+  one.diagnosis.found = {finding(Cause::one_file)};
   return one;
 }
 
@@ -130,28 +127,24 @@ NamedCheck Call::examine(const TensorPair& pair, const Subject& one) const {
   return judge(pair, one, request.tolerance, others);
 }
 
-NamedCheck Call::examine_still(const TensorPair& pair, const Subject& one, const std::string& as) const {
+NamedCheck Call::examine_still(const TensorPair& pair, const Subject& one, const Number& reason) const {
   if (checks && pair.after.shape.empty()) return alone(pair);
   if (checks && request.rotated) return judge_between(pair, one, request.tolerance);
-  return judge_still(pair, one, as, checks ? request.tolerance : std::nullopt);
+  return judge_still(pair, one, reason, checks ? request.tolerance : std::nullopt);
 }
 
 void Call::finish(NamedCheck& one, bool is_open) {
   open = open || is_open;
   if (!checks) return;
-  if (one.outcome == Outcome::differs) {
-    one.sentence = one.diagnosis.sentence;
-    if (one.diagnosis.verdict == Verdict::cannot_tell) one.diagnosis.verdict = Verdict::elements;
-  }
-  if (request.rotated) return;
+  if (one.outcome == Outcome::differs && one.diagnosis.verdict == Verdict::cannot_tell)
+    one.diagnosis.verdict = Verdict::elements;
+  if (request.rotated || one.outcome != Outcome::equal) return;
   const bool still = std::ranges::any_of(request.model->ropes,
                                          [](const ModelRope& rope) { return !rope.layers_without_rope.empty(); });
-  if (one.outcome == Outcome::equal && one.checked.moves && still && !one.layer && !request.rope)
-    one.note += (one.note.empty() ? "" : "; ") + std::string(of_no_layer);
-  if (one.outcome != Outcome::equal || !is_open) return;
+  if (one.checked.moves && still && !one.layer && !request.rope) one.remarks.push_back(finding(Cause::open_layers));
+  if (!is_open) return;
   one.outcome = Outcome::undecided;
-  one.sentence = (one.name.empty() ? "the tensor" : one.name) + " is rotated as " + one.rope +
-                 " asks, and nothing says that it is the rope of its layer: --layer or --rope says which";
+  one.remarks = {finding(Cause::open_rope, {{"rope", one.rope}})};
 }
 
 // Of each pair; tensors of a file have one layout: of those found in another one again, with the settled layout.
@@ -170,7 +163,7 @@ std::vector<NamedCheck> for_each_pair(const Call& call, const std::vector<const 
   const std::string settled = settled_layout(pairs, layouts, subject);
   // One whose shape leaves the layout open lies as one that tells it.
   const auto tells = std::ranges::find_if(
-      results, [](const NamedCheck& one) { return one.outcome == Outcome::equal && one.note.empty(); });
+      results, [](const NamedCheck& one) { return one.outcome == Outcome::equal && one.remarks.empty(); });
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const bool as_another = settled.empty() && tells != results.end() && results[i].outcome == Outcome::undecided &&
                             layouts[i] == tells->checked.layout;
@@ -191,7 +184,7 @@ int wrongness(const std::vector<NamedCheck>& tensors) {
     const Verdict verdict = one.diagnosis.verdict;
     if (verdict == Verdict::as_configured) continue;
     const bool base = verdict == Verdict::base, scaling = verdict == Verdict::scaling;
-    sum += 2 * static_cast<int>(one.diagnosis.findings.size()) + (base ? 4 : scaling ? 2 : 0);
+    sum += 2 * static_cast<int>(count_faults(one.diagnosis.found)) + (base ? 4 : scaling ? 2 : 0);
     if (verdict == Verdict::cannot_tell || verdict == Verdict::elements) sum += 6;
     if (verdict == Verdict::noise) sum += 1;
   }
@@ -199,13 +192,13 @@ int wrongness(const std::vector<NamedCheck>& tensors) {
 }
 
 // What the layers of the model, or other tensors of the file, have to do with a fault.
-std::string layers_said(const Request& request, const Subject& question, const std::vector<TensorPair>& pairs,
-                        const TensorPair& pair, NamedDiagnosis& one) {
+std::optional<Finding> find_layers(const Request& request, const Subject& question,
+                                   const std::vector<TensorPair>& pairs, const TensorPair& pair, NamedDiagnosis& one) {
   const Verdict verdict = one.diagnosis.verdict;
-  if (!request.model || request.rotated || verdict == Verdict::as_configured) return "";
-  if (question.rivals.size() > 1 || !question.turns || pair.after.shape.empty()) return "";
+  if (!request.model || request.rotated || verdict == Verdict::as_configured) return std::nullopt;
+  if (question.rivals.size() > 1 || !question.turns || pair.after.shape.empty()) return std::nullopt;
   if (!one.layer && verdict == Verdict::not_rotated && !request.rope && !question.used->layers_without_rope.empty()) {
-    return "; " + std::string(of_no_layer);
+    return finding(Cause::open_layers);
   }
   for (const ModelRope& other : request.model->ropes) {
     if (!one.layer || &other == question.used || !tools::fits_width(pair.before, other)) continue;
@@ -215,7 +208,7 @@ std::string layers_said(const Request& request, const Subject& question, const s
     of_other.rivals.clear();
     for (const Subject& subject : subjects_of(request, of_other, false)) {
       if (diagnose_pair(pair.before, pair.after, of_tensor(subject, pair)).verdict == Verdict::as_configured)
-        return "; it is as " + rope_text(request, &other) + " asks, of other layers";
+        return finding(Cause::rope_of_other_layers, {{"rope", rope_text(request, &other)}});
     }
   }
   for (const TensorPair& other : pairs) {
@@ -223,11 +216,10 @@ std::string layers_said(const Request& request, const Subject& question, const s
     const Subject subject = of_tensor(subjects_of(request, question, false).front(), pair);
     const Sample sample = make_sample(other.before, pair.after, subject.head_dim_of(pair.before));
     if (!compare(sample, plausible_readings(sample, subject).front(), subject, {}).checked.equal) continue;
-    one.diagnosis = {Verdict::layout, "", {"after is " + other.name + " before, rotated: another tensor"}, {}, 0};
-    one.diagnosis.sentence = pair.name + " " + one.diagnosis.findings[0];
+    one.diagnosis = {Verdict::layout, {finding(Cause::another_tensor, {{"other", other.name}})}};
     break;
   }
-  return "";
+  return std::nullopt;
 }
 
 // Each pair by the rope of its layer; of those without, by the one rope of which the least is wrong.
@@ -257,8 +249,8 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
     const Subject* by = &subjects[0];
     if (!question.turns) {
       for (const std::size_t i : question.tensors)
-        best.push_back(
-            call.examine_still(pairs[i], of_tensor(subjects[0], pairs[i]), still_said(pairs[i], questions[i].layer)));
+        best.push_back(call.examine_still(pairs[i], of_tensor(subjects[0], pairs[i]),
+                                          reason_to_stand_still(pairs[i], questions[i].layer)));
     } else {
       best = for_each_pair(call, asked, subjects[0]);
     }
@@ -275,7 +267,8 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
       const std::size_t at = question.tensors[i];
       best[i].layer = questions[at].layer;
       best[i].rope = !question.turns ? "" : rope_text(request, by->used);
-      best[i].diagnosis.sentence += layers_said(request, question, pairs, pairs[at], best[i]);
+      if (auto of_layers = find_layers(request, question, pairs, pairs[at], best[i]))
+        best[i].diagnosis.found.push_back(*std::move(of_layers));
       call.finish(best[i], open);
       results[at] = std::move(best[i]);
     }
@@ -297,15 +290,17 @@ std::vector<NamedCheck> answers_of_all(Call& call, const std::vector<TensorPair>
     const ModelRope& used = request.model->ropes[rope];
     Request block = request;
     block.rope = static_cast<int>(rope);
-    Call of_block{block, call.checks};
-    std::vector<NamedCheck> found = answers(of_block, pairs);
-    call.open = call.open || of_block.open;
+    Call call_of_block{block, call.checks};
+    std::vector<NamedCheck> found = answers(call_of_block, pairs);
+    call.open = call.open || call_of_block.open;
     for (std::size_t i = 0; i < found.size(); ++i) {
-      std::string& sentence = found[i].diagnosis.sentence;
-      sentence = found[i].diagnosis.verdict == Verdict::as_configured
-                     ? sentence + ", and so in each of the " + std::to_string(ropes) + " blocks"
-                     : "in elements " + std::to_string(used.first) + " to " +
-                           std::to_string(used.first + used.rope.rotary_dim - 1) + " of each head: " + sentence;
+      std::vector<Finding>& of_block = found[i].diagnosis.found;
+      if (found[i].diagnosis.verdict == Verdict::as_configured) {
+        of_block.front().numbers.push_back({"blocks", number(ropes)});
+      } else {
+        for (int element = 0; element < used.rope.rotary_dim; ++element)
+          of_block.front().where.elements.push_back(used.first + element);
+      }
       if (rope == 0) worst.push_back(found[i]);
       if (badness(worst[i]) < badness(found[i])) worst[i] = found[i];
     }
@@ -319,6 +314,7 @@ Diagnosed diagnose(const Request& request, const std::vector<TensorPair>& pairs)
   Diagnosed result;
   Call call{request};
   for (const NamedCheck& one : answers_of_all(call, pairs)) result.tensors.push_back(one);
+  for (NamedDiagnosis& one : result.tensors) say(one);
   result.all = combine(result.tensors);
   const std::string& rope = result.tensors.front().rope;
   const bool one_rope = std::ranges::all_of(result.tensors, [&](const auto& one) { return one.rope == rope; });
@@ -339,7 +335,10 @@ CheckResult check(const Request& request, const std::vector<TensorPair>& pairs) 
   Call call{request, true};
   result.tensors = answers_of_all(call, pairs);
   if (request.rotated) settle_orders(result.tensors);
-  for (const NamedCheck& one : result.tensors) result.diagnosed.tensors.push_back(one);
+  for (NamedCheck& one : result.tensors) {
+    say(one);
+    result.diagnosed.tensors.push_back(one);
+  }
   result.diagnosed.all = combine(result.diagnosed.tensors, request.rotated ? "the same in both files" : as_asked);
   result.power = common_power(result.tensors);
   return result;

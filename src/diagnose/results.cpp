@@ -1,7 +1,6 @@
 // One diagnosis of several tensors.
 #include <algorithm>
 #include <cmath>
-#include <regex>
 
 #include "examination.h"
 #include "files/text/json.h"
@@ -17,46 +16,19 @@ int weight(Verdict verdict) {
   return verdict == Verdict::noise ? 1 : verdict == Verdict::cannot_tell ? 2 : 3;
 }
 
-// "q", "q and k", "q, k and v".
-std::string list_of(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
-  }
-  return text;
-}
-
-// What is said of one tensor, said of several: "are rotated ...; and they are multiplied", "their angles".
-std::string of_several(std::string said) {
-  const std::size_t verb = said.find(" is ");  // also behind the part that it is about
-  if (verb < said.find_first_of(":;(")) said.replace(verb, 4, " are ");
-  for (const auto& [one, many] : {std::pair{" its ", " their "},
-                                  {" it is ", " they are "},
-                                  {" it has ", " they have "},
-                                  {" it would ", " they would "}}) {
-    for (std::size_t at = 0; (at = said.find(one, at)) != std::string::npos; ++at)
-      said.replace(at, std::string_view(one).size(), many);
-  }
-  return said;
-}
+bool is_said_by_remarks(const NamedCheck& one) { return one.outcome == Outcome::undecided && !one.remarks.empty(); }
 
 // One sentence for tensors of one fault, with the residuals of the first.
 std::string sentence_of(const std::vector<NamedDiagnosis>& tensors, std::size_t first, std::vector<bool>& said) {
-  said[first] = true;
-  std::vector<std::string> names{tensors[first].name};
-  const auto said_of = [](const NamedDiagnosis& tensor) { return Said{tensor.diagnosis, tensor.name}; };
-  for (std::size_t i = first + 1; i < tensors.size() && !names[0].empty(); ++i) {
-    if (said[i] || tensors[i].name.empty() || !is_same_fault(said_of(tensors[first]), said_of(tensors[i]))) continue;
-    names.push_back(tensors[i].name);
+  const std::vector<Finding>& found = tensors[first].diagnosis.found;
+  std::vector<std::string> names;
+  for (std::size_t i = first; i < tensors.size(); ++i) {
+    const bool same = !said[i] && !tensors[first].name.empty() && tensors[i].diagnosis.found == found;
+    if (i != first && !same) continue;
+    names.push_back(who(tensors[i].name));
     said[i] = true;
   }
-  if (names.size() < 2) return tensors[first].diagnosis.sentence;
-  std::string rest = tensors[first].diagnosis.sentence.substr(tensors[first].name.size());
-  const auto has = [&](tools::Role role) { return std::ranges::find(names, role, tools::role_of) != names.end(); };
-  const bool both = has(tools::Role::q) && has(tools::Role::k);
-  if (const std::size_t at = rest.find(same_scores); both && at != std::string::npos)
-    rest.replace(at, same_scores.size(), "both have it, so their scores are the same");
-  return list_of(names) + of_several(rest);
+  return render(names, found);
 }
 
 // ---- as JSON; the keys are a contract ----------------------------------------------------------
@@ -69,12 +41,20 @@ Json or_null(const std::optional<Value>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+void add_first(Json& json, const std::vector<Finding>& found) {
+  const Json first = found.empty() ? Json() : json_of(found.front());
+  for (const char* key : {"cause", "numbers", "where"}) json[key] = found.empty() ? Json(nullptr) : first[key];
+}
+
 Json json_of(const Diagnosis& one) {
   const Facts& facts = one.facts;
   Json json;
   json["verdict"] = name(one.verdict);
   json["sentence"] = one.sentence;
   json["findings"] = one.findings;
+  add_first(json, one.found);
+  json["found"] = Json::array();
+  for (const Finding& finding : one.found) json["found"].push_back(json_of(finding));
   json["pairing"] = or_null(facts.pairing);
   json["direction"] = facts.clockwise ? Json(*facts.clockwise ? "clockwise" : "counterclockwise") : Json(nullptr);
   json["first"] = or_null(facts.first);
@@ -118,6 +98,7 @@ Json json_of(const NamedCheck& one) {
   json["equal"] = one.outcome == Outcome::equal;
   json["verdict"] = name(one.outcome);
   json["sentence"] = one.sentence;
+  add_first(json, is_said_by_remarks(one) ? one.remarks : one.diagnosis.found);
   json["max_error"] = finite_or_null(checked.max_error);
   json["tolerance"] = finite_or_null(checked.tolerance);
   json["worst"] = {{"error", finite_or_null(checked.error)}, {"allowed", finite_or_null(checked.allowed)}};
@@ -138,18 +119,22 @@ Json json_of(const NamedCheck& one) {
 
 }  // namespace
 
-bool is_same_fault(const Said& a, const Said& b) {
-  static const std::regex numbers(" \\(residual [^)]*\\)|(, with noise) of [^ ]* rms"), factor("(multiplied by )[0-9][^ ;]*");
-  const auto fault_of = [](const Said& one) {
-    const std::string& sentence = one.diagnosis.sentence;
-    const std::string fault =
-        std::regex_replace(sentence.substr(std::min(one.name.size(), sentence.size())), numbers, "$1");
-    return one.diagnosis.facts.attention_factor_error > 0 ? std::regex_replace(fault, factor, "$1") : fault;
-  };
-  const Facts &x = a.diagnosis.facts, &y = b.diagnosis.facts;
-  const double error = x.attention_factor_error + y.attention_factor_error;
-  const bool one_factor = error == 0 || std::abs(*x.attention_factor - y.attention_factor.value_or(0)) <= error;
-  return one_factor && fault_of(a) == fault_of(b);
+std::string who(const std::string& tensor) { return tensor.empty() ? "the tensor" : tensor; }
+
+void say(NamedDiagnosis& one) {
+  one.diagnosis.sentence = render({who(one.name)}, one.diagnosis.found);
+  for (const Finding& finding : one.diagnosis.found) {
+    if (is_fault(finding)) one.diagnosis.findings.push_back(render(finding));
+  }
+}
+
+void say(NamedCheck& one) {
+  say(static_cast<NamedDiagnosis&>(one));
+  const bool undecided = is_said_by_remarks(one);
+  one.sentence = undecided ? render({who(one.name)}, one.remarks) : one.diagnosis.sentence;
+  for (const Finding& remark : one.remarks) {
+    if (!undecided) one.note += (one.note.empty() ? "" : "; ") + render(remark);
+  }
 }
 
 Diagnosis combine(const std::vector<NamedDiagnosis>& tensors, const std::string& as) {

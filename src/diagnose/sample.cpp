@@ -7,7 +7,6 @@
 #include "files/tensors/input.h"
 #include "files/text/paths.h"
 #include "values/fail.h"
-#include "values/number_text.h"
 
 namespace rotary::diagnose {
 
@@ -103,21 +102,22 @@ void bring_near_1(Sample& sample) {
   sample.least = std::ldexp(sample.least, exponent);
 }
 
-std::string not_finite_said(const Sample& sample, const Layout& layout) {
-  std::string said;
+Finding find_not_finite(const Sample& sample, const Layout& layout) {
+  Finding found = finding(Cause::not_finite);
   for_each_head(layout, [&](std::int64_t row, std::int64_t head, std::int64_t first) {
-    for (std::size_t element = 0; said.empty() && element < sample.x(first).size(); ++element) {
+    for (std::size_t element = 0; found.numbers.empty() && element < sample.x(first).size(); ++element) {
       for (const bool before : {true, false}) {
         const double value = (before ? sample.x(first) : sample.y(first))[element];
-        if (std::isfinite(value) || !said.empty()) continue;
-        said = std::string(before ? "before" : "after") + " the rotation but got " + detail::significant(value, 3) +
-               " at " + (layout.batch > 1 ? "batch " + std::to_string(row / layout.tokens) + ", " : "") + "token " +
-               std::to_string(row % layout.tokens) + ", head " + std::to_string(head) + ", element " +
-               std::to_string(element);
+        if (std::isfinite(value) || !found.numbers.empty()) continue;
+        found.numbers = {{"when", before ? "before" : "after"}, {"value", value, 3}};
+        if (layout.batch > 1) found.numbers.push_back({"batch", number(row / layout.tokens)});
+        found.numbers.push_back({"token", number(row % layout.tokens)});
+        found.numbers.push_back({"head", number(head)});
+        found.numbers.push_back({"element", number(element)});
       }
     }
   });
-  return said;
+  return found;
 }
 
 const char* type_of(double unit) noexcept {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "rotary/diagnose.h"
 #include "rotary/tensors.h"
 #include "rotary/threads.h"
 #include "tools/subject.h"
@@ -93,8 +94,7 @@ Sample make_sample(const Tensor& before, const Tensor& after, int head_dim);  //
 // Of the heads of a subject, as given. What ropes beside its own turned is left as it was before.
 Sample sample_of(const Tensor& before, const Tensor& after, const Subject&);
 
-// "after the rotation but got nan at token 3, head 0, element 7": the first of the sample's that is not finite.
-std::string not_finite_said(const Sample&, const Layout&);
+Finding find_not_finite(const Sample&, const Layout&);  // the first element that is not
 // The coarsest type of that unit: "bf16".
 const char* type_of(double unit) noexcept;
 

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "examination.h"
-#include "values/number_text.h"
 
 namespace rotary::diagnose {
 
@@ -42,8 +41,6 @@ Numbers some_tokens(const Layout& layout, const std::vector<double>& wrong) {
 }
 
 // ---- ropes with a phase or xPos's amplitude ----------------------------------------------------
-
-using detail::significant;
 
 // What the tensor has of the asked phase and of the logarithm of the asked amplitude.
 struct Own {
@@ -106,25 +103,27 @@ Sample without(const Own& own, const Sample& sample, const Subject& subject, con
   return bare;
 }
 
-std::string words_of(const Own& own, const Subject& subject) {
-  const bool key = subject.role == Role::k;
+std::vector<Finding> found_of(const Own& own, const Subject& subject) {
+  const auto of_share = [](double share, Cause none, Cause twice, Cause reversed) {
+    return share == 0 ? none : share == 2 ? twice : reversed;
+  };
   const XPos& xpos = subject.used->rope.xpos;
-  const std::string phase = own.phase == 0   ? "is rotated without the phase that the model asks"
-                            : own.phase == 2 ? "is rotated with the phase twice"
-                            : own.phase < 0  ? "is rotated with the phase in the other direction"
-                                             : "";
-  const std::string amplitude =
-      own.amplitude == 0   ? "is rotated without xPos's amplitude"
-      : own.amplitude == 2 ? "is multiplied by xPos's amplitude twice"
-      : own.amplitude < 0  ? std::string("is multiplied by xPos's amplitude of ") +
-                                (key ? "queries; of keys" : "keys; of queries") + " its inverse is asked"
-      : own.amplitude != 1
-          ? "is multiplied by xPos's amplitude of scale " + significant(xpos.scale / own.amplitude, 6) +
-                "; the model asks " + significant(xpos.scale, 6)
-      : own.center ? "is multiplied by xPos's amplitude around position " + significant(*own.center, 10) +
-                         "; the model asks " + significant(xpos.center, 10)
-                   : "";
-  return phase + (phase.empty() || amplitude.empty() ? "" : "; and it ") + amplitude;
+  std::vector<Finding> found;
+  if (own.phase != 1)
+    found = {finding(of_share(own.phase, Cause::phase_left_out, Cause::phase_twice, Cause::phase_reversed))};
+  if (own.amplitude < 0) {
+    const bool key = subject.role == Role::k;
+    found.push_back(
+        finding(Cause::amplitude_inverse, {{"found", key ? "queries" : "keys"}, {"asked", key ? "keys" : "queries"}}));
+  } else if (own.amplitude == 0 || own.amplitude == 2) {
+    found.push_back(finding(own.amplitude == 0 ? Cause::amplitude_left_out : Cause::amplitude_twice));
+  } else if (own.amplitude != 1) {
+    found.push_back(
+        finding(Cause::amplitude_scale, {{"found", xpos.scale / own.amplitude, 6}, {"asked", xpos.scale, 6}}));
+  } else if (own.center) {
+    found.push_back(finding(Cause::amplitude_center, {{"found", *own.center, 10}, {"asked", xpos.center, 10}}));
+  }
+  return found;
 }
 
 // The first tokens by a reading, at their positions.
@@ -147,7 +146,7 @@ struct Few {
     const Verdict verdict = answered.diagnosis.verdict;
     if (!answered.explained || (own.phase != 1 && verdict == Verdict::cannot_tell)) return 3;
     if (verdict == Verdict::as_configured) return 0;
-    return answered.diagnosis.facts.noise || answered.diagnosis.findings.size() > 1 ? 2 : 1;
+    return answered.diagnosis.facts.noise || count_faults(answered.diagnosis.found) > 1 ? 2 : 1;
   }
   Subject subject;
   Sample sample;
@@ -232,12 +231,12 @@ Diagnosis diagnose_own_turns(const Sample& all, const Subject& subject) {
   rest.used = &plain;
   if (readings.size() > 1) rest.layout = by->word;
   Diagnosis one = diagnose(without(chosen, all, subject, by->layout, kind), rest, {});
-  const std::string words = words_of(chosen, subject);
-  if (words.empty() || says(one, chosen, all, subject)) return one;
+  std::vector<Finding> found = found_of(chosen, subject);
+  if (found.empty() || says(one, chosen, all, subject)) return one;
   const bool right = one.verdict == Verdict::as_configured || one.verdict == Verdict::noise;
-  one.sentence = all.name + " " + words + (right ? "" : "; and it" + one.sentence.substr(all.name.size()));
   if (right) one.verdict = chosen.phase != 1 ? Verdict::phase : Verdict::attention_factor;
-  one.findings.insert(one.findings.begin(), words);
+  if (!right) std::ranges::move(one.found, std::back_inserter(found));
+  one.found = std::move(found);
   return one;
 }
 

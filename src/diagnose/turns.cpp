@@ -67,7 +67,7 @@ double to_tf32(double value) {
 // angle = product(position(p) * speed(w)); cos and sin are rounded to the table's type.
 struct Hypothesis {
   Precision precision = Precision::exact;
-  std::string words = {};
+  Cause cause = Cause::coarse_table;
   Rounding position = exactly, speed = exactly, product = exactly, table = exactly;
   bool coarse_angle = true;
 };
@@ -78,22 +78,20 @@ std::vector<Hypothesis> coarse_hypotheses(const Hypothesis& fine, double unit) {
   std::vector<Hypothesis> list;
   for (const Precision type : {Precision::f16, Precision::bf16}) {
     const Rounding of = type == Precision::f16 ? to_half : to_brain;
-    const std::string in = name(type);
     const bool finer = type == Precision::f16 && unit > 0x1p-11;  // than the tensor: only its angles leave a trace
     if (!finer) {
-      list.push_back({type, "cos and sin are rounded to " + in, fine.position, fine.speed, fine.product, of, false});
+      list.push_back({type, Cause::coarse_table, fine.position, fine.speed, fine.product, of, false});
     }
     for (const Rounding table : {Rounding(to_f32), of}) {
       if (finer && table == of) continue;
-      list.push_back({type, "inv_freq is rounded to " + in, exactly, of, exactly, table});
-      list.push_back({type, "the angles are rounded to " + in, exactly, exactly, of, table});
-      list.push_back({type, "the angles are computed in " + in, of, of, of, table});
-      list.push_back({type, "the angles are computed in " + in, exactly, of, of, table});
+      list.push_back({type, Cause::coarse_inv_freq, exactly, of, exactly, table});
+      list.push_back({type, Cause::coarse_angles, exactly, exactly, of, table});
+      list.push_back({type, Cause::coarse_steps, of, of, of, table});
+      list.push_back({type, Cause::coarse_steps, exactly, of, of, table});
     }
   }
   for (const Rounding of : {Rounding(to_tf32<std::nearbyint>), Rounding(to_tf32<std::trunc>)})
-    list.push_back(
-        {Precision::f16, "the angles are computed in TF32, which has the digits of f16", of, of, to_f32, to_f32});
+    list.push_back({Precision::f16, Cause::tf32, of, of, to_f32, to_f32});
   return list;
 }
 
@@ -326,7 +324,7 @@ FoundPrecision find_precision(const Turns& all, const Motion& motion, const std:
                           inv_freq_float32, 0);
   const double nearest = std::min(found.fit.residual, fine.residual);
   if (best.residual * best.residual < certain * nearest * nearest && (best.holds || best.residual < 0.3 * nearest)) {
-    found = {coarse->precision, coarse->coarse_angle, coarse->words, step > 1 ? fit_coarse(all, *coarse) : best};
+    found = {coarse->precision, coarse->coarse_angle, coarse->cause, step > 1 ? fit_coarse(all, *coarse) : best};
   } else if (in_float32.residual < 0.8 * exact.residual || (!exact.holds && compare(all, motion).holds)) {
     found.precision = Precision::f32;
   } else if (exact.residual < 0.8 * in_float32.residual) {

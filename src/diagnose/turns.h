@@ -174,7 +174,7 @@ Fit compare_while_it_holds(const Turns&, const Motion&);
 struct FoundPrecision {
   std::optional<Precision> precision;  // none: the data do not tell
   bool angles = false;                 // the angles have that precision, not the table alone
-  std::string words;                   // "the table of cos and sin is rounded to bf16"
+  Cause cause = Cause::coarse_table;   // which numbers have few bits
   Fit fit;                             // with that precision
 };
 FoundPrecision find_precision(const Turns&, const Motion&, const std::vector<float>& inv_freq_float32);

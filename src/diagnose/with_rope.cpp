@@ -5,13 +5,10 @@
 #include <numeric>
 
 #include "examination.h"
-#include "values/number_text.h"
 
 namespace rotary::diagnose {
 
 namespace {
-
-using detail::significant;
 
 constexpr double coarse_table = 0x1p-8;  // a table rounded to bf16 changes the norms of pairs by less
 
@@ -31,13 +28,13 @@ void set_facts(Examination& exam, const Asked& asked) {
 // The attention factors of other formulas than the config's, each a formula that an engine has.
 struct KnownFactor {
   double value;
-  std::string words;
+  std::string formula;
 };
 std::vector<KnownFactor> known_factors(const Rope& rope, double wanted) {
   std::vector<KnownFactor> known;
-  const auto add = [&](double value, const std::string& words) {
-    known.push_back({value, words});
-    known.push_back({value * value, "the square of " + words});
+  const auto add = [&](double value, const std::string& formula) {
+    known.push_back({value, formula});
+    known.push_back({value * value, "the square of " + formula});
   };
   const auto magnitude = [](double factor, double mscale) {
     return 0.1 * mscale * std::log(std::max(factor, 1.0)) + 1;
@@ -74,19 +71,15 @@ void find_factor(Examination& exam, const Asked& asked) {
   exam.facts.attention_factor = near(wanted) ? wanted : near(1) ? 1 : found;
   exam.facts.attention_factor_error = near(wanted) || near(1) ? 0 : slack * found;
   if (near(wanted)) return;
-  std::string text = "is multiplied by " + significant(found, 7);
-  if (near(1)) {
-    text = "is rotated without the attention factor";
-  } else if (near(wanted * wanted)) {
-    text = "is multiplied by the attention factor twice, " + significant(found, 7);
-  } else {
-    const std::vector<KnownFactor> known = known_factors(asked.used.rope, wanted);
-    const auto cause = std::ranges::find_if(known, [&](const KnownFactor& one) { return near(one.value); });
-    if (cause != known.end()) text += " = " + cause->words;
-  }
-  text += "; the model asks " + significant(wanted, 7);
-  if (near(wanted / std::sqrt(exam.sample.head_dim))) text += " (it is divided by the root of head_dim too)";
-  exam.find(Verdict::attention_factor, text);
+  const Number factor{"found", found, 7, slack * found}, asks{"asked", wanted, 7};
+  if (near(1)) return exam.find(Cause::without_factor, {asks});
+  if (near(wanted * wanted)) return exam.find(Cause::factor_twice, {factor, asks});
+  Finding one = finding(Cause::factor, {factor, asks});
+  const std::vector<KnownFactor> known = known_factors(asked.used.rope, wanted);
+  const auto formula = std::ranges::find_if(known, [&](const KnownFactor& of) { return near(of.value); });
+  if (formula != known.end()) one.numbers.push_back({"formula", formula->formula});
+  if (near(wanted / std::sqrt(exam.sample.head_dim))) one.numbers.push_back({"root", true});
+  exam.find(std::move(one));
 }
 
 // The asked rope explains the turns, or would with angles of fewer bits.
@@ -106,8 +99,8 @@ bool explain_by_precision(Examination& exam, const Asked& asked) {
   if (!coarse) return false;
   exam.facts.precision = found.precision;
   exam.take(found.fit);
-  exam.find(Verdict::precision,
-            "is rotated with coarse angles: " + found.words + evidence(found.fit.residual, plain.residual));
+  exam.find(
+      with_residuals(finding(found.cause, {{"type", name(*found.precision)}}), found.fit.residual, plain.residual));
   return true;
 }
 
@@ -123,53 +116,53 @@ double largest_misfit(const Turns& turns, int pair, const Motion& motion, int by
 
 // What engines are known to do with several axes instead of what is asked.
 struct KnownMap {
-  std::string words;
+  Finding found;
   Motion motion;
 };
 std::vector<KnownMap> known_maps(const Asked& asked, std::size_t axes) {
   const std::vector<std::uint8_t>& own = asked.motion.axis;
   const std::size_t pairs = own.size();
   std::vector<KnownMap> list;
-  const auto add = [&](const std::string& words, const std::function<std::size_t(std::size_t pair)>& axis_of) {
-    list.push_back({words, asked.motion});
+  const auto add = [&](Finding found, const std::function<std::size_t(std::size_t pair)>& axis_of) {
+    list.push_back({std::move(found), asked.motion});
     for (std::size_t i = 0; i < pairs; ++i) list.back().motion.axis[i] = static_cast<std::uint8_t>(axis_of(i));
   };
   const auto of = [&](std::size_t axis) { return axis_name(asked.used, static_cast<int>(axis)); };
   std::vector<int> sections(axes);
   for (const std::uint8_t axis : own) ++sections[axis];
   for (std::size_t a = 0; a < axes; ++a) {
-    add("with " + of(a) + " alone instead of all axes", [=](std::size_t) { return a; });
+    add(finding(Cause::one_axis, {{"axis", of(a)}}), [=](std::size_t) { return a; });
     for (std::size_t b = 0; b < a; ++b) {
-      add("with " + of(b) + " and " + of(a) + " exchanged among its axes", [&, a, b](std::size_t i) {
+      add(finding(Cause::axes_exchanged, {{"one", of(b)}, {"other", of(a)}}), [&, a, b](std::size_t i) {
         return own[i] == a ? b : own[i] == b ? a : own[i];
       });
     }
-    for (const bool others : {true, false}) {  // dropped
-      std::string dropped;
+    for (const bool others : {true, false}) {  // left out
+      std::vector<std::string> left_out;
       for (std::size_t b = 0; b < axes; ++b) {
-        if ((b == a) != others) dropped += (dropped.empty() ? "" : " and ") + of(b);
+        if ((b == a) != others) left_out.push_back(of(b));
       }
-      const bool sums = asked.motion.terms > 1;
-      add("without " + dropped + (sums ? "" : ", whose pairs do not rotate"), [&](std::size_t i) { return own[i]; });
+      Finding found = finding(Cause::axes_left_out, {{"left_out", list_of(left_out)}});
+      if (asked.motion.terms == 1) found.numbers.push_back({"still", true});
+      add(std::move(found), [&](std::size_t i) { return own[i]; });
       for (std::size_t i = 0; i < pairs; ++i) {
         if ((own[i] == a) != others) list.back().motion.speed[i] = 0;
       }
     }
   }
-  if (asked.motion.terms > 1) {
-    add("with the axes in reverse order", [&](std::size_t i) { return axes - 1 - own[i]; });
-    return list;
+  const bool sums = asked.motion.terms > 1;
+  const std::vector<std::uint8_t> runs = sums ? own : sectioned_axes(sections),
+                                  turns = sums || axes != 3 ? own : interleaved_axes(sections);
+  if (!sums) {
+    add(finding(Cause::axes_in_runs), [&](std::size_t i) { return runs[i]; });
+    add(finding(Cause::axes_in_turns), [&](std::size_t i) { return turns[i]; });
+    add(finding(Cause::axes_in_turns), [&](std::size_t i) { return i % axes; });
   }
-  const std::vector<std::uint8_t> runs = sectioned_axes(sections);
-  add("with the axes in runs", [&](std::size_t i) { return runs[i]; });
-  const std::vector<std::uint8_t> turns = axes == 3 ? interleaved_axes(sections) : own;
-  add("with the axes in turns", [&](std::size_t i) { return turns[i]; });
-  add("with the axes in turns", [&](std::size_t i) { return i % axes; });
-  add("with the axes in reverse order", [&](std::size_t i) { return axes - 1 - own[i]; });
+  add(finding(Cause::axes_reversed), [&](std::size_t i) { return axes - 1 - own[i]; });
+  if (sums) return list;
   for (const std::size_t end : {pairs - 1, std::size_t{0}}) {
-    add("with the axes shifted one pair further", [&](std::size_t i) { return own[i > 0 ? i - 1 : end]; });
-    add("with the axes shifted one pair back",
-        [&](std::size_t i) { return own[i + 1 < pairs ? i + 1 : pairs - 1 - end]; });
+    add(finding(Cause::axes_further), [&](std::size_t i) { return own[i > 0 ? i - 1 : end]; });
+    add(finding(Cause::axes_back), [&](std::size_t i) { return own[i + 1 < pairs ? i + 1 : pairs - 1 - end]; });
   }
   return list;
 }
@@ -197,15 +190,13 @@ bool explain_by_heads(Examination& exam, const Asked& asked) {
   const Fit fit = compare(exam.turns, motion_of(asked.frequencies, asked.motion, found));
   if (found == asked.rows || !fit.holds) return false;
   const auto first = std::ranges::mismatch(found, asked.rows).in1;
-  const std::string head = std::to_string(first - found.begin()), row = std::to_string(*first),
-                    own = std::to_string(asked.rows[static_cast<std::size_t>(first - found.begin())]);
+  const auto head = static_cast<std::size_t>(first - found.begin());
   const bool one_row = std::ranges::count(found, *first) == heads;
   exam.take(fit);
-  exam.find(Verdict::heads,
-            "is rotated with the frequencies of " +
-                (one_row ? "row " + row + " in all heads; the model asks row " + own + " in head " + head
-                         : "other heads: head " + head + " by row " + row + "; the model asks row " + own) +
-                evidence(fit.residual, asked.fit.residual));
+  exam.find(
+      with_residuals(finding(one_row ? Cause::one_row_of_heads : Cause::rows_of_heads,
+                             {{"head", number(head)}, {"found", number(*first)}, {"asked", number(asked.rows[head])}}),
+                     fit.residual, asked.fit.residual));
   return true;
 }
 
@@ -213,29 +204,28 @@ bool explain_by_heads(Examination& exam, const Asked& asked) {
 bool explain_by_axes(Examination& exam, const Asked& asked) {
   const int axes = static_cast<int>(exam.expected.size());
   if (axes < 2) return false;
-  const auto take = [&](const Motion& motion, const Fit& fit, const std::string& words) {
+  const auto take = [&](const Motion& motion, const Fit& fit, Finding found) {
     exam.take(fit);
     exam.facts.axis = motion.axis;
-    const std::size_t pair =
-        static_cast<std::size_t>(std::ranges::mismatch(motion.axis, asked.motion.axis).in1 - motion.axis.begin());
-    std::string listens;
-    if (pair < motion.axis.size() && motion.terms == 1) {
-      const int other = motion.axis[pair], own = asked.motion.axis_of(static_cast<int>(pair));
-      listens = ": pair " + std::to_string(pair) + " listens to " + axis_name(asked.used, other) + ", the model asks " +
-                axis_name(asked.used, own);
+    const auto pair = std::ranges::mismatch(motion.axis, asked.motion.axis).in1 - motion.axis.begin();
+    if (pair < std::ssize(motion.axis) && motion.terms == 1) {
+      const int other = motion.axis_of(static_cast<int>(pair)), own = asked.motion.axis_of(static_cast<int>(pair));
+      found.numbers.push_back({"pair", number(pair)});
+      found.numbers.push_back({"found", axis_name(asked.used, other)});
+      found.numbers.push_back({"asked", axis_name(asked.used, own)});
     }
-    exam.find(Verdict::axis, "is rotated " + words + listens + evidence(fit.residual, asked.fit.residual));
+    exam.find(with_residuals(std::move(found), fit.residual, asked.fit.residual));
     return true;
   };
   if (asked.motion.axis.size() == asked.motion.speed.size()) {
     for (const KnownMap& known : known_maps(asked, exam.expected.size())) {
-      if (const Fit fit = compare(exam.turns, known.motion); fit.holds) return take(known.motion, fit, known.words);
+      if (const Fit fit = compare(exam.turns, known.motion); fit.holds) return take(known.motion, fit, known.found);
     }
   }
   if (asked.motion.terms > 1) return false;
   Motion motion = asked.motion, on_axis = motion;
   motion.axis.resize(motion.speed.size(), 0);
-  int moved = 0;
+  Numbers moved;
   for (int pair = 0; pair < exam.turns.pairs(); ++pair) {
     double least = largest_misfit(exam.turns, pair, asked.motion, pair);
     if (least <= 1) continue;
@@ -247,14 +237,14 @@ bool explain_by_axes(Examination& exam, const Asked& asked) {
       motion.axis[static_cast<std::size_t>(pair)] = static_cast<std::uint8_t>(axis);
     }
     if (least > 1) return false;
-    ++moved;
+    moved.push_back(pair);
   }
-  if (moved == 0) return false;
+  if (moved.empty()) return false;
   const Fit fit = compare(exam.turns, motion);
   if (!fit.holds) return false;
-  return take(
-      motion, fit,
-      "with other axes in " + std::to_string(moved) + " of its " + std::to_string(exam.turns.pairs()) + " pairs");
+  const double count = number(moved.size());
+  return take(motion, fit,
+              finding(Cause::other_axes, {{"moved", count}, {"pairs", number(exam.turns.pairs())}}, {.pairs = moved}));
 }
 
 // One pair alone tells position times speed, and no more.
@@ -271,9 +261,9 @@ bool one_pair_alone(const Examination& exam) {
 
 }  // namespace
 
-std::string direction_text(bool clockwise, bool asked) {
+Finding direction_found(bool clockwise, bool asked) {
   const auto word = [](bool is_clockwise) { return is_clockwise ? "clockwise" : "counterclockwise"; };
-  return std::string("is rotated ") + word(clockwise) + "; the model rotates " + word(asked);
+  return finding(Cause::direction, {{"found", word(clockwise)}, {"asked", word(asked)}});
 }
 
 std::string axis_name(const ModelRope& used, int axis) {
@@ -281,20 +271,11 @@ std::string axis_name(const ModelRope& used, int axis) {
   return i < used.axis_names.size() ? used.axis_names[i] : "axis " + std::to_string(axis);
 }
 
-std::string residual_said(double residual, const std::string& more) {
-  return " (residual " + significant(residual, 2) + more + ")";
-}
-
-std::string scaling_asked(const Asked& asked) {
+Number scaling_asked(const Asked& asked) {
   const Scaling& scaling = asked.used.rope.scaling;
-  if (!depends_on_length(scaling)) return words_of(scaling);
-  const std::string tokens = " for " + std::to_string(asked.length) + " tokens";
-  const LongRope* lists = std::get_if<LongRope>(&scaling);
-  if (lists == nullptr) return words_of(scaling) + tokens;
-  return (asked.length > lists->trained_length ? "the long list of longrope" : "the short list of longrope") + tokens;
+  return {"asked", NamedRope{{}, scaling, depends_on_length(scaling) ? asked.length : 0}};
 }
 
-std::string evidence(double found, double asked) { return residual_said(found, " against " + significant(asked, 2)); }
 bool says_more(const Fit& fit, double asked) { return fit.residual <= (fit.holds ? 1 : 0.2) * asked; }
 
 void examine_with_rope(Examination& exam) {
@@ -303,10 +284,8 @@ void examine_with_rope(Examination& exam) {
   if (one_pair_alone(exam) && (!exam.findings.empty() || !asked.fit.holds)) {
     exam.findings.clear();
     exam.facts = {};
-    exam.find(Verdict::cannot_tell,
-              std::string("cannot tell, because one pair of the head alone is not 0, which tells position times speed "
-                          "and no more") +
-                  (asked.fit.holds ? "" : "; it is not what the config asks"));
+    exam.find(Cause::one_pair);
+    if (!asked.fit.holds) exam.findings.back().numbers = {{"differs", true}};
     return;
   }
   set_facts(exam, asked);
@@ -336,15 +315,7 @@ void examine_with_rope(Examination& exam) {
   exam.facts.base.reset();
   exam.facts.scaling.reset();
   exam.facts.clockwise.reset();
-  if (exam.findings.empty()) {
-    exam.find(
-        Verdict::cannot_tell,
-        std::string("cannot tell, because its angles are not those of ") +
-            (one_each ? "one speed per pair at one position per token, neither at the speeds nor at the positions "
-                        "that the config asks"
-                      : "the rope's frequencies at any positions, in any order of axes or heads (frequencies that "
-                        "are given for each head or axis have no base and no scaling that others could be)"));
-  }
+  if (exam.findings.empty()) exam.find(one_each ? Cause::no_speeds : Cause::no_frequencies);
 }
 
 }  // namespace rotary::diagnose

@@ -57,7 +57,9 @@ struct Case {
   Diagnosis diagnose_after(const Data& after) {
     subject.used = rope ? &*rope : nullptr;
     const Tensor x = tensor_of(before, type, order), y = tensor_of(after, type, order);
-    const Diagnosis result = diagnose::diagnose_pair(x, y, subject);
+    diagnose::NamedDiagnosis named{"q", diagnose::diagnose_pair(x, y, subject)};
+    diagnose::say(named);
+    const Diagnosis result = named.diagnosis;
     EXPECT_FALSE(result.sentence.empty());
     if (rope) {  // check finds every fault that the elements show, and no other
       const diagnose::Checked checked = compared(x, y, subject);

@@ -433,8 +433,7 @@ TEST(Combine, OneTensorThatIsNotRotated) {
 TEST(Combine, WhatIsTheSameIsSaidOnce) {
   Case one(ElementType::f32);
   const Diagnosis q = one.diagnose({.pairs = Pairs::interleaved});
-  Diagnosis k = q;
-  k.sentence = "k" + q.sentence.substr(1);
+  const Diagnosis& k = q;
   const Diagnosis all = diagnose::combine({{"q", q}, {"k", k}});
   EXPECT_TRUE(
       all.sentence.starts_with("q and k are rotated in the interleaved pairing; the model uses half (residual "))
@@ -454,13 +453,9 @@ TEST(Combine, AMeasuredFactorOfTwoTensorsIsOneFault) {
   };
   const Diagnosis q = multiplied(1, 1.0371), k = multiplied(2, 1.0371), other = multiplied(2, 1.25);
   EXPECT_NE(*q.facts.attention_factor, *k.facts.attention_factor);
-  const auto named = [](const std::string& name, Diagnosis one) {
-    one.sentence = name + one.sentence.substr(one.sentence.find(' '));
-    return diagnose::NamedDiagnosis{name, one};
-  };
-  const std::string both = diagnose::combine({named("q", q), named("k", k)}).sentence;
+  const std::string both = diagnose::combine({{"q", q}, {"k", k}}).sentence;
   EXPECT_TRUE(both.starts_with("q and k are multiplied by 1.037")) << both;
-  const std::string two = diagnose::combine({named("q", q), named("k", other)}).sentence;
+  const std::string two = diagnose::combine({{"q", q}, {"k", other}}).sentence;
   EXPECT_TRUE(two.starts_with("q is multiplied by 1.037")) << two;
   EXPECT_NE(two.find("k is multiplied by 1.2"), std::string::npos) << two;
 }

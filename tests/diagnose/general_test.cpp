@@ -147,7 +147,8 @@ TEST_F(Mixed, what_differs_is_not_said_to_be_as_configured) {
   c.subject.used = &*c.rope;
   const Tensor x = tensor_of(half.before, half.type, half.order),
                y = tensor_of(turned(half.before, by), half.type, half.order);
-  const diagnose::NamedCheck one = diagnose::judge({"q", x, y}, c.subject, std::nullopt, {});
+  diagnose::NamedCheck one = diagnose::judge({"q", x, y}, c.subject, std::nullopt, {});
+  diagnose::say(one);
   EXPECT_EQ(one.outcome, diagnose::Outcome::differs);
   EXPECT_NE(one.diagnosis.verdict, Verdict::as_configured) << one.sentence;
   EXPECT_NE(one.sentence.find("off by up to"), std::string::npos) << one.sentence;

@@ -162,7 +162,7 @@ TEST(Hard, SomeTokensTellWhatAllDo) {
   for (const Engine& by : engines) {
     const Tensor x = tensor_of(one.before, one.type), y = tensor_of(by(one.before), one.type);
     const diagnose::Sample all = diagnose::make_sample(x, y, 32);
-    EXPECT_EQ(one.diagnose(by).sentence, diagnose::answer(all, one.subject).diagnosis.sentence);
+    EXPECT_EQ(one.diagnose(by).sentence, diagnose::render({"q"}, diagnose::answer(all, one.subject).diagnosis.found));
   }
   for (const bool interleaved : {false, true}) {  // a range of tokens is not lost
     Data after = engine([=](Engine& e) {
@@ -186,8 +186,11 @@ TEST(Hard, BeforeAndAfterOfTwoTypes) {
       const auto judged = [&, before = before, after = after](double base) {
         Engine engine;
         engine.speed = speeds(base, dim);
-        return diagnose::judge({"q", tensor_of(one.before, before), tensor_of(engine(one.before), after)},
-                               {.used = &*one.rope}, std::nullopt, {});
+        diagnose::NamedCheck check =
+            diagnose::judge({"q", tensor_of(one.before, before), tensor_of(engine(one.before), after)},
+                            {.used = &*one.rope}, std::nullopt, {});
+        diagnose::say(check);
+        return check;
       };
       EXPECT_EQ(judged(10000).outcome, diagnose::Outcome::equal) << judged(10000).sentence;
       EXPECT_EQ(judged(20000).diagnosis.verdict, Verdict::base) << judged(20000).sentence;

@@ -1,0 +1,40 @@
+// Findings: their table, their sentences and their JSON.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "files/text/json.h"
+#include "rotary/diagnose.h"
+
+namespace rotary::diagnose {
+
+Finding finding(Cause, std::vector<Number> numbers = {}, Where where = {});  // with the verdict of its cause
+// With what it leaves unexplained, beside what the config's rope leaves.
+Finding with_residuals(Finding, double found, double asked);
+Number residual(double);  // of which a cause has one alone
+// "no position" is 0, 1 is 1, and so on, for numbers that are counted.
+template <class Count>
+double number(Count count) {
+  return static_cast<double>(count);
+}
+
+// Whether it is a thing that differs: not a remark on others, nor what is right.
+bool is_fault(const Finding&);
+std::int64_t count_faults(const std::vector<Finding>&);
+bool is_about_rest(const Finding&);  // of all that is in no part
+
+// One sentence of what was found of tensors of these names: "q and k are rotated ...; and they are multiplied ...".
+std::string render(const std::vector<std::string>& names, const std::vector<Finding>&);
+std::string list_of(const std::vector<std::string>& names);  // "q, k and v"
+// The sentence of one finding, without the tensor's name.
+std::string render(const Finding&);
+// A template of the table, filled with the finding's numbers.
+std::string fill(const char* sentence, const Finding&);
+std::string ranges(const std::vector<std::int64_t>& rising);  // "0-15, 17" for 0, 1, ..., 15, 17
+std::string words_of(const Scaling&);  // "the scaling yarn (factor 4, trained length 32768)", "no scaling"
+
+nlohmann::ordered_json json_of(const Finding&);
+
+}  // namespace rotary::diagnose
