@@ -56,7 +56,6 @@ void check_usage(const ApplyOptions& options) {
   check_request(request);
   if (is_dash(files::path_of(source.config)) && is_dash(options.input))
     throw UsageError("standard input is one: only CONFIG or --input can be -");
-  if (!is_pipe(options.input)) check_formats(options, files::format_to_read(options.input));
   const TableSettings& settings = request.settings;
   if (options.as_hf &&
       (options.each_step || settings.angles != Angles::exact || settings.rounding != Rounding::f32))
@@ -300,10 +299,10 @@ void report(const ApplyOptions& options, const InputTensors& input, const std::v
 
 void run(ApplyOptions options) {
   check_usage(options);
-  check_output(options.output, options.json);
-  if (!options.machine.target.empty()) use_target(options.machine.target);
   InputTensors input(options.input);
   check_formats(options, input.format());
+  check_output(options.output, options.json);
+  if (!options.machine.target.empty()) use_target(options.machine.target);
   std::vector<Tensor> tensors = choose_tensors(input, options);
   std::vector<Tensor*> pointers;
   for (Tensor& tensor : tensors) pointers.push_back(&tensor);

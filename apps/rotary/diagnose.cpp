@@ -1,4 +1,4 @@
-// rotary diagnose: what somebody's rotation did to a tensor; and what rotary check shares with it.
+// rotary diagnose: what somebody's rotation did to a tensor.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -10,11 +10,9 @@
 #include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "diagnose/json.h"
 #include "diagnosis.h"
-#include "files/text/paths.h"
 
 namespace rotary::cli {
 
@@ -89,28 +87,6 @@ void run(DiagnoseOptions& options) {
 }
 
 }  // namespace
-
-void add_diagnosis_options(Command& command, DiagnosisOptions& options) {
-  command.option("--tensor", options.tensors);
-  add_positions_options(command, options.source);
-  command.option("--layout", options.source.layout, layout_words);
-  command.option("--threads", options.threads);
-}
-
-std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const std::string& before,
-                                                const std::string& after) {
-  if (is_dash(files::path_of(before)) && is_dash(files::path_of(after)))
-    throw UsageError("standard input holds one file: - can stand for one of the two");
-  diagnose::Request& request = options.request;
-  request.executor = &options.pool.emplace(options.threads.value_or(0U));
-  std::vector<diagnose::TensorPair> pairs =
-      diagnose::read_pairs(request.operation, before, after, options.tensors);
-  const Source& source = options.source;
-  static_cast<Choice&>(request) = source;
-  if (source.config.empty() && !source.base && source.inv_freq.empty()) return pairs;
-  request.model = read_model(source, source.head_dim.value_or(tools::last_dimension(pairs.front().before)));
-  return pairs;
-}
 
 void add_diagnose(CLI::App& app) {
   auto options = std::make_shared<DiagnoseOptions>();

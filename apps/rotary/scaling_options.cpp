@@ -25,19 +25,6 @@ bool has(const Scaling& scaling, std::string_view field) {
   return scalings::value_of<Value>(scaling, field) != nullptr;
 }
 
-// The rope that --scaling and --base are for.
-ModelRope& rope_for(Model& model, const Source& source) {
-  const ModelRope& chosen = chosen_rope(model, source);
-  const auto in_that_part = std::count_if(model.ropes.begin(), model.ropes.end(),
-                                          [&](const ModelRope& used) { return used.part == chosen.part; });
-  if (in_that_part > 1 && !source.names_rope()) {
-    const char* option = source.scaling ? "--scaling" : source.base ? "--base" : "--attention-factor";
-    fail(Code::ROPE, "rope", option, " must come with --rope N, which of the model's ", model.ropes.size(),
-         " ropes it is for, but got none");
-  }
-  return model.ropes[static_cast<std::size_t>(&chosen - model.ropes.data())];
-}
-
 void set_base(Model& model, ModelRope& used, double base) {
   if (!used.rope.inv_freq.empty())
     fail(Code::ROPE, "rope", "--base must be for a rope with a base but this one's frequencies are given");
@@ -165,6 +152,14 @@ void check_scaling_options(const Source& source) {
     throw UsageError("--trained-length must be from 1 to 2^53 but got " + std::to_string(*source.trained_length));
 }
 
+ModelRope& rope_for_option(Model& model, const Source& source, const char* option, std::ptrdiff_t among) {
+  if (among > 1 && !source.names_rope()) {
+    fail(Code::ROPE, "rope", option, " must come with --rope N, which of the model's ", model.ropes.size(),
+         " ropes it is for, but got none");
+  }
+  return model.ropes[static_cast<std::size_t>(&chosen_rope(model, source) - model.ropes.data())];
+}
+
 extend::Start start_of(const Source& source, const Model& model) {
   if (model.ropes.empty() || source.config.empty()) return {};
   extend::Request request;
@@ -177,7 +172,9 @@ extend::Start start_of(const Source& source, const Model& model) {
 void apply_scaling_options(Model& model, const Source& source) {
   const bool new_base = source.base && !source.config.empty();
   if (!new_base && !source.scaling && !source.attention_factor) return;
-  ModelRope& used = rope_for(model, source);
+  const char* option = source.scaling ? "--scaling" : source.base ? "--base" : "--attention-factor";
+  const std::string& part = chosen_rope(model, source).part;
+  ModelRope& used = rope_for_option(model, source, option, std::ranges::count(model.ropes, part, &ModelRope::part));
   const extend::Start start = source.scaling ? start_of(source, model) : extend::Start{};
   if (new_base) set_base(model, used, *source.base);
   if (source.scaling) set_scaling(model, used, source, start);

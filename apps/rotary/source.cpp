@@ -62,14 +62,6 @@ CallerWords words_of_options() {
           .inv_freq = "--inv-freq FILE uses such values"};
 }
 
-std::size_t rope_of(const Model& model, const Source& source, const std::string& option) {
-  if (model.ropes.size() > 1 && !source.names_rope()) {
-    fail(Code::ROPE, "rope", option, " must come with --rope N, which of the model's ", model.ropes.size(),
-         " ropes it is for, but got none");
-  }
-  return static_cast<std::size_t>(&chosen_rope(model, source) - model.ropes.data());
-}
-
 Model read_config_file(const Source& source) {
   return tools::read_config_at(
       source.config,
@@ -81,8 +73,11 @@ Model read_config_file(const Source& source) {
 Model read_model(const Source& source, int head_dim) {
   Model model = source.config.empty() ? model_without_config(source, head_dim) : read_config_file(source);
   apply_scaling_options(model, source);
-  if (!source.config.empty() && !source.inv_freq.empty())
-    set_inv_freq(model, rope_of(model, source, "--inv-freq"), inv_freq_of(source), files::path_text(source.inv_freq));
+  if (!source.config.empty() && !source.inv_freq.empty()) {
+    const ModelRope& used = rope_for_option(model, source, "--inv-freq", std::ssize(model.ropes));
+    const auto index = static_cast<std::size_t>(&used - model.ropes.data());
+    set_inv_freq(model, index, inv_freq_of(source), files::path_text(source.inv_freq));
+  }
   if (!source.config.empty() && !source.weights.empty())
     apply_weights(model, source.weights, words_of_options());
   return model;

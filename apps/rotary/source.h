@@ -83,6 +83,9 @@ Model read_model(const Source&, int head_dim);
 // was replaced. Throws ROPE where several ropes need --rope, UsageError where no trained length is known.
 void apply_scaling_options(Model&, const Source&);
 
+// The chosen rope, for an option that is for one of so many. Throws ROPE where nothing chooses among several.
+ModelRope& rope_for_option(Model&, const Source&, const char* option, std::ptrdiff_t among);
+
 // Where `rotary extend` starts: the trained length that every command takes. Nothing for a model without CONFIG or
 // rope.
 extend::Start start_of(const Source&, const Model&);
