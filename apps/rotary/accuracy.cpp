@@ -32,8 +32,7 @@ bool complete(Source& source) {
   if (!source.base && source.inv_freq.empty()) source.base = 10000;
   if (!source.pairing) source.pairing = Pairing::half;  // turns the same angles as any
   if (!source.head_dim && source.inv_freq.empty()) source.head_dim = 128;
-  if (!source.head_dim && !source.base)
-    source.head_dim = 2 * read_pair_rows(source.inv_freq).pairs;
+  if (!source.head_dim && !source.base) source.head_dim = 2 * read_pair_rows(source.inv_freq).pairs;
   return is_default;
 }
 
@@ -42,7 +41,7 @@ accuracy::Request request_of(const AccuracyOptions& options) {
   request.model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(request.model, options.source);
   request.rope = static_cast<std::size_t>(&used - request.model.ropes.data());
-  request.length = used.context;
+  request.length = part_of(request.model, used.part).context;
   if (options.positions) {
     const PositionSet set = parse_positions(*options.positions, 1);
     if (set.open_from) {
@@ -55,7 +54,7 @@ accuracy::Request request_of(const AccuracyOptions& options) {
     request.length = set.length();
   }
   request.length = options.source.length.value_or(request.length);
-  request.frequencies = frequencies_of(options.source, used, request.length);
+  request.frequencies = frequencies_of(options.source, request.model, used, request.length);
   request.tolerance = options.tolerance;
   return request;
 }

@@ -57,8 +57,7 @@ void check_usage(const ApplyOptions& options) {
   if (is_dash(files::path_of(source.config)) && is_dash(options.input))
     throw UsageError("standard input is one: only CONFIG or --input can be -");
   const TableSettings& settings = request.settings;
-  if (options.as_hf &&
-      (options.each_step || settings.angles != Angles::exact || settings.rounding != Rounding::f32))
+  if (options.as_hf && (options.each_step || settings.angles != Angles::exact || settings.rounding != Rounding::f32))
     throw UsageError("--as hf stands for --each-step, --angles float32 and --rounding: leave these away");
   if (options.as_hf && !request.cos.empty())
     throw UsageError("--as hf says how cos and sin are made: leave --cos and --sin away, or say --each-step");
@@ -171,7 +170,7 @@ void prepare(Applied& applied, const ApplyOptions& options, const Model& model) 
     describe_rows(applied, options.tables);
   } else {
     const std::int64_t length = how.subject.length_for(tokens);
-    how.frequencies = frequencies_of(source, used, length);
+    how.frequencies = frequencies_of(source, model, used, length);
     describe_model(applied, options, model, length);
   }
   const bool only_open = positions.open_from && positions.tokens == 0;  // +16 is 16:, and none is 0:
@@ -294,7 +293,8 @@ void report(const ApplyOptions& options, const InputTensors& input, const std::v
   for (const std::string& line : notes) out << printable(line) << '\n';
   if (undone) out << "note: this undoes the rotation that the input's metadata tells of\n";
   for (const TensorInfo& tensor : input.infos()) out << line_of(options, tensor, chosen, parts) << '\n';
-  out << "wrote " << (is_dash(options.output) ? "standard output" : printable(files::path_text(options.output))) << '\n';
+  out << "wrote " << (is_dash(options.output) ? "standard output" : printable(files::path_text(options.output)))
+      << '\n';
 }
 
 void run(ApplyOptions options) {

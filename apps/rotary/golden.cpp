@@ -36,8 +36,9 @@ struct GoldenOptions {
 
 // Near 0, one in each decade, and the last of the context, where errors of the angles are largest. Each axis has them
 // in another order, so that no axis can be taken for another.
-PositionSet usual_positions(const ModelRope& used) {
-  const std::int64_t context = used.context > 0 ? used.context : used.coordinates ? 64 : 4096;
+PositionSet usual_positions(const Model& model, const ModelRope& used) {
+  std::int64_t context = part_of(model, used.part).context;
+  if (context == 0) context = used.coordinates ? 64 : 4096;
   Sizes places = {0, 1, 2, 3};
   for (std::int64_t place = 10; place < context - 1; place *= 10) places.push_back(place);
   if (context > 5) places.push_back(context - 1);
@@ -214,7 +215,7 @@ void run(const GoldenOptions& options) {
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
   Choice choice = options.source;
-  if (!choice.positions) choice.positions = usual_positions(used);
+  if (!choice.positions) choice.positions = usual_positions(model, used);
   tools::Subject subject = tools::subject_of(model, choice);
   const PositionSet& positions = subject.positions.emplace(positions_of("golden", choice, model, used));
   if (positions.open_from || positions.batch != 1 || positions.tokens == 0) {
@@ -222,7 +223,7 @@ void run(const GoldenOptions& options) {
          positions.spec.value_or(""), "'");
   }
   const std::int64_t length = subject.length_for(0);
-  const Frequencies turns = frequencies_of(options.source, used, length);
+  const Frequencies turns = frequencies_of(options.source, model, used, length);
   const Json arrays = arrays_of(options, used, turns, positions);
 
   Metadata facts = metadata_of(options.source, {}, model, subject, turns, length);

@@ -43,7 +43,7 @@ void add_views(Inspected& inspected, const Source& source) {
     const auto index = static_cast<std::size_t>(&used - inspected.model.ropes.data());
     const bool shown = !source.names_rope() || &used == &chosen_rope(inspected.model, source);
     if (shown) frequencies_of(source, used.rope, source.length.value_or(0));  // what is wrong names the file
-    if (shown) inspected.views.emplace_back(index, view_rope(used, source.length));
+    if (shown) inspected.views.emplace_back(index, view_rope(inspected.model, used, source.length));
   }
 }
 
@@ -65,10 +65,14 @@ Json json_of(const Inspected& inspected) {
   for (const auto& [index, view] : inspected.views) ropes.push_back(json_of(view));
   Json scales = Json::array();
   for (const ModelQueryScale& known : inspected.model.query_scales) scales.push_back(json_of(known));
+  Json noted = Json::array();
+  for (const Note& note : inspected.model.notes)
+    noted.push_back({{"part", note.part}, {"kind", name(note.kind)}, {"text", note.text}});
   return {{"model_type", inspected.model.model_type},
           {"ropes", std::move(ropes)},
           {"query_scales", std::move(scales)},
-          {"notes", inspected.model.notes}};
+          {"notes", sentences_of(inspected.model.notes)},
+          {"noted", std::move(noted)}};
 }
 
 void print_model(const Inspected& inspected, bool pairs) {
@@ -86,13 +90,13 @@ void print_model(const Inspected& inspected, bool pairs) {
   std::vector<std::string> scales;
   for (const ModelQueryScale& known : model.query_scales) {
     const std::string of = known.part.empty() ? "" : " of " + known.part;
-    const std::string whole = (known.everywhere() ? "every layer" : "layers " + ranges(known.layers)) + of + ": " +
-                              formula(known.scale) + ", of a query at position p (" + known.from + ")";
+    const std::string whole = (is_everywhere(model, known) ? "every layer" : "layers " + ranges(known.layers)) + of +
+                              ": " + formula(known.scale) + ", of a query at position p (" + known.from + ")";
     for (const std::string& line : wrapped(whole, 76)) scales.push_back(line);
   }
   print_sentences("query scale", scales);
   const bool one = inspected.views.size() == 1;
-  print_sentences("notes", one ? notes_on(model, *inspected.views.front().second.used) : model.notes);
+  print_sentences("notes", one ? notes_on(model, *inspected.views.front().second.used) : sentences_of(model.notes));
 }
 
 void inspect_model(const InspectOptions& options) {

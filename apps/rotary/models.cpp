@@ -24,7 +24,7 @@ struct ModelsOptions {
 
 // "half", "half, clockwise"; all ropes of a part have one.
 std::string pairing_of(const KnownModel& model) {
-  const Rope& rope = model.ropes.front().rope;
+  const Rope& rope = model.model.ropes.front().rope;
   return std::string(name(rope.pairing)) + (rope.clockwise ? ", clockwise" : "");
 }
 
@@ -37,7 +37,7 @@ std::vector<KnownModel> chosen_models(const std::string& filter) {
   std::vector<KnownModel> models;
   std::ranges::copy_if(known, std::back_inserter(models), [&](const KnownModel& model) {
     const std::string text =
-        model.model_type + "\n" + model.part + "\n" + (model.ropes.empty() ? "" : pairing_of(model));
+        model.model_type + "\n" + model.part + "\n" + (model.model.ropes.empty() ? "" : pairing_of(model));
     return lower(text).find(wanted) != std::string::npos;
   });
   std::stable_partition(models.begin(), models.end(), [&](const KnownModel& model) { return is_named(model, wanted); });
@@ -52,7 +52,7 @@ std::vector<KnownModel> chosen_models(const std::string& filter) {
 void print_json(const std::vector<KnownModel>& models) {
   auto list = nlohmann::ordered_json::array();
   for (const KnownModel& model : models) {
-    const bool turns = !model.ropes.empty();
+    const bool turns = !model.model.ropes.empty();
     list.push_back({{"model_type", model.model_type}, {"part", model.part}, {"rope", turns}});
     list.back()[turns ? "pairing" : "why"] = turns ? pairing_of(model) : model.why;
   }
@@ -64,11 +64,11 @@ void print_lines(const std::vector<KnownModel>& models, const std::string& filte
   std::vector<Cells> rows = {{"model_type", "part", "pairing"}};
   std::string without;
   for (const KnownModel& model : models) {
-    if (!model.ropes.empty())
+    if (!model.model.ropes.empty())
       rows.push_back({model.model_type, model.part.empty() ? "-" : model.part, pairing_of(model)});
   }
   for (const KnownModel& model : models) {
-    if (!model.ropes.empty() || !(model.rotary || rows.size() == 1 || is_named(model, lower(filter)))) continue;
+    if (!model.model.ropes.empty() || !(model.rotary || rows.size() == 1 || is_named(model, lower(filter)))) continue;
     without += model.model_type + (model.part.empty() ? "" : ", " + model.part) + ": no rope: " + model.why + "\n";
   }
   Columns columns({Column{}, Column{}, Column{}});

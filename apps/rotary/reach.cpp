@@ -11,8 +11,9 @@ namespace rotary::cli {
 namespace {
 
 bool is_from_option(const ModelRope& used) {
-  return std::any_of(used.origins.begin(), used.origins.end(),
-                     [](const ValueOrigin& known) { return known.value == "scaling" && known.from == "--scaling"; });
+  return std::any_of(used.origins.begin(), used.origins.end(), [](const ValueOrigin& known) {
+    return known.value == "scaling" && known.origin.kind == OriginKind::chosen;
+  });
 }
 
 std::int64_t product(std::int64_t length, double factor) {
@@ -20,15 +21,15 @@ std::int64_t product(std::int64_t length, double factor) {
   return static_cast<std::int64_t>(std::min(static_cast<double>(length) * factor + 0.5, most));
 }
 
-std::int64_t trained_or_context(const ModelRope& used) {
+std::int64_t trained_or_context(const ModelRope& used, std::int64_t context) {
   const std::int64_t trained = trained_length(used.rope.scaling);
-  return trained > 0 || !is_from_option(used) ? trained : used.context;
+  return trained > 0 || !is_from_option(used) ? trained : context;
 }
 
 // Llama 3.1 was trained on past trained_length * factor, and Llama 3.2's factor reaches past its context.
-bool goes_on(const ModelRope& used) {
+bool goes_on(const ModelRope& used, std::int64_t context) {
   return std::holds_alternative<Llama3>(used.rope.scaling) && !is_from_option(used) &&
-         used.context > trained_or_context(used);
+         context > trained_or_context(used, context);
 }
 
 }  // namespace
@@ -43,24 +44,24 @@ bool has_one_list(const Scaling& scaling) {
   return rope != nullptr && rope->short_factor == rope->long_factor;
 }
 
-std::int64_t reach_of(const ModelRope& used) {
+std::int64_t reach_of(const ModelRope& used, std::int64_t context) {
   const Scaling& scaling = used.rope.scaling;
-  const std::int64_t trained = trained_or_context(used);
+  const std::int64_t trained = trained_or_context(used, context);
   const auto* factor = scalings::value_of<double>(scaling, "factor");
   if (trained == 0 || factor == nullptr || *factor <= 1 || std::holds_alternative<Dynamic>(scaling)) return 0;
-  return goes_on(used) ? used.context : product(trained, *factor);
+  return goes_on(used, context) ? context : product(trained, *factor);
 }
 
-std::string reach_text(const ModelRope& used) {
+std::string reach_text(const ModelRope& used, std::int64_t context) {
   const Scaling& scaling = used.rope.scaling;
-  const std::int64_t trained = trained_or_context(used);
+  const std::int64_t trained = trained_or_context(used, context);
   const auto* factor = scalings::value_of<double>(scaling, "factor");
   if (trained == 0 || factor == nullptr) return "";
   const std::string start = "trained " + std::to_string(trained) + ", factor " + significant(*factor, 6);
   if (std::holds_alternative<Dynamic>(scaling)) return start + ": the base grows with longer texts";
-  const std::int64_t reach = reach_of(used);
+  const std::int64_t reach = reach_of(used, context);
   if (reach == 0) return "";
-  return start + (goes_on(used) ? ", context " : ": to ") + std::to_string(reach);
+  return start + (goes_on(used, context) ? ", context " : ": to ") + std::to_string(reach);
 }
 
 Lengths lengths_of(const Rope& rope, const Frequencies& used) {

@@ -25,38 +25,41 @@ bool has(const Scaling& scaling, std::string_view field) {
   return scalings::value_of<Value>(scaling, field) != nullptr;
 }
 
+void note(Model& model, NoteKind kind, const std::string& text) { model.notes.push_back({"", kind, text}); }
+
 void set_base(Model& model, ModelRope& used, double base) {
   if (!used.rope.inv_freq.empty())
     fail(Code::ROPE, "rope", "--base must be for a rope with a base but this one's frequencies are given");
   if (!(base > 1 && std::isfinite(base)))
     fail(Code::SCALING, "rope", "--base must be finite and above 1 but got ", significant(base, 10));
-  model.notes.push_back("--base " + significant(base, 10) + " replaces the base of the file, " +
-                        significant(used.rope.base, 10) + ".");
+  note(model, NoteKind::chosen,
+       "--base " + significant(base, 10) + " replaces the base of the file, " + significant(used.rope.base, 10) + ".");
   used.rope.base = base;
   std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "base"; });
-  used.origins.push_back({"base", Origin::given, "--base"});
+  used.origins.push_back({"base", {OriginKind::chosen, "--base"}});
 }
 
 // ---- the scaling ----
 
 ValueOrigin context_origin(const ModelRope& used) {
   for (const ValueOrigin& known : used.origins) {
-    if (known.value == "context") return {"scaling.trained_length", Origin::derived, known.from};
+    if (known.value == "context") return {"scaling.trained_length", {OriginKind::derived, known.origin.key}};
   }
-  return {"scaling.trained_length", Origin::derived, "context"};
+  return {"scaling.trained_length", {OriginKind::derived, "context"}};
 }
 
 std::vector<ValueOrigin> origins_of(const Scaling& scaling, const ValueOrigin& trained) {
-  std::vector<ValueOrigin> origins = {{"scaling", Origin::given, "--scaling"}};
-  if (has<double>(scaling, "factor")) origins.push_back({"scaling.factor", Origin::given, "--factor"});
+  std::vector<ValueOrigin> origins = {{"scaling", {OriginKind::chosen, "--scaling"}}};
+  if (has<double>(scaling, "factor")) origins.push_back({"scaling.factor", {OriginKind::chosen, "--factor"}});
   if (has<std::int64_t>(scaling, "trained_length")) origins.push_back(trained);
   const std::string name = rotary::name(scaling);
   for (const char* value : {"beta_fast", "beta_slow", "low", "high"}) {
-    if (has<double>(scaling, value)) origins.push_back({std::string("scaling.") + value, Origin::model_default, name});
+    if (has<double>(scaling, value))
+      origins.push_back({std::string("scaling.") + value, {OriginKind::method_default, name}});
   }
-  if (has<bool>(scaling, "truncate")) origins.push_back({"scaling.truncate", Origin::model_default, name});
+  if (has<bool>(scaling, "truncate")) origins.push_back({"scaling.truncate", {OriginKind::method_default, name}});
   const bool own = std::holds_alternative<Yarn>(scaling);
-  origins.push_back({"attention_factor", Origin::derived, own ? "0.1 * ln(factor) + 1" : "1 for " + name});
+  origins.push_back({"attention_factor", {OriginKind::derived, own ? "0.1 * ln(factor) + 1" : "1 for " + name}});
   return origins;
 }
 
@@ -69,15 +72,16 @@ struct Trained {
 // --trained-length, else what extend takes. A length that is not the config's context is noted.
 Trained trained_of(const Source& source, const extend::Start& start, const ModelRope& used, Model& model) {
   const char* value = "scaling.trained_length";
-  if (source.trained_length) return {*source.trained_length, {value, Origin::given, "--trained-length"}};
+  if (source.trained_length) return {*source.trained_length, {value, {OriginKind::chosen, "--trained-length"}}};
   const std::int64_t tokens = start.trained_length;
-  if (tokens == 0 || tokens == used.context) return {used.context, context_origin(used)};
-  std::string says = used.context > 0 ? " (max_position_embeddings says " + std::to_string(used.context) + ")" : "";
-  model.notes.push_back(
-      "trained length " + std::to_string(tokens) +
-      (start.publisher.empty() ? ", from " + start.trained_length_from : ", as " + start.publisher + " publishes it") +
-      says + ".");
-  return {tokens, {value, Origin::derived, start.trained_length_from}};
+  const std::int64_t stated = part_of(model, used.part).context;
+  if (tokens == 0 || tokens == stated) return {stated, context_origin(used)};
+  const bool published = !start.publisher.empty();
+  note(model, published ? NoteKind::published : NoteKind::derived,
+       "trained length " + std::to_string(tokens) +
+           (published ? ", as " + start.publisher + " publishes it" : ", from " + start.trained_length_from) +
+           (stated > 0 ? " (max_position_embeddings says " + std::to_string(stated) + ")" : "") + ".");
+  return {tokens, {value, {published ? OriginKind::published : OriginKind::derived, start.trained_length_from}}};
 }
 
 Scaling scaling_of(const Source& source, std::int64_t trained) {
@@ -103,8 +107,9 @@ void set_scaling(Model& model, ModelRope& used, const Source& source, const exte
   const Trained trained = scales ? trained_of(source, start, used, model) : Trained{};
   const Scaling scaling = scaling_of(source, trained.tokens);
   if (!std::holds_alternative<Unscaled>(used.rope.scaling)) {
-    model.notes.push_back(std::string("--scaling ") + name(scaling) + " replaces " + name(used.rope.scaling) +
-                          ", the scaling of the file.");
+    note(model, NoteKind::chosen,
+         std::string("--scaling ") + name(scaling) + " replaces " + name(used.rope.scaling) +
+             ", the scaling of the file.");
   }
   std::vector<ValueOrigin> origins = origins_of(scaling, trained.origin);
   std::erase_if(used.origins, [](const ValueOrigin& known) {
@@ -112,10 +117,11 @@ void set_scaling(Model& model, ModelRope& used, const Source& source, const exte
   });
   used.origins.insert(used.origins.end(), origins.begin(), origins.end());
   used.rope.scaling = scaling;
-  if (scales && trained.tokens != used.context && !has<std::int64_t>(scaling, "trained_length")) {
-    used.context = trained.tokens;
+  const auto part = std::ranges::find_if(model.parts, [&](const ModelPart& one) { return one.path == used.part; });
+  if (scales && trained.tokens != part->context && !has<std::int64_t>(scaling, "trained_length")) {
+    part->context = trained.tokens;
     std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "context"; });
-    used.origins.push_back({"context", trained.origin.origin, trained.origin.from});
+    used.origins.push_back({"context", trained.origin.origin});
   }
 }
 
@@ -181,7 +187,7 @@ void apply_scaling_options(Model& model, const Source& source) {
   if (!source.attention_factor) return;
   used.rope.attention_factor = source.attention_factor;
   std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "attention_factor"; });
-  used.origins.push_back({"attention_factor", Origin::given, "--attention-factor"});
+  used.origins.push_back({"attention_factor", {OriginKind::chosen, "--attention-factor"}});
 }
 
 }  // namespace rotary::cli

@@ -14,16 +14,16 @@ namespace rotary::cli {
 namespace {
 
 std::vector<ValueOrigin> origins_of(const Source& source) {
-  ValueOrigin width{"rotary_dim", Origin::derived, source.first ? "head_dim - first" : "head_dim"};
-  if (!source.inv_freq.empty()) width.from = "2 * pairs";
-  if (source.rotary_dim) width = {"rotary_dim", Origin::given, "--rotary-dim"};
-  std::vector<ValueOrigin> origins = {{"head_dim", Origin::given, "--head-dim"}, width};
-  if (source.first.value_or(0) != 0) origins.push_back({"first", Origin::given, "--first"});
-  origins.push_back({"pairing", Origin::given, "--pairing"});
-  if (source.base) origins.push_back({"base", Origin::given, "--base"});
-  if (!source.inv_freq.empty()) origins.push_back({"inv_freq", Origin::given, "--inv-freq"});
-  origins.push_back({"scaling", Origin::derived, "none without CONFIG"});
-  origins.push_back({"attention_factor", Origin::derived, "1 for default"});
+  ValueOrigin width{"rotary_dim", {OriginKind::derived, source.first ? "head_dim - first" : "head_dim"}};
+  if (!source.inv_freq.empty()) width.origin.key = "2 * pairs";
+  if (source.rotary_dim) width = {"rotary_dim", {OriginKind::chosen, "--rotary-dim"}};
+  std::vector<ValueOrigin> origins = {{"head_dim", {OriginKind::chosen, "--head-dim"}}, width};
+  if (source.first.value_or(0) != 0) origins.push_back({"first", {OriginKind::chosen, "--first"}});
+  origins.push_back({"pairing", {OriginKind::chosen, "--pairing"}});
+  if (source.base) origins.push_back({"base", {OriginKind::chosen, "--base"}});
+  if (!source.inv_freq.empty()) origins.push_back({"inv_freq", {OriginKind::chosen, "--inv-freq"}});
+  origins.push_back({"scaling", {OriginKind::derived, "none without CONFIG"}});
+  origins.push_back({"attention_factor", {OriginKind::derived, "1 for default"}});
   return origins;
 }
 
@@ -50,6 +50,7 @@ Model model_without_config(const Source& source, int head_dim) {
   }
   described.origins = origins_of(source);
   Model model;
+  model.parts.emplace_back();
   model.ropes.push_back(described);
   return model;
 }
@@ -92,10 +93,8 @@ Frequencies frequencies_of(const Source& source, const Rope& rope, std::int64_t 
   }
 }
 
-Frequencies frequencies_of(const Source& source, const ModelRope& used, std::int64_t length) {
-  const std::vector<double>& directions = used.rope.inv_freq;
-  const bool learned = used.rope.summed_axes > 0 && !used.log_multiplier.empty();
-  if (learned && std::ranges::count(directions, 0.0) == std::ssize(directions))
+Frequencies frequencies_of(const Source& source, const Model& model, const ModelRope& used, std::int64_t length) {
+  if (used.rope.summed_axes > 0 && awaits_weights(model, used.part))
     fail(Code::ROPE, "rope",
          "the directions by which the model turns must be read from its checkpoint (--weights) but none is given");
   return frequencies_of(source, used.rope, length);

@@ -52,7 +52,8 @@ struct Machine {
 // ---- the options of a command: source_options.cpp, scaling_options.cpp ---------------------------
 
 // CONFIG, --pairing, --base, --scaling, --factor, --trained-length, --rotary-dim, --first, --length, --inv-freq,
-// --weights, --attention-factor. config: "CONFIG,--config", the first word too, "--config", or "" where the command has one of its own.
+// --weights, --attention-factor. config: "CONFIG,--config", the first word too, "--config", or "" where the command has
+// one of its own.
 void add_source_options(Command& command, Source& source, const char* config = "CONFIG,--config");
 void add_head_dim_option(Command& command, Source& source);                 // for commands that read no tensor
 void add_rope_option(Command& command, Source& source);                     // --rope, --layer
@@ -95,7 +96,7 @@ std::vector<std::string> notes_of_use(const Model&, const tools::Subject&);
 // frequencies() of one of its ropes; what is wrong with them is said with the name of CONFIG.
 Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
 // To turn by: throws ROPE too, where learned directions are not read (Mochi).
-Frequencies frequencies_of(const Source&, const ModelRope&, std::int64_t length);
+Frequencies frequencies_of(const Source&, const Model&, const ModelRope&, std::int64_t length);
 // "rope 0 of 1: half, head_dim 128, turning 128 from element 0, base 500000, llama3, attention factor 1".
 std::string describe(const Model&, const ModelRope&, const Frequencies&);
 // What it says, and inspect, of a rope whose angles are more than one speed times one coordinate: a word and a value.

@@ -44,7 +44,9 @@ struct TableFileOptions {
   Machine machine;
 };
 
-bool is_one_tensor(const TableFileOptions& options) { return options.form == Form::joined || options.form == Form::complex; }
+bool is_one_tensor(const TableFileOptions& options) {
+  return options.form == Form::joined || options.form == Form::complex;
+}
 
 // Also lets --dtype round the values once, from the exact ones.
 void check_usage(TableFileOptions& options) {
@@ -136,8 +138,10 @@ void print_json(const TableFileOptions& options, const Metadata& metadata, const
   nlohmann::ordered_json list;
   for (const Tensor& tensor : tensors)
     list.push_back({{"name", tensor.name}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
-  std::cout << versioned(
-                   {{"output", files::path_text(options.output)}, {"table", metadata}, {"tensors", std::move(list)}, {"notes", notes}})
+  std::cout << versioned({{"output", files::path_text(options.output)},
+                          {"table", metadata},
+                          {"tensors", std::move(list)},
+                          {"notes", notes}})
             << '\n';
 }
 
@@ -167,7 +171,6 @@ tools::Subject subject_in(Model& model, const Source& source) {
   if (model.ropes.empty() && !model.query_scales.empty()) {  // Inkling's queries are multiplied, and nothing turns
     ModelRope& bare = model.ropes.emplace_back();
     bare.part = model.query_scales.front().part;
-    for (int layer = 0; layer < model.query_scales.front().of; ++layer) bare.layers_without_rope.push_back(layer);
     if (!source.layer) query_scale_of(model, bare.part);  // says which layers there are
   }
   Choice choice = source;
@@ -194,7 +197,7 @@ void run(TableFileOptions options) {
   std::vector<Tensor> tensors;
   std::vector<std::string> notes;
   if (subject.turns) {
-    turns = frequencies_of(source, *subject.used, length);
+    turns = frequencies_of(source, model, *subject.used, length);
     const ThreadPool pool(options.machine.threads.value_or(1));
     const Table table(turns, positions.view(), table_options(options.settings, pool));
     std::vector<std::int64_t> rows = leading;

@@ -14,22 +14,64 @@
 
 namespace rotary {
 
-// Where a value of a rope came from.
-enum class Origin : std::uint8_t {
-  given,          // a key of the file
-  model_default,  // the file leaves it out: the default of this model_type's own code
-  derived,        // computed from other values
+// How a value of a rope came about.
+enum class OriginKind : std::uint8_t {
+  given,           // a key of the file
+  chosen,          // the caller: ConfigOptions, set_inv_freq() or an option of the program
+  weights,         // a tensor or the metadata of a checkpoint
+  model_default,   // the file leaves it out: the default of this model_type's own code
+  method_default,  // the same of the scaling's method
+  published,       // what the model's publisher says beside the file
+  derived,         // computed from other values
 };
-ROTARY_API const char* name(Origin) noexcept;           // "given", "default", "derived"
-ROTARY_API Origin parse_origin(std::string_view name);  // throws VALUE
+// "given", "chosen", "weights", "default", "method_default", "published", "derived".
+ROTARY_API const char* name(OriginKind) noexcept;
+// The coarse word: "given" of the first three, "default" of both defaults, else "derived".
+ROTARY_API const char* origin_word(OriginKind) noexcept;
+
+struct Origin {
+  OriginKind kind = OriginKind::model_default;
+  std::string key =
+      {};  // the key's path, the tensor, the option, whose default it is ("llama", "yarn"), or the formula
+};
 
 struct ValueOrigin {
   std::string value;  // "base", "head_dim", "scaling.factor", ...
-  Origin origin = Origin::given;
-  // The key's path, the model_type (or "yarn") whose default it is, or the formula; CallerWords::pairing where the
-  // caller gave it.
-  std::string from;
+  Origin origin = {};
 };
+
+// What a note is about.
+enum class NoteKind : std::uint8_t {
+  chosen,          // a choice of the caller stands in for what the file or the model_type says
+  model_default,   // a key is not given: the default of the model_type, or of the code that reads the format
+  derived,         // a key is not given: the value follows from others
+  unread,          // a key, or a part of its value, has no effect
+  read_as,         // a key, a word or the whole file has a meaning that its name does not show
+  no_rope,         // the part turns nothing
+  layers,          // layers of the part differ: in whether they turn, in base, scaling or heads
+  axes,            // which coordinate turns which pairs
+  scaling,         // how the scaling acts, or that there is none
+  attention,       // what the attention does beside the rotation
+  query_scale,     // queries are multiplied by their position
+  awaits_weights,  // values that the model learns stand at their start until its checkpoint is read
+  weights,         // what the checkpoint says
+  compared,        // the result of a comparison with another file or with a checkpoint's buffers
+  warning,         // values of the file do not fit together, or are like no other model's
+  published,       // what the model's publisher says beside the file
+  model,           // another fact about the model or its format
+};
+ROTARY_API const char* name(NoteKind) noexcept;  // the enumerator's name; of model_default "default"
+
+// One surprising thing about how the file was read.
+struct Note {
+  std::string part;  // ModelPart::path; "" where it is about the file
+  NoteKind kind = NoteKind::model;
+  std::string text;  // a sentence
+  bool operator==(const Note&) const = default;
+};
+// "text_config: " in front of the text of a part.
+ROTARY_API std::string sentence_of(const Note&);
+ROTARY_API std::vector<std::string> sentences_of(std::span<const Note>);
 
 // The heads that choose the tokens of sparse attention (DeepSeek-V3.2): they turn as the attention does, but in their
 // own first elements. One key head. In the data of families, pairing unset: that of the attention.
@@ -38,53 +80,56 @@ struct Indexer {
   Pairing pairing = Pairing::unset;
 };
 
-// One rope of a model, and who uses it.
+// A sub-config whose layers attend: a text model, an image tower.
+struct ModelPart {
+  std::string path;             // dotted: "", "text_config", "vision_config"
+  std::string model_type = {};  // of a text; "" where it is not known, and of GGUF, params.json and towers
+  int layers = 0;               // their number
+  std::vector<std::string> layer_types = {};  // of each layer, "full_attention"; empty where the part has no types
+  std::int64_t context = 0;                   // max_position_embeddings; 0 where the file does not say it
+  Indexer indexer = {};                       // heads 0: there is none, or nothing is known of it
+};
+
+// One rope of a part. Ropes of one part may have different heads.
 struct ModelRope {
-  std::string part;                      // dotted path of the sub-config: "", "text_config", "vision_config"
-  std::vector<int> layers;               // indices of the layers that use it
-  std::vector<int> layers_without_rope;  // indices of the part's layers that use none
-  int heads = 0;
+  std::string part;         // ModelPart::path
+  std::vector<int> layers;  // indices of the layers that use it
+  int heads = 0;            // of these layers
   int kv_heads = 0;
   int first = 0;                          // element of the head where the rotated block begins
   Rope rope;                              // rope.rotary_dim is always filled in
-  std::int64_t context = 0;               // max_position_embeddings; 0: the config does not say
-  std::vector<ValueOrigin> origins = {};  // one for each value above, and for each value of the scaling
-  // Suffixes of the name of the tensor that stores log(rope.multiplier), or inv_freq [axes, heads, pairs] (Mochi).
-  std::vector<std::string> log_multiplier = {};
-  // The same of the tensor [heads, n, 2] that stores by how much the last n pairs turn per unit of height and of width.
-  std::string directions = {};
-  std::string start_note = {};  // the one of Model::notes that holds until these are read; empty: none
-  // What the coordinates of a position are, in their order: "time", "height", "width". Empty: there is one, or the file
+  std::vector<ValueOrigin> origins = {};  // one for each value above, for the context, and for each of the scaling
+  // Names of the coordinates of a position, in their order: "time", "height", "width". Empty: there is one, or the file
   // does not say.
   std::vector<std::string> axis_names = {};
   bool coordinates = false;  // positions are coordinates, as of an image's patches: not the places of tokens in a text
-  // Of a text part of config.json: its model_type, "" where it is not known; and the types of the layers that use the
-  // rope, each once ("full_attention", "sliding_attention"), empty where the model has no types.
-  std::string model_type = {};
-  std::vector<std::string> layer_types = {};
-  // The type of every layer of the part, in their order; empty where a file that is no config.json does not say it.
-  std::vector<std::string> types_of_layers = {};
-  Indexer indexer = {};  // heads 0: there is none, or nothing is known of it
 };
 
 // The layers of a part that multiply their queries by the position: the whole head, whatever of it turns, and in layers
 // without a rope too.
 struct ModelQueryScale {
-  std::string part;  // as ModelRope::part
+  std::string part;  // ModelPart::path
   QueryScale scale;
   std::vector<int> layers;
-  int of = 0;        // how many layers the part has
   std::string from;  // the key that says it, for people
-  bool everywhere() const noexcept { return std::ssize(layers) == of; }
 };
 
 struct Model {
   std::string model_type;
-  std::vector<ModelRope> ropes;
-  // What is surprising in how the file was read, one sentence each. Those of a sub-config begin with its path and ": ".
-  std::vector<std::string> notes;
+  std::vector<ModelPart> parts = {};  // those with a rope or a query scale; of each path one
+  std::vector<ModelRope> ropes = {};
+  std::vector<Note> notes = {};
   std::vector<ModelQueryScale> query_scales = {};  // at most one for a part
 };
+
+// The part of that path; one without layers where the model has none.
+ROTARY_API const ModelPart& part_of(const Model&, std::string_view path);
+// Indices of the part's layers that no rope turns.
+ROTARY_API std::vector<int> layers_without_rope(const Model&, std::string_view part);
+// The types of the layers that use the rope, each once; empty where the part has none.
+ROTARY_API std::vector<std::string> layer_types_of(const Model&, const ModelRope&);
+// Whether every layer of its part has the query scale.
+ROTARY_API bool is_everywhere(const Model&, const ModelQueryScale&);
 
 // What notes and origins call the functions and options of this header: a program has names of its own for them.
 struct CallerWords {
@@ -144,6 +189,8 @@ ROTARY_API void set_inv_freq(Model&, std::size_t rope, PairRows inv_freq, const 
 // buffers of older checkpoints are only compared; the notes report the result. Throws FILE, FORMAT, JSON, TENSOR,
 // DTYPE, SHAPE, PAIRING.
 ROTARY_API void apply_weights(Model&, const std::filesystem::path& weights, const CallerWords& = {});
+// Whether ropes of the part learn values that have not been read: they stand at their start.
+ROTARY_API bool awaits_weights(const Model&, std::string_view part);
 
 // ---- writing a rope ------------------------------------------------------------------------------
 

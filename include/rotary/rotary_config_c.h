@@ -32,6 +32,9 @@ ROTARY_C_API void rotary_model_free(rotary_model *model);
 ROTARY_C_API int32_t rotary_model_ropes(const rotary_model *model);
 /* What is surprising in how the file was read, a sentence each, from 0; null behind the last. Valid until the free. */
 ROTARY_C_API const char *rotary_model_note(const rotary_model *model, int32_t note);
+/* The part that a note is on ("" for the file), and its kind, a name of NoteKind in rotary/config.h: "unread". */
+ROTARY_C_API const char *rotary_model_note_part(const rotary_model *model, int32_t note);
+ROTARY_C_API const char *rotary_model_note_kind(const rotary_model *model, int32_t note);
 /* The first rope of that layer of a part ("" for the text of most models, "text_config", "vision_config"), from 0; -1:
  * the layer turns nothing, or there is none. */
 ROTARY_C_API int32_t rotary_model_rope_of_layer(const rotary_model *model, const char *part, int32_t layer);

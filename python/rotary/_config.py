@@ -31,6 +31,8 @@ class ModelRope(_Record):
         notes: what is surprising in how the config was read, one sentence each.
         origins: where each value comes from: "base": ("given", "rope_theta"), or ("default", a model_type),
             or ("derived", how).
+        origin_kinds: the same in finer words: "given", "chosen" (by the caller), "weights" (of a checkpoint),
+            "default", "method_default", "published", "derived".
         axis_names: what the coordinates of a position are; empty: there is one, or the config does not say.
         coordinates: positions are coordinates, as of an image's patches, not the places of tokens.
     """
@@ -44,13 +46,17 @@ class ModelRope(_Record):
     first: int
     context: int
     notes: tuple[str, ...]
-    _origins: tuple[tuple[str, tuple[str, str]], ...]
+    _origins: tuple[tuple[str, tuple[str, str, str]], ...]
     axis_names: tuple[str, ...]
     coordinates: bool
 
     @property
     def origins(self) -> dict[str, tuple[str, str]]:
-        return dict(self._origins)
+        return {name: (word, key) for name, (word, key, _) in self._origins}
+
+    @property
+    def origin_kinds(self) -> dict[str, str]:
+        return {name: kind for name, (_, _, kind) in self._origins}
 
     @property
     def head_dim(self) -> int:
@@ -122,10 +128,13 @@ class Ropes(_Record, Sequence[ModelRope]):
     Attributes:
         model_type: as the config says.
         notes: what is surprising in how the config was read, one sentence each.
+        noted: part, kind and text of each note: ("vision_config", "unread", "..."); the kinds are those of NoteKind in
+            rotary/config.h.
     """
 
     model_type: str
     notes: tuple[str, ...]
+    noted: tuple[tuple[str, str, str], ...]
     _ropes: tuple[ModelRope, ...]
 
     def __len__(self) -> int:
@@ -207,6 +216,7 @@ def config(
     """
     path = None if weights is None else os.fspath(weights)
     fields = _read(_core._model(_named(source), pairing, path))
+    fields["noted"] = tuple(map(tuple, fields["noted"]))
     return Ropes(**{**fields, "_ropes": tuple(map(_model_rope, fields["_ropes"]))})
 
 

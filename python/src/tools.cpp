@@ -52,15 +52,16 @@ Model model_of(PyObject* source, PyObject* pairing) {
 
 files::Json json_of(const Model& model, const ModelRope& used) {
   files::Json origins = files::Json::array();
-  for (const ValueOrigin& known : used.origins) origins.push_back({known.value, {name(known.origin), known.from}});
+  for (const auto& [value, origin] : used.origins)
+    origins.push_back({value, {origin_word(origin.kind), origin.key, name(origin.kind)}});
   return {{"rope", python::json_of(used.rope)},
           {"part", used.part},
           {"layers", used.layers},
-          {"layers_without_rope", used.layers_without_rope},
+          {"layers_without_rope", layers_without_rope(model, used.part)},
           {"heads", used.heads},
           {"kv_heads", used.kv_heads},
           {"first", used.first},
-          {"context", used.context},
+          {"context", part_of(model, used.part).context},
           {"notes", tools::notes_on(model, used)},
           {"_origins", origins},
           {"axis_names", used.axis_names},
@@ -72,7 +73,10 @@ Ref read_model(PyObject* source, PyObject* pairing, PyObject* weights) {
   if (weights != Py_None) apply_weights(model, files::path_of(text_of(weights, "weights")));
   files::Json ropes = files::Json::array();
   for (const ModelRope& used : model.ropes) ropes.push_back(json_of(model, used));
-  return text_of(files::Json{{"model_type", model.model_type}, {"notes", model.notes}, {"_ropes", ropes}});
+  files::Json noted = files::Json::array();
+  for (const Note& note : model.notes) noted.push_back({note.part, name(note.kind), note.text});
+  return text_of(files::Json{
+      {"model_type", model.model_type}, {"notes", sentences_of(model.notes)}, {"noted", noted}, {"_ropes", ropes}});
 }
 
 // (memory, type, shape), as rotary._memory.view takes them. layer: or None.
@@ -201,7 +205,7 @@ Ref study(PyObject* source, PyObject* dict) {
   request.model = model_of(source, nullptr);
   const ModelRope& used = tools::chosen_rope(request.model, {.config = "the config", .rope = words.small("rope")});
   request.rope = static_cast<std::size_t>(&used - request.model.ropes.data());
-  request.length = used.context;
+  request.length = part_of(request.model, used.part).context;
   if (PyObject* positions = words.find("positions")) {
     const PositionSet places = positions_from(positions, 1);
     request.positions.assign(places.integers.begin(), places.integers.end());

@@ -204,14 +204,13 @@ struct Reader {
   }
 };
 
-rotary::ModelRope sole_rope(const std::string& config) {
-  const rotary::Model model = rotary::parse_config(config);
+const rotary::ModelRope& sole_rope(const rotary::Model& model) {
   refuse_file.unless(model.ropes.size() == 1, Code::ROPE, "a decoder must have one rope for all of its layers but ",
                      model.model_type, " has ", model.ropes.size());
   const rotary::ModelRope& rope = model.ropes.front();
-  if (!rope.layers_without_rope.empty()) {
-    refuse_file(Code::ROPE, "all layers of a ", model.model_type, " must rotate but layer ",
-                rope.layers_without_rope.front(), " does not");
+  if (const auto without = layers_without_rope(model, rope.part); !without.empty()) {
+    refuse_file(Code::ROPE, "all layers of a ", model.model_type, " must rotate but layer ", without.front(),
+                " does not");
   }
   return rope;
 }
@@ -219,7 +218,7 @@ rotary::ModelRope sole_rope(const std::string& config) {
 DecoderConfig read_own(const std::string& text, const Object& keys) {
   DecoderConfig c;
   for_each_field(c, Reader{keys});
-  if (c.position == PositionEncoding::rope) c.rope = sole_rope(text);
+  if (c.position == PositionEncoding::rope) c.rope = sole_rope(rotary::parse_config(text));
   c.angles = keys.text("angles") == "exact" ? rotary::Angles::exact : rotary::Angles::float32;
   const std::vector<int> windows = keys.integers("windows").value_or(std::vector<int>());
   c.windows.assign(windows.begin(), windows.end());
@@ -230,12 +229,13 @@ DecoderConfig read_own(const std::string& text, const Object& keys) {
 
 // The sliding window of each layer. always: every layer has it; otherwise where use_sliding_window is true the layers
 // that layer_types or max_window_layers name. Missing keys have the defaults of transformers' config classes.
-std::vector<std::int64_t> windows_of(bool always, const Object& keys, const rotary::ModelRope& rope) {
+std::vector<std::int64_t> windows_of(bool always, const Object& keys, const rotary::ModelPart& part) {
   const bool used = (always || keys.boolean("use_sliding_window", false)) && !keys.is_null("sliding_window");
   const std::int64_t window = used ? keys.integer("sliding_window", 1, max_value).value_or(4096) : 0;
   const std::int64_t full = always ? 0 : keys.integer("max_window_layers", -max_value, max_value).value_or(28);
   std::vector<std::int64_t> windows;
-  for (const std::string& type : rope.types_of_layers) {
+  for (int layer = 0; layer < part.layers; ++layer) {
+    const std::string type = part.layer_types.empty() ? "" : part.layer_types[static_cast<std::size_t>(layer)];
     const bool said = !always && !type.empty();
     const bool slides = said ? type == "sliding_attention" : std::ssize(windows) >= full;
     if (said && (slides ? window == 0 : type != "full_attention")) {
@@ -269,10 +269,12 @@ DecoderConfig read_family(const std::string& type, const std::string& text, cons
     for_each_field(c, Reader{keys, &part->at("keys")});
     for_each_roformer_field(c, Reader{keys, &part->at("keys")});
   }
-  c.rope = sole_rope(text);
+  const rotary::Model model = rotary::parse_config(text);
+  c.rope = sole_rope(model);
+  const rotary::ModelPart& part_of_rope = part_of(model, c.rope->part);
   c.heads = c.rope->heads, c.kv_heads = c.rope->kv_heads, c.head_dim = c.rope->rope.head_dim;
   c.layers = std::ssize(c.rope->layers);
-  c.context = c.rope->context > 0 ? c.rope->context : rotary::files::find_family(type)->context;
+  c.context = part_of_rope.context > 0 ? part_of_rope.context : rotary::files::find_family(type)->context;
   c.angles = c.stored_table ? rotary::Angles::exact : rotary::Angles::float32;
   if (c.feed_forward == 0) c.feed_forward = 4 * c.width;
   if (c.residual == Residual::parallel && !keys.boolean("use_parallel_residual", true))
@@ -280,7 +282,7 @@ DecoderConfig read_family(const std::string& type, const std::string& text, cons
   c.finite_mask = c.residual == Residual::parallel_shared || c.stored_table;  // GPT-J, RoFormer
   c.padding_id = keys.integer("pad_token_id", -1, max_value).value_or(-1);
   if (const std::string windows = rotary::files::string_of(family, "windows"); !windows.empty())
-    c.windows = windows_of(windows == "all_layers", keys, *c.rope);
+    c.windows = windows_of(windows == "all_layers", keys, part_of_rope);
   return c;
 }
 

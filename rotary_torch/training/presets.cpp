@@ -64,7 +64,6 @@ rotary::ModelRope rope_of(const DecoderConfig& model, double fraction) {
   rope.rope.head_dim = head_dim;
   rope.rope.rotary_dim = static_cast<int>(rotated);
   rope.rope.pairing = rotary::Pairing::half;
-  rope.context = model.context;
   return rope;
 }
 

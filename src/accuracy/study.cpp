@@ -155,7 +155,9 @@ class RunningRotation {
 Frequencies flat(const Frequencies& given) {
   if (!given.phase.empty() || given.xpos.scale != 0)
     fail(Code::ROPE, "accuracy", "angles must be inv_freq times a position but the rope has phases or xpos");
-  Frequencies f{.inv_freq = given.inv_freq, .pairing = Pairing::half, .attention_factor = given.attention_factor,
+  Frequencies f{.inv_freq = given.inv_freq,
+                .pairing = Pairing::half,
+                .attention_factor = given.attention_factor,
                 .inv_freq_float32 = given.inv_freq_float32};
   if (f.inv_freq_float32.empty()) f.inv_freq_float32.assign(f.inv_freq.begin(), f.inv_freq.end());
   return f;
@@ -249,7 +251,7 @@ std::string tolerance_text(double value) {
 }
 
 std::string advice_of(const Request& request, const Study& study) {
-  const std::int64_t context = request.model.ropes[request.rope].context;
+  const std::int64_t context = part_of(request.model, request.model.ropes[request.rope].part).context;
   const std::string within = "float32 is within " + tolerance_text(request.tolerance),
                     last = " up to " + std::to_string(study.last_within), of_context = std::to_string(context);
   if (study.last_within < 0) return within + " nowhere; use exact";
@@ -272,7 +274,7 @@ Study study(const Request& request, const std::function<void(std::int64_t, std::
   if (!(request.tolerance >= 1e-6 && request.tolerance <= 1))
     fail(Code::VALUE, "accuracy", "tolerance must be from 1e-6 to 1 but got ", request.tolerance);
   const Frequencies f = flat(request.frequencies);
-  const std::int64_t context = request.model.ropes.at(request.rope).context;
+  const std::int64_t context = part_of(request.model, request.model.ropes.at(request.rope).part).context;
   const std::vector<Position> positions = request.positions.empty() ? default_positions(context) : request.positions;
   Study study;
   study.decades = decades_of(positions);
@@ -288,6 +290,7 @@ Study study(const Request& request, const std::function<void(std::int64_t, std::
 
 std::string to_json(const Request& request, const Study& study) {
   const ModelRope& used = request.model.ropes[request.rope];
+  const std::int64_t context = part_of(request.model, used.part).context;
   Json decades = Json::array(), all = Json::array();
   for (const Decade& decade : study.decades)
     decades.push_back({{"first", decade.first}, {"last", decade.last}, {"positions", decade.positions.size()}});
@@ -308,7 +311,7 @@ std::string to_json(const Request& request, const Study& study) {
          {"base", used.rope.inv_freq.empty() ? Json(used.rope.base) : Json(nullptr)},
          {"scaling", name(used.rope.scaling)},
          {"attention_factor", request.frequencies.attention_factor},
-         {"context", used.context > 0 ? Json(used.context) : Json(nullptr)},
+         {"context", context > 0 ? Json(context) : Json(nullptr)},
          {"length", request.length},
          {"inv_freq", request.frequencies.inv_freq}}},
        {"decades", decades},

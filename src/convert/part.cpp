@@ -54,13 +54,8 @@ void place_ropes(const Model& model, TextPart& part) {
     const ModelRope& rope = model.ropes[i];
     if (rope.part != part.path || rope.coordinates) continue;
     part.ropes.push_back(i);
-    for (const std::vector<int>* layers : {&rope.layers, &rope.layers_without_rope}) {
-      for (const int layer : *layers) {
-        const auto at = static_cast<std::size_t>(layer);
-        if (at >= part.rope_of_layer.size()) part.rope_of_layer.resize(at + 1);
-        if (layers == &rope.layers) part.rope_of_layer[at] = i;
-      }
-    }
+    part.rope_of_layer.resize(static_cast<std::size_t>(part_of(model, rope.part).layers));
+    for (const int layer : rope.layers) part.rope_of_layer[static_cast<std::size_t>(layer)] = i;
   }
 }
 
@@ -86,7 +81,8 @@ TextPart text_part(const Json& config, const Model& model) {
   place_ropes(model, part);
   part.json = sub_config(config, part.path);
   const ModelRope& first = model.ropes[part.ropes.front()];
-  part.model_type = first.model_type.empty() ? model.model_type : first.model_type;
+  const ModelPart& read = part_of(model, part.path);
+  part.model_type = read.model_type.empty() ? model.model_type : read.model_type;
   static const files::Family unknown;
   const files::Family* known = files::find_family(part.model_type);
   const files::Family& family = known == nullptr ? unknown : *known;
@@ -98,7 +94,7 @@ TextPart text_part(const Json& config, const Model& model) {
       if (object->contains(key) && object->at(key).is_object()) part.quantization = object->at(key);
   }
   if (part.attention.indexer.pairing != Pairing::unset) part.attention.indexer = {};  // its own, whatever the attention
-  if (part.attention.indexer.heads != 0) part.indexer = first.indexer;
+  if (part.attention.indexer.heads != 0) part.indexer = read.indexer;
   for (const auto& [key, value] : config.items())
     part.beside_towers = part.beside_towers || (value.is_object() && is_of_another_model(key));
   if (part.attention.gated_by_value && part.integer("v_head_dim") == 0)

@@ -157,7 +157,7 @@ bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
   const Explanation* best = nullptr;
   Fit fit_of_best;
   double most = 4;
-  const std::vector<Explanation> list = rivals(rope, asked.length, asked.used.context);
+  const std::vector<Explanation> list = rivals(rope, asked.length, asked.context);
   for (const Explanation& one : list) {
     const Motion motion = motion_of(one, asked);
     const Fit fit = compare_while_it_holds(exam.turns, motion);

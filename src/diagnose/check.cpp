@@ -253,7 +253,7 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const Num
   const Reading reading = readings_of(sample, subject).front();
   refuse_not_finite(sample, pair, reading.layout);
   NamedCheck result{{pair.name, {}},
-                    compare_rows(sample, reading.layout, {*subject.used, {}, 0, {}, {}, {}}, tolerance).checked};
+                    compare_rows(sample, reading.layout, {*subject.used, {}, 0, 0, {}, {}, {}}, tolerance).checked};
   result.checked.layout = reading.word;
   Finding found = finding(Cause::not_to_rotate, {reason});
   if (result.checked.equal) {

@@ -109,7 +109,8 @@ struct Asked {
   const ModelRope& used;
   Block block;
   std::int64_t length = 0;
-  Numbers rows;  // of the rope's frequencies, of each head
+  std::int64_t context = 0;  // Subject::context
+  Numbers rows;              // of the rope's frequencies, of each head
   Frequencies frequencies;
   Motion motion;  // at the expected positions
   Fit fit = {};   // of it, while a tensor is examined

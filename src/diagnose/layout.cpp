@@ -304,7 +304,7 @@ Asked ask(const Subject& subject, const Block& block, const Layout& layout,
   double last = 0;
   for (const std::vector<double>& positions : expected) last = std::max(last, std::ranges::max(positions));
   const auto length = subject.length.value_or(static_cast<std::int64_t>(std::floor(last)) + 1);
-  Asked asked{*subject.used, block, length, rows_of_heads(subject, layout.heads), {}, {}};
+  Asked asked{*subject.used, block, length, subject.context, rows_of_heads(subject, layout.heads), {}, {}};
   asked.frequencies = frequencies(rope_for_block(subject.used->rope, block), asked.length);
   asked.frequencies.xpos.reciprocal = asked.frequencies.xpos.scale != 0 && subject.role == Role::k;
   asked.motion.position = expected;

@@ -116,7 +116,7 @@ std::vector<Fault> faults_of(const Asked& asked, const std::vector<const ModelRo
     rope.base *= 1 + change;
     add("base", rope, asked.length, false, change);
   }
-  for (const Explanation& one : rivals(own, asked.length, asked.used.context))
+  for (const Explanation& one : rivals(own, asked.length, asked.context))
     add(word_of(one, own, asked.length), one.rope, one.length, true, 0);
   if (own.rotary_dim < own.head_dim && own.exponent_dim == 0) {  // exponents over the whole head
     Rope rope = own;

@@ -42,7 +42,7 @@ Subject question_of(const Request& request, const TensorPair& pair, Indexers& in
   one.turns = one.turns && one.role != Role::v;
   if (!one.turns) one.rivals.clear();
   const auto take_indexer = [&](const ModelRope*& used) {
-    if (const auto own = tools::rope_of_indexer(tensor, *used))
+    if (const auto own = tools::rope_of_indexer(*request.model, tensor, *used))
       used = &indexers.try_emplace({used, tensor.shape.back()}, *own).first->second;
   };
   if (one.turns) {
@@ -65,6 +65,7 @@ std::vector<Subject> subjects_of(const Request& request, const Subject& question
   for (const ModelRope* used : question.rivals.empty() ? std::vector{question.used} : question.rivals) {
     Subject one = question;
     one.used = used;
+    one.context = part_of(*request.model, used->part).context;
     one.beside = tools::blocks_of(*request.model, *used);
     std::erase(one.beside, used);
     try {
@@ -139,8 +140,9 @@ void Call::finish(NamedCheck& one, bool is_open) {
   if (one.outcome == Outcome::differs && one.diagnosis.verdict == Verdict::cannot_tell)
     one.diagnosis.verdict = Verdict::elements;
   if (request.rotated || one.outcome != Outcome::equal) return;
-  const bool still = std::ranges::any_of(request.model->ropes,
-                                         [](const ModelRope& rope) { return !rope.layers_without_rope.empty(); });
+  const bool still = std::ranges::any_of(request.model->ropes, [&](const ModelRope& rope) {
+    return !layers_without_rope(*request.model, rope.part).empty();
+  });
   if (one.checked.moves && still && !one.layer && !request.rope) one.remarks.push_back(finding(Cause::open_layers));
   if (!is_open) return;
   one.outcome = Outcome::undecided;
@@ -197,7 +199,8 @@ std::optional<Finding> find_layers(const Request& request, const Subject& questi
   const Verdict verdict = one.diagnosis.verdict;
   if (!request.model || request.rotated || verdict == Verdict::as_configured) return std::nullopt;
   if (question.rivals.size() > 1 || !question.turns || pair.after.shape.empty()) return std::nullopt;
-  if (!one.layer && verdict == Verdict::not_rotated && !request.rope && !question.used->layers_without_rope.empty()) {
+  if (!one.layer && verdict == Verdict::not_rotated && !request.rope &&
+      !layers_without_rope(*request.model, question.used->part).empty()) {
     return finding(Cause::open_layers);
   }
   for (const ModelRope& other : request.model->ropes) {

@@ -20,8 +20,8 @@ constexpr double circle = 2 * std::numbers::pi;
 OrderedJson parsed(const std::string& text) { return text.empty() ? OrderedJson() : OrderedJson::parse(text); }
 OrderedJson text_or_null(const std::string& text) { return text.empty() ? OrderedJson() : OrderedJson(text); }
 
-// One rope under one method: its numbers, then its pairs one by one. A pair meets new angles where the angles of training
-// were less than a turn and those of the context go beyond them.
+// One rope under one method: its numbers, then its pairs one by one. A pair meets new angles where the angles of
+// training were less than a turn and those of the context go beyond them.
 OrderedJson json_of(const RopePlan& rope, const Plan& plan) {
   OrderedJson json = {{"rope", rope.rope},
                       {"attention_factor", rope.frequencies.attention_factor},
@@ -129,7 +129,7 @@ std::string to_json(const Plan& plan) {
     json["ropes"].push_back({{"rope", i},
                              {"part", used.part},
                              {"layers", used.layers},
-                             {"layer_types", used.layer_types},
+                             {"layer_types", layer_types_of(plan.model, used)},
                              {"head_dim", used.rope.head_dim},
                              {"rotary_dim", used.rope.rotary_dim},
                              {"base", used.rope.base},
@@ -143,9 +143,8 @@ std::string to_json(const Plan& plan) {
 std::string write(const Plan& plan, const std::string& name) {
   namespace fs = std::filesystem;
   const auto refuse = [](const auto&... sentence) { fail(Code::FILE, "extend", sentence...); };
-  const auto method = std::ranges::find_if(plan.methods, [&](const MethodPlan& one) {
-    return plan.methods.size() == 1 || one.method == plan.recommended;
-  });
+  const auto method = std::ranges::find_if(
+      plan.methods, [&](const MethodPlan& one) { return plan.methods.size() == 1 || one.method == plan.recommended; });
   if (method == plan.methods.end()) refuse("--output needs --scaling where no method is recommended: ", plan.why);
   const fs::path folder = files::path_of(name), config = folder / "config.json";
   std::error_code error;

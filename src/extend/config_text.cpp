@@ -91,9 +91,8 @@ class Editor {
 
   // The whole config. Where no rope changes, the file's own object stays.
   OrderedJson in(Form form) {
-    const bool stays = std::ranges::all_of(plan_.ropes, [&](const RopePlan& rope) {
-      return rope.planned == situation_.rope(rope.rope).rope;
-    });
+    const bool stays = std::ranges::all_of(
+        plan_.ropes, [&](const RopePlan& rope) { return rope.planned == situation_.rope(rope.rope).rope; });
     if (!stays || form != own_form()) form == Form::rope_parameters ? write_parameters() : write_scaling();
     write_lengths();
     repeat_the_base();
@@ -141,7 +140,7 @@ class Editor {
   // Whether the layers of that type get the planned rope.
   bool is_planned(std::size_t i, const std::string& layer_type) const {
     return planned_rope(plan_, i) != nullptr &&
-           !(situation_.splits(situation_.rope(i)) && files::has_sliding_rope(layer_type));
+           !(situation_.splits(situation_.request.model, situation_.rope(i)) && files::has_sliding_rope(layer_type));
   }
 
   // Rope i as an entry; members of `object`, the entry before, stay where they are no scaling's.
@@ -180,7 +179,7 @@ class Editor {
     std::set<std::string> seen;
     for (std::size_t i = 0; i < situation_.request.model.ropes.size(); ++i) {
       if (situation_.rope(i).part != situation_.part()) continue;
-      for (const std::string& layer_type : situation_.rope(i).layer_types) {
+      for (const std::string& layer_type : layer_types_of(situation_.request.model, situation_.rope(i))) {
         const bool stays = parameters.contains(layer_type) && !is_planned(i, layer_type);
         if (!seen.insert(layer_type).second || stays) continue;
         const OrderedJson object = parameters.value(layer_type, OrderedJson());
@@ -261,7 +260,7 @@ class Editor {
   }
 
   void write_lengths() {
-    if (situation_.first().context != plan_.max_position_embeddings)
+    if (situation_.stated_context() != plan_.max_position_embeddings)
       part_[length_key(*situation_.object())] = plan_.max_position_embeddings;
     const std::string original = "original_max_position_embeddings";
     const bool differs = part_.contains(original) ? part_[original] != situation_.trained : is_phi3();
@@ -281,7 +280,8 @@ bool has_layer(const ModelRope& used, const ModelRope& other, int layer) {
   return used.part == other.part && used.first == other.first && std::ranges::count(used.layers, layer) != 0;
 }
 
-// Equal but for the values that the family's own code makes of the parameters (DeepSeek-V4's yarn, Phi-3.5-MoE's lists).
+// Equal but for the values that the family's own code makes of the parameters (DeepSeek-V4's yarn, Phi-3.5-MoE's
+// lists).
 bool means(const Situation& situation, const Scaling& planned, const Scaling& read) {
   if (planned == read) return true;
   if (planned.index() != read.index() || situation.family == nullptr) return false;
@@ -298,10 +298,10 @@ bool is_read_as_planned(const Situation& situation, const MethodPlan& plan, cons
     const auto read =
         std::ranges::find_if(model.ropes, [&](const ModelRope& used) { return has_layer(used, before, layer); });
     if (read == model.ropes.end()) return false;
-    const bool splits = situation.splits(before);
-    if (splits && situation.splits(*read)) return false;  // layers that slide would be scaled too
+    const bool splits = situation.splits(situation.request.model, before);
+    if (splits && situation.splits(model, *read)) return false;  // layers that slide would be scaled too
     const Rope* planned = planned_rope(plan, i);
-    const Rope& wanted = planned == nullptr || (splits && only_slides(*read)) ? before.rope : *planned;
+    const Rope& wanted = planned == nullptr || (splits && only_slides(model, *read)) ? before.rope : *planned;
     Rope same = read->rope;
     if (means(situation, wanted.scaling, same.scaling)) same.scaling = wanted.scaling;
     return same == wanted;
@@ -318,7 +318,7 @@ const Rope& extended_rope(const Model& model, const ModelRope& used) {
   const ModelRope* found = nullptr;
   for (const ModelRope& read : model.ropes) {
     const bool shares = std::ranges::any_of(used.layers, [&](int layer) { return has_layer(read, used, layer); });
-    if (shares && (found == nullptr || only_slides(*found))) found = &read;
+    if (shares && (found == nullptr || only_slides(model, *found))) found = &read;
   }
   return found->rope;
 }

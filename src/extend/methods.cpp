@@ -143,7 +143,7 @@ void warn_of_yarn(const Situation& situation, const MethodPlan& plan, Sentences&
         "the temperature of YaRN is in the softmax scale of this family, (0.1 * mscale_all_dim * ln(factor) + 1)^2, "
         "where its code applies it; the attention factor is mscale against mscale_all_dim");
   }
-  if (plan.max_position_embeddings != situation.first().context) {
+  if (plan.max_position_embeddings != situation.stated_context()) {
     warnings.push_back("max_position_embeddings becomes " + text(plan.max_position_embeddings) +
                        ": old versions of transformers (4.43) took YaRN's trained length from it; there it must stay " +
                        text(situation.trained));
@@ -237,16 +237,17 @@ void warn_of_every_method(Situation& situation) {
         "length of the text");
   }
   const std::int64_t window = situation.window();
-  if (situation.first().layer_types.empty() && window > 0 && window < situation.request.context) {
+  if (layer_types_of(situation.request.model, situation.first()).empty() && window > 0 &&
+      window < situation.request.context) {
     const bool published = situation.is_published_exactly() && situation.published->row.contains("sliding_window");
-    warnings.push_back(
-        "sliding_window is " + text(window) +
-        ": where the code uses it, no token looks further back, whatever the rope reaches" +
-        (published ? "; " + situation.published->says.source + " has " + situation.published->row.at("sliding_window").dump()
-                   : ""));
+    warnings.push_back("sliding_window is " + text(window) +
+                       ": where the code uses it, no token looks further back, whatever the rope reaches" +
+                       (published ? "; " + situation.published->says.source + " has " +
+                                        situation.published->row.at("sliding_window").dump()
+                                  : ""));
   }
   for (const std::size_t i : situation.targets) {
-    if (!situation.splits(situation.rope(i))) continue;
+    if (!situation.splits(situation.request.model, situation.rope(i))) continue;
     warnings.push_back("rope " + std::to_string(i) +
                        " is extended for the layers that attend to everything: those that look back over a window "
                        "keep it as it is");

@@ -12,7 +12,7 @@ namespace {
 MethodPlan plan_by(const Situation& situation, std::string_view method) {
   MethodPlan plan{.method = std::string(method)};
   const std::int64_t context = situation.request.context;
-  plan.max_position_embeddings = method == "default" ? std::max(context, situation.first().context) : context;
+  plan.max_position_embeddings = method == "default" ? std::max(context, situation.stated_context()) : context;
   propose(situation, plan);
   if (plan.refused.empty()) write_config(situation, plan);
   if (!plan.refused.empty()) return plan;
@@ -79,8 +79,8 @@ Advice best_method(const Situation& situation, Plan& plan) {
 // The best method where it can be used, else the first of the others that can.
 void recommend(const Situation& situation, Plan& plan) {
   const auto works = [&](std::string_view method) {
-    return std::ranges::any_of(
-        plan.methods, [&](const MethodPlan& one) { return one.method == method && one.refused.empty(); });
+    return std::ranges::any_of(plan.methods,
+                               [&](const MethodPlan& one) { return one.method == method && one.refused.empty(); });
   };
   const Advice best = best_method(situation, plan);
   plan.recommended = best.method;

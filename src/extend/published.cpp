@@ -58,7 +58,8 @@ bool is_of(const Recipe& recipe, const Situation& situation) {
   const ModelRope& used = situation.first();
   const Json& row = recipe.row;
   // A GGUF file or params.json says the model's type alone.
-  const std::string& type = used.model_type.empty() ? situation.request.model.model_type : used.model_type;
+  const std::string& own = part_of(situation.request.model, used.part).model_type;
+  const std::string& type = own.empty() ? situation.request.model.model_type : own;
   const auto fits = [&](const char* key, auto value) { return !row.contains(key) || row.at(key) == value; };
   const int width = used.heads * used.rope.head_dim;
   const Json keys = row.value("keys", Json::object());
@@ -123,7 +124,7 @@ bool Situation::is_published_scaling() const {
 
 bool Situation::are_published_weights() const {
   if (published == nullptr || is_published_scaling() || has_factors_of_gguf()) return published != nullptr;
-  const std::int64_t stated = first().context;
+  const std::int64_t stated = stated_context();
   const bool is_plain = stated == 0 || stated == published->says.trained_length || published->states(stated);
   // MiniCPM's files have lists that reach no further than the trained length.
   const Json& row = published->row;
@@ -144,7 +145,8 @@ bool Situation::is_published_context() const {
 }
 
 bool Situation::is_published_exactly() const {
-  return is_published_length() && (request.context == published->says.context || request.context == published->row.value("also", std::int64_t{0}));
+  return is_published_length() && (request.context == published->says.context ||
+                                   request.context == published->row.value("also", std::int64_t{0}));
 }
 
 }  // namespace rotary::extend

@@ -11,13 +11,14 @@ Cache cache_of(const Situation& situation) {
   const std::int64_t latent = situation.number("kv_lora_rank");
   const ModelRope& first = situation.first();
   // An MLA without its latents' width, and layers that keep compressed tokens, are not counted.
-  const bool compresses = std::ranges::count(first.layer_types, "compress") != 0;
+  const std::vector<std::string>& types = part_of(situation.request.model, situation.part()).layer_types;
+  const bool compresses = std::ranges::count(layer_types_of(situation.request.model, first), "compress") != 0;
   if (first.kv_heads == 0 || (first.first > 0 && latent == 0) || compresses) return {};
   std::size_t whole = 0, sliding = 0;
   double elements = 0;
   const auto add = [&](const ModelRope& used, int layer) {
     const auto i = static_cast<std::size_t>(layer);
-    const std::string type = i < used.types_of_layers.size() ? used.types_of_layers[i] : "";
+    const std::string type = i < types.size() ? types[i] : "";
     if (!files::attends(type)) return;
     const bool slides = window > 0 && window < context && (type.empty() || files::slides(type));
     const int of_token =
@@ -29,7 +30,7 @@ Cache cache_of(const Situation& situation) {
     if (used.part != first.part) continue;
     for (const int layer : used.layers) add(used, layer);
   }
-  for (const int layer : first.layers_without_rope) add(first, layer);
+  for (const int layer : layers_without_rope(situation.request.model, first.part)) add(first, layer);
   const auto layers = [](std::size_t count) { return std::to_string(count) + (count == 1 ? " layer" : " layers"); };
   std::string text = "bf16, " + (whole > 0 ? layers(whole) : "");
   if (sliding > 0)

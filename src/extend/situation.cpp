@@ -29,7 +29,7 @@ std::size_t chosen(const Request& request) {
   const std::vector<ModelRope>& ropes = request.model.ropes;
   if (ropes.empty()) {
     std::string why;
-    for (const std::string& note : request.model.notes) why += (why.empty() ? "" : " ") + note;
+    for (const Note& note : request.model.notes) why += (why.empty() ? "" : " ") + sentence_of(note);
     refuse(Code::ROPE, "a model to extend must have a rope but has none: ", why);
   }
   if (request.rope && *request.rope >= ropes.size()) {
@@ -49,12 +49,12 @@ void choose_targets(Situation& situation) {
   double largest_base = 0;
   for (const ModelRope& used : ropes) {
     if (used.part != part) continue;
-    all_slide = all_slide && only_slides(used);
-    typed = typed && !used.layer_types.empty();
+    all_slide = all_slide && only_slides(situation.request.model, used);
+    typed = typed && !layer_types_of(situation.request.model, used).empty();
     largest_base = std::max(largest_base, used.rope.base);
   }
   for (std::size_t i = 0; i < ropes.size(); ++i) {
-    bool full = all_slide || !only_slides(ropes[i]);
+    bool full = all_slide || !only_slides(situation.request.model, ropes[i]);
     // A GGUF or params.json file has no layer types: there the sliding layers have the smaller base.
     if (!typed) full = situation.editable() || ropes[i].rope.base == largest_base;
     (ropes[i].part == part && full ? situation.targets : situation.left).push_back(i);
@@ -66,7 +66,7 @@ Situation look_up(const Request& request) {
   Situation situation{request};
   if (situation.editable()) situation.root = files::parse_json(request.config);
   choose_targets(situation);
-  situation.family = files::find_family(situation.first().model_type);
+  situation.family = files::find_family(part_of(request.model, situation.part()).model_type);
   situation.published = published_for(situation);
   return situation;
 }
@@ -74,13 +74,15 @@ Situation look_up(const Request& request) {
 // ---- refusals ----
 
 // Throws where no scaling can change the rope.
-void check_target(const ModelRope& used, std::size_t index) {
+void check_target(const Situation& situation, std::size_t index) {
+  const ModelRope& used = situation.rope(index);
   const std::string which = "rope " + std::to_string(index) + in_part(used);
   if (used.coordinates) {
     refuse(Code::ROPE, "a rope to extend must turn by the places of tokens in a text but ", which,
            " turns by coordinates, as of an image's patches");
   }
-  if (!used.rope.inv_freq.empty() || !used.rope.multiplier.empty() || !used.log_multiplier.empty()) {
+  if (!used.rope.inv_freq.empty() || !used.rope.multiplier.empty() ||
+      awaits_weights(situation.request.model, used.part)) {
     refuse(Code::ROPE, "a rope to extend must compute its frequencies from a base but ", which,
            " learned them: no scaling of a config changes them");
   }
@@ -88,8 +90,9 @@ void check_target(const ModelRope& used, std::size_t index) {
 
 void check_model(const Situation& situation) {
   const Json& root = situation.root;
-  const bool is_params = !root.contains("model_type") && (root.contains("dim") || root.contains("n_heads"));
-  if (root.is_null() || (is_params && situation.first().model_type.empty())) {
+  const bool is_params = !root.contains("model_type") && !root.contains("_class_name") &&
+                         (root.contains("dim") || root.contains("n_heads"));
+  if (root.is_null() || is_params) {
     refuse(Code::FORMAT, "a plan must start from a config.json of Hugging Face's form but got ",
            root.is_null() ? "a GGUF file" : "a params.json", ": plan from the config.json of the same model");
   }
@@ -98,7 +101,7 @@ void check_model(const Situation& situation) {
     refuse(Code::ROPE, "a config to change must hold an object at the place of its rope but ",
            files::in_quotes(situation.part()), " is none");
   }
-  for (const std::size_t i : situation.targets) check_target(situation.rope(i), i);
+  for (const std::size_t i : situation.targets) check_target(situation, i);
   if (situation.all_slide() && !situation.is_scaled() && situation.published == nullptr) {
     const std::int64_t window = situation.number("sliding_window");
     refuse(Code::ROPE,
@@ -117,7 +120,7 @@ void check_model(const Situation& situation) {
 void check_context(const Situation& situation) {
   const std::int64_t context = situation.request.context;
   if (context > longest_text) refuse(Code::VALUE, "--length must be at most 2^53 but got ", context);
-  const std::int64_t stated = situation.first().context;
+  const std::int64_t stated = situation.stated_context();
   if (!situation.is_within() || (stated > 0 && context > stated)) return;
   const Recipe* known = situation.published;
   std::string hint;
@@ -143,7 +146,7 @@ Length published_length(const Situation& situation) {
 
 void warn_of_raised(Situation& situation, std::int64_t trained, const std::string& who) {
   const std::string length = std::to_string(trained);
-  situation.warnings.push_back("max_position_embeddings " + std::to_string(situation.first().context) +
+  situation.warnings.push_back("max_position_embeddings " + std::to_string(situation.stated_context()) +
                                " is above the trained length " + length + " that " + who + ": the plan starts from " +
                                length);
 }
@@ -164,7 +167,7 @@ std::optional<Length> length_in_scaling(Situation& situation) {
   if (linear != nullptr && situation.published != nullptr && situation.published->scaling == scaling)
     return published_length(situation);
   const std::int64_t by_default = situation.family == nullptr ? 0 : situation.family->context;
-  const std::int64_t context = situation.first().context > 0 ? situation.first().context : by_default;
+  const std::int64_t context = situation.stated_context() > 0 ? situation.stated_context() : by_default;
   if (linear != nullptr && context > 0 && linear->factor > 1) {
     situation.warnings.push_back("the file's linear scaling, factor " + spelled(linear->factor) +
                                  ", does not say whether max_position_embeddings " + std::to_string(context) +
@@ -181,7 +184,7 @@ std::optional<Length> length_in_scaling(Situation& situation) {
 }
 
 Length length_of_unscaled(Situation& situation) {
-  const std::int64_t context = situation.first().context;
+  const std::int64_t context = situation.stated_context();
   const Recipe* known = situation.published;
   if (known != nullptr && known->states(context)) {
     if (context > known->says.trained_length)
@@ -211,7 +214,7 @@ void set_trained_length(Situation& situation) {
     if (*given < 2 || *given > longest_text)
       refuse(Code::VALUE, "--trained-length must be from 2 to 2^53 but got ", *given);
     length = {*given, "--trained-length"};
-    if (!situation.is_scaled() && situation.first().context > *given)
+    if (!situation.is_scaled() && situation.stated_context() > *given)
       warn_of_raised(situation, *given, "--trained-length gives");
   } else {
     const auto scaled = length_in_scaling(situation);
@@ -232,7 +235,7 @@ void set_trained_length(Situation& situation) {
 std::int64_t taken_by_the_file(const Situation& situation) {
   if (!situation.is_scaled() || std::holds_alternative<Dynamic>(situation.scaling())) return 0;
   const double* factor = factor_of(situation.scaling());
-  const std::int64_t stated = situation.first().context;
+  const std::int64_t stated = situation.stated_context();
   return stated > situation.trained || factor == nullptr ? stated : reached(situation.trained, *factor);
 }
 
@@ -259,9 +262,9 @@ void warn_of_own_scaling(Situation& situation) {
 
 }  // namespace
 
-bool only_slides(const ModelRope& used) {
-  return !used.layer_types.empty() &&
-         std::all_of(used.layer_types.begin(), used.layer_types.end(), files::has_sliding_rope);
+bool only_slides(const Model& model, const ModelRope& used) {
+  const std::vector<std::string> types = layer_types_of(model, used);
+  return !types.empty() && std::all_of(types.begin(), types.end(), files::has_sliding_rope);
 }
 
 std::int64_t reached(std::int64_t trained, double factor) {
@@ -292,13 +295,13 @@ bool Situation::of_layer_types() const {
 
 bool Situation::turns_by_short_factor_only() const { return family != nullptr && family->quirk->longrope != nullptr; }
 
-bool Situation::splits(const ModelRope& used) const {
-  return of_layer_types() && !only_slides(used) &&
-         std::any_of(used.layer_types.begin(), used.layer_types.end(), files::has_sliding_rope);
+bool Situation::splits(const Model& model, const ModelRope& used) const {
+  const std::vector<std::string> types = layer_types_of(model, used);
+  return of_layer_types() && !only_slides(model, used) && std::any_of(types.begin(), types.end(), files::has_sliding_rope);
 }
 
 bool Situation::all_slide() const {
-  return std::all_of(targets.begin(), targets.end(), [&](std::size_t i) { return only_slides(rope(i)); });
+  return std::all_of(targets.begin(), targets.end(), [&](std::size_t i) { return only_slides(request.model, rope(i)); });
 }
 
 std::int64_t Situation::window() const {
@@ -330,7 +333,7 @@ bool Situation::is_own_context() const {
   const auto* length = scalings::value_of<std::int64_t>(scaling(), "trained_length");
   if (!is_scaled() || (length != nullptr && *length != trained)) return false;
   const std::int64_t reach = factor == nullptr ? 0 : reached(trained, *factor);
-  const bool is_stated = first().context == request.context;
+  const bool is_stated = stated_context() == request.context;
   // Llama 3.1 was trained on past trained_length * factor; of the others a factor that does not reach is a mistake.
   return reach == request.context || (is_stated && (reach > request.context || of_llama3_or_lists()));
 }

@@ -22,9 +22,9 @@ using files::OrderedJson;
 // ---- published.cpp: the recipes of data/published.json, whose "about" describes each field ----
 
 struct Recipe {
-  Publication says;     // `applies` and `weights_known` are left to the plan
-  Scaling scaling;      // Unscaled where the length alone is published
-  Json row;             // all fields
+  Publication says;  // `applies` and `weights_known` are left to the plan
+  Scaling scaling;   // Unscaled where the length alone is published
+  Json row;          // all fields
   // For this context, or for one that is at most 1/16 longer.
   bool is_made_for(std::int64_t context) const;
   bool states(std::int64_t context) const;  // such originals have this max_position_embeddings, not the trained length
@@ -48,6 +48,7 @@ struct Situation {
   const ModelRope& first() const { return rope(targets.front()); }
   const std::string& part() const { return first().part; }
   const Scaling& scaling() const { return first().rope.scaling; }  // the file's own
+  std::int64_t stated_context() const { return part_of(request.model, part()).context; }
   bool editable() const { return !request.config.empty(); }
   std::string family_type() const { return std::string(family->type); }
   // The part's object, its value of that key, and the same where it is an object; null where it is not there.
@@ -60,7 +61,7 @@ struct Situation {
   // transformers' code of the family takes no long_factor: there longrope changes nothing for long texts.
   bool turns_by_short_factor_only() const;
   // Layers that slide and others share the rope, and only the others are extended.
-  bool splits(const ModelRope&) const;
+  bool splits(const Model&, const ModelRope&) const;
   bool all_slide() const;       // every layer of every rope that is extended
   std::int64_t window() const;  // sliding_window, where it is in use; 0: none
 
@@ -88,7 +89,7 @@ const Recipe* published_for(const Situation&);
 
 Situation situation_of(const Request&);  // throws ROPE, VALUE, CONFIG_MISSING, FORMAT
 
-bool only_slides(const ModelRope&);                         // every layer that uses it
+bool only_slides(const Model&, const ModelRope&);           // every layer that uses it
 std::int64_t reached(std::int64_t trained, double factor);  // trained * factor, rounded
 inline const double* factor_of(const Scaling& scaling) { return scalings::value_of<double>(scaling, "factor"); }
 

@@ -7,6 +7,7 @@ set(rotary_files_sources
   src/files/config/layers.cpp
   src/files/config/learned.cpp
   src/files/config/leftover.cpp
+  src/files/config/model.cpp
   src/files/config/notes.cpp
   src/files/config/params.cpp
   src/files/config/part.cpp

@@ -60,7 +60,7 @@ bool is_in(int layer, const std::vector<int>& layers) { return std::ranges::find
 std::vector<const ModelRope*> ropes_listing(const Model& model, int layer, const TensorInfo* tensor) {
   std::vector<const ModelRope*> found;
   for (const ModelRope& rope : model.ropes) {
-    if (is_in(layer, rope.layers) || is_in(layer, rope.layers_without_rope)) found.push_back(&rope);
+    if (is_in(layer, rope.layers) || is_in(layer, layers_without_rope(model, rope.part))) found.push_back(&rope);
   }
   const auto prefer = [&found](const auto& is_true) {
     std::vector<const ModelRope*> kept;
@@ -96,7 +96,7 @@ namespace {
 const ModelRope& rope_by_number(const Model& model, const Choice& choice) {
   if (model.ropes.empty()) {
     std::string reason;  // as given by the config reader
-    for (const std::string& note : model.notes) reason += (reason.empty() ? "" : " ") + note;
+    for (const Note& note : model.notes) reason += (reason.empty() ? "" : " ") + sentence_of(note);
     const std::string of = choice.config.empty() ? "" : " of " + files::printable(choice.config);
     fail(Code::ROPE, "rope", "the model", of, " must have a rope but got none: ", reason);
   }
@@ -117,9 +117,8 @@ const ModelRope* named_layer(const Model& model, int layer, const TensorInfo* te
   }
   int last = -1;
   for (const ModelRope& rope : model.ropes) {
-    for (const std::vector<int>* layers : {&rope.layers, &rope.layers_without_rope}) {
-      for (const int one : *layers) last = std::max(last, one);
-    }
+    for (const int one : rope.layers) last = std::max(last, one);
+    for (const int one : layers_without_rope(model, rope.part)) last = std::max(last, one);
   }
   if (last < 0) fail(Code::ROPE, "rope", "--layer must be of a model with layers but the config lists none");
   fail(Code::ROPE, "rope", "--layer must be one of the model's layers, 0 to ", last, ", but got ", layer);
@@ -143,6 +142,7 @@ Subject turned_subject(const Model& model, const Choice& choice, const TensorInf
     if (!subject.turns) subject.used = ropes_listing(model, *subject.layer, tensor).front();
   }
   if (subject.used == nullptr) subject.used = &rope_by_number(model, choice);
+  subject.context = part_of(model, subject.used->part).context;
   for (const ModelRope& rope : model.ropes) {
     if (!subject.chosen && model.ropes.size() > 1 && tensor != nullptr && fits_width(*tensor, rope))
       subject.rivals.push_back(&rope);
@@ -207,8 +207,8 @@ const ModelRope& chosen_rope(const Model& model, const Choice& choice) {
        ", which rotates nothing (NoPE)");
 }
 
-std::optional<ModelRope> rope_of_indexer(const TensorInfo& tensor, const ModelRope& attention) {
-  const Indexer& indexer = attention.indexer;
+std::optional<ModelRope> rope_of_indexer(const Model& model, const TensorInfo& tensor, const ModelRope& attention) {
+  const Indexer& indexer = part_of(model, attention.part).indexer;
   const bool named = names_indexer(tensor.name);
   if (indexer.heads == 0 || tensor.shape.empty()) return std::nullopt;
   if (!named && (fits_width(tensor, attention) || tensor.shape.back() != indexer.head_dim)) return std::nullopt;
@@ -228,9 +228,8 @@ std::vector<std::string> notes_on(const Model& model, const ModelRope& used) {
                                                     [&](const ModelRope& rope) { return rope.part == path; });
   };
   std::vector<std::string> notes;
-  for (const std::string& note : model.notes) {  // "vision_config: ..."
-    const std::string_view path = std::string_view(note).substr(0, note.find(": "));
-    if (path == used.part || !is_part(path)) notes.push_back(note);
+  for (const Note& note : model.notes) {
+    if (note.part.empty() || note.part == used.part || !is_part(note.part)) notes.push_back(sentence_of(note));
   }
   return notes;
 }

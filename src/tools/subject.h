@@ -31,6 +31,7 @@ struct Subject {
   std::vector<const ModelRope*> beside = {};  // blocks_of used, but for itself: their elements are another question
   std::optional<std::int64_t> length = {};    // for scalings that depend on it; none: the largest position + 1
   std::optional<PositionSet> positions = {};  // none: with a rope of tokens in a text 0, 1, 2, ...; else unknown
+  std::int64_t context = 0;                   // of the rope's part; 0: not known
   bool places_unknown = false;                // no positions, and the rope does not count tokens: coordinates of images
   std::string layout = {};                    // as written; empty: found
   std::string layout_of_heads = {};  // that the heads of all tensors of a file fit; empty: those of this tensor decide
@@ -78,7 +79,7 @@ bool fits_width(const TensorInfo&, const ModelRope&);
 int last_dimension(const TensorInfo&);
 // The rope of the indexer beside the attention of that rope, where the tensor is the indexer's: by its name
 // ("indexer.wq_b", "index_k"), or by heads of its width that are not the attention's.
-std::optional<ModelRope> rope_of_indexer(const TensorInfo&, const ModelRope& attention);
+std::optional<ModelRope> rope_of_indexer(const Model&, const TensorInfo&, const ModelRope& attention);
 
 // ---- layouts -------------------------------------------------------------------------------------
 

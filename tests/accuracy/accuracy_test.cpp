@@ -30,7 +30,7 @@ Study study_of(const Rope& rope, std::vector<Position> positions, double toleran
   Request request;
   request.model.ropes.emplace_back();
   request.model.ropes.front().rope = rope;
-  request.model.ropes.front().context = context;
+  request.model.parts = {{.path = "", .context = context}};
   request.frequencies = frequencies(rope);
   request.positions = std::move(positions);
   request.tolerance = tolerance;

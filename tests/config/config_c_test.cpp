@@ -32,9 +32,14 @@ TEST(ConfigC, EveryConfigIsReadAsByCpp) {
     }
     ASSERT_EQ(static_cast<std::size_t>(rotary_model_ropes(model)), wanted.ropes.size());
     for (std::size_t i = 0; i < wanted.notes.size(); ++i) {
-      EXPECT_EQ(rotary_model_note(model, static_cast<int>(i)), wanted.notes[i]);
+      const auto at = static_cast<std::int32_t>(i);
+      EXPECT_EQ(rotary_model_note(model, at), sentence_of(wanted.notes[i]));
+      EXPECT_EQ(rotary_model_note_part(model, at), wanted.notes[i].part);
+      EXPECT_STREQ(rotary_model_note_kind(model, at), name(wanted.notes[i].kind));
     }
-    EXPECT_EQ(rotary_model_note(model, static_cast<int>(wanted.notes.size())), nullptr);
+    for (const auto& of_note : {rotary_model_note, rotary_model_note_part, rotary_model_note_kind}) {
+      EXPECT_EQ(of_note(model, static_cast<std::int32_t>(wanted.notes.size())), nullptr);
+    }
     for (std::int32_t i = 0; i < rotary_model_ropes(model); ++i) {
       const ModelRope& rope = wanted.ropes[static_cast<std::size_t>(i)];
       rotary_model_rope got;
@@ -45,8 +50,8 @@ TEST(ConfigC, EveryConfigIsReadAsByCpp) {
                                            got.kv_heads, got.scaling, got.context, got.depends_on_length}),
                 (std::vector<std::int64_t>{rope.rope.head_dim, rope.rope.rotary_dim, rope.first,
                                            static_cast<int>(rope.rope.pairing), rope.heads, rope.kv_heads,
-                                           static_cast<int>(rope.rope.scaling.index()), rope.context,
-                                           depends_on_length(rope.rope.scaling)}));
+                                           static_cast<int>(rope.rope.scaling.index()),
+                                           part_of(wanted, rope.part).context, depends_on_length(rope.rope.scaling)}));
       EXPECT_EQ(got.base, rope.rope.base);
       for (const int layer : rope.layers) {  // some models turn a layer by two
         const std::int32_t first = rotary_model_rope_of_layer(model, rope.part.c_str(), layer);

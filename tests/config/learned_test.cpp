@@ -198,7 +198,7 @@ class LearnedFiles : public testing::Test {
 TEST_F(LearnedFiles, AtItsStartTheModelTurnsByYarnAloneAndTheNotesSaySo) {
   const Model m = read_large4();
   EXPECT_TRUE(only(m).rope.multiplier.empty());
-  EXPECT_EQ(only(m).log_multiplier.front(), "rotary_emb.alpha");
+  EXPECT_TRUE(awaits_weights(m, ""));
   EXPECT_TRUE(noted(m, "exp(rotary_emb.alpha)"));
   EXPECT_TRUE(noted(m, "until apply_weights() reads the checkpoint"));
   EXPECT_EQ(frequencies(only(m).rope, 0).inv_freq[4], 4.8828125e-06);
@@ -216,7 +216,8 @@ TEST_F(LearnedFiles, ACheckpointGivesItsMultiplier) {
   EXPECT_FALSE(noted(m, "until apply_weights() reads the checkpoint"));
   EXPECT_TRUE(noted(m, "multiplied by exp(" + alpha_name + ")"));
   EXPECT_EQ(only(m).origins.back().value, "multiplier");
-  EXPECT_EQ(only(m).origins.back().origin, Origin::given);
+  EXPECT_EQ(only(m).origins.back().origin.kind, OriginKind::weights);
+  EXPECT_FALSE(awaits_weights(m, ""));
 
   EXPECT_EQ(only(m).first, 16);
   const std::vector<float> wanted = {-0.313773394F, -1.01690733F, -1.73314095F,   0.476208031F,
@@ -299,11 +300,11 @@ TEST_F(LearnedFiles, ABufferThatAgreesIsNotedAndChangesNothing) {
   for (const auto& tensors : files) {
     Model m = small_llama();
     apply_weights(m, write("model.safetensors", tensors));
-    EXPECT_TRUE(noted(m, name + " and 1 more like it: the frequencies of rope 0.")) << m.notes.back();
+    EXPECT_TRUE(noted(m, name + " and 1 more like it: the frequencies of rope 0.")) << m.notes.back().text;
     EXPECT_TRUE(only(m).rope.inv_freq.empty());
     Model scaled = small_llama(R"(, "rope_scaling": {"type": "linear", "factor": 4.0})");
     apply_weights(scaled, folder_ / "model.safetensors");
-    EXPECT_TRUE(noted(scaled, "the frequencies of rope 0 before scaling, not used")) << scaled.notes.back();
+    EXPECT_TRUE(noted(scaled, "the frequencies of rope 0 before scaling, not used")) << scaled.notes.back().text;
   }
 }
 
@@ -359,7 +360,7 @@ TEST_F(LearnedFiles, SetInvFreqReplacesWhatTheModelLearns) {
   EXPECT_FALSE(noted(m, "until apply_weights() reads the checkpoint"));
   EXPECT_TRUE(noted(m, "turns by the frequencies of mine.npy"));
   EXPECT_EQ(only(m).origins.back().value, "inv_freq");
-  EXPECT_EQ(only(m).origins.back().from, "mine.npy");
+  EXPECT_EQ(only(m).origins.back().origin.key, "mine.npy");
   expect_error("SHAPE", "the rope's 8 pairs but got 2", [&] {
     set_inv_freq(m, 0, PairRows{.values = {1, 2}, .pairs = 2}, "mine.npy");
   });

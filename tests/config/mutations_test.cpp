@@ -56,10 +56,10 @@ Outcome outcome_of(const Json& config) {
     for (const ModelRope& rope : model.ropes) {
       outcome.ropes.push_back(line_of(rope));
       for (const ValueOrigin& value : rope.origins) {
-        outcome.origins.insert(std::to_string(outcome.ropes.size()) + value.value + " " + value.from);
+        outcome.origins.insert(std::to_string(outcome.ropes.size()) + value.value + " " + value.origin.key);
       }
     }
-    outcome.notes.insert(model.notes.begin(), model.notes.end());
+    for (const Note& note : model.notes) outcome.notes.insert(sentence_of(note));
   } catch (const Error& e) {
     outcome.code = std::string(rotary::name(e.code()));
     EXPECT_FALSE(outcome.code.empty());

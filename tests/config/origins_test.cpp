@@ -38,7 +38,7 @@ const ValueOrigin* find(const ModelRope& rope, const std::string& value) {
 // "given | rope_theta".
 std::string text_of(const ModelRope& rope, const std::string& value) {
   const ValueOrigin* known = find(rope, value);
-  return known == nullptr ? "nothing" : name(known->origin) + std::string(" | ") + known->from;
+  return known == nullptr ? "nothing" : origin_word(known->origin.kind) + std::string(" | ") + known->origin.key;
 }
 
 Json json_in(const fs::path& path) {
@@ -100,37 +100,40 @@ void add_scaling(std::map<std::string, std::optional<double>>& values, const S& 
   });
 }
 
-std::map<std::string, std::optional<double>> values_of(const ModelRope& used) {
+std::map<std::string, std::optional<double>> values_of(const Model& model, const ModelRope& used) {
   std::map<std::string, std::optional<double>> values = {
       {"layers", std::nullopt},         {"heads", used.heads},     {"kv_heads", used.kv_heads},
       {"head_dim", used.rope.head_dim}, {"pairing", std::nullopt}, {"rotary_dim", used.rope.rotary_dim},
       {"base", used.rope.base},         {"scaling", std::nullopt}, {"attention_factor", std::nullopt}};
   if (used.first != 0) values["first"] = used.first;
-  if (used.context != 0) values["context"] = static_cast<double>(used.context);
+  const std::int64_t context = part_of(model, used.part).context;
+  if (context != 0) values["context"] = static_cast<double>(context);
   if (!used.rope.axis.empty()) values["axis"] = std::nullopt;
   std::visit([&](const auto& method) { add_scaling(values, method); }, used.rope.scaling);
   return values;
 }
 
-void expect_every_value_once(const ModelRope& used) {
+void expect_every_value_once(const Model& model, const ModelRope& used) {
   std::set<std::string> names;
   for (const ValueOrigin& known : used.origins) {
     EXPECT_TRUE(names.insert(known.value).second) << known.value << " has two origins";
-    EXPECT_FALSE(known.from.empty()) << known.value;
+    EXPECT_FALSE(known.origin.key.empty()) << known.value;
   }
-  for (const auto& [value, number] : values_of(used)) EXPECT_TRUE(names.count(value) != 0) << value << " has no origin";
+  for (const auto& [value, number] : values_of(model, used))
+    EXPECT_TRUE(names.count(value) != 0) << value << " has no origin";
 }
 
-void expect_given_keys_hold(const ModelRope& used, const Json& config) {
-  const auto values = values_of(used);
+void expect_given_keys_hold(const Model& model, const ModelRope& used, const Json& config) {
+  const auto values = values_of(model, used);
   for (const ValueOrigin& known : used.origins) {
-    if (known.origin != Origin::given) continue;
-    ASSERT_TRUE(config.contains(pointer_to(known.from))) << known.value << ": " << known.from;
-    const Json& there = config.at(pointer_to(known.from));
-    EXPECT_FALSE(there.is_null()) << known.value << ": " << known.from;
+    if (known.origin.kind != OriginKind::given) continue;
+    const std::string& key = known.origin.key;
+    ASSERT_TRUE(config.contains(pointer_to(key))) << known.value << ": " << key;
+    const Json& there = config.at(pointer_to(key));
+    EXPECT_FALSE(there.is_null()) << known.value << ": " << key;
     const auto number = values.find(known.value);
     if (!there.is_number() || number == values.end() || !number->second) continue;
-    EXPECT_EQ(there.get<double>(), *number->second) << known.value << ": " << known.from;
+    EXPECT_EQ(there.get<double>(), *number->second) << known.value << ": " << key;
   }
 }
 
@@ -141,8 +144,8 @@ TEST(OriginLaws, every_value_has_one_origin_and_given_keys_hold_it) {
     const auto model = model_of(config);
     for (const ModelRope& used : model ? model->ropes : std::vector<ModelRope>{}) {
       SCOPED_TRACE("part \"" + used.part + "\"");
-      expect_every_value_once(used);
-      expect_given_keys_hold(used, config);
+      expect_every_value_once(*model, used);
+      expect_given_keys_hold(*model, used, config);
       ++ropes;
     }
   }
@@ -158,7 +161,7 @@ TEST(OriginLaws, a_given_key_that_is_removed_is_given_no_more) {
     for (const ModelRope& used : model ? model->ropes : std::vector<ModelRope>{}) {
       for (const char* value : {"base", "scaling", "head_dim", "scaling.factor"}) {
         const ValueOrigin* known = find(used, value);
-        if (known != nullptr && known->origin == Origin::given) keys.emplace(value, known->from);
+        if (known != nullptr && known->origin.kind == OriginKind::given) keys.emplace(value, known->origin.key);
       }
     }
     for (const auto& [value, path] : keys) {
@@ -177,7 +180,8 @@ TEST(OriginLaws, a_given_key_that_is_removed_is_given_no_more) {
 
 std::string listed(const std::vector<ValueOrigin>& origins) {
   std::string text;
-  for (const ValueOrigin& known : origins) text += known.value + " | " + name(known.origin) + " | " + known.from + "\n";
+  for (const ValueOrigin& known : origins)
+    text += known.value + " | " + name(known.origin.kind) + " | " + known.origin.key + "\n";
   return text;
 }
 
@@ -210,15 +214,15 @@ context | given | qwen3.context_length
 )");
 }
 
-TEST(Origins, have_the_names_of_the_contract) {
-  EXPECT_STREQ(name(Origin::given), "given");
-  EXPECT_STREQ(name(Origin::model_default), "default");
-  EXPECT_STREQ(name(Origin::derived), "derived");
-  for (const Origin origin : {Origin::given, Origin::model_default, Origin::derived}) {
-    EXPECT_EQ(parse_origin(name(origin)), origin);
-  }
-  test::expect_error("VALUE", "must be given, default or derived but got \"model_default\"",
-                     [] { parse_origin("model_default"); });
+TEST(Origins, have_the_words_of_the_contract) {
+  const auto words = [](OriginKind kind) { return std::string(name(kind)) + " " + origin_word(kind); };
+  EXPECT_EQ(words(OriginKind::given), "given given");
+  EXPECT_EQ(words(OriginKind::chosen), "chosen given");
+  EXPECT_EQ(words(OriginKind::weights), "weights given");
+  EXPECT_EQ(words(OriginKind::model_default), "default default");
+  EXPECT_EQ(words(OriginKind::method_default), "method_default default");
+  EXPECT_EQ(words(OriginKind::published), "published derived");
+  EXPECT_EQ(words(OriginKind::derived), "derived derived");
 }
 
 }  // namespace

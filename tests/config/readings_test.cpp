@@ -64,18 +64,20 @@ void add_frequencies(std::string& text, const Rope& rope, std::int64_t length) {
   text += ", attention factor " + number(f.attention_factor) + "\n";
 }
 
-std::string text_of(const ModelRope& used) {
+std::string text_of(const Model& model, const ModelRope& used) {
+  const ModelPart& part = part_of(model, used.part);
+  const std::vector<int> without = layers_without_rope(model, used.part);
+  const std::vector<std::string> types = layer_types_of(model, used);
   const Rope& rope = used.rope;
   std::string text = "  rope \"" + used.part + "\" layers " + text_of(used.layers);
-  if (!used.layers_without_rope.empty()) text += ", none " + text_of(used.layers_without_rope);
-  if (!used.layer_types.empty()) text += ", types " + text_of(used.layer_types);
-  text += ", model_type " + used.model_type + (used.coordinates ? ", coordinates\n" : "\n");
+  if (!without.empty()) text += ", none " + text_of(without);
+  if (!types.empty()) text += ", types " + text_of(types);
+  text += ", model_type " + part.model_type + (used.coordinates ? ", coordinates\n" : "\n");
   text += "  heads " + std::to_string(used.heads) + "/" + std::to_string(used.kv_heads) + " of " +
           std::to_string(rope.head_dim) + ", " + std::to_string(rope.rotary_dim) + " from " +
           std::to_string(used.first) + ", " + name(rope.pairing) + (rope.clockwise ? " clockwise" : "") + ", base " +
-          number(rope.base) + ", context " + std::to_string(used.context);
+          number(rope.base) + ", context " + std::to_string(part.context);
   if (rope.exponent_dim != 0) text += ", exponent_dim " + std::to_string(rope.exponent_dim);
-  if (!used.log_multiplier.empty()) text += ", learns " + text_of(used.log_multiplier);
   text += "\n  " + std::string(name(rope.scaling));
   scalings::for_each_stated(
       rope.scaling, [](const auto& field) { return scalings::is_always_stated(field); },
@@ -90,7 +92,7 @@ std::string text_of(const ModelRope& used) {
   if (depends_on_length(rope.scaling)) add_frequencies(text, rope, 300000);
   text += "  from";
   for (const ValueOrigin& known : used.origins) {
-    text += std::string(" [") + known.value + " " + name(known.origin) + ": " + known.from + "]";
+    text += std::string(" [") + known.value + " " + name(known.origin.kind) + ": " + known.origin.key + "]";
   }
   return text + "\n";
 }
@@ -106,8 +108,9 @@ std::string reading_of(const Case& asked) {
     const Model model =
         file ? read_config(golden / asked.config.substr(5), asked.options) : parse_config(asked.config, asked.options);
     std::string text = "  model_type " + model.model_type + "\n";
-    for (const ModelRope& rope : model.ropes) text += text_of(rope);
-    for (const std::string& note : model.notes) text += "  note " + note + "\n";
+    for (const ModelRope& rope : model.ropes) text += text_of(model, rope);
+    for (const Note& note : model.notes)
+      text += "  note " + std::string(name(note.kind)) + " " + sentence_of(note) + "\n";
     return text;
   } catch (const Error& error) {
     return std::string("  ") + name(error.code()) + " " + error.what() + "\n";

@@ -50,11 +50,12 @@ Record record_from(const std::filesystem::path& path) {
 // Compares one rope of ours with its swept counterpart.
 class Pair {
  public:
-  Pair(const ModelRope& ours, const SweptRope& theirs) : ours_(ours), theirs_(theirs) {}
+  Pair(const Model& model, const ModelRope& ours, const SweptRope& theirs)
+      : model_(model), ours_(ours), theirs_(theirs) {}
 
   void compare() {
     same("layers", ours_.layers, theirs_.layers);
-    same("layers_without_rope", ours_.layers_without_rope, theirs_.layers_without_rope);
+    same("layers_without_rope", layers_without_rope(model_, ours_.part), theirs_.layers_without_rope);
     same("heads", ours_.heads, theirs_.heads);
     same("kv_heads", ours_.kv_heads, theirs_.kv_heads);
     same("head_dim", ours_.rope.head_dim, theirs_.head_dim);
@@ -137,6 +138,7 @@ class Pair {
     }
   }
 
+  const Model& model_;
   const ModelRope& ours_;
   const SweptRope& theirs_;
 };
@@ -195,11 +197,11 @@ const Exception* exception_of(const Record& record, const std::string& part) {
   return nullptr;
 }
 
-Comparison compare(const std::vector<ModelRope>& ours, const std::vector<SweptRope>& theirs) {
+Comparison compare(const Model& model, const std::string& part, const std::vector<SweptRope>& theirs) {
+  const std::vector<ModelRope> ours = of_part(model.ropes, part);
   Comparison result;
   result.matches.resize(ours.size());
   if (ours.size() != theirs.size()) {
-    const std::string part = theirs.empty() ? ours.empty() ? "" : ours.front().part : theirs.front().part;
     result.problems.push_back("'" + part + "' has " + std::to_string(ours.size()) + " ropes, not " +
                               std::to_string(theirs.size()));
     return result;
@@ -207,7 +209,7 @@ Comparison compare(const std::vector<ModelRope>& ours, const std::vector<SweptRo
   const auto a = in_order(ours);
   const auto b = in_order(theirs);
   for (std::size_t i = 0; i < a.size(); ++i) {
-    Pair pair(*a[i], *b[i]);
+    Pair pair(model, *a[i], *b[i]);
     pair.compare();
     result.problems.insert(result.problems.end(), pair.problems.begin(), pair.problems.end());
     result.matches[static_cast<std::size_t>(a[i] - ours.data())] = pair.match;

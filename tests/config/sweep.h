@@ -68,7 +68,8 @@ struct Comparison {
 };
 
 // Our ropes of one part against the swept ones; problems are sentences that begin with the part.
-Comparison compare(const std::vector<ModelRope>& ours, const std::vector<SweptRope>& theirs);
+// Of the part of a model.
+Comparison compare(const Model&, const std::string& part, const std::vector<SweptRope>& theirs);
 
 std::vector<ModelRope> ropes_of(const std::vector<ModelRope>&, const std::string& part);
 std::vector<SweptRope> ropes_of(const std::vector<SweptRope>&, const std::string& part);

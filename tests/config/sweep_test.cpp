@@ -50,7 +50,7 @@ Problems differences(const Record& record, const Model& model) {
   Problems problems;
   for (const std::string& part : parts_of(record, model)) {
     if (!judged(record, part) || exception_of(record, part) != nullptr) continue;
-    const Comparison compared = compare(ropes_of(model.ropes, part), ropes_of(record.ropes, part));
+    const Comparison compared = compare(model, part, ropes_of(record.ropes, part));
     problems.insert(problems.end(), compared.problems.begin(), compared.problems.end());
   }
   return problems;
@@ -189,7 +189,7 @@ TEST(Sweep, what_the_program_knows_without_a_file_is_what_the_class_makes_of_not
     for (const NoRope& none : record.none) swept.insert(none.part);
     for (const KnownModel& model : known) {
       const bool here = model.model_type == record.name && holds(record.config, model.part);
-      if (here && !model.ropes.empty() && swept.count(model.part) == 0) {
+      if (here && !model.model.ropes.empty() && swept.count(model.part) == 0) {
         problems.push_back("'" + model.part + "' is known and not swept");
       }
     }
@@ -201,7 +201,7 @@ TEST(Sweep, what_the_program_knows_without_a_file_is_what_the_class_makes_of_not
         problems.push_back("'" + part + "' is not known");
         continue;
       }
-      const Comparison compared = compare(found->ropes, ropes_of(record.ropes, part));
+      const Comparison compared = compare(found->model, part, ropes_of(record.ropes, part));
       problems.insert(problems.end(), compared.problems.begin(), compared.problems.end());
     }
     return problems;
@@ -217,7 +217,7 @@ TEST(Sweep, every_exception_still_differs) {
       const Exception* exception = exception_of(record, part);
       if (exception == nullptr) continue;
       ++used;
-      EXPECT_FALSE(compare(ropes_of(model.ropes, part), ropes_of(record.ropes, part)).problems.empty())
+      EXPECT_FALSE(compare(model, part, ropes_of(record.ropes, part)).problems.empty())
           << record.name << " '" << part << "' is an exception (" << exception->reason << ") and agrees";
     }
   }

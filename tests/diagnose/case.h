@@ -27,7 +27,6 @@ inline ModelRope model_rope(Scaling scaling = Unscaled{}, Pairing pairing = Pair
   used.rope.base = base;
   used.rope.pairing = pairing;
   used.rope.scaling = std::move(scaling);
-  used.context = 4096;
   return used;
 }
 
@@ -56,6 +55,7 @@ struct Case {
   Diagnosis diagnose(const Engine& engine) { return diagnose_after(engine(before)); }
   Diagnosis diagnose_after(const Data& after) {
     subject.used = rope ? &*rope : nullptr;
+    subject.context = 4096;
     const Tensor x = tensor_of(before, type, order), y = tensor_of(after, type, order);
     diagnose::NamedDiagnosis named{"q", diagnose::diagnose_pair(x, y, subject)};
     diagnose::say(named);

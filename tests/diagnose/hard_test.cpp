@@ -97,7 +97,7 @@ TEST(Hard, OneLayoutForAFile) {
   EXPECT_EQ(one.diagnose(by_head).verdict, Verdict::as_configured);
   const Data k = random_data({.tokens = 8, .heads = 2}, one.type);
   diagnose::Request request;
-  request.model = Model{"", {*one.rope}, {}};
+  request.model = Model{.model_type = {}, .ropes = {*one.rope}};
   const diagnose::Diagnosed both = diagnose::diagnose(
       request, {{"q", tensor_of(one.before, one.type), tensor_of(by_head(one.before), one.type)},
                 {"k", tensor_of(k, one.type, "bthd", "k"), tensor_of(Engine{}(k), one.type, "bthd", "k")}});
@@ -233,7 +233,8 @@ TEST(Subject, RolesByName) {
   }
   for (const char* value : {"v", "layers.0.v_proj", "past_key_values.0.value", "past_key_values.v.3"})
     EXPECT_EQ(tools::role_of(value), Role::v) << value;
-  for (const char* fused : {"qkv", "layers.0.qkv_proj", "mixed_qkv"}) EXPECT_EQ(tools::role_of(fused), Role::qkv) << fused;
+  for (const char* fused : {"qkv", "layers.0.qkv_proj", "mixed_qkv"})
+    EXPECT_EQ(tools::role_of(fused), Role::qkv) << fused;
   for (const char* neither : {"", "tensor", "quick", "kv", "monkey", "qk", "queryish", "very"})
     EXPECT_EQ(tools::role_of(neither), Role::other) << neither;
 }
@@ -268,7 +269,7 @@ TEST(Subject, TheRopeOfALayer) {
   ModelRope &local = model.ropes[0], &global = model.ropes[1], &vision = model.ropes[2];
   local.layers = {0, 1};
   global.layers = {2};
-  local.layers_without_rope = global.layers_without_rope = {3};
+  model.parts = {{.path = "text_config", .layers = 4}, {.path = "vision_config", .layers = 5}};
   local.part = global.part = "text_config";
   local.rope.head_dim = global.rope.head_dim = vision.rope.head_dim = 128;
   vision.layers = {0, 1, 2, 3, 4};
@@ -327,7 +328,7 @@ TEST(Subject, CheckReadsATensorAsApplyDoes) {
   Case one(ElementType::f32, {.tokens = 8, .heads = 2});
   const Engine by_head{.position = [](int, int, int h) { return h; }};
   diagnose::Request request;
-  request.model = Model{"", {*one.rope}, {}};
+  request.model = Model{.model_type = {}, .ropes = {*one.rope}};
   for (const char* name : {"k", "wk", "cached_key", "layers.0.kproj"}) {
     const diagnose::TensorPair pair{name, tensor_of(one.before, one.type, "bthd", name),
                                     tensor_of(by_head(one.before), one.type, "bthd", name)};

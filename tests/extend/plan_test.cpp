@@ -118,7 +118,7 @@ TEST(Plan, extends_the_layers_that_attend_to_everything) {
     const Model before = parse_config(golden(file));
     const extend::Plan plan = planned(golden(file), 1 << 20);
     ASSERT_EQ(plan.extended.size(), 1U) << file;
-    EXPECT_EQ(before.ropes[plan.extended.front()].layer_types, std::vector<std::string>{"full_attention"});
+    EXPECT_EQ(layer_types_of(before, before.ropes[plan.extended.front()]), std::vector<std::string>{"full_attention"});
     EXPECT_TRUE(any_has(plan.warnings, "stays as it is: its layers look back over a window only"));
     for (const extend::MethodPlan& method : plan.methods) {
       if (!method.refused.empty() || method.method == "default") continue;  // Olmo 3: one rope then
@@ -196,7 +196,8 @@ TEST(Plan, says_the_plan_to_servers) {
       const Model read = parse_config(config.dump());
       const extend::RopePlan& rope = method.ropes.front();
       EXPECT_EQ(read.ropes[rope.rope].rope, rope.planned) << file << method.method << method.overrides;
-      EXPECT_EQ(read.ropes[rope.rope].context, method.max_position_embeddings) << file << method.method;
+      EXPECT_EQ(part_of(read, read.ropes[rope.rope].part).context, method.max_position_embeddings)
+          << file << method.method;
     }
   }
   const extend::MethodPlan less = recommended(planned(golden("qwen3-vl-8b"), 1000000));  // factor 3 for 3.8

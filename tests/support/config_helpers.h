@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -45,10 +46,8 @@ inline std::string sentence_of(const std::string& json, const ConfigOptions& opt
 }
 
 inline bool noted(const Model& m, const std::string& words) {
-  for (const std::string& note : m.notes) {
-    if (note.find(words) != std::string::npos) return true;
-  }
-  return false;
+  const auto has = [&](const Note& note) { return sentence_of(note).find(words) != std::string::npos; };
+  return std::any_of(m.notes.begin(), m.notes.end(), has);
 }
 
 inline void expect_near_relative(double value, double expected, double tolerance = 1e-8) {

@@ -20,9 +20,9 @@ using Json = nlohmann::ordered_json;
 void set_origins(RopeView& view, const ModelRope& used, std::optional<std::int64_t> length) {
   view.origins = used.origins;
   std::erase_if(view.origins, [&](const ValueOrigin& known) { return length && known.value == "context"; });
-  if (length) view.origins.push_back({"context", Origin::given, "--length"});
-  if (!length && used.context == 0 && view.context > 0) {
-    view.origins.push_back({"context", Origin::derived, "trained_length"});
+  if (length) view.origins.push_back({"context", {OriginKind::chosen, "--length"}});
+  if (!length && view.stated_context == 0 && view.context > 0) {
+    view.origins.push_back({"context", {OriginKind::derived, "trained_length"}});
   }
 }
 
@@ -69,15 +69,17 @@ void add_equation(Json& json, const Frequencies& f) {
 
 }  // namespace
 
-RopeView view_rope(const ModelRope& used, std::optional<std::int64_t> length) {
+RopeView view_rope(const Model& model, const ModelRope& used, std::optional<std::int64_t> length) {
   RopeView view;
   view.used = &used;
+  view.layers_without_rope = layers_without_rope(model, used.part);
+  view.stated_context = part_of(model, used.part).context;
   view.frequencies = frequencies(used.rope, length.value_or(0));
   for (int axis = 0; axis < view.frequencies.axes(); ++axis) {
     const auto at = static_cast<std::size_t>(axis);
     view.axis_names.push_back(at < used.axis_names.size() ? used.axis_names[at] : std::to_string(axis));
   }
-  view.context = length.value_or(used.context > 0 ? used.context : trained_length(used.rope.scaling));
+  view.context = length.value_or(view.stated_context > 0 ? view.stated_context : trained_length(used.rope.scaling));
   view.lengths = lengths_of(used.rope, view.frequencies);
   view.turns_over = view.lengths.most > 0 ? std::min(view.context, view.lengths.most) : view.context;
   set_origins(view, used, length);
@@ -104,12 +106,13 @@ Json json_of(const RopeView& view) {
   }
   Json origins = Json::object();
   for (const ValueOrigin& known : view.origins) {
-    origins[known.value] = {{"origin", name(known.origin)}, {"from", known.from}};
+    origins[known.value] = {
+        {"origin", origin_word(known.origin.kind)}, {"from", known.origin.key}, {"kind", name(known.origin.kind)}};
   }
-  const std::int64_t reach = reach_of(used);
+  const std::int64_t reach = reach_of(used, view.stated_context);
   Json json = {{"part", used.part},
                {"layers", used.layers},
-               {"layers_without_rope", used.layers_without_rope},
+               {"layers_without_rope", view.layers_without_rope},
                {"heads", used.heads},
                {"kv_heads", used.kv_heads},
                {"head_dim", used.rope.head_dim},

@@ -28,7 +28,9 @@ struct PairView {
 
 struct RopeView {
   const ModelRope* used = nullptr;
-  std::int64_t context = 0;     // tokens; 0: unknown
+  std::vector<int> layers_without_rope;  // of its part
+  std::int64_t stated_context = 0;       // the part's
+  std::int64_t context = 0;              // tokens; 0: unknown
   std::int64_t turns_over = 0;  // the tokens over which turns are counted: of the context, those that Lengths holds for
   Lengths lengths;
   Frequencies frequencies;              // scaled
@@ -37,8 +39,8 @@ struct RopeView {
   std::vector<ValueOrigin> origins;
 };
 
-// used must outlive the view. length: the sequence length in tokens.
-RopeView view_rope(const ModelRope& used, std::optional<std::int64_t> length);
+// used, a rope of the model, must outlive the view. length: the sequence length in tokens.
+RopeView view_rope(const Model&, const ModelRope& used, std::optional<std::int64_t> length);
 
 double wavelength_of(const PairView&);  // tokens; of a pair that turns
 

@@ -84,8 +84,10 @@ class Summary {
   std::string origin_of(const std::string& value) const {
     for (const ValueOrigin& known : view_.origins) {
       if (known.value == value) {
-        const bool by_default = known.origin == Origin::model_default;
-        return (by_default ? "default of " : std::string(name(known.origin)) + ": ") + in_locale(printable(known.from));
+        const OriginKind kind = known.origin.kind;
+        const bool by_default = kind == OriginKind::model_default || kind == OriginKind::method_default;
+        return (by_default ? "default of " : std::string(origin_word(kind)) + ": ") +
+               in_locale(printable(known.origin.key));
       }
     }
     return "";
@@ -98,8 +100,8 @@ class Summary {
   void add_head() {
     const ModelRope& used = *view_.used;
     if (!used.layers.empty()) add("layers", short_ranges(used.layers, widest_layers), "layers");
-    if (!used.layers_without_rope.empty())
-      add("layers without", short_ranges(used.layers_without_rope, widest_layers), "layers");
+    if (!view_.layers_without_rope.empty())
+      add("layers without", short_ranges(view_.layers_without_rope, widest_layers), "layers");
     if (used.heads > 0) {
       add("heads", std::to_string(used.heads), "heads");
       add("kv_heads", std::to_string(used.kv_heads), "kv_heads");
@@ -148,7 +150,8 @@ class Summary {
     const Scaling& scaling = view_.used->rope.scaling;
     add("scaling", name(scaling) + std::string(has_one_list(scaling) ? " (one list)" : ""), "scaling");
     scalings::for_each_field(scaling, [this](const auto& field, const auto& value) { add_value(field.name, value); });
-    if (const std::string reach = reach_text(*view_.used); !reach.empty()) rows_.push_back({"reach", reach});
+    if (const std::string reach = reach_text(*view_.used, view_.stated_context); !reach.empty())
+      rows_.push_back({"reach", reach});
     if (const std::string which = which_lengths(view_.lengths); !which.empty())
       rows_.push_back({"shown", which + " (--length N for others)"});
     std::vector<std::string> pairs;

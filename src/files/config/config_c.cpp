@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "c/guarded.h"
 #include "c/structs.h"
@@ -11,6 +13,9 @@
 
 struct rotary_model {
   rotary::Model values;
+  std::vector<std::string> notes;  // its sentences
+
+  explicit rotary_model(rotary::Model model) : values(std::move(model)), notes(rotary::sentences_of(values.notes)) {}
 };
 
 namespace rotary::c {
@@ -29,6 +34,10 @@ const ModelRope& rope_at(const rotary_model* model, std::int32_t rope) {
   fail(Code::ROPE, "model", "rope must be one of the model's ", ropes.size(), ", from 0, but got ", rope);
 }
 
+bool has_note(const rotary_model* model, std::int32_t note) {
+  return note >= 0 && static_cast<std::size_t>(note) < model->notes.size();
+}
+
 }  // namespace
 }  // namespace rotary::c
 
@@ -41,22 +50,26 @@ rotary_status rotary_model_read(const char* path, int32_t pairing, rotary_model*
   return guarded([&] {
     check_given("model", "path", path);
     check_given("model", "model", model);
-    *model = new rotary_model{read_config(files::path_of(path), options_of(pairing))};
+    *model = new rotary_model(read_config(files::path_of(path), options_of(pairing)));
   });
 }
 rotary_status rotary_model_parse(const char* json, int32_t pairing, rotary_model** model) {
   return guarded([&] {
     check_given("model", "json", json);
     check_given("model", "model", model);
-    *model = new rotary_model{parse_config(json, options_of(pairing))};
+    *model = new rotary_model(parse_config(json, options_of(pairing)));
   });
 }
 void rotary_model_free(rotary_model* model) { delete model; }
 int32_t rotary_model_ropes(const rotary_model* model) { return static_cast<int32_t>(model->values.ropes.size()); }
 const char* rotary_model_note(const rotary_model* model, int32_t note) {
-  const auto& notes = model->values.notes;
-  return note < 0 || static_cast<std::size_t>(note) >= notes.size() ? nullptr
-                                                                    : notes[static_cast<std::size_t>(note)].c_str();
+  return has_note(model, note) ? model->notes[static_cast<std::size_t>(note)].c_str() : nullptr;
+}
+const char* rotary_model_note_part(const rotary_model* model, int32_t note) {
+  return has_note(model, note) ? model->values.notes[static_cast<std::size_t>(note)].part.c_str() : nullptr;
+}
+const char* rotary_model_note_kind(const rotary_model* model, int32_t note) {
+  return has_note(model, note) ? name(model->values.notes[static_cast<std::size_t>(note)].kind) : nullptr;
 }
 int32_t rotary_model_rope_of_layer(const rotary_model* model, const char* part, int32_t layer) {
   const auto& ropes = model->values.ropes;
@@ -77,7 +90,7 @@ rotary_status rotary_model_rope_get(const rotary_model* model, int32_t rope, rot
     to.axes = axis.empty() ? 1 : 1 + *std::max_element(axis.begin(), axis.end());
     to.scaling = static_cast<int32_t>(from.rope.scaling.index());
     to.depends_on_length = depends_on_length(from.rope.scaling) ? 1 : 0;
-    to.base = from.rope.base, to.context = from.context, to.part = from.part.c_str();
+    to.base = from.rope.base, to.context = part_of(model->values, from.part).context, to.part = from.part.c_str();
     std::memcpy(values, &to, std::min<std::size_t>(values->size, sizeof to));
   });
 }

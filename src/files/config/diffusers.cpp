@@ -24,17 +24,17 @@ class DiffusersReader {
     part_.origins() = {};
     for (const std::string_view key : words(row_.harmless)) ignore_known(part_.keys, std::string(key));
     model_.part = part_.path;
-    model_.model_type = std::string(part_.family.type);
     model_.axis_names.assign(axes_.begin(), axes_.end());
     model_.coordinates = axes_.size() > 1;
     read_layers();
     if (!turns()) return;
+    ModelPart& whole = part_.add_to_model(static_cast<int>(model_.layers.size()));
     const Pairing own = pairing();
     model_.rope.pairing = given_pairing(part_, own, name(own) + (" of " + part_.name()));
     read_heads();
     read_base();
-    if (!row_.longrope.empty()) read_longrope();
-    if (!row_.remark.empty()) part_.note(std::string(row_.remark));
+    if (!row_.longrope.empty()) whole.context = read_longrope();
+    if (!row_.remark.empty()) part_.note(NoteKind::model, std::string(row_.remark));
     if (row_.laid == Laid::blocks) return add_blocks();
     lay_out();
     add(std::move(model_));
@@ -51,7 +51,8 @@ class DiffusersReader {
     part_.keys.mark(key);
     if (part_.keys.has(key)) return part_.keys;
     if (!defaults_.has(key)) missing(part_, key, {key.c_str()});
-    part_.note(key + " is not given: " + shown(defaults_.json().at(key)) + ", the default of " + part_.name());
+    part_.note(NoteKind::model_default,
+               key + " is not given: " + shown(defaults_.json().at(key)) + ", the default of " + part_.name());
     return defaults_;
   }
 
@@ -220,8 +221,9 @@ class DiffusersReader {
     if (!(rope.base > 1) || !std::isfinite(rope.base)) from.refuse(key, "must be above 1");
   }
 
-  // OmniGen's "su": attention_factor follows from how far max_position_embeddings goes beyond its trained length.
-  void read_longrope() {
+  // Returns the context. OmniGen's "su": attention_factor follows from how far max_position_embeddings goes beyond its
+  // trained length.
+  std::int64_t read_longrope() {
     const std::string key(row_.longrope);
     const auto object = part_.keys.object(key);
     if (!object) missing(part_, "the factors of its pairs", {key.c_str()});
@@ -243,11 +245,12 @@ class DiffusersReader {
       return *from.length(word, max_length);
     };
     scaling.trained_length = length("scaling.trained_length", "original_max_position_embeddings");
-    model_.context = length("context", "max_position_embeddings");
-    scaling.factor = std::max(1.0, static_cast<double>(model_.context) / static_cast<double>(scaling.trained_length));
+    const std::int64_t context = length("context", "max_position_embeddings");
+    scaling.factor = std::max(1.0, static_cast<double>(context) / static_cast<double>(scaling.trained_length));
     part_.derived("scaling.factor", "max_position_embeddings / original_max_position_embeddings");
     part_.record("scaling", key);
     model_.rope.scaling = scaling;
+    return context;
   }
 
   // One value for each axis: of a list, or of a key for each.
@@ -310,9 +313,11 @@ class DiffusersReader {
       const int axes = std::max(1, static_cast<int>(axes_.size()));
       lay_across_heads(rope, model_.heads, axes);
       part_.derived("inv_freq", "pi / 2 * base^(k / (n - 1)), n = heads * pairs / axes, over the pairs of all heads");
-      part_.note("each head has frequencies of its own; a coordinate x of [0, 1] is the position 2 x - 1");
+      part_.note(NoteKind::axes,
+                 "each head has frequencies of its own; a coordinate x of [0, 1] is the position 2 x - 1");
     } else if (row_.laid == Laid::learned) {
-      name_directions(part_, std::string(row_.widths), static_cast<int>(axes_.size()), model_);
+      model_.rope.summed_axes = static_cast<int>(axes_.size());
+      start_learned(part_, {Learns::directions, row_.widths}, model_);
     } else if (widths_.size() > 1) {
       take(axes());
     }

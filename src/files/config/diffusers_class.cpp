@@ -32,7 +32,7 @@ void read_diffusers(Reading& reading, const Object& root) {
     fail(Code::ROPE, "read_config", "a rope must be a rotation of q and k but ", type, ' ', why);
   }
   if (known_without_rope(type)) {
-    reading.note("", "_class_name " + in_quotes(type) + " has no rotary positions of its own");
+    reading.note(NoteKind::no_rope, "", "_class_name " + in_quotes(type) + " has no rotary positions of its own");
     return;
   }
   for (const DiffusersRope& row : diffusers_ropes()) {

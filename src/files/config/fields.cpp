@@ -6,7 +6,6 @@
 #include "files/text/io.h"
 #include "rotary/error.h"
 #include "values/fail.h"
-#include "values/names.h"
 
 namespace rotary::files {
 namespace {
@@ -45,9 +44,9 @@ std::optional<Value> stated(const NativeKey& row, const std::optional<Value>& va
 
 }  // namespace
 
-From from_key(const Object& keys, std::string_view key) {
-  if (keys.owner().empty()) return {Origin::given, keys.path_of(key)};
-  return {Origin::model_default, keys.owner()};
+Origin from_key(const Object& keys, std::string_view key) {
+  if (keys.owner().empty()) return {OriginKind::given, keys.path_of(key)};
+  return {OriginKind::model_default, keys.owner()};
 }
 
 const Json* peek(const Object& keys, std::string_view key) {
@@ -57,16 +56,18 @@ const Json* peek(const Object& keys, std::string_view key) {
 
 std::string last_word(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
-void Origins::set(std::string_view value, From from) { values_.insert_or_assign(std::string(value), std::move(from)); }
+void Origins::set(std::string_view value, Origin from) {
+  values_.insert_or_assign(std::string(value), std::move(from));
+}
 
 void Origins::read_or_by_default(std::string_view value, const Object& keys, std::string_view key,
                                  std::string_view whose) {
-  set(value, keys.has(key) ? from_key(keys, key) : From{Origin::model_default, std::string(whose)});
+  set(value, keys.has(key) ? from_key(keys, key) : Origin{OriginKind::model_default, std::string(whose)});
 }
 
 void Origins::multiplied(std::string_view value, std::string_view by) {
   const auto found = values_.find(value);
-  if (found != values_.end()) derived(value, std::string(by) + " * (" + found->second.from + ")");
+  if (found != values_.end()) derived(value, std::string(by) + " * (" + found->second.key + ")");
 }
 
 void Origins::same(std::string_view value, std::string_view other) {
@@ -75,32 +76,37 @@ void Origins::same(std::string_view value, std::string_view other) {
 }
 
 void Origins::add(const std::vector<ValueOrigin>& others) {
-  for (const ValueOrigin& other : others) set(other.value, {other.origin, other.from});
+  for (const ValueOrigin& other : others) set(other.value, other.origin);
 }
 
 std::vector<ValueOrigin> Origins::of_rope() const {
   std::vector<ValueOrigin> all;
   for (const std::string& value : values_of_rope()) {
     const auto found = values_.find(value);
-    if (found != values_.end()) all.push_back({value, found->second.origin, found->second.from});
+    if (found != values_.end()) all.push_back({value, found->second});
   }
   return all;
 }
 
 void Reading::note_no_rope(const std::string& part, const std::string& why) {
-  note(part, "no rope is given: " + why);
+  note(NoteKind::no_rope, part, "no rope is given: " + why);
   without.push_back({part, why});
 }
 
-std::string Reading::note(const std::string& part, const std::string& sentence) {
-  std::string whole = printable((part.empty() ? "" : part + ": ") + sentence);
-  if (whole.back() != '.') whole += '.';
-  if (std::find(model.notes.begin(), model.notes.end(), whole) == model.notes.end()) model.notes.push_back(whole);
-  return whole;
+void Reading::note(NoteKind kind, const std::string& part, const std::string& sentence) {
+  Note one{printable(part), kind, printable(sentence)};
+  if (one.text.back() != '.') one.text += '.';
+  if (std::find(model.notes.begin(), model.notes.end(), one) == model.notes.end()) model.notes.push_back(one);
+}
+
+ModelPart& Part::add_to_model(int layers) const {
+  return reading.model.parts.emplace_back(
+      ModelPart{.path = path, .model_type = known ? std::string(family.type) : "", .layers = layers});
 }
 
 int take_default(const Part& part, const char* value, const std::string& key, int default_value) {
-  part.note(key + " is not given: " + std::to_string(default_value) + ", the default of " + part.name());
+  part.note(NoteKind::model_default,
+            key + " is not given: " + std::to_string(default_value) + ", the default of " + part.name());
   if (value != nullptr) part.by_default(value);
   return default_value;
 }
@@ -144,17 +150,3 @@ void read_native(const Object& keys, const NativeKey& row, std::int64_t& value) 
 }
 
 }  // namespace rotary::files
-
-namespace rotary {
-
-namespace {
-
-constexpr detail::Named<Origin> origin_names[] = {
-    {Origin::given, "given"}, {Origin::model_default, "default"}, {Origin::derived, "derived"}};
-
-}  // namespace
-
-const char* name(Origin origin) noexcept { return detail::name_in(origin_names, origin); }
-Origin parse_origin(std::string_view text) { return detail::parse_in(origin_names, text, "parse_origin", Code::VALUE); }
-
-}  // namespace rotary

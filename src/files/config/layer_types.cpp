@@ -41,7 +41,7 @@ std::string pattern_of(const Part& part) {
   const char other = full_first ? pattern.back() : pattern.front();
   pattern.assign(static_cast<std::size_t>(*period), other);
   (full_first ? pattern.front() : pattern.back()) = 'f';
-  part.note("layer_types are not given: made from " + std::string(part.family.pattern.period_key));
+  part.note(NoteKind::derived, "layer_types are not given: made from " + std::string(part.family.pattern.period_key));
   part.record("layers", part.family.pattern.period_key);
   return pattern;
 }
@@ -59,7 +59,8 @@ std::vector<std::string> default_types(const Part& part, std::size_t layers) {
   const std::string_view period = part.family.pattern.period_key;
   const bool noted = !period.empty() && part.keys.has(period);
   if (part.family.pattern.types.size() > 1 && !noted) {
-    part.note("layer_types are not given: the pattern of " + part.name() + " (" + types.front() + ", ...)");
+    part.note(NoteKind::model_default,
+              "layer_types are not given: the pattern of " + part.name() + " (" + types.front() + ", ...)");
   }
   return types;
 }
@@ -122,8 +123,8 @@ std::vector<std::string> types_as_written(const Part& part, std::size_t layers) 
       part.keys.refuse(key, "must have one entry for each of the " + std::to_string(layers) + " layers");
     }
     if (types->size() > layers) {
-      part.note(std::string(key) + " has more entries than there are layers: the last " +
-                std::to_string(types->size() - layers) + " are not read");
+      part.note(NoteKind::unread, std::string(key) + " has more entries than there are layers: the last " +
+                                      std::to_string(types->size() - layers) + " are not read");
       types->resize(layers);
     }
     std::transform(types->begin(), types->end(), types->begin(), modern);

@@ -7,7 +7,7 @@ namespace rotary::files {
 namespace {
 
 ValueOrigin given(const char* value, const Object& keys, const char* key) {
-  return {value, Origin::given, keys.path_of(key)};
+  return {value, {OriginKind::given, keys.path_of(key)}};
 }
 
 bool is_list(const Object& keys, const char* key) {
@@ -46,7 +46,7 @@ void read_bases(const Part& part, std::vector<Layer>& layers) {
     layer.origins.push_back(given("base", keys, key));
   });
   if (!listed) keys.refuse(key, "must have one entry for each layer");
-  part.note("rope_theta is a list: one base for each layer");
+  part.note(NoteKind::layers, "rope_theta is a list: one base for each layer");
 }
 
 void read_partials(const Part& part, std::vector<Layer>& layers) {
@@ -126,7 +126,7 @@ void read_block_configs(const Part& part, std::vector<Layer>& layers) {
     const auto group = attention->integer("n_heads_in_group", 1, max_heads);
     if (group && heads) {
       layers[i].kv_heads = static_cast<int>(std::max<std::int64_t>(1, *heads / *group));
-      layers[i].origins.push_back({"kv_heads", Origin::derived, "num_attention_heads / n_heads_in_group"});
+      layers[i].origins.push_back({"kv_heads", {OriginKind::derived, "num_attention_heads / n_heads_in_group"}});
     }
     const bool off = attention->boolean("no_op", false);
     layers[i].turns = layers[i].turns && !off && !attention->boolean("replace_with_linear", false);
@@ -141,8 +141,8 @@ void read_cross_layers(const Part& part, std::vector<Layer>& layers) {
   part.record_or_default("layers", key);
   const std::vector<int> listed = own.value_or(default_value);
   keep_turning(layers, [&](std::size_t i) { return !holds(listed, i); });
-  part.note(std::string(key) + (own ? "" : " are not given: the default of " + part.name()) +
-            " attend to the image and have no rope");
+  part.note(NoteKind::layers, std::string(key) + (own ? "" : " are not given: the default of " + part.name()) +
+                                  " attend to the image and have no rope");
 }
 
 void read_scaled_layers(const Part& part, std::vector<Layer>& layers) {
@@ -154,7 +154,7 @@ void read_scaled_layers(const Part& part, std::vector<Layer>& layers) {
     if (!layers[i].scaled) layers[i].origins.push_back(given("scaling", part.keys, key));
   }
   part.record("layers", key);
-  part.note("rope_scaling_layers: the other layers keep the base without the scaling");
+  part.note(NoteKind::layers, "rope_scaling_layers: the other layers keep the base without the scaling");
 }
 
 // 1 = the layer has a rope.
@@ -168,13 +168,13 @@ void read_no_rope_layers(const Part& part, std::vector<Layer>& layers) {
   });
   if (listed) {
     part.record("layers", key);
-    return part.note("no_rope_layers: 1 means with rope, 0 without");
+    return part.note(NoteKind::layers, "no_rope_layers: 1 means with rope, 0 without");
   }
   part.record_or_default("layers", interval_key);
   const auto every = static_cast<std::size_t>(interval.value_or(4));
   keep_turning(layers, [&](std::size_t i) { return (i + 1) % every != 0; });
-  part.note("every " + std::to_string(every) + "th layer has no rope (" +
-            (interval ? "no_rope_layer_interval)" : "the default of " + part.name() + ")"));
+  part.note(NoteKind::layers, "every " + std::to_string(every) + "th layer has no rope (" +
+                                  (interval ? "no_rope_layer_interval)" : "the default of " + part.name() + ")"));
 }
 
 // vLLM's: true = the layer has a rope; an empty list says nothing.
@@ -202,8 +202,8 @@ void read_layer_rope_theta(const Part& part, std::vector<Layer>& layers, bool fl
   });
   if (listed) {
     part.record("layers", key);
-    part.note(flags_only ? "layer_rope_theta: 0 means no rope; its other values are not read as bases"
-                         : "layer_rope_theta: one base for each layer, 0 means no rope");
+    part.note(NoteKind::layers, flags_only ? "layer_rope_theta: 0 means no rope; its other values are not read as bases"
+                                           : "layer_rope_theta: one base for each layer, 0 means no rope");
   } else if (flags_only) {  // every fourth has none, counted from the last
     keep_turning(layers, [&](std::size_t i) { return (layers.size() - 1 - i) % 4 != 0; });
     part.by_default("layers");
@@ -274,7 +274,7 @@ std::vector<Layer> read_layers(const Part& part) {
   const std::vector<std::string> types = layer_types(part, n);
   std::vector<Layer> layers(n);
   const std::string off = why_off(part);
-  if (!off.empty()) part.note(off + ": no layer has a rope");
+  if (!off.empty()) part.note(NoteKind::no_rope, off + ": no layer has a rope");
   for (std::size_t i = 0; i < n; ++i) {
     layers[i].type = types[i];
     layers[i].turns = off.empty() && attends(types[i]);
@@ -301,7 +301,7 @@ std::vector<Layer> read_layers(const Part& part) {
       (rule == Rule::sliding_or_all && !part.keys.is_null("sliding_window"))) {
     const std::size_t dense = rule == Rule::sliding_or_dense ? dense_prefix(part) : 0;
     keep_turning(layers, [&](std::size_t i) { return i < dense || types[i] == "sliding_attention"; });
-    part.note("only sliding_attention layers have a rope");
+    part.note(NoteKind::layers, "only sliding_attention layers have a rope");
   }
   return layers;
 }

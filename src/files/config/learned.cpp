@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "files/models/diffusers.h"
 #include "files/tensors/checkpoint.h"
 #include "files/tensors/element_types.h"
 #include "files/text/io.h"
@@ -53,37 +54,52 @@ bool ends_in(std::string_view name, std::string_view end) {
   return name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '.');
 }
 
-void note(Model& model, const std::string& sentence) { model.notes.push_back(printable(sentence) + "."); }
+void note(Model& model, NoteKind kind, const std::string& part, const std::string& sentence) {
+  model.notes.push_back({part, kind, printable(sentence) + "."});
+}
 
-// ---- an exponent that the checkpoint holds ----
+// ---- what checkpoints hold of a rope ----
 
-void forget_start(Model& model, const ModelRope& used) { std::erase(model.notes, used.start_note); }
+// What the ropes of the part learn.
+Learned learned_of(const ModelPart& part) {
+  if (const Family* family = find_family(part.model_type)) return family->quirk->learned;
+  for (const DiffusersRope& row : diffusers_ropes()) {
+    const auto [type, path] = class_and_part(row);
+    if (row.laid == Laid::learned && type == part.model_type && path == part.path)
+      return {Learns::directions, row.widths};
+  }
+  return {};
+}
 
-// The one tensor whose name ends in one of these. what: it does to the model.
-std::string only_tensor(const Checkpoint& checkpoint, const std::vector<std::string>& ends, const std::string& what) {
+void forget_start(Model& model, const ModelRope& used) {
+  std::erase_if(model.notes,
+                [&](const Note& one) { return one.kind == NoteKind::awaits_weights && one.part == used.part; });
+}
+
+// The one tensor of that name. what: it does to the model.
+std::string only_tensor(const Checkpoint& checkpoint, const Learned& learned, const std::string& what) {
   std::vector<std::string> found;
   for (const std::string& tensor : checkpoint.names()) {
-    const auto matches = [&](const std::string& end) { return ends_in(tensor, end); };
-    if (std::any_of(ends.begin(), ends.end(), matches)) found.push_back(tensor);
+    if (ends_in(tensor, learned.tensor) || (!learned.also.empty() && ends_in(tensor, learned.also)))
+      found.push_back(tensor);
   }
   if (found.size() != 1) {
-    fail(Code::TENSOR, "weights", in_quotes(path_text(checkpoint.path())), " must hold one tensor ", ends.front(),
+    fail(Code::TENSOR, "weights", in_quotes(path_text(checkpoint.path())), " must hold one tensor ", learned.tensor,
          ", which ", what, ", but has ", found.empty() ? "none" : std::to_string(found.size()));
   }
   return found.front();
 }
 
-void read_multiplier(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
-  const std::string found = only_tensor(checkpoint, used.log_multiplier, "multiplies the model's frequencies");
+void read_multiplier(Model& model, ModelRope& used, const Learned& learned, const Checkpoint& checkpoint) {
+  const std::string found = only_tensor(checkpoint, learned, "multiplies the model's frequencies");
   const std::string what = "tensor " + in_quotes(found);
   std::vector<double> values = values_of("weights", what, checkpoint.read(found));
   check_pairs("weights", what, values.size(), used);
   for (double& value : values) value = std::exp(value);
   used.rope.multiplier = std::move(values);
   const std::string from = "exp(" + found + ") of " + path_text(checkpoint.path());
-  used.origins.push_back({"multiplier", Origin::given, from});
-  forget_start(model, used);
-  note(model, (used.part.empty() ? "" : used.part + ": ") + "inv_freq is multiplied by " + from);
+  used.origins.push_back({"multiplier", {OriginKind::weights, from}});
+  note(model, NoteKind::weights, used.part, "inv_freq is multiplied by " + from);
 }
 
 // ---- directions that the checkpoint holds ----
@@ -97,8 +113,8 @@ std::vector<double> shaped(const std::string& what, const Tensor& tensor, const 
   return values_of("weights", what, tensor, {"", "", ""});
 }
 
-void read_directions(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
-  const std::string name_of_tensor = only_tensor(checkpoint, used.log_multiplier, "has the model's directions");
+void read_directions(Model& model, ModelRope& used, const Learned& learned, const Checkpoint& checkpoint) {
+  const std::string name_of_tensor = only_tensor(checkpoint, learned, "has the model's directions");
   const Tensor tensor = checkpoint.read(name_of_tensor);
   const auto axes = static_cast<std::size_t>(used.rope.summed_axes), heads = static_cast<std::size_t>(used.rope.heads),
              pairs = static_cast<std::size_t>(used.rope.rotary_dim / 2);
@@ -113,15 +129,14 @@ void read_directions(Model& model, ModelRope& used, const Checkpoint& checkpoint
   }
   const std::string from = name_of_tensor + " of " + path_text(checkpoint.path());
   std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "inv_freq"; });
-  used.origins.push_back({"inv_freq", Origin::given, from});
-  forget_start(model, used);
-  note(model, (used.part.empty() ? "" : used.part + ": ") + "inv_freq is " + from);
+  used.origins.push_back({"inv_freq", {OriginKind::weights, from}});
+  note(model, NoteKind::weights, used.part, "inv_freq is " + from);
 }
 
 // Falcon-Perception: F[h, 0, i] of the first half of the pairs is as it was, F[h, 1..2, i] of the second is the
 // tensor's.
-void read_golden_directions(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
-  const std::string found = only_tensor(checkpoint, {used.directions}, "has the model's directions");
+void read_last_directions(Model& model, ModelRope& used, const Learned& learned, const Checkpoint& checkpoint) {
+  const std::string found = only_tensor(checkpoint, learned, "has the model's directions");
   const auto pairs = static_cast<std::size_t>(used.rope.rotary_dim / 2), half = pairs / 2;
   const auto heads = static_cast<std::size_t>(used.heads);
   const std::vector<double> values =
@@ -139,12 +154,22 @@ void read_golden_directions(Model& model, ModelRope& used, const Checkpoint& che
   used.rope.summed_axes = 3;
   const std::string from = found + " of " + path_text(checkpoint.path());
   for (ValueOrigin& known : used.origins) {
-    if (known.value == "inv_freq") known = {"inv_freq", Origin::given, known.from + ", then " + from};
+    if (known.value == "inv_freq") known.origin = {OriginKind::weights, known.origin.key + ", then " + from};
   }
   std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "axis"; });  // they are summed
+  note(model, NoteKind::weights, used.part,
+       "the last " + std::to_string(half) + " pairs of each head turn by their own directions, " + from);
+}
+
+// Whether the rope learns something, which is read then.
+bool read_learned(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
+  const Learned learned = learned_of(part_of(model, used.part));
+  if (learned.what == Learns::nothing) return false;
+  if (learned.what == Learns::multiplier) read_multiplier(model, used, learned, checkpoint);
+  if (learned.what == Learns::directions) read_directions(model, used, learned, checkpoint);
+  if (learned.what == Learns::last_directions) read_last_directions(model, used, learned, checkpoint);
   forget_start(model, used);
-  note(model, (used.part.empty() ? "" : used.part + ": ") + "the last " + std::to_string(half) +
-                  " pairs of each head turn by their own directions, " + from);
+  return true;
 }
 
 // ---- buffers that older checkpoints carry ----
@@ -217,15 +242,18 @@ bool read_pairing(Model& model, const Checkpoint& checkpoint) {
                       (pairing == Pairing::interleaved && used.rope.pairing == Pairing::interleaved_to_half);
     if (used.part != part || used.coordinates || same) continue;
     differs = true;
-    if (used.indexer.pairing == used.rope.pairing) used.indexer.pairing = pairing;
+    for (ModelPart& whole : model.parts) {
+      if (whole.path == part && whole.indexer.pairing == used.rope.pairing) whole.indexer.pairing = pairing;
+    }
     used.rope.pairing = pairing;
     for (ValueOrigin& known : used.origins) {
-      if (known.value == "pairing") known = {"pairing", Origin::given, pairing_key + (" of " + file)};
+      if (known.value == "pairing") known.origin = {OriginKind::weights, pairing_key + (" of " + file)};
     }
   }
   if (differs) {
-    note(model, "q and k were converted: the pairing is " + written + ", as " + pairing_key + " of " + file +
-                    " says, whatever the model_type says");
+    note(model, NoteKind::weights, "",
+         "q and k were converted: the pairing is " + written + ", as " + pairing_key + " of " + file +
+             " says, whatever the model_type says");
   }
   return true;
 }
@@ -233,30 +261,33 @@ bool read_pairing(Model& model, const Checkpoint& checkpoint) {
 void compare_buffers(Model& model, const Checkpoint& checkpoint, const CallerWords& words) {
   for (const Buffer& buffer : buffers_of(checkpoint)) {
     const std::string more = buffer.more == 0 ? "" : " and " + std::to_string(buffer.more) + " more like it";
-    note(model,
+    note(model, NoteKind::compared, "",
          path_text(checkpoint.path()) + " holds " + buffer.name + more + ": " + compared(buffer, model.ropes, words));
   }
 }
 
 }  // namespace
 
-void name_learned(const Part& part, Names names, ModelRope& used) {
-  used.log_multiplier.assign(names.begin(), names.end());
-  const std::string tensor = *names.begin();
-  used.start_note =
-      part.reading.note(part.path, "inv_freq is multiplied by exp(" + tensor + "), which the model learns: " + tensor +
-                                       " is taken as 0, its start, until " + part.reading.options.words.weights);
-}
-
-void name_directions(const Part& part, const std::string& tensor, int axes, ModelRope& used) {
-  used.log_multiplier = {tensor};
-  used.rope.heads = used.heads;
-  used.rope.summed_axes = axes;
-  used.rope.inv_freq.assign(
-      static_cast<std::size_t>(used.heads * axes) * static_cast<std::size_t>(used.rope.rotary_dim / 2), 0);
-  part.derived("inv_freq", "0 until " + tensor + " is read");
-  used.start_note = part.reading.note(part.path, "every head turns by directions that the model learns, " + tensor +
-                                                     ": nothing turns until " + part.reading.options.words.weights);
+void start_learned(const Part& part, const Learned& learned, ModelRope& used) {
+  const std::string tensor(learned.tensor), until = ", until " + part.reading.options.words.weights;
+  const auto pairs = static_cast<std::size_t>(used.rope.rotary_dim / 2);
+  const auto note = [&](const std::string& sentence) { part.note(NoteKind::awaits_weights, sentence); };
+  switch (learned.what) {
+    case Learns::nothing:
+      return;
+    case Learns::multiplier:
+      return note("inv_freq is multiplied by exp(" + tensor + "), which the model learns: " + tensor +
+                  " is taken as 0, its start" + until);
+    case Learns::directions:
+      used.rope.heads = used.heads;
+      used.rope.inv_freq.assign(static_cast<std::size_t>(used.heads * used.rope.summed_axes) * pairs, 0);
+      part.derived("inv_freq", "0 until " + tensor + " is read");
+      return note("every head turns by directions that the model learns, " + tensor + ": nothing turns until " +
+                  part.reading.options.words.weights);
+    case Learns::last_directions:
+      return note("the last " + std::to_string(used.rope.inv_freq.size() / 2) +
+                  " pairs turn by directions of the checkpoint, " + tensor + ": they stand still, as for text" + until);
+  }
 }
 
 void apply_weights_pairing(Model& model, const std::filesystem::path& folder) {
@@ -315,30 +346,28 @@ void set_inv_freq(Model& model, std::size_t rope, PairRows inv_freq, const std::
   used.rope.summed_axes = inv_freq.summed_axes;
   if (inv_freq.summed_axes > 0) used.rope.axis.clear();
   used.rope.multiplier.clear();
-  used.origins.push_back({"inv_freq", Origin::given, from});
+  used.origins.push_back({"inv_freq", {OriginKind::chosen, from}});
   files::forget_start(model, used);
-  files::note(model, "rope " + std::to_string(rope) + " turns by the frequencies of " + from +
-                         ": its base does not count, and of its scaling only the attention factor");
+  files::note(model, NoteKind::chosen, "",
+              "rope " + std::to_string(rope) + " turns by the frequencies of " + from +
+                  ": its base does not count, and of its scaling only the attention factor");
 }
 
 void apply_weights(Model& model, const std::filesystem::path& weights, const CallerWords& words) {
   const files::Checkpoint checkpoint(weights);
   const std::size_t notes = model.notes.size();
   bool learned = files::read_pairing(model, checkpoint);
-  for (ModelRope& used : model.ropes) {
-    if (!used.directions.empty()) {
-      files::read_golden_directions(model, used, checkpoint);
-    } else if (!used.log_multiplier.empty()) {
-      (used.rope.summed_axes > 0 ? files::read_directions : files::read_multiplier)(model, used, checkpoint);
-    } else {
-      continue;
-    }
-    learned = true;
-  }
+  for (ModelRope& used : model.ropes) learned = files::read_learned(model, used, checkpoint) || learned;
   files::compare_buffers(model, checkpoint, words);
   if (!learned && model.notes.size() == notes) {
-    files::note(model, files::path_text(checkpoint.path()) + " holds no tensor of frequencies: nothing changed");
+    files::note(model, NoteKind::weights, "",
+                files::path_text(checkpoint.path()) + " holds no tensor of frequencies: nothing changed");
   }
+}
+
+bool awaits_weights(const Model& model, std::string_view part) {
+  return std::any_of(model.notes.begin(), model.notes.end(),
+                     [part](const Note& one) { return one.kind == NoteKind::awaits_weights && one.part == part; });
 }
 
 }  // namespace rotary

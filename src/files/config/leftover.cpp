@@ -207,7 +207,8 @@ void check_positions(const Part& part) {
     if (found == nullptr) continue;
     keys.mark(key);
     if (found->is_string() && says_other_positions(std::string(key), *found)) {
-      part.note(std::string(key) + " is " + shown(*found) + " and not read: " + part.name() + " turns all the same");
+      part.note(NoteKind::unread,
+                std::string(key) + " is " + shown(*found) + " and not read: " + part.name() + " turns all the same");
     }
   }
   for (const char* key : {"alibi", "use_alibi"}) {

@@ -21,16 +21,18 @@ void note_mscale(const Part& part, const ModelRope& used) {
   if (yarn == nullptr || !is_mla(part) || yarn->mscale_all_dim.value_or(0) == 0 || !(yarn->factor > 1)) return;
   const double scale = 0.1 * *yarn->mscale_all_dim * std::log(yarn->factor) + 1;
   const bool own_code = part.family.type == "deepseek_v2";
-  part.note(std::string("attention multiplies its softmax scale by (0.1 * mscale_all_dim * ln(factor) + ") +
-            "1)^2 = " + detail::significant(scale * scale, 7) +
-            (own_code ? " in DeepSeek's own code (transformers leaves it out)" : "") +
-            ", beside the attention factor; it is not part of the rotation");
+  part.note(NoteKind::attention,
+            std::string("attention multiplies its softmax scale by (0.1 * mscale_all_dim * ln(factor) + ") +
+                "1)^2 = " + detail::significant(scale * scale, 7) +
+                (own_code ? " in DeepSeek's own code (transformers leaves it out)" : "") +
+                ", beside the attention factor; it is not part of the rotation");
 }
 
 // 500 for 500000: the smallest base of a published text model is 1000 (Nomic's).
-void note_small_base(const Part& part, const ModelRope& used) {
-  if (used.context < 1024 || used.rope.base >= 1000 || !used.rope.inv_freq.empty()) return;
-  part.note("the base " + spelled(used.rope.base) + " is smaller than that of any text model known here, 1000 or more");
+void note_small_base(const Part& part, const ModelRope& used, std::int64_t context) {
+  if (context < 1024 || used.rope.base >= 1000 || !used.rope.inv_freq.empty()) return;
+  part.note(NoteKind::warning,
+            "the base " + spelled(used.rope.base) + " is smaller than that of any text model known here, 1000 or more");
 }
 
 // One value of a rope, for people.
@@ -43,7 +45,8 @@ std::string text_of(double value) { return spelled(value); }
 std::string text_of(std::int64_t value) { return std::to_string(value); }
 std::string text_of(bool value) { return value ? "true" : "false"; }
 
-std::vector<Value> values_of(const ModelRope& used) {
+std::vector<Value> values_of(const Model& model) {
+  const ModelRope& used = model.ropes.front();
   const Rope& rope = used.rope;
   std::vector<Value> values = {{"pairing", name(rope.pairing)},
                                {"base", spelled(rope.base)},
@@ -54,7 +57,8 @@ std::vector<Value> values_of(const ModelRope& used) {
                                {"rotary_dim", std::to_string(rope.rotary_dim)},
                                {"first", std::to_string(used.first)},
                                {"layers", std::to_string(used.layers.size())}};
-  if (used.context > 0) values.push_back({"context", std::to_string(used.context)});
+  if (const auto context = part_of(model, used.part).context; context > 0)
+    values.push_back({"context", std::to_string(context)});
   scalings::for_each_field(rope.scaling, [&](const auto& field, const auto& value) {
     using Held = std::decay_t<decltype(value)>;
     if constexpr (std::is_arithmetic_v<Held>) values.push_back({field.name, text_of(value)});
@@ -66,8 +70,8 @@ std::vector<Value> values_of(const ModelRope& used) {
   return values;
 }
 
-// "pairing half (params.json: interleaved)", for each value that both have and that differs.
-std::string differences(const ModelRope& one, const ModelRope& other) {
+// "pairing half (params.json: interleaved)", for each value of rope 0 that both have and that differs.
+std::string differences(const Model& one, const Model& other) {
   std::string text;
   const std::vector<Value> others = values_of(other);
   for (const Value& value : values_of(one)) {
@@ -84,35 +88,37 @@ void note_attention_scale(const Part& part, const std::vector<ModelRope>& ropes)
   for (const ModelRope& used : ropes) note_mscale(part, used);
 }
 
-void note_reach(const Part& part, const std::vector<ModelRope>& ropes) {
+void note_reach(const Part& part, const std::vector<ModelRope>& ropes, std::int64_t context) {
   for (const ModelRope& used : ropes) {
-    note_small_base(part, used);
+    note_small_base(part, used, context);
     const Yarn* yarn = yarn_of(used);
-    if (yarn == nullptr || used.context == 0 || yarn->trained_length == 0) continue;
+    if (yarn == nullptr || context == 0 || yarn->trained_length == 0) continue;
     const double reach = yarn->factor * static_cast<double>(yarn->trained_length);
-    if (std::fabs(reach - static_cast<double>(used.context)) < 1) continue;
-    part.note("yarn reaches factor * trained_length = " + spelled(yarn->factor) + " * " +
-              std::to_string(yarn->trained_length) + " = " + spelled(reach) +
-              " tokens, but max_position_embeddings is " + std::to_string(used.context) + ": the factor counts" +
-              (used.context == yarn->trained_length ? "" : " (transformers warns of such files)"));
+    if (std::fabs(reach - static_cast<double>(context)) < 1) continue;
+    part.note(NoteKind::warning, "yarn reaches factor * trained_length = " + spelled(yarn->factor) + " * " +
+                                     std::to_string(yarn->trained_length) + " = " + spelled(reach) +
+                                     " tokens, but max_position_embeddings is " + std::to_string(context) +
+                                     ": the factor counts" +
+                                     (context == yarn->trained_length ? "" : " (transformers warns of such files)"));
   }
 }
 
-std::string note_beside(const Model& model, const std::filesystem::path& params, const ConfigOptions& options) {
-  const std::string start = "params.json stands beside config.json, which is read; ";
+Note note_beside(const Model& model, const std::filesystem::path& params, const ConfigOptions& options) {
+  const auto note = [](const std::string& found) {
+    return Note{"", NoteKind::compared, "params.json stands beside config.json, which is read; " + found};
+  };
   Model other;
   try {
     other = read_config(params, options);
   } catch (const Error& error) {
-    return start + "params.json cannot be: " + printable(error.what()) + ".";
+    return note("params.json cannot be: " + printable(error.what()) + ".");
   }
   if (model.ropes.empty() || other.ropes.empty()) {
-    return model.ropes.size() == other.ropes.size() ? start + "neither has a rope."
-                                                    : start + "only one of the two has a rope.";
+    return note(model.ropes.size() == other.ropes.size() ? "neither has a rope." : "only one of the two has a rope.");
   }
-  const std::string differ = differences(model.ropes.front(), other.ropes.front());
-  if (differ.empty()) return start + "both describe the same rope.";
-  return start + "they disagree: " + differ + ". Each goes with the weights that it was published with.";
+  const std::string differ = differences(model, other);
+  if (differ.empty()) return note("both describe the same rope.");
+  return note("they disagree: " + differ + ". Each goes with the weights that it was published with.");
 }
 
 }  // namespace rotary::files

@@ -15,7 +15,10 @@ double checked_base(const Object& keys, double default_value) {
   return base;
 }
 
-void add(const Part& part, ModelRope&& model) {
+void add(const Part& part, ModelRope&& model, int layers, std::int64_t context) {
+  ModelPart& whole = part.add_to_model(layers);
+  whole.context = context;
+  whole.model_type.clear();
   model.origins = part.origins().of_rope();
   part.reading.model.ropes.push_back(std::move(model));
   part.reading.parts = 1;
@@ -26,8 +29,9 @@ class Params {
   Params(const Part& part, bool meta) : part_(part), keys_(part.keys), meta_(meta) {}
 
   void read() {
-    part_.note(std::string("params.json of ") + (meta_ ? "Meta" : "Mistral") +
-               ": the native weights pair interleaved (the converted ones of Hugging Face half)");
+    part_.note(NoteKind::read_as,
+               std::string("params.json of ") + (meta_ ? "Meta" : "Mistral") +
+                   ": the native weights pair interleaved (the converted ones of Hugging Face half)");
     ModelRope model;
     read_heads(model);
     read_layers(model);
@@ -37,10 +41,9 @@ class Params {
     part_.by_default("scaling");
     part_.derived("attention_factor", "1 for default");
     model.rope.scaling = meta_ ? meta_scaling() : mistral_scaling();
-    const std::vector<int> without = model.layers_without_rope;
-    const std::size_t layers = model.layers.size() + without.size();
-    add(part_, std::move(model));
-    read_query_scale(part_, {}, Unscaled{}, layers, without);
+    add(part_, std::move(model), layers_, context_length(keys_).value_or(0));
+    const std::vector<int> without = layers_without_rope(part_.reading.model, part_.path);
+    read_query_scale(part_, {}, Unscaled{}, static_cast<std::size_t>(layers_), without);
     if (keys_.has("vision_encoder")) read_vision("vision_encoder", "pixtral");
     if (keys_.has("vision_args")) read_vision("vision_args", "llama4_vision_model");
     read_audio();
@@ -54,12 +57,12 @@ class Params {
   }
 
   void read_heads(ModelRope& model) {
-    model.context = stated_context(part_);
+    record_context(part_);
     model.heads = required("heads", "n_heads", max_heads);
     part_.derived("kv_heads", "n_heads");
     const auto kv_heads = read_whole(part_, {"kv_heads", {"n_kv_heads"}, max_heads});
     model.kv_heads = kv_heads.value_or(model.heads);
-    if (!kv_heads) part_.note("n_kv_heads is not given: as many as n_heads");
+    if (!kv_heads) part_.note(NoteKind::derived, "n_kv_heads is not given: as many as n_heads");
     const int dim = required(nullptr, "dim", max_width);
     if (keys_.has("qk_rope_head_dim") || keys_.has("qk_nope_head_dim") || keys_.has("kv_lora_rank")) {  // MLA
       model.rope.rotary_dim = required("rotary_dim", "qk_rope_head_dim", max_head_dim);
@@ -82,19 +85,19 @@ class Params {
       keys_.refuse("dim", "must be a multiple of the " + std::to_string(heads) + " heads, a head at most " +
                               std::to_string(max_head_dim));
     }
-    part_.note("head_dim is not given: dim / n_heads = " + std::to_string(dim / heads));
+    part_.note(NoteKind::derived, "head_dim is not given: dim / n_heads = " + std::to_string(dim / heads));
     part_.derived("head_dim", "dim / n_heads");
     return dim / heads;
   }
 
   void read_layers(ModelRope& model) {
-    const int layers = required("layers", "n_layers", max_layers);
+    layers_ = required("layers", "n_layers", max_layers);
     const auto interval = read_whole(part_, {"layers", {"nope_layer_interval"}, max_layers});  // Llama 4
-    for (int i = 0; i < layers; ++i) {
-      const bool turns = !interval || (i + 1) % *interval != 0;
-      (turns ? model.layers : model.layers_without_rope).push_back(i);
+    for (int i = 0; i < layers_; ++i) {
+      if (!interval || (i + 1) % *interval != 0) model.layers.push_back(i);
     }
-    if (interval) part_.note("every " + std::to_string(*interval) + "th layer has no rope (nope_layer_interval)");
+    if (interval)
+      part_.note(NoteKind::layers, "every " + std::to_string(*interval) + "th layer has no rope (nope_layer_interval)");
   }
 
   double base() {
@@ -102,8 +105,8 @@ class Params {
     // Llama 2's code had 10000 built in. mistral-inference: 10000 for the first model, which slides, 1000000 after.
     const double default_value = meta_ || keys_.has("sliding_window") ? 10000 : 1000000;
     if (!keys_.has("rope_theta")) {
-      part_.note("rope_theta is not given: " + spelled(default_value) + ", the default of " +
-                 (meta_ ? "Meta's" : "Mistral's") + " code");
+      part_.note(NoteKind::model_default, "rope_theta is not given: " + spelled(default_value) + ", the default of " +
+                                              (meta_ ? "Meta's" : "Mistral's") + " code");
     }
     return checked_base(keys_, default_value);
   }
@@ -118,9 +121,11 @@ class Params {
                  {.name = "high", .key = "rope_high_freq_factor", .least = 1},  // not below the low one
                  {.name = "low"},
                  {.name = "trained_length"}},
-                "llama", scaling);
+                {OriginKind::model_default, "llama"}, scaling);
     const bool has_factor = keys_.has("rope_scaling_factor");
-    if (!scaled) part_.note("use_scaled_rope is not given: " + std::string(has_factor ? "true" : "false"));
+    if (!scaled)
+      part_.note(NoteKind::model_default,
+                 "use_scaled_rope is not given: " + std::string(has_factor ? "true" : "false"));
     if (!scaled.value_or(has_factor)) {
       part_.origins() = unscaled;
       return Unscaled{};
@@ -129,6 +134,7 @@ class Params {
     part_.derived("attention_factor", "1 for llama3");
     if (!has_factor) {
       part_.note(
+          NoteKind::scaling,
           "use_scaled_rope: llama3 scaling with factor 8, low 1, high 4, 8192 (built into Meta's code; the Llama 3.2 "
           "text models were trained with 32: add rope_scaling_factor for them)");
     }
@@ -145,16 +151,16 @@ class Params {
                  {.name = "beta_fast", .key = "beta", .least = 0},
                  {.name = "beta_slow", .key = "alpha", .least = 0},
                  {.name = "truncate"}},
-                "yarn", yarn);
+                {OriginKind::method_default, "yarn"}, yarn);
     if (yarn.beta_fast == 0) yarn.beta_fast = 32;
     if (yarn.beta_slow == 0) yarn.beta_slow = 1;
     part_.record("scaling", "yarn");
     part_.derived("attention_factor", "0.1 * ln(factor) + 1");
-    part_.note("yarn: beta is beta_fast, alpha is beta_slow");
+    part_.note(NoteKind::read_as, "yarn: beta is beta_fast, alpha is beta_slow");
     if (!keys->boolean("apply_scale", true)) {
       yarn.mscale = yarn.mscale_all_dim = 1;
       part_.origins().read("attention_factor", *keys, "apply_scale");
-      part_.note("yarn.apply_scale is false: the attention factor is 1");
+      part_.note(NoteKind::scaling, "yarn.apply_scale is false: the attention factor is 1");
     }
     return yarn;
   }
@@ -162,7 +168,7 @@ class Params {
   void read_vision(const char* key, const char* type) {
     Family tower = *find_family(type);
     tower.pairing = Pairing::interleaved;
-    part_.reading.note(key, "the native tower pairs interleaved");
+    part_.reading.note(NoteKind::read_as, key, "the native tower pairs interleaved");
     read_vision_part(Part{part_.reading, key, *keys_.object(key), tower});
   }
 
@@ -177,13 +183,14 @@ class Params {
     Family tower = *find_family("voxtral_realtime_encoder");
     tower.pairing = Pairing::interleaved;
     tower.base = 1e6;
-    part_.reading.note(keys->path(), "the native encoder pairs interleaved");
+    part_.reading.note(NoteKind::read_as, keys->path(), "the native encoder pairs interleaved");
     read_text_part(Part{part_.reading, keys->path(), *keys, tower});
   }
 
   const Part& part_;
   const Object& keys_;
   bool meta_;
+  int layers_ = 0;
 };
 
 // vLLM saves Mistral's params.json with the model_type "transformer".
@@ -196,10 +203,12 @@ bool is_gpt_oss(const Object& keys) {
 // gpt_oss/torch/model.py: yarn without truncation; alpha is beta_slow, beta is beta_fast.
 void read_gpt_oss(const Part& part) {
   const Object& keys = part.keys;
-  part.note("the original configuration of gpt-oss: rope_ntk_beta is beta_fast, rope_ntk_alpha is beta_slow");
+  part.note(NoteKind::read_as,
+            "the original configuration of gpt-oss: rope_ntk_beta is beta_fast, rope_ntk_alpha is beta_slow");
   const HeadShape heads = head_shape(part, Layer{});
   ModelRope model;
-  for (int i = 0, layers = layer_count(part); i < layers; ++i) model.layers.push_back(i);
+  const int layers = layer_count(part);
+  for (int i = 0; i < layers; ++i) model.layers.push_back(i);
   model.heads = heads.heads;
   model.kv_heads = heads.kv_heads;
   model.rope.head_dim = model.rope.rotary_dim = heads.head_dim;
@@ -217,7 +226,7 @@ void read_gpt_oss(const Part& part) {
                {.name = "beta_fast", .key = "rope_ntk_beta", .least = 0},
                {.name = "beta_slow", .key = "rope_ntk_alpha", .least = 0},
                {.name = "truncate"}},
-              part.name(), yarn);
+              {OriginKind::model_default, part.name()}, yarn);
   if (yarn.factor > 1) {
     model.rope.scaling = yarn;
     part.derived("attention_factor", "0.1 * ln(factor) + 1");
@@ -226,7 +235,7 @@ void read_gpt_oss(const Part& part) {
     part.derived("attention_factor", "1 for default");
   }
   part.record_or_default("scaling", "rope_scaling_factor");
-  add(part, std::move(model));
+  add(part, std::move(model), layers, 0);
 }
 
 }  // namespace

@@ -45,9 +45,9 @@ std::optional<int> absolute_dim(const Part& part, const HeadShape& heads) {
 void record_width(const Part& part, const HeadShape& heads, const RopeKeys& keys, bool counts) {
   const Fraction fraction = part.family.quirk->fraction;
   const bool given = counts && keys.partial_from && fraction != Fraction::nothing;
-  if (given && keys.partial_from->origin == Origin::given) {
+  if (given && keys.partial_from->kind == OriginKind::given) {
     const bool of_block = heads.mla && fraction != Fraction::head;
-    part.derived("rotary_dim", (of_block ? "qk_rope_head_dim * " : "head_dim * ") + last_word(keys.partial_from->from));
+    part.derived("rotary_dim", (of_block ? "qk_rope_head_dim * " : "head_dim * ") + last_word(keys.partial_from->key));
   } else if (given) {
     part.origins().set("rotary_dim", *keys.partial_from);
   } else if (counts && part.family.partial != 1 && fraction != Fraction::head) {
@@ -84,8 +84,8 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
     fail(Code::CONFIG_VALUE, "read_config", partial_path, " must be above 0 and at most 1 but got ", spelled(partial));
   }
   if (!given && partial != 1) {
-    part.note(std::string(part.family.partial_key) + " is not given: " + spelled(partial) + ", the default of " +
-              part.name());
+    part.note(NoteKind::model_default, std::string(part.family.partial_key) + " is not given: " + spelled(partial) +
+                                           ", the default of " + part.name());
   }
   const bool counts = scaled(keys) || part.family.reads_partial;
   record_width(part, heads, keys, counts && keys.type != "proportional");
@@ -95,8 +95,8 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
   }
   if (!counts) {
     if (given && partial != 1) {
-      part.note("partial_rotary_factor " + spelled(partial) + " has no effect: transformers turns the whole head of " +
-                part.name());
+      part.note(NoteKind::unread, "partial_rotary_factor " + spelled(partial) +
+                                      " has no effect: transformers turns the whole head of " + part.name());
     }
     keys.partial = 1;
   }
@@ -111,9 +111,10 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
                     part.keys.path_of("head_dim") + " must be even but got " + std::to_string(rotating));
     }
     rope.exponent_dim = rotating;
-    part.note(std::to_string(rotating) + " rotated elements are odd: " + std::to_string(rope.rotary_dim) +
-              " turn, with " + std::to_string(rotating) + " in the exponent, " +
-              (keys.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
+    part.note(NoteKind::derived, std::to_string(rotating) +
+                                     " rotated elements are odd: " + std::to_string(rope.rotary_dim) + " turn, with " +
+                                     std::to_string(rotating) + " in the exponent, " +
+                                     (keys.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
   }
   if (rope.rotary_dim == 0) {
     fail(Code::CONFIG_VALUE, "read_config", partial_path, " must leave at least one pair but got ",
@@ -152,7 +153,7 @@ Pairing pairing_of(const Part& part) {
   if (part.family.mla.rope != 0 && !is_mla(part)) {
     pairing = Pairing::half;
     part.record("pairing", "use_mla");
-    part.note("use_mla is false: ordinary heads, and the pairing is half");
+    part.note(NoteKind::read_as, "use_mla is false: ordinary heads, and the pairing is half");
   }
   if (const std::string key(part.family.pairing_key); !key.empty()) {
     // transformers asks whether the value is true, which null is not.
@@ -161,11 +162,11 @@ Pairing pairing_of(const Part& part) {
     part.record_or_default("pairing", key);
     if (interleaved && *interleaved != (pairing != Pairing::half)) {
       pairing = *interleaved ? Pairing::interleaved : Pairing::half;
-      part.note(key +
-                (part.keys.is_null(key) ? " is null"
-                 : *interleaved         ? " is true"
-                                        : " is false") +
-                ": the pairing is " + name(pairing));
+      part.note(NoteKind::read_as, key +
+                                       (part.keys.is_null(key) ? " is null"
+                                        : *interleaved         ? " is true"
+                                                               : " is false") +
+                                       ": the pairing is " + name(pairing));
     }
   }
   if (const auto own = part.family.quirk->pairing) pairing = own(part, pairing);
@@ -208,8 +209,9 @@ Scaling condensed(const Part& part) {
   part.record("scaling", key);
   part.record("scaling.factor", key);
   part.derived("attention_factor", "1 for linear");
-  part.note(std::string(key) + " divides the positions where FastChat runs the model, and it was trained " +
-            "so; transformers does not read it");
+  part.note(NoteKind::scaling, std::string(key) +
+                                   " divides the positions where FastChat runs the model, and it was trained " +
+                                   "so; transformers does not read it");
   return Linear{.factor = *ratio};
 }
 
@@ -227,24 +229,19 @@ class TextPart {
         without.push_back(static_cast<int>(i));
       } else {
         ropes_[slot].layers.push_back(static_cast<int>(i));
-        add_type(ropes_[slot].layer_types, layers_[i].type);
       }
     }
     if (!ropes_.empty()) check_positions(part_);
     read_dual_chunk();
     if (ropes_.empty()) read_unused_keys();
-    for (ModelRope& rope : ropes_) {
-      rope.layers_without_rope = without;
-      for (const Layer& layer : layers_) rope.types_of_layers.push_back(layer.type);
-    }
+    add_part(pairing);
     note_attention_scale(part_, ropes_);
-    note_reach(part_, ropes_);
+    note_reach(part_, ropes_, part_of(part_.reading.model, part_.path).context);
     if (!ropes_.empty()) read_query_scale(part_, scaling_, ropes_.front().rope.scaling, layers_.size(), without);
     for (ModelRope& rope : ropes_) part_.reading.model.ropes.push_back(std::move(rope));
     part_.keys.length("original_max_position_embeddings", max_length);
     for (const std::string_view key : words(part_.family.harmless)) ignore(key);
-    const bool says_more = !ropes_.empty() && !ropes_.front().start_note.empty();
-    if (!part_.family.remark.text.empty() && !says_more) part_.note(std::string(part_.family.remark.text));
+    if (!part_.family.remark.text.empty()) part_.note(NoteKind::model, std::string(part_.family.remark.text));
   }
 
  private:
@@ -254,21 +251,29 @@ class TextPart {
     const auto chunks = part_.keys.has(key) ? part_.keys.object(key) : std::nullopt;
     if (!chunks) return;
     chunks->mark("original_max_position_embeddings");
-    part_.note(std::string(key) + " remaps positions inside attention (vLLM); the frequencies are these");
+    part_.note(NoteKind::attention,
+               std::string(key) + " remaps positions inside attention (vLLM); the frequencies are these");
   }
 
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
-  static void add_type(std::vector<std::string>& types, const std::string& type) {
-    if (!type.empty() && std::find(types.begin(), types.end(), type) == types.end()) types.push_back(type);
+  void add_part(Pairing pairing) {
+    ModelPart& whole = part_.add_to_model(static_cast<int>(layers_.size()));
+    if (!ropes_.empty()) {
+      whole.indexer = indexer_of(part_, pairing);
+      whole.context = context_length(part_.keys).value_or(0);
+    }
+    const bool typed =
+        std::any_of(layers_.begin(), layers_.end(), [](const Layer& layer) { return !layer.type.empty(); });
+    for (std::size_t i = 0; typed && i < layers_.size(); ++i) whole.layer_types.push_back(layers_[i].type);
   }
 
   void ignore(std::string_view key) {
     const bool says = part_.keys.has(key);
     ignore_known(part_.keys, std::string(key));
     if (says && !is_listed(key, part_.family.remark.keys)) {
-      part_.note(std::string(key) +
-                 " is not read: " + (ropes_.empty() ? "nothing turns" : part_.name() + " turns without it"));
+      part_.note(NoteKind::unread, std::string(key) + " is not read: " +
+                                       (ropes_.empty() ? "nothing turns" : part_.name() + " turns without it"));
     }
   }
 
@@ -302,23 +307,23 @@ class TextPart {
     ModelRope model;
     set_width(part_, heads, keys, model.rope);
     model.part = part_.path;
-    model.model_type = part_.known ? std::string(part_.family.type) : "";
     model.heads = heads.heads;
     model.kv_heads = heads.kv_heads;
-    model.context = stated_context(part_);
+    record_context(part_);
     model.rope.head_dim = heads.head_dim;
     model.rope.base = keys.base;
     model.rope.pairing = pairing;
     model.first = heads.first;
-    model.indexer = indexer_of(part_, pairing);
-    if (const auto own = part_.family.quirk->rope) own(part_, model);
+    const Quirk& quirk = *part_.family.quirk;
+    if (quirk.rope != nullptr) quirk.rope(part_, model);
+    if (quirk.learned.what != Learns::nothing) start_learned(part_, quirk.learned, model);
     if (part_.known) mark_what_agrees(part_, keys, model.rope, heads);
     model.rope.scaling = read_scaling(part_, keys, model.rope.rotary_dim / 2);
     if (std::holds_alternative<Unscaled>(model.rope.scaling)) model.rope.scaling = condensed(part_);
     set_mrope_axes(part_, keys.scaling, model);
     if (!keys.scaling && model.rope.inv_freq.empty() && !part_.keys.has("rope_condense_ratio") &&
         !part_.reading.options.sets_scaling) {
-      part_.note("no rope_scaling or rope_parameters apply: the rope is not scaled");
+      part_.note(NoteKind::scaling, "no rope_scaling or rope_parameters apply: the rope is not scaled");
     }
     const auto same = std::make_tuple(written(keys), model.heads, model.kv_heads, model.rope.head_dim, model.first,
                                       model.rope.rotary_dim, model.rope.base);
@@ -348,9 +353,9 @@ class TextPart {
 Pairing given_pairing(const Part& part, Pairing own, const std::string& overridden) {
   const std::optional<Pairing>& given = part.reading.options.pairing;
   if (!given) return own;
-  part.origins().given("pairing", part.reading.options.words.pairing);
+  part.origins().set("pairing", {OriginKind::chosen, part.reading.options.words.pairing});
   if (*given != own && !overridden.empty()) {
-    part.note(std::string("the pairing given, ") + name(*given) + ", overrides " + overridden);
+    part.note(NoteKind::chosen, std::string("the pairing given, ") + name(*given) + ", overrides " + overridden);
   }
   return *given;
 }

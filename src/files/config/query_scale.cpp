@@ -94,9 +94,13 @@ void refuse_draft(const Part& part) {
                    "must be absent: by it Muse Spark's draft multiplies queries of some layers, which is not read,");
 }
 
+bool is_on_by_default(const QueryRow& row, const Part& part) {
+  return !row.turns_on.empty() && !part.keys.has(row.turns_on);
+}
+
 // "attn_temperature_tuning, on by default"
 std::string said_where(const QueryRow& row, const Part& part, const Object& keys) {
-  if (!row.turns_on.empty()) return std::string(row.turns_on) + (part.keys.has(row.turns_on) ? "" : ", on by default");
+  if (!row.turns_on.empty()) return std::string(row.turns_on) + (is_on_by_default(row, part) ? ", on by default" : "");
   const std::string_view key = row.amount.empty() ? row.length : row.amount;
   return key.empty() ? "the code of " + part.name() : keys.path_of(key);
 }
@@ -113,14 +117,16 @@ void read_query_scale(const Part& part, const std::optional<Object>& of_rope, co
                                                                  : part.keys.object(row.object);
     const auto scale = keys ? said_by(row, *keys, scaling) : std::nullopt;
     if (!scale) continue;
-    ModelQueryScale found{part.path, *scale, chosen, static_cast<int>(layers), said_where(row, part, *keys)};
+    ModelQueryScale found{part.path, *scale, chosen, said_where(row, part, *keys)};
     if (!row.chosen) {
       found.layers.resize(layers);
       std::iota(found.layers.begin(), found.layers.end(), 0);
     }
-    part.note(found.from + (found.from.ends_with(" by default") ? "," : "") + " multiplies the queries of " +
-              (found.everywhere() ? "every layer" : "some layers") + " by the position, " + formula(*scale) +
-              ", beside the rotation" + (scale->form == QueryForm::learned ? "" : " (query_scale)"));
+    part.note(NoteKind::query_scale, found.from + (is_on_by_default(row, part) ? "," : "") +
+                                         " multiplies the queries of " +
+                                         (found.layers.size() == layers ? "every layer" : "some layers") +
+                                         " by the position, " + formula(*scale) + ", beside the rotation" +
+                                         (scale->form == QueryForm::learned ? "" : " (query_scale)"));
     part.reading.model.query_scales.push_back(std::move(found));
   }
 }
@@ -139,6 +145,7 @@ void read_query_scale_without_rope(const Part& part) {
                                      : (i + 1) % 6 != 0;
     if (!local_layer) whole.push_back(i);
   }
+  part.add_to_model(static_cast<int>(layers));
   read_query_scale(part, {}, Unscaled{}, static_cast<std::size_t>(layers), whole);
 }
 
@@ -149,15 +156,7 @@ namespace rotary {
 namespace {
 
 void check_layer(const Model& model, std::string_view part, int layer) {
-  int count = 0;
-  for (const ModelQueryScale& known : model.query_scales) {
-    if (known.part == part) count = known.of;
-  }
-  for (const ModelRope& rope : model.ropes) {
-    for (const std::vector<int>* layers : {&rope.layers, &rope.layers_without_rope}) {
-      if (rope.part == part && !layers->empty()) count = std::max(count, std::ranges::max(*layers) + 1);
-    }
-  }
+  const int count = part_of(model, part).layers;
   if (count == 0 || (layer >= 0 && layer < count)) return;
   fail(Code::ROPE, "query_scale", "the layer must be one of the model's layers, 0 to ", count - 1, ", but got ", layer);
 }
@@ -169,7 +168,7 @@ QueryScale query_scale_of(const Model& model, std::string_view part, std::option
   for (const ModelQueryScale& known : model.query_scales) {
     if (known.part != part) continue;
     const bool has = layer && std::find(known.layers.begin(), known.layers.end(), *layer) != known.layers.end();
-    if (!layer && !known.everywhere())
+    if (!layer && !is_everywhere(model, known))
       fail(Code::ROPE, "query_scale",
            "a layer must be named where some multiply their queries by the position and some do not, but got none: of ",
            model.model_type, " the first that does is ", known.layers.front());

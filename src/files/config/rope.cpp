@@ -114,15 +114,16 @@ std::string scaling_type(const Part& part, const Object& keys) {
   const std::string said = modern.value_or(legacy.value_or("default"));
   part.origins().read_or_by_default("scaling", keys, key, part.name());
   if (modern && legacy && *modern != *legacy) {
-    part.note("rope_type " + *modern + " beats type " + *legacy + " in " + keys.path());
+    part.note(NoteKind::unread, "rope_type " + *modern + " beats type " + *legacy + " in " + keys.path());
   }
   std::string type = published_type(said);
   if (said == "yarn" && part.family.quirk->yarn_is_longrope) type = "longrope";
   if (said == "yarn_linear" && part.family.quirk->scaling != nullptr) type = "yarn";  // Grok
   if (type.empty()) refuse_type(keys, key, said);
   if (type != said) {
-    part.note("rope_type " + said + " is read as " + type +
-              (said == "ntk" ? ", as vLLM means it; bloc97's NTK-aware scaling is ntk_aware" : ""));
+    part.note(NoteKind::read_as,
+              "rope_type " + said + " is read as " + type +
+                  (said == "ntk" ? ", as vLLM means it; bloc97's NTK-aware scaling is ntk_aware" : ""));
   }
   return type;
 }
@@ -153,7 +154,8 @@ class RopeSource {
     }
     const bool compresses = part.family.old == Old::scaling_to_compress;
     if (scaling_ && dict_ && (compresses || !typed(part.family.old))) {
-      part.note("rope_scaling and rope_parameters are both given: rope_scaling decides, as in transformers");
+      part.note(NoteKind::unread,
+                "rope_scaling and rope_parameters are both given: rope_scaling decides, as in transformers");
       ignore_known(keys, "rope_parameters");
       dict_.reset();
     }
@@ -162,11 +164,13 @@ class RopeSource {
     nested_ = dict_ && is_nested(*dict_);
     if (dict_ && nested_) read_around_nested();
     if (dict_ && !nested_ && compresses) {
-      part.note("rope_parameters is not keyed by layer type: read as rope_scaling, as in transformers");
+      part.note(NoteKind::read_as,
+                "rope_parameters is not keyed by layer type: read as rope_scaling, as in transformers");
       scaling_ = std::exchange(dict_, std::nullopt);
     }
     if (dict_ && !nested_ && typed(part.family.old)) {
-      part.note("rope_parameters is not keyed by layer type: transformers ignores it for " + part.name());
+      part.note(NoteKind::unread,
+                "rope_parameters is not keyed by layer type: transformers ignores it for " + part.name());
       ignore_known(keys, "rope_parameters");
       dict_.reset();
     }
@@ -181,8 +185,8 @@ class RopeSource {
     if (dict_ && !nested_) return read(dict_, layer);
     if (dict_ && nested_) return entry_of(*dict_, layer);
     if (!defaults_) return read(std::nullopt, layer);
-    part_.note("no rope_parameters or rope_scaling are given: the default of " + part_.name() + ", " +
-               std::string(part_.family.rope_parameters));
+    part_.note(NoteKind::model_default, "no rope_parameters or rope_scaling are given: the default of " + part_.name() +
+                                            ", " + std::string(part_.family.rope_parameters));
     return is_nested(*defaults_) ? entry_of(*defaults_, layer) : read(defaults_, layer);
   }
 
@@ -191,14 +195,14 @@ class RopeSource {
   void drop_defaults_beside_empty() {
     const Json* found = peek(part_.keys, "rope_parameters");
     if (found == nullptr || *found != Json::object() || scaling_ || is_nested(*defaults_)) return;
-    part_.note("rope_parameters is {}: unscaled, not the default of " + part_.name());
+    part_.note(NoteKind::scaling, "rope_parameters is {}: unscaled, not the default of " + part_.name());
     defaults_.reset();
   }
 
   // gemma3 and its kin start from {"rope_type": "default"} and add rope_scaling: an old "type" loses against it.
   void drop_untyped_scaling() {
-    part_.note("rope_scaling has type but no rope_type: transformers leaves " + part_.name() +
-               " unscaled then; write rope_type for the scaling");
+    part_.note(NoteKind::unread, "rope_scaling has type but no rope_type: transformers leaves " + part_.name() +
+                                     " unscaled then; write rope_type for the scaling");
     ignore_known(part_.keys, "rope_scaling");
     scaling_.reset();
   }
@@ -219,13 +223,13 @@ class RopeSource {
     for (const char* key : {"rope_theta", "rope_type", "type"}) {
       if (!dict_->has(key)) continue;
       dict_->mark(key);
-      part_.note(dict_->path_of(key) + " stands beside the layer types and is not read");
+      part_.note(NoteKind::unread, dict_->path_of(key) + " stands beside the layer types and is not read");
     }
     for (const auto& item : dict_->json().items()) {
       const bool used = std::find(labels_.begin(), labels_.end(), item.key()) != labels_.end();
       if (used || !is_known_label(item.key())) continue;
       ignore_known(*dict_, item.key());
-      part_.note(dict_->path_of(item.key()) + " is not read: no layer has that type");
+      part_.note(NoteKind::unread, dict_->path_of(item.key()) + " is not read: no layer has that type");
     }
   }
 
@@ -264,13 +268,14 @@ class RopeSource {
     for (const std::string_view key : words(part_.family.base_key)) {
       const auto other = key != winner && key.find('.') != key.npos ? base_below(part_.keys, key) : std::nullopt;
       if (other && *other != base) {
-        part_.note(std::string(key) + " is not read: " + std::string(winner) + " decides");
+        part_.note(NoteKind::unread, std::string(key) + " is not read: " + std::string(winner) + " decides");
       }
     }
   }
 
   void take_base(double base, const char* whose) const {
-    part_.note("no base (rope_theta) is given: " + spelled(base) + ", " + whose + " " + part_.name());
+    part_.note(NoteKind::model_default,
+               "no base (rope_theta) is given: " + spelled(base) + ", " + whose + " " + part_.name());
     part_.by_default("base");
   }
 
@@ -307,7 +312,7 @@ class RopeSource {
     }
     if (const auto own = part_.family.quirk->partial; own != nullptr && !rope.partial) {
       rope.partial = own(layer);
-      rope.partial_from = {Origin::model_default, part_.name()};
+      rope.partial_from = {OriginKind::model_default, part_.name()};
     }
     if (layer.partial) {
       rope.partial = layer.partial;
@@ -324,7 +329,8 @@ class RopeSource {
   std::optional<double> inner_number(const Object& keys, const char* key) const {
     const auto value = keys.number(key);
     if (!value || nested_ || part_.family.old != Old::scaling_to_compress) return value;
-    part_.note(keys.path_of(key) + " is not read: transformers writes that of " + part_.name() + " over it");
+    part_.note(NoteKind::unread,
+               keys.path_of(key) + " is not read: transformers writes that of " + part_.name() + " over it");
     return std::nullopt;
   }
 
@@ -333,8 +339,9 @@ class RopeSource {
     if (!has_sliding_rope(layer.type) || !has_keys || family.old != Old::all_to_all)
       return has_sliding_rope(layer.type);
     if (part_.keys.has(std::string(family.sliding_base_key))) {
-      part_.note(std::string(family.sliding_base_key) + " is not read beside rope_scaling or " +
-                 "rope_parameters, as in transformers: rope_theta is the base of every layer type");
+      part_.note(NoteKind::unread,
+                 std::string(family.sliding_base_key) + " is not read beside rope_scaling or " +
+                     "rope_parameters, as in transformers: rope_theta is the base of every layer type");
     }
     return false;
   }
@@ -349,8 +356,9 @@ class RopeSource {
       if (outer && !typed(part_.family.old)) {
         const Json* inner = dict_ ? peek(*dict_, "rope_theta") : nullptr;
         const bool differs = inner != nullptr && inner->is_number() && inner->get<double>() != *outer;
-        part_.note(std::string(key) + " at the top is not read: the one inside rope_parameters decides" +
-                   (differs ? ", which is " + spelled(inner->get<double>()) + " and not " + spelled(*outer) : ""));
+        part_.note(NoteKind::unread,
+                   std::string(key) + " at the top is not read: the one inside rope_parameters decides" +
+                       (differs ? ", which is " + spelled(inner->get<double>()) + " and not " + spelled(*outer) : ""));
       }
     }
   }
@@ -366,7 +374,7 @@ class RopeSource {
   std::optional<RopeKeys> entry_of(const Object& dict, const Layer& layer) const {
     if (dict.is_null(layer.type)) {
       dict.mark(layer.type);
-      part_.note(dict.path_of(layer.type) + " is null: those layers have no rope");
+      part_.note(NoteKind::layers, dict.path_of(layer.type) + " is null: those layers have no rope");
       return std::nullopt;
     }
     const auto entry = dict.object(layer.type);
@@ -385,7 +393,7 @@ class RopeSource {
   std::optional<Object> defaults_;  // the class default
   bool nested_ = false;             // dict_ is keyed by layer type
   std::optional<bool> truncate_;    // beside the layer types
-  From truncate_from_ = {};
+  Origin truncate_from_ = {};
 };
 
 }  // namespace

@@ -50,7 +50,7 @@ class ScalingReader {
     }
   }
 
-  void note(const std::string& sentence) { part_.note(sentence); }
+  void note(NoteKind kind, const std::string& sentence) { part_.note(kind, sentence); }
   Origins& origins() { return part_.origins(); }
   void record(const char* value, const char* key) { origins().read(value, keys_, key); }
 
@@ -58,7 +58,7 @@ class ScalingReader {
   void read_known_extras(const Scaling& kind) {
     if (keys_.has(trained_key) && !scalings::has_key(kind, trained_key)) {
       keys_.length(trained_key, max_length);
-      note(keys_.path_of(trained_key) + " is not used by rope_type " + type_);
+      note(NoteKind::unread, keys_.path_of(trained_key) + " is not used by rope_type " + type_);
     }
     for (const char* key : {"max_position_embeddings", "finetuned", "rope_type", "type"}) keys_.mark(key);
     const bool unscaled = std::holds_alternative<Unscaled>(kind);
@@ -69,9 +69,9 @@ class ScalingReader {
   std::optional<Ntk> ntk_of_alpha(const Scaling& kind) {
     if (!std::holds_alternative<Dynamic>(kind) || !part_.family.quirk->alpha_is_ntk || !keys_.has("alpha")) return {};
     for (const char* key : {"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}) keys_.number(key);
-    note(
-        "rope_type dynamic with alpha is the static NTK base of the Hunyuan models; factor and the yarn keys beside "
-        "it are not used");
+    note(NoteKind::scaling,
+         "rope_type dynamic with alpha is the static NTK base of the Hunyuan models; factor and the yarn keys beside "
+         "it are not used");
     record("scaling.factor", "alpha");
     return Ntk{.factor = checked("alpha", Need::factor, Bounds::by_need, *keys_.number("alpha"))};
   }
@@ -113,7 +113,7 @@ class ScalingReader {
     const std::string value = std::string("scaling.") + name;
     if (otherwise == Otherwise::unrecorded) return;
     if (given) return origins().read(value, keys_, key);
-    if (otherwise == Otherwise::method_default) origins().by_default(value, type_);
+    if (otherwise == Otherwise::method_default) origins().set(value, {OriginKind::method_default, type_});
   }
 
   template <class Field>
@@ -140,7 +140,7 @@ class ScalingReader {
     } else if (const auto given = number(field)) {
       value = *given;
     } else if (field.reads.bounds == Bounds::turns && keys_.has(field.key)) {
-      note(keys_.path_of(field.key) + " is 0: " + spelled(value) + ", as the frameworks read it");
+      note(NoteKind::read_as, keys_.path_of(field.key) + " is 0: " + spelled(value) + ", as the frameworks read it");
     }
   }
 
@@ -190,7 +190,8 @@ class ScalingReader {
     const auto value = keys_.number(key);
     if (!value && !has_default) missing("factor");
     origins().read_or_by_default("scaling.factor", keys_, key, part_.name());
-    if (!value) note(keys_.path_of("factor") + " is not given: 1, the default of " + part_.name());
+    if (!value)
+      note(NoteKind::model_default, keys_.path_of("factor") + " is not given: 1, the default of " + part_.name());
     return checked(key, need, Bounds::by_need, value.value_or(1));
   }
 
@@ -201,7 +202,8 @@ class ScalingReader {
     if (!longest) missing("factor (or the model max_position_embeddings)");
     origins().derived("scaling.factor", context_word() + " / original_max_position_embeddings");
     const double ratio = static_cast<double>(longest->positions) / static_cast<double>(trained_);
-    note("factor is not given: max_position_embeddings / original_max_position_embeddings = " + spelled(ratio));
+    note(NoteKind::derived,
+         "factor is not given: max_position_embeddings / original_max_position_embeddings = " + spelled(ratio));
     if (ratio < 1 && need == Need::factor) {
       fail(Code::CONFIG_VALUE, "read_config",
            "max_position_embeddings / original_max_position_embeddings must be at least 1 where it stands for factor "
@@ -219,16 +221,16 @@ class ScalingReader {
     if (from_top || inside) {
       origins().read("scaling.trained_length", from_top ? part_.keys : keys_, trained_key);
       if (from_top && inside && *inside != *top) {
-        note("original_max_position_embeddings at the top (" + std::to_string(*top) + ") beats the one in " +
-             keys_.path() + ", as in transformers");
+        note(NoteKind::unread, "original_max_position_embeddings at the top (" + std::to_string(*top) +
+                                   ") beats the one in " + keys_.path() + ", as in transformers");
       }
       return trained_ = from_top ? *top : *inside;
     }
     const auto longest = longest_length();
     if (!longest) missing("original_max_position_embeddings (or the model max_position_embeddings)");
     origins().set("scaling.trained_length", longest->from);
-    note("original_max_position_embeddings is not given: max_position_embeddings " +
-         std::to_string(longest->positions) + ", as the frameworks read it");
+    note(NoteKind::derived, "original_max_position_embeddings is not given: max_position_embeddings " +
+                                std::to_string(longest->positions) + ", as the frameworks read it");
     return trained_ = longest->positions;
   }
 
@@ -247,14 +249,15 @@ class ScalingReader {
   // max_position_embeddings, the file's or the class default.
   struct Length {
     std::int64_t positions = 0;
-    From from;
+    Origin from;
   };
   std::optional<Length> longest_length() {
-    if (const auto given = context_length(part_.keys)) return Length{*given, {Origin::derived, context_word()}};
+    if (const auto given = context_length(part_.keys)) return Length{*given, {OriginKind::derived, context_word()}};
     const std::int64_t default_value = part_.family.context;
     if (default_value == 0) return std::nullopt;
-    note("max_position_embeddings is not given: " + std::to_string(default_value) + ", the default of " + part_.name());
-    return Length{default_value, {Origin::model_default, part_.name()}};
+    note(NoteKind::model_default,
+         "max_position_embeddings is not given: " + std::to_string(default_value) + ", the default of " + part_.name());
+    return Length{default_value, {OriginKind::model_default, part_.name()}};
   }
 
   // The file's word for max_position_embeddings.
@@ -266,19 +269,21 @@ class ScalingReader {
     const auto& beside = rope_.truncate;
     if (!rope_.truncate_elsewhere) {
       record_as("truncate", key, Otherwise::method_default, keys_.has(key) || is_null);
-      if (is_null) note("truncate is null: false, as transformers reads it");
+      if (is_null) note(NoteKind::read_as, "truncate is null: false, as transformers reads it");
       return own;
     }
     if (own != beside.value_or(default_value) && (is_null || keys_.has(key))) {
-      note(keys_.path_of(key) + " has no effect: transformers reads it beside the layer types of rope_parameters only");
+      note(NoteKind::unread,
+           keys_.path_of(key) + " has no effect: transformers reads it beside the layer types of rope_parameters only");
     }
-    origins().set("scaling.truncate", beside ? rope_.truncate_from : From{Origin::model_default, type_});
+    origins().set("scaling.truncate", beside ? rope_.truncate_from : Origin{OriginKind::method_default, type_});
     return beside.value_or(default_value);
   }
 
   double fraction() {
-    origins().set("scaling.fraction", rope_.partial_from.value_or(From{Origin::model_default, part_.name()}));
-    note("rope_type proportional: " + spelled(*rope_.partial) + " of the pairs of the whole head turn");
+    origins().set("scaling.fraction", rope_.partial_from.value_or(Origin{OriginKind::model_default, part_.name()}));
+    note(NoteKind::scaling,
+         "rope_type proportional: " + spelled(*rope_.partial) + " of the pairs of the whole head turn");
     return *rope_.partial;
   }
 
@@ -291,7 +296,8 @@ class ScalingReader {
     if (turn != 1) return;
     if (!(rope.high >= rope.low)) keys_.refuse("high_freq_factor", "must not be below low_freq_factor");
     if (rope.low == rope.high) {
-      note("low_freq_factor equals high_freq_factor: kept or divided, nothing is blended, as the frameworks read it");
+      note(NoteKind::scaling,
+           "low_freq_factor equals high_freq_factor: kept or divided, nothing is blended, as the frameworks read it");
     }
   }
 
@@ -347,25 +353,28 @@ class ScalingReader {
   void settle_attention_factor(Yarn& yarn) {
     if (yarn.attention_factor) record("attention_factor", "attention_factor");
     if (yarn.mscale.has_value() != yarn.mscale_all_dim.has_value() && !yarn.mscale_ratio) {
-      note("mscale and mscale_all_dim count only together: the one in " + keys_.path() + " is not used");
+      note(NoteKind::unread,
+           "mscale and mscale_all_dim count only together: the one in " + keys_.path() + " is not used");
     }
     if (type_ == "telechat3-yarn") {
-      note("telechat3-yarn: the magnitude is " + spelled(yarn.magnitude) + " ln(factor) + 1");
+      note(NoteKind::scaling, "telechat3-yarn: the magnitude is " + spelled(yarn.magnitude) + " ln(factor) + 1");
     }
-    if (yarn.mscale_ratio) note(type_ + ": the attention factor is M(mscale) / M(mscale_all_dim) always");
+    if (yarn.mscale_ratio)
+      note(NoteKind::scaling, type_ + ": the attention factor is M(mscale) / M(mscale_all_dim) always");
   }
 
   // vLLM's and the YaRN repository's own keys; transformers does not read them.
   void settle_vllm_keys(Yarn& yarn) {
     if (yarn.attn_factor != 1) {
       origins().multiplied("attention_factor", "attn_factor");
-      note("attn_factor multiplies the attention factor, as in vLLM; transformers does not read it");
+      note(NoteKind::scaling, "attn_factor multiplies the attention factor, as in vLLM; transformers does not read it");
     }
-    if (yarn.extrapolation_factor != 1) note("extrapolation_factor is read as in vLLM; transformers does not read it");
+    if (yarn.extrapolation_factor != 1)
+      note(NoteKind::scaling, "extrapolation_factor is read as in vLLM; transformers does not read it");
     if (keys_.boolean("apply_yarn_scaling", true)) return;
     yarn.attention_factor = 1;
     record("attention_factor", "apply_yarn_scaling");
-    note("apply_yarn_scaling is false: no attention factor, as in vLLM");
+    note(NoteKind::scaling, "apply_yarn_scaling is false: no attention factor, as in vLLM");
   }
 
   const Part& part_;

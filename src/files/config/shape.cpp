@@ -69,15 +69,15 @@ int read_kv_heads(const Part& part, int heads) {
   }
   part.derived("kv_heads", word_for(part, head_keys));
   if (!kv && part.family.tower == nullptr) {  // an MLA's number that does not fit is not used, nor spoken of
-    part.note(std::string("num_key_value_heads is ") + (null ? "null" : "not given") + ": " + std::to_string(heads) +
-              ", one for each head");
+    part.note(NoteKind::derived, std::string("num_key_value_heads is ") + (null ? "null" : "not given") + ": " +
+                                     std::to_string(heads) + ", one for each head");
   }
   return heads;
 }
 
-int read_mla_size(const Part& part, From& from, const char* key, int default_value) {
+int read_mla_size(const Part& part, Origin& from, const char* key, int default_value) {
   const bool given = part.keys.has(key);
-  from = given ? from_key(part.keys, key) : From{Origin::model_default, part.name()};
+  from = given ? from_key(part.keys, key) : Origin{OriginKind::model_default, part.name()};
   const auto size =
       read_whole(part, {.value = nullptr, .keys = {key}, .most = max_head_dim, .least = 0, .otherwise = default_value});
   if (!size) missing(part, "the sizes of its MLA heads", {"qk_nope_head_dim", "qk_rope_head_dim"});
@@ -91,7 +91,7 @@ void derive_mla_head_dim(const Part& part, HeadShape& shape) {
 
 // [nope | rope]
 void read_mla_heads(const Part& part, HeadShape& shape) {
-  From nope_from;
+  Origin nope_from;
   shape.mla = true;
   shape.block = read_mla_size(part, shape.block_from, "qk_rope_head_dim", part.family.mla.rope);
   shape.first = read_mla_size(part, nope_from, "qk_nope_head_dim", part.family.mla.nope);
@@ -125,8 +125,8 @@ int hidden_per_head(const Part& part, int heads, Names names) {
     hidden = *hidden / read_whole(part, {nullptr, {"downsample_rate"}, max_hidden}).value_or(1);
   }
   if (*hidden % heads != 0) {
-    part.note("hidden_size " + std::to_string(*hidden) + " is not a multiple of the " + std::to_string(heads) +
-              " heads: rounded down, as the frameworks read it");
+    part.note(NoteKind::derived, "hidden_size " + std::to_string(*hidden) + " is not a multiple of the " +
+                                     std::to_string(heads) + " heads: rounded down, as the frameworks read it");
   }
   if (*hidden < heads || *hidden / heads > max_head_dim) {
     fail(Code::CONFIG_VALUE, "read_config", part.keys.path_of("hidden_size"), " / heads must be from 1 to ",
@@ -153,8 +153,8 @@ int read_head_dim(const Part& part, int heads, Names width_keys) {
     return take_default(part, "head_dim", "head_dim", part.family.shape.head_dim);
   }
   const int dim = hidden_per_head(part, heads, width_keys);
-  part.note((said ? why : "head_dim is not given") + ": hidden_size / heads = " + std::to_string(dim) +
-            (said ? ", as the frameworks read it" : ""));
+  part.note(NoteKind::derived, (said ? why : "head_dim is not given") + ": hidden_size / heads = " +
+                                   std::to_string(dim) + (said ? ", as the frameworks read it" : ""));
   return dim;
 }
 
@@ -221,11 +221,8 @@ std::optional<std::int64_t> context_length(const Object& keys) {
   return key ? keys.length(*key, max_length) : std::nullopt;
 }
 
-std::int64_t stated_context(const Part& part) {
-  const auto key = context_key(part.keys);
-  if (!key) return 0;
-  part.record("context", *key);
-  return *part.keys.length(*key, max_length);
+void record_context(const Part& part) {
+  if (const auto key = context_key(part.keys)) part.record("context", *key);
 }
 
 }  // namespace rotary::files

@@ -29,26 +29,21 @@ inline constexpr std::int64_t max_length = std::int64_t{1} << 53;  // positions
 
 // ---- where the values of a rope come from --------------------------------------------------------
 
-// An origin without the value's name.
-struct From {
-  Origin origin = Origin::model_default;
-  std::string from = {};
-};
 // Read from that key of the file, or of a class default: then it is the model_type's.
-From from_key(const Object& keys, std::string_view key);
+Origin from_key(const Object& keys, std::string_view key);
 // The key at the end of a path: the file's word, for formulas.
 std::string last_word(const std::string& path);
 
 // The origins of the current rope's values; a later record replaces an earlier one. For output only.
 class Origins {
  public:
-  void set(std::string_view value, From);
+  void set(std::string_view value, Origin);
   void read(std::string_view value, const Object& keys, std::string_view key) { set(value, from_key(keys, key)); }
-  void given(std::string_view value, std::string path) { set(value, {Origin::given, std::move(path)}); }
+  void weights(std::string_view value, std::string tensor) { set(value, {OriginKind::weights, std::move(tensor)}); }
   void by_default(std::string_view value, std::string_view whose) {
-    set(value, {Origin::model_default, std::string(whose)});
+    set(value, {OriginKind::model_default, std::string(whose)});
   }
-  void derived(std::string_view value, std::string formula) { set(value, {Origin::derived, std::move(formula)}); }
+  void derived(std::string_view value, std::string formula) { set(value, {OriginKind::derived, std::move(formula)}); }
   // Read where the key is there, else the default.
   void read_or_by_default(std::string_view value, const Object& keys, std::string_view key, std::string_view whose);
   // Prefixes the recorded formula of value with "by * ".
@@ -61,7 +56,7 @@ class Origins {
   std::vector<ValueOrigin> of_rope() const;
 
  private:
-  std::map<std::string, From, std::less<>> values_;
+  std::map<std::string, Origin, std::less<>> values_;
 };
 
 // ---- the reading of a file -----------------------------------------------------------------------
@@ -82,8 +77,8 @@ struct Reading {
   std::deque<Json> defaults = {};  // class defaults that stand in for objects of the file
   int parts = 0;
 
-  // Notes one sentence about part, once, and returns it as Model::notes has it: "text_config: SENTENCE."
-  std::string note(const std::string& part, const std::string& sentence);
+  // Notes one sentence about part, once.
+  void note(NoteKind, const std::string& part, const std::string& sentence);
   // The part has no rope, and why: noted, and kept in without.
   void note_no_rope(const std::string& part, const std::string& why);
 };
@@ -98,7 +93,9 @@ struct Part {
 
   std::string name() const { return known ? std::string(family.type) : "a model_type that is not known"; }
   Origins& origins() const { return reading.origins; }
-  void note(const std::string& sentence) const { reading.note(path, sentence); }
+  void note(NoteKind kind, const std::string& sentence) const { reading.note(kind, path, sentence); }
+  // Adds it to the model's parts.
+  ModelPart& add_to_model(int layers) const;
   // The origin of a value: a key of the part, the class default, a formula.
   void record(std::string_view value, std::string_view key) const { origins().read(value, keys, key); }
   void record_or_default(std::string_view value, std::string_view key) const {
@@ -146,21 +143,21 @@ struct NativeKey {
 void read_native(const Object&, const NativeKey&, double&);
 void read_native(const Object&, const NativeKey&, std::int64_t&);
 
-// Reads the fields of the rows into scaling, whose values are the defaults, and records where each comes from. whose:
-// the origin of a default.
+// Reads the fields of the rows into scaling, whose values are the defaults, and records where each comes from.
+// otherwise: the origin of a default.
 template <class S>
-void read_native(const Part& part, const Object& keys, std::initializer_list<NativeKey> rows, std::string_view whose,
+void read_native(const Part& part, const Object& keys, std::initializer_list<NativeKey> rows, const Origin& otherwise,
                  S& scaling) {
   scalings::for_each_field(scaling, [&](const auto& field, auto& value) {
     for (const NativeKey& row : rows) {
       if (row.name != field.name) continue;
       const std::string recorded = std::string("scaling.") + field.name;
       if (row.key.empty()) {
-        part.origins().by_default(recorded, whose);
+        part.origins().set(recorded, otherwise);
         continue;
       }
       if constexpr (requires { read_native(keys, row, value); }) read_native(keys, row, value);
-      part.origins().read_or_by_default(recorded, keys, row.key, whose);
+      part.origins().set(recorded, keys.has(row.key) ? from_key(keys, row.key) : otherwise);
     }
   });
 }
@@ -190,7 +187,7 @@ struct HeadShape {
   int first = 0;  // where the rotated block begins, when it is an MLA's
   int block = 0;  // the elements that partial_rotary_factor is a fraction of: the head, or MLA's rope block
   bool mla = false;
-  From block_from = {};  // of an MLA
+  Origin block_from = {};  // of an MLA
 };
 
 // A head that cannot turn: the library's error for the file's own answer.
@@ -213,7 +210,7 @@ void read_heads_of_type(const Part&, const std::string& layer_type, HeadShape&);
 // CONFIG_VALUE where the key that says it holds no length.
 std::optional<std::int64_t> context_length(const Object&);
 std::optional<std::string> context_key(const Object&);  // the key that says it
-std::int64_t stated_context(const Part&);               // recorded; 0 where the file does not say it
+void record_context(const Part&);                       // its origin, where the file says it
 
 // ---- layers (config/layers.cpp) ----
 struct Layer {
@@ -221,11 +218,11 @@ struct Layer {
   bool turns = true;
   std::optional<double> base;  // where the file has a list
   std::optional<double> partial;
-  bool scaled = true;                         // Molmo 2: layers outside rope_scaling_layers keep the base only
-  int heads = 0, kv_heads = 0, head_dim = 0;  // per_layer_config; 0: the part's
-  int nope = 0, rotating = 0;                 // of an MLA
-  std::vector<ValueOrigin> origins = {};      // of the values that differ from the part's
-  From partial_from = {}, turning_from = {};  // of these two
+  bool scaled = true;                           // Molmo 2: layers outside rope_scaling_layers keep the base only
+  int heads = 0, kv_heads = 0, head_dim = 0;    // per_layer_config; 0: the part's
+  int nope = 0, rotating = 0;                   // of an MLA
+  std::vector<ValueOrigin> origins = {};        // of the values that differ from the part's
+  Origin partial_from = {}, turning_from = {};  // of these two
   bool has_own() const {
     return base || partial || !scaled || heads != 0 || kv_heads != 0 || head_dim != 0 || nope != 0 || rotating != 0;
   }
@@ -246,7 +243,8 @@ std::optional<std::vector<T>> per_layer(const Part& part, const char* key, std::
     part.keys.refuse(key, "must have one entry for each of the " + std::to_string(layers) + " layers");
   }
   if (values->size() > layers) {
-    part.note(std::string(key) + " has more entries than there are layers: the last ones are not read");
+    part.note(NoteKind::unread,
+              std::string(key) + " has more entries than there are layers: the last ones are not read");
     values->resize(layers);
   }
   return values;
@@ -256,12 +254,12 @@ std::optional<std::vector<T>> per_layer(const Part& part, const char* key, std::
 struct RopeKeys {
   std::string type = "default";  // as scaling_type gives it
   double base = 10000;
-  std::optional<double> partial;          // nothing said: the family's
-  std::optional<From> partial_from = {};  // where it is given
-  std::optional<Object> scaling;          // the object that holds the scaling's keys, if any
-  bool truncate_elsewhere = false;        // a nested rope_parameters: truncate is read one level up
+  std::optional<double> partial;            // nothing said: the family's
+  std::optional<Origin> partial_from = {};  // where it is given
+  std::optional<Object> scaling;            // the object that holds the scaling's keys, if any
+  bool truncate_elsewhere = false;          // a nested rope_parameters: truncate is read one level up
   std::optional<bool> truncate;
-  From truncate_from = {};  // where truncate is given
+  Origin truncate_from = {};  // where truncate is given
 };
 // The type that scaling_type gives for a word of rope_type; "" where the word is unknown.
 std::string published_type(std::string_view said);
@@ -276,10 +274,8 @@ RopeOfLayer rope_source(const Part&, const std::vector<Layer>&);
 Scaling read_scaling(const Part&, const RopeKeys&, int pairs);  // keys.partial is set
 
 // ---- learned frequencies (learned.cpp) ----
-// A tensor of the checkpoint whose name ends in one of these holds log(multiplier), one value per pair.
-void name_learned(const Part&, Names, ModelRope&);
-// A tensor of that name holds inv_freq, [axes, heads, pairs]; until it is read nothing turns.
-void name_directions(const Part&, const std::string& tensor, int axes, ModelRope&);
+// Makes the rope one that turns by Learned of its part, at its start, and notes so.
+void start_learned(const Part&, const Learned&, ModelRope&);
 // The part of apply_weights() that reads the pairing: where the weights in the folder were converted, the ropes get
 // their pairing and the notes say so. A folder without weights changes nothing. Throws FILE, FORMAT, JSON, PAIRING.
 void apply_weights_pairing(Model&, const std::filesystem::path& folder);
@@ -303,9 +299,9 @@ void read_params(Reading&, const Object&);         // config/params.cpp
 void note_attention_scale(const Part&, const std::vector<ModelRope>& ropes);
 // Where the factor of a yarn does not fit the model's lengths. transformers warns of such files unless the two lengths
 // are equal.
-void note_reach(const Part&, const std::vector<ModelRope>& ropes);
-// One sentence about the values in which params differs from the config.json that model was read from.
-std::string note_beside(const Model& model, const std::filesystem::path& params, const ConfigOptions&);
+void note_reach(const Part&, const std::vector<ModelRope>& ropes, std::int64_t context);
+// A note on the values in which params differs from the config.json that model was read from.
+Note note_beside(const Model& model, const std::filesystem::path& params, const ConfigOptions&);
 
 // ---- queries multiplied by the position (config/query_scale.cpp) ----
 // Adds the part's rule to Model::query_scales, with a note. of_rope: the object of its first rope's scaling, and

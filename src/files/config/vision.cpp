@@ -88,7 +88,7 @@ std::vector<int> sections_of(const Part& part, const std::optional<Object>& keys
   if (!sections.empty()) {
     std::string listed;
     for (const int section : sections) listed += (listed.empty() ? "" : ", ") + std::to_string(section);
-    part.note("mrope_section is not given: [" + listed + "], the default of " + part.name());
+    part.note(NoteKind::model_default, "mrope_section is not given: [" + listed + "], the default of " + part.name());
     part.by_default("axis");
   }
   return sections;
@@ -120,24 +120,26 @@ void read_vision_part(const Part& part) {
   std::optional<RopeKeys> keys;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (layers[i].turns && !keys) keys = rope_of(layers[i]);
-    (layers[i].turns ? model.layers : model.layers_without_rope).push_back(static_cast<int>(i));
+    if (layers[i].turns) model.layers.push_back(static_cast<int>(i));
   }
   if (!keys) return;
+  part.add_to_model(static_cast<int>(layers.size())).model_type.clear();
   if (keys->type != "default" && keys->type != "axial") {
     keys->scaling->refuse(keys->scaling->has("rope_type") ? "rope_type" : "type",
                           "must be default or axial for a vision tower");
   }
   model.rope.base = keys->base;
   if (keys->partial.value_or(1) != 1 && !part.family.reads_partial) {
-    part.note("partial_rotary_factor has no effect: transformers turns the whole head of " + part.name());
+    part.note(NoteKind::unread,
+              "partial_rotary_factor has no effect: transformers turns the whole head of " + part.name());
   }
   const Tower& tower = *part.family.tower;
   tower.lay_out(part, *keys, model.rope);
   if (keys->scaling) {
     for (const char* key : {"rope_type", "type"}) keys->scaling->mark(key);
   }
-  part.note(tower.words);
-  if (!part.family.remark.text.empty()) part.note(std::string(part.family.remark.text));
+  part.note(NoteKind::axes, tower.words);
+  if (!part.family.remark.text.empty()) part.note(NoteKind::model, std::string(part.family.remark.text));
   const std::vector<std::string_view> axes = words(tower.axes);
   model.axis_names.assign(axes.begin(), axes.end());
   if (tower.blocks != nullptr) return add_blocks(part, tower.blocks(model));
@@ -156,8 +158,8 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
     const bool on = keys->boolean(key, false);
     if (on) said = layout;
     if (part.known && axes != Axes::openpangu && on != (axes == layout)) {
-      part.note(keys->path_of(key) + " has no effect: transformers lays the axes of " + part.name() +
-                " out by its own rule");
+      part.note(NoteKind::unread, keys->path_of(key) + " has no effect: transformers lays the axes of " + part.name() +
+                                      " out by its own rule");
     }
   }
   if ((!part.known && keys && keys->has("mrope_section")) || (axes == Axes::openpangu && said != Axes::interleaved))
@@ -169,11 +171,11 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
     for (int i = 0; i < pairs; ++i) rope.axis.push_back(static_cast<std::uint8_t>(i % 2));
     part.by_default("axis");
     model.axis_names = {"height", "width"};
-    return part.note("axis 0 is the row, axis 1 the column, pair by pair; text gives both the same");
+    return part.note(NoteKind::axes, "axis 0 is the row, axis 1 the column, pair by pair; text gives both the same");
   }
   std::vector<int> sections = sections_of(part, keys, pairs);
   if (sections.empty()) {
-    part.note("mrope_section is not given, nor a default that fits: every pair listens to axis 0");
+    part.note(NoteKind::axes, "mrope_section is not given, nor a default that fits: every pair listens to axis 0");
     return;
   }
   const int sum = std::accumulate(sections.begin(), sections.end(), 0);
@@ -185,8 +187,8 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
   if (axes == Axes::interleaved) {
     rope.axis = interleaved_by(sections, pairs);
     if (sum != pairs) {
-      part.note("mrope_section sums to " + std::to_string(sum) + " for " + std::to_string(pairs) +
-                " pairs: filled by position, as in transformers");
+      part.note(NoteKind::axes, "mrope_section sums to " + std::to_string(sum) + " for " + std::to_string(pairs) +
+                                    " pairs: filled by position, as in transformers");
     }
     return;
   }
@@ -200,11 +202,11 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
               : axes == Axes::glm       ? glm_axes(sections)
                                         : sectioned_axes(sections);
   if (axes == Axes::ernie || axes == Axes::bailing)
-    part.note("axes t, h, w; pairs alternate h and w, the last listen to t");
+    part.note(NoteKind::axes, "axes t, h, w; pairs alternate h and w, the last listen to t");
   if (axes == Axes::xdrope) {
-    part.note(
-        "the sections count pairs, as in vLLM; transformers gives the two members of an image "
-        "token's pair different axes (text tokens agree)");
+    part.note(NoteKind::axes,
+              "the sections count pairs, as in vLLM; transformers gives the two members of an image "
+              "token's pair different axes (text tokens agree)");
   }
 }
 

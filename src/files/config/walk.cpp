@@ -141,7 +141,7 @@ class Walk {
   }
 
   void leave_text_to(const Node& root, const std::string& child) {
-    reading_.note("", "the text model is read from " + child + "; the same keys at the top are not");
+    reading_.note(NoteKind::unread, "", "the text model is read from " + child + "; the same keys at the top are not");
     ignore_rope_keys(root.keys);
   }
 
@@ -188,7 +188,8 @@ class Walk {
     const std::string what = node.type.empty() ? "no model_type" : "model_type " + in_quotes(node.type);
     if (!asks) {
       if (model && !node.root()) {
-        reading_.note(node.path, "its rope, if it has one, is not known (" + what + "); it has no rope answer here");
+        reading_.note(NoteKind::no_rope, node.path,
+                      "its rope, if it has one, is not known (" + what + "); it has no rope answer here");
       }
       if (!model) leave_to_children(node);
       return;
@@ -199,13 +200,15 @@ class Walk {
            (node.type.empty() ? "" : ", which is not known"), ", and no pairing is given",
            with_advice(suggested_type(node.type), reading_.options.words.give_pairing));
     }
-    reading_.note(node.path, (node.type.empty() ? "no model_type is given" : what + " is not known") +
-                                 ": the pairing given decides, and the generic keys are read");
+    reading_.note(NoteKind::chosen, node.path,
+                  (node.type.empty() ? "no model_type is given" : what + " is not known") +
+                      ": the pairing given decides, and the generic keys are read");
     read(node, unknown_, false);
   }
 
   void read_without_rope(const Node& node) {
-    reading_.note(node.path, "model_type " + in_quotes(node.type) + " has no rotary positions of its own");
+    reading_.note(NoteKind::no_rope, node.path,
+                  "model_type " + in_quotes(node.type) + " has no rotary positions of its own");
     ignore_rope_keys(node.keys);
     const Family family{.type = node.type};
     read_query_scale_without_rope(Part{reading_, node.path, node.keys, family});
@@ -220,8 +223,9 @@ class Walk {
     if (!has_text && child_type(node.type, "encoder_config").empty()) return;
     for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor"}) {
       if (node.keys.has(key)) {
-        reading_.note(node.path, std::string(key) + " outside the sub-configs is not read: each has its own, or the " +
-                                     "default of its model_type, as in transformers");
+        reading_.note(NoteKind::unread, node.path,
+                      std::string(key) + " outside the sub-configs is not read: each has its own, or the " +
+                          "default of its model_type, as in transformers");
       }
     }
     ignore_rope_keys(node.keys);
@@ -268,13 +272,16 @@ class Walk {
     std::string type = keys.text("model_type").value_or("");
     const Child* child = find_child(parent, key);
     if (!type.empty() && child != nullptr && child->always && type != child->type) {
-      reading_.note(keys.path(), "model_type " + in_quotes(type) + " is read as " + std::string(child->type) +
-                                     ", which " + parent + " makes of it");
+      reading_.note(NoteKind::read_as, keys.path(),
+                    "model_type " + in_quotes(type) + " is read as " + std::string(child->type) + ", which " + parent +
+                        " makes of it");
       return std::string(child->type);
     }
     if (!type.empty()) return type;
     type = child_type(parent, key);
-    if (!type.empty()) reading_.note(keys.path(), "model_type is not given: " + type + ", the default of " + parent);
+    if (!type.empty())
+      reading_.note(NoteKind::model_default, keys.path(),
+                    "model_type is not given: " + type + ", the default of " + parent);
     return type;
   }
 
@@ -288,7 +295,8 @@ std::string meant_type(Reading& reading, const Object& root, const std::string& 
   const auto& architecture = found->front().get_ref<const std::string&>();
   const std::string meant(files::meant_type(said, architecture));
   if (meant.empty()) return said;
-  reading.note("", "model_type " + in_quotes(said) + " of architecture " + architecture + " is read as " + meant);
+  reading.note(NoteKind::read_as, "",
+               "model_type " + in_quotes(said) + " of architecture " + architecture + " is read as " + meant);
   return meant;
 }
 

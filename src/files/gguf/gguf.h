@@ -58,7 +58,7 @@ int needed(const Part&, const char* key, int most);  // throws CONFIG_MISSING
 [[noreturn]] void missing(const Part&, const char* key, const std::string& subject);
 
 // Sets the scaling of used.rope, whose shape and base are set. plain: the layer has no scaling.
-void set_gguf_scaling(const GgufPart&, ModelRope& used, bool plain);
+void set_gguf_scaling(const GgufPart&, ModelRope& used, std::int64_t context, bool plain);
 
 // Throws CONFIG_KEY, CONFIG_VALUE, CONFIG_MISSING, MODEL_TYPE, ROPE, TENSOR.
 Model read_gguf(const InputFile&, const ConfigOptions&);

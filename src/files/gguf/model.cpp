@@ -30,14 +30,16 @@ class GgufReader {
   void read() {
     if (arch_.rope_type == GgufRopeType::none || !is_switched_on()) {
       for (const char* key : known_keys) keys_.mark(key);
-      return part_.note("architecture " + in_quotes(part_.name()) + " has no rotary positions that llama.cpp knows of");
+      return part_.note(NoteKind::no_rope,
+                        "architecture " + in_quotes(part_.name()) + " has no rotary positions that llama.cpp knows of");
     }
     read_layers();
+    ModelPart& whole = part_.add_to_model(static_cast<int>(layers_.size()));
+    whole.context = keys_.integer("context_length", 0, max_length).value_or(0);
+    whole.model_type.clear();
+    context_ = whole.context;
     for (const GgufLayer& layer : kinds()) add_rope(layer);
-    std::vector<int> without;
-    for (std::size_t i = 0; i < layers_.size(); ++i) {
-      if (!layers_[i].has_rope) without.push_back(static_cast<int>(i));
-    }
+    const std::vector<int> without = layers_without_rope(part_.reading.model, part_.path);
     read_query_scale(part_, {}, Unscaled{}, layers_.size(), without);
   }
 
@@ -79,7 +81,7 @@ class GgufReader {
     if (keys_.has("attention.head_count_kv")) {
       kv_heads = per_layer("attention.head_count_kv", count);
     } else {
-      part_.note("attention.head_count_kv is not given: as many as head_count");
+      part_.note(NoteKind::derived, "attention.head_count_kv is not given: as many as head_count");
     }
     const std::vector<bool> windows = window_layers(count);
     for (int i = 0; i < count; ++i) {
@@ -120,8 +122,9 @@ class GgufReader {
       fail(Code::ROPE, "read_config", "the layers with a sliding window have a rope of their own in architecture ",
            in_quotes(part_.name()), " and must be named by ", in_quotes(keys_.path_of(pattern)), " but it is absent");
     } else {
-      part_.note("attention.sliding_window_pattern is not given: all layers have a window but every one in " +
-                 std::to_string(period) + ", as llama.cpp has it for " + part_.name());
+      part_.note(NoteKind::model_default,
+                 "attention.sliding_window_pattern is not given: all layers have a window but every one in " +
+                     std::to_string(period) + ", as llama.cpp has it for " + part_.name());
     }
     for (std::size_t i = 0; i < windows.size(); ++i) {
       const int place = static_cast<int>(i) % period;
@@ -150,7 +153,8 @@ class GgufReader {
   void note_gaps() {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       if (layers_[i].has_rope) continue;
-      part_.note(layers_[i].heads > 0 && layers_[i].kv_heads > 0
+      part_.note(NoteKind::layers,
+                 layers_[i].heads > 0 && layers_[i].kv_heads > 0
                      ? "the layers without rope are those that llama.cpp leaves without in " + part_.name()
                      : "layers of 0 heads have no rope");
     }
@@ -169,19 +173,17 @@ class GgufReader {
     ModelRope used;
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       if (layers_[i] == layer) used.layers.push_back(static_cast<int>(i));
-      if (!layers_[i].has_rope) used.layers_without_rope.push_back(static_cast<int>(i));
     }
     used.heads = layer.heads;
     used.kv_heads = layer.kv_heads;
-    used.context = keys_.integer("context_length", 0, max_length).value_or(0);
     part_.origins() = {};
     record_layers();
-    if (used.context > 0) part_.record("context", "context_length");
+    if (context_ > 0) part_.record("context", "context_length");
     set_shape(layer, used);
     set_base(layer, used.rope);
     set_pairing(used.rope);
     if (Frequencies{.axis = used.rope.axis}.axes() == 3) used.axis_names = {"time", "height", "width"};
-    set_gguf_scaling(part_, used, layer.window && arch_.quirk == GgufQuirk::window_plain);
+    set_gguf_scaling(part_, used, context_, layer.window && arch_.quirk == GgufQuirk::window_plain);
     used.origins = part_.origins().of_rope();
     part_.reading.model.ropes.push_back(std::move(used));
   }
@@ -203,7 +205,8 @@ class GgufReader {
     if (mla && used.kv_heads == 1) {
       used.kv_heads = used.heads;
       part_.derived("kv_heads", "attention.head_count");
-      part_.note("the k heads are as many as the q heads: the GGUF stores the rotated part of k once, for all of them");
+      part_.note(NoteKind::read_as,
+                 "the k heads are as many as the q heads: the GGUF stores the rotated part of k once, for all of them");
     }
     auto length = mla ? mla : layer.window && swa ? swa : full;
     part_.record("head_dim", mla                   ? "attention.key_length_mla"
@@ -214,12 +217,13 @@ class GgufReader {
       const int width = needed(part_, "embedding_length", 1 << 24);
       if (width % layer.heads != 0) keys_.refuse("embedding_length", "must be a multiple of head_count");
       length = width / layer.heads;
-      part_.note("attention.key_length is not given: embedding_length / head_count = " + std::to_string(*length));
+      part_.note(NoteKind::derived,
+                 "attention.key_length is not given: embedding_length / head_count = " + std::to_string(*length));
     }
     rope.head_dim = *length;
     const auto rotating = whole("rope.dimension_count", 2, max_dim);
     const auto rotating_swa = whole("rope.dimension_count_swa", 2, max_dim);
-    if (!rotating) part_.note("rope.dimension_count is not given: the whole head turns");
+    if (!rotating) part_.note(NoteKind::model_default, "rope.dimension_count is not given: the whole head turns");
     const std::string which = layer.window && rotating_swa ? "rope.dimension_count_swa" : "rope.dimension_count";
     rope.rotary_dim = layer.window && rotating_swa ? *rotating_swa : rotating.value_or(rope.head_dim);
     part_.derived("rotary_dim", "head_dim");
@@ -232,7 +236,7 @@ class GgufReader {
     if (arch_.quirk == GgufQuirk::mla) {
       used.first = rope.head_dim - rope.rotary_dim;
       if (used.first != 0) part_.derived("first", "head_dim - rotary_dim");
-      part_.note("the rotated block is the last of the head: multi-head latent attention");
+      part_.note(NoteKind::model, "the rotated block is the last of the head: multi-head latent attention");
     }
   }
 
@@ -242,12 +246,12 @@ class GgufReader {
     const bool own = layer.window && window;
     const char* key = own ? "rope.freq_base_swa" : "rope.freq_base";
     part_.record_or_default("base", key);
-    if (!full) part_.note("rope.freq_base is not given: 10000");
+    if (!full) part_.note(NoteKind::model_default, "rope.freq_base is not given: 10000");
     rope.base = own ? *window : full.value_or(10000);
     if (layer.window && !window && arch_.window_10000) {
       rope.base = 10000;
       part_.by_default("base");
-      part_.note("rope.freq_base_swa is not given: 10000 on the layers with a sliding window");
+      part_.note(NoteKind::model_default, "rope.freq_base_swa is not given: 10000 on the layers with a sliding window");
     }
     if (!(rope.base > 1)) keys_.refuse(key, "must be above 1");
   }
@@ -268,16 +272,18 @@ class GgufReader {
     const std::string name = part_.name();
     const auto given = part_.reading.options.pairing;
     if (given && *given != rope.pairing && find_architecture(name) != nullptr) {
-      part_.note(std::string("pairing ") + rotary::name(*given) + " is given; architecture " + name + " has " +
-                 rotary::name(rope.pairing));
+      part_.note(NoteKind::chosen, std::string("pairing ") + rotary::name(*given) + " is given; architecture " + name +
+                                       " has " + rotary::name(rope.pairing));
     }
     const bool permuted = arch_.quirk == GgufQuirk::permuted || arch_.quirk == GgufQuirk::permuted_switch ||
                           arch_.quirk == GgufQuirk::permuted_gaps;
     if (!given) {
-      part_.note(std::string("pairing ") + rotary::name(rope.pairing) + ", as llama.cpp turns architecture " + name +
-                 (permuted ? ": conversion to GGUF reorders the rows of q and k, and what Hugging Face's weights turn "
-                             "as half turns as interleaved here"
-                           : ""));
+      part_.note(
+          NoteKind::model,
+          std::string("pairing ") + rotary::name(rope.pairing) + ", as llama.cpp turns architecture " + name +
+              (permuted ? ": conversion to GGUF reorders the rows of q and k, and what Hugging Face's weights turn "
+                          "as half turns as interleaved here"
+                        : ""));
     }
     rope.pairing = given_pairing(part_, rope.pairing, "");
   }
@@ -298,6 +304,7 @@ class GgufReader {
     part_.record("axis", key);
     rope.axis = interleaved ? interleaved_axes(sections) : sectioned_axes(sections);
     part_.note(
+        NoteKind::axes,
         interleaved
             ? "the pairs take time, height and width in turn, and what is left over time, as the model was trained; "
               "llama.cpp gives pairs left over a fourth position"
@@ -308,6 +315,7 @@ class GgufReader {
   const Object& keys_;
   const GgufArchitecture& arch_;
   std::vector<GgufLayer> layers_;
+  std::int64_t context_ = 0;
 };
 
 // Whether a part of the key begins with rope or yarn, or names rotary positions.
@@ -341,8 +349,9 @@ GgufArchitecture architecture_of(Reading& reading, const std::string& name) {
          ", and no pairing is given", reading.options.words.give_pairing.empty() ? "" : ": ",
          reading.options.words.give_pairing);
   }
-  reading.note("", "architecture " + in_quotes(name) +
-                       " is not known: the pairing given decides, and the generic keys are read");
+  reading.note(
+      NoteKind::chosen, "",
+      "architecture " + in_quotes(name) + " is not known: the pairing given decides, and the generic keys are read");
   return {name, GgufRopeType::neox};
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 class GgufScaling {
  public:
-  GgufScaling(const GgufPart& part, ModelRope& used) : part_(part), keys_(part.keys), used_(used), rope_(used.rope) {}
+  GgufScaling(const GgufPart& part, ModelRope& used, std::int64_t context)
+      : part_(part), keys_(part.keys), rope_(used.rope), context_(context) {}
 
   void set(bool plain) {
     part_.by_default("scaling");
@@ -21,7 +22,7 @@ class GgufScaling {
     part_.derived("attention_factor", "1 for default");
     if (plain) {
       const bool scaled = factor_ != 1 || part_.gguf.find("rope_freqs.weight") != nullptr;
-      if (scaled) part_.note("the layers with a sliding window have no scaling");
+      if (scaled) part_.note(NoteKind::scaling, "the layers with a sliding window have no scaling");
     } else if (part_.gguf.find("rope_factors_long.weight") != nullptr ||
                part_.gguf.find("rope_factors_short.weight") != nullptr) {
       set_long();
@@ -54,12 +55,12 @@ class GgufScaling {
   }
 
   // Records the origins of a scaling whose factors are tensors, or stand for tensors.
-  void record_lists(const std::string& short_factor, const std::string& long_factor) {
+  void record_lists(const Origin& short_factor, const Origin& long_factor) {
     record_scaling();
     record_trained_length();
-    origins().given("scaling", long_factor);
-    origins().given("scaling.short_factor", short_factor);
-    origins().given("scaling.long_factor", long_factor);
+    origins().set("scaling", long_factor);
+    origins().set("scaling.short_factor", short_factor);
+    origins().set("scaling.long_factor", long_factor);
   }
 
   std::vector<double> factors(const std::string& tensor) const {
@@ -70,8 +71,8 @@ class GgufScaling {
            values.size());
     }
     if (values.size() > pairs)
-      part_.note(tensor + " has " + std::to_string(values.size()) + " factors: the first " + std::to_string(pairs) +
-                 " are used");
+      part_.note(NoteKind::unread, tensor + " has " + std::to_string(values.size()) + " factors: the first " +
+                                       std::to_string(pairs) + " are used");
     values.resize(pairs);
     for (const double value : values) {
       if (!(value > 0) || !std::isfinite(value))
@@ -89,14 +90,15 @@ class GgufScaling {
       keys_.refuse(type, "must be none, linear, yarn or longrope");
     const auto factor = keys_.number(factor_key());
     if (factor && *factor != 0 && !(*factor >= 1)) keys_.refuse(factor_key(), "must be at least 1, or 0 for none,");
-    if (factor && !given && *factor > 1) part_.note("rope.scaling.type is not given: linear, as llama.cpp reads it");
+    if (factor && !given && *factor > 1)
+      part_.note(NoteKind::read_as, "rope.scaling.type is not given: linear, as llama.cpp reads it");
     factor_ = type_ == "none" || factor.value_or(0) == 0 ? 1 : *factor;
     attention_ = keys_.number("rope.scaling.attn_factor").value_or(1);
     if (!(attention_ > 0)) keys_.refuse("rope.scaling.attn_factor", "must be above 0");
     trained_ = keys_.integer("rope.scaling.original_context_length", 1, max_length).value_or(0);
-    if (trained_ == 0 && used_.context > 0 && (type_ == "yarn" || type_ == "longrope")) {
-      trained_ = used_.context;
-      part_.note("rope.scaling.original_context_length is not given: context_length");
+    if (trained_ == 0 && context_ > 0 && (type_ == "yarn" || type_ == "longrope")) {
+      trained_ = context_;
+      part_.note(NoteKind::derived, "rope.scaling.original_context_length is not given: context_length");
     }
   }
 
@@ -110,9 +112,10 @@ class GgufScaling {
     for (double& f : scaling.short_factor) f *= factor_;
     scaling.trained_length = trained_;
     scaling.attention_factor = attention_;
-    if (!keys_.has("rope.scaling.attn_factor")) part_.note("rope.scaling.attn_factor is not given: 1");
+    if (!keys_.has("rope.scaling.attn_factor"))
+      part_.note(NoteKind::model_default, "rope.scaling.attn_factor is not given: 1");
     rope_.scaling = scaling;
-    record_lists("rope_factors_short.weight", "rope_factors_long.weight");
+    record_lists({OriginKind::weights, "rope_factors_short.weight"}, {OriginKind::weights, "rope_factors_long.weight"});
   }
 
   void set_factors(bool has_tensor) {
@@ -127,13 +130,15 @@ class GgufScaling {
     } else if (uneven || attention_ != 1) {
       // A list of factors is LongRoPE with the same list at every length.
       for (double& d : divisors) d *= factor_;
-      LongRope scaling{divisors, divisors, trained_ > 0 ? trained_ : std::max<std::int64_t>(used_.context, 1)};
+      LongRope scaling{divisors, divisors, trained_ > 0 ? trained_ : std::max<std::int64_t>(context_, 1)};
       scaling.attention_factor = attention_;
       rope_.scaling = std::move(scaling);
-      const std::string from = has_tensor ? "rope_freqs.weight" : keys_.path_of("rope.scaling.attn_factor");
+      const Origin from =
+          has_tensor ? Origin{OriginKind::weights, "rope_freqs.weight"} : from_key(keys_, "rope.scaling.attn_factor");
       record_lists(from, from);
       if (uneven)
         part_.note(
+            NoteKind::scaling,
             "inv_freq is divided by rope_freqs.weight: written as longrope with the same factors at every length");
     } else if (factor_ > 1) {
       rope_.scaling = Linear{factor_};
@@ -145,8 +150,8 @@ class GgufScaling {
   // ggml divides before it blends; both act on each pair by itself, so the order does not matter.
   void divide_by(const std::vector<double>& divisors) {
     for (const double d : divisors) rope_.multiplier.push_back(1 / d);
-    origins().given("multiplier", "1 / rope_freqs.weight");
-    part_.note("inv_freq is divided by rope_freqs.weight");
+    origins().weights("multiplier", "1 / rope_freqs.weight");
+    part_.note(NoteKind::scaling, "inv_freq is divided by rope_freqs.weight");
   }
 
   // Hunyuan's alpha: the base grows.
@@ -175,9 +180,9 @@ class GgufScaling {
     rope_.scaling = Proportional{rotating / pairs, factor_};
     record_scaling();
     record_factor();
-    origins().given("scaling", "rope_freqs.weight");
-    origins().given("scaling.fraction", "rope_freqs.weight");
-    part_.note("the pairs whose factor in rope_freqs.weight is 1e30 stand still");
+    origins().weights("scaling", "rope_freqs.weight");
+    origins().weights("scaling.fraction", "rope_freqs.weight");
+    part_.note(NoteKind::scaling, "the pairs whose factor in rope_freqs.weight is 1e30 stand still");
     return true;
   }
 
@@ -191,7 +196,7 @@ class GgufScaling {
                 {{.name = "beta_fast", .key = "rope.scaling.yarn_beta_fast"},
                  {.name = "beta_slow", .key = "rope.scaling.yarn_beta_slow"},
                  {.name = "truncate"}},
-                part_.name(), scaling);
+                {OriginKind::model_default, part_.name()}, scaling);
     const auto weight = keys_.number("rope.scaling.yarn_ext_factor");
     scaling.extrapolation_factor = weight && *weight >= 0 ? *weight : 1;
     if (scaling.extrapolation_factor == 0) refuse("yarn_ext_factor 0");
@@ -199,7 +204,7 @@ class GgufScaling {
     scaling.trained_length = trained_;
     scaling.attn_factor = attention_;
     if (keys_.number("rope.scaling.yarn_attn_factor"))
-      part_.note("rope.scaling.yarn_attn_factor is not used: llama.cpp computes it anew for yarn");
+      part_.note(NoteKind::unread, "rope.scaling.yarn_attn_factor is not used: llama.cpp computes it anew for yarn");
     const double given = keys_.number("rope.scaling.yarn_log_multiplier").value_or(0);
     if (given != 0) {
       // Conversion stores a tenth of mscale_all_dim for MLA; 0.1f is not a tenth.
@@ -207,12 +212,12 @@ class GgufScaling {
       scaling.mscale_all_dim = mla ? static_cast<double>(static_cast<float>(given) / 0.1F) : given;
       scaling.mscale = part_.name() == "deepseek2" ? *scaling.mscale_all_dim : 1.0;
       const double softmax = 1 + given * std::log(factor_);
-      part_.note(
-          "yarn_log_multiplier also scales the softmax of the attention, by (1 + yarn_log_multiplier * "
-          "ln(factor))^2 = " +
-          detail::significant(softmax * softmax, 7) + ", which is no part of the rope");
+      part_.note(NoteKind::attention,
+                 "yarn_log_multiplier also scales the softmax of the attention, by (1 + yarn_log_multiplier * "
+                 "ln(factor))^2 = " +
+                     detail::significant(softmax * softmax, 7) + ", which is no part of the rope");
     }
-    part_.note("yarn as ggml has it: the correction range is rounded outward (truncate)");
+    part_.note(NoteKind::scaling, "yarn as ggml has it: the correction range is rounded outward (truncate)");
     rope_.scaling = scaling;
     record_magnitude(scaling);
   }
@@ -241,8 +246,8 @@ class GgufScaling {
 
   const GgufPart& part_;
   const Object& keys_;
-  ModelRope& used_;
   Rope& rope_;
+  std::int64_t context_;
   std::string type_;
   double factor_ = 1;
   double attention_ = 1;
@@ -251,6 +256,8 @@ class GgufScaling {
 
 }  // namespace
 
-void set_gguf_scaling(const GgufPart& part, ModelRope& used, bool plain) { GgufScaling(part, used).set(plain); }
+void set_gguf_scaling(const GgufPart& part, ModelRope& used, std::int64_t context, bool plain) {
+  GgufScaling(part, used, context).set(plain);
+}
 
 }  // namespace rotary::files

@@ -106,15 +106,19 @@ Json config_of(const Place& place, const Family& family, bool all_attend) {
   return config;
 }
 
+Model only_part(Model model, const std::string& part) {
+  std::erase_if(model.parts, [&](const ModelPart& one) { return one.path != part; });
+  std::erase_if(model.ropes, [&](const ModelRope& one) { return one.part != part; });
+  return model;
+}
+
 // The ropes of one part, or why there are none.
 void read_part(const Json& config, KnownModel& known) {
   ConfigOptions options;
   options.class_defaults = true;
   Reading reading = read_json(config, options);
-  for (ModelRope& rope : reading.model.ropes) {
-    if (rope.part == known.part) known.ropes.push_back(std::move(rope));
-  }
-  if (!known.ropes.empty()) return;
+  known.model = only_part(std::move(reading.model), known.part);
+  if (!known.model.ropes.empty()) return;
   known.why = "no layer has a rope by default";
   for (const NoRope& none : reading.without) {
     if (none.part == known.part) known.why = none.why;
@@ -125,14 +129,15 @@ KnownModel known_part(const Place& place, const Family& family) {
   KnownModel known{.model_type = std::string(place.top), .part = place.path()};
   try {
     read_part(config_of(place, family, false), known);
-    if (known.ropes.empty() && has_sizes(family)) {
+    if (known.model.ropes.empty() && has_sizes(family)) {
       read_part(config_of(place, family, true), known);
-      for (ModelRope& model : known.ropes) model.layers.clear();
+      for (ModelRope& used : known.model.ropes) used.layers.clear();
+      for (ModelPart& whole : known.model.parts) whole.layers = 0;
     }
   } catch (const OddHead& odd) {
     known.why = "the class defaults do not run: " + std::string(odd.rule());
   }
-  if (!known.ropes.empty()) known.why.clear();
+  if (!known.model.ropes.empty()) known.why.clear();
   return known;
 }
 
@@ -145,15 +150,13 @@ void add_class(std::string_view type, std::vector<KnownModel>& models) {
   Json config = {{"_class_name", std::string(type)}};
   if (!flag.key.empty()) config[std::string(flag.key)] = flag.on;
   const bool complete = row_of_class->longrope.empty();  // the factors have no default
-  const std::vector<ModelRope> ropes = complete ? read_json(config, {}).model.ropes : std::vector<ModelRope>();
+  const Model model = complete ? read_json(config, {}).model : Model();
   for (const DiffusersRope& row : rows) {
     const auto [name, part] = class_and_part(row);
     if (name != type) continue;
     KnownModel known{.model_type = std::string(type), .part = std::string(part)};
-    for (const ModelRope& rope : ropes) {
-      if (rope.part == part) known.ropes.push_back(rope);
-    }
-    if (known.ropes.empty()) known.why = std::string(row.longrope) + " has no class default";
+    known.model = only_part(model, known.part);
+    if (known.model.ropes.empty()) known.why = std::string(row.longrope) + " has no class default";
     models.push_back(std::move(known));
   }
 }

@@ -10,11 +10,11 @@ namespace rotary {
 
 // One part of a model_type, read from its class defaults.
 struct KnownModel {
-  std::string model_type;             // as the top of a config.json names it
-  std::string part;                   // dotted path of the sub-config, "" at the top
-  std::vector<ModelRope> ropes = {};  // by the class defaults, and by sizes that are made up where these have none
-  std::string why = {};               // where there are no ropes: why not
-  bool rotary = true;                 // false: the model has no rotary positions
+  std::string model_type;  // as the top of a config.json names it
+  std::string part;        // dotted path of the sub-config, "" at the top
+  Model model = {};        // its ropes by the class defaults, and by sizes that are made up where these have none
+  std::string why = {};    // where there are no ropes: why not
+  bool rotary = true;      // false: the model has no rotary positions
 };
 
 // Sorted by model_type, then part.

@@ -31,6 +31,18 @@ enum class Fraction : std::uint8_t {
   nothing,  // qk_rope_head_dim decides, whatever the file's fraction says
 };
 
+// What the model learns of a rope, which its checkpoint holds.
+enum class Learns : std::uint8_t {
+  nothing,
+  multiplier,       // exp(tensor) multiplies the frequencies
+  directions,       // inv_freq of every head, [axes, heads, pairs]
+  last_directions,  // the same of the last n pairs by height and width, [heads, n, 2]
+};
+struct Learned {
+  Learns what = Learns::nothing;
+  std::string_view tensor = {}, also = {};  // the end of the tensor's name, and of its name in other checkpoints
+};
+
 struct Quirk {
   std::string_view name = {};  // Family::quirk in data/models.json
 
@@ -69,6 +81,7 @@ struct Quirk {
 
   // ---- the whole ----
   void (*rope)(const Part&, ModelRope&) = nullptr;  // all but its scaling and axes are set
+  Learned learned = {};
 };
 
 // The row of that name; nullptr: there is none.

@@ -22,13 +22,13 @@ void share_between(const Part& part, std::vector<Layer>& layers) {
   const std::size_t first = read("num_first_full_attention_layers");
   const std::size_t last = read("num_last_full_attention_layers");
   const std::size_t kv_heads = read(key);
-  const From from = part.keys.has(key) ? from_key(part.keys, key) : From{Origin::model_default, part.name()};
+  const Origin from = part.keys.has(key) ? from_key(part.keys, key) : Origin{OriginKind::model_default, part.name()};
   for (std::size_t i = first; i + last < layers.size(); ++i) {
     layers[i].kv_heads = static_cast<int>(kv_heads);
-    layers[i].origins.push_back({"kv_heads", from.origin, from.from});
+    layers[i].origins.push_back({"kv_heads", from});
   }
-  part.note("the layers between the first " + std::to_string(first) + " and the last " + std::to_string(last) +
-            " share " + std::to_string(kv_heads) + " key heads");
+  part.note(NoteKind::layers, "the layers between the first " + std::to_string(first) + " and the last " +
+                                  std::to_string(last) + " share " + std::to_string(kv_heads) + " key heads");
 }
 
 // Baichuan M1: the listed layers slide, and have heads of their own that share the same width.
@@ -42,11 +42,12 @@ void swa_layers(const Part& part, std::vector<Layer>& layers) {
     layer.type = "sliding_attention";
     layer.heads = heads;
     layer.kv_heads = kv_heads;
-    if (kv_heads != 0) layer.origins = {{"kv_heads", Origin::given, part.keys.path_of("num_swa_key_value_heads")}};
+    if (kv_heads != 0)
+      layer.origins = {{"kv_heads", {OriginKind::given, part.keys.path_of("num_swa_key_value_heads")}}};
     if (heads == 0) continue;
     layer.head_dim = hidden_per_head(part, heads);
-    layer.origins.push_back({"heads", Origin::given, part.keys.path_of("num_swa_attention_heads")});
-    layer.origins.push_back({"head_dim", Origin::derived, "hidden_size / num_swa_attention_heads"});
+    layer.origins.push_back({"heads", {OriginKind::given, part.keys.path_of("num_swa_attention_heads")}});
+    layer.origins.push_back({"head_dim", {OriginKind::derived, "hidden_size / num_swa_attention_heads"}});
   }
 }
 
@@ -105,7 +106,8 @@ int always_derived(const Part& part, int heads) {
   const int dim = hidden_per_head(part, heads);
   const auto given = part.keys.integer("head_dim", 0, max_head_dim);
   if (given && *given != dim) {
-    part.note("head_dim is not read: transformers writes hidden_size / heads = " + std::to_string(dim) + " over it");
+    part.note(NoteKind::unread,
+              "head_dim is not read: transformers writes hidden_size / heads = " + std::to_string(dim) + " over it");
   }
   return dim;
 }
@@ -136,7 +138,7 @@ void sliding_heads(const Part& part, const std::string& layer_type, HeadShape& s
   shape.head_dim = read("head_dim", "swa_head_dim", max_head_dim, 256);
   shape.first = read("first", "swa_qk_nope_head_dim", max_head_dim, 192);
   shape.block = shape.head_dim - shape.first;
-  shape.block_from = {Origin::derived, "swa_head_dim - swa_qk_nope_head_dim"};
+  shape.block_from = {OriginKind::derived, "swa_head_dim - swa_qk_nope_head_dim"};
   constexpr const char* own_key = "swa_qk_rope_head_dim";
   if (const auto own = read_whole(part, {nullptr, {own_key}, max_head_dim})) {
     shape.block = *own;
@@ -178,14 +180,14 @@ Pairing chatglm_pairing(const Part& part, Pairing default_value) {
   if (!original) return default_value;
   part.record("pairing", "original_rope");
   if (*original) return default_value;
-  part.note("original_rope is false: the pairing is half");
+  part.note(NoteKind::read_as, "original_rope is false: the pairing is half");
   return Pairing::half;
 }
 
 double chatglm_base(const Part& part) {
   const double base = part.keys.number("rope_ratio").value_or(1) * part.family.base;
   if (!(base > 1)) part.keys.refuse("rope_ratio", "times 10000 must be above 1");
-  part.note("base = 10000 * rope_ratio = " + spelled(base));
+  part.note(NoteKind::derived, "base = 10000 * rope_ratio = " + spelled(base));
   part.derived("base", "10000 * rope_ratio");
   if (!part.keys.has("rope_ratio")) part.by_default("base");
   return base;
@@ -204,17 +206,12 @@ void keep_length(const Part& part, Yarn& yarn) {
   if (yarn.attention_factor) return;
   yarn.attention_factor = 1;
   part.by_default("attention_factor");
-  part.note("yarn without an attention factor, as " + part.name() + " has it");
+  part.note(NoteKind::scaling, "yarn without an attention factor, as " + part.name() + " has it");
 }
 
 void put_last(const Part& part, ModelRope& model) {
   model.first = model.rope.head_dim - model.rope.rotary_dim;
   if (model.first != 0) part.derived("first", "head_dim - rotary_dim");
-}
-
-// Mistral Large 4: a tensor multiplies the frequencies.
-void learn_multiplier(const Part& part, ModelRope& model) {
-  name_learned(part, {"rotary_emb.alpha", "lerope.alpha"}, model);
 }
 
 // Falcon-Perception, Falcon-OCR: the first half of a head turns by the place in the text, the second by directions in
@@ -233,13 +230,9 @@ void turn_by_directions(const Part& part, ModelRope& model) {
   model.coordinates = true;
   model.kv_heads = model.heads;
   part.derived("kv_heads", "heads, for each of which a key is repeated");
-  model.directions = "freqs_cis_golden";
-  part.note(
-      "a key is repeated for each query head that shares it before it turns; tokens of text are at height and "
-      "width 0");
-  model.start_note = part.reading.note(
-      part.path, "the last " + std::to_string(half) + " pairs turn by directions of the checkpoint, " +
-                     model.directions + ": they stand still, as for text, until " + part.reading.options.words.weights);
+  part.note(NoteKind::model,
+            "a key is repeated for each query head that shares it before it turns; tokens of text are at height and "
+            "width 0");
 }
 
 // Intern-S1-Pro: FoPE (arXiv:2412.17739), where the rope has one of its keys.
@@ -262,7 +255,7 @@ std::optional<Object> top_level_scaling(const Part& part) {
   for (const std::string key : {"attn_factor", "beta_fast", "beta_slow", "extrapolation_factor"}) {
     const bool unused = original || type == "theta_scale" || key == "attn_factor";
     if (!unused || !part.keys.has(key)) continue;
-    part.note(key + " is not read: " + part.name() + " turns without it");
+    part.note(NoteKind::unread, key + " is not read: " + part.name() + " turns without it");
     part.keys.mark(key);
   }
   if (original) return std::nullopt;
@@ -289,7 +282,8 @@ std::optional<int> half_of_grok(const Part& part, const HeadShape& shape) {
 void short_factors_only(const Part& part, LongRope& rope) {
   rope.long_factor = rope.short_factor;
   part.derived("scaling.long_factor", "short_factor");
-  part.note("long_factor is not used: transformers turns " + part.name() + " by short_factor at every length");
+  part.note(NoteKind::unread,
+            "long_factor is not used: transformers turns " + part.name() + " by short_factor at every length");
 }
 
 // ---- one head of the whole width: q and k turn before the heads are cut (EfficientLoFTR), or the audio encoder's
@@ -328,7 +322,7 @@ constexpr Quirk quirk_rows[] = {
     {.name = "efficientloftr", .head_shape = hidden_as_head},
     {.name = "embedding_gemma2", .heads_of_type = heads_of_type<1>},
     {.name = "falcon", .kv_heads = one_for_all},
-    {.name = "falcon_perception", .rope = turn_by_directions},
+    {.name = "falcon_perception", .rope = turn_by_directions, .learned = {Learns::last_directions, "freqs_cis_golden"}},
     {.name = "fope", .rope = refuse_fope},
     {.name = "gemma4", .heads_of_type = heads_of_type<0>},
     {.name = "grok", .rotary_dim = half_of_grok, .scaling = top_level_scaling, .yarn = without_amplitude},
@@ -338,7 +332,7 @@ constexpr Quirk quirk_rows[] = {
     {.name = "kimi_k3_vision", .head_dim = from_qkv_width},
     {.name = "mimo_v2_flash", .heads_of_type = sliding_kv_twice},
     {.name = "mistral4", .fraction = Fraction::head},  // partial_rotary_factor counts the whole MLA head
-    {.name = "mistral_large4", .rope = learn_multiplier},
+    {.name = "mistral_large4", .learned = {Learns::multiplier, "rotary_emb.alpha", "lerope.alpha"}},
     {.name = "mpt", .scaling_key = "attn_config.rope_hf_config"},
     {.name = "music_flamingo", .layer_count = once, .head_shape = audio_width_as_head},
     {.name = "nanochat", .rope = turn_clockwise},

@@ -98,7 +98,8 @@ void space_and_token(const Part& part, const RopeKeys&, Rope& rope) {
     rope.inv_freq[at] = std::pow(spatial ? spatial_base : rope.base, -exponent);
     if (spatial) rope.axis[at] = static_cast<std::uint8_t>(i / each);
   }
-  part.note("the spatial axes have base " + spelled(spatial_base) + ", the token's axis " + spelled(rope.base));
+  part.note(NoteKind::axes,
+            "the spatial axes have base " + spelled(spatial_base) + ", the token's axis " + spelled(rope.base));
 }
 
 // ---- Gemma 4: two blocks of a head ----
