@@ -12,18 +12,16 @@
 #include "rotary_torch/models/decoder.h"
 #include "rotary_torch/training/text.h"
 
-namespace CLI {
-class App;
-}
-
 namespace rotary::cli {
 
+class Command;
+
 // Each registers a command: its options, its help, what it runs.
-void add_train(CLI::App& app);
-void add_generate(CLI::App& app);
-void add_forward(CLI::App& app);
-void add_perplexity(CLI::App& app);
-void add_summary(CLI::App& app);
+void add_train(Command& command);
+void add_generate(Command& command);
+void add_forward(Command& command);
+void add_perplexity(Command& command);
+void add_summary(Command& command);
 
 // Loads the decoder in a folder and prints its warnings to stderr. Throws as load_decoder, and TENSOR if it has no
 // head or is an encoder.

@@ -13,7 +13,6 @@
 #include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/models/decoder.h"
@@ -74,9 +73,8 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_forward(CLI::App& app) {
+void add_forward(Command& command) {
   auto options = std::make_shared<Options>();
-  Command command(app, "forward");
   command.option("DIR", options->dir);
   command.option("--input", options->input);
   command.option("--mask", options->mask);

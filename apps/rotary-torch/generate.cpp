@@ -10,7 +10,6 @@
 #include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "rotary/error.h"
 #include "rotary_torch/models/checkpoint.h"
@@ -29,19 +28,6 @@ struct Options {
   std::optional<int> threads;
   bool json = false;
 };
-
-void check_usage(const Options& options) {
-  if (options.prompt.has_value() == !options.ids.empty()) throw UsageError("give either --prompt or --ids");
-  if (options.prompt && options.prompt->empty())
-    throw UsageError("--prompt must hold at least one character, as a line's end: --prompt $'\\n'");
-  if (options.prompt && !options.output.empty()) throw UsageError("--output goes with --ids: a text is printed");
-  if (!options.prompt && options.output.empty()) throw UsageError("--ids needs --output");
-  if (options.generate.temperature < 0) throw UsageError("--temperature must be at least 0");
-  if (options.scaling != "none" && !options.factor)
-    throw UsageError("--scaling " + options.scaling + " needs --factor");
-  if (options.scaling == "none" && options.factor) throw UsageError("--factor needs --scaling");
-  if (options.sinks && !options.window) throw UsageError("--sinks needs --window");
-}
 
 void stream_text(rotary_torch::Decoder& model, const Options& options) {
   const rotary_torch::Vocabulary characters = read_characters("generate", options.dir, model->config(), "--prompt");
@@ -74,7 +60,8 @@ void continue_ids(rotary_torch::Decoder& model, const Options& options) {
 }
 
 void run(Options options) {
-  check_usage(options);
+  if (options.prompt && options.prompt->empty())
+    throw UsageError("--prompt must hold at least one character, as a line's end: --prompt $'\\n'");
   use_threads(options.threads);
   rotary_torch::Decoder model = load_language_model("generate", options.dir);
   if (options.scaling != "none")
@@ -88,9 +75,8 @@ void run(Options options) {
 
 }  // namespace
 
-void add_generate(CLI::App& app) {
+void add_generate(Command& command) {
   auto options = std::make_shared<Options>();
-  Command command(app, "generate");
   command.option("DIR", options->dir);
   command.option("--prompt", options->prompt);
   command.option("--ids", options->ids);
@@ -99,7 +85,7 @@ void add_generate(CLI::App& app) {
   command.option("--temperature", options->generate.temperature);
   command.option("--top-k", options->generate.top_k);
   command.option("--seed", options->generate.seed);
-  command.option("--scaling", options->scaling, rotary_torch::extensions());
+  command.option("--scaling", options->scaling);
   command.option("--factor", options->factor);
   command.option("--window", options->window);
   command.option("--sinks", options->sinks);

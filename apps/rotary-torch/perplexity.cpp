@@ -17,7 +17,6 @@
 #include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/text/io.h"
 #include "rotary_torch/models/generate.h"
@@ -48,8 +47,6 @@ struct Row {
 };
 
 void settle(Options& options) {
-  if (!options.text.empty() && !options.ids.empty()) throw UsageError("give either --text or --ids");
-  if (!options.sinks.empty() && !options.window) throw UsageError("--sinks needs --window");
   if (options.sinks.empty()) options.sinks = {usual_sinks};
   for (std::vector<std::int64_t>* list : {&options.lengths, &options.sinks}) {
     std::sort(list->begin(), list->end());
@@ -173,14 +170,13 @@ void run(Options options) {
 
 }  // namespace
 
-void add_perplexity(CLI::App& app) {
+void add_perplexity(Command& command) {
   auto options = std::make_shared<Options>();
-  Command command(app, "perplexity");
   command.option("DIR", options->dir);
   command.option("--text", options->text);
   command.option("--ids", options->ids);
   command.option("--length", options->lengths);
-  command.option("--scaling", options->scalings, rotary_torch::extensions());
+  command.option("--scaling", options->scalings);
   command.option("--window", options->window);
   command.option("--sinks", options->sinks);
   command.option("--tokens", options->tokens);

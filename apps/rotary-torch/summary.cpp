@@ -12,7 +12,6 @@
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "rotary_torch/training/trainer.h"
 
@@ -81,7 +80,6 @@ rotary_torch::DecoderConfig config_of(const Options& options) {
 }
 
 void run(const Options& options) {
-  if (options.dir.empty() == options.preset.empty()) throw UsageError("give either DIR or --preset");
   const rotary_torch::MetaDevice no_memory;
   const rotary_torch::Decoder model(config_of(options));
   Summary made{options.batch, options.tokens > 0 ? options.tokens : model->config().context, options.depth};
@@ -101,8 +99,7 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_summary(CLI::App& app) {
-  Command command(app, "summary");
+void add_summary(Command& command) {
   const auto options = std::make_shared<Options>();
   command.option("DIR", options->dir);
   command.option("--preset", options->preset);

@@ -22,7 +22,6 @@
 #include "apps/shared/program.h"
 #include "apps/shared/progress_line.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/text/io.h"
 #include "files/text/json.h"
@@ -339,8 +338,6 @@ class TrainingRun {
 void check_usage(const Request& request) {
   if (request.output.empty()) throw UsageError("--output must name a folder");
   if (request.text == "") throw UsageError("--text must name a file");
-  if (request.rope_fraction && request.position.value_or("rope") != "rope")
-    throw UsageError("--rope-fraction is for --position rope but got --position " + *request.position);
 }
 
 // Initial weights on the CPU: the same seed gives the same weights on every device.
@@ -381,12 +378,11 @@ void run_train(const Request& request) {
 
 }  // namespace
 
-void add_train(CLI::App& app) {
+void add_train(Command& command) {
   auto request = std::make_shared<Request>();
-  Command command(app, "train");
   command.option("--output", request->output);
   command.option("--text", request->text);
-  command.option("--preset", request->preset, rotary_torch::preset_names());
+  command.option("--preset", request->preset);
   command.option("--position", request->position);
   command.option("--rope-fraction", request->rope_fraction);
   command.option("--steps", request->steps);

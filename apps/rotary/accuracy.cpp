@@ -20,7 +20,7 @@ namespace {
 struct AccuracyOptions {
   Source source;
   std::optional<std::string> positions;
-  double tolerance = 1e-3;
+  double tolerance = 0;
   bool json = false;
 };
 
@@ -104,7 +104,6 @@ void print(const accuracy::Request& request, const accuracy::Study& study) {
 
 void run(AccuracyOptions options) {
   const bool is_default_rope = complete(options.source);
-  check_source_without_tensor(options.source);
   const accuracy::Request request = request_of(options);
   const accuracy::Study study = accuracy::study(request);
   if (options.json) {
@@ -115,32 +114,15 @@ void run(AccuracyOptions options) {
   print(request, study);
 }
 
-std::string footer() {
-  std::string text =
-      "For each way to make a table of cos and sin, by the number of digits of the position: the largest\n"
-      "|table - exact| of all pairs. Exact is of the position times inv_freq as 'rotary inspect' and --json\n"
-      "show it, a double. docs/accuracy.md has the definitions. The ways:\n";
-  const Columns columns({{.width = 16}, {}}, 2, "  ");
-  for (const accuracy::WayInfo& way : accuracy::all_ways()) text += columns.line({way.name, way.meaning}) + '\n';
-  return text +
-         "Examples:\n  rotary accuracy\n"
-         "  rotary accuracy Llama-3.1-8B/\n"
-         "  rotary accuracy config.json --positions 0:4096 --json\n"
-         "  rotary accuracy --base 500000 --head-dim 64 --scaling linear --factor 4";
-}
-
 }  // namespace
 
-void add_accuracy(CLI::App& app) {
+void add_accuracy(Command& command) {
   auto options = std::make_shared<AccuracyOptions>();
-  Command command(app, "accuracy");
   add_source_options(command, options->source);
-  add_head_dim_option(command, options->source);
-  add_rope_option(command, options->source);
+  command.option("--head-dim", options->source.head_dim);
   command.option("--positions", options->positions);
   command.option("--tolerance", options->tolerance);
   command.option("--json", options->json);
-  command.footer(footer());
   command.runs([options] { run(*options); });
 }
 

@@ -13,7 +13,6 @@
 #include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/tensors/formats.h"
 #include "files/text/paths.h"
@@ -46,25 +45,8 @@ void check_formats(const ApplyOptions& options, files::Format input) {
 }
 
 void check_usage(const ApplyOptions& options) {
-  const TableRequest& request = options.tables;
-  const Source& source = request.source;
-  const bool described = !source.config.empty() || source.base || !source.inv_freq.empty() || !request.cos.empty();
-  if (!described && !options.tensors.empty()) {
-    throw UsageError(
-        "say which rope: CONFIG (before --tensor, which takes all words that follow), --base, --inv-freq or --cos");
-  }
-  check_request(request);
-  if (is_dash(files::path_of(source.config)) && is_dash(options.input))
+  if (options.tables.source.config == "-" && is_dash(options.input))
     throw UsageError("standard input is one: only CONFIG or --input can be -");
-  const TableSettings& settings = request.settings;
-  if (options.as_hf && (options.each_step || settings.angles != Angles::exact || settings.rounding != Rounding::f32))
-    throw UsageError("--as hf stands for --each-step, --angles float32 and --rounding: leave these away");
-  if (options.as_hf && !request.cos.empty())
-    throw UsageError("--as hf says how cos and sin are made: leave --cos and --sin away, or say --each-step");
-  if (source.query_scale && source.config.empty()) throw UsageError("--query-scale takes its formula from CONFIG");
-  if ((options.each_step || options.as_hf) &&
-      (!options.machine.target.empty() || options.machine.threads.value_or(1) != 1))
-    throw UsageError("--each-step and --as run the scalar reference on one thread: no --target, no --threads");
 }
 
 // The tensors to rotate: those that --tensor names, else q and k.
@@ -310,7 +292,7 @@ void run(ApplyOptions options) {
   std::vector<Applied> parts = parts_of(options, pointers, model);
   if (options.as_hf) compute_as_hf(options, pointers);
   if (options.backward) std::ranges::reverse(parts);  // the last stamp is undone first
-  const ThreadPool pool(options.machine.threads.value_or(1));
+  const ThreadPool pool(options.machine.threads);
   for (Applied& part : parts) {
     prepare(part, options, model);
     part.rotation.options = table_options(options.tables.settings, pool);
@@ -328,14 +310,17 @@ void run(ApplyOptions options) {
 
 }  // namespace
 
-void add_apply(CLI::App& app) {
+void add_apply(Command& command) {
   auto options = std::make_shared<ApplyOptions>();
-  Command command(app, "apply");
-  add_request_options(command, options->tables);
+  add_source_options(command, options->tables.source);
+  add_positions_options(command, options->tables.source);
+  command.option("--cos", options->tables.cos);
+  command.option("--sin", options->tables.sin);
+  add_table_options(command, options->tables.settings);
   command.option("--input", options->input);
   command.option("--output", options->output);
   command.option("--tensor", options->tensors);
-  command.option("--layout", options->tables.source.layout, layout_words);
+  command.option("--layout", options->tables.source.layout);
   command.option("--backward", options->backward);
   command.option("--query-scale", options->tables.source.query_scale);
   command.option("--json", options->json);

@@ -68,9 +68,8 @@ void run(bool json) {
 
 }  // namespace
 
-void add_bench(CLI::App& app) {
+void add_bench(Command& command) {
   auto json = std::make_shared<bool>(false);
-  Command command(app, "bench");
   command.option("--json", *json);
   command.runs([json] { run(*json); });
 }

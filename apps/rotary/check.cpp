@@ -113,7 +113,6 @@ void print(const diagnose::CheckResult& result) {
 }
 
 void run(CheckOptions& options) {
-  check_source(options.source);
   const std::vector<diagnose::TensorPair> pairs = read_question(options, options.input, options.against);
   ProgressLine progress("steps of check", 4 * std::ssize(pairs));
   options.request.progress = [&](std::int64_t done, std::int64_t) { progress.done(done); };
@@ -129,12 +128,10 @@ void run(CheckOptions& options) {
 
 }  // namespace
 
-void add_check(CLI::App& app) {
+void add_check(Command& command) {
   auto options = std::make_shared<CheckOptions>();
   options->request.operation = "check";
-  Command command(app, "check");
   add_source_options(command, options->source);
-  add_rope_option(command, options->source);
   command.option("--input,--before", options->input);
   command.option("--against,--after", options->against);
   add_diagnosis_options(command, *options);

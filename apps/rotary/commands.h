@@ -3,30 +3,28 @@
 
 #include <string>
 
-namespace CLI {
-class App;
-}
-
 namespace rotary::cli {
+
+class Command;
 
 // The program. Returns the exit status. 0: done. 1: an error in the input, "error: CODE: sentence". 2: wrong usage. Of
 // check, 1: a tensor differs. 2: an error. 3: undecided.
 int run_command_line(int argc, char** argv);
 
-void add_accuracy(CLI::App& app);
-void add_check(CLI::App& app);
-void add_diagnose(CLI::App& app);
-void add_golden(CLI::App& app);
-void add_inspect(CLI::App& app);
-void add_table(CLI::App& app);
-void add_apply(CLI::App& app);
-void add_convert(CLI::App& app);
-void add_demo(CLI::App& app);
-void add_explain(CLI::App& app);
-void add_extend(CLI::App& app);
-void add_models(CLI::App& app);
-void add_positions(CLI::App& app);
-void add_bench(CLI::App& app);
+void add_accuracy(Command& command);
+void add_check(Command& command);
+void add_diagnose(Command& command);
+void add_golden(Command& command);
+void add_inspect(Command& command);
+void add_table(Command& command);
+void add_apply(Command& command);
+void add_convert(Command& command);
+void add_demo(Command& command);
+void add_explain(Command& command);
+void add_extend(Command& command);
+void add_models(Command& command);
+void add_positions(Command& command);
+void add_bench(Command& command);
 
 // The text of --version: "rotary X.Y.Z", then a line per part: instruction sets, gpu, compiler.
 std::string version_text();

@@ -15,7 +15,6 @@
 #include "apps/shared/progress_line.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/text/paths.h"
 #include "rotary/error.h"
@@ -28,7 +27,8 @@ namespace {
 
 struct ConvertOptions {
   std::string input;
-  std::optional<Pairing> to, from;
+  Pairing to = Pairing::unset;
+  std::optional<Pairing> from;
   std::filesystem::path output;
   bool dry_run = false;
   bool verify = false;
@@ -127,8 +127,8 @@ class Progress {
 
 ConvertRequest request_of(const ConvertOptions& options, Progress& progress) {
   ConvertRequest request{.input = files::path_of(options.input), .output = options.output};
-  request.to = *options.to;
-  if (options.from) request.from = *options.from;
+  request.to = options.to;
+  request.from = options.from;
   request.dry_run = options.dry_run;
   request.verify = options.verify;
   request.progress = std::ref(progress);
@@ -139,8 +139,6 @@ ConvertRequest request_of(const ConvertOptions& options, Progress& progress) {
 }
 
 void run(ConvertOptions options) {
-  if (options.output.empty() && !options.dry_run) throw UsageError("--output is required (or --dry-run)");
-  if (!options.to) throw UsageError("--to is required: half or interleaved");
   try {
     options.input = tools::config_path(options.input);  // a repository of the cache is its folder
   } catch (const Error&) {                              // no repository either: the folder is missing
@@ -160,9 +158,8 @@ void run(ConvertOptions options) {
 
 }  // namespace
 
-void add_convert(CLI::App& app) {
+void add_convert(Command& command) {
   auto options = std::make_shared<ConvertOptions>();
-  Command command(app, "convert");
   command.option("DIR", options->input);
   command.option("--to", options->to, parse_pairing);
   command.option("--from", options->from, parse_pairing);

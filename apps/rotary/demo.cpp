@@ -232,10 +232,9 @@ void run(const std::filesystem::path& folder, bool json) {
 
 }  // namespace
 
-void add_demo(CLI::App& app) {
+void add_demo(Command& command) {
   auto data = std::make_shared<std::filesystem::path>();
   auto json = std::make_shared<bool>(false);
-  Command command(app, "demo");
   command.option("--data", *data);
   command.option("--json", *json);
   command.runs([data, json] {

@@ -72,8 +72,6 @@ struct DiagnoseOptions : DiagnosisOptions {
 };
 
 void run(DiagnoseOptions& options) {
-  const Source& source = options.source;
-  if (!source.config.empty() || source.base || !source.inv_freq.empty()) check_source(source);
   const std::vector<diagnose::TensorPair> pairs = read_question(options, options.before, options.after);
   ProgressLine progress("steps of diagnose", 4 * std::ssize(pairs));
   options.request.progress = [&](std::int64_t done, std::int64_t) { progress.done(done); };
@@ -88,13 +86,11 @@ void run(DiagnoseOptions& options) {
 
 }  // namespace
 
-void add_diagnose(CLI::App& app) {
+void add_diagnose(Command& command) {
   auto options = std::make_shared<DiagnoseOptions>();
-  Command command(app, "diagnose");
   command.option("--before,--input", options->before);
   command.option("--after,--against", options->after);
   add_source_options(command, options->source);
-  add_rope_option(command, options->source);
   add_diagnosis_options(command, *options);
   command.option("--json", options->json);
   command.runs([options] { run(*options); });

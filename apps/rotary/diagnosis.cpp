@@ -2,7 +2,6 @@
 
 #include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
-#include "apps/shared/usage_error.h"
 #include "files/text/paths.h"
 
 namespace rotary::cli {
@@ -10,7 +9,7 @@ namespace rotary::cli {
 void add_diagnosis_options(Command& command, DiagnosisOptions& options) {
   command.option("--tensor", options.tensors);
   add_positions_options(command, options.source);
-  command.option("--layout", options.source.layout, layout_words);
+  command.option("--layout", options.source.layout);
   command.option("--threads", options.threads);
 }
 
@@ -19,7 +18,7 @@ std::vector<diagnose::TensorPair> read_question(DiagnosisOptions& options, const
   if (is_dash(files::path_of(before)) && is_dash(files::path_of(after)))
     throw UsageError("standard input holds one file: - can stand for one of the two");
   diagnose::Request& request = options.request;
-  request.executor = &options.pool.emplace(options.threads.value_or(0U));
+  request.executor = &options.pool.emplace(options.threads);
   std::vector<diagnose::TensorPair> pairs =
       diagnose::read_pairs(request.operation, before, after, options.tensors);
   const Source& source = options.source;

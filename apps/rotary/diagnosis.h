@@ -16,7 +16,7 @@ struct DiagnosisOptions {
   Source source;
   diagnose::Request request;
   std::vector<std::string> tensors;
-  std::optional<unsigned> threads = {};  // none: all cores
+  unsigned threads = 0;  // all cores
   std::optional<ThreadPool> pool = {};
   bool json = false;
 };

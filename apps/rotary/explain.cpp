@@ -10,7 +10,6 @@
 
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "explain_files.h"  // made by CMake: explain_files, the name and text of each page of docs/explain
 
@@ -62,13 +61,10 @@ std::string as_json(const std::string& word) {
 
 }  // namespace
 
-void add_explain(CLI::App& app) {
+void add_explain(Command& command) {
   auto chapter = std::make_shared<std::string>();
   auto json = std::make_shared<bool>(false);
-  Command command(app, "explain");
-  std::vector<std::string> names;
-  for (const Page& page : read_chapters()) names.push_back(page.name);
-  command.option("CHAPTER", *chapter, names);
+  command.option("CHAPTER", *chapter);
   command.option("--json", *json);
   command.runs([chapter, json] {
     if (*json) std::cout << as_json(*chapter) << '\n';

@@ -158,13 +158,11 @@ void run(const ExtendOptions& options) {
 
 }  // namespace
 
-void add_extend(CLI::App& app) {
+void add_extend(Command& command) {
   auto options = std::make_shared<ExtendOptions>();
-  Command command(app, "extend");
   command.option("CONFIG,--config", options->source.config);
   command.option("--length", options->request.context);
-  const auto known = extend::methods();
-  command.option("--scaling", options->request.method, {known.begin(), known.end()});
+  command.option("--scaling", options->request.method);
   command.option("--factor", options->request.factor);
   command.option("--trained-length,--original-max-position-embeddings", options->request.trained_length);
   command.option("--rope", options->rope);

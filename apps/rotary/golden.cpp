@@ -206,7 +206,6 @@ std::string c_header(const std::filesystem::path& path, const Metadata& facts, c
 }
 
 void run(const GoldenOptions& options) {
-  check_source_without_tensor(options.source);
   const std::string output = files::path_text(options.output);
   const bool header = options.output.extension() == ".h";
   if (!header && options.output.extension() != ".json")
@@ -247,12 +246,10 @@ void run(const GoldenOptions& options) {
 
 }  // namespace
 
-void add_golden(CLI::App& app) {
+void add_golden(Command& command) {
   auto options = std::make_shared<GoldenOptions>();
-  Command command(app, "golden");
   add_source_options(command, options->source);
-  add_head_dim_option(command, options->source);
-  add_rope_option(command, options->source);
+  command.option("--head-dim", options->source.head_dim);
   add_positions_options(command, options->source);
   command.option("--output", options->output);
   command.option("--heads", options->heads);

@@ -10,7 +10,6 @@
 #include "apps/shared/tensors.h"
 #include "apps/shared/terminal.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/tensors/formats.h"
 #include "files/text/paths.h"
@@ -100,7 +99,6 @@ void print_model(const Inspected& inspected, bool pairs) {
 }
 
 void inspect_model(const InspectOptions& options) {
-  check_source_without_tensor(options.source);
   Inspected one = inspected(options.source);
   add_views(one, options.source);
   if (options.json) {
@@ -118,7 +116,6 @@ void inspect_models(const InspectOptions& options) {
     source.config = config;
     if (files::names_tensors(files::path_of(config)))
       throw UsageError("a file of tensors is inspected alone: name one file");
-    check_source_without_tensor(source);
     all.push_back(inspected(source));
   }
   for (Inspected& one : all) add_views(one, options.source);
@@ -146,13 +143,11 @@ void run(InspectOptions options) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app) {
+void add_inspect(Command& command) {
   auto options = std::make_shared<InspectOptions>();
-  Command command(app, "inspect");
   command.option("CONFIG,--config", options->configs);
-  add_source_options(command, options->source, "");
-  add_head_dim_option(command, options->source);
-  add_rope_option(command, options->source);
+  add_rope_options(command, options->source);
+  command.option("--head-dim", options->source.head_dim);
   command.option("--pairs", options->pairs);
   command.option("--json", options->json);
   command.runs([options] { run(*options); });

@@ -78,9 +78,8 @@ void print_lines(const std::vector<KnownModel>& models, const std::string& filte
 
 }  // namespace
 
-void add_models(CLI::App& app) {
+void add_models(Command& command) {
   auto options = std::make_shared<ModelsOptions>();
-  Command command(app, "models");
   command.option("FILTER", options->filter);
   command.option("--json", options->json);
   command.runs([options] {

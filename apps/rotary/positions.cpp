@@ -10,7 +10,6 @@
 #include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/text/paths.h"
 #include "rotary/positions.h"
@@ -36,23 +35,6 @@ struct PositionsOptions {
 // ---- a sequence without a model's own ways ----
 
 bool is_plain(const PositionsOptions& options) { return !options.cu_seqlens.empty() || options.ranks; }
-
-void check_usage(const PositionsOptions& options) {
-  const bool model_inputs = !(options.tokens + options.mask + options.image_grid + options.video_grid +
-                              options.seconds + options.audio + options.part)
-                                 .empty() || !options.delta.empty();
-  if (options.config.empty() && !is_plain(options))
-    throw UsageError("CONFIG is needed, unless --cu-seqlens, or --length and --ranks, say the sequence");
-  if (is_plain(options) && model_inputs)
-    throw UsageError("--cu-seqlens and --ranks go with --length, --rank and --split alone");
-  if (options.ranks.has_value() != options.rank.has_value() || options.ranks.has_value() != options.split.has_value())
-    throw UsageError("--ranks, --rank and --split go together");
-  if (options.length && !(options.cu_seqlens + options.tokens + options.mask).empty())
-    throw UsageError("--length goes with no file of tokens: it says their number");
-  if (is_plain(options) && options.cu_seqlens.empty() && !options.length)
-    throw UsageError("--ranks needs --length or --cu-seqlens");
-  if (options.delta == options.output) throw UsageError("--output and --delta must be two files");
-}
 
 // Packed sequences begin at 0 each, as data collators and attention kernels have them; a rank has those of its tokens.
 ModelPositions plain_positions(const PositionsOptions& options) {
@@ -170,7 +152,7 @@ void report(const PositionsOptions& options, const std::vector<std::pair<std::fi
 }
 
 void run(const PositionsOptions& options) {
-  check_usage(options);
+  if (options.delta == options.output) throw UsageError("--output and --delta must be two files");
   std::vector<std::pair<std::filesystem::path, Tensor>> files = {{options.output, {}}};
   if (!options.delta.empty()) files.push_back({options.delta, {}});
   for (const auto& [path, tensor] : files) {
@@ -197,9 +179,8 @@ void add_files(Command& command, PositionsOptions& options) {
 
 }  // namespace
 
-void add_positions(CLI::App& app) {
+void add_positions(Command& command) {
   auto options = std::make_shared<PositionsOptions>();
-  Command command(app, "positions");
   command.option("CONFIG,--config", options->config);
   command.option("--output", options->output);
   command.option("--part", options->part);

@@ -8,7 +8,6 @@
 
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "source.h"
 #include "tools/config_place.h"
 #include "values/scaling_fields.h"
@@ -16,9 +15,6 @@
 namespace rotary::cli {
 
 namespace {
-
-constexpr double max_factor = 1e15;                         // as in a config
-constexpr std::int64_t max_length = std::int64_t{1} << 53;  // tokens
 
 template <class Value>
 bool has(const Scaling& scaling, std::string_view field) {
@@ -126,37 +122,6 @@ void set_scaling(Model& model, ModelRope& used, const Source& source, const exte
 }
 
 }  // namespace
-
-void check_scaling_options(const Source& source) {
-  if (!source.scaling) {
-    if (source.factor) throw UsageError("--factor needs --scaling: which one it is the factor of");
-    if (source.trained_length) throw UsageError("--trained-length needs --scaling: which one starts from it");
-    return;
-  }
-  if (std::holds_alternative<LongRope>(*source.scaling)) {
-    throw UsageError(
-        "--scaling longrope needs two lists with a factor for each pair, which no option gives: write short_factor and "
-        "long_factor into a config.json");
-  }
-  if (std::holds_alternative<Proportional>(*source.scaling)) {
-    throw UsageError(
-        "--scaling proportional needs the fraction of the pairs that turn, which no option gives: write "
-        "partial_rotary_factor into a config.json");
-  }
-  if (!source.inv_freq.empty())
-    throw UsageError("--scaling and --inv-freq both give the frequencies: give one of them");
-  if (std::holds_alternative<Unscaled>(*source.scaling)) {
-    if (source.factor || source.trained_length)
-      throw UsageError("--scaling default scales nothing: no --factor, no --trained-length");
-    return;
-  }
-  if (!source.factor)
-    throw UsageError(std::string("--scaling ") + name(*source.scaling) + " needs --factor, at least 1");
-  if (!(*source.factor >= 1 && *source.factor <= max_factor))
-    throw UsageError("--factor must be from 1 to 1e15 but got " + significant(*source.factor, 6));
-  if (source.trained_length && (*source.trained_length < 1 || *source.trained_length > max_length))
-    throw UsageError("--trained-length must be from 1 to 2^53 but got " + std::to_string(*source.trained_length));
-}
 
 ModelRope& rope_for_option(Model& model, const Source& source, const char* option, std::ptrdiff_t among) {
   if (among > 1 && !source.names_rope()) {

@@ -1,24 +1,22 @@
 """Writes rotary's bash completion and its man page from data/commands.json, when rotary is built.
 
 shell_files.py COMMANDS_JSON COMPLETION_BASH VERSION FOLDER: FOLDER/rotary is COMPLETION_BASH with the words of the
-commands in it, FOLDER/rotary.1 is the page. Needs Python's standard library only.
+commands in it, FOLDER/rotary.1 is the page. Needs Python's standard library only. apps/shared/description.h describes the
+data.
 """
 
 import json
 import sys
 from pathlib import Path
 
-PROGRAM_OPTIONS = {
-    "-h": "print the short help",
-    "--help": "print the whole help; of a command: rotary COMMAND --help",
-    "--help-all": "print the help of every command",
-    "-V,--version": "print the version, the instruction sets, and what this build can do",
-}
-COMMAND_OPTIONS = {
-    "-q,--quiet": {"help": ["print nothing but warnings and errors"]},
-    "-h": {"help": ["print the short help"]},
-    "--help": {"help": ["print the whole help"]},
-}
+VALUES = {"integer": "N", "number": "X", "word": "WORD", "path": "FILE", "text": "TEXT"}  # as the program's help
+
+
+def names_of(option):
+    """The place of an option, "CONFIG" or "", and its names with dashes."""
+    words = option.split(",")
+    dashed = [word for word in words if word.startswith("-")]
+    return ("" if dashed == words else words[0]), dashed
 
 
 def facts_of(data, name, facts):
@@ -42,18 +40,6 @@ def rope_options(data):
     return {name: data["shared"][name] for name in data["rope_options"]}
 
 
-def all_options(data, command):
-    options = rope_options(data) if command.get("rope_options") else {}
-    return options | own_options(data, command) | COMMAND_OPTIONS
-
-
-def names_of(option):
-    """The place of an option, "CONFIG" or "", and its names with dashes."""
-    words = option.split(",")
-    dashed = [word for word in words if word.startswith("-")]
-    return ("" if dashed == words else words[0]), dashed
-
-
 # ---- bash ----
 
 
@@ -64,16 +50,17 @@ def completion(data, commands, template):
     values, cases = "", ""
     for command, described in commands.items():
         options, places = [], []
-        for option, facts in all_options(data, described).items():
+        every = rope_options(data) if described.get("rope_options") else {}
+        for option, facts in (every | own_options(data, described) | data["command_options"]).items():
             place, names = names_of(option)
             options += names
+            words = " ".join(facts.get("words", []))
             if place:
-                places += facts.get("words", [])
-            if "value" in facts:
-                words = " ".join(facts.get("words", []))
+                places += words.split()
+            if "type" in facts:
                 values += "".join(f"    '{command} {name}') value='{words}' ;;\n" for name in names)
         cases += f"    {command}) options='{' '.join(options)}' words='{' '.join(places)}' ;;\n"
-    program_options = " ".join(name for option in PROGRAM_OPTIONS for name in names_of(option)[1])
+    program_options = " ".join(name for option in data["program_options"] for name in names_of(option)[1])
     marks = {"COMMANDS": " ".join(commands), "OPTIONS": program_options, "VALUES": values, "CASES": cases}
     for mark, words in marks.items():
         template = template.replace(f"@{mark}@", words)
@@ -91,20 +78,20 @@ def roff(text):
 
 def whole_help(facts):
     """The help of an option, and the facts that it does not say."""
-    text = " ".join(facts.get("help", []))
+    text = " ".join(facts["help"])
     words = facts.get("words", [])
     notes = ["required"] if facts.get("required") else []
     if any(word not in text for word in words) and not facts.get("suggests"):
-        notes.append(", ".join(words[:-1]) + " or " + words[-1] if len(words) > 1 else words[0])
-    if facts.get("shows_default") and words:
-        notes.append("default " + words[0])
+        notes.append(", ".join(words[:-1]) + " or " + words[-1])
+    if "default" in facts and "default" not in text:
+        notes.append(f"default {facts['default']}")
     return text + (f" [{'; '.join(notes)}]" if notes else "")
 
 
 def described(options):
     text = ""
     for option, facts in options.items():
-        value = "" if names_of(option)[0] else facts.get("value", "")
+        value = "" if names_of(option)[0] else facts.get("value", VALUES.get(facts.get("type"), ""))
         term = "\\fB" + roff(option.replace(",", ", ")) + "\\fR" + (f" \\fI{roff(value)}\\fR" if value else "")
         text += f".TP\n{term}\n{roff(whole_help(facts))}\n"
     return text
@@ -124,12 +111,10 @@ def page(data, commands, version):
         f'.TH ROTARY 1 "" "rotary {version}" "User Commands"\n'
         ".SH NAME\nrotary \\- rotary position embeddings of language models\n"
         ".SH SYNOPSIS\n\\fBrotary\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n"
-        ".SH DESCRIPTION\nFrom a model's config.json and its q and k tensors to the rotated tensors, exactly.\n"
-        ".SH OPTIONS\n"
-        + described({option: {"help": [text]} for option, text in PROGRAM_OPTIONS.items()})
-        + ".PP\nOptions of every command:\n"
-        + described(COMMAND_OPTIONS)
-        + ".SH COMMANDS\n"
+        f".SH DESCRIPTION\n{roff(data['programs']['rotary']['summary'][1])}\n"
+        f".SH OPTIONS\n{described(data['program_options'])}"
+        f".PP\nOptions of every command:\n{described(data['command_options'])}"
+        ".SH COMMANDS\n"
         + "".join(command_section(data, name, command) for name, command in commands.items())
         + ".SH ROPE OPTIONS\n"
         + described(rope_options(data))
@@ -144,8 +129,8 @@ def page(data, commands, version):
 
 def main(commands_json, completion_bash, version, folder):
     data = json.loads(Path(commands_json).read_text(encoding="utf-8"))
-    # A command whose name is in "gone" belongs to rotary-torch now.
-    commands = {name: command for name, command in data["commands"].items() if name not in data["gone"]}
+    names = [name for group in data["programs"]["rotary"]["groups"].values() for name in group]
+    commands = {name: data["commands"][name] for name in names}
     template = Path(completion_bash).read_text(encoding="utf-8")
     Path(folder).mkdir(parents=True, exist_ok=True)
     (Path(folder) / "rotary").write_text(completion(data, commands, template), encoding="utf-8")

@@ -46,29 +46,17 @@ struct TableRequest {
 };
 struct Machine {
   std::string target;
-  std::optional<unsigned> threads;
+  unsigned threads = 1;  // 0: all cores
 };
 
-// ---- the options of a command: source_options.cpp, scaling_options.cpp ---------------------------
+// ---- the options of a command: source_options.cpp ------------------------------------------------
 
-// CONFIG, --pairing, --base, --scaling, --factor, --trained-length, --rotary-dim, --first, --length, --inv-freq,
-// --weights, --attention-factor. config: "CONFIG,--config", the first word too, "--config", or "" where the command has
-// one of its own.
-void add_source_options(Command& command, Source& source, const char* config = "CONFIG,--config");
-void add_head_dim_option(Command& command, Source& source);                 // for commands that read no tensor
-void add_rope_option(Command& command, Source& source);                     // --rope, --layer
+void add_rope_options(Command& command, Source& source);       // the options of "rope_options" in data/commands.json
+void add_source_options(Command& command, Source& source);     // these, and CONFIG
 void add_positions_options(Command& command, Choice& choice);  // --positions, --same-position-on-every-axis
-void add_table_options(Command& command, TableSettings& settings);          // --angles, --rounding
-void add_request_options(Command& command,
-                         TableRequest& request);               // of a source, rope, positions and table; --cos, --sin
-void add_machine_options(Command& command, Machine& machine);  // --target, --threads
+void add_table_options(Command& command, TableSettings& settings);  // --angles, --rounding
+void add_machine_options(Command& command, Machine& machine);       // --target, --threads
 
-// Throws UsageError unless CONFIG, or one of --base and --inv-freq without it, is given, with the options that it
-// needs.
-void check_source(const Source&);
-void check_source_without_tensor(const Source&);  // likewise, for commands that need --head-dim too
-void check_scaling_options(const Source&);        // those that do not go together, or whose values no scaling takes
-void check_request(const TableRequest&);
 bool has_rope_options(const Source&);  // whether any but CONFIG is given
 
 // ---- what they mean ------------------------------------------------------------------------------

@@ -10,7 +10,6 @@
 #include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "commands.h"
 #include "files/text/io.h"
 #include "files/text/paths.h"
@@ -50,7 +49,6 @@ bool is_one_tensor(const TableFileOptions& options) {
 
 // Also lets --dtype round the values once, from the exact ones.
 void check_usage(TableFileOptions& options) {
-  check_source_without_tensor(options.source);
   const std::string dtype = name(options.dtype);
   if (options.settings.rounding == Rounding::f32) options.settings.rounding = parse_rounding(dtype);
   if (options.dtype != DType::f32 && name(options.settings.rounding) != dtype)
@@ -198,7 +196,7 @@ void run(TableFileOptions options) {
   std::vector<std::string> notes;
   if (subject.turns) {
     turns = frequencies_of(source, model, *subject.used, length);
-    const ThreadPool pool(options.machine.threads.value_or(1));
+    const ThreadPool pool(options.machine.threads);
     const Table table(turns, positions.view(), table_options(options.settings, pool));
     std::vector<std::int64_t> rows = leading;
     if (table.heads() > 1) rows.push_back(table.heads());
@@ -226,12 +224,10 @@ void run(TableFileOptions options) {
 
 }  // namespace
 
-void add_table(CLI::App& app) {
+void add_table(Command& command) {
   auto options = std::make_shared<TableFileOptions>();
-  Command command(app, "table");
   add_source_options(command, options->source);
-  add_head_dim_option(command, options->source);
-  add_rope_option(command, options->source);
+  command.option("--head-dim", options->source.head_dim);
   add_positions_options(command, options->source);
   command.option("--output", options->output);
   command.option("--form", options->form, parse_form);

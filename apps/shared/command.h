@@ -1,29 +1,20 @@
-// The commands of a program and their options, as CLI11 reads them. What they are called, take and say in the help
-// stands in data/commands.json; the code says which variable an option sets. CLI11's own header takes a compiler two
-// seconds, most of them for constants that it makes in each file: only command.cpp, sheet.cpp, usage.cpp and
-// program.cpp and the programs' main include it.
-//
-// An option of commands.json, by its names ("CONFIG,--config"):
-//   help         lines
-//   value        what --help calls the value; without it by its type
-//   section      the heading of the help under which it stands; without it the command's own
-//   words        what the value can be; aliases: the list of other words for these; suggests: any other word is taken
-//                too, these are for completions
-//   range        least and most, which belong to it; --help does not name them. above_zero: without zero and NaN
-//   comma_list   VALUE,VALUE too; excludes: another option, added before
-//   required; usual: nearly every call has it, Usage shows it without brackets; shows_default: --help shows the value
-//                that the variable has when it is added
-// A row of "gone" is a command that is no longer there: its name, and what to do instead, which a usage error says.
-// A string instead names an option of "shared", which several commands have. {"shared": true, ...} is the shared option
-// of that name with other values. A command with "rope_options": true has the shared options of that list too.
-// apps/rotary/shell_files.py makes the completion for bash and the man page from the same data.
+// The options of a command: description.h says what they are, the code which variable each sets. CLI11's own header
+// takes a compiler two seconds: only command.cpp and program.cpp include it.
 #pragma once
 
 #include <concepts>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
-#include <set>
+#include <limits>
+#include <map>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
+
+#include "description.h"
+#include "files/text/paths.h"
 
 namespace CLI {
 class App;
@@ -31,38 +22,85 @@ class App;
 
 namespace rotary::cli {
 
-class Command {
- public:
-  // A command of app, described in data/commands.json, that runs nothing yet.
-  Command(CLI::App& app, const std::string& name);
+// A whole number from least to most, and within the option's range, in two's complement. Both throw UsageError.
+std::uint64_t read_integer(const OptionDescription&, const std::string& word, std::int64_t least, std::uint64_t most);
+double read_number(const OptionDescription&, const std::string& word);
 
-  // --name VALUE, or without dashes the next word; "CONFIG,--config": both, the same with several names; of a bool a
-  // flag. T: bool, std::string, std::filesystem::path, int, unsigned, std::int64_t, std::uint64_t, double, an optional of
-  // these but bool and path, or a vector of std::string or std::int64_t. value stays as it is where the option is not
-  // given. A word that is no number of the type is a usage error. words: what the value can be, where the program knows
-  // them and not the data.
-  template <class T>
-  void option(const std::string& name, T& value, const std::vector<std::string>& words = {});
-  // An option whose value `read` makes from the word: option("--pairing", pairing, parse_pairing).
-  template <class T, class Read>
-    requires std::invocable<Read, const std::string&>
-  void option(const std::string& name, T& value, Read read) {
-    option_read(name, [&value, read](const std::string& word) { value = read(word); });
-  }
-
-  Command& footer(const std::string& text);  // the last lines of --help, where they are computed
-  Command& group(const std::string& title);  // where the program's --help lists the command
-  // Adds -q, --quiet too: what is written to std::cout is then thrown away; is_quiet() is for what goes elsewhere.
-  // Throws INTERNAL where the data has other options than were added.
-  Command& runs(std::function<void()> run);
-
- private:
-  void option_read(const std::string& name, std::function<void(const std::string&)> read);
-
-  CLI::App* app_;
-  std::set<std::string> added_;  // options
+template <class T>
+struct Held {
+  using type = T;
+};
+template <class T>
+struct Held<std::optional<T>> {
+  using type = T;
+};
+template <class T>
+struct Held<std::vector<T>> {
+  using type = T;
 };
 
-bool is_quiet();  // whether -q was given
+template <class T>
+T read_value(const OptionDescription& option, const std::string& word) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return true;
+  } else if constexpr (std::is_integral_v<T>) {
+    using Limits = std::numeric_limits<T>;
+    return static_cast<T>(read_integer(option, word, Limits::min(), Limits::max()));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return read_number(option, word);
+  } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
+    return files::path_of(word);
+  } else {
+    return word;
+  }
+}
+
+class Command {
+ public:
+  using Words = std::vector<std::string>;
+
+  // The command that app is, with every option of its description. Nothing sets a variable yet.
+  Command(CLI::App& app, const CommandDescription&);
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  // The variable of an option, by its key ("CONFIG,--config"): a bool, text, a path, a number, an optional of these, or
+  // a vector. It is set to the default of the description, where there is one, and stays as it is otherwise.
+  template <class T>
+  void option(const std::string& key, T& value) {
+    using Value = typename Held<T>::type;
+    store(key, [&value](const OptionDescription& option, const Words& words) {
+      if constexpr (std::is_same_v<T, std::vector<Value>>) {
+        value.clear();
+        for (const std::string& word : words) value.push_back(read_value<Value>(option, word));
+      } else {
+        value = read_value<Value>(option, words.front());
+      }
+    });
+  }
+  // read makes the value from the word: option("--pairing", pairing, parse_pairing).
+  template <class T, std::invocable<const std::string&> Read>
+  void option(const std::string& key, T& value, Read read) {
+    store(key, [&value, read](const OptionDescription&, const Words& words) { value = read(words.front()); });
+  }
+
+  // Runs after the words were read and the rules hold. Throws INTERNAL where an option sets no variable.
+  void runs(std::function<void()> run);
+
+ private:
+  using Store = std::function<void(const OptionDescription&, const Words&)>;
+  void store(const std::string& key, Store);
+  void add(const OptionDescription&);
+  void take(const OptionDescription&, Words);
+  void note_former_names() const;
+
+  CLI::App* app_;
+  const CommandDescription& description_;
+  std::map<std::string, Store> stores_;  // by key, as given_
+  std::map<std::string, Words> given_;
+  Words former_;  // names of before that were given
+};
+
+bool is_quiet();  // whether -q was given: what is written to std::cout is thrown away then
 
 }  // namespace rotary::cli

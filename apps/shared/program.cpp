@@ -2,22 +2,20 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <csignal>
 #include <iostream>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <span>
 
 #include "rotary/error.h"
-#include "sheet.h"
+#include "system.h"
 #include "text.h"
-#include "usage_error.h"
 
 namespace rotary::cli {
 
 namespace {
+
+using Words = std::vector<std::string>;
 
 std::string error_json(const std::string& code, std::string_view sentence) {
   const nlohmann::ordered_json error = {{"code", code}, {"message", std::string(sentence)}};
@@ -25,130 +23,160 @@ std::string error_json(const std::string& code, std::string_view sentence) {
   return with_version(nlohmann::ordered_json({{"error", error}}).dump(-1, ' ', false, replace)) + "\n";
 }
 
-// What an option is called now, by its command and the name that it had.
-constexpr std::array<std::array<std::string_view, 3>, 4> old_names = {{{"extend", "--method", "--scaling"},
-                                                                       {"extend", "--write", "--output"},
-                                                                       {"extend", "--context", "--length"},
-                                                                       {"perplexity", "--lengths", "--length"}}};
-
-std::vector<std::string> in_new_names(std::vector<std::string> words, bool json) {
-  for (auto word = words.begin(); word != words.end() && *word != "--"; ++word) {
-    for (const auto& [command, old, now] : old_names) {
-      const std::string name = word->substr(0, word->find('='));
-      if (words.front() != command || name != old) continue;
-      word->replace(0, name.size(), now);
-      if (!json) std::cerr << "note: " << name << " is called " << now << " now\n";
-    }
-  }
-  return words;
-}
-
-std::string last_command;
-
-}  // namespace
-
-std::string command_text() { return last_command; }
-
-std::vector<std::string> command_words(int argc, char** argv) {
-  constexpr std::array<std::string_view, 9> options = {"--positions",  "--length",     "--rope",
-                                                       "--base",       "--rope-theta", "--first",
-                                                       "--rotary-dim", "--threads",    "--head-dim"};
-  std::vector<std::string> words;
-  last_command = "rotary";
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    last_command += " " + in_shell(word);
-    const bool negative = word.size() > 1 && word[0] == '-' && std::isdigit(static_cast<unsigned char>(word[1])) != 0;
-    bool joins = false;
-    for (const std::string_view option : options) joins = joins || (!words.empty() && words.back() == option);
-    if (negative && joins) {
-      words.back().append("=").append(word);
-    } else {
-      words.emplace_back(word);
-    }
-  }
-  return words;
-}
-
-bool wants_json(const std::vector<std::string>& words) {
-  return std::find(words.begin(), words.end(), "--json") != words.end();
-}
-
+// Prints "error: CODE: sentence" on standard error, with json a second line {"version", "error": {"code", "message"}}.
+// A single write, so that processes that share a terminal, as under mpirun, do not mix their lines.
 int print_error(Code code, std::string_view sentence, bool json) {
   const std::string word(name(code));
-  // A single write, so that processes that share a terminal, as under mpirun, do not mix their lines.
   std::cerr << "error: " + word + ": " + printable(sentence) + "\n" + (json ? error_json(word, sentence) : "");
   return 1;
 }
 
+// Prints "usage error: sentence" and which help has more, or with json that object with the code USAGE.
 int print_usage_error(std::string_view sentence, const std::string& full_name, bool json) {
   const std::string help = "Run '" + full_name + " --help' for what can be said.\n";
   std::cerr << "usage error: " + printable(sentence) + "\n" + (json ? error_json("USAGE", sentence) : help);
   return 2;
 }
 
-void set_help(CLI::App& app) {
-  app.set_help_flag("-h", "print the short help");
-  app.set_help_all_flag("--help", "print this help");
-  app.formatter_fn([](const CLI::App* command, const std::string& full_name, CLI::AppFormatMode mode) {
-    constexpr std::size_t screen = 80;
-    return mode == CLI::AppFormatMode::All
-               ? help_text(sheet_of(*command), full_name, help_width())
-               : short_help_text(sheet_of(*command), full_name, std::min(screen, help_width()));
-  });
+void read_as_options(Words& words) {
+  if (words[0] == "help" && words.size() > 1) {
+    words = {words[1], "--help"};
+  } else if (words[0] == "help" || words[0] == "version") {
+    words[0] = "--" + words[0];
+  }
 }
 
-int run_program(CLI::App& app, const std::vector<std::string>& given) {
+// The words that CLI11 found no place for.
+std::string sentence_of_extras(const Words& extras, const CommandDescription& described) {
+  const auto is_option = [](const std::string& word) { return word.size() > 1 && word[0] == '-'; };
+  const auto unknown = std::ranges::find_if(extras, is_option);
+  if (unknown != extras.end()) return no_option(described, *unknown);
+  Words places;
+  for (const OptionDescription& option : described.options)
+    if (!option.place.empty()) places.push_back(option.place);
+  const std::string got = " but got '" + extras.front() + "'";
+  if (places.empty()) return described.name + " takes options only" + got;
+  return described.name + " takes one " + one_of_words(places) + got + " too";
+}
+
+// The program while it reads one command line.
+class Run {
+ public:
+  Run(const Program& program, Words words)
+      : program_(program),
+        words_(std::move(words)),
+        names_command_(!words_.front().starts_with('-')),
+        is_json_(std::ranges::find(words_, "--json") != words_.end()),
+        full_name_(program.name + (names_command_ ? " " + words_.front() : "")) {}
+
+  int run() {
+    try {
+      parse();
+    } catch (const UsageError& error) {
+      return print_usage_error(error.what(), full_name_, is_json_);
+    } catch (const Failed& failed) {
+      return flushed(failed.status);
+    } catch (const Stopped& stopped) {
+      std::cout.flush();
+      return stopped.status;
+    } catch (const rotary::Error& error) {
+      return trouble(error.code(), error.what(), is_json_);
+    } catch (const std::bad_alloc&) {
+      return trouble(Code::MEMORY, "the work does not fit in this machine's memory", is_json_);
+    } catch (const std::exception& error) {
+      if (std::string_view(error.what()).find("DefaultCPUAllocator") != std::string_view::npos)  // torch's
+        return trouble(Code::MEMORY, "the work does not fit in this machine's memory", is_json_);
+      return trouble(Code::INTERNAL, error.what(), is_json_);
+    }
+    return flushed(0);
+  }
+
+ private:
+  void parse() {
+    CommandDescription described = describe_program(program_.name);
+    const auto chosen = names_command_ ? program_.commands.find(words_.front()) : program_.commands.end();
+    if (names_command_ && chosen == program_.commands.end()) {
+      full_name_ = program_.name;
+      throw UsageError(no_command(described, words_.front()));
+    }
+    CLI::App app;
+    app.name(program_.name);
+    app.set_help_flag("-h");
+    app.set_help_all_flag("--help");
+    app.set_version_flag("-V,--version", program_.version);
+    app.add_flag_callback("--help-all", [this] { print_all_help(); });
+    app.require_subcommand(0, 1);  // a value may be a command's name: rotary inspect inspect
+    app.formatter_fn([&described](const CLI::App*, const std::string& full_name, CLI::AppFormatMode mode) {
+      constexpr std::size_t screen = 80;
+      return mode == CLI::AppFormatMode::All ? help_text(described, full_name, help_width())
+                                             : short_help_text(described, full_name, std::min(screen, help_width()));
+    });
+    std::optional<Command> command;
+    if (names_command_) {
+      described = describe_command(chosen->first);
+      chosen->second(command.emplace(*app.add_subcommand(chosen->first), described));
+    }
+    try {
+      app.parse(Words(words_.rbegin(), words_.rend()));  // CLI11's order
+    } catch (const CLI::Success& request) {              // --help, --version
+      app.exit(request);
+    } catch (const CLI::ArgumentMismatch&) {  // thrown for the last word alone, an option whose value is missing
+      const OptionDescription* option = described.find(words_.back().substr(0, words_.back().find('=')));
+      const std::string name = option == nullptr ? words_.back() : option->name();
+      throw UsageError(name + " needs a value, " + name + " " + (option == nullptr ? "" : option->value) +
+                       ", but is the last word");
+    } catch (const CLI::ExtrasError&) {
+      throw UsageError(sentence_of_extras(app.remaining(true), described));
+    } catch (const CLI::ParseError& error) {
+      throw UsageError(error.what());
+    }
+  }
+
+  void print_all_help() const {
+    const std::size_t width = help_width();
+    const CommandDescription described = describe_program(program_.name);
+    std::cout << help_text(described, program_.name, width);
+    for (const auto& [title, commands] : described.groups) {
+      for (const auto& [name, summary] : commands) {
+        const std::string full_name = program_.name + " " + name;
+        std::cout << "\n---- " << full_name << " ----\n" << help_text(describe_command(name), full_name, width);
+      }
+    }
+  }
+
+  // check's 1 says that a tensor differs.
+  int trouble(Code code, std::string_view sentence, bool json) const {
+    const int status = print_error(code, sentence, json);
+    return words_.front() == "check" ? 2 : status;
+  }
+
+  int flushed(int status) const {
+    std::cout.flush();
+    return std::cout ? status : trouble(Code::FILE, "standard output could not be written", false);
+  }
+
+  const Program& program_;
+  Words words_;
+  bool names_command_, is_json_;
+  std::string full_name_;  // "rotary apply"
+};
+
+}  // namespace
+
+int run_program(const Program& program, int argc, char** argv) {
+  prepare_streams();
+  std::ios::sync_with_stdio(false);
 #ifdef SIGXFSZ
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write(), with a sentence, like a full disk
 #endif
-  if (given.empty()) {
-    std::cerr << app.help() << '\n';
-    return print_usage_error("a command is needed", app.get_name(), false);
+  Words words(argv + 1, argv + argc);
+  if (words.empty()) {
+    const std::size_t width = std::min<std::size_t>(80, help_width());
+    std::cerr << short_help_text(describe_program(program.name), program.name, width) << '\n';
+    return print_usage_error("a command is needed", program.name, false);
   }
-  const bool json = wants_json(given);
-  const std::vector<std::string> words = in_new_names(given, json);
-  const bool names_command = !words.empty() && words[0][0] != '-';
-  const std::string command = names_command ? words[0] : "";
-  const std::string full_name = app.get_name() + (names_command ? " " + command : "");
-  const auto trouble = [&command](Code code, std::string_view sentence, bool as_json) {
-    const int status = print_error(code, sentence, as_json);
-    return command == "check" ? 2 : status;  // its 1 says that a tensor differs
-  };
-  try {
-    const CommandSheet program = sheet_of(app);
-    const auto named = [&command](const CommandSheet& sheet) { return sheet.name == command; };
-    const auto chosen = std::find_if(program.commands.begin(), program.commands.end(), named);
-    if (names_command && chosen == program.commands.end())
-      return print_usage_error(no_command(program, command), program.name, json);
-    check_options(names_command ? *chosen : program, std::span(words).subspan(names_command ? 1 : 0));
-    app.require_subcommand(0, 1);  // a value may be a command's name: rotary inspect table
-    std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11's order
-    app.parse(std::move(reversed));
-  } catch (const CLI::Success& request) {  // --help, --version
-    app.exit(request);
-  } catch (const CLI::ParseError& error) {
-    return print_usage_error(sentence_of(error, app), full_name, json);
-  } catch (const UsageError& error) {
-    return print_usage_error(error.what(), full_name, json);
-  } catch (const Failed& failed) {
-    std::cout.flush();
-    return std::cout ? failed.status : trouble(Code::FILE, "standard output could not be written", false);
-  } catch (const Stopped& stopped) {
-    std::cout.flush();
-    return stopped.status;
-  } catch (const rotary::Error& error) {
-    return trouble(error.code(), error.what(), json);
-  } catch (const std::bad_alloc&) {
-    return trouble(Code::MEMORY, "the work does not fit in this machine's memory", json);
-  } catch (const std::exception& error) {
-    const bool torch_has_no_memory =
-        std::string_view(error.what()).find("DefaultCPUAllocator") != std::string_view::npos;
-    if (torch_has_no_memory) return trouble(Code::MEMORY, "the work does not fit in this machine's memory", json);
-    return trouble(Code::INTERNAL, error.what(), json);
-  }
-  std::cout.flush();
-  return std::cout ? 0 : trouble(Code::FILE, "standard output could not be written", false);
+  read_as_options(words);
+  return Run(program, std::move(words)).run();
 }
 
 }  // namespace rotary::cli

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "description.h"
 #include "files/tensors/formats.h"
 #include "files/tensors/safetensors_header.h"
 #include "files/text/descriptors.h"
@@ -9,7 +10,6 @@
 #include "files/text/paths.h"
 #include "system.h"
 #include "text.h"
-#include "usage_error.h"
 #include "values/fail.h"
 
 namespace rotary::cli {
@@ -27,8 +27,8 @@ files::Format output_format(std::string_view operation, const std::filesystem::p
 void check_one_format(std::string_view operation, const std::filesystem::path& input, files::Format format,
                       const std::filesystem::path& output) {
   if (!is_dash(output) && format != output_format(operation, output))
-    fail(Code::FORMAT, operation, "input and output must be of one format but got '", files::path_text(input), "' and '",
-         files::path_text(output), "'");
+    fail(Code::FORMAT, operation, "input and output must be of one format but got '", files::path_text(input),
+         "' and '", files::path_text(output), "'");
 }
 
 void save(const std::filesystem::path& path, const std::vector<Tensor>& tensors,

@@ -1,19 +1,18 @@
 // Sentences for command lines that cannot be understood.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
-#include <map>
 #include <string_view>
-#include <vector>
 
+#include "description.h"
 #include "files/text/nearest.h"
-#include "sheet.h"
 #include "text.h"
-#include "usage_error.h"
 
 namespace rotary::cli {
 
 namespace {
+
+using Words = std::vector<std::string>;
+using Given = std::map<std::string, Words>;
 
 std::string bare(std::string_view word) {  // "--rotary_dim" -> "rotary-dim"
   std::string name = lower(word.substr(std::min(word.find_first_not_of('-'), word.size())));
@@ -21,132 +20,88 @@ std::string bare(std::string_view word) {  // "--rotary_dim" -> "rotary-dim"
   return name;
 }
 
-bool is_option_word(std::string_view word) { return word.size() > 1 && word[0] == '-' && word != "--"; }
-
-const OptionSheet* find(const CommandSheet& command, std::string_view name) {
-  for (const OptionSheet& option : command.options) {
-    if (std::find(option.names.begin(), option.names.end(), name) != option.names.end()) return &option;
-  }
-  return nullptr;
-}
-
-std::vector<std::string> long_names(const CommandSheet& command, bool required_only) {
-  std::vector<std::string> names;
-  for (const OptionSheet& option : command.options) {
-    const std::string name = long_name(option);
-    if (!name.empty() && (option.required || !required_only)) names.push_back(name);
-  }
+Words long_names(const CommandDescription& command, bool required_only) {
+  Words names;
+  for (const OptionDescription& option : command.options)
+    if (option.long_name().starts_with("--") && (option.required || !required_only))
+      names.push_back(option.long_name());
   return names;
 }
 
 // The options that begin like name: required ones before others.
-std::vector<std::string> beginning_with(const CommandSheet& command, const std::string& name) {
+Words beginning_with(const CommandDescription& command, const std::string& name) {
   for (const bool required : {true, false}) {
-    std::vector<std::string> found;
-    for (const std::string& known : long_names(command, required)) {
-      if (!name.empty() && bare(known).starts_with(name)) found.push_back(known);
-    }
+    Words found = long_names(command, required);
+    std::erase_if(found, [&](const std::string& known) { return name.empty() || !bare(known).starts_with(name); });
     if (!found.empty()) return found;
   }
   return {};
 }
 
-std::string no_option(const CommandSheet& command, const std::string& name) {
-  const std::string sentence = "there is no option '" + name + "'";
-  const std::string wanted = bare(name);
-  for (const OptionSheet& option : command.options) {
-    if (!option.place.empty() && bare(option.place) == wanted)
-      return sentence + ": " + option.place + " is given without a name";
+// Those of the terms of a rule that hold, as sentences have them: "--factor", "--scaling yarn".
+Words given_terms(const CommandDescription& command, const Given& given, const Words& terms) {
+  Words found;
+  for (const std::string& term : terms) {
+    const std::size_t end = term.find_first_of("=!");
+    const std::string name = term.substr(0, end);
+    for (const OptionDescription& option : command.options) {
+      const auto words = given.find(option.key);
+      if (option.name() != name || words == given.end() || words->second == Words{option.standard}) continue;
+      if (end == std::string::npos) {
+        found.push_back(name);
+      } else if ((words->second.front() == term.substr(end + 1)) == (term[end] == '=')) {
+        found.push_back(name + " " + words->second.front());
+      }
+    }
   }
-  std::vector<std::string> bare_names;
-  const std::vector<std::string> names = long_names(command, false);
-  for (const std::string& known : names) bare_names.push_back(bare(known));
-  const std::vector<std::string_view> views(bare_names.begin(), bare_names.end());
-  std::vector<std::string> meant;
-  if (const std::string_view near = files::nearest(wanted, views); !near.empty()) {
-    meant.push_back(names[static_cast<std::size_t>(std::find(views.begin(), views.end(), near) - views.begin())]);
-  } else {
-    meant = beginning_with(command, wanted);
-  }
-  if (meant.empty() || meant.size() > 3) return sentence;
-  return sentence + ": did you mean " + one_of_words(meant) + "?";
-}
-
-// "-qh": short flags in one word.
-bool are_short_flags(const CommandSheet& command, std::string_view word) {
-  if (word.size() < 3 || word[1] == '-') return false;
-  return std::all_of(word.begin() + 1, word.end(), [&](char letter) {
-    const OptionSheet* option = find(command, std::string("-") + letter);
-    return option != nullptr && option->value.empty();
-  });
+  return found;
 }
 
 }  // namespace
 
-void check_options(const CommandSheet& command, std::span<const std::string> words) {
-  std::map<const OptionSheet*, int> given;
-  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
-    if (!is_option_word(words[i]) || are_short_flags(command, words[i])) continue;
-    const std::size_t equals = words[i].find('=');
-    const std::string name = words[i].substr(0, equals);
-    const OptionSheet* option = find(command, name);
-    if (option == nullptr) throw UsageError(no_option(command, name));
-    if (option->value.empty()) {
-      if (equals != std::string::npos)
-        throw UsageError(name + " takes no value but got '" + words[i].substr(equals + 1) + "'");
-      continue;
-    }
-    if (++given[option] > 1 && !option->list) throw UsageError(name + " is given twice");
-    if (equals != std::string::npos && equals + 1 < words[i].size()) continue;
-    const std::string needs = name + " needs a value, " + name + " " + option->value;
-    if (i + 1 == words.size()) throw UsageError(needs + ", but is the last word");
-    const std::string& next = words[++i];
-    if (is_option_word(next) && find(command, next.substr(0, next.find('='))) != nullptr)
-      throw UsageError(needs + ", but got the option " + next);
+void check_rules(const CommandDescription& command, const Given& given) {
+  for (const OptionDescription& option : command.options)
+    if (option.required && !given.contains(option.key)) throw UsageError(option.name() + " is required");
+  for (const Rule& rule : command.rules) {
+    const Words subjects = given_terms(command, given, rule.options);
+    if (subjects.empty() && !rule.options.empty()) continue;
+    const std::string why = rule.why.empty() ? "" : ": " + rule.why;
+    const Words excluded = given_terms(command, given, rule.excludes);
+    if (!excluded.empty())
+      throw UsageError(subjects.front() + " and " + excluded.front() + " do not go together" + why);
+    if (rule.needs.empty() || !given_terms(command, given, rule.needs).empty()) continue;
+    const std::string needed = one_of_words(rule.needs);
+    throw UsageError((subjects.empty() ? needed + " is required" : subjects.front() + " needs " + needed) + why);
   }
 }
 
-std::string no_command(const CommandSheet& program, const std::string& word) {
-  if (const std::string instead = instead_of(word); !instead.empty())
-    return "there is no command '" + word + "' any more: " + instead;
-  std::vector<std::string_view> names = {"help", "version"};
-  for (const CommandSheet& command : program.commands) names.push_back(command.name);
-  const std::string_view meant = files::nearest(word, names);
+std::string no_option(const CommandDescription& command, const std::string& word) {
+  const std::string name = word.substr(0, word.find('=')), sentence = "there is no option '" + name + "'";
+  const std::string wanted = bare(name);
+  for (const OptionDescription& option : command.options) {
+    if (!option.place.empty() && bare(option.place) == wanted)
+      return sentence + ": " + option.place + " is given without a name";
+  }
+  const Words names = long_names(command, false);
+  Words bare_names;
+  for (const std::string& known : names) bare_names.push_back(bare(known));
+  const std::vector<std::string_view> views(bare_names.begin(), bare_names.end());
+  const std::string_view near = files::nearest(wanted, views);
+  const Words meant = near.empty()
+                          ? beginning_with(command, wanted)
+                          : Words{names[static_cast<std::size_t>(std::ranges::find(views, near) - views.begin())]};
+  if (meant.empty() || meant.size() > 3) return sentence;
+  return sentence + ": did you mean " + one_of_words(meant) + "?";
+}
+
+std::string no_command(const CommandDescription& program, const std::string& word) {
   const std::string sentence = "there is no command '" + word + "'";
+  if (const std::string instead = instead_of(word); !instead.empty()) return sentence + " any more: " + instead;
+  std::vector<std::string_view> names = {"help", "version"};
+  for (const auto& [title, commands] : program.groups)
+    for (const auto& [name, summary] : commands) names.push_back(name);
+  const std::string_view meant = files::nearest(word, names);
   return meant.empty() ? sentence : sentence + ": did you mean " + std::string(meant) + "?";
-}
-
-std::string sentence_of(const CLI::ParseError& error, const CLI::App& app) {
-  std::string text = error.what();
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  if (!chosen.empty()) {
-    for (const OptionSheet& option : sheet_of(*chosen.front()).options) {
-      const std::string name = long_name(option);
-      if (!option.place.empty() && !name.empty() && text.starts_with(name)) text.replace(0, name.size(), option.place);
-    }
-  }
-  if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) {
-    const std::size_t colon = text.find(": ");  // between the option's name and what its check says
-    return colon == std::string::npos ? text : text.erase(colon, 1);
-  }
-  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !chosen.empty()) {
-    const std::vector<std::string> extras = app.remaining(true);
-    if (extras.empty()) return text;
-    std::vector<std::string> places;
-    for (const OptionSheet& option : sheet_of(*chosen.front()).options) {
-      if (!option.place.empty()) places.push_back(option.place);
-    }
-    const std::string got = " but got '" + extras.front() + "'";
-    const std::string& name = chosen.front()->get_name();
-    if (places.empty()) return name + " takes options only" + got;
-    return name + " takes one " + one_of_words(places) + got + " too";
-  }
-  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
-    const std::size_t between = text.find(" excludes ");
-    if (between != std::string::npos)
-      return text.substr(0, between) + " and " + text.substr(between + 10) + " do not go together";
-  }
-  return text;
 }
 
 }  // namespace rotary::cli

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "apps/shared/columns.h"
+#include "apps/shared/description.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
-#include "apps/shared/usage_error.h"
 #include "files/tensors/formats.h"
 #include "files/text/paths.h"
 #include "rotary/tensors.h"
