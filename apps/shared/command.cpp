@@ -40,8 +40,8 @@ void be_quiet() {
 
 // The word of the option's words that is meant.
 std::string known_word(const OptionDescription& option, std::string word) {
-  for (const auto& [alias, meant] : option.aliases)
-    if (word == alias) word = std::string(meant);
+  for (const auto& [meant, aliases] : option.aliases)
+    if (std::ranges::find(aliases, word) != aliases.end()) word = meant;
   if (const auto why = option.refused.find(word); why != option.refused.end())
     throw UsageError(option.name() + " " + word + " " + why->second);
   const bool fixed = !option.words.empty() && !option.suggests;

@@ -57,8 +57,8 @@ OptionDescription describe_option(const std::string& key, const Json& entry) {
   option.section = entry.value("section", "");
   option.former = entry.value("former", Words());
   option.words = entry.value("words", Words());
-  if (entry.contains("aliases")) described("aliases", entry["aliases"]).get_to(option.aliases);
-  if (entry.contains("refused")) entry["refused"].get_to(option.refused);
+  if (entry.contains("aliases")) option.aliases = described("aliases", entry["aliases"]);
+  option.refused = entry.value("refused", option.refused);
   if (entry.contains("range") && type == ValueType::number) entry["range"].get_to(option.range);
   if (entry.contains("range") && type == ValueType::integer) entry["range"].get_to(option.whole_range);
   const Json standard = entry.value("default", Json());

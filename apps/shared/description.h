@@ -51,10 +51,10 @@ struct OptionDescription {
   std::string value, help, section;
   std::string standard;  // the default; empty where there is none
   std::vector<std::string> words;
-  std::vector<std::pair<std::string, std::string>> aliases;  // {"neox", "half"}
-  std::map<std::string, std::string> refused;
-  std::vector<double> range;              // of a number
-  std::vector<std::int64_t> whole_range;  // of an integer
+  std::map<std::string, std::vector<std::string>> aliases;  // by the word that they stand for
+  std::map<std::string, std::string> refused;               // words, and why
+  std::vector<double> range;                                // for a number
+  std::vector<std::int64_t> whole_range;                    // for an integer
   bool suggests = false, list = false, comma_list = false, required = false, usual = false;
 
   const std::string& name() const { return place.empty() ? long_name() : place; }  // for sentences

@@ -34,18 +34,6 @@ std::string term_of(const OptionDescription& option, bool is_short = false) {
   return text + (option.list && !option.value.ends_with("...") ? " ..." : "");
 }
 
-// The aliases of one word together: "neox, rotate_half for half".
-std::string aliases_text(const OptionDescription& option) {
-  Words texts;
-  for (std::size_t i = 0; i < option.aliases.size(); ++i) {
-    const auto& [alias, word] = option.aliases[i];
-    if (std::ranges::find(option.words, word) == option.words.end()) continue;
-    const bool ends = i + 1 == option.aliases.size() || option.aliases[i + 1].second != word;
-    texts.push_back(alias + (ends ? " for " + word : ""));
-  }
-  return texts.empty() ? "" : "also " + joined(texts);
-}
-
 bool is_fixed(const OptionDescription& option) { return !option.words.empty() && !option.suggests; }
 
 // The help, then what else is known: "... [required; half or interleaved; default half; also neox for half]".
@@ -55,7 +43,10 @@ std::string whole_help(const OptionDescription& option) {
   if (option.required) facts.emplace_back("required");
   if (is_fixed(option) && !std::ranges::all_of(option.words, says)) facts.push_back(one_of_words(option.words));
   if (!option.standard.empty() && !says("default")) facts.push_back("default " + option.standard);
-  if (const std::string aliases = aliases_text(option); !aliases.empty()) facts.push_back(aliases);
+  Words aliases;
+  for (const std::string& word : option.words)
+    if (option.aliases.contains(word)) aliases.push_back(joined(option.aliases.at(word)) + " for " + word);
+  if (!aliases.empty()) facts.push_back("also " + joined(aliases));
   return facts.empty() ? option.help : option.help + " [" + joined(facts, "; ") + "]";
 }
 

@@ -20,22 +20,18 @@ std::string bare(std::string_view word) {  // "--rotary_dim" -> "rotary-dim"
   return name;
 }
 
-Words long_names(const CommandDescription& command, bool required_only) {
-  Words names;
-  for (const OptionDescription& option : command.options)
-    if (option.long_name().starts_with("--") && (option.required || !required_only))
-      names.push_back(option.long_name());
-  return names;
-}
-
-// The options that begin like name: required ones before others.
-Words beginning_with(const CommandDescription& command, const std::string& name) {
-  for (const bool required : {true, false}) {
-    Words found = long_names(command, required);
-    std::erase_if(found, [&](const std::string& known) { return name.empty() || !bare(known).starts_with(name); });
-    if (!found.empty()) return found;
+// The options that were probably meant: the nearest name, or those that begin like it, required ones before others.
+Words meant_options(const CommandDescription& command, const std::string& wanted) {
+  Words bare_names, required, others;
+  for (const OptionDescription& option : command.options) bare_names.push_back(bare(option.long_name()));
+  const std::vector<std::string_view> views(bare_names.begin(), bare_names.end());
+  const std::string_view near = files::nearest(wanted, views);
+  for (const OptionDescription& option : command.options) {
+    const std::string& name = option.long_name();
+    const bool is_meant = near.empty() ? !wanted.empty() && bare(name).starts_with(wanted) : bare(name) == near;
+    if (is_meant && name.starts_with("--")) (option.required ? required : others).push_back(name);
   }
-  return {};
+  return required.empty() ? others : required;
 }
 
 // Those of the terms of a rule that hold, as sentences have them: "--factor", "--scaling yarn".
@@ -82,14 +78,7 @@ std::string no_option(const CommandDescription& command, const std::string& word
     if (!option.place.empty() && bare(option.place) == wanted)
       return sentence + ": " + option.place + " is given without a name";
   }
-  const Words names = long_names(command, false);
-  Words bare_names;
-  for (const std::string& known : names) bare_names.push_back(bare(known));
-  const std::vector<std::string_view> views(bare_names.begin(), bare_names.end());
-  const std::string_view near = files::nearest(wanted, views);
-  const Words meant = near.empty()
-                          ? beginning_with(command, wanted)
-                          : Words{names[static_cast<std::size_t>(std::ranges::find(views, near) - views.begin())]};
+  const Words meant = meant_options(command, wanted);
   if (meant.empty() || meant.size() > 3) return sentence;
   return sentence + ": did you mean " + one_of_words(meant) + "?";
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "apps/shared/description.h"
 #include "apps/shared/progress_line.h"
 #include "rotary/version.h"
 #include "run.h"
@@ -91,6 +92,50 @@ TEST_F(Usage, a_command_that_is_gone_says_in_one_sentence_what_to_do_instead) {
     EXPECT_EQ(error["code"].get<std::string>(), "USAGE");
     EXPECT_EQ(error["message"].get<std::string>(), sentence);
   }
+}
+
+// ---- the data ----
+
+// Each command's options, those that a rule names beside it.
+TEST_F(Usage, rules_name_options_of_their_command) {
+  int rules = 0;
+  for (const std::string& name : command_names()) {
+    const cli::CommandDescription command = cli::describe_command(name);
+    Strings options;
+    for (const cli::OptionDescription& option : command.options) options.push_back(option.name());
+    const auto expect_options = [&](const Strings& terms) {
+      for (const std::string& term : terms)
+        EXPECT_NE(std::find(options.begin(), options.end(), term), options.end()) << name << ' ' << term;
+    };
+    for (const cli::Rule& rule : command.rules) {
+      ++rules;
+      expect_options(rule.needs);  // sentences name them
+      EXPECT_NE(rule.needs.empty(), rule.excludes.empty()) << name;
+      EXPECT_FALSE(rule.options.empty() && rule.needs.empty()) << name;
+    }
+    for (const Json& rule : Json::parse(read_text(ROTARY_SOURCE_DIR "/data/commands.json"))["commands"][name].value(
+             "rules", Json::array())) {
+      if (rule.is_string()) continue;
+      expect_options(rule.value("options", Strings()));
+      expect_options(rule.value("excludes", Strings()));
+    }
+  }
+  EXPECT_GT(rules, 60);
+}
+
+TEST_F(Usage, words_of_the_data_are_those_of_the_program) {
+  const auto words_of = [](const std::string& command, const std::string& option) {
+    return cli::describe_command(command).find(option)->words;
+  };
+  Strings methods, chapters;
+  for (const Json& method : json_of({"extend", configs + "llama-3-8b.json", "--length", "65536"}).at("methods"))
+    methods.push_back(method.at("method"));
+  EXPECT_EQ(Strings(words_of("extend", "--scaling")), methods);
+  for (const Json& chapter : json_of({"explain"}).at("chapters")) chapters.push_back(chapter.at("id"));
+  EXPECT_EQ(cli::describe_command("explain").options.front().words, chapters);
+  const std::string help = expect_success({"accuracy", "--help"}).out;
+  for (const Json& way : json_of({"accuracy"}).at("ways"))
+    EXPECT_TRUE(contains(help, "\n  " + way.at("way").get<std::string>() + " ")) << way;
 }
 
 // ---- quiet, progress ----
