@@ -98,6 +98,7 @@ TEST_F(Usage, a_command_that_is_gone_says_in_one_sentence_what_to_do_instead) {
 
 // Each command's options, those that a rule names beside it.
 TEST_F(Usage, rules_name_options_of_their_command) {
+  const Json data = Json::parse(read_text(ROTARY_SOURCE_DIR "/data/commands.json"));
   int rules = 0;
   for (const std::string& name : command_names()) {
     const cli::CommandDescription command = cli::describe_command(name);
@@ -113,8 +114,8 @@ TEST_F(Usage, rules_name_options_of_their_command) {
       EXPECT_NE(rule.needs.empty(), rule.excludes.empty()) << name;
       EXPECT_FALSE(rule.options.empty() && rule.needs.empty()) << name;
     }
-    for (const Json& rule : Json::parse(read_text(ROTARY_SOURCE_DIR "/data/commands.json"))["commands"][name].value(
-             "rules", Json::array())) {
+    const Json own = data.at("commands").at(name).value("rules", Json::array());
+    for (const Json& rule : own) {
       if (rule.is_string()) continue;
       expect_options(rule.value("options", Strings()));
       expect_options(rule.value("excludes", Strings()));
@@ -124,17 +125,17 @@ TEST_F(Usage, rules_name_options_of_their_command) {
 }
 
 TEST_F(Usage, words_of_the_data_are_those_of_the_program) {
-  const auto words_of = [](const std::string& command, const std::string& option) {
-    return cli::describe_command(command).find(option)->words;
-  };
   Strings methods, chapters;
-  for (const Json& method : json_of({"extend", configs + "llama-3-8b.json", "--length", "65536"}).at("methods"))
-    methods.push_back(method.at("method"));
-  EXPECT_EQ(Strings(words_of("extend", "--scaling")), methods);
-  for (const Json& chapter : json_of({"explain"}).at("chapters")) chapters.push_back(chapter.at("id"));
+  const Json plan = json_of({"extend", configs + "llama-3-8b.json", "--length", "65536"});
+  for (const Json& method : plan.at("methods")) methods.push_back(method.at("method").get<std::string>());
+  EXPECT_EQ(cli::describe_command("extend").find("--scaling")->words, methods);
+  const Json contents = json_of({"explain"});
+  for (const Json& chapter : contents.at("chapters")) chapters.push_back(chapter.at("id").get<std::string>());
   EXPECT_EQ(cli::describe_command("explain").options.front().words, chapters);
   const std::string help = expect_success({"accuracy", "--help"}).out;
-  for (const Json& way : json_of({"accuracy"}).at("ways"))
+  const Json study = json_of({"accuracy"});
+  ASSERT_FALSE(study.at("ways").empty());
+  for (const Json& way : study.at("ways"))
     EXPECT_TRUE(contains(help, "\n  " + way.at("way").get<std::string>() + " ")) << way;
 }
 
