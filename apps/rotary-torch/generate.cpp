@@ -60,6 +60,7 @@ void continue_ids(rotary_torch::Decoder& model, const Options& options) {
 }
 
 void run(Options options) {
+  if (options.generate.temperature < 0) throw UsageError("--temperature must be at least 0");
   if (options.prompt && options.prompt->empty())
     throw UsageError("--prompt must hold at least one character, as a line's end: --prompt $'\\n'");
   use_threads(options.threads);
