@@ -9,17 +9,20 @@ warnings=(-Wall -Wextra -Wconversion -Wshadow -pedantic -Werror)
 compile() { "$cxx" -std=c++20 -fsyntax-only -I "$source/include" "$@"; }
 
 if [ "$what" = headers ]; then
+  # alone LANGUAGE STANDARD HEADER
+  alone() {
+    printf '#include "rotary/%s"\n' "${3##*/}" "${3##*/}" |
+      "$cxx" -x "$1" -std="$2" -fsyntax-only -I "$source/include" "${warnings[@]}" - || { echo "$3, $2"; return 1; }
+  }
+  # Each of C++20; those of C of C99 and C++11 too. As many at a time as there are processors.
   for header in "$source"/include/rotary/*.h; do
-    name=rotary/${header##*/}
-    printf '#include "%s"\n#include "%s"\n' "$name" "$name" | compile "${warnings[@]}" -x c++ - || { echo "$name"; exit 1; }
-  done
-  # Those of C, by the same compiler: C99 and C++11.
-  for header in "$source"/include/rotary/*_c.h; do
-    for dialect in c99 c++11; do
-      printf '#include "rotary/%s"\n' "${header##*/}" "${header##*/}" |
-        "$cxx" -x "${dialect%%[0-9]*}" -std="$dialect" -fsyntax-only -I "$source/include" "${warnings[@]}" - || { echo "$header, $dialect"; exit 1; }
-    done
-  done
+    echo "c++ c++20 $header"
+    case $header in *_c.h) printf '%s\n' "c c99 $header" "c++ c++11 $header" ;; esac
+  done >"${scratch:=$(mktemp)}"
+  trap 'rm -f "$scratch"' EXIT
+  export -f alone
+  export cxx source
+  xargs -a "$scratch" -P "$(nproc)" -L 1 bash -c 'warnings=('"${warnings[*]}"'); alone "$@"' alone
   exit
 fi
 

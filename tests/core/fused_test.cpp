@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "tests/support/guarded.h"
+#include "tests/support/oracle.h"
 #include "tests/support/places.h"
 #include "tests/support/splits.h"
 
@@ -113,7 +114,9 @@ TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemory) {
     const int widest = std::min(s.q_dim, s.k_dim) / 2;
     for (const int pairs : {widest, std::max(1, widest / 3)}) {
       for (const std::int64_t batch : {std::int64_t{1}, s.batch}) {
-        const Table table = random_table(random, s.tokens, pairs, pairing, static_cast<int>(batch));
+        const bool by_head = s.k_heads > 0 && s.q_heads % s.k_heads == 0 && random() % 2 == 0;
+        const Table table =
+            random_table_by_head(random, s.tokens, pairs, pairing, static_cast<int>(batch), by_head ? s.k_heads : 1);
         for (const TwoPlaces& c : cases(s, dtype)) {
           const Shuffled shuffled(random());
           arena.check(c, table, direction, random() % 2 == 0 ? backwards : static_cast<const Executor&>(shuffled),
@@ -152,17 +155,12 @@ Place heads_from(const Place& all, std::int64_t first, std::int64_t heads) {
 }
 
 void copy_heads(const Place& from, const std::byte* in, const Place& to, std::byte* out) {
-  const Layout &f = from.layout, &t = to.layout;
-  const auto size = static_cast<std::int64_t>(size_of(from.dtype));
-  for (std::int64_t b = 0; b < f.batch; ++b) {
-    for (std::int64_t token = 0; token < f.tokens; ++token) {
-      for (std::int64_t h = 0; h < f.heads; ++h) {
-        const std::int64_t source = b * f.batch_stride + token * f.token_stride + h * f.head_stride;
-        const std::int64_t target = b * t.batch_stride + token * t.token_stride + h * t.head_stride;
-        std::memcpy(out + to.at + target * size, in + from.at + source * size,
-                    static_cast<std::size_t>(f.head_dim * size));
-      }
-    }
+  const Layout& l = from.layout;
+  for (std::int64_t i = 0; i < l.batch * l.tokens * l.heads; ++i) {
+    const std::int64_t b = i / l.heads / l.tokens, t = i / l.heads % l.tokens, h = i % l.heads;
+    const auto size = static_cast<std::int64_t>(size_of(from.dtype));
+    const std::int64_t source = oracle::offset(l, b, t, h), target = oracle::offset(to.layout, b, t, h);
+    std::memcpy(out + to.at + target * size, in + from.at + source * size, static_cast<std::size_t>(l.head_dim * size));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/compiler.h"
@@ -14,19 +15,9 @@ namespace {
 
 template <class T>
 void expect_overflows_like_the_builtins() {
-  using Limits = std::numeric_limits<T>;
-  std::vector<T> values = {0,
-                           1,
-                           2,
-                           3,
-                           Limits::max(),
-                           Limits::max() - 1,
-                           Limits::max() / 2,
-                           Limits::max() / 2 + 1,
-                           Limits::min(),
-                           Limits::min() + 1,
-                           Limits::min() / 2};
-  if constexpr (Limits::is_signed) values.insert(values.end(), {T{-1}, T{-2}, T{-3}});
+  constexpr T least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
+  std::vector<T> values = {0, 1, 2, 3, most, most - 1, most / 2, most / 2 + 1, least, least + 1, least / 2};
+  if constexpr (std::is_signed_v<T>) values.insert(values.end(), {T{-1}, T{-2}, T{-3}});
   std::mt19937_64 random(1);
   for (int i = 0; i < 100; ++i) values.push_back(static_cast<T>(random() >> (random() % 64)));
   for (const T a : values) {

@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "tests/support/checks.h"
+#include "tests/support/refused_tables.h"
 #include "tests/support/splits.h"
 
 // This program counts its allocations, and refuses them on demand.
@@ -156,57 +157,16 @@ TEST(Table, DoesNotDependOnWhoRunsTheWork) {
   }
 }
 
-TEST(Table, OfNoTokensIsEmpty) {
-  const Table table(frequencies_of(4), std::span<const std::int64_t>());
-  EXPECT_EQ(table.tokens(), 0);
-  EXPECT_EQ(table.pairs(), 4);
-  EXPECT_TRUE(table.cos().empty() && table.sin().empty());
-}
-
-TEST(Table, FromCosAndSinRefusesSizesThatDoNotFit) {
-  const std::vector<float> twelve(12), eleven(11);
-  const auto refused = [](const char* words, const auto& cos, const auto& sin, int pairs, int batch) {
-    expect_error_with("SHAPE", words, [&] { Table(cos, sin, pairs, Pairing::half, batch); });
-    expect_error_with("SHAPE", words, [&] { Table::borrow(cos, sin, pairs, Pairing::half, batch); });
-  };
-  refused("12 and 11", twelve, eleven, 3, 1);
-  refused("multiple of batch * pairs = 3 but is 11", eleven, eleven, 3, 1);
-  refused("15", twelve, twelve, 3, 5);
-  refused("pairs", twelve, twelve, 0, 1);
-  refused("batch", twelve, twelve, 3, 0);
-}
-
-TEST(Table, RefusesFrequenciesThatAreNone) {
-  const std::vector<std::int64_t> p = {1};
-  Frequencies f;
-  f.pairing = Pairing::half;
-  expect_error_with("SHAPE", "empty", [&] { Table(f, p); });
-  f = frequencies_of(4);
-  f.inv_freq[2] = std::numeric_limits<double>::quiet_NaN();
-  expect_error_with("SCALING", "at pair 2", [&] { Table(f, p); });
-  f = frequencies_of(4);
-  f.attention_factor = std::numeric_limits<double>::infinity();
-  expect_error_with("SCALING", "attention_factor", [&] { Table(f, p); });
-  f = frequencies_of(4);
-  f.axis = {0, 1};
-  expect_error_with("SHAPE", "axis", [&] { Table(f, p); });
-  f = frequencies_of(4);
-  f.inv_freq_float32 = {1, 2, 3};
-  expect_error_with("SHAPE", "inv_freq_float32", [&] { Table(f, p); });
-  f.inv_freq_float32 = {1, 2, 3, std::numeric_limits<float>::infinity()};
-  expect_error_with("SCALING", "pair 3", [&] { Table(f, p, Angles::float32); });
-  f = frequencies_of(4);
-  f.inv_freq[1] = 1e39;
-  expect_error_with("SCALING", "pair 1", [&] { Table(f, p, Angles::float32); });
-}
-
-TEST(Table, RefusesPositionsThatItCannotHonour) {
-  const std::vector<std::int64_t> six(6);
-  const std::vector<double> reals = {0, 1, std::numeric_limits<double>::quiet_NaN(), 3};
-  const std::vector<double> infinite = {-std::numeric_limits<double>::infinity()};
-  expect_error_with("SHAPE", "0 to 2", [&] { Table(frequencies_of(6, 3), Positions(six, 2)); });
-  expect_error_with("POSITION", "position 2 is nan", [&] { Table(frequencies_of(4), Positions(reals)); });
-  expect_error_with("POSITION", "position 0 is -inf", [&] { Table(frequencies_of(4), Positions(infinite)); });
+TEST(Table, RefusesWhatItCannotBeMadeOf) {
+  for (const RefusedTable& r : refused_tables()) {
+    expect_error(r.code, "[table] " + r.sentence, [&] { Table(r.f, Positions(r.positions, r.axes), r.angles); });
+  }
+  const std::vector<float> values(12);
+  for (const RefusedRows& r : refused_rows) {
+    const auto cos = std::span(values).first(r.cos), sin = std::span(values).first(r.sin);
+    expect_error("SHAPE", r.sentence, [&] { Table(cos, sin, r.pairs, Pairing::half, r.batch); });
+    expect_error("SHAPE", r.sentence, [&] { Table::borrow(cos, sin, r.pairs, Pairing::half, r.batch); });
+  }
   const Positions endless = positions(0, std::numeric_limits<std::int64_t>::max() / 2);
   expect_error_with("SHAPE", "memory", [&] { Table(frequencies_of(4), endless); });
 }
@@ -218,8 +178,6 @@ TEST(Table, RefusesAFloat32AngleThatOverflows) {
   const std::vector<std::int64_t> p = {1, 2, 100, 3, 1, 4};  // two axes of three tokens; only the second is fast
   EXPECT_EQ(Table(f, Positions({1, 2, 100, 3, 1, 2}, 2), options).tokens(), 3);
   expect_error_with("POSITION", "at position 5", [&] { Table(f, Positions(p, 2), options); });
-  const std::vector<double> large = {1, 1e300};
-  expect_error_with("POSITION", "at position 1", [&] { Table(frequencies_of(4), Positions(large), options); });
 }
 
 // ---- assign, and a table as a value --------------------------------------------------------------

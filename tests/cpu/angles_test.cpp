@@ -130,11 +130,6 @@ TEST(Angles, AreRightNextToTheirZeros) {
 
 TEST(Angles, AreRightWhereDoubleArithmeticRoundsWrongly) { expect_right(geometric(5e5, 128), undecided_positions()); }
 
-TEST(Angles, OfARunAreRightInEveryRangeOfInt64) {
-  for (const std::int64_t first : {std::int64_t{1} << 20, std::int64_t{1} << 40, lowest + 5, largest - 64})
-    expect_right(geometric(1e4, 64, 1.19023807), rising(first, 64));
-}
-
 TEST(Angles, AreRoundedOnceToF16AndBf16) {
   std::mt19937_64 random(7);
   std::vector<std::int64_t> p = {0};

@@ -46,8 +46,8 @@ struct Shift {
         pairs(1 + below(random, head_dim / 2)),
         direction(directions[random() % 2]),
         first(random() % 3 == 0 ? below(random, head_dim - 2 * pairs + 1) : 0),
-        table(random_table(random, 1, pairs, pairings[random() % 3])),
         k(random, pages, page_size, 1 + below(random, 4), head_dim),
+        table(random_table_of_heads(random, 1, pairs, pairings[random() % 3], 1, k.layout.heads)),
         v(random, pages, page_size, random() % 8 == 0 ? 0 : 1 + below(random, 4), 1 + below(random, 70)),
         keep(below(random, 6)),
         drop(std::array{0, 1, 2, 1 + below(random, 20), 300}[random() % 5]) {
@@ -116,8 +116,9 @@ struct Shift {
   int page_size, head_dim, pairs;
   Direction direction;
   int first;
-  Table table;
-  Side k, v;
+  Side k;
+  Table table;  // perhaps with a row per head
+  Side v;
   std::int64_t keep, drop;
   int kind;
   std::vector<std::int32_t> lengths, indices, indptr;
@@ -139,44 +140,6 @@ TEST(ShiftOfACache, IsTheReferenceOutOfPlaceWhateverTheCall) {
       call.run(*executors[turn++ % std::size(executors)]);
       if (HasFatalFailure()) return;
     }
-  }
-}
-
-// A window that slides by its table between positions is the keys of the new positions, as far as f32 goes.
-TEST(ShiftOfACache, GivesTheKeysOfTheNewPositions) {
-  const Frequencies f = frequencies({.head_dim = 64, .base = 10000, .pairing = Pairing::half});
-  Random random(32);
-  const Layout l = bthd(2, 40, 3, 64);
-  std::vector<float> k(static_cast<std::size_t>(extent(l)));
-  for (float& x : k) x = static_cast<float>(below(random, 2001) - 1000) / 1000;
-  std::vector<float> fresh = k, v = k;
-  rotate(heads(k, l), Table(f, positions(1000, 40)));
-  shift(heads(k, l), heads(v, l), between(f, 7, f, 0), 4, 7);
-  rotate(heads(fresh, l), Table(f, positions(993, 40)));
-  const auto row = static_cast<std::size_t>(l.token_stride);
-  for (std::size_t at = 4 * row; at < 33 * row; ++at) EXPECT_NEAR(k[at], fresh[at + 7 * row], 5e-7) << at;
-}
-
-// Heads with rows of their own, two that share one, by a delta on each axis.
-TEST(ShiftOfACache, TurnsEachHeadByItsRow) {
-  Random random(33);
-  Frequencies f{.pairing = Pairing::interleaved, .heads = 2, .summed_axes = 2};
-  for (int i = 0; i < 2 * 2 * 4; ++i) f.inv_freq.push_back(static_cast<double>(below(random, 2001) - 1000) / 1000);
-  const Table table = between(f, Positions({7, 2}, 2), f, Positions({0, -1}, 2));
-  ASSERT_EQ(table.heads(), 2);
-  for (const bool heads_outside : {false, true}) {
-    const Layout l = heads_outside ? bhtd(2, 4, 9, 12) : bthd(2, 9, 4, 12);
-    std::vector<float> k(static_cast<std::size_t>(extent(l)));
-    for (float& x : k) x = static_cast<float>(below(random, 2001) - 1000) / 1000;
-    std::vector<float> wanted = k, v = k;
-    Layout rest = l;
-    rest.tokens = 1;
-    for (std::int64_t t = 2; t < 6; ++t) {
-      const auto at = [&](std::vector<float>& of, std::int64_t token) { return of.data() + token * l.token_stride; };
-      reference::rotate(ConstHeads(at(v, t + 3), DType::f32, rest), Heads{at(wanted, t), DType::f32, rest}, table);
-    }
-    shift(heads(k, l), Heads{}, table, 2, 3);
-    EXPECT_EQ(k, wanted) << heads_outside;
   }
 }
 

@@ -102,25 +102,22 @@ TEST(GgufHostile, ArraysBehindTheFirstMillionNumbersAreSkipped) {
   expect_refused("CONFIG_KEY", "an array of 4096 numbers", gguf_file("llama", arrays + 1, keys));
 }
 
-TEST(GgufHostile, TypesThatAreNoneAreRefused) {
+TEST(GgufHostile, TypesNamesTextsTensorsAndAlignmentsThatCannotBeAreRefused) {
   expect_refused("FORMAT", "must be below 13", gguf_file("llama", 1, gguf_key("a", 13, "")));
   expect_refused("FORMAT", "must be below 13", gguf_file("llama", 1, gguf_key("a", 9, array(99, 0))));
   expect_refused("FORMAT", "true (1) or false (0)", gguf_file("llama", 1, gguf_key("a", 7, "\2")));
-}
 
-TEST(GgufHostile, NamesThatComeTwiceAreRefused) {
+  // Names that come twice.
   expect_refused("FORMAT", "came again", gguf_file("llama", 2, gguf_number("a", 1) + gguf_number("a", 1)));
-  const std::string tensor = gguf_tensor("t", {0}, 0, 0);
-  expect_refused("FORMAT", "came again", with_tensor(tensor + tensor, "", 2));
-}
+  const std::string twice = gguf_tensor("t", {0}, 0, 0);
+  expect_refused("FORMAT", "came again", with_tensor(twice + twice, "", 2));
 
-TEST(GgufHostile, TextsMustBeUtf8) {
+  // Texts that are not UTF-8.
   expect_refused("FORMAT", "must be UTF-8", gguf_file("llama", 1, gguf_number("a\xFF", 1)));
   expect_refused("FORMAT", "must be UTF-8", gguf_file("llama", 1, gguf_key("a", 8, gguf_text("\xC0\x80"))));
   expect_refused("FORMAT", "must be UTF-8", with_tensor(gguf_tensor("\xED\xA0\x80", {0}, 0, 0), ""));
-}
 
-TEST(GgufHostile, TensorsMustLieInTheFile) {
+  // Tensors that do not lie in the file.
   const std::string data(64, 'x');
   expect_refused("FORMAT", "must end within", with_tensor(gguf_tensor("t", {17}, 0, 0), data));
   expect_refused("FORMAT", "must end within", with_tensor(gguf_tensor("t", {1}, 0, 64), data));
@@ -132,9 +129,8 @@ TEST(GgufHostile, TensorsMustLieInTheFile) {
   expect_refused("FORMAT", "multiple of its type's 32", with_tensor(gguf_tensor("t", {16}, 2, 0), data));
   expect_refused("FORMAT", "overlap",
                  with_tensor(gguf_tensor("s", {16}, 0, 0) + gguf_tensor("t", {8}, 0, 32), data, 2));
-}
 
-TEST(GgufHostile, TheAlignmentMustBeAPowerOfTwo) {
+  // An alignment that is no power of two.
   expect_refused("FORMAT", "power of two", gguf_file("llama", 1, gguf_number("general.alignment", 0)));
   expect_refused("FORMAT", "power of two", gguf_file("llama", 1, gguf_number("general.alignment", 24)));
 }

@@ -10,26 +10,20 @@ namespace {
 
 constexpr std::array<std::string_view, 6> models = {"llama", "llama4", "mistral", "qwen3", "qwen3_moe", "gpt2"};
 
-TEST(Nearest, FindsOneSlip) {
-  EXPECT_EQ(files::nearest("lama", models), "llama");
-  EXPECT_EQ(files::nearest("lalma", models), "llama");  // two letters changed places: one slip
-  EXPECT_EQ(files::nearest("mistrall", models), "mistral");
-  EXPECT_EQ(files::nearest("qwen-moe", models), "qwen3_moe");
-}
-
-TEST(Nearest, TakesUpperAndLowerCaseForTheSame) {
-  EXPECT_EQ(files::nearest("Llama", models), "llama");
-  EXPECT_EQ(files::nearest("GPT2", models), "gpt2");
-}
-
-TEST(Nearest, TakesTheFirstOfEquals) { EXPECT_EQ(files::nearest("llama5", models), "llama"); }
-
-TEST(Nearest, FindsNothingFarAway) {
-  EXPECT_EQ(files::nearest("", models), "");
-  EXPECT_EQ(files::nearest("l", models), "");
-  EXPECT_EQ(files::nearest("gp", models), "");  // two letters of three
-  EXPECT_EQ(files::nearest("gemma", models), "");
-  EXPECT_EQ(files::nearest(std::string(1000, 'l'), models), "");
+TEST(Nearest, FindsOneSlipInAnyCaseAndTheFirstOfEqualsAndNothingFarAway) {
+  const std::pair<std::string, const char*> words[] = {{"lama", "llama"},
+                                                       {"lalma", "llama"},  // two letters changed places: one slip
+                                                       {"mistrall", "mistral"},
+                                                       {"qwen-moe", "qwen3_moe"},
+                                                       {"Llama", "llama"},
+                                                       {"GPT2", "gpt2"},
+                                                       {"llama5", "llama"},
+                                                       {"", ""},
+                                                       {"l", ""},
+                                                       {"gp", ""},  // two letters of three
+                                                       {"gemma", ""},
+                                                       {std::string(1000, 'l'), ""}};
+  for (const auto& [word, wanted] : words) EXPECT_EQ(files::nearest(word, models), wanted) << word;
   EXPECT_EQ(files::nearest("llama", {}), "");
 }
 

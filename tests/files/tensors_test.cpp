@@ -18,15 +18,6 @@ using Shape = std::vector<std::int64_t>;
 
 // ---- names ---------------------------------------------------------------------------------------
 
-TEST(ElementTypeNames, AreReadBack) {
-  for (unsigned i = 0; i <= static_cast<unsigned>(ElementType::u64); ++i) {
-    const auto type = static_cast<ElementType>(i);
-    EXPECT_EQ(parse_element_type(name(type)), type);
-  }
-  expect_error("DTYPE", "BOOL, F4, F6_E2M3", [] { parse_element_type("F128"); });
-  expect_error("DTYPE", "but got \"f32\"", [] { parse_element_type("f32"); });
-}
-
 // ---- views ---------------------------------------------------------------------------------------
 
 template <typename T>
@@ -159,7 +150,8 @@ TEST_F(TensorFiles, OfAnotherEndingAreRefusedAndTheLineOfPythonIsSaid) {
   }
   for (const char* name : {"a.npz", "a.pt", "a.pth", "a.bin", "a.ckpt"}) {
     write(name, "x");
-    const char* line = std::string_view(name) == "a.npz" ? "safetensors.numpy.save_file" : "safetensors.torch.save_file";
+    const char* line =
+        std::string_view(name) == "a.npz" ? "safetensors.numpy.save_file" : "safetensors.torch.save_file";
     expect_error("FORMAT", line, [&] { read_tensors(file(name)); });
     expect_error("FORMAT", line, [&] { tensor_infos(file(name)); });
     expect_error("FORMAT", line, [&] { write_tensors(file(name), tensors_); });

@@ -131,20 +131,14 @@ TEST(Emulator, Copies) {
   int host[4] = {};
   EXPECT_EQ(cudaMemcpy(b.get(), a.get(), 16, cudaMemcpyDeviceToDevice), cudaSuccess);
   EXPECT_EQ(b.host(), (std::vector{1, 2, 3, 4}));
-  EXPECT_EQ(cudaMemsetAsync(b.get() + 1, 0xff, 8), cudaSuccess);
-  EXPECT_EQ(b.host(), (std::vector{1, -1, -1, 4}));
   EXPECT_EQ(cudaMemcpy(host, a.get(), 17, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
   EXPECT_EQ(cudaMemcpy(host, a.get(), 16, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
   EXPECT_EQ(cudaMemcpy(host, host + 2, 8, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaMemsetAsync(host, 0, 4), cudaErrorInvalidValue);
   EXPECT_EQ(cudaFree(a.get() + 1), cudaErrorInvalidValue);
   void* p = host;
   EXPECT_EQ(cudaMalloc(&p, 0), cudaSuccess);
   EXPECT_EQ(p, nullptr);
   EXPECT_EQ(cudaMalloc(&p, std::size_t{1} << 50), cudaErrorMemoryAllocation);
-  std::size_t free = 0, total = 0;
-  EXPECT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
-  EXPECT_EQ(total - free, 32u);
   cudaGetLastError();
 }
 

@@ -4,6 +4,7 @@
 #include "device_heads.h"
 #include "tests/support/checks.h"
 #include "tests/support/refused_calls.h"
+#include "tests/support/refused_tables.h"
 
 namespace rotary::tests {
 namespace {
@@ -130,10 +131,6 @@ TEST_F(GpuChecks, RefusesPositionsThatAreNone) {
   EXPECT_NO_THROW(gpu::Positions(static_cast<const double*>(nullptr), 0));
 }
 
-constexpr const char* unset =
-    "[table] pairing must be half, interleaved or interleaved_to_half but is unset (no default is right for every "
-    "model)";
-
 Frequencies of_axes(int axes) {
   Frequencies f;
   for (int i = 0; i < 6; ++i) {
@@ -154,33 +151,12 @@ TEST_F(GpuChecks, RefusesPositionsOfOtherAxesOrKinds) {
                [&] { gpu::Rotation(three, gpu::Positions(p, 4, 2)); });
   expect_error("POSITION", "[rotation] positions must be integers without a table but got doubles",
                [&] { gpu::Rotation(one, gpu::Positions(x.as<const double>(), 4)); });
-  const std::vector<double> endless = {0, std::numeric_limits<double>::infinity()};
-  expect_error("POSITION", "[table] positions must be finite but position 1 is inf",
-               [&] { gpu::Table(one, Positions(endless)); });
   gpu::TableOptions options;
   options.rounding = static_cast<Rounding>(9);
   expect_error("VALUE", "[table] rounding must be f32, f16 or bf16 but got value 9",
                [&] { gpu::Table(one, gpu::Positions(p, 4), options); });
   expect_error("VALUE", "[table] angles must be exact or float32 but got value 7",
                [&] { gpu::Table(one, gpu::Positions(p, 4), static_cast<Angles>(7)); });
-}
-
-TEST_F(GpuChecks, RefusesFrequenciesThatAreNone) {
-  Frequencies f;
-  expect_error("PAIRING", unset, [&] { gpu::Frequencies{f}; });
-  expect_error("PAIRING", unset, [&] { gpu::Frequencies(of_axes(1)); });
-  expect_error("SHAPE", "[table] inv_freq must have at least one pair but is empty",
-               [&] { gpu::Frequencies(with(f, Pairing::half)); });
-  f.inv_freq = {1, std::numeric_limits<double>::infinity()};
-  expect_error("SCALING", "[table] inv_freq must be finite but is inf at pair 1",
-               [&] { gpu::Frequencies(with(f, Pairing::half)); });
-  f.inv_freq = {1, 1};
-  f.axis = {0, 1, 2};
-  expect_error("SHAPE", "[table] axis must be empty or have one value for each of the 2 pairs but has 3",
-               [&] { gpu::Frequencies(with(f, Pairing::half)); });
-  f.axis = {};
-  f.attention_factor = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_THROW(gpu::Frequencies(with(f, Pairing::half)), Error);
 }
 
 TEST_F(GpuChecks, RefusesFrequenciesThatHaveMovedAway) {
@@ -203,35 +179,34 @@ TEST_F(GpuChecks, RefusesFrequenciesThatHaveMovedAway) {
   EXPECT_NO_THROW(table.assign(taken, p));
 }
 
-TEST_F(GpuChecks, RefusesTablesWithoutAPairing) {
-  const std::vector<float> twelve(12);
-  const auto* rows = x.as<const float>();
-  const gpu::Table none;
-  expect_error("PAIRING", unset, [&] { gpu::Table(twelve, twelve, 3, Pairing::unset); });
-  expect_error("PAIRING", unset, [&] { gpu::Table::borrow(rows, rows, 3, Pairing::unset, 4); });
-  expect_error("PAIRING", unset, [&] { none.host(); });
-  expect_error("PAIRING",
-               "[rotate] pairing must be half, interleaved or interleaved_to_half but is unset (no default is right "
-               "for every model)",
-               [&] {
-                 gpu::rotate(Heads{nullptr, DType::f32, thd(0, 1, 16)}, none);
-               });
-}
-
-TEST_F(GpuChecks, RefusesCosAndSinThatAreNoTable) {
-  const std::vector<float> twelve(12), eleven(11);
-  expect_error("SHAPE", "[table] cos and sin must have the same length but have 12 and 11",
-               [&] { gpu::Table(twelve, eleven, 3, Pairing::half); });
-  expect_error("SHAPE", "[table] the length of cos must be a multiple of batch * pairs = 3 but is 11",
-               [&] { gpu::Table(eleven, eleven, 3, Pairing::half); });
-  expect_error("SHAPE", "[table] pairs must be from 1 to 2^30 - 1 but is 0",
-               [&] { gpu::Table(twelve, twelve, 0, Pairing::half); });
+TEST_F(GpuChecks, RefusesWhatTheHostMakesNoTableOf) {
+  for (const RefusedTable& r : refused_tables()) {
+    expect_error(r.code, "[table] " + r.sentence,
+                 [&] { gpu::Table(gpu::Frequencies(r.f), Positions(r.positions, r.axes), r.angles); });
+  }
+  const std::vector<float> values(12);
+  for (const RefusedRows& r : refused_rows) {
+    const auto cos = std::span(values).first(r.cos), sin = std::span(values).first(r.sin);
+    expect_error("SHAPE", r.sentence, [&] { gpu::Table(cos, sin, r.pairs, Pairing::half, r.batch); });
+  }
   const auto* rows = x.as<const float>();
   EXPECT_THROW(gpu::Table::borrow(nullptr, rows, 3, Pairing::half, 4), Error);
   EXPECT_THROW(gpu::Table::borrow(rows, reinterpret_cast<const float*>(x.data() + 2), 3, Pairing::half, 4), Error);
   EXPECT_THROW(gpu::Table::borrow(rows, rows, 0, Pairing::half, 4), Error);
   EXPECT_THROW(gpu::Table::borrow(rows, rows, 3, Pairing::half, -4), Error);
   EXPECT_THROW(gpu::Table::borrow(rows, rows, 3, Pairing::half, 4, 0), Error);
+}
+
+TEST_F(GpuChecks, RefusesTablesWithoutAPairing) {
+  const auto* rows = x.as<const float>();
+  const gpu::Table none;
+  const std::string unset =
+      "] pairing must be half, interleaved or interleaved_to_half but is unset (no default is right for every model)";
+  expect_error("PAIRING", "[table" + unset,
+               [&] { gpu::Table(std::vector<float>(12), std::vector<float>(12), 3, Pairing::unset); });
+  expect_error("PAIRING", "[table" + unset, [&] { gpu::Table::borrow(rows, rows, 3, Pairing::unset, 4); });
+  expect_error("PAIRING", "[table" + unset, [&] { none.host(); });
+  expect_error("PAIRING", "[rotate" + unset, [&] { gpu::rotate(Heads{nullptr, DType::f32, thd(0, 1, 16)}, none); });
 }
 
 TEST_F(GpuChecks, DoesNotAssignToABorrowedTable) {

@@ -201,39 +201,34 @@ TEST_F(GpuGraph, WithoutATableIsReplayedWithOtherPositions) {
 TEST_F(GpuGraph, TakesEveryOperationAsOneLaunch) {
   const Inputs in(random);
   const Step step(in);
-  gpu::Table table(on_device, step.on_positions());
+  const Table rows(with(f, Pairing::half), Positions(in.positions));
+  gpu::Table table(rows.cos(), rows.sin(), rows.pairs(), Pairing::half, 1, stream);
+  EXPECT_TRUE(same_rows(table.host(stream), rows));
   const Heads q = step.q_heads_of(), k = step.k_heads_of(), q_out{step.q_out.data(), dtype, q_layout};
   const Device k_out = device_for(k_layout, dtype);
   const Heads k_to{k_out.data(), dtype, k_layout};
   const ConstHeads qkv(step.qkv.data(), dtype, qkv_layout), v(step.k.data(), dtype, k_layout);
+  const gpu::Positions at = step.on_positions();
+  const gpu::TableOptions bf16{Angles::float32, Rounding::bf16};
+  const gpu::RotateOptions backward{Direction::backward, stream};
+  const InOut both_q{q, q_out}, both_k{k, k_to};
+  const gpu::Cache cache = step.cache();
+  const gpu::Slots to = step.to();
+  const gpu::Norm& norm = step.norm;
   const std::pair<const char*, std::function<void()>> operations[] = {
-      {"assign", [&] { table.assign(on_device, step.on_positions(), {}, stream); }},
-      {"assign float32",
-       [&] {
-         table.assign(on_device, step.on_positions(), {Angles::float32, Rounding::bf16}, stream);
-       }},
+      {"assign", [&] { table.assign(on_device, at, {}, stream); }},
+      {"assign float32", [&] { table.assign(on_device, at, bf16, stream); }},
       {"rotate", [&] { gpu::rotate(q, table, stream); }},
       {"rotate out of place", [&] { gpu::rotate(q, q_out, table, stream); }},
       {"rotate_qk", [&] { gpu::rotate_qk(q, k, table, stream); }},
-      {"rotate_qk out of place",
-       [&] {
-         gpu::rotate_qk({q, q_out}, {k, k_to}, table, stream);
-       }},
-      {"rotate backward",
-       [&] {
-         gpu::rotate(q, table, {Direction::backward, stream});
-       }},
-      {"rotate_qk backward",
-       [&] {
-         gpu::rotate_qk(q, k, table, {Direction::backward, stream});
-       }},
-      {"rms_norm", [&] { gpu::rms_norm(q, q_out, step.norm, stream); }},
-      {"append", [&] { gpu::append(v, v, step.cache(), step.to(), stream); }},
-      {"rotate_append", [&] { gpu::rotate_append(q, q_out, k, v, table, step.cache(), step.to(), stream); }},
+      {"rotate_qk out of place", [&] { gpu::rotate_qk(both_q, both_k, table, stream); }},
+      {"rotate backward", [&] { gpu::rotate(q, table, backward); }},
+      {"rotate_qk backward", [&] { gpu::rotate_qk(q, k, table, backward); }},
+      {"rms_norm", [&] { gpu::rms_norm(q, q_out, norm, stream); }},
+      {"append", [&] { gpu::append(v, v, cache, to, stream); }},
+      {"rotate_append", [&] { gpu::rotate_append(q, q_out, k, v, table, cache, to, stream); }},
       {"norm_rotate_append",
-       [&] {
-         gpu::norm_rotate_append(qkv, kv_heads, q_out, step.norm, step.norm, table, step.cache(), step.to(), stream);
-       }},
+       [&] { gpu::norm_rotate_append(qkv, kv_heads, q_out, norm, norm, table, cache, to, stream); }},
   };
   for (const auto& [name, call] : operations) {
     const Graph graph(stream, call);

@@ -63,22 +63,17 @@ class GpuRotate : public GpuWith<GridPoint> {
   }
 };
 
-TEST_P(GpuRotate, EqualsTheReferenceAtTheHeadsOfModels) {
-  Random random(1);
-  for (const int head_dim : {2, 4, 6, 8, 16, 20, 24, 40, 64, 72, 80, 96, 112, 128, 192, 256, 512}) {
-    for (const int rotary_dim :
-         {head_dim, head_dim, std::max(2, head_dim / 8 * 4), 2 + below(random, head_dim - 1) / 2 * 2}) {
-      check_one(random, head_dim, rotary_dim);
-      if (HasFailure()) return;
-    }
-  }
-}
-
 TEST_P(GpuRotate, EqualsTheReferenceAtEveryRotaryDimAndTail) {
   Random random(2);
   for (int rotary_dim = 2; rotary_dim <= 136; rotary_dim += 2) {
     check_one(random, rotary_dim + std::array{0, 1, 6, 8, 17, 64}[random() % 6], rotary_dim);
     if (HasFailure()) return;
+  }
+  for (const int head_dim : {192, 256, 512}) {
+    for (const int rotary_dim : {head_dim, head_dim / 8 * 4, 2 + below(random, head_dim - 1) / 2 * 2}) {
+      check_one(random, head_dim, rotary_dim);
+      if (HasFailure()) return;
+    }
   }
 }
 
@@ -224,36 +219,6 @@ TEST_F(GpuRotation, ReachesOffsetsBeyondTwoToTheThirtyOneElements) {
     reference::rotate({wanted.data(), DType::bf16, near}, {got.data(), DType::bf16, near}, table, Direction::backward);
     EXPECT_TRUE(same(undone.data(), got.data(), DType::bf16, extent(near), rotated_elements(near, 64))) << which;
   }
-}
-
-TEST_F(GpuRotation, OfNothingDoesNothing) {
-  const std::vector<float> none;
-  const gpu::Table empty(none, none, 8, Pairing::half),
-      three = upload(random_table(*std::make_unique<Random>(1), 3, 8, Pairing::half));
-  const gpu::Table fresh;
-  EXPECT_EQ(fresh.tokens(), 0);
-  EXPECT_NO_THROW(gpu::rotate(Heads{nullptr, DType::f32, thd(0, 6, 16)}, empty));
-  EXPECT_NO_THROW(gpu::rotate(Heads{nullptr, DType::bf16, thd(3, 0, 16)}, three));
-  EXPECT_NO_THROW(
-      gpu::rotate_qk(Heads{nullptr, DType::f32, thd(0, 6, 16)}, Heads{nullptr, DType::f32, thd(0, 2, 16)}, empty));
-  EXPECT_NO_THROW(gpu::synchronize());
-}
-
-TEST_F(GpuRotation, RunsOnTheStreamItIsGiven) {
-  Random random(7);
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreate(&stream));
-  const Layout layout = thd(9, 4, 64);
-  const Table table = random_table(random, 9, 32, Pairing::interleaved);
-  const Bytes x = hard_values(random, DType::f16, extent(layout));
-  Bytes wanted(x.size());
-  const Device in = device_for(layout, DType::f16, x), out = device_for(layout, DType::f16);
-  const gpu::Table rows(table.cos(), table.sin(), 32, Pairing::interleaved, 1, stream);
-  gpu::rotate({in.data(), DType::f16, layout}, {out.data(), DType::f16, layout}, rows, stream);
-  gpu::synchronize(stream);
-  reference::rotate({x.data(), DType::f16, layout}, {wanted.data(), DType::f16, layout}, table);
-  EXPECT_TRUE(same(out.get().data(), wanted.data(), DType::f16, extent(layout), rotated_elements(layout, 64)));
-  check(cudaStreamDestroy(stream));
 }
 
 }  // namespace

@@ -106,7 +106,6 @@ TEST_F(GpuTable, HasTheRowsOfTheTableForAnyNumberOfTokensPairsAndAxes) {
   for (const int pairs : {3, 64, 200}) expect_host_rows(made(pairs, 1.0, 0.87), many);
 }
 
-// A number, a list, int32, a vector that goes away, first and count: as rotary::Table takes them.
 TEST_F(GpuTable, HasTheRowsOfTheTableWherePairsTurnBySums) {
   Random random(4);
   for (const int axes : {0, 1, 3}) {
@@ -139,8 +138,6 @@ TEST_F(GpuTable, HasTheRowsOfTheTableWherePairsTurnBySums) {
   const gpu::Frequencies sums(f);
   expect_error("SHAPE", "[table] the positions must have the 2 axes of inv_freq but have 1",
                [&] { gpu::Table(sums, on<std::int64_t>(whole, 4)); });
-  expect_error("VALUE", "[table] angles must be exact where axes are summed, or with a phase or xpos, but got float32",
-               [&] { gpu::Table(sums, on<std::int64_t>(whole, 2, 2), Angles::float32); });
   expect_error("SHAPE", "[rotation] rows per head, sums of axes, phases and xpos need a table but got frequencies",
                [&] { gpu::Rotation(sums, on<std::int64_t>(whole, 2, 2)); });
   f.attention_factor = 0;
@@ -321,27 +318,6 @@ TEST_F(GpuTable, FromCosAndSinCopiesThemAndBorrowDoesNot) {
   EXPECT_TRUE(same_rows(borrowed.host(), Table(cos, sin, 7, Pairing::interleaved, 2)));
 }
 
-TEST_F(GpuTable, MovesAsValuesDo) {
-  static_assert(std::is_nothrow_move_constructible_v<gpu::Table> && std::is_nothrow_move_assignable_v<gpu::Table>);
-  static_assert(std::is_nothrow_move_constructible_v<gpu::Frequencies>);
-  const std::vector<std::int64_t> p = {5, 6, 7}, other = {8};
-  const Frequencies f = made(6, 1.0, 0.5), g = made(4, 0.3, 0.5);
-  const Table judge(with(f, Pairing::half), Positions(p));
-  gpu::Frequencies a(with(f, Pairing::half)), b(with(g, Pairing::interleaved));
-  gpu::Table x(a, Positions(p)), y(b, Positions(other));
-  gpu::Table z = std::move(x);
-  EXPECT_TRUE(same_rows(z.host(), judge));
-  EXPECT_EQ(x.tokens(), 0);  // NOLINT: what is said of a moved-from table
-  y = std::move(z);
-  EXPECT_TRUE(same_rows(y.host(), judge));
-  x.assign(a, Positions(p));
-  EXPECT_TRUE(same_rows(x.host(), judge));
-  b = std::move(a);
-  EXPECT_EQ(b.pairs(), 6);
-  y.assign(b, Positions(other));
-  EXPECT_TRUE(same_rows(y.host(), Table(with(f, Pairing::half), Positions(other))));
-}
-
 void expect_of_no_tokens(const gpu::Table& table) {
   EXPECT_EQ(table.tokens(), 0);
   EXPECT_EQ(table.batch(), 1);
@@ -352,39 +328,48 @@ void expect_of_no_tokens(const gpu::Table& table) {
   EXPECT_THROW(table.host(), Error) << "there is no pairing";
 }
 
-TEST_F(GpuTable, WhatHasMovedAwayIsAsATableOfNoTokens) {
+TEST_F(GpuTable, MovesAsValuesDoAndLeavesATableOfNoTokens) {
+  static_assert(std::is_nothrow_move_constructible_v<gpu::Table> && std::is_nothrow_move_assignable_v<gpu::Table>);
+  static_assert(std::is_nothrow_move_constructible_v<gpu::Frequencies>);
   const std::vector<std::int64_t> p = {5, 6, 7};
   const Frequencies f = made(6, 1.0, 0.5);
-  const gpu::Frequencies on_device(with(f, Pairing::half));
+  const Table judge(with(f, Pairing::half), Positions(p));
+  gpu::Frequencies on_device(with(f, Pairing::half));
   const Device rows{256};
   const auto borrow = [&] {
     return gpu::Table::borrow(rows.as<const float>(), rows.as<const float>(), 6, Pairing::half, 3);
   };
   expect_of_no_tokens(gpu::Table());
-  gpu::Table a(on_device, Positions(p)), b(on_device, Positions(p)), borrowed = borrow();
+  gpu::Table a(on_device, Positions(p)), b(on_device, {8}), borrowed = borrow();
   b = std::move(a);
+  EXPECT_TRUE(same_rows(b.host(), judge));
   expect_of_no_tokens(a);  // NOLINT: what is said of a moved-from table
   borrowed = std::move(b);
+  EXPECT_TRUE(same_rows(borrowed.host(), judge));
   expect_of_no_tokens(b);  // NOLINT
   b.assign(on_device, Positions(p));
-  borrowed.assign(on_device, Positions(p));
+  borrowed.assign(on_device, {8});
   b = borrow();
   a = std::move(b);
   expect_of_no_tokens(b);  // NOLINT
   EXPECT_NO_THROW(b.assign(on_device, Positions(p))) << "it borrows nothing any more";
   gpu::Table& itself = b;
   b = std::move(itself);
-  EXPECT_TRUE(same_rows(b.host(), Table(with(f, Pairing::half), Positions(p))));
+  EXPECT_TRUE(same_rows(b.host(), judge));
+  const gpu::Table constructed = std::move(b);
+  EXPECT_TRUE(same_rows(constructed.host(), judge));
 #ifdef ROTARY_GPU_EMULATED
-  gpu::Table taken(on_device, Positions(p));
+  gpu::Table taken(on_device, Positions(p)), other(on_device, Positions(p));
   gpu_emulator::reset_counts();
-  taken = std::move(b);
+  taken = std::move(other);
   EXPECT_EQ(gpu_emulator::counts().frees, 2) << "its rows, and the positions on their way";
 #endif
-  gpu::Frequencies x(with(f, Pairing::half)), y(with(f, Pairing::interleaved));
-  x = std::move(y);
-  EXPECT_EQ(x.pairing(), Pairing::interleaved);
-  EXPECT_EQ(y.pairs(), 0);  // NOLINT
+  gpu::Frequencies x(with(made(4, 0.3, 0.5), Pairing::interleaved));
+  x = std::move(on_device);
+  EXPECT_EQ(x.pairing(), Pairing::half);
+  EXPECT_EQ(on_device.pairs(), 0);  // NOLINT
+  borrowed.assign(x, Positions(p));
+  EXPECT_TRUE(same_rows(borrowed.host(), judge));
 }
 
 }  // namespace

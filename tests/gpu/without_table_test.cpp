@@ -1,4 +1,4 @@
-// The rotation without a table against the real numbers, and against the rows of rotary/device.cuh.
+// The rotation without a table against the rows of rotary/device.cuh, whose bounds device_test.cpp proves.
 #include <cmath>
 #include <limits>
 
@@ -8,32 +8,7 @@
 namespace rotary::tests {
 namespace {
 
-// What each pair of each token is multiplied with, [batch, tokens, pairs]: what (1, -0) becomes, in f32.
-Table rows_without_a_table(const gpu::Frequencies& f, const gpu::Positions& p) {
-  const auto pairs = static_cast<std::size_t>(f.pairs());
-  const std::int64_t rows = p.batch() * p.tokens();
-  const bool interleaved = f.pairing() == Pairing::interleaved;
-  const bool reads_half = f.pairing() == Pairing::half;
-  std::vector<float> x(static_cast<std::size_t>(rows) * 2 * pairs, -0.0f);
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    if (reads_half ? i % (2 * pairs) < pairs : i % 2 == 0) x[i] = 1;
-  }
-  const Layout layout = bthd(p.batch(), p.tokens(), 1, f.rotary_dim());
-  const Device in(x), out(x.size() * sizeof(float));
-  gpu::rotate({in.data(), DType::f32, layout}, {out.data(), DType::f32, layout}, gpu::Rotation(f, p));
-  const Bytes bytes = out.get();
-  std::memcpy(x.data(), bytes.data(), bytes.size());
-  std::vector<float> cos, sin;
-  for (std::size_t at = 0; at < x.size(); at += 2 * pairs) {
-    for (std::size_t i = 0; i < pairs; ++i) {
-      cos.push_back(x[at + (interleaved ? 2 * i : i)]);
-      sin.push_back(x[at + (interleaved ? 2 * i + 1 : pairs + i)]);
-    }
-  }
-  return Table(cos, sin, f.pairs(), f.pairing(), p.batch());
-}
-
-// The same as device.cuh says them: here, on the host.
+// What each pair of each token is multiplied with, [batch, tokens, pairs], by device.cuh on the host.
 Table rows_of_the_device_header(const Frequencies& f, Pairing pairing, const std::vector<std::int32_t>& p, int axes,
                                 int batch) {
   const std::size_t pairs = f.inv_freq.size(), rows = p.size() / static_cast<std::size_t>(axes);
@@ -68,75 +43,30 @@ TEST_F(GpuWithoutATable, TheTurnsOfThePairsAreThoseOfTheDeviceHeader) {
   }
 }
 
-TEST_F(GpuWithoutATable, CosAndSinAreWithinTheirBoundAtAnyInt32Position) {
-  Random random(6);
-  for (const auto& [name, f] : frequencies_of_all_kinds()) {
-    if (name == "fast") continue;  // beyond what long double judges; below
-    SCOPED_TRACE(name);
-    const std::vector<std::int32_t> p = hard_positions32(random, 300);
-    const Device d(p);
-    const gpu::Frequencies on_device(with(f, pairings[random() % 3]));
-    const Table rows = rows_without_a_table(on_device, on<std::int32_t>(d, 300));
-    const auto factor = static_cast<long double>(f.attention_factor);
-    // A factor that is no power of two is rounded, and the product is.
-    int exponent = 0;
-    const bool exact = std::fabs(std::frexp(f.attention_factor, &exponent)) == 0.5;
-    const long double bound = (exact ? 1.1e-7L : 1.1e-7L + 0x1p-23L) * std::fabs(factor) + 1e-45L;
-    for (std::size_t i = 0; i < rows.cos().size(); ++i) {
-      const std::size_t pairs = f.inv_freq.size();
-      const long double angle =
-          static_cast<long double>(p[i / pairs]) * static_cast<long double>(f.inv_freq[i % pairs]);
-      const long double sine = f.clockwise ? -std::sin(angle) : std::sin(angle);
-      ASSERT_LE(std::fabs(static_cast<long double>(rows.cos()[i]) - factor * std::cos(angle)), bound)
-          << "cos at position " << p[i / pairs] << " of pair " << i % pairs;
-      ASSERT_LE(std::fabs(static_cast<long double>(rows.sin()[i]) - factor * sine), bound)
-          << "sin at position " << p[i / pairs] << " of pair " << i % pairs;
-    }
-  }
-}
-
-// The same bound against rows that are correctly rounded, whose own error is half an ulp.
-TEST_F(GpuWithoutATable, StaysNearTheExactRowsWithSeveralAxesAndFastPairs) {
-  Random random(7);
-  for (const int axes : {1, 2, 3, 4}) {
-    Frequencies f = made(48, 1e6, 0.5, axes);
-    f.attention_factor = 1.25;
-    const std::vector<std::int32_t> p32 = hard_positions32(random, static_cast<std::size_t>(axes) * 2 * 50);
-    const std::vector<std::int64_t> p(p32.begin(), p32.end());
-    const Device d32(p32), d64(p);
-    const gpu::Frequencies on_device(with(f, pairings[random() % 3]));
-    const Table rows = rows_without_a_table(on_device, on<std::int32_t>(d32, 50, axes, 2));
-    const Table exact(with(f, on_device.pairing()), Positions(p, axes, 2));
-    for (std::size_t i = 0; i < rows.cos().size(); ++i) {
-      ASSERT_NEAR(rows.cos()[i], exact.cos()[i], 1.25 * (1.1e-7 + 0x1p-23 + 6e-8)) << axes << " axes, " << i;
-      ASSERT_NEAR(rows.sin()[i], exact.sin()[i], 1.25 * (1.1e-7 + 0x1p-23 + 6e-8)) << axes << " axes, " << i;
-    }
-    EXPECT_TRUE(same_rows(rows_without_a_table(on_device, on<std::int64_t>(d64, 50, axes, 2)), rows)) << "int64";
-    EXPECT_TRUE(same_rows(rows_without_a_table(on_device, on<std::int32_t>(d32, 50)),
-                          rows_without_a_table(on_device, on<std::int64_t>(d64, 50))))
-        << "one axis serves a rope of several";
-  }
-}
-
-// Whatever the dtype, layout and direction.
+// Whatever the frequencies, the positions, the dtype, layout and direction.
 TEST_F(GpuWithoutATable, EqualsTheRotationByTheRowsOfTheDeviceHeaderBitForBit) {
   Random random(8);
+  const std::vector<Named> kinds = frequencies_of_all_kinds();
   for (int round = 0; round < 400; ++round) {
     const DType dtype = dtypes[random() % 3];
-    const int pairs = std::array{1, 2, 3, 4, 7, 8, 16, 32, 36, 64, 128}[random() % 11];
-    const int axes = pairs < 4 ? 1 : 1 + below(random, 3);
-    const bool own_positions = round % 2 == 0;
+    const bool own_positions = round % 2 == 0, of_a_kind = round % 4 == 0;
+    Frequencies f = kinds[random() % kinds.size()].f;
+    if (!of_a_kind) {
+      const int pairs = std::array{1, 2, 3, 4, 7, 8, 16, 32, 36, 64, 128}[random() % 11];
+      f = made(pairs, round % 5 == 0 ? 1e6 : 1.0, 0.9, pairs < 4 ? 1 : 1 + below(random, 4));
+      f.clockwise = random() % 4 == 0;
+      f.attention_factor = random() % 2 == 0 ? 1 : 0.75;
+    }
+    const int pairs = f.pairs(), axes = random() % 4 == 0 ? 1 : f.axes();  // one axis serves a rope of several
     const std::int64_t batch = 1 + below(random, 3), tokens = below(random, 6);
     const std::int64_t q_heads = std::array{1, 3, 8, 32}[random() % 4], k_heads = below(random, 3);
     const int head_dim = 2 * pairs + tail(random);
-    Frequencies f = made(pairs, 1.0, 0.9, axes);
-    f.clockwise = random() % 4 == 0;
-    f.attention_factor = random() % 2 == 0 ? 1 : 0.75;
     const gpu::Frequencies on_device(with(f, pairings[random() % 3]));
     const int rows = own_positions ? static_cast<int>(batch) : 1;
     const std::vector<std::int32_t> p = hard_positions32(random, static_cast<std::size_t>(axes * rows * tokens));
-    const Device d(p, 4);
-    const gpu::Positions positions = on<std::int32_t>(d, tokens, axes, rows);
+    const Device narrow(p, 4), wide(std::vector<std::int64_t>(p.begin(), p.end()));
+    const gpu::Positions positions =
+        random() % 2 == 0 ? on<std::int32_t>(narrow, tokens, axes, rows) : on<std::int64_t>(wide, tokens, axes, rows);
     const gpu::Table table = upload(rows_of_the_device_header(f, on_device.pairing(), p, axes, rows));
     const gpu::Rotation without(on_device, positions);
     EXPECT_EQ(without.tokens(), tokens);

@@ -9,7 +9,8 @@ trap 'rm -rf "$scratch"' EXIT
 "$source/scripts/amalgamate.sh" "$scratch/rotary"
 cd "$scratch/rotary"
 
-! $cxx -std=c++20 -ffast-math -fsyntax-only rotary.cpp 2>../log && grep -q '"rotary: ' ../log ||
+# The refusal is the first error: what comes behind it need not be read.
+! $cxx -std=c++20 -ffast-math -Wfatal-errors -fsyntax-only rotary.cpp 2>../log && grep -q '"rotary: ' ../log ||
   { echo "-ffast-math: not refused, or not by rotary's sentence"; exit 1; }
 flags=(-O0 -fno-exceptions -fno-rtti)
 [ -z "$hash" ] || flags=(-O2)

@@ -63,35 +63,12 @@ inline std::vector<double> hard_reals() {
 
 // Finite, and as far from rope as doubles go.
 inline std::vector<double> any_frequency() {
-  return {0.0,
-          -0.0,
-          5e-324,
-          -5e-324,
-          1e-310,
-          2.2250738585072014e-308,
-          0x1.000003p-120,
-          1e-200,
-          1e-60,
-          1e-40,
-          1e-31,
-          1e-20,
-          1e-12,
-          1e-7,
-          0.3,
-          -0.3,
-          1.0,
-          -1.0,
-          0x1.921fb54442d18p0,
-          0x1p-30,
-          6.2831,
-          6.2832,
-          -100.5,
-          1e10,
-          1e22,
-          1e100,
-          -1e200,
-          1e308,
-          1.7976931348623157e308};
+  constexpr double most = std::numeric_limits<double>::max(), quarter = 0x1.921fb54442d18p0;
+  std::vector<double> all{0.0, -0.0, 5e-324, -5e-324, 1e-310, 0x1p-1022, 0x1.000003p-120};
+  for (const double w : {1e-200, 1e-60, 1e-40, 1e-31, 1e-20, 1e-12, 1e-7, 0.3, -0.3, 1.0, -1.0}) all.push_back(w);
+  for (const double w : {quarter, 0x1p-30, 6.2831, 6.2832, -100.5, 1e10, 1e22, 1e100, -1e200, 1e308, most})
+    all.push_back(w);
+  return all;
 }
 
 template <class Check>

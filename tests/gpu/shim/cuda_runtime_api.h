@@ -45,7 +45,6 @@ const char* cudaGetErrorString(cudaError_t);
 cudaError_t cudaGetLastError();
 
 using cudaStream_t = struct CUstream_st*;
-using cudaEvent_t = struct CUevent_st*;
 using cudaGraph_t = struct CUgraph_st*;
 using cudaGraphExec_t = struct CUgraphExec_st*;
 using cudaGraphNode_t = struct CUgraphNode_st*;
@@ -57,11 +56,9 @@ struct cudaDeviceProp {
   int major;
   int minor;
 };
-enum cudaDeviceAttr { cudaDevAttrL2CacheSize = 38 };
 cudaError_t cudaGetDeviceCount(int*);
 cudaError_t cudaGetDevice(int*);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp*, int device);
-cudaError_t cudaDeviceGetAttribute(int*, cudaDeviceAttr, int device);
 cudaError_t cudaDeviceSynchronize();
 
 // ---- memory --------------------------------------------------------------------------------------
@@ -69,12 +66,10 @@ cudaError_t cudaDeviceSynchronize();
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 cudaError_t cudaMalloc(void**, std::size_t);
 cudaError_t cudaFree(void*);
-cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t, cudaMemcpyKind);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t, cudaMemcpyKind, cudaStream_t = nullptr);
-cudaError_t cudaMemsetAsync(void*, int byte, std::size_t, cudaStream_t = nullptr);
 
-// ---- streams, events, graphs ---------------------------------------------------------------------
+// ---- streams, graphs ---------------------------------------------------------------------
 
 inline constexpr unsigned cudaStreamDefault = 0;
 inline constexpr unsigned cudaStreamNonBlocking = 1;
@@ -91,12 +86,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t);
 cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus*);
 cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode);
 cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t*);
-
-cudaError_t cudaEventCreate(cudaEvent_t*);
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t = nullptr);
-cudaError_t cudaEventSynchronize(cudaEvent_t);
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to);
-cudaError_t cudaEventDestroy(cudaEvent_t);
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t, cudaGraphNode_t* nodes, std::size_t* count);  // nodes: null
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t*, cudaGraph_t, unsigned long long flags = 0);

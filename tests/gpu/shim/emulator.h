@@ -12,13 +12,12 @@
 
 namespace gpu_emulator {
 
-struct Counts {               // of calls that succeeded
-  std::int64_t launches = 0;  // of kernels, also in captures; those of a graph count once per replay
-  std::int64_t graph_launches = 0;
+struct Counts {                  // of calls that succeeded
+  std::int64_t launches = 0;     // of kernels, also in captures; those of a graph count once per replay
   std::int64_t allocations = 0;  // cudaMalloc
   std::int64_t frees = 0;
-  std::int64_t copies = 0;            // and sets
-  std::int64_t synchronisations = 0;  // of the device, a stream, an event; by cudaMemcpy and cudaMemset
+  std::int64_t copies = 0;
+  std::int64_t synchronisations = 0;  // of the device or a stream; by cudaMemcpy
 };
 Counts counts();
 void reset_counts();

@@ -159,11 +159,6 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return report(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int device) {
-  *value = 8 << 20;
-  return report(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
-}
-
 cudaError_t cudaDeviceSynchronize() {
   const Locked locked;
   if (const cudaError_t error = forbidden()) return report(error);
@@ -194,13 +189,6 @@ cudaError_t cudaFree(void* p) {
   return cudaSuccess;
 }
 
-cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  const Locked locked;
-  *free = runtime().memory.free();
-  *total = DeviceMemory::total;
-  return cudaSuccess;
-}
-
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
   const Locked locked;
   if (const cudaError_t error = forbidden()) return report(error);
@@ -211,14 +199,4 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   const Locked locked;
   return report(copy(to, from, bytes, kind, stream));
-}
-
-cudaError_t cudaMemsetAsync(void* p, int byte, std::size_t bytes, cudaStream_t stream) {
-  const Locked locked;
-  if (bytes && !on_device(p, bytes)) return report(cudaErrorInvalidValue);
-  const cudaError_t error = enqueue(stream, [p, byte, bytes] {
-    if (bytes) std::memset(p, byte, bytes);
-  });
-  if (error == cudaSuccess) ++runtime().counts.copies;
-  return report(error);
 }

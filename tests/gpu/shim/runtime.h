@@ -1,7 +1,6 @@
 // The state of the emulated runtime, and functions that its calls share.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <mutex>
 #include <set>
@@ -26,10 +25,6 @@ struct CUstream_st {
   cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
   std::thread::id capturer;
   CUgraph_st graph;
-};
-struct CUevent_st {
-  bool recorded = false;
-  std::chrono::steady_clock::time_point at;
 };
 
 namespace gpu_emulator {

@@ -1,4 +1,4 @@
-// The emulated runtime's calls about streams, events and graphs.
+// The emulated runtime's calls about streams and graphs.
 #include <utility>
 
 #include "runtime.h"
@@ -31,41 +31,6 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     return report(cudaErrorStreamCaptureUnsupported);
   }
   return synchronise();
-}
-
-// ---- events --------------------------------------------------------------------------------------
-
-cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  *event = new CUevent_st;
-  return cudaSuccess;
-}
-
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  const Locked locked;
-  if (!event) return report(cudaErrorInvalidResourceHandle);
-  return report(enqueue(stream, [event] {
-    event->recorded = true;
-    event->at = std::chrono::steady_clock::now();
-  }));
-}
-
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  const Locked locked;
-  if (!event) return report(cudaErrorInvalidResourceHandle);
-  return synchronise();
-}
-
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
-  if (!from || !to || !from->recorded || !to->recorded) return report(cudaErrorInvalidResourceHandle);
-  *milliseconds = std::chrono::duration<float, std::milli>(to->at - from->at).count();
-  return cudaSuccess;
-}
-
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  const Locked locked;
-  flush();
-  delete event;
-  return cudaSuccess;
 }
 
 // ---- graphs --------------------------------------------------------------------------------------
@@ -117,11 +82,9 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   const Locked locked;
   if (!exec) return report(cudaErrorInvalidValue);
-  const cudaError_t error = enqueue(stream, [nodes = exec->nodes] {
+  return report(enqueue(stream, [nodes = exec->nodes] {
     for (const Work& node : nodes) node();
-  });
-  if (error == cudaSuccess) ++runtime().counts.graph_launches;
-  return report(error);
+  }));
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
