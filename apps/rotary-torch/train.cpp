@@ -11,12 +11,8 @@
 #include <cmath>
 #include <csignal>
 #include <iostream>
-#include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <utility>
+#include <sstream>
 
 #include "apps/shared/command.h"
 #include "apps/shared/program.h"
@@ -84,9 +80,8 @@ class LossLog {
   // Keeps the lines of an existing file up to this step. An incomplete last line, cut off by a crash, is dropped.
   LossLog(fs::path path, std::int64_t last_step) : path_(std::move(path)) {
     std::error_code error;
-    const std::string text = fs::exists(path_, error) ? rotary_torch::read_text(path_) : "";
-    for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      const std::string line = text.substr(begin, end - begin);
+    std::istringstream text(fs::exists(path_, error) ? rotary_torch::read_text(path_) : "");
+    for (std::string line; std::getline(text, line) && !text.eof();) {
       const files::Json json = files::parse_json(line);
       if (!json.is_object() || !json.contains("step") || !json["step"].is_number_integer())
         refuse(Code::FORMAT, path_.string(), ": a line must be {\"step\": N, ...} but got ", files::in_quotes(line));
@@ -111,13 +106,6 @@ struct Plan {
   std::string text;
   Notes notes;  // what the checkpoint stores of the command line
 };
-
-// The part of a head that rotates, or "none" without a rope.
-std::string fraction_of(const Preset& preset) {
-  if (!preset.model.rope) return "none";
-  const Rope& rope = preset.model.rope->rope;
-  return files::spelled(static_cast<double>(rope.rotary_dim) / rope.head_dim);
-}
 
 // A value that the command line leaves out is taken from the checkpoint; one that it gives must not contradict it.
 Plan plan_of(const Request& request) {
@@ -151,10 +139,12 @@ Plan plan_of(const Request& request) {
     throw UsageError("--text must name a file: only the preset smoke has a text of its own");
   plan.text = path.empty() ? std::string(rotary_torch::smoke_text()) : rotary_torch::read_text(path);
   plan.notes["text"] = path;
-  const Notes own = {{"preset", plan.preset.name},
-                     {"position", position},
-                     {"rope_fraction", fraction_of(plan.preset)},
-                     {"text_hash", rotary_torch::text_hash(plan.text)}};
+  Notes own = {{"preset", plan.preset.name},
+               {"position", position},
+               {"rope_fraction", "none"},
+               {"text_hash", rotary_torch::text_hash(plan.text)}};
+  if (const auto& used = plan.preset.model.rope)
+    own["rope_fraction"] = files::spelled(static_cast<double>(used->rope.rotary_dim) / used->rope.head_dim);
   for (const auto& [key, now] : own) {
     const std::string then = said(key.c_str(), now);
     if (then != now) refuse_resume(Code::RESUME, key, " must be ", then, ", as the run began, but got ", now);
@@ -167,16 +157,10 @@ Plan plan_of(const Request& request) {
 
 volatile std::sig_atomic_t stop_signal = 0;
 
-extern "C" void ask_for_stop(int number) { stop_signal = number; }
-
 // The first SIGINT or SIGTERM asks for a stop; the second one ends the process as usual.
-void catch_stop_signals() {
-  struct sigaction action {};
-  action.sa_handler = ask_for_stop;
-  action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+extern "C" void ask_for_stop(int number) {
+  stop_signal = number;
+  std::signal(number, SIG_DFL);
 }
 
 void check_finite(const char* what, double value, std::int64_t step) {
@@ -205,8 +189,8 @@ class TrainingRun {
     if (begun_at_ > options_.steps) {
       refuse_resume(Code::RESUME, "--steps must be ", begun_at_, " or more, which are done, but got ", options_.steps);
     }
-    if (first_rank && !is_quiet()) progress_.emplace("train", options_.steps);
     if (!first_rank) return;
+    if (!is_quiet()) progress_.emplace("train", options_.steps);
     // The checkpoint is written first, so that a folder with any file of a run can be resumed.
     if (!request.resume) trainer.save(request.file("checkpoint.safetensors"), plan_.notes);
     log_.write();
@@ -215,9 +199,14 @@ class TrainingRun {
   // Throws Stopped after a signal and PEER after the loss of a rank, once rank 0 has written the checkpoint.
   void run() {
     // A crash at the end of a run may have left only the checkpoint: write the other files again.
-    if (trainer_.steps() == options_.steps && !evaluation_due()) save();
+    if (is_done()) save();
     try {
-      steps_to_the_end();
+      while (true) {
+        if (evaluation_due()) evaluate();
+        if (is_done()) break;
+        if (stop_signal != 0) stop();
+        step();
+      }
     } catch (const Error& error) {
       if (error.code() != Code::PEER) throw;
       save();
@@ -231,7 +220,7 @@ class TrainingRun {
   void print(std::int64_t parameters) const {
     const auto steps = static_cast<double>(trainer_.steps() - begun_at_);
     const double each = steps > 0 ? step_seconds_ / steps : 0;
-    const auto tokens = static_cast<double>(options_.batch * options_.block);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     const std::string& position = plan_.notes.at("position");
     if (request_.json) {
       std::cout << versioned({{"preset", plan_.preset.name},
@@ -240,7 +229,7 @@ class TrainingRun {
                               {"steps", trainer_.steps()},
                               {"validation_loss", validation_loss_},
                               {"seconds_per_step", each},
-                              {"seconds", seconds_since(begin_)},
+                              {"seconds", seconds},
                               {"output", request_.output}})
                 << '\n';
       return;
@@ -249,32 +238,20 @@ class TrainingRun {
               << " parameters\nvalidation loss " << fixed(validation_loss_, 4) << " after " << trainer_.steps()
               << " steps\n";
     if (steps > 0) {
+      const auto tokens = static_cast<double>(options_.batch * options_.block);
       std::cout << fixed(1000 * each, 1) << " ms per step, " << with_separators(std::llround(tokens / each))
-                << " tokens/s, " << fixed(seconds_since(begin_), 1) << " s in all\n";
+                << " tokens/s, " << fixed(seconds, 1) << " s in all\n";
     }
     std::cout << "written to " << printable(request_.output)
               << ": model.safetensors config.json vocab.json loss.jsonl checkpoint.safetensors\n";
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  static double seconds_since(Clock::time_point moment) {
-    return std::chrono::duration<double>(Clock::now() - moment).count();
-  }
-
   bool evaluation_due() const {
     const std::int64_t done = trainer_.steps();
     return done > evaluated_step_ && (done % options_.evaluate_every == 0 || done == options_.steps);
   }
-
-  void steps_to_the_end() {
-    for (;;) {
-      if (evaluation_due()) evaluate();
-      if (trainer_.steps() == options_.steps && !evaluation_due()) return;
-      if (stop_signal != 0) stop();
-      step();
-    }
-  }
+  bool is_done() const { return trainer_.steps() == options_.steps && !evaluation_due(); }
 
   void step() {
     const rotary_torch::StepReport report = trainer_.step();
@@ -330,30 +307,18 @@ class TrainingRun {
   std::optional<ProgressLine> progress_;  // none: nothing is printed
   std::int64_t evaluated_step_ = 0;
   double validation_loss_ = 0, step_seconds_ = 0;
-  Clock::time_point begin_ = Clock::now();
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 // ---- the command ---------------------------------------------------------------------------------
 
-void check_usage(const Request& request) {
-  if (request.output.empty()) throw UsageError("--output must name a folder");
-  if (request.text == "") throw UsageError("--text must name a file");
-}
-
-// Initial weights on the CPU: the same seed gives the same weights on every device.
-rotary_torch::Decoder fresh_model(const Preset& preset) {
-  at::manual_seed(preset.training.seed);
-  rotary_torch::Decoder model(preset.model);
-  if (preset.gpt2_init) model->initialise();
-  return model;
-}
-
 // Every rank reads the text and, to resume, the checkpoint.
 void run_train(const Request& request) {
-  check_usage(request);
+  if (request.output.empty()) throw UsageError("--output must name a folder");
+  if (request.text == "") throw UsageError("--text must name a file");
   rotary_torch::open_device(request.device);
   Plan plan = plan_of(request);
-  rotary_torch::Corpus corpus = rotary_torch::corpus(plan.text, plan.preset.training.block);
+  const rotary_torch::Corpus corpus = rotary_torch::corpus(plan.text, plan.preset.training.block);
   plan.preset.model.vocabulary = corpus.vocabulary.size();
 
   const ProcessGroup& group = ProcessGroup::world();
@@ -364,8 +329,12 @@ void run_train(const Request& request) {
   if (request.threads || group.local_size() > 1)
     at::set_num_threads(request.threads.value_or(std::clamp(cores / group.local_size(), 1, at::get_num_threads())));
 
-  catch_stop_signals();
-  Trainer trainer(fresh_model(plan.preset), corpus, plan.preset.training, device, group);
+  for (const int number : {SIGINT, SIGTERM}) std::signal(number, ask_for_stop);
+  // Initial weights on the CPU: the same seed gives the same weights on every device.
+  at::manual_seed(plan.preset.training.seed);
+  rotary_torch::Decoder model(plan.preset.model);
+  if (plan.preset.gpt2_init) model->initialise();
+  Trainer trainer(model, corpus, plan.preset.training, device, group);
   if (first_rank) lock_folder(request);
   if (first_rank && !request.resume) check_new(request);
   if (request.resume) trainer.load(request.file("checkpoint.safetensors"));

@@ -4,13 +4,11 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "files/models/families.h"
 #include "files/tensors/checkpoint.h"
 #include "files/text/io.h"
-#include "files/text/json.h"
 #include "rotary_torch/op/refusal.h"
 #include "values/number_text.h"
 
@@ -22,41 +20,23 @@ using rotary::Code;
 using rotary::ElementType;
 using rotary::detail::shape_text;
 using rotary::files::in_quotes;
-using rotary::files::Json;
 using rotary::files::words;
 namespace fs = std::filesystem;
 
 constexpr Refusal refuse{"checkpoint"};
 
-// ---- element types -------------------------------------------------------------------------------
-
 struct TypePair {
   ElementType file;
   at::ScalarType torch;
 };
-constexpr std::array type_pairs = {TypePair{ElementType::f32, at::kFloat},     TypePair{ElementType::f16, at::kHalf},
-                                   TypePair{ElementType::bf16, at::kBFloat16}, TypePair{ElementType::f64, at::kDouble},
-                                   TypePair{ElementType::i64, at::kLong},      TypePair{ElementType::i32, at::kInt},
-                                   TypePair{ElementType::i16, at::kShort},     TypePair{ElementType::i8, at::kChar},
-                                   TypePair{ElementType::u8, at::kByte},       TypePair{ElementType::u16, at::kUInt16},
-                                   TypePair{ElementType::u32, at::kUInt32},    TypePair{ElementType::u64, at::kUInt64},
-                                   TypePair{ElementType::boolean, at::kBool}};
+constexpr TypePair type_pairs[] = {
+    {ElementType::f32, at::kFloat},   {ElementType::f16, at::kHalf},   {ElementType::bf16, at::kBFloat16},
+    {ElementType::f64, at::kDouble},  {ElementType::i64, at::kLong},   {ElementType::i32, at::kInt},
+    {ElementType::i16, at::kShort},   {ElementType::i8, at::kChar},    {ElementType::u8, at::kByte},
+    {ElementType::u16, at::kUInt16},  {ElementType::u32, at::kUInt32}, {ElementType::u64, at::kUInt64},
+    {ElementType::boolean, at::kBool}};
 
 }  // namespace
-
-// ---- names ---------------------------------------------------------------------------------------
-
-std::optional<bool> says_language_model(const fs::path& dir) {
-  const Json json = rotary::files::parse_json(rotary::files::json_file_text("read_config", dir / "config.json"));
-  const auto found = json.is_object() ? json.find("architectures") : json.end();
-  if (found == json.end() || !found->is_array() || found->empty()) return std::nullopt;
-  return std::any_of(found->begin(), found->end(), [](const auto& item) {
-    const std::string name = item.is_string() ? item.template get<std::string>() : "";
-    return name.ends_with("ForCausalLM") || name.ends_with("ForMaskedLM") || name.ends_with("LMHeadModel");
-  });
-}
-
-// ---- Checkpoint ----------------------------------------------------------------------------------
 
 Checkpoint::Checkpoint(const fs::path& path, TensorNames names) : names_(std::move(names)) {
   std::error_code ignored;
@@ -211,12 +191,10 @@ std::vector<std::string> Checkpoint::foreign() const {
   return sentences;
 }
 
-// ---- torch and files -----------------------------------------------------------------------------
-
 rotary::Tensor file_tensor(std::string name, const Tensor& tensor) {
-  const auto pair = std::find_if(type_pairs.begin(), type_pairs.end(),
+  const auto pair = std::find_if(std::begin(type_pairs), std::end(type_pairs),
                                  [&](const TypePair& p) { return p.torch == tensor.scalar_type(); });
-  if (pair == type_pairs.end()) {
+  if (pair == std::end(type_pairs)) {
     refuse(Code::DTYPE, in_quotes(name), " must be f32, f16, bf16, f64, an integer or bool but is ",
            tensor.scalar_type());
   }
@@ -232,9 +210,9 @@ rotary::Tensor file_tensor(std::string name, const Tensor& tensor) {
 }
 
 Tensor torch_tensor(const rotary::Tensor& tensor) {
-  const auto pair =
-      std::find_if(type_pairs.begin(), type_pairs.end(), [&](const TypePair& p) { return p.file == tensor.type; });
-  if (pair == type_pairs.end()) {
+  const auto pair = std::find_if(std::begin(type_pairs), std::end(type_pairs),
+                                 [&](const TypePair& p) { return p.file == tensor.type; });
+  if (pair == std::end(type_pairs)) {
     refuse(Code::DTYPE, in_quotes(tensor.name), " must be F32, F16, BF16, F64, an integer or BOOL but is ",
            rotary::name(tensor.type));
   }

@@ -2,18 +2,10 @@
 // of a model.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <torch/nn/module.h>
-
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "rotary/tensors.h"
 #include "rotary_torch/nn/layers.h"
@@ -89,18 +81,6 @@ class Checkpoint {
   TensorNames names_;
   std::string prefix_;  // of the trunk in this file
 };
-
-// A model with the weights of its folder.
-template <class Model>
-struct Loaded {
-  Model model{nullptr};
-  bool has_head = false;
-  std::vector<std::string> warnings;  // one sentence each
-};
-
-// Whether the architectures of a folder's config.json name a language model; empty where it names none at all. Throws
-// FILE, JSON.
-std::optional<bool> says_language_model(const std::filesystem::path& dir);
 
 // Conversions of f32, f16, bf16, f64, integer and bool tensors. Throw DTYPE.
 rotary::Tensor file_tensor(std::string name, const at::Tensor&);

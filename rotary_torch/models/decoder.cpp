@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_set>
-#include <utility>
 
 #include "files/text/io.h"
 #include "rotary_torch/op/refusal.h"
@@ -43,8 +41,6 @@ Tensor FeedForwardImpl::forward(const Tensor& x) {
   const auto halves = inner.chunk(2, -1);
   return projected(down, activate(activation_, halves[0]) * halves[1]);
 }
-
-// ---- one layer -----------------------------------------------------------------------------------
 
 DecoderLayerImpl::DecoderLayerImpl(const DecoderConfig& config)
     : torch::nn::Module("DecoderLayer"), residual_(config.residual), dropout_(config.dropout) {
@@ -130,8 +126,15 @@ DecoderImpl::DecoderImpl(DecoderConfig config)
 }
 
 void DecoderImpl::initialise(double deviation) {
+  const at::NoGradGuard no_grad;
   const double depth = final_norm.is_empty() ? 1 : std::sqrt(2.0 * static_cast<double>(config_.layers));
-  initialise_weights(*this, deviation, deviation / depth);
+  for (const auto& item : named_parameters()) {
+    const std::string& key = item.key();
+    if (key.find("norm") != std::string::npos || !item.value().requires_grad()) continue;
+    const bool into_stream = key.ends_with("attention.output.weight") || key.ends_with("feed.down.weight");
+    item.value().dim() == 1 ? item.value().zero_()
+                            : item.value().normal_(0, into_stream ? deviation / depth : deviation);
+  }
 }
 
 void DecoderImpl::set_rope(const rotary::Rope& rope) {
@@ -143,17 +146,14 @@ void DecoderImpl::set_rope(const rotary::Rope& rope) {
   refuse.unless(rope.head_dim == config_.head_dim && replaced.first + replaced.rope.rotary_dim <= config_.head_dim,
                 Code::SHAPE, "a rope must fit the heads of ", config_.head_dim, " elements but has ", rope.head_dim,
                 " and rotates ", replaced.rope.rotary_dim, " from ", replaced.first);
-  rotary_ = RotaryEmbedding(replaced, RotaryEmbeddingOptions{.angles = config_.angles, .rounding = config_.rounding});
+  rotary_ = RotaryEmbedding(replaced, RotaryEmbeddingOptions{.angles = config_.angles});
   config_.rope = replaced;
   rows_ = {};
 }
 
 std::int64_t parameter_count(const torch::nn::Module& module) {
-  std::unordered_set<const void*> seen;
   std::int64_t count = 0;
-  for (const Tensor& parameter : module.parameters()) {
-    if (seen.insert(parameter.unsafeGetTensorImpl()).second) count += parameter.numel();
-  }
+  for (const Tensor& parameter : module.parameters()) count += parameter.numel();
   return count;
 }
 
@@ -320,10 +320,9 @@ LoadedDecoder load_decoder(const std::filesystem::path& dir) {
   file.expect(file.name_of("layers." + std::to_string(config.layers - 1) + ".attention_norm.weight"), {config.width});
   LoadedDecoder loaded;
   if (!names.trunk.empty()) {  // a family's: the file says whether there is a head
-    const bool shares =
-        config.tied && !config.masked_head && !file.is_base() && says_language_model(dir).value_or(true);
-    config.head = file.has_head() || shares;
-    if (!config.head && !file.is_base() && says_language_model(dir).value_or(false)) {
+    const std::optional<bool> says = config.language_model;
+    config.head = file.has_head() || (config.tied && !config.masked_head && !file.is_base() && says.value_or(true));
+    if (!config.head && !file.is_base() && says.value_or(false)) {
       refuse_file(Code::TENSOR, "architectures in config.json names a language model but the file has no head ",
                   rotary::files::in_quotes(file.name_of("head.weight")));
     }

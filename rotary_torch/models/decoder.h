@@ -3,26 +3,10 @@
 // RoFormer encoder (arXiv:2104.09864), Hugging Face's and a small notebook model.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-#include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/embedding.h>
-#include <torch/nn/modules/linear.h>
-#include <torch/nn/pimpl.h>
 
-#include <cstdint>
-#include <filesystem>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "rotary/config.h"
-#include "rotary/positions.h"
-#include "rotary/tensors.h"
 #include "rotary_torch/models/checkpoint.h"
-#include "rotary_torch/nn/attention.h"
-#include "rotary_torch/nn/layers.h"
 #include "rotary_torch/op/rotary_embedding.h"
 
 namespace rotary_torch {
@@ -52,9 +36,8 @@ struct DecoderConfig {
   std::int64_t feed_forward = 0;
   std::int64_t context = 0;  // trained length; the rows of learned positions and of a stored table
   PositionEncoding position = PositionEncoding::rope;
-  std::optional<rotary::ModelRope> rope = {};         // if position is rope
-  rotary::Angles angles = rotary::Angles::exact;      // float32 for checkpoints of Hugging Face
-  rotary::Rounding rounding = rotary::Rounding::f32;  // of cos and sin
+  std::optional<rotary::ModelRope> rope = {};     // if position is rope
+  rotary::Angles angles = rotary::Angles::exact;  // float32 for checkpoints of Hugging Face
   bool stored_table = false;  // cos and sin of the first `context` positions are a frozen parameter: RoFormer
   bool rotary_value = false;  // values rotate too: RoFormer's option
   Norm norm = Norm::layer;
@@ -66,8 +49,9 @@ struct DecoderConfig {
   bool feed_bias = true;
   bool head_bias = true;
   bool qk_norm = false;
-  bool head = true;              // false: a base model, without logits
-  bool tied = false;             // the head's weight is the embedding's
+  bool head = true;                         // false: a base model, without logits
+  std::optional<bool> language_model = {};  // as `architectures` of config.json names one; empty where it names none
+  bool tied = false;                        // the head's weight is the embedding's
   std::int64_t token_types = 0;  // rows of an embedding whose first is added to every token's, then a norm: RoFormer
   bool masked_head = false;      // the head is behind norm(activation(dense(x))): RoFormer
   bool causal = true;
@@ -78,25 +62,17 @@ struct DecoderConfig {
   bool finite_mask = false;  // a query that sees no key yields the mean of all values (GPT-J, RoFormer), not 0
 };
 
-// Throws SHAPE or CONFIG_VALUE for values that no model can have (heads that kv_heads do not divide, a window below 0,
-// ...).
-void check(const DecoderConfig&);
-DecoderConfig completed(DecoderConfig);                    // checked, kv_heads and head_dim filled in
+DecoderConfig completed(DecoderConfig);  // checked, kv_heads and head_dim filled in; throws SHAPE, CONFIG_VALUE
 AttentionOptions attention_options(const DecoderConfig&);  // of a layer
 
-DecoderConfig roformer_base();  // Hugging Face's defaults: 124,197,968 parameters, of which 98,304 are the table
-// The notebook's model: vocabulary 32000, width D = 768, 4 layers of 4 heads, base 1e6, context 1024. Its parameters,
-// with feed-forward F = 3072:
-//   embedding 32000 D                                                      24,576,000
-//   4 layers  LN 2D + attention (4 D^2 + 4 D) + LN 2D
-//             + feed-forward (2 D F + F + D + LN 2D)                       4 x (1,536 + 2,362,368 + 1,536 + 4,723,968)
-//   output    32000 D, no bias                                             24,576,000
-//                                                                          = 77,509,632
-DecoderConfig notebook_roformer();
+DecoderConfig roformer_base();      // Hugging Face's defaults: 124,197,968 parameters, of which 98,304 are the table
+DecoderConfig notebook_roformer();  // the notebook's model: 77,509,632 parameters
 
 // Reads config.json of a folder: rotary_decoder (this library's own format) or one of the families above. Throws FILE,
 // JSON, CONFIG_*, MODEL_TYPE.
 DecoderConfig read_decoder_config(const std::filesystem::path& dir);
+// The fields of a rotary_decoder that a JSON object has, without a rope.
+DecoderConfig decoder_fields(std::string_view json);
 std::string decoder_config_json(const DecoderConfig&, std::int64_t parameters);  // in the library's own format
 
 // Extending the context: the published scalings applied to a model that was trained without one.
@@ -107,9 +83,8 @@ const std::vector<std::string>& extensions();  // "none", "linear", "ntk", "ntk_
 rotary::Rope extended_rope(const DecoderConfig&, std::string_view scaling, double factor);
 
 // The state of step-by-step decoding: one KVCache per layer. With a window a text may be of any length: a query sees
-// the tokens that the window holds, at distances below its size, by exact angles; a scaling that depends on the length
-// takes the window's. Throws VALUE (sinks that leave no room), ROPE (positions that are no rope), CONFIG_VALUE (a layer
-// whose own sliding window is smaller).
+// what the window holds, and a scaling that depends on the length takes the window's. Throws VALUE (sinks that leave no
+// room), ROPE (positions that are no rope), CONFIG_VALUE (a layer whose own sliding window is smaller).
 struct DecoderCache {
   explicit DecoderCache(const DecoderConfig&, std::int64_t capacity = 0, const rotary::SlidingWindow& = {});
   std::int64_t tokens() const noexcept { return layers.empty() ? 0 : layers.front().tokens(); }
@@ -167,8 +142,7 @@ class DecoderImpl : public torch::nn::Module {
   // One decoding step: logits [batch, vocabulary] after the last token of ids. Call it under inference mode.
   at::Tensor next_logits(const at::Tensor& ids, DecoderCache& cache);
 
-  // Weights from N(0, deviation), output projections of the residual stream divided by sqrt(2 layers) (GPT-2), zero
-  // biases.
+  // Weights from N(0, deviation), those into the residual stream over sqrt(2 layers) (GPT-2), zero biases.
   void initialise(double deviation = 0.02);
 
   const DecoderConfig& config() const noexcept { return config_; }
@@ -203,12 +177,16 @@ class DecoderImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Decoder);
 
-std::int64_t parameter_count(const torch::nn::Module&);  // shared parameters once
+std::int64_t parameter_count(const torch::nn::Module&);
 
 // A decoder with the weights of its folder: config.json and model.safetensors or its shards. Another kind of head next
 // to the trunk gives a warning. Throws TENSOR for a tensor that is missing, has the wrong shape or is unknown in the
 // trunk.
-using LoadedDecoder = Loaded<Decoder>;
+struct LoadedDecoder {
+  Decoder model{nullptr};
+  bool has_head = false;
+  std::vector<std::string> warnings;  // one sentence each
+};
 LoadedDecoder load_decoder(const std::filesystem::path& dir);
 // Writes model.safetensors, with the names of named_parameters(), and config.json, each atomically.
 void save_decoder(const DecoderImpl&, const std::filesystem::path& dir);

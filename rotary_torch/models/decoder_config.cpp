@@ -3,12 +3,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <type_traits>
-#include <utility>
 
 #include "files/models/families.h"
 #include "files/text/json.h"
-#include "rotary/config.h"
-#include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/models/decoder.h"
 #include "rotary_torch/op/refusal.h"
 
@@ -47,90 +44,6 @@ std::optional<Word> word_named(std::string_view said, Word last) noexcept {
   return std::nullopt;
 }
 
-}  // namespace
-
-const char* name(PositionEncoding p) noexcept { return position_names[static_cast<std::size_t>(p)]; }
-const char* name(Norm n) noexcept { return norm_names[static_cast<std::size_t>(n)]; }
-const char* name(Residual r) noexcept { return residual_names[static_cast<std::size_t>(r)]; }
-std::optional<PositionEncoding> position_encoding(std::string_view name) noexcept {
-  return word_named(name, PositionEncoding::alibi);
-}
-
-// ---- the rules -----------------------------------------------------------------------------------
-
-AttentionOptions attention_options(const DecoderConfig& c) {
-  return completed(AttentionOptions{.width = c.width,
-                                    .heads = c.heads,
-                                    .kv_heads = c.kv_heads,
-                                    .head_dim = c.head_dim,
-                                    .qkv_bias = c.qkv_bias,
-                                    .output_bias = c.output_bias,
-                                    .qk_norm = c.qk_norm,
-                                    .norm_eps = c.norm_eps,
-                                    .dropout = c.dropout,
-                                    .rotates_values = c.rotary_value});
-}
-
-void check(const DecoderConfig& c) {
-  const std::pair<const char*, std::int64_t> sizes[] = {
-      {"vocabulary", c.vocabulary},     {"width", c.width},    {"layers", c.layers}, {"heads", c.heads},
-      {"feed_forward", c.feed_forward}, {"context", c.context}};
-  for (const auto& [what, size] : sizes) {
-    refuse.unless(size >= 1, Code::SHAPE, what, " must be at least 1 but got ", size);
-  }
-  constexpr std::int64_t max_rows = std::int64_t{1} << 24;
-  refuse.unless(!c.stored_table || c.context <= max_rows, Code::SHAPE, "a stored table has at most ", max_rows,
-                " rows but got ", c.context);
-  refuse.unless(c.dropout >= 0 && c.dropout < 1, Code::CONFIG_VALUE, "dropout must be from 0 to below 1 but got ",
-                c.dropout);
-  const std::int64_t head_dim = attention_options(c).head_dim;
-  refuse.unless((c.position == PositionEncoding::rope) == c.rope.has_value(), Code::ROPE,
-                "a rope must be given where positions are rope, and only there, but they are ", name(c.position));
-  refuse.unless(!c.rope || c.rope->rope.head_dim == head_dim, Code::SHAPE, "the rope must be for heads of ", head_dim,
-                " elements but is not");
-  refuse.unless(c.position != PositionEncoding::sinusoidal || c.width % 2 == 0, Code::SHAPE,
-                "width must be even for sinusoidal positions but got ", c.width);
-  refuse.unless(c.windows.empty() || std::ssize(c.windows) == c.layers, Code::SHAPE,
-                "windows must be none or one for each of the ", c.layers, " layers but has ", c.windows.size());
-  for (const std::int64_t window : c.windows) {
-    refuse.unless(window >= 0, Code::CONFIG_VALUE, "a window must be at least 0 (none) but got ", window);
-  }
-  refuse.unless(c.norm_eps >= 0 && std::isfinite(c.norm_eps), Code::CONFIG_VALUE,
-                "norm_eps must be a number from 0 but got ", c.norm_eps);
-}
-
-DecoderConfig completed(DecoderConfig config) {
-  check(config);
-  const AttentionOptions attention = attention_options(config);
-  config.kv_heads = attention.kv_heads;
-  config.head_dim = attention.head_dim;
-  if (config.embedding_width == 0) config.embedding_width = config.width;
-  return config;
-}
-
-DecoderConfig roformer_base() {
-  DecoderConfig c{.model_type = "roformer", .vocabulary = 50000, .width = 768, .layers = 12, .heads = 12};
-  c.feed_forward = 3072, c.context = 1536, c.token_types = 2, c.norm_eps = 1e-12, c.dropout = 0.1;
-  c.rope.emplace().rope = {.head_dim = 64, .pairing = rotary::Pairing::interleaved};
-  c.residual = Residual::post;
-  c.tied = c.masked_head = c.stored_table = c.finite_mask = true;
-  c.causal = false;
-  return c;
-}
-
-DecoderConfig notebook_roformer() {
-  DecoderConfig c = roformer_base();
-  c.vocabulary = 32000, c.layers = c.heads = 4, c.context = 1024, c.token_types = 0;
-  c.rope->rope.head_dim = 192, c.rope->rope.base = 1e6;
-  c.residual = Residual::notebook;
-  c.tied = c.masked_head = c.stored_table = c.head_bias = false;
-  return c;
-}
-
-// ---- config.json ---------------------------------------------------------------------------------
-
-namespace {
-
 // Calls visit with the key and the value of each field, in the order of the library's own file.
 template <class Config, class Visit>
 void for_each_field(Config& c, const Visit& visit) {
@@ -158,15 +71,16 @@ void for_each_field(Config& c, const Visit& visit) {
   visit("dropout", c.dropout);
 }
 
-// The fields of RoFormer alone.
-template <class Visit>
-void for_each_roformer_field(DecoderConfig& c, const Visit& visit) {
-  visit("embedding_size", c.embedding_width);
-  visit("token_types", c.token_types);
-  visit("masked_head", c.masked_head);
-  visit("stored_table", c.stored_table);
-  visit("rotary_value", c.rotary_value);
-  visit("causal", c.causal);
+// Calls read with the fields of every family, RoFormer's too.
+template <class Read>
+void read_fields(DecoderConfig& c, const Read& read) {
+  for_each_field(c, read);
+  read("embedding_size", c.embedding_width);
+  read("token_types", c.token_types);
+  read("masked_head", c.masked_head);
+  read("stored_table", c.stored_table);
+  read("rotary_value", c.rotary_value);
+  read("causal", c.causal);
 }
 
 // Reads fields from the keys of an object, by their own words or by a family's; what these do not list is not read.
@@ -248,6 +162,16 @@ std::vector<std::int64_t> windows_of(bool always, const Object& keys, const rota
   return windows;
 }
 
+// Whether the architectures name a language model; empty where they name none at all.
+std::optional<bool> says_language_model(const Json& json) {
+  const auto found = json.find("architectures");
+  if (found == json.end() || !found->is_array() || found->empty()) return std::nullopt;
+  return std::any_of(found->begin(), found->end(), [](const Json& item) {
+    const std::string name = item.is_string() ? item.get<std::string>() : "";
+    return name.ends_with("ForCausalLM") || name.ends_with("ForMaskedLM") || name.ends_with("LMHeadModel");
+  });
+}
+
 DecoderConfig read_family(const std::string& type, const std::string& text, const Object& keys) {
   for (const char* key : {"quantization_config", "per_layer_config", "add_cross_attention"}) {
     const Json* value = keys.value(key);
@@ -262,13 +186,9 @@ DecoderConfig read_family(const std::string& type, const std::string& text, cons
   rotary::files::Ledger ledger;
   for (const Json* part : {&names, &family}) {
     const Object values(part->at("config"), "", ledger);
-    for_each_field(c, Reader{values});
-    for_each_roformer_field(c, Reader{values});
+    read_fields(c, Reader{values});
   }
-  for (const Json* part : {&names, &family}) {
-    for_each_field(c, Reader{keys, &part->at("keys")});
-    for_each_roformer_field(c, Reader{keys, &part->at("keys")});
-  }
+  for (const Json* part : {&names, &family}) read_fields(c, Reader{keys, &part->at("keys")});
   const rotary::Model model = rotary::parse_config(text);
   c.rope = sole_rope(model);
   const rotary::ModelPart& part_of_rope = part_of(model, c.rope->part);
@@ -288,6 +208,87 @@ DecoderConfig read_family(const std::string& type, const std::string& text, cons
 
 }  // namespace
 
+const char* name(PositionEncoding p) noexcept { return position_names[static_cast<std::size_t>(p)]; }
+const char* name(Norm n) noexcept { return norm_names[static_cast<std::size_t>(n)]; }
+const char* name(Residual r) noexcept { return residual_names[static_cast<std::size_t>(r)]; }
+std::optional<PositionEncoding> position_encoding(std::string_view name) noexcept {
+  return word_named(name, PositionEncoding::alibi);
+}
+
+// ---- the rules -----------------------------------------------------------------------------------
+
+AttentionOptions attention_options(const DecoderConfig& c) {
+  return completed(AttentionOptions{.width = c.width,
+                                    .heads = c.heads,
+                                    .kv_heads = c.kv_heads,
+                                    .head_dim = c.head_dim,
+                                    .qkv_bias = c.qkv_bias,
+                                    .output_bias = c.output_bias,
+                                    .qk_norm = c.qk_norm,
+                                    .norm_eps = c.norm_eps,
+                                    .dropout = c.dropout,
+                                    .rotates_values = c.rotary_value});
+}
+
+// Throws for values that no model can have (heads that kv_heads do not divide, a window below 0, ...).
+static void check(const DecoderConfig& c) {
+  const std::pair<const char*, std::int64_t> sizes[] = {
+      {"vocabulary", c.vocabulary},     {"width", c.width},    {"layers", c.layers}, {"heads", c.heads},
+      {"feed_forward", c.feed_forward}, {"context", c.context}};
+  for (const auto& [what, size] : sizes) {
+    refuse.unless(size >= 1, Code::SHAPE, what, " must be at least 1 but got ", size);
+  }
+  constexpr std::int64_t max_rows = std::int64_t{1} << 24;
+  refuse.unless(!c.stored_table || c.context <= max_rows, Code::SHAPE, "a stored table has at most ", max_rows,
+                " rows but got ", c.context);
+  refuse.unless(c.dropout >= 0 && c.dropout < 1, Code::CONFIG_VALUE, "dropout must be from 0 to below 1 but got ",
+                c.dropout);
+  const std::int64_t head_dim = attention_options(c).head_dim;
+  refuse.unless((c.position == PositionEncoding::rope) == c.rope.has_value(), Code::ROPE,
+                "a rope must be given where positions are rope, and only there, but they are ", name(c.position));
+  refuse.unless(!c.rope || c.rope->rope.head_dim == head_dim, Code::SHAPE, "the rope must be for heads of ", head_dim,
+                " elements but is not");
+  refuse.unless(c.position != PositionEncoding::sinusoidal || c.width % 2 == 0, Code::SHAPE,
+                "width must be even for sinusoidal positions but got ", c.width);
+  refuse.unless(c.windows.empty() || std::ssize(c.windows) == c.layers, Code::SHAPE,
+                "windows must be none or one for each of the ", c.layers, " layers but has ", c.windows.size());
+  for (const std::int64_t window : c.windows) {
+    refuse.unless(window >= 0, Code::CONFIG_VALUE, "a window must be at least 0 (none) but got ", window);
+  }
+  refuse.unless(c.norm_eps >= 0 && std::isfinite(c.norm_eps), Code::CONFIG_VALUE,
+                "norm_eps must be a number from 0 but got ", c.norm_eps);
+}
+
+DecoderConfig completed(DecoderConfig config) {
+  check(config);
+  const AttentionOptions attention = attention_options(config);
+  config.kv_heads = attention.kv_heads;
+  config.head_dim = attention.head_dim;
+  if (config.embedding_width == 0) config.embedding_width = config.width;
+  return config;
+}
+
+DecoderConfig roformer_base() {
+  DecoderConfig c{.model_type = "roformer", .vocabulary = 50000, .width = 768, .layers = 12, .heads = 12};
+  c.feed_forward = 3072, c.context = 1536, c.token_types = 2, c.norm_eps = 1e-12, c.dropout = 0.1;
+  c.rope.emplace().rope = {.head_dim = 64, .pairing = rotary::Pairing::interleaved};
+  c.residual = Residual::post;
+  c.tied = c.masked_head = c.stored_table = c.finite_mask = true;
+  c.causal = false;
+  return c;
+}
+
+DecoderConfig notebook_roformer() {
+  DecoderConfig c = roformer_base();
+  c.vocabulary = 32000, c.layers = c.heads = 4, c.context = 1024, c.token_types = 0;
+  c.rope->rope.head_dim = 192, c.rope->rope.base = 1e6;
+  c.residual = Residual::notebook;
+  c.tied = c.masked_head = c.stored_table = c.head_bias = false;
+  return c;
+}
+
+// ---- config.json ---------------------------------------------------------------------------------
+
 TensorNames tensor_names(std::string_view model_type, std::int64_t heads, std::int64_t head_dim) {
   const auto family = families().at("models").find(std::string(model_type));
   if (family == families().at("models").end()) return {};
@@ -297,6 +298,14 @@ TensorNames tensor_names(std::string_view model_type, std::int64_t heads, std::i
   using Map = std::map<std::string, std::string>;
   return {row.at("prefix"),          row.at("inside"), row.value("foreign", ""), row.at("trunk").get<Map>(),
           row.at("head").get<Map>(), heads * head_dim, fused ? heads : 0};
+}
+
+DecoderConfig decoder_fields(std::string_view json) {
+  const Json fields = rotary::files::parse_json(json);
+  rotary::files::Ledger ledger;
+  DecoderConfig c;
+  read_fields(c, Reader{Object(fields, "", ledger)});
+  return c;
 }
 
 std::string decoder_config_json(const DecoderConfig& config, std::int64_t parameters) {
@@ -344,6 +353,7 @@ DecoderConfig read_decoder_config(const std::filesystem::path& dir) {
     refuse(Code::MODEL_TYPE, "model_type must be one of ", types, " but got ",
            type.empty() ? "none" : rotary::files::in_quotes(type));
   }
+  config.language_model = says_language_model(json);
   check(config);
   return config;
 }

@@ -6,9 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <string>
 
-#include "rotary_torch/nn/layers.h"
 #include "rotary_torch/op/refusal.h"
 
 namespace rotary_torch {
@@ -32,6 +30,22 @@ void check(const DecoderConfig& config, const Tensor& prompt, const GenerateOpti
 }
 
 Tensor on_cpu(const Tensor& logits) { return logits.to(at::kCPU, at::kFloat).contiguous(); }
+
+// The number of logits computed at a time: 64 MB of f32 for any vocabulary and length.
+constexpr std::int64_t max_values = 1 << 24;
+
+// Cross-entropy of every token, f32 [tokens], from hidden states [tokens, width].
+Tensor token_losses(Decoder& model, const Tensor& hidden, const Tensor& targets) {
+  const Tensor losses = at::empty({targets.size(0)}, hidden.options().dtype(at::kFloat));
+  const std::int64_t rows = std::max<std::int64_t>(1, max_values / model->config().vocabulary);
+  for (std::int64_t first = 0; first < targets.size(0); first += rows) {
+    const std::int64_t count = std::min(rows, targets.size(0) - first);
+    const Tensor logits = model->logits(hidden.narrow(0, first, count)).to(at::kFloat);
+    losses.narrow(0, first, count)
+        .copy_(at::cross_entropy_loss(logits, targets.narrow(0, first, count), {}, at::Reduction::None));
+  }
+  return losses;
+}
 
 }  // namespace
 
@@ -97,28 +111,6 @@ Tensor generate(Decoder& model, const Tensor& prompt, const GenerateOptions& opt
   }
   return ids;
 }
-
-// ---- the loss by the length of the window ----
-
-namespace {
-
-// The number of logits computed at a time: 64 MB of f32 for any vocabulary and length.
-constexpr std::int64_t max_values = 1 << 24;
-
-// Cross-entropy of every token, f32 [tokens], from hidden states [tokens, width].
-Tensor token_losses(Decoder& model, const Tensor& hidden, const Tensor& targets) {
-  const Tensor losses = at::empty({targets.size(0)}, hidden.options().dtype(at::kFloat));
-  const std::int64_t rows = std::max<std::int64_t>(1, max_values / model->config().vocabulary);
-  for (std::int64_t first = 0; first < targets.size(0); first += rows) {
-    const std::int64_t count = std::min(rows, targets.size(0) - first);
-    const Tensor logits = model->logits(hidden.narrow(0, first, count)).to(at::kFloat);
-    losses.narrow(0, first, count)
-        .copy_(at::cross_entropy_loss(logits, targets.narrow(0, first, count), {}, at::Reduction::None));
-  }
-  return losses;
-}
-
-}  // namespace
 
 Tensor measured_part(const Tensor& ids, std::int64_t longest, std::int64_t max_tokens) {
   if (ids.dim() != 2 || ids.size(0) == 0 || ids.size(1) <= longest) {

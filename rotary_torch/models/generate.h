@@ -2,13 +2,9 @@
 // past the trained length.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
-#include <cstdint>
 #include <functional>
 #include <random>
 #include <span>
-#include <vector>
 
 #include "rotary_torch/models/decoder.h"
 
@@ -21,11 +17,10 @@ struct GenerateOptions {
   std::uint64_t seed = 1337;
   rotary::SlidingWindow window = {};  // what each token sees; the cache holds no more (DecoderCache)
 };
-// prompt int64 [batch, tokens], at least one token; returns [batch, tokens + N], the prompt first. There are always N
-// new tokens, because no id ends a text; the random numbers of a row do not depend on the other rows. on_token, if
-// given, is called with each new column int64 [batch]; if it returns false, generate returns the tokens so far.
-// Positions continue past the trained length; with learned positions each token sees only the last `context` before it,
-// counted from position 0, as in nanoGPT. Throws SHAPE, DTYPE, VALUE.
+// prompt int64 [batch, tokens], at least one token; returns [batch, tokens + N], the prompt first: no id ends a text.
+// The random numbers of a row do not depend on the other rows. on_token is called with each new column int64 [batch];
+// if it returns false, generate returns the tokens so far. Positions continue past the trained length; with learned
+// positions each token sees only the last `context` before it, as in nanoGPT. Throws SHAPE, DTYPE, VALUE.
 at::Tensor generate(Decoder& model, const at::Tensor& prompt, const GenerateOptions&,
                     const std::function<bool(const at::Tensor&)>& on_token = {});
 
@@ -33,12 +28,9 @@ at::Tensor generate(Decoder& model, const at::Tensor& prompt, const GenerateOpti
 // Throws VALUE where they are not finite.
 std::int64_t sample(std::span<const float> logits, const GenerateOptions&, std::mt19937_64& random);
 
-// ---- the loss by the length of the window ----
-
-// The last tokens of each row of ids [rows, tokens] and one target after them: int64 [rows, windows * longest + 1].
-// There are as many windows as max_tokens allow in all rows together, at least one per row; max_tokens 0: all. Every
-// length that divides `longest` is measured on this part, so that all predict the same tokens. Throws SHAPE if a row is
-// too short.
+// The last tokens of each row of ids [rows, tokens] and one target after them: int64 [rows, windows * longest + 1], of
+// which every length that divides `longest` predicts the same tokens. There are as many windows as max_tokens allow in
+// all rows together, at least one per row; max_tokens 0: all. Throws SHAPE if a row is too short.
 at::Tensor measured_part(const at::Tensor& ids, std::int64_t longest, std::int64_t max_tokens);
 
 struct WindowLoss {

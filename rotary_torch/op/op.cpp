@@ -1,20 +1,27 @@
-// rotary::rotate and its family, and rotary::table: schemas, checks, kernels and gradients. The Python package defines
-// rotate and rotate_qk by the same schema (python/rotary/_torch/ops.py); whichever is loaded first serves both.
+// The library's one source: rotary::rotate and its family, and rotary::table: schemas, checks, kernels and gradients.
+// The Python package defines rotate and rotate_qk by the same schema (python/rotary/_torch/ops.py); whichever is loaded
+// first serves both.
 #include "rotary_torch/op/op.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/csrc/autograd/VariableTypeUtils.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
-#include <utility>
+#include <vector>
 
 #include "rotary/gpu.h"
-#include "rotary_torch/op/bridge.h"
+#include "rotary_torch/op/refusal.h"
+#include "values/names.h"
 #include "values/pairings.h"
 
 namespace rotary_torch {
@@ -25,6 +32,173 @@ using rotary::Direction;
 using rotary::Pairing;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+// ---- heads ---------------------------------------------------------------------------------------
+
+constexpr rotary::detail::Named<Dims> all_dims[] = {
+    {Dims::bthd, "bthd"}, {Dims::bhtd, "bhtd"}, {Dims::tbhd, "tbhd"}, {Dims::thd, "thd"}};
+
+// The dimensions of batch, tokens and heads; -1: there is none.
+struct Places {
+  std::int64_t batch, tokens, heads, dimensions;
+};
+
+// layout names the dimensions as "bthd" does, in any order, head_dim last.
+Places places_of(const char* operation, std::string_view layout) {
+  const std::string_view others = layout.substr(0, layout.empty() ? 0 : layout.size() - 1);
+  bool known = layout.ends_with('d') && !others.empty();
+  for (const char letter : others) {
+    known = known && std::string_view("bth").find(letter) != std::string_view::npos &&
+            others.find(letter) == others.rfind(letter);
+  }
+  TORCH_CHECK(known, "[", operation,
+              "] layout must name the dimensions, b batch, t tokens, h heads in their order and ",
+              "d head_dim last, as \"bthd\", \"bhtd\", \"tbhd\" or \"thd\", but got \"", layout, "\"");
+  const auto place = [&](char letter) {
+    const std::size_t at = others.find(letter);
+    return at == std::string_view::npos ? -1 : static_cast<std::int64_t>(at);
+  };
+  return {place('b'), place('t'), place('h'), static_cast<std::int64_t>(layout.size())};
+}
+
+rotary::Layout layout_of(const Tensor& x, const Places& p) {
+  const std::int64_t head_dim = x.size(-1);
+  TORCH_CHECK(head_dim <= std::numeric_limits<int>::max(), "[rotate] head_dim must fit an int but got ", head_dim);
+  rotary::Layout layout;
+  if (p.batch >= 0) layout.batch = x.size(p.batch), layout.batch_stride = x.stride(p.batch);
+  layout.tokens = 1;
+  if (p.tokens >= 0) layout.tokens = x.size(p.tokens), layout.token_stride = x.stride(p.tokens);
+  if (p.heads >= 0) layout.heads = x.size(p.heads), layout.head_stride = x.stride(p.heads);
+  layout.head_dim = static_cast<int>(head_dim);
+  return layout;
+}
+
+rotary::DType dtype_of(const Tensor& x) {
+  return x.scalar_type() == at::kFloat  ? rotary::DType::f32
+         : x.scalar_type() == at::kHalf ? rotary::DType::f16
+                                        : rotary::DType::bf16;
+}
+
+class TorchThreads final : public rotary::Executor {
+ public:
+  unsigned concurrency() const noexcept override { return static_cast<unsigned>(at::get_num_threads()); }
+  void run(std::int64_t count, std::int64_t grain, Body body, void* context) const override {
+    at::parallel_for(0, count, grain, [=](std::int64_t begin, std::int64_t end) { body(context, begin, end); });
+  }
+};
+
+// ---- tables --------------------------------------------------------------------------------------
+
+std::vector<std::int64_t> shape_of(bool batched, int batch, std::int64_t tokens, int heads, int pairs) {
+  if (heads > 1) return {batch, tokens, heads, pairs};
+  return batched ? std::vector<std::int64_t>{batch, tokens, pairs} : std::vector<std::int64_t>{tokens, pairs};
+}
+
+Tensor tensor_of(std::span<const float> values, at::IntArrayRef shape) {
+  Tensor t = at::empty(shape, at::kFloat);
+  std::copy(values.begin(), values.end(), t.mutable_data_ptr<float>());
+  return t;
+}
+
+// Positions from a tensor, as rotary::Table takes them; [tokens] of a rope of several axes are the same on each.
+struct Positions {
+  Positions(const Tensor& given, int rope_axes) {
+    const at::ScalarType dtype = given.scalar_type();
+    TORCH_CHECK(dtype == at::kLong || dtype == at::kInt || dtype == at::kDouble,
+                "[table] positions must be int32, int64 or float64 but got ", dtype);
+    const bool by_axis = rope_axes > 1 && given.dim() > 1;
+    TORCH_CHECK(given.dim() >= 1 && given.dim() <= (by_axis ? 3 : 2), "[table] positions must be ",
+                rope_axes > 1 ? "[tokens], [axes, tokens] or [axes, batch, tokens]" : "[tokens] or [batch, tokens]",
+                " but got shape ", given.sizes());
+    values = given.detach().to(at::kCPU, dtype == at::kDouble ? at::kDouble : at::kLong).contiguous();
+    if (by_axis) axes = static_cast<int>(values.size(0));
+    batched = values.dim() == (by_axis ? 3 : 2);
+    if (batched) batch = static_cast<int>(values.size(-2));
+  }
+
+  rotary::Positions view() const {
+    const auto count = static_cast<std::size_t>(values.numel());
+    if (values.scalar_type() == at::kDouble) return {std::span(values.const_data_ptr<double>(), count), axes, batch};
+    return {std::span(values.const_data_ptr<std::int64_t>(), count), axes, batch};
+  }
+
+  // The largest position + 1, at least 0.
+  std::int64_t length() const {
+    if (values.numel() == 0) return 0;
+    constexpr double too_far = 0x1p62;
+    const Tensor largest = values.max();
+    const double real = largest.to(at::kDouble).item<double>();
+    if (!(real > -1)) return 0;
+    TORCH_CHECK(real < too_far, "[table] positions must be below 2^62 where the scaling looks at the length but got ",
+                real);
+    const bool whole = values.scalar_type() != at::kDouble;
+    return (whole ? largest.item<std::int64_t>() : static_cast<std::int64_t>(std::floor(real))) + 1;
+  }
+
+  Tensor values;  // int64 or float64, on the CPU, contiguous
+  int axes = 1, batch = 1;
+  bool batched = false;  // the table has a batch dimension
+};
+
+// The table of these positions, which may be empty, on their device. Computed on torch's threads.
+TableTensors rows_at(const rotary::Frequencies& frequencies, const Positions& at, at::Device device,
+                     rotary::Angles angles = rotary::Angles::exact, rotary::Rounding rounding = rotary::Rounding::f32) {
+  const auto shape = shape_of(at.batched, at.batch, at.values.size(-1), frequencies.heads, frequencies.pairs());
+  if (at.values.numel() == 0) {
+    const auto none = at::empty(shape, at::TensorOptions(device).dtype(at::kFloat));
+    return {none, none.clone(), frequencies.pairing};
+  }
+  return translated([&] {
+    const rotary::Table table(frequencies, at.view(), {angles, rounding, threads()});
+    return TableTensors{tensor_of(table.cos(), shape).to(device), tensor_of(table.sin(), shape).to(device),
+                        frequencies.pairing};
+  });
+}
+
+// A table that borrows cos and sin from two tensors, which must outlive it: f32, contiguous, [tokens, pairs], [batch,
+// tokens, pairs] or [batch, tokens, heads, pairs], with at least one pair; of tensors on a device a view that is not
+// read. Throws rotary::Error.
+rotary::Table borrowed(const Tensor& cos, const Tensor& sin, Pairing pairing) {
+  const auto values = [](const Tensor& t) {
+    return std::span(t.const_data_ptr<float>(), static_cast<std::size_t>(t.numel()));
+  };
+  return rotary::Table::borrow(values(cos), values(sin), static_cast<int>(cos.size(-1)), pairing,
+                               cos.dim() > 2 ? static_cast<int>(cos.size(0)) : 1,
+                               cos.dim() > 3 ? static_cast<int>(cos.size(2)) : 1);
+}
+
+// The rows of a table in a shape that broadcasts to heads laid out so. parts: how many heads turn; each of them shares
+// rows per head among its own.
+Tensor spread(const Tensor& rows, const Places& places, c10::SymIntArrayRef parts) {
+  Tensor wide = rows.dim() == 2 ? rows.unsqueeze(0) : rows;
+  if (rows.dim() == 4) {
+    std::vector<Tensor> of_parts;
+    for (const c10::SymInt& part : parts) of_parts.push_back(wide.repeat_interleave_symint(part / rows.sym_size(2), 2));
+    wide = at::cat(of_parts, 2);
+  } else {
+    wide = wide.unsqueeze(2);
+  }
+  if (places.tokens >= 0 && places.tokens < places.batch) wide = wide.transpose(0, 1);
+  if (places.tokens < 0) wide = wide.squeeze(1);
+  if (places.batch < 0) wide = wide.squeeze(0);
+  return places.heads < 0 ? wide.squeeze(-2) : wide.movedim(-2, places.heads);
+}
+
+// The reverse: of what has the shape of spread(rows), the sums that have the shape of rows.
+Tensor gathered(Tensor wide, const Tensor& rows, const Places& places, c10::SymIntArrayRef parts) {
+  wide = places.heads < 0 ? wide.unsqueeze(-2) : wide.movedim(places.heads, -2);
+  if (places.batch < 0) wide = wide.unsqueeze(0);
+  if (places.tokens < 0) wide = wide.unsqueeze(1);
+  if (places.tokens >= 0 && places.tokens < places.batch) wide = wide.transpose(0, 1);
+  if (rows.dim() < 4) return rows.dim() == 2 ? wide.squeeze(2).squeeze(0) : wide.squeeze(2);
+  const c10::SymInt heads = rows.sym_size(2);
+  Tensor sum;
+  for (const Tensor& part : wide.split_with_sizes_symint(parts, 2)) {
+    const Tensor shared = part.unflatten_symint(2, {heads, part.sym_size(2) / heads}).sum(3);
+    sum = sum.defined() ? sum + shared : shared;
+  }
+  return sum;
+}
 
 // ---- checks --------------------------------------------------------------------------------------
 
@@ -193,8 +367,11 @@ void fill_by_kernels(const Tensor& out, const Tensor& x, const Call& call) {
     const auto part_of = [&](const Tensor& t) {
       return call.places.heads < 0 ? t : t.narrow(call.places.heads, begin, count);
     };
-    const rotary::ConstHeads from = rotary::slice(const_heads_of(part_of(x), call.places), first, block);
-    const rotary::Heads to = rotary::slice(heads_of(part_of(out), call.places), first, block);
+    const Tensor read = part_of(x), written = part_of(out);
+    const rotary::ConstHeads whole(read.const_data_ptr(), dtype_of(x), layout_of(read, call.places));
+    const rotary::ConstHeads from = rotary::slice(whole, first, block);
+    const rotary::Heads room(written.mutable_data_ptr(), dtype_of(x), layout_of(written, call.places));
+    const rotary::Heads to = rotary::slice(room, first, block);
     begin += count;
     translated([&] {
       if (!x.is_cuda()) return rotary::rotate(from, to, rows, {call.direction, threads()});
@@ -223,8 +400,6 @@ void rotate_in_place_by(const Tensor& x, const Tensor& cos, const Tensor& sin, s
                         std::string_view layout, std::int64_t first) {
   fill(x, x, check("rotate_", x, cos, sin, pairing, layout, first, Direction::forward, -1));
 }
-
-// ---- the ops, by torch's dispatcher --------------------------------------------------------------
 
 Tensor call_op(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing, std::string_view layout,
                std::int64_t first, bool backward, std::int64_t kv_heads) {
@@ -329,7 +504,7 @@ void rotate_in_place_autograd(const Tensor& x, const Tensor& cos, const Tensor& 
   if (!x.is_inference()) torch::autograd::increment_version(x);
 }
 
-// ---- tables --------------------------------------------------------------------------------------
+// ---- rotary::table -------------------------------------------------------------------------------
 
 using CosSin = std::tuple<Tensor, Tensor>;
 
@@ -361,8 +536,8 @@ CosSin table_op(const Tensor& positions, const Tensor& inv_freq, double attentio
   frequencies.pairing = rotary::Pairing::half;  // rows do not depend on it
   frequencies.axis.assign(axis.begin(), axis.end());
   frequencies.attention_factor = attention_factor;
-  const TableTensors made = table_tensors(frequencies, PositionTensor(positions, frequencies.axes()));
-  return {made.cos.to(positions.device()), made.sin.to(positions.device())};
+  const TableTensors made = rows_at(frequencies, Positions(positions, frequencies.axes()), positions.device());
+  return {made.cos, made.sin};
 }
 
 CosSin table_meta(const Tensor& positions, const Tensor& inv_freq, double, at::IntArrayRef axis) {
@@ -393,41 +568,45 @@ Tensor per_pair(const Tensor& positions, at::IntArrayRef axis) {
   return at::stack(coordinates, -1);
 }
 
-// cos(p w) has the derivative -p sin(p w) in w, sin(p w) has p cos(p w); both carry the attention factor.
-struct Angles : torch::autograd::Function<Angles> {
-  static variable_list forward(AutogradContext* context, const Tensor& positions, const Tensor& inv_freq,
-                               double attention_factor, const std::vector<std::int64_t>& axis) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [cos, sin] = call_table(positions, inv_freq, attention_factor, axis);
-    context->save_for_backward({positions, cos, sin});
-    context->saved_data["axis"] = axis;
-    return {cos, sin};
-  }
-
-  static variable_list backward(AutogradContext* context, const variable_list& grads) {
-    const variable_list saved = context->get_saved_variables();
-    const std::vector<std::int64_t> axis = context->saved_data["axis"].toIntVector();
-    const Tensor positions = per_pair(saved[0].to(at::kDouble), axis);
-    const auto wide = [](const Tensor& t) { return t.to(at::kDouble); };
-    const Tensor rows = (wide(grads[1]) * wide(saved[1]) - wide(grads[0]) * wide(saved[2])) * positions;
-    return {Tensor(), rows.sum_to_size_symint({rows.sym_size(-1)}), Tensor(), Tensor()};
-  }
-};
-
+// The exact rows. Their gradient is that of torch's own cos and sin, whose difference from themselves is 0.
 CosSin table_autograd(const Tensor& positions, const Tensor& inv_freq, double attention_factor, at::IntArrayRef axis) {
   TORCH_CHECK(!at::GradMode::is_enabled() || !positions.requires_grad(),
               "[table] positions have no gradient: detach them");
-  if (at::GradMode::is_enabled() && inv_freq.requires_grad()) {
-    const variable_list made = Angles::apply(positions, inv_freq, attention_factor, axis.vec());
-    return {made[0], made[1]};
-  }
-  const at::AutoDispatchBelowADInplaceOrView below;
-  return call_table(positions, inv_freq, attention_factor, axis);
+  const auto [cos, sin] = [&] {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return call_table(positions, inv_freq, attention_factor, axis);
+  }();
+  if (!at::GradMode::is_enabled() || !inv_freq.requires_grad()) return {cos, sin};
+  const Tensor angles = per_pair(positions.to(inv_freq.device(), at::kDouble), axis) * inv_freq;
+  const auto with_gradient = [=](const Tensor& rows, const Tensor& own) {
+    return rows + ((own - own.detach()) * attention_factor).to(rows.device(), at::kFloat);
+  };
+  return {with_gradient(cos, angles.cos()), with_gradient(sin, angles.sin())};
 }
 
 }  // namespace
 
 // ---- the C++ functions ---------------------------------------------------------------------------
+
+const char* name(Dims dims) noexcept { return rotary::detail::name_in(all_dims, dims); }
+
+const rotary::Executor& threads() noexcept {
+  static const TorchThreads executor;
+  return executor;
+}
+
+TableTensors tensors(const rotary::Table& table) {
+  const auto shape = shape_of(table.batch() > 1, table.batch(), table.tokens(), table.heads(), table.pairs());
+  return {tensor_of(table.cos(), shape), tensor_of(table.sin(), shape), table.pairing()};
+}
+
+TableTensors table(const rotary::Rope& rope, const Tensor& positions, rotary::Angles angles,
+                   rotary::Rounding rounding) {
+  const Positions at(positions, rotary::Frequencies{.axis = rope.axis, .summed_axes = rope.summed_axes}.axes());
+  const std::int64_t length = rotary::depends_on_length(rope.scaling) ? at.length() : 0;
+  const auto frequencies = translated([&] { return rotary::frequencies(rope, length); });
+  return rows_at(frequencies, at, positions.device(), angles, rounding);
+}
 
 Tensor rotate(const Tensor& x, const TableTensors& t, Dims dims, std::int64_t first) {
   return call_op(x, t.cos, t.sin, rotary::name(t.pairing), name(dims), first, false, -1);

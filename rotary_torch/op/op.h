@@ -25,6 +25,10 @@ struct TableTensors {
   rotary::Pairing pairing = rotary::Pairing::unset;
 };
 TableTensors tensors(const rotary::Table&);
+// The rows of a rope at positions, as of table() below, on their device; a scaling that depends on the length takes the
+// largest position + 1.
+TableTensors table(const rotary::Rope&, const at::Tensor& positions, rotary::Angles = rotary::Angles::exact,
+                   rotary::Rounding = rotary::Rounding::f32);
 
 // Rotates elements [first, first + 2 pairs) of every head and copies the others. x is f32, f16 or bf16 with any strides
 // (or f64, with a table in f64, by torch's own ops). Differentiable in x and in the table's cos and sin, any number

@@ -1,5 +1,7 @@
-// Throws rotary::Error with a rule joined from parts.
+// Errors: a rotary::Error with a rule joined from parts; the core's errors as torch's.
 #pragma once
+
+#include <c10/util/Exception.h>
 
 #include <sstream>
 
@@ -24,5 +26,15 @@ struct Refusal {
     if (!holds) (*this)(code, parts...);
   }
 };
+
+// Rethrows the core's errors as torch's, with the same sentence.
+template <class Work>
+decltype(auto) translated(Work&& work) {
+  try {
+    return work();
+  } catch (const rotary::Error& error) {
+    TORCH_CHECK(false, error.what());
+  }
+}
 
 }  // namespace rotary_torch

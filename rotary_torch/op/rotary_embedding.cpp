@@ -3,11 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <ostream>
-#include <utility>
-#include <variant>
+#include <string_view>
 #include <vector>
 
-#include "rotary_torch/op/bridge.h"
+#include "rotary_torch/op/refusal.h"
 
 namespace rotary_torch {
 namespace {
@@ -15,15 +14,10 @@ namespace {
 using at::Tensor;
 
 std::int64_t tokens_of(const Tensor& x, Dims dims) {
-  const Places places = places_of("rotary_embedding", name(dims));
-  TORCH_CHECK(x.dim() == places.dimensions, "[rotary_embedding] layout ", name(dims), " takes ", places.dimensions,
+  const std::string_view layout = name(dims);
+  TORCH_CHECK(x.dim() == std::ssize(layout), "[rotary_embedding] layout ", layout, " takes ", layout.size(),
               " dimensions but x has shape ", x.sizes());
-  return x.size(places.tokens);
-}
-
-RotaryEmbeddingOptions with_first(RotaryEmbeddingOptions options, std::int64_t first) {
-  options.first = first;
-  return options;
+  return x.size(static_cast<std::int64_t>(layout.find('t')));
 }
 
 }  // namespace
@@ -33,7 +27,6 @@ RotaryEmbeddingImpl::RotaryEmbeddingImpl(rotary::Rope rope, RotaryEmbeddingOptio
   if (rope_.rotary_dim == 0) rope_.rotary_dim = rope_.head_dim;
   // At the trained length if the scaling depends on the length. Throws if the rope is invalid.
   const rotary::Frequencies start = translated([&] { return rotary::frequencies(rope_, 0); });
-  axes_ = start.axes();
   TORCH_CHECK(options_.first >= 0 && options_.first <= rope_.head_dim - rope_.rotary_dim, "[rotary_embedding] the ",
               rope_.rotary_dim, " elements that rotate must lie inside head_dim ", rope_.head_dim, " but begin at ",
               options_.first);
@@ -45,7 +38,7 @@ RotaryEmbeddingImpl::RotaryEmbeddingImpl(rotary::Rope rope, RotaryEmbeddingOptio
 }
 
 RotaryEmbeddingImpl::RotaryEmbeddingImpl(const rotary::ModelRope& rope, RotaryEmbeddingOptions options)
-    : RotaryEmbeddingImpl(rope.rope, with_first(options, rope.first)) {}
+    : RotaryEmbeddingImpl(rope.rope, (options.first = rope.first, options)) {}
 
 TableTensors RotaryEmbeddingImpl::table(const Tensor& position_ids) const {
   if (options_.learned) {
@@ -54,11 +47,7 @@ TableTensors RotaryEmbeddingImpl::table(const Tensor& position_ids) const {
     const Tensor factor = attention_factor.to(cos.device(), at::kFloat);
     return {cos * factor, rope_.clockwise ? -sin * factor : sin * factor, rope_.pairing};
   }
-  const PositionTensor positions(position_ids, axes_);
-  const std::int64_t length = rotary::depends_on_length(rope_.scaling) ? positions.length() : 0;
-  const rotary::Frequencies frequencies = translated([&] { return rotary::frequencies(rope_, length); });
-  TableTensors made = table_tensors(frequencies, positions, options_.angles, options_.rounding);
-  return {made.cos.to(position_ids.device()), made.sin.to(position_ids.device()), made.pairing};
+  return rotary_torch::table(rope_, position_ids, options_.angles, options_.rounding);
 }
 
 Tensor RotaryEmbeddingImpl::rotate(const Tensor& x, const TableTensors& table, Dims dims) const {

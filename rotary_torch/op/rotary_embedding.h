@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <iosfwd>
-#include <utility>
 #include <variant>
 
 #include "rotary/config.h"
@@ -52,7 +51,6 @@ class RotaryEmbeddingImpl : public torch::nn::Module {
  private:
   rotary::Rope rope_;
   RotaryEmbeddingOptions options_;
-  int axes_ = 1;
 };
 TORCH_MODULE(RotaryEmbedding);
 

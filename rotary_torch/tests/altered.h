@@ -13,8 +13,7 @@
 namespace rotary_torch {
 
 // Without a mask and with that of the answers, as make_parity.py wrote them.
-template <class Model>
-void expect_answers(Loaded<Model>& loaded, const Tensors& answers) {
+inline void expect_answers(LoadedDecoder& loaded, const Tensors& answers) {
   const at::NoGradGuard no_grad;
   EXPECT_EQ(loaded.has_head, answers.contains("logits"));
   EXPECT_TRUE(loaded.warnings.empty());

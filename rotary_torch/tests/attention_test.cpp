@@ -151,27 +151,6 @@ TEST(Attention, EveryWayToTurnEqualsAttentionWrittenOutAndSoDoItsGradients) {
   EXPECT_EQ(made(bare)->parameters().size(), 2U);
 }
 
-TEST(Attention, AQueryThatSeesNoKeyGetsZeroAndNoNan) {
-  at::manual_seed(4);
-  constexpr std::int64_t keys = 6;
-  AttentionMask mask{.causal = true, .padding = at::ones({2, keys}, at::kBool)};
-  mask.padding[0].narrow(0, 0, 4).fill_(false);
-  mask.padding[1].fill_(false);
-  for (const std::int64_t kv_heads : {4, 1}) {
-    MultiHeadAttention m = made(options_of(kv_heads));
-    const TableTensors table = as(table_of(8, 0, keys), at::kFloat);
-    const Tensor x = at::randn({2, keys, 24}).requires_grad_();
-    const Tensor y = m->forward(x, &table, score_mask(mask, 2, keys, 0, x.options()));
-    y.sum().backward();
-    EXPECT_TRUE(at::equal(y[0].narrow(0, 0, 4), m->output->bias.expand({4, 24})));
-    EXPECT_TRUE(at::equal(y[1], m->output->bias.expand({keys, 24})));
-    EXPECT_FALSE(y.isnan().any().item<bool>());
-    EXPECT_FALSE(x.grad().isnan().any().item<bool>());
-    EXPECT_EQ(x.grad()[1].abs().max().item<double>(), 0);
-    EXPECT_GT(y[0][4].sub(m->output->bias).abs().max().item<double>(), 0);
-  }
-}
-
 TEST(Attention, DropoutFallsOnTheProbabilitiesInTrainingOnly) {
   at::manual_seed(7);
   AttentionOptions o = options_of(2);
@@ -192,42 +171,6 @@ TEST(Attention, DropoutFallsOnTheProbabilitiesInTrainingOnly) {
 }
 
 // ---- step by step ----------------------------------------------------------------------------------
-
-TEST(Decoding, InStepsOfAnySizeEqualsTheFullPass) {
-  at::manual_seed(9);
-  const TableTensors table = as(table_of(8, 0, length), at::kFloat);
-  for (const std::int64_t kv_heads : {4, 2, 1}) {
-    AttentionOptions o = options_of(kv_heads);
-    o.qk_norm = kv_heads == 2, o.rotates_values = kv_heads == 1;
-    MultiHeadAttention m = made(o);
-    for (NamedMask& n : every_mask()) {
-      if (n.mask.additive.defined() && n.mask.additive.dim() == 2) continue;
-      n.mask.causal = true;
-      const c10::InferenceMode inference;
-      const Tensor x = at::randn({batch_size, length, 24});
-      const Tensor full = m->forward(x, &table, score_mask(n.mask, batch_size, length, 0, x.options()));
-      for (const std::vector<std::int64_t>& steps :
-           std::vector<std::vector<std::int64_t>>{{1, 1, 1, 1, 1, 1, 1, 1, 1}, {4, 1, 3, 1}, {9}}) {
-        KVCache cache;
-        std::vector<Tensor> parts;
-        for (const std::int64_t step : steps) {
-          const std::int64_t past = cache.tokens(), keys = past + step;
-          AttentionMask mask = n.mask;
-          if (mask.padding.defined()) mask.padding = mask.padding.narrow(1, 0, keys);
-          if (mask.additive.defined()) {
-            mask.additive = mask.additive.narrow(3, 0, keys);
-            if (mask.additive.size(2) > 1) mask.additive = mask.additive.narrow(2, past, step);
-          }
-          const TableTensors here{table.cos.narrow(0, past, step), table.sin.narrow(0, past, step), table.pairing};
-          parts.push_back(m->forward(x.narrow(1, past, step), &here,
-                                     score_mask(mask, batch_size, step, past, x.options()), &cache));
-        }
-        EXPECT_LT(difference(at::cat(parts, 1), full), 2e-6) << n.name << ", kv_heads " << kv_heads;
-        EXPECT_EQ(cache.tokens(), length);
-      }
-    }
-  }
-}
 
 TEST(Decoding, TheCacheGrowsForgetsAndLivesThroughModes) {
   at::manual_seed(10);

@@ -52,11 +52,7 @@ class Plain {
     return w.contains("final_norm.weight") ? norm(x, "final_norm") : x;
   }
 
-  Tensor logits(const Tensor& hidden) const {
-    Tensor y = at::matmul(hidden, w.at(c.tied ? "embedding.weight" : "head.weight").t());
-    const char* bias = c.tied ? "head_bias" : "head.bias";
-    return w.count(bias) != 0 ? y + w.at(bias) : y;
-  }
+  Tensor logits(const Tensor& hidden) const { return linear(hidden, "head"); }
 
  private:
   Tensor sinusoid(std::int64_t tokens) const {
@@ -71,14 +67,13 @@ class Plain {
   }
 
   Tensor linear(const Tensor& x, const std::string& name) const {
-    const Tensor y = at::matmul(x, w.at(name + ".weight").t());
-    return w.count(name + ".bias") != 0 ? y + w.at(name + ".bias") : y;
+    return at::matmul(x, w.at(name + ".weight").t()) + w.at(name + ".bias");
   }
 
   Tensor norm(const Tensor& x, const std::string& name) const {
-    const Tensor centred = c.norm == Norm::rms ? x : x - x.mean(-1, true);
-    const Tensor scaled = centred / (centred.square().mean(-1, true) + c.norm_eps).sqrt() * w.at(name + ".weight");
-    return c.norm == Norm::rms ? scaled : scaled + w.at(name + ".bias");
+    const Tensor centred = x - x.mean(-1, true);
+    return centred / (centred.square().mean(-1, true) + c.norm_eps).sqrt() * w.at(name + ".weight") +
+           w.at(name + ".bias");
   }
 
   // Token by token: what the window holds is gathered and stands at 0, 1, 2, ...
@@ -110,28 +105,16 @@ class Plain {
                        c.rope ? c.rope->first : 0);
   }
 
-  Tensor activated(const Tensor& x) const {
-    if (c.activation == Activation::relu) return x.clamp_min(0);
-    if (c.activation == Activation::silu) return x / (1 + (-x).exp());
-    return x * 0.5 * (1 + (x / std::sqrt(2.0)).erf());
-  }
-
   Tensor feed(const Tensor& x, const std::string& name) const {
     const Tensor inner = linear(x, name + "up");
-    if (!c.gated) return linear(activated(inner), name + "down");
-    return linear(activated(inner.slice(-1, 0, c.feed_forward)) * inner.slice(-1, c.feed_forward), name + "down");
+    const Tensor bent =
+        c.activation == Activation::relu ? inner.clamp_min(0) : inner * 0.5 * (1 + (inner / std::sqrt(2.0)).erf());
+    return linear(bent, name + "down");
   }
 
   Tensor layer(const Tensor& x, std::int64_t i, const Tensor& padding) const {
     const std::string name = "layers." + std::to_string(i) + ".";
-    if (c.residual == Residual::post) {
-      const Tensor between = norm(x + attention(x, i, padding), name + "attention_norm");
-      return norm(between + feed(between, name + "feed."), name + "feed_norm");
-    }
-    const Tensor normed = norm(x, name + "attention_norm"), attended = attention(normed, i, padding);
-    if (c.residual == Residual::parallel_shared) return x + attended + feed(normed, name + "feed.");
-    if (c.residual == Residual::parallel) return x + attended + feed(norm(x, name + "feed_norm"), name + "feed.");
-    const Tensor between = x + attended;
+    const Tensor between = x + attention(norm(x, name + "attention_norm"), i, padding);
     if (c.residual == Residual::sequential) return between + feed(norm(between, name + "feed_norm"), name + "feed.");
     const Tensor inner = norm(between, name + "norm");
     return between + norm(inner + feed(inner, name + "feed."), name + "feed_norm");
@@ -164,29 +147,13 @@ TEST(Decoder, EqualsTheSameInDoublePrecisionForEveryPositionEncoding) {
   }
 }
 
-TEST(Decoder, EqualsTheSameInDoublePrecisionForEveryPart) {
-  std::map<std::string, DecoderConfig> configs;
-  for (const char* word :
-       {"grouped", "gated", "parallel", "shared", "windows", "relu", "tied", "no biases", "post", "notebook"}) {
-    configs[word] = tiny();
-  }
-  configs["grouped"].kv_heads = 2;
-  configs["grouped"].head_dim = 10;
-  configs["grouped"].rope = tiny_rope(10, 10, rotary::Pairing::interleaved);
-  configs["gated"].gated = configs["gated"].qk_norm = true;
-  configs["gated"].activation = Activation::silu;
-  configs["gated"].norm = Norm::rms;
-  configs["parallel"].residual = Residual::parallel;
-  configs["shared"].residual = Residual::parallel_shared;
-  configs["post"].residual = Residual::post;
-  configs["notebook"].residual = Residual::notebook;
-  configs["post"].causal = configs["notebook"].causal = false;
-  configs["windows"].windows = {3, 0};
-  configs["relu"].activation = Activation::relu;
-  configs["tied"].tied = true;  // with a bias, as GPT-J's
-  auto& bare = configs["no biases"];
-  bare.qkv_bias = bare.output_bias = bare.feed_bias = bare.head_bias = false;
-  for (const auto& [word, config] : configs) expect_plain(config, word);
+// The other parts are judged by transformers' answers (checkpoint_test.cpp, roformer_test.cpp).
+TEST(Decoder, EqualsTheSameInDoublePrecisionForThePartsOfOurOwnModels) {
+  DecoderConfig notebook = tiny(), relu = tiny();
+  notebook.residual = Residual::notebook, notebook.causal = false;
+  relu.activation = Activation::relu;
+  expect_plain(notebook, "notebook");
+  expect_plain(relu, "relu");
 }
 
 // ---- initial values --------------------------------------------------------------------------------------
@@ -214,23 +181,25 @@ TEST(Decoder, InitialisesAsGpt2Does) {
 
 // ---- step by step --------------------------------------------------------------------------------
 
-TEST(Decoder, DecodingTokenByTokenAndInPiecesEqualsTheFullPass) {
+TEST(Decoder, DecodingTokenByTokenAndInPiecesEqualsTheFullPassAtPaddingToo) {
   for (const auto position : {PositionEncoding::rope, PositionEncoding::learned, PositionEncoding::sinusoidal,
                               PositionEncoding::none, PositionEncoding::alibi}) {
     const at::NoGradGuard no_grad;
     DecoderConfig config = tiny(position);
     config.kv_heads = 2, config.windows = {0, 5};
     Decoder model = made(config);
-    const Tensor ids = some_ids(3, 17), whole = model->forward(ids);
+    const Tensor ids = some_ids(3, 17), padding = at::ones({3, 17}, at::kLong);
+    padding[1].slice(0, 0, 6) = 0;
+    const Tensor whole = model->hidden(ids, padding);
     for (const std::vector<std::int64_t>& pieces : {std::vector<std::int64_t>(17, 1), {5, 1, 1, 7, 3}, {17}}) {
       DecoderCache cache(model->config());
-      std::int64_t begin = 0;
-      for (const std::int64_t count : pieces) {
-        const Tensor logits = model->next_logits(ids.narrow(1, begin, count), cache);
+      std::vector<Tensor> parts;
+      for (std::int64_t begin = 0; const std::int64_t count : pieces) {
+        parts.push_back(model->hidden(ids.narrow(1, begin, count), padding.slice(1, 0, begin + count), &cache));
         begin += count;
         EXPECT_EQ(cache.tokens(), begin);
-        EXPECT_LT(difference(logits, whole.select(1, begin - 1)), 1e-5) << name(position) << " at " << begin;
       }
+      EXPECT_LT(difference(at::cat(parts, 1), whole), 1e-5) << name(position);
     }
   }
 }
@@ -301,17 +270,6 @@ TEST(Decoder, TrainsAfterDecodingUnderInferenceMode) {
     ASSERT_TRUE(item.value().grad().defined()) << item.key();
     EXPECT_GT(item.value().grad().abs().max().item<float>(), 0) << item.key();
   }
-}
-
-TEST(Decoder, DropoutActsInTrainingOnly) {
-  DecoderConfig config = tiny();
-  config.dropout = 0.5;
-  const at::NoGradGuard no_grad;
-  Decoder model = made(config);
-  const Tensor ids = some_ids(1, 9), calm = model->forward(ids);
-  EXPECT_TRUE(at::equal(model->forward(ids), calm));
-  model->train();
-  EXPECT_FALSE(at::equal(model->forward(ids), calm));
 }
 
 TEST(Decoder, TakesAnotherRope) {

@@ -40,28 +40,12 @@ Tensor logits(LoadedDecoder loaded) {
 const std::string words = "roformer.embeddings.word_embeddings.weight";
 const std::string decoder = "cls.predictions.decoder.weight";
 
-TEST(RoFormerFiles, TensorsThatAreMissingMisshapenOrUnknownAreRefusedByName) {
-  const std::string head = "cls.predictions.transform.dense.weight", table = "roformer.encoder.embed_positions.weight";
-  const std::string key = "roformer.encoder.layer.1.attention.self.key.weight";
-  const std::string unknown = "roformer.encoder.layer.0.attention.self.q_norm.weight";
-  const auto refused = [](const std::string& name, const std::function<void(Tensors&)>& spoil) {
-    masked().tensors(spoil).refused("TENSOR", name);
-  };
-  for (const std::string& name : {key, words, head}) refused(name, [&](Tensors& t) { t.erase(name); });
-  refused("has no head",
-          [](Tensors& t) { std::erase_if(t, [](const auto& item) { return item.first.starts_with("cls."); }); });
-  refused(key, [&](Tensors& t) { t[key] = at::zeros({8, 7}); });
-  refused(table, [&](Tensors& t) { t[table] = at::zeros({12, 8}); });
-  refused(unknown, [&](Tensors& t) { t[unknown] = at::zeros({4}); });
-}
-
-// A model of these sizes would not fit into memory: the file denies them first.
-TEST(RoFormerFiles, SizesThatTheFileDeniesTakeNoMemory) {
-  for (const char* key : {"vocab_size", "intermediate_size", "type_vocab_size"}) {
-    masked()
-        .config([&](json& c) { c[key] = c[key].get<std::int64_t>() * 100'000'000; })
-        .refused("TENSOR", "00000000, 8]");
-  }
+TEST(RoFormerFiles, AHeadThatIsMissingAndATableThatIsMisshapenAreRefused) {
+  const std::string table = "roformer.encoder.embed_positions.weight";
+  masked()
+      .tensors([](Tensors& t) { std::erase_if(t, [](const auto& item) { return item.first.starts_with("cls."); }); })
+      .refused("TENSOR", "has no head");
+  masked().tensors([&](Tensors& t) { t[table] = at::zeros({12, 8}); }).refused("TENSOR", table);
 }
 
 TEST(RoFormerFiles, ForeignHeadsAreWarningsAndThePositionTableMayBeAbsent) {
@@ -98,19 +82,8 @@ TEST(RoFormerFiles, AModelInF64GivesTheSame) {
 }
 
 TEST(RoFormerFiles, ConfigsThatItCannotHonourAreRefused) {
-  const auto refused = [](const char* key, const json& value, const char* code, const char* word) {
-    masked().config([&](json& c) { c[key] = value; }).refused(code, word);
-  };
-  refused("hidden_act", "snake", "CONFIG_VALUE", "hidden_act");
-  refused("add_cross_attention", true, "CONFIG_VALUE", "add_cross_attention");
-  refused("hidden_size", -8, "CONFIG_VALUE", "hidden_size");
-  refused("rope_theta", 5e5, "CONFIG_KEY", "rope_theta");
-  refused("num_hidden_layers", 2'000'000'000, "CONFIG_VALUE", "num_hidden_layers");
-  refused("num_hidden_layers", 1, "TENSOR", "encoder.layer.1.");
-  refused("vocab_size", 18, "TENSOR", "word_embeddings");
-  for (const int heads : {3, 8}) {
-    EXPECT_THROW(masked().config([&](json& c) { c["num_attention_heads"] = heads; }).loaded(), rotary::Error) << heads;
-  }
+  masked().config([](json& c) { c["add_cross_attention"] = true; }).refused("CONFIG_VALUE", "add_cross_attention");
+  masked().config([](json& c) { c["rope_theta"] = 5e5; }).refused("CONFIG_KEY", "rope_theta");
 }
 
 // ---- the model -----------------------------------------------------------------------------------
@@ -121,11 +94,11 @@ DecoderConfig small(DecoderConfig config) {
   return config;
 }
 
-TEST(RoFormerTable, GoesOnPastItsStoredRowsAndMayBeRounded) {
+TEST(RoFormerTable, GoesOnPastItsStoredRows) {
   const at::NoGradGuard no_grad;
-  const auto hidden = [](std::int64_t context, rotary::Rounding rounding) {
+  const auto hidden = [](std::int64_t context) {
     DecoderConfig config = small(roformer_base());
-    config.context = context, config.rounding = rounding;
+    config.context = context;
     Decoder model(config);
     for (Tensor& parameter : model->parameters()) {
       if (parameter.requires_grad()) parameter.copy_(at::arange(parameter.numel()).view(parameter.sizes()).sin());
@@ -133,11 +106,7 @@ TEST(RoFormerTable, GoesOnPastItsStoredRowsAndMayBeRounded) {
     model->eval();
     return model->hidden(at::arange(22).view({1, 22}));
   };
-  using rotary::Rounding;
-  EXPECT_TRUE(at::equal(hidden(30, Rounding::f32), hidden(4, Rounding::f32)));
-  const double rounded = difference(hidden(30, Rounding::bf16), hidden(30, Rounding::f32));
-  EXPECT_GT(rounded, 1e-6);
-  EXPECT_LT(rounded, 5e-2);
+  EXPECT_TRUE(at::equal(hidden(30), hidden(4)));
 }
 
 // Sequences that count upwards, some tokens hidden behind the last id: what is hidden follows from what is not.

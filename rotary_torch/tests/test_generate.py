@@ -1,4 +1,4 @@
-"""`rotary-torch generate` and `rotary-torch perplexity` from outside: test_generate.py ROTARY_TORCH. Standard library only."""
+"""rotary-torch generate, perplexity and summary from outside: test_generate.py ROTARY_TORCH. Standard library only."""
 
 import json
 import os
@@ -83,17 +83,6 @@ class Text(Case):
         self.succeed("generate", ROPE, "--ids", ids, "--output", ROOT / "greedy.npy", "--tokens", 100,
                      "--temperature", 0)
         self.assertEqual("".join(characters[i] for i in read_npy(ROOT / "greedy.npy")[0]), text[:-1])
-
-    def test_a_scaling_writes_another_text_past_the_trained_length(self):
-        words = ["generate", ROPE, "--prompt", "the ", "--tokens", 300, "--seed", 1]
-        plain = self.succeed(*words)
-        for scaling in ("linear", "ntk", "dynamic", "yarn", "llama3"):
-            self.assertNotEqual(self.succeed(*words, "--scaling", scaling, "--factor", 4), plain, scaling)
-        self.assertEqual(self.succeed(*words, "--scaling", "none"), plain)
-
-    def test_learned_positions_go_on_past_their_table(self):
-        text = self.succeed("generate", LEARNED, "--prompt", "the ", "--tokens", 300)
-        self.assertEqual(len(text), 4 + 300 + 1)
 
     def test_a_window_goes_on_without_end(self):
         words = ["generate", ROPE, "--prompt", "the ", "--tokens", 300, "--seed", 1]
@@ -239,6 +228,69 @@ class Perplexity(Case):
         out = self.succeed("perplexity", ROPE, "--length", self.trained, "--scaling", "none", "--tokens", 256)
         self.assertIn("tokens of the text of the preset smoke; trained length", out)
         self.assertEqual(sorted(ROPE.iterdir()), before)
+
+
+# The checkpoints on the hub, counted by transformers; none of them is allocated.
+PUBLISHED = [
+    (6738415616, dict(model_type="llama", hidden_size=4096, intermediate_size=11008, num_attention_heads=32,
+                      num_hidden_layers=32, vocab_size=32000, tie_word_embeddings=False)),
+    (494032768, dict(model_type="qwen2", hidden_size=896, intermediate_size=4864, num_attention_heads=14,
+                     num_hidden_layers=24, num_key_value_heads=2, vocab_size=151936, tie_word_embeddings=True)),
+    (6050882784, dict(model_type="gptj", n_embd=4096, n_head=16, n_layer=28, n_positions=2048, rotary_dim=64,
+                      vocab_size=50400, tie_word_embeddings=False)),
+    (20554567680, dict(model_type="gpt_neox", hidden_size=6144, intermediate_size=24576, num_attention_heads=64,
+                       num_hidden_layers=44, rotary_pct=0.25, vocab_size=50432, tie_word_embeddings=False)),
+    (7241732096, dict(model_type="mistral", hidden_size=4096, intermediate_size=14336, num_attention_heads=32,
+                      num_hidden_layers=32, num_key_value_heads=8, vocab_size=32000, tie_word_embeddings=False)),
+    (596049920, dict(model_type="qwen3", hidden_size=1024, intermediate_size=3072, num_attention_heads=16,
+                     num_hidden_layers=28, num_key_value_heads=8, head_dim=128, vocab_size=151936,
+                     max_position_embeddings=40960, rope_theta=1000000, tie_word_embeddings=True)),
+    (91801040, dict(model_type="roformer", embedding_size=128, hidden_size=768, intermediate_size=3072,
+                    num_hidden_layers=12, num_attention_heads=12, vocab_size=50000)),
+]  # fmt: skip
+
+
+class Summary(Case):
+    def counts(self, *words):
+        return json.loads(self.succeed("summary", *words, "--json"))
+
+    def shows(self, words, *rows):
+        out = self.succeed("summary", *words)
+        for row in rows:
+            self.assertRegex(out, f"(?m){row}")
+
+    def test_published_checkpoints_have_the_parameters_that_transformers_counts(self):
+        for count, keys in PUBLISHED:
+            (ROOT / "config.json").write_text(json.dumps(keys))
+            self.assertEqual(self.counts(ROOT, "--tokens", 8)["parameters"], count, keys)
+            if keys["model_type"] == "qwen3":
+                self.shows((ROOT, "--tokens", 8, "--depth", 4), r"^Decoder +\[1, 8, 151936\] +596,049,920$",
+                           r"Linear \(qkv\) +\[1, 8, 4096\] ", r"\(q_norm\) +-- +128$",
+                           r"MultiHeadAttention \(attention\) +\[1, 8, 1024\] +6,291,712$")
+        (ROOT / "config.json").write_text(json.dumps(PUBLISHED[0][1] | {"architectures": ["LlamaModel"]}))
+        self.assertEqual(self.counts(ROOT)["parameters"], 6738415616 - 4096 * 32000)  # no head
+        program = subprocess.Popen([PROGRAM, "summary", str(ROOT)], stdout=subprocess.DEVNULL)
+        self.assertLess(os.wait4(program.pid, 0)[2].ru_maxrss, 600_000)  # kB: the weights take no memory
+
+    def test_configs_that_are_none_are_refused(self):
+        for text, code in (("{", "JSON"), ("[]", "JSON"), ('{"model_type": "bert"}', "MODEL_TYPE"),
+                           ('{"model_type": 7}', "CONFIG_VALUE"),
+                           (json.dumps(PUBLISHED[-1][1] | {"num_attention_heads": 7}), "[A-Z_]+")):
+            (ROOT / "config.json").write_text(text)
+            self.refuse(code, "summary", ROOT)
+        (ROOT / "config.json").unlink()
+        self.refuse("FILE", "summary", ROOT)
+        self.refuse("PRESET", "summary", "--preset", "gpt5")
+        for words in ((), ("x", "--preset", "smoke"), ("--preset", "smoke", "--batch", 0), ("--preset", "smoke", "--tokens", "x")):
+            self.misuse("summary", *words)
+
+    def test_presets(self):
+        # transformers 5.23: RoFormerForMaskedLM(RoFormerConfig()), the table's 98,304 frozen, the head's matrix shared.
+        base = self.counts("--preset", "roformer-base")
+        self.assertEqual((base["parameters"], base["trainable_parameters"]), (124197968, 124099664))
+        self.shows(("--preset", "roformer-notebook", "--batch", 2, "--tokens", 512), r"\[2, 512, 32000\]",
+                   "24,576,000", "2,362,368", "4,722,432", "Total params: 77,509,632")
+        self.shows(("--preset", "roformer-notebook", "--depth", 4), r"        Linear \(qkv\)", "1,771,776")
 
 
 class Shell(Case):

@@ -48,16 +48,6 @@ class World:
                 rank.kill()
 
 
-def wait_for(path, process=None, seconds=60):
-    end = time.monotonic() + seconds
-    while not (path.exists() and path.read_text().endswith("\n")):
-        if time.monotonic() > end:
-            status = None if process is None else process.poll()
-            raise AssertionError(f"{path} has not come (status of the process: {status})")
-        time.sleep(0.01)
-    return path.read_text().strip()
-
-
 class Scratch(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory(dir="/tmp")
@@ -115,38 +105,6 @@ class Averages(Scratch):
         self.assertIn("error: PEER: ", err)
 
 
-class LostRank(Scratch):
-    """The victim writes the moment of its end to died, the others the moment at which they notice it."""
-
-    def lose(self, how, ranks, victim, **variables):
-        world = self.start(ranks, CHECK, "die", self.folder, how, **variables)
-        noticed = []
-        for rank in set(range(ranks)) - {victim}:
-            moment = wait_for(self.folder / f"noticed{rank}", world.ranks[rank])
-            noticed.append(float(moment) - float(wait_for(self.folder / "died")))
-        world.ranks[victim].send_signal(signal.SIGKILL)
-        outputs = world.ended()
-        for rank, (_, err, status) in enumerate(outputs):
-            if rank != victim:
-                self.assertEqual(status, 3, err)
-                self.assertIn("error: PEER: [train] all ", err)
-        return max(noticed), outputs[victim]
-
-    def test_killed_rank_is_noticed_within_seconds(self):
-        for how, ranks in [("kill", 2), ("kill", 4), ("kill0", 4)]:
-            with self.subTest(how=how, ranks=ranks), tempfile.TemporaryDirectory(dir="/tmp") as scratch:
-                self.folder = pathlib.Path(scratch)
-                self.assertLess(self.lose(how, ranks, 0 if how == "kill0" else ranks - 1)[0], 3)
-
-    def test_rank_that_fails_does_not_hang_the_others(self):
-        seconds, (_, err, _) = self.lose("throw", 2, 1)
-        self.assertLess(seconds, 3)
-        self.assertIn("error: FILE: [check] the disk is full", err)
-
-    def test_rank_that_answers_no_more_ends_the_wait_after_the_timeout(self):
-        self.assertLess(self.lose("stop", 2, 1, ROTARY_PEER_TIMEOUT=2)[0], 6)
-
-
 @unittest.skipUnless(PROGRAM, "no program was named")
 class Train(Scratch):
     def words(self, name, *options):
@@ -192,14 +150,17 @@ class Train(Scratch):
         self.assertIn("error: FILE: [train]", outputs[0][1])
         self.assertEqual({path.name: path.read_bytes() for path in (self.folder / "run").iterdir()}, before)
 
+    def wait_for_losses(self, run):
+        log, end = self.folder / run / "loss.jsonl", time.monotonic() + 60
+        while not log.exists() or log.stat().st_size == 0:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.02)
+        time.sleep(0.3)
+
     def interrupt(self, run, ranks, rank, number):
         """What the ranks said after one of them got a signal in the middle of a run."""
         world = self.start(ranks, *self.words(run, "--steps", 300))
-        log = self.folder / run / "loss.jsonl"
-        end = time.monotonic() + 60
-        while not log.exists() or log.read_text().count("\n") < 20:
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.02)
+        self.wait_for_losses(run)
         world.ranks[rank].send_signal(number)
         signalled = time.monotonic()
         outputs = world.ended(30)
@@ -219,6 +180,13 @@ class Train(Scratch):
                 outputs = self.interrupt(f"run{rank}", 2, rank, signal.SIGKILL)
                 self.assertRegex(outputs[1 - rank][1], r"error: PEER: .*go on from the last checkpoint by --resume")
                 self.check_resumes(f"run{rank}", 2, "whole")
+
+    def test_rank_that_answers_no_more_ends_the_wait_after_the_timeout(self):
+        world = self.start(2, *self.words("run", "--steps", 5000), ROTARY_PEER_TIMEOUT=2)
+        self.wait_for_losses("run")
+        world.ranks[1].send_signal(signal.SIGSTOP)
+        _, err = world.ranks[0].communicate(timeout=12)
+        self.assertRegex(err, r"error: PEER: \[train\] all 2 processes must live .*go on from the last checkpoint")
 
     def test_told_to_stop_saves(self):
         self.good(2, *self.words("whole", "--steps", 300))

@@ -1,5 +1,5 @@
 // Texts and their vocabularies.
-#include "rotary_torch/training/text.h"
+#include "rotary_torch/training/trainer.h"
 
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>

@@ -155,14 +155,10 @@ TEST(Op, RefusesATableWhosePairingNobodySet) {
 }
 
 TEST(Op, ErrorsOfTheCoreKeepTheirSentence) {
-  const rotary::Table table = table_of(plain_rope(8), 0, 4);
-  EXPECT_EQ(sentence_of([&] {
-              rotate(torch::zeros({1, 5, 2, 8}), table, Dims::bthd);
-            }),
-            "[rotate] the table must have a row for each token of x, 5, but has 4");
   const Tensor overlapping = torch::zeros({1, 4, 1, 8}).expand({1, 4, 3, 8});
-  EXPECT_NE(sentence_of([&] { rotate_(overlapping, tensors(table), Dims::bthd); }).find("[rotate] "),
-            std::string::npos);
+  const std::string said =
+      sentence_of([&] { rotate_(overlapping, tensors(table_of(plain_rope(8), 0, 4)), Dims::bthd); });
+  EXPECT_NE(said.find("[rotate] "), std::string::npos);
 }
 
 TEST(Embedding, EqualsTheFormulaAtAnOffset) {

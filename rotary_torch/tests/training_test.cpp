@@ -18,7 +18,6 @@
 #include "rotary/tensors.h"
 #include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/tests/tensors.h"
-#include "rotary_torch/training/text.h"
 #include "rotary_torch/training/trainer.h"
 
 namespace rotary_torch {

@@ -1,11 +1,9 @@
-// One rank of a real world, driven by test_world.py: world_check alone|averages|losses FILE|die FOLDER HOW. Exits 0
+// One rank of a real world, driven by test_world.py: world_check alone|averages|losses FILE. Exits 0
 // where all is right, 1 with a sentence where not, 3 where a rank was lost and was noticed as it should be.
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -19,10 +17,8 @@ namespace {
 
 using rotary_torch::ProcessGroup;
 
-double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
 void require(bool holds, const std::string& what) {
-  if (!holds) throw rotary::Error(rotary::Code::CHECK, what);
+  if (!holds) throw rotary::Error(rotary::Code::CHECK, "check", what);
 }
 
 // Every rank sees rank 0's bits.
@@ -83,38 +79,6 @@ void losses(const ProcessGroup& world, const std::string& file) {
   world.wait_for_all();
 }
 
-void save(const std::string& folder, const std::string& name, const std::string& text) {
-  std::ofstream(folder + "/" + name) << text << "\n";
-}
-
-// The last rank (or rank 0) ends in the middle of the training; the others must notice and say so.
-void die(const ProcessGroup& world, const std::string& folder, const std::string& how) {
-  const int victim = how == "kill0" ? 0 : world.size() - 1;
-  rotary_torch::Trainer trainer = trainer_of(world, 3);
-  try {
-    for (int step = 0; step < 200; ++step) {
-      if (step == 20 && world.rank() == victim) {
-        save(folder, "died", std::to_string(now()));
-        if (how == "kill" || how == "kill0") kill(getpid(), SIGKILL);
-        if (how == "throw") throw rotary::Error(rotary::Code::FILE, "[check] the disk is full");
-        if (how == "stop") kill(getpid(), SIGSTOP);
-      }
-      trainer.step();
-    }
-  } catch (const rotary::Error& error) {
-    if (error.code() != rotary::Code::PEER) throw;
-    save(folder, "noticed" + std::to_string(world.rank()), std::to_string(now()));
-    require(trainer.steps() == 20, "the weights are those of the last step");
-    try {
-      trainer.step();
-    } catch (const rotary::Error& again) {  // so does the next step
-      require(again.code() == rotary::Code::PEER, again.what());
-      throw;
-    }
-    require(false, "a step after the loss of a rank must be refused");
-  }
-}
-
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -125,7 +89,6 @@ int main(int count, char** arguments) {
     if (words.at(0) == "alone") require(&world == &ProcessGroup::alone(), "alone");
     if (words.at(0) == "averages") averages(world);
     if (words.at(0) == "losses") losses(world, words.at(1));
-    if (words.at(0) == "die") die(world, words.at(1), words.at(2));
     return 0;
   } catch (const rotary::Error& error) {
     std::fprintf(stderr, "error: %s: %s\n", rotary::name(error.code()), error.what());

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "rotary/rotary.h"
-#include "rotary_torch/nn/attention.h"
+#include "rotary_torch/nn/layers.h"
 
 namespace rotary_torch {
 

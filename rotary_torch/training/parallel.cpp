@@ -50,8 +50,6 @@ template <class Call>
 auto with_peers(int size, const Call& call) {
   try {
     return call();
-  } catch (const rotary::Error&) {
-    throw;
   } catch (const std::exception& error) {
     const std::string reason = error.what();
     refuse(Code::PEER, "all ", size,
@@ -107,7 +105,7 @@ const ProcessGroup& ProcessGroup::alone() noexcept {
 }
 
 const ProcessGroup& ProcessGroup::world() {
-  static constexpr int most = 1 << 20, torch_seconds = 30 * 60;
+  constexpr int most = 1 << 20;
   if (number("WORLD_SIZE", 1, most, 1) == 1) return alone();
   // Never destroyed: at exit torch may have ended what it needs.
   static const ProcessGroup& group = *[] {
@@ -116,7 +114,7 @@ const ProcessGroup& ProcessGroup::world() {
     made->rank_ = number("RANK", 0, made->size_ - 1);
     made->local_size_ = number("LOCAL_WORLD_SIZE", 1, made->size_, made->size_);
     made->local_rank_ = number("LOCAL_RANK", 0, made->local_size_ - 1, made->rank_ % made->local_size_);
-    const int seconds = number("ROTARY_PEER_TIMEOUT", 1, most, torch_seconds);
+    const int seconds = number("ROTARY_PEER_TIMEOUT", 1, most, 30 * 60);  // torch's own
     made->all_reduce_ = all_reduce_of(made->rank_, made->size_, std::chrono::seconds(seconds));
     return made;
   }();

@@ -22,21 +22,18 @@ class ProcessGroup {
  public:
   // One process: every call does nothing.
   static const ProcessGroup& alone() noexcept;
-  // The processes that torchrun started, or that were started by hand with RANK, WORLD_SIZE, MASTER_ADDR and
-  // MASTER_PORT (and LOCAL_RANK and LOCAL_WORLD_SIZE where they are on several machines); alone() where WORLD_SIZE is
-  // not set or 1. The group lives until the process ends, which from then on ignores SIGPIPE. Throws VALUE for
-  // variables that are missing or no such numbers, PEER if the others cannot be reached, TORCH if the build has no
-  // Gloo.
+  // The processes that torchrun started, or that were started by hand with its variables (docs/training.md); alone()
+  // where WORLD_SIZE is not set or 1. The group lives until the process ends, which from then on ignores SIGPIPE.
+  // Throws VALUE for variables that are missing or no such numbers, PEER if the others cannot be reached, TORCH if the
+  // build has no Gloo.
   static const ProcessGroup& world();
 
   int rank() const noexcept { return rank_; }
   int size() const noexcept { return size_; }
-  // Among the processes on this machine, to divide its GPUs and cores.
-  int local_rank() const noexcept { return local_rank_; }
+  int local_rank() const noexcept { return local_rank_; }  // on this machine, to divide its GPUs and cores
   int local_size() const noexcept { return local_size_; }
 
-  // The mean over the ranks in place, by one all-reduce; tensors of one type, f32 or f64. All ranks get the same bits,
-  // which for a given number of ranks do not depend on timing.
+  // The mean over the ranks in place, by one all-reduce; tensors of one type, f32 or f64. All ranks get the same bits.
   void average(const std::vector<at::Tensor>&) const;
   void copy_first(const std::vector<at::Tensor>&) const;  // gives every rank the values of rank 0, in place
   void wait_for_all() const;

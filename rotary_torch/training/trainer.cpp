@@ -9,20 +9,31 @@
 #include <torch/nn/utils/clip_grad.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cmath>
+#include <cstdio>
 #include <limits>
-#include <memory>
 #include <mutex>
+#include <numbers>
+#include <set>
 #include <stdexcept>
-#include <utility>
 
 #include "files/text/io.h"
 #include "files/text/json.h"
-#include "rotary_torch/models/checkpoint.h"
-#include "rotary_torch/nn/layers.h"
 #include "rotary_torch/op/refusal.h"
 
+namespace rotary::embedded {
+std::string_view training_presets() noexcept;  // presets.json
+}
+
 namespace rotary_torch {
+
+// Options and runs as JSON.
+NLOHMANN_JSON_SERIALIZE_ENUM(Schedule, {{Schedule::cosine, "cosine"}, {Schedule::noam, "noam"}})
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingOptions, steps, batch, block, schedule, rate, last_rate, warm_up, beta1,
+                                   beta2, epsilon, weight_decay, clip, evaluate_every, evaluate_batches, seed)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SavedRun, options, steps, notes)
 
 namespace {
 
@@ -92,7 +103,170 @@ void seed_dropout(std::uint64_t seed, std::int64_t step, at::Device device, int 
   generator.set_current_seed(number >> 11);  // 53 bits, which every generator accepts
 }
 
+std::vector<std::string_view> characters_of(std::string_view text) {
+  std::vector<std::string_view> characters;
+  characters.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); i += characters.back().size()) {
+    const rotary::files::Character point = rotary::files::first_character(text.substr(i));
+    if (point.length == 0 || point.code == 0) {
+      Refusal{"text"}(Code::TEXT, "a text must be UTF-8 without a byte 0 but byte ", i, " begins with ",
+                      in_quotes(text.substr(i, 1)));
+    }
+    characters.push_back(text.substr(i, point.length));
+  }
+  return characters;
+}
+
+const Json& presets() {
+  static const Json rows = rotary::files::parse_json(rotary::embedded::training_presets()).at("presets");
+  return rows;
+}
+
+// Pairs (x[i], x[i + pairs]) of the first rotary_dim elements of each head, base 10000.
+rotary::ModelRope rope_of(const DecoderConfig& model, double fraction) {
+  const auto head_dim = static_cast<int>(model.width / model.heads);
+  constexpr double rounding = 1e-9;  // 0.3 * 10 is 3
+  const double rotated = std::floor(fraction * head_dim + rounding);
+  Refusal{"preset"}.unless(fraction > 0 && fraction <= 1 && rotated >= 2 && std::fmod(rotated, 2) == 0, Code::VALUE,
+                           "the rope fraction must be at most 1 and rotate an even number of the ", head_dim,
+                           " elements of a head, 2 at least, but ", fraction, " rotates ", rotated);
+  rotary::ModelRope rope;
+  rope.rope.head_dim = head_dim;
+  rope.rope.rotary_dim = static_cast<int>(rotated);
+  rope.rope.pairing = rotary::Pairing::half;
+  return rope;
+}
+
+constexpr const char* run_key = "rotary training run";
+
+// Throws RESUME, naming the first option that differs.
+void check_same(const TrainingOptions& begun, TrainingOptions now) {
+  if (now.schedule == Schedule::noam) now.steps = begun.steps;
+  const Json then = begun, asked = now;
+  for (const auto& [name, value] : asked.items()) {
+    if (value != then.at(name))
+      Refusal{"resume"}(Code::RESUME, name, " must be ", then.at(name), ", as the run began, but got ", value);
+  }
+}
+
 }  // namespace
+
+// ---- texts ---------------------------------------------------------------------------------------
+
+Vocabulary Vocabulary::of(std::string_view utf8) {
+  const std::vector<std::string_view> all = characters_of(utf8);
+  const std::set<std::string_view> characters(all.begin(), all.end());
+  Vocabulary vocabulary;
+  vocabulary.characters_.assign(characters.begin(), characters.end());
+  return vocabulary;
+}
+
+Vocabulary Vocabulary::read(const std::filesystem::path& vocab_json) {
+  const Json json = rotary::files::parse_json(read_text(vocab_json));
+  if (!json.is_object() || json.empty()) {
+    Refusal{"vocabulary"}(Code::FORMAT, vocab_json.string(),
+                          ": must be an object {\"a\": 0, \"b\": 1, ...} with a character or more");
+  }
+  Vocabulary vocabulary;
+  for (const auto& [key, id] : json.items()) {  // rising by bytes
+    const rotary::files::Character point = rotary::files::first_character(key);
+    const bool follows = !key.empty() && point.length == key.size() && point.code != 0 && id == vocabulary.size();
+    if (!follows) {
+      Refusal{"vocabulary"}(Code::FORMAT, vocab_json.string(),
+                            ": ids must be 0, 1, 2, ... of single characters, rising, but ", in_quotes(key), " has ",
+                            id);
+    }
+    vocabulary.characters_.push_back(key);
+  }
+  return vocabulary;
+}
+
+void Vocabulary::write(const std::filesystem::path& vocab_json) const {
+  std::string text = "{";
+  for (std::int64_t id = 0; id < size(); ++id)
+    text += (id == 0 ? "\n  " : ",\n  ") + Json(decode(id)).dump() + ": " + std::to_string(id);
+  rotary::files::write_whole("vocabulary", vocab_json, text + "\n}\n");
+}
+
+at::Tensor Vocabulary::encode(std::string_view utf8) const {
+  const std::vector<std::string_view> all = characters_of(utf8);
+  at::Tensor ids = at::empty({static_cast<std::int64_t>(all.size())}, at::kLong);
+  auto* out = ids.data_ptr<std::int64_t>();
+  for (const std::string_view character : all) {
+    const auto place = std::lower_bound(characters_.begin(), characters_.end(), character);
+    if (place == characters_.end() || *place != character) {
+      Refusal{"text"}(Code::TEXT, "every character must be one of the vocabulary's ", size(), " but got ",
+                      in_quotes(character));
+    }
+    *out++ = place - characters_.begin();
+  }
+  return ids;
+}
+
+std::string Vocabulary::decode(std::int64_t id) const {
+  Refusal{"vocabulary"}.unless(id >= 0 && id < size(), Code::VALUE, "an id must be in 0..", size() - 1, " but got ",
+                               id);
+  return characters_[static_cast<std::size_t>(id)];
+}
+
+std::string read_text(const std::filesystem::path& path) { return rotary::files::InputFile("text", path).text(); }
+
+std::string text_hash(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037U;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  std::array<char, 17> word{};
+  std::snprintf(word.data(), word.size(), "%016llx", static_cast<unsigned long long>(hash));
+  return word.data();
+}
+
+Corpus corpus(std::string_view utf8, std::int64_t block) {
+  Corpus parts{Vocabulary::of(utf8), {}, {}};
+  const at::Tensor ids = parts.vocabulary.encode(utf8);
+  const std::int64_t tokens = ids.numel(), split = tokens * 9 / 10;
+  Refusal{"text"}.unless(split > block && tokens - split > block, Code::TEXT,
+                         "the last tenth of a text must be longer than a block of ", block, " characters (at least ",
+                         10 * block + 1, " in all) but got ", tokens);
+  parts.train = ids.narrow(0, 0, split);
+  parts.validation = ids.narrow(0, split, tokens - split);
+  return parts;
+}
+
+// ---- presets and schedules -----------------------------------------------------------------------
+
+Preset preset(std::string_view name, PositionEncoding position, double rope_fraction) {
+  std::string names;
+  for (const Json& row : presets()) {
+    names += (names.empty() ? "" : ", ") + row.at("name").get<std::string>();
+    if (row.at("name") != name) continue;
+    Json training = TrainingOptions{};
+    training.update(row.at("training"));
+    Preset preset{.name = std::string(name),
+                  .model = decoder_fields(row.at("model").dump()),
+                  .training = training.get<TrainingOptions>()};
+    preset.gpt2_init = row.value("gpt2_init", true);
+    preset.rope_fraction = rope_fraction != 0 ? rope_fraction : row.value("rope_fraction", 1.0);
+    preset.model.feed_forward = 4 * preset.model.width;
+    preset.model.context = preset.training.block;
+    preset.model.position = position;
+    if (position == PositionEncoding::rope) preset.model.rope = rope_of(preset.model, preset.rope_fraction);
+    return preset;
+  }
+  Refusal{"preset"}(Code::PRESET, "a preset must be one of ", names, " but got ", in_quotes(name));
+}
+
+double learning_rate(const TrainingOptions& options, std::int64_t width, std::int64_t step) {
+  const auto done = static_cast<double>(step);
+  const auto warm_up = static_cast<double>(options.warm_up);
+  if (options.schedule == Schedule::noam) {
+    const double t = done + 1;
+    return options.rate / std::sqrt(static_cast<double>(width)) *
+           std::min(1 / std::sqrt(t), t / (warm_up * std::sqrt(warm_up)));
+  }
+  if (step < options.warm_up) return options.rate * (done + 1) / (warm_up + 1);
+  if (step >= options.steps) return options.last_rate;
+  const double part = (done - warm_up) / (static_cast<double>(options.steps) - warm_up);
+  return options.last_rate + (options.rate - options.last_rate) * 0.5 * (1 + std::cos(std::numbers::pi * part));
+}
 
 Batches::Batches(at::Tensor text, std::int64_t block, std::uint64_t seed, std::uint64_t stream)
     : text_(text.contiguous()), block_(block), seed_(mixed(seed, stream, 0)) {}
@@ -111,6 +285,8 @@ std::pair<at::Tensor, at::Tensor> Batches::draw(std::int64_t step, std::int64_t 
   }
   return {ids, next};
 }
+
+// ---- training ------------------------------------------------------------------------------------
 
 Trainer::Trainer(Decoder model, Corpus corpus, TrainingOptions options, at::Device device, const ProcessGroup& group)
     : model_(ready(std::move(model), options, device, group)),
@@ -182,27 +358,6 @@ std::optional<double> Trainer::evaluate(const std::function<bool()>& stop) {
 }
 
 // ---- the checkpoint: weights and moments as tensors, the rest as JSON in the metadata ----
-
-NLOHMANN_JSON_SERIALIZE_ENUM(Schedule, {{Schedule::cosine, "cosine"}, {Schedule::noam, "noam"}})
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(TrainingOptions, steps, batch, block, schedule, rate, last_rate, warm_up, beta1,
-                                   beta2, epsilon, weight_decay, clip, evaluate_every, evaluate_batches, seed)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SavedRun, options, steps, notes)
-
-namespace {
-
-constexpr const char* run_key = "rotary training run";
-
-// Throws RESUME, naming the first option that differs.
-void check_same(const TrainingOptions& begun, TrainingOptions now) {
-  if (now.schedule == Schedule::noam) now.steps = begun.steps;
-  const Json then = begun, asked = now;
-  for (const auto& [name, value] : asked.items()) {
-    if (value != then.at(name))
-      Refusal{"resume"}(Code::RESUME, name, " must be ", then.at(name), ", as the run began, but got ", value);
-  }
-}
-
-}  // namespace
 
 void Trainer::save(const fs::path& checkpoint, const std::map<std::string, std::string>& notes) const {
   write_tensors(checkpoint, tensors(), {{run_key, Json(SavedRun{options_, steps_, notes}).dump()}});

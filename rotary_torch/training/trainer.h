@@ -1,25 +1,45 @@
-// Training a Decoder on a text: presets, batches, schedules, torch's AdamW, checkpoints from which a run resumes bit
-// for bit.
+// Training a Decoder on a text: vocabularies, presets (presets.json), batches, schedules, torch's AdamW, checkpoints
+// from which a run resumes bit for bit.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <torch/optim/adamw.h>
-
-#include <cstdint>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "rotary_torch/models/decoder.h"
 #include "rotary_torch/training/parallel.h"
-#include "rotary_torch/training/text.h"
+
+namespace rotary::embedded {
+std::string_view smoke_text() noexcept;  // the text of the smoke preset, smoke.txt
+}
 
 namespace rotary_torch {
+
+// One id per Unicode code point, in rising order of code points; Tiny Shakespeare has 65.
+class Vocabulary {
+ public:
+  static Vocabulary of(std::string_view utf8);                      // throws TEXT if it is not UTF-8
+  static Vocabulary read(const std::filesystem::path& vocab_json);  // {"\n": 0, " ": 1, ...}; throws JSON, FORMAT
+  void write(const std::filesystem::path& vocab_json) const;        // atomically
+
+  std::int64_t size() const noexcept { return static_cast<std::int64_t>(characters_.size()); }
+  at::Tensor encode(std::string_view utf8) const;  // int64 [tokens]; throws TEXT naming the character it lacks
+  std::string decode(std::int64_t id) const;       // one character in UTF-8; throws VALUE
+
+ private:
+  std::vector<std::string> characters_;  // in UTF-8, rising: bytes rise as code points do
+};
+
+std::string read_text(const std::filesystem::path&);  // throws FILE
+using rotary::embedded::smoke_text;
+// 16 hexadecimal digits (FNV-1a), by which a resumed run knows its text again.
+std::string text_hash(std::string_view text);
+
+struct Corpus {
+  Vocabulary vocabulary;
+  at::Tensor train;       // int64 [tokens], the first 90 %
+  at::Tensor validation;  // the rest
+};
+// Throws TEXT if a part is shorter than block + 1.
+Corpus corpus(std::string_view utf8, std::int64_t block);
 
 enum class Schedule : std::uint8_t {
   cosine,  // linear warm-up, then a cosine from rate to last_rate (nanoGPT)
@@ -48,15 +68,13 @@ struct Preset {
   bool gpt2_init = true;     // N(0, 0.02); false: torch's defaults, as labml
   double rope_fraction = 1;  // of each head that rotates
 };
-const std::vector<std::string>& preset_names();  // "smoke", "nanogpt-cpu", "nanogpt-gpu", "labml"
 // rope_fraction 0: the preset's own. Throws PRESET, naming the presets; VALUE if that fraction of a head is not an even
 // number of elements.
 Preset preset(std::string_view name, PositionEncoding = PositionEncoding::rope, double rope_fraction = 0);
 
 double learning_rate(const TrainingOptions&, std::int64_t width, std::int64_t step);  // step counts from 0
 
-// Random windows of a text. Batch number `step` is a function of (seed, step) only: it does not depend on earlier
-// batches or on the number of processes that share it.
+// Random windows of a text. Batch number `step` depends on the seed and the step alone.
 class Batches {
  public:
   // text: int64 [tokens] on the CPU, longer than block. Batches of equal seed and stream are equal.
@@ -70,7 +88,6 @@ class Batches {
   std::uint64_t seed_;
 };
 
-// The result of a step.
 struct StepReport {
   std::int64_t step = 0;  // steps done
   double train_loss = 0;  // of the joint batch
@@ -81,9 +98,8 @@ struct StepReport {
 
 class Trainer {
  public:
-  // The model is moved to device first. In a group of processes every rank holds the same weights (those of rank 0) and
-  // takes its own rows of the joint batch of options.batch sequences: batch b of step s is the same whatever the number
-  // of ranks. The group must outlive the trainer. Throws SHAPE if the ranks cannot share the batch evenly.
+  // Moves the model to device. In a group of processes every rank holds the weights of rank 0 and takes its own rows of
+  // the joint batch. The group must outlive the trainer. Throws SHAPE if the ranks cannot share the batch evenly.
   Trainer(Decoder model, Corpus corpus, TrainingOptions options, at::Device device = at::kCPU,
           const ProcessGroup& group = ProcessGroup::alone());
   Trainer(const Trainer&) = delete;
@@ -91,13 +107,11 @@ class Trainer {
 
   // One step of the optimiser. If it throws (PEER), weights and moments are those of the previous step.
   StepReport step();
-  // Mean loss over evaluate_batches random validation batches. stop is called between batches; empty if it returned
-  // true.
+  // Mean loss over evaluate_batches random validation batches; empty if stop, called between them, returned true.
   std::optional<double> evaluate(const std::function<bool()>& stop = {});
   std::int64_t steps() const noexcept { return steps_; }  // done
 
-  // Writes the whole state to one file, atomically: weights, moments, the step (random numbers depend only on the seed
-  // and the step) and the options. notes are added to its metadata.
+  // Writes the whole state to one file, atomically: weights, moments, the step, the options and notes.
   void save(const std::filesystem::path& checkpoint, const std::map<std::string, std::string>& notes = {}) const;
   // Throws FILE, FORMAT, TENSOR; RESUME if the checkpoint was made with other options. With the Noam schedule
   // options.steps may differ, because it affects only the end.
@@ -106,10 +120,8 @@ class Trainer {
   Decoder& model() noexcept { return model_; }
 
  private:
-  // Mean cross-entropy of this rank's rows of a batch.
-  at::Tensor loss(const Batches&, std::int64_t number);
-  // The weights and moments of a checkpoint.
-  std::vector<std::pair<std::string, at::Tensor>> tensors() const;
+  at::Tensor loss(const Batches&, std::int64_t number);             // mean cross-entropy of this rank's rows of a batch
+  std::vector<std::pair<std::string, at::Tensor>> tensors() const;  // the weights and moments of a checkpoint
 
   Decoder model_;
   TrainingOptions options_;

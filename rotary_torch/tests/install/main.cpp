@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include <rotary_torch/nn/attention.h>
+#include <rotary_torch/nn/layers.h>
 #include <rotary_torch/op/rotary_embedding.h>
 
 int main() {
