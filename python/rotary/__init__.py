@@ -20,12 +20,12 @@ from ._core import Error, __version__, chosen_target, get_num_threads, self_test
 from ._patch import PatchError, patch
 from ._rotating import from_doubled, from_rows
 from ._rotating import rotate, rotate_, rotate_backward, rotate_qk, rotate_qk_, rotate_qkv, rotate_qkv_
-from ._scalings import (
-    Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Scaling, ThetaScale, Unscaled, Yarn, YarnLog
-)
 from ._tables import Frequencies, Table, between, frequencies
 from ._tools import accuracy, check, convert, diagnose, extend
-from ._values import Axis, Rope, XPos, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
+from ._values import (
+    Axis, Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Rope, Scaling, ThetaScale, Unscaled, XPos, Yarn,
+    YarnLog, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
+)
 from ._words import Angles, Direction, Layout, Pairing, Rounding, Stores
 
 __all__ = [

@@ -8,9 +8,8 @@ from typing import Any, overload
 
 from . import _core, _memory
 from ._memory import flattened
-from ._scalings import Scaling, _Record
 from ._tables import Frequencies, Table, frequencies
-from ._values import Rope, _read, _rope
+from ._values import Rope, Scaling, _read, _Record, _rope
 from ._words import Angles, Pairing, Rounding, fail
 
 Source = str | bytes | os.PathLike[str] | Mapping[str, Any] | Any

@@ -7,8 +7,7 @@ from typing import Any, final
 
 from . import _core, _memory
 from ._memory import view
-from ._scalings import _Value
-from ._values import Rope, XPos, amplitude, phases, shaped
+from ._values import Rope, XPos, _Value, amplitude, phases, shaped
 from ._words import Angles, Pairing, Rounding, check_pairing, fail
 
 

@@ -1,8 +1,10 @@
-"""The words that calls take, checked; rotary.Error, raised from Python. Here are the sentences of _core too."""
+"""The words that calls take, and the shapes of what they take, checked; rotary.Error, raised from Python. Here are the
+sentences of _core about words too; the shapes are checked here where torch's or JAX's own operations rotate."""
 
 from __future__ import annotations
 
-from typing import Literal, NoReturn
+from collections.abc import Sequence
+from typing import Any, Literal, NoReturn
 
 from . import _core
 
@@ -57,3 +59,60 @@ def check_direction(operation: str, direction: object) -> None:
 
 def check_stores(operation: str, stores: object) -> None:
     _check_word(operation, "stores", stores, "automatic", "cached", "streaming")
+
+
+# ---- shapes of heads and rows ----
+
+Sizes = Sequence[Any]  # ints, or what torch and JAX have in their place while they trace
+
+
+def size_of(layout: Layout, shape: Sizes, letter: str) -> Any:
+    return shape[layout.index(letter)] if letter in layout else 1
+
+
+def parts_of_heads(layout: Layout, shape: Sizes, kv_heads: int) -> list[Any]:
+    """The heads that turn: of q or k, or of a packed tensor those of q and those of k."""
+    heads = size_of(layout, shape, "h")
+    return [heads - 2 * kv_heads, kv_heads] if kv_heads > 0 else [heads]
+
+
+def check_rows(operation: str, cos: Sizes, sin: Sizes) -> None:
+    if len(cos) not in (2, 3, 4) or cos != sin:
+        rule = "cos and sin must both be [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs]"
+        fail("SHAPE", operation, f"{rule} but got {list(cos)} and {list(sin)}")
+
+
+def check_heads(
+    operation: str, name: str, shape: Sizes, rows: Sizes, layout: Layout, first: int, kv_heads: int = -1
+) -> None:
+    """rows: the shape of cos and sin; kv_heads: from 0 on of a packed tensor."""
+
+    def refuse(rule: str) -> None:
+        fail("SHAPE", operation, rule)
+
+    if len(shape) != len(layout):
+        refuse(f'{name} must have the {len(layout)} dimensions of layout "{layout}" but got {list(shape)}')
+    batch, tokens, heads = (size_of(layout, shape, letter) for letter in "bth")
+    there = rows[-2 if len(rows) < 4 else 1]
+    if there != tokens:
+        refuse(f"the table must have a row for each token of {name}, {tokens}, but has {there}")
+    if len(rows) > 2 and rows[0] != 1 and rows[0] != batch:
+        refuse(f"the table's batch must be 1 or that of {name} but got {rows[0]} and {batch}")
+    width = 2 * rows[-1]
+    if first < 0 or first + width > shape[-1]:
+        rule = f"the {width} elements that turn must lie inside the head_dim {shape[-1]} of {name} but begin at {first}"
+        refuse(f"{rule}: frameworks' rows are doubled, use rotary.from_doubled for them")
+    if kv_heads >= 0 and (heads < 2 * kv_heads or "h" not in layout):
+        refuse(f"{name} must have at least 2 * kv_heads heads but got {heads} and {kv_heads}")
+    for part in parts_of_heads(layout, shape, kv_heads) if len(rows) == 4 else ():
+        if rows[2] == 0 or part % rows[2] != 0:
+            rule = f"{name} must have a multiple of the {rows[2]} heads"
+            refuse(f"{rule} that the table has rows for but has {part}")
+
+
+def check_scale(operation: str, q: Sizes, scale: Sizes, layout: Layout) -> None:
+    """Of q that is checked."""
+    batch, tokens = (size_of(layout, q, letter) for letter in "bt")
+    if tuple(scale) not in ((tokens,), (batch, tokens)):
+        rule = "query_scale must have a factor for each token of q, [tokens] or [batch, tokens] of"
+        fail("SHAPE", operation, f"{rule} {batch} x {tokens}, but got {list(scale)}")

@@ -21,10 +21,10 @@ import jax.numpy as jnp  # type: ignore[import-not-found]
 import numpy as np  # type: ignore[import-not-found]
 
 from ._rotating import refuse_doubled
-from ._shapes import check_heads, check_rows, check_scale
 from ._tables import Frequencies, Table, frequencies, refuse_xpos
 from ._values import Rope
-from ._words import Direction, Layout, Pairing, check_direction, check_layout, check_pairing, fail
+from ._words import Direction, Layout, Pairing, fail
+from ._words import check_direction, check_heads, check_layout, check_pairing, check_rows, check_scale
 
 __all__ = ["rotate", "rotate_qk", "rows", "table"]
 

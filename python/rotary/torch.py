@@ -8,6 +8,7 @@ FSDP find nothing to change.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import torch
@@ -15,12 +16,10 @@ from torch import Tensor
 
 from ._config import ModelRope
 from ._rotating import AnyTable, rotate, rotate_qk
-from ._tables import Frequencies, Table
+from ._tables import Frequencies, Table, frequencies
 from ._torch import ops
 from ._torch.guards import is_plain, is_quiet
-from ._torch.learned import mixed_rope, rows, start_of, values_of
-from ._torch.ropes import of_keys, read_rope, write_rope
-from ._torch.tables import TensorTable
+from ._torch.tables import TensorTable, of_keys, read_rope, write_rope
 from ._values import Rope
 from ._words import Angles, Layout, Rounding, check_layout, fail
 
@@ -84,7 +83,7 @@ class RotaryEmbedding(torch.nn.Module):
             if learned and not {"head_dim", "heads"} <= words.keys():
                 told = "takes a rope, or head_dim=, heads= and pairing= for random directions, but got"
                 raise TypeError(f"RotaryEmbedding(learned='mixed') {told} {', '.join(words)}")
-            rope = mixed_rope(generator=generator, **words) if learned else Rope(**words)
+            rope = _mixed_rope(generator=generator, **words) if learned else Rope(**words)
         if not isinstance(rope, (Rope, Frequencies)):
             raise TypeError(f"rope must be a rotary.Rope, ModelRope or Frequencies but got {type(rope).__name__}")
         self.rope = rope
@@ -97,18 +96,18 @@ class RotaryEmbedding(torch.nn.Module):
         self._pairing = rope.pairing
         places = [[0]] * rope.summed_axes if rope.summed_axes else 0
         Table(rope, places, None if isinstance(rope, Frequencies) else 1, angles=angles, rounding=rounding)
-        self._start = start_of(rope) if learned else None
+        self._start = _start_of(rope) if learned else None
         if self._start is not None:
             self.inv_freq: torch.nn.Parameter
             self.phase: torch.nn.Parameter | None
-            for name, values in values_of(self._start).items():
+            for name, values in _values_of(self._start).items():
                 self.register_parameter(name, None if values is None else torch.nn.Parameter(values))
 
     def reset_parameters(self) -> None:
         """Sets what is learned as it began."""
         with torch.no_grad():
             for name, parameter in self.named_parameters():
-                parameter.copy_(values_of(self._start)[name])
+                parameter.copy_(_values_of(self._start)[name])
 
     def table(self, positions: Any, length: int | None = None) -> AnyTable:
         """The table of these positions: one for all layers of a step.
@@ -128,7 +127,7 @@ class RotaryEmbedding(torch.nn.Module):
         if self._entry is not None:  # as ModelRope.table
             positions = self._entry._own(positions)
         if self._start is not None:
-            return TensorTable(*rows(positions, self.inv_freq, self.phase, self._start), self._pairing)
+            return TensorTable(*_learned_rows(positions, self.inv_freq, self.phase, self._start), self._pairing)
         if not isinstance(positions, Tensor):
             return read_rope(text).table(positions, length)
         if not torch.compiler.is_dynamo_compiling() and is_quiet() and is_plain(positions):
@@ -199,3 +198,63 @@ class RotaryEmbedding(torch.nn.Module):
         told = "" if self.layout is None else f", layout={self.layout!r}"
         rope = f"{self._start!r}, learned='mixed'" if self._start is not None else repr(self.rope)
         return f"{rope}{told}" + (f", first={self.first}" if self.first else "")
+
+
+# ---- learned="mixed": where the directions begin, and the rows that they make ----
+
+
+def _mixed_rope(
+    *, head_dim: int, heads: int, rotary_dim: int = 0, base: float = 10.0, phase: Any = False,
+    generator: torch.Generator | None, **words: Any,
+) -> Rope:  # fmt: skip
+    """The distribution of rope-vit (arXiv:2403.13298) and of timm's RotaryEmbeddingMixed: pairs i and i + pairs / 2 of
+    a head have the speed base^(-2i / pairs), along two directions at a right angle, which each head draws by itself.
+    """
+    pairs, where = (rotary_dim or head_dim) // 2, "cpu" if generator is None else generator.device
+    if "scaling" in words:
+        fail("SCALING", "RotaryEmbedding", "random directions must have no scaling but got one")
+    if pairs % 2 != 0:
+        fail("SHAPE", "RotaryEmbedding", f"a mixed rope must turn a multiple of 4 elements but got {2 * pairs}")
+    speeds = base ** (-2 * torch.arange(pairs // 2, dtype=torch.float64, device=where) / pairs)
+    drawn = torch.rand(heads, 1, generator=generator, dtype=torch.float32, device=where).double()
+    angles = 2 * math.pi * torch.cat([drawn, drawn + 0.25], -1)
+    start = torch.stack([angles.cos(), angles.sin()], 1).unsqueeze(-1).mul(speeds).flatten(2)
+    words |= {"head_dim": head_dim, "rotary_dim": rotary_dim, "base": base, "inv_freq": start}
+    return Rope(**words, phase=[0.0] * (heads * pairs) if phase is True else phase or ())
+
+
+def _start_of(source: Rope | Frequencies) -> Frequencies:
+    """What the parameters begin with."""
+    start = frequencies(source) if isinstance(source, Rope) else source
+    if start.summed_axes == 0 or start.xpos.scale != 0:
+        told = "[axes, pairs] or [heads, axes, pairs], and no xpos"
+        fail("SHAPE", "RotaryEmbedding", f"what learns must have an inv_freq {told}, but got {start!r}")
+    return start
+
+
+def _values_of(start: Any) -> dict[str, Any]:
+    """The parameters as they begin, in torch's default type."""
+    speeds = _tensor(start._inv_freq).reshape(start.heads, start.summed_axes, -1)
+    phase = _tensor(start._phase).reshape(-1, speeds.shape[-1]) if start._phase else None
+    return {"inv_freq": speeds, "phase": phase}
+
+
+def _tensor(doubles: bytes) -> Tensor:
+    return torch.tensor(memoryview(doubles).cast("d").tolist())
+
+
+def _learned_rows(positions: Any, inv_freq: Tensor, phase: Tensor | None, start: Frequencies) -> tuple[Tensor, Tensor]:
+    """cos and sin [batch, tokens, heads, pairs], computed by torch in float64 and differentiable; float64 where
+    inv_freq is, else float32.
+    """
+    places = torch.as_tensor(positions, device=inv_freq.device).double()
+    if places.dim() not in (2, 3) or places.shape[0] != start.summed_axes:
+        rule = "positions must be [axes, tokens] or [axes, batch, tokens]"
+        fail("SHAPE", "RotaryEmbedding", f"{rule} of {start.summed_axes} axes but got {list(places.shape)}")
+    places = places.unsqueeze(1) if places.dim() == 2 else places
+    terms = [place[..., None, None] * speeds.double() for place, speeds in zip(places, inv_freq.unbind(1))]
+    if phase is not None:
+        terms.append(phase.double())
+    angles, dtype = sum(terms[1:], terms[0]), torch.float64 if inv_freq.dtype == torch.float64 else torch.float32
+    factor = start.attention_factor
+    return (angles.cos() * factor).to(dtype), (angles.sin() * (-factor if start.clockwise else factor)).to(dtype)

@@ -2,13 +2,89 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstddef>
 #include <cstring>
-#include <optional>
+
+#include "values.h"
 
 namespace rotary::python {
 
 namespace {
+
+// What is kept of the types, or other objects of which there are few, that were seen last.
+template <class Value>
+class Seen {
+ public:
+  const Value* find(const PyObject* object) const noexcept {
+    for (const auto& [key, value] : kept_) {
+      if (key == object) return &value;
+    }
+    return nullptr;
+  }
+  const Value& keep(PyObject* object, const Value& value) {
+    auto& place = kept_[next_];
+    next_ = (next_ + 1) % kept_.size();
+    const Ref old(std::exchange(place.first, Py_NewRef(object)));
+    place.second = value;
+    return place.second;
+  }
+
+ private:
+  std::array<std::pair<PyObject*, Value>, 8> kept_{};
+  std::size_t next_ = 0;
+};
+
+// ---- whose array an object is ----
+
+struct KnownType {
+  Kind kind = Kind::other;
+  const void* exchange = nullptr;
+};
+Seen<KnownType> known_types;
+
+Kind find_kind(PyObject* type) {
+  const Ref find = module_function("rotary._memory", "kind_of");
+  const Ref found = checked(PyObject_CallFunctionObjArgs(find.get(), type, nullptr));
+  return static_cast<Kind>(integer_of(found.get(), "kind"));
+}
+
+const void* find_exchange(PyObject* type) {
+  const Ref capsule = attribute_or_null(type, "__dlpack_c_exchange_api__");
+  if (!capsule || PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api") == 0) return nullptr;
+  const auto* api =
+      static_cast<const dlpack::ExchangeHeader*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
+  while (api != nullptr && api->version.major != 1) api = api->older;
+  return api;
+}
+
+const KnownType& known(PyObject* object) {
+  auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  if (const KnownType* found = known_types.find(type)) return *found;
+  return known_types.keep(type, {find_kind(type), find_exchange(type)});
+}
+
+// What numpy.empty_like calls when no other library overrides it, which takes half its time; else that itself.
+Ref numpy_empty_like() {
+  Ref function = module_function("numpy", "empty_like");
+  Ref inside = attribute_or_null(function.get(), "_implementation");
+  return inside ? std::move(inside) : std::move(function);
+}
+
+// Else (a broadcast array, for one) a new array in the order of the strides would have another innermost dimension.
+bool head_dim_is_innermost(const ArrayView& view) {
+  const auto item = static_cast<std::int64_t>(bits_of(view.type) / 8);
+  for (std::size_t d = 0; d + 1 < static_cast<std::size_t>(view.ndim); ++d) {
+    if (view.shape[d] > 1 && view.strides[d] <= item) return false;
+  }
+  return true;
+}
+
+bool gradients_are_recorded() {
+  static PyObject* const asked = module_function("torch", "is_grad_enabled").release();
+  const Ref enabled = checked(PyObject_CallObject(asked, nullptr));
+  return is_true(enabled.get());
+}
+
+// ---- DLPack and buffers ----
 
 constexpr dlpack::Version newest{1, 1};  // that this file reads
 
@@ -24,6 +100,78 @@ std::optional<ElementType> type_of(const dlpack::DataType& type) {
   if (type.code == dlpack::code_bfloat && type.bits == 16) return ElementType::bf16;
   constexpr std::string_view kinds = "iuf...b";  // by dlpack::code_int, ...
   return type.code < kinds.size() ? element_type_of(kinds[type.code], type.bits / 8) : std::nullopt;
+}
+
+// What __dlpack__ of torch calls in the end. That itself takes 2 us more, and refuses a tensor that requires a gradient
+// where none is recorded.
+Ref capsule_of_torch(PyObject* object) {
+  static PyObject* const make = module_function("torch._C", "_to_dlpack").release();
+  return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
+}
+
+template <class T>
+T load(const void* place) {
+  T value;
+  std::memcpy(&value, place, sizeof value);
+  return value;
+}
+
+// ---- numpy's arrays: by their array struct, or by the object, where an ndarray was seen to say the same ----
+
+// What __array_struct__ is a capsule of (PyArrayInterface of numpy's manual).
+struct ArrayStruct {
+  int two;
+  int ndim;
+  char kind;
+  int item_size;
+  int flags;
+  Py_ssize_t* shape;
+  Py_ssize_t* strides;
+  void* data;
+  PyObject* description;
+};
+constexpr int not_swapped = 0x200, writeable = 0x400;
+
+// How an ndarray begins: what every extension of numpy 1 and 2 is compiled with.
+struct ArrayObject {
+  PyObject_HEAD void* data;
+  int ndim;
+  Py_ssize_t* shape;
+  Py_ssize_t* strides;
+  PyObject* base;
+  PyObject* dtype;
+  int flags;
+};
+
+Seen<ElementType> known_dtypes;  // numpy has one object for each of its own types, ml_dtypes too
+
+// ml_dtypes' bfloat16 is a type of its own, which neither buffers nor DLPack carry.
+bool is_bfloat16(PyObject* dtype) {
+  const Ref word = checked(PyObject_GetAttrString(dtype, "name"));
+  return view_of(word.get(), "dtype.name") == "bfloat16";
+}
+
+// Whether the object, read as an ArrayObject, is what its array struct says.
+bool says_the_same(PyObject* object, const ArrayStruct& seen, const PyObject* dtype) {
+  const auto& array = *reinterpret_cast<const ArrayObject*>(object);
+  return array.data == seen.data && array.ndim == seen.ndim && array.dtype == dtype &&
+         ((array.flags ^ seen.flags) & writeable) == 0 &&
+         (seen.ndim == 0 || (std::equal(seen.shape, seen.shape + seen.ndim, array.shape) &&
+                             std::equal(seen.strides, seen.strides + seen.ndim, array.strides)));
+}
+
+// The type numpy.ndarray once an array of two dimensions or more was seen to be an ArrayObject.
+PyTypeObject* proved = nullptr;
+bool disproved = false;
+
+void prove(PyObject* object, const ArrayStruct& seen, const PyObject* dtype) {
+  if (proved != nullptr || disproved || seen.ndim < 2) return;
+  if (type_name(object) != "ndarray") return;
+  if (says_the_same(object, seen, dtype)) {
+    proved = reinterpret_cast<PyTypeObject*>(Ref::borrowed(reinterpret_cast<PyObject*>(Py_TYPE(object))).release());
+  } else {
+    disproved = true;
+  }
 }
 
 }  // namespace
@@ -67,7 +215,7 @@ void ArrayView::take(const dlpack::Tensor& tensor) {
 }
 
 bool ArrayView::from_exchange(PyObject* object) {
-  const auto* api = static_cast<const dlpack::ExchangeApi*>(exchange_of(object));
+  const auto* api = static_cast<const dlpack::ExchangeApi*>(known(object).exchange);
   if (api == nullptr) return false;
   if (api->tensor_from_object != nullptr) {
     dlpack::Tensor tensor{};
@@ -82,17 +230,6 @@ bool ArrayView::from_exchange(PyObject* object) {
   read_only = (managed_->flags & dlpack::read_only) != 0;
   return true;
 }
-
-namespace {
-
-// What __dlpack__ of torch calls in the end. That itself takes 2 us more, and refuses a tensor that requires a gradient
-// where none is recorded.
-Ref capsule_of_torch(PyObject* object) {
-  static PyObject* const make = module_function("torch._C", "_to_dlpack").release();
-  return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
-}
-
-}  // namespace
 
 // The capsule is not consumed: it frees the tensor when it goes.
 bool ArrayView::from_capsule(PyObject* object) {
@@ -170,7 +307,7 @@ void ArrayView::check_guards(PyObject* object) const {
 }
 
 ArrayView::ArrayView(PyObject* object, const char* name, bool guards, Memory memory) : name_(name), memory_(memory) {
-  kind = kind_of(object);
+  kind = known(object).kind;
   if (guards && kind == Kind::torch) check_guards(object);
   if (kind == Kind::traced) {
     fail(Code::VALUE, name_,
@@ -223,17 +360,6 @@ bool is_integer(ElementType type) noexcept {
   return word.front() == 'I' || word.front() == 'U';
 }
 
-namespace {
-
-template <class T>
-T load(const void* place) {
-  T value;
-  std::memcpy(&value, place, sizeof value);
-  return value;
-}
-
-}  // namespace
-
 double real_at(const void* place, ElementType type) {
   switch (type) {
     case ElementType::f64:
@@ -270,6 +396,68 @@ std::int64_t integer_at(const void* place, ElementType type) {
     fail(Code::POSITION, "positions", "a position must fit 64 bits with a sign but got one that does not");
   }
   return load<std::int64_t>(place);
+}
+
+bool ArrayView::from_array_struct(PyObject* object) {
+  static PyObject* const struct_word = PyUnicode_InternFromString("__array_struct__");
+  static PyObject* const dtype_word = PyUnicode_InternFromString("dtype");
+  Ref capsule = checked(PyObject_GetAttr(object, struct_word));
+  const auto* seen = static_cast<const ArrayStruct*>(PyCapsule_GetPointer(capsule.get(), nullptr));
+  if (seen == nullptr) throw Raised{};
+  const Ref dtype = checked(PyObject_GetAttr(object, dtype_word));
+  std::optional<ElementType> found = element_type_of(seen->kind, seen->item_size);
+  if (seen->kind == 'V' && seen->item_size == 2 && is_bfloat16(dtype.get())) found = ElementType::bf16;
+  if (!found || (seen->flags & not_swapped) == 0) refuse_type(name_, repr_of(dtype.get()));
+  type = *found;
+  data = seen->data;
+  read_only = (seen->flags & writeable) == 0;
+  set_dimensions(seen->ndim, seen->shape, seen->strides, 1);
+  if (known_dtypes.find(dtype.get()) == nullptr) known_dtypes.keep(dtype.get(), type);
+  prove(object, *seen, dtype.get());
+  owner_ = std::move(capsule);
+  return true;
+}
+
+bool ArrayView::from_numpy(PyObject* object) {
+  if (Py_TYPE(object) != proved) return from_array_struct(object);
+  const auto& array = *reinterpret_cast<const ArrayObject*>(object);
+  const ElementType* known = known_dtypes.find(array.dtype);
+  if (known == nullptr || array.ndim > most_dimensions) return from_array_struct(object);
+  type = *known;
+  data = array.data;
+  read_only = (array.flags & writeable) == 0;
+  ndim = array.ndim;
+  std::copy_n(array.shape, ndim, shape.begin());
+  std::copy_n(array.strides, ndim, strides.begin());
+  return true;
+}
+
+Ref empty_like(PyObject* object, const ArrayView& view) {
+  const bool keeps = head_dim_is_innermost(view);
+  if (view.kind == Kind::numpy) {
+    static PyObject* const make = numpy_empty_like().release();
+    static PyObject* const c_order = PyUnicode_InternFromString("C");
+    if (keeps) return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
+    return checked(PyObject_CallFunctionObjArgs(make, object, Py_None, c_order, nullptr));
+  }
+  if (view.kind == Kind::torch) {
+    static PyObject* const make = module_function("torch", "empty_like").release();
+    if (keeps) return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
+    static PyObject* const contiguous = module_function("torch", "contiguous_format").release();
+    const Ref arguments = checked(PyTuple_Pack(1, object)), words = checked(PyDict_New());
+    checked(PyDict_SetItemString(words.get(), "memory_format", contiguous));
+    return checked(PyObject_Call(make, arguments.get(), words.get()));
+  }
+  const Ref make = module_function("rotary._memory", "empty"), type = new_text(name(view.type));
+  const Ref shape = tuple_of({view.shape.data(), static_cast<std::size_t>(view.ndim)});
+  PyObject* like = view.kind == Kind::jax ? object : Py_None;
+  return checked(PyObject_CallFunctionObjArgs(make.get(), type.get(), shape.get(), like, nullptr));
+}
+
+Ref finished(Ref made, Kind kind) {
+  if (kind != Kind::jax) return made;
+  const Ref convert = module_function("jax.numpy", "asarray");
+  return checked(PyObject_CallFunctionObjArgs(convert.get(), made.get(), nullptr));
 }
 
 }  // namespace rotary::python

@@ -2,12 +2,8 @@
 // protocol; whose array an object is, and new arrays of that kind.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
-#include <utility>
 
 #include "dlpack.h"
 #include "files/tensors/element_types.h"
@@ -46,7 +42,7 @@ class ArrayView {
   std::string shape_text() const;       // "[2, 5, 64]"
 
  private:
-  bool from_numpy(PyObject* object);  // numpy_array.cpp
+  bool from_numpy(PyObject* object);
   bool from_array_struct(PyObject* object);
   bool from_exchange(PyObject* object);
   bool from_capsule(PyObject* object);
@@ -108,35 +104,6 @@ using files::is_float;
 bool is_integer(ElementType) noexcept;
 double real_at(const void* place, ElementType type);           // of any number type
 std::int64_t integer_at(const void* place, ElementType type);  // of an integer type; throws POSITION beyond int64
-
-// What is kept of the types, or other objects of which there are few, that were seen last.
-template <class Value>
-class Seen {
- public:
-  const Value* find(const PyObject* object) const noexcept {
-    for (const auto& [key, value] : kept_) {
-      if (key == object) return &value;
-    }
-    return nullptr;
-  }
-  const Value& keep(PyObject* object, const Value& value) {
-    auto& place = kept_[next_];
-    next_ = (next_ + 1) % kept_.size();
-    const Ref old(std::exchange(place.first, Py_NewRef(object)));
-    place.second = value;
-    return place.second;
-  }
-
- private:
-  std::array<std::pair<PyObject*, Value>, 8> kept_{};
-  std::size_t next_ = 0;
-};
-
-// ---- kinds.cpp ----
-
-Kind kind_of(PyObject* object);
-const void* exchange_of(PyObject* object);  // dlpack::ExchangeApi of its type; null: none that arrays.cpp reads
-bool gradients_are_recorded();              // torch.is_grad_enabled()
 
 // A new array of the same kind, element type and shape, not yet written; of JAX and of other libraries one of numpy.
 // Throws DTYPE where numpy is not installed, or has no such type.

@@ -1,16 +1,12 @@
 // What a rotation is given: heads, as an array and a layout word; and rows, as a rotary.Table or somebody's arrays.
 #pragma once
 
-#include <optional>
-#include <string_view>
 #include <vector>
 
 #include "arrays.h"
 #include "rotary/rotary.h"
 
 namespace rotary::python {
-
-// ---- heads.cpp ----
 
 // "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd", ...: b batch, t tokens, h heads in any order and each at most once,
 // then d head_dim. What is left out has one.
@@ -30,8 +26,6 @@ class LayoutWord {
 
 ConstHeads const_heads(const ArrayView& view, const LayoutWord& word, const char* name);
 Heads writable_heads(const ArrayView& view, const LayoutWord& word, const char* name);  // throws VALUE: read-only
-
-// ---- rows.cpp ----
 
 // object: a rotary.Table, a tuple (cos, sin, pairing, doubled), or an object whose attribute _rows is such a tuple.
 // cos and sin: floats [tokens, columns], [batch, tokens, columns] or [batch, tokens, heads, columns] of any strides;

@@ -1,7 +1,5 @@
 #include "module.h"
 
-#include <string>
-
 #include "given.h"
 #include "rotary/gpu.h"
 

@@ -1,8 +1,7 @@
 // rotary._core: the module.
-#include <vector>
 
-#include "given.h"
 #include "module.h"
+#include "given.h"
 #include "rotary/self_test.h"
 #include "rotary/targets.h"
 #include "rotary/version.h"

@@ -1,12 +1,9 @@
 // The threads of large calls, and when the GIL is given back; and what the other files give to module.cpp.
 #pragma once
 
-#include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "arrays.h"
-#include "python.h"
 #include "rotary/threads.h"
 
 namespace rotary::python {

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <string>
 #include <type_traits>
 
 #include "arrays.h"
-#include "rotary/positions.h"
 
 namespace rotary::python {
 

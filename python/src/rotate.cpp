@@ -1,9 +1,5 @@
 // The functions that rotate: rotary/_rotating.py and rotary/_torch call them.
-#include <optional>
-#include <string>
-#include <vector>
 
-#include "arrays.h"
 #include "given.h"
 #include "module.h"
 #include "rotary/query_scale.h"

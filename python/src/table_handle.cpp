@@ -1,11 +1,7 @@
 #include "given.h"
 
 #include <cstring>
-#include <memory>
-#include <optional>
-#include <string>
 
-#include "dlpack.h"
 #include "module.h"
 #include "table/rows_access.h"
 #include "values.h"

@@ -1,14 +1,11 @@
 #include "module.h"
 
 #include <algorithm>
-#include <string>
 #include <thread>
 
 #if defined(__linux__)
 #include <sched.h>
 #endif
-
-#include "arrays.h"
 
 namespace rotary::python {
 

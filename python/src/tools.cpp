@@ -2,17 +2,13 @@
 // answers go to Python as JSON.
 #include <algorithm>
 #include <cstring>
-#include <optional>
-#include <string>
 
-#include "arrays.h"
 #include "files/text/paths.h"
 #include "module.h"
 #include "rotary/accuracy.h"
 #include "rotary/convert.h"
 #include "rotary/diagnose.h"
 #include "rotary/extend.h"
-#include "rotary/positions.h"
 #include "tools/config_place.h"
 #include "tools/subject.h"
 #include "values.h"

@@ -1,7 +1,6 @@
 #include "values.h"
 
 #include <limits>
-#include <memory>
 #include <tuple>
 #include <type_traits>
 

@@ -1,10 +1,8 @@
 // Numbers, texts, positions, Rope and Frequencies: from Python's objects and classes, and as JSON to them.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "files/text/json.h"

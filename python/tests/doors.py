@@ -11,7 +11,7 @@ from support import bfloat16, same_bits
 from torch_support import Seen, eager, rows_of, straight_calls, torch
 
 if torch is not None:
-    from rotary._torch import cuda, plain
+    from rotary._torch import ops, plain
 
 try:
     import jax
@@ -109,7 +109,7 @@ class Cuda(Torch):
         core = mock.Mock(**{"_gpu_rotate.side_effect": self.kernel})
         device, stream = (lambda _: contextlib.nullcontext()), (lambda _: mock.Mock(cuda_stream=self.STREAM))
         with (
-            mock.patch.multiple(cuda, has_kernels=lambda x: x.dtype != torch.float64, _core=core),
+            mock.patch.multiple(ops, has_cuda_kernels=lambda x: x.dtype != torch.float64, _core=core),
             mock.patch.multiple(torch.cuda, device=device, current_stream=stream),
         ):
             made = listed(getattr(rotary, function)(*recorded, rows, *more, **words))

@@ -9,7 +9,7 @@ import unittest
 import numpy as np
 import rotary
 from support import inv_freq, refused, rows
-from rotary import _core, _scalings
+from rotary import _core, _values
 
 LLAMA3 = rotary.Llama3(factor=8, trained_length=8192)
 
@@ -24,9 +24,9 @@ class Values(unittest.TestCase):
         rope = rotary.Rope(head_dim=64, pairing="half")
         self.assertEqual(set(json.loads(_core._check_rope(rope))), set(rotary.Rope._fields))
         library = json.loads(_core._scalings())
-        self.assertEqual({words["name"] for words in library}, set(_scalings._scalings))
+        self.assertEqual({words["name"] for words in library}, set(_values._scalings))
         for words in library:
-            made = _scalings._scalings[words["name"]]()
+            made = _values._scalings[words["name"]]()
             fields = json.loads(json.dumps({field: getattr(made, field) for field in made._fields}))
             self.assertEqual({"name": made.name, **fields}, words)
 

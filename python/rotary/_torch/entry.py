@@ -15,10 +15,9 @@ from torch import Tensor
 from .. import _core
 from .._tables import Table, refuse_xpos
 from .._words import check_direction, check_layout, check_stores, fail
-from . import autograd, cuda, ops, plain
-from .checks import check, check_scale
+from . import autograd, ops, plain
 from .guards import TYPES, is_plain, is_quiet
-from .plain import How
+from .plain import How, check, check_scale
 from .sharding import is_dtensor, replicated
 from .tables import TensorTable, rows_beside, rows_on
 
@@ -109,7 +108,7 @@ def _is_fused(x: Tensor, layout: str) -> bool:
     """
     if "t" not in layout or x.shape[layout.index("t")] == 1:
         return True
-    return x.device.type not in ("cpu", "meta") and not cuda.has_kernels(x)
+    return x.device.type not in ("cpu", "meta") and not ops.has_cuda_kernels(x)
 
 
 def _by_function(*tensors: Tensor) -> bool:

@@ -16,11 +16,10 @@ from torch import Tensor
 
 from .. import _core
 from .._words import fail
-from . import cuda, plain
-from .checks import check
+from . import plain
 from .guards import is_plain, is_quiet
-from .plain import How, parts
-from .ropes import read_rope, rows_shape
+from .plain import How, check, parts, parts_of_heads, turning
+from .tables import read_rope, rows_shape
 
 _SCHEMAS = (
     "rotate(Tensor x, Tensor cos, Tensor sin, str pairing, str layout, int first=0, bool backward=False, "
@@ -58,6 +57,36 @@ def lies_side_by_side(x: Tensor) -> bool:
     return x.dim() == 0 or x.stride(-1) == 1
 
 
+# ---- the CUDA kernels, where _core was built with them (-DROTARY_CUDA=ON) ----
+
+BUILT = _core._gpu_built() and torch.version.cuda is not None
+
+
+def has_cuda_kernels(x: Tensor) -> bool:
+    return BUILT and x.device.type == "cuda" and x.dtype != torch.float64
+
+
+def _rotate_on_cuda(cos: Tensor, sin: Tensor, how: How, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
+    """Writes to outs, which are like the tensors, on torch's current stream of their device."""
+    rows = [one.to(torch.float32).contiguous() for one in (cos, sin)]
+    words = how.pairing, how.layout, how.first, how.backward
+    for x, out in zip(tensors, outs):
+        if how.first > 0:
+            out[..., : how.first].copy_(x[..., : how.first])
+        if how.kv_heads > 0:
+            at = how.layout.index("h")
+            heads = x.shape[at] - how.kv_heads
+            out.narrow(at, heads, how.kv_heads).copy_(x.narrow(at, heads, how.kv_heads))
+    pairs = [(turning(x, how), turning(out, how)) for x, out in zip(tensors, outs)]
+    if cos.dim() == 4 and how.kv_heads > 0:  # the heads of q and of k have rows each
+        at, sizes = how.layout.index("h"), parts_of_heads(tensors[0], how)
+        pairs = list(zip(*(one.split(sizes, at) for one in pairs[0])))
+    (q, q_out), (k, k_out) = (*pairs, (None, None))[:2]
+    with torch.cuda.device(cos.device):
+        stream = torch.cuda.current_stream(cos.device).cuda_stream
+        _core._gpu_rotate(q, k, q_out, k_out, *rows, *words, stream)
+
+
 # ---- of one tensor, or of q and k ----
 
 
@@ -80,7 +109,7 @@ def _turned(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tu
     """The kernel, of any backend."""
     operation = "rotate" if len(tensors) == 1 else "rotate_qk"
     outs: Any = (None,) * len(tensors)  # _core makes them like the tensors
-    on_cuda = all(map(cuda.has_kernels, tensors))
+    on_cuda = all(map(has_cuda_kernels, tensors))
     if on_cuda or not all(map(has_kernels, tensors)):
         check(operation, tensors, cos, sin, how)
         if not on_cuda:
@@ -89,7 +118,7 @@ def _turned(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tu
         outs = tuple(map(like, tensors))
         tensors = [x if on_cuda and lies_side_by_side(x) else x.contiguous() for x in tensors]
     if on_cuda:
-        cuda.rotate(cos, sin, how, tensors, outs)
+        _rotate_on_cuda(cos, sin, how, tensors, outs)
         return outs
     words = how.first, "backward" if how.backward else "forward", "automatic"
     table = cos, sin, how.pairing, ""

@@ -19,7 +19,7 @@ from .. import _config, _core
 from .._config import ModelRope, Ropes
 from .._patch import refuse
 from . import ops
-from .ropes import write_rope
+from .tables import write_rope
 
 # How a table keeps one cos and sin for each pair: [c0 c1 c0 c1], [c0 c0 c1 c1], [c0 c1], or c + i s.
 Rows = Literal["halves", "neighbours", "single", "complex"]

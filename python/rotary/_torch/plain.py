@@ -1,17 +1,21 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
-"""The rotation by torch's own ops: for float64, for devices without kernels, and for gradients of cos and sin.
+"""The checks of the ops, on shapes alone; the rotation by torch's own ops: for float64, for devices without kernels, and
+for gradients of cos and sin.
 
 Float32 arithmetic (float64 for float64): product, product, sum, then one rounding to the tensor's type.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from .. import _shapes
+from .. import _words
+from .._words import check_layout, check_pairing, fail
+from .guards import can_be_read
 
 
 class How(NamedTuple):
@@ -63,7 +67,7 @@ def _joined(a: Tensor, b: Tensor, interleaved: bool) -> Tensor:
 
 def parts_of_heads(x: Tensor, how: How) -> list[int]:
     """The heads of x that turn."""
-    return _shapes.parts_of_heads(how.layout, x.shape, how.kv_heads)
+    return _words.parts_of_heads(how.layout, x.shape, how.kv_heads)
 
 
 def _order(how: How) -> list[int]:
@@ -144,3 +148,38 @@ def gradients_of_rows(x: Tensor, grad: Tensor, cos: Tensor, sin: Tensor, how: Ho
     d_cos = (u * a + v * b).sum_to_size(c.shape)
     d_sin = (u * b - v * a if how.backward else v * a - u * b).sum_to_size(c.shape)
     return _gathered(d_cos, cos, how, x), _gathered(d_sin, sin, how, x)
+
+
+# ---- checks ----
+
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
+
+def check_rows(operation: str, cos: Tensor, sin: Tensor) -> None:
+    if not (cos.dtype in _FLOATS and sin.dtype in _FLOATS):
+        wrong = sin if cos.dtype in _FLOATS else cos
+        fail("DTYPE", operation, f"cos and sin must hold floats but got {wrong.dtype}")
+    _words.check_rows(operation, cos.shape, sin.shape)
+
+
+def check(operation: str, tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> None:
+    check_layout(operation, how.layout)
+    check_pairing(operation, how.pairing)
+    check_rows(operation, cos, sin)
+    for name, x in zip("x" if len(tensors) == 1 else "qk", tensors):
+        if x.dtype not in _FLOATS:
+            fail("DTYPE", operation, f"{name} must be float32, float16, bfloat16 or float64 but got {x.dtype}")
+        if not x.device == cos.device == sin.device:
+            rule = f"{name}, cos and sin must be on one device"
+            fail("DEVICE", operation, f"{rule} but got {x.device}, {cos.device} and {sin.device}")
+        _words.check_heads(operation, name, x.shape, cos.shape, how.layout, how.first, how.kv_heads)
+
+
+def check_scale(operation: str, q: Tensor, scale: Tensor, how: How) -> None:
+    """Of q that is checked."""
+    if scale.dtype not in _FLOATS:
+        fail("DTYPE", operation, f"query_scale must hold floats but got {scale.dtype}")
+    _words.check_scale(operation, q.shape, scale.shape, how.layout)
+    if can_be_read(scale) and not bool(scale.isfinite().all()):
+        at = int(scale.isfinite().flatten().logical_not().nonzero()[0])
+        fail("VALUE", operation, f"query_scale must be finite but is not at element {at}")
