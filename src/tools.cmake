@@ -23,6 +23,7 @@ set(rotary_diagnose_sources
   src/diagnose/findings.cpp
   src/diagnose/layout.cpp
   src/diagnose/motion.cpp
+  src/diagnose/pairs.cpp
   src/diagnose/parts.cpp
   src/diagnose/power.cpp
   src/diagnose/repairs.cpp

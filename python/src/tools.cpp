@@ -129,10 +129,8 @@ std::vector<diagnose::TensorPair> pairs_of(const char* operation, PyObject* give
 PositionSet positions_for(PyObject* positions, const std::optional<Model>& model) {
   if (PyUnicode_Check(positions) != 0) return written_positions(text_of(positions, "positions"));
   int axes = 1;
-  for (std::size_t i = 0; model && i < model->ropes.size(); ++i) {
-    const Rope& rope = model->ropes[i].rope;
-    axes = std::max(axes, Frequencies{.axis = rope.axis, .summed_axes = rope.summed_axes}.axes());
-  }
+  for (std::size_t i = 0; model && i < model->ropes.size(); ++i)
+    axes = std::max(axes, tools::axes_of(model->ropes[i].rope));
   return positions_from(positions, axes);
 }
 

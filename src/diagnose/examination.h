@@ -95,12 +95,6 @@ std::vector<Reading> likeliest_readings(const Sample&,
                                         const Subject&);  // of those, all that are as likely as the first
 std::vector<std::vector<double>> expected_positions(const Layout&, const Subject&);
 Subject of_tensor(Subject, const TensorPair&);  // with the role that the tensor's name says
-// The layout in which the rope's heads fit the most tensors, of those that were found; empty if there is none best, or
-// one alone was found.
-std::string settled_layout(const std::vector<const TensorPair*>&, const std::vector<std::string>& found,
-                           const Subject&);
-// The rope with the heads of a shard, where one layout alone gives q and k of a file heads in the rope's ratio.
-ModelRope shard_of(const ModelRope&, const std::vector<const TensorPair*>&);
 // The dimensions of which the turns do not depend on the head; fills turns, expected, factor and facts. False: none.
 bool find_layout(Examination&);
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <set>
 #include <utility>
 
 #include "examination.h"
@@ -158,8 +157,7 @@ std::vector<Reading> likeliest_readings(const Sample& sample, const Subject& sub
 }
 
 std::vector<std::vector<double>> expected_positions(const Layout& layout, const Subject& subject) {
-  const Rope rope = subject.used == nullptr ? Rope{} : subject.used->rope;
-  const int rope_axes = Frequencies{.axis = rope.axis, .summed_axes = rope.summed_axes}.axes();
+  const int rope_axes = subject.used == nullptr ? 1 : tools::axes_of(subject.used->rope);
   const int axes = std::max(rope_axes, subject.positions ? subject.positions->axes : 1);
   std::vector<std::vector<double>> expected(static_cast<std::size_t>(axes));
   const auto tokens = static_cast<std::size_t>(layout.tokens), rows = static_cast<std::size_t>(layout.batch) * tokens;
@@ -173,54 +171,9 @@ std::vector<std::vector<double>> expected_positions(const Layout& layout, const 
   return expected;
 }
 
-// ---- of the tensors of one file ----
-
 Subject of_tensor(Subject subject, const TensorPair& pair) {
   subject.role = tools::role_of(pair.name);
   return subject;
-}
-
-std::string settled_layout(const std::vector<const TensorPair*>& pairs, const std::vector<std::string>& found,
-                           const Subject& subject) {
-  if (subject.used == nullptr) return "";
-  std::string best;
-  int most = 0;
-  bool alone = true, tied = false;
-  for (const std::string& word : found) {
-    if (word.empty() || word == best) continue;
-    alone = alone && word == found.front();
-    int fits = 0;
-    for (const TensorPair* pair : pairs) {
-      for (const Reading& reading : tools::readings_of(pair->before.shape)) {
-        if (reading.word == word && of_tensor(subject, *pair).plausibility(reading.layout) == 2) ++fits;
-      }
-    }
-    tied = tied ? fits <= most : fits == most;
-    if (fits <= most) continue;
-    most = fits;
-    best = word;
-  }
-  return alone || tied ? "" : best;
-}
-
-ModelRope shard_of(const ModelRope& used, const std::vector<const TensorPair*>& pairs) {
-  std::set<std::pair<std::int64_t, std::int64_t>> found;
-  for (const TensorPair* q : pairs) {
-    for (const TensorPair* k : pairs) {
-      if (tools::role_of(q->name) != tools::Role::q || tools::role_of(k->name) != tools::Role::k) continue;
-      for (const Reading& of_q : tools::readings_of(q->before.shape)) {
-        for (const Reading& of_k : tools::readings_of(k->before.shape)) {
-          const std::int64_t heads = of_q.layout.heads, kv_heads = of_k.layout.heads;
-          if (of_q.word == of_k.word && heads * used.kv_heads == kv_heads * used.heads) found.insert({heads, kv_heads});
-        }
-      }
-    }
-  }
-  ModelRope shard = used;
-  if (found.size() != 1 || used.heads == used.kv_heads) return shard;
-  shard.heads = static_cast<int>(found.begin()->first);
-  shard.kv_heads = static_cast<int>(found.begin()->second);
-  return shard;
 }
 
 // ---- the block and the motion that a rope asks for ----

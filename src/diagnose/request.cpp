@@ -31,12 +31,17 @@ Number reason_to_stand_still(const TensorPair& pair, std::optional<int> layer) {
 // The indexer's rope beside an attention's, by the width of its tensor. A map: subjects point to its values.
 using Indexers = std::map<std::pair<const ModelRope*, std::int64_t>, ModelRope>;
 
+TensorInfo info_of(const TensorPair& pair) {
+  TensorInfo info = pair.before;
+  info.name = pair.name;
+  return info;
+}
+
 // What is asked of one tensor. Where nothing chooses among the ropes that it fits, each of them is.
 Subject question_of(const Request& request, const TensorPair& pair, Indexers& indexers) {
   Subject one{.length = request.length, .layout = request.layout};
   if (!request.model) return one;
-  TensorInfo tensor = pair.before;
-  tensor.name = pair.name;
+  const TensorInfo tensor = info_of(pair);
   one = tools::subject_of(*request.model, request, &tensor);
   if (!one.rivals.empty()) one.used = one.rivals.front();
   one.turns = one.turns && one.role != Role::v;
@@ -156,13 +161,15 @@ std::vector<NamedCheck> for_each_pair(const Call& call, const std::vector<const 
   std::vector<std::string> layouts;
   Subject of_file = subject;
   std::optional<ModelRope> shard;
-  if (subject.used != nullptr) of_file.used = &shard.emplace(shard_of(*subject.used, pairs));
+  std::vector<TensorInfo> tensors;
+  for (const TensorPair* pair : pairs) tensors.push_back(info_of(*pair));
+  if (subject.used != nullptr) of_file.used = &shard.emplace(tools::shard_of(*subject.used, tensors));
   for (const TensorPair* pair : pairs) {
     results.push_back(call.examine(*pair, of_tensor(of_file, *pair)));
     layouts.push_back(results.back().diagnosis.facts.layout);
     if (results.back().checked.equal || layouts.back().empty()) layouts.back() = results.back().checked.layout;
   }
-  const std::string settled = settled_layout(pairs, layouts, subject);
+  const std::string settled = tools::common_layout(tensors, layouts, subject);
   // One whose shape leaves the layout open lies as one that tells it.
   const auto tells = std::ranges::find_if(
       results, [](const NamedCheck& one) { return one.outcome == Outcome::equal && one.remarks.empty(); });

@@ -133,12 +133,6 @@ std::optional<int> number(std::string_view word) {
   return value;
 }
 
-std::string joined(const std::vector<std::string_view>& words, std::size_t begin, std::size_t end) {
-  std::string text;
-  for (std::size_t i = begin; i < end; ++i) text += (i == begin ? "" : ".") + std::string(words[i]);
-  return text;
-}
-
 bool any_of(std::string_view dotted, std::initializer_list<std::string_view> parts) {
   return std::any_of(parts.begin(), parts.end(), [dotted](auto part) { return contains_word(dotted, part); });
 }
@@ -226,8 +220,12 @@ std::optional<TensorName> parse_name(std::string_view name) {
   const std::vector<std::string_view> words = split(name);
   const std::size_t at = layer_at(name, words);
   if (at >= words.size()) return std::nullopt;
+  const auto joined = [&](std::size_t begin, std::size_t end) {  // as they stand in the name
+    if (begin == end) return std::string();
+    return std::string(words[begin].data(), words[end - 1].data() + words[end - 1].size());
+  };
   TensorName parsed;
-  parsed.stack = joined(words, 0, at);
+  parsed.stack = joined(0, at);
   parsed.layer = *number(words[at]);
   const std::size_t begin = at + 1;
   std::size_t role = begin;
@@ -237,11 +235,11 @@ std::optional<TensorName> parse_name(std::string_view name) {
     if (found.role != Role::other) break;
   }
   if (role == words.size()) {
-    parsed.suffix = joined(words, begin, words.size());
+    parsed.suffix = joined(begin, words.size());
     return parsed;
   }
-  parsed.module = joined(words, begin, role);
-  parsed.word = joined(words, role, role + found.words);
+  parsed.module = joined(begin, role);
+  parsed.word = joined(role, role + found.words);
   parsed.role = found.role;
   std::size_t rest = role + found.words;
   if (rest + 1 < words.size() && words[rest] == "norms" && number(words[rest + 1])) {
@@ -249,7 +247,7 @@ std::optional<TensorName> parse_name(std::string_view name) {
     rest += 2;
   }
   while (rest < words.size() && words[rest] == "base_layer") ++rest;  // PEFT wraps the module
-  parsed.suffix = joined(words, rest, words.size());
+  parsed.suffix = joined(rest, words.size());
   return parsed;
 }
 

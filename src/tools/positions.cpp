@@ -10,6 +10,7 @@
 
 #include "files/text/paths.h"
 #include "rotary/tensors.h"
+#include "tools/subject.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 
@@ -131,10 +132,6 @@ PositionSet read_position_file(std::string_view path, int axes, int file_axes) {
   return set;
 }
 
-int axes_of(const ModelRope& used) {
-  return Frequencies{.axis = used.rope.axis, .summed_axes = used.rope.summed_axes}.axes();
-}
-
 // A rope with fewer axes than the positions takes the first of them.
 PositionSet first_axes(PositionSet set, int axes) {
   if (set.axes <= axes) return set;
@@ -240,10 +237,12 @@ PositionSet positions_of(const std::string& operation, const Choice& choice, con
   int most = 1;
   for (const ModelRope& sister : model.ropes) {
     if (sister.part != used.part) continue;
-    most = std::max({most, axes_of(sister), static_cast<int>(sister.axis_names.size())});  // the last may turn no pair
+    most = std::max(
+        {most, tools::axes_of(sister.rope), static_cast<int>(sister.axis_names.size())});  // the last may turn no pair
   }
   const std::optional<std::string> spec = choice.positions ? choice.positions->spec : "0:";
-  PositionSet set = spec ? parse_positions(*spec, axes_of(used), most) : first_axes(*choice.positions, axes_of(used));
+  const int axes = tools::axes_of(used.rope);
+  PositionSet set = spec ? parse_positions(*spec, axes, most) : first_axes(*choice.positions, axes);
   const std::string got = choice.positions && spec ? "'" + *spec + "'" : "none";
   if (set.axes < used.rope.summed_axes) {
     const std::string count = std::to_string(used.rope.summed_axes);

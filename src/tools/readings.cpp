@@ -204,6 +204,50 @@ std::vector<Reading> readings_of(const std::vector<std::int64_t>& shape) {
   return readings;
 }
 
+std::string common_layout(std::span<const TensorInfo> tensors, const std::vector<std::string>& found,
+                          const Subject& subject) {
+  if (subject.used == nullptr) return "";
+  std::string best;
+  int most = 0;
+  bool alone = true, tied = false;
+  for (const std::string& word : found) {
+    if (word.empty() || word == best) continue;
+    alone = alone && word == found.front();
+    int fits = 0;
+    for (const TensorInfo& tensor : tensors) {
+      Subject of_tensor = subject;
+      of_tensor.role = role_of(tensor.name);
+      for (const Reading& reading : readings_of(tensor.shape))
+        fits += reading.word == word && of_tensor.plausibility(reading.layout) == 2 ? 1 : 0;
+    }
+    tied = tied ? fits <= most : fits == most;
+    if (fits <= most) continue;
+    most = fits;
+    best = word;
+  }
+  return alone || tied ? "" : best;
+}
+
+ModelRope shard_of(const ModelRope& used, std::span<const TensorInfo> tensors) {
+  std::set<std::pair<std::int64_t, std::int64_t>> found;
+  for (const TensorInfo& q : tensors) {
+    for (const TensorInfo& k : tensors) {
+      if (role_of(q.name) != Role::q || role_of(k.name) != Role::k) continue;
+      for (const Reading& of_q : readings_of(q.shape)) {
+        for (const Reading& of_k : readings_of(k.shape)) {
+          const std::int64_t heads = of_q.layout.heads, kv_heads = of_k.layout.heads;
+          if (of_q.word == of_k.word && heads * used.kv_heads == kv_heads * used.heads) found.insert({heads, kv_heads});
+        }
+      }
+    }
+  }
+  ModelRope shard = used;
+  if (found.size() != 1 || used.heads == used.kv_heads) return shard;
+  shard.heads = static_cast<int>(found.begin()->first);
+  shard.kv_heads = static_cast<int>(found.begin()->second);
+  return shard;
+}
+
 Readings read_heads(std::string_view operation, std::span<const Tensor* const> tensors, const Subject& subject) {
   const std::string& written = subject.layout;
   const ModelRope unknown;

@@ -234,6 +234,8 @@ std::vector<std::string> notes_on(const Model& model, const ModelRope& used) {
   return notes;
 }
 
+int axes_of(const Rope& rope) { return Frequencies{.axis = rope.axis, .summed_axes = rope.summed_axes}.axes(); }
+
 int last_dimension(const TensorInfo& tensor) {
   constexpr std::int64_t most = std::numeric_limits<int>::max();
   return tensor.shape.empty() ? 0 : static_cast<int>(std::min(tensor.shape.back(), most));

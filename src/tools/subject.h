@@ -71,6 +71,8 @@ std::optional<const ModelRope*> rope_of_layer(const Model&, int layer, const Ten
 // The ropes that turn heads of the same layers together, each a block of its own (Allegro, Gemma 4's tower): this one,
 // and those beside it.
 std::vector<const ModelRope*> blocks_of(const Model&, const ModelRope&);
+// How many coordinates of a position the rope turns by.
+int axes_of(const Rope&);
 // The notes that concern the rope, without those on other parts of the model.
 std::vector<std::string> notes_on(const Model&, const ModelRope&);
 // Whether the tensor's heads are the rope's: whole, the bare block, or flat.
@@ -103,5 +105,10 @@ struct Readings {
 // heads that is neither the config's nor a divisor of it, as a shard has, or fewer heads where the other layout has
 // exactly the config's. One head alone contradicts nothing. Throws SHAPE.
 Readings read_heads(std::string_view operation, std::span<const Tensor* const> tensors, const Subject&);
+// Of tensors of one file, each of which was found to lie as the word of `found` says: the word by which most of them
+// have the heads of the rope. Empty if none is best, or one alone was found.
+std::string common_layout(std::span<const TensorInfo> tensors, const std::vector<std::string>& found, const Subject&);
+// The rope with the heads of a shard, where one layout alone gives q and k of a file heads in the rope's ratio.
+ModelRope shard_of(const ModelRope&, std::span<const TensorInfo> tensors);
 
 }  // namespace rotary::tools
