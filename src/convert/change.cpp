@@ -1,9 +1,10 @@
+#include "change.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <numeric>
 
-#include "steps.h"
 #include "values/fail.h"
 
 namespace rotary::conversion {

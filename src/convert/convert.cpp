@@ -2,7 +2,7 @@
 #include "rotary/convert.h"
 
 #include "files/text/paths.h"
-#include "steps.h"
+#include "plan.h"
 #include "values/fail.h"
 
 namespace rotary {
@@ -11,7 +11,29 @@ namespace {
 
 using files::OrderedJson;
 
-ConvertResult convert_checkpoint(const ConvertRequest& request) {
+OrderedJson json_of(const ConvertedTensor& tensor) {
+  return {{"name", tensor.info.name},
+          {"file", tensor.file},
+          {"layer", tensor.layer},
+          {"what", tensor.what},
+          {"dtype", name(tensor.info.type)},
+          {"shape", tensor.info.shape},
+          {"q_heads", tensor.q_heads},
+          {"k_heads", tensor.k_heads},
+          {"head_dim", tensor.head_dim},
+          {"first", tensor.first},
+          {"rotary_dim", tensor.rotary_dim}};
+}
+
+OrderedJson parsed(const std::string& json) { return json.empty() ? OrderedJson() : OrderedJson::parse(json); }
+
+}  // namespace
+}  // namespace conversion
+
+ConvertResult convert(const ConvertRequest& request) {
+  using namespace conversion;
+  if (request.to != Pairing::half && request.to != Pairing::interleaved)
+    fail(Code::PAIRING, operation, "the pairing to convert to must be half or interleaved");
   const Plan plan = make_plan(request.input, request.to, request.from);
   ConvertResult result{.model_type = plan.text.model_type,
                        .from = plan.from,
@@ -49,37 +71,6 @@ ConvertResult convert_checkpoint(const ConvertRequest& request) {
   };
   write_folder(plan, request.output, written, check);
   return result;
-}
-
-OrderedJson json_of(const ConvertedTensor& tensor) {
-  return {{"name", tensor.info.name},
-          {"file", tensor.file},
-          {"layer", tensor.layer},
-          {"what", tensor.what},
-          {"dtype", name(tensor.info.type)},
-          {"shape", tensor.info.shape},
-          {"q_heads", tensor.q_heads},
-          {"k_heads", tensor.k_heads},
-          {"head_dim", tensor.head_dim},
-          {"first", tensor.first},
-          {"rotary_dim", tensor.rotary_dim}};
-}
-
-OrderedJson parsed(const std::string& json) { return json.empty() ? OrderedJson() : OrderedJson::parse(json); }
-
-}  // namespace
-}  // namespace conversion
-
-ConvertResult convert(const ConvertRequest& request) {
-  std::error_code ignored;
-  if (std::filesystem::exists(request.input, ignored) && !std::filesystem::is_directory(request.input, ignored)) {
-    fail(Code::FORMAT, conversion::operation, "a checkpoint must be named by its folder, which holds its config.json, ",
-         "but got the file '", files::path_text(request.input),
-         "' (keys of a cache and tables of cos and sin: docs/convert.md shows the lines of numpy)");
-  }
-  if (request.to != Pairing::half && request.to != Pairing::interleaved)
-    fail(Code::PAIRING, conversion::operation, "the pairing to convert to must be half or interleaved");
-  return conversion::convert_checkpoint(request);
 }
 
 std::string to_json(const ConvertResult& result) {

@@ -1,16 +1,21 @@
+#include "folder.h"
+
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <system_error>
 
 #include "files/tensors/checkpoint.h"
+#include "files/text/json.h"
 #include "files/text/paths.h"
-#include "steps.h"
 #include "values/fail.h"
 
 namespace rotary::conversion {
 namespace {
 
 namespace fs = std::filesystem;
+constexpr const char* operation = "convert";
 using files::path_text;
 
 bool ends_with_any(const std::string& name, std::initializer_list<std::string_view> endings) {
@@ -170,10 +175,11 @@ Shard open_shard(const fs::path& file, const std::string& name) {
 
 Folder open_folder(const fs::path& path) {
   std::error_code ignored;
+  if (!fs::exists(path, ignored)) fail(Code::FILE, operation, path_text(path), ": there is no such folder");
   if (!fs::is_directory(path, ignored)) {
-    fail(Code::FILE, operation,
-         path_text(path) +
-             (fs::exists(path, ignored) ? ": must be a folder but is a file" : ": there is no such folder"));
+    fail(Code::FORMAT, operation, "a checkpoint must be named by its folder, which holds its config.json, ",
+         "but got the file '", path_text(path),
+         "' (keys of a cache and tables of cos and sin: docs/convert.md shows the lines of numpy)");
   }
   const std::vector<std::string> names = names_in(path, false);
   const auto has = [&names](std::string_view name) { return std::binary_search(names.begin(), names.end(), name); };

@@ -1,7 +1,7 @@
 #include <string>
 #include <utility>
 
-#include "steps.h"
+#include "projections.h"
 #include "values/fail.h"
 
 namespace rotary::conversion {
@@ -44,13 +44,16 @@ int slot_of(Fused fused, int head, bool key, int heads, int kv_heads) {
 Heads of_latent(const TensorInfo& tensor, Role role, const ModelRope& rope, const TextPart& part) {
   const int rotated = rope.rope.rotary_dim;
   if (role == Role::q) {
-    const std::int64_t gate = part.attention.gated_by_value ? part.integer("v_head_dim") : 0;
-    return of_queries(rope, rope.heads, rope.rope.head_dim + gate);
+    return of_queries(rope, rope.heads, rope.rope.head_dim + part.value_dim);
   }
   if (role != Role::latent) refuse_projection(tensor, part);
-  const std::int64_t latent_rows = part.integer("kv_lora_rank");
-  if (latent_rows == 0) fail(Code::CONFIG_MISSING, operation, "the config must have kv_lora_rank but it is missing");
-  return {.k = 1, .dim = rotated, .block = {0, rotated / 2}, .rows = latent_rows + rotated, .starts = {latent_rows}};
+  if (part.latent_rows == 0)
+    fail(Code::CONFIG_MISSING, operation, "the config must have kv_lora_rank but it is missing");
+  return {.k = 1,
+          .dim = rotated,
+          .block = {0, rotated / 2},
+          .rows = part.latent_rows + rotated,
+          .starts = {part.latent_rows}};
 }
 
 // Values have the width of keys.

@@ -1,12 +1,27 @@
 #include <algorithm>
 
-#include "steps.h"
+#include "projections.h"
 #include "values/fail.h"
 
 namespace rotary::conversion {
 namespace {
 
 using files::Json;
+using tools::is_of_another_model;
+
+// Values of the part's object; 0 and the default where there is none.
+std::int64_t integer(const Json& keys, const std::string& key) {
+  const auto found = keys.find(key);
+  return found != keys.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+}
+
+bool flag(const Json& keys, const std::string& key, bool default_value) {
+  const auto found = keys.find(key);
+  return found != keys.end() && found->is_boolean() ? found->get<bool>() : default_value;
+}
+
+// "" where there is none.
+std::string json_of(const Json& keys, const std::string& key) { return keys.contains(key) ? keys.at(key).dump() : ""; }
 
 // A key with a dot or a control character in its name is no path.
 const Json& sub_config(const Json& config, const std::string& dotted) {
@@ -31,18 +46,18 @@ std::string path_of_text(const Model& model, TextPart& part) {
        " has several: ", paths[0], " and ", paths[1]);
 }
 
-files::AttentionFacts attention_of(const TextPart& part, const files::Family& family) {
-  if (part.flag("rotary_value", false)) {
+files::AttentionFacts attention_of(const Json& keys, const std::string& model_type, const files::Family& family) {
+  if (flag(keys, "rotary_value", false)) {
     fail(Code::MODEL_TYPE, operation,
          "a model must rotate q and k alone but rotary_value is true: its values rotate too");
   }
   files::AttentionFacts attention = family.attention;
   if (!attention.why_not.empty()) {
-    fail(Code::MODEL_TYPE, operation, "a model must rotate the outputs of its q and k projections, which ",
-         part.model_type, " does not: ", attention.why_not);
+    fail(Code::MODEL_TYPE, operation, "a model must rotate the outputs of its q and k projections, which ", model_type,
+         " does not: ", attention.why_not);
   }
   for (const files::FusedWhere& where : attention.fused_where) {
-    if (!part.flag(std::string(where.key), where.default_value)) continue;
+    if (!flag(keys, std::string(where.key), where.default_value)) continue;
     attention.fused = where.fused;
     break;
   }
@@ -61,35 +76,29 @@ void place_ropes(const Model& model, TextPart& part) {
 
 }  // namespace
 
-std::int64_t TextPart::integer(const std::string& key) const {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
-}
-
-bool TextPart::flag(const std::string& key, bool default_value) const {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_boolean() ? found->get<bool>() : default_value;
-}
-
 bool TextPart::is_drafting(const std::string& stack, int layer) const {
-  return is_draft(stack) || layer >= static_cast<int>(rope_of_layer.size());
+  return tools::is_draft(stack) || layer >= static_cast<int>(rope_of_layer.size());
 }
 
 TextPart text_part(const Json& config, const Model& model) {
   TextPart part;
   part.path = path_of_text(model, part);
   place_ropes(model, part);
-  part.json = sub_config(config, part.path);
+  const Json& keys = sub_config(config, part.path);
   const ModelRope& first = model.ropes[part.ropes.front()];
   const ModelPart& read = part_of(model, part.path);
   part.model_type = read.model_type.empty() ? model.model_type : read.model_type;
   static const files::Family unknown;
   const files::Family* known = files::find_family(part.model_type);
   const files::Family& family = known == nullptr ? unknown : *known;
-  part.attention = attention_of(part, family);
-  const bool mla = family.mla.rope != 0 || part.json.contains("kv_lora_rank");  // as in params.json
+  part.attention = attention_of(keys, part.model_type, family);
+  const bool mla = family.mla.rope != 0 || keys.contains("kv_lora_rank");  // as in params.json
   part.latent = mla && first.first != 0;
-  for (const Json* object : {&config, static_cast<const Json*>(&part.json)}) {
+  part.latent_rows = integer(keys, "kv_lora_rank");
+  part.value_dim = part.attention.gated_by_value ? integer(keys, "v_head_dim") : 0;
+  part.may_lack_keys = integer(keys, "num_kv_shared_layers") > 0 || keys.contains("kv_source_layers");
+  part.layers_in_stack = integer(keys, std::string(part.attention.layers_in_stack));
+  for (const Json* object : {&config, &keys}) {
     for (const char* key : {"quantization_config", "compression_config"})
       if (object->contains(key) && object->at(key).is_object()) part.quantization = object->at(key);
   }
@@ -97,11 +106,15 @@ TextPart text_part(const Json& config, const Model& model) {
   if (part.attention.indexer.heads != 0) part.indexer = read.indexer;
   for (const auto& [key, value] : config.items())
     part.beside_towers = part.beside_towers || (value.is_object() && is_of_another_model(key));
-  if (part.attention.gated_by_value && part.integer("v_head_dim") == 0)
+  if (part.attention.gated_by_value && part.value_dim == 0)
     fail(Code::CONFIG_MISSING, operation, "the config must have v_head_dim but it is missing");
   part.pairing_key = family.pairing_key.empty() ? family.attention.pairing_key : family.pairing_key;
   // transformers reads rope_interleave; remote code reads the other keys, and may have versions without.
-  if (part.pairing_key != "rope_interleave" && !part.json.contains(part.pairing_key)) part.pairing_key.clear();
+  if (part.pairing_key != "rope_interleave" && !keys.contains(part.pairing_key)) part.pairing_key.clear();
+  part.pairing_json = json_of(keys, part.pairing_key);
+  part.indexer_json = json_of(keys, indexer_key);
+  part.has_rope_interleave = keys.contains("rope_interleave");
+  part.has_own_code = config.contains("auto_map");
   return part;
 }
 

@@ -7,13 +7,16 @@
 #include "files/config/stages.h"
 #include "files/tensors/checkpoint.h"
 #include "files/text/paths.h"
-#include "steps.h"
+#include "plan.h"
 #include "values/fail.h"
 
 namespace rotary::conversion {
 namespace {
 
 using files::in_quotes;
+using tools::contains_word;
+using tools::is_draft;
+using tools::is_named_text;
 
 bool is_of_queries(Role role) { return role == Role::q || role == Role::qkv; }
 bool is_of_keys(Role role) { return role == Role::k || role == Role::kv || role == Role::latent || role == Role::qkv; }
@@ -63,8 +66,8 @@ class Planner {
       const std::vector<files::Entry>& entries = plan_.folder.shards[s].entries();
       for (std::size_t e = 0; e < entries.size(); ++e) {
         const TensorInfo& info = entries[e].info;
-        const std::optional<TensorName> name = parse_name(info.name);
-        if (!name || is_of_another_model(name->stack)) continue;
+        const std::optional<TensorName> name = tools::parse_name(info.name);
+        if (!name || tools::is_of_another_model(name->stack)) continue;
         in_order.push_back(&tensors_.emplace(info.name, Located{&info, s, e, *name}).first->second);
         text_is_named_ = text_is_named_ || (is_of_queries(name->role) && is_named_text(name->stack));
       }
@@ -83,7 +86,7 @@ class Planner {
       others_.push_back(&tensor);
       return;
     }
-    if (is_cross_attention(name.module)) return;
+    if (tools::is_cross_attention(name.module)) return;
     const bool indexes = contains_word(name.module, "indexer");
     if (indexes && part_.indexer.heads == 0) {
       leaves_indexers_ = true;
@@ -173,10 +176,7 @@ class Planner {
   // A checkpoint has both projections in each of the model's layers; an adapter may leave any away.
   void check_complete() const {
     if (plan_.folder.adapter) return;
-    // Layers that use the keys of an earlier one have none.
-    const bool may_lack_keys = part_.integer("num_kv_shared_layers") > 0 || part_.json.contains("kv_source_layers");
-    // Of a model that runs its layers several times; 0: they are as many as ropes.
-    const std::int64_t in_stack = part_.integer(std::string(part_.attention.layers_in_stack));
+    const std::int64_t in_stack = part_.layers_in_stack;
     for (const std::size_t rope : part_.ropes) {
       for (const int index : plan_.model.ropes[rope].layers) {
         if (in_stack != 0 && index >= in_stack) break;
@@ -186,7 +186,7 @@ class Planner {
           found.q = found.q || layer.q;
           found.k = found.k || layer.k;
         }
-        if (found.q && (found.k || may_lack_keys)) continue;
+        if (found.q && (found.k || part_.may_lack_keys)) continue;
         fail(Code::TENSOR, operation, "layer ", index, " must have a projection of ",
              found.q ? "the keys" : "the queries", " but the checkpoint has no tensor that is known as one");
       }
@@ -242,7 +242,7 @@ class Planner {
       for (const std::string& module : layer->second.modules) {
         if (module.empty() || !name.suffix.starts_with(module + ".")) continue;
         const std::string_view inside = std::string_view(name.suffix).substr(module.size() + 1);
-        if (is_independent(inside.substr(0, inside.find('.')))) continue;
+        if (tools::is_independent(inside.substr(0, inside.find('.')))) continue;
         if (tensor.elements() == 1 || tensor.name.ends_with("inv_freq")) continue;
         fail(Code::TENSOR, operation,
              "every tensor of an attention must be known, as it may depend on the pairing, but ",
@@ -278,33 +278,30 @@ Pairing weights_pairing(const Folder& folder, const ModelRope& rope, std::option
 // The keys that say the pairing, in models that have one.
 std::vector<ChangedKey> config_changes(const Plan& plan) {
   const TextPart& part = plan.text;
-  const std::string after = plan.to == Pairing::half ? "false" : "true";
+  const std::string above = part.path.empty() ? "" : part.path + ".",
+                    after = plan.to == Pairing::half ? "false" : "true";
   std::vector<ChangedKey> changes;
-  const auto change = [&](const std::string& key) {
-    const std::string before = part.json.contains(key) ? part.json.at(key).dump() : "";
-    if (before != after) changes.push_back({(part.path.empty() ? "" : part.path + ".") + key, before, after});
-  };
-  if (part.indexer.heads != 0 && part.json.contains(indexer_key)) change(indexer_key);
-  if (!part.pairing_key.empty()) change(part.pairing_key);
+  if (part.indexer.heads != 0 && !part.indexer_json.empty() && part.indexer_json != after)
+    changes.push_back({above + indexer_key, part.indexer_json, after});
+  if (!part.pairing_key.empty() && part.pairing_json != after)
+    changes.push_back({above + part.pairing_key, part.pairing_json, after});
   return changes;
 }
 
-std::vector<std::string> notes_on(const Plan& plan, const files::Json& config, bool leaves_indexers) {
+std::vector<std::string> notes_on(const Plan& plan, bool leaves_indexers) {
   const TextPart& part = plan.text;
   const bool half = plan.model.ropes[part.ropes.front()].rope.pairing == Pairing::half;
   const Pairing native = half ? Pairing::half : Pairing::interleaved;
   std::vector<std::string> notes;
   if (part.pairing_key.empty() && plan.to != native) {
-    const std::string why =
-        part.json.contains("rope_interleave")
-            ? "transformers does not read rope_interleave of " + part.model_type +
-                  ", which stays as it is: its code takes "
-            : "no key of the config of " + part.model_type + " says the pairing: code that reads it takes ";
+    const std::string why = part.has_rope_interleave ? "transformers does not read rope_interleave of " +
+                                                           part.model_type + ", which stays as it is: its code takes "
+                                                     : "no key of the config of " + part.model_type +
+                                                           " says the pairing: code that reads it takes ";
     notes.push_back(why + name(native) + " weights, so load the converted ones only where the pairing is set to " +
                     name(plan.to));
   }
-  if (config.contains("auto_map") && !part.pairing_key.empty() && !part.json.contains(part.pairing_key) &&
-      plan.to != native) {
+  if (part.has_own_code && !part.pairing_key.empty() && part.pairing_json.empty() && plan.to != native) {
     notes.push_back("the checkpoint brings the code of its model (auto_map), which may not read " + part.pairing_key +
                     ": transformers' own class does");
   }
@@ -339,13 +336,13 @@ Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pair
          name(to), " already");
   }
   const bool interleaved = plan.from == Pairing::interleaved;
-  const bool says_other = plan.text.attention.indexer.heads != 0 && plan.text.json.contains(indexer_key) &&
-                          plan.text.flag(indexer_key, true) != interleaved;
+  const bool says_other = plan.text.attention.indexer.heads != 0 && !plan.text.indexer_json.empty() &&
+                          (plan.text.indexer_json != "false") != interleaved;
   plan.own_indexer = says_other || !common_metadata(plan.folder, own_indexer_key).empty();
   if (plan.own_indexer) plan.text.indexer = {};
   const bool leaves_indexers = Planner(plan).plan();
   plan.config = config_changes(plan);
-  plan.notes = notes_on(plan, config.json, leaves_indexers);
+  plan.notes = notes_on(plan, leaves_indexers);
   return plan;
 }
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "steps.h"
+#include "projections.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 
@@ -8,6 +8,7 @@ namespace rotary::conversion {
 namespace {
 
 using files::in_quotes;
+using files::is_listed;
 
 enum class Kind : std::uint8_t {
   output,        // the output's elements are its rows

@@ -1,10 +1,11 @@
+#include <map>
 #include <system_error>
 #include <tuple>
 
 #include "files/tensors/checkpoint.h"
 #include "files/text/descriptors.h"
 #include "files/text/paths.h"
-#include "steps.h"
+#include "plan.h"
 #include "values/fail.h"
 
 namespace rotary::conversion {

@@ -1,5 +1,5 @@
 // How one tensor changes: orders of elements, packed numbers.
-#include "convert/steps.h"
+#include "convert/change.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,72 @@
+// The permutation of a tensor, and its changed bytes piece by piece.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "files/text/io.h"
+#include "rotary/rotary.h"
+#include "rotary/tensors.h"
+
+namespace rotary::conversion {
+
+inline constexpr const char* operation = "convert";
+
+// A permutation of the elements of an axis: out[i] = in[sources[i]].
+using Sources = std::vector<std::uint32_t>;
+
+// 2 * pairs elements of an axis, which rotate as one block of a head.
+struct RotatedBlock {
+  std::int64_t first = 0;
+  int pairs = 0;
+};
+
+Sources unchanged(std::int64_t elements);
+// Moves the elements of a block from the other pairing to this one, half or interleaved:
+//   half[j] = interleaved[2 j], half[pairs + j] = interleaved[2 j + 1], j < pairs.
+void reorder(Sources&, RotatedBlock, Pairing to);
+
+// The elements that the permuted axis has in a tensor.
+enum class Axis : std::uint8_t {
+  rows,            // the leading dimensions: each row is one contiguous block of bytes
+  columns,         // elements of the last dimension
+  packed_columns,  // numbers of `bits` bits in the 32-bit words of the last dimension, the lowest bits first
+  awq_columns,     // as packed_columns, 4 bits in AWQ's order: 0 2 4 6 1 3 5 7 from the lowest bits
+  packed_rows,     // numbers of `bits` bits in the 32-bit words of the first of two dimensions
+};
+
+struct Change {
+  Axis axis = Axis::rows;
+  int bits = 0;  // of a packed number: 2, 3, 4 or 8
+  std::shared_ptr<const Sources> sources = nullptr;
+};
+
+// The change that undoes this one.
+Change inverse(const Change&);
+
+constexpr bool can_be_packed(std::int64_t bits) noexcept { return bits == 2 || bits == 3 || bits == 4 || bits == 8; }
+
+// Rule 1: only whole bytes change their place. bits: of one element that moves. Throws DTYPE.
+void check_whole_bytes(const TensorInfo&, std::uint64_t bits);
+// Rule 2: the permuted axis has as many elements in the tensor as in the permutation; packed numbers are I32 words that
+// they fill exactly.
+bool has_size(const TensorInfo&, const Change&);
+
+// Reads bytes [offset, offset + out.size()) of a tensor.
+using Reader = std::function<void(std::uint64_t offset, std::span<std::byte> out)>;
+using files::Sink;
+
+// The tensor's bytes after the change, in order. The tensor obeys both rules. At most two megabytes, or two copies of
+// the rows that a rotated block spans, or of a row of packed numbers, are in memory; of packed_rows, two copies of the
+// tensor.
+void stream_changed(const TensorInfo&, const Change&, const Reader&, const Sink&);
+
+// The same of a tensor in memory.
+using Bytes = std::vector<std::byte>;
+Bytes changed(const TensorInfo&, const Change&, const Bytes&);
+
+}  // namespace rotary::conversion
