@@ -53,9 +53,6 @@ set(rotary_extend_sources
   src/extend/answer.cpp
   src/extend/config_text.cpp
   src/extend/methods.cpp
-  src/extend/plan.cpp
-  src/extend/published.cpp
-  src/extend/serving.cpp
   src/extend/situation.cpp)
 set(rotary_tools_sources ${rotary_accuracy_sources} ${rotary_convert_sources} ${rotary_diagnose_sources} ${rotary_extend_sources}
                          ${rotary_positions_sources} ${rotary_shared_tools_sources})

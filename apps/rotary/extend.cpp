@@ -2,13 +2,11 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/shared/columns.h"
 #include "apps/shared/command.h"
-#include "apps/shared/program.h"
 #include "apps/shared/terminal.h"
 #include "apps/shared/text.h"
 #include "commands.h"
@@ -23,7 +21,6 @@ namespace {
 struct ExtendOptions {
   Source source;
   extend::Request request;
-  std::optional<int> rope;
   std::string write;
   bool json = false;
 };
@@ -34,22 +31,18 @@ extend::Request request_of(const ExtendOptions& options) {
   request.name = options.source.config;
   request.config = tools::config_text_at(options.source.config);
   request.options.pairing = options.source.pairing;
-  if (options.rope) request.rope = static_cast<std::size_t>(*options.rope);
   return request;
 }
 
-// In lines that fit; the further ones are indented as the first one's text, and by 4 at least.
+// In lines of 100 columns; the further ones are indented as the first one's text, and by 4 at least.
 void print_lines(const std::string& before, const std::string& text) {
-  constexpr std::size_t columns_of_page = 100;
   const std::size_t indent = std::max<std::size_t>(before.size(), 4);
-  std::cout << before << wrapped(in_locale(printable(text)), indent, columns_of_page) << '\n';
+  std::cout << before << wrapped(in_locale(printable(text)), indent, 100) << '\n';
 }
 
 void print_fact(std::string_view name, const std::string& text) { print_lines(pad(name, 13), text); }
 
-void print_config(const extend::MethodPlan& method) {
-  const std::string first = method.changes.empty() ? "" : method.changes.front().key;
-  const std::string part = first.substr(0, first.find('.') == first.npos ? 0 : first.rfind('.'));
+void print_config(const extend::MethodPlan& method, const std::string& part) {
   std::cout << '\n';
   print_lines("", method.method + ", factor " + significant(method.factor, 10) + ", " + method.from + ": in " +
                       (part.empty() ? "" : part + " of ") + "config.json");
@@ -67,41 +60,22 @@ void print_config(const extend::MethodPlan& method) {
 }
 
 std::string text_of(const extend::Publication& published) {
-  const bool scales = published.method != "default";
-  return published.publisher + ": " +
-         (scales ? published.method + ", factor " + significant(published.factor, 6) + " over " +
-                       std::to_string(published.trained_length) + " tokens, for "
-                 : "no scaling of the rope, for ") +
-         std::to_string(published.context) + (scales ? "" : " tokens") + " (" + published.source + ")" +
-         (published.applies         ? ": this very case"
-          : published.weights_known ? ""
-                                    : ", for weights that this file does not show") +
+  return published.publisher + ": " + published.method + ", factor " + significant(published.factor, 6) + " over " +
+         std::to_string(published.trained_length) + " tokens, for " + std::to_string(published.context) + " (" +
+         published.source + ")" + (published.weights_known ? "" : ", for weights that this file does not show") +
          (published.caution.empty() ? "" : "; but " + published.caution);
-}
-
-std::string bytes_text(std::int64_t bytes) {
-  const double mebibytes = static_cast<double>(bytes) / (1 << 20);
-  return mebibytes < 1024 ? significant(mebibytes, 3) + " MiB" : significant(mebibytes / 1024, 3) + " GiB";
 }
 
 void print_facts(const extend::Plan& plan) {
   std::cout << '\n';
-  print_fact("model_type", plan.model.model_type.empty() ? "not stated" : plan.model.model_type);
-  for (const std::size_t i : plan.extended) {
-    const ModelRope& used = plan.model.ropes[i];
-    print_fact("rope " + std::to_string(i),
-               (used.part.empty() ? "" : used.part + ", ") + counted(used.layers.size(), "layer") + ", " +
-                   counted(static_cast<std::size_t>(used.rope.rotary_dim / 2), "pair") + " of heads of " +
-                   std::to_string(used.rope.head_dim) + ", base " + significant(used.rope.base, 10));
-  }
-  print_fact("lengths",
-             std::to_string(plan.trained_length) + " tokens trained (" + plan.trained_length_from + "), " +
-                 std::to_string(plan.context) + " wanted" +
-                 (plan.smallest_factor > 1 ? ": " + significant(plan.smallest_factor, 6) + " times as long" : ""));
+  print_fact("lengths", std::to_string(plan.start.trained_length) + " tokens trained (" +
+                            plan.start.trained_length_from + "), " + std::to_string(plan.context) +
+                            " wanted: " + significant(plan.smallest_factor, 6) + " times as long");
   print_fact("published", plan.published ? text_of(*plan.published) : "nothing known");
-  if (plan.cache.bytes == 0) return;
-  print_fact("KV cache", bytes_text(plan.cache.bytes) + " for a sequence of " + std::to_string(plan.context) +
-                             " tokens: " + plan.cache.assumes);
+  constexpr double gibibyte = 1 << 30;
+  if (plan.cache.bytes > 0)
+    print_fact("KV cache",
+               significant(static_cast<double>(plan.cache.bytes) / gibibyte, 3) + " GiB: " + plan.cache.assumes);
 }
 
 void print_methods(const extend::Plan& plan) {
@@ -110,33 +84,24 @@ void print_methods(const extend::Plan& plan) {
     Cells& row = rows.emplace_back(Cells{method.method, "-"});
     if (!method.refused.empty()) continue;
     const extend::RopePlan& rope = method.ropes.front();
-    row = {method.method,
-           significant(method.factor, 6),
-           std::to_string(rope.kept),
-           std::to_string(rope.blended),
-           std::to_string(rope.stretched),
-           significant(rope.frequencies.attention_factor, 6)};
+    row.back() = significant(method.factor, 6);
+    for (const int pairs : {rope.kept, rope.blended, rope.stretched}) row.push_back(std::to_string(pairs));
+    row.push_back(significant(rope.frequencies.attention_factor, 6));
   }
-  const Columns aligned = Columns({{}, {true}, {true}, {true}, {true}, {true}}, 2, "  ").fit(rows);
-  std::cout << '\n';
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const bool best = i > 0 && plan.methods[i - 1].method == plan.recommended;
-    std::cout << painted(aligned.line(rows[i]), best ? Colour::green : Colour::none) << '\n';
-  }
+  std::cout << '\n' << Columns({{}, {true}, {true}, {true}, {true}, {true}}, 2, "  ").fit(rows).text(rows);
   for (const extend::MethodPlan& method : plan.methods)
     if (!method.refused.empty()) print_lines("  ", method.method + ": " + method.refused);
 }
 
 void print_plan(const extend::Plan& plan, const std::string& asked) {
-  if (!asked.empty() && asked != plan.recommended) print_fact("asked for", asked);
   if (!plan.why.empty())
     print_fact("recommended", (plan.recommended.empty() ? "none of these" : plan.recommended) + ": " + plan.why);
   if (!plan.otherwise.empty()) print_fact("otherwise", plan.otherwise);
-  const auto shown = std::ranges::find(plan.methods, asked.empty() ? plan.recommended : asked,
-                                       &extend::MethodPlan::method);
+  const auto shown =
+      std::ranges::find(plan.methods, asked.empty() ? plan.recommended : asked, &extend::MethodPlan::method);
   std::vector<std::string> warnings = plan.warnings;
   if (shown != plan.methods.end()) {
-    print_config(*shown);
+    print_config(*shown, plan.model.ropes[plan.extended.front()].part);
     warnings.insert(warnings.end(), shown->warnings.begin(), shown->warnings.end());
   }
   print_facts(plan);
@@ -149,11 +114,8 @@ void print_plan(const extend::Plan& plan, const std::string& asked) {
 void run(const ExtendOptions& options) {
   extend::Plan plan = extend::plan(request_of(options));
   if (!options.write.empty()) plan.written = extend::write(plan, options.write);
-  if (options.json) {
-    std::cout << with_version(extend::to_json(plan)) << '\n';
-  } else {
-    print_plan(plan, options.request.method);
-  }
+  if (!options.json) return print_plan(plan, options.request.method);
+  std::cout << with_version(extend::to_json(plan)) << '\n';
 }
 
 }  // namespace
@@ -165,7 +127,7 @@ void add_extend(Command& command) {
   command.option("--scaling", options->request.method);
   command.option("--factor", options->request.factor);
   command.option("--trained-length,--original-max-position-embeddings", options->request.trained_length);
-  command.option("--rope", options->rope);
+  command.option("--rope", options->request.rope);
   command.option("--pairing", options->source.pairing, parse_pairing);
   command.option("--output", options->write);
   command.option("--json", options->json);

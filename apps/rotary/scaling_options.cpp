@@ -136,7 +136,7 @@ extend::Start start_of(const Source& source, const Model& model) {
   extend::Request request;
   request.model = model;
   request.config = tools::config_text_at(source.config);
-  if (source.names_rope()) request.rope = static_cast<std::size_t>(&chosen_rope(model, source) - model.ropes.data());
+  if (source.names_rope()) request.rope = static_cast<int>(&chosen_rope(model, source) - model.ropes.data());
   return extend::start_of(request);
 }
 

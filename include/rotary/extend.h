@@ -1,5 +1,4 @@
-// Plans a longer context for a model: which scalings reach it, what each does to the pairs, and the config.json that
-// says so. `rotary extend` as functions.
+// rotary extend: which scalings reach a longer context, what each does to the pairs, and the config.json that says so.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +14,14 @@
 namespace rotary::extend {
 
 struct Request {
-  Model model;                 // as read_config gives it
-  std::string name = {};       // what the config is called in the answer: a path
-  std::string config = {};     // the text that the model was read from; required by plan()
-  ConfigOptions options = {};  // with which the model was read
-  std::int64_t context = 0;    // tokens that the model shall take
+  Model model;                                      // as read_config gives it
+  std::string name = {};                            // what the config is called in the answer: a path
+  std::string config = {};                          // the text that the model was read from; required by plan()
+  ConfigOptions options = {};                       // with which the model was read
+  std::int64_t context = 0;                         // tokens that the model shall take
   std::optional<std::int64_t> trained_length = {};  // in place of the one that the config says
   std::optional<double> factor = {};                // in place of context / trained_length
-  std::optional<std::size_t> rope = {};             // selects the part that is extended; default: the first of a text
+  std::optional<int> rope = {};                     // selects the part that is extended; default: the first of a text
   std::string method = {};                          // one of methods(); "" plans all
 };
 
@@ -33,7 +32,7 @@ ROTARY_API std::span<const std::string_view> methods() noexcept;
 struct RopePlan {
   std::size_t rope = 0;              // its number in the model
   Rope planned;                      // as the new config is read
-  Frequencies frequencies;           // of `planned` at `context` tokens
+  Frequencies frequencies = {};      // of `planned` at `context` tokens
   std::vector<double> trained = {};  // radians per token of each pair, before any scaling
   // Pairs whose wavelength is as trained, stretched by less than the factor, and stretched by the whole factor.
   int kept = 0, blended = 0, stretched = 0;
@@ -42,7 +41,7 @@ struct RopePlan {
 // A changed key of the config. A value is JSON, and absent where the key is absent.
 struct Change {
   std::string key;  // with its part: "text_config.rope_scaling"
-  std::optional<std::string> before, after;
+  std::optional<std::string> before = {}, after = {};
 };
 
 struct MethodPlan {
@@ -51,51 +50,54 @@ struct MethodPlan {
   double factor = 1;
   std::string from = {};             // where the parameters come from: "the published config of ...", "--factor"
   std::string rope_parameters = {};  // JSON, as transformers 5 reads it
-  std::string rope_scaling = {};     // JSON in the older form; "null": only rope_theta changes; "": it cannot be said
-  double rope_theta = 0;
+  std::string rope_scaling = {};     // JSON in the older form; "null": no scaling; "": it cannot be said
   std::int64_t max_position_embeddings = 0;
   std::vector<RopePlan> ropes = {};        // the extended ropes
   std::vector<std::string> warnings = {};  // sentences about known faults of the plan
   std::string config = {};                 // the whole new config.json
   std::vector<Change> changes = {};
-  // JSON that vLLM and SGLang take in place of a new config.json, and the command of each, in which $ROPE stands for it
-  // and MODEL for the model's folder. "" where rope_parameters cannot say the plan.
+  // JSON that servers take in place of a new config.json, and the command of each with that as $ROPE and MODEL for the
+  // model's folder; "" where rope_parameters cannot say the plan.
   std::string overrides = {}, vllm = {}, sglang = {};
 };
 
-// The keys and values that attention keeps of one sequence of `context` tokens.
+// The keys and values of one sequence of `context` tokens.
 struct Cache {
-  std::int64_t bytes = 0;  // in bf16; 0 where the config does not say the sizes
-  std::string assumes;     // "bf16, 28 layers, keys and values of 4 heads of 128"
+  std::int64_t bytes = 0;    // 0 where the config does not say the sizes
+  std::string assumes = {};  // "bf16, 28 layers, keys and values of 4 heads of 128"
 };
 
 // The recipe that the makers of a model publish for its longer context.
 struct Publication {
-  std::string publisher;            // "Qwen"
-  std::string models;               // "Qwen2.5 and Qwen3"
-  std::string method;               // one of methods(), or dynamic
+  std::string publisher, models;    // "Qwen", "Qwen2.5 and Qwen3"
+  std::string method;               // the scaling's name; default: the weights take the context without one
   double factor = 1;                // of the recipe
   std::int64_t trained_length = 0;  // of the short original
   std::int64_t context = 0;         // for which the recipe is published
   std::string source;               // "the model card of ..."
-  bool applies = false;             // the recipe is for these weights, this length and this context
-  // The file shows that it is of the weights that the recipe is for: it has the recipe's scaling, or is the plain file
-  // to which the publisher adds it. A model_type and a shape alone do not show it.
-  bool weights_known = false;
+  // The file shows that it is of the recipe's weights: it has the recipe's scaling, or is the plain file to which the
+  // publisher adds it. applies: the length and the context are the recipe's too.
+  bool weights_known = false, applies = false;
   std::string other_weights = {};  // other models that have such a file: "Llama 3"
-  std::string caution = {};        // the publisher's words against it
+  std::string caution = {};        // what speaks against it
 };
 
+// Where a plan starts, which every command takes.
+struct Start {
+  std::int64_t trained_length = 0;       // before any scaling; 0 where nothing says it
+  std::string trained_length_from = {};  // "max_position_embeddings", "published by Qwen", "--trained-length", ...
+  std::string publisher = {};            // set where the makers publish another length than the file has
+};
+ROTARY_API Start start_of(const Request&);  // reads no context; throws ROPE where the model has no rope
+
 struct Plan {
-  std::string name = {};                      // of the request
-  Model model;                                // of the request
-  std::int64_t context = 0;                   // of the request
-  std::int64_t trained_length = 0;            // before any scaling
-  std::string trained_length_from = {};       // "max_position_embeddings", "published by Qwen", "--trained-length", ...
+  std::string name = {};  // these three are the request's
+  Model model;
+  std::int64_t context = 0;
+  Start start = {};
   double smallest_factor = 1;                 // context / trained_length
   std::optional<Publication> published = {};  // the recipe of the model's family, if one is known
-  std::vector<std::size_t> extended = {};     // numbers of the ropes that are extended
-  std::vector<std::size_t> left = {};         // numbers of the ropes that stay
+  std::vector<std::size_t> extended = {};     // numbers of the ropes that are extended; the others stay
   std::vector<MethodPlan> methods = {};       // the one that was asked for, or all
   std::string recommended = {};               // the method to take; "default": no scaling; "": none of them
   std::string why = {};                       // the reason of the recommendation
@@ -104,15 +106,6 @@ struct Plan {
   Cache cache = {};
   std::string written = {};  // the path that write() returned, for to_json
 };
-
-// Where a plan starts: the first rope that it extends, and its trained length, which every command takes.
-struct Start {
-  std::size_t rope = 0;
-  std::int64_t trained_length = 0;       // before any scaling; 0 where nothing says it
-  std::string trained_length_from = {};  // as in Plan
-  std::string publisher = {};            // set where the makers publish another length than the file has
-};
-ROTARY_API Start start_of(const Request&);  // reads no context; throws ROPE where the model has no rope
 
 // Reads every new config back by parse_config: the extended ropes are as planned, and all others are unchanged. Throws
 // VALUE (a context that needs no extension, a factor or length out of range), ROPE (no rope that a scaling could

@@ -170,7 +170,7 @@ Ref plan_longer(PyObject* source, PyObject* length, PyObject* dict) {
   request.context = integer_of(length, "length");
   request.trained_length = words.integer("trained_length");
   request.factor = words.number("factor");
-  if (const auto rope = words.small("rope")) request.rope = static_cast<std::size_t>(*rope);
+  request.rope = words.small("rope");
   request.method = words.text("scaling");
   const std::string output = words.text("output");
   return new_text(unlocked([&] {

@@ -1,15 +1,15 @@
-// A plan as JSON, and the folder that holds its config.
+// How a plan is served, the plan as JSON, and the folder that holds its config.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <numbers>
 #include <system_error>
 
+#include "files/config/stages.h"
 #include "files/text/io.h"
 #include "files/text/paths.h"
 #include "steps.h"
 #include "values/effects.h"
-#include "values/fail.h"
 
 namespace rotary::extend {
 namespace {
@@ -23,46 +23,45 @@ OrderedJson text_or_null(const std::string& text) { return text.empty() ? Ordere
 // One rope under one method: its numbers, then its pairs one by one. A pair meets new angles where the angles of
 // training were less than a turn and those of the context go beyond them.
 OrderedJson json_of(const RopePlan& rope, const Plan& plan) {
+  const std::vector<double>& scaled = rope.frequencies.inv_freq;
+  const auto effects = scalings::effects_of(rope.trained, scaled, rope.planned.scaling);
+  const auto trained_length = static_cast<double>(plan.start.trained_length),
+             context = static_cast<double>(plan.context);
+  OrderedJson pairs, largest_pair;
+  std::vector<double> steps;  // of the pairs that turn
+  double largest = 0;
+  int fresh = 0;
+  for (std::size_t i = 0; i < scaled.size(); ++i) {
+    constexpr double slack = 1e-9;  // for rounding errors of the factor
+    const double step = std::abs(scaled[i]), seen = trained_length * std::abs(rope.trained[i]);
+    const double angle = (context - 1) * step;
+    const bool is_new = step != 0 && seen < circle && angle > seen * (1 + slack);
+    pairs["inv_freq"].push_back(scaled[i]);
+    pairs["wavelength"].push_back(files::finite_or_null(circle / scaled[i]));  // null: does not turn, or hardly
+    pairs["stretch"].push_back(step != 0 ? files::finite_or_null(effects[i].stretch) : OrderedJson());
+    pairs["effect"].push_back(effects[i].name);
+    pairs["turns_in_training"].push_back(trained_length * rope.trained[i] / circle);
+    pairs["turns_in_context"].push_back(context * scaled[i] / circle);
+    pairs["sees_new_angles"].push_back(is_new);
+    if (step != 0) steps.push_back(step);
+    fresh += is_new ? 1 : 0;
+    if (!is_new || std::min(angle, circle) <= largest) continue;
+    largest = std::min(angle, circle);
+    largest_pair = i;
+  }
   OrderedJson json = {{"rope", rope.rope},
                       {"attention_factor", rope.frequencies.attention_factor},
                       {"pairs",
                        {{"kept", rope.kept},
                         {"blended", rope.blended},
                         {"stretched", rope.stretched},
-                        {"still", std::ranges::count(rope.frequencies.inv_freq, 0.0)}}},
-                      {"largest_unseen_angle", 0.0},
-                      {"pair_of_largest_unseen_angle", nullptr},
-                      {"pairs_with_new_angles", 0},
-                      {"smallest_step", 0.0},
-                      {"largest_step", 0.0}};
-  const std::vector<double>& scaled = rope.frequencies.inv_freq;
-  const auto effects = scalings::effects_of(rope.trained, scaled, rope.planned.scaling);
-  double slowest = 0, fastest = 0, largest = 0;
-  int fresh = 0;
-  for (std::size_t i = 0; i < scaled.size(); ++i) {
-    constexpr double slack = 1e-9;  // for rounding errors of the factor
-    const double step = std::abs(scaled[i]);
-    const double seen = static_cast<double>(plan.trained_length) * std::abs(rope.trained[i]);
-    const double angle = static_cast<double>(plan.context - 1) * step;
-    const bool is_new = step != 0 && seen < circle && angle > seen * (1 + slack);
-    json["inv_freq"].push_back(scaled[i]);
-    json["wavelength"].push_back(files::finite_or_null(circle / scaled[i]));  // null: does not turn, or hardly
-    json["stretch"].push_back(step != 0 ? files::finite_or_null(effects[i].stretch) : OrderedJson());
-    json["effect"].push_back(effects[i].name);
-    json["turns_in_training"].push_back(static_cast<double>(plan.trained_length) * rope.trained[i] / circle);
-    json["turns_in_context"].push_back(static_cast<double>(plan.context) * scaled[i] / circle);
-    json["sees_new_angles"].push_back(is_new);
-    if (step != 0) slowest = slowest == 0 ? step : std::min(slowest, step);
-    fastest = std::max(fastest, step);
-    if (!is_new) continue;
-    ++fresh;
-    if (std::min(angle, circle) <= largest) continue;
-    json["largest_unseen_angle"] = largest = std::min(angle, circle);
-    json["pair_of_largest_unseen_angle"] = i;
-  }
-  json["pairs_with_new_angles"] = fresh;
-  json["smallest_step"] = slowest;
-  json["largest_step"] = fastest;
+                        {"still", scaled.size() - steps.size()}}},
+                      {"largest_unseen_angle", largest},
+                      {"pair_of_largest_unseen_angle", largest_pair},
+                      {"pairs_with_new_angles", fresh},
+                      {"smallest_step", steps.empty() ? 0.0 : std::ranges::min(steps)},
+                      {"largest_step", steps.empty() ? 0.0 : std::ranges::max(steps)}};
+  json.update(pairs);
   return json;
 }
 
@@ -73,17 +72,15 @@ OrderedJson json_of(const MethodPlan& method, const Plan& plan) {
                       {"from", method.from},
                       {"rope_parameters", parsed(method.rope_parameters)},
                       {"rope_scaling", parsed(method.rope_scaling)},
-                      {"rope_theta", method.rope_theta},
+                      {"rope_theta", method.ropes.front().planned.base},
                       {"max_position_embeddings", method.max_position_embeddings},
                       {"changes", OrderedJson::array()},
                       {"overrides", parsed(method.overrides)},
                       {"vllm", text_or_null(method.vllm)},
                       {"sglang", text_or_null(method.sglang)}};
-  for (const Change& change : method.changes) {
-    json["changes"].push_back({{"key", change.key},
-                               {"before", parsed(change.before.value_or(""))},
-                               {"after", parsed(change.after.value_or(""))}});
-  }
+  for (const auto& [key, before, after] : method.changes)
+    json["changes"].push_back(
+        {{"key", key}, {"before", parsed(before.value_or(""))}, {"after", parsed(after.value_or(""))}});
   json.update(json_of(method.ropes.front(), plan));
   json["more_ropes"] = OrderedJson::array();
   for (std::size_t i = 1; i < method.ropes.size(); ++i) json["more_ropes"].push_back(json_of(method.ropes[i], plan));
@@ -107,12 +104,67 @@ OrderedJson json_of(const Publication& published) {
 
 }  // namespace
 
+Cache cache_of(const Situation& situation) {
+  const std::int64_t context = situation.request.context, window = situation.window();
+  const std::int64_t latent = situation.number("kv_lora_rank");
+  const ModelRope& first = situation.first();
+  // An MLA without its latents' width, and layers that keep compressed tokens, are not counted.
+  const std::vector<std::string>& types = part_of(situation.request.model, situation.part()).layer_types;
+  if (first.kv_heads == 0 || (first.first > 0 && latent == 0) || std::ranges::count(types, "compress") != 0) return {};
+  std::size_t whole = 0, sliding = 0;
+  double elements = 0;
+  const auto add = [&](const ModelRope& used, int layer) {
+    const auto i = static_cast<std::size_t>(layer);
+    const std::string type = i < types.size() ? types[i] : "";
+    if (!files::attends(type)) return;
+    const bool slides = window > 0 && window < context && (type.empty() || files::slides(type));
+    const int of_token =
+        latent > 0 ? static_cast<int>(latent) + used.rope.rotary_dim : 2 * used.kv_heads * used.rope.head_dim;
+    elements += static_cast<double>(of_token) * static_cast<double>(slides ? window : context);
+    ++(slides ? sliding : whole);
+  };
+  for (const ModelRope& used : situation.ropes()) {
+    if (used.part != first.part) continue;
+    for (const int layer : used.layers) add(used, layer);
+  }
+  for (const int layer : layers_without_rope(situation.request.model, first.part)) add(first, layer);
+  std::string text = sentence_of("bf16, ", whole + sliding, whole + sliding == 1 ? " layer" : " layers");
+  if (sliding > 0) text += sentence_of(" (", sliding, " of the last ", window, " tokens)");
+  text += latent > 0 ? sentence_of(", latents of ", latent, " + ", first.rope.rotary_dim)
+                     : sentence_of(", keys and values of ", first.kv_heads, " heads of ", first.rope.head_dim);
+  constexpr double bytes_each = 2;  // of bf16
+  return {static_cast<std::int64_t>(std::min(elements * bytes_each, 9e18)), text};
+}
+
+void add_serving(const Situation& situation, MethodPlan& plan) {
+  if (plan.rope_parameters.empty()) return;
+  OrderedJson members = OrderedJson::object();
+  bool turns_otherwise = plan.changes.empty();  // a rope that stays needs no words
+  for (const Change& change : plan.changes) {
+    const std::string key = change.key.substr(change.key.rfind('.') + 1);
+    const bool beside = key == length_key(situation) || key == "original_max_position_embeddings" || key == "head_dim";
+    if (beside && change.after) members[key] = OrderedJson::parse(*change.after);
+    turns_otherwise = turns_otherwise || !beside;
+  }
+  if (turns_otherwise) members["rope_parameters"] = OrderedJson::parse(plan.rope_parameters);
+  const std::vector<std::string> keys = files::keys_of(situation.part());
+  for (auto key = keys.rbegin(); key != keys.rend(); ++key) members = OrderedJson{{*key, members}};
+  plan.overrides = one_line(members);
+  // vLLM derives the length of these two from the factor, and refuses a longer one.
+  const bool derives = plan.method == "yarn" || plan.method == "linear";
+  const bool refuses = derives && plan.factor < situation.smallest_factor();
+  plan.vllm = sentence_of(refuses ? "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 " : "", "vllm serve MODEL --max-model-len ",
+                          situation.request.context, " --hf-overrides \"$ROPE\"");
+  plan.sglang = sentence_of("python -m sglang.launch_server --model-path MODEL --context-length ",
+                            situation.request.context, " --json-model-override-args \"$ROPE\"");
+}
+
 std::string to_json(const Plan& plan) {
   OrderedJson json = {{"config", plan.name},
                       {"model_type", plan.model.model_type},
                       {"context", plan.context},
-                      {"trained_length", plan.trained_length},
-                      {"trained_length_from", plan.trained_length_from},
+                      {"trained_length", plan.start.trained_length},
+                      {"trained_length_from", plan.start.trained_length_from},
                       {"smallest_factor", plan.smallest_factor},
                       {"kv_cache_bytes", plan.cache.bytes == 0 ? OrderedJson() : OrderedJson(plan.cache.bytes)},
                       {"kv_cache_assumes", text_or_null(plan.cache.assumes)},
@@ -141,20 +193,21 @@ std::string to_json(const Plan& plan) {
 }
 
 std::string write(const Plan& plan, const std::string& name) {
-  namespace fs = std::filesystem;
-  const auto refuse = [](const auto&... sentence) { fail(Code::FILE, "extend", sentence...); };
   const auto method = std::ranges::find_if(
       plan.methods, [&](const MethodPlan& one) { return plan.methods.size() == 1 || one.method == plan.recommended; });
-  if (method == plan.methods.end()) refuse("--output needs --scaling where no method is recommended: ", plan.why);
-  const fs::path folder = files::path_of(name), config = folder / "config.json";
+  if (method == plan.methods.end())
+    fail(Code::FILE, "extend", "--output needs --scaling where no method is recommended: ", plan.why);
+  const std::filesystem::path folder = files::path_of(name), config = folder / "config.json";
   std::error_code error;
-  if (fs::exists(fs::symlink_status(config, error))) {
-    refuse("--output must name a folder without config.json but ", files::in_quotes(files::path_text(config)),
-           " is there, and nothing is replaced");
+  if (std::filesystem::exists(std::filesystem::symlink_status(config, error))) {
+    fail(Code::FILE, "extend", "--output must name a folder without config.json but ",
+         files::in_quotes(files::path_text(config)), " is there, and nothing is replaced");
   }
-  fs::create_directories(folder, error);
-  if (!fs::is_directory(folder, error))
-    refuse("--output must be a folder, or a name at which one can be made, but got ", files::in_quotes(name));
+  std::filesystem::create_directories(folder, error);
+  if (!std::filesystem::is_directory(folder, error)) {
+    fail(Code::FILE, "extend", "--output must be a folder, or a name at which one can be made, but got ",
+         files::in_quotes(name));
+  }
   files::write_whole("extend", config, method->config);
   return files::path_text(config);
 }

@@ -1,86 +1,47 @@
 // A plan as text: the new config.json in both forms of transformers, each read back and compared with the plan.
 #include <algorithm>
-#include <set>
 
 #include "files/config/stages.h"
-#include "files/models/quirks/quirk.h"
 #include "steps.h"
-#include "values/number_text.h"
 
 namespace rotary::extend {
 namespace {
 
-enum class Form : std::uint8_t { rope_parameters, rope_scaling };  // of transformers 5, or the older with rope_theta
-constexpr const char* form_keys[] = {"rope_parameters", "rope_scaling"};
-constexpr const char* partial_key = "partial_rotary_factor";
-
-// ---- the members of a scaling ----
-
-// A scaling without the values that the rope_type of its kind of yarn says by itself.
-Scaling beside_rope_type(Scaling scaling) {
-  const std::string_view word = scalings::rope_type_of(scaling);
-  Yarn* yarn = std::get_if<Yarn>(&scaling);
-  for (const scalings::YarnKind& kind : scalings::yarn_kinds) {
-    if (word != kind.rope_type) continue;
-    if (kind.yarn.mscale_ratio) yarn->mscale_ratio = Yarn{}.mscale_ratio;
-    if (kind.yarn.magnitude == yarn->magnitude) yarn->magnitude = Yarn{}.magnitude;
-  }
-  return scaling;
-}
-
-// The scaling's values beside its rope_type: those that it means nothing without, and those that are not the default.
-void add_values(OrderedJson& members, const Scaling& scaling, bool states_betas) {
-  const auto is_kept = [&](const auto& field) {
-    return scalings::is_always_stated(field) || (states_betas && std::string_view(field.name).starts_with("beta_"));
-  };
-  scalings::for_each_stated(beside_rope_type(scaling), is_kept, [&](const auto& field, const auto& value) {
-    const std::string key = field.key;
-    // max_position_embeddings and partial_rotary_factor say these two.
-    if (key != "trained_length" && key != partial_key) members[key] = value;
-  });
-}
+// How the parameters of a rope are spelled: transformers 5 has the base among them, the older form beside them.
+struct Form {
+  const char *key, *other;
+  bool has_base;
+};
+constexpr Form parameters{"rope_parameters", "rope_scaling", true}, old_form{"rope_scaling", "rope_parameters", false};
+constexpr const char *partial_key = "partial_rotary_factor", *base_word = "rope_theta",
+                     *original_key = "original_max_position_embeddings";
 
 // Whether the key goes with a scaling; all other members of its object stay.
 bool belongs_to_a_scaling(const std::string& key) {
-  if (key == partial_key) return false;
   bool found = files::is_listed(key,
                                 "rope_type type alpha finetuned apply_yarn_scaling scaling_factor power "
                                 "max_position_embeddings original_max_position_embeddings");
-  scalings::for_each_scaling([&](const auto& scaling) {
-    scalings::for_each_field(scaling, [&](const auto& field, const auto&) { found = found || key == field.key; });
-  });
-  return found;
+  scalings::for_each_scaling([&](const auto& scaling) { found = found || scalings::has_key(scaling, key); });
+  return found && key != partial_key;
 }
 
-void add_the_rest(OrderedJson& members, const OrderedJson& object) {
-  if (!object.is_object()) return;
-  for (const auto& [key, value] : object.items())
-    if (!members.contains(key) && !belongs_to_a_scaling(key)) members[key] = value;
-}
-
-// The members in the order of the object that was there; equal values keep their spelling.
-OrderedJson in_order_of(const OrderedJson& before, const OrderedJson& members) {
-  OrderedJson result = OrderedJson::object();
-  if (before.is_object()) {
-    for (const auto& [key, value] : before.items())
-      if (members.contains(key)) result[key] = members[key] == value ? value : members[key];
-  }
+// The object with the members of another scaling, in its own order; equal values keep their spelling.
+OrderedJson rescaled(const OrderedJson& before, const OrderedJson& members) {
+  OrderedJson object = OrderedJson::object();
+  for (const auto& [key, value] : before.items())
+    if (members.contains(key) || !belongs_to_a_scaling(key)) object[key] = value;
   for (const auto& [key, value] : members.items())
-    if (!result.contains(key)) result[key] = value;
-  return result;
+    if (!object.contains(key) || object[key] != value) object[key] = value;
+  return object;
 }
 
-// ---- config.json ----
-
-// Further keys of published files that repeat the base.
-constexpr const char* repeated_bases[] = {"theta", "rotary_base", "rotary_emb_base", "rope_base"};
-
-// The planned rope; null where it stays.
-const Rope* planned_rope(const MethodPlan& plan, std::size_t rope) {
-  const auto found = std::ranges::find(plan.ropes, rope, &RopePlan::rope);
-  return found == plan.ropes.end() ? nullptr : &found->planned;
+// The rope that the layer of rope i shall have.
+const Rope& wanted(const Situation& situation, const MethodPlan& plan, std::size_t i, int layer) {
+  return situation.extends(i, layer) ? std::ranges::find(plan.ropes, i, &RopePlan::rope)->planned
+                                     : situation.ropes()[i].rope;
 }
 
+// The config of a plan in one form.
 class Editor {
  public:
   Editor(const Situation& situation, const MethodPlan& plan)
@@ -89,165 +50,100 @@ class Editor {
         config_(files::parse_to_edit(situation.request.config)),
         part_(*files::object_at(config_, situation.part())) {}
 
-  // The whole config. Where no rope changes, the file's own object stays.
-  OrderedJson in(Form form) {
+  // Where no rope changes, the file's own object stays.
+  OrderedJson in(const Form& form) {
     const bool stays = std::ranges::all_of(
-        plan_.ropes, [&](const RopePlan& rope) { return rope.planned == situation_.rope(rope.rope).rope; });
-    if (!stays || form != own_form()) form == Form::rope_parameters ? write_parameters() : write_scaling();
+        plan_.ropes, [&](const RopePlan& rope) { return rope.planned == situation_.ropes()[rope.rope].rope; });
+    if (!stays || &form != &own_form()) write(form);
     write_lengths();
-    repeat_the_base();
     state_head_dim();
     return config_;
   }
 
   // The form that the file has, or that its version of transformers writes.
-  Form own_form() const {
-    if (situation_.dict("rope_scaling") != nullptr) return Form::rope_scaling;
-    if (situation_.value("rope_parameters") != nullptr) return Form::rope_parameters;
+  const Form& own_form() const {
+    if (at(old_form.key).is_object()) return old_form;
     const bool is_new = files::string_of(situation_.root, "transformers_version").starts_with("5.");
-    const bool has_old = situation_.value("rope_scaling") != nullptr || situation_.value("rope_theta") != nullptr;
-    return is_new && !has_old ? Form::rope_parameters : Form::rope_scaling;
+    const bool has_old = part_.contains(old_form.key) || part_.contains(base_word);
+    // A base one level down (DBRX) is not read beside the older form.
+    const bool is_below = base_key().find('.') != std::string::npos;
+    return part_.contains(parameters.key) || is_below || (is_new && !has_old) ? parameters : old_form;
   }
 
  private:
-  const Rope& planned() const { return plan_.ropes.front().planned; }
-  const Rope& before() const { return situation_.first().rope; }
   OrderedJson at(const std::string& key) const { return part_.value(key, OrderedJson()); }  // null where it is absent
-  bool is_phi3() const { return situation_.family != nullptr && situation_.family->quirk->yarn_is_longrope; }
 
   // The key of the base that the file gives, or the family's own.
   std::string base_key() const {
-    const files::Family* family = situation_.family;
-    const auto keys = family == nullptr ? std::vector<std::string_view>{"rope_theta"} : files::words(family->base_key);
-    std::string own;
-    for (const std::string_view key : keys) {
-      if (part_.contains(key)) return std::string(key);
-      if (own.empty() && key.find('.') == std::string_view::npos) own = key;
-    }
-    return own;
+    if (situation_.family == nullptr) return base_word;
+    const std::vector<std::string_view> keys = files::words(situation_.family->base_key);
+    const auto given = std::ranges::find_if(keys, [&](const auto key) { return part_.contains(key); });
+    return std::string(given != keys.end() ? *given : keys.empty() ? "" : keys.back());
   }
 
-  // The base as the file spells it, where it stays.
-  OrderedJson base_of(const Rope& now, const Rope& old, const OrderedJson& object) const {
-    if (now.base != old.base) return now.base;
-    if (object.is_object() && object.contains("rope_theta")) return object["rope_theta"];
-    const OrderedJson given = at(base_key());
-    return given == now.base ? given : OrderedJson(now.base);
+  // The parameters of a rope in place of those of an object.
+  OrderedJson entry(const Form& form, const Rope& rope, const OrderedJson& before) const {
+    const std::string_view word = scalings::rope_type_of(rope.scaling);
+    // The oldest word for rope_type stays where it says the same; families of layer types do not read it.
+    const bool has_type = !form.has_base && !situation_.of_layer_types() && !before.contains("rope_type") &&
+                          before.contains("type") && before["type"] == word;
+    OrderedJson members = {{has_type ? "type" : "rope_type", word}};
+    if (form.has_base) members[base_word] = rope.base;
+    if (form.has_base && part_.contains(partial_key) && !before.contains(partial_key))
+      members[partial_key] = part_[partial_key];
+    const auto is_kept = [&](const auto& field) {
+      return scalings::is_always_stated(field) || before.contains(field.key);
+    };
+    scalings::for_each_stated(rope.scaling, is_kept, [&](const auto& field, const auto& value) {
+      // The keys of rotary's own are what the rope_type of such a yarn says by itself.
+      if (field.reads.key_of != scalings::KeyOf::rotary) members[field.key] = value;
+    });
+    OrderedJson object = rescaled(before, members);
+    if (!form.has_base) object.erase(base_word);
+    return object;
   }
 
-  // ---- rope_parameters ----
-
-  // Whether the layers of that type get the planned rope.
-  bool is_planned(std::size_t i, const std::string& layer_type) const {
-    return planned_rope(plan_, i) != nullptr &&
-           !(situation_.splits(situation_.request.model, situation_.rope(i)) && files::has_sliding_rope(layer_type));
-  }
-
-  // Rope i as an entry; members of `object`, the entry before, stay where they are no scaling's.
-  OrderedJson entry(std::size_t i, const std::string& layer_type, const OrderedJson& object) const {
-    const bool extended = is_planned(i, layer_type);
-    const Rope& old = situation_.rope(i).rope;
-    const Rope& rope = extended ? *planned_rope(plan_, i) : old;
-    OrderedJson members = {{"rope_type", scalings::rope_type_of(rope.scaling)},
-                           {"rope_theta", base_of(rope, old, object)}};
-    if (!object.is_object() || !object.contains(partial_key)) {
-      const auto* part = std::get_if<Proportional>(&rope.scaling);
-      const OrderedJson outside = part != nullptr ? OrderedJson(part->fraction) : at(partial_key);
-      if (!outside.is_null()) members[partial_key] = outside;
-    }
-    add_values(members, rope.scaling, extended && states_betas(situation_));
-    add_the_rest(members, object);
-    return members;
-  }
-
-  void write_parameters() {
-    const OrderedJson old = at("rope_parameters"), scaling = at("rope_scaling");
-    if (situation_.of_layer_types()) {
-      write_nested(old);
+  void write(const Form& form) {
+    const OrderedJson own = at(form.key), scaling = at(old_form.key);
+    const OrderedJson before = scaling.is_object() ? scaling : at(parameters.key);
+    if (form.has_base && situation_.of_layer_types()) {
+      write_entries(own);
     } else {
-      part_["rope_parameters"] =
-          in_order_of(old, entry(situation_.targets.front(), "", scaling.is_object() ? scaling : old));
+      write_one(form, before.is_object() ? before : OrderedJson::object());
     }
-    part_.erase("rope_scaling");
-    if (!old.is_object()) part_.erase(base_key());
+    part_.erase(form.other);
+    const std::string key = base_key();
+    if (form.has_base && !own.is_object()) part_.erase(key);
+    if (!form.has_base && before.contains(base_word) && !key.empty()) part_[key] = situation_.first().rope.base;
+  }
+
+  void write_one(const Form& form, const OrderedJson& before) {
+    const Rope& planned = plan_.ropes.front().planned;
+    OrderedJson object = entry(form, planned, before);
+    const files::Family* family = situation_.family;
+    if (family != nullptr && family->quirk->yarn_is_longrope && !form.has_base && plan_.method == "longrope")
+      // Microsoft's code takes three keys.
+      object = {{"type", "longrope"}, {"short_factor", object["short_factor"]}, {"long_factor", object["long_factor"]}};
+    const bool scales = object.size() > 1 || !std::holds_alternative<Unscaled>(planned.scaling) ||
+                        (family != nullptr && !family->rope_parameters.empty());
+    if (scales || part_.contains(form.key)) part_[form.key] = scales ? object : OrderedJson();
   }
 
   // One entry for each layer type; the others stay, but for the ropes that are extended.
-  void write_nested(const OrderedJson& old) {
-    OrderedJson& parameters = part_["rope_parameters"];
-    if (!old.is_object()) parameters = OrderedJson::object();
-    std::set<std::string> seen;
-    for (std::size_t i = 0; i < situation_.request.model.ropes.size(); ++i) {
-      if (situation_.rope(i).part != situation_.part()) continue;
-      for (const std::string& layer_type : layer_types_of(situation_.request.model, situation_.rope(i))) {
-        const bool stays = parameters.contains(layer_type) && !is_planned(i, layer_type);
-        if (!seen.insert(layer_type).second || stays) continue;
-        const OrderedJson object = parameters.value(layer_type, OrderedJson());
-        parameters[layer_type] = in_order_of(object, entry(i, layer_type, object));
+  void write_entries(const OrderedJson& before) {
+    OrderedJson& entries = part_[parameters.key];
+    if (!before.is_object()) entries = OrderedJson::object();
+    const std::vector<std::string>& types = part_of(situation_.request.model, situation_.part()).layer_types;
+    for (std::size_t i = 0; i < situation_.ropes().size(); ++i) {
+      const ModelRope& used = situation_.ropes()[i];
+      if (used.part != situation_.part()) continue;
+      for (const int layer : used.layers) {
+        const std::string& type = types[static_cast<std::size_t>(layer)];
+        if (!situation_.extends(i, layer) && entries.contains(type)) continue;
+        entries[type] =
+            entry(parameters, wanted(situation_, plan_, i, layer), entries.value(type, OrderedJson::object()));
       }
     }
-  }
-
-  // ---- rope_scaling ----
-
-  OrderedJson scaling_members(const OrderedJson& scaling) const {
-    const Rope& rope = planned();
-    const std::string word(scalings::rope_type_of(rope.scaling));
-    OrderedJson values = OrderedJson::object();
-    if (is_phi3() && plan_.method == "longrope") {  // Microsoft's own code takes these three keys and no other
-      add_values(values, rope.scaling, false);
-      return {{"type", word}, {"short_factor", values["short_factor"]}, {"long_factor", values["long_factor"]}};
-    }
-    // The oldest word for rope_type stays where it says the same; families of layer types do not read it.
-    const bool has_type = scaling.is_object() && !situation_.of_layer_types() && !scaling.contains("rope_type") &&
-                          scaling.value("type", "") == word;
-    OrderedJson members = {{has_type ? "type" : "rope_type", word}};
-    // A base one level down (DBRX) is not the one that transformers reads beside a scaling.
-    const files::Family* family = situation_.family;
-    const bool is_below = family != nullptr && family->base_key.find('.') != std::string_view::npos;
-    const bool states_base = is_below && !part_.contains(base_key()) && word != "default";
-    if (states_base) members["rope_theta"] = rope.base;
-    add_values(members, rope.scaling, states_betas(situation_));
-    add_the_rest(members, scaling.is_object() || situation_.of_layer_types() ? scaling : at("rope_parameters"));
-    if (!states_base) members.erase("rope_theta");
-    return members;
-  }
-
-  void write_scaling() {
-    const OrderedJson old = at("rope_scaling"), members = scaling_members(old);
-    write_bases(old);
-    part_.erase("rope_parameters");
-    const bool needed = members.size() > 1 || !std::holds_alternative<Unscaled>(planned().scaling) ||
-                        (situation_.family != nullptr && !situation_.family->rope_parameters.empty());
-    if (needed) {
-      part_["rope_scaling"] = in_order_of(old, members);
-    } else if (part_.contains("rope_scaling")) {
-      part_["rope_scaling"] = nullptr;
-    }
-  }
-
-  // Beside rope_scaling the bases stand at the top of the part.
-  void write_bases(const OrderedJson& scaling) {
-    const OrderedJson parameters = at("rope_parameters");
-    const bool inside = scaling.is_object() && scaling.contains("rope_theta");
-    const std::string key = base_key();
-    if (!key.empty() && (parameters.is_object() || inside || planned().base != before().base))
-      part_[key] = base_of(planned(), before(), inside ? scaling : parameters);
-    const files::Family* family = situation_.family;
-    if (!parameters.is_object() || family == nullptr || family->sliding_base_key.empty()) return;
-    for (const std::size_t i : situation_.left) {
-      const ModelRope& used = situation_.rope(i);
-      if (used.part == situation_.part() && used.rope.base != family->sliding_base)
-        part_[std::string(family->sliding_base_key)] = used.rope.base;
-    }
-  }
-
-  // ---- beside the scaling ----
-
-  void repeat_the_base() {
-    if (planned().base == before().base) return;
-    for (const char* key : repeated_bases)
-      if (key != base_key() && at(key) == before().base) part_[key] = planned().base;
   }
 
   // transformers 5.23 takes head_dim from the config for these methods, which must not be null then.
@@ -261,10 +157,9 @@ class Editor {
 
   void write_lengths() {
     if (situation_.stated_context() != plan_.max_position_embeddings)
-      part_[length_key(*situation_.object())] = plan_.max_position_embeddings;
-    const std::string original = "original_max_position_embeddings";
-    const bool differs = part_.contains(original) ? part_[original] != situation_.trained : is_phi3();
-    if (differs && scalings::has_key(planned().scaling, original)) part_[original] = situation_.trained;
+      part_[length_key(situation_)] = plan_.max_position_embeddings;
+    if (part_.contains(original_key) && scalings::has_key(plan_.ropes.front().planned.scaling, original_key))
+      part_[original_key] = situation_.trained();
   }
 
   const Situation& situation_;
@@ -273,73 +168,50 @@ class Editor {
   OrderedJson& part_;  // the object of config_ that has the rope
 };
 
-// ---- read back ----
-
-// A tower may turn several blocks of one head: each is a rope of its own.
-bool has_layer(const ModelRope& used, const ModelRope& other, int layer) {
-  return used.part == other.part && used.first == other.first && std::ranges::count(used.layers, layer) != 0;
+// The rope of that layer; null where there is none. A tower may turn several blocks of one head: each is a rope.
+const Rope* rope_of(const Model& model, const ModelRope& like, int layer) {
+  const auto read = std::ranges::find_if(model.ropes, [&](const ModelRope& used) {
+    return used.part == like.part && used.first == like.first && std::ranges::count(used.layers, layer) != 0;
+  });
+  return read == model.ropes.end() ? nullptr : &read->rope;
 }
 
-// Equal but for the values that the family's own code makes of the parameters (DeepSeek-V4's yarn, Phi-3.5-MoE's
-// lists).
-bool means(const Situation& situation, const Scaling& planned, const Scaling& read) {
-  if (planned == read) return true;
-  if (planned.index() != read.index() || situation.family == nullptr) return false;
-  const files::Quirk& quirk = *situation.family->quirk;
-  const bool own = (std::holds_alternative<Yarn>(planned) && quirk.yarn != nullptr) ||
-                   (std::holds_alternative<LongRope>(planned) && quirk.longrope != nullptr);
-  return own && *factor_of(planned) == *factor_of(read);
-}
-
-// Whether every rope of the plan is read as planned, and every other as it was, layer by layer.
-bool is_read_as_planned(const Situation& situation, const MethodPlan& plan, const Model& model) {
-  const auto is_right = [&](std::size_t i, int layer) {
-    const ModelRope& before = situation.rope(i);
-    const auto read =
-        std::ranges::find_if(model.ropes, [&](const ModelRope& used) { return has_layer(used, before, layer); });
-    if (read == model.ropes.end()) return false;
-    const bool splits = situation.splits(situation.request.model, before);
-    if (splits && situation.splits(model, *read)) return false;  // layers that slide would be scaled too
-    const Rope* planned = planned_rope(plan, i);
-    const Rope& wanted = planned == nullptr || (splits && only_slides(model, *read)) ? before.rope : *planned;
-    Rope same = read->rope;
-    if (means(situation, wanted.scaling, same.scaling)) same.scaling = wanted.scaling;
-    return same == wanted;
-  };
-  for (std::size_t i = 0; i < situation.request.model.ropes.size(); ++i) {
-    for (const int layer : situation.rope(i).layers)
-      if (!is_right(i, layer)) return false;
-  }
-  return true;
-}
-
-// The rope of the new model that layers of `used` have, and of those the one that was extended.
-const Rope& extended_rope(const Model& model, const ModelRope& used) {
-  const ModelRope* found = nullptr;
-  for (const ModelRope& read : model.ropes) {
-    const bool shares = std::ranges::any_of(used.layers, [&](int layer) { return has_layer(read, used, layer); });
-    if (shares && (found == nullptr || only_slides(model, *found))) found = &read;
-  }
-  return found->rope;
+// Equal but for the values that the family's own code makes of the parameters (DeepSeek-V4, Phi-3.5-MoE).
+bool means(const Situation& situation, const Rope& planned, Rope read) {
+  const files::Quirk* quirk = situation.family == nullptr ? nullptr : situation.family->quirk;
+  if (quirk != nullptr && (quirk->yarn != nullptr || quirk->longrope != nullptr) &&
+      planned.scaling.index() == read.scaling.index() && factor_of(read.scaling) != nullptr &&
+      *factor_of(planned.scaling) == *factor_of(read.scaling))
+    read.scaling = planned.scaling;
+  return read == planned;
 }
 
 struct Written {
   OrderedJson config = {};
-  OrderedJson object = {};  // the value of the form's key
-  std::string wrong = {};   // why the text cannot say the plan; "": it does
-  Model model = {};         // as the text is read
+  std::string object = {};           // the value of the form's key
+  std::string wrong = {};            // why the text cannot say the plan; "": it does
+  std::vector<RopePlan> ropes = {};  // as the text is read
 };
 
-Written written_in(Form form, const Situation& situation, const MethodPlan& plan) {
-  Written written{.config = Editor(situation, plan).in(form)};
-  written.object =
-      files::object_at(written.config, situation.part())->value(form_keys[static_cast<int>(form)], OrderedJson());
+// Compares every rope of the plan with what is read, and every other with what it was, layer by layer.
+Written written_in(const Form& form, const Situation& situation, const MethodPlan& plan) {
+  Written written{.config = Editor(situation, plan).in(form), .ropes = plan.ropes};
   try {
-    written.model = parse_config(files::config_text(written.config), situation.request.options);
-    if (!is_read_as_planned(situation, plan, written.model)) written.wrong = "it is read otherwise";
+    const Model model = parse_config(files::config_text(written.config), situation.request.options);
+    for (std::size_t i = 0; i < situation.ropes().size(); ++i) {
+      for (const int layer : situation.ropes()[i].layers) {
+        const Rope* read = rope_of(model, situation.ropes()[i], layer);
+        if (read == nullptr || !means(situation, wanted(situation, plan, i, layer), *read))
+          written.wrong = "it is read otherwise";
+        else if (situation.extends(i, layer))
+          std::ranges::find(written.ropes, i, &RopePlan::rope)->planned = *read;
+      }
+    }
   } catch (const Error& error) {
     written.wrong = std::string("it is refused, ") + error.what();
   }
+  if (written.wrong.empty())
+    written.object = one_line(files::object_at(written.config, situation.part())->value(form.key, OrderedJson()));
   return written;
 }
 
@@ -349,15 +221,14 @@ std::vector<Change> changes_between(const Situation& situation, const OrderedJso
                     &after = *files::object_at(config, situation.part());
   const std::string above = situation.part().empty() ? "" : situation.part() + ".";
   std::vector<Change> changes;
-  const auto add = [&](const std::string& key) {
-    Change change{above + key, {}, {}};
+  OrderedJson all = before;
+  all.update(after);
+  for (const auto& [key, value] : all.items()) {
+    Change change{above + key};
     if (before.contains(key)) change.before = one_line(before[key]);
-    if (after.contains(key)) change.after = one_line(after[key]);
-    if (change.before != change.after) changes.push_back(std::move(change));
-  };
-  for (const auto& item : before.items()) add(item.key());
-  for (const auto& item : after.items())
-    if (!before.contains(item.key())) add(item.key());
+    if (after.contains(key)) change.after = one_line(value);
+    if (change.before != change.after) changes.push_back(change);
+  }
   return changes;
 }
 
@@ -372,27 +243,26 @@ std::string one_line(const OrderedJson& value) {
   return value.is_object() ? "{" + text + "}" : "[" + text + "]";
 }
 
-std::string length_key(const Json& object) {
+std::string length_key(const Situation& situation) {
   files::Ledger ledger;
-  return files::context_key(files::Object(object, "", ledger)).value_or("max_position_embeddings");
+  const files::Object part(*files::object_at(situation.root, situation.part()), "", ledger);
+  return files::context_key(part).value_or("max_position_embeddings");
 }
 
 void write_config(const Situation& situation, MethodPlan& plan) {
-  const Written parameters = written_in(Form::rope_parameters, situation, plan);
-  const Written scaling = written_in(Form::rope_scaling, situation, plan);
-  if (parameters.wrong.empty()) plan.rope_parameters = one_line(parameters.object);
-  if (scaling.wrong.empty()) plan.rope_scaling = one_line(scaling.object);
-  const bool old = Editor(situation, plan).own_form() == Form::rope_scaling;
-  const Written &own = old ? scaling : parameters, &other = old ? parameters : scaling;
+  const Written fresh = written_in(parameters, situation, plan), old = written_in(old_form, situation, plan);
+  plan.rope_parameters = fresh.object;
+  plan.rope_scaling = old.object;
+  const bool is_old = &Editor(situation, plan).own_form() == &old_form;
+  const Written &own = is_old ? old : fresh, &other = is_old ? fresh : old;
   const Written& taken = own.wrong.empty() ? own : other;
   if (!taken.wrong.empty()) {
-    const std::string type = situation.family == nullptr ? "this model" : situation.family_type();
-    plan.refused = "the config of " + type + " cannot say it: " + own.wrong;
+    plan.refused = "the config of " + situation.family_type() + " cannot say it: " + own.wrong;
     return;
   }
   plan.config = files::config_text(taken.config);
   plan.changes = changes_between(situation, taken.config);
-  for (RopePlan& rope : plan.ropes) rope.planned = extended_rope(taken.model, situation.rope(rope.rope));
+  plan.ropes = taken.ropes;
 }
 
 }  // namespace rotary::extend

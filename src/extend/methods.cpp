@@ -1,94 +1,75 @@
+// The rope that each method makes, its warnings, and the plan with the method that is recommended.
 #include <algorithm>
-#include <cmath>
 
 #include "steps.h"
 #include "values/effects.h"
-#include "values/number_text.h"
 
 namespace rotary::extend {
 namespace {
 
-using detail::spelled;
-
 constexpr std::string_view names[] = {"linear", "yarn", "llama3", "longrope", "default"};
 
-// ---- a rope as a method makes it ----
+// Static NTK (Hunyuan's alpha) is the base of the training, and p-RoPE has the pairs that turn: no method replaces
+// them.
+bool is_trained_so(const Scaling& scaling) {
+  return std::holds_alternative<Ntk>(scaling) || std::holds_alternative<Proportional>(scaling);
+}
+
+Rope unscaled(Rope rope) {
+  if (!is_trained_so(rope.scaling)) rope.scaling = Unscaled{};
+  return rope;
+}
 
 // The parameters beside factor and length: the file's own, the published ones, or the method's defaults.
 struct Pattern {
-  Scaling scaling;  // of the kind that was asked for
-  bool is_own = false, is_published = false;
-  bool fits = false;  // made for this very context: its factor is right
+  Scaling scaling;        // of the kind that was asked for
+  std::string from = {};  // whose; "": the method's defaults
+  bool fits = false;      // made for this very context: its factor is right
 };
 
-Pattern pattern_of(const Situation& situation, const Scaling& by_default) {
-  const auto is_of_the_kind = [&](const Scaling& scaling) { return scaling.index() == by_default.index(); };
-  const bool has_own = situation.is_scaled() && is_of_the_kind(situation.scaling());
-  const bool has_published = situation.published != nullptr && is_of_the_kind(situation.published->scaling);
+Pattern pattern_of(const Situation& situation, std::string_view method) {
+  Pattern pattern{parse_scaling(method)};
+  const Recipe* known = situation.published;
+  const auto is_of_the_kind = [&](const Scaling& scaling) { return scaling.index() == pattern.scaling.index(); };
+  const bool has_published = known != nullptr && is_of_the_kind(known->scaling);
   const bool is_made_for = has_published && situation.is_published_context();
-  if (has_own && (!is_made_for || situation.is_published_scaling())) {  // the same in the file's own words
-    return {situation.scaling(), true, false, is_made_for || situation.is_own_context()};
+  if (situation.is_scaled() && is_of_the_kind(situation.scaling()) &&
+      (!is_made_for || situation.is_published_scaling())) {  // the same in the file's own words
+    const std::int64_t context = situation.request.context, *length = length_of(situation.scaling());
+    const bool is_for_context = situation.stated_context() == context ||
+                                reached(situation.trained(), *factor_of(situation.scaling())) == context;
+    return {situation.scaling(), "the file's own scaling",
+            is_made_for || (is_for_context && (length == nullptr || *length == situation.trained()))};
   }
-  if (!has_published) return {by_default};
-  const bool asked = situation.request.factor == situation.published->says.factor;
-  return {situation.published->scaling, false, true, is_made_for && (asked || situation.may_take_published())};
+  // MLA turns the last part of its heads, and its families put YaRN's temperature into the softmax scale.
+  Yarn* yarn = std::get_if<Yarn>(&pattern.scaling);
+  if (yarn != nullptr && situation.first().first > 0) yarn->mscale = yarn->mscale_all_dim = 1;
+  if (!has_published) return pattern;
+  // Where others are known to have such a file, its factor must be asked for.
+  const bool is_taken = situation.are_published_weights() || known->says.other_weights.empty() ||
+                        situation.request.factor == known->says.factor;
+  return {known->scaling, known->says.source, is_made_for && is_taken};
 }
 
-// The scaling that a method starts from, before factor and length. MLA turns the last part of its heads, and its
-// families put YaRN's temperature into the softmax scale.
-Scaling default_scaling(const Situation& situation, std::string_view method) {
-  if (method == "linear") return Linear{};
-  if (method == "llama3") return Llama3{};
-  if (method == "longrope") return LongRope{};
-  return situation.first().first > 0 ? Yarn{.mscale = 1, .mscale_all_dim = 1} : Yarn{};
-}
-
-// The user's factor, that of the pattern where it was made for this context, or the ratio of the lengths.
-void set_factor(const Situation& situation, const Pattern& pattern, MethodPlan& plan) {
-  const double* factor = factor_of(pattern.scaling);
-  const std::string by_context = "context / trained_length";
-  if (situation.request.factor) {
-    plan.from = "--factor";
-  } else if (pattern.is_published || pattern.is_own) {
-    plan.from = (pattern.fits ? "" : by_context + ", the rest as in ") +
-                (pattern.is_published ? situation.published->says.source : "the file's own scaling");
-  } else {
-    plan.from = by_context;
-  }
-  const double otherwise = pattern.fits && factor != nullptr ? *factor : situation.smallest_factor();
-  plan.factor = situation.request.factor.value_or(otherwise);
-}
-
-// The method's pattern with the factor and the length of this plan.
+// The pattern with the factor and the length of this plan: the user's factor, that of a pattern for this context, or
+// the ratio of the lengths.
 Scaling scaling_of(const Situation& situation, MethodPlan& plan) {
-  const Pattern pattern = pattern_of(situation, default_scaling(situation, plan.method));
-  set_factor(situation, pattern, plan);
-  if (const auto* part = std::get_if<Proportional>(&situation.scaling()))
-    return Proportional{.fraction = part->fraction, .factor = plan.factor};
+  const Pattern pattern = pattern_of(situation, plan.method);
+  const double* known = factor_of(pattern.scaling);
+  plan.factor =
+      situation.request.factor.value_or(pattern.fits && known != nullptr ? *known : situation.smallest_factor());
+  const std::string rest = pattern.from.empty() ? "" : ", the rest as in " + pattern.from;
+  plan.from = situation.request.factor ? "--factor" : pattern.fits ? pattern.from : "context / trained_length" + rest;
   Scaling scaling = pattern.scaling;
   std::visit(
       [&]([[maybe_unused]] auto& held) {
         if constexpr (requires { held.factor = 1.0; }) held.factor = plan.factor;
-        if constexpr (requires { held.trained_length; }) held.trained_length = situation.trained;
+        if constexpr (requires { held.trained_length; }) held.trained_length = situation.trained();
       },
       scaling);
   Yarn* yarn = std::get_if<Yarn>(&scaling);
-  if (yarn != nullptr && yarn->factor != *factor_of(pattern.scaling)) yarn->attention_factor.reset();
+  if (yarn != nullptr && yarn->factor != *known) yarn->attention_factor.reset();
   return scaling;
-}
-
-// ---- refusals ----
-
-// LongRoPE's lists come from a search on the model itself: those of the file or of its makers, for this very context.
-std::string reason_against_lists(const Situation& situation) {
-  const Pattern pattern = pattern_of(situation, LongRope{});
-  const LongRope& lists = std::get<LongRope>(pattern.scaling);
-  const bool has_lists = pattern.is_own || pattern.is_published;
-  const bool other = situation.request.factor.value_or(lists.factor) != lists.factor;
-  const auto pairs = static_cast<std::size_t>(situation.first().rope.rotary_dim / 2);
-  if (has_lists && pattern.fits && !other && lists.long_factor.size() == pairs) return "";
-  return has_lists ? "the lists that are known were found for another context or factor"
-                   : "no lists are published for it, and only a search on the model itself finds them";
 }
 
 // Why the method cannot be used on these ropes; "" where it can.
@@ -99,163 +80,147 @@ std::string reason_against(const Situation& situation, std::string_view method) 
     for (const files::Unusable& known : situation.family->unusable)
       if (files::is_listed(method, known.methods)) return std::string(known.why);
   }
-  for (const std::size_t i : situation.targets) {
-    if (std::holds_alternative<Proportional>(situation.rope(i).rope.scaling) && method != "linear")
-      return "the rope turns a share of its pairs by rope_type proportional, which takes a factor and no other method";
-  }
-  return method == "longrope" ? reason_against_lists(situation) : "";
+  if (is_trained_so(situation.scaling()))
+    return std::string("the file's ") + name(situation.scaling()) + " is how the model was trained, and stays";
+  if (method != "longrope") return "";
+  // LongRoPE's lists come from a search on the model itself: those of the file or of its makers, for this very context.
+  const Pattern pattern = pattern_of(situation, method);
+  const LongRope& lists = std::get<LongRope>(pattern.scaling);
+  if (pattern.from.empty()) return "no lists are published for it, and only a search on the model itself finds them";
+  const bool is_right = pattern.fits && situation.request.factor.value_or(lists.factor) == lists.factor &&
+                        static_cast<int>(lists.long_factor.size()) == situation.first().rope.rotary_dim / 2;
+  return is_right ? "" : "the lists that are known were found for another context or factor";
 }
 
-// ---- warnings ----
-
-using Sentences = std::vector<std::string>;
-
-std::string text(std::int64_t tokens) { return std::to_string(tokens); }
-
-void warn_of_the_factor(const Situation& situation, const MethodPlan& plan, Sentences& warnings) {
+Sentences warnings_of(const Situation& situation, const MethodPlan& plan) {
+  Sentences warnings;
   const double smallest = situation.smallest_factor();
-  if (plan.method == "default" || plan.factor >= smallest) return;
-  std::string published;
-  if (situation.is_published_context()) {
-    const Recipe& known = *situation.published;
-    const bool same = plan.method == known.says.method && factor_of(known.scaling) != nullptr;
-    if (same && plan.factor == known.says.factor)
-      published = "; this one is what " + known.says.publisher + " published, " +
-                  known.row.value("why_less", "with weights trained on such lengths");
+  if (plan.method != "default" && plan.factor < smallest) {
+    const Recipe* known = situation.is_published_context() ? situation.published : nullptr;
+    const bool published = known != nullptr && plan.method == known->says.method && plan.factor == known->says.factor;
+    warnings.push_back(sentence_of("factor ", spelled(plan.factor), " reaches ",
+                                   reached(situation.trained(), plan.factor), " tokens (factor * trained_length), not ",
+                                   situation.request.context, ": the smallest factor that does is ", spelled(smallest),
+                                   published ? "; this one is what " + known->says.publisher + " published" : ""));
   }
-  warnings.push_back("factor " + spelled(plan.factor) + " reaches " + text(reached(situation.trained, plan.factor)) +
-                     " tokens (factor * trained_length), not " + text(situation.request.context) +
-                     ": the smallest factor that does is " + spelled(smallest) + published);
+  const Json& faults = published().at("faults");
+  if (faults.contains(plan.method)) warnings.push_back(faults.at(plan.method));
+  return warnings;
 }
 
-void warn_of_yarn(const Situation& situation, const MethodPlan& plan, Sentences& warnings) {
-  warnings.emplace_back(
-      "static YaRN changes short texts too: every length turns by the stretched frequencies. Use it only where texts "
-      "are long");
-  if (situation.published == nullptr && !situation.first().axis_names.empty()) {
-    warnings.emplace_back(
-        "positions have several axes: of YaRN on Qwen2.5-VL, Qwen says \"a significant impact on the performance of "
-        "temporal and spatial localization tasks\"");
+// Sets the ropes of the plan as planned, their factor and where it comes from; or why the method is refused.
+void propose(const Situation& situation, MethodPlan& plan) {
+  plan.refused = reason_against(situation, plan.method);
+  if (!plan.refused.empty()) return;
+  for (const std::size_t i : situation.targets) {
+    Rope rope = situation.ropes()[i].rope;
+    if (plan.method != "default" || situation.is_scaled()) rope = unscaled(rope);
+    if (plan.method != "default") rope.scaling = scaling_of(situation, plan);
+    plan.ropes.push_back({.rope = i, .planned = rope});
   }
-  const Yarn& planned = std::get<Yarn>(plan.ropes.front().planned.scaling);
-  if (situation.first().first > 0 && planned.mscale_all_dim.value_or(0) != 0) {
-    warnings.emplace_back(
-        "the temperature of YaRN is in the softmax scale of this family, (0.1 * mscale_all_dim * ln(factor) + 1)^2, "
-        "where its code applies it; the attention factor is mscale against mscale_all_dim");
-  }
-  if (plan.max_position_embeddings != situation.stated_context()) {
-    warnings.push_back("max_position_embeddings becomes " + text(plan.max_position_embeddings) +
-                       ": old versions of transformers (4.43) took YaRN's trained length from it; there it must stay " +
-                       text(situation.trained));
-  }
+  if (plan.method == "default") plan.from = "no scaling";
 }
 
-void warn_of_longrope(const Situation& situation, const MethodPlan& plan, Sentences& warnings) {
-  const LongRope& lists = std::get<LongRope>(plan.ropes.front().planned.scaling);
-  if (lists.short_factor != lists.long_factor)
-    warnings.push_back("longrope changes from short_factor to long_factor where a text passes " +
-                       text(situation.trained) +
-                       " tokens: keys in a cache keep the angles of the list in use when they were written");
-  if (situation.turns_by_short_factor_only()) {
-    warnings.push_back("transformers turns " + situation.family_type() +
-                       " by short_factor at every length: long_factor works only where another framework reads it");
+MethodPlan plan_by(const Situation& situation, std::string_view method) {
+  MethodPlan plan{.method = std::string(method)};
+  const std::int64_t context = situation.request.context;
+  plan.max_position_embeddings = method == "default" ? std::max(context, situation.stated_context()) : context;
+  propose(situation, plan);
+  if (plan.refused.empty()) write_config(situation, plan);
+  if (!plan.refused.empty()) return plan;
+  for (RopePlan& rope : plan.ropes) {
+    rope.frequencies = frequencies(rope.planned, context);
+    rope.trained = frequencies(unscaled(situation.ropes()[rope.rope].rope), 0).inv_freq;
+    for (const auto& pair : scalings::effects_of(rope.trained, rope.frequencies.inv_freq, rope.planned.scaling)) {
+      const std::string_view effect = pair.name;
+      rope.kept += effect == "kept" ? 1 : 0;
+      rope.blended += effect == "blended" ? 1 : 0;
+      rope.stretched += effect == "stretched" ? 1 : 0;
+    }
   }
+  plan.warnings = warnings_of(situation, plan);
+  add_serving(situation, plan);
+  return plan;
+}
+
+// Sets the method that would be taken, and why; otherwise: where other weights have the same config.
+void choose(const Situation& situation, Plan& plan) {
+  const auto take = [&](std::string_view method, const std::string& why) {
+    plan.recommended = method;
+    plan.why = why;
+  };
+  const Recipe* known = situation.published;
+  const std::string paper = "does best without training in the measurements of its paper, and most frameworks read it";
+  if (known != nullptr && known->row.contains("instead") && situation.is_published_length() &&
+      situation.request.context <= known->says.context)
+    return take(known->row.value("elsewhere", false) ? "" : "default", known->row.at("instead"));
+  if (situation.is_within()) {
+    return take("default", sentence_of("the weights take ", situation.trained(), " tokens (",
+                                       situation.start.trained_length_from, "), more than the config states"));
+  }
+  if (known != nullptr && known->says.method != "default" && situation.is_published_length()) {
+    const Publication& says = known->says;
+    const std::string publishes = "what " + says.publisher + " publishes for " + says.models +
+                                  (situation.is_published_context() ? "" : ", at another length");
+    if (situation.are_published_weights()) return take(says.method, publishes);
+    if (says.other_weights.empty()) return take(says.method, publishes + ", if these are its weights");
+    plan.otherwise = "if these are the weights of " + says.models + ": --scaling " + says.method +
+                     (situation.is_published_context() ? " --factor " + spelled(says.factor) : "") + " (" +
+                     says.source + ")";
+    if (!situation.is_scaled()) return take("yarn", "for the weights of " + says.other_weights + ": " + paper);
+  }
+  const std::string own = name(situation.scaling());
+  if (situation.is_scaled() && std::ranges::count(methods(), own) != 0)
+    return take(own, "the method that the file has already");
+  take("yarn", paper + (known == nullptr ? "; what the makers of this model publish is not known"
+                                         : sentence_of("; what ", known->says.publisher, " publishes ends at ",
+                                                       known->says.context, " tokens")));
+}
+
+void check_request(const Request& request) {
+  const auto& factor = request.factor;
+  if (factor && !(*factor >= 1 && *factor <= 1e15))
+    fail(Code::VALUE, "extend", "--factor must be from 1 to 1e15 but got ", spelled(*factor));
+  if (!request.method.empty() && std::ranges::count(methods(), request.method) == 0)
+    fail(Code::VALUE, "extend", "a method must be linear, yarn, llama3, longrope or default but got ", request.method);
 }
 
 }  // namespace
 
 std::span<const std::string_view> methods() noexcept { return names; }
 
-Rope unscaled(const Rope& rope) {
-  Rope plain = rope;
-  plain.scaling = Unscaled{};
-  if (const auto* ntk = std::get_if<Ntk>(&rope.scaling)) {
-    const double r = rope.exponent_dim == 0 ? rope.rotary_dim : rope.exponent_dim;
-    if (r > 2) plain.base = rope.base * std::pow(ntk->factor, r / (r - 2));
+Plan plan(const Request& request) {
+  check_request(request);
+  const Situation situation = situation_of(request);
+  Plan plan{.name = request.name,
+            .model = request.model,
+            .context = request.context,
+            .start = situation.start,
+            .smallest_factor = situation.smallest_factor(),
+            .extended = situation.targets,
+            .warnings = situation.warnings,
+            .cache = cache_of(situation)};
+  if (situation.published != nullptr) {
+    plan.published = situation.published->says;
+    plan.published->weights_known = situation.are_published_weights();
+    plan.published->applies = plan.published->weights_known && situation.is_published_length() &&
+                              situation.published->is_made_for(situation.request.context);
+    if (plan.published->applies) plan.published->context = request.context;
   }
-  if (const auto* part = std::get_if<Proportional>(&rope.scaling))
-    plain.scaling = Proportional{.fraction = part->fraction};
-  return plain;
-}
-
-std::string method_of(const Scaling& scaling) {
-  if (std::holds_alternative<Proportional>(scaling)) return "linear";
-  const std::string word = name(scaling);
-  return std::find(std::begin(names), std::end(names), word) != std::end(names) ? word : "";
-}
-
-bool states_betas(const Situation& situation) {
-  const Pattern pattern = pattern_of(situation, Yarn{});
-  if (pattern.is_published) return situation.published->row.value("states_betas", false) && !situation.request.factor;
-  const auto states = [&](const char* key) {
-    const Json* object = situation.dict(key);
-    return object != nullptr && object->contains("beta_fast");
-  };
-  return pattern.is_own && (states("rope_parameters") || states("rope_scaling"));
-}
-
-void propose(const Situation& situation, MethodPlan& plan) {
-  plan.refused = reason_against(situation, plan.method);
-  if (!plan.refused.empty()) return;
-  for (const std::size_t i : situation.targets) {
-    Rope rope = situation.rope(i).rope;
-    if (plan.method != "default") {
-      rope = unscaled(rope);
-      rope.scaling = scaling_of(situation, plan);
-    } else {
-      plan.from = "no scaling";
-      if (situation.is_scaled()) rope = unscaled(rope);
-    }
-    plan.ropes.push_back({.rope = i, .planned = rope, .frequencies = {}});
+  // All of them, whichever is asked for: the recommendation depends on which of them can be used.
+  for (const std::string_view method : methods()) plan.methods.push_back(plan_by(situation, method));
+  choose(situation, plan);
+  const auto best = std::ranges::find(plan.methods, plan.recommended, &MethodPlan::method);
+  if (!plan.recommended.empty() && (best == plan.methods.end() || !best->refused.empty())) {
+    plan.why = plan.recommended + ", " + plan.why + ", cannot be planned here";
+    plan.recommended.clear();
   }
-  plan.rope_theta = plan.ropes.front().planned.base;
-}
-
-Sentences warnings_of(const Situation& situation, const MethodPlan& plan) {
-  Sentences warnings;
-  warn_of_the_factor(situation, plan, warnings);
-  if (plan.method == "linear" && !std::holds_alternative<Proportional>(situation.scaling())) {
-    warnings.emplace_back(
-        "linear draws all neighbours together, by the whole factor: without fine-tuning the model loses on texts of "
-        "every length");
-  }
-  if (plan.method == "yarn") warn_of_yarn(situation, plan, warnings);
-  if (plan.method == "llama3") {
-    warnings.emplace_back(
-        "llama3 is static: short texts turn by the stretched frequencies too. Meta trained Llama 3.1 further with it; "
-        "without training, YaRN keeps more");
-  }
-  if (plan.method == "longrope") warn_of_longrope(situation, plan, warnings);
-  return warnings;
-}
-
-void warn_of_every_method(Situation& situation) {
-  Sentences& warnings = situation.warnings;
-  if (situation.all_slide()) {
-    warnings.emplace_back(
-        "only sliding layers have a rope: no two of their tokens are further apart than the window, whatever the "
-        "length of the text");
-  }
-  const std::int64_t window = situation.window();
-  if (layer_types_of(situation.request.model, situation.first()).empty() && window > 0 &&
-      window < situation.request.context) {
-    const bool published = situation.is_published_exactly() && situation.published->row.contains("sliding_window");
-    warnings.push_back("sliding_window is " + text(window) +
-                       ": where the code uses it, no token looks further back, whatever the rope reaches" +
-                       (published ? "; " + situation.published->says.source + " has " +
-                                        situation.published->row.at("sliding_window").dump()
-                                  : ""));
-  }
-  for (const std::size_t i : situation.targets) {
-    if (!situation.splits(situation.request.model, situation.rope(i))) continue;
-    warnings.push_back("rope " + std::to_string(i) +
-                       " is extended for the layers that attend to everything: those that look back over a window "
-                       "keep it as it is");
-  }
-  for (const std::size_t i : situation.left) {
-    if (situation.rope(i).part != situation.part()) continue;
-    warnings.push_back("rope " + std::to_string(i) + " stays as it is: its layers look back over a window only");
-  }
+  if (request.method.empty()) return plan;
+  std::erase_if(plan.methods, [&](const MethodPlan& one) { return one.method != request.method; });
+  const MethodPlan& first = plan.methods.front();
+  if (!first.refused.empty())
+    fail(Code::ROPE, "extend", first.method, " must be a method that this model can use but is not: ", first.refused);
+  return plan;
 }
 
 }  // namespace rotary::extend

@@ -1,362 +1,337 @@
+// Which ropes are extended, from which length, and what their makers publish.
 #include <algorithm>
 #include <cmath>
 
 #include "files/config/stages.h"
-#include "files/models/quirks/quirk.h"
-#include "files/text/io.h"
 #include "steps.h"
-#include "values/fail.h"
-#include "values/number_text.h"
+#include "tools/subject.h"
+
+namespace rotary::embedded {
+std::string_view published_json() noexcept;  // data/published.json
+}
 
 namespace rotary::extend {
 namespace {
 
-using detail::spelled;
-
 constexpr std::int64_t longest_text = std::int64_t{1} << 53;  // a double counts its tokens
+constexpr const char* original_key = "original_max_position_embeddings";
 
-template <class... Parts>
-[[noreturn]] void refuse(Code code, const Parts&... sentence) {
-  fail(code, "extend", sentence...);
-}
-
-std::string in_part(const ModelRope& used) { return used.part.empty() ? "" : " of " + used.part; }
-
-// ---- the ropes ----
-
-// Rope 0 is that of the language model; towers come after it.
-std::size_t chosen(const Request& request) {
-  const std::vector<ModelRope>& ropes = request.model.ropes;
-  if (ropes.empty()) {
-    std::string why;
-    for (const Note& note : request.model.notes) why += (why.empty() ? "" : " ") + sentence_of(note);
-    refuse(Code::ROPE, "a model to extend must have a rope but has none: ", why);
-  }
-  if (request.rope && *request.rope >= ropes.size()) {
-    refuse(Code::ROPE, "--rope must be below the model's number of ropes, ", ropes.size(),
-           ", and counts from 0 but got ", *request.rope);
-  }
-  if (request.rope) return *request.rope;
-  const auto text = std::find_if(ropes.begin(), ropes.end(), [](const ModelRope& used) { return !used.coordinates; });
-  return text == ropes.end() ? 0 : static_cast<std::size_t>(text - ropes.begin());
+// The rope of the request; without one the first that counts the tokens of a text: towers have ropes too.
+const ModelRope& chosen(const Request& request) {
+  const auto text = std::ranges::find(request.model.ropes, false, &ModelRope::coordinates);
+  if (!request.rope && text != request.model.ropes.end()) return *text;
+  return tools::chosen_rope(request.model, {.config = request.name, .rope = request.rope});
 }
 
 // The ropes of the part whose layers attend to everything; all of them where every rope is a sliding layer's.
 void choose_targets(Situation& situation) {
-  const std::vector<ModelRope>& ropes = situation.request.model.ropes;
-  const std::string& part = ropes[chosen(situation.request)].part;
-  bool all_slide = true, typed = true;
-  double largest_base = 0;
-  for (const ModelRope& used : ropes) {
-    if (used.part != part) continue;
-    all_slide = all_slide && only_slides(situation.request.model, used);
-    typed = typed && !layer_types_of(situation.request.model, used).empty();
-    largest_base = std::max(largest_base, used.rope.base);
+  const std::string& part = chosen(situation.request).part;
+  std::vector<std::size_t> sliding;
+  for (std::size_t i = 0; i < situation.ropes().size(); ++i) {
+    const ModelRope& used = situation.ropes()[i];
+    if (used.part == part) (only_slides(situation.request.model, used) ? sliding : situation.targets).push_back(i);
   }
-  for (std::size_t i = 0; i < ropes.size(); ++i) {
-    bool full = all_slide || !only_slides(situation.request.model, ropes[i]);
-    // A GGUF or params.json file has no layer types: there the sliding layers have the smaller base.
-    if (!typed) full = situation.editable() || ropes[i].rope.base == largest_base;
-    (ropes[i].part == part && full ? situation.targets : situation.left).push_back(i);
+  if (situation.targets.empty()) situation.targets = sliding;
+}
+
+// An object of rope_parameters whose numbers are known to be right.
+Scaling scaling_of(const Json& object) {
+  Scaling found;
+  scalings::for_each_scaling([&](auto scaling) {
+    if (object.at("rope_type") != scalings::rope_type_of(scaling)) return;
+    scalings::for_each_field(scaling, [&](const auto& field, auto& value) {
+      if (!object.contains(field.key)) return;
+      if constexpr (requires { value.reset(); }) {
+        object.at(field.key).get_to(value.emplace());
+      } else {
+        object.at(field.key).get_to(value);
+      }
+    });
+    found = scaling;
+  });
+  return found;
+}
+
+Recipe recipe_of(const Json& row) {
+  Recipe recipe{.says = {.publisher = row.at("publisher"),
+                         .models = row.at("models"),
+                         .method = "default",
+                         .trained_length = row.at("trained_length"),
+                         .context = row.at("context"),
+                         .source = row.at("source"),
+                         .other_weights = row.value("other_weights", ""),
+                         .caution = row.value("caution", "")},
+                .scaling = {},
+                .row = row};
+  if (!row.contains("scaling")) return recipe;
+  recipe.scaling = scaling_of(row.at("scaling"));
+  recipe.says.method = name(recipe.scaling);
+  if (const double* factor = factor_of(recipe.scaling)) recipe.says.factor = *factor;
+  return recipe;
+}
+
+bool is_of(const Recipe& recipe, const Situation& situation) {
+  const ModelRope& used = situation.first();
+  const Json& row = recipe.row;
+  // A GGUF file or params.json says the model's type alone.
+  const std::string& own = part_of(situation.request.model, used.part).model_type;
+  const Json type = own.empty() ? situation.request.model.model_type : own;
+  const auto fits = [&](const char* key, auto value) { return !row.contains(key) || row.at(key) == value; };
+  const int width = used.heads * used.rope.head_dim;
+  if (std::ranges::count(row.at("types"), type) == 0 || width < row.value("min_width", 0) ||
+      width > row.value("max_width", width) || !fits("base", used.rope.base) || !fits("kv_heads", used.kv_heads) ||
+      !fits("part", used.part))
+    return false;
+  const Json keys = row.value("keys", Json::object());
+  for (const auto& [key, wanted] : keys.items()) {
+    const Json& given = situation.value(key.c_str());
+    // A string need only hold the wanted one: _name_or_path.
+    const bool holds = given.is_string() && wanted.is_string() &&
+                       given.get<std::string>().find(wanted.get<std::string>()) != std::string::npos;
+    if (given != wanted && !holds) return false;
   }
+  return true;
+}
+
+// At most 1/16 shorter.
+bool is_just_below(std::int64_t context, std::int64_t length) {
+  return context <= length && context >= length - length / 16;
+}
+
+// The recipe that is made for this model and context, else the first for another context; null: nothing is known.
+const Recipe* published_for(const Situation& situation) {
+  const Recipe* other = nullptr;
+  for (const Recipe& recipe : published_recipes()) {
+    if (!is_of(recipe, situation)) continue;
+    if (recipe.is_made_for(situation.request.context)) return &recipe;
+    if (other == nullptr) other = &recipe;
+  }
+  return other;
+}
+
+// Where the length before any scaling is said; 0: nowhere.
+Start find_trained_length(const Situation& situation) {
+  if (situation.request.trained_length) return {*situation.request.trained_length, "--trained-length"};
+  const Scaling& scaling = situation.scaling();
+  const std::int64_t stated = situation.stated_context(), original = situation.number(original_key);
+  // The factors by pair of a GGUF file (Llama 3.1), and a static NTK, do not say it.
+  const bool is_silent = (situation.root.is_null() && std::holds_alternative<LongRope>(scaling)) ||
+                         std::holds_alternative<Ntk>(scaling) || std::holds_alternative<NtkFixed>(scaling);
+  const std::int64_t* length = length_of(scaling);
+  if (length != nullptr && !is_silent)
+    return {*length, std::holds_alternative<Dynamic>(scaling) ? "max_position_embeddings" : original_key};
+  const auto* linear = std::get_if<Linear>(&scaling);
+  const files::Family* family = situation.family;
+  const std::int64_t context = stated > 0 || family == nullptr ? stated : family->context;
+  if (const Recipe* known = situation.published) {
+    // A linear scaling says no length; a published one is the one that was read.
+    const bool is_known = linear != nullptr ? known->scaling == scaling : is_silent || known->states(stated);
+    if (is_known || (context == 0 && original == 0))
+      return {known->says.trained_length, "published by " + known->says.publisher, known->says.publisher};
+  }
+  if (is_silent) return {};
+  if (linear != nullptr && linear->factor > 1)
+    return {static_cast<std::int64_t>(static_cast<double>(context) / linear->factor + 0.5),
+            "max_position_embeddings / factor"};
+  if (original > 0) return {original, original_key};
+  return {context, stated > 0 ? "max_position_embeddings" : "the default of " + situation.family_type()};
 }
 
 // The ropes, and what is known of their family and makers.
 Situation look_up(const Request& request) {
   Situation situation{request};
-  if (situation.editable()) situation.root = files::parse_json(request.config);
+  if (!request.config.empty()) situation.root = files::parse_json(request.config);
   choose_targets(situation);
   situation.family = files::find_family(part_of(request.model, situation.part()).model_type);
   situation.published = published_for(situation);
+  situation.start = find_trained_length(situation);
   return situation;
-}
-
-// ---- refusals ----
-
-// Throws where no scaling can change the rope.
-void check_target(const Situation& situation, std::size_t index) {
-  const ModelRope& used = situation.rope(index);
-  const std::string which = "rope " + std::to_string(index) + in_part(used);
-  if (used.coordinates) {
-    refuse(Code::ROPE, "a rope to extend must turn by the places of tokens in a text but ", which,
-           " turns by coordinates, as of an image's patches");
-  }
-  if (!used.rope.inv_freq.empty() || !used.rope.multiplier.empty() ||
-      awaits_weights(situation.request.model, used.part)) {
-    refuse(Code::ROPE, "a rope to extend must compute its frequencies from a base but ", which,
-           " learned them: no scaling of a config changes them");
-  }
 }
 
 void check_model(const Situation& situation) {
   const Json& root = situation.root;
   const bool is_params = !root.contains("model_type") && !root.contains("_class_name") &&
                          (root.contains("dim") || root.contains("n_heads"));
-  if (root.is_null() || is_params) {
-    refuse(Code::FORMAT, "a plan must start from a config.json of Hugging Face's form but got ",
-           root.is_null() ? "a GGUF file" : "a params.json", ": plan from the config.json of the same model");
+  const bool has_part = files::object_at(root, situation.part()) != nullptr;  // a key with a dot in its name is no path
+  if (!has_part || is_params) {
+    fail(Code::FORMAT, "extend", "a plan must start from a config.json of Hugging Face's form but got ",
+         root.is_null() ? "a GGUF file"
+         : has_part     ? "a params.json"
+                        : "one whose rope lies at no path",
+         ": plan from the config.json of the same model");
   }
-  // A key with a dot or a control character in its name is no path.
-  if (situation.object() == nullptr) {
-    refuse(Code::ROPE, "a config to change must hold an object at the place of its rope but ",
-           files::in_quotes(situation.part()), " is none");
+  const ModelRope& first = situation.first();
+  const std::string which =
+      sentence_of("rope ", situation.targets.front(), first.part.empty() ? "" : " of ", first.part);
+  const bool learned = !first.rope.inv_freq.empty() || !first.rope.multiplier.empty() ||
+                       awaits_weights(situation.request.model, first.part);
+  if (first.coordinates || learned) {
+    fail(Code::ROPE, "extend", "a rope to extend must turn by the places of tokens in a text, from a base, but ", which,
+         first.coordinates ? " turns by coordinates, as of an image's patches" : " learned its frequencies");
   }
-  for (const std::size_t i : situation.targets) check_target(situation, i);
-  if (situation.all_slide() && !situation.is_scaled() && situation.published == nullptr) {
-    const std::int64_t window = situation.number("sliding_window");
-    refuse(Code::ROPE,
-           "a rope to extend must be one of layers that attend to the whole text but only the sliding layers",
-           in_part(situation.first()), " have one",
-           window > 0 ? ", with a window of " + std::to_string(window) : std::string(),
-           ": no two of their tokens are further apart than in training, and the model takes longer texts "
-           "without a scaling");
+  if (only_slides(situation.request.model, first) && !situation.is_scaled() && situation.published == nullptr) {
+    fail(Code::ROPE, "extend", "a rope to extend must be one of layers that attend to the whole text but ", which,
+         " is one of sliding layers: the model takes longer texts without a scaling");
   }
   if (situation.family != nullptr && !situation.family->reads_scaling) {
-    refuse(Code::ROPE, "a model to extend must read a scaling from its config but the code of ",
-           situation.family_type(), " reads none");
+    fail(Code::ROPE, "extend", "a model to extend must read a scaling from its config but the code of ",
+         situation.family_type(), " reads none");
   }
 }
 
-void check_context(const Situation& situation) {
-  const std::int64_t context = situation.request.context;
-  if (context > longest_text) refuse(Code::VALUE, "--length must be at most 2^53 but got ", context);
+void check_lengths(const Situation& situation) {
+  const std::int64_t context = situation.request.context, trained = situation.trained();
   const std::int64_t stated = situation.stated_context();
-  if (!situation.is_within() || (stated > 0 && context > stated)) return;
-  const Recipe* known = situation.published;
-  std::string hint;
-  if (known != nullptr && known->says.trained_length < situation.trained && context > known->says.trained_length) {
-    hint = "; where the length of the config was raised without training, as some files of " + known->says.models +
-           " have it, --trained-length " + std::to_string(known->says.trained_length) + " plans from the length that " +
-           known->says.publisher + " publishes";
+  const std::string& from = situation.start.trained_length_from;
+  if (context > longest_text) fail(Code::VALUE, "extend", "--length must be at most 2^53 but got ", context);
+  if (trained == 0) {
+    fail(Code::CONFIG_MISSING, "extend",
+         "the trained length must be known but the config does not say it: --trained-length gives it");
   }
-  refuse(Code::VALUE, "--length must be above the trained length ", situation.trained, " (", situation.trained_from,
-         ") but got ", context, ": the model takes such texts as it is", hint);
+  if (trained < 2 || trained > longest_text) {
+    fail(Code::VALUE, "extend", "the trained length must be from 2 to 2^53 but got ", trained, " (", from,
+         "): --trained-length gives another");
+  }
+  if (situation.is_within() && (stated <= 0 || context <= stated)) {
+    fail(Code::VALUE, "extend", "--length must be above the trained length ", trained, " (", from, ") but got ",
+         context, ": the model takes such texts as it is");
+  }
 }
 
-// ---- the trained length ----
-
-struct Length {
-  std::int64_t tokens = 0;
-  std::string from;
-};
-
-Length published_length(const Situation& situation) {
-  return {situation.published->says.trained_length, "published by " + situation.published->says.publisher};
-}
-
-void warn_of_raised(Situation& situation, std::int64_t trained, const std::string& who) {
-  const std::string length = std::to_string(trained);
-  situation.warnings.push_back("max_position_embeddings " + std::to_string(situation.stated_context()) +
-                               " is above the trained length " + length + " that " + who + ": the plan starts from " +
-                               length);
-}
-
-std::optional<Length> length_in_scaling(Situation& situation) {
-  const Scaling& scaling = situation.scaling();
-  const std::string rule = "the trained length must be known but the file's ";
-  if (situation.has_factors_of_gguf()) {
-    if (situation.published != nullptr) return published_length(situation);
-    refuse(Code::CONFIG_MISSING, rule, "factors by pair do not say it: --trained-length gives it");
-  }
-  if (const auto* length = scalings::value_of<std::int64_t>(scaling, "trained_length")) {
-    return Length{*length, std::holds_alternative<Dynamic>(scaling) ? "max_position_embeddings"
-                                                                    : "original_max_position_embeddings"};
-  }
-  const auto* linear = std::get_if<Linear>(&scaling);
-  // A linear scaling says no length; a published one is the one that was read.
-  if (linear != nullptr && situation.published != nullptr && situation.published->scaling == scaling)
-    return published_length(situation);
-  const std::int64_t by_default = situation.family == nullptr ? 0 : situation.family->context;
-  const std::int64_t context = situation.stated_context() > 0 ? situation.stated_context() : by_default;
-  if (linear != nullptr && context > 0 && linear->factor > 1) {
-    situation.warnings.push_back("the file's linear scaling, factor " + spelled(linear->factor) +
-                                 ", does not say whether max_position_embeddings " + std::to_string(context) +
-                                 " is the length before or after it: it is taken as the one after; "
-                                 "--trained-length says otherwise");
-    return Length{static_cast<std::int64_t>(static_cast<double>(context) / linear->factor + 0.5),
-                  "max_position_embeddings / factor"};
-  }
-  if (std::holds_alternative<Ntk>(scaling) || std::holds_alternative<NtkFixed>(scaling)) {
-    if (situation.published != nullptr) return published_length(situation);
-    refuse(Code::CONFIG_MISSING, rule, "scaling ", name(scaling), " does not say it: --trained-length gives it");
-  }
-  return std::nullopt;
-}
-
-Length length_of_unscaled(Situation& situation) {
-  const std::int64_t context = situation.stated_context();
-  const Recipe* known = situation.published;
-  if (known != nullptr && known->states(context)) {
-    if (context > known->says.trained_length)
-      warn_of_raised(situation, known->says.trained_length, known->says.publisher + " publishes");
-    return published_length(situation);
-  }
-  const char* original = "original_max_position_embeddings";
-  if (const std::int64_t stated = situation.number(original); stated > 0) {
-    if (context > stated) warn_of_raised(situation, stated, std::string(original) + " says");
-    return {stated, original};
-  }
-  if (context > 0) return {context, "max_position_embeddings"};
-  if (situation.family != nullptr && situation.family->context > 0) {
-    const Length length{situation.family->context, "the default of " + situation.family_type()};
-    situation.warnings.push_back("max_position_embeddings is not given: the trained length is taken as " +
-                                 std::to_string(length.tokens) + ", " + length.from);
-    return length;
-  }
-  if (known != nullptr) return published_length(situation);
-  refuse(Code::CONFIG_MISSING,
-         "the trained length must be known but the config has no max_position_embeddings: --trained-length gives it");
-}
-
-void set_trained_length(Situation& situation) {
-  Length length;
-  if (const auto given = situation.request.trained_length) {
-    if (*given < 2 || *given > longest_text)
-      refuse(Code::VALUE, "--trained-length must be from 2 to 2^53 but got ", *given);
-    length = {*given, "--trained-length"};
-    if (!situation.is_scaled() && situation.stated_context() > *given)
-      warn_of_raised(situation, *given, "--trained-length gives");
-  } else {
-    const auto scaled = length_in_scaling(situation);
-    length = scaled ? *scaled : length_of_unscaled(situation);
-  }
-  if (length.tokens < 2) {
-    refuse(Code::VALUE, "the trained length must be at least 2 but got ", length.tokens, " (", length.from,
-           "): --trained-length gives another");
-  }
-  situation.trained = length.tokens;
-  situation.trained_from = length.from;
-}
-
-// ---- the file's own scaling ----
-
-// Tokens that the file states for its own scaling, else that its factor reaches; 0: it has no scaling, or one that
-// follows the length.
-std::int64_t taken_by_the_file(const Situation& situation) {
-  if (!situation.is_scaled() || std::holds_alternative<Dynamic>(situation.scaling())) return 0;
+Sentences warnings_of(const Situation& situation) {
+  Sentences warnings;
   const double* factor = factor_of(situation.scaling());
-  const std::int64_t stated = situation.stated_context();
-  return stated > situation.trained || factor == nullptr ? stated : reached(situation.trained, *factor);
-}
-
-void warn_of_own_scaling(Situation& situation) {
-  const Scaling& scaling = situation.scaling();
-  const double* factor = factor_of(scaling);
-  if (std::holds_alternative<Ntk>(scaling)) {
-    situation.warnings.push_back("the model was trained with a static NTK base, which stays: alpha " +
-                                 spelled(*factor) + ", as rope_theta " +
-                                 detail::significant(unscaled(situation.first().rope).base, 10));
+  const std::int64_t stated = situation.stated_context(), window = situation.window();
+  if (situation.is_scaled()) {
+    warnings.push_back(sentence_of("the model is scaled already (", name(situation.scaling()),
+                                   factor == nullptr ? "" : ", factor " + detail::significant(*factor, 6),
+                                   "): the plan starts from the unscaled rope and ", situation.trained(), " tokens"));
+  } else if (stated > situation.trained()) {
+    warnings.push_back(sentence_of("max_position_embeddings ", stated, " is above the trained length ",
+                                   situation.trained(), " (", situation.start.trained_length_from,
+                                   "), from which the plan starts"));
   }
-  if (!situation.is_scaled()) return;
-  situation.warnings.push_back(std::string("the model is scaled already (") + name(scaling) +
-                               (factor == nullptr ? "" : ", factor " + detail::significant(*factor, 6)) +
-                               "): the plan starts from the unscaled rope and " + std::to_string(situation.trained) +
-                               " tokens");
-  const std::int64_t taken = taken_by_the_file(situation);
-  if (situation.request.context < taken && !situation.is_own_context()) {
-    situation.warnings.push_back("the file takes " + std::to_string(taken) +
-                                 " tokens as it is: weights that were trained with its scaling need no other for " +
-                                 std::to_string(situation.request.context));
-  }
+  if (layer_types_of(situation.request.model, situation.first()).empty() && window > 0 &&
+      window < situation.request.context)
+    warnings.push_back(sentence_of("sliding_window is ", window,
+                                   ": where the code uses it, no token looks further back, whatever the rope reaches"));
+  return warnings;
 }
 
 }  // namespace
 
+const Json& published() {
+  static const Json root = files::parse_json(embedded::published_json());
+  return root;
+}
+
+const std::vector<Recipe>& published_recipes() {
+  static const std::vector<Recipe> recipes = [] {
+    std::vector<Recipe> all;
+    std::ranges::transform(published().at("recipes"), std::back_inserter(all), recipe_of);
+    return all;
+  }();
+  return recipes;
+}
+
+bool Recipe::is_made_for(std::int64_t context) const {
+  return is_just_below(context, says.context) || is_just_below(context, row.value("also", std::int64_t{0}));
+}
+
+bool Recipe::states(std::int64_t context) const {
+  return row.contains("stated") && std::ranges::count(row.at("stated"), Json(context)) != 0;
+}
+
+bool Situation::is_published_scaling() const {
+  if (published == nullptr || scaling().index() != published->scaling.index()) return false;
+  if (const auto* lists = std::get_if<LongRope>(&scaling())) {  // of phimoe long_factor is read as short_factor
+    const auto& theirs = std::get<LongRope>(published->scaling);
+    return lists->short_factor == theirs.short_factor || lists->long_factor == theirs.long_factor;
+  }
+  const double* factor = factor_of(scaling());
+  const std::int64_t* length = length_of(scaling());
+  return factor != nullptr && *factor == published->says.factor &&
+         (length == nullptr || *length == published->says.trained_length);
+}
+
+bool Situation::are_published_weights() const {
+  if (published == nullptr || is_published_scaling()) return published != nullptr;
+  const Json& row = published->row;
+  const std::int64_t stated = stated_context();
+  const bool is_plain = stated == 0 || stated == published->says.trained_length || published->states(stated);
+  // MiniCPM's files have lists that reach no further than the trained length.
+  return row.value("by_hand", false) && (!is_scaled() || stated == trained()) && is_plain &&
+         first().heads * first().rope.head_dim >= row.value("own_width", 0) &&
+         first().kv_heads <= row.value("own_kv_heads", first().kv_heads);
+}
+
+bool Situation::is_published_length() const {
+  return published != nullptr && published->says.trained_length == trained();
+}
+
+bool Situation::is_published_context() const {
+  if (!is_published_length()) return false;
+  return published->is_made_for(request.context) ||
+         is_just_below(request.context, reached(trained(), published->says.factor));
+}
+
 bool only_slides(const Model& model, const ModelRope& used) {
   const std::vector<std::string> types = layer_types_of(model, used);
-  return !types.empty() && std::all_of(types.begin(), types.end(), files::has_sliding_rope);
+  return !types.empty() && std::ranges::all_of(types, files::has_sliding_rope);
 }
 
 std::int64_t reached(std::int64_t trained, double factor) {
   return static_cast<std::int64_t>(std::min(static_cast<double>(trained) * factor + 0.5, 9e15));
 }
 
-const Json* Situation::value(const std::string& key) const {
-  const Json* keys = object();
-  return keys != nullptr && keys->contains(key) ? &keys->at(key) : nullptr;
+const Json& Situation::value(const char* key) const {
+  static const Json none;
+  const Json* keys = files::object_at(root, part());
+  return keys != nullptr && keys->contains(key) ? keys->at(key) : none;
 }
 
-const Json* Situation::dict(const std::string& key) const {
-  const Json* found = value(key);
-  return found != nullptr && found->is_object() ? found : nullptr;
-}
-
-std::int64_t Situation::number(const std::string& key) const {
-  const Json* found = value(key);
-  return found != nullptr && found->is_number_integer() ? found->get<std::int64_t>() : 0;
-}
-
-bool Situation::of_layer_types() const {
-  const Json* parameters = dict("rope_parameters");
-  const auto is_object = [](const Json& one) { return one.is_object(); };
-  if (parameters != nullptr && std::any_of(parameters->begin(), parameters->end(), is_object)) return true;
-  return family != nullptr && family->old != files::Old::one_for_all && family->old != files::Old::all_to_all;
-}
-
-bool Situation::turns_by_short_factor_only() const { return family != nullptr && family->quirk->longrope != nullptr; }
-
-bool Situation::splits(const Model& model, const ModelRope& used) const {
-  const std::vector<std::string> types = layer_types_of(model, used);
-  return of_layer_types() && !only_slides(model, used) && std::any_of(types.begin(), types.end(), files::has_sliding_rope);
-}
-
-bool Situation::all_slide() const {
-  return std::all_of(targets.begin(), targets.end(), [&](std::size_t i) { return only_slides(request.model, rope(i)); });
+std::int64_t Situation::number(const char* key) const {
+  return value(key).is_number_integer() ? value(key).get<std::int64_t>() : 0;
 }
 
 std::int64_t Situation::window() const {
-  const Json* uses = value("use_sliding_window");
-  const bool on = uses == nullptr || (uses->is_boolean() && uses->get<bool>());
-  return on ? std::max<std::int64_t>(number("sliding_window"), 0) : 0;
+  return value("use_sliding_window") == Json(false) ? 0 : number("sliding_window");
+}
+
+bool Situation::of_layer_types() const {
+  const Json& parameters = value("rope_parameters");
+  return std::ranges::any_of(parameters, [](const Json& one) { return one.is_object(); }) ||
+         (family != nullptr && family->old != files::Old::one_for_all && family->old != files::Old::all_to_all);
+}
+
+bool Situation::extends(std::size_t rope, int layer) const {
+  if (std::ranges::count(targets, rope) == 0) return false;
+  const std::vector<std::string>& types = part_of(request.model, part()).layer_types;
+  return types.empty() || !files::has_sliding_rope(types[static_cast<std::size_t>(layer)]) || !of_layer_types() ||
+         only_slides(request.model, ropes()[rope]);
 }
 
 double Situation::smallest_factor() const {
-  const auto length = static_cast<double>(trained);
-  const auto wanted = static_cast<double>(std::max(request.context, trained));
+  const auto length = static_cast<double>(trained());
+  const auto wanted = static_cast<double>(std::max(request.context, trained()));
   double factor = wanted / length;
   while (factor * length < wanted) factor = std::nextafter(factor, 2 * factor);
   return factor;
 }
 
 bool Situation::is_scaled() const {
-  if (std::holds_alternative<Ntk>(scaling())) return false;  // the base of the training in other words
+  if (std::holds_alternative<Ntk>(scaling())) return false;  // the base of the training
   const double* factor = factor_of(scaling());
   return std::holds_alternative<LongRope>(scaling()) || (factor != nullptr && *factor > 1);
 }
 
-bool Situation::of_llama3_or_lists() const {
-  return std::holds_alternative<Llama3>(scaling()) || std::holds_alternative<LongRope>(scaling());
-}
-
-bool Situation::is_own_context() const {
-  const double* factor = factor_of(scaling());
-  const auto* length = scalings::value_of<std::int64_t>(scaling(), "trained_length");
-  if (!is_scaled() || (length != nullptr && *length != trained)) return false;
-  const std::int64_t reach = factor == nullptr ? 0 : reached(trained, *factor);
-  const bool is_stated = stated_context() == request.context;
-  // Llama 3.1 was trained on past trained_length * factor; of the others a factor that does not reach is a mistake.
-  return reach == request.context || (is_stated && (reach > request.context || of_llama3_or_lists()));
-}
-
-Start start_of(const Request& request) {
-  Situation situation = look_up(request);
-  Start start{situation.targets.front()};
-  try {
-    set_trained_length(situation);
-    start.trained_length = situation.trained;
-    start.trained_length_from = situation.trained_from;
-  } catch (const Error&) {  // nothing says it
-  }
-  if (situation.trained_from.starts_with("published by ")) start.publisher = situation.published->says.publisher;
-  return start;
-}
+Start start_of(const Request& request) { return look_up(request).start; }
 
 Situation situation_of(const Request& request) {
   Situation situation = look_up(request);
   check_model(situation);
-  set_trained_length(situation);
-  check_context(situation);
-  warn_of_own_scaling(situation);
+  check_lengths(situation);
+  situation.warnings = warnings_of(situation);
   return situation;
 }
 

@@ -1,5 +1,5 @@
-// What a plan says of the pairs, and what it leaves of the file. (What it recommends, warns of and refuses:
-// tests/golden/commands/plan.txt)
+// What a plan says of the pairs, and what it leaves of the file. (What it prints and refuses:
+// tests/golden/commands/extend.txt)
 #include <cmath>
 
 #include "extend/steps.h"
@@ -75,24 +75,18 @@ TEST(Plan, a_factor_reaches_the_context_whatever_the_ratio) {
   }
 }
 
-// Hunyuan's alpha is the base that its training used: 10000 * 1000^(128 / 126).
-TEST(Plan, keeps_the_static_ntk_base_of_the_training) {
-  extend::Request request = asked(golden("hunyuan-7b"), 1 << 20);
-  request.trained_length = 262144;
-  const extend::Plan plan = extend::plan(request);
-  const double base = 1e4 * std::pow(1000.0, 128.0 / 126);
-  EXPECT_EQ(plan.recommended, "yarn");
-  EXPECT_TRUE(any_has(plan.warnings, "was trained with a static NTK base, which stays: alpha 1000, as"));
-  EXPECT_FALSE(any_has(plan.warnings, "is scaled already"));
-  const std::vector<double> trained = frequencies(parse_config(golden("hunyuan-7b")).ropes.front().rope).inv_freq;
-  for (const extend::MethodPlan& method : plan.methods) {
-    if (method.method == "default" || method.method == "longrope") continue;  // the file's own words; refused
-    ASSERT_EQ(method.refused, "") << method.method;
-    EXPECT_NEAR(method.rope_theta / base, 1, 1e-14) << method.method;
-    EXPECT_EQ(method.config.find("alpha"), std::string::npos) << method.method;
+// Hunyuan's alpha is the base that its training used, and Gemma 4 turns a share of its pairs: no method replaces these.
+TEST(Plan, leaves_a_rope_as_it_was_trained) {
+  for (const char* file : {"hunyuan-7b", "gemma-4-31b"}) {
+    const Model before = parse_config(golden(file));
+    const extend::Plan plan = planned(golden(file), 1 << 20);
+    EXPECT_EQ(plan.recommended, "") << file;
+    for (const extend::MethodPlan& method : plan.methods)
+      EXPECT_EQ(method.refused.empty(), method.method == "default") << file << method.method << method.refused;
+    const extend::RopePlan& stays = method_of(plan, "default").ropes.front();
+    EXPECT_EQ(stays.planned, before.ropes[stays.rope].rope) << file;
+    EXPECT_EQ(stays.trained, stays.frequencies.inv_freq) << file;
   }
-  const std::vector<double> linear = method_of(plan, "linear").ropes.front().frequencies.inv_freq;
-  for (std::size_t i = 0; i < trained.size(); ++i) EXPECT_NEAR(4 * linear[i] / trained[i], 1, 1e-13) << i;
 }
 
 // The kinds of yarn that have a rope_type of their own keep it, and with it what it says.
@@ -119,12 +113,14 @@ TEST(Plan, extends_the_layers_that_attend_to_everything) {
     const extend::Plan plan = planned(golden(file), 1 << 20);
     ASSERT_EQ(plan.extended.size(), 1U) << file;
     EXPECT_EQ(layer_types_of(before, before.ropes[plan.extended.front()]), std::vector<std::string>{"full_attention"});
-    EXPECT_TRUE(any_has(plan.warnings, "stays as it is: its layers look back over a window only"));
     for (const extend::MethodPlan& method : plan.methods) {
       if (!method.refused.empty() || method.method == "default") continue;  // Olmo 3: one rope then
       const Model after = parse_config(method.config);
       ASSERT_EQ(after.ropes.size(), before.ropes.size()) << file << method.method;
-      for (const std::size_t i : plan.left) EXPECT_EQ(after.ropes[i].rope, before.ropes[i].rope) << file;
+      for (std::size_t i = 0; i < before.ropes.size(); ++i) {
+        if (i == plan.extended.front()) continue;
+        EXPECT_EQ(after.ropes[i].rope, before.ropes[i].rope) << file;
+      }
       EXPECT_EQ(after.ropes[plan.extended.front()].rope, method.ropes.front().planned) << file << method.method;
     }
   }
@@ -253,12 +249,7 @@ TEST(Plan, writes_the_config_as_hugging_face_does) {
   EXPECT_FALSE(after.contains("rope_scaling"));
 }
 
-TEST(Plan, starts_from_a_config_json) {
-  extend::Request request = asked(small(""), 8192, "yarn");
-  request.config.clear();
-  test::expect_error("FORMAT", "but got a GGUF file: plan from the config.json of the same model",
-                     [&] { extend::plan(request); });
-  test::expect_error("FORMAT", "but got a params.json", [] { planned(golden("llama-3.1-8b.params"), 262144); });
+TEST(Plan, knows_its_methods) {
   test::expect_error("VALUE", "must be linear, yarn, llama3, longrope or default but got ntk",
                      [] { planned(small(""), 8192, "ntk"); });
 }

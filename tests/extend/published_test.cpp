@@ -77,7 +77,7 @@ TEST_P(Published, is_planned_from_its_short_original) {
   extend::Request request = asked(original, one.context, one.recommended ? "" : one.method);
   if (!one.recommended) request.factor = one.factor;
   const extend::Plan plan = extend::plan(request);
-  EXPECT_EQ(plan.trained_length, one.trained);
+  EXPECT_EQ(plan.start.trained_length, one.trained);
   if (one.recommended) {
     EXPECT_EQ(plan.recommended, one.method) << plan.why;
   }
@@ -133,7 +133,7 @@ TEST(Extend, keeps_a_published_file_at_its_own_context) {
 TEST(Extend, plans_phimoe_by_the_published_lists_alone) {
   const extend::Plan trained = planned(short_original("phi-3.5-moe", 4096), 131072);
   EXPECT_EQ(trained.recommended, "longrope");
-  EXPECT_TRUE(any_has(recommended(trained).warnings, "by short_factor at every length"));
+  EXPECT_TRUE(any_has({trained.published->caution}, "by short_factor at every length"));
   const extend::Plan more = planned(short_original("phi-3.5-moe", 4096), 262144);
   EXPECT_EQ(more.recommended, "");
   EXPECT_NE(more.why.find("what Microsoft publishes for Phi-3.5-MoE, at another length, if these"),

@@ -62,7 +62,7 @@ void one(const std::string& input) {
   try {
     for (const extend::MethodPlan& method : extend::plan(request).methods) check(method);
   } catch (const Error& error) {
-    require_refusal(error, "[extend] ", {"VALUE", "ROPE", "CONFIG_MISSING", "FORMAT"});
+    require_refusal(error, request.model.ropes.empty() ? "[rope] " : "[extend] ", {"VALUE", "ROPE", "CONFIG_MISSING", "FORMAT"});
   }
 }
 
