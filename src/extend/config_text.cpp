@@ -76,9 +76,12 @@ class Editor {
   // The key of the base that the file gives, or the family's own.
   std::string base_key() const {
     if (situation_.family == nullptr) return base_word;
-    const std::vector<std::string_view> keys = files::words(situation_.family->base_key);
-    const auto given = std::ranges::find_if(keys, [&](const auto key) { return part_.contains(key); });
-    return std::string(given != keys.end() ? *given : keys.empty() ? "" : keys.back());
+    std::string own;
+    for (const std::string_view key : situation_.family->base_key) {
+      if (part_.contains(key)) return std::string(key);
+      if (own.empty() && key.find('.') == key.npos) own = key;
+    }
+    return own;
   }
 
   // The parameters of a rope in place of those of an object.

@@ -78,7 +78,7 @@ std::string reason_against(const Situation& situation, std::string_view method) 
   if (situation.is_within()) return "the weights take such texts without another scaling";
   if (situation.family != nullptr) {
     for (const files::Unusable& known : situation.family->unusable)
-      if (files::is_listed(method, known.methods)) return std::string(known.why);
+      if (std::ranges::find(known.methods, method) != known.methods.end()) return std::string(known.why);
   }
   if (is_trained_so(situation.scaling()))
     return std::string("the file's ") + name(situation.scaling()) + " is how the model was trained, and stays";

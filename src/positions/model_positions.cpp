@@ -66,7 +66,7 @@ std::string type_of(const Object& config) { return config.text("model_type").val
 
 bool is_tower(const std::string& type) {
   const std::optional<PositionFacts> facts = files::find_positions(type);
-  return facts && !facts->order.empty();
+  return facts && facts->order != files::PatchOrder::none;
 }
 
 // The type of a part that calls itself own, and whose parent's class makes it told where the file says nothing. A
@@ -151,7 +151,7 @@ ModelPositions positions_at(const Place& place, const ModelInputs& inputs) {
   };
   if (!facts) refuse_type();
   const made::Call call{place.config, *facts, inputs};
-  if (!facts->order.empty()) return made::tower_positions(call);
+  if (facts->order != files::PatchOrder::none) return made::tower_positions(call);
   if (inputs.tokens < 1) made::refuse(Code::SHAPE, "there must be at least one token", "none");
   if (const made::Way variant = made::find_variant(facts->variant)) return variant(call);
   if (facts->counts == files::Counts::none) refuse_type();

@@ -1,15 +1,4 @@
-// The positions of a vision tower's patches, in the order of pixel_values. An order is a list of words:
-//   blocks        merge x merge patches, row by row within and between them; else row by row
-//   film_blocks   the same, of films alone
-//   time          a third axis in front, the frame; else all frames have the same
-//   from_one      patches count from 1, so that a token (0, 0) is none of them:
-//   class_before, class_after   one such token of every picture
-//   merged        grids count blocks
-//   centres       2 (i + 0.5) / n - 1
-//   windows       i window_size / columns
-//   fixed         the grid is the config's; else that of the config only where none is given
-//   width_first   sizes in the config are [width, height]
-//   clip          the config says rows and columns, and a grid only how many patches there are
+// The positions of a vision tower's patches, in the order of pixel_values, by the fields of files::PositionFacts.
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -19,6 +8,9 @@
 
 namespace rotary::made {
 namespace {
+
+using files::ClassToken;
+using files::PatchOrder;
 
 using Grid = std::array<std::int64_t, 3>;
 constexpr std::int64_t longest_side = 1 << 20;
@@ -33,8 +25,6 @@ void check_count(std::int64_t times, std::int64_t rows, std::int64_t columns) {
            std::to_string(times) + " x " + sides(rows, columns));
   }
 }
-
-bool has(const Call& call, std::string_view word) { return files::is_listed(word, call.facts.order); }
 
 // [height, width] of a key, which may say one number for both.
 std::array<std::int64_t, 2> sides_of(const Call& call, std::string_view dotted, std::int64_t default_value) {
@@ -51,7 +41,7 @@ std::array<std::int64_t, 2> sides_of(const Call& call, std::string_view dotted, 
   }
   std::vector<int> list = object.integers(key).value_or(std::vector<int>());
   if (list.size() != 2 || std::ranges::min(list) < 1) object.refuse(key, "must be an integer or [height, width]");
-  if (has(call, "width_first")) std::swap(list[0], list[1]);
+  if (call.facts.width_first) std::swap(list[0], list[1]);
   return {list[0], list[1]};
 }
 
@@ -61,7 +51,7 @@ std::vector<Grid> own_grid(const Call& call) {
   const auto image = sides_of(call, call.facts.side_key, call.facts.side);
   const auto patch = sides_of(call, call.facts.patch_key, call.facts.patch);
   std::int64_t frames = 1;
-  if (has(call, "clip")) {
+  if (call.facts.clip) {
     const std::int64_t steps = sides_of(call, "frames_per_clip", call.facts.frames)[0];
     frames = std::max<std::int64_t>(1, steps / sides_of(call, "tubelet_size", 2)[0]);
   }
@@ -79,7 +69,7 @@ std::vector<Grid> grids_of(const Call& call, const std::vector<Grid>& own) {
   if (given.empty()) given = own;
   if (given.empty()) refuse(Code::POSITION, "a tower must be given the grids of its pictures", "none");
   for (const Grid& grid : given) {
-    if (has(call, "fixed") && (grid[1] != own[0][1] || grid[2] != own[0][2])) {
+    if (call.facts.fixed_grid && (grid[1] != own[0][1] || grid[2] != own[0][2])) {
       refuse(Code::POSITION, "the grid must be that of the config, " + sides(own[0][1], own[0][2]),
              sides(grid[1], grid[2]));
     }
@@ -89,10 +79,10 @@ std::vector<Grid> grids_of(const Call& call, const std::vector<Grid>& own) {
 
 // The positions of the patches of one side, by their number on it.
 std::vector<double> places(const Call& call, std::int64_t count, std::int64_t columns) {
-  const double first = has(call, "from_one") ? 1 : 0;
-  const bool centres = has(call, "centres");
-  const auto window =
-      static_cast<double>(has(call, "windows") ? sides_of(call, "window_size", call.facts.window)[0] : columns);
+  const auto first = static_cast<double>(call.facts.first);
+  const bool centres = call.facts.order == PatchOrder::centres;
+  const auto window = static_cast<double>(
+      call.facts.order == PatchOrder::windows ? sides_of(call, "window_size", call.facts.window)[0] : columns);
   std::vector<double> found;
   for (std::int64_t i = 0; i < count; ++i) {
     const auto at = static_cast<double>(i);
@@ -104,17 +94,17 @@ std::vector<double> places(const Call& call, std::int64_t count, std::int64_t co
 
 // A picture behind those before it, axis by axis.
 void append(const Call& call, Grid grid, bool film, std::vector<std::vector<double>>& axes) {
-  const auto add_class = [&](const char* where) {
-    if (!has(call, where)) return;
+  const auto add_class = [&](ClassToken where) {
+    if (call.facts.class_token != where) return;
     for (std::vector<double>& axis : axes) axis.push_back(0);
   };
-  const bool blocks = has(call, "blocks") || (film && has(call, "film_blocks"));
+  const bool blocks = call.facts.order == PatchOrder::blocks || (film && call.facts.order == PatchOrder::film_blocks);
   const std::int64_t merge = blocks ? sides_of(call, call.facts.merge_key, call.facts.merge)[0] : 1;
-  if (has(call, "merged")) grid = {grid[0], grid[1] * merge, grid[2] * merge};
+  if (call.facts.grid_of_blocks) grid = {grid[0], grid[1] * merge, grid[2] * merge};
   check_count(grid[0], grid[1], grid[2]);
   const std::vector<std::int64_t> frame = image_positions(grid[1], grid[2], merge).integers;
   const std::size_t patches = frame.size() / 2, in_front = axes.size() - 2;
-  add_class("class_before");
+  add_class(ClassToken::before);
   for (std::int64_t t = 0; t < grid[0] && in_front == 1; ++t)
     axes[0].insert(axes[0].end(), patches, static_cast<double>(t));
   for (std::size_t axis = 0; axis < 2; ++axis) {
@@ -124,7 +114,7 @@ void append(const Call& call, Grid grid, bool film, std::vector<std::vector<doub
         axes[in_front + axis].push_back(place[static_cast<std::size_t>(frame[axis * patches + i])]);
     }
   }
-  add_class("class_after");
+  add_class(ClassToken::after);
 }
 
 }  // namespace
@@ -132,13 +122,13 @@ void append(const Call& call, Grid grid, bool film, std::vector<std::vector<doub
 ModelPositions tower_positions(const Call& call) {
   take_only(call.inputs, "images films");
   const std::vector<Grid> own = own_grid(call);
-  std::vector<std::vector<double>> axes(has(call, "time") ? 3 : 2);
+  std::vector<std::vector<double>> axes(call.facts.frame_axis ? 3 : 2);
   std::size_t picture = 0;
   for (const Grid& grid : grids_of(call, own)) {
     const std::size_t before = axes[0].size();
     check_count(static_cast<std::int64_t>(before), 1, 1);
     const bool film = picture++ >= call.inputs.image_grids.size();
-    if (!has(call, "clip")) {
+    if (!call.facts.clip) {
       append(call, grid, film, axes);
       continue;
     }
@@ -150,7 +140,7 @@ ModelPositions tower_positions(const Call& call) {
   PositionSet& set = made.positions;
   set.axes = static_cast<int>(axes.size());
   set.tokens = static_cast<std::int64_t>(axes[0].size());
-  const bool reals = has(call, "centres") || has(call, "windows");
+  const bool reals = call.facts.order == PatchOrder::centres || call.facts.order == PatchOrder::windows;
   for (const std::vector<double>& axis : axes) {
     if (reals) {
       set.reals.insert(set.reals.end(), axis.begin(), axis.end());

@@ -81,7 +81,7 @@ TEST(ModelTable, rows_are_sorted_and_say_only_what_differs) {
 TEST(ModelTable, a_value_is_what_its_row_says) {
   const std::string text = R"({"models": {"a": {"pairing": "interleaved", "shape": {"layers": 2, "heads": 3},
     "base": 5e5, "sections": [1, 2, 3], "rope_parameters": {"rope_type": "default", "x": {"y": [1, "}"]}},
-    "pattern": {"types": "sf", "first": "f"}, "quirk": "falcon", "tower": "pixtral", "comment": "no field",
+    "pattern": {"types": ["sliding", "full"], "first": "full"}, "quirk": "falcon", "tower": "pixtral", "comment": "no field",
     "attention": {"fused_where": [{"key": "k", "fused": "joined"}]}}},
     "children": {"p": {"text_config": "a", "vision_config": {"type": "a", "base": 2, "merged": true}}}})";
   const ModelTable table(text);
@@ -92,8 +92,8 @@ TEST(ModelTable, a_value_is_what_its_row_says) {
   EXPECT_EQ(family.base, 5e5);
   EXPECT_EQ(family.sections, (std::array<int, 4>{1, 2, 3}));
   EXPECT_EQ(family.rope_parameters, R"({"rope_type": "default", "x": {"y": [1, "}"]}})");
-  EXPECT_EQ(family.pattern.first, 'f');
-  EXPECT_EQ(family.base_key, "rope_theta");
+  EXPECT_EQ(family.pattern.first, LayerKind::full);
+  EXPECT_EQ(family.base_key, std::vector<std::string_view>{"rope_theta"});
   EXPECT_EQ(family.attention.fused_where.at(0).fused, Fused::joined);
   EXPECT_EQ(table.find("a"), &family);
   EXPECT_EQ(table.find("b"), nullptr);
@@ -119,7 +119,8 @@ TEST(ModelTable, what_is_wrong_is_refused_by_name) {
        "\"new\""},
       {R"({"quirk": "odd"})", "a.quirk must be the name of a quirk but is \"odd\""},
       {R"({"tower": "high"})", "a.tower must be the name of a tower but is \"high\""},
-      {R"({"pattern": {"first": "ab"}})", "a.pattern.first must be one letter but is \"ab\""},
+      {R"({"pattern": {"types": ["full", "none of them"]}})",
+       "a.pattern.types must be one of \"none sliding full linear hybrid indexed mlp\" but is \"none of them\""},
       {R"({"sections": [1, 2, 3, 4, 5]})", "a.sections must be a list of up to four counts but is [1, 2, 3, 4, 5]"},
   };
   for (const auto& [row, error] : wrong) {

@@ -109,7 +109,7 @@ LISTS = ("transformer_blocks", "single_transformer_blocks", "blocks", "layers", 
 
 def defaults(name, row):
     signature, found = inspect.signature(getattr(diffusers, name.split("/")[0]).__init__).parameters, {}
-    words = [word for key in KEYS for word in (COMMON | row).get(key, "").split()]
+    words = [word for key in KEYS for word in table.listed(COMMON | row, key)]
     if row.get("hidden"):
         words = [w for w in words if w != COMMON["head_dim"]]
     for word in [*words, *BESIDE.get(name, ())]:
@@ -122,8 +122,12 @@ def defaults(name, row):
 
 
 def value_of(config, keys, name):
-    given = [config.get(key) for key in keys.split() if config.get(key) is not None]
-    return given[0] if given else MEANT.get(name, {}).get(keys)
+    given = [value for key in keys for value in (config.get(key), MEANT.get(name, {}).get(key)) if value is not None]
+    return given[0] if given else None
+
+
+def axes_of(facts):
+    return max(len(table.listed({"axes": ["t", "h", "w"]} | facts, "axes")), 1)
 
 
 def swept(name, given, row):
@@ -150,8 +154,8 @@ def swept(name, given, row):
                       next((m for m in made if "3D" in type(m).__name__), made[0]))
     if name.startswith("Kandinsky6") and tables is of_kandinsky:
         tables = functools.partial(of_kandinsky, factor=tuple(model.config.scale_factor))
-    axes = len((facts.get("axes", "t h w") or "p").split())
-    listed = value_of(model.config, facts.get("widths", ""), name)
+    axes = axes_of(facts)
+    listed = value_of(model.config, table.listed(facts, "widths"), name)
     if isinstance(listed, (list, tuple)) and row.get("laid") not in ("interleaved", "joined"):
         axes = len(listed)
     heads, kv_heads, head_dim, layers = shape_of(model, facts, name)
@@ -179,7 +183,7 @@ def spread(name, part, given, row):
     rope, config = again(getattr(model, attribute)), model.config
     heads = config[facts["heads"]]
     head_dim = config[facts["hidden"]] // heads if facts.get("hidden") else config[facts["head_dim"]]
-    axes = max(len(facts.get("axes", "t h w").split()), 1)
+    axes = axes_of(facts)
     split = config.get("rope_type") == "split"
     apply = getattr(module, "apply_split_rotary_emb" if split else
                     "apply_interleaved_rotary_emb" if "rope_type" in config else "apply_rotary_emb")
@@ -205,7 +209,7 @@ def shape_of(model, facts, name):
     blocks = PARTS[name][1:] if name in PARTS else LISTS
     lists = [getattr(model, name) for name in blocks if hasattr(model, name)]
     layers = sum(len(blocks) for blocks in lists)
-    read = lambda key: value_of(config, key, name)
+    read = lambda key: value_of(config, key if isinstance(key, list) else [key], name)
     if not facts["heads"]:
         head_dim = sum(read(facts["widths"]))
         heads = read(facts["hidden"]) // head_dim

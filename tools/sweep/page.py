@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "models.md"
 HEADER = ("model_type", "part", "heads", "head_dim", "rotary_dim", "pairing", "axes", "layers", "what is surprising")
 RIGHT = {"heads", "head_dim", "rotary_dim", "axes", "layers"}
+PATCHES = ("first", "class_token", "frame_axis", "grid_of_blocks", "fixed_grid", "width_first", "clip")
 
 
 def read(path):
@@ -95,7 +96,8 @@ def clauses_of(models):
         if "variant" in row:
             said[name].append("words, images and films: " + row["variant"])
         if "order" in row:
-            said[name].append("patches: " + row["order"])
+            facts = [field if value is True else f"{field} {value}" for field, value in row.items() if field in PATCHES]
+            said[name].append("patches: " + ", ".join([row["order"], *facts]))
         if "inside" in row:
             said[name].append("those of its " + row["inside"])
     types = defaultdict(list)

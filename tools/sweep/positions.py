@@ -16,6 +16,7 @@ import transformers
 from transformers import CONFIG_MAPPING, GenerationMixin, PreTrainedModel
 
 from sweep import ADAPTERS, MUST_SAY, NOT_ROTARY, has_rotary_code, name_of, parts  # makes the others importable
+import page
 import run
 import table
 import towers
@@ -161,7 +162,7 @@ def main(names):
         facts, case = towers.tower_facts(classes_of(config)[0], config, caught)
         sheet["positions"][model_type] = facts
         if "." not in facts.get("patch_key", ""):
-            cases.setdefault(facts["order"], case)
+            cases.setdefault(str({key: facts.get(key) for key in ("order", *page.PATCHES)}), case)
     for model_type, part in INSIDE.items():
         sheet["positions"].setdefault(model_type, {})["inside"] = part
     table.write(sheet)

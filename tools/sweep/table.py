@@ -25,6 +25,12 @@ DEFAULTS = {"pairing": "half", "base": 10000, "partial": 1, "reads_partial": Fal
 PARTIAL = re.compile(r"def compute_default_rope_parameters.*?return inv_freq", re.DOTALL)
 
 
+def listed(row, key):
+    """The values of a field that holds a list, or its only value."""
+    value = row.get(key, [])
+    return value if isinstance(value, list) else [value] if value else []
+
+
 # ---- what a class says ----
 
 
@@ -90,15 +96,15 @@ def axes_of(axis):
     return {"axes": "interleaved", "sections": counts} if axis == turns else {}
 
 
-LETTERS = {"sliding_attention": "s", "full_attention": "f", "linear_attention": "l"}
+KINDS = {"sliding_attention": "sliding", "full_attention": "full", "linear_attention": "linear"}
 
 
 def pattern_of(config):
     """The shortest run of layer types that, repeated, makes all of them."""
-    types = [LETTERS.get(kind, "?") for kind in vars(config).get("layer_types") or []]
+    types = [KINDS.get(kind) for kind in vars(config).get("layer_types") or []]
     run = next((n for n in range(1, len(types)) if all(types[i] == types[i % n] for i in range(len(types)))), 0)
-    letters = "".join(types[:run])
-    return None if letters in ("", "f") or "?" in letters else {"types": letters}
+    found = types[:run]
+    return None if found in ([], ["full"]) or None in found else {"types": found}
 
 
 def first_facts(config, ropes):
@@ -114,7 +120,7 @@ def first_facts(config, ropes):
 
 def put(row, found):
     """The found values in the row, but for what is Family's default or written by hand."""
-    by_hand = row.get("by_hand", "").split()
+    by_hand = listed(row, "by_hand")
     for key, value in found.items():
         value = plain(value)
         if key in by_hand:
@@ -151,8 +157,9 @@ def put_child(parts, name, found):
     old = parts.get(name, {})
     old = {"type": old} if isinstance(old, str) else old
     kept = {key: old[key] for key in ("merged", "by_hand") if key in old}
-    kept |= {key: old[key] for key in old.get("by_hand", "").split() if key in old}
-    found = {key: value for key, value in found.items() if key not in old.get("by_hand", "").split()} | kept
+    by_hand = listed(old, "by_hand")
+    kept |= {key: old[key] for key in by_hand if key in old}
+    found = {key: value for key, value in found.items() if key not in by_hand} | kept
     parts[name] = found if len(found) > 1 else found["type"]
 
 

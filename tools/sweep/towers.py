@@ -30,24 +30,24 @@ class Stub(torch.nn.Module):
         return torch.empty(self.shape, device="meta")
 
 
-def ordered(words, merge=2, window=1, images=IMAGES, films=FILMS):
-    """The axes of the patches in an order of towers.cpp, a tuple for each token."""
-    words, found = words.split(), []
+def ordered(facts, merge=2, window=1, images=IMAGES, films=FILMS):
+    """The axes of the patches in an order of towers.cpp, a tuple for each token. facts: fields of PositionFacts."""
+    order, token, found = facts["order"], facts.get("class_token"), []
     for number, (frames, rows, columns) in enumerate(images + films):
-        if "merged" in words:
+        if "grid_of_blocks" in facts:
             rows, columns = rows * merge, columns * merge
-        side = merge if "blocks" in words or ("film_blocks" in words and number >= len(images)) else 1
+        side = merge if order == "blocks" or (order == "film_blocks" and number >= len(images)) else 1
         places = sorted(itertools.product(range(rows), range(columns)),
                         key=lambda p: (p[0] // side, p[1] // side, p[0] % side, p[1] % side))
-        first, axes = int("from_one" in words), 2 + ("time" in words)
-        found += [(0,) * axes] * ("class_before" in words)
+        first, axes = facts.get("first", 0), 2 + ("frame_axis" in facts)
+        found += [(0,) * axes] * (token == "before")
         for t in range(frames):
             for row, column in places:
-                if "centres" in words:
+                if order == "centres":
                     row, column = 2 * (row + 0.5) / rows - 1, 2 * (column + 0.5) / columns - 1
-                scale = window / columns if "windows" in words else 1
-                found.append((t,) * ("time" in words) + ((row + first) * scale, (column + first) * scale))
-        found += [(0,) * axes] * ("class_after" in words)
+                scale = window / columns if order == "windows" else 1
+                found.append((t,) * ("frame_axis" in facts) + ((row + first) * scale, (column + first) * scale))
+        found += [(0,) * axes] * (token == "after")
     return torch.tensor(found, dtype=torch.float32)
 
 
@@ -137,25 +137,30 @@ def gemma4(config):
 RECTANGLE = {"images": [[1, 4, 6]], "films": []}
 SQUARE = {"images": [[1, SIDE, SIDE]], "films": []}
 OWN_SIZE = {"side": "image_size", "patch": "patch_size"}
+FIXED, WIDTH_FIRST = {"fixed_grid": True}, {"width_first": True}
 FUNCTIONS = {
-    "dinov3_vit": (centres, RECTANGLE, "", OWN_SIZE),
-    "eomt_dinov3": (centres, RECTANGLE, "", OWN_SIZE),
-    "sapiens2": (centres, RECTANGLE, "", OWN_SIZE),
-    "edgetam_video": (memory("EdgeTamVideo"), RECTANGLE, "fixed width_first",
+    "dinov3_vit": (centres, RECTANGLE, {}, OWN_SIZE),
+    "eomt_dinov3": (centres, RECTANGLE, {}, OWN_SIZE),
+    "sapiens2": (centres, RECTANGLE, {}, OWN_SIZE),
+    "edgetam_video": (memory("EdgeTamVideo"), RECTANGLE, FIXED | WIDTH_FIRST,
                       {"side": "memory_attention_rope_feat_sizes"}),
-    "sam2_video": (memory("Sam2Video"), RECTANGLE, "fixed width_first",
+    "sam2_video": (memory("Sam2Video"), RECTANGLE, FIXED | WIDTH_FIRST,
                    {"side": "memory_attention_rope_feat_sizes"}),
-    "sam3_tracker_video": (memory("Sam3TrackerVideo"), RECTANGLE, "fixed",
+    "sam3_tracker_video": (memory("Sam3TrackerVideo"), RECTANGLE, FIXED,
                            {"side": "image_size", "patch": "vision_config.backbone_config.patch_size"}),
-    "sam3_vit_model": (sam3, RECTANGLE, "fixed width_first", OWN_SIZE | {"window": "window_size"}),
-    "efficientloftr": (efficientloftr, RECTANGLE, "", {}),
-    "llama4_vision_model": (llama4, SQUARE, "fixed", OWN_SIZE),
-    "vjepa2": (vjepa2, {"images": [], "films": [[2, SIDE, SIDE]]}, "clip",
+    "sam3_vit_model": (sam3, RECTANGLE, FIXED | WIDTH_FIRST, OWN_SIZE | {"window": "window_size"}),
+    "efficientloftr": (efficientloftr, RECTANGLE, {}, {}),
+    "llama4_vision_model": (llama4, SQUARE, FIXED, OWN_SIZE),
+    "vjepa2": (vjepa2, {"images": [], "films": [[2, SIDE, SIDE]]}, {"clip": True},
                {"side": "crop_size", "patch": "patch_size", "frames": "frames_per_clip"}),
-    "gemma4_vision": (gemma4, RECTANGLE, "", {}),
+    "gemma4_vision": (gemma4, RECTANGLE, {}, {}),
 }
-ORDERS = ("blocks", "rows", "film_blocks", "blocks time", "rows time", "rows from_one", "rows from_one class_after",
-          "blocks from_one class_before merged", "centres", "windows")
+ORDERS = [{"order": "blocks"}, {"order": "rows"}, {"order": "film_blocks"}, {"order": "blocks", "frame_axis": True},
+          {"order": "rows", "frame_axis": True}, {"order": "rows", "first": 1},
+          {"order": "rows", "first": 1, "class_token": "after"},
+          {"order": "blocks", "first": 1, "class_token": "before", "grid_of_blocks": True},
+          {"order": "centres"}, {"order": "windows"}]
+
 
 def order_of(ids, pictures):
     """The order that makes these ids, row before column or column before row; and the ids, row first."""
@@ -174,7 +179,7 @@ def default_of(config, path):
 
 def tower_facts(kind, config, caught):
     """The fields of a tower's row that follow from its code and its class; and a case for a test."""
-    function, pictures, words, keys = FUNCTIONS.get(config.model_type, (None, None, "", {}))
+    function, pictures, more, keys = FUNCTIONS.get(config.model_type, (None, None, {}, {}))
     found = {f"{field}_key": key for field, key in keys.items() if field in ("side", "patch")}
     found |= {field: default_of(config, key) for field, key in keys.items()}
     if function:
@@ -186,8 +191,8 @@ def tower_facts(kind, config, caught):
         if pictures is RECTANGLE and "image_sizes" not in inspect.signature(kind.forward).parameters:
             found |= {field: default_of(config, key) for field, key in OWN_SIZE.items()}
     order, ids = order_of(ids, pictures)
-    found = {"order": f"{order} {words}".strip()} | found
-    if "blocks" in order:
+    found = order | more | found
+    if order["order"] in ("blocks", "film_blocks"):
         found["merge"] = getattr(config, "spatial_merge_size", 2)
     case = {"config": {"model_type": config.model_type} | {key: vars(config)[key] for key in keys.values()
                                                            if key in vars(config)}, **pictures,

@@ -18,11 +18,11 @@ namespace {
 class DiffusersReader {
  public:
   DiffusersReader(const Part& part, const DiffusersRope& row)
-      : part_(part), row_(row), defaults_(default_keys(part, row)), axes_(words(row.axes)) {}
+      : part_(part), row_(row), defaults_(default_keys(part, row)), axes_(row.axes) {}
 
   void read() {
     part_.origins() = {};
-    for (const std::string_view key : words(row_.harmless)) ignore_known(part_.keys, std::string(key));
+    for (const std::string_view key : row_.harmless) ignore_known(part_.keys, std::string(key));
     model_.part = part_.path;
     model_.axis_names.assign(axes_.begin(), axes_.end());
     model_.coordinates = axes_.size() > 1;
@@ -57,9 +57,9 @@ class DiffusersReader {
   }
 
   // Of keys that stand in for one another: the first that the file says, else the last.
-  std::string said_of(std::string_view keys) const {
+  std::string said_of(const std::vector<std::string_view>& keys) const {
     std::string key;
-    for (const std::string_view word : words(keys)) {
+    for (const std::string_view word : keys) {
       part_.keys.mark(word);
       if (key.empty() || !part_.keys.has(key)) key = word;
     }
@@ -75,7 +75,7 @@ class DiffusersReader {
 
   void read_layers() {
     int count = 0;
-    const std::vector<std::string_view> keys = words(row_.layers);
+    const std::vector<std::string_view>& keys = row_.layers;
     for (const std::string_view word : keys) {
       const std::string key(word);
       count += static_cast<int>(*says(key).integer(key, 0, max_layers));
@@ -253,9 +253,12 @@ class DiffusersReader {
     return context;
   }
 
+  static std::vector<std::string_view> key_if_any(std::string_view key) {
+    return key.empty() ? std::vector<std::string_view>() : std::vector{key};
+  }
+
   // One value for each axis: of a list, or of a key for each.
-  std::vector<double> by_axis(std::string_view keys_of_row, double otherwise) const {
-    const std::vector<std::string_view> keys = words(keys_of_row);
+  std::vector<double> by_axis(const std::vector<std::string_view>& keys, double otherwise) const {
     std::vector<double> values(widths_.size(), otherwise);
     for (std::size_t k = 0; k < keys.size(); ++k) {
       const std::string key(keys[k]);
@@ -274,7 +277,7 @@ class DiffusersReader {
   }
 
   std::vector<Axis> axes() const {
-    const std::vector<double> stretch = by_axis(row_.stretch, 1), ntk = by_axis(row_.ntk, 1);
+    const std::vector<double> stretch = by_axis(row_.stretch, 1), ntk = by_axis(key_if_any(row_.ntk), 1);
     std::vector<Axis> axes;
     for (std::size_t a = 0; a < widths_.size(); ++a) {
       const int width = widths_[a];
@@ -296,7 +299,9 @@ class DiffusersReader {
     std::string formula = base + "^(-2i / width) of each axis";
     if (!row_.ntk.empty())
       formula = base + ", times " + std::string(row_.ntk) + "^(width / (width - 2)), to the -2i / width";
-    if (!row_.stretch.empty()) formula += ", divided by " + std::string(row_.stretch);
+    std::string divisors;
+    for (const std::string_view key : row_.stretch) divisors += (divisors.empty() ? "" : " ") + std::string(key);
+    if (!divisors.empty()) formula += ", divided by " + divisors;
     part_.derived("inv_freq", formula);
   }
 
@@ -317,11 +322,11 @@ class DiffusersReader {
                  "each head has frequencies of its own; a coordinate x of [0, 1] is the position 2 x - 1");
     } else if (row_.laid == Laid::learned) {
       model_.rope.summed_axes = static_cast<int>(axes_.size());
-      start_learned(part_, {Learns::directions, row_.widths}, model_);
+      start_learned(part_, {Learns::directions, row_.widths.front()}, model_);
     } else if (widths_.size() > 1) {
       take(axes());
     }
-    if (const double pace = by_axis(row_.pace, 1)[0]; pace != 1) {
+    if (const double pace = by_axis(key_if_any(row_.pace), 1)[0]; pace != 1) {
       rope.multiplier.assign(static_cast<std::size_t>(width()) / 2, pace);
       part_.origins().read("multiplier", part_.keys, row_.pace);
     }
@@ -330,7 +335,7 @@ class DiffusersReader {
 
   // Of M-RoPE: the row's key, else the mrope_section of rope_scaling.
   std::vector<int> sections() const {
-    const std::string key(row_.widths);
+    const std::string key(row_.widths.front());
     part_.keys.mark(key);
     const auto scaling = part_.keys.object("rope_scaling");
     const bool old = scaling && !part_.keys.has(key) && scaling->has("mrope_section");

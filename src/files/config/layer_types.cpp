@@ -8,13 +8,13 @@
 namespace rotary::files {
 namespace {
 
-std::string type_named(char letter) {
-  return letter == 's'   ? "sliding_attention"
-         : letter == 'l' ? "linear_attention"
-         : letter == 'h' ? "hybrid"
-         : letter == 'i' ? "indexed_attention"
-         : letter == 'm' ? "mlp"
-                         : "full_attention";
+std::string type_named(LayerKind kind) {
+  return kind == LayerKind::sliding   ? "sliding_attention"
+         : kind == LayerKind::linear  ? "linear_attention"
+         : kind == LayerKind::hybrid  ? "hybrid"
+         : kind == LayerKind::indexed ? "indexed_attention"
+         : kind == LayerKind::mlp     ? "mlp"
+                                      : "full_attention";
 }
 
 // Old and remote-code names.
@@ -32,15 +32,15 @@ bool is_known_without_attention(const std::string& type) {
 }
 
 // The class default pattern, stretched to the file's own period where it has one.
-std::string pattern_of(const Part& part) {
-  std::string pattern(part.family.pattern.types);
+std::vector<LayerKind> pattern_of(const Part& part) {
+  std::vector<LayerKind> pattern = part.family.pattern.types;
   if (part.family.pattern.period_key.empty()) return pattern;
   const auto period = part.keys.integer(part.family.pattern.period_key, 1, 10000);
   if (!period) return pattern;
-  const bool full_first = pattern.front() == 'f';
-  const char other = full_first ? pattern.back() : pattern.front();
+  const bool full_first = pattern.front() == LayerKind::full;
+  const LayerKind other = full_first ? pattern.back() : pattern.front();
   pattern.assign(static_cast<std::size_t>(*period), other);
-  (full_first ? pattern.front() : pattern.back()) = 'f';
+  (full_first ? pattern.front() : pattern.back()) = LayerKind::full;
   part.note(NoteKind::derived, "layer_types are not given: made from " + std::string(part.family.pattern.period_key));
   part.record("layers", part.family.pattern.period_key);
   return pattern;
@@ -48,13 +48,13 @@ std::string pattern_of(const Part& part) {
 
 std::vector<std::string> default_types(const Part& part, std::size_t layers) {
   if (part.family.pattern.types.size() > 1) part.by_default("layers");
-  const std::string pattern = pattern_of(part);
+  const std::vector<LayerKind> pattern = pattern_of(part);
   std::vector<std::string> types(layers);
   if (pattern.empty()) return types;
   for (std::size_t i = 0; i < layers; ++i) {
     types[i] = type_named(pattern[i % pattern.size()]);
   }
-  if (part.family.pattern.first != 0) types.front() = type_named(part.family.pattern.first);
+  if (part.family.pattern.first != LayerKind::none) types.front() = type_named(part.family.pattern.first);
   if (part.family.pattern.ends_full || part.family.pattern.last_full) types.back() = "full_attention";
   const std::string_view period = part.family.pattern.period_key;
   const bool noted = !period.empty() && part.keys.has(period);
@@ -162,8 +162,9 @@ bool has_sliding_rope(const std::string& type) { return slides(type) || type == 
 
 std::vector<std::string> layer_types(const Part& part, std::size_t layers) {
   std::vector<std::string> types = types_as_written(part, layers);
-  if (part.family.pattern.types.find('i') != std::string_view::npos) {  // older files say full_attention
-    std::replace(types.begin(), types.end(), type_named('f'), type_named('i'));
+  const std::vector<LayerKind>& own = part.family.pattern.types;
+  if (std::find(own.begin(), own.end(), LayerKind::indexed) != own.end()) {  // older files say full_attention
+    std::replace(types.begin(), types.end(), type_named(LayerKind::full), type_named(LayerKind::indexed));
   }
   if (part.family.old == Old::scaling_to_compress) {
     const auto ratios = part.keys.integers("compress_ratios");

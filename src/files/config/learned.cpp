@@ -66,7 +66,7 @@ Learned learned_of(const ModelPart& part) {
   for (const DiffusersRope& row : diffusers_ropes()) {
     const auto [type, path] = class_and_part(row);
     if (row.laid == Laid::learned && type == part.model_type && path == part.path)
-      return {Learns::directions, row.widths};
+      return {Learns::directions, row.widths.front()};
   }
   return {};
 }

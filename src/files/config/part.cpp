@@ -240,7 +240,7 @@ class TextPart {
     if (!ropes_.empty()) read_query_scale(part_, scaling_, ropes_.front().rope.scaling, layers_.size(), without);
     for (ModelRope& rope : ropes_) part_.reading.model.ropes.push_back(std::move(rope));
     part_.keys.length("original_max_position_embeddings", max_length);
-    for (const std::string_view key : words(part_.family.harmless)) ignore(key);
+    for (const std::string_view key : part_.family.harmless) ignore(key);
     if (!part_.family.remark.text.empty()) part_.note(NoteKind::model, std::string(part_.family.remark.text));
   }
 
@@ -271,7 +271,8 @@ class TextPart {
   void ignore(std::string_view key) {
     const bool says = part_.keys.has(key);
     ignore_known(part_.keys, std::string(key));
-    if (says && !is_listed(key, part_.family.remark.keys)) {
+    const std::vector<std::string_view>& explained = part_.family.remark.keys;
+    if (says && std::find(explained.begin(), explained.end(), key) == explained.end()) {
       part_.note(NoteKind::unread, std::string(key) + " is not read: " +
                                        (ropes_.empty() ? "nothing turns" : part_.name() + " turns without it"));
     }
@@ -280,7 +281,7 @@ class TextPart {
   // No layer turns (ALiBi, position_embedding_type): the rope keys of the file are understood, and unused.
   void read_unused_keys() {
     for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters"}) ignore(key);
-    for (const std::string_view key : words(part_.family.base_key)) ignore(key.substr(0, key.find('.')));
+    for (const std::string_view key : part_.family.base_key) ignore(key.substr(0, key.find('.')));
     if (!part_.family.partial_key.empty()) ignore(part_.family.partial_key);
     head_shape(part_, Layer{});
   }

@@ -252,7 +252,7 @@ class RopeSource {
     } else if (family.quirk->base != nullptr) {
       return family.quirk->base(part_);
     } else if (!family.base_key.empty()) {
-      for (const std::string_view key : words(family.base_key)) {
+      for (const std::string_view key : family.base_key) {
         if (const auto base = given(key)) {
           pass_over_deeper(key, *base);
           return *base;
@@ -265,7 +265,7 @@ class RopeSource {
 
   // Notes a base one level down (attn_config.rope_theta) that differs: the base at the top decides.
   void pass_over_deeper(std::string_view winner, double base) const {
-    for (const std::string_view key : words(part_.family.base_key)) {
+    for (const std::string_view key : part_.family.base_key) {
       const auto other = key != winner && key.find('.') != key.npos ? base_below(part_.keys, key) : std::nullopt;
       if (other && *other != base) {
         part_.note(NoteKind::unread, std::string(key) + " is not read: " + std::string(winner) + " decides");
@@ -349,7 +349,7 @@ class RopeSource {
   // A base inside the object beats the ones outside.
   void drop_outer_base() const {
     const Object& keys = part_.keys;
-    std::vector<std::string_view> outside = words(part_.family.base_key);
+    std::vector<std::string_view> outside = part_.family.base_key;
     if (!part_.family.sliding_base_key.empty()) outside.push_back(part_.family.sliding_base_key);
     for (const std::string_view key : outside) {
       const auto outer = base_below(keys, key);

@@ -28,6 +28,13 @@ template <>
 constexpr std::string_view words_of<FusedKeys> = "none joined by_head";
 
 template <>
+constexpr std::string_view words_of<LayerKind> = "none sliding full linear hybrid indexed mlp";
+template <>
+constexpr std::string_view words_of<PatchOrder> = "none rows blocks film_blocks centres windows";
+template <>
+constexpr std::string_view words_of<ClassToken> = "none before after";
+
+template <>
 constexpr std::string_view words_of<GgufRopeType> = "none norm neox mrope imrope norm_mrope neox_mrope";
 template <>
 constexpr std::string_view words_of<GgufQuirk> =
@@ -108,15 +115,18 @@ template <>
 constexpr auto columns_of<Counted> = std::tuple(Column("seen", &Counted::seen), Column("from_one", &Counted::from_one),
                                                 Column("every", &Counted::every));
 template <>
-constexpr auto columns_of<PositionFacts> =
-    std::tuple(Column("variant", &PositionFacts::variant), Column("image", &PositionFacts::image),
-               Column("video", &PositionFacts::video), Column("audio", &PositionFacts::audio),
-               Column("start", &PositionFacts::start), Column("end", &PositionFacts::end),
-               Column("order", &PositionFacts::order), Column("inside", &PositionFacts::inside),
-               Column("merge_key", &PositionFacts::merge_key), Column("side_key", &PositionFacts::side_key),
-               Column("patch_key", &PositionFacts::patch_key), Column("merge", &PositionFacts::merge),
-               Column("side", &PositionFacts::side), Column("patch", &PositionFacts::patch),
-               Column("frames", &PositionFacts::frames), Column("window", &PositionFacts::window));
+constexpr auto columns_of<PositionFacts> = std::tuple(
+    Column("variant", &PositionFacts::variant), Column("image", &PositionFacts::image),
+    Column("video", &PositionFacts::video), Column("audio", &PositionFacts::audio),
+    Column("start", &PositionFacts::start), Column("end", &PositionFacts::end), Column("order", &PositionFacts::order),
+    Column("first", &PositionFacts::first), Column("class_token", &PositionFacts::class_token),
+    Column("frame_axis", &PositionFacts::frame_axis), Column("grid_of_blocks", &PositionFacts::grid_of_blocks),
+    Column("fixed_grid", &PositionFacts::fixed_grid), Column("width_first", &PositionFacts::width_first),
+    Column("clip", &PositionFacts::clip), Column("inside", &PositionFacts::inside),
+    Column("merge_key", &PositionFacts::merge_key), Column("side_key", &PositionFacts::side_key),
+    Column("patch_key", &PositionFacts::patch_key), Column("merge", &PositionFacts::merge),
+    Column("side", &PositionFacts::side), Column("patch", &PositionFacts::patch),
+    Column("frames", &PositionFacts::frames), Column("window", &PositionFacts::window));
 template <>
 constexpr auto columns_of<Misnamed> = std::tuple(Column("type", &Misnamed::type),
                                                  Column("architecture", &Misnamed::architecture),

@@ -40,28 +40,29 @@ struct DiffusersRope {
   std::string_view type = {};        // the _class_name, and behind a slash a part with a rope of its own
   std::string_view defaults = "{}";  // the class's own, of the keys below, as JSON
   Pairing pairing = Pairing::interleaved;
-  std::string_view pairing_key = {};               // says "interleaved", or "split" for half
-  std::string_view axes = "time height width";     // their names, in the order of a position's coordinates; "": one
-  std::string_view layers = "num_layers";          // one key or several, whose sum counts
-  std::string_view heads = "num_attention_heads";  // "": hidden / head_dim
-  std::string_view kv_heads = {};                  // "": as many
+  std::string_view pairing_key = {};  // says "interleaved", or "split" for half
+  // Their names, in the order of a position's coordinates; empty: one.
+  std::vector<std::string_view> axes = {"time", "height", "width"};
+  std::vector<std::string_view> layers = {"num_layers"};  // one key or several, whose sum counts
+  std::string_view heads = "num_attention_heads";         // "": hidden / head_dim
+  std::string_view kv_heads = {};                         // "": as many
   std::string_view head_dim = "attention_head_dim";
   // Of these two, the first key that the file says counts. head_dim is hidden / heads; with neither head_dim nor heads
   // it is the sum of the widths.
-  std::string_view hidden = {};
-  std::string_view widths = {};  // a list, or one number for each axis
-  int width_unit = 1;            // elements that it counts in
+  std::vector<std::string_view> hidden = {};
+  std::vector<std::string_view> widths = {};  // a list, or one number for each axis
+  int width_unit = 1;                         // elements that it counts in
   Split split = Split::none;
   Laid laid = Laid::in_turn;
   Fill fill = Fill::whole;
   double base = 10000;
   std::string_view base_key = {};
-  std::string_view stretch = {};   // a list, or a key for each axis: the coordinates are divided by it
-  std::string_view pace = {};      // a number by which every frequency is multiplied
-  std::string_view ntk = {};       // a list: the base of an axis is times this^(d / (d - 2)), d its width
-  std::string_view longrope = {};  // an object with short_factor and long_factor (OmniGen)
+  std::vector<std::string_view> stretch = {};  // a list, or a key for each axis: the coordinates are divided by it
+  std::string_view pace = {};                  // a number by which every frequency is multiplied
+  std::string_view ntk = {};                   // a list: the base of an axis is times this^(d / (d - 2)), d its width
+  std::string_view longrope = {};              // an object with short_factor and long_factor (OmniGen)
   Flag turns_where = {};
-  std::string_view harmless = {};  // rope keys that bound the positions or make them
+  std::vector<std::string_view> harmless = {};  // rope keys that bound the positions or make them
   std::string_view remark = {};
 };
 

@@ -38,13 +38,15 @@ struct Mla {
   int nope = 0, rope = 0;  // class defaults of the two; rope 0: no MLA
 };
 
+enum class LayerKind : std::uint8_t { none, sliding, full, linear, hybrid, indexed, mlp };
+
 // Layer types where the file has none.
 struct Pattern {
-  std::string_view types = {};       // s(liding) f(ull) l(inear) h(ybrid) i(ndexed) m(lp), repeated
-  std::string_view period_key = {};  // a file's own length of that pattern
-  char first = 0;                    // the first layer's own letter
-  bool ends_full = false;            // and then the last layer is full_attention
-  bool last_full = false;            // the last layer is full_attention, whatever the file says
+  std::vector<LayerKind> types = {};  // repeated
+  std::string_view period_key = {};   // a file's own length of that pattern
+  LayerKind first = LayerKind::none;  // the first layer's own
+  bool ends_full = false;             // and then the last layer is full_attention
+  bool last_full = false;             // the last layer is full_attention, whatever the file says
 };
 
 // Which of the layers that attend have a rope.
@@ -84,7 +86,7 @@ struct Flag {
 // A surprising fact, added to the notes.
 struct Remark {
   std::string_view text = {};
-  std::string_view keys = {};  // rope keys that the text explains: no further note says that they are not read
+  std::vector<std::string_view> keys = {};  // rope keys that it explains: no further note says that they are not read
 };
 
 // ---- for converting checkpoints: where q and k lie in the projections ----
@@ -128,10 +130,11 @@ struct AttentionFacts {
   Indexer indexer = {};                   // class defaults of index_n_heads and index_head_dim
 };
 
-// Methods of a longer context, separated by blanks, that transformers refuses to load for a model, or fails on, though
-// its config could say them.
+// Methods of a longer context that transformers refuses to load for a model, or fails on, though its config could say
+// them.
 struct Unusable {
-  std::string_view methods = {}, why = {};
+  std::vector<std::string_view> methods = {};
+  std::string_view why = {};
 };
 
 struct Quirk;  // quirks/quirk.h
@@ -140,7 +143,7 @@ namespace quirks {
 extern const Quirk none;
 }
 
-// The facts of a model_type. Lists of keys are separated by blanks; "a.b" is the key b of the object a.
+// The facts of a model_type. "a.b" is the key b of the object a.
 struct Family {
   std::string_view type;
   Pairing pairing = Pairing::half;
@@ -160,14 +163,14 @@ struct Family {
   Rule rule = Rule::all;
   Flag turns_where = {};
   Old old = Old::one_for_all;
-  double sliding_base = 0;                   // where sliding layers have their own; 0: the same
-  std::string_view base_key = "rope_theta";  // the first of these that is given; "": fixed
-  std::string_view sliding_base_key = {};    // "rope_local_base_freq", "local_rope_theta"
+  double sliding_base = 0;                                  // where sliding layers have their own; 0: the same
+  std::vector<std::string_view> base_key = {"rope_theta"};  // the first of these that is given; empty: fixed
+  std::string_view sliding_base_key = {};                   // "rope_local_base_freq", "local_rope_theta"
   std::string_view partial_key = "partial_rotary_factor";
-  std::string_view dim_key = {};      // an absolute width: "rotary_dim"
-  int dim = 0;                        // its class default
-  std::string_view pairing_key = {};  // a boolean: true interleaves, false means half
-  std::string_view harmless = {};     // rope keys of published files that nothing reads
+  std::string_view dim_key = {};                // an absolute width: "rotary_dim"
+  int dim = 0;                                  // its class default
+  std::string_view pairing_key = {};            // a boolean: true interleaves, false means half
+  std::vector<std::string_view> harmless = {};  // rope keys of published files that nothing reads
   Remark remark = {};
   const Quirk* quirk = &quirks::none;  // what only this model does
   AttentionFacts attention = {};
@@ -197,14 +200,34 @@ struct Counted {
   std::vector<std::string_view> seen, from_one, every;
 };
 
+// The order in which a tower takes the patches of a picture, and what their positions are.
+enum class PatchOrder : std::uint8_t {
+  none,         // it is no tower
+  rows,         // row by row
+  blocks,       // merge x merge patches, row by row within and between them
+  film_blocks,  // blocks of films, rows of images
+  centres,      // rows; place i of n is at 2 (i + 0.5) / n - 1
+  windows,      // rows; place i is at i window_size / columns
+};
+
+// Whether every picture has a token at (0, 0) before or after its patches.
+enum class ClassToken : std::uint8_t { none, before, after };
+
 // How a model_type makes position ids: its row of "positions", and which list of "counted" it stands in. A model that
 // makes ids of its own has a variant, the part of one that sees has an order.
 struct PositionFacts {
   Counts counts = Counts::none;
   std::string_view variant = {};                                 // src/positions/variants.cpp
   int image = -1, video = -1, audio = -1, start = -1, end = -1;  // ids of tokens, where the config does not say them
-  std::string_view order = {};                                   // the words of src/positions/towers.cpp
-  std::string_view inside = {};                                  // the part that is meant where the whole is named
+  PatchOrder order = PatchOrder::none;
+  int first = 0;  // the number of the first row and column
+  ClassToken class_token = ClassToken::none;
+  bool frame_axis = false;       // a third axis in front, the frame; else all frames have the same positions
+  bool grid_of_blocks = false;   // grids count blocks
+  bool fixed_grid = false;       // the grid is the config's; else that of the config only where none is given
+  bool width_first = false;      // sizes in the config are [width, height]
+  bool clip = false;             // the config says rows and columns, and a grid only how many patches there are
+  std::string_view inside = {};  // the part that is meant where the whole is named
   // Of a tower's config, keys and class defaults: the side of its blocks; of an image (0: the class has none) and of a
   // patch, in pixels; the frames of a clip; the side of a window.
   std::string_view merge_key = "spatial_merge_size", side_key = "image_size", patch_key = "patch_size";

@@ -21,7 +21,8 @@ namespace {
 
 // ---- the text of data/models.json: JSON (a test sees to it) without escapes in its strings ----
 
-// A JSON library takes two milliseconds for the file, a third of `rotary inspect`; finding the rows takes a tenth of one.
+// A JSON library takes two milliseconds for the file, a third of `rotary inspect`; finding the rows takes a tenth of
+// one.
 
 std::size_t skip_blanks(std::string_view text, std::size_t at) {
   return std::min(text.find_first_not_of(" \t\r\n", at), text.size());
@@ -130,12 +131,6 @@ void set_value(const Field& field, T& value) {
   if (error != std::errc() || stop != end) field.refuse_value(std::is_integral_v<T> ? "a count" : "a number");
 }
 
-void set_value(const Field& field, char& value) {
-  const std::string_view text = characters(field.text, field.path());
-  if (text.size() != 1) field.refuse_value("one letter");
-  value = text.front();
-}
-
 void set_value(const Field& field, std::array<int, 4>& values) {
   const std::vector<std::string_view> given = elements(field.text, field.path());
   if (given.size() > values.size()) field.refuse_value("a list of up to four counts");
@@ -164,8 +159,11 @@ void set_value(const Field& field, const Tower*& value) {
 template <class S>
 requires(std::tuple_size_v<decltype(columns_of<S>)> > 0) void set_value(const Field& field, S& value);
 
+// A list, or its only value.
 template <class T>
 void set_value(const Field& field, std::vector<T>& values) {
+  values.clear();
+  if (!field.text.starts_with('[')) return set_value(field, values.emplace_back());
   for (const std::string_view text : elements(field.text, field.path())) {
     set_value({text, field.outer, field.name}, values.emplace_back());
   }
