@@ -13,13 +13,12 @@ using Positions = std::vector<double>;
 
 bool same(double a, double b) { return std::abs(a - b) <= 1e-6 + 1e-9 * std::abs(b); }
 
-const Pattern expected_ones{Change::none, 0, {}, [](double e) { return e; }};
-const Pattern negated{Change::negated, 0, {}, [](double e) { return -e; }};
-const Pattern doubled{Change::doubled, 2, finding(Cause::doubled), [](double e) { return 2 * e; }};
+const Pattern expected_ones{finding(Cause::as_asked), 0, [](double e) { return e; }};
+const Pattern negated{finding(Cause::direction), 0, [](double e) { return -e; }};
+const Pattern doubled{finding(Cause::doubled), 2, [](double e) { return 2 * e; }};
 
 Pattern offset_by(double shift, double p, double e) {
-  return {Change::offset, shift,
-          finding(Cause::offset, {{"found", p}, {"asked", e}, {shift > 0 ? "late" : "early", std::abs(shift)}}),
+  return {finding(Cause::offset, {{"found", p}, {"asked", e}, {shift > 0 ? "late" : "early", std::abs(shift)}}), shift,
           [=](double one) { return one + shift; }};
 }
 
@@ -28,7 +27,7 @@ std::vector<Pattern> simple_patterns(double p, double e) {
           negated,
           offset_by(p - e, p, e),
           doubled,
-          {Change::constant, p, finding(Cause::constant_position, {{"found", p}}), [=](double) { return p; }}};
+          {finding(Cause::constant_position, {{"found", p}}), p, [=](double) { return p; }}};
 }
 
 double to_bits(double value, int bits) {
@@ -44,12 +43,12 @@ std::vector<Pattern> other_patterns() {
     const double modulus = std::ldexp(1.0, bits);
     for (const bool is_signed : {true, false}) {
       const std::string type = (is_signed ? "int" : "uint") + std::to_string(bits);
-      list.push_back({Change::named, 0, finding(Cause::wrapped_positions, {{"type", type}}),
+      list.push_back({finding(Cause::wrapped_positions, {{"type", type}}), 0,
                       [=](double e) { return e - modulus * std::floor(e / modulus + (is_signed ? 0.5 : 0)); }});
     }
   }
   for (const auto& [bits, type] : {std::pair{8, "bf16"}, {11, "f16"}}) {
-    list.push_back({Change::named, 0, finding(Cause::rounded_positions, {{"type", type}}),
+    list.push_back({finding(Cause::rounded_positions, {{"type", type}}), 0,
                     [digits = bits](double e) { return to_bits(e, digits); }});
   }
   return list;
@@ -72,8 +71,7 @@ std::optional<Pattern> padded(const Positions& p, const Positions& e) {
     const bool constant = std::all_of(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(last) - 1,
                                       [&](double one) { return same(one, p[0]); });
     if (!constant || last < 2) return std::nullopt;
-    return Pattern{Change::named, 0,
-                   finding(Cause::padded_positions,
+    return Pattern{finding(Cause::padded_positions,
                            {{"found", e[0]}, {"token", number(last - 1)}, {last > 2 ? "several" : "one", true}})};
   }
   return std::nullopt;
@@ -105,7 +103,7 @@ std::optional<Pattern> step_pattern(const Positions& p, const Positions& e, cons
   for (const double tidy : {std::round(step * 100) / 100, 1 / std::round(1 / step), std::round(step)}) {
     if (std::isfinite(tidy) && tidy != 0 && near(tidy)) shown = tidy;
   }
-  return Pattern{Change::step, shown, finding(Cause::position_step, {{"found", shown}}),
+  return Pattern{finding(Cause::position_step, {{"found", shown}}), shown,
                  [=](double expected) { return shown * expected; }};
 }
 
@@ -137,16 +135,16 @@ std::optional<Pattern> restarts(const Positions& p, const Positions& e, std::siz
     if (t > 0 && same(p[i], p[i - t]) && !same(p[i], p[i - 1])) begin = t;
     if (!same(p[i], p[i - t] + (e[i - t + (t - begin)] - e[i - t]))) return std::nullopt;
   }
-  return Pattern{Change::named, 0, finding(Cause::restarted_positions, {{"found", p[0]}, {"token", number(boundary)}})};
+  return Pattern{finding(Cause::restarted_positions, {{"found", p[0]}, {"token", number(boundary)}})};
 }
 
 // ---- the asked speeds at other positions -------------------------------------------------------
 
 Finding finding_of(const Pattern& pattern, const Asked& asked) {
   const Rope& rope = asked.used.rope;
-  if (pattern.kind == Change::negated) return direction_found(!rope.clockwise, rope.clockwise);
-  if (pattern.kind == Change::constant && pattern.value == 0) return finding(Cause::no_angles);
-  if (pattern.kind != Change::step) return pattern.found;
+  if (pattern.found.cause == Cause::direction) return direction_found(!rope.clockwise, rope.clockwise);
+  if (pattern.found.cause == Cause::constant_position && pattern.value == 0) return finding(Cause::no_angles);
+  if (pattern.found.cause != Cause::position_step) return pattern.found;
   const double step = pattern.value;
   const Linear* linear = std::get_if<Linear>(&rope.scaling);
   if (linear != nullptr && std::abs(step - linear->factor) < 1e-6 * linear->factor)
@@ -158,7 +156,7 @@ Finding finding_of(const Pattern& pattern, const Asked& asked) {
   return pattern.found;
 }
 
-bool has_no_name(const Pattern& pattern) { return pattern.kind == Change::other; }
+bool has_no_name(const Pattern& pattern) { return pattern.found.cause == Cause::other_positions; }
 
 // The pattern of the positions, or, where it has no name, of the negative ones.
 Pattern pattern_or_mirrored(const FoundPositions& found, const std::vector<double>& expected, std::int64_t batch) {
@@ -168,7 +166,7 @@ Pattern pattern_or_mirrored(const FoundPositions& found, const std::vector<doubl
   for (double& position : negative) position = -position;
   Pattern mirrored = pattern_of(negative, expected, batch, found.error);
   if (has_no_name(mirrored)) return pattern;
-  return {Change::negated, 0, std::move(mirrored.found)};
+  return {finding(Cause::direction), 0, {}, std::move(mirrored.found)};
 }
 
 // The scaling that gives `step` times the speeds; none that has a name.
@@ -196,12 +194,12 @@ void set_facts(Examination& exam, const Asked& asked, Verdict verdict, double st
 // are those of all axes where that holds. Returns what says so.
 std::vector<Number> one_for_all(const Examination& exam, const Asked& asked, Motion& motion,
                                 std::vector<Pattern>& patterns) {
-  const auto is_wrong = [](const Pattern& one) { return one.kind != Change::none; };
+  const auto is_wrong = [](const Pattern& one) { return one.found.cause != Cause::as_asked; };
   const auto first = std::ranges::find_if(patterns, is_wrong);
   if (std::ranges::count_if(patterns, is_wrong) < 2) return {};
   const auto number = first - patterns.begin();
   for (const bool shifted : {false, true}) {
-    if (shifted && first->kind != Change::offset) break;
+    if (shifted && first->found.cause != Cause::offset) break;
     Motion one = motion;
     one.position.assign(patterns.size(), motion.position[static_cast<std::size_t>(number)]);
     for (std::size_t axis = 0; shifted && axis < patterns.size(); ++axis)
@@ -230,14 +228,14 @@ Pattern pattern_of(const Positions& position, const Positions& expected, std::in
     return true;
   };
   if (holds([&](std::size_t i) { return expected[i / tokens * tokens + tokens - 1 - i % tokens]; }))
-    return {Change::named, 0, finding(Cause::reversed_positions)};
+    return {finding(Cause::reversed_positions)};
   if (const auto found = batch == 1 ? padded(position, expected) : std::nullopt) return *found;
   if (const auto found = restarts(position, expected, tokens)) return *found;
   if (batch == 1 && holds([&](std::size_t i) { return position[0] + static_cast<double>(i); }))
-    return {Change::named, 0, finding(Cause::counted_positions, {{"found", position[0]}})};
+    return {finding(Cause::counted_positions, {{"found", position[0]}})};
   std::size_t i = 0;
   while (same(position[i], expected[i])) ++i;  // the first rule does not hold: one differs
-  return {Change::other, 0, finding(Cause::other_positions, {{"found", position[i]}, {"asked", expected[i]}})};
+  return {finding(Cause::other_positions, {{"found", position[i]}, {"asked", expected[i]}})};
 }
 
 void fill_unknown(FoundPositions& found, const Positions& expected, std::int64_t batch) {
@@ -256,7 +254,7 @@ void fill_unknown(FoundPositions& found, const Positions& expected, std::int64_t
   const std::size_t padding = same(found.position[first], expected[0]) ? first : 0;  // of zeros before the first token
   for (std::size_t i = 0; i < expected.size(); ++i) {
     if (std::isfinite(found.error[i])) continue;
-    if (pattern.kind == Change::offset && i < padding) {
+    if (pattern.found.cause == Cause::offset && i < padding) {
       found.position[i] = expected[0];
     } else if (pattern.position) {
       found.position[i] = pattern.position(expected[i]);
@@ -290,11 +288,11 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
   exam.named = std::ranges::none_of(patterns, has_no_name);
   for (std::size_t axis = 0; axis < patterns.size(); ++axis) {
     const Pattern& pattern = patterns[axis];
-    if (pattern.kind == Change::none) continue;
+    if (pattern.found.cause == Cause::as_asked) continue;
     Finding found = finding_of(pattern, asked);
     set_facts(exam, asked, found.verdict, pattern.value);
     const bool one_kind = std::ranges::all_of(patterns, [&](const Pattern& other) {
-      return other.kind == pattern.kind && std::abs(other.value - pattern.value) < 1e-6;
+      return other.found.cause == pattern.found.cause && std::abs(other.value - pattern.value) < 1e-6;
     });
     if (found.cause == Cause::no_angles && one_kind) {
       std::erase_if(exam.findings, [](const Finding& one) { return one.verdict != Verdict::attention_factor; });
@@ -303,8 +301,8 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
     }
     if (one_kind) found.numbers.insert(found.numbers.end(), together.begin(), together.end());
     if (!one_kind) found.numbers.push_back({"axis", axis_name(asked.used, static_cast<int>(axis))});
-    exam.find(with_residuals(std::move(found), fit.residual, asked.fit.residual));
-    if (pattern.kind == Change::negated && !pattern.position) exam.find(pattern.found);
+    exam.claim(std::move(found), fit, asked.fit);
+    if (pattern.more) exam.find(*pattern.more);
     if (one_kind) return true;
   }
   return !exam.findings.empty() || fit.holds;

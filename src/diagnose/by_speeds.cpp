@@ -30,7 +30,7 @@ void take_explanation(Examination& exam, const Explanation& explained, const Ask
   Finding one = explained.found;
   one.verdict = other_base ? Verdict::base : Verdict::scaling;
   one.numbers.push_back({"asked", std::move(asks)});
-  exam.find(with_residuals(std::move(one), fit.residual, asked.fit.residual));
+  exam.claim(std::move(one), fit, asked.fit);
 }
 
 // ---- without a config --------------------------------------------------------------------------
@@ -128,7 +128,7 @@ std::vector<Finding> explain_some(const std::vector<Speed>& speeds, const Rope& 
   }
   if (right.size() < 2 || wrong.empty()) return {};
   const bool other_width = rope.rotary_dim != asked.used.rope.rotary_dim && rope.inv_freq.empty();
-  const auto first = static_cast<std::size_t>(wrong[0]), last = static_cast<std::size_t>(wrong.back());
+  const auto first = static_cast<std::size_t>(wrong[0]);
   const auto times = [&](std::size_t i, double speed) { return speed / std::abs(asked.motion.speed[i]); };
   Finding some = finding(Cause::some_pairs, {{"right", std::move(right)}}, {.pairs = std::move(wrong)});
   if (other_width) some.numbers.push_back({"width", number(rope.rotary_dim)});
@@ -145,8 +145,14 @@ std::vector<Finding> explain_some(const std::vector<Speed>& speeds, const Rope& 
   if (turning > 3) cause = explain_speeds(others, rope, asked.length);
   if (cause) return {some, cause->found};
   some.cause = Cause::some_pairs_other;
-  some.numbers.push_back({"least", times(first, speeds[first].value), 4});
-  if (last > first) some.numbers.push_back({"most", times(last, speeds[last].value), 4});
+  double least = std::numeric_limits<double>::infinity(), most = 0;
+  for (const std::int64_t pair : some.where.pairs) {
+    const auto i = static_cast<std::size_t>(pair);
+    least = std::min(least, times(i, speeds[i].value));
+    most = std::max(most, times(i, speeds[i].value));
+  }
+  some.numbers.push_back({"least", least, 4});
+  if (most > 1.0005 * least) some.numbers.push_back({"most", most, 4});
   return {some};
 }
 
@@ -174,7 +180,6 @@ bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
     fit_of_best = fit;
   }
   if (best == nullptr) return false;
-  exam.take(fit_of_best);
   take_explanation(exam, *best, asked, fit_of_best);
   return true;
 }
@@ -230,10 +235,9 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
   if (lengths.size() > 3) one.numbers.push_back({"more", true});
   lengths.resize(std::min<std::size_t>(lengths.size(), 3));
   one.numbers.push_back({"lengths", std::vector<double>(lengths.begin(), lengths.end())});
-  exam.take(fit);
   exam.facts.scaling.reset();
   exam.facts.inv_freq.clear();
-  exam.find(with_residuals(std::move(one), fit.residual, asked.fit.residual));
+  exam.claim(std::move(one), fit, asked.fit);
   return true;
 }
 
@@ -295,8 +299,8 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   Number asks = scaling_asked(asked);
   std::get<NamedRope>(asks.value).base = asked.used.rope.base;
   found.back().numbers.push_back(std::move(asks));
-  found.back() = with_residuals(std::move(found.back()), fit.residual, asked.fit.residual);
-  for (Finding& one : found) exam.find(std::move(one));
+  if (found.size() > 1) exam.find(found.front());
+  exam.claim(found.back(), fit, asked.fit);
   return true;
 }
 

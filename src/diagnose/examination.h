@@ -81,6 +81,11 @@ struct Examination {
   void take(const Fit& fit) { residual = fit.residual, explained = fit.holds; }
   void find(Finding one) { findings.push_back(std::move(one)); }
   void find(Cause cause, std::vector<Number> numbers = {}) { find(finding(cause, std::move(numbers))); }
+  // What fits the turns better than what is asked.
+  void claim(Finding one, const Fit& fit, const Fit& asked) {
+    take(fit);
+    find(with_residuals(std::move(one), fit.residual, asked.residual));
+  }
   void drop(Verdict verdict) {
     std::erase_if(findings, [=](const Finding& one) { return one.verdict == verdict; });
   }

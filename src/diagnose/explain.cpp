@@ -44,7 +44,7 @@ Rope with_base(Rope rope, double base) {
   rope.base = base;
   return rope;
 }
-Finding base_found(double base) { return finding(Cause::base, {{"base", base, 10}}); }
+Finding base_found(double base, double error = 0) { return finding(Cause::base, {{"base", base, 10, error}}); }
 Finding scaling_found(const Scaling& scaling) {
   return finding(Cause::scaling, {{"scaling", NamedRope{.scaling = scaling}}});
 }
@@ -109,10 +109,11 @@ std::optional<double> base_of(const Line& line) {
   const double base = std::exp(line.slope);
   return base > 1 ? std::optional(base) : std::nullopt;
 }
+double error_of_base(const Line& line) { return std::exp(line.slope) * std::max(3 * line.slope_error, 3e-6); }
 std::optional<double> tidy_base(const Line& line) {
   const std::optional<double> base = base_of(line);
   if (!base) return std::nullopt;
-  const double tidied = tidy(*base, *base * std::max(3 * line.slope_error, 3e-6));
+  const double tidied = tidy(*base, error_of_base(line));
   return tidied > 1 ? std::optional(tidied) : std::nullopt;
 }
 
@@ -129,7 +130,11 @@ double misfit_of(const std::vector<Speed>& speeds, const Rope& rope, std::int64_
 }
 
 // The base for which the rope fits best, if the scaling keeps its values.
-std::optional<Rope> with_best_base(const std::vector<Speed>& speeds, Rope rope, std::int64_t length) {
+struct Based {
+  Rope rope;
+  double error;  // of its base
+};
+std::optional<Based> with_best_base(const std::vector<Speed>& speeds, Rope rope, std::int64_t length) {
   const std::vector<double> exponent = exponents_of(rope);
   // Divide the scaling out, take the base of what is left, and repeat: the scaling depends on the base.
   for (int round = 0; round < 30; ++round) {
@@ -149,11 +154,12 @@ std::optional<Rope> with_best_base(const std::vector<Speed>& speeds, Rope rope, 
     rope.base = *base;
     if (!settled && round < 29) continue;
     if (const std::optional<double> tidied = tidy_base(line)) {
-      if (misfit_of(speeds, with_base(rope, *tidied), length) <= 1) return with_base(rope, *tidied);
+      if (misfit_of(speeds, with_base(rope, *tidied), length) <= 1)
+        return Based{with_base(rope, *tidied), error_of_base(line)};
     }
-    break;
+    return Based{rope, error_of_base(line)};
   }
-  return rope;
+  return std::nullopt;
 }
 
 // ---- other ropes ----
@@ -276,9 +282,9 @@ Explanations fits(const std::vector<Speed>& speeds, int rotary_dim) {
   const Rope rope = plain_rope(rotary_dim);
   const std::vector<double> exponent = exponents_of(rope);
   Explanations list;
-  if (const std::optional<double> base = tidy_base(fit_line(speeds, exponent, false))) {
-    list.push_back({with_base(rope, *base), 0, base_found(*base)});
-  }
+  const Line through_1 = fit_line(speeds, exponent, false);
+  if (const std::optional<double> base = tidy_base(through_1))
+    list.push_back({with_base(rope, *base), 0, base_found(*base, error_of_base(through_1))});
   const Line line = fit_line(speeds, exponent, true);
   const auto add = [&](const Rope& scaled) {
     Finding found = base_found(scaled.base);
@@ -367,19 +373,19 @@ std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, cons
   if (!asked.inv_freq.empty()) return std::nullopt;
   const Rope plain = with(asked, Unscaled{});
   Explanations list;
-  const auto add = [&](const Rope& rope, std::int64_t of_length) {
-    Finding found = base_found(rope.base);
-    if (const auto factor = ntk_factor(rope.base, asked)) found.numbers.push_back({"ntk_factor", *factor, 6});
-    if (rope.scaling != asked.scaling) found.numbers.push_back(left_out(asked));
-    list.push_back({rope, of_length, std::move(found)});
+  const auto add = [&](const Based& based, std::int64_t of_length) {
+    Finding found = base_found(based.rope.base, based.error);
+    if (const auto factor = ntk_factor(based.rope.base, asked)) found.numbers.push_back({"ntk_factor", *factor, 6});
+    if (based.rope.scaling != asked.scaling) found.numbers.push_back(left_out(asked));
+    list.push_back({based.rope, of_length, std::move(found)});
   };
   if (is_scaled(asked) && !std::holds_alternative<Dynamic>(asked.scaling)) {
-    if (const auto rope = with_best_base(speeds, asked, length)) add(*rope, length);
+    if (const auto based = with_best_base(speeds, asked, length)) add(*based, length);
   }
-  if (const auto rope = with_best_base(speeds, plain, 0)) {
-    if (const auto length_of_base = dynamic_length(rope->base, asked))
+  if (const auto based = with_best_base(speeds, plain, 0)) {
+    if (const auto length_of_base = dynamic_length(based->rope.base, asked))
       list.push_back(as_dynamic(asked, *length_of_base));
-    add(*rope, 0);
+    add(*based, 0);
   }
   std::ranges::move(searched_scalings(speeds, plain), std::back_inserter(list));
   std::ranges::move(causes(asked, length), std::back_inserter(list));

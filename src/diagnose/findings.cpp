@@ -19,10 +19,11 @@ using Json = nlohmann::ordered_json;
 
 // How a sentence stands behind those before it.
 enum class Join : std::uint8_t {
-  clause,  // "q is ..."; "; and it is ..."
-  colon,   // "q: cannot tell, ..."
-  tail,    // "; all else is ...": a remark on the others
-  suffix,  // ", with noise ...": the same with a sign of its own
+  clause,   // "q is ..."; "; and it is ..."
+  colon,    // "q: before was taken ..."
+  unknown,  // "q: cannot tell, because ..."
+  tail,     // "; all else is ...": a remark on the others
+  suffix,   // ", with noise ...": the same with a sign of its own
 };
 
 // The places that a sentence names itself: others stand in front of it, "in head 3 is ...".
@@ -43,247 +44,204 @@ struct Row {
 // clang-format off
 #define ROW(cause, verdict, ...) {Cause::cause, #cause, Verdict::verdict, __VA_ARGS__}
 constexpr Row rows[] = {
-    ROW(as_configured, as_configured,
-        "[is|are] rotated as the config asks<, with noise of {noise} rms><, within the rounding of [its|their] before, "
-        "which is {before}><: <{pairing} pairing, ><all {all} elements><elements {first} to {last}>, layout {layout} "
-        "(residual {residual})><, and so in each of the {blocks} blocks>"),
+    ROW(as_configured, as_configured, "{rotated} as the config asks<, with noise of {noise} rms><, within the rounding "
+        "of [its|their] before, which is {before}><: <{pairing} pairing, ><all {all} elements><elements {first} to "
+        "{last}>, layout {layout} (residual {residual})><, and so in each of the {blocks} blocks>"),
     ROW(as_asked, as_configured, "[is|are] as the config asks"),
-    ROW(zeros, cannot_tell, "cannot tell, because every element is 0: zeros show no rotation", Join::colon),
-    ROW(position_0, cannot_tell,
-        "cannot tell, because at position 0 no rope moves anything: before and after are the same", Join::colon),
-    ROW(not_finite, cannot_tell, "cannot tell, because every element must be finite {not_finite}", Join::colon),
-    ROW(norms, cannot_tell,
-        "cannot tell, because no pairing of [its|their] elements keeps the norms of the pairs, as a rotation does "
-        "(residual {residual} at best)", Join::colon),
-    ROW(heads_differ, cannot_tell,
-        "cannot tell, because [its|their] angles differ from head to head in every layout", Join::colon),
-    ROW(one_pair, cannot_tell,
-        "cannot tell, because one pair of the head alone is not 0, which tells position times speed and no more<; [it "
-        "is|they are] not what the config asks{differs}>", Join::colon),
-    ROW(no_speeds, cannot_tell,
-        "cannot tell, because [its|their] angles are not those of one speed per pair at one position per token, "
-        "neither at the speeds nor at the positions that the config asks", Join::colon),
-    ROW(no_frequencies, cannot_tell,
-        "cannot tell, because [its|their] angles are not those of the rope's frequencies at any positions, in any "
-        "order of axes or heads (frequencies that are given for each head or axis have no base and no scaling that "
-        "others could be)", Join::colon),
-    ROW(no_positions, cannot_tell,
-        "cannot tell whether [its|their] positions are right, because a rope of coordinates was given none; at those "
-        "that [it has it is|they have they are] rotated as the config asks", Join::colon),
-    ROW(no_config, cannot_tell,
-        "cannot tell whether [it is|they are] right, because no config says what is asked; [it is|they are] rotated< "
-        "in the {pairing} pairing><, elements {first} to {last}><, base {base}><, {scaling}>, layout {layout}<; "
-        "without positions only position times speed is known, and no direction{open}>", Join::colon),
-    ROW(not_rotated, not_rotated,
-        "[is|are] not rotated: before and after are the same<, bit for bit{exact}><; rotated at position 0 [it|they] "
-        "would look the same, but position {asked} is asked>"),
-    ROW(no_angles, not_rotated,
-        "[is|are] not rotated: every angle is 0, whatever else was done (position 0 for every token would look the "
-        "same){on_axis}{evidence}"),
-    ROW(some_heads, some_heads,
-        "[is|are] rotated in {some} of [its|their] {all} heads only ({rotated}); the others are the same before and "
-        "after", Join::clause, "and", names_heads),
-    ROW(pairing, pairing,
-        "[is|are] rotated in the {found} pairing; the model uses {asked}{evidence}<; right only with weights whose "
-        "rows were put into that order{rows}>"),
-    ROW(order, pairing,
-        "[is|are] rotated in the {found} pairing; the model uses {asked}{evidence}; the elements have another order: "
-        "{scores}"),
-    ROW(block, block,
-        "[is|are] rotated in <all {found_all} elements><elements {found_first} to {found_last}> of each head; the "
-        "model rotates <all {asked_all} elements><elements {asked_first} to {asked_last}>< (the pairs that move are "
-        "spread: {moving} elements)>"),
-    ROW(head_index, layout,
-        "[is|are] rotated with the head index as position: by [its|their] {heads} heads [its|their] layout is {asked} "
-        "with {tokens} tokens, but [it is|they are] rotated as {found}"),
-    ROW(reshaped, layout,
-        "[is|are] rotated as if [its|their] memory were in the other order of tokens and heads: a reshape where a "
-        "transpose belongs"),
-    ROW(rows_of_heads, heads,
-        "[is|are] rotated with the frequencies of other heads: head {head} by row {found}; the model asks row "
-        "{asked}{evidence}"),
-    ROW(one_row_of_heads, heads,
-        "[is|are] rotated with the frequencies of row {found} in all heads; the model asks row {asked} in head "
-        "{head}{evidence}"),
-    ROW(offsets, offset,
-        "[is|are] rotated at an offset of [its|their] own in each {unit}: {offsets}, ... positions too far"),
+    ROW(zeros, cannot_tell, "every element is 0: zeros show no rotation", Join::unknown),
+    ROW(position_0, cannot_tell, "at position 0 no rope moves anything: before and after are the same", Join::unknown),
+    ROW(not_finite, cannot_tell, "every element must be finite {not_finite}", Join::unknown),
+    ROW(norms, cannot_tell, "no pairing of [its|their] elements keeps the norms of the pairs, as a rotation does "
+        "(residual {residual} at best)", Join::unknown),
+    ROW(heads_differ, cannot_tell, "[its|their] angles differ from head to head in every layout", Join::unknown),
+    ROW(one_pair, cannot_tell, "one pair of the head alone is not 0, which tells position times speed and no more<; "
+        "[it is|they are] not what the config asks{differs}>", Join::unknown),
+    ROW(no_speeds, cannot_tell, "[its|their] angles are not those of one speed per pair at one position per token, "
+        "neither at the speeds nor at the positions that the config asks", Join::unknown),
+    ROW(no_frequencies, cannot_tell, "[its|their] angles are not those of the rope's frequencies at any positions, in "
+        "any order of axes or heads (frequencies that are given for each head or axis have no base and no scaling that "
+        "others could be)", Join::unknown),
+    ROW(no_positions, cannot_tell, "cannot tell whether [its|their] positions are right, because a rope of coordinates "
+        "was given none; at those that [it has it is|they have they are] rotated as the config asks", Join::colon),
+    ROW(no_config, cannot_tell, "cannot tell whether [it is|they are] right, because no config says what is asked; [it "
+        "is|they are] rotated< in the {pairing} pairing><, elements {first} to {last}><, base {base}><, {scaling}>, "
+        "layout {layout}<; without positions only position times speed is known, and no direction{open}>", Join::colon),
+    ROW(not_rotated, not_rotated, "[is|are] not rotated: before and after are the same<, bit for bit{exact}><; rotated "
+        "at position 0 [it|they] would look the same, but position {asked} is asked>"),
+    ROW(no_angles, not_rotated, "[is|are] not rotated: every angle is 0, whatever else was done (position 0 for every "
+        "token would look the same){on_axis}{evidence}"),
+    ROW(some_heads, some_heads, "{rotated} in {some} of [its|their] {all} heads only ({rotated}); the others are the "
+        "same before and after", Join::clause, "and", names_heads),
+    ROW(pairing, pairing, "{rotated} in the {found} pairing; the model uses {asked}{evidence}<; right only with "
+        "weights whose rows were put into that order{rows}>"),
+    ROW(order, pairing, "{rotated} in the {found} pairing; the model uses {asked}{evidence}; the elements have another "
+        "order: {scores}"),
+    ROW(block, block, "{rotated} in <all {found_all} elements><elements {found_first} to {found_last}> of each head; "
+        "the model rotates <all {asked_all} elements><elements {asked_first} to {asked_last}>< (the pairs that move "
+        "are spread: {moving} elements)>"),
+    ROW(head_index, layout, "{rotated} with the head index as position: by [its|their] {heads} heads [its|their] "
+        "layout is {asked} with {tokens} tokens, but [it is|they are] rotated as {found}"),
+    ROW(reshaped, layout, "{rotated} as if [its|their] memory were in the other order of tokens and heads: a reshape "
+        "where a transpose belongs"),
+    ROW(rows_of_heads, heads, "{rotated} with the frequencies of other heads: head {head} by row {found}; the model "
+        "asks row {asked}{evidence}"),
+    ROW(one_row_of_heads, heads, "{rotated} with the frequencies of row {found} in all heads; the model asks row "
+        "{asked} in head {head}{evidence}"),
+    ROW(offsets, offset, "{rotated} at an offset of [its|their] own in each {unit}: {offsets}, ... positions too far"),
     ROW(zero_after, elements, "[is|are] zero after the rotation, in every element"),
     ROW(zero_before, elements, "[is|are] zero before the rotation, in every element, and not after it"),
-    ROW(still_without_factor, attention_factor,
-        "[is|are] without the attention factor: before and after are the same; the model asks {asked}"),
-    ROW(without_factor, attention_factor, "[is|are] rotated without the attention factor; the model asks {asked}"),
-    ROW(factor_twice, attention_factor,
-        "[is|are] multiplied by the attention factor twice, {found}; the model asks {asked}"),
-    ROW(factor, attention_factor,
-        "[is|are] multiplied by {found}< = {formula}>; the model asks {asked}< ([it is|they are] divided by the root "
-        "of head_dim too{root})>"),
-    ROW(amplitude_left_out, attention_factor, "[is|are] rotated without xPos's amplitude"),
-    ROW(amplitude_twice, attention_factor, "[is|are] multiplied by xPos's amplitude twice"),
-    ROW(amplitude_inverse, attention_factor,
-        "[is|are] multiplied by xPos's amplitude of {found}; of {asked} its inverse is asked"),
-    ROW(amplitude_scale, attention_factor,
-        "[is|are] multiplied by xPos's amplitude of scale {found}; the model asks {asked}"),
-    ROW(amplitude_center, attention_factor,
-        "[is|are] multiplied by xPos's amplitude around position {found}; the model asks {asked}"),
-    ROW(coarse_table, precision, "[is|are] rotated with coarse angles: cos and sin are rounded to {type}{evidence}"),
-    ROW(coarse_inv_freq, precision, "[is|are] rotated with coarse angles: inv_freq is rounded to {type}{evidence}"),
-    ROW(coarse_angles, precision, "[is|are] rotated with coarse angles: the angles are rounded to {type}{evidence}"),
-    ROW(coarse_steps, precision, "[is|are] rotated with coarse angles: the angles are computed in {type}{evidence}"),
-    ROW(tf32, precision,
-        "[is|are] rotated with coarse angles: the angles are computed in TF32, which has the digits of f16{evidence}"),
-    ROW(off, noise,
-        "[is|are] rotated as the config asks, but elements are off by up to {error} where {allowed} is allowed"),
+    ROW(still_without_factor, attention_factor, "[is|are] without the attention factor: before and after are the same; "
+        "the model asks {asked}"),
+    ROW(without_factor, attention_factor, "{rotated} without the attention factor; the model asks {asked}"),
+    ROW(factor_twice, attention_factor, "{multiplied} by the attention factor twice, {found}; the model asks {asked}"),
+    ROW(factor, attention_factor, "{multiplied} by {found}< = {formula}>; the model asks {asked}< ([it is|they are] "
+        "divided by the root of head_dim too{root})>"),
+    ROW(amplitude_left_out, attention_factor, "{rotated} without xPos's amplitude"),
+    ROW(amplitude_twice, attention_factor, "{multiplied} by xPos's amplitude twice"),
+    ROW(amplitude_inverse, attention_factor, "{multiplied} by xPos's amplitude of {found}; of {asked} its inverse is "
+        "asked"),
+    ROW(amplitude_scale, attention_factor, "{multiplied} by xPos's amplitude of scale {found}; the model asks {asked}"),
+    ROW(amplitude_center, attention_factor, "{multiplied} by xPos's amplitude around position {found}; the model asks "
+        "{asked}"),
+    ROW(coarse_table, precision, "{rotated} with coarse angles: cos and sin are rounded to {type}{evidence}"),
+    ROW(coarse_inv_freq, precision, "{rotated} with coarse angles: inv_freq is rounded to {type}{evidence}"),
+    ROW(coarse_angles, precision, "{rotated} with coarse angles: the angles are rounded to {type}{evidence}"),
+    ROW(coarse_steps, precision, "{rotated} with coarse angles: the angles are computed in {type}{evidence}"),
+    ROW(tf32, precision, "{rotated} with coarse angles: the angles are computed in TF32, which has the digits of "
+        "f16{evidence}"),
+    ROW(off, noise, "{rotated} as the config asks, but elements are off by up to {error} where {allowed} is allowed"),
     ROW(noise, noise, ", with noise of {noise} rms", Join::suffix),
     ROW(coarse_before, noise, ", within the rounding of [its|their] before, which is {before}", Join::suffix),
-    ROW(one_axis, axis, "[is|are] rotated with {axis} alone instead of all axes{listens}"),
-    ROW(axes_exchanged, axis, "[is|are] rotated with {one} and {other} exchanged among [its|their] axes{listens}"),
-    ROW(axes_left_out, axis, "[is|are] rotated without {left_out}<, whose pairs do not rotate{still}>{listens}"),
-    ROW(axes_in_runs, axis, "[is|are] rotated with the axes in runs{listens}"),
-    ROW(axes_in_turns, axis, "[is|are] rotated with the axes in turns{listens}"),
-    ROW(axes_reversed, axis, "[is|are] rotated with the axes in reverse order{listens}"),
-    ROW(axes_further, axis, "[is|are] rotated with the axes shifted one pair further{listens}"),
-    ROW(axes_back, axis, "[is|are] rotated with the axes shifted one pair back{listens}"),
-    ROW(other_axes, axis, "[is|are] rotated with other axes in {moved} of [its|their] {pairs} pairs{listens}"),
-    ROW(direction, direction, "[is|are] rotated {found}; the model rotates {asked}{on_axis}{evidence}"),
-    ROW(mirrored, direction,
-        "[is|are] not rotated but mirrored: the minus sign is missing in the first element of each pair ({pairing} "
-        "pairing)"),
-    ROW(sin_cos_exchanged, direction, "[is|are] rotated with sin and cos exchanged ({pairing} pairing)"),
-    ROW(offset, offset,
-        "{at} begin at {found} instead of {asked}, <{late} too far><{early} too early>{on_axis}{evidence}"),
+    ROW(one_axis, axis, "{rotated} with {axis} alone instead of all axes{listens}"),
+    ROW(axes_exchanged, axis, "{rotated} with {one} and {other} exchanged among [its|their] axes{listens}"),
+    ROW(axes_left_out, axis, "{rotated} without {left_out}<, whose pairs do not rotate{still}>{listens}"),
+    ROW(axes_in_runs, axis, "{rotated} with the axes in runs{listens}"),
+    ROW(axes_in_turns, axis, "{rotated} with the axes in turns{listens}"),
+    ROW(axes_reversed, axis, "{rotated} with the axes in reverse order{listens}"),
+    ROW(axes_further, axis, "{rotated} with the axes shifted one pair further{listens}"),
+    ROW(axes_back, axis, "{rotated} with the axes shifted one pair back{listens}"),
+    ROW(other_axes, axis, "{rotated} with other axes in {moved} of [its|their] {pairs} pairs{listens}"),
+    ROW(direction, direction, "{rotated} {found}; the model rotates {asked}{on_axis}{evidence}"),
+    ROW(mirrored, direction, "[is|are] not rotated but mirrored: the minus sign is missing in the first element of "
+        "each pair ({pairing} pairing)"),
+    ROW(sin_cos_exchanged, direction, "{rotated} with sin and cos exchanged ({pairing} pairing)"),
+    ROW(offset, offset, "{at} begin at {found} instead of {asked}, <{late} too far><{early} too "
+        "early>{on_axis}{evidence}"),
     ROW(constant_position, positions, "{at} are {found} for every token{on_axis}{evidence}"),
     ROW(position_step, positions, "{at} are {found} times those expected{on_axis}{evidence}"),
     ROW(wrapped_positions, positions, "{at} are wrapped at {type}{on_axis}{evidence}"),
     ROW(rounded_positions, positions, "{at} are rounded to {type}{on_axis}{evidence}"),
     ROW(reversed_positions, positions, "{at} are in reverse order{on_axis}{evidence}"),
-    ROW(padded_positions, positions,
-        "{at} begin at {found} with token {token}, as behind <{token} tokens{several}><{token} token{one}> of "
-        "padding{on_axis}{evidence}"),
+    ROW(padded_positions, positions, "{at} begin at {found} with token {token}, as behind <{token} "
+        "tokens{several}><{token} token{one}> of padding{on_axis}{evidence}"),
     ROW(restarted_positions, positions, "{at} begin again at {found} with token {token}{on_axis}{evidence}"),
     ROW(counted_positions, positions, "{at} count the tokens from {found} up{on_axis}{evidence}"),
-    ROW(other_positions, positions,
-        "{at} are not those expected: the first that differs is {found} instead of {asked}{on_axis}{evidence}"),
-    ROW(phase_left_out, phase, "[is|are] rotated without the phase that the model asks"),
-    ROW(phase_twice, phase, "[is|are] rotated with the phase twice"),
-    ROW(phase_reversed, phase, "[is|are] rotated with the phase in the other direction"),
-    ROW(doubled, twice,
-        "[is|are] rotated twice: every angle is double (positions that are doubled, or a speed that is, would look the "
-        "same){on_axis}{evidence}"),
-    ROW(twice_as_asked, twice, "[is|are] rotated twice, both times as the config asks"),
-    ROW(twice_mixed, twice, "[is|are] rotated twice, first in the {first} pairing and then in the {second} pairing"),
-    ROW(table_of_other_pairing, pairing,
-        "[is|are] rotated in the {found} pairing with cos and sin that are laid out for the {table} pairing (a mix of "
-        "both)"),
-    ROW(in_place, pairing,
-        "[is|are] rotated in place: the second element of each pair is computed from the new first one instead of the "
-        "old ({pairing} pairing)"),
-    ROW(without_second_sin, pairing,
-        "[is|are] rotated by half: the second element of each pair is multiplied by cos and lacks the first times sin "
-        "({pairing} pairing)"),
-    ROW(base, base,
-        "[is|are] rotated with base {base}< and {scaling}><, the base of ntk_aware with factor {ntk_factor}>< and "
+    ROW(other_positions, positions, "{at} are not those expected: the first that differs is {found} instead of "
+        "{asked}{on_axis}{evidence}"),
+    ROW(phase_left_out, phase, "{rotated} without the phase that the model asks"),
+    ROW(phase_twice, phase, "{rotated} with the phase twice"),
+    ROW(phase_reversed, phase, "{rotated} with the phase in the other direction"),
+    ROW(doubled, twice, "{rotated} twice: every angle is double (positions that are doubled, or a speed that is, would "
+        "look the same){on_axis}{evidence}"),
+    ROW(twice_as_asked, twice, "{rotated} twice, both times as the config asks"),
+    ROW(twice_mixed, twice, "{rotated} twice, first in the {first} pairing and then in the {second} pairing"),
+    ROW(table_of_other_pairing, pairing, "{rotated} in the {found} pairing with cos and sin that are laid out for the "
+        "{table} pairing (a mix of both)"),
+    ROW(in_place, pairing, "{rotated} in place: the second element of each pair is computed from the new first one "
+        "instead of the old ({pairing} pairing)"),
+    ROW(without_second_sin, pairing, "{rotated} by half: the second element of each pair is multiplied by cos and "
+        "lacks the first times sin ({pairing} pairing)"),
+    ROW(base, base, "{rotated} with base {base}< and {scaling}><, the base of ntk_aware with factor {ntk_factor}>< and "
         "without the scaling {left_out}>{asks}"),
-    ROW(scaling, scaling, "[is|are] rotated with {scaling}{asks}"),
-    ROW(scaling_left_out, scaling, "[is|are] rotated without the scaling {left_out}{asks}"),
-    ROW(linear_left_out, scaling,
-        "[is|are] rotated without the linear scaling with factor {factor} that the model asks{on_axis}{evidence}"),
-    ROW(linear, scaling,
-        "[is|are] rotated as by linear scaling with factor {factor} of what the model asks (positions {step} times as "
-        "large would look the same){on_axis}{evidence}"),
-    ROW(short_list, scaling, "[is|are] rotated with the short list of longrope, as for lengths up to {trained}{asks}"),
-    ROW(long_list, scaling, "[is|are] rotated with the long list of longrope, as for lengths above {trained}{asks}"),
-    ROW(within_length, scaling, "[is|are] rotated as {scaling} does for lengths up to {trained}{asks}"),
-    ROW(other_length, scaling, "[is|are] rotated as {scaling} does for {tokens} tokens (base {base}){asks}"),
-    ROW(scaling_twice, scaling, "[is|are] rotated with the scaling {scaling} applied twice{asks}"),
-    ROW(own_time, scaling,
-        "[is|are] rotated at the frequencies of each token's own time, {scaling} for lengths {lengths}<, "
+    ROW(scaling, scaling, "{rotated} with {scaling}{asks}"),
+    ROW(scaling_left_out, scaling, "{rotated} without the scaling {left_out}{asks}"),
+    ROW(linear_left_out, scaling, "{rotated} without the linear scaling with factor {factor} that the model "
+        "asks{on_axis}{evidence}"),
+    ROW(linear, scaling, "{rotated} as by linear scaling with factor {factor} of what the model asks (positions {step} "
+        "times as large would look the same){on_axis}{evidence}"),
+    ROW(short_list, scaling, "{rotated} with the short list of longrope, as for lengths up to {trained}{asks}"),
+    ROW(long_list, scaling, "{rotated} with the long list of longrope, as for lengths above {trained}{asks}"),
+    ROW(within_length, scaling, "{rotated} as {scaling} does for lengths up to {trained}{asks}"),
+    ROW(other_length, scaling, "{rotated} as {scaling} does for {tokens} tokens (base {base}){asks}"),
+    ROW(scaling_twice, scaling, "{rotated} with the scaling {scaling} applied twice{asks}"),
+    ROW(own_time, scaling, "{rotated} at the frequencies of each token's own time, {scaling} for lengths {lengths}<, "
         "...{more}>{asks}"),
-    ROW(unknown_speeds, scaling, "[is|are] rotated at speeds that no known base and scaling gives{asks}"),
+    ROW(unknown_speeds, scaling, "{rotated} at speeds that no known base and scaling gives{asks}"),
     ROW(some_pairs, scaling, "{some_pairs}", Join::clause, ""),
     ROW(some_pairs_still, scaling, "{some_pairs} do not rotate{too_slow}{asks}"),
-    ROW(some_pairs_slow, scaling,
-        "{some_pairs} are slower or do not rotate: pair {pair} is at most {times} times as fast as "
-        "asked{too_slow}{asks}"),
+    ROW(some_pairs_slow, scaling, "{some_pairs} are slower or do not rotate: pair {pair} is at most {times} times as "
+        "fast as asked{too_slow}{asks}"),
     ROW(some_pairs_other, scaling, "{some_pairs} are {least}< to {most}> times as fast as asked{asks}"),
-    ROW(exponent_half, scaling, "[is|are] rotated with the exponent i/d instead of 2i/d{mistaken}"),
-    ROW(exponent_double, scaling, "[is|are] rotated with the exponent 4i/d instead of 2i/d{mistaken}"),
-    ROW(exponent_less_2, scaling, "[is|are] rotated with the exponent 2i/(d - 2) instead of 2i/d{mistaken}"),
-    ROW(exponent_of_head, scaling,
-        "[is|are] rotated with the exponent 2i/head_dim, of the whole head, instead of 2i/d{mistaken}"),
-    ROW(exponent_of_block, scaling,
-        "[is|are] rotated with the exponent 2i/rotary_dim, of the rotated block, instead of 2i/d{mistaken}"),
-    ROW(exponent_odd, scaling, "[is|are] rotated with the exponent (2i + 1)/d instead of 2i/d{mistaken}"),
-    ROW(exponent_of_neighbours, scaling,
-        "[is|are] rotated with the speeds of neighbours in pairs, the exponent 2 floor(i/2)/d{mistaken}"),
-    ROW(pairs_from_1, scaling,
-        "[is|are] rotated with pairs that are counted from 1, each with the speed of the next{mistaken}"),
-    ROW(pairs_from_minus_1, scaling,
-        "[is|are] rotated with pairs that are counted from -1, each with the speed of the one before{mistaken}"),
-    ROW(axes_continued, scaling, "[is|are] rotated with frequencies that do not begin again for each axis{mistaken}"),
-    ROW(yarn_on_ntk, scaling, "[is|are] rotated with the base of ntk_aware in the pairs that yarn keeps{asks}"),
-    ROW(frequencies_rolled_early, scaling,
-        "[is|are] rotated with frequencies one place too early, the first at the end{asks}"),
-    ROW(frequencies_rolled_late, scaling,
-        "[is|are] rotated with frequencies one place too late, the last at the beginning{asks}"),
-    ROW(frequencies_early, scaling, "[is|are] rotated with frequencies one place too early{asks}"),
-    ROW(frequencies_late, scaling, "[is|are] rotated with frequencies one place too late{asks}"),
-    ROW(frequencies_reversed, scaling, "[is|are] rotated with frequencies in reverse order{asks}"),
-    ROW(another_order, layout,
-        "[is|are] written with [its|their] {unit}s in another order: "
-        "{unit} {after} after is {unit} {before} before", Join::clause, "so taken"),
-    ROW(before_norm, elements,
-        "before was taken in front of the norm of queries and keys (q_norm, k_norm<, a LayerNorm{mean}>) and after "
-        "behind it: each {unit} differs by another factor, and each "
-        "element by a weight; dump both behind it", Join::colon, "behind the norm"),
-    ROW(factors, elements,
-        "[is|are] multiplied by another factor in each head of each "
-        "token, as by scales that were left out", Join::clause, "but for that"),
-    ROW(still_elements_zero, elements,
-        "[is|are] zero in elements {elements}{not_asked}", Join::clause, "but for that", names_elements),
-    ROW(still_elements_multiplied, elements,
-        "[is|are] multiplied by {factor} in elements "
+    ROW(exponent_half, scaling, "{rotated} with the exponent i/d instead of 2i/d{mistaken}"),
+    ROW(exponent_double, scaling, "{rotated} with the exponent 4i/d instead of 2i/d{mistaken}"),
+    ROW(exponent_less_2, scaling, "{rotated} with the exponent 2i/(d - 2) instead of 2i/d{mistaken}"),
+    ROW(exponent_of_head, scaling, "{rotated} with the exponent 2i/head_dim, of the whole head, instead of "
+        "2i/d{mistaken}"),
+    ROW(exponent_of_block, scaling, "{rotated} with the exponent 2i/rotary_dim, of the rotated block, instead of "
+        "2i/d{mistaken}"),
+    ROW(exponent_odd, scaling, "{rotated} with the exponent (2i + 1)/d instead of 2i/d{mistaken}"),
+    ROW(exponent_of_neighbours, scaling, "{rotated} with the speeds of neighbours in pairs, the exponent 2 "
+        "floor(i/2)/d{mistaken}"),
+    ROW(pairs_from_1, scaling, "{rotated} with pairs that are counted from 1, each with the speed of the "
+        "next{mistaken}"),
+    ROW(pairs_from_minus_1, scaling, "{rotated} with pairs that are counted from -1, each with the speed of the one "
+        "before{mistaken}"),
+    ROW(axes_continued, scaling, "{rotated} with frequencies that do not begin again for each axis{mistaken}"),
+    ROW(yarn_on_ntk, scaling, "{rotated} with the base of ntk_aware in the pairs that yarn keeps{asks}"),
+    ROW(frequencies_rolled_early, scaling, "{rotated} with frequencies one place too early, the first at the "
+        "end{asks}"),
+    ROW(frequencies_rolled_late, scaling, "{rotated} with frequencies one place too late, the last at the "
+        "beginning{asks}"),
+    ROW(frequencies_early, scaling, "{rotated} with frequencies one place too early{asks}"),
+    ROW(frequencies_late, scaling, "{rotated} with frequencies one place too late{asks}"),
+    ROW(frequencies_reversed, scaling, "{rotated} with frequencies in reverse order{asks}"),
+    ROW(another_order, layout, "[is|are] written with [its|their] {unit}s in another order: {unit} {after} after is "
+        "{unit} {before} before", Join::clause, "so taken"),
+    ROW(before_norm, elements, "before was taken in front of the norm of queries and keys (q_norm, k_norm<, a "
+        "LayerNorm{mean}>) and after behind it: each {unit} differs by another factor, and each element by a weight; "
+        "dump both behind it", Join::colon, "behind the norm"),
+    ROW(factors, elements, "{multiplied} by another factor in each head of each token, as by scales that were left "
+        "out", Join::clause, "but for that"),
+    ROW(still_elements_zero, elements, "[is|are] zero in elements "
         "{elements}{not_asked}", Join::clause, "but for that", names_elements),
-    ROW(still_elements_differ, elements,
-        "[differs|differ] in elements {elements}{not_asked}", Join::clause, "but for that", names_elements),
-    ROW(single_elements, elements,
-        "[is|are] as the config asks but for <{count} elements: >element {element} of head {head} at token {token}< of "
-        "batch row {row}>< and {others} others>< and {other} other>", Join::clause, "and", names_all),
+    ROW(still_elements_multiplied, elements, "{multiplied} by {factor} in elements "
+        "{elements}{not_asked}", Join::clause, "but for that", names_elements),
+    ROW(still_elements_differ, elements, "[differs|differ] in elements "
+        "{elements}{not_asked}", Join::clause, "but for that", names_elements),
+    ROW(single_elements, elements, "[is|are] as the config asks but for <{count} elements: >element {element} of head "
+        "{head} at token {token}< of batch row {row}>< and {others} others>< and {other} "
+        "other>", Join::clause, "and", names_all),
     ROW(another_tensor, layout, "after is {other} before, rotated: another tensor"),
     ROW(not_to_rotate, as_configured, "[is|are] not rotated, as {reason}"),
-    ROW(rotated_nonetheless, layer, "[is|are] rotated< as queries and keys of the model are{as_others}>; {reason}"),
+    ROW(rotated_nonetheless, layer, "{rotated}< as queries and keys of the model are{as_others}>; {reason}"),
     ROW(changed_nonetheless, elements, "[is|are] changed; {reason}"),
     ROW(same, as_configured, "[is|are] the same in both files"),
     ROW(same_in_another_order, pairing, "[is|are] the same in another order of elements{order_of_two}; {scores}"),
     ROW(same_but_noise, noise, "[is|are] the same but for differences beyond rounding, of {rms} rms"),
-    ROW(further, offset,
-        "[is|are] rotated <{positions} positions><{position} position> <further{late}><less far{early}> in the second "
-        "file{order_of_two}; {scores}"),
-    ROW(turned_otherwise, cannot_tell,
-        "[is|are] rotated or multiplied otherwise in the second file, by no one offset: diagnose tells which is right "
-        "from the tensors before"),
-    ROW(another_in_second, cannot_tell,
-        "[is|are] another tensor in the second file: no rotation leads from one to the other"),
+    ROW(further, offset, "{rotated} <{positions} positions><{position} position> <further{late}><less far{early}> in "
+        "the second file{order_of_two}; {scores}"),
+    ROW(turned_otherwise, cannot_tell, "{rotated} or multiplied otherwise in the second file, by no one offset: "
+        "diagnose tells which is right from the tensors before"),
+    ROW(another_in_second, cannot_tell, "[is|are] another tensor in the second file: no rotation leads from one to the "
+        "other"),
     ROW(zero_in_both, as_configured, "[is|are] zero everywhere in both files"),
     ROW(rest_as_asked, as_configured, "all else is as the config asks", Join::tail),
-    ROW(as_asked_in, as_configured,
-        "[it is|they are] as the config asks in {place} only", Join::tail, "and", names_all),
+    ROW(as_asked_in, as_configured, "[it is|they are] as the config asks in {place} "
+        "only", Join::tail, "and", names_all),
     ROW(others_open, as_configured, "the others were not taken apart", Join::tail),
     ROW(later_tokens_open, as_configured, "later tokens were not taken apart", Join::tail),
-    ROW(open_layers, as_configured,
-        "some layers of the model rotate nothing (NoPE): --layer says which it is", Join::tail),
+    ROW(open_layers, as_configured, "some layers of the model rotate nothing (NoPE): --layer says which it "
+        "is", Join::tail),
     ROW(rope_of_other_layers, as_configured, "[it is|they are] as {rope} asks, of other layers", Join::tail),
     ROW(one_file, cannot_tell, "[stands|stand] in one of the two files only"),
-    ROW(at_position_0, cannot_tell,
-        "[is|are] as [it|they] should be, but no rope moves anything at position 0, or zeros: --positions says where "
-        "the tokens are"),
-    ROW(one_token, cannot_tell,
-        "[is|are] the same at every token, before and after: one token for all shows no rotation"),
-    ROW(one_of_two_layouts, cannot_tell,
-        "[is|are] equal as {found}<, a shard of the heads{shard}>, and not as {asked}, which has the same shape: "
-        "--layout says which"),
-    ROW(open_rope, cannot_tell,
-        "[is|are] rotated as {rope} asks, and nothing says that it is the rope of [its layer|their layers]: --layer or "
-        "--rope says which"),
+    ROW(at_position_0, cannot_tell, "[is|are] as [it|they] should be, but no rope moves anything at position 0, or "
+        "zeros: --positions says where the tokens are"),
+    ROW(one_token, cannot_tell, "[is|are] the same at every token, before and after: one token for all shows no "
+        "rotation"),
+    ROW(one_of_two_layouts, cannot_tell, "[is|are] equal as {found}<, a shard of the heads{shard}>, and not as "
+        "{asked}, which has the same shape: --layout says which"),
+    ROW(open_rope, cannot_tell, "{rotated} as {rope} asks, and nothing says that it is the rope of [its layer|their "
+        "layers]: --layer or --rope says which"),
     ROW(other_layout, as_configured, "{layout} has the same shape", Join::tail),
 };
 #undef ROW
@@ -293,11 +251,13 @@ constexpr std::pair<const char*, const char*> fragments[] = {
     {"asks", "<; the model asks {asked}>{evidence}"},
     {"on_axis", "< on {axis}><, and as far off on the other axes{others}>< on every axis{every_axis}>"},
     {"listens", "<: pair {pair} listens to {found}, the model asks {asked}>{evidence}"},
+    {"rotated", "[is|are] rotated"},
+    {"multiplied", "[is|are] multiplied"},
     {"at", "[is|are] rotated at positions that"},
     {"mistaken", "<, d = {d}>< (as base {as_base})>< (as linear with factor {as_factor})>"
                  "< (as linear scaling with factor {slower} is)>< ({faster} times as fast as the model asks)>"
                  "< and without the scaling {left_out}>{on_axis}{asks}"},
-    {"some_pairs", "[is|are] rotated at the <speeds of {width} elements (exponent 2i/{width})><asked speeds{asked_width}>"
+    {"some_pairs", "{rotated} at the <speeds of {width} elements (exponent 2i/{width})><asked speeds{asked_width}>"
                    " in pairs {right} only; pairs {pairs}"},
     {"too_slow", "< (pairs {open} are too slow to tell)>"},
     {"order_of_two", "<, halves in the first file and pairs side by side in the second{halves_first}>"
@@ -317,6 +277,10 @@ constexpr bool is_in_order() {
   return i == std::size(rows) && i == static_cast<std::size_t>(Cause::other_layout) + 1;
 }
 static_assert(is_in_order(), "a row for each cause, in the order of the enumeration");
+
+bool is_remark(const Row& row) { return row.join == Join::tail || row.join == Join::suffix; }
+std::string sign_of(Join join) { return join == Join::clause ? " " : ": "; }
+std::string begin_of(Join join) { return join == Join::unknown ? "cannot tell, because " : ""; }
 
 const Row& row_of(const Finding& one) { return rows[static_cast<std::size_t>(one.cause)]; }
 
@@ -344,20 +308,20 @@ std::string text_of(const NamedRope& rope) {
 }
 
 std::string text_of(const Number& number) {
-  struct Texts {
-    int digits;
-    std::string operator()(bool) const { return ""; }
-    std::string operator()(double value) const { return text_of(value, digits); }
-    std::string operator()(const std::string& word) const { return word; }
-    std::string operator()(const std::vector<std::int64_t>& numbers) const { return ranges(numbers); }
-    std::string operator()(const std::vector<double>& numbers) const {
-      std::string text;
-      for (const double one : numbers) text += (text.empty() ? "" : ", ") + text_of(one, digits);
-      return text;
+  const auto text_of_value = [&](const auto& value) -> std::string {
+    using Value = std::decay_t<decltype(value)>;
+    if constexpr (std::is_same_v<Value, bool>) return "";
+    if constexpr (std::is_same_v<Value, double>) return text_of(value, number.digits);
+    if constexpr (std::is_same_v<Value, std::string>) return value;
+    if constexpr (std::is_same_v<Value, std::vector<std::int64_t>>) return ranges(value);
+    if constexpr (std::is_same_v<Value, NamedRope>) return text_of(value);
+    std::vector<std::string> texts;
+    if constexpr (std::is_same_v<Value, std::vector<double>>) {
+      for (const double one : value) texts.push_back(text_of(one, number.digits));
     }
-    std::string operator()(const NamedRope& rope) const { return text_of(rope); }
+    return list_of(texts, ", ");
   };
-  return std::visit(Texts{number.digits}, number.value);
+  return std::visit(text_of_value, number.value);
 }
 
 // Those of a finding that its sentence does not name itself: "batch row 1, tokens 0-15".
@@ -491,18 +455,16 @@ Finding with_residuals(Finding one, double found, double asked) {
 
 bool is_fault(const Finding& one) {
   const bool is_right = one.verdict == Verdict::as_configured || one.cause == Cause::as_configured;
-  return !is_right && (row_of(one).join == Join::clause || row_of(one).join == Join::colon);
+  return !is_right && !is_remark(row_of(one));
 }
 
 std::int64_t count_faults(const std::vector<Finding>& found) { return std::ranges::count_if(found, is_fault); }
 
 bool is_about_rest(const Finding& one) { return row_of(one).join == Join::tail; }
 
-std::string list_of(const std::vector<std::string>& names) {
+std::string list_of(const std::vector<std::string>& words, const char* last) {
   std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
-  }
+  for (std::size_t i = 0; i < words.size(); ++i) text += (i == 0 ? "" : i + 1 == words.size() ? last : ", ") + words[i];
   return text;
 }
 
@@ -510,8 +472,8 @@ std::string fill(const char* sentence, const Finding& one) { return Filler(one, 
 
 std::string render(const Finding& one) {
   const Row& row = row_of(one);
-  const std::string place = place_of(one.where, row.names);
-  return (place.empty() ? "" : "in " + place + (row.join == Join::colon ? ": " : " ")) + fill(row.sentence, one);
+  const std::string place = place_of(one.where, row.names), sign = place.empty() ? "" : sign_of(row.join);
+  return (place.empty() ? "" : "in " + place) + sign + begin_of(row.join) + fill(row.sentence, one);
 }
 
 std::string render(const std::vector<std::string>& names, const std::vector<Finding>& found) {
@@ -524,12 +486,11 @@ std::string render(const std::vector<std::string>& names, const std::vector<Find
     const Row& row = row_of(one);
     const bool continues = last != nullptr && *last->next == '\0';
     const std::string said = Filler(one, many || continues, both).filled(row.sentence);
-    const bool is_remark = row.join == Join::tail || row.join == Join::suffix;
-    if (is_remark) {
+    if (is_remark(row)) {
       text += (row.join == Join::tail ? "; " : "") + said;
       continue;
     }
-    const std::string place = place_of(one.where, row.names), sign = row.join == Join::colon ? ": " : " ";
+    const std::string place = place_of(one.where, row.names);
     const bool elsewhere = last == nullptr || place != last_place;
     if (last == nullptr) {
       const std::vector<std::int64_t>& elements = one.where.elements;
@@ -542,7 +503,7 @@ std::string render(const std::vector<std::string>& names, const std::vector<Find
     } else if (!continues) {
       text += std::string("; ") + last->next + (many ? " they" : " it");
     }
-    text += (elsewhere && !place.empty() ? " in " + place : "") + sign + said;
+    text += (elsewhere && !place.empty() ? " in " + place : "") + sign_of(row.join) + begin_of(row.join) + said;
     last = &row;
     last_place = place;
   }

@@ -27,7 +27,7 @@ bool is_about_rest(const Finding&);  // of all that is in no part
 
 // One sentence of what was found of tensors of these names: "q and k are rotated ...; and they are multiplied ...".
 std::string render(const std::vector<std::string>& names, const std::vector<Finding>&);
-std::string list_of(const std::vector<std::string>& names);  // "q, k and v"
+std::string list_of(const std::vector<std::string>& words, const char* last = " and ");  // "q, k and v"
 // The sentence of one finding, without the tensor's name.
 std::string render(const Finding&);
 // A template of the table, filled with the finding's numbers.

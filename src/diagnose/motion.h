@@ -53,21 +53,11 @@ double sign_of(const std::vector<FoundSpeed>&);  // 1 or -1, of most pairs
 std::optional<double> shift_of(const std::vector<FoundSpeed>&);
 
 // How a list of positions differs from the expected one. Rows are [batch, tokens].
-enum class Change : std::uint8_t {
-  none,
-  offset,
-  negated,
-  doubled,
-  step,
-  constant,
-  named,  // another pattern: wrapped, rounded, reversed, restarting
-  other,
-};
 struct Pattern {
-  Change kind = Change::other;
-  double value = 0;                             // of offset, step and constant
-  Finding found = {};                           // of those that differ
+  Finding found = {};                           // as_asked where it does not
+  double value = 0;                             // of an offset, a step and a constant
   std::function<double(double)> position = {};  // of an expected one; empty: it is not that alone which decides
+  std::optional<Finding> more = {};             // of the positions, where the direction is another too
 };
 // error: of each position, standard errors; empty: none. Positions found in the data are whole where they can be.
 Pattern pattern_of(const std::vector<double>& position, const std::vector<double>& expected, std::int64_t batch,

@@ -182,27 +182,23 @@ template <std::size_t Dimension>
 std::optional<Answer> by_units(const Scene& scene) {
   const Some& units = scene.all[Dimension];
   if (units.size() < 2 || units.size() > 64) return std::nullopt;
-  struct Group {
-    bool explained = false;
-    Diagnosis fault = {};
-    Piece piece = {};
-  };
-  std::vector<Group> groups;
+  std::vector<Part> groups;  // each answered by its first unit
   std::vector<double> offsets;
   for (const std::int64_t one : units) {
     Piece piece = scene.all;
     piece[Dimension] = {one};
     const Answer own = answer_of(scene, piece, Dimension == 0 ? scene.depth - 1 : 0);
-    const auto same = std::ranges::find_if(groups, [&](const Group& group) {
-      if (!group.explained || !own.explained) return group.explained == own.explained;
-      return group.fault.found == own.diagnosis.found;
+    const auto is_explained = [](const Part& group) { return group.answer.explained; };
+    const auto same = std::ranges::find_if(groups, [&](const Part& group) {
+      if (!is_explained(group) || !own.explained) return is_explained(group) == own.explained;
+      return group.answer.diagnosis.found == own.diagnosis.found;
     });
-    if (same == groups.end()) {
-      groups.push_back({own.explained, own.diagnosis, piece});
-    } else {
+    if (same != groups.end()) {
       same->piece[Dimension].insert(one);
+    } else {
+      groups.push_back({piece, own});
     }
-    const bool all_explained = std::ranges::all_of(groups, &Group::explained);
+    const bool all_explained = std::ranges::all_of(groups, is_explained);
     const bool hopeless = groups.size() == 1 && !all_explained && groups[0].piece[Dimension].size() > 2;
     if (hopeless || (groups.size() > 4 && !all_explained)) return std::nullopt;
     const Diagnosis& fault = own.diagnosis;
@@ -223,10 +219,9 @@ std::optional<Answer> by_units(const Scene& scene) {
     all.diagnosis.facts.layout = scene.reading.word;
     return all;
   }
-  std::vector<Part> parts;
-  for (const Group& group : groups) parts.push_back({group.piece, answer_of(scene, group.piece, scene.depth - 1)});
-  std::ranges::sort(parts, {}, [](const Part& part) { return *part.piece[Dimension].begin(); });
-  return assembled(scene, parts, groups.size() > 4 ? std::optional(finding(Cause::others_open)) : std::nullopt);
+  for (Part& group : groups) group.answer = answer_of(scene, group.piece, scene.depth - 1);
+  std::ranges::sort(groups, {}, [](const Part& part) { return *part.piece[Dimension].begin(); });
+  return assembled(scene, groups, groups.size() > 4 ? std::optional(finding(Cause::others_open)) : std::nullopt);
 }
 
 // The longest range of tokens from the first on that one rotation explains, then the next.

@@ -17,6 +17,7 @@ struct Fault {
   Motion motion;
   bool is_rival = false;  // the diagnosis tries it even where what is asked holds
   double change = 0;      // of a base
+  double further = 0;     // positions
 };
 
 // Rows of measured turns at other positions and of other elements, with the motion that is asked of them.
@@ -59,9 +60,8 @@ bool shows(const Probe& probe, const Fault& fault) {
   constexpr double less = 0.7, sure = 10;  // of the fault; an advantage, of which the diagnosis takes 4
   Motion motion = fault.motion;
   motion.position = probe.asked.position;
-  if (fault.word == "offset") {
-    for (std::vector<double>& positions : motion.position) std::ranges::for_each(positions, [](double& one) { ++one; });
-  }
+  for (std::vector<double>& positions : motion.position)
+    std::ranges::for_each(positions, [&](double& one) { one += fault.further; });
   const auto faulty = [&](double share, double sign) {
     Turns turns = probe.turns;
     for (std::int64_t row = 0; row < turns.rows(); ++row) {
@@ -79,7 +79,7 @@ bool shows(const Probe& probe, const Fault& fault) {
 }
 
 // The one value of the asked rope that another has otherwise; "": none of its own, or several.
-std::string word_of(const Explanation& other, const Rope& own, std::int64_t length) {
+std::string word_of(const Explanation& other, const Rope& own) {
   bool near = true;  // what shows of values far from the own, shows the more
   const auto differs = [&](auto type, const char* field) {
     using Value = decltype(type);
@@ -89,11 +89,11 @@ std::string word_of(const Explanation& other, const Rope& own, std::int64_t leng
     if constexpr (!std::is_same_v<Value, bool>) near = *a <= 2 * *b && *b <= 2 * *a;
     return true;
   };
-  if (other.rope.base != own.base || other.rope.inv_freq != own.inv_freq) return "";
-  if (other.rope == own && other.length == length) return "";
-  if (other.rope == own) return std::holds_alternative<LongRope>(own.scaling) ? "list of longrope" : "length";
-  if (std::holds_alternative<Unscaled>(other.rope.scaling)) return std::string("scaling ") + name(own.scaling);
-  if (other.rope.scaling.index() != own.scaling.index()) return "";
+  const Cause cause = other.found.cause;
+  if (cause == Cause::short_list || cause == Cause::long_list) return "list of longrope";
+  if (cause == Cause::within_length || cause == Cause::other_length) return "length";
+  if (cause == Cause::scaling_left_out) return std::string("scaling ") + name(own.scaling);
+  if (cause != Cause::scaling || other.rope.scaling.index() != own.scaling.index()) return "";
   if (differs(0.0, "factor")) return near ? "factor" : "";
   if (differs(std::int64_t{0}, "trained_length")) return near ? "trained length" : "";
   return differs(false, "truncate") ? "truncate" : "";
@@ -101,7 +101,7 @@ std::string word_of(const Explanation& other, const Rope& own, std::int64_t leng
 
 std::vector<Fault> faults_of(const Asked& asked, const std::vector<const ModelRope*>& others) {
   const Rope own = rope_for_block(asked.used.rope, asked.block);
-  std::vector<Fault> faults = {{"direction", asked.motion}, {"offset", asked.motion}};
+  std::vector<Fault> faults = {{"direction", asked.motion}, {"offset", asked.motion, false, 0, 1}};
   for (double& speed : faults[0].motion.speed) speed = -speed;
   const bool one_each = has_one_speed_per_pair(own);
   const auto add = [&](const std::string& word, const Rope& rope, std::int64_t length, bool is_rival, double change) {
@@ -117,7 +117,7 @@ std::vector<Fault> faults_of(const Asked& asked, const std::vector<const ModelRo
     add("base", rope, asked.length, false, change);
   }
   for (const Explanation& one : rivals(own, asked.length, asked.context))
-    add(word_of(one, own, asked.length), one.rope, one.length, true, 0);
+    add(word_of(one, own), one.rope, one.length, true, 0);
   if (own.rotary_dim < own.head_dim && own.exponent_dim == 0) {  // exponents over the whole head
     Rope rope = own;
     rope.exponent_dim = own.head_dim;
@@ -170,23 +170,23 @@ Power power_of(Turns turns, const Asked& asked, bool pairing_shows, const std::v
   Power power{.tokens = turns.layout().tokens, .unit = turns.unit, .scaling = name(asked.used.rope.scaling)};
   std::vector<Fault> unseen;
   double last_base = 0;
-  const auto say = [&](const std::string& word, bool is_seen) {
+  const auto say = [&](const std::string& word, bool is_seen, bool smaller) {
     for (auto* list : {&power.would_show, &power.would_not_show}) {
       if (std::ranges::find(*list, word) != list->end()) {
-        if (list == &power.would_not_show || is_seen || word == "base") return;  // a smaller change of the base
+        if (list == &power.would_not_show || is_seen || smaller) return;
         list->erase(std::ranges::find(*list, word));
       }
     }
     (is_seen ? power.would_show : power.would_not_show).push_back(word);
   };
-  say("pairing", pairing_shows);
+  say("pairing", pairing_shows, false);
   for (const Fault& fault : faults_of(asked, others)) {
-    if (fault.word == "base" && fault.change < 0.5 && power.base != last_base) continue;  // larger ones did not show
+    if (fault.change > 0 && fault.change < 0.5 && power.base != last_base) continue;  // larger ones did not show
     last_base = fault.change;
     const bool is_seen = shows(some, fault) || (all && shows(*all, fault));
     if (is_seen && fault.change > 0) power.base = fault.change;
     if (!is_seen && (fault.change == 0 || fault.change == 0.5)) unseen.push_back(fault);
-    say(fault.word, is_seen);
+    say(fault.word, is_seen, fault.change > 0);
   }
   if (unseen.empty()) return power;
   const auto shows_them = [&](const Probe& probe) {

@@ -216,9 +216,11 @@ std::optional<Finding> find_layers(const Request& request, const Subject& questi
     Subject of_other = question;
     of_other.used = &other;
     of_other.rivals.clear();
-    for (const Subject& subject : subjects_of(request, of_other, false)) {
-      if (diagnose_pair(pair.before, pair.after, of_tensor(subject, pair)).verdict == Verdict::as_configured)
+    try {
+      const Subject subject = of_tensor(subjects_of(request, of_other, false).front(), pair);
+      if (diagnose_pair(pair.before, pair.after, subject).verdict == Verdict::as_configured)
         return finding(Cause::rope_of_other_layers, {{"rope", rope_text(request, &other)}});
+    } catch (const Error&) {  // the positions are those of another rope's axes
     }
   }
   for (const TensorPair& other : pairs) {

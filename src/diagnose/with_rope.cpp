@@ -98,9 +98,7 @@ bool explain_by_precision(Examination& exam, const Asked& asked) {
   }
   if (!coarse) return false;
   exam.facts.precision = found.precision;
-  exam.take(found.fit);
-  exam.find(
-      with_residuals(finding(found.cause, {{"type", name(*found.precision)}}), found.fit.residual, plain.residual));
+  exam.claim(finding(found.cause, {{"type", name(*found.precision)}}), found.fit, plain);
   return true;
 }
 
@@ -192,11 +190,9 @@ bool explain_by_heads(Examination& exam, const Asked& asked) {
   const auto first = std::ranges::mismatch(found, asked.rows).in1;
   const auto head = static_cast<std::size_t>(first - found.begin());
   const bool one_row = std::ranges::count(found, *first) == heads;
-  exam.take(fit);
-  exam.find(
-      with_residuals(finding(one_row ? Cause::one_row_of_heads : Cause::rows_of_heads,
-                             {{"head", number(head)}, {"found", number(*first)}, {"asked", number(asked.rows[head])}}),
-                     fit.residual, asked.fit.residual));
+  exam.claim(finding(one_row ? Cause::one_row_of_heads : Cause::rows_of_heads,
+                     {{"head", number(head)}, {"found", number(*first)}, {"asked", number(asked.rows[head])}}),
+             fit, asked.fit);
   return true;
 }
 
@@ -205,7 +201,6 @@ bool explain_by_axes(Examination& exam, const Asked& asked) {
   const int axes = static_cast<int>(exam.expected.size());
   if (axes < 2) return false;
   const auto take = [&](const Motion& motion, const Fit& fit, Finding found) {
-    exam.take(fit);
     exam.facts.axis = motion.axis;
     const auto pair = std::ranges::mismatch(motion.axis, asked.motion.axis).in1 - motion.axis.begin();
     if (pair < std::ssize(motion.axis) && motion.terms == 1) {
@@ -214,7 +209,7 @@ bool explain_by_axes(Examination& exam, const Asked& asked) {
       found.numbers.push_back({"found", axis_name(asked.used, other)});
       found.numbers.push_back({"asked", axis_name(asked.used, own)});
     }
-    exam.find(with_residuals(std::move(found), fit.residual, asked.fit.residual));
+    exam.claim(std::move(found), fit, asked.fit);
     return true;
   };
   if (asked.motion.axis.size() == asked.motion.speed.size()) {

@@ -289,6 +289,20 @@ TEST(Diagnose, OneMistakeOfAllAxes) {
   }
 }
 
+// Of pairs that turn otherwise, each for itself, the slowest and the fastest are named.
+TEST(Diagnose, SpeedsOfSomePairs) {
+  Case one(ElementType::f32, {.tokens = 24});
+  std::vector<double> list = speeds();
+  const std::vector<double> times = {1.02, 1.3, 1.05, 1.7, 1.1};
+  for (std::size_t i = 0; i < times.size(); ++i) list[i + 12] *= times[i];
+  const Diagnosis found = one.diagnose({.speed = list});
+  EXPECT_NE(found.sentence.find("; pairs 12-16 are 1.02 to 1.7 times as fast as asked"), std::string::npos)
+      << found.sentence;
+  ASSERT_EQ(found.found.size(), 1U);
+  EXPECT_EQ(found.found[0].cause, diagnose::Cause::some_pairs_other);
+  EXPECT_EQ(found.found[0].where.pairs, (std::vector<std::int64_t>{12, 13, 14, 15, 16}));
+}
+
 // What is said of pairs is said of the speeds that the model asks, and no cause is named for those that do not turn.
 TEST(Diagnose, SomePairs) {
   for (const ElementType type : {ElementType::f32, ElementType::bf16}) {
@@ -458,6 +472,20 @@ TEST(Combine, AMeasuredFactorOfTwoTensorsIsOneFault) {
   const std::string two = diagnose::combine({{"q", q}, {"k", other}}).sentence;
   EXPECT_TRUE(two.starts_with("q is multiplied by 1.037")) << two;
   EXPECT_NE(two.find("k is multiplied by 1.2"), std::string::npos) << two;
+}
+
+// One base, measured on two tensors, differs in digits that neither has.
+TEST(Combine, ABaseThatIsFittedIsOneWithinItsErrors) {
+  const auto rotated = [](unsigned seed, double base) {
+    Case one(ElementType::f16, {.tokens = 40});
+    one.before = random_data(one.before, ElementType::f16, seed);
+    return one.diagnose({.speed = speeds(base)});
+  };
+  const Diagnosis q = rotated(1, 12345), k = rotated(6, 12345), other = rotated(6, 12845);
+  EXPECT_NE(*q.facts.base, *k.facts.base);
+  const std::string both = diagnose::combine({{"q", q}, {"k", k}}).sentence;
+  EXPECT_TRUE(both.starts_with("q and k are rotated with base 123")) << both;
+  EXPECT_TRUE(diagnose::combine({{"q", q}, {"k", other}}).sentence.starts_with("q is rotated")) << *other.facts.base;
 }
 
 }  // namespace

@@ -26,10 +26,10 @@ TEST(Patterns, Words) {
       {{0, 1, 5, 2, 9, 2}, "are not those expected: the first that differs is 5 instead of 2"}};
   for (const auto& [position, words] : patterns)
     EXPECT_EQ(said(pattern_of(position, expected, 1)), "is rotated at positions that " + words);
-  EXPECT_EQ(pattern_of(expected, expected, 1).kind, Change::none);
-  EXPECT_EQ(pattern_of({0, -1, -2, -3, -4, -5}, expected, 1).kind, Change::negated);
-  EXPECT_EQ(pattern_of({0, 2, 4, 6, 8, 10}, expected, 1).kind, Change::doubled);
-  EXPECT_EQ(pattern_of({0, 1, 2, 1, 2, 3}, {0, 1, 2, 0, 1, 2}, 2).kind, Change::other);
+  EXPECT_EQ(pattern_of(expected, expected, 1).found.cause, Cause::as_asked);
+  EXPECT_EQ(pattern_of({0, -1, -2, -3, -4, -5}, expected, 1).found.cause, Cause::direction);
+  EXPECT_EQ(pattern_of({0, 2, 4, 6, 8, 10}, expected, 1).found.cause, Cause::doubled);
+  EXPECT_EQ(pattern_of({0, 1, 2, 1, 2, 3}, {0, 1, 2, 0, 1, 2}, 2).found.cause, Cause::other_positions);
   EXPECT_EQ(said(pattern_of({254, 255, 0, 1}, {254, 255, 256, 257}, 1)),
             "is rotated at positions that are wrapped at uint8");
   EXPECT_EQ(said(pattern_of({256, 256, 258, 260}, {256, 257, 258, 259}, 1)),
