@@ -246,8 +246,8 @@ void find_shift(Examination& exam, double shift) {
   std::vector<double> position = exam.expected[0];
   for (double& one : position) one += shift;
   exam.set_positions(position);
-  exam.find(pattern_of(position, exam.expected[0], exam.turns.layout().batch).found);
-  exam.findings.back().verdict = Verdict::offset;
+  exam.find(Cause::offset,
+            {{"found", position[0]}, {"asked", exam.expected[0][0]}, {shift > 0 ? "late" : "early", std::abs(shift)}});
 }
 
 bool explain_by_speeds(Examination& exam, const Asked& asked) {

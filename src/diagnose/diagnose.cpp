@@ -52,7 +52,7 @@ void find_heads(Examination& exam) {
   }
   still.heads = exam.sample.in_whole(2, still.heads);
   exam.find(finding(Cause::some_heads,
-                    {{"some", number(some.size())}, {"all", number(all)}, {"rotated", exam.sample.in_whole(2, some)}},
+                    {{"some", number(some.size())}, {"all", number(all)}, {"heads", exam.sample.in_whole(2, some)}},
                     std::move(still)));
 }
 

@@ -70,7 +70,7 @@ constexpr Row rows[] = {
         "at position 0 [it|they] would look the same, but position {asked} is asked>"),
     ROW(no_angles, not_rotated, "[is|are] not rotated: every angle is 0, whatever else was done (position 0 for every "
         "token would look the same){on_axis}{evidence}"),
-    ROW(some_heads, some_heads, "{rotated} in {some} of [its|their] {all} heads only ({rotated}); the others are the "
+    ROW(some_heads, some_heads, "{rotated} in {some} of [its|their] {all} heads only ({heads}); the others are the "
         "same before and after", Join::clause, "and", names_heads),
     ROW(pairing, pairing, "{rotated} in the {found} pairing; the model uses {asked}{evidence}<; right only with "
         "weights whose rows were put into that order{rows}>"),

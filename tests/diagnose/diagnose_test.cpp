@@ -220,6 +220,8 @@ TEST_P(Faults, SomeHeads) {
   const Diagnosis found = with().diagnose({.rotates = [](int h) { return h < 3; }});
   EXPECT_EQ(found.verdict, Verdict::some_heads) << found.sentence;
   EXPECT_EQ(found.facts.heads, (std::vector<std::int64_t>{0, 1, 2}));
+  EXPECT_EQ(found.sentence, "q is rotated in 3 of its 8 heads only (0-2); the others are the same before and after");
+  EXPECT_EQ(found.found.at(0).where.heads, (std::vector<std::int64_t>{3, 4, 5, 6, 7}));
 }
 
 TEST_P(Faults, NotRotated) {
