@@ -43,7 +43,7 @@ struct Row {
 
 // clang-format off
 #define ROW(cause, verdict, ...) {Cause::cause, #cause, Verdict::verdict, __VA_ARGS__}
-constexpr Row rows[] = {
+constexpr Row cause_rows[] = {
     ROW(as_configured, as_configured, "{rotated} as the config asks<, with noise of {noise} rms><, within the rounding "
         "of [its|their] before, which is {before}><: <{pairing} pairing, ><all {all} elements><elements {first} to "
         "{last}>, layout {layout} (residual {residual})><, and so in each of the {blocks} blocks>"),
@@ -273,8 +273,8 @@ constexpr const char* scores_of_both = "both have it, so their scores are the sa
 
 constexpr bool is_in_order() {
   std::size_t i = 0;
-  while (i < std::size(rows) && rows[i].cause == static_cast<Cause>(i)) ++i;
-  return i == std::size(rows) && i == static_cast<std::size_t>(Cause::other_layout) + 1;
+  while (i < std::size(cause_rows) && cause_rows[i].cause == static_cast<Cause>(i)) ++i;
+  return i == std::size(cause_rows) && i == static_cast<std::size_t>(Cause::other_layout) + 1;
 }
 static_assert(is_in_order(), "a row for each cause, in the order of the enumeration");
 
@@ -282,7 +282,7 @@ bool is_remark(const Row& row) { return row.join == Join::tail || row.join == Jo
 std::string sign_of(Join join) { return join == Join::clause ? " " : ": "; }
 std::string begin_of(Join join) { return join == Join::unknown ? "cannot tell, because " : ""; }
 
-const Row& row_of(const Finding& one) { return rows[static_cast<std::size_t>(one.cause)]; }
+const Row& row_of(const Finding& one) { return cause_rows[static_cast<std::size_t>(one.cause)]; }
 
 // ---- numbers and places as text ------------------------------------------------------------------
 
@@ -432,7 +432,7 @@ Json json_of(const Number& number) {
 
 }  // namespace
 
-const char* name(Cause cause) noexcept { return rows[static_cast<std::size_t>(cause)].name; }
+const char* name(Cause cause) noexcept { return cause_rows[static_cast<std::size_t>(cause)].name; }
 
 bool operator==(const Finding& a, const Finding& b) {
   return a.verdict == b.verdict && a.cause == b.cause && a.where == b.where &&
@@ -440,7 +440,7 @@ bool operator==(const Finding& a, const Finding& b) {
 }
 
 Finding finding(Cause cause, std::vector<Number> numbers, Where where) {
-  return {rows[static_cast<std::size_t>(cause)].verdict, cause, std::move(numbers), std::move(where)};
+  return {cause_rows[static_cast<std::size_t>(cause)].verdict, cause, std::move(numbers), std::move(where)};
 }
 
 // Of two tensors no residual tells one fault from another.

@@ -13,8 +13,7 @@ struct Form {
   bool has_base;
 };
 constexpr Form parameters{"rope_parameters", "rope_scaling", true}, old_form{"rope_scaling", "rope_parameters", false};
-constexpr const char *partial_key = "partial_rotary_factor", *base_word = "rope_theta",
-                     *original_key = "original_max_position_embeddings";
+constexpr const char *partial_key = "partial_rotary_factor", *base_word = "rope_theta";
 
 // Whether the key goes with a scaling; all other members of its object stay.
 bool belongs_to_a_scaling(const std::string& key) {

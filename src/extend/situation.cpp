@@ -14,7 +14,6 @@ namespace rotary::extend {
 namespace {
 
 constexpr std::int64_t longest_text = std::int64_t{1} << 53;  // a double counts its tokens
-constexpr const char* original_key = "original_max_position_embeddings";
 
 // The rope of the request; without one the first that counts the tokens of a text: towers have ropes too.
 const ModelRope& chosen(const Request& request) {

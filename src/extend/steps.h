@@ -21,6 +21,7 @@ using detail::spelled;
 using files::Json;
 using files::OrderedJson;
 using Sentences = std::vector<std::string>;
+inline constexpr const char* original_key = "original_max_position_embeddings";
 
 // A row of data/published.json, whose "about" describes each field.
 struct Recipe {
