@@ -6,6 +6,7 @@
 #include <set>
 #include <system_error>
 
+#include "change.h"
 #include "files/tensors/checkpoint.h"
 #include "files/text/json.h"
 #include "files/text/paths.h"
@@ -15,7 +16,6 @@ namespace rotary::conversion {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* operation = "convert";
 using files::path_text;
 
 bool ends_with_any(const std::string& name, std::initializer_list<std::string_view> endings) {
