@@ -39,6 +39,7 @@ std::vector<std::string> common_names(const std::vector<TensorInfo>& before, con
     return !tools::is_q_or_k(role) && role != Role::v;
   };
   if (!std::ranges::all_of(names, is_other)) std::erase_if(names, is_other);  // beside q and k
+  std::ranges::stable_sort(names, {}, tools::layer_of);
   return names;
 }
 

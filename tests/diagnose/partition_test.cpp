@@ -162,9 +162,9 @@ TEST(Judged, WhatIsNoRotationOfItsRow) {
                still = tensor_of(Engine{.position = [](int, int, int) { return 100.0; }}(one.before), one.type);
   diagnose::Request request;
   request.model.emplace().ropes = {*one.rope};
-  const auto outcomes = [&](const std::vector<diagnose::TensorPair>& pairs) {
+  const auto outcomes = [&](const std::vector<diagnose::TensorPair>& tensors) {
     std::vector<diagnose::Outcome> list;
-    for (const diagnose::NamedCheck& found : diagnose::check(request, pairs).tensors) list.push_back(found.outcome);
+    for (const diagnose::NamedCheck& found : diagnose::check(request, tensors).tensors) list.push_back(found.outcome);
     return list;
   };
   using enum diagnose::Outcome;
