@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace rotary::diagnose {
 
@@ -137,7 +138,9 @@ std::optional<Answer> but_for_elements(const Scene& scene) {
   const auto count = std::max<std::int64_t>(of_all ? scene.sample.off : 0, std::ssize(scene.elements));
   std::vector<Number> numbers = {
       {"element", number(first.element)}, {"head", whole(2, first.head)}, {"token", whole(1, first.token)}};
-  if (scene.layout().batch > 1 || !scene.sample.numbers[0].empty()) numbers.push_back({"row", whole(0, first.batch)});
+  const bool is_part = !scene.sample.numbers[0].empty();  // its row is no difference from the same fault of others
+  if (scene.layout().batch > 1 || is_part)
+    numbers.push_back({"row", whole(0, first.batch), 0, is_part ? std::numeric_limits<double>::infinity() : 0});
   if (count > 1) numbers.push_back({"count", number(count)});
   if (count > 1) numbers.push_back({count > 2 ? "others" : "other", number(count - 1)});
   Some elements;

@@ -131,6 +131,16 @@ TEST_P(Parts, BeforesAndKernelsAreMended) {
   }
 }
 
+TEST(Parts, TheSameElementsOfEachRowAreNoFaultOfARow) {
+  Case one(ElementType::f32, {.batch = 3, .tokens = 9});
+  Data after = Engine{}(one.before);
+  for (int b = 0; b < 3; ++b) {
+    for (int t = 0; t < 9; t += 3) after.values[after.at(b, t, 0, 7)] += 1;
+  }
+  const std::string sentence = one.diagnose_after(after).sentence;
+  EXPECT_EQ(sentence.find("q in head 0, tokens 0, 3, 6: cannot tell"), 0U) << sentence;
+}
+
 TEST(Parts, ElementsThatAreNotRotatedAreNamed) {
   Case one(ElementType::f32);
   one.rope->rope.rotary_dim = 32;
