@@ -99,7 +99,7 @@ struct Applied {
   Metadata facts = {};                  // of the rotation
 };
 
-// The one rope that --cos and --sin turn by, in heads of the tensors' head_dim.
+// A model of one rope, that of --cos and --sin, in heads of the tensors' head_dim.
 Model model_of_rows(const TableRequest& request, const Tensor& cos, const Tensor& sin, int head_dim) {
   Model model;
   ModelRope& used = model.ropes.emplace_back();

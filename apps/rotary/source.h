@@ -22,7 +22,8 @@ class Command;
 using tools::chosen_rope;
 using tools::notes_on;
 
-// What is chosen of a model, and the options that make it: CONFIG and what replaces its values, or a rope without one.
+// The choice of a rope and the options that make the model: CONFIG and values in place of its own, or a rope without
+// CONFIG.
 struct Source : Choice {
   std::optional<Pairing> pairing;
   std::optional<double> base;

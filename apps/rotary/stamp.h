@@ -14,7 +14,7 @@ using Metadata = std::map<std::string, std::string>;
 
 // What was asked of a model's rope and what it is: config, model_type, part, rope, pairing, direction, rotary_dim,
 // base, scaling and each of its values as scaling.NAME, attention_factor, length, angles, rounding ...
-// Of a layer without a rope, whose queries are multiplied: config, model_type and part.
+// A layer without a rope, whose queries are multiplied, has config, model_type and part.
 Metadata metadata_of(const Source&, const TableSettings&, const Model&, const tools::Subject&, const Frequencies&,
                      std::int64_t length);
 

@@ -34,7 +34,7 @@ Words meant_options(const CommandDescription& command, const std::string& wanted
   return required.empty() ? others : required;
 }
 
-// Those of the terms of a rule that hold, as sentences have them: "--factor", "--scaling yarn".
+// The terms of a rule that hold, as sentences have them: "--factor", "--scaling yarn".
 Words given_terms(const CommandDescription& command, const Given& given, const Words& terms) {
   Words found;
   for (const std::string& term : terms) {

@@ -1,4 +1,4 @@
-// What somebody chooses of a model and of tensors. Link rotary_tools.
+// The choice of a rope, a layer, positions and a layout for a model and tensors. Link rotary_tools.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ struct ValueOrigin {
   Origin origin = {};
 };
 
-// What a note is about.
+// The subject of a note.
 enum class NoteKind : std::uint8_t {
   chosen,          // a choice of the caller stands in for what the file or the model_type says
   model_default,   // a key is not given: the default of the model_type, or of the code that reads the format

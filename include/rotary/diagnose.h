@@ -161,7 +161,6 @@ struct Facts {
   std::optional<double> base;
   std::optional<Scaling> scaling;
   std::optional<double> attention_factor;
-  double attention_factor_error = 0;  // at most, where it was measured; 0 where it is one that was asked for
   std::optional<Precision> precision;
   std::optional<double> noise;      // rms of an element's error beside its rounding
   std::string layout;               // "bthd"

@@ -34,10 +34,10 @@ struct ROTARY_API PositionSet {
   // The set for a tensor of that many tokens: as it is, or, of an open one, with the open range written out. Throws
   // POSITION if an open set lists more than that many, or goes beyond 64 bits.
   PositionSet closed(std::int64_t tokens) const;
-  // Of an array of them: as given, else [tokens], with the batch and the axes in front where it has them.
+  // The dimensions of the set as an array: as given, else [tokens], behind the batch and the axes where it has them.
   std::vector<std::int64_t> shape() const;
   Positions view() const;  // of a closed set; valid as long as this
-  // Of an open set too; the first axis and row where there is one alone.
+  // One position; the set may be open. An axis or a row beyond the only one means that one.
   double value(std::size_t axis, std::size_t row, std::size_t token) const;
   // The sequence length: the largest position, rounded down, plus 1; at least 0. The set is closed.
   std::int64_t length() const;

@@ -10,7 +10,7 @@ namespace rotary::python {
 
 namespace {
 
-// What is kept of the types, or other objects of which there are few, that were seen last.
+// A value for each of the types, or other objects of which there are few, that were seen last.
 template <class Value>
 class Seen {
  public:
@@ -62,7 +62,8 @@ const KnownType& known(PyObject* object) {
   return known_types.keep(type, {find_kind(type), find_exchange(type)});
 }
 
-// What numpy.empty_like calls when no other library overrides it, which takes half its time; else that itself.
+// The function inside numpy.empty_like that runs when no other library overrides it, in half the time; without one,
+// numpy.empty_like.
 Ref numpy_empty_like() {
   Ref function = module_function("numpy", "empty_like");
   Ref inside = attribute_or_null(function.get(), "_implementation");
@@ -102,8 +103,8 @@ std::optional<ElementType> type_of(const dlpack::DataType& type) {
   return type.code < kinds.size() ? element_type_of(kinds[type.code], type.bits / 8) : std::nullopt;
 }
 
-// What __dlpack__ of torch calls in the end. That itself takes 2 us more, and refuses a tensor that requires a gradient
-// where none is recorded.
+// The capsule by the function that torch's __dlpack__ calls in the end: __dlpack__ takes 2 us more, and refuses a
+// tensor that requires a gradient where none is recorded.
 Ref capsule_of_torch(PyObject* object) {
   static PyObject* const make = module_function("torch._C", "_to_dlpack").release();
   return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
@@ -118,7 +119,7 @@ T load(const void* place) {
 
 // ---- numpy's arrays: by their array struct, or by the object, where an ndarray was seen to say the same ----
 
-// What __array_struct__ is a capsule of (PyArrayInterface of numpy's manual).
+// The content of the capsule __array_struct__ (PyArrayInterface of numpy's manual).
 struct ArrayStruct {
   int two;
   int ndim;

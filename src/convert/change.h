@@ -65,7 +65,7 @@ using files::Sink;
 // tensor.
 void stream_changed(const TensorInfo&, const Change&, const Reader&, const Sink&);
 
-// The same of a tensor in memory.
+// The tensor's bytes after the change, for a tensor in memory.
 using Bytes = std::vector<std::byte>;
 Bytes changed(const TensorInfo&, const Change&, const Bytes&);
 

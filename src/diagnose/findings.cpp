@@ -324,7 +324,7 @@ std::string text_of(const Number& number) {
   return std::visit(text_of_value, number.value);
 }
 
-// Those of a finding that its sentence does not name itself: "batch row 1, tokens 0-15".
+// The places of a finding that its sentence does not name itself: "batch row 1, tokens 0-15".
 std::string place_of(const Where& where, std::uint8_t named) {
   std::string text;
   const auto add = [&](const char* unit, const std::vector<std::int64_t>& some) {
@@ -380,20 +380,18 @@ class Filler {
 
   bool add_value(std::string& text, const std::string& key) const {
     const auto number = std::ranges::find(finding_.numbers, key, &Number::name);
-    if (number != finding_.numbers.end()) {
-      text += text_of(*number);
+    const auto add = [&](const std::string& value) {
+      text += value;
       return true;
-    }
-    if (key == "scores") text += both_ ? scores_of_both : scores_of_one;
-    if (key == "place") text += place_of(finding_.where, names_none);
-    if (key == "pairs") text += ranges(finding_.where.pairs);
-    if (key == "elements") text += ranges(finding_.where.elements);
-    if (key == "scores" || key == "place" || key == "pairs" || key == "elements") return true;
+    };
+    if (number != finding_.numbers.end()) return add(text_of(*number));
+    if (key == "scores") return add(both_ ? scores_of_both : scores_of_one);
+    if (key == "place") return add(place_of(finding_.where, names_none));
+    if (key == "pairs") return add(ranges(finding_.where.pairs));
+    if (key == "elements") return add(ranges(finding_.where.elements));
     const auto fragment =
         std::ranges::find_if(fragments, [&](const auto& one) { return std::string_view(one.first) == key; });
-    if (fragment == std::end(fragments)) return false;
-    text += filled(fragment->second);
-    return true;
+    return fragment != std::end(fragments) && add(filled(fragment->second));
   }
 
   const Finding& finding_;
@@ -408,7 +406,7 @@ bool are_equal(const Number& a, const Number& b) {
   return *x == *y || std::abs(*x - *y) <= a.error + b.error + shown;
 }
 
-// With the digits that its sentence has.
+// The number with the digits that its sentence has.
 Json json_of(const Number& number) {
   const auto json_of_value = [&](const auto& value) -> Json {
     using Value = std::decay_t<decltype(value)>;
@@ -443,7 +441,7 @@ Finding finding(Cause cause, std::vector<Number> numbers, Where where) {
   return {cause_rows[static_cast<std::size_t>(cause)].verdict, cause, std::move(numbers), std::move(where)};
 }
 
-// Of two tensors no residual tells one fault from another.
+// The infinite error makes residuals equal: they tell no fault from another.
 Number residual(double value) { return {"residual", value, 2, std::numeric_limits<double>::infinity()}; }
 
 Finding with_residuals(Finding one, double found, double asked) {

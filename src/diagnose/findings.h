@@ -11,10 +11,10 @@
 namespace rotary::diagnose {
 
 Finding finding(Cause, std::vector<Number> numbers = {}, Where where = {});  // with the verdict of its cause
-// With what it leaves unexplained, beside what the config's rope leaves.
+// The finding with the residual that it leaves, beside the residual of the config's rope.
 Finding with_residuals(Finding, double found, double asked);
-Number residual(double);  // of which a cause has one alone
-// "no position" is 0, 1 is 1, and so on, for numbers that are counted.
+Number residual(double);
+// A count as the double that a Number holds.
 template <class Count>
 double number(Count count) {
   return static_cast<double>(count);

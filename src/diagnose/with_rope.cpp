@@ -69,7 +69,6 @@ void find_factor(Examination& exam, const Asked& asked) {
                        6 * noise / std::sqrt(static_cast<double>(exam.turns.turn.size() * exam.turns.heads.size()));
   const auto near = [&](double value) { return std::abs(found - value) <= slack * value; };
   exam.facts.attention_factor = near(wanted) ? wanted : near(1) ? 1 : found;
-  exam.facts.attention_factor_error = near(wanted) || near(1) ? 0 : slack * found;
   if (near(wanted)) return;
   const Number factor{"found", found, 7, slack * found}, asks{"asked", wanted, 7};
   if (near(1)) return exam.find(Cause::without_factor, {asks});

@@ -169,6 +169,9 @@ inline constexpr int max_heads = 65536;
 inline constexpr int max_head_dim = 16384;
 
 Reading read_json(const Json&, const ConfigOptions&);
+// The end of a sentence on a missing pairing: the suggestion, which may be "", and the caller's way to give one, which
+// may be "" too.
+std::string with_advice(const std::string& suggestion, const std::string& advice);
 
 // A config's JSON file in the three forms that who changes it needs, from one reading.
 struct ConfigFile {

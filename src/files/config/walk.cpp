@@ -65,12 +65,6 @@ std::string suggested_type(const std::string& said) {
   return meant.empty() || meant == said ? "" : ": did you mean " + std::string(meant) + "?";
 }
 
-// The suggestion, and what the caller can do in its place.
-std::string with_advice(const std::string& suggestion, const std::string& advice) {
-  if (advice.empty()) return suggestion;
-  return suggestion.empty() ? ": " + advice : suggestion + " Or " + advice;
-}
-
 const Family* first_family(std::initializer_list<std::string> types, bool vision_only) {
   for (const std::string& type : types) {
     const Family* family = find_family(type);
@@ -307,6 +301,11 @@ void refuse_one_pair(const Rope& rope) {
 }
 
 }  // namespace
+
+std::string with_advice(const std::string& suggestion, const std::string& advice) {
+  if (advice.empty()) return suggestion;
+  return suggestion.empty() ? ": " + advice : suggestion + " Or " + advice;
+}
 
 Reading read_json(const Json& json, const ConfigOptions& options) {
   if (!json.is_object()) {

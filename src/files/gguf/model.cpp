@@ -346,8 +346,7 @@ GgufArchitecture architecture_of(Reading& reading, const std::string& name) {
   if (const GgufArchitecture* known = find_architecture(name)) return *known;
   if (!reading.options.pairing) {
     fail(Code::MODEL_TYPE, "read_config", "the architecture must be one that is known but got ", in_quotes(name),
-         ", and no pairing is given", reading.options.words.give_pairing.empty() ? "" : ": ",
-         reading.options.words.give_pairing);
+         ", and no pairing is given", with_advice("", reading.options.words.give_pairing));
   }
   reading.note(
       NoteKind::chosen, "",
