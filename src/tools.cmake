@@ -14,21 +14,20 @@ set(rotary_diagnose_sources
   src/diagnose/between.cpp
   src/diagnose/block.cpp
   src/diagnose/by_positions.cpp
-  src/diagnose/by_speeds.cpp
-  src/diagnose/causes.cpp
+  src/diagnose/by_ropes.cpp
   src/diagnose/check.cpp
   src/diagnose/composites.cpp
   src/diagnose/diagnose.cpp
-  src/diagnose/explain.cpp
   src/diagnose/findings.cpp
   src/diagnose/layout.cpp
-  src/diagnose/motion.cpp
   src/diagnose/pairs.cpp
   src/diagnose/parts.cpp
+  src/diagnose/positions.cpp
   src/diagnose/power.cpp
   src/diagnose/repairs.cpp
   src/diagnose/request.cpp
   src/diagnose/results.cpp
+  src/diagnose/ropes.cpp
   src/diagnose/sample.cpp
   src/diagnose/tokens.cpp
   src/diagnose/turns.cpp

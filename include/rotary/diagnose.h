@@ -81,7 +81,6 @@ enum class Cause : std::uint8_t {
   offsets, zero_after, zero_before,
   // the attention factor
   still_without_factor, without_factor, factor_twice, factor, amplitude_left_out, amplitude_twice, amplitude_inverse,
-  amplitude_scale, amplitude_center,
   // precision
   coarse_table, coarse_inv_freq, coarse_angles, coarse_steps, tf32, off, noise, coarse_before,
   // axes
@@ -95,7 +94,7 @@ enum class Cause : std::uint8_t {
   doubled, twice_as_asked, twice_mixed, table_of_other_pairing, in_place, without_second_sin,
   // base and scaling
   base, scaling, scaling_left_out, linear_left_out, linear, short_list, long_list, within_length, other_length,
-  scaling_twice, own_time, unknown_speeds, some_pairs, some_pairs_still, some_pairs_slow, some_pairs_other,
+  scaling_twice, own_time, unknown_speeds, some_pairs_still, some_pairs_slow, some_pairs_other,
   exponent_half, exponent_double, exponent_less_2, exponent_of_head, exponent_of_block, exponent_odd,
   exponent_of_neighbours, pairs_from_1, pairs_from_minus_1, axes_continued, yarn_on_ntk, frequencies_rolled_early,
   frequencies_rolled_late, frequencies_early, frequencies_late, frequencies_reversed,

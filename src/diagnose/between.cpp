@@ -10,53 +10,39 @@ namespace rotary::diagnose {
 
 namespace {
 
+// The orders of elements that are tried, the same in both files first.
 constexpr std::array<Kind, 4> kinds = {Kind::half, Kind::interleaved, Kind::half_to_interleaved,
                                        Kind::interleaved_to_half};
-constexpr double rms_of_roundings = 0.8;  // of cos and sin, two products and their sum, in units
 
-Block with_kind(Block block, Kind kind) {
-  block.kind = kind;
-  return block;
-}
+bool is_same_order(Kind kind) { return kind == Kind::half || kind == Kind::interleaved; }
 
-// With the orders of both files, where they differ.
 Finding with_order(Finding one, Kind kind) {
-  const bool differs = kind != Kind::half && kind != Kind::interleaved;
-  if (differs) one.numbers.push_back({kind == Kind::half_to_interleaved ? "halves_first" : "pairs_first", true});
+  if (!is_same_order(kind))
+    one.numbers.push_back({kind == Kind::half_to_interleaved ? "halves_first" : "pairs_first", true});
   return one;
 }
 
-// `after` against `before` in the block's order of elements. Both engines round: an element may be off by twice what it
-// may be of one, and those of a pair together by what roundings add up to; of two types the one of fewer digits rounds
-// its input too. rms: of the differences, relative.
-Checked compare(const Sample& as_given, const Layout& layout, const Asked& asked, const Block& block,
-                std::optional<double> tolerance, double& rms) {
-  const Sample sample = as_given.loosened();
-  Checked result;
-  struct Sums {
-    double off = 0, usual = 0, norm = 0;
-  };
-  std::vector<Sums> sums(static_cast<std::size_t>(block.pairs));
-  const auto add_head = [&](std::span<const Element> head) {
-    for (const Element& one : head) {
-      add(result, one, tolerance.value_or(2 * one.allowed));
-      if (!one.place.pair) continue;
-      Sums& of_pair = sums[static_cast<std::size_t>(*one.place.pair)];
-      const double usual = one.norm * 2 * (rms_of_roundings * sample.unit + one.steps) + sample.least;
-      of_pair.off += one.off() * one.off();
-      of_pair.usual += usual * usual / 2;
-      of_pair.norm += one.norm * one.norm / 2;
-    }
-  };
-  hold_heads(sample, layout, block, asked.motion, 0, layout.batch * layout.tokens, false, add_head);
+// `after` against `before` in an order of elements. Both engines round: an element may be off by twice what it may be
+// of one.
+struct InOrder {
+  Kind kind;
+  Checked checked = {};
+  double rms = 0;  // of the differences, relative
+};
+InOrder compare(const Sample& sample, const Layout& layout, const Asked& asked, Kind kind,
+                std::optional<double> tolerance) {
+  InOrder result{kind};
   double off = 0, all = 0;
-  result.equal = !result.first;
-  for (const Sums& one : sums) {
-    result.equal = result.equal && (tolerance || one.off <= one.usual);
-    off += one.off;
-    all += one.norm;
-  }
-  rms = all > 0 ? std::sqrt(off / all) : 0;
+  hold_heads(sample.loosened(), layout, {kind, asked.block.first, asked.block.pairs}, asked.motion, 0,
+             layout.batch * layout.tokens, false, [&](std::span<const Element> head) {
+               for (const Element& one : head) {
+                 add(result.checked, one, tolerance.value_or(2 * one.allowed));
+                 off += square(one.off());
+                 all += square(one.wanted);
+               }
+             });
+  result.checked.equal = !result.checked.first;
+  result.rms = all > 0 ? std::sqrt(off / all) : 0;
   return result;
 }
 
@@ -68,7 +54,8 @@ std::optional<double> offset_of(Sample sample, Reading reading, const Asked& ask
   layout.token_stride *= step;
   sample.unit += sample.before_unit;
   const double most = 0.02 + 3 * sample.unit;
-  const Turns turns = measure(sample, reading, with_kind(asked.block, kind), asked.motion.apart > 0);
+  const Turns turns =
+      measure(sample, reading, {kind, asked.block.first, asked.block.pairs}, asked.motion.apart > 0);
   if (turns.spread > most || std::ssize(turns.heads) != layout.heads) return std::nullopt;
   Motion motion = asked.motion;
   motion.factor = 1;
@@ -108,34 +95,32 @@ NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::op
   const Reading reading = plausible_readings(sample, subject).front();
   refuse_not_finite(sample, pair, reading.layout);
   const Asked asked = ask(subject, *asked_block(subject, sample.head_dim), reading.layout);
-  NamedCheck result{{pair.name, {}}, {}};
-  Diagnosis& one = result.diagnosis;
-  Finding found;
-  one.facts.layout = reading.word;
-  double rms = 0;
+  std::optional<InOrder> best;  // without a difference, else with the least
   for (const Kind kind : kinds) {
-    double of_kind = 0;
-    const Checked checked = compare(sample, reading.layout, asked, with_kind(asked.block, kind), tolerance, of_kind);
-    if (kind != kinds[0] && !checked.equal && of_kind >= rms) continue;
-    result.checked = checked;
-    rms = of_kind;
-    if (!checked.equal) continue;
-    const bool same_order = kind == Kind::half || kind == Kind::interleaved;
-    found = with_order(finding(same_order ? Cause::same : Cause::same_in_another_order), kind);
-    if (!same_order) one.facts.pairing = name(kind);
-    break;
+    if (best && best->checked.equal) break;
+    const InOrder one = compare(sample, reading.layout, asked, kind, tolerance);
+    if (!best || one.checked.equal || one.rms < best->rms) best = one;
   }
-  result.outcome = result.checked.equal ? Outcome::equal : Outcome::differs;
-  if (!result.checked.equal) found = explain_difference(one, sample, reading, asked, rms);
-  if (result.checked.equal && std::ranges::all_of(sample.before, [](double value) { return value == 0; })) {
+  NamedCheck result{{pair.name, {}}, best->checked};
+  Diagnosis& one = result.diagnosis;
+  one.facts.layout = reading.word;
+  const bool equal = best->checked.equal;
+  result.outcome = equal ? Outcome::equal : Outcome::differs;
+  if (equal && std::ranges::all_of(sample.before, [](double value) { return value == 0; })) {
     result.outcome = Outcome::undecided;
-    found = finding(Cause::zero_in_both);
+    one.found = {finding(Cause::zero_in_both)};
+  } else if (equal) {
+    const bool same = is_same_order(best->kind);
+    one.found = {with_order(finding(same ? Cause::same : Cause::same_in_another_order), best->kind)};
+    if (!same) one.facts.pairing = name(best->kind);
+  } else {
+    one.found = {explain_difference(one, sample, reading, asked, best->rms)};
   }
-  one.verdict = found.verdict;
-  one.found = {std::move(found)};
+  one.verdict = one.found.front().verdict;
   return result;
 }
 
+// Another order of elements keeps the scores where it is that of q and k; of one alone that is undecided.
 void settle_orders(std::vector<NamedCheck>& tensors) {
   for (NamedCheck& one : tensors) {
     const Role role = tools::role_of(one.name);

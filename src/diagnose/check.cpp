@@ -150,8 +150,7 @@ void hold_heads(const Sample& sample, const Layout& layout, const Block& block, 
         place.pair = pair;
         for (const auto& [element, wanted] : {std::pair(to_u, a), {to_v, b}}) {
           place.element = element;
-          elements.push_back(
-              {place, wanted, y(element), norm, steps, most_off(norm, sample.unit, sample.least, steps)});
+          elements.push_back({place, wanted, y(element), norm, most_off(norm, sample.unit, sample.least, steps)});
         }
       }
       place.pair.reset();
@@ -159,7 +158,7 @@ void hold_heads(const Sample& sample, const Layout& layout, const Block& block, 
         const int offset = place.element - block.first;
         if (offset >= 0 && offset < block.rotary_dim()) continue;
         const double still = x(place.element), norm = std::abs(still);
-        elements.push_back({place, still, y(place.element), norm, 0, sample.unit * norm + sample.least});
+        elements.push_back({place, still, y(place.element), norm, sample.unit * norm + sample.least});
       }
       visit(elements);
     }

@@ -102,9 +102,9 @@ void rotate(std::vector<double>& elements, const Layout& layout, const Block& bl
   with_table_of(block, block, Slip::none)(elements, layout, motion);
 }
 
-bool examine_composites(Examination& exam) {
+void examine_composites(Examination& exam) {
   const std::optional<Block> asked = asked_block(exam.subject, exam.sample.head_dim);
-  if (!asked) return false;
+  if (!asked) return;
   for (const Reading& reading : plausible_readings(exam.sample, exam.subject)) {
     const Asked rope = ask(exam.subject, *asked, reading.layout);
     const auto residual_by = [&](const Step& step) {
@@ -121,10 +121,9 @@ bool examine_composites(Examination& exam) {
       exam.residual = residual;
       exam.explained = true;
       exam.findings = {trial.found};
-      return true;
+      return;
     }
   }
-  return false;
 }
 
 }  // namespace rotary::diagnose

@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "findings.h"
-#include "motion.h"
+#include "ropes.h"
+#include "turns.h"
 
 namespace rotary::diagnose {
 
@@ -40,7 +41,7 @@ std::optional<Answer> answer_by_parts(const Sample&, const Subject&, int depth, 
 // an element that is not finite. others: the model's other ropes.
 NamedCheck judge(const TensorPair&, const Subject&, std::optional<double> tolerance,
                  const std::vector<const ModelRope*>& others);
-// Of what two engines made of the same tensor: the same, in another order of elements, rotated by an offset, or not.
+// Two engines' tensors from the same one: the same, in another order of elements, rotated by an offset, or not.
 NamedCheck judge_between(const TensorPair&, const Subject&, std::optional<double> tolerance);
 // Another order of elements keeps the scores where it is that of q and k; of one alone that is undecided.
 void settle_orders(std::vector<NamedCheck>&);
@@ -96,10 +97,9 @@ struct Examination {
 
 // The readings that fit the subject, those first whose heads are the rope's. Throws SHAPE where there is none.
 std::vector<Reading> plausible_readings(const Sample&, const Subject&);
-std::vector<Reading> likeliest_readings(const Sample&,
-                                        const Subject&);  // of those, all that are as likely as the first
+// Those that are as likely as the first.
+std::vector<Reading> likeliest_readings(const Sample&, const Subject&);
 std::vector<std::vector<double>> expected_positions(const Layout&, const Subject&);
-Subject of_tensor(Subject, const TensorPair&);  // with the role that the tensor's name says
 // The dimensions of which the turns do not depend on the head; fills turns, expected, factor and facts. False: none.
 bool find_layout(Examination&);
 
@@ -114,9 +114,17 @@ struct Asked {
   Motion motion;  // at the expected positions
   Fit fit = {};   // of it, while a tensor is examined
 };
+Asked ask(const Subject&, const Block&, const Layout&, const std::vector<std::vector<double>>& expected);
+Asked ask(const Subject&, const Block&, const Layout&);  // at its expected positions
+std::optional<Block> asked_block(const Subject&, int head_dim);
+Rope rope_for_block(Rope, const Block&);  // the rope as it would be in a block of that width
+// The motion of frequencies at the positions and the factor of `at`; rows: of the frequencies, of each head.
+Motion motion_of(const Frequencies&, const Motion& at, const Numbers& rows);
+Motion motion_of(const Explanation&, const Asked&);  // at the expected positions
+
 // The subject of some rows and tokens of a layout: at their positions, of the length of all.
 template <class Rows, class Tokens>
-Subject subject_of(Subject subject, const Asked& all, const Layout& layout, const Rows& rows, const Tokens& tokens) {
+Subject part_of(Subject subject, const Asked& all, const Layout& layout, const Rows& rows, const Tokens& tokens) {
   PositionSet positions;
   positions.axes = static_cast<int>(all.motion.position.size());
   positions.batch = static_cast<int>(std::ssize(rows));
@@ -139,7 +147,6 @@ struct Element {
   Place place;
   double wanted = 0, after = 0;
   double norm = 0;     // of its pair
-  double steps = 0;    // of float32, relative to the norm
   double allowed = 0;  // the largest difference that rounding explains
   double off() const noexcept { return std::abs(after - wanted); }
 };
@@ -163,20 +170,9 @@ Compared compare(const Sample&, const Reading&, const Subject&, std::optional<do
 // Of many tokens some are diagnosed first. known: comparisons that were made.
 Diagnosis diagnose(const Sample&, const Subject&, const std::vector<Compared>& known);
 
-// The same of a rope with a phase or an amplitude of its own.
-bool has_own_turns(const Rope&);
-Diagnosis diagnose_own_turns(const Sample&, const Subject&);
-
-// Of turns that are as asked.
-Power power_of(Turns, const Asked&, bool pairing_shows, const std::vector<const ModelRope*>& others);
+// What turns that are as asked would have shown.
+Power power_of(Turns, Asked, bool pairing_shows, const std::vector<const ModelRope*>& others);
 Power common_power(const std::vector<NamedCheck>&);  // what each of them would show
-std::optional<Block> asked_block(const Subject&, int head_dim);
-Numbers rows_of_heads(const Subject&, std::int64_t heads);  // of the rope's frequencies, of each head
-Rope rope_for_block(Rope, const Block&);                    // the rope as it would be in a block of that width
-Asked ask(const Subject&, const Block&, const Layout&, const std::vector<std::vector<double>>& expected);
-Asked ask(const Subject&, const Block&, const Layout&);  // at its expected positions
-// The motion of frequencies at the positions and the factor of `at`; rows: of the frequencies, of each head.
-Motion motion_of(const Frequencies&, const Motion& at, const Numbers& rows);
 
 // A sample that no one rotation explains, as it is looked at from its parts.
 struct Scene {
@@ -193,12 +189,11 @@ struct Scene {
   std::vector<Element> elements = {};  // the first of them
   const Layout& layout() const noexcept { return reading.layout; }
 };
-
 // A before that is not what the rotation took: heads or rows in another order, or in front of a norm.
 std::optional<Answer> answer_by_repair(const Scene&);
 
-// A fault after which no pairing keeps the norms. False: none that is known.
-bool examine_composites(Examination&);
+// A fault after which no pairing keeps the norms, where one is known.
+void examine_composites(Examination&);
 void examine_with_rope(Examination&);
 void examine_without_rope(Examination&);
 
@@ -214,12 +209,9 @@ bool explain_by_rivals(Examination&, const Asked&, bool holds);
 bool explain_by_own_time(Examination&, const Asked&);
 // Any speeds, at the expected positions or some constant number of positions away.
 bool explain_by_speeds(Examination&, const Asked&);
-Motion motion_of(const Explanation&, const Asked&);  // at the expected positions
 // How much better other explains the turns than asked does, as a quotient of mean squares, where the two differ and the
-// elements move by more than their rounding.
-double advantage(const Turns&, const Motion& asked, const Motion& other);
-// Adds the finding that the positions are the expected ones and `shift` further; no finding for 0.
-void find_shift(Examination&, double shift);
+// elements move by more than their rounding. as_other: of the turns as they would be if `other` had made them.
+double advantage(const Turns&, const Motion& asked, const Motion& other, bool as_other = false);
 
 Number scaling_asked(const Asked&);                 // and for how many tokens
 std::string axis_name(const ModelRope&, int axis);  // "height", or "axis 1" where the config does not say

@@ -37,7 +37,7 @@ struct Row {
   Verdict verdict;
   const char* sentence;
   Join join = Join::clause;
-  const char* next = "and";  // before a finding behind it: "; and it is ..."; "": that one continues the sentence
+  const char* next = "and";  // before a finding behind it: "; and it is ..."
   std::uint8_t names = names_none;
 };
 
@@ -100,9 +100,6 @@ constexpr Row cause_rows[] = {
     ROW(amplitude_twice, attention_factor, "{multiplied} by xPos's amplitude twice"),
     ROW(amplitude_inverse, attention_factor, "{multiplied} by xPos's amplitude of {found}; of {asked} its inverse is "
         "asked"),
-    ROW(amplitude_scale, attention_factor, "{multiplied} by xPos's amplitude of scale {found}; the model asks {asked}"),
-    ROW(amplitude_center, attention_factor, "{multiplied} by xPos's amplitude around position {found}; the model asks "
-        "{asked}"),
     ROW(coarse_table, precision, "{rotated} with coarse angles: cos and sin are rounded to {type}{evidence}"),
     ROW(coarse_inv_freq, precision, "{rotated} with coarse angles: inv_freq is rounded to {type}{evidence}"),
     ROW(coarse_angles, precision, "{rotated} with coarse angles: the angles are rounded to {type}{evidence}"),
@@ -167,7 +164,6 @@ constexpr Row cause_rows[] = {
     ROW(own_time, scaling, "{rotated} at the frequencies of each token's own time, {scaling} for lengths {lengths}<, "
         "...{more}>{asks}"),
     ROW(unknown_speeds, scaling, "{rotated} at speeds that no known base and scaling gives{asks}"),
-    ROW(some_pairs, scaling, "{some_pairs}", Join::clause, ""),
     ROW(some_pairs_still, scaling, "{some_pairs} do not rotate{too_slow}{asks}"),
     ROW(some_pairs_slow, scaling, "{some_pairs} are slower or do not rotate: pair {pair} is at most {times} times as "
         "fast as asked{too_slow}{asks}"),
@@ -292,6 +288,23 @@ std::string text_of(double value, int digits) {
   std::string text = std::to_string(value);
   text.erase(text.find_last_not_of('0') + 1);
   return text;
+}
+
+std::string words_of(const Scaling& scaling) {
+  if (std::holds_alternative<Unscaled>(scaling)) return "no scaling";
+  std::vector<std::string> values;
+  if (const double* factor = scalings::value_of<double>(scaling, "factor"))
+    values.push_back("factor " + detail::significant(*factor, 6));
+  if (const auto* trained = scalings::value_of<std::int64_t>(scaling, "trained_length"); trained && *trained > 0)
+    values.push_back("trained length " + std::to_string(*trained));
+  if (const Yarn* yarn = std::get_if<Yarn>(&scaling)) {
+    if (yarn->beta_fast != 32 || yarn->beta_slow != 1) {
+      values.push_back("beta_fast " + detail::significant(yarn->beta_fast, 6));
+      values.push_back("beta_slow " + detail::significant(yarn->beta_slow, 6));
+    }
+    if (!yarn->truncate) values.emplace_back("not truncated");
+  }
+  return std::string("the scaling ") + name(scaling) + (values.empty() ? "" : " (" + list_of(values, ", ") + ")");
 }
 
 std::string text_of(const NamedRope& rope) {
@@ -482,8 +495,7 @@ std::string render(const std::vector<std::string>& names, const std::vector<Find
   std::string last_place;
   for (const Finding& one : found) {
     const Row& row = row_of(one);
-    const bool continues = last != nullptr && *last->next == '\0';
-    const std::string said = Filler(one, many || continues, both).filled(row.sentence);
+    const std::string said = Filler(one, many, both).filled(row.sentence);
     if (is_remark(row)) {
       text += (row.join == Join::tail ? "; " : "") + said;
       continue;
@@ -498,7 +510,7 @@ std::string render(const std::vector<std::string>& names, const std::vector<Find
       text += list_of(names);
     } else if (elsewhere) {
       text += ";";
-    } else if (!continues) {
+    } else {
       text += std::string("; ") + last->next + (many ? " they" : " it");
     }
     text += (elsewhere && !place.empty() ? " in " + place : "") + sign_of(row.join) + begin_of(row.join) + said;

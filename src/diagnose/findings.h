@@ -33,7 +33,6 @@ std::string render(const Finding&);
 // A template of the table, filled with the finding's numbers.
 std::string fill(const char* sentence, const Finding&);
 std::string ranges(const std::vector<std::int64_t>& rising);  // "0-15, 17" for 0, 1, ..., 15, 17
-std::string words_of(const Scaling&);  // "the scaling yarn (factor 4, trained length 32768)", "no scaling"
 
 nlohmann::ordered_json json_of(const Finding&);
 

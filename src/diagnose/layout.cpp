@@ -171,11 +171,6 @@ std::vector<std::vector<double>> expected_positions(const Layout& layout, const 
   return expected;
 }
 
-Subject of_tensor(Subject subject, const TensorPair& pair) {
-  subject.role = tools::role_of(pair.name);
-  return subject;
-}
-
 // ---- the block and the motion that a rope asks for ----
 
 std::optional<Block> asked_block(const Subject& subject, int head_dim) {
@@ -205,12 +200,17 @@ Rope rope_for_block(Rope rope, const Block& block) {
   return rope;
 }
 
+namespace {
+
+// Of the rope's frequencies, of each head.
 Numbers rows_of_heads(const Subject& subject, std::int64_t heads) {
   if (!subject.head_rows.empty()) return subject.head_rows;
   Numbers rows;
   for (std::int64_t head = 0; head < heads; ++head) rows.push_back(head * subject.used->rope.heads / heads);
   return rows;
 }
+
+}  // namespace
 
 Motion motion_of(const Frequencies& f, const Motion& at, const Numbers& rows) {
   Motion motion = at;

@@ -55,7 +55,7 @@ Answer answer_of(const Scene& scene, const Piece& piece, int depth) {
   Sample cut = scene.sample;
   cut.off = 0;
   for (std::size_t d = 0; d < 3; ++d) cut = cut.part(scene.reading, d, {piece[d].begin(), piece[d].end()});
-  Subject subject = subject_of(scene.subject, scene.asked, scene.layout(), piece[0], piece[1]);
+  Subject subject = part_of(scene.subject, scene.asked, scene.layout(), piece[0], piece[1]);
   subject.layout = scene.reading.word;
   subject.head_rows.clear();
   for (const std::int64_t head : piece[2])

@@ -97,61 +97,44 @@ std::vector<double> normed(const Scene& scene, const Norm& norm) {
   return elements;
 }
 
-// A before in front of a norm with a weight, or a weight and a bias, of each element. kind: in which the asked rope
-// turns it back; none: whatever the rope is, the squared norm of a pair after is two squared weights times the squared
-// elements of the normed head.
-std::optional<Answer> in_front_of_a_norm(const Scene& scene, const Norm& norm, Kind kind, bool by_asked) {
+// A before in front of a norm with a weight and a bias of each element, found by turning after back as the asked rope
+// would have turned it in that pairing.
+std::optional<Answer> in_front_of_a_norm(const Scene& scene, const Norm& norm, Kind kind) {
   constexpr std::array<Kind, 4> backwards = {Kind::half, Kind::interleaved, Kind::half_to_interleaved,
                                              Kind::interleaved_to_half};
-  const Block block{kind, scene.asked.block.first, scene.asked.block.pairs};
   const std::size_t dim = in(scene.sample.head_dim), sets = norm.of_each_head ? scene.all[2].size() : 1;
   const std::vector<double> x = normed(scene, norm);
   std::vector<double> before = x, y = scene.sample.after.copied();
   Motion back = scene.asked.motion;
   back.factor = 1 / back.factor;
-  for (double& speed : back.speed) speed = by_asked ? -speed : 0;
-  rotate(y, scene.layout(), {backwards[static_cast<std::size_t>(kind)], block.first, block.pairs}, back);
-  std::vector<TwoWeights> of_pair(sets * in(block.pairs)), of(sets * dim);
+  for (double& speed : back.speed) speed = -speed;
+  rotate(y, scene.layout(), {backwards[static_cast<std::size_t>(kind)], scene.asked.block.first, scene.asked.block.pairs}, back);
+  const auto set_of = [&](const Spot& place) { return norm.of_each_head ? in(place[2]) : 0; };
   // Elements that hardly differ are told apart by what they differ.
   const auto origin = [&](const Spot& place, std::size_t u) {
-    return by_asked ? x[in(at(scene.layout(), 0, 0, norm.of_each_head ? place[2] : 0)) + u] : 0;
+    return x[in(at(scene.layout(), 0, 0, static_cast<std::int64_t>(set_of(place)))) + u];
   };
+  std::vector<TwoWeights> of(sets * dim);
   for_each_spot(scene, [&](const Spot& place, std::int64_t first) {
-    const std::size_t set = norm.of_each_head ? in(place[2]) : 0;
-    const auto own = [=](const std::vector<double>& all, int u) { return all[in(first + u)]; };
-    for (int i = 0; i < block.pairs; ++i) {
-      const auto [u, v] = block.input(i);
-      of_pair[set * in(block.pairs) + in(i)].add(square(own(x, u)), square(own(x, v)),
-                                                 square(own(y, u)) + square(own(y, v)));
-    }
     for (std::size_t u = 0; u < dim; ++u)
-      of[set * dim + u].add(x[in(first) + u] - origin(place, u), 1, y[in(first) + u]);
+      of[set_of(place) * dim + u].add(x[in(first) + u] - origin(place, u), 1, y[in(first) + u]);
   });
   double off = 0, all = 0;
-  for (const TwoWeights& one : by_asked ? of : of_pair) {
+  for (const TwoWeights& one : of) {
     if (!one.solvable() && one.nn > 0) return std::nullopt;
     off += one.off();
     all += one.nn;
   }
   if (off > 1e-3 * all) return std::nullopt;
-  std::vector<std::array<double, 2>> weight;  // and bias
-  for (const TwoWeights& one : of) weight.push_back({one.a(), one.b()});
-  for (std::size_t i = 0; i < of_pair.size() && !by_asked; ++i) {
-    const auto [u, v] = block.input(static_cast<int>(i) % block.pairs);
-    weight[i / in(block.pairs) * dim + in(u)] = {std::sqrt(std::max(0.0, of_pair[i].a())), 0};
-    weight[i / in(block.pairs) * dim + in(v)] = {std::sqrt(std::max(0.0, of_pair[i].b())), 0};
-  }
   for_each_spot(scene, [&](const Spot& place, std::int64_t first) {
     for (std::size_t u = 0; u < dim; ++u) {
-      const auto& [times, bias] = weight[(norm.of_each_head ? in(place[2]) : 0) * dim + u];
-      before[in(first) + u] = times * (x[in(first) + u] - origin(place, u)) + bias;
+      const TwoWeights& one = of[set_of(place) * dim + u];
+      before[in(first) + u] = one.a() * (x[in(first) + u] - origin(place, u)) + one.b();
     }
   });
   Finding taken = finding(Cause::before_norm, {{"unit", norm.of_all_heads ? "token" : "head"}});
   if (norm.with_mean) taken.numbers.push_back({"mean", true});
-  std::optional<Answer> found = repaired(scene, std::move(before), std::move(taken));
-  if (found || norm.epsilon > 1e-6) return found;
-  return in_front_of_a_norm(scene, {norm.of_all_heads, norm.of_each_head, norm.with_mean, 1e-5}, kind, by_asked);
+  return repaired(scene, std::move(before), std::move(taken));
 }
 
 // A factor of most heads, of each its own.
@@ -201,8 +184,8 @@ std::optional<Answer> answer_by_repair(const Scene& scene) {
   if (auto found = in_another_order(scene, 0, "batch row")) return found;
   for (const Kind kind : {Kind::half, Kind::interleaved, Kind::interleaved_to_half}) {
     for (const auto& [all, each] : {std::pair(false, false), {false, true}, {true, true}}) {
-      for (const auto& [mean, by_asked] : {std::pair(false, true), {true, true}, {false, false}}) {
-        if (auto found = in_front_of_a_norm(scene, {all, each, mean}, kind, by_asked)) return found;
+      for (const auto& [mean, epsilon] : {std::pair(false, 1e-6), {false, 1e-5}, {true, 1e-6}, {true, 1e-5}}) {
+        if (auto found = in_front_of_a_norm(scene, {all, each, mean, epsilon}, kind)) return found;
       }
     }
   }

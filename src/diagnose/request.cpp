@@ -37,6 +37,12 @@ TensorInfo info_of(const TensorPair& pair) {
   return info;
 }
 
+// With the role that the tensor's name says.
+Subject of_tensor(Subject subject, const TensorPair& pair) {
+  subject.role = tools::role_of(pair.name);
+  return subject;
+}
+
 // What is asked of one tensor. Where nothing chooses among the ropes that it fits, each of them is.
 Subject question_of(const Request& request, const TensorPair& pair, Indexers& indexers) {
   Subject one{.length = request.length, .layout = request.layout};

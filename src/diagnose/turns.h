@@ -33,6 +33,10 @@ struct Block {
   std::array<int, 2> input(int pair) const noexcept;   // the elements of a head that the pair reads
   std::array<int, 2> output(int pair) const noexcept;  // and writes
   int rotary_dim() const noexcept { return 2 * pairs; }
+  // The same elements, read where they are written.
+  Block in_place() const noexcept {
+    return {output(0)[1] == output(0)[0] + 1 ? Kind::interleaved : Kind::half, first, pairs};
+  }
   bool operator==(const Block&) const = default;
 };
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <numeric>
 
 #include "examination.h"
 
@@ -164,35 +163,26 @@ std::vector<KnownMap> known_maps(const Asked& asked, std::size_t axes) {
   return list;
 }
 
-// Each head by the row of some head.
+// Heads by other rows of the rope's frequencies: all by one, in reverse order, or by the next.
 bool explain_by_heads(Examination& exam, const Asked& asked) {
-  const std::int64_t heads = exam.turns.layout().heads, rows = asked.frequencies.heads;
-  if (rows == 1) return false;
-  Numbers all(static_cast<std::size_t>(rows)), found = asked.rows;
-  std::iota(all.begin(), all.end(), 0);
-  const Motion of_rows = motion_of(asked.frequencies, asked.motion, all);
-  const auto fits = [&](std::int64_t head, std::int64_t row) {
-    bool all_fit = true;
-    for (int i = 0; all_fit && i < exam.turns.block.pairs; ++i)
-      all_fit = largest_misfit(exam.turns, of_rows.of(head, i), of_rows, of_rows.of(row, i)) <= 1;
-    return all_fit;
+  const std::int64_t rows = asked.frequencies.heads;
+  const auto try_rows = [&](const Numbers& found, bool one_row) {
+    const Fit fit = compare_while_it_holds(exam.turns, motion_of(asked.frequencies, asked.motion, found));
+    if (found == asked.rows || !fit.holds) return false;
+    const auto head = std::ranges::mismatch(found, asked.rows).in1 - found.begin(); 
+    const auto at = static_cast<std::size_t>(head);
+    exam.claim(finding(one_row ? Cause::one_row_of_heads : Cause::rows_of_heads,
+                       {{"head", number(head)}, {"found", number(found[at])}, {"asked", number(asked.rows[at])}}),
+               fit, asked.fit);
+    return true;
   };
-  for (std::int64_t head = 0; head < heads; ++head) {
-    std::int64_t& own = found[static_cast<std::size_t>(head)];
-    if (fits(head, own)) continue;
-    const auto other = std::ranges::find_if(all, [&](std::int64_t row) { return fits(head, row); });
-    if (other == all.end()) return false;
-    own = *other;
+  for (std::int64_t row = 0; row < rows && rows > 1; ++row) {
+    if (try_rows(Numbers(asked.rows.size(), row), true)) return true;
   }
-  const Fit fit = compare(exam.turns, motion_of(asked.frequencies, asked.motion, found));
-  if (found == asked.rows || !fit.holds) return false;
-  const auto first = std::ranges::mismatch(found, asked.rows).in1;
-  const auto head = static_cast<std::size_t>(first - found.begin());
-  const bool one_row = std::ranges::count(found, *first) == heads;
-  exam.claim(finding(one_row ? Cause::one_row_of_heads : Cause::rows_of_heads,
-                     {{"head", number(head)}, {"found", number(*first)}, {"asked", number(asked.rows[head])}}),
-             fit, asked.fit);
-  return true;
+  Numbers reversed = asked.rows, next = asked.rows;
+  std::ranges::reverse(reversed);
+  std::rotate(next.begin(), next.begin() + 1, next.end());
+  return rows > 1 && (try_rows(reversed, false) || try_rows(next, false));
 }
 
 // Each pair at the asked speed listens to the positions of some axis.

@@ -110,8 +110,6 @@ TEST_F(Mixed, coordinates_are_found_though_an_angle_is_a_sum_of_them) {
   EXPECT_NE(both.find("1 too early on axis 1"), std::string::npos) << both;
   EXPECT_NE(at(row, column).find("with axis 0 and axis 1 exchanged"), std::string::npos);
   EXPECT_NE(at(column, [](int) { return 0; }).find("without axis 1 ("), std::string::npos);
-  EXPECT_NE(at([](int t) { return t / 5; }, [](int t) { return t % 5; }).find("positions that are not those expected"),
-            std::string::npos);
 }
 
 // Several coordinates make the same angles.
@@ -227,10 +225,6 @@ TEST_F(Own, an_amplitude_is_told_from_its_inverse_and_from_none) {
   EXPECT_EQ(with(-1, 0).verdict, Verdict::attention_factor);
   EXPECT_NE(with(-1, 0).sentence.find("amplitude of keys"), std::string::npos) << with(-1, 0).sentence;
   EXPECT_NE(with(0, 0).sentence.find("without xPos's amplitude"), std::string::npos) << with(0, 0).sentence;
-  EXPECT_NE(with(1, 20).sentence.find("around position 20; the model asks 0"), std::string::npos)
-      << with(1, 20).sentence;
-  EXPECT_NE(with(2.5, 0).sentence.find("amplitude of scale 204.8; the model asks 512"), std::string::npos)
-      << with(2.5, 0).sentence;
   const Diagnosis later = with(1, 0, 3);
   EXPECT_EQ(later.verdict, Verdict::offset) << later.sentence;
   EXPECT_EQ(later.findings.size(), 1U) << later.sentence;
@@ -241,9 +235,6 @@ TEST_F(Own, an_amplitude_is_told_from_its_inverse_and_from_none) {
   for (const double moved : {10, 40}) {
     EXPECT_EQ(with(1, 0, moved).verdict, Verdict::offset) << with(1, 0, moved).sentence;
     EXPECT_EQ(with(1, 0, moved).findings.size(), 1U) << with(1, 0, moved).sentence;
-    const std::string other = with(1, moved).sentence;
-    EXPECT_EQ(other.find("of scale"), std::string::npos) << other;
-    EXPECT_NE(other.find("around position " + std::to_string(static_cast<int>(moved))), std::string::npos) << other;
   }
 }
 

@@ -1,4 +1,4 @@
-// Another base or another scaling than the rope asks.
+// Another base or another scaling than the rope asks; and what speeds say where no rope is asked.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,14 +15,14 @@ namespace {
 void take_explanation(Examination& exam, const Explanation& explained, const Asked& asked, const Fit& fit) {
   const Rope &rope = explained.rope, &own = asked.used.rope;
   const Frequencies frequencies = rotary::frequencies(rope, explained.length);
-  exam.facts.base = rope.inv_freq.empty() ? std::optional<double>(rope.base) : std::nullopt;
-  exam.facts.scaling = rope.inv_freq.empty() ? std::optional<Scaling>(rope.scaling) : std::nullopt;
+  const bool listed = !rope.inv_freq.empty();
+  exam.facts.base = listed ? std::nullopt : std::optional(rope.base);
+  exam.facts.scaling = listed ? std::nullopt : std::optional(rope.scaling);
   exam.facts.inv_freq = frequencies.inv_freq;
-  if (std::abs(exam.factor - frequencies.attention_factor) < std::max(exam.sample.unit, 1e-5)) {
+  if (std::abs(exam.factor - frequencies.attention_factor) < std::max(exam.sample.unit, 1e-5))
     exam.drop(Verdict::attention_factor);
-  }
   const bool other_base = rope.base != own.base;
-  const bool other_scaling = rope.scaling != own.scaling || !rope.inv_freq.empty() ||
+  const bool other_scaling = rope.scaling != own.scaling || listed ||
                              (depends_on_length(rope.scaling) && explained.length != asked.length);
   NamedRope asks;
   if (other_scaling || !other_base) asks = std::get<NamedRope>(scaling_asked(asked).value);
@@ -33,6 +33,57 @@ void take_explanation(Examination& exam, const Explanation& explained, const Ask
   exam.claim(std::move(one), fit, asked.fit);
 }
 
+// The speed of every pair at the expected positions; empty where one has none.
+std::vector<FoundSpeed> find_speeds(const Examination& exam, const Motion& asked) {
+  std::vector<FoundSpeed> speeds;
+  for (int pair = 0; pair < exam.turns.pairs(); ++pair) {
+    speeds.push_back(find_speed(exam.turns, pair, exam.expected[static_cast<std::size_t>(asked.axis_of(pair))]));
+    if (!speeds.back().holds) return {};
+  }
+  return speeds;
+}
+
+// Adds the finding that the positions are the expected ones and `shift` further; no finding for 0.
+void take_shift(Examination& exam, double shift) {
+  if (shift == 0) return;
+  std::vector<double> position = exam.expected[0];
+  for (double& one : position) one += shift;
+  exam.set_positions(position);
+  exam.find(find_offset(position[0], exam.expected[0][0]));
+}
+
+// Some pairs at the asked speeds, and others: none where there are not some of both.
+std::optional<Finding> find_some_pairs(const std::vector<Speed>& speeds, const Rope& rope, const Asked& asked) {
+  Numbers right, wrong, open;
+  double least = std::numeric_limits<double>::infinity(), most = 0;  // of the wrong ones, times the asked speed
+  bool turning = false;
+  for (std::size_t i = 0; i < speeds.size(); ++i) {
+    const double wanted = std::abs(asked.motion.speed[i]), error = speeds[i].error;
+    const bool fits = std::abs(speeds[i].value - wanted) <= error;
+    (!fits ? wrong : error > 0.1 * wanted ? open : right).push_back(static_cast<std::int64_t>(i));
+    if (fits) continue;
+    turning = turning || speeds[i].value > error;
+    least = std::min(least, speeds[i].value / wanted);
+    most = std::max(most, speeds[i].value / wanted);
+  }
+  if (right.size() < 2 || wrong.empty()) return std::nullopt;
+  Finding some = finding(Cause::some_pairs_other, {{"right", std::move(right)}}, {.pairs = wrong});
+  const bool other_width = rope.rotary_dim != asked.used.rope.rotary_dim && rope.inv_freq.empty();
+  some.numbers.push_back(other_width ? Number{"width", number(rope.rotary_dim)} : Number{"asked_width", true});
+  if (turning) {
+    some.numbers.push_back({"least", least, 4});
+    if (most > 1.0005 * least) some.numbers.push_back({"most", most, 4});
+    return some;
+  }
+  const Speed& first = speeds[static_cast<std::size_t>(wrong[0])];
+  const double times = (first.value + first.error) / std::abs(asked.motion.speed[static_cast<std::size_t>(wrong[0])]);
+  some = finding(times < 0.1 ? Cause::some_pairs_still : Cause::some_pairs_slow, some.numbers, some.where);
+  if (times >= 0.1) some.numbers.push_back({"pair", number(wrong[0])});
+  if (times >= 0.1) some.numbers.push_back({"times", times, 2});
+  if (!open.empty()) some.numbers.push_back({"open", std::move(open)});
+  return some;
+}
+
 // ---- without a config --------------------------------------------------------------------------
 
 // The last pair that visibly moves, moves so much that the next one would be seen too.
@@ -40,9 +91,8 @@ bool width_is_known(const Examination& exam) {
   const Turns& turns = exam.turns;
   if (turns.block.kind == Kind::half || exam.search.touched.back() + 1 == exam.sample.head_dim) return true;
   double most = 0;
-  for (std::int64_t row = 0; row < turns.rows(); ++row) {
+  for (std::int64_t row = 0; row < turns.rows(); ++row)
     most = std::max(most, std::abs(std::arg(turns.turn[turns.at(row, turns.pairs() - 1)])));
-  }
   return most > 16 * exam.sample.unit;
 }
 
@@ -65,36 +115,35 @@ Finding described(const Facts& facts, bool positions_known) {
 
 // Speeds, base and scaling, where every pair has a speed on some axis.
 void fit_frequencies(Examination& exam, bool given) {
-  std::vector<FoundSpeed> speeds;
-  std::vector<std::uint8_t> axes;
+  Motion axes;
   for (int pair = 0; pair < exam.turns.pairs(); ++pair) {
-    std::size_t axis = 0;
-    FoundSpeed speed = find_speed(exam.turns, pair, exam.expected[axis]);
-    while (!speed.holds && ++axis < exam.expected.size()) speed = find_speed(exam.turns, pair, exam.expected[axis]);
-    if (!speed.holds) return;
-    speeds.push_back(speed);
-    axes.push_back(static_cast<std::uint8_t>(axis));
+    axes.speed.push_back(0);
+    axes.axis.push_back(0);
+    const auto holds = [&] { return find_speed(exam.turns, pair, exam.expected[axes.axis.back()]).holds; };
+    while (axes.axis.back() + 1U < exam.expected.size() && !holds()) ++axes.axis.back();
   }
+  const std::vector<FoundSpeed> speeds = find_speeds(exam, axes);
+  if (speeds.empty()) return;
   if (given) {
     const double sign = sign_of(speeds);
     exam.facts.clockwise = sign < 0;
     for (const FoundSpeed& one : speeds) exam.facts.inv_freq.push_back(sign * one.speed);
-    if (exam.expected.size() > 1) exam.facts.axis = axes;
+    if (exam.expected.size() > 1) exam.facts.axis = axes.axis;
     if (const std::optional<double> shift = shift_of(speeds)) {
       exam.set_positions(exam.expected[0]);
-      find_shift(exam, *shift);
+      take_shift(exam, *shift);
     }
   }
-  if (!exam.facts.rotary_dim) return;
-  const auto fitted = fit_speeds(speeds_of(speeds), exam.turns.block.rotary_dim(), given);
+  const std::optional<Rope> fitted =
+      exam.facts.rotary_dim ? fit_rope(speeds_of(speeds), *exam.facts.rotary_dim, given) : std::nullopt;
   if (!fitted) return;
-  exam.facts.base = fitted->rope.base;
-  if (given) exam.facts.scaling = fitted->rope.scaling;
+  exam.facts.base = fitted->base;
+  if (given) exam.facts.scaling = fitted->scaling;
 }
 
 }  // namespace
 
-double advantage(const Turns& turns, const Motion& asked, const Motion& other) {
+double advantage(const Turns& turns, const Motion& asked, const Motion& other, bool as_other) {
   double of_asked = 0, of_other = 0;
   int count = 0;
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
@@ -104,59 +153,14 @@ double advantage(const Turns& turns, const Motion& asked, const Motion& other) {
       if (turns.weight[at] == 0 || moved < 4 * turns.unit) continue;
       const Complex a = asked.turn(row, pair), b = other.turn(row, pair);
       if (std::abs(a - b) < turns.unit / 4) continue;
-      of_asked += turns.weight[at] * std::norm(turns.turn[at] - a);
-      of_other += turns.weight[at] * std::norm(turns.turn[at] - b);
+      const Complex turn = turns.turn[at] + (as_other ? b - a : 0);
+      of_asked += turns.weight[at] * std::norm(turn - a);
+      of_other += turns.weight[at] * std::norm(turn - b);
       ++count;
     }
   }
   return count < 8 || of_other == 0 ? 1 : of_asked / of_other;
 }
-
-namespace {
-
-// Some pairs at the asked speeds, the others by a cause of their own; none where there are not some of both.
-std::vector<Finding> explain_some(const std::vector<Speed>& speeds, const Rope& rope, const Asked& asked) {
-  Numbers right, wrong, open;
-  std::vector<Speed> others = speeds;
-  int turning = 0;  // of the wrong ones
-  for (std::size_t i = 0; i < speeds.size(); ++i) {
-    const double wanted = std::abs(asked.motion.speed[i]), error = speeds[i].error;
-    const bool fits = std::abs(speeds[i].value - wanted) <= error;
-    if (fits) others[i].error = std::numeric_limits<double>::infinity();
-    (!fits ? wrong : error > 0.1 * wanted ? open : right).push_back(static_cast<std::int64_t>(i));
-    if (!fits && speeds[i].value > error) ++turning;
-  }
-  if (right.size() < 2 || wrong.empty()) return {};
-  const bool other_width = rope.rotary_dim != asked.used.rope.rotary_dim && rope.inv_freq.empty();
-  const auto first = static_cast<std::size_t>(wrong[0]);
-  const auto times = [&](std::size_t i, double speed) { return speed / std::abs(asked.motion.speed[i]); };
-  Finding some = finding(Cause::some_pairs, {{"right", std::move(right)}}, {.pairs = std::move(wrong)});
-  if (other_width) some.numbers.push_back({"width", number(rope.rotary_dim)});
-  if (!other_width) some.numbers.push_back({"asked_width", true});
-  if (turning == 0) {
-    const double most = times(first, speeds[first].value + speeds[first].error);
-    some.cause = most < 0.1 ? Cause::some_pairs_still : Cause::some_pairs_slow;
-    if (most >= 0.1) some.numbers.push_back({"pair", number(first)});
-    if (most >= 0.1) some.numbers.push_back({"times", most, 2});
-    if (!open.empty()) some.numbers.push_back({"open", std::move(open)});
-    return {some};
-  }
-  std::optional<Explanation> cause;
-  if (turning > 3) cause = explain_speeds(others, rope, asked.length);
-  if (cause) return {some, cause->found};
-  some.cause = Cause::some_pairs_other;
-  double least = std::numeric_limits<double>::infinity(), most = 0;
-  for (const std::int64_t pair : some.where.pairs) {
-    const auto i = static_cast<std::size_t>(pair);
-    least = std::min(least, times(i, speeds[i].value));
-    most = std::max(most, times(i, speeds[i].value));
-  }
-  some.numbers.push_back({"least", least, 4});
-  if (most > 1.0005 * least) some.numbers.push_back({"most", most, 4});
-  return {some};
-}
-
-}  // namespace
 
 bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
   const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
@@ -189,13 +193,11 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
   if (!depends_on_length(rope.scaling)) return false;
   const std::int64_t trained = *scalings::value_of<std::int64_t>(rope.scaling, "trained_length");
   std::map<std::int64_t, Motion> motions;  // by length; all lengths up to the trained one are one
-  using Own = std::map<std::int64_t, Motion>::const_iterator;
-  // Of a length behind the row's position that is a multiple of `whole`.
-  const auto motion_up_to = [&](std::int64_t row, std::int64_t whole) -> Own {
+  const auto motion_up_to = [&](std::int64_t row) -> const Motion& {
     const auto last = static_cast<std::int64_t>(exam.expected[0][static_cast<std::size_t>(row)]);
-    const std::int64_t length = std::max(trained, (last / whole + 1) * whole);
+    const std::int64_t length = std::max(trained, last + 1);
     const auto known = motions.find(length);
-    return known != motions.end() ? known : motions.emplace(length, motion_of({rope, length, {}}, asked)).first;
+    return (known != motions.end() ? known : motions.emplace(length, motion_of({rope, length, {}}, asked)).first)->second;
   };
   const auto fits = [&](std::int64_t row, const Motion& motion) {
     bool all = true;
@@ -206,61 +208,45 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
     return all;
   };
   const std::int64_t tokens = exam.turns.layout().tokens;
-  // The longest range of rows that its own end explains, or the end of a chunk of usual size; none: its own begin.
-  const auto chunk_from = [&](std::int64_t begin) -> std::pair<std::int64_t, Own> {
-    for (std::int64_t end = (begin / tokens + 1) * tokens; end > begin; --end) {
-      for (const std::int64_t whole : {1, 128, 256, 512, 1024, 2048, 4096}) {
-        const Own own = motion_up_to(end - 1, whole);
-        std::int64_t row = begin;
-        while (row < end && fits(row, own->second)) ++row;
-        if (row == end) return {end, own};
-      }
-    }
-    return {begin, motions.end()};
-  };
-  std::vector<Own> of_row;
-  std::vector<std::int64_t> lengths;
-  while (std::ssize(of_row) < exam.turns.rows()) {
-    const auto [end, own] = chunk_from(std::ssize(of_row));
-    if (end == std::ssize(of_row)) return false;
-    of_row.resize(static_cast<std::size_t>(end), own);
-    if (std::ranges::find(lengths, own->first) == lengths.end()) lengths.push_back(own->first);
+  std::vector<const Motion*> of_row;
+  while (std::ssize(of_row) < exam.turns.rows()) {  // the longest range of rows that its own end explains
+    const std::int64_t begin = std::ssize(of_row);
+    std::int64_t end = (begin / tokens + 1) * tokens;
+    const auto end_explains = [&] {
+      const Motion& motion = motion_up_to(end - 1);
+      std::int64_t row = begin;
+      while (row < end && fits(row, motion)) ++row;
+      return row == end;
+    };
+    while (end > begin && !end_explains()) --end;
+    if (end == begin) return false;
+    of_row.resize(static_cast<std::size_t>(end), &motion_up_to(end - 1));
   }
-  if (lengths.size() < 2) return false;
+  if (motions.size() < 2) return false;
   const Fit fit = compare(exam.turns, asked.motion, float32_slack, [&](std::int64_t row, int pair) {
-    return of_row[static_cast<std::size_t>(row)]->second.turn(row, pair);
+    return of_row[static_cast<std::size_t>(row)]->turn(row, pair);
   });
   if (!fit.holds) return false;
+  std::vector<double> lengths;
+  for (const auto& [length, motion] : motions) {
+    if (std::ranges::find(of_row, &motion) != of_row.end()) lengths.push_back(static_cast<double>(length));
+  }
+  if (lengths.size() < 2) return false;
   Finding one = finding(Cause::own_time, {{"scaling", name(rope.scaling)}, scaling_asked(asked)});
   if (lengths.size() > 3) one.numbers.push_back({"more", true});
   lengths.resize(std::min<std::size_t>(lengths.size(), 3));
-  one.numbers.push_back({"lengths", std::vector<double>(lengths.begin(), lengths.end())});
+  one.numbers.push_back({"lengths", std::move(lengths)});
   exam.facts.scaling.reset();
   exam.facts.inv_freq.clear();
   exam.claim(std::move(one), fit, asked.fit);
   return true;
 }
 
-void find_shift(Examination& exam, double shift) {
-  if (shift == 0) return;
-  std::vector<double> position = exam.expected[0];
-  for (double& one : position) one += shift;
-  exam.set_positions(position);
-  exam.find(Cause::offset,
-            {{"found", position[0]}, {"asked", exam.expected[0][0]}, {shift > 0 ? "late" : "early", std::abs(shift)}});
-}
-
 bool explain_by_speeds(Examination& exam, const Asked& asked) {
-  std::vector<FoundSpeed> found_speeds;
-  for (int pair = 0; pair < exam.turns.pairs(); ++pair) {
-    found_speeds.push_back(
-        find_speed(exam.turns, pair, exam.expected[static_cast<std::size_t>(asked.motion.axis_of(pair))]));
-    if (!found_speeds.back().holds) return false;
-  }
-  const std::optional<double> shift = shift_of(found_speeds);
+  const std::vector<FoundSpeed> found = find_speeds(exam, asked.motion);
+  const std::optional<double> shift = found.empty() ? std::nullopt : shift_of(found);
   if (!shift) return false;
-  const double sign = sign_of(found_speeds);
-  const bool clockwise = sign < 0;
+  const bool clockwise = sign_of(found) < 0;
   const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
   Motion motion = asked.motion;
   for (std::vector<double>& positions : motion.position) {
@@ -271,19 +257,19 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   // The errors are those of the worst pair; under noise, which all pairs share, explanations within less come first.
   for (const double errors : {0.4, 1.0, 0.0}) {
     if (errors == 0.4 && !exam.turns.noisy()) continue;
-    std::vector<Speed> speeds = speeds_of(found_speeds);
+    std::vector<Speed> speeds = speeds_of(found);
     for (Speed& speed : speeds) speed.error *= errors;
-    explained = errors > 0 ? explain_speeds(speeds, rope, asked.length) : std::nullopt;
-    for (std::size_t i = 0; i < found_speeds.size(); ++i) motion.speed[i] = found_speeds[i].speed;
+    explained = errors > 0 ? explain_speeds(speeds, rope, asked.length, asked.context) : std::nullopt;
+    for (std::size_t i = 0; i < found.size(); ++i) motion.speed[i] = found[i].speed;
     if (explained) {
       motion.speed = motion_of(*explained, asked).speed;
-      for (double& speed : motion.speed) speed = std::copysign(speed, sign);
+      for (double& speed : motion.speed) speed = std::copysign(speed, clockwise ? -1.0 : 1.0);
     }
     fit = compare(exam.turns, motion);
     if (fit.holds || (errors == 1 && !exam.turns.noisy())) break;
   }
   if (!says_more(fit, asked.fit.residual)) return false;
-  find_shift(exam, *shift);
+  take_shift(exam, *shift);
   exam.take(fit);
   exam.set_speeds(motion.speed);
   exam.facts.clockwise = clockwise;
@@ -294,13 +280,11 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
   }
   exam.facts.base.reset();
   exam.facts.scaling.reset();
-  std::vector<Finding> found = explain_some(speeds_of(found_speeds), rope, asked);
-  if (found.empty()) found = {finding(Cause::unknown_speeds)};
+  Finding one = find_some_pairs(speeds_of(found), rope, asked).value_or(finding(Cause::unknown_speeds));
   Number asks = scaling_asked(asked);
   std::get<NamedRope>(asks.value).base = asked.used.rope.base;
-  found.back().numbers.push_back(std::move(asks));
-  if (found.size() > 1) exam.find(found.front());
-  exam.claim(found.back(), fit, asked.fit);
+  one.numbers.push_back(std::move(asks));
+  exam.claim(std::move(one), fit, asked.fit);
   return true;
 }
 
@@ -314,8 +298,7 @@ void examine_without_rope(Examination& exam) {
   exam.residual = exam.turns.spread;
   const bool given = exam.subject.positions.has_value();
   if (exam.turns.layout().tokens > 1) fit_frequencies(exam, given);
-  if (!exam.findings.empty()) return;
-  exam.find(described(exam.facts, given));
+  if (exam.findings.empty()) exam.find(described(exam.facts, given));
 }
 
 }  // namespace rotary::diagnose

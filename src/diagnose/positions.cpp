@@ -1,0 +1,350 @@
+#include "positions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace rotary::diagnose {
+
+namespace {
+
+constexpr double circle = 6.283185307179586476925;
+constexpr double farthest = 0x1p22;  // positions are looked for this far around the expected ones
+constexpr double unknown = std::numeric_limits<double>::infinity();
+
+// ---- a value from angles that are known up to whole turns ----------------------------------------
+
+// angle = value * factor + whole turns, with a standard error.
+struct Phase {
+  double angle = 0;
+  double sigma = 0;
+  double factor = 0;
+  double steps = 1;  // how many times the error of a usual engine's angles in float32
+  double far = 0;    // the angle is the difference of two that are value * far large: their float32 steps are its error
+};
+
+struct Unwrapped {
+  double value = 0;
+  double error = 0;   // standard error of value; infinite where no phase says anything
+  double misfit = 0;  // the largest remaining angle, in units of 6 standard errors: at most 1 where value explains all
+  double score = 0;
+};
+
+double wrapped(double angle) noexcept { return std::remainder(angle, circle); }  // in [-pi, pi]
+
+double sigma_of(const Phase& phase, double value) {
+  return phase.sigma + phase.steps * float32_slack / 6 * std::abs(value) * std::max(std::abs(phase.factor), phase.far);
+}
+
+// Phases in the order of rising factors.
+Unwrapped refine(const std::vector<Phase>& phases, double start, double reference) {
+  Unwrapped one{start};
+  double variance = square(sigma_of(phases[0], reference) / phases[0].factor);
+  for (std::size_t j = 1; j < phases.size(); ++j) {
+    const Phase& phase = phases[j];
+    const double off = wrapped(phase.angle - one.value * phase.factor);
+    const double noise = square(sigma_of(phase, reference)), spread = variance * square(phase.factor);
+    one.value += off * variance * phase.factor / (spread + noise);
+    variance *= noise / (spread + noise);
+  }
+  for (const Phase& phase : phases) {
+    const double off = std::abs(wrapped(phase.angle - one.value * phase.factor));
+    one.misfit = std::max(one.misfit, off / (6 * sigma_of(phase, one.value)));
+    one.score += (1 - std::cos(off)) / static_cast<double>(phases.size());
+  }
+  one.error = std::sqrt(variance);
+  return one;
+}
+
+// The value within `range` of `near` that explains the phases best; among equals the nearest. Begins with the phase of
+// the smallest factor, for every number of whole turns in the range, and refines by the next larger ones.
+Unwrapped unwrap(std::vector<Phase> phases, double near, double range) {
+  std::erase_if(phases, [](const Phase& phase) { return phase.factor == 0 || phase.sigma > 1; });
+  if (phases.empty()) return {near, unknown};
+  std::ranges::sort(phases, {}, [](const Phase& one) { return std::abs(one.factor); });
+  const double period = circle / std::abs(phases[0].factor), base = phases[0].angle / phases[0].factor;
+  constexpr double most_turns = 4096;
+  const double low = std::ceil(std::max((near - range - base) / period, (near - base) / period - most_turns));
+  const double high = std::floor(std::min((near + range - base) / period, (near - base) / period + most_turns));
+  std::vector<Unwrapped> candidates = {refine(phases, near + std::remainder(base - near, period), near)};
+  for (double k = low; k <= high; ++k) candidates.push_back(refine(phases, base + k * period, base + k * period));
+  const Unwrapped best = *std::ranges::min_element(candidates, {}, &Unwrapped::score);
+  Unwrapped chosen = best;
+  for (const Unwrapped& other : candidates) {
+    const bool as_good = other.misfit <= 1 || other.score <= best.score * 1.01;
+    if (!as_good || (chosen.misfit <= 1 && other.misfit > 1)) continue;
+    if (std::abs(other.value - near) < std::abs(chosen.value - near)) chosen = other;
+  }
+  return chosen;
+}
+
+std::optional<Phase> phase_of(const Turns& turns, std::int64_t row, int pair) {
+  const std::size_t at = turns.at(row, pair);
+  const double size = std::abs(turns.turn[at]);
+  if (turns.weight[at] == 0 || size == 0) return std::nullopt;
+  return Phase{std::arg(turns.turn[at]), turns.sigma[at] / size + turns.unit / 6, 0,
+               slack_of(turns, pair) / float32_slack};
+}
+
+// Not where every element is 0.
+bool says_something(const Turns& turns, std::int64_t row) {
+  const auto begin = turns.weight.begin() + row * turns.pairs();
+  return std::any_of(begin, begin + turns.pairs(), [](double weight) { return weight > 0; });
+}
+
+// A position is whole unless the data say otherwise; where most are whole, all are: else a few are nearly whole by
+// chance.
+void make_whole(FoundPositions& found) {
+  std::vector<double> rounded = found.position;
+  std::int64_t same = 0;
+  for (std::size_t row = 0; row < rounded.size(); ++row) {
+    const double nearest = std::round(rounded[row]), error = std::isfinite(found.error[row]) ? found.error[row] : 0;
+    const bool is_whole = std::abs(rounded[row] - nearest) <= std::max(1e-6 * std::abs(rounded[row]), 0.01) + 6 * error;
+    if (is_whole) rounded[row] = nearest, ++same;
+  }
+  if (2 * same > std::ssize(rounded)) found.position = std::move(rounded);
+}
+
+}  // namespace
+
+FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis, const std::vector<double>& expected) {
+  FoundPositions found;
+  double shift = 0;  // of the row before: most faults move all rows alike
+  for (std::int64_t row = 0; row < turns.rows(); ++row) {
+    std::vector<Phase> phases;
+    for (int pair = 0; pair < turns.pairs(); ++pair) {
+      std::optional<Phase> phase = speeds.axis_of(pair) == axis ? phase_of(turns, row, pair) : std::nullopt;
+      if (!phase) continue;
+      phase->factor = speeds.speed[static_cast<std::size_t>(pair)];
+      phases.push_back(*phase);
+    }
+    const double near = expected[static_cast<std::size_t>(row)];
+    Unwrapped best = unwrap(phases, near, 0);
+    for (const auto& [start, range] : {std::pair{near + shift, 0.0}, {near, 1024.0}, {near, farthest}}) {
+      if (best.misfit <= 1) break;
+      best = unwrap(phases, start, range);
+    }
+    shift = best.misfit <= 1 ? best.value - near : 0;
+    found.position.push_back(best.value);
+    found.error.push_back(best.error);
+    found.holds = best.misfit <= 1;
+    if (!found.holds) return found;
+  }
+  make_whole(found);
+  return found;
+}
+
+FoundSpeed find_speed(const Turns& turns, int pair, const std::vector<double>& position) {
+  std::int64_t reference = 0;  // the row nearest to position 0 of those that say something
+  double least = unknown, gap = unknown;
+  for (std::int64_t row = 0; row < turns.rows(); ++row) {
+    const double away = std::abs(position[static_cast<std::size_t>(row)]);
+    if (away >= least || !says_something(turns, row)) continue;
+    least = away;
+    reference = row;
+  }
+  const double origin = position[static_cast<std::size_t>(reference)];
+  const std::optional<Phase> start = phase_of(turns, reference, pair);
+  std::vector<Phase> phases;
+  for (std::int64_t row = 0; start && row < turns.rows(); ++row) {
+    const double own = position[static_cast<std::size_t>(row)];
+    if (own != origin) gap = std::min(gap, std::abs(own - origin));
+    std::optional<Phase> phase = phase_of(turns, row, pair);
+    if (!phase) continue;
+    phase->angle -= start->angle;
+    phase->sigma = std::hypot(phase->sigma, start->sigma);
+    phase->factor = own - origin;
+    phase->far = std::abs(own);
+    phases.push_back(*phase);
+  }
+  const Unwrapped speed = unwrap(phases, 0, std::isfinite(gap) ? 3.2 / gap : 0);
+  return {speed.value, speed.error, start ? wrapped(start->angle - speed.value * origin) : 0,
+          start ? start->sigma + speed.error * std::abs(origin) : unknown, speed.misfit <= 1};
+}
+
+double sign_of(const std::vector<FoundSpeed>& found) {
+  double sign = 0;
+  for (const FoundSpeed& one : found) {
+    if (std::abs(one.speed) > 3 * one.error) sign += std::copysign(1.0, one.speed);
+  }
+  return sign < 0 ? -1 : 1;
+}
+
+std::optional<double> shift_of(const std::vector<FoundSpeed>& found) {
+  std::vector<Phase> phases;
+  bool zero = true;
+  for (int pair = 0; const FoundSpeed& one : found) {
+    if (std::abs(one.phase) > 6 * one.phase_error) zero = false;
+    const double steps = slack_of(pair++) / float32_slack;
+    if (std::isfinite(one.phase_error)) phases.push_back({one.phase, one.phase_error, one.speed, steps});
+  }
+  if (zero) return 0;
+  const Unwrapped shift = unwrap(phases, 0, 0x1p20);
+  if (shift.misfit > 1 || !std::isfinite(shift.error)) return std::nullopt;
+  return std::abs(shift.value - std::round(shift.value)) < 0.02 ? std::round(shift.value) : shift.value;
+}
+
+// ---- how a list of positions differs from the expected one ---------------------------------------
+
+namespace {
+
+using Positions = std::vector<double>;
+
+bool same(double a, double b) { return std::abs(a - b) <= 1e-6 + 1e-9 * std::abs(b); }
+
+Pattern offset_by(double shift, double first, double expected) {
+  return {find_offset(first + shift, expected), shift, [=](double one) { return one + shift; }};
+}
+Pattern times(double step, Cause cause, std::vector<Number> numbers = {}) {
+  return {finding(cause, std::move(numbers)), step, [=](double one) { return step * one; }};
+}
+
+double to_bits(double value, int bits) {
+  if (value == 0) return 0;
+  const double scale = std::ldexp(1.0, bits - 1 - std::ilogb(value));
+  return std::nearbyint(value * scale) / scale;
+}
+
+// Of positions whose first known one is p, where e is expected.
+std::vector<Pattern> known_patterns(double p, double e) {
+  std::vector<Pattern> list = {times(1, Cause::as_asked),
+                               times(-1, Cause::direction),
+                               offset_by(p - e, e, e),
+                               times(2, Cause::doubled),
+                               {finding(Cause::constant_position, {{"found", p}}), p, [=](double) { return p; }}};
+  for (const int bits : {8, 16}) {
+    for (const bool is_signed : {true, false}) {
+      list.push_back({finding(Cause::wrapped_positions, {{"type", (is_signed ? "int" : "uint") + std::to_string(bits)}}), 0,
+                      [modulus = std::ldexp(1.0, bits), least = is_signed ? 0.5 : 0](double one) {
+                        return one - modulus * std::floor(one / modulus + least);
+                      }});
+    }
+  }
+  for (const auto& [digits, type] : {std::pair{8, "bf16"}, {11, "f16"}})
+    list.push_back({finding(Cause::rounded_positions, {{"type", type}}), 0, [bits = digits](double one) { return to_bits(one, bits); }});
+  return list;
+}
+
+// A list of positions beside the expected one. Rows of which nothing is known have the position that follows from the
+// row before.
+struct Lists {
+  Positions p, error;
+  const Positions& e;
+  std::size_t tokens;
+  bool is_known(std::size_t i) const { return std::isfinite(error[i]); }
+  template <class PositionOf>
+  bool hold(PositionOf position_of) const {
+    bool all = true;
+    for (std::size_t i = 0; all && i < p.size(); ++i) all = !is_known(i) || same(p[i], position_of(i));
+    return all;
+  }
+};
+
+// One position for the first tokens, behind which they begin as they should have at the first.
+std::optional<Pattern> padded(const Lists& of) {
+  const auto& [p, error, e, tokens] = of;
+  std::size_t last = p.size();
+  while (last-- > 1 && same(p[last] - p[last - 1], e[last] - e[last - 1])) {
+    if (!same(p[last - 1], e[0])) continue;
+    const bool constant = std::all_of(p.begin(), p.begin() + static_cast<std::ptrdiff_t>(last) - 1,
+                                      [first = p[0]](double one) { return same(one, first); });
+    if (!constant || last < 2) return std::nullopt;
+    return Pattern{finding(Cause::padded_positions,
+                           {{"found", e[0]}, {"token", number(last - 1)}, {last > 2 ? "several" : "one", true}})};
+  }
+  return std::nullopt;
+}
+
+// Segments that each begin again where the first began.
+std::optional<Pattern> restarts(const Lists& of) {
+  const auto& [p, error, e, tokens] = of;
+  std::size_t boundary = 1;
+  while (boundary < tokens && same(p[boundary], p[boundary - 1] + (e[boundary] - e[boundary - 1]))) ++boundary;
+  if (boundary + 1 >= tokens) return std::nullopt;  // the last token alone has another position, and begins nothing
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const std::size_t t = i % tokens;
+    if (t == 0) begin = 0;
+    if (t > 0 && same(p[i], p[i - t]) && !same(p[i], p[i - 1])) begin = t;
+    if (!same(p[i], p[i - t] + (e[i - t + (t - begin)] - e[i - t]))) return std::nullopt;
+  }
+  return Pattern{finding(Cause::restarted_positions, {{"found", p[0]}, {"token", number(boundary)}})};
+}
+
+// A constant times the expected positions, within their errors.
+std::optional<Pattern> step_pattern(const Lists& of) {
+  double pe = 0, ee = 0, slack = 1e-12;
+  for (std::size_t i = 0; i < of.p.size(); ++i) {
+    if (of.is_known(i)) pe += of.p[i] * of.e[i], ee += square(of.e[i]);
+  }
+  if (ee == 0) return std::nullopt;
+  const double step = pe / ee;
+  for (std::size_t i = 0; i < of.p.size(); ++i) {
+    const double sigma = std::max(of.error[i], 1e-7 * std::abs(of.p[i]) + 1e-9);
+    if (std::abs(of.p[i] - step * of.e[i]) > 6 * sigma + 1e-6 * std::abs(of.p[i])) return std::nullopt;
+    if (of.is_known(i)) slack += square(sigma * of.e[i]);
+  }
+  const auto near = [&](double value) { return std::abs(step - value) <= 6 * std::sqrt(slack) / ee; };
+  if (near(1)) return times(1, Cause::as_asked);
+  if (near(-1)) return times(-1, Cause::direction);
+  if (near(2)) return times(2, Cause::doubled);
+  double shown = step;
+  for (const double tidy : {std::round(step * 100) / 100, 1 / std::round(1 / step), std::round(step)}) {
+    if (std::isfinite(tidy) && tidy != 0 && near(tidy)) shown = tidy;
+  }
+  return times(shown, Cause::position_step, {{"found", shown}});
+}
+
+// A constant beside the expected positions, within their errors.
+std::optional<Pattern> offset_pattern(const Lists& of) {
+  double sum = 0, weight = 0;
+  for (std::size_t i = 0; i < of.p.size(); ++i) {
+    const double of_one = std::pow(std::max(of.error[i], 1e-6), -2);
+    sum += of_one * (of.p[i] - of.e[i]);
+    weight += of_one;
+  }
+  const double mean = sum / weight, shift = std::round(100 * mean) / 100;
+  if (shift == 0 || !(std::abs(shift - mean) <= 6 / std::sqrt(weight))) return std::nullopt;
+  for (std::size_t i = 0; i < of.p.size(); ++i) {
+    if (std::abs(of.p[i] - of.e[i] - shift) > 6 * of.error[i] + 1e-6 * std::abs(of.p[i])) return std::nullopt;
+  }
+  return offset_by(shift, of.e[0], of.e[0]);
+}
+
+}  // namespace
+
+Finding find_offset(double found, double asked) {
+  return finding(Cause::offset,
+                 {{"found", found}, {"asked", asked}, {found > asked ? "late" : "early", std::abs(found - asked)}});
+}
+
+Pattern pattern_of(const Positions& position, const Positions& expected, std::int64_t batch, Positions error) {
+  error.resize(position.size());
+  Lists of{position, std::move(error), expected, position.size() / static_cast<std::size_t>(batch)};
+  const Positions &p = of.p, &e = of.e;
+  const std::size_t tokens = of.tokens;
+  std::size_t first = 0;
+  while (first + 1 < p.size() && !of.is_known(first)) ++first;
+  for (std::size_t i = first + 1; i < p.size(); ++i) {
+    if (!of.is_known(i)) of.p[i] = p[i - 1] + e[i] - e[i - 1];
+  }
+  for (std::size_t i = first; i-- > 0;) of.p[i] = p[i + 1] + e[i] - e[i + 1];
+  for (Pattern& one : known_patterns(p[first], e[first])) {
+    if (!of.hold([&](std::size_t i) { return one.position(e[i]); })) continue;
+    if (one.found.cause == Cause::offset) one.found = find_offset(p[0], e[0]);
+    return one;
+  }
+  if (const auto found = step_pattern(of)) return *found;
+  if (const auto found = offset_pattern(of)) return *found;
+  if (of.hold([&](std::size_t i) { return e[i / tokens * tokens + tokens - 1 - i % tokens]; }))
+    return {finding(Cause::reversed_positions)};
+  if (const auto found = batch == 1 ? padded(of) : std::nullopt) return *found;
+  if (const auto found = restarts(of)) return *found;
+  if (batch == 1 && of.hold([&](std::size_t i) { return p[0] + static_cast<double>(i); }))
+    return {finding(Cause::counted_positions, {{"found", p[0]}})};
+  std::size_t i = 0;
+  while (same(p[i], e[i])) ++i;  // the first pattern does not hold: one differs
+  return {finding(Cause::other_positions, {{"found", p[i]}, {"asked", e[i]}})};
+}
+
+}  // namespace rotary::diagnose
