@@ -156,7 +156,9 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
     }
     if (one_kind) found.numbers.insert(found.numbers.end(), together.begin(), together.end());
     if (!one_kind) found.numbers.push_back({"axis", axis_name(asked.used, static_cast<int>(axis))});
+    const bool found_twice = found.verdict == Verdict::twice;
     exam.claim(std::move(found), fit, asked.fit);
+    if (found_twice) exam.drop(Verdict::attention_factor);  // it has its factor twice
     if (pattern.more) exam.find(*pattern.more);
     if (one_kind) return true;
   }

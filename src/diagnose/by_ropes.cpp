@@ -163,6 +163,7 @@ double advantage(const Turns& turns, const Motion& asked, const Motion& other, b
 }
 
 bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
+  if (!has_one_speed_per_pair(asked.used.rope)) return false;
   const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
   const Explanation* best = nullptr;
   Fit fit_of_best;
@@ -190,7 +191,7 @@ bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
 
 bool explain_by_own_time(Examination& exam, const Asked& asked) {
   const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
-  if (!depends_on_length(rope.scaling)) return false;
+  if (!has_one_speed_per_pair(rope) || !depends_on_length(rope.scaling)) return false;
   const std::int64_t trained = *scalings::value_of<std::int64_t>(rope.scaling, "trained_length");
   std::map<std::int64_t, Motion> motions;  // by length; all lengths up to the trained one are one
   const auto motion_up_to = [&](std::int64_t row) -> const Motion& {
@@ -243,6 +244,7 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
 }
 
 bool explain_by_speeds(Examination& exam, const Asked& asked) {
+  if (!has_one_speed_per_pair(asked.used.rope)) return false;
   const std::vector<FoundSpeed> found = find_speeds(exam, asked.motion);
   const std::optional<double> shift = found.empty() ? std::nullopt : shift_of(found);
   if (!shift) return false;

@@ -262,6 +262,18 @@ Number scaling_asked(const Asked& asked) {
 
 bool says_more(const Fit& fit, double asked) { return fit.residual <= (fit.holds ? 1 : 0.2) * asked; }
 
+namespace {
+
+bool explain_by_other_ropes(Examination& exam, const Asked& asked) { return explain_by_rivals(exam, asked, false); }
+
+// The order of questions: what is asked in another precision; then candidates, the likeliest change first; what is
+// measured blindly, positions at the asked speeds and speeds at the expected positions, where no candidate holds.
+constexpr bool (*questions[])(Examination&, const Asked&) = {
+    explain_by_precision, explain_by_axes,     explain_by_heads, explain_by_positions,
+    explain_by_other_ropes, explain_by_own_time, explain_by_speeds};
+
+}  // namespace
+
 void examine_with_rope(Examination& exam) {
   Asked asked = ask(exam.subject, exam.turns.block, exam.turns.layout(), exam.expected);
   asked.fit = compare(exam.turns, asked.motion);
@@ -282,16 +294,8 @@ void examine_with_rope(Examination& exam) {
   find_factor(exam, asked);
   asked.motion.factor = exam.factor;
   asked.fit = compare(exam.turns, asked.motion);
-  if (explain_by_precision(exam, asked) || explain_by_axes(exam, asked) || explain_by_heads(exam, asked)) return;
-  if (explain_by_positions(exam, asked)) {
-    const auto is_twice = [](const Finding& one) { return one.verdict == Verdict::twice; };
-    if (std::ranges::any_of(exam.findings, is_twice)) exam.drop(Verdict::attention_factor);  // it has its factor twice
-    return;
-  }
-  const bool one_each = has_one_speed_per_pair(asked.used.rope);
-  if (one_each &&
-      (explain_by_rivals(exam, asked, false) || explain_by_own_time(exam, asked) || explain_by_speeds(exam, asked))) {
-    return;
+  for (const auto& explain : questions) {
+    if (explain(exam, asked)) return;
   }
   exam.findings.resize(before);
   exam.facts.positions.clear();
@@ -299,7 +303,7 @@ void examine_with_rope(Examination& exam) {
   exam.facts.base.reset();
   exam.facts.scaling.reset();
   exam.facts.clockwise.reset();
-  if (exam.findings.empty()) exam.find(one_each ? Cause::no_speeds : Cause::no_frequencies);
+  if (exam.findings.empty()) exam.find(has_one_speed_per_pair(asked.used.rope) ? Cause::no_speeds : Cause::no_frequencies);
 }
 
 }  // namespace rotary::diagnose
