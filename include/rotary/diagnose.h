@@ -93,7 +93,7 @@ enum class Cause : std::uint8_t {
   // two rotations in one, and kernels
   doubled, twice_as_asked, twice_mixed, table_of_other_pairing, in_place, without_second_sin,
   // base and scaling
-  base, scaling, scaling_left_out, linear_left_out, linear, short_list, long_list, within_length, other_length,
+  base, scaling, scaling_left_out, linear, short_list, long_list, within_length, other_length,
   scaling_twice, own_time, unknown_speeds, some_pairs_still, some_pairs_slow, some_pairs_other,
   exponent_half, exponent_double, exponent_less_2, exponent_of_head, exponent_of_block, exponent_odd,
   exponent_of_neighbours, pairs_from_1, pairs_from_minus_1, axes_continued, yarn_on_ntk, frequencies_rolled_early,

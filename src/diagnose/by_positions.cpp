@@ -12,14 +12,8 @@ namespace {
 Finding finding_of(const Pattern& pattern, const Asked& asked) {
   const Rope& rope = asked.used.rope;
   if (pattern.found.cause == Cause::direction) return direction_found(!rope.clockwise, rope.clockwise);
-  if (pattern.found.cause == Cause::constant_position && pattern.value == 0) return finding(Cause::no_angles);
   if (pattern.found.cause != Cause::position_step) return pattern.found;
   const double step = pattern.value;
-  const Linear* linear = std::get_if<Linear>(&rope.scaling);
-  if (linear != nullptr && std::abs(step - linear->factor) < 1e-6 * linear->factor)
-    return finding(Cause::linear_left_out, {{"factor", linear->factor, 6}});
-  if (const std::optional<Cause> cause = cause_of_step(step, rope); cause && rope.inv_freq.empty())
-    return finding(*cause, {step < 1 ? Number{"slower", 1 / step, 6} : Number{"faster", step, 6}});
   if (step > 0 && step < 1) return finding(Cause::linear, {{"factor", 1 / step, 6}, {"step", step, 6}});
   return pattern.found;
 }
@@ -97,19 +91,10 @@ bool find_each_axis(const Examination& exam, Motion& motion, std::vector<Pattern
   return true;
 }
 
-// Of angles that are sums over axes positions are not measured but tried: negative ones, double ones, none, and each
-// axis up to four positions away.
+// Of angles that are sums over axes positions are not measured but tried: each axis up to four positions away.
 bool find_sums(const Examination& exam, Motion& motion, std::vector<Pattern>& patterns) {
   const std::size_t axes = exam.expected.size();
-  const auto holds = [&](const std::vector<Pattern>& all) {
-    for (std::size_t axis = 0; axis < axes; ++axis)
-      std::ranges::transform(exam.expected[axis], motion.position[axis].begin(), all[axis].position);
-    return compare_while_it_holds(exam.turns, motion).holds;
-  };
-  for (const auto& [cause, times] : {std::pair(Cause::direction, -1.0), {Cause::doubled, 2.0}, {Cause::constant_position, 0.0}}) {
-    patterns.assign(axes, Pattern{finding(cause), 0, [by = times](double one) { return by * one; }});
-    if (holds(patterns)) return true;
-  }
+  patterns.resize(axes);
   constexpr int farthest = 4, steps = 2, choices = 2 * farthest * steps + 1;  // steps: in one position
   const int all = static_cast<int>(std::pow(choices, axes));
   for (int choice = 0; choice < all; ++choice) {
@@ -118,8 +103,9 @@ bool find_sums(const Examination& exam, Motion& motion, std::vector<Pattern>& pa
       const double shift = static_cast<double>(rest % choices) / steps - farthest, first = exam.expected[axis][0];
       patterns[axis] = {shift == 0 ? finding(Cause::as_asked) : find_offset(first + shift, first), shift,
                         [=](double one) { return one + shift; }, {}};
+      std::ranges::transform(exam.expected[axis], motion.position[axis].begin(), patterns[axis].position);
     }
-    if (holds(patterns)) return true;
+    if (compare_while_it_holds(exam.turns, motion).holds) return true;
   }
   return false;
 }
@@ -149,16 +135,9 @@ bool explain_by_positions(Examination& exam, const Asked& asked) {
     const bool one_kind = std::ranges::all_of(patterns, [&](const Pattern& other) {
       return other.found.cause == pattern.found.cause && std::abs(other.value - pattern.value) < 1e-6;
     });
-    if (found.cause == Cause::no_angles && one_kind) {
-      std::erase_if(exam.findings, [](const Finding& one) { return one.verdict != Verdict::attention_factor; });
-      exam.findings.insert(exam.findings.begin(), found);
-      return true;
-    }
     if (one_kind) found.numbers.insert(found.numbers.end(), together.begin(), together.end());
     if (!one_kind) found.numbers.push_back({"axis", axis_name(asked.used, static_cast<int>(axis))});
-    const bool found_twice = found.verdict == Verdict::twice;
     exam.claim(std::move(found), fit, asked.fit);
-    if (found_twice) exam.drop(Verdict::attention_factor);  // it has its factor twice
     if (pattern.more) exam.find(*pattern.more);
     if (one_kind) return true;
   }

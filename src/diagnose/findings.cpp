@@ -152,8 +152,6 @@ constexpr Row cause_rows[] = {
         "without the scaling {left_out}>{asks}"),
     ROW(scaling, scaling, "{rotated} with {scaling}{asks}"),
     ROW(scaling_left_out, scaling, "{rotated} without the scaling {left_out}{asks}"),
-    ROW(linear_left_out, scaling, "{rotated} without the linear scaling with factor {factor} that the model "
-        "asks{on_axis}{evidence}"),
     ROW(linear, scaling, "{rotated} as by linear scaling with factor {factor} of what the model asks (positions {step} "
         "times as large would look the same){on_axis}{evidence}"),
     ROW(short_list, scaling, "{rotated} with the short list of longrope, as for lengths up to {trained}{asks}"),
@@ -250,8 +248,7 @@ constexpr std::pair<const char*, const char*> fragments[] = {
     {"rotated", "[is|are] rotated"},
     {"multiplied", "[is|are] multiplied"},
     {"at", "[is|are] rotated at positions that"},
-    {"mistaken", "<, d = {d}>< (as base {as_base})>< (as linear with factor {as_factor})>"
-                 "< (as linear scaling with factor {slower} is)>< ({faster} times as fast as the model asks)>"
+    {"mistaken", "<, d = {d}>< (as base {as_base})>"
                  "< and without the scaling {left_out}>{on_axis}{asks}"},
     {"some_pairs", "{rotated} at the <speeds of {width} elements (exponent 2i/{width})><asked speeds{asked_width}>"
                    " in pairs {right} only; pairs {pairs}"},

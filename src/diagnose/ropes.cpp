@@ -380,16 +380,6 @@ void add_scalings_of_speeds(Explanations& list, const std::vector<Speed>& speeds
 
 }  // namespace
 
-std::optional<Cause> cause_of_step(double step, const Rope& asked) {
-  const Width d = width_of(asked);
-  for (const Mistake& one : mistakes) {
-    const double first = one.exponent(0, 0, d), second = one.exponent(1, 1, d);
-    const bool is_step = std::abs(std::pow(asked.base, -first) - step) < 2e-4 * step;
-    if (is_factor(first, second, d) && is_step) return one.cause;
-  }
-  return std::nullopt;
-}
-
 std::vector<Speed> speeds_of(const std::vector<FoundSpeed>& found) {
   const double sign = sign_of(found);
   std::vector<Speed> speeds;
@@ -458,6 +448,15 @@ std::optional<Rope> fit_rope(const std::vector<Speed>& speeds, int rotary_dim, b
   if (const std::optional<double> base = tidy_base(fit_line(speeds, exponent, false));
       base && are_of(speeds, with_base(rope, *base), 0)) {
     return with_base(rope, *base);
+  }
+  // The fastest pairs keep their speed under every scaling by parts: they give the base.
+  const auto fastest = speeds.begin() + std::min(std::ssize(speeds), std::max<std::ptrdiff_t>(3, std::ssize(speeds) / 6));
+  if (const std::optional<double> base = tidy_base(fit_line({speeds.begin(), fastest}, exponent, false)); base && scale_known) {
+    Explanations list;
+    add_scalings_of_speeds(list, speeds, with_base(rope, *base));
+    for (const Explanation& one : list) {
+      if (are_of(speeds, one.rope, 0)) return one.rope;
+    }
   }
   const Line line = fit_line(speeds, exponent, true);
   const std::optional<double> base = tidy_base(line);

@@ -16,8 +16,6 @@ struct Explanation {
 // The asked rope with other lengths, without its scaling, with other values of it, with another scaling, with another
 // base, with usual bases without the scaling, and with the known mistakes in how frequencies are made.
 std::vector<Explanation> rivals(const Rope& asked, std::int64_t length, std::int64_t context);
-// The mistake that makes all speeds `step` times the asked ones.
-std::optional<Cause> cause_of_step(double step, const Rope& asked);
 
 struct Speed {
   double value = 0;  // radians per position, not negative

@@ -100,32 +100,65 @@ bool explain_by_precision(Examination& exam, const Asked& asked) {
   return true;
 }
 
-// The largest misfit of a pair's turns to those of a motion's pair.
-double largest_misfit(const Turns& turns, int pair, const Motion& motion, int by) {
+// The largest misfit of a pair's turns to those of a motion.
+double largest_misfit(const Turns& turns, int pair, const Motion& motion) {
   double worst = 0;
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
-    worst = std::max(
-        worst, misfit(turns, turns.at(row, pair), motion.size(row, by), motion.turn(row, by), slack_of(turns, pair)));
+    worst = std::max(worst, misfit(turns, turns.at(row, pair), motion.size(row, pair), motion.turn(row, pair),
+                                   slack_of(turns, pair)));
   }
   return worst;
 }
 
-// What engines are known to do with several axes instead of what is asked.
-struct KnownMap {
+// ---- the asked motion with one thing changed ------------------------------------------------------
+
+struct Candidate {
   Finding found;
   Motion motion;
 };
-std::vector<KnownMap> known_maps(const Asked& asked, std::size_t axes) {
+using Candidates = std::vector<Candidate>;
+
+void add_turned(Candidates& list, const Asked& asked) {
+  const bool clockwise = asked.used.rope.clockwise;
+  for (const auto& [times, found] : {std::pair(-1.0, direction_found(!clockwise, clockwise)),
+                                     {2.0, finding(Cause::doubled)},
+                                     {0.0, finding(Cause::no_angles)}}) {
+    list.push_back({found, asked.motion});
+    for (double& speed : list.back().motion.speed) speed *= times;
+  }
+}
+
+// Heads by other rows of the rope's frequencies: all by one, in reverse order, or by the next.
+void add_rows_of_heads(Candidates& list, const Asked& asked) {
+  const std::int64_t rows = asked.frequencies.heads;
+  if (rows == 1) return;
+  const auto add = [&](Cause cause, const Numbers& found) {
+    if (found == asked.rows) return;
+    const auto head = static_cast<std::size_t>(std::ranges::mismatch(found, asked.rows).in1 - found.begin());
+    list.push_back(
+        {finding(cause, {{"head", number(head)}, {"found", number(found[head])}, {"asked", number(asked.rows[head])}}),
+         motion_of(asked.frequencies, asked.motion, found)});
+  };
+  for (std::int64_t row = 0; row < rows; ++row) add(Cause::one_row_of_heads, Numbers(asked.rows.size(), row));
+  Numbers other = asked.rows;
+  std::ranges::reverse(other);
+  add(Cause::rows_of_heads, other);
+  other = asked.rows;
+  std::rotate(other.begin(), other.begin() + 1, other.end());
+  add(Cause::rows_of_heads, other);
+}
+
+// What engines are known to do with several axes instead of what is asked.
+void add_axes(Candidates& list, const Asked& asked) {
   const std::vector<std::uint8_t>& own = asked.motion.axis;
-  const std::size_t pairs = own.size();
-  std::vector<KnownMap> list;
+  const std::size_t pairs = own.size(), axes = asked.motion.position.size();
+  if (axes < 2 || pairs != asked.motion.speed.size()) return;
   const auto add = [&](Finding found, const std::function<std::size_t(std::size_t pair)>& axis_of) {
     list.push_back({std::move(found), asked.motion});
     for (std::size_t i = 0; i < pairs; ++i) list.back().motion.axis[i] = static_cast<std::uint8_t>(axis_of(i));
   };
   const auto of = [&](std::size_t axis) { return axis_name(asked.used, static_cast<int>(axis)); };
-  std::vector<int> sections(axes);
-  for (const std::uint8_t axis : own) ++sections[axis];
+  const bool sums = asked.motion.terms > 1;
   for (std::size_t a = 0; a < axes; ++a) {
     add(finding(Cause::one_axis, {{"axis", of(a)}}), [=](std::size_t) { return a; });
     for (std::size_t b = 0; b < a; ++b) {
@@ -139,83 +172,72 @@ std::vector<KnownMap> known_maps(const Asked& asked, std::size_t axes) {
         if ((b == a) != others) left_out.push_back(of(b));
       }
       Finding found = finding(Cause::axes_left_out, {{"left_out", list_of(left_out)}});
-      if (asked.motion.terms == 1) found.numbers.push_back({"still", true});
-      add(std::move(found), [&](std::size_t i) { return own[i]; });
-      for (std::size_t i = 0; i < pairs; ++i) {
-        if ((own[i] == a) != others) list.back().motion.speed[i] = 0;
-      }
+      if (!sums) found.numbers.push_back({"still", true});
+      list.push_back({std::move(found), asked.motion});
+      for (std::size_t i = 0; i < pairs; ++i) list.back().motion.speed[i] *= (own[i] == a) == others ? 1 : 0;
     }
   }
-  const bool sums = asked.motion.terms > 1;
-  const std::vector<std::uint8_t> runs = sums ? own : sectioned_axes(sections),
-                                  turns = sums || axes != 3 ? own : interleaved_axes(sections);
-  if (!sums) {
-    add(finding(Cause::axes_in_runs), [&](std::size_t i) { return runs[i]; });
-    add(finding(Cause::axes_in_turns), [&](std::size_t i) { return turns[i]; });
-    add(finding(Cause::axes_in_turns), [&](std::size_t i) { return i % axes; });
-  }
   add(finding(Cause::axes_reversed), [&](std::size_t i) { return axes - 1 - own[i]; });
-  if (sums) return list;
+  if (sums) return;
+  std::vector<int> sections(axes);
+  for (const std::uint8_t axis : own) ++sections[axis];
+  const std::vector<std::uint8_t> runs = sectioned_axes(sections), turns = axes == 3 ? interleaved_axes(sections) : own;
+  add(finding(Cause::axes_in_runs), [&](std::size_t i) { return runs[i]; });
+  add(finding(Cause::axes_in_turns), [&](std::size_t i) { return turns[i]; });
+  add(finding(Cause::axes_in_turns), [&](std::size_t i) { return i % axes; });
   for (const std::size_t end : {pairs - 1, std::size_t{0}}) {
     add(finding(Cause::axes_further), [&](std::size_t i) { return own[i > 0 ? i - 1 : end]; });
     add(finding(Cause::axes_back), [&](std::size_t i) { return own[i + 1 < pairs ? i + 1 : pairs - 1 - end]; });
   }
-  return list;
 }
 
-// Heads by other rows of the rope's frequencies: all by one, in reverse order, or by the next.
-bool explain_by_heads(Examination& exam, const Asked& asked) {
-  const std::int64_t rows = asked.frequencies.heads;
-  const auto try_rows = [&](const Numbers& found, bool one_row) {
-    const Fit fit = compare_while_it_holds(exam.turns, motion_of(asked.frequencies, asked.motion, found));
-    if (found == asked.rows || !fit.holds) return false;
-    const auto head = std::ranges::mismatch(found, asked.rows).in1 - found.begin(); 
-    const auto at = static_cast<std::size_t>(head);
-    exam.claim(finding(one_row ? Cause::one_row_of_heads : Cause::rows_of_heads,
-                       {{"head", number(head)}, {"found", number(found[at])}, {"asked", number(asked.rows[at])}}),
-               fit, asked.fit);
+// With the first pair that listens to another axis than is asked.
+Finding with_pair(Finding found, const Motion& motion, const Asked& asked) {
+  const auto pair = std::ranges::mismatch(motion.axis, asked.motion.axis).in1 - motion.axis.begin();
+  if (pair == std::ssize(motion.axis) || motion.terms > 1) return found;
+  const auto name_of = [&](const Motion& of) { return axis_name(asked.used, of.axis_of(static_cast<int>(pair))); };
+  found.numbers.push_back({"pair", number(pair)});
+  found.numbers.push_back({"found", name_of(motion)});
+  found.numbers.push_back({"asked", name_of(asked.motion)});
+  return found;
+}
+
+// The first candidate that holds.
+bool explain_by_candidates(Examination& exam, const Asked& asked) {
+  Candidates list;
+  for (auto* add : {add_turned, add_rows_of_heads, add_axes}) add(list, asked);
+  for (const Candidate& one : list) {
+    const Fit fit = compare_while_it_holds(exam.turns, one.motion);
+    if (!fit.holds) continue;
+    if (one.found.verdict == Verdict::direction) exam.facts.clockwise = !asked.used.rope.clockwise;
+    if (one.found.verdict == Verdict::twice) exam.drop(Verdict::attention_factor);  // it has its factor twice
+    if (one.found.verdict == Verdict::axis) exam.facts.axis = one.motion.axis;
+    if (one.found.cause == Cause::no_angles) {  // which leaves nothing to be said but the factor
+      std::erase_if(exam.findings, [](const Finding& of) { return of.verdict != Verdict::attention_factor; });
+      exam.take(fit);
+      exam.findings.insert(exam.findings.begin(), one.found);
+    } else {
+      exam.claim(one.found.verdict == Verdict::axis ? with_pair(one.found, one.motion, asked) : one.found, fit,
+                 asked.fit);
+    }
     return true;
-  };
-  for (std::int64_t row = 0; row < rows && rows > 1; ++row) {
-    if (try_rows(Numbers(asked.rows.size(), row), true)) return true;
   }
-  Numbers reversed = asked.rows, next = asked.rows;
-  std::ranges::reverse(reversed);
-  std::rotate(next.begin(), next.begin() + 1, next.end());
-  return rows > 1 && (try_rows(reversed, false) || try_rows(next, false));
+  return false;
 }
 
 // Each pair at the asked speed listens to the positions of some axis.
 bool explain_by_axes(Examination& exam, const Asked& asked) {
   const int axes = static_cast<int>(exam.expected.size());
-  if (axes < 2) return false;
-  const auto take = [&](const Motion& motion, const Fit& fit, Finding found) {
-    exam.facts.axis = motion.axis;
-    const auto pair = std::ranges::mismatch(motion.axis, asked.motion.axis).in1 - motion.axis.begin();
-    if (pair < std::ssize(motion.axis) && motion.terms == 1) {
-      const int other = motion.axis_of(static_cast<int>(pair)), own = asked.motion.axis_of(static_cast<int>(pair));
-      found.numbers.push_back({"pair", number(pair)});
-      found.numbers.push_back({"found", axis_name(asked.used, other)});
-      found.numbers.push_back({"asked", axis_name(asked.used, own)});
-    }
-    exam.claim(std::move(found), fit, asked.fit);
-    return true;
-  };
-  if (asked.motion.axis.size() == asked.motion.speed.size()) {
-    for (const KnownMap& known : known_maps(asked, exam.expected.size())) {
-      if (const Fit fit = compare(exam.turns, known.motion); fit.holds) return take(known.motion, fit, known.found);
-    }
-  }
-  if (asked.motion.terms > 1) return false;
+  if (axes < 2 || asked.motion.terms > 1) return false;
   Motion motion = asked.motion, on_axis = motion;
   motion.axis.resize(motion.speed.size(), 0);
   Numbers moved;
   for (int pair = 0; pair < exam.turns.pairs(); ++pair) {
-    double least = largest_misfit(exam.turns, pair, asked.motion, pair);
+    double least = largest_misfit(exam.turns, pair, asked.motion);
     if (least <= 1) continue;
     for (int axis = 0; axis < axes; ++axis) {
       on_axis.axis.assign(on_axis.speed.size(), static_cast<std::uint8_t>(axis));
-      const double misfit = largest_misfit(exam.turns, pair, on_axis, pair);
+      const double misfit = largest_misfit(exam.turns, pair, on_axis);
       if (misfit >= least) continue;
       least = misfit;
       motion.axis[static_cast<std::size_t>(pair)] = static_cast<std::uint8_t>(axis);
@@ -223,12 +245,13 @@ bool explain_by_axes(Examination& exam, const Asked& asked) {
     if (least > 1) return false;
     moved.push_back(pair);
   }
-  if (moved.empty()) return false;
   const Fit fit = compare(exam.turns, motion);
-  if (!fit.holds) return false;
-  const double count = number(moved.size());
-  return take(motion, fit,
-              finding(Cause::other_axes, {{"moved", count}, {"pairs", number(exam.turns.pairs())}}, {.pairs = moved}));
+  if (moved.empty() || !fit.holds) return false;
+  exam.facts.axis = motion.axis;
+  Finding found = finding(Cause::other_axes, {{"moved", number(moved.size())}, {"pairs", number(exam.turns.pairs())}},
+                          {.pairs = moved});
+  exam.claim(with_pair(std::move(found), motion, asked), fit, asked.fit);
+  return true;
 }
 
 // One pair alone tells position times speed, and no more.
@@ -266,11 +289,12 @@ namespace {
 
 bool explain_by_other_ropes(Examination& exam, const Asked& asked) { return explain_by_rivals(exam, asked, false); }
 
-// The order of questions: what is asked in another precision; then candidates, the likeliest change first; what is
-// measured blindly, positions at the asked speeds and speeds at the expected positions, where no candidate holds.
+// The order of questions: what is asked, in another precision; candidates, each the asked motion or the asked rope with
+// one thing changed; and where none holds, what is measured blindly: axes, positions at the asked speeds, speeds at the
+// expected positions.
 constexpr bool (*questions[])(Examination&, const Asked&) = {
-    explain_by_precision, explain_by_axes,     explain_by_heads, explain_by_positions,
-    explain_by_other_ropes, explain_by_own_time, explain_by_speeds};
+    explain_by_precision, explain_by_candidates, explain_by_other_ropes, explain_by_own_time,
+    explain_by_axes,      explain_by_positions,  explain_by_speeds};
 
 }  // namespace
 
