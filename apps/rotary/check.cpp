@@ -67,8 +67,8 @@ std::string text_of(const NamedCheck& one) {
   if (says_itself(one)) return text + printable(one.sentence);
   if (one.outcome == Outcome::equal) return text + label(one.name) + " (" + found_text(one) + ")";
   if (!one.checked.first) {
-    return text + label(one.name) + ", though no element is off by more than its rounding (" +
-           error_text(one.checked) + "): all together are";
+    return text + label(one.name) + ", though no element is off by more than its rounding (" + error_text(one.checked) +
+           "): all together are";
   }
   const diagnose::Place& first = *one.checked.first;
   return text + label(one.name) + ", " + error_text(one.checked) + "; first at " +
@@ -83,8 +83,8 @@ std::string summary_of(const std::vector<NamedCheck>& checks) {
   std::vector<std::string> names[3];
   for (const NamedCheck& one : checks) names[static_cast<int>(one.outcome)].push_back(label(one.name));
   std::string text = std::to_string(names[0].size()) + " of " + std::to_string(checks.size()) + " tensors are equal";
-  for (const auto& [outcome, one, several] : {std::tuple(Outcome::differs, " differs", " differ"),
-                                              {Outcome::undecided, " is undecided", " are undecided"}}) {
+  for (const auto& [outcome, one, several] :
+       {std::tuple(Outcome::differs, " differs", " differ"), {Outcome::undecided, " is undecided", " are undecided"}}) {
     const std::vector<std::string>& list = names[static_cast<int>(outcome)];
     if (!list.empty()) text += "; " + list_of(list) + (list.size() == 1 ? one : several);
   }
@@ -139,19 +139,18 @@ std::string facts_text(const std::string& tensor, const diagnose::Diagnosis& one
   const std::string speeds =
       facts.inv_freq.empty() ? ""
                              : significant(facts.inv_freq.front(), 6) + " to " + significant(facts.inv_freq.back(), 6);
-  std::vector<Cells> rows = {
-      {"verdict", name(one.verdict)},
-      {"layout", facts.layout},
-      {"pairing", facts.pairing.value_or("")},
-      {"direction", facts.clockwise ? *facts.clockwise ? "clockwise" : "counterclockwise" : ""},
-      {"rotated block", block_text(facts)},
-      {"positions", positions.is_null() ? "" : short_text(positions.dump())},
-      {"inv_freq", speeds},
-      {"base", number(facts.base, 10)},
-      {"scaling", facts.scaling ? name(*facts.scaling) : ""},
-      {"attention factor", number(facts.attention_factor, 7)},
-      {"precision", facts.precision ? name(*facts.precision) : ""},
-      {"residual", significant(one.residual, 2)}};
+  std::vector<Cells> rows = {{"verdict", name(one.verdict)},
+                             {"layout", facts.layout},
+                             {"pairing", facts.pairing.value_or("")},
+                             {"direction", facts.clockwise ? *facts.clockwise ? "clockwise" : "counterclockwise" : ""},
+                             {"rotated block", block_text(facts)},
+                             {"positions", positions.is_null() ? "" : short_text(positions.dump())},
+                             {"inv_freq", speeds},
+                             {"base", number(facts.base, 10)},
+                             {"scaling", facts.scaling ? name(*facts.scaling) : ""},
+                             {"attention factor", number(facts.attention_factor, 7)},
+                             {"precision", facts.precision ? name(*facts.precision) : ""},
+                             {"residual", significant(one.residual, 2)}};
   for (Cells& row : rows) row[1] = row[1].empty() ? "not known" : row[1];
   return label(tensor) + "\n" + Columns({{}, {}}, 2, "  ").fit(rows).text(rows);
 }

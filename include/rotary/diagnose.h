@@ -218,8 +218,6 @@ struct Power {
   double base = 0;           // the least relative change of a base that would show
   std::int64_t tokens = 0;   // 0: nothing is known
   double unit = 0;           // the largest relative error of rounding to the elements' type
-  std::int64_t wanted = 0;   // tokens that would show all; 0: not known
-  bool in_f32 = false;       // as many tokens of f32 would
   std::string scaling = {};  // whose factor and lengths these are: "llama3"
   ROTARY_API std::string sentence() const;
 };

@@ -54,8 +54,7 @@ std::optional<double> offset_of(Sample sample, Reading reading, const Asked& ask
   layout.token_stride *= step;
   sample.unit += sample.before_unit;
   const double most = 0.02 + 3 * sample.unit;
-  const Turns turns =
-      measure(sample, reading, {kind, asked.block.first, asked.block.pairs}, asked.motion.apart > 0);
+  const Turns turns = measure(sample, reading, {kind, asked.block.first, asked.block.pairs}, asked.motion.apart > 0);
   if (turns.spread > most || std::ssize(turns.heads) != layout.heads) return std::nullopt;
   Motion motion = asked.motion;
   motion.factor = 1;

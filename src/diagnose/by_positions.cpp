@@ -101,8 +101,10 @@ bool find_sums(const Examination& exam, Motion& motion, std::vector<Pattern>& pa
     int rest = choice;
     for (std::size_t axis = 0; axis < axes; ++axis, rest /= choices) {
       const double shift = static_cast<double>(rest % choices) / steps - farthest, first = exam.expected[axis][0];
-      patterns[axis] = {shift == 0 ? finding(Cause::as_asked) : find_offset(first + shift, first), shift,
-                        [=](double one) { return one + shift; }, {}};
+      patterns[axis] = {shift == 0 ? finding(Cause::as_asked) : find_offset(first + shift, first),
+                        shift,
+                        [=](double one) { return one + shift; },
+                        {}};
       std::ranges::transform(exam.expected[axis], motion.position[axis].begin(), patterns[axis].position);
     }
     if (compare_while_it_holds(exam.turns, motion).holds) return true;

@@ -22,8 +22,8 @@ void take_explanation(Examination& exam, const Explanation& explained, const Ask
   if (std::abs(exam.factor - frequencies.attention_factor) < std::max(exam.sample.unit, 1e-5))
     exam.drop(Verdict::attention_factor);
   const bool other_base = rope.base != own.base;
-  const bool other_scaling = rope.scaling != own.scaling || listed ||
-                             (depends_on_length(rope.scaling) && explained.length != asked.length);
+  const bool other_scaling =
+      rope.scaling != own.scaling || listed || (depends_on_length(rope.scaling) && explained.length != asked.length);
   NamedRope asks;
   if (other_scaling || !other_base) asks = std::get<NamedRope>(scaling_asked(asked).value);
   if (other_base) asks.base = own.base;
@@ -198,7 +198,8 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
     const auto last = static_cast<std::int64_t>(exam.expected[0][static_cast<std::size_t>(row)]);
     const std::int64_t length = std::max(trained, last + 1);
     const auto known = motions.find(length);
-    return (known != motions.end() ? known : motions.emplace(length, motion_of({rope, length, {}}, asked)).first)->second;
+    return (known != motions.end() ? known : motions.emplace(length, motion_of({rope, length, {}}, asked)).first)
+        ->second;
   };
   const auto fits = [&](std::int64_t row, const Motion& motion) {
     bool all = true;

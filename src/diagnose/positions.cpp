@@ -214,14 +214,16 @@ std::vector<Pattern> known_patterns(double p, double e) {
                                {finding(Cause::constant_position, {{"found", p}}), p, [=](double) { return p; }}};
   for (const int bits : {8, 16}) {
     for (const bool is_signed : {true, false}) {
-      list.push_back({finding(Cause::wrapped_positions, {{"type", (is_signed ? "int" : "uint") + std::to_string(bits)}}), 0,
-                      [modulus = std::ldexp(1.0, bits), least = is_signed ? 0.5 : 0](double one) {
-                        return one - modulus * std::floor(one / modulus + least);
-                      }});
+      list.push_back(
+          {finding(Cause::wrapped_positions, {{"type", (is_signed ? "int" : "uint") + std::to_string(bits)}}), 0,
+           [modulus = std::ldexp(1.0, bits), least = is_signed ? 0.5 : 0](double one) {
+             return one - modulus * std::floor(one / modulus + least);
+           }});
     }
   }
   for (const auto& [digits, type] : {std::pair{8, "bf16"}, {11, "f16"}})
-    list.push_back({finding(Cause::rounded_positions, {{"type", type}}), 0, [bits = digits](double one) { return to_bits(one, bits); }});
+    list.push_back({finding(Cause::rounded_positions, {{"type", type}}), 0,
+                    [bits = digits](double one) { return to_bits(one, bits); }});
   return list;
 }
 

@@ -13,19 +13,21 @@ namespace {
 
 struct Fault {
   std::string word;
-  Motion motion;           // at the asked positions
-  bool is_rival = false;   // the diagnosis tries it even where the asked motion holds
-  double change = 0;       // of a base
+  Motion motion;          // at the asked positions
+  bool is_rival = false;  // the diagnosis tries it even where the asked motion holds
+  double change = 0;      // of a base
 };
 
 // Whether the fault shows, and would by less of it: other data of the kind deviate otherwise from what is asked.
 bool shows(const Turns& turns, const Motion& asked, const Fault& fault) {
   constexpr double less = 0.7, sure = 10;  // the share of the fault; an advantage, where the diagnosis takes 4
   const auto holds = [&](double share) {
-    return compare(turns, asked, float32_slack, [&](std::int64_t row, int pair) {
-             const Complex turn = asked.turn(row, pair);
-             return turn + share * (fault.motion.turn(row, pair) - turn);
-           }).holds;
+    return compare(turns, asked, float32_slack,
+                   [&](std::int64_t row, int pair) {
+                     const Complex turn = asked.turn(row, pair);
+                     return turn + share * (fault.motion.turn(row, pair) - turn);
+                   })
+        .holds;
   };
   if (!holds(less) && !holds(-less)) return true;
   return fault.is_rival && advantage(turns, asked, fault.motion, true) > sure;
@@ -56,14 +58,15 @@ std::string changed_value(const Explanation& other, const Rope& own) {
 std::vector<Fault> faults_of(const Asked& asked, const std::vector<const ModelRope*>& others) {
   const Rope own = rope_for_block(asked.used.rope, asked.block);
   std::vector<Fault> faults;
-  const auto change = [&](const char* word) -> Motion& { return faults.emplace_back(Fault{word, asked.motion}).motion; };
+  const auto change = [&](const char* word) -> Motion& {
+    return faults.emplace_back(Fault{word, asked.motion}).motion;
+  };
   for (double& speed : change("direction").speed) speed = -speed;
   for (std::vector<double>& positions : change("offset").position)
     std::ranges::for_each(positions, [](double& one) { ++one; });
   const auto add = [&](const std::string& word, const Rope& rope, std::int64_t length, bool is_rival, double of_base) {
     Motion motion = motion_of({rope, length, {}}, asked);
-    const bool moves_alike =
-        motion.speed == asked.motion.speed || motion.speed.size() != asked.motion.speed.size();
+    const bool moves_alike = motion.speed == asked.motion.speed || motion.speed.size() != asked.motion.speed.size();
     if (has_one_speed_per_pair(own) && !word.empty() && !moves_alike)
       faults.push_back({word, std::move(motion), is_rival, of_base});
   };

@@ -108,7 +108,8 @@ std::optional<Answer> in_front_of_a_norm(const Scene& scene, const Norm& norm, K
   Motion back = scene.asked.motion;
   back.factor = 1 / back.factor;
   for (double& speed : back.speed) speed = -speed;
-  rotate(y, scene.layout(), {backwards[static_cast<std::size_t>(kind)], scene.asked.block.first, scene.asked.block.pairs}, back);
+  rotate(y, scene.layout(),
+         {backwards[static_cast<std::size_t>(kind)], scene.asked.block.first, scene.asked.block.pairs}, back);
   const auto set_of = [&](const Spot& place) { return norm.of_each_head ? in(place[2]) : 0; };
   // Elements that hardly differ are told apart by what they differ.
   const auto origin = [&](const Spot& place, std::size_t u) {

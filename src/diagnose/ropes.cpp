@@ -235,7 +235,8 @@ void add_mistakes(Explanations& list, const Rope& asked, std::int64_t length) {
     scaled.push_back(unscaled[i] > 0 ? own[i] / unscaled[i] : 1);
     twice.push_back(own[i] * scaled[i]);
   }
-  if (is_scaled(asked)) list.push_back({with_list(plain, twice), length, finding(Cause::scaling_twice, {scaling_of(asked)})});
+  if (is_scaled(asked))
+    list.push_back({with_list(plain, twice), length, finding(Cause::scaling_twice, {scaling_of(asked)})});
   for (const Mistake& one : mistakes) {
     if (asked.inv_freq.empty()) add_mistake(list, one, asked, length, scaled);
   }
@@ -289,7 +290,8 @@ double tidy(double value, double error) {
 std::vector<double> exponents_of(const Rope& rope) {
   std::vector<double> exponent;
   for (int i = 0; i < rope.rotary_dim / 2; ++i)
-    exponent.push_back(2.0 * (rope.index.empty() ? i : rope.index[static_cast<std::size_t>(i)]) / width_of(rope).exponent);
+    exponent.push_back(2.0 * (rope.index.empty() ? i : rope.index[static_cast<std::size_t>(i)]) /
+                       width_of(rope).exponent);
   return exponent;
 }
 
@@ -359,7 +361,8 @@ GrownBase grown(double base, const Rope& asked) {
     const double length =
         static_cast<double>(dynamic->trained_length) * (stretch + dynamic->factor - 1) / dynamic->factor;
     const double power = std::exp2(std::round(std::log2(length)));
-    found.dynamic_length = static_cast<std::int64_t>(std::abs(length - power) < 0.01 * power ? power : std::round(length));
+    found.dynamic_length =
+        static_cast<std::int64_t>(std::abs(length - power) < 0.01 * power ? power : std::round(length));
   }
   return found;
 }
@@ -423,8 +426,7 @@ std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, cons
     const std::optional<Based> based = with_best_base(speeds, rope, of_length);
     if (!based) return;
     const GrownBase grows = grown(based->rope.base, asked);
-    if (rope.scaling == plain.scaling && grows.dynamic_length)
-      list.push_back(as_dynamic(asked, *grows.dynamic_length));
+    if (rope.scaling == plain.scaling && grows.dynamic_length) list.push_back(as_dynamic(asked, *grows.dynamic_length));
     Finding found = base_found(based->rope.base, based->error);
     if (grows.ntk_factor) found.numbers.push_back({"ntk_factor", *grows.ntk_factor, 6});
     if (rope.scaling != asked.scaling) found.numbers.push_back(left_out(asked));
@@ -438,7 +440,8 @@ std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, cons
     list.push_back({*fitted, 0, base_found(fitted->base)});
     if (is_scaled(*fitted)) list.back().found.numbers.push_back({"scaling", NamedRope{.scaling = fitted->scaling}});
   }
-  const auto found = std::ranges::find_if(list, [&](const Explanation& one) { return are_of(speeds, one.rope, one.length); });
+  const auto found =
+      std::ranges::find_if(list, [&](const Explanation& one) { return are_of(speeds, one.rope, one.length); });
   return found == list.end() ? std::nullopt : std::optional(*found);
 }
 
@@ -450,8 +453,10 @@ std::optional<Rope> fit_rope(const std::vector<Speed>& speeds, int rotary_dim, b
     return with_base(rope, *base);
   }
   // The fastest pairs keep their speed under every scaling by parts: they give the base.
-  const auto fastest = speeds.begin() + std::min(std::ssize(speeds), std::max<std::ptrdiff_t>(3, std::ssize(speeds) / 6));
-  if (const std::optional<double> base = tidy_base(fit_line({speeds.begin(), fastest}, exponent, false)); base && scale_known) {
+  const auto fastest =
+      speeds.begin() + std::min(std::ssize(speeds), std::max<std::ptrdiff_t>(3, std::ssize(speeds) / 6));
+  if (const std::optional<double> base = tidy_base(fit_line({speeds.begin(), fastest}, exponent, false));
+      base && scale_known) {
     Explanations list;
     add_scalings_of_speeds(list, speeds, with_base(rope, *base));
     for (const Explanation& one : list) {

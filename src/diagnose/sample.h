@@ -109,10 +109,6 @@ struct TwoWeights {
   double a() const { return solvable() ? (pn * qq - qn * pq) / (pp * qq - pq * pq) : pp > 0 ? pn / pp : 0; }
   double b() const { return solvable() ? (qn * pp - pn * pq) / (pp * qq - pq * pq) : 0; }
   double off() const { return nn - a() * pn - b() * qn; }
-  // The standard error of a, where both are known; that of b with qq for pp.
-  double error(double of_other) const {
-    return std::sqrt(std::max(0.0, off()) / count * of_other / (pp * qq - pq * pq));
-  }
 };
 // The first element of a head.
 inline std::int64_t at(const Layout& layout, std::int64_t b, std::int64_t t, std::int64_t h) noexcept {

@@ -46,7 +46,7 @@ Numbers some_tokens(const Layout& layout, const std::vector<double>& wrong) {
 struct Some {
   Some(const Sample& all, const Subject& of_all, const Reading& reading, const Numbers& tokens)
       : subject(part_of(of_all, ask(of_all, *asked_block(of_all, all.head_dim), reading.layout), reading.layout,
-                           first_numbers(reading.layout.batch), tokens)),
+                        first_numbers(reading.layout.batch), tokens)),
         sample(all.part(reading, 1, tokens)) {
     subject.layout = reading.word;
   }
@@ -131,14 +131,13 @@ Diagnosis diagnose_own_turns(const Sample& all, const Subject& subject) {
   const Some first(all, as_read, reading, first_numbers(std::min<std::int64_t>(64, reading.layout.tokens)));
   for (int best = 3; const Own& own : owns_of(subject.used->rope)) {
     if (!all.finite || best == 0) break;
-    const int own_rank = rank(diagnose_without(own, first.sample, first.subject, [](const Sample& rest, const Subject& of_rest) {
-      return answer(rest, of_rest, 0);
-    }));
+    const int own_rank =
+        rank(diagnose_without(own, first.sample, first.subject,
+                              [](const Sample& rest, const Subject& of_rest) { return answer(rest, of_rest, 0); }));
     if (own_rank < best) chosen = own, best = own_rank;
   }
-  Diagnosis one = diagnose_without(chosen, all, as_read, [](const Sample& rest, const Subject& of_rest) {
-    return diagnose(rest, of_rest, {});
-  });
+  Diagnosis one = diagnose_without(
+      chosen, all, as_read, [](const Sample& rest, const Subject& of_rest) { return diagnose(rest, of_rest, {}); });
   const auto is_offset = [](const Finding& of) { return of.verdict == Verdict::offset; };
   if (std::ranges::any_of(one.found, is_offset)) {  // at other positions xPos has another amplitude too
     std::erase_if(one.found, [&](const Finding& of) { return !is_offset(of); });

@@ -327,7 +327,8 @@ void examine_with_rope(Examination& exam) {
   exam.facts.base.reset();
   exam.facts.scaling.reset();
   exam.facts.clockwise.reset();
-  if (exam.findings.empty()) exam.find(has_one_speed_per_pair(asked.used.rope) ? Cause::no_speeds : Cause::no_frequencies);
+  if (exam.findings.empty())
+    exam.find(has_one_speed_per_pair(asked.used.rope) ? Cause::no_speeds : Cause::no_frequencies);
 }
 
 }  // namespace rotary::diagnose
