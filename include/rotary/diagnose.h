@@ -1,5 +1,5 @@
-// What a rotation did to tensors and how that differs from what a model asks; and whether tensors are rotated as the
-// model asks. Link rotary_tools.
+// diagnose() says what a rotation did to tensors, and how that differs from a model's; check() whether they are rotated
+// as the model asks. Link rotary_tools.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,12 @@ struct TensorPair {
 ROTARY_API std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before,
                                               const std::string& after, const std::vector<std::string>& names);
 
-// Without positions they are 0, 1, 2, ..., and unknown where the rope counts no tokens.
+// Positions that are not given are 0, 1, 2, ..., and unknown where the rope counts no tokens.
 struct Request : Choice {
   std::string operation = "diagnose";    // the word in brackets in error sentences
-  std::optional<Model> model = {};       // what is asked; none: only what the tensors tell (not for check)
-  std::optional<double> tolerance = {};  // of check: the largest difference; none: what rounding explains
-  bool rotated = false;                  // of check: before and after are what two engines made of the same tensors
+  std::optional<Model> model = {};       // the model that is asked; check needs it
+  std::optional<double> tolerance = {};  // check's largest difference; empty: the largest that rounding explains
+  bool rotated = false;                  // check compares two engines' rotated tensors, before and after
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};  // called between steps; may be empty
   const Executor* executor = &serial();
 };
@@ -126,7 +126,7 @@ struct Number {
   std::string name;
   Value value;
   int digits = 0;    // significant digits of a double in a sentence; 0: all that a position or a count has
-  double error = 0;  // of a double, at most
+  double error = 0;  // a double's, at most
 };
 
 // The numbers of rows, heads ... that a finding is about; all where a list is empty.
@@ -154,7 +154,7 @@ struct Facts {
   std::optional<bool> clockwise;
   std::optional<int> first;                    // element of the head where the rotated block begins
   std::optional<int> rotary_dim;               // elements of the block
-  std::vector<std::vector<double>> positions;  // of each batch row; one row where all are alike. Of axis 0
+  std::vector<std::vector<double>> positions;  // axis 0's, for each batch row; one row where all are alike
   std::vector<double> inv_freq;                // radians per position, one per pair
   std::vector<std::uint8_t> axis;              // per pair; empty where there is one axis
   std::optional<double> base;
@@ -163,7 +163,7 @@ struct Facts {
   std::optional<Precision> precision;
   std::optional<double> noise;      // rms of an element's error beside its rounding
   std::string layout;               // "bthd"
-  std::vector<std::int64_t> heads;  // those that rotate
+  std::vector<std::int64_t> heads;  // the heads that rotate
 };
 
 struct Diagnosis {
@@ -171,7 +171,7 @@ struct Diagnosis {
   std::vector<Finding> found = {};  // likeliest first
   Facts facts = {};
   double residual = 0;                     // rms of what the facts leave unexplained, relative
-  std::string sentence = {};               // of all that is found: "k is rotated in the interleaved pairing; ..."
+  std::string sentence = {};               // all that is found: "k is rotated in the interleaved pairing; ..."
   std::vector<std::string> findings = {};  // a sentence for each thing that differs, without the tensor's name
 };
 
@@ -179,7 +179,7 @@ struct NamedDiagnosis {
   std::string name;  // TensorPair::name
   Diagnosis diagnosis;
   std::optional<int> layer = {};  // whose rope is asked; none: no layer is known, or the request names a rope
-  std::string rope = {};          // by which, "rope 1 of 2"; "" where the model has one, or the request names it
+  std::string rope = {};          // "rope 1 of 2"; "" where the model has one, or the request names it
 };
 
 struct Diagnosed {
@@ -190,8 +190,8 @@ struct Diagnosed {
 // An element of a tensor.
 struct Place {
   std::int64_t batch = 0, token = 0, head = 0;
-  int element = 0;          // of the head
-  std::optional<int> pair;  // none: the element is not rotated
+  int element = 0;          // its number in the head
+  std::optional<int> pair;  // empty where the element is not rotated
 };
 
 // Element by element.
@@ -210,7 +210,7 @@ struct Checked {
 enum class Outcome : std::uint8_t { equal, undecided, differs };
 ROTARY_API const char* name(Outcome) noexcept;
 
-// What data that are equal could have shown, by the same tests.
+// The faults that data which are equal would have shown, by the same tests.
 struct Power {
   // "pairing", "direction", "offset", "base", "scaling llama3", "factor", "trained length", "truncate", "length",
   // "list of longrope", "block", "attention factor", "layer's rope"
@@ -226,7 +226,7 @@ struct NamedCheck : NamedDiagnosis {
   Checked checked = {};
   Outcome outcome = Outcome::differs;  // equal: no element is off, and the diagnosis finds nothing
   std::vector<Finding> remarks = {};   // why it is undecided; of one that is equal, what is open
-  std::string sentence = {};           // that of the diagnosis, or why it is undecided
+  std::string sentence = {};           // the diagnosis's, or why it is undecided
   std::string note = {};               // the remarks on one that is equal: "bhtd has the same shape"
   Power power = {};                    // where it is equal
 };
@@ -234,7 +234,7 @@ struct NamedCheck : NamedDiagnosis {
 struct CheckResult {
   std::vector<NamedCheck> tensors;  // in the order of the pairs
   Diagnosed diagnosed;
-  Power power;                       // what each tensor would show
+  Power power;                       // the faults that each tensor would show
   Outcome outcome() const noexcept;  // the worst
   bool equal() const noexcept { return outcome() == Outcome::equal; }
 };
@@ -254,7 +254,7 @@ ROTARY_API Diagnosed diagnose(const Request&, const std::vector<TensorPair>&);
 // finite, and VALUE for a tolerance below 0.
 ROTARY_API CheckResult check(const Request&, const std::vector<TensorPair>&);
 
-// What `rotary diagnose --json` and `rotary check --json` print; numbers that are not finite are null.
+// The JSON that `rotary diagnose --json` and `rotary check --json` print; numbers that are not finite are null.
 ROTARY_API std::string to_json(const Diagnosed&);
 ROTARY_API std::string to_json(const CheckResult&);
 

@@ -27,7 +27,7 @@ Finding with_order(Finding one, Kind kind) {
 struct InOrder {
   Kind kind;
   Checked checked = {};
-  double rms = 0;  // of the differences, relative
+  double rms = 0;  // the relative rms of the differences
 };
 InOrder compare(const Sample& sample, const Layout& layout, const Asked& asked, Kind kind,
                 std::optional<double> tolerance) {
@@ -46,7 +46,7 @@ InOrder compare(const Sample& sample, const Layout& layout, const Asked& asked, 
   return result;
 }
 
-// By how many positions the second is ahead of the first, of about 64 tokens; 0: the same but for noise.
+// The number of positions by which the second is ahead of the first, by about 64 tokens; 0: the same but for noise.
 std::optional<double> offset_of(Sample sample, Reading reading, const Asked& asked, Kind kind) {
   Layout& layout = reading.layout;
   const std::int64_t step = std::max<std::int64_t>(1, layout.tokens / 64);

@@ -49,7 +49,7 @@ double misfit_of(const Sample& sample, const Block& block, int count) {
     xy += x * y;
   });
   if (xy <= 0) return 1;
-  const double factor = xy / xx;  // of squared norms
+  const double factor = xy / xx;  // squared norms have it
   const auto pairs = static_cast<std::size_t>(count);
   std::vector<double> off(pairs), all(pairs);
   for_pairs([&](std::size_t i, double x, double y) {
@@ -101,8 +101,8 @@ std::optional<FoundBlock> best_block(const Sample& sample, const std::vector<int
 
 // ---- how much the elements are off beside their rounding, whatever the angles are --------------
 
-constexpr double most_noise = 0.2;     // of an element's size: more leaves no pairing to be seen
-constexpr double to_rms = 1 / 0.6745;  // of a median of absolute errors
+constexpr double most_noise = 0.2;     // relative to an element: more leaves no pairing to be seen
+constexpr double to_rms = 1 / 0.6745;  // the rms of normal errors whose median is 1
 
 double median(std::vector<double>& values) {
   if (values.empty()) return 0;
@@ -114,7 +114,7 @@ double median(std::vector<double>& values) {
 // Errors of single elements, each with the size that they are relative to.
 struct Errors {
   std::vector<double> error, size;
-  bool together = false;  // those of one head have one sign
+  bool together = false;  // the errors of one head have one sign
 
   void add(double one, double of) {
     error.push_back(one);
@@ -138,7 +138,7 @@ bool is_same(std::span<const double> x, std::span<const double> y, const std::ar
                              [&](int u) { return x[static_cast<std::size_t>(u)] == y[static_cast<std::size_t>(u)]; });
 }
 
-// What the lengths of pairs are off, along the pair: one component of its noise.
+// The errors of the lengths of pairs, along the pair: one component of its noise.
 Errors errors_of_pairs(const Sample& sample, const Block& block) {
   std::vector<double> ratios;
   for_some_heads(sample, [&](std::span<const double> x, std::span<const double> y) {
@@ -149,7 +149,7 @@ Errors errors_of_pairs(const Sample& sample, const Block& block) {
   });
   const double factor = median(ratios);
   Errors errors;
-  double gain = 0, alone = 0;  // of heads: the square of their common error, and what independent errors make of it
+  double gain = 0, alone = 0;  // sums over heads: the square of the common error, and that of independent errors
   for_some_heads(sample, [&](std::span<const double> x, std::span<const double> y) {
     double sum = 0, squares = 0, all = 0;
     for (int pair = 0; pair < block.pairs; ++pair) {
@@ -168,7 +168,7 @@ Errors errors_of_pairs(const Sample& sample, const Block& block) {
   return errors;
 }
 
-// Of the elements that change least, relative to their size.
+// The errors of the elements that change least, relative to their size.
 Errors errors_of_still_elements(const Sample& sample) {
   std::vector<Errors> of(static_cast<std::size_t>(sample.head_dim));
   for_some_heads(sample, [&](std::span<const double> x, std::span<const double> y) {

@@ -41,7 +41,7 @@ std::optional<Scaling> slowed(const Scaling& scaling, double step) {
   return Linear{std::abs(factor - std::round(factor)) < 1e-6 * factor ? std::round(factor) : factor};
 }
 
-// What the pattern says of other facts than the positions.
+// Sets the facts beside the positions that follow from a pattern.
 void set_facts(Examination& exam, const Asked& asked, Verdict verdict, double step) {
   if (verdict == Verdict::direction) exam.facts.clockwise = !asked.used.rope.clockwise;
   if (verdict == Verdict::direction || verdict == Verdict::scaling || verdict == Verdict::twice)
@@ -51,8 +51,8 @@ void set_facts(Examination& exam, const Asked& asked, Verdict verdict, double st
   for (double& speed : exam.facts.inv_freq) speed *= step;
 }
 
-// Where several axes are off, few tokens tell little of the slow ones: the first one's positions, or else its offset,
-// are those of all axes where that holds. Returns what says so.
+// Few tokens tell little of the slow axes. Where several axes are off, the first one's positions, or else its offset,
+// become those of all axes if that holds. Returns the numbers that say so.
 std::vector<Number> one_for_all(const Examination& exam, const Asked& asked, Motion& motion,
                                 std::vector<Pattern>& patterns) {
   const auto is_wrong = [](const Pattern& one) { return one.found.cause != Cause::as_asked; };
@@ -91,7 +91,7 @@ bool find_each_axis(const Examination& exam, Motion& motion, std::vector<Pattern
   return true;
 }
 
-// Of angles that are sums over axes positions are not measured but tried: each axis up to four positions away.
+// Positions of angles that are sums over axes are not measured but tried: each axis up to four positions away.
 bool find_sums(const Examination& exam, Motion& motion, std::vector<Pattern>& patterns) {
   const std::size_t axes = exam.expected.size();
   patterns.resize(axes);

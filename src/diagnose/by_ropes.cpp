@@ -55,7 +55,7 @@ void take_shift(Examination& exam, double shift) {
 // Some pairs at the asked speeds, and others: none where there are not some of both.
 std::optional<Finding> find_some_pairs(const std::vector<Speed>& speeds, const Rope& rope, const Asked& asked) {
   Numbers right, wrong, open;
-  double least = std::numeric_limits<double>::infinity(), most = 0;  // of the wrong ones, times the asked speed
+  double least = std::numeric_limits<double>::infinity(), most = 0;  // the wrong speeds, in asked speeds
   bool turning = false;
   for (std::size_t i = 0; i < speeds.size(); ++i) {
     const double wanted = std::abs(asked.motion.speed[i]), error = speeds[i].error;
@@ -193,7 +193,7 @@ bool explain_by_own_time(Examination& exam, const Asked& asked) {
   const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
   if (!has_one_speed_per_pair(rope) || !depends_on_length(rope.scaling)) return false;
   const std::int64_t trained = *scalings::value_of<std::int64_t>(rope.scaling, "trained_length");
-  std::map<std::int64_t, Motion> motions;  // by length; all lengths up to the trained one are one
+  std::map<std::int64_t, Motion> motions;  // a motion for each length; all up to the trained one are one
   const auto motion_up_to = [&](std::int64_t row) -> const Motion& {
     const auto last = static_cast<std::int64_t>(exam.expected[0][static_cast<std::size_t>(row)]);
     const std::int64_t length = std::max(trained, last + 1);
@@ -292,7 +292,7 @@ bool explain_by_speeds(Examination& exam, const Asked& asked) {
 }
 
 void examine_without_rope(Examination& exam) {
-  exam.explained = true;  // what is found is all that the tensors tell
+  exam.explained = true;  // the tensors tell no more than is found
   exam.set_pairing();
   exam.facts.first = exam.turns.block.first;
   if (width_is_known(exam)) exam.facts.rotary_dim = exam.turns.block.rotary_dim();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double explains = 0.02;  // the relative residual; that of a wrong trial is near 1
 
-// What is done to the elements, by the motion that the config asks.
+// A change of the elements, by the motion that the config asks.
 using Step = std::function<void(std::vector<double>& elements, const Layout&, const Motion&)>;
 
 struct Trial {
@@ -59,7 +59,7 @@ std::vector<Trial> trials(const Block& asked) {
   half.kind = Kind::half;
   interleaved.kind = Kind::interleaved;
   const Step reshaped = [=](std::vector<double>& elements, const Layout& layout, const Motion& motion) {
-    Layout other = layout;  // of the same memory
+    Layout other = layout;  // the same memory
     const bool heads_inside = layout.head_stride < layout.token_stride;
     (heads_inside ? other.token_stride : other.head_stride) = layout.head_dim;
     (heads_inside ? other.head_stride : other.token_stride) =

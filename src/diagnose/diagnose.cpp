@@ -116,7 +116,7 @@ bool asked_speeds_hold(const Examination& exam, const Turns& turns) {
   return compare(turns, rope.motion).holds;
 }
 
-// Of pairs side by side the slow ones at the end may not visibly move, so the block that is seen is the least that
+// The slow pairs at the end of an interleaved block may not visibly move, so the block that is seen is the least that
 // rotates. Where the turns are not those of the asked rope, the narrowest block is taken in which its base explains
 // them.
 void settle_width(Examination& exam) {
@@ -184,7 +184,7 @@ Number noise_of(const Sample& sample) {
   return {"noise", sample.noise.rms, 2, std::numeric_limits<double>::infinity()};
 }
 
-// What was found, or that it is as configured; and what stands between the turns and their rounding.
+// The findings, or that it is as configured; and the noise or rounding that stands beside them.
 std::vector<Finding> all_found(const Examination& exam) {
   const bool open = exam.sample.noisy();
   std::vector<Finding> all = exam.findings;
@@ -237,7 +237,7 @@ void Examination::set_speeds(const std::vector<double>& speed) {
 
 namespace {
 
-// Without a look at parts of the sample.
+// The answer of the whole sample, parts not looked at.
 struct Examined : Answer {
   bool named = true;
 };
@@ -260,7 +260,8 @@ Examined examined(const Sample& sample, const Subject& subject) {
   return result;
 }
 
-// Without noise first; then with a before of fewer digits than after; then with the noise that the norms show.
+// Diagnoses without noise first, then with a before of fewer digits than after, then with the noise that the norms
+// show.
 Examined diagnose_whole(const Sample& sample, const Subject& subject) {
   const Examined first = examined(sample, subject);
   // Elements that are not rotated look rotated where they are rounded again.

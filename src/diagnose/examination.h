@@ -1,4 +1,4 @@
-// What is known of one tensor while it is diagnosed. The public functions, of several tensors, are in request.cpp.
+// The state of one tensor's diagnosis. The public functions, which take several tensors, are in request.cpp.
 #pragma once
 
 #include <array>
@@ -21,18 +21,18 @@ namespace rotary::diagnose {
 
 // Shapes as sample_as_given takes them. Throws SHAPE and DTYPE, and SHAPE if the positions fit no layout.
 Diagnosis diagnose_pair(const Tensor& before, const Tensor& after, const Subject&);
-// The same of a sample that is made, cut or repaired. depth: how often parts may be cut out of parts.
+// answer() diagnoses a sample that is made, cut or repaired. depth: how often parts may be cut out of parts.
 using Piece = std::array<std::set<std::int64_t>, 3>;  // numbers of rows, tokens and heads of a layout
 struct Answer {
   Diagnosis diagnosis;
-  bool explained = false;  // by the whole, a repair or parts: rounding and the sample's noise leave nothing open
-  bool as_one = false;     // by one rotation of the whole, within
-  Bounds bounds = {};      // these
+  bool explained = false;  // the whole, a repair or parts leave nothing open but rounding and the sample's noise
+  bool as_one = false;     // one rotation of the whole explains it within `bounds`
+  Bounds bounds = {};
 };
 Answer answer(const Sample&, const Subject&, int depth = 2);
-Answer answer_as_one(const Sample&, const Subject&);  // of the whole within the sample's bounds
-// Of a sample that is not explained as a whole; none: nor by a repair or by parts. apart: whatever the parts are, not
-// only where some are as asked.
+Answer answer_as_one(const Sample&, const Subject&);  // one rotation of the whole, within the sample's bounds
+// The answer for a sample that no one rotation explains; empty where no repair and no parts do either. apart: parts are
+// tried even where none of them is as asked.
 std::optional<Answer> answer_by_parts(const Sample&, const Subject&, int depth, bool apart);
 
 // Compares after with before rotated as the subject's rope asks, which must be there, in double precision, diagnoses
@@ -82,7 +82,7 @@ struct Examination {
   void take(const Fit& fit) { residual = fit.residual, explained = fit.holds; }
   void find(Finding one) { findings.push_back(std::move(one)); }
   void find(Cause cause, std::vector<Number> numbers = {}) { find(finding(cause, std::move(numbers))); }
-  // What fits the turns better than what is asked.
+  // Adds a finding that fits the turns better than the asked motion.
   void claim(Finding one, const Fit& fit, const Fit& asked) {
     take(fit);
     find(with_residuals(std::move(one), fit.residual, asked.residual));
@@ -91,13 +91,13 @@ struct Examination {
     std::erase_if(findings, [=](const Finding& one) { return one.verdict == verdict; });
   }
   void set_pairing();                                       // as a fact, if the data tell it
-  void set_positions(const std::vector<double>& position);  // of each row, as facts
+  void set_positions(const std::vector<double>& position);  // a fact for each row
   void set_speeds(const std::vector<double>& speed);        // as facts, without their sign
 };
 
 // The readings that fit the subject, those first whose heads are the rope's. Throws SHAPE where there is none.
 std::vector<Reading> plausible_readings(const Sample&, const Subject&);
-// Those that are as likely as the first.
+// The readings that are as likely as the first.
 std::vector<Reading> likeliest_readings(const Sample&, const Subject&);
 std::vector<std::vector<double>> expected_positions(const Layout&, const Subject&);
 // The dimensions of which the turns do not depend on the head; fills turns, expected, factor and facts. False: none.
@@ -109,16 +109,16 @@ struct Asked {
   Block block;
   std::int64_t length = 0;
   std::int64_t context = 0;  // Subject::context
-  Numbers rows;              // of the rope's frequencies, of each head
+  Numbers rows;              // the row of the rope's frequencies that each head takes
   Frequencies frequencies;
   Motion motion;  // at the expected positions
-  Fit fit = {};   // of it, while a tensor is examined
+  Fit fit = {};   // how the motion fits, while a tensor is examined
 };
 Asked ask(const Subject&, const Block&, const Layout&, const std::vector<std::vector<double>>& expected);
 Asked ask(const Subject&, const Block&, const Layout&);  // at its expected positions
 std::optional<Block> asked_block(const Subject&, int head_dim);
 Rope rope_for_block(Rope, const Block&);  // the rope as it would be in a block of that width
-// The motion of frequencies at the positions and the factor of `at`; rows: of the frequencies, of each head.
+// The motion of frequencies at the positions and the factor of `at`. rows: the row of frequencies that each head takes.
 Motion motion_of(const Frequencies&, const Motion& at, const Numbers& rows);
 Motion motion_of(const Explanation&, const Asked&);  // at the expected positions
 
@@ -146,7 +146,7 @@ Subject part_of(Subject subject, const Asked& all, const Layout& layout, const R
 struct Element {
   Place place;
   double wanted = 0, after = 0;
-  double norm = 0;     // of its pair
+  double norm = 0;     // the pair's
   double allowed = 0;  // the largest difference that rounding explains
   double off() const noexcept { return std::abs(after - wanted); }
 };
@@ -160,19 +160,20 @@ void add(Checked&, const Element&, double allowed);
 struct Comparison {
   Checked checked = {};
   std::int64_t off = 0;            // elements that are off by more than rounding
-  std::vector<double> wrong = {};  // of each row: 0 where rounding explains all, else 1 + what multiplies its norm
+  std::vector<double> wrong =
+      {};  // a number for each row: 0 where rounding explains all, else 1 + the factor of its norm
 };
 struct Compared : Comparison {  // by a reading
   Reading reading;
   Asked asked;
 };
 Compared compare(const Sample&, const Reading&, const Subject&, std::optional<double> tolerance);
-// Of many tokens some are diagnosed first. known: comparisons that were made.
+// Diagnoses some tokens first where there are many. known: comparisons that were made.
 Diagnosis diagnose(const Sample&, const Subject&, const std::vector<Compared>& known);
 
-// What turns that are as asked would have shown.
+// The faults that turns which are as asked would have shown.
 Power power_of(Turns, Asked, bool pairing_shows, const std::vector<const ModelRope*>& others);
-Power common_power(const std::vector<NamedCheck>&);  // what each of them would show
+Power common_power(const std::vector<NamedCheck>&);  // the faults that each of them would show
 
 // A sample that no one rotation explains, as it is looked at from its parts.
 struct Scene {
@@ -182,8 +183,8 @@ struct Scene {
   Asked asked;
   int depth;
   Piece all = {};
-  // What differs from what is asked.
-  Piece wrong = {}, right = {};        // with a head that differs; with one that moves as asked
+  // The rows, tokens and heads with a head that differs from what is asked, and with one that moves as asked.
+  Piece wrong = {}, right = {};
   std::int64_t heads = 0;              // how many differ
   std::int64_t off = 0;                // how many elements differ
   std::vector<Element> elements = {};  // the first of them

@@ -488,7 +488,7 @@ std::string render(const std::vector<std::string>& names, const std::vector<Find
   const auto has = [&](tools::Role role) { return std::ranges::find(names, role, tools::role_of) != names.end(); };
   const bool many = names.size() > 1, both = many && has(tools::Role::q) && has(tools::Role::k);
   std::string text;
-  const Row* last = nullptr;  // of the clause before
+  const Row* last = nullptr;  // the row of the clause before
   std::string last_place;
   for (const Finding& one : found) {
     const Row& row = row_of(one);

@@ -10,7 +10,7 @@
 
 namespace rotary::diagnose {
 
-Finding finding(Cause, std::vector<Number> numbers = {}, Where where = {});  // with the verdict of its cause
+Finding finding(Cause, std::vector<Number> numbers = {}, Where where = {});  // has the verdict of its cause
 // The finding with the residual that it leaves, beside the residual of the config's rope.
 Finding with_residuals(Finding, double found, double asked);
 Number residual(double);
@@ -23,7 +23,7 @@ double number(Count count) {
 // Whether it is a thing that differs: not a remark on others, nor what is right.
 bool is_fault(const Finding&);
 std::int64_t count_faults(const std::vector<Finding>&);
-bool is_about_rest(const Finding&);  // of all that is in no part
+bool is_about_rest(const Finding&);  // it says how all is that is in no part
 
 // One sentence of what was found of tensors of these names: "q and k are rotated ...; and they are multiplied ...".
 std::string render(const std::vector<std::string>& names, const std::vector<Finding>&);

@@ -96,7 +96,7 @@ Turns best_turns(const Examination& exam, const std::vector<Reading>& readings) 
     if (rank <= best_rank) continue;
     best_rank = rank;
     best = std::move(turns);
-    if (rank >= 123 && !apart) break;  // none is better
+    if (rank >= 123 && !apart) break;  // the best rank
   }
   return best;
 }
@@ -125,7 +125,7 @@ bool find_layout(Examination& exam) {
   exam.turns = best_turns(exam, readings);
   Subject counted = exam.subject;
   if (!heads_are_alike(exam.turns) && !exam.turns.apart && exam.subject.layout.empty() && exam.subject.positions) {
-    // Where the heads are taken for tokens, the positions are those of heads.
+    // The positions are those of heads, where heads are taken for tokens.
     Turns other = best_turns(exam, tools::readings_of(exam.sample.shape));
     if (heads_are_alike(other)) {
       exam.turns = std::move(other);
@@ -202,7 +202,7 @@ Rope rope_for_block(Rope rope, const Block& block) {
 
 namespace {
 
-// Of the rope's frequencies, of each head.
+// The row of the rope's frequencies that each head takes.
 Numbers rows_of_heads(const Subject& subject, std::int64_t heads) {
   if (!subject.head_rows.empty()) return subject.head_rows;
   Numbers rows;

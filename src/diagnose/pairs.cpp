@@ -83,7 +83,7 @@ std::vector<TensorPair> read_pairs(const std::string& operation, const std::stri
       const bool is_q_or_k = info.name == "q" || info.name == "k" ||
                              (tools::layer_of(info.name) && tools::is_q_or_k(tools::role_of(info.name)));
       if (!is_q_or_k || !names.empty() || operation != "check" || find(other->infos(), info.name) != nullptr) continue;
-      pairs.push_back({info.name, file->read(info.name), {}});  // that nothing was made of it is said
+      pairs.push_back({info.name, file->read(info.name), {}});  // the answer says that it stands in one file only
     }
   }
   return pairs;

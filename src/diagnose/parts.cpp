@@ -12,7 +12,7 @@ namespace {
 using Some = std::set<std::int64_t>;
 
 constexpr std::int64_t most_listed = 1 << 18;   // elements that differ
-constexpr std::size_t most_elements = 1 << 22;  // of more, the first tokens alone are taken apart
+constexpr std::size_t most_elements = 1 << 22;  // the first tokens alone are taken apart where there are more
 
 Some range(std::int64_t begin, std::int64_t end) {
   Some all;
@@ -20,7 +20,8 @@ Some range(std::int64_t begin, std::int64_t end) {
   return all;
 }
 
-// Of the dimensions that are cut, in the numbers of the whole. Neighbours in a sample stand for all between them.
+// The place of a piece in the dimensions that are cut, in the numbers of the whole. Neighbours in a sample stand for
+// all between them.
 Where where_of(const Piece& piece, const Scene& scene) {
   Where where;
   Numbers* const lists[] = {&where.rows, &where.tokens, &where.heads};
@@ -38,7 +39,7 @@ Where where_of(const Piece& piece, const Scene& scene) {
   return where;
 }
 
-// What is said of all else: that it is as asked, or where that is, if that is the shorter list.
+// The finding on all else: that it is as asked, or where that is, if that is the shorter list.
 Finding rest_of(const Piece& piece, const Scene& scene) {
   Piece rest = scene.all;
   std::size_t cut = 0;

@@ -109,7 +109,7 @@ void make_whole(FoundPositions& found) {
 
 FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis, const std::vector<double>& expected) {
   FoundPositions found;
-  double shift = 0;  // of the row before: most faults move all rows alike
+  double shift = 0;  // the row before has it: most faults move all rows alike
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
     std::vector<Phase> phases;
     for (int pair = 0; pair < turns.pairs(); ++pair) {
@@ -205,7 +205,7 @@ double to_bits(double value, int bits) {
   return std::nearbyint(value * scale) / scale;
 }
 
-// Of positions whose first known one is p, where e is expected.
+// The patterns of positions whose first known one is p, where e is expected.
 std::vector<Pattern> known_patterns(double p, double e) {
   std::vector<Pattern> list = {times(1, Cause::as_asked),
                                times(-1, Cause::direction),

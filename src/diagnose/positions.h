@@ -34,9 +34,9 @@ std::optional<double> shift_of(const std::vector<FoundSpeed>&);
 // How a list of positions differs from the expected one. Rows are [batch, tokens].
 struct Pattern {
   Finding found = {};                           // as_asked where it does not
-  double value = 0;                             // of an offset, a step and a constant
-  std::function<double(double)> position = {};  // of an expected one; empty: it is not that alone which decides
-  std::optional<Finding> more = {};             // of the positions, where the direction is another too
+  double value = 0;                             // the offset, the step or the constant
+  std::function<double(double)> position = {};  // maps an expected position; empty where it does not decide alone
+  std::optional<Finding> more = {};             // the positions' own, where the direction is another too
 };
 // error: of each position, standard errors; empty: none. Positions found in the data are whole where they can be.
 Pattern pattern_of(const std::vector<double>& position, const std::vector<double>& expected, std::int64_t batch,

@@ -15,7 +15,7 @@ struct Fault {
   std::string word;
   Motion motion;          // at the asked positions
   bool is_rival = false;  // the diagnosis tries it even where the asked motion holds
-  double change = 0;      // of a base
+  double change = 0;      // a base's, relative
 };
 
 // Whether the fault shows, and would by less of it: other data of the kind deviate otherwise from what is asked.
@@ -116,7 +116,7 @@ void take_some_rows(Turns& turns, Motion& asked) {
   turns = std::move(some);
 }
 
-// With `word` in one of its two lists: among those that show if every fault of that word shows, and a base if one does.
+// Puts `word` into one of the two lists: it shows if every fault of that word does. any_suffices: if one does.
 void add_word(Power& power, const std::string& word, bool is_seen, bool any_suffices) {
   for (auto* list : {&power.would_show, &power.would_not_show}) {
     const auto known = std::ranges::find(*list, word);

@@ -15,7 +15,7 @@ double norm_of(std::span<const double> head) {
   return std::sqrt(std::inner_product(head.begin(), head.end(), head.begin(), 0.0));
 }
 
-using Spot = std::array<std::int64_t, 3>;  // of one head: row, token, head
+using Spot = std::array<std::int64_t, 3>;  // a head's row, token and number
 template <class Visit>
 void for_each_spot(const Scene& scene, Visit visit) {
   const std::int64_t tokens = scene.layout().tokens;
@@ -82,7 +82,7 @@ struct Norm {
 };
 
 std::vector<double> normed(const Scene& scene, const Norm& norm) {
-  std::map<Spot, std::array<double, 3>> sums;  // of each norm: elements, squares and their number
+  std::map<Spot, std::array<double, 3>> sums;  // for each norm: elements, squares and their number
   const auto norm_of = [&](const Spot& place) { return Spot{place[0], place[1], norm.of_all_heads ? 0 : place[2]}; };
   for_each_spot(scene, [&](const Spot& place, std::int64_t first) {
     auto& [all, squares, count] = sums[norm_of(place)];
@@ -146,7 +146,7 @@ std::optional<Answer> by_factors(const Scene& scene) {
     const double x = norm_of(scene.sample.x(first)), factor = x > 0 ? norm_of(scene.sample.y(first)) / x : 0;
     for (double& element : std::span(before).subspan(in(first), scene.sample.x(first).size())) element *= factor;
     ++heads;
-    other += factor > 0 && std::abs(factor - 1) > 0.02 ? 1 : 0;
+    other += factor > 0 && std::abs(factor / scene.asked.motion.factor - 1) > 0.02 ? 1 : 0;
   });
   if (4 * other < 3 * heads) return std::nullopt;
   return repaired(scene, std::move(before), finding(Cause::factors));

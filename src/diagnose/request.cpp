@@ -37,13 +37,13 @@ TensorInfo info_of(const TensorPair& pair) {
   return info;
 }
 
-// With the role that the tensor's name says.
+// The subject with the role that the tensor's name says.
 Subject of_tensor(Subject subject, const TensorPair& pair) {
   subject.role = tools::role_of(pair.name);
   return subject;
 }
 
-// What is asked of one tensor. Where nothing chooses among the ropes that it fits, each of them is.
+// The rope that is asked of one tensor; each that it fits where nothing chooses among them.
 Subject question_of(const Request& request, const TensorPair& pair, Indexers& indexers) {
   Subject one{.length = request.length, .layout = request.layout};
   if (!request.model) return one;
@@ -160,7 +160,7 @@ void Call::finish(NamedCheck& one, bool is_open) {
   one.remarks = {finding(Cause::open_rope, {{"rope", one.rope}})};
 }
 
-// Of each pair; tensors of a file have one layout: of those found in another one again, with the settled layout.
+// Examines each pair. Tensors of a file have one layout: those found in another one are examined again in it.
 std::vector<NamedCheck> for_each_pair(const Call& call, const std::vector<const TensorPair*>& pairs,
                                       const Subject& subject) {
   std::vector<NamedCheck> results;
@@ -191,7 +191,7 @@ std::vector<NamedCheck> for_each_pair(const Call& call, const std::vector<const 
   return results;
 }
 
-// Of a diagnosis by a rope that may not be the one meant: another base is the last thing to believe.
+// How wrong tensors are by a rope that may not be the one meant: another base is the last thing to believe.
 int wrongness(const std::vector<NamedCheck>& tensors) {
   int sum = 0;
   for (const NamedCheck& one : tensors) {
@@ -206,7 +206,7 @@ int wrongness(const std::vector<NamedCheck>& tensors) {
   return sum;
 }
 
-// What the layers of the model, or other tensors of the file, have to do with a fault.
+// A fault that comes of the layers of the model, or of other tensors of the file.
 std::optional<Finding> find_layers(const Request& request, const Subject& question,
                                    const std::vector<TensorPair>& pairs, const TensorPair& pair, NamedDiagnosis& one) {
   const Verdict verdict = one.diagnosis.verdict;
@@ -230,7 +230,8 @@ std::optional<Finding> find_layers(const Request& request, const Subject& questi
     }
   }
   for (const TensorPair& other : pairs) {
-    if (verdict != Verdict::cannot_tell || pairs.size() > 64 || other.before.shape != pair.before.shape) continue;
+    const bool may_be = &other != &pair && pairs.size() <= 64 && other.before.shape == pair.before.shape;
+    if (verdict != Verdict::cannot_tell || !may_be) continue;
     const Subject subject = of_tensor(subjects_of(request, question, false).front(), pair);
     const Sample sample = make_sample(other.before, pair.after, subject.head_dim_of(pair.before));
     if (!compare(sample, plausible_readings(sample, subject).front(), subject, {}).checked.equal) continue;
@@ -246,14 +247,14 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
   std::vector<NamedCheck> results(pairs.size());
   std::int64_t done = 0;
   Indexers indexers;
-  std::vector<Subject> questions;  // of each tensor
+  std::vector<Subject> questions;  // one for each tensor
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     questions.push_back(question_of(request, pairs[i], indexers));
     questions.back().tensors = {i};
   }
   for (const Subject& question : tools::merged(questions)) {
     std::vector<Subject> subjects = subjects_of(request, question, call.checks);
-    std::int64_t step = done;  // of this question, whichever copy of a subject tells it
+    std::int64_t step = done;  // this question's, whichever copy of a subject tells it
     done += 4 * std::ssize(question.tensors);
     for (Subject& one : subjects) {
       one.executor = request.executor;
@@ -294,7 +295,7 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
   return results;
 }
 
-// The same; of a model whose ropes turn a block each of the same heads, all blocks: of each tensor the worst.
+// answers(); where the ropes of a model turn a block each of the same heads, the worst of all blocks for each tensor.
 std::vector<NamedCheck> answers_of_all(Call& call, const std::vector<TensorPair>& pairs) {
   const Request& request = call.request;
   const std::size_t ropes = request.model ? request.model->ropes.size() : 0;

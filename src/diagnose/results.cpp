@@ -216,7 +216,7 @@ nlohmann::ordered_json json_of_fields(const Scaling& scaling) {
 
 std::string to_json(const Diagnosed& diagnosed) { return files::json_text(json_of(diagnosed)); }
 
-// Of all tensors: the worst stands for them, with the largest error and tolerance of any.
+// The worst tensor stands for all, with the largest error and tolerance of any.
 std::string to_json(const CheckResult& result) {
   const NamedCheck* shown = &result.tensors.front();
   double max_error = shown->checked.max_error, tolerance = shown->checked.tolerance;

@@ -16,7 +16,7 @@ constexpr double infinite = std::numeric_limits<double>::infinity();
 using Explanations = std::vector<Explanation>;
 using Lengths = std::vector<std::int64_t>;
 
-// Empty where the rope is invalid.
+// The rope's frequencies; empty where it is invalid.
 std::vector<double> frequencies_of(const Rope& rope, std::int64_t length) {
   try {
     return frequencies(rope, length).inv_freq;
@@ -165,8 +165,7 @@ constexpr Mistake mistakes[] = {
     {Cause::exponent_odd, [](double i, double, const Width& d) { return (2 * i + 1) / d.exponent; }},
     {Cause::exponent_of_neighbours,
      [](double i, double, const Width& d) { return 2 * std::floor(i / 2) / d.exponent; }},
-    {Cause::axes_continued,
-     [](double i, double k, const Width& d) { return i == k && k > 0 ? no_mistake : 2 * k / d.rotary; }},
+    {Cause::axes_continued, [](double, double k, const Width& d) { return 2 * k / d.rotary; }},
 };
 
 // The asked speeds, each at another pair's place.
@@ -238,7 +237,8 @@ void add_mistakes(Explanations& list, const Rope& asked, std::int64_t length) {
   if (is_scaled(asked))
     list.push_back({with_list(plain, twice), length, finding(Cause::scaling_twice, {scaling_of(asked)})});
   for (const Mistake& one : mistakes) {
-    if (asked.inv_freq.empty()) add_mistake(list, one, asked, length, scaled);
+    const bool may_be = asked.inv_freq.empty() && (one.cause != Cause::axes_continued || !asked.index.empty());
+    if (may_be) add_mistake(list, one, asked, length, scaled);
   }
   if (const Yarn* yarn = std::get_if<Yarn>(&asked.scaling); yarn != nullptr && yarn->factor > 1) {
     std::vector<double> mixed = frequencies_of(with(plain, Ntk{yarn->factor}), length);
@@ -318,7 +318,7 @@ bool are_of(const std::vector<Speed>& speeds, const Rope& rope, std::int64_t len
 // The base for which the rope fits best, if the scaling keeps its values.
 struct Based {
   Rope rope;
-  double error;  // of its base
+  double error;  // its base's
 };
 std::optional<Based> with_best_base(const std::vector<Speed>& speeds, Rope rope, std::int64_t length) {
   const std::vector<double> exponent = exponents_of(rope);
@@ -421,7 +421,7 @@ std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, cons
                                           std::int64_t context) {
   if (!asked.inv_freq.empty()) return std::nullopt;
   const Rope plain = with(asked, Unscaled{});
-  Explanations list;
+  Explanations list = rivals(asked, length, context);
   const auto add = [&](const Rope& rope, std::int64_t of_length) {
     const std::optional<Based> based = with_best_base(speeds, rope, of_length);
     if (!based) return;
@@ -435,7 +435,6 @@ std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, cons
   if (is_scaled(asked) && !std::holds_alternative<Dynamic>(asked.scaling)) add(asked, length);
   add(plain, 0);
   add_scalings_of_speeds(list, speeds, plain);
-  std::ranges::move(rivals(asked, length, context), std::back_inserter(list));
   if (const std::optional<Rope> fitted = fit_rope(speeds, asked.rotary_dim, true)) {
     list.push_back({*fitted, 0, base_found(fitted->base)});
     if (is_scaled(*fitted)) list.back().found.numbers.push_back({"scaling", NamedRope{.scaling = fitted->scaling}});

@@ -19,16 +19,16 @@ std::vector<Explanation> rivals(const Rope& asked, std::int64_t length, std::int
 
 struct Speed {
   double value = 0;  // radians per position, not negative
-  double error = 0;  // what rounding explains; infinite where the data say nothing
+  double error = 0;  // the largest that rounding explains; infinite where the data say nothing
 };
 std::vector<Speed> speeds_of(const std::vector<FoundSpeed>&);  // without their common sign
 
-// The first rope whose frequencies are the speeds within their errors: the asked one with any base, or without its
-// scaling and with any base, then under a scaling of any factor, then a rival, then any base and linear factor.
+// The first rope whose frequencies are the speeds within their errors: a rival, then the asked one with any base, or
+// without its scaling and with any base, then under a scaling of any factor, then any base and scaling.
 // asked.rotary_dim is that of the block.
 std::optional<Explanation> explain_speeds(const std::vector<Speed>&, const Rope& asked, std::int64_t length,
                                           std::int64_t context);
-// Without a config: the base, and where the positions are known, and with them the scale of speeds, a linear factor.
+// The rope without a config: its base, and a scaling where the positions are known, and with them the scale of speeds.
 std::optional<Rope> fit_rope(const std::vector<Speed>&, int rotary_dim, bool scale_known);
 
 }  // namespace rotary::diagnose

@@ -157,7 +157,7 @@ Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim) 
   sample.before_least = of_before.least;
   sample.before_type = of_before.name;
   if (before.type == after.type) return sample;
-  // What the conversion alone changes is no rotation; not where each is rounded for itself.
+  // A change by the conversion alone is no rotation; it is not undone where each is rounded for itself.
   const bool near = of_before.unit > storage.unit / 16;
   if (!near || of_before.unit >= storage.unit) {
     std::vector<double> rounded(sample.before.size());

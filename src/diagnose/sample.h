@@ -22,19 +22,19 @@ using tools::Reading;
 using tools::Role;
 using tools::Subject;
 
-// What the elements after are off beside their rounding: independent errors of one size, or of one relative to the
+// The errors of the elements after, beside their rounding: independent errors of one size, or of one relative to the
 // element. Each is measured as if it were alone, so that both together are a bound for either.
 struct Noise {
   double rms = 0;
   double relative = 0;
 };
 
-// What the elements after may be off an exact rotation.
+// The largest difference of the elements after from an exact rotation.
 struct Bounds {
   double unit = 0;     // the largest relative error of rounding to the coarsest type that holds `after`: 2^-24, f32
   double least = 0;    // the smallest step of that type, of its subnormal numbers
   bool loose = false;  // elements that are not rotated may change too, by `unit`
-  Noise noise = {};    // none: rounding explains all
+  Noise noise = {};    // zero where rounding explains all
   bool noisy() const noexcept { return loose || noise.rms > 0; }
 };
 
@@ -53,18 +53,18 @@ class Elements : public std::span<const double> {
 using Numbers = std::vector<std::int64_t>;  // rising
 
 struct Sample : Bounds {
-  std::string name;                 // of the tensor, in sentences: "q", "the tensor"
+  std::string name;                 // the tensor's, in sentences: "q", "the tensor"
   std::vector<std::int64_t> shape;  // [..., head_dim]: flat heads are a dimension of their own
   int head_dim = 0;
   Elements before, after;  // row-major
-  // Of the coarsest type that holds `before`, with that of `after` where both round.
+  // The rounding of the coarsest type that holds `before`, with that of `after` where both round.
   double before_unit = 0, before_least = 0;
   const char* before_type = "";
   bool finite = true;
-  // Of a part: which rows, tokens and heads of the whole it is; empty: all.
+  // The rows, tokens and heads of the whole that a part consists of; an empty list stands for all.
   std::array<Numbers, 3> numbers = {};
   bool sampled = false;  // between its tokens lie others, like them
-  std::int64_t off = 0;  // of those and its own: elements that are off by more than rounding
+  std::int64_t off = 0;  // how many elements are off by more than rounding, those between included
   const Executor* executor = &serial();
 
   Sample within(const Bounds& bounds) const;
@@ -91,7 +91,7 @@ Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim);
 // which changes no angle.
 void bring_near_1(Sample&);
 Sample make_sample(const Tensor& before, const Tensor& after, int head_dim);  // both
-// Of the heads of a subject, as given. What ropes beside its own turned is left as it was before.
+// A sample of the heads of a subject, as given. Elements that other ropes turned are left as they were before.
 Sample sample_of(const Tensor& before, const Tensor& after, const Subject&);
 
 Finding find_not_finite(const Sample&, const Layout&);  // the first element that is not

@@ -11,7 +11,7 @@ namespace rotary::diagnose {
 namespace {
 
 constexpr std::int64_t few = 256;        // tokens that are all looked at
-constexpr std::int64_t spread = 64;      // of many, so many evenly spread
+constexpr std::int64_t spread = 64;      // so many of them, evenly spread
 constexpr std::int64_t together = 16;    // and so many in a row at both ends and in the middle
 constexpr std::int64_t most_edges = 64;  // and beside so many places where what is wrong begins or ends
 
@@ -56,7 +56,7 @@ struct Some {
 
 // ---- ropes with a phase or xPos's amplitude ----------------------------------------------------
 
-// What the tensor has of the asked phase and of the logarithm of the asked amplitude.
+// The shares of the asked phase and of the logarithm of the asked amplitude that the tensor has.
 struct Own {
   double phase = 1, amplitude = 1;
 };
@@ -108,7 +108,7 @@ bool says_share(Verdict verdict, const Own& own) {
          (verdict == Verdict::twice && any_is(2));
 }
 
-// By the rope without a phase and an amplitude, after that share of them that leaves the least to be explained.
+// Diagnoses by the rope without a phase and an amplitude, after the share of them that leaves the least unexplained.
 Diagnosis diagnose_own_turns(const Sample& all, const Subject& subject) {
   ModelRope plain = *subject.used;
   plain.rope.phase.clear();

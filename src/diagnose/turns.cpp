@@ -110,7 +110,7 @@ Fit fit_of(const Turns& turns, const Motion& motion, const Hypothesis& one, cons
   });
 }
 
-// Without the weight of most rows: some hundred tell a precision as all do.
+// The turns with most rows weighing nothing: some hundred tell a precision as all do.
 Turns thinned(const Turns& turns, std::int64_t step) {
   Turns some = turns;
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
@@ -133,7 +133,7 @@ Turns measure(const Sample& sample, const Reading& reading, const Block& block, 
   turns.turn.resize(count);
   turns.sigma.resize(count);
   const auto measure_rows = [&](std::int64_t begin, std::int64_t end) {
-    std::vector<std::array<double, 2>> errors(pairs);  // of each pair: the squares that are off, and all
+    std::vector<std::array<double, 2>> errors(pairs);  // for each pair: the squares that are off, and all
     for (std::int64_t row = begin; row < end; ++row) {
       for (std::size_t i = 0; i < pairs; ++i) {
         const Sums sum = sums(sample, turns, row, static_cast<int>(i));
@@ -311,7 +311,8 @@ FoundPrecision find_precision(const Turns& all, const Motion& motion, const std:
   Fit best;
   for (const Hypothesis& one : coarse_hypotheses(is_exact ? exact_angles : float32_angles, turns.unit)) {
     const Fit fit = fit_coarse(turns, one);
-    if (coarse && !(fit.residual < 0.95 * best.residual)) continue;  // of equals the first, the more usual; inf is none
+    if (coarse && !(fit.residual < 0.95 * best.residual))
+      continue;  // among equals the first, the more usual; inf is no fit
     coarse = one;
     best = fit;
   }

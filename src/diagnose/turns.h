@@ -47,8 +47,8 @@ struct FoundBlock {
 };
 struct BlockSearch {
   std::vector<int> touched;                // elements that differ in any head
-  std::vector<FoundBlock> found;           // of each kind the best block that explains the data, the best kind first
-  std::array<double, 4> misfit_of_kind{};  // of each kind, the least misfit of any block
+  std::vector<FoundBlock> found;           // the best block of each kind that explains the data, the best kind first
+  std::array<double, 4> misfit_of_kind{};  // the least misfit of any block of each kind
 };
 // expected is preferred among blocks that the data do not tell apart.
 BlockSearch search_blocks(const Sample&, const std::optional<Block>& expected);
@@ -58,7 +58,7 @@ bool alike(const Sample&, double misfit, double other);
 
 // ---- how much the elements after are off beside their rounding, whatever the angles are ----------
 
-// From the norms of pairs, which a rotation keeps up to one factor, and from elements that are not rotated. None where
+// The noise of pairs, whose norms a rotation keeps up to one factor, and of elements that are not rotated. Zero where
 // the elements are off by no more than their rounding, by so much that no pairing is left, or together, as by a norm or
 // a gain of each head. By medians: some elements, heads or tokens that are wrong altogether are no noise.
 Noise measure_noise(const Sample&, const std::optional<Block>& asked);
@@ -75,20 +75,19 @@ class Still {
 
  private:
   const Sample& sample_;
-  double sum_ = 0;  // of squared changes in squared errors
+  double sum_ = 0;  // the sum of squared changes, in squared errors
   double count_ = 0;
-  bool moved_ = false;  // by more than rounding
+  bool moved_ = false;  // an element changed by more than rounding
 };
 
 // ---- the angles of its pairs ---------------------------------------------------------------------
 
-// turn[(b * tokens + t) * pairs() + i] is the complex factor of pair i: y = turn * x, by least squares over the heads
-// that it is of.
-struct Turns : Bounds {  // those of the sample
+// turn[(b * tokens + t) * pairs() + i] is the complex factor of pair i: y = turn * x, by least squares over its heads.
+struct Turns : Bounds {  // the sample's bounds
   Reading reading = {};
   Block block = {};
   bool apart = false;                    // the pairs of each head are pairs of their own: Motion::of
-  std::vector<std::int64_t> heads = {};  // those that rotate; the others are the same before and after
+  std::vector<std::int64_t> heads = {};  // the heads that rotate; the others are the same before and after
   std::vector<Complex> turn = {};        //
   std::vector<double> sigma = {};        // standard error of each turn, from rounding and noise
   std::vector<double> weight = {};       // sum over the heads of the squared norm before
@@ -105,7 +104,7 @@ Turns measure(const Sample&, const Reading&, const Block&, bool apart = false);
 // a phase.
 struct Motion {
   std::vector<double> speed;                  // radians per position, [terms, pairs], negative: clockwise
-  std::vector<std::uint8_t> axis;             // of each speed; empty: all 0
+  std::vector<std::uint8_t> axis;             // the axis of each speed; all 0 where it is empty
   std::vector<std::vector<double>> position;  // per axis, of each row (b * tokens + t)
   double factor = 1;                          // the attention factor
   int terms = 1;
@@ -129,7 +128,7 @@ struct Motion {
     return growth.empty() ? 0 : growth[static_cast<std::size_t>(pair)] * (position_of(row, pair) - center);
   }
   double angle(std::int64_t row, int pair) const noexcept;  // without the phase
-  double size(std::int64_t row, int pair) const noexcept;   // of all terms, the phase and the amplitude's logarithm
+  double size(std::int64_t row, int pair) const noexcept;   // |terms| + |phase| + |log amplitude|
   Complex turn(std::int64_t row, int pair) const noexcept;
 };
 
@@ -147,7 +146,7 @@ inline double slack_of(const Turns& turns, int pair, double slack = float32_slac
   return slack_of(pair % turns.block.pairs, slack);
 }
 
-// Those of the angle and of the table's row, relative to the pair's norm. angle: its size.
+// The error of the angle's and the table's float32 steps, relative to the pair's norm. angle: its size.
 inline double steps_of(int pair, double angle) { return 4 * 0x1p-24 + slack_of(pair) * angle; }
 
 // The largest error of an element of a pair of that norm: besides those steps cos and sin, two products and their sum,
@@ -170,16 +169,16 @@ struct Fit {
 // turn_of: turns that need not be those of the motion's angles, as a table of few bits holds them.
 Fit compare(const Turns&, const Motion&, double slack = float32_slack,
             const std::function<Complex(std::int64_t row, int pair)>& turn_of = {});
-// The same of a motion of which only is asked whether it holds: where it does not, nothing else is known.
+// compare() that stops at the first turn which the motion does not explain: then only `holds` is known.
 Fit compare_while_it_holds(const Turns&, const Motion&);
 
 // In which precision the angles and the table of cos and sin were computed, where the motion explains the turns but for
 // rounding.
 struct FoundPrecision {
-  std::optional<Precision> precision;  // none: the data do not tell
+  std::optional<Precision> precision;  // empty where the data do not tell
   bool angles = false;                 // the angles have that precision, not the table alone
   Cause cause = Cause::coarse_table;   // which numbers have few bits
-  Fit fit;                             // with that precision
+  Fit fit;                             // the motion's, with that precision
 };
 FoundPrecision find_precision(const Turns&, const Motion&, const std::vector<float>& inv_freq_float32);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double coarse_table = 0x1p-8;  // a table rounded to bf16 changes the norms of pairs by less
 
-// What the config asks is a fact as far as nothing differs.
+// The config's values are facts as far as nothing differs.
 void set_facts(Examination& exam, const Asked& asked) {
   exam.facts.clockwise = asked.used.rope.clockwise;
   exam.set_positions(exam.expected[0]);
@@ -61,7 +61,7 @@ std::vector<KnownFactor> known_factors(const Rope& rope, double wanted) {
 void find_factor(Examination& exam, const Asked& asked) {
   const double wanted = asked.frequencies.attention_factor, found = exam.factor;
   const double noise = exam.sample.noise.relative;
-  double sum = 0, squares = 0;  // of weights: a few large ones leave the rounding of few cos and sin
+  double sum = 0, squares = 0;  // sums of weights: a few large ones leave the rounding of few cos and sin
   for (const double weight : exam.turns.weight) sum += weight, squares += weight * weight;
   const double roundings = sum > 0 ? std::max(0.5, 3 * std::sqrt(squares) / sum) : 0.5;
   const double slack = std::max(roundings * exam.sample.unit, 1e-6) + noise * noise +
@@ -148,7 +148,7 @@ void add_rows_of_heads(Candidates& list, const Asked& asked) {
   add(Cause::rows_of_heads, other);
 }
 
-// What engines are known to do with several axes instead of what is asked.
+// The mistakes that engines are known to make with several axes.
 void add_axes(Candidates& list, const Asked& asked) {
   const std::vector<std::uint8_t>& own = asked.motion.axis;
   const std::size_t pairs = own.size(), axes = asked.motion.position.size();
@@ -191,7 +191,7 @@ void add_axes(Candidates& list, const Asked& asked) {
   }
 }
 
-// With the first pair that listens to another axis than is asked.
+// The finding with the first pair that listens to another axis than is asked.
 Finding with_pair(Finding found, const Motion& motion, const Asked& asked) {
   const auto pair = std::ranges::mismatch(motion.axis, asked.motion.axis).in1 - motion.axis.begin();
   if (pair == std::ssize(motion.axis) || motion.terms > 1) return found;
@@ -202,27 +202,31 @@ Finding with_pair(Finding found, const Motion& motion, const Asked& asked) {
   return found;
 }
 
-// The first candidate that holds.
+// The candidate that holds with the least residual; among equals the first.
 bool explain_by_candidates(Examination& exam, const Asked& asked) {
   Candidates list;
   for (auto* add : {add_turned, add_rows_of_heads, add_axes}) add(list, asked);
+  const Candidate* best = nullptr;
+  Fit fit;
   for (const Candidate& one : list) {
-    const Fit fit = compare_while_it_holds(exam.turns, one.motion);
-    if (!fit.holds) continue;
-    if (one.found.verdict == Verdict::direction) exam.facts.clockwise = !asked.used.rope.clockwise;
-    if (one.found.verdict == Verdict::twice) exam.drop(Verdict::attention_factor);  // it has its factor twice
-    if (one.found.verdict == Verdict::axis) exam.facts.axis = one.motion.axis;
-    if (one.found.cause == Cause::no_angles) {  // which leaves nothing to be said but the factor
-      std::erase_if(exam.findings, [](const Finding& of) { return of.verdict != Verdict::attention_factor; });
-      exam.take(fit);
-      exam.findings.insert(exam.findings.begin(), one.found);
-    } else {
-      exam.claim(one.found.verdict == Verdict::axis ? with_pair(one.found, one.motion, asked) : one.found, fit,
-                 asked.fit);
-    }
+    const Fit own = compare_while_it_holds(exam.turns, one.motion);
+    if (!own.holds || (best != nullptr && own.residual > 0.8 * fit.residual)) continue;
+    best = &one;
+    fit = own;
+  }
+  if (best == nullptr) return false;
+  const Verdict verdict = best->found.verdict;
+  if (verdict == Verdict::direction) exam.facts.clockwise = !asked.used.rope.clockwise;
+  if (verdict == Verdict::twice) exam.drop(Verdict::attention_factor);  // it has its factor twice
+  if (verdict == Verdict::axis) exam.facts.axis = best->motion.axis;
+  if (verdict == Verdict::not_rotated) {  // which leaves nothing to be said but the factor
+    std::erase_if(exam.findings, [](const Finding& of) { return of.verdict != Verdict::attention_factor; });
+    exam.take(fit);
+    exam.findings.insert(exam.findings.begin(), best->found);
     return true;
   }
-  return false;
+  exam.claim(verdict == Verdict::axis ? with_pair(best->found, best->motion, asked) : best->found, fit, asked.fit);
+  return true;
 }
 
 // Each pair at the asked speed listens to the positions of some axis.
