@@ -234,7 +234,8 @@ Noise measure_noise(const Sample& sample, const std::optional<Block>& asked) {
   }
   const auto relative = [](const Errors& one) { return one.error.size() < 8 ? 1 : one.noise().relative; };
   auto least = std::ranges::min_element(list, {}, relative);
-  if (relative(*least) <= sample.unit) least = list.begin();  // an element that is not rotated is not rounded again
+  const bool has_still_elements = !asked || asked->rotary_dim() < sample.head_dim;  // which are not rounded again
+  if (relative(*least) <= sample.unit && has_still_elements) least = list.begin();
   const double rounding = least == list.begin() ? sample.unit / 8 : sample.unit;
   const bool together = std::ranges::any_of(
       list, [&](const Errors& one) { return one.together && relative(one) <= 2 * relative(*least); });

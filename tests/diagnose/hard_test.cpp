@@ -117,6 +117,23 @@ TEST(Hard, OnePairTellsPositionTimesSpeedOnly) {
   EXPECT_FALSE(found.facts.clockwise.has_value());
 }
 
+// Each of these was said to be another fault: a factor of each head, another base, noise.
+TEST(Hard, TheNearestCauseIsNamed) {
+  Case yarn(ElementType::f32);
+  yarn.rope = model_rope(Yarn{.factor = 8, .trained_length = 512});
+  const Engine right{.speed = frequencies(yarn.rope->rope).inv_freq, .factor = 0.1 * std::log(8.0) + 1};
+  Engine late = right, plain{.position = [](int, int t, int) { return t + 3.0; }};
+  late.position = [](int, int t, int) { return t < 8 ? t : t + 4.0; };
+  plain.factor = right.factor;
+  EXPECT_EQ(yarn.diagnose(late).found.at(0).cause, diagnose::Cause::offset) << yarn.diagnose(late).sentence;
+  EXPECT_EQ(yarn.diagnose(plain).found.at(1).cause, diagnose::Cause::scaling_left_out);
+  Case one(ElementType::f32, {.tokens = 1500, .heads = 2});
+  one.rope->heads = one.rope->kv_heads = 2;
+  Data after = Engine{}(one.before);
+  after.values[after.at(0, 169, 1, 25)] += 3;
+  EXPECT_EQ(one.diagnose_after(after).verdict, Verdict::elements) << one.diagnose_after(after).sentence;
+}
+
 // ---- numbers far from 1, and those that are none -------------------------------------------------
 
 // Squares of squares of these overflow, or are 0.
