@@ -22,7 +22,7 @@
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "demo_places.h"
-#include "files/tensors/element_types.h"
+#include "files/tensors/formats.h"
 #include "files/text/paths.h"
 #include "rotary/config.h"
 #include "rotary/reference.h"

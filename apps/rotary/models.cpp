@@ -10,7 +10,7 @@
 #include "apps/shared/command.h"
 #include "apps/shared/text.h"
 #include "commands.h"
-#include "files/models/known.h"
+#include "files/models/families.h"
 #include "files/text/nearest.h"
 
 namespace rotary::cli {

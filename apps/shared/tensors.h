@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "files/tensors/input.h"
+#include "files/tensors/formats.h"
 #include "rotary/rotary.h"
 #include "rotary/tensors.h"
 
@@ -37,7 +37,7 @@ template <class T>
 Tensor tensor_of(const std::string& name, std::vector<std::int64_t> shape, std::span<const T> values) {
   Tensor tensor;
   tensor.name = name;
-  tensor.type = detail::ElementOf<T>::type;
+  tensor.type = detail::element_of(static_cast<T*>(nullptr));
   tensor.shape = std::move(shape);
   tensor.bytes = values.size_bytes();
   const auto bytes = std::as_bytes(values);

@@ -59,40 +59,22 @@ struct TensorInfo {
 struct Tensor;
 
 namespace detail {
-// The element type that Tensor::as<T>() reads.
+// The element type that Tensor::as<T>() reads: that of a pointer to T.
+constexpr ElementType element_of(const float*) { return ElementType::f32; }
+constexpr ElementType element_of(const f16*) { return ElementType::f16; }
+constexpr ElementType element_of(const bf16*) { return ElementType::bf16; }
+constexpr ElementType element_of(const double*) { return ElementType::f64; }
+constexpr ElementType element_of(const std::int8_t*) { return ElementType::i8; }
+constexpr ElementType element_of(const std::int16_t*) { return ElementType::i16; }
+constexpr ElementType element_of(const std::int32_t*) { return ElementType::i32; }
+constexpr ElementType element_of(const std::int64_t*) { return ElementType::i64; }
+constexpr ElementType element_of(const std::uint8_t*) { return ElementType::u8; }
+constexpr ElementType element_of(const std::uint16_t*) { return ElementType::u16; }
+constexpr ElementType element_of(const std::uint32_t*) { return ElementType::u32; }
+constexpr ElementType element_of(const std::uint64_t*) { return ElementType::u64; }
 template <class T>
-struct ElementOf {};
-template <ElementType Type>
-struct SeenAs {
-  static constexpr ElementType type = Type;
-};
-template <>
-struct ElementOf<float> : SeenAs<ElementType::f32> {};
-template <>
-struct ElementOf<f16> : SeenAs<ElementType::f16> {};
-template <>
-struct ElementOf<bf16> : SeenAs<ElementType::bf16> {};
-template <>
-struct ElementOf<double> : SeenAs<ElementType::f64> {};
-template <>
-struct ElementOf<std::int8_t> : SeenAs<ElementType::i8> {};
-template <>
-struct ElementOf<std::int16_t> : SeenAs<ElementType::i16> {};
-template <>
-struct ElementOf<std::int32_t> : SeenAs<ElementType::i32> {};
-template <>
-struct ElementOf<std::int64_t> : SeenAs<ElementType::i64> {};
-template <>
-struct ElementOf<std::uint8_t> : SeenAs<ElementType::u8> {};
-template <>
-struct ElementOf<std::uint16_t> : SeenAs<ElementType::u16> {};
-template <>
-struct ElementOf<std::uint32_t> : SeenAs<ElementType::u32> {};
-template <>
-struct ElementOf<std::uint64_t> : SeenAs<ElementType::u64> {};
-template <class T>
-concept TensorElement = requires {
-  ElementOf<T>::type;
+concept TensorElement = requires(T* elements) {
+  element_of(elements);
 };
 ROTARY_API void check_elements(const Tensor&, ElementType);
 }  // namespace detail
@@ -106,12 +88,12 @@ struct Tensor : TensorInfo {
   // match the shape.
   template <detail::TensorElement T>
   std::span<const T> as() const& {
-    detail::check_elements(*this, detail::ElementOf<T>::type);
+    detail::check_elements(*this, detail::element_of(static_cast<T*>(nullptr)));
     return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
   }
   template <detail::TensorElement T>
   std::span<T> as() & {
-    detail::check_elements(*this, detail::ElementOf<T>::type);
+    detail::check_elements(*this, detail::element_of(static_cast<T*>(nullptr)));
     return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)};
   }
   template <detail::TensorElement T>

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "dlpack.h"
-#include "files/tensors/element_types.h"
+#include "files/tensors/formats.h"
 #include "python.h"
 #include "rotary/tensors.h"
 

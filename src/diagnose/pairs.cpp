@@ -1,8 +1,7 @@
 // The tensors of two files that are compared.
 #include <algorithm>
 
-#include "files/tensors/element_types.h"
-#include "files/tensors/input.h"
+#include "files/tensors/formats.h"
 #include "files/text/paths.h"
 #include "rotary/diagnose.h"
 #include "tools/names.h"

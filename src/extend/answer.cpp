@@ -147,8 +147,8 @@ void add_serving(const Situation& situation, MethodPlan& plan) {
     turns_otherwise = turns_otherwise || !beside;
   }
   if (turns_otherwise) members["rope_parameters"] = OrderedJson::parse(plan.rope_parameters);
-  const std::vector<std::string> keys = files::keys_of(situation.part());
-  for (auto key = keys.rbegin(); key != keys.rend(); ++key) members = OrderedJson{{*key, members}};
+  const std::vector<std::string_view> keys = files::words(situation.part(), '.');
+  for (auto key = keys.rbegin(); key != keys.rend(); ++key) members = OrderedJson{{std::string(*key), members}};
   plan.overrides = one_line(members);
   // vLLM derives the length of these two from the factor, and refuses a longer one.
   const bool derives = plan.method == "yarn" || plan.method == "linear";

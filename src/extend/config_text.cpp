@@ -123,7 +123,7 @@ class Editor {
     const Rope& planned = plan_.ropes.front().planned;
     OrderedJson object = entry(form, planned, before);
     const files::Family* family = situation_.family;
-    if (family != nullptr && family->quirk->yarn_is_longrope && !form.has_base && plan_.method == "longrope")
+    if (family != nullptr && family->yarn_is_longrope && !form.has_base && plan_.method == "longrope")
       // Microsoft's code takes three keys.
       object = {{"type", "longrope"}, {"short_factor", object["short_factor"]}, {"long_factor", object["long_factor"]}};
     const bool scales = object.size() > 1 || !std::holds_alternative<Unscaled>(planned.scaling) ||

@@ -1,7 +1,6 @@
 set(rotary_files_sources
   src/files/config/config_c.cpp
   src/files/config/diffusers.cpp
-  src/files/config/diffusers_class.cpp
   src/files/config/fields.cpp
   src/files/config/layer_types.cpp
   src/files/config/layers.cpp
@@ -29,7 +28,6 @@ set(rotary_files_sources
   src/files/tensors/element_types.cpp
   src/files/tensors/npy.cpp
   src/files/tensors/safetensors.cpp
-  src/files/tensors/safetensors_header.cpp
   src/files/tensors/tensors.cpp
   src/files/text/io.cpp
   src/files/text/json.cpp)

@@ -9,7 +9,6 @@
 
 #include "files/config/stages.h"
 #include "files/tensors/formats.h"
-#include "files/tensors/input.h"
 #include "files/text/descriptors.h"
 #include "files/text/io.h"
 #include "files/text/json.h"

@@ -3,7 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "files/tensors/input.h"
+#include "files/tensors/formats.h"
 #include "subject.h"
 #include "values/fail.h"
 #include "values/number_text.h"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "files/tensors/input.h"
+#include "files/tensors/formats.h"
 #include "rotary/reference.h"
 #include "values/fail.h"
 #include "values/number_text.h"

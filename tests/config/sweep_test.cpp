@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "files/config/stages.h"
-#include "files/models/known.h"
+#include "files/models/families.h"
 #include "rotary/config.h"
 #include "sweep.h"
 

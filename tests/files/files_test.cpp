@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "files/tensors/element_types.h"
+#include "files/tensors/formats.h"
 #include "tests/support/file_helpers.h"
 
 namespace rotary::test {

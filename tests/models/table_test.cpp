@@ -8,7 +8,11 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "files/models/diffusers.h"
+#include "files/models/families.h"
 #include "files/text/json.h"
 #include "rotary/error.h"
 
@@ -22,56 +26,88 @@ std::string file_text() {
   return text.str();
 }
 
-// The error of a table, whose rows are all read; "" where there is none.
+using Names = std::vector<std::string_view>;
+
+Names names_of(const Json& object) {
+  Names names;
+  for (const auto& item : object.items()) names.push_back(item.key());
+  return names;
+}
+
+// The error of a table, whose models and sub-configs are all read; "" where there is none.
 std::string error_of(const std::string& text) {
   try {
     const ModelTable table(text);
-    for (const std::string_view type : table.types) table.find(type);
+    for (const std::string_view type : table.names("models")) table.find<Family>("models", type);
+    for (const std::string_view type : table.names("children")) table.find<std::vector<Child>>("children", type);
     return "";
   } catch (const Error& error) {
     return error.what();
   }
 }
 
-std::string error_of_row(const std::string& row) { return error_of(R"({"models": {"a": )" + row + "}}"); }
+std::string error_of_row(const std::string& row) {
+  return error_of("{\n\"models\": {\n  \"a\": " + row + "\n},\n\"children\": {\n}\n}\n");
+}
 
 TEST(ModelTable, every_row_of_the_file_reads) {
   EXPECT_EQ(error_of(file_text()), "");
   const std::string text = file_text();
   const Json json = parse_json(text);  // no key twice
   const ModelTable table(text);
-  EXPECT_EQ(table.types.size(), json.at("models").size() + json.at("remote_models").size());
-  EXPECT_EQ(table.without_rope.size(), json.at("without_rope").size());
+  EXPECT_EQ(names_of(json), (Names{"about", "architectures", "children", "counted", "diffusers", "harmless",
+                                   "harmless_if_false", "misnamed", "models", "our_names", "positions", "query_scales",
+                                   "refused", "remote_models", "towers", "without_rope"}));
+  for (const auto& [section, rows] : json.items()) {
+    if (rows.is_object()) EXPECT_EQ(table.names(section), names_of(rows)) << section << " is not laid out in lines";
+  }
+  for (const std::string_view type : model_types()) {
+    const Family* family = find_family(type);
+    ASSERT_NE(family, nullptr) << type;
+    EXPECT_EQ(family->type, type);
+  }
+  for (const std::string_view type : types_with_children()) {
+    EXPECT_EQ(children_of(type).size(), json.at("children").at(std::string(type)).size()) << type;
+  }
+  for (const std::string_view type : table.names("architectures")) EXPECT_NE(find_architecture(type), nullptr) << type;
+  for (const std::string_view type : table.names("positions")) EXPECT_TRUE(find_positions(type)) << type;
+  for (const std::string_view type : diffusers_types()) EXPECT_EQ(find_diffusers(type)->type, type);
+  for (const std::string_view type : refused_types()) EXPECT_NE(refusal(type), "");
+  EXPECT_EQ(types_without_rope().size(), json.at("without_rope").size());
+  for (const auto& [list, types] : json.at("counted").items()) {
+    for (const auto& type : types) EXPECT_TRUE(find_positions(type.get<std::string>())) << list << " " << type;
+  }
 }
 
 TEST(ModelTable, every_name_leads_to_a_row) {
-  const std::string text = file_text();
-  const ModelTable table(text);
-  std::set<std::string_view> known(table.types.begin(), table.types.end());
-  const std::set<std::string_view> without(table.without_rope.begin(), table.without_rope.end());
-  EXPECT_EQ(without.size(), table.without_rope.size()) << "a name of without_rope stands twice";
+  const Names types = model_types(), other = types_without_rope();
+  std::set<std::string_view> known(types.begin(), types.end());
+  EXPECT_EQ(known.size(), types.size()) << "a name stands in models and in remote_models";
+  const std::set<std::string_view> without(other.begin(), other.end());
+  EXPECT_EQ(without.size(), other.size()) << "a name of without_rope stands twice";
   for (const std::string_view type : known) EXPECT_EQ(without.count(type), 0u) << type << " has a rope and has none";
-  for (const Misnamed& row : table.misnamed) EXPECT_EQ(known.count(row.family), 1u) << row.family;
+  const Json json = parse_json(file_text());
+  for (const Json& row : json.at("misnamed")) EXPECT_EQ(known.count(row.at("family").get<std::string>()), 1u) << row;
   known.insert(without.begin(), without.end());
-  for (const Refusal& row : table.refused) EXPECT_TRUE(known.insert(row.type).second) << row.type;
-  for (const Child& child : table.children) known.insert(child.parent);
-  for (const Child& child : table.children) {
-    EXPECT_EQ(known.count(child.type), 1u) << child.parent << "." << child.part << " is " << child.type;
+  for (const std::string_view type : refused_types()) EXPECT_TRUE(known.insert(type).second) << type;
+  const Names parents = types_with_children();
+  known.insert(parents.begin(), parents.end());
+  for (const std::string_view parent : parents) {
+    for (const Child& child : children_of(parent)) {
+      EXPECT_EQ(known.count(child.type), 1u) << parent << "." << child.part << " is " << child.type;
+    }
   }
-  for (const std::string_view name : table.our_names) EXPECT_EQ(known.count(name), 1u) << name;
+  for (const Json& name : json.at("our_names")) EXPECT_EQ(known.count(name.get<std::string>()), 1u) << name;
 }
 
 TEST(ModelTable, rows_are_sorted_and_say_only_what_differs) {
-  const std::string text = file_text();
-  const Json json = parse_json(text);
-  const ModelTable table(text);
-  const auto remote = table.types.begin() + static_cast<std::ptrdiff_t>(json.at("models").size());
-  EXPECT_TRUE(std::is_sorted(table.types.begin(), remote));
-  EXPECT_TRUE(std::is_sorted(remote, table.types.end()));
+  const OrderedJson json = OrderedJson::parse(file_text());
   for (const char* section : {"models", "remote_models"}) {
+    std::string before;
     for (const auto& [type, row] : json.at(section).items()) {
+      EXPECT_LT(std::exchange(before, type), type);
       for (const auto& [name, value] : row.items()) {
-        const bool empty = value == 0 || value == Json::object() || (value == "" && !name.ends_with("_key"));
+        const bool empty = value == 0 || value == OrderedJson::object() || (value == "" && !name.ends_with("_key"));
         EXPECT_FALSE(empty) << type << "." << name;
       }
     }
@@ -79,13 +115,18 @@ TEST(ModelTable, rows_are_sorted_and_say_only_what_differs) {
 }
 
 TEST(ModelTable, a_value_is_what_its_row_says) {
-  const std::string text = R"({"models": {"a": {"pairing": "interleaved", "shape": {"layers": 2, "heads": 3},
+  const std::string text = R"({
+"models": {
+  "a": {"pairing": "interleaved", "shape": {"layers": 2, "heads": 3},
     "base": 5e5, "sections": [1, 2, 3], "rope_parameters": {"rope_type": "default", "x": {"y": [1, "}"]}},
     "pattern": {"types": ["sliding", "full"], "first": "full"}, "quirk": "falcon", "tower": "pixtral", "comment": "no field",
-    "attention": {"fused_where": [{"key": "k", "fused": "joined"}]}}},
-    "children": {"p": {"text_config": "a", "vision_config": {"type": "a", "base": 2, "merged": true}}}})";
+    "attention": {"fused_where": [{"key": "k", "fused": "joined"}]}}
+},
+"children": {
+  "p": {"text_config": "a", "vision_config": {"type": "a", "base": 2, "merged": true}}
+}})";
   const ModelTable table(text);
-  const Family& family = *table.find("a");
+  const Family& family = *table.find<Family>("models", "a");
   EXPECT_EQ(family.pairing, Pairing::interleaved);
   EXPECT_EQ(family.shape.layers, 2);
   EXPECT_EQ(family.shape.head_dim, 0);
@@ -95,11 +136,12 @@ TEST(ModelTable, a_value_is_what_its_row_says) {
   EXPECT_EQ(family.pattern.first, LayerKind::full);
   EXPECT_EQ(family.base_key, std::vector<std::string_view>{"rope_theta"});
   EXPECT_EQ(family.attention.fused_where.at(0).fused, Fused::joined);
-  EXPECT_EQ(table.find("a"), &family);
-  EXPECT_EQ(table.find("b"), nullptr);
-  ASSERT_EQ(table.children.size(), 2u);
-  EXPECT_EQ(table.children[0].type, "a");
-  EXPECT_EQ(table.children[1].base, 2);
+  EXPECT_EQ(table.find<Family>("models", "a"), &family);
+  EXPECT_EQ(table.find<Family>("models", "b"), nullptr);
+  const auto& children = *table.find<std::vector<Child>>("children", "p");
+  ASSERT_EQ(children.size(), 2u);
+  EXPECT_EQ(children[0].type, "a");
+  EXPECT_EQ(children[1].base, 2);
 }
 
 TEST(ModelTable, what_is_wrong_is_refused_by_name) {
@@ -127,10 +169,7 @@ TEST(ModelTable, what_is_wrong_is_refused_by_name) {
     EXPECT_EQ(error_of_row(row), "[models] data/models.json: models." + error) << row;
   }
   const std::string file = "[models] data/models.json: ";
-  EXPECT_EQ(error_of(R"({"model": {"a": {}}})"), file + "model is no section");
-  EXPECT_EQ(error_of(R"({"models": {"a": {}}, "remote_models": {"a": {}}})"),
-            file + "remote_models.a must stand in the file once");
-  EXPECT_EQ(error_of(R"({"children": {"p": {"text_config": {"base": 3}}}})"),
+  EXPECT_EQ(error_of("{\n\"models\": {\n},\n\"children\": {\n  \"p\": {\"text_config\": {\"base\": 3}}\n}\n}"),
             file + "children.p.text_config must have a type");
   EXPECT_EQ(error_of(""), file + "the file must be an object");
 }

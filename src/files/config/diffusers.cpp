@@ -1,4 +1,5 @@
-// A rope of a config.json of diffusers, by the row of its class or part (files/models/diffusers.h).
+// The config.json of a model of diffusers: the ropes of its class and of the class's parts, by their rows
+// (files/models/diffusers.h).
 #include "files/models/diffusers.h"
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "files/text/json.h"
+#include "files/text/nearest.h"
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
@@ -34,7 +36,7 @@ class DiffusersReader {
     read_heads();
     read_base();
     if (!row_.longrope.empty()) whole.context = read_longrope();
-    if (!row_.remark.empty()) part_.note(NoteKind::model, std::string(row_.remark));
+    if (!row_.remark.empty()) part_.note(NoteKind::model, row_.remark);
     if (row_.laid == Laid::blocks) return add_blocks();
     lay_out();
     add(std::move(model_));
@@ -50,9 +52,9 @@ class DiffusersReader {
   const Object& says(const std::string& key) const {
     part_.keys.mark(key);
     if (part_.keys.has(key)) return part_.keys;
-    if (!defaults_.has(key)) missing(part_, key, {key.c_str()});
-    part_.note(NoteKind::model_default,
-               key + " is not given: " + shown(defaults_.json().at(key)) + ", the default of " + part_.name());
+    if (!defaults_.has(key)) missing(part_, key, key);
+    part_.note(NoteKind::model_default, key, " is not given: ", shown(defaults_.json().at(key)), ", the default of ",
+               part_.name());
     return defaults_;
   }
 
@@ -226,13 +228,13 @@ class DiffusersReader {
   std::int64_t read_longrope() {
     const std::string key(row_.longrope);
     const auto object = part_.keys.object(key);
-    if (!object) missing(part_, "the factors of its pairs", {key.c_str()});
+    if (!object) missing(part_, "the factors of its pairs", key);
     for (const char* word : {"type", "rope_type"}) object->mark(word);
     LongRope scaling;
     const auto factors = [&](const char* word) {
       const auto list = object->numbers(word);
       if (!list || 2 * list->size() != static_cast<std::size_t>(width())) {
-        object->refuse(word, "must have one factor for each of the " + std::to_string(width() / 2) + " pairs");
+        object->refuse(word, "must have one factor for each of the ", width() / 2, " pairs");
       }
       part_.origins().read(std::string("scaling.") + word, *object, word);
       return *list;
@@ -390,6 +392,29 @@ class DiffusersReader {
 
 }  // namespace
 
-void read_row(const Part& part, const DiffusersRope& row) { DiffusersReader(part, row).read(); }
+bool is_diffusers(const Object& root) {
+  return root.has("_class_name") || (root.has("_diffusers_version") && !root.has("model_type"));
+}
+
+void read_diffusers(Reading& reading, const Object& root) {
+  const std::string type = root.text("_class_name").value_or("");
+  reading.model.model_type = type;
+  if (const std::string_view why = refusal(type); !why.empty()) {
+    fail(Code::ROPE, "read_config", "a rope must be a rotation of q and k but ", type, ' ', why);
+  }
+  if (known_without_rope(type)) {
+    reading.note(NoteKind::no_rope, "", "_class_name " + in_quotes(type) + " has no rotary positions of its own");
+    return;
+  }
+  for (const DiffusersRope* row : ropes_of_class(type)) {
+    const Family family = {.type = type};
+    const Part part{reading, part_of_class(*row), root, family};
+    DiffusersReader(part, *row).read();
+    ++reading.parts;
+  }
+  if (reading.parts != 0) return;
+  fail(Code::MODEL_TYPE, "read_config", "a config of diffusers must have a _class_name that is known but this one has ",
+       type.empty() ? "none" : in_quotes(type), suggestion(type, diffusers_types()));
+}
 
 }  // namespace rotary::files

@@ -30,8 +30,11 @@ const std::vector<std::string>& values_of_rope() {
 // The keys as a file may spell them: those behind the family's prefix come first.
 std::vector<std::string> spellings(const Part& part, Names names) {
   std::vector<std::string> keys;
-  for (const char* name : names) keys.push_back(std::string(part.family.prefix) + name);
-  if (!part.family.prefix.empty()) keys.insert(keys.end(), names.begin(), names.end());
+  const std::vector<std::string_view> plain = words(names);
+  if (!part.family.prefix.empty()) {
+    for (const std::string_view name : plain) keys.push_back(std::string(part.family.prefix) + std::string(name));
+  }
+  keys.insert(keys.end(), plain.begin(), plain.end());
   return keys;
 }
 
@@ -47,11 +50,6 @@ std::optional<Value> stated(const NativeKey& row, const std::optional<Value>& va
 Origin from_key(const Object& keys, std::string_view key) {
   if (keys.owner().empty()) return {OriginKind::given, keys.path_of(key)};
   return {OriginKind::model_default, keys.owner()};
-}
-
-const Json* peek(const Object& keys, std::string_view key) {
-  const auto found = keys.json().find(std::string(key));
-  return found == keys.json().end() ? nullptr : &*found;
 }
 
 std::string last_word(const std::string& path) { return path.substr(path.rfind('.') + 1); }
@@ -105,8 +103,7 @@ ModelPart& Part::add_to_model(int layers) const {
 }
 
 int take_default(const Part& part, const char* value, const std::string& key, int default_value) {
-  part.note(NoteKind::model_default,
-            key + " is not given: " + std::to_string(default_value) + ", the default of " + part.name());
+  part.note(NoteKind::model_default, key, " is not given: ", default_value, ", the default of ", part.name());
   if (value != nullptr) part.by_default(value);
   return default_value;
 }
@@ -115,14 +112,12 @@ std::string word_for(const Part& part, Names names) {
   for (const std::string& key : spellings(part, names)) {
     if (part.keys.has(key)) return key;
   }
-  return *names.begin();
+  return std::string(words(names).front());
 }
 
 void missing(const Part& part, const std::string& what, Names names) {
-  std::string listed;
-  for (const char* name : names) listed += (listed.empty() ? "" : ", ") + std::string(name);
   fail(Code::CONFIG_MISSING, "read_config", part.path.empty() ? "the config" : part.path, " must say ", what,
-       " but has none of ", listed);
+       " but has none of ", listed(words(names)));
 }
 
 std::optional<int> read_whole(const Part& part, const Whole& row) {
@@ -133,15 +128,15 @@ std::optional<int> read_whole(const Part& part, const Whole& row) {
     if (row.value != nullptr) part.origins().read(row.value, keys, key);
     return static_cast<int>(*given);
   }
-  if (row.otherwise != 0) return take_default(part, row.value, *row.keys.begin(), row.otherwise);
+  if (row.otherwise != 0) return take_default(part, row.value, std::string(words(row.keys).front()), row.otherwise);
   if (!row.needed_for.empty()) missing(part, std::string(row.needed_for), row.keys);
   return std::nullopt;
 }
 
 void read_native(const Object& keys, const NativeKey& row, double& value) {
   const auto given = stated(row, keys.number(row.key));
-  if (given && row.least && !(*given >= *row.least)) keys.refuse(row.key, "must be at least " + spelled(*row.least));
-  if (given && row.least && !(*given <= max_factor)) keys.refuse(row.key, "must be at most " + spelled(max_factor));
+  if (given && row.least && !(*given >= *row.least)) keys.refuse(row.key, "must be at least ", spelled(*row.least));
+  if (given && row.least && !(*given <= max_factor)) keys.refuse(row.key, "must be at most ", spelled(max_factor));
   value = given.value_or(value);
 }
 

@@ -9,12 +9,14 @@ namespace rotary::files {
 namespace {
 
 std::string type_named(LayerKind kind) {
-  return kind == LayerKind::sliding   ? "sliding_attention"
-         : kind == LayerKind::linear  ? "linear_attention"
-         : kind == LayerKind::hybrid  ? "hybrid"
-         : kind == LayerKind::indexed ? "indexed_attention"
-         : kind == LayerKind::mlp     ? "mlp"
-                                      : "full_attention";
+  constexpr const char* types[] = {"full_attention",
+                                   "sliding_attention",
+                                   "full_attention",
+                                   "linear_attention",
+                                   "hybrid",
+                                   "indexed_attention",
+                                   "mlp"};
+  return types[static_cast<std::size_t>(kind)];
 }
 
 // Old and remote-code names.
@@ -23,12 +25,6 @@ std::string modern(const std::string& type) {
   if (type == "local_attention" || type == "sliding") return "sliding_attention";
   if (type == "mamba" || type == "mamba2" || type == "recurrent" || type == "linear") return "linear_attention";
   return type;
-}
-
-// The types of layers without attention.
-bool is_known_without_attention(const std::string& type) {
-  static constexpr std::string_view known[] = {"linear_attention", "conv", "moe", "mlp", "sparse", "dense"};
-  return std::find(std::begin(known), std::end(known), type) != std::end(known);
 }
 
 // The class default pattern, stretched to the file's own period where it has one.
@@ -41,7 +37,7 @@ std::vector<LayerKind> pattern_of(const Part& part) {
   const LayerKind other = full_first ? pattern.back() : pattern.front();
   pattern.assign(static_cast<std::size_t>(*period), other);
   (full_first ? pattern.front() : pattern.back()) = LayerKind::full;
-  part.note(NoteKind::derived, "layer_types are not given: made from " + std::string(part.family.pattern.period_key));
+  part.note(NoteKind::derived, "layer_types are not given: made from ", part.family.pattern.period_key);
   part.record("layers", part.family.pattern.period_key);
   return pattern;
 }
@@ -59,8 +55,8 @@ std::vector<std::string> default_types(const Part& part, std::size_t layers) {
   const std::string_view period = part.family.pattern.period_key;
   const bool noted = !period.empty() && part.keys.has(period);
   if (part.family.pattern.types.size() > 1 && !noted) {
-    part.note(NoteKind::model_default,
-              "layer_types are not given: the pattern of " + part.name() + " (" + types.front() + ", ...)");
+    part.note(NoteKind::model_default, "layer_types are not given: the pattern of ", part.name(), " (", types.front(),
+              ", ...)");
   }
   return types;
 }
@@ -83,7 +79,7 @@ std::vector<std::string> types_from_flags(const Part& part, const FlagList& list
 std::optional<std::vector<std::string>> types_from_numbers(const Part& part, std::size_t layers) {
   if (const auto flags = part.keys.integers(minimax.key)) {
     if (flags->size() != layers) {
-      part.keys.refuse(minimax.key, "must have one entry for each of the " + std::to_string(layers) + " layers");
+      part.keys.refuse(minimax.key, "must have one entry for each of the ", layers, " layers");
     }
     return types_from_flags(part, minimax, *flags);
   }
@@ -105,7 +101,7 @@ std::optional<std::vector<std::string>> types_from_numbers(const Part& part, std
     part.record("layers", key);
     for (const int i : *indices) {
       if (i < 0 || static_cast<std::size_t>(i) >= layers) {
-        part.keys.refuse(key, "must list layers from 0 to " + std::to_string(layers - 1));
+        part.keys.refuse(key, "must list layers from 0 to ", layers - 1);
       }
       types[static_cast<std::size_t>(i)] = "full_attention";
     }
@@ -120,19 +116,18 @@ std::vector<std::string> types_as_written(const Part& part, std::size_t layers) 
     if (!types) continue;
     part.record("layers", key);
     if (types->size() < layers) {
-      part.keys.refuse(key, "must have one entry for each of the " + std::to_string(layers) + " layers");
+      part.keys.refuse(key, "must have one entry for each of the ", layers, " layers");
     }
     if (types->size() > layers) {
-      part.note(NoteKind::unread, std::string(key) + " has more entries than there are layers: the last " +
-                                      std::to_string(types->size() - layers) + " are not read");
+      part.note(NoteKind::unread, key, " has more entries than there are layers: the last ", types->size() - layers,
+                " are not read");
       types->resize(layers);
     }
     std::transform(types->begin(), types->end(), types->begin(), modern);
     for (const std::string& type : *types) {
-      if (!attends(type) && !is_known_without_attention(type)) {
-        part.keys.refuse(key,
-                         "must list known layer types (full_attention, sliding_attention, mamba, conv, ...), not " +
-                             in_quotes(type));
+      if (!attends(type) && !is_listed(type, "linear_attention conv moe mlp sparse dense")) {
+        part.keys.refuse(key, "must list known layer types (full_attention, sliding_attention, mamba, conv, ...), not ",
+                         in_quotes(type));
       }
     }
     if (part.family.pattern.last_full) types->back() = "full_attention";

@@ -11,7 +11,7 @@ ValueOrigin given(const char* value, const Object& keys, const char* key) {
 }
 
 bool is_list(const Object& keys, const char* key) {
-  const Json* found = peek(keys, key);
+  const Json* found = keys.peek(key);
   return found != nullptr && found->is_array();
 }
 
@@ -38,8 +38,8 @@ void read_bases(const Part& part, std::vector<Layer>& layers) {
   constexpr const char* key = "rope_theta";
   const Object& keys = part.keys;
   if (!is_list(keys, key)) return;
-  if (part.known && !part.family.quirk->lists_bases) {
-    keys.refuse(key, "must be one number (" + part.name() + " has one base for all layers)");
+  if (part.known && !part.family.lists_bases) {
+    keys.refuse(key, "must be one number (", part.name(), " has one base for all layers)");
   }
   const bool listed = set_each(part, layers, key, keys.numbers(key), [&](Layer& layer, double base) {
     layer.base = base;
@@ -114,7 +114,7 @@ void read_block_configs(const Part& part, std::vector<Layer>& layers) {
   const Json* blocks = part.keys.value(key);
   if (blocks == nullptr) return;
   if (!blocks->is_array() || blocks->size() != layers.size()) {
-    part.keys.refuse(key, "must be a list of one object for each of the " + std::to_string(layers.size()) + " layers");
+    part.keys.refuse(key, "must be a list of one object for each of the ", layers.size(), " layers");
   }
   part.record("layers", key);
   const auto heads = part.keys.integer("num_attention_heads", 1, max_heads);
@@ -141,8 +141,8 @@ void read_cross_layers(const Part& part, std::vector<Layer>& layers) {
   part.record_or_default("layers", key);
   const std::vector<int> listed = own.value_or(default_value);
   keep_turning(layers, [&](std::size_t i) { return !holds(listed, i); });
-  part.note(NoteKind::layers, std::string(key) + (own ? "" : " are not given: the default of " + part.name()) +
-                                  " attend to the image and have no rope");
+  part.note(NoteKind::layers, key, (own ? "" : " are not given: the default of " + part.name()),
+            " attend to the image and have no rope");
 }
 
 void read_scaled_layers(const Part& part, std::vector<Layer>& layers) {
@@ -173,8 +173,8 @@ void read_no_rope_layers(const Part& part, std::vector<Layer>& layers) {
   part.record_or_default("layers", interval_key);
   const auto every = static_cast<std::size_t>(interval.value_or(4));
   keep_turning(layers, [&](std::size_t i) { return (i + 1) % every != 0; });
-  part.note(NoteKind::layers, "every " + std::to_string(every) + "th layer has no rope (" +
-                                  (interval ? "no_rope_layer_interval)" : "the default of " + part.name() + ")"));
+  part.note(NoteKind::layers, "every ", every, "th layer has no rope (",
+            (interval ? "no_rope_layer_interval)" : "the default of " + part.name() + ")"));
 }
 
 // vLLM's: true = the layer has a rope; an empty list says nothing.
@@ -274,7 +274,7 @@ std::vector<Layer> read_layers(const Part& part) {
   const std::vector<std::string> types = layer_types(part, n);
   std::vector<Layer> layers(n);
   const std::string off = why_off(part);
-  if (!off.empty()) part.note(NoteKind::no_rope, off + ": no layer has a rope");
+  if (!off.empty()) part.note(NoteKind::no_rope, off, ": no layer has a rope");
   for (std::size_t i = 0; i < n; ++i) {
     layers[i].type = types[i];
     layers[i].turns = off.empty() && attends(types[i]);

@@ -6,7 +6,7 @@
 
 #include "files/models/diffusers.h"
 #include "files/tensors/checkpoint.h"
-#include "files/tensors/element_types.h"
+#include "files/tensors/formats.h"
 #include "files/text/io.h"
 #include "files/text/paths.h"
 #include "rotary/error.h"
@@ -62,13 +62,10 @@ void note(Model& model, NoteKind kind, const std::string& part, const std::strin
 
 // What the ropes of the part learn.
 Learned learned_of(const ModelPart& part) {
-  if (const Family* family = find_family(part.model_type)) return family->quirk->learned;
-  for (const DiffusersRope& row : diffusers_ropes()) {
-    const auto [type, path] = class_and_part(row);
-    if (row.laid == Laid::learned && type == part.model_type && path == part.path)
-      return {Learns::directions, row.widths.front()};
-  }
-  return {};
+  if (const Family* family = find_family(part.model_type)) return family->learned;
+  const DiffusersRope* row = find_diffusers(part.model_type + (part.path.empty() ? "" : "/" + part.path));
+  if (row == nullptr || row->laid != Laid::learned) return {};
+  return {Learns::directions, row->widths.front()};
 }
 
 void forget_start(Model& model, const ModelRope& used) {

@@ -16,38 +16,6 @@ constexpr std::string_view words_beside_scalings =
     "alpha llama_4_scaling_beta max_position_embeddings mrope_interleaved mrope_interleaved_glm mrope_section "
     "partial_rotary_factor rope_parameters rope_scaling rope_theta rope_type rotary_dim type";
 
-// Rope words in keys that do not say how anything turns.
-constexpr std::string_view harmless[] = {
-    "rope_deltas",                       // run-time state that some files saved
-    "qk_nope_head_dim",                  // read where a model is an MLA; without meaning elsewhere
-    "qk_rope_head_dim",                  //
-    "rotary_value",                      // RoFormer: v turns too
-    "mla_use_nope",                      // Kimi Linear: its MLA heads do not turn
-    "relation_bias_theta",               // a bias, not a rope
-    "indexer_rope_interleave",           // GLM 5: the indexer's own heads
-    "sparse_indexer_rope_dim",           // Step 5: the same
-    "sparse_indexer_use_rope",           //
-    "memory_attention_rope_dropout",     // SAM 2 video
-    "memory_attention_rope_feat_sizes",  //
-    "memory_attention_rope_k_sizes",     // EdgeTAM
-    "use_rotary_pos_emb_fusion",         // a faster kernel
-    "apply_rope_fusion",                 // a faster kernel
-    "fuse_rope",                         // a faster kernel
-    "fused_rope",                        //
-    "use_fused_rope",                    //
-    "fused_rotary",                      //
-    "flash_rotary",                      // the first files of Phi
-};
-
-// Switches of other models that files carry switched off.
-constexpr std::string_view harmless_if_false[] = {
-    "position_embedding_xdrope",  // Hunyuan
-    "rotary_use_xpos",            // TeleChat
-    "use_mrope",                  // Qwen2
-    "use_nope",                   // MiniCPM 4, of its sparse attention
-    "use_xpos",
-};
-
 // Where a file says which positions it has.
 constexpr std::string_view position_words =
     "position_embedding_type position_embeddings_type positional_embedding_type position_encoding_type "
@@ -59,11 +27,6 @@ constexpr std::string_view slippery =
     "no_rope_layers no_rope_layer_interval nope_layer_interval use_mem_rope use_scaled_rope qk_nope_head_dim "
     "qk_rope_head_dim original_max_position_embeddings initial_context_length position_embedding_type "
     "position_embeddings_type short_factor long_factor attention_factor low_freq_factor high_freq_factor";
-
-template <typename List>
-bool is_in(const List& list, std::string_view key) {
-  return std::find(std::begin(list), std::end(list), key) != std::end(list);
-}
 
 // A common key of rope_scaling and rope_parameters: null says nothing.
 bool is_scaling_word(std::string_view key) {
@@ -82,8 +45,7 @@ std::string advice_on(std::string_view key, const Json& object, const std::strin
   scalings::for_each_scaling([&](const auto& scaling) {
     scalings::for_each_field(scaling, [&](const auto& field, const auto&) { known.emplace_back(field.key); });
   });
-  const std::string_view meant = nearest(key, known);
-  return meant.empty() || meant == key ? "" : ": did you mean " + std::string(meant) + "?";
+  return suggestion(key, known);
 }
 
 // "position_embedding_type": "absolute" says that there is no rope.
@@ -158,8 +120,8 @@ class Leftovers {
   }
 
   static bool is_harmless(const std::string& key, const Json& value) {
-    return is_in(harmless, key) || (value == false && is_in(harmless_if_false, key)) ||
-           (value.is_null() && is_scaling_word(key)) || says_other_positions(key, value);
+    return is_harmless_key(key, value == false) || (value.is_null() && is_scaling_word(key)) ||
+           says_other_positions(key, value);
   }
 
   [[noreturn]] static void refuse(const std::string& key, const std::string& path, const Json& value,
@@ -178,11 +140,11 @@ class Leftovers {
 }  // namespace
 
 bool names_rope(std::string_view key) {
-  static constexpr std::string_view exact[] = {
-      "positional_embedding_type", "position_encoding_type", "inv_freq", "beta_fast", "beta_slow", "attn_factor",
-      "extrapolation_factor",      "rotate_every_two",       "truncate"};
+  constexpr std::string_view exact =
+      "positional_embedding_type position_encoding_type inv_freq beta_fast beta_slow attn_factor extrapolation_factor "
+      "rotate_every_two truncate";
   const std::string name = lower(key);
-  if (is_in(exact, name)) return true;
+  if (is_listed(name, exact)) return true;
   for (const char* word : {"rotary", "yarn", "ntk", "theta", "mscale", "freq_base"}) {
     if (name.find(word) != std::string::npos) return true;
   }
@@ -203,16 +165,15 @@ bool names_rope(std::string_view key) {
 void check_positions(const Part& part) {
   const Object& keys = part.keys;
   for (const std::string_view key : words(position_words)) {
-    const Json* found = peek(keys, key);
+    const Json* found = keys.peek(key);
     if (found == nullptr) continue;
     keys.mark(key);
     if (found->is_string() && says_other_positions(std::string(key), *found)) {
-      part.note(NoteKind::unread,
-                std::string(key) + " is " + shown(*found) + " and not read: " + part.name() + " turns all the same");
+      part.note(NoteKind::unread, key, " is ", shown(*found), " and not read: ", part.name(), " turns all the same");
     }
   }
   for (const char* key : {"alibi", "use_alibi"}) {
-    if (const Json* found = peek(keys, key); found != nullptr && *found == true) {
+    if (const Json* found = keys.peek(key); found != nullptr && *found == true) {
       keys.refuse(key, "must be false where layers have a rope");
     }
   }
@@ -220,7 +181,7 @@ void check_positions(const Part& part) {
 
 void ignore_known(const Object& object, const std::string& key) {
   object.mark(key);
-  const Json* found = peek(object, key);
+  const Json* found = object.peek(key);
   if (found == nullptr || !found->is_object()) return;
   const Object inner = *object.object(key);
   for (const auto& item : inner.json().items()) {

@@ -3,57 +3,28 @@
 #include <iterator>
 
 #include "rotary/config.h"
-#include "values/names.h"
 
 namespace rotary {
 
 namespace {
 
-constexpr detail::Named<OriginKind> origin_names[] = {{OriginKind::given, "given"},
-                                                      {OriginKind::chosen, "chosen"},
-                                                      {OriginKind::weights, "weights"},
-                                                      {OriginKind::model_default, "default"},
-                                                      {OriginKind::method_default, "method_default"},
-                                                      {OriginKind::published, "published"},
-                                                      {OriginKind::derived, "derived"}};
-
-constexpr detail::Named<NoteKind> note_names[] = {{NoteKind::chosen, "chosen"},
-                                                  {NoteKind::model_default, "default"},
-                                                  {NoteKind::derived, "derived"},
-                                                  {NoteKind::unread, "unread"},
-                                                  {NoteKind::read_as, "read_as"},
-                                                  {NoteKind::no_rope, "no_rope"},
-                                                  {NoteKind::layers, "layers"},
-                                                  {NoteKind::axes, "axes"},
-                                                  {NoteKind::scaling, "scaling"},
-                                                  {NoteKind::attention, "attention"},
-                                                  {NoteKind::query_scale, "query_scale"},
-                                                  {NoteKind::awaits_weights, "awaits_weights"},
-                                                  {NoteKind::weights, "weights"},
-                                                  {NoteKind::compared, "compared"},
-                                                  {NoteKind::warning, "warning"},
-                                                  {NoteKind::published, "published"},
-                                                  {NoteKind::model, "model"}};
+// In the order of the enumerators.
+constexpr const char* origin_names[] = {"given",          "chosen",    "weights", "default",
+                                        "method_default", "published", "derived"};
+constexpr const char* note_names[] = {"chosen",  "default",  "derived", "unread",    "read_as",     "no_rope",
+                                      "layers",  "axes",     "scaling", "attention", "query_scale", "awaits_weights",
+                                      "weights", "compared", "warning", "published", "model"};
+static_assert(std::size(origin_names) == static_cast<std::size_t>(OriginKind::derived) + 1);
+static_assert(std::size(note_names) == static_cast<std::size_t>(NoteKind::model) + 1);
 
 }  // namespace
 
-const char* name(OriginKind kind) noexcept { return detail::name_in(origin_names, kind); }
-const char* name(NoteKind kind) noexcept { return detail::name_in(note_names, kind); }
+const char* name(OriginKind kind) noexcept { return origin_names[static_cast<std::size_t>(kind)]; }
+const char* name(NoteKind kind) noexcept { return note_names[static_cast<std::size_t>(kind)]; }
 
 const char* origin_word(OriginKind kind) noexcept {
-  switch (kind) {
-    case OriginKind::given:
-    case OriginKind::chosen:
-    case OriginKind::weights:
-      return "given";
-    case OriginKind::model_default:
-    case OriginKind::method_default:
-      return "default";
-    case OriginKind::published:
-    case OriginKind::derived:
-      break;
-  }
-  return "derived";
+  if (kind <= OriginKind::weights) return "given";
+  return kind <= OriginKind::method_default ? "default" : "derived";
 }
 
 std::string sentence_of(const Note& note) { return (note.part.empty() ? "" : note.part + ": ") + note.text; }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "files/text/io.h"
@@ -21,25 +22,20 @@ void note_mscale(const Part& part, const ModelRope& used) {
   if (yarn == nullptr || !is_mla(part) || yarn->mscale_all_dim.value_or(0) == 0 || !(yarn->factor > 1)) return;
   const double scale = 0.1 * *yarn->mscale_all_dim * std::log(yarn->factor) + 1;
   const bool own_code = part.family.type == "deepseek_v2";
-  part.note(NoteKind::attention,
-            std::string("attention multiplies its softmax scale by (0.1 * mscale_all_dim * ln(factor) + ") +
-                "1)^2 = " + detail::significant(scale * scale, 7) +
-                (own_code ? " in DeepSeek's own code (transformers leaves it out)" : "") +
-                ", beside the attention factor; it is not part of the rotation");
+  part.note(NoteKind::attention, "attention multiplies its softmax scale by (0.1 * mscale_all_dim * ln(factor) + ",
+            "1)^2 = ", detail::significant(scale * scale, 7),
+            (own_code ? " in DeepSeek's own code (transformers leaves it out)" : ""),
+            ", beside the attention factor; it is not part of the rotation");
 }
 
 // 500 for 500000: the smallest base of a published text model is 1000 (Nomic's).
 void note_small_base(const Part& part, const ModelRope& used, std::int64_t context) {
   if (context < 1024 || used.rope.base >= 1000 || !used.rope.inv_freq.empty()) return;
-  part.note(NoteKind::warning,
-            "the base " + spelled(used.rope.base) + " is smaller than that of any text model known here, 1000 or more");
+  part.note(NoteKind::warning, "the base ", spelled(used.rope.base),
+            " is smaller than that of any text model known here, 1000 or more");
 }
 
-// One value of a rope, for people.
-struct Value {
-  std::string word;
-  std::string text;
-};
+using Value = std::pair<std::string, std::string>;  // of a rope, for people: its word and its text
 
 std::string text_of(double value) { return spelled(value); }
 std::string text_of(std::int64_t value) { return std::to_string(value); }
@@ -74,10 +70,11 @@ std::vector<Value> values_of(const Model& model) {
 std::string differences(const Model& one, const Model& other) {
   std::string text;
   const std::vector<Value> others = values_of(other);
-  for (const Value& value : values_of(one)) {
-    const auto found = std::find_if(others.begin(), others.end(), [&](const Value& v) { return v.word == value.word; });
-    if (found == others.end() || found->text == value.text) continue;
-    text += (text.empty() ? "" : ", ") + value.word + ' ' + value.text + " (params.json: " + found->text + ")";
+  for (const auto& [word, own] : values_of(one)) {
+    for (const auto& [same, its] : others) {
+      if (same == word && its != own)
+        text += (text.empty() ? "" : ", ") + word + ' ' + own + " (params.json: " + its + ")";
+    }
   }
   return text;
 }
@@ -95,11 +92,9 @@ void note_reach(const Part& part, const std::vector<ModelRope>& ropes, std::int6
     if (yarn == nullptr || context == 0 || yarn->trained_length == 0) continue;
     const double reach = yarn->factor * static_cast<double>(yarn->trained_length);
     if (std::fabs(reach - static_cast<double>(context)) < 1) continue;
-    part.note(NoteKind::warning, "yarn reaches factor * trained_length = " + spelled(yarn->factor) + " * " +
-                                     std::to_string(yarn->trained_length) + " = " + spelled(reach) +
-                                     " tokens, but max_position_embeddings is " + std::to_string(context) +
-                                     ": the factor counts" +
-                                     (context == yarn->trained_length ? "" : " (transformers warns of such files)"));
+    part.note(NoteKind::warning, "yarn reaches factor * trained_length = ", spelled(yarn->factor), " * ",
+              yarn->trained_length, " = ", spelled(reach), " tokens, but max_position_embeddings is ", context,
+              ": the factor counts", (context == yarn->trained_length ? "" : " (transformers warns of such files)"));
   }
 }
 

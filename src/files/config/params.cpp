@@ -29,9 +29,8 @@ class Params {
   Params(const Part& part, bool meta) : part_(part), keys_(part.keys), meta_(meta) {}
 
   void read() {
-    part_.note(NoteKind::read_as,
-               std::string("params.json of ") + (meta_ ? "Meta" : "Mistral") +
-                   ": the native weights pair interleaved (the converted ones of Hugging Face half)");
+    part_.note(NoteKind::read_as, "params.json of ", (meta_ ? "Meta" : "Mistral"),
+               ": the native weights pair interleaved (the converted ones of Hugging Face half)");
     ModelRope model;
     read_heads(model);
     read_layers(model);
@@ -51,7 +50,7 @@ class Params {
 
  private:
   int required(const char* value, const char* key, std::int64_t most) {
-    const auto given = read_whole(part_, {value, {key}, most});
+    const auto given = read_whole(part_, {value, key, most});
     if (given) return *given;
     fail(Code::CONFIG_MISSING, "read_config", "params.json must have ", key, " but has none");
   }
@@ -60,7 +59,7 @@ class Params {
     record_context(part_);
     model.heads = required("heads", "n_heads", max_heads);
     part_.derived("kv_heads", "n_heads");
-    const auto kv_heads = read_whole(part_, {"kv_heads", {"n_kv_heads"}, max_heads});
+    const auto kv_heads = read_whole(part_, {"kv_heads", "n_kv_heads", max_heads});
     model.kv_heads = kv_heads.value_or(model.heads);
     if (!kv_heads) part_.note(NoteKind::derived, "n_kv_heads is not given: as many as n_heads");
     const int dim = required(nullptr, "dim", max_width);
@@ -79,25 +78,23 @@ class Params {
 
   int head_dim(int dim, int heads) {
     const int given =
-        read_whole(part_, {.value = "head_dim", .keys = {"head_dim"}, .most = max_head_dim, .least = 0}).value_or(0);
+        read_whole(part_, {.value = "head_dim", .keys = "head_dim", .most = max_head_dim, .least = 0}).value_or(0);
     if (given != 0) return given;
     if (dim % heads != 0 || dim / heads > max_head_dim) {
-      keys_.refuse("dim", "must be a multiple of the " + std::to_string(heads) + " heads, a head at most " +
-                              std::to_string(max_head_dim));
+      keys_.refuse("dim", "must be a multiple of the ", heads, " heads, a head at most ", max_head_dim);
     }
-    part_.note(NoteKind::derived, "head_dim is not given: dim / n_heads = " + std::to_string(dim / heads));
+    part_.note(NoteKind::derived, "head_dim is not given: dim / n_heads = ", dim / heads);
     part_.derived("head_dim", "dim / n_heads");
     return dim / heads;
   }
 
   void read_layers(ModelRope& model) {
     layers_ = required("layers", "n_layers", max_layers);
-    const auto interval = read_whole(part_, {"layers", {"nope_layer_interval"}, max_layers});  // Llama 4
+    const auto interval = read_whole(part_, {"layers", "nope_layer_interval", max_layers});  // Llama 4
     for (int i = 0; i < layers_; ++i) {
       if (!interval || (i + 1) % *interval != 0) model.layers.push_back(i);
     }
-    if (interval)
-      part_.note(NoteKind::layers, "every " + std::to_string(*interval) + "th layer has no rope (nope_layer_interval)");
+    if (interval) part_.note(NoteKind::layers, "every ", *interval, "th layer has no rope (nope_layer_interval)");
   }
 
   double base() {
@@ -105,8 +102,8 @@ class Params {
     // Llama 2's code had 10000 built in. mistral-inference: 10000 for the first model, which slides, 1000000 after.
     const double default_value = meta_ || keys_.has("sliding_window") ? 10000 : 1000000;
     if (!keys_.has("rope_theta")) {
-      part_.note(NoteKind::model_default, "rope_theta is not given: " + spelled(default_value) + ", the default of " +
-                                              (meta_ ? "Meta's" : "Mistral's") + " code");
+      part_.note(NoteKind::model_default, "rope_theta is not given: ", spelled(default_value), ", the default of ",
+                 (meta_ ? "Meta's" : "Mistral's"), " code");
     }
     return checked_base(keys_, default_value);
   }
@@ -123,9 +120,7 @@ class Params {
                  {.name = "trained_length"}},
                 {OriginKind::model_default, "llama"}, scaling);
     const bool has_factor = keys_.has("rope_scaling_factor");
-    if (!scaled)
-      part_.note(NoteKind::model_default,
-                 "use_scaled_rope is not given: " + std::string(has_factor ? "true" : "false"));
+    if (!scaled) part_.note(NoteKind::model_default, "use_scaled_rope is not given: ", (has_factor ? "true" : "false"));
     if (!scaled.value_or(has_factor)) {
       part_.origins() = unscaled;
       return Unscaled{};

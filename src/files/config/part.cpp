@@ -13,16 +13,16 @@ constexpr std::size_t max_ropes = 256;
 
 bool scaled(const RopeKeys& rope) { return rope.type != "default" && rope.type != "axial"; }
 
-constexpr Names generic_partial_keys = {"partial_rotary_factor", "rotary_pct",   "rope_pct",
-                                        "rotary_percent",        "rope_percent", "rope_percentage",
-                                        "rotary_emb_fraction"};
+constexpr Names generic_partial_keys =
+    "partial_rotary_factor rotary_pct rope_pct rotary_percent rope_percent rope_percentage rotary_emb_fraction";
 
 // The key of the part that says the fraction; "": none.
 std::string top_partial_key(const Part& part) {
   const auto says = [&](std::string_view key) { return !key.empty() && part.keys.number(key); };
   if (part.known) return says(part.family.partial_key) ? std::string(part.family.partial_key) : "";
-  const auto* const found = std::find_if(generic_partial_keys.begin(), generic_partial_keys.end(), says);
-  return found == generic_partial_keys.end() ? "" : *found;
+  const std::vector<std::string_view> keys = words(generic_partial_keys);
+  const auto found = std::find_if(keys.begin(), keys.end(), says);
+  return found == keys.end() ? "" : std::string(*found);
 }
 
 // An absolute width: GPT-J's rotary_dim.
@@ -31,19 +31,18 @@ std::optional<int> absolute_dim(const Part& part, const HeadShape& heads) {
   const int block = heads.block;
   const std::string key(part.known ? part.family.dim_key : "rotary_dim");
   if (key.empty()) return std::nullopt;
-  const auto dim = read_whole(part, {.value = "rotary_dim",
-                                     .keys = {key.c_str()},
-                                     .most = block,
-                                     .otherwise = part.keys.is_null(key) ? 0 : part.family.dim});
+  const auto dim = read_whole(
+      part,
+      {.value = "rotary_dim", .keys = key, .most = block, .otherwise = part.keys.is_null(key) ? 0 : part.family.dim});
   if (!dim) return std::nullopt;
   if (*dim % 2 != 0) part.keys.refuse(key, "must be even");
-  if (*dim > block) part.keys.refuse(key, "must be at most the head's " + std::to_string(block) + " elements");
+  if (*dim > block) part.keys.refuse(key, "must be at most the head's ", block, " elements");
   return dim;
 }
 
 // Where rotary_dim comes from. counts: whether a fraction does.
 void record_width(const Part& part, const HeadShape& heads, const RopeKeys& keys, bool counts) {
-  const Fraction fraction = part.family.quirk->fraction;
+  const Fraction fraction = part.family.fraction;
   const bool given = counts && keys.partial_from && fraction != Fraction::nothing;
   if (given && keys.partial_from->kind == OriginKind::given) {
     const bool of_block = heads.mla && fraction != Fraction::head;
@@ -62,7 +61,7 @@ void record_width(const Part& part, const HeadShape& heads, const RopeKeys& keys
 // Sets how much of the block turns: rotary_dim and exponent_dim of rope, and keys.partial. The fraction inside the
 // object beats the one at the top level, that beats the family's.
 void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& rope) {
-  const Fraction fraction = part.family.quirk->fraction;
+  const Fraction fraction = part.family.fraction;
   if (const std::string key = top_partial_key(part); !keys.partial && !key.empty()) {
     keys.partial = part.keys.number(key);
     keys.partial_from = from_key(part.keys, key);
@@ -84,8 +83,8 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
     fail(Code::CONFIG_VALUE, "read_config", partial_path, " must be above 0 and at most 1 but got ", spelled(partial));
   }
   if (!given && partial != 1) {
-    part.note(NoteKind::model_default, std::string(part.family.partial_key) + " is not given: " + spelled(partial) +
-                                           ", the default of " + part.name());
+    part.note(NoteKind::model_default, part.family.partial_key, " is not given: ", spelled(partial),
+              ", the default of ", part.name());
   }
   const bool counts = scaled(keys) || part.family.reads_partial;
   record_width(part, heads, keys, counts && keys.type != "proportional");
@@ -95,8 +94,8 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
   }
   if (!counts) {
     if (given && partial != 1) {
-      part.note(NoteKind::unread, "partial_rotary_factor " + spelled(partial) +
-                                      " has no effect: transformers turns the whole head of " + part.name());
+      part.note(NoteKind::unread, "partial_rotary_factor ", spelled(partial),
+                " has no effect: transformers turns the whole head of ", part.name());
     }
     keys.partial = 1;
   }
@@ -111,10 +110,8 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
                     part.keys.path_of("head_dim") + " must be even but got " + std::to_string(rotating));
     }
     rope.exponent_dim = rotating;
-    part.note(NoteKind::derived, std::to_string(rotating) +
-                                     " rotated elements are odd: " + std::to_string(rope.rotary_dim) + " turn, with " +
-                                     std::to_string(rotating) + " in the exponent, " +
-                                     (keys.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
+    part.note(NoteKind::derived, rotating, " rotated elements are odd: ", rope.rotary_dim, " turn, with ", rotating,
+              " in the exponent, ", (keys.type == "yarn" ? "where transformers refuses yarn" : "as in transformers"));
   }
   if (rope.rotary_dim == 0) {
     fail(Code::CONFIG_VALUE, "read_config", partial_path, " must leave at least one pair but got ",
@@ -125,26 +122,25 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
 // Marks further spellings of known values, and factors of 1, where they agree; otherwise they are refused as unread.
 void mark_what_agrees(const Part& part, const RopeKeys& rope, const Rope& model, const HeadShape& heads) {
   const auto mark = [&keys = part.keys](Names names, auto agrees) {
-    for (const char* key : names) {
-      if (const Json* found = peek(keys, key); found != nullptr && agrees(*found)) keys.mark(key);
+    for (const std::string_view key : words(names)) {
+      if (const Json* found = keys.peek(key); found != nullptr && agrees(*found)) keys.mark(key);
     }
   };
   const auto equals = [](auto wanted) { return [wanted](const Json& value) { return value == wanted; }; };
-  mark({"rope_theta", "rotary_emb_base", "rotary_base", "rope_base", "theta"}, equals(rope.base));
+  mark("rope_theta rotary_emb_base rotary_base rope_base theta", equals(rope.base));
   const int rotating = model.exponent_dim != 0 ? model.exponent_dim : model.rotary_dim;
   mark(generic_partial_keys, [&](const Json& value) {
     const double partial = value.is_number() ? value.get<double>() : 0;
     return partial > 0 && partial <= 1 && static_cast<int>(heads.block * partial) == rotating;
   });
-  mark({"rotary_dim", "rope_dim", "attn_rotary_emb"}, equals(model.rotary_dim));
-  mark({"rope_position_scale", "rope_condense_ratio", "rope_ratio", "rotary_scaling_factor", "rope_scaling_factor"},
-       equals(1));
-  mark({"rope_interleaved", "rope_interleave", "rope_traditional", "rotary_interleaved", "rotary_emb_interleaved"},
+  mark("rotary_dim rope_dim attn_rotary_emb", equals(model.rotary_dim));
+  mark("rope_position_scale rope_condense_ratio rope_ratio rotary_scaling_factor rope_scaling_factor", equals(1));
+  mark("rope_interleaved rope_interleave rope_traditional rotary_interleaved rotary_emb_interleaved",
        equals(part.family.pairing != Pairing::half));
-  mark({"rope_type"}, [&](const Json& value) {  // hoisted out of the object
+  mark("rope_type", [&](const Json& value) {  // hoisted out of the object
     return value.is_string() && published_type(value.get<std::string>()) == rope.type;
   });
-  mark({"rotary", "use_rope", "use_rotary", "use_rotary_pos_emb"}, equals(true));
+  mark("rotary use_rope use_rotary use_rotary_pos_emb", equals(true));
 }
 
 Pairing pairing_of(const Part& part) {
@@ -162,11 +158,11 @@ Pairing pairing_of(const Part& part) {
     part.record_or_default("pairing", key);
     if (interleaved && *interleaved != (pairing != Pairing::half)) {
       pairing = *interleaved ? Pairing::interleaved : Pairing::half;
-      part.note(NoteKind::read_as, key +
-                                       (part.keys.is_null(key) ? " is null"
-                                        : *interleaved         ? " is true"
-                                                               : " is false") +
-                                       ": the pairing is " + name(pairing));
+      part.note(NoteKind::read_as, key,
+                (part.keys.is_null(key) ? " is null"
+                 : *interleaved         ? " is true"
+                                        : " is false"),
+                ": the pairing is ", name(pairing));
     }
   }
   if (const auto own = part.family.quirk->pairing) pairing = own(part, pairing);
@@ -178,14 +174,14 @@ Indexer indexer_of(const Part& part, Pairing of_attention) {
   Indexer indexer = part.family.attention.indexer;
   if (indexer.heads == 0) return {};
   const auto read = [&](const char* key, int& value) {
-    const Json* found = peek(part.keys, key);
+    const Json* found = part.keys.peek(key);
     if (found != nullptr && found->is_number_integer())
       value = static_cast<int>(std::clamp<std::int64_t>(found->get<std::int64_t>(), 0, max_heads));
   };
   read("index_n_heads", indexer.heads);
   read("index_head_dim", indexer.head_dim);
   if (indexer.pairing == Pairing::unset) indexer.pairing = of_attention;
-  if (const Json* says = peek(part.keys, "indexer_rope_interleave"); says != nullptr && says->is_boolean()) {
+  if (const Json* says = part.keys.peek("indexer_rope_interleave"); says != nullptr && says->is_boolean()) {
     const Pairing interleaved = of_attention == Pairing::half ? Pairing::interleaved : of_attention;
     indexer.pairing = says->get<bool>() ? interleaved : Pairing::half;
   }
@@ -205,13 +201,12 @@ Scaling condensed(const Part& part) {
   constexpr const char* key = "rope_condense_ratio";
   const auto ratio = part.keys.number(key);
   if (!ratio || *ratio == 1) return Unscaled{};
-  if (!(*ratio >= 1 && *ratio <= max_factor)) part.keys.refuse(key, "must be from 1 to " + spelled(max_factor));
+  if (!(*ratio >= 1 && *ratio <= max_factor)) part.keys.refuse(key, "must be from 1 to ", spelled(max_factor));
   part.record("scaling", key);
   part.record("scaling.factor", key);
   part.derived("attention_factor", "1 for linear");
-  part.note(NoteKind::scaling, std::string(key) +
-                                   " divides the positions where FastChat runs the model, and it was trained " +
-                                   "so; transformers does not read it");
+  part.note(NoteKind::scaling, key, " divides the positions where FastChat runs the model, and it was trained ",
+            "so; transformers does not read it");
   return Linear{.factor = *ratio};
 }
 
@@ -241,7 +236,7 @@ class TextPart {
     for (ModelRope& rope : ropes_) part_.reading.model.ropes.push_back(std::move(rope));
     part_.keys.length("original_max_position_embeddings", max_length);
     for (const std::string_view key : part_.family.harmless) ignore(key);
-    if (!part_.family.remark.text.empty()) part_.note(NoteKind::model, std::string(part_.family.remark.text));
+    if (!part_.family.remark.text.empty()) part_.note(NoteKind::model, part_.family.remark.text);
   }
 
  private:
@@ -251,8 +246,7 @@ class TextPart {
     const auto chunks = part_.keys.has(key) ? part_.keys.object(key) : std::nullopt;
     if (!chunks) return;
     chunks->mark("original_max_position_embeddings");
-    part_.note(NoteKind::attention,
-               std::string(key) + " remaps positions inside attention (vLLM); the frequencies are these");
+    part_.note(NoteKind::attention, key, " remaps positions inside attention (vLLM); the frequencies are these");
   }
 
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -273,8 +267,8 @@ class TextPart {
     ignore_known(part_.keys, std::string(key));
     const std::vector<std::string_view>& explained = part_.family.remark.keys;
     if (says && std::find(explained.begin(), explained.end(), key) == explained.end()) {
-      part_.note(NoteKind::unread, std::string(key) + " is not read: " +
-                                       (ropes_.empty() ? "nothing turns" : part_.name() + " turns without it"));
+      part_.note(NoteKind::unread, key,
+                 " is not read: ", (ropes_.empty() ? "nothing turns" : part_.name() + " turns without it"));
     }
   }
 
@@ -317,7 +311,7 @@ class TextPart {
     model.first = heads.first;
     const Quirk& quirk = *part_.family.quirk;
     if (quirk.rope != nullptr) quirk.rope(part_, model);
-    if (quirk.learned.what != Learns::nothing) start_learned(part_, quirk.learned, model);
+    if (part_.family.learned.what != Learns::nothing) start_learned(part_, part_.family.learned, model);
     if (part_.known) mark_what_agrees(part_, keys, model.rope, heads);
     model.rope.scaling = read_scaling(part_, keys, model.rope.rotary_dim / 2);
     if (std::holds_alternative<Unscaled>(model.rope.scaling)) model.rope.scaling = condensed(part_);
@@ -356,7 +350,7 @@ Pairing given_pairing(const Part& part, Pairing own, const std::string& overridd
   if (!given) return own;
   part.origins().set("pairing", {OriginKind::chosen, part.reading.options.words.pairing});
   if (*given != own && !overridden.empty()) {
-    part.note(NoteKind::chosen, std::string("the pairing given, ") + name(*given) + ", overrides " + overridden);
+    part.note(NoteKind::chosen, "the pairing given, ", name(*given), ", overrides ", overridden);
   }
   return *given;
 }

@@ -1,4 +1,4 @@
-// Which layers multiply their queries by the position, and how: rows of what the code of each model reads.
+// Which layers multiply their queries by the position, and how: by the rows of "query_scales" in data/models.json.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -9,49 +9,9 @@
 namespace rotary::files {
 namespace {
 
-// A key of "" is none: the value is in the code. length 0: a file that does not say it has no such factor.
-struct QueryRow {
-  std::string_view type;    // of the family; "": every one
-  QueryScale otherwise;     // the class defaults
-  std::string_view object;  // that holds the keys; "": the part, "rope": that of the scaling, "gguf": a GGUF's metadata
-  std::string_view amount, length;
-  std::string_view turns_on = {};  // a key, on by default: of numbers 0 is off
-  bool chosen = false;             // not every layer has it: those without rope, or those that do not slide
-};
-
-constexpr std::string_view gguf_amount = "attention.temperature_scale", gguf_length = "attention.temperature_length",
-                           gguf_trained_length = "rope.scaling.original_context_length";
-
-constexpr QueryRow query_rows[] = {
-    // transformers llama4: Llama4TextAttention.forward; vLLM llama4.py
-    {"llama4_text", {QueryForm::steps, 0.1, 8192, 1}, "", "attn_scale", "floor_scale", "attn_temperature_tuning", true},
-    // transformers ministral3 and mistral4: get_llama_4_attn_scale
-    {"", {QueryForm::steps, 0, 0, 0}, "rope", "llama_4_scaling_beta", "original_max_position_embeddings"},
-    // vLLM AXK1.py and deepseek_v2.py, and Mistral's params.json: _get_llama_4_scaling
-    {"", {QueryForm::steps, 0, 0, 0}, "llama_4_scaling", "beta", "original_max_position_embeddings"},
-    // transformers beam: compute_attention_scaling
-    {"beam", {QueryForm::power, 0.1, 2048, 1}, "", "", "", "", true},
-    // transformers inkling and inkling2: InklingAttention and Inkling2FullAttention; vLLM: compute_log_scaling_tau
-    {"inkling_text", {QueryForm::log, 0.1, 0, 1}, "", "log_scaling_alpha", "log_scaling_n_floor", "", true},
-    {"inkling2_text", {QueryForm::log, 0.1, 128000, 1}, "", "log_scaling_alpha", "log_scaling_n_floor", "", true},
-    // SGLang grok.py: xai_temperature_len, in the attention kernels
-    {"grok-1", {QueryForm::ratio, 0, 0, 0}, "", "", "attn_temperature_len"},
-    // llama.cpp src/models/llama4.cpp (fixed there), mistral3.cpp (n_ctx_orig_yarn), deepseek2.cpp (mistral4 too)
-    {"llama4", {QueryForm::steps, 0.1, 8192, 1}, "gguf", "", "", "", true},
-    {"mistral3", {QueryForm::steps, 0, 0, 0}, "gguf", gguf_amount, gguf_trained_length},
-    {"mistral4", {QueryForm::steps, 0, 0, 0}, "gguf", gguf_amount, gguf_length},
-    {"deepseek2", {QueryForm::steps, 0, 0, 0}, "gguf", gguf_amount, gguf_length},
-    // as SGLang has it; llama.cpp reads the key and does nothing with it
-    {"grok", {QueryForm::ratio, 0, 0, 0}, "gguf", "", gguf_length},
-    // modeling_qwen.py of Qwen-7B: logn_tensor
-    {"qwen", {QueryForm::ratio, 0, 0, 1}, "", "", "seq_length", "use_logn_attn"},
-    // transformers mistral_large4: MistralLarge4TextSoftmaxScaling
-    {"mistral_large4_text", {QueryForm::learned, 0, 0, 1}, "", "", ""},
-};
-
 // Off only where the file says so; numbers as Python takes them.
 bool says_off(const Object& keys, std::string_view key) {
-  const Json* given = peek(keys, key);
+  const Json* given = keys.peek(key);
   return given != nullptr && !given->is_null() && (*given == false || *given == 0);
 }
 
@@ -64,22 +24,22 @@ bool is_of(const QueryRow& row, const Part& part) {
 // What the keys say; nothing where the file has no such factor. scaling: whose length holds
 // where the object of a rope leaves it out.
 std::optional<QueryScale> said_by(const QueryRow& row, const Object& keys, const Scaling& scaling) {
-  QueryScale scale = row.otherwise;
-  const auto amount = row.amount.empty() ? std::nullopt : keys.number(row.amount);
-  if (!row.amount.empty() && !amount && scale.amount == 0) return std::nullopt;
+  QueryScale scale = row.scale;
+  const auto amount = row.amount_key.empty() ? std::nullopt : keys.number(row.amount_key);
+  if (!row.amount_key.empty() && !amount && scale.amount == 0) return std::nullopt;
   scale.amount = amount.value_or(scale.amount);
-  if (std::fabs(scale.amount) > max_factor) keys.refuse(row.amount, "must be at most " + spelled(max_factor));
-  const Json* said = row.length.empty() ? nullptr : peek(keys, row.length);
+  if (std::fabs(scale.amount) > max_factor) keys.refuse(row.amount_key, "must be at most ", spelled(max_factor));
+  const Json* said = row.length_key.empty() ? nullptr : keys.peek(row.length_key);
   if (said != nullptr && scale.form == QueryForm::ratio && said->is_number() && *said <= 0)
     return std::nullopt;  // Grok
-  if (said != nullptr) scale.length = keys.length(row.length, max_length).value_or(0);
+  if (said != nullptr) scale.length = keys.length(row.length_key, max_length).value_or(0);
   const Yarn* yarn = std::get_if<Yarn>(&scaling);
   if (said == nullptr && row.object == "rope" && yarn != nullptr) scale.length = yarn->trained_length;
-  if (said == nullptr && row.length == gguf_trained_length)
+  if (said == nullptr && row.length_key == "rope.scaling.original_context_length")
     scale.length = keys.length("context_length", max_length).value_or(0);
   if (row.object == "gguf" && scale.amount != 0 && scale.length == 0)
-    keys.refuse(row.amount, "must stand beside " + keys.path_of(row.length));
-  if (scale.form == QueryForm::ratio && scale.length == 1) keys.refuse(row.length, "must be at least 2");
+    keys.refuse(row.amount_key, "must stand beside ", keys.path_of(row.length_key));
+  if (scale.form == QueryForm::ratio && scale.length == 1) keys.refuse(row.length_key, "must be at least 2");
   if (scale.length == 0 && scale.form != QueryForm::learned) return std::nullopt;
   return scale;
 }
@@ -88,7 +48,7 @@ std::optional<QueryScale> said_by(const QueryRow& row, const Object& keys, const
 // counts from the last one on. Muse Spark itself, in transformers too, has no such factor.
 void refuse_draft(const Part& part) {
   constexpr std::string_view floor = "attn_temperature_tuning_floor_scale";
-  const Json* amount = peek(part.keys, "attn_temperature_tuning_q_scale_constant");
+  const Json* amount = part.keys.peek("attn_temperature_tuning_q_scale_constant");
   if (part.family.type == "muse_spark_text" || !part.keys.has(floor) || amount == nullptr || amount->is_null()) return;
   part.keys.refuse(floor,
                    "must be absent: by it Muse Spark's draft multiplies queries of some layers, which is not read,");
@@ -101,7 +61,7 @@ bool is_on_by_default(const QueryRow& row, const Part& part) {
 // "attn_temperature_tuning, on by default"
 std::string said_where(const QueryRow& row, const Part& part, const Object& keys) {
   if (!row.turns_on.empty()) return std::string(row.turns_on) + (is_on_by_default(row, part) ? ", on by default" : "");
-  const std::string_view key = row.amount.empty() ? row.length : row.amount;
+  const std::string_view key = row.amount_key.empty() ? row.length_key : row.amount_key;
   return key.empty() ? "the code of " + part.name() : keys.path_of(key);
 }
 
@@ -110,7 +70,7 @@ std::string said_where(const QueryRow& row, const Part& part, const Object& keys
 void read_query_scale(const Part& part, const std::optional<Object>& of_rope, const Scaling& scaling,
                       std::size_t layers, const std::vector<int>& chosen) {
   refuse_draft(part);
-  for (const QueryRow& row : query_rows) {
+  for (const QueryRow& row : query_rows()) {
     if (!is_of(row, part) || says_off(part.keys, row.turns_on) || (row.chosen && chosen.empty())) continue;
     const auto keys = row.object.empty() || row.object == "gguf" ? std::optional(part.keys)
                       : row.object == "rope"                     ? of_rope
@@ -122,11 +82,10 @@ void read_query_scale(const Part& part, const std::optional<Object>& of_rope, co
       found.layers.resize(layers);
       std::iota(found.layers.begin(), found.layers.end(), 0);
     }
-    part.note(NoteKind::query_scale, found.from + (is_on_by_default(row, part) ? "," : "") +
-                                         " multiplies the queries of " +
-                                         (found.layers.size() == layers ? "every layer" : "some layers") +
-                                         " by the position, " + formula(*scale) + ", beside the rotation" +
-                                         (scale->form == QueryForm::learned ? "" : " (query_scale)"));
+    part.note(NoteKind::query_scale, found.from, (is_on_by_default(row, part) ? "," : ""),
+              " multiplies the queries of ", (found.layers.size() == layers ? "every layer" : "some layers"),
+              " by the position, ", formula(*scale), ", beside the rotation",
+              (scale->form == QueryForm::learned ? "" : " (query_scale)"));
     part.reading.model.query_scales.push_back(std::move(found));
   }
 }

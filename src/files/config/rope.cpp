@@ -14,7 +14,7 @@ namespace rotary::files {
 namespace {
 
 std::optional<double> base_at(const Object& keys, std::string_view key) {
-  const Json* found = peek(keys, key);
+  const Json* found = keys.peek(key);
   if (found == nullptr || found->is_array()) return std::nullopt;  // a list: config/layers.cpp
   const auto base = keys.number(key);
   if (base && (!(*base > 1) || !std::isfinite(*base))) {
@@ -52,12 +52,9 @@ bool is_label(const std::string& key) {
 }
 
 bool is_known_label(std::string_view key) {
-  for (const char* known :
-       {"full_attention", "sliding_attention", "chunked_attention", "linear_attention", "hybrid", "hybrid_sliding",
-        "main", "compress", "compressed_sparse_attention", "heavily_compressed_attention"}) {
-    if (key == known) return true;
-  }
-  return false;
+  return is_listed(key,
+                   "full_attention sliding_attention chunked_attention linear_attention hybrid hybrid_sliding main "
+                   "compress compressed_sparse_attention heavily_compressed_attention");
 }
 
 // Other spellings of the words of the scalings.
@@ -72,24 +69,21 @@ constexpr Word scaling_words[] = {{"su", "longrope"},         {"mrope", "default
 
 // The words that an error offers.
 std::vector<std::string_view> known_types() {
-  std::vector<std::string_view> words;
-  scalings::for_each_scaling([&](const auto& scaling) { words.emplace_back(scalings::rope_type_of(scaling)); });
-  words.emplace_back("axial");
-  for (const scalings::YarnKind& kind : scalings::yarn_kinds) words.emplace_back(kind.rope_type);
-  return words;
+  std::vector<std::string_view> types;
+  scalings::for_each_scaling([&](const auto& scaling) { types.emplace_back(scalings::rope_type_of(scaling)); });
+  types.emplace_back("axial");
+  for (const scalings::YarnKind& kind : scalings::yarn_kinds) types.emplace_back(kind.rope_type);
+  return types;
 }
 
 [[noreturn]] void refuse_type(const Object& keys, const char* key, const std::string& said) {
-  const std::vector<std::string_view> words = known_types();
-  std::string listed;
-  for (const std::string_view word : words) listed += (listed.empty() ? "" : ", ") + std::string(word);
-  const std::string_view meant = nearest(said, words);
-  fail(Code::CONFIG_VALUE, "read_config", keys.path_of(key), " must be one of ", listed, " but got ", in_quotes(said),
-       meant.empty() ? "" : ": did you mean " + std::string(meant) + "?");
+  const std::vector<std::string_view> known = known_types();
+  fail(Code::CONFIG_VALUE, "read_config", keys.path_of(key), " must be one of ", listed(known), " but got ",
+       in_quotes(said), suggestion(said, known));
 }
 
 // The names that generic files (of a model_type that is not known) use.
-constexpr const char* generic_base_keys[] = {"rope_theta", "rotary_emb_base", "rotary_base", "rope_base"};
+constexpr Names generic_base_keys = "rope_theta rotary_emb_base rotary_base rope_base";
 
 }  // namespace
 
@@ -114,16 +108,15 @@ std::string scaling_type(const Part& part, const Object& keys) {
   const std::string said = modern.value_or(legacy.value_or("default"));
   part.origins().read_or_by_default("scaling", keys, key, part.name());
   if (modern && legacy && *modern != *legacy) {
-    part.note(NoteKind::unread, "rope_type " + *modern + " beats type " + *legacy + " in " + keys.path());
+    part.note(NoteKind::unread, "rope_type ", *modern, " beats type ", *legacy, " in ", keys.path());
   }
   std::string type = published_type(said);
-  if (said == "yarn" && part.family.quirk->yarn_is_longrope) type = "longrope";
+  if (said == "yarn" && part.family.yarn_is_longrope) type = "longrope";
   if (said == "yarn_linear" && part.family.quirk->scaling != nullptr) type = "yarn";  // Grok
   if (type.empty()) refuse_type(keys, key, said);
   if (type != said) {
-    part.note(NoteKind::read_as,
-              "rope_type " + said + " is read as " + type +
-                  (said == "ntk" ? ", as vLLM means it; bloc97's NTK-aware scaling is ntk_aware" : ""));
+    part.note(NoteKind::read_as, "rope_type ", said, " is read as ", type,
+              (said == "ntk" ? ", as vLLM means it; bloc97's NTK-aware scaling is ntk_aware" : ""));
   }
   return type;
 }
@@ -144,7 +137,7 @@ class RopeSource {
       dict_ = filled(keys, "rope_parameters");
       scaling_ = filled(keys, "rope_scaling");
     }
-    const std::string_view scaling_key = part.family.quirk->scaling_key;
+    const std::string_view scaling_key = part.family.scaling_key;
     if (!scaling_ && !scaling_key.empty()) scaling_ = filled(keys, scaling_key);
     if (!part.family.rope_parameters.empty()) {
       part.reading.defaults.push_back(parse_json(part.family.rope_parameters));
@@ -169,8 +162,8 @@ class RopeSource {
       scaling_ = std::exchange(dict_, std::nullopt);
     }
     if (dict_ && !nested_ && typed(part.family.old)) {
-      part.note(NoteKind::unread,
-                "rope_parameters is not keyed by layer type: transformers ignores it for " + part.name());
+      part.note(NoteKind::unread, "rope_parameters is not keyed by layer type: transformers ignores it for ",
+                part.name());
       ignore_known(keys, "rope_parameters");
       dict_.reset();
     }
@@ -185,24 +178,24 @@ class RopeSource {
     if (dict_ && !nested_) return read(dict_, layer);
     if (dict_ && nested_) return entry_of(*dict_, layer);
     if (!defaults_) return read(std::nullopt, layer);
-    part_.note(NoteKind::model_default, "no rope_parameters or rope_scaling are given: the default of " + part_.name() +
-                                            ", " + std::string(part_.family.rope_parameters));
+    part_.note(NoteKind::model_default, "no rope_parameters or rope_scaling are given: the default of ", part_.name(),
+               ", ", part_.family.rope_parameters);
     return is_nested(*defaults_) ? entry_of(*defaults_, layer) : read(defaults_, layer);
   }
 
  private:
   // transformers takes the class default where rope_parameters is null or not there: {} is an unscaled rope.
   void drop_defaults_beside_empty() {
-    const Json* found = peek(part_.keys, "rope_parameters");
+    const Json* found = part_.keys.peek("rope_parameters");
     if (found == nullptr || *found != Json::object() || scaling_ || is_nested(*defaults_)) return;
-    part_.note(NoteKind::scaling, "rope_parameters is {}: unscaled, not the default of " + part_.name());
+    part_.note(NoteKind::scaling, "rope_parameters is {}: unscaled, not the default of ", part_.name());
     defaults_.reset();
   }
 
   // gemma3 and its kin start from {"rope_type": "default"} and add rope_scaling: an old "type" loses against it.
   void drop_untyped_scaling() {
-    part_.note(NoteKind::unread, "rope_scaling has type but no rope_type: transformers leaves " + part_.name() +
-                                     " unscaled then; write rope_type for the scaling");
+    part_.note(NoteKind::unread, "rope_scaling has type but no rope_type: transformers leaves ", part_.name(),
+               " unscaled then; write rope_type for the scaling");
     ignore_known(part_.keys, "rope_scaling");
     scaling_.reset();
   }
@@ -223,13 +216,13 @@ class RopeSource {
     for (const char* key : {"rope_theta", "rope_type", "type"}) {
       if (!dict_->has(key)) continue;
       dict_->mark(key);
-      part_.note(NoteKind::unread, dict_->path_of(key) + " stands beside the layer types and is not read");
+      part_.note(NoteKind::unread, dict_->path_of(key), " stands beside the layer types and is not read");
     }
     for (const auto& item : dict_->json().items()) {
       const bool used = std::find(labels_.begin(), labels_.end(), item.key()) != labels_.end();
       if (used || !is_known_label(item.key())) continue;
       ignore_known(*dict_, item.key());
-      part_.note(NoteKind::unread, dict_->path_of(item.key()) + " is not read: no layer has that type");
+      part_.note(NoteKind::unread, dict_->path_of(item.key()), " is not read: no layer has that type");
     }
   }
 
@@ -242,7 +235,7 @@ class RopeSource {
       return base;
     };
     if (!part_.known) {
-      for (const char* key : generic_base_keys) {
+      for (const std::string_view key : words(generic_base_keys)) {
         if (const auto base = given(key)) return *base;
       }
     } else if (sliding && family.sliding_base != 0) {
@@ -268,14 +261,14 @@ class RopeSource {
     for (const std::string_view key : part_.family.base_key) {
       const auto other = key != winner && key.find('.') != key.npos ? base_below(part_.keys, key) : std::nullopt;
       if (other && *other != base) {
-        part_.note(NoteKind::unread, std::string(key) + " is not read: " + std::string(winner) + " decides");
+        part_.note(NoteKind::unread, key, " is not read: ", winner, " decides");
       }
     }
   }
 
   void take_base(double base, const char* whose) const {
-    part_.note(NoteKind::model_default,
-               "no base (rope_theta) is given: " + spelled(base) + ", " + whose + " " + part_.name());
+    part_.note(NoteKind::model_default, "no base (rope_theta) is given: ", spelled(base), ", ", whose, " ",
+               part_.name());
     part_.by_default("base");
   }
 
@@ -329,8 +322,8 @@ class RopeSource {
   std::optional<double> inner_number(const Object& keys, const char* key) const {
     const auto value = keys.number(key);
     if (!value || nested_ || part_.family.old != Old::scaling_to_compress) return value;
-    part_.note(NoteKind::unread,
-               keys.path_of(key) + " is not read: transformers writes that of " + part_.name() + " over it");
+    part_.note(NoteKind::unread, keys.path_of(key), " is not read: transformers writes that of ", part_.name(),
+               " over it");
     return std::nullopt;
   }
 
@@ -339,9 +332,8 @@ class RopeSource {
     if (!has_sliding_rope(layer.type) || !has_keys || family.old != Old::all_to_all)
       return has_sliding_rope(layer.type);
     if (part_.keys.has(std::string(family.sliding_base_key))) {
-      part_.note(NoteKind::unread,
-                 std::string(family.sliding_base_key) + " is not read beside rope_scaling or " +
-                     "rope_parameters, as in transformers: rope_theta is the base of every layer type");
+      part_.note(NoteKind::unread, family.sliding_base_key, " is not read beside rope_scaling or ",
+                 "rope_parameters, as in transformers: rope_theta is the base of every layer type");
     }
     return false;
   }
@@ -354,11 +346,10 @@ class RopeSource {
     for (const std::string_view key : outside) {
       const auto outer = base_below(keys, key);
       if (outer && !typed(part_.family.old)) {
-        const Json* inner = dict_ ? peek(*dict_, "rope_theta") : nullptr;
+        const Json* inner = dict_ ? dict_->peek("rope_theta") : nullptr;
         const bool differs = inner != nullptr && inner->is_number() && inner->get<double>() != *outer;
-        part_.note(NoteKind::unread,
-                   std::string(key) + " at the top is not read: the one inside rope_parameters decides" +
-                       (differs ? ", which is " + spelled(inner->get<double>()) + " and not " + spelled(*outer) : ""));
+        part_.note(NoteKind::unread, key, " at the top is not read: the one inside rope_parameters decides",
+                   (differs ? ", which is " + spelled(inner->get<double>()) + " and not " + spelled(*outer) : ""));
       }
     }
   }
@@ -374,7 +365,7 @@ class RopeSource {
   std::optional<RopeKeys> entry_of(const Object& dict, const Layer& layer) const {
     if (dict.is_null(layer.type)) {
       dict.mark(layer.type);
-      part_.note(NoteKind::layers, dict.path_of(layer.type) + " is null: those layers have no rope");
+      part_.note(NoteKind::layers, dict.path_of(layer.type), " is null: those layers have no rope");
       return std::nullopt;
     }
     const auto entry = dict.object(layer.type);

@@ -50,7 +50,10 @@ class ScalingReader {
     }
   }
 
-  void note(NoteKind kind, const std::string& sentence) { part_.note(kind, sentence); }
+  template <class... Parts>
+  void note(NoteKind kind, const Parts&... sentence) {
+    part_.note(kind, sentence...);
+  }
   Origins& origins() { return part_.origins(); }
   void record(const char* value, const char* key) { origins().read(value, keys_, key); }
 
@@ -58,7 +61,7 @@ class ScalingReader {
   void read_known_extras(const Scaling& kind) {
     if (keys_.has(trained_key) && !scalings::has_key(kind, trained_key)) {
       keys_.length(trained_key, max_length);
-      note(NoteKind::unread, keys_.path_of(trained_key) + " is not used by rope_type " + type_);
+      note(NoteKind::unread, keys_.path_of(trained_key), " is not used by rope_type ", type_);
     }
     for (const char* key : {"max_position_embeddings", "finetuned", "rope_type", "type"}) keys_.mark(key);
     const bool unscaled = std::holds_alternative<Unscaled>(kind);
@@ -67,7 +70,7 @@ class ScalingReader {
   }
 
   std::optional<Ntk> ntk_of_alpha(const Scaling& kind) {
-    if (!std::holds_alternative<Dynamic>(kind) || !part_.family.quirk->alpha_is_ntk || !keys_.has("alpha")) return {};
+    if (!std::holds_alternative<Dynamic>(kind) || !part_.family.alpha_is_ntk || !keys_.has("alpha")) return {};
     for (const char* key : {"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}) keys_.number(key);
     note(NoteKind::scaling,
          "rope_type dynamic with alpha is the static NTK base of the Hunyuan models; factor and the yarn keys beside "
@@ -140,7 +143,7 @@ class ScalingReader {
     } else if (const auto given = number(field)) {
       value = *given;
     } else if (field.reads.bounds == Bounds::turns && keys_.has(field.key)) {
-      note(NoteKind::read_as, keys_.path_of(field.key) + " is 0: " + spelled(value) + ", as the frameworks read it");
+      note(NoteKind::read_as, keys_.path_of(field.key), " is 0: ", spelled(value), ", as the frameworks read it");
     }
   }
 
@@ -170,13 +173,11 @@ class ScalingReader {
     if (!values) missing(field.key);
     record_as(field.name, field.key, field.reads.otherwise, true);
     if (values->size() != static_cast<std::size_t>(pairs_)) {
-      keys_.refuse(field.key, "must have one factor for each of the " + std::to_string(pairs_) + " pairs (" +
-                                  std::to_string(values->size()) + " given)");
+      keys_.refuse(field.key, "must have one factor for each of the ", pairs_, " pairs (", values->size(), " given)");
     }
     for (const double value : *values) {
       if (value >= 1 / max_factor && value <= max_factor) continue;
-      keys_.refuse(field.key,
-                   "must list factors above 0, from " + spelled(1 / max_factor) + " to " + spelled(max_factor));
+      keys_.refuse(field.key, "must list factors above 0, from ", spelled(1 / max_factor), " to ", spelled(max_factor));
     }
     list = std::move(*values);
   }
@@ -184,14 +185,15 @@ class ScalingReader {
   // ---- values that stand elsewhere too ----
 
   double factor(Need need) {
-    const Quirk& quirk = *part_.family.quirk;
-    const bool has_default = !quirk.scaling_key.empty() && keys_.path().ends_with(quirk.scaling_key);
-    const char* key = (has_default || quirk.scaling != nullptr) && !keys_.has("factor") ? "scaling_factor" : "factor";
+    const std::string_view own = part_.family.scaling_key;
+    const bool has_default = !own.empty() && keys_.path().ends_with(own);
+    const char* key =
+        (has_default || part_.family.quirk->scaling != nullptr) && !keys_.has("factor") ? "scaling_factor" : "factor";
     const auto value = keys_.number(key);
     if (!value && !has_default) missing("factor");
     origins().read_or_by_default("scaling.factor", keys_, key, part_.name());
     if (!value)
-      note(NoteKind::model_default, keys_.path_of("factor") + " is not given: 1, the default of " + part_.name());
+      note(NoteKind::model_default, keys_.path_of("factor"), " is not given: 1, the default of ", part_.name());
     return checked(key, need, Bounds::by_need, value.value_or(1));
   }
 
@@ -203,7 +205,7 @@ class ScalingReader {
     origins().derived("scaling.factor", context_word() + " / original_max_position_embeddings");
     const double ratio = static_cast<double>(longest->positions) / static_cast<double>(trained_);
     note(NoteKind::derived,
-         "factor is not given: max_position_embeddings / original_max_position_embeddings = " + spelled(ratio));
+         "factor is not given: max_position_embeddings / original_max_position_embeddings = ", spelled(ratio));
     if (ratio < 1 && need == Need::factor) {
       fail(Code::CONFIG_VALUE, "read_config",
            "max_position_embeddings / original_max_position_embeddings must be at least 1 where it stands for factor "
@@ -221,16 +223,16 @@ class ScalingReader {
     if (from_top || inside) {
       origins().read("scaling.trained_length", from_top ? part_.keys : keys_, trained_key);
       if (from_top && inside && *inside != *top) {
-        note(NoteKind::unread, "original_max_position_embeddings at the top (" + std::to_string(*top) +
-                                   ") beats the one in " + keys_.path() + ", as in transformers");
+        note(NoteKind::unread, "original_max_position_embeddings at the top (", *top, ") beats the one in ",
+             keys_.path(), ", as in transformers");
       }
       return trained_ = from_top ? *top : *inside;
     }
     const auto longest = longest_length();
     if (!longest) missing("original_max_position_embeddings (or the model max_position_embeddings)");
     origins().set("scaling.trained_length", longest->from);
-    note(NoteKind::derived, "original_max_position_embeddings is not given: max_position_embeddings " +
-                                std::to_string(longest->positions) + ", as the frameworks read it");
+    note(NoteKind::derived, "original_max_position_embeddings is not given: max_position_embeddings ",
+         longest->positions, ", as the frameworks read it");
     return trained_ = longest->positions;
   }
 
@@ -255,8 +257,8 @@ class ScalingReader {
     if (const auto given = context_length(part_.keys)) return Length{*given, {OriginKind::derived, context_word()}};
     const std::int64_t default_value = part_.family.context;
     if (default_value == 0) return std::nullopt;
-    note(NoteKind::model_default,
-         "max_position_embeddings is not given: " + std::to_string(default_value) + ", the default of " + part_.name());
+    note(NoteKind::model_default, "max_position_embeddings is not given: ", default_value, ", the default of ",
+         part_.name());
     return Length{default_value, {OriginKind::model_default, part_.name()}};
   }
 
@@ -273,8 +275,8 @@ class ScalingReader {
       return own;
     }
     if (own != beside.value_or(default_value) && (is_null || keys_.has(key))) {
-      note(NoteKind::unread,
-           keys_.path_of(key) + " has no effect: transformers reads it beside the layer types of rope_parameters only");
+      note(NoteKind::unread, keys_.path_of(key),
+           " has no effect: transformers reads it beside the layer types of rope_parameters only");
     }
     origins().set("scaling.truncate", beside ? rope_.truncate_from : Origin{OriginKind::method_default, type_});
     return beside.value_or(default_value);
@@ -282,8 +284,8 @@ class ScalingReader {
 
   double fraction() {
     origins().set("scaling.fraction", rope_.partial_from.value_or(Origin{OriginKind::model_default, part_.name()}));
-    note(NoteKind::scaling,
-         "rope_type proportional: " + spelled(*rope_.partial) + " of the pairs of the whole head turn");
+    note(NoteKind::scaling, "rope_type proportional: ", spelled(*rope_.partial),
+         " of the pairs of the whole head turn");
     return *rope_.partial;
   }
 
@@ -353,14 +355,14 @@ class ScalingReader {
   void settle_attention_factor(Yarn& yarn) {
     if (yarn.attention_factor) record("attention_factor", "attention_factor");
     if (yarn.mscale.has_value() != yarn.mscale_all_dim.has_value() && !yarn.mscale_ratio) {
-      note(NoteKind::unread,
-           "mscale and mscale_all_dim count only together: the one in " + keys_.path() + " is not used");
+      note(NoteKind::unread, "mscale and mscale_all_dim count only together: the one in ", keys_.path(),
+           " is not used");
     }
     if (type_ == "telechat3-yarn") {
-      note(NoteKind::scaling, "telechat3-yarn: the magnitude is " + spelled(yarn.magnitude) + " ln(factor) + 1");
+      note(NoteKind::scaling, "telechat3-yarn: the magnitude is ", spelled(yarn.magnitude), " ln(factor) + 1");
     }
     if (yarn.mscale_ratio)
-      note(NoteKind::scaling, type_ + ": the attention factor is M(mscale) / M(mscale_all_dim) always");
+      note(NoteKind::scaling, type_, ": the attention factor is M(mscale) / M(mscale_all_dim) always");
   }
 
   // vLLM's and the YaRN repository's own keys; transformers does not read them.

@@ -6,26 +6,18 @@
 namespace rotary::files {
 namespace {
 
-constexpr Names context_keys = {
-    "max_position_embeddings", "n_positions", "max_sequence_length", "seq_length", "max_seq_len",
-    "model_max_length",        "max_context"};
-
-constexpr Names layer_keys = {"num_hidden_layers",
-                              "n_layer",
-                              "n_layers",
-                              "num_layers",
-                              "depth",
-                              "encoder_layers",
-                              "layers",
-                              "num_transformer_layers",
-                              "decoder_num_hidden_layers"};
-constexpr Names head_keys = {
-    "num_attention_heads",         "n_head",         "n_heads", "num_heads", "encoder_attention_heads", "heads",
-    "decoder_num_attention_heads", "attention_heads"};
-constexpr Names kv_keys = {
-    "num_key_value_heads",        "num_kv_heads", "n_head_kv", "n_kv_heads", "num_query_groups", "num_attention_groups",
-    "decoder_num_key_value_heads"};
-constexpr Names head_dim_keys = {"head_dim", "attention_head_dim", "kv_channels", "head_size", "hidden_size_per_head"};
+constexpr Names context_keys =
+    "max_position_embeddings n_positions max_sequence_length seq_length max_seq_len model_max_length max_context";
+constexpr Names layer_keys =
+    "num_hidden_layers n_layer n_layers num_layers depth encoder_layers layers num_transformer_layers "
+    "decoder_num_hidden_layers";
+constexpr Names head_keys =
+    "num_attention_heads n_head n_heads num_heads encoder_attention_heads heads decoder_num_attention_heads "
+    "attention_heads";
+constexpr Names kv_keys =
+    "num_key_value_heads num_kv_heads n_head_kv n_kv_heads num_query_groups num_attention_groups "
+    "decoder_num_key_value_heads";
+constexpr Names head_dim_keys = "head_dim attention_head_dim kv_channels head_size hidden_size_per_head";
 
 // A class default that may stand in; 0: none. At the top only where the caller asks: a whole model's own file says how
 // large it is.
@@ -38,7 +30,7 @@ int read_kv_heads(const Part& part, int heads) {
   const Object& keys = part.keys;
   if (const auto attention = keys.object("attn_config")) {
     if (const auto kv =
-            read_whole(part, {.value = "kv_heads", .keys = {"kv_n_heads"}, .most = max_heads, .in = &*attention}))
+            read_whole(part, {.value = "kv_heads", .keys = "kv_n_heads", .most = max_heads, .in = &*attention}))
       return *kv;
     if (attention->text("attn_type") == "multiquery_attention") {  // MPT
       part.origins().read("kv_heads", *attention, "attn_type");
@@ -54,7 +46,7 @@ int read_kv_heads(const Part& part, int heads) {
     if (const auto kv = own(part)) return *kv;
   }
   if (keys.boolean("multi_query_attention", false)) {  // ChatGLM
-    if (const auto kv = read_whole(part, {"kv_heads", {"multi_query_group_num"}, max_heads})) return *kv;
+    if (const auto kv = read_whole(part, {"kv_heads", "multi_query_group_num", max_heads})) return *kv;
   }
   const auto kv = read_whole(part, {"kv_heads", kv_keys, max_heads});
   if (kv && heads % *kv == 0) return *kv;
@@ -69,8 +61,8 @@ int read_kv_heads(const Part& part, int heads) {
   }
   part.derived("kv_heads", word_for(part, head_keys));
   if (!kv && part.family.tower == nullptr) {  // an MLA's number that does not fit is not used, nor spoken of
-    part.note(NoteKind::derived, std::string("num_key_value_heads is ") + (null ? "null" : "not given") + ": " +
-                                     std::to_string(heads) + ", one for each head");
+    part.note(NoteKind::derived, "num_key_value_heads is ", (null ? "null" : "not given"), ": ", heads,
+              ", one for each head");
   }
   return heads;
 }
@@ -79,8 +71,8 @@ int read_mla_size(const Part& part, Origin& from, const char* key, int default_v
   const bool given = part.keys.has(key);
   from = given ? from_key(part.keys, key) : Origin{OriginKind::model_default, part.name()};
   const auto size =
-      read_whole(part, {.value = nullptr, .keys = {key}, .most = max_head_dim, .least = 0, .otherwise = default_value});
-  if (!size) missing(part, "the sizes of its MLA heads", {"qk_nope_head_dim", "qk_rope_head_dim"});
+      read_whole(part, {.value = nullptr, .keys = key, .most = max_head_dim, .least = 0, .otherwise = default_value});
+  if (!size) missing(part, "the sizes of its MLA heads", "qk_nope_head_dim qk_rope_head_dim");
   return *size;
 }
 
@@ -116,17 +108,18 @@ void apply_layer(const Part& part, const Layer& layer, HeadShape& shape) {
 
 }  // namespace
 
-int hidden_per_head(const Part& part, int heads, Names names) {
+int hidden_per_head(const Part& part, int heads) {
+  const Names names = part.family.width_key.empty() ? hidden_keys : part.family.width_key;
   constexpr std::int64_t max_hidden = std::int64_t{1} << 30;
   auto hidden =
       read_whole(part, {.value = nullptr, .keys = names, .most = max_hidden, .otherwise = part.family.shape.hidden});
-  if (!hidden) missing(part, "how wide a head is", {"head_dim", "hidden_size", "n_embd", "d_model"});
+  if (!hidden) missing(part, "how wide a head is", "head_dim hidden_size n_embd d_model");
   if (!part.family.prefix.empty()) {  // SAM 2's memory attention
-    hidden = *hidden / read_whole(part, {nullptr, {"downsample_rate"}, max_hidden}).value_or(1);
+    hidden = *hidden / read_whole(part, {nullptr, "downsample_rate", max_hidden}).value_or(1);
   }
   if (*hidden % heads != 0) {
-    part.note(NoteKind::derived, "hidden_size " + std::to_string(*hidden) + " is not a multiple of the " +
-                                     std::to_string(heads) + " heads: rounded down, as the frameworks read it");
+    part.note(NoteKind::derived, "hidden_size ", *hidden, " is not a multiple of the ", heads,
+              " heads: rounded down, as the frameworks read it");
   }
   if (*hidden < heads || *hidden / heads > max_head_dim) {
     fail(Code::CONFIG_VALUE, "read_config", part.keys.path_of("hidden_size"), " / heads must be from 1 to ",
@@ -136,9 +129,9 @@ int hidden_per_head(const Part& part, int heads, Names names) {
   return *hidden / heads;
 }
 
-int read_head_dim(const Part& part, int heads, Names width_keys) {
+int read_head_dim(const Part& part, int heads) {
   std::string why;
-  for (const char* key : head_dim_keys) {
+  for (const std::string_view key : words(head_dim_keys)) {
     const auto value = part.keys.integer(key, 0, max_head_dim);
     if (value && *value > 0) {
       part.record("head_dim", key);
@@ -152,24 +145,24 @@ int read_head_dim(const Part& part, int heads, Names width_keys) {
   if (!said && part.family.shape.head_dim != 0) {
     return take_default(part, "head_dim", "head_dim", part.family.shape.head_dim);
   }
-  const int dim = hidden_per_head(part, heads, width_keys);
-  part.note(NoteKind::derived, (said ? why : "head_dim is not given") + ": hidden_size / heads = " +
-                                   std::to_string(dim) + (said ? ", as the frameworks read it" : ""));
+  const int dim = hidden_per_head(part, heads);
+  part.note(NoteKind::derived, (said ? why : "head_dim is not given"), ": hidden_size / heads = ", dim,
+            (said ? ", as the frameworks read it" : ""));
   return dim;
 }
 
 void read_heads_of_type(const Part& part, const std::string& layer_type, HeadShape& shape) {
   if (!slides(layer_type)) return;
   const auto set = [&](int& target, const Whole& row) { target = read_whole(part, row).value_or(target); };
-  set(shape.heads, {"heads", {"swa_num_attention_heads"}, max_heads});
-  set(shape.kv_heads, {"kv_heads", {"swa_num_key_value_heads"}, max_heads});
-  set(shape.heads, {"heads", {"num_sliding_attention_heads"}, max_heads});
+  set(shape.heads, {"heads", "swa_num_attention_heads", max_heads});
+  set(shape.kv_heads, {"kv_heads", "swa_num_key_value_heads", max_heads});
+  set(shape.heads, {"heads", "num_sliding_attention_heads", max_heads});
   if (part.keys.has("swa_head_dim")) {
-    set(shape.head_dim, {"head_dim", {"swa_head_dim"}, max_head_dim});
+    set(shape.head_dim, {"head_dim", "swa_head_dim", max_head_dim});
     shape.block = shape.head_dim;
   }
   if (const auto other = part.keys.object("attention_other_setting")) {
-    set(shape.heads, {.value = "heads", .keys = {"num_attention_heads"}, .most = max_heads, .in = &*other});
+    set(shape.heads, {.value = "heads", .keys = "num_attention_heads", .most = max_heads, .in = &*other});
   }
 }
 
@@ -210,8 +203,8 @@ HeadShape head_shape(const Part& part, const Layer& layer) {
 }
 
 std::optional<std::string> context_key(const Object& keys) {
-  for (const char* key : context_keys) {
-    if (keys.length(key, max_length)) return key;
+  for (const std::string_view key : words(context_keys)) {
+    if (keys.length(key, max_length)) return std::string(key);
   }
   return std::nullopt;
 }

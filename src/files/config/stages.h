@@ -20,6 +20,7 @@
 #include "files/text/json.h"
 #include "rotary/config.h"
 #include "rotary/error.h"
+#include "values/fail.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::files {
@@ -93,7 +94,10 @@ struct Part {
 
   std::string name() const { return known ? std::string(family.type) : "a model_type that is not known"; }
   Origins& origins() const { return reading.origins; }
-  void note(NoteKind kind, const std::string& sentence) const { reading.note(kind, path, sentence); }
+  template <class... Parts>
+  void note(NoteKind kind, const Parts&... sentence) const {
+    reading.note(kind, path, detail::sentence_of(sentence...));
+  }
   // Adds it to the model's parts.
   ModelPart& add_to_model(int layers) const;
   // The origin of a value: a key of the part, the class default, a formula.
@@ -109,12 +113,9 @@ struct Part {
 // they differ; "": no note.
 Pairing given_pairing(const Part&, Pairing own, const std::string& overridden);
 
-// The value of a key as it stands, null too; nullptr: there is none. Unlike the getters it does not count as reading.
-const Json* peek(const Object&, std::string_view key);
-
 // ---- whole numbers -------------------------------------------------------------------------------
 
-using Names = std::initializer_list<const char*>;  // of a key: the first one that is given counts
+using Names = std::string_view;  // of a key, with blanks between them: the first one that is given counts
 
 struct Whole {
   const char* value;  // of the rope, whose origin is recorded; null: of none
@@ -199,14 +200,13 @@ struct OddHead : Error {
 };
 
 // ---- shape (config/shape.cpp) ----
-inline constexpr Names hidden_keys = {"hidden_size", "n_embd", "n_embed",   "d_model",
-                                      "width",       "dim",    "embed_dim", "hidden_dim"};
+inline constexpr Names hidden_keys = "hidden_size n_embd n_embed d_model width dim embed_dim hidden_dim";
 int layer_count(const Part&);
 bool is_mla(const Part&);  // a family of MLA heads, unless the file says use_mla: false
 struct Layer;
 HeadShape head_shape(const Part&, const Layer&);
-int read_head_dim(const Part&, int heads, Names width_keys = hidden_keys);
-int hidden_per_head(const Part&, int heads, Names width_keys = hidden_keys);
+int read_head_dim(const Part&, int heads);
+int hidden_per_head(const Part&, int heads);
 // Layers of one type that have heads of their own: the swa_ keys and further spellings.
 void read_heads_of_type(const Part&, const std::string& layer_type, HeadShape&);
 // The positions that the model was made for: max_position_embeddings, by any of its names. Each of these throws
@@ -291,9 +291,7 @@ void set_mrope_axes(const Part&, const std::optional<Object>& keys, ModelRope&);
 // pairs.
 std::vector<std::uint8_t> interleaved_by(std::vector<int> sections, int pairs);  // config/vision.cpp
 bool is_diffusers(const Object&);                                                // names a class of diffusers
-void read_diffusers(Reading&, const Object&);                                    // config/diffusers_class.cpp
-struct DiffusersRope;
-void read_row(const Part&, const DiffusersRope&);  // config/diffusers.cpp
+void read_diffusers(Reading&, const Object&);                                    // config/diffusers.cpp
 bool is_params(const Object&);                     // Mistral's or Meta's params.json
 void read_params(Reading&, const Object&);         // config/params.cpp
 

@@ -12,7 +12,7 @@ namespace {
 
 // The layout is the class's own; no file says it.
 void record_layout(const Part& part, const ModelRope& model) {
-  part.derived("rotary_dim", part.family.tower->width);
+  part.derived("rotary_dim", std::string(part.family.tower->width));
   if (model.first != 0) part.derived("first", "head_dim / 2");
   part.by_default("axis");
   part.derived("attention_factor", "1 for default");
@@ -78,7 +78,7 @@ std::vector<int> sections_of(const Part& part, const std::optional<Object>& keys
   for (const int section : part.family.sections) {
     if (section > 0) sections.push_back(section);
   }
-  if (part.family.quirk->sections_are_weights) {
+  if (part.family.sections_are_weights) {
     const int sum = std::accumulate(sections.begin(), sections.end(), 0);
     for (int& section : sections) section = pairs * section / sum;
     sections[0] += pairs - std::accumulate(sections.begin(), sections.end(), 0);
@@ -88,7 +88,7 @@ std::vector<int> sections_of(const Part& part, const std::optional<Object>& keys
   if (!sections.empty()) {
     std::string listed;
     for (const int section : sections) listed += (listed.empty() ? "" : ", ") + std::to_string(section);
-    part.note(NoteKind::model_default, "mrope_section is not given: [" + listed + "], the default of " + part.name());
+    part.note(NoteKind::model_default, "mrope_section is not given: [", listed, "], the default of ", part.name());
     part.by_default("axis");
   }
   return sections;
@@ -130,19 +130,19 @@ void read_vision_part(const Part& part) {
   }
   model.rope.base = keys->base;
   if (keys->partial.value_or(1) != 1 && !part.family.reads_partial) {
-    part.note(NoteKind::unread,
-              "partial_rotary_factor has no effect: transformers turns the whole head of " + part.name());
+    part.note(NoteKind::unread, "partial_rotary_factor has no effect: transformers turns the whole head of ",
+              part.name());
   }
   const Tower& tower = *part.family.tower;
-  tower.lay_out(part, *keys, model.rope);
+  tower.layout->lay_out(part, *keys, model.rope);
   if (keys->scaling) {
     for (const char* key : {"rope_type", "type"}) keys->scaling->mark(key);
   }
   part.note(NoteKind::axes, tower.words);
-  if (!part.family.remark.text.empty()) part.note(NoteKind::model, std::string(part.family.remark.text));
+  if (!part.family.remark.text.empty()) part.note(NoteKind::model, part.family.remark.text);
   const std::vector<std::string_view> axes = words(tower.axes);
   model.axis_names.assign(axes.begin(), axes.end());
-  if (tower.blocks != nullptr) return add_blocks(part, tower.blocks(model));
+  if (const auto blocks = tower.layout->blocks) return add_blocks(part, blocks(model));
   record_layout(part, model);
   add_by_kv_heads(part, layers, model);
 }
@@ -158,8 +158,8 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
     const bool on = keys->boolean(key, false);
     if (on) said = layout;
     if (part.known && axes != Axes::openpangu && on != (axes == layout)) {
-      part.note(NoteKind::unread, keys->path_of(key) + " has no effect: transformers lays the axes of " + part.name() +
-                                      " out by its own rule");
+      part.note(NoteKind::unread, keys->path_of(key), " has no effect: transformers lays the axes of ", part.name(),
+                " out by its own rule");
     }
   }
   if ((!part.known && keys && keys->has("mrope_section")) || (axes == Axes::openpangu && said != Axes::interleaved))
@@ -187,8 +187,8 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
   if (axes == Axes::interleaved) {
     rope.axis = interleaved_by(sections, pairs);
     if (sum != pairs) {
-      part.note(NoteKind::axes, "mrope_section sums to " + std::to_string(sum) + " for " + std::to_string(pairs) +
-                                    " pairs: filled by position, as in transformers");
+      part.note(NoteKind::axes, "mrope_section sums to ", sum, " for ", pairs,
+                " pairs: filled by position, as in transformers");
     }
     return;
   }

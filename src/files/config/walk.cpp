@@ -60,9 +60,8 @@ std::string suggested_type(const std::string& said) {
   for (const std::string_view type : model_types()) {
     if (!is_our_name(type)) known.push_back(type);
   }
-  for (const Child& child : children()) known.push_back(child.parent);
-  const std::string_view meant = nearest(said, known);
-  return meant.empty() || meant == said ? "" : ": did you mean " + std::string(meant) + "?";
+  for (const std::string_view parent : types_with_children()) known.push_back(parent);
+  return suggestion(said, known);
 }
 
 const Family* first_family(std::initializer_list<std::string> types, bool vision_only) {
@@ -130,7 +129,7 @@ class Walk {
 
  private:
   static bool has_child(const Node& node, const char* key) {
-    const Json* found = peek(node.keys, key);
+    const Json* found = node.keys.peek(key);
     return found != nullptr && found->is_object() && !found->empty();
   }
 
@@ -284,7 +283,7 @@ class Walk {
 };
 
 std::string meant_type(Reading& reading, const Object& root, const std::string& said) {
-  const Json* found = peek(root, "architectures");
+  const Json* found = root.peek("architectures");
   if (found == nullptr || !found->is_array() || found->empty() || !found->front().is_string()) return said;
   const auto& architecture = found->front().get_ref<const std::string&>();
   const std::string meant(files::meant_type(said, architecture));

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "files/tensors/element_types.h"
+#include "files/tensors/formats.h"
 #include "files/text/io.h"
 #include "files/text/paths.h"
 #include "rotary/error.h"

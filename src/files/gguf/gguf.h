@@ -51,11 +51,11 @@ constexpr int max_dim = 65536;
 // The metadata under the architecture's name, as a part of a config: path_of(key) is the key as the file spells it.
 struct GgufPart : Part {
   const Gguf& gguf;
-  GgufArchitecture arch = {"", GgufRopeType::neox};
+  GgufArchitecture arch = {};
 };
 
 int needed(const Part&, const char* key, int most);  // throws CONFIG_MISSING
-[[noreturn]] void missing(const Part&, const char* key, const std::string& subject);
+[[noreturn]] void missing_key(const Part&, const char* key, const std::string& subject);
 
 // Sets the scaling of used.rope, whose shape and base are set. plain: the layer has no scaling.
 void set_gguf_scaling(const GgufPart&, ModelRope& used, std::int64_t context, bool plain);

@@ -30,8 +30,8 @@ class GgufReader {
   void read() {
     if (arch_.rope_type == GgufRopeType::none || !is_switched_on()) {
       for (const char* key : known_keys) keys_.mark(key);
-      return part_.note(NoteKind::no_rope,
-                        "architecture " + in_quotes(part_.name()) + " has no rotary positions that llama.cpp knows of");
+      return part_.note(NoteKind::no_rope, "architecture ", in_quotes(part_.name()),
+                        " has no rotary positions that llama.cpp knows of");
     }
     read_layers();
     ModelPart& whole = part_.add_to_model(static_cast<int>(layers_.size()));
@@ -57,7 +57,7 @@ class GgufReader {
   }
 
   std::optional<int> whole(const char* key, int least, int most) const {
-    return read_whole(part_, {nullptr, {key}, most, least});
+    return read_whole(part_, {nullptr, key, most, least});
   }
 
   // One number for all layers, or a list with one per layer.
@@ -69,7 +69,7 @@ class GgufReader {
     std::vector<int> list = *keys_.integers(key);
     const bool fits = std::all_of(list.begin(), list.end(), [](int n) { return n >= 0 && n <= max_dim; });
     if (list.size() != static_cast<std::size_t>(layers) || !fits) {
-      keys_.refuse(key, "must have one number from 0 to 65536 per layer, " + std::to_string(layers) + " of them,");
+      keys_.refuse(key, "must have one number from 0 to 65536 per layer, ", layers, " of them,");
     }
     return list;
   }
@@ -123,8 +123,8 @@ class GgufReader {
            in_quotes(part_.name()), " and must be named by ", in_quotes(keys_.path_of(pattern)), " but it is absent");
     } else {
       part_.note(NoteKind::model_default,
-                 "attention.sliding_window_pattern is not given: all layers have a window but every one in " +
-                     std::to_string(period) + ", as llama.cpp has it for " + part_.name());
+                 "attention.sliding_window_pattern is not given: all layers have a window but every one in ", period,
+                 ", as llama.cpp has it for ", part_.name());
     }
     for (std::size_t i = 0; i < windows.size(); ++i) {
       const int place = static_cast<int>(i) % period;
@@ -194,7 +194,7 @@ class GgufReader {
     part_.record("layers", "block_count");
     if (!all) part_.record_or_default("layers", "attention.sliding_window_pattern");
     part_.record("heads", "attention.head_count");
-    part_.record("kv_heads", word_for(part_, {"attention.head_count_kv", "attention.head_count"}));
+    part_.record("kv_heads", word_for(part_, "attention.head_count_kv attention.head_count"));
   }
 
   void set_shape(const GgufLayer& layer, ModelRope& used) {
@@ -217,8 +217,7 @@ class GgufReader {
       const int width = needed(part_, "embedding_length", 1 << 24);
       if (width % layer.heads != 0) keys_.refuse("embedding_length", "must be a multiple of head_count");
       length = width / layer.heads;
-      part_.note(NoteKind::derived,
-                 "attention.key_length is not given: embedding_length / head_count = " + std::to_string(*length));
+      part_.note(NoteKind::derived, "attention.key_length is not given: embedding_length / head_count = ", *length);
     }
     rope.head_dim = *length;
     const auto rotating = whole("rope.dimension_count", 2, max_dim);
@@ -272,18 +271,16 @@ class GgufReader {
     const std::string name = part_.name();
     const auto given = part_.reading.options.pairing;
     if (given && *given != rope.pairing && find_architecture(name) != nullptr) {
-      part_.note(NoteKind::chosen, std::string("pairing ") + rotary::name(*given) + " is given; architecture " + name +
-                                       " has " + rotary::name(rope.pairing));
+      part_.note(NoteKind::chosen, "pairing ", rotary::name(*given), " is given; architecture ", name, " has ",
+                 rotary::name(rope.pairing));
     }
     const bool permuted = arch_.quirk == GgufQuirk::permuted || arch_.quirk == GgufQuirk::permuted_switch ||
                           arch_.quirk == GgufQuirk::permuted_gaps;
     if (!given) {
-      part_.note(
-          NoteKind::model,
-          std::string("pairing ") + rotary::name(rope.pairing) + ", as llama.cpp turns architecture " + name +
-              (permuted ? ": conversion to GGUF reorders the rows of q and k, and what Hugging Face's weights turn "
-                          "as half turns as interleaved here"
-                        : ""));
+      part_.note(NoteKind::model, "pairing ", rotary::name(rope.pairing), ", as llama.cpp turns architecture ", name,
+                 (permuted ? ": conversion to GGUF reorders the rows of q and k, and what Hugging Face's weights turn "
+                             "as half turns as interleaved here"
+                           : ""));
     }
     rope.pairing = given_pairing(part_, rope.pairing, "");
   }
@@ -291,15 +288,15 @@ class GgufReader {
   // The counts of pairs per axis: time, height, width and a fourth; unused ones are 0 at the end.
   void set_axes(Rope& rope, const std::optional<std::vector<int>>& given, bool interleaved) {
     constexpr const char* key = "rope.dimension_sections";
-    if (!given) missing(part_, key, "architecture " + part_.name());
+    if (!given) missing_key(part_, key, "architecture " + part_.name());
     std::vector<int> sections = *given;
     std::int64_t sum = 0;
     for (const int section : sections) sum += section < 0 ? max_dim : section;
     while (!sections.empty() && sections.back() == 0) sections.pop_back();
     if (given->size() > 4 || sections.size() < (interleaved ? 3U : 1U) || (interleaved && sections.size() > 3) ||
         sum != rope.rotary_dim / 2) {
-      keys_.refuse(key, std::string("must be ") + (interleaved ? "3 counts" : "1 to 4 counts") +
-                            " of pairs that sum to " + std::to_string(rope.rotary_dim / 2));
+      keys_.refuse(key, "must be ", (interleaved ? "3 counts" : "1 to 4 counts"), " of pairs that sum to ",
+                   rope.rotary_dim / 2);
     }
     part_.record("axis", key);
     rope.axis = interleaved ? interleaved_axes(sections) : sectioned_axes(sections);
@@ -351,7 +348,7 @@ GgufArchitecture architecture_of(Reading& reading, const std::string& name) {
   reading.note(
       NoteKind::chosen, "",
       "architecture " + in_quotes(name) + " is not known: the pairing given decides, and the generic keys are read");
-  return {name, GgufRopeType::neox};
+  return {};
 }
 
 // The metadata whose keys begin with the architecture's name, under the rest of their keys.
@@ -366,12 +363,12 @@ Json own_metadata(const Json& all, const std::string& name) {
 }  // namespace
 
 int needed(const Part& part, const char* key, int most) {
-  const auto value = read_whole(part, {nullptr, {key}, most});
-  if (!value) missing(part, key, "a GGUF");
+  const auto value = read_whole(part, {nullptr, key, most});
+  if (!value) missing_key(part, key, "a GGUF");
   return *value;
 }
 
-void missing(const Part& part, const char* key, const std::string& subject) {
+void missing_key(const Part& part, const char* key, const std::string& subject) {
   fail(Code::CONFIG_MISSING, "read_config", subject, " must have ", in_quotes(part.keys.path_of(key)), " but has not");
 }
 

@@ -46,12 +46,12 @@ class GgufScaling {
     if (keys_.has("rope.scaling.attn_factor")) part_.record("attention_factor", "rope.scaling.attn_factor");
   }
 
-  std::string factor_key() const { return word_for(part_, {"rope.scaling.factor", "rope.scale_linear"}); }
+  std::string factor_key() const { return word_for(part_, "rope.scaling.factor rope.scale_linear"); }
   void record_factor() { part_.record_or_default("scaling.factor", factor_key()); }
 
   void record_trained_length() {
     part_.record_or_default("scaling.trained_length",
-                            word_for(part_, {"rope.scaling.original_context_length", "context_length"}));
+                            word_for(part_, "rope.scaling.original_context_length context_length"));
   }
 
   // Records the origins of a scaling whose factors are tensors, or stand for tensors.
@@ -71,8 +71,7 @@ class GgufScaling {
            values.size());
     }
     if (values.size() > pairs)
-      part_.note(NoteKind::unread, tensor + " has " + std::to_string(values.size()) + " factors: the first " +
-                                       std::to_string(pairs) + " are used");
+      part_.note(NoteKind::unread, tensor, " has ", values.size(), " factors: the first ", pairs, " are used");
     values.resize(pairs);
     for (const double value : values) {
       if (!(value > 0) || !std::isfinite(value))
@@ -104,7 +103,8 @@ class GgufScaling {
 
   void set_long() {
     if (type_ == "yarn") refuse("scaling yarn with rope_factors_long.weight");
-    if (trained_ == 0) missing(part_, "rope.scaling.original_context_length", "a GGUF with rope_factors_long.weight");
+    if (trained_ == 0)
+      missing_key(part_, "rope.scaling.original_context_length", "a GGUF with rope_factors_long.weight");
     LongRope scaling;
     scaling.long_factor = factors("rope_factors_long.weight");
     scaling.short_factor = factors("rope_factors_short.weight");
@@ -200,7 +200,8 @@ class GgufScaling {
     const auto weight = keys_.number("rope.scaling.yarn_ext_factor");
     scaling.extrapolation_factor = weight && *weight >= 0 ? *weight : 1;
     if (scaling.extrapolation_factor == 0) refuse("yarn_ext_factor 0");
-    if (trained_ == 0) missing(part_, "rope.scaling.original_context_length", "scaling yarn without context_length");
+    if (trained_ == 0)
+      missing_key(part_, "rope.scaling.original_context_length", "scaling yarn without context_length");
     scaling.trained_length = trained_;
     scaling.attn_factor = attention_;
     if (keys_.number("rope.scaling.yarn_attn_factor"))
@@ -214,8 +215,8 @@ class GgufScaling {
       const double softmax = 1 + given * std::log(factor_);
       part_.note(NoteKind::attention,
                  "yarn_log_multiplier also scales the softmax of the attention, by (1 + yarn_log_multiplier * "
-                 "ln(factor))^2 = " +
-                     detail::significant(softmax * softmax, 7) + ", which is no part of the rope");
+                 "ln(factor))^2 = ",
+                 detail::significant(softmax * softmax, 7), ", which is no part of the rope");
     }
     part_.note(NoteKind::scaling, "yarn as ggml has it: the correction range is rounded outward (truncate)");
     rope_.scaling = scaling;

@@ -3,9 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "families.h"
@@ -38,7 +37,7 @@ enum class Fill : std::uint8_t { whole, whole_or_half, any };
 
 struct DiffusersRope {
   std::string_view type = {};        // the _class_name, and behind a slash a part with a rope of its own
-  std::string_view defaults = "{}";  // the class's own, of the keys below, as JSON
+  std::string defaults = "{}";       // the class's own, of the keys below, as JSON
   Pairing pairing = Pairing::interleaved;
   std::string_view pairing_key = {};  // says "interleaved", or "split" for half
   // Their names, in the order of a position's coordinates; empty: one.
@@ -66,8 +65,10 @@ struct DiffusersRope {
   std::string_view remark = {};
 };
 
-std::span<const DiffusersRope> diffusers_ropes();  // a class stands before its parts
-std::pair<std::string_view, std::string_view> class_and_part(const DiffusersRope&);
+std::vector<std::string_view> diffusers_types();  // a class stands before its parts
+const DiffusersRope* find_diffusers(std::string_view type);
+std::vector<const DiffusersRope*> ropes_of_class(std::string_view type);
+std::string part_of_class(const DiffusersRope&);  // "" for the class itself
 
 std::vector<int> split_head(Split, int head_dim, int axes);  // the width of each axis
 // Deals pairs that stand axis by axis, as many of each, out by turns.

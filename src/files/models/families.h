@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "files/text/io.h"
 #include "rotary/config.h"
 
 namespace rotary::files {
@@ -138,10 +140,37 @@ struct Unusable {
 };
 
 struct Quirk;  // quirks/quirk.h
-struct Tower;  // quirks/quirk.h
+struct TowerLayout;  // quirks/quirk.h
 namespace quirks {
 extern const Quirk none;
 }
+
+// What the partial_rotary_factor of an MLA is a fraction of.
+enum class Fraction : std::uint8_t {
+  rope_block,
+  head,
+  nothing,  // qk_rope_head_dim decides, whatever the file's fraction says
+};
+
+// What the model learns of a rope, which its checkpoint holds.
+enum class Learns : std::uint8_t {
+  nothing,
+  multiplier,       // exp(tensor) multiplies the frequencies
+  directions,       // inv_freq of every head, [axes, heads, pairs]
+  last_directions,  // the same of the last n pairs by height and width, [heads, n, 2]
+};
+struct Learned {
+  Learns what = Learns::nothing;
+  std::string_view tensor = {}, also = {};  // the end of the tensor's name, and of its name in other checkpoints
+};
+
+// What a file never says of a rope of several axes.
+struct Tower {
+  std::string_view words = {};  // for the notes
+  std::string_view axes = {};   // their names, in the order of a position's coordinates, separated by blanks
+  std::string_view width = {};  // the formula of rotary_dim
+  const TowerLayout* layout = nullptr;
+};
 
 // The facts of a model_type. "a.b" is the key b of the object a.
 struct Family {
@@ -158,7 +187,7 @@ struct Family {
   std::array<int, 4> sections = {};  // mrope_section where the file has none
   const Tower* tower = nullptr;      // not a text model: the layout of its axes
   Mla mla = {};
-  std::string_view rope_parameters = {};  // class default, in the words of config.json
+  std::string rope_parameters = {};  // class default, in the words of config.json
   Pattern pattern = {};
   Rule rule = Rule::all;
   Flag turns_where = {};
@@ -176,15 +205,33 @@ struct Family {
   AttentionFacts attention = {};
   std::vector<Unusable> unusable = {};
   bool null_head_dim = false;  // its class leaves head_dim null, which the code of yarn, dynamic and longrope reads
+  std::string_view width_key = {};    // of the width that its heads share; "": hidden_size, by any of its names
+  std::string_view scaling_key = {};  // where rope_scaling lies under another name; factor may be missing there
+  bool lists_bases = false;           // rope_theta may be a list, one base for each layer
+  bool yarn_is_longrope = false;
+  bool alpha_is_ntk = false;          // dynamic + alpha is static NTK
+  bool sections_are_weights = false;  // sections share the pairs out in that proportion
+  Fraction fraction = Fraction::rope_block;
+  Learned learned = {};
 };
 
 // A sub-config with a rope, and the model_type that its parent gives it where the file names none.
 struct Child {
-  std::string_view parent = {}, part = {}, type = {};
+  std::string_view part = {}, type = {};
   Shape shape = {};     // the parent's defaults; 0: the type's own
   double base = 0;      // the same
   bool merged = false;  // shape and base replace single missing keys too, not only a missing sub-config
   bool always = false;  // whatever model_type the file names there: the parent builds it with this one
+};
+
+// How the queries of a model are multiplied by their position. A key of "" is none: the value is in the code.
+struct QueryRow {
+  std::string_view type = {};    // of the family; "": every one
+  QueryScale scale = {};         // the class defaults; length 0: a file that does not say it has no such factor
+  std::string_view object = {};  // of the keys; "": the part, "rope": that of the scaling, "gguf": a GGUF's metadata
+  std::string_view amount_key = {}, length_key = {};
+  std::string_view turns_on = {};  // a key, on by default: of numbers 0 is off
+  bool chosen = false;             // not every layer has it: those without rope, or those that do not slide
 };
 
 // How generate() counts the tokens of a text.
@@ -193,11 +240,6 @@ enum class Counts : std::uint8_t {
   seen,      // those before it that the mask shows; masked tokens are 0
   from_one,  // the same, plus 1; masked tokens are 1
   every,     // all, whatever the mask
-};
-
-// The model types that count so.
-struct Counted {
-  std::vector<std::string_view> seen, from_one, every;
 };
 
 // The order in which a tower takes the patches of a picture, and what their positions are.
@@ -239,11 +281,6 @@ struct Misnamed {
   std::string_view type = {}, architecture = {}, family = {};
 };
 
-// A model_type whose rotation no Rope describes, and why.
-struct Refusal {
-  std::string_view type, why;
-};
-
 // ---- the architectures of GGUF files: general.architecture in gguf 0.19, and the rope that llama.cpp gives it in
 // llama_model_rope_type and the graphs of src/models. bert and starcoder have a rope type there, but learned positions;
 // gptj is left out because llama.cpp does not run it. ----
@@ -275,7 +312,6 @@ enum class GgufQuirk : std::uint8_t {
 };
 
 struct GgufArchitecture {
-  std::string_view name = {};
   GgufRopeType rope_type = GgufRopeType::neox;
   GgufQuirk quirk = GgufQuirk::plain;
   int period = 0;             // of the sliding window: the last layer of each period has none; 0: a key must give it
@@ -287,27 +323,46 @@ const GgufArchitecture* find_architecture(std::string_view name);
 
 // ---- the tables ----
 
-std::span<const std::string_view> model_types();  // that have a Family: of transformers, then of remote code
-std::span<const Child> children();                // sorted by parent, then part
-std::span<const Refusal> refused_types();
-std::span<const std::string_view> types_without_rope();
+std::vector<std::string_view> model_types();  // that have a Family: of transformers, then of remote code
+std::vector<std::string_view> types_with_children();
+std::vector<std::string_view> refused_types();
+std::vector<std::string_view> types_without_rope();
+std::span<const QueryRow> query_rows();
 const Family* find_family(std::string_view model_type);  // nullptr: not known
+const Tower* find_tower(std::string_view name);          // the same
+// Whether a key of config.json, which may be false there, has a rope word and does not say how anything turns.
+bool is_harmless_key(std::string_view key, bool is_false);
 // Models known to have no rotary positions.
 bool known_without_rope(std::string_view model_type);
 // Why the rope of this model_type cannot be described here; "" where it can, or is not known.
 std::string_view refusal(std::string_view model_type);
-// The words of a list separated by blanks.
-std::vector<std::string_view> words(std::string_view list);
-bool is_listed(std::string_view word, std::string_view list);  // whether it is one of them
 // Whether the name is rotary's own, for a sub-config that has no model_type in transformers.
 bool is_our_name(std::string_view model_type);
+std::span<const Child> children_of(std::string_view parent);  // sorted by part
 const Child* find_child(std::string_view parent, std::string_view part);
 // Nothing for a type that is neither counted nor in "positions".
 std::optional<PositionFacts> find_positions(std::string_view model_type);
-std::vector<std::string_view> types_with_positions();
 // The model_type behind a misnamed file of this architecture; "" where the file's own is right.
 std::string_view meant_type(std::string_view model_type, std::string_view architecture);
 // The type of find_child; "" where there is none.
 std::string_view child_type(std::string_view parent, std::string_view part);
 
 }  // namespace rotary::files
+
+namespace rotary {
+
+// ---- defaults per model_type, as `rotary models` lists them ----
+
+// One part of a model_type, read from its class defaults.
+struct KnownModel {
+  std::string model_type;  // as the top of a config.json names it
+  std::string part;        // dotted path of the sub-config, "" at the top
+  Model model = {};        // its ropes by the class defaults, and by sizes that are made up where these have none
+  std::string why = {};    // where there are no ropes: why not
+  bool rotary = true;      // false: the model has no rotary positions
+};
+
+// Sorted by model_type, then part.
+std::vector<KnownModel> known_models();
+
+}  // namespace rotary

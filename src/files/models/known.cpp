@@ -1,6 +1,4 @@
 // Defaults per model_type, found by reading {"model_type": X}.
-#include "known.h"
-
 #include <algorithm>
 #include <set>
 #include <string>
@@ -27,8 +25,7 @@ struct Place {
 void collect(const Place& place, std::vector<Place>& places) {
   places.push_back(place);
   if (!refusal(place.type()).empty()) return;
-  for (const Child& child : children()) {
-    if (child.parent != place.type()) continue;
+  for (const Child& child : children_of(place.type())) {
     Place below = place;
     below.way.push_back(&child);
     collect(below, places);
@@ -37,10 +34,8 @@ void collect(const Place& place, std::vector<Place>& places) {
 
 std::vector<Place> all_places() {
   std::set<std::string_view> tops;
-  for (const std::string_view type : model_types()) tops.insert(type);
-  for (const Child& child : children()) tops.insert(child.parent);
-  for (const Refusal& refused : refused_types()) tops.insert(refused.type);
-  for (const std::string_view type : types_without_rope()) tops.insert(type);
+  for (const auto& types : {model_types(), types_with_children(), refused_types(), types_without_rope()})
+    tops.insert(types.begin(), types.end());
   std::erase_if(tops, is_our_name);
   std::vector<Place> places;
   for (const std::string_view top : tops) collect({top, {}}, places);
@@ -143,20 +138,16 @@ KnownModel known_part(const Place& place, const Family& family) {
 
 // The ropes of a class of diffusers, from its defaults; an entry for each part that has one of its own.
 void add_class(std::string_view type, std::vector<KnownModel>& models) {
-  const auto rows = diffusers_ropes();
-  const auto row_of_class =
-      std::find_if(rows.begin(), rows.end(), [&](const DiffusersRope& row) { return row.type == type; });
-  const Flag& flag = row_of_class->turns_where;
+  const DiffusersRope& of_class = *find_diffusers(type);
+  const Flag& flag = of_class.turns_where;
   Json config = {{"_class_name", std::string(type)}};
   if (!flag.key.empty()) config[std::string(flag.key)] = flag.on;
-  const bool complete = row_of_class->longrope.empty();  // the factors have no default
+  const bool complete = of_class.longrope.empty();  // the factors have no default
   const Model model = complete ? read_json(config, {}).model : Model();
-  for (const DiffusersRope& row : rows) {
-    const auto [name, part] = class_and_part(row);
-    if (name != type) continue;
-    KnownModel known{.model_type = std::string(type), .part = std::string(part)};
+  for (const DiffusersRope* row : ropes_of_class(type)) {
+    KnownModel known{.model_type = std::string(type), .part = part_of_class(*row)};
     known.model = only_part(model, known.part);
-    if (known.model.ropes.empty()) known.why = std::string(row.longrope) + " has no class default";
+    if (known.model.ropes.empty()) known.why = std::string(row->longrope) + " has no class default";
     models.push_back(std::move(known));
   }
 }
@@ -178,8 +169,8 @@ std::vector<KnownModel> known_models() {
     if (why.empty()) continue;  // only holds others
     models.push_back({.model_type = std::string(place.top), .part = place.path(), .why = why, .rotary = rotary});
   }
-  for (const files::DiffusersRope& row : files::diffusers_ropes()) {
-    if (row.type.find('/') == std::string_view::npos) files::add_class(row.type, models);
+  for (const std::string_view type : files::diffusers_types()) {
+    if (type.find('/') == std::string_view::npos) files::add_class(type, models);
   }
   const auto order = [](const KnownModel& a, const KnownModel& b) {
     return std::tie(a.model_type, a.part) < std::tie(b.model_type, b.part);

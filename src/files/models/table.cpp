@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <tuple>
 #include <type_traits>
+#include <utility>
 
-#include "columns.h"
+#include "diffusers.h"
+#include "families.h"
 #include "quirks/quirk.h"
 #include "values/fail.h"
 
@@ -19,272 +19,275 @@ std::string_view models() noexcept;  // data/models.json
 namespace rotary::files {
 namespace {
 
-// ---- the text of data/models.json: JSON (a test sees to it) without escapes in its strings ----
+// ---- the fields of the rows: their names, and the words of those that are one of a few ----
 
-// A JSON library takes two milliseconds for the file, a third of `rotary inspect`; finding the rows takes a tenth of
-// one.
-
-std::size_t skip_blanks(std::string_view text, std::size_t at) {
-  return std::min(text.find_first_not_of(" \t\r\n", at), text.size());
+// The words of an enum, in the order of its values.
+constexpr std::string_view words_of(Pairing) { return "unset half interleaved interleaved_to_half"; }
+constexpr std::string_view words_of(Axes) {
+  return "one sectioned interleaved ernie xdrope alternating bailing openpangu glm";
 }
+constexpr std::string_view words_of(Rule) {
+  return "all sliding sliding_or_dense sliding_or_all no_rope_layers layer_rope_theta layer_rope_flags unless_null "
+         "if_rotary unless_not_rotary unless_alibi_size if_attn_config_rope use_rope_layers not_cross";
+}
+constexpr std::string_view words_of(Old) {
+  return "one_for_all all_to_all scaling_to_full scaling_to_both scaling_to_compress";
+}
+constexpr std::string_view words_of(Fused) { return "none joined gate_first by_head by_group four_parts"; }
+constexpr std::string_view words_of(FusedKeys) { return "none joined by_head"; }
+constexpr std::string_view words_of(LayerKind) { return "none sliding full linear hybrid indexed mlp"; }
+constexpr std::string_view words_of(PatchOrder) { return "none rows blocks film_blocks centres windows"; }
+constexpr std::string_view words_of(ClassToken) { return "none before after"; }
+constexpr std::string_view words_of(GgufRopeType) { return "none norm neox mrope imrope norm_mrope neox_mrope"; }
+constexpr std::string_view words_of(GgufQuirk) {
+  return "plain permuted permuted_switch permuted_gaps gaps gaps_first mla window_only window_plain window_after "
+         "hybrid";
+}
+constexpr std::string_view words_of(Fraction) { return "rope_block head nothing"; }
+constexpr std::string_view words_of(Learns) { return "nothing multiplier directions last_directions"; }
+constexpr std::string_view words_of(QueryForm) { return "none steps log power ratio learned"; }
+constexpr std::string_view words_of(Split) { return "none equal sixths thirds eighths half"; }
+constexpr std::string_view words_of(Laid) { return "in_turn by_turns interleaved blocks across_heads learned joined"; }
+constexpr std::string_view words_of(Fill) { return "whole whole_or_half any"; }
 
-// The place behind the value that begins at `at`.
-std::size_t value_end(std::string_view text, std::size_t at) {
-  if (text[at] == '"') return std::min(text.find('"', at + 1), text.size() - 1) + 1;
-  if (text[at] != '{' && text[at] != '[') return std::min(text.find_first_of(",}] \t\r\n", at), text.size());
-  for (int open = 0; at < text.size();) {
-    const char c = text[at];
-    if (c == '"') {
-      at = value_end(text, at);
-      continue;
-    }
-    ++at;
-    if (c == '{' || c == '[') ++open;
-    if ((c == '}' || c == ']') && --open == 0) break;
+// for_each_column(row, visit): visit(name, member) of each field of a row.
+#define ROTARY_COLUMN(member) visit(#member, row.member);
+#define ROTARY_COLUMNS(Type, ...)                                         \
+  template <class Visit>                                                  \
+  void for_each_column(Type& row, const Visit& visit) {                   \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(ROTARY_COLUMN, __VA_ARGS__)) \
   }
-  return at;
-}
 
-struct Member {
-  std::string_view key, value;  // the value as it is spelled; the key of a list's element is empty
+ROTARY_COLUMNS(Shape, layers, heads, kv_heads, hidden, head_dim)
+ROTARY_COLUMNS(Mla, nope, rope)
+ROTARY_COLUMNS(Pattern, types, period_key, first, ends_full, last_full)
+ROTARY_COLUMNS(Flag, key, on, default_value)
+ROTARY_COLUMNS(Remark, text, keys)
+ROTARY_COLUMNS(FusedWhere, key, default_value, fused)
+ROTARY_COLUMNS(Indexer, heads, head_dim, pairing)
+ROTARY_COLUMNS(AttentionFacts, why_not, fused, fused_where, fused_keys, gated_q, gated_by_value, query_experts,
+               keys_may_be_values, pairing_key, first_layer, layers_in_stack, indexer)
+ROTARY_COLUMNS(Unusable, methods, why)
+ROTARY_COLUMNS(Learned, what, tensor, also)
+ROTARY_COLUMNS(Tower, words, axes, width)
+ROTARY_COLUMNS(Family, pairing, shape, context, prefix, base, partial, reads_partial, reads_scaling, axes, sections,
+               tower, mla, rope_parameters, pattern, rule, turns_where, old, sliding_base, base_key, sliding_base_key,
+               partial_key, dim_key, dim, pairing_key, harmless, remark, quirk, attention, unusable, null_head_dim,
+               width_key, scaling_key, lists_bases, yarn_is_longrope, alpha_is_ntk, sections_are_weights, fraction,
+               learned)
+ROTARY_COLUMNS(Child, type, shape, base, merged, always)
+ROTARY_COLUMNS(PositionFacts, variant, image, video, audio, start, end, order, first, class_token, frame_axis,
+               grid_of_blocks, fixed_grid, width_first, clip, inside, merge_key, side_key, patch_key, merge, side,
+               patch, frames, window)
+ROTARY_COLUMNS(QueryScale, form, amount, length, first)
+ROTARY_COLUMNS(QueryRow, type, scale, object, amount_key, length_key, turns_on, chosen)
+ROTARY_COLUMNS(Misnamed, type, architecture, family)
+ROTARY_COLUMNS(GgufArchitecture, rope_type, quirk, period, window_10000)
+ROTARY_COLUMNS(DiffusersRope, defaults, pairing, pairing_key, axes, layers, heads, kv_heads, head_dim, hidden, widths,
+               width_unit, split, laid, fill, base, base_key, stretch, pace, ntk, longrope, turns_where, harmless,
+               remark)
+
+#undef ROTARY_COLUMNS
+#undef ROTARY_COLUMN
+
+template <class S>
+concept HasColumns = requires(S& row) {
+  for_each_column(row, [](const char*, auto&) {});
 };
 
-// The members of an object with the quotes of their keys, or the elements of a list.
-std::vector<Member> children_of(std::string_view text) {
-  std::vector<Member> children;
-  const bool named = text.front() == '{';
-  std::size_t at = skip_blanks(text, 1);
-  while (at < text.size() && text[at] != '}' && text[at] != ']') {
-    Member child;
-    if (named) {
-      const std::size_t end = value_end(text, at);
-      child.key = text.substr(at, end - at);
-      at = skip_blanks(text, skip_blanks(text, end) + 1);
-      if (at == text.size()) break;
-    }
-    const std::size_t end = value_end(text, at);
-    child.value = text.substr(at, end - at);
-    children.push_back(child);
-    at = skip_blanks(text, end);
-    if (at < text.size() && text[at] == ',') at = skip_blanks(text, at + 1);
-  }
-  return children;
-}
+// ---- the text and its values ----
 
 // Throws INTERNAL. So do the others where a value is not what they read.
 [[noreturn]] void refuse_table(const std::string& sentence) {
   fail(Code::INTERNAL, "models", "data/models.json: ", sentence);
 }
 
-// Of a string, without its quotes.
-std::string_view characters(std::string_view text, const std::string& where) {
-  if (text.size() < 2 || text.front() != '"' || text.find('\\') != std::string_view::npos) {
-    refuse_table(where + " must be a string but is " + std::string(text));
+struct Member {
+  std::string_view name, text;
+};
+
+// The members of an object that each begin a line with `begin`, a quote at its end.
+std::vector<Member> members_of(std::string_view object, std::string_view begin) {
+  std::vector<Member> members;
+  object = object.substr(0, object.rfind('}'));
+  for (std::size_t at = object.find(begin); at != std::string_view::npos;) {
+    const std::size_t name = at + begin.size(), colon = object.find("\": ", name);
+    at = object.find(begin, name);
+    if (colon >= at) refuse_table("a line must begin a member but has no name");
+    const std::string_view text = object.substr(colon + 3, at - colon - 3);
+    members.push_back({object.substr(name, colon - name), text.substr(0, text.find_last_not_of(", \r\n") + 1)});
   }
-  return text.substr(1, text.size() - 2);
+  return members;
 }
 
-std::vector<std::string_view> elements(std::string_view list, const std::string& where) {
-  if (list.empty() || list.front() != '[') refuse_table(where + " must be a list");
-  std::vector<std::string_view> found;
-  for (const Member& element : children_of(list)) found.push_back(element.value);
-  return found;
+// On one line, as the file spells it.
+std::string spelled_json(const OrderedJson& json) {
+  std::string line;
+  for (const char c : json.dump(0)) {  // a line for each member
+    if (c != '\n') {
+      line += c;
+    } else if (line.back() == ',') {
+      line += ' ';
+    }
+  }
+  return line;
 }
 
-std::vector<Member> members(std::string_view object, const std::string& where) {
-  if (object.empty() || object.front() != '{') refuse_table(where + " must be an object");
-  std::vector<Member> found;
-  for (const Member& member : children_of(object)) found.push_back({characters(member.key, where), member.value});
-  return found;
-}
-
-// A value with its place in the file, for error sentences. Views of strings come from text, which outlives the rows.
+// A value with its place in the file, for error sentences.
 struct Field {
-  std::string_view text;
+  const OrderedJson& json;
   const Field* outer;
   std::string_view name;
 
-  std::string path() const { return (outer == nullptr ? "" : outer->path() + ".") + std::string(name); }
+  std::string path() const {
+    return (outer == nullptr || outer->name.empty() ? "" : outer->path() + ".") + std::string(name);
+  }
   [[noreturn]] void refuse(const std::string& rule) const { refuse_table(path() + " " + rule); }
-  [[noreturn]] void refuse_value(const std::string& rule) const {
-    refuse("must be " + rule + " but is " + std::string(text));
+  void require(bool good, const std::string& rule) const {
+    if (!good) refuse("must be " + rule + " but is " + spelled_json(json));
   }
 };
 
-// ---- values ----
-
-// A string, or an object as the file spells it.
-void set_value(const Field& field, std::string_view& value) {
-  value = field.text.starts_with('{') ? field.text : characters(field.text, field.path());
+// "" where it is no string.
+std::string_view word_of(const Field& field) {
+  return field.json.is_string() ? field.json.get_ref<const std::string&>() : std::string_view();
 }
 
-void set_value(const Field& field, bool& value) {
-  if (field.text != "true" && field.text != "false") field.refuse_value("a boolean");
-  value = field.text == "true";
+void set_value(const Field& field, std::string_view& value) {
+  field.require(field.json.is_string(), "a string");
+  value = word_of(field);
+}
+
+// An object of a config.
+void set_value(const Field& field, std::string& value) {
+  field.require(field.json.is_object(), "an object");
+  value = spelled_json(field.json);
 }
 
 template <class T>
 requires std::is_arithmetic_v<T>
 void set_value(const Field& field, T& value) {
-  const char* end = field.text.data() + field.text.size();
-  const auto [stop, error] = std::from_chars(field.text.data(), end, value);
-  if (error != std::errc() || stop != end) field.refuse_value(std::is_integral_v<T> ? "a count" : "a number");
+  const OrderedJson& json = field.json;
+  if constexpr (std::is_same_v<T, bool>) {
+    field.require(json.is_boolean(), "a boolean");
+  } else if constexpr (std::is_integral_v<T>) {
+    field.require(json.is_number_integer(), "a count");
+  } else {
+    field.require(json.is_number(), "a number");
+  }
+  value = json.get<T>();
 }
 
 void set_value(const Field& field, std::array<int, 4>& values) {
-  const std::vector<std::string_view> given = elements(field.text, field.path());
-  if (given.size() > values.size()) field.refuse_value("a list of up to four counts");
-  for (std::size_t i = 0; i < given.size(); ++i) set_value({given[i], field.outer, field.name}, values[i]);
+  field.require(field.json.is_array() && field.json.size() <= values.size(), "a list of up to four counts");
+  for (std::size_t i = 0; i < field.json.size(); ++i) set_value({field.json[i], field.outer, field.name}, values[i]);
 }
 
 template <class E>
 requires std::is_enum_v<E>
 void set_value(const Field& field, E& value) {
-  const std::vector<std::string_view> known = words(words_of<E>);
-  const auto found = std::find(known.begin(), known.end(), characters(field.text, field.path()));
-  if (found == known.end()) field.refuse_value("one of \"" + std::string(words_of<E>) + "\"");
+  const std::vector<std::string_view> known = words(words_of(E()));
+  const auto found = std::find(known.begin(), known.end(), word_of(field));
+  field.require(found != known.end(), "one of \"" + std::string(words_of(E())) + "\"");
   value = static_cast<E>(found - known.begin());
 }
 
 void set_value(const Field& field, const Quirk*& value) {
-  value = find_quirk(characters(field.text, field.path()));
-  if (value == nullptr) field.refuse_value("the name of a quirk");
+  value = find_quirk(word_of(field));
+  field.require(value != nullptr, "the name of a quirk");
 }
 
 void set_value(const Field& field, const Tower*& value) {
-  value = find_tower(characters(field.text, field.path()));
-  if (value == nullptr) field.refuse_value("the name of a tower");
+  value = find_tower(word_of(field));
+  field.require(value != nullptr, "the name of a tower");
 }
 
 template <class S>
-requires(std::tuple_size_v<decltype(columns_of<S>)> > 0) void set_value(const Field& field, S& value);
+requires HasColumns<S>
+void set_value(const Field& field, S& value);
 
 // A list, or its only value.
 template <class T>
 void set_value(const Field& field, std::vector<T>& values) {
   values.clear();
-  if (!field.text.starts_with('[')) return set_value(field, values.emplace_back());
-  for (const std::string_view text : elements(field.text, field.path())) {
-    set_value({text, field.outer, field.name}, values.emplace_back());
-  }
+  if (!field.json.is_array()) return set_value(field, values.emplace_back());
+  for (const OrderedJson& one : field.json) set_value({one, field.outer, field.name}, values.emplace_back());
 }
 
 template <class S>
-requires(std::tuple_size_v<decltype(columns_of<S>)> > 0) void set_value(const Field& field, S& value) {
-  for (const auto& [name, text] : members(field.text, field.path())) {
-    const auto fills = [&, name = name, text = text](const auto& column) {
-      if (column.name != name) return false;
-      set_value({text, &field, name}, value.*column.member);
-      return true;
-    };
-    const bool known = std::apply([&](const auto&... column) { return (fills(column) || ...); }, columns_of<S>);
-    if (!known && name != "comment" && name != "by_hand") {  // these two are for readers
-      field.refuse("has no field " + std::string(name));
-    }
+requires HasColumns<S>
+void set_value(const Field& field, S& value) {
+  if (!field.json.is_object()) field.refuse("must be an object");
+  for (const auto& [name, json] : field.json.items()) {
+    bool known = name == "comment" || name == "by_hand";  // these two are for readers
+    for_each_column(value, [&, name = std::string_view(name), &json = json](std::string_view column, auto& member) {
+      if (column != name) return;
+      set_value({json, &field, name}, member);
+      known = true;
+    });
+    if (!known) field.refuse("has no field " + name);
   }
 }
 
 // A child is its type, or an object with the parent's own defaults.
-void add_child(const Field& field, std::string_view parent, std::vector<Child>& children) {
-  Child& child = children.emplace_back();
-  if (field.text.front() == '{') {
-    set_value(field, child);
-  } else {
-    set_value(field, child.type);
+void set_value(const Field& field, std::vector<Child>& children) {
+  if (!field.json.is_object()) field.refuse("must be an object");
+  for (const auto& [part, json] : field.json.items()) {
+    const Field one{json, &field, part};
+    Child& child = children.emplace_back();
+    if (json.is_object()) {
+      set_value(one, child);
+    } else {
+      set_value(one, child.type);
+    }
+    if (child.type.empty()) one.refuse("must have a type");
+    child.part = part;
   }
-  if (child.type.empty()) field.refuse("must have a type");
-  child.parent = parent;
-  child.part = field.name;
 }
 
 }  // namespace
 
 ModelTable::ModelTable(std::string_view text) {
-  for (const Member& section : members(text.substr(std::min(text.find('{'), text.size())), "the file")) {
-    add_section(section.key, section.value);
+  const std::vector<Member> sections = members_of(text, "\n\"");
+  if (sections.empty()) refuse_table("the file must be an object");
+  for (const auto& [name, section] : sections) {
+    std::map<std::string_view, Row>& rows = sections_[name];
+    const bool is_object = section.starts_with('{');
+    for (const Member& row : is_object ? members_of(section, "\n  \"") : std::vector{Member{"", section}})
+      rows.try_emplace(row.name, Row{row.text});
   }
 }
 
-void ModelTable::add_section(std::string_view name, std::string_view section) {
-  const Field whole{section, nullptr, name};
-  if (name == "about") return;
-  if (name == "counted" || name == "positions") {
-    (name == "counted" ? counted_ : positions_) = section;
-    return;
-  }
-  if (name == "misnamed") return set_value(whole, misnamed);
-  if (name == "our_names" || name == "without_rope") {
-    for (const std::string_view word : elements(section, whole.path())) {
-      (name == "our_names" ? our_names : without_rope).push_back(characters(word, whole.path()));
-    }
-    return;
-  }
-  for (const auto& [key, value] : members(section, whole.path())) {
-    const Field field{value, &whole, key};
-    if (name == "models" || name == "remote_models") {
-      if (!rows_.try_emplace(key, name, value).second) field.refuse("must stand in the file once");
-      types.push_back(key);
-    } else if (name == "children") {
-      for (const auto& [part, type] : members(value, field.path())) add_child({type, &field, part}, key, children);
-    } else if (name == "architectures") {
-      set_value(field, architectures.emplace_back());
-      architectures.back().name = key;
-    } else if (name == "diffusers") {
-      set_value(field, diffusers.emplace_back());
-      diffusers.back().type = key;
-    } else if (name == "refused") {
-      refused.push_back({key, characters(value, field.path())});
-    } else {
-      whole.refuse("is no section");
-    }
-  }
+std::vector<std::string_view> ModelTable::names(std::string_view section) const {
+  std::vector<std::string_view> names;
+  for (const auto& [name, row] : sections_.at(section)) names.push_back(name);
+  return names;
 }
 
-const Family* ModelTable::find(std::string_view model_type) const {
-  const auto row = rows_.find(model_type);
-  if (row == rows_.end()) return nullptr;
-  std::atomic<const Family*>& known = row->second.family;
-  if (const Family* family = known.load(std::memory_order_acquire)) return family;
-  auto read = std::make_unique<Family>();
-  read->type = row->first;
-  const Field section{{}, nullptr, row->second.section};
-  set_value({row->second.text, &section, row->first}, *read);
-  const Family* other = nullptr;  // of another thread that was faster
-  if (!known.compare_exchange_strong(other, read.get(), std::memory_order_acq_rel)) return other;
-  return read.release();
-}
-
-Counted ModelTable::counted() const {
-  Counted lists;
-  set_value({counted_, nullptr, "counted"}, lists);
-  return lists;
-}
-
-std::optional<PositionFacts> ModelTable::find_positions(std::string_view model_type) const {
-  std::optional<PositionFacts> found;
-  const Counted lists = counted();
-  const auto take = [&](const std::vector<std::string_view>& list, Counts counts) {
-    if (std::ranges::find(list, model_type) != list.end()) found.emplace().counts = counts;
-  };
-  take(lists.seen, Counts::seen);
-  take(lists.from_one, Counts::from_one);
-  take(lists.every, Counts::every);
-  const Field section{{}, nullptr, "positions"};
-  for (const auto& [type, row] : members(positions_, "positions")) {
-    if (type != model_type) continue;
-    if (!found) found.emplace();
-    set_value({row, &section, type}, *found);
+template <class T>
+const T* ModelTable::find(std::string_view section, std::string_view name) const {
+  const auto& rows = sections_.at(section);
+  const auto found = rows.find(name);
+  if (found == rows.end()) return nullptr;
+  const Row& row = found->second;
+  const std::lock_guard lock(mutex_);  // reading one row may ask for another
+  if (!row.value.has_value()) {
+    const Field outer{row.json, nullptr, section};
+    const Field field = name.empty() ? outer : Field{row.json, &outer, found->first};
+    row.json = OrderedJson::parse(row.text, nullptr, false);
+    if (row.json.is_discarded()) field.refuse("must be JSON");
+    T value{};
+    set_value(field, value);
+    if constexpr (requires { value.type; }) value.type = found->first;
+    if constexpr (requires { value.layout; }) value.layout = find_layout(found->first);
+    row.value = std::move(value);
   }
-  return found;
+  return std::any_cast<T>(&row.value);
 }
 
-std::vector<std::string_view> ModelTable::types_with_positions() const {
-  Counted lists = counted();
-  std::vector<std::string_view> found = std::move(lists.seen);
-  for (const auto* more : {&lists.from_one, &lists.every}) found.insert(found.end(), more->begin(), more->end());
-  for (const Member& row : members(positions_, "positions")) found.push_back(row.key);
-  return found;
-}
+// For the test.
+template const Family* ModelTable::find(std::string_view, std::string_view) const;
+template const std::vector<Child>* ModelTable::find(std::string_view, std::string_view) const;
 
 // ---- the facts that families.h declares ----
 
@@ -295,84 +298,100 @@ const ModelTable& table() {
   return all;
 }
 
-bool holds(const std::vector<std::string_view>& names, std::string_view name) {
+using WordList = std::vector<std::string_view>;
+
+bool holds(std::string_view section, std::string_view row, std::string_view name) {
+  const WordList& names = *table().find<WordList>(section, row);
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace
 
-std::span<const std::string_view> model_types() { return table().types; }
-std::span<const Child> children() { return table().children; }
-std::span<const DiffusersRope> diffusers_ropes() { return table().diffusers; }
-std::pair<std::string_view, std::string_view> class_and_part(const DiffusersRope& row) {
-  const std::size_t slash = std::min(row.type.find('/'), row.type.size());
-  return {row.type.substr(0, slash), row.type.substr(std::min(slash + 1, row.type.size()))};
+std::vector<std::string_view> model_types() {
+  WordList types = table().names("models");
+  for (const std::string_view remote : table().names("remote_models")) types.push_back(remote);
+  return types;
 }
 
-std::span<const Refusal> refused_types() { return table().refused; }
-std::span<const std::string_view> types_without_rope() { return table().without_rope; }
+std::vector<std::string_view> types_with_children() { return table().names("children"); }
+std::vector<std::string_view> refused_types() { return table().names("refused"); }
+std::vector<std::string_view> types_without_rope() { return *table().find<WordList>("without_rope"); }
+std::vector<std::string_view> diffusers_types() { return table().names("diffusers"); }
 
-const Family* find_family(std::string_view model_type) { return table().find(model_type); }
+const Family* find_family(std::string_view model_type) {
+  const Family* family = table().find<Family>("models", model_type);
+  return family != nullptr ? family : table().find<Family>("remote_models", model_type);
+}
 
-std::optional<PositionFacts> find_positions(std::string_view type) { return table().find_positions(type); }
-std::vector<std::string_view> types_with_positions() { return table().types_with_positions(); }
+std::span<const QueryRow> query_rows() { return *table().find<std::vector<QueryRow>>("query_scales"); }
+const Tower* find_tower(std::string_view name) { return table().find<Tower>("towers", name); }
 
 const GgufArchitecture* find_architecture(std::string_view name) {
-  for (const GgufArchitecture& known : table().architectures) {
-    if (known.name == name) return &known;
-  }
-  return nullptr;
+  return table().find<GgufArchitecture>("architectures", name);
 }
 
-bool known_without_rope(std::string_view model_type) { return holds(table().without_rope, model_type); }
+const DiffusersRope* find_diffusers(std::string_view type) { return table().find<DiffusersRope>("diffusers", type); }
 
-std::string_view refusal(std::string_view model_type) {
-  for (const Refusal& known : refused_types()) {
-    if (known.type == model_type) return known.why;
-  }
-  return {};
+std::string part_of_class(const DiffusersRope& row) {
+  return std::string(row.type.substr(std::min(row.type.find('/'), row.type.size() - 1) + 1));
 }
 
-bool is_listed(std::string_view word, std::string_view list) {
-  for (std::size_t at = list.find(word); at != std::string_view::npos; at = list.find(word, at + 1)) {
-    const std::size_t end = at + word.size();
-    if (!word.empty() && word.find(' ') == std::string_view::npos && (at == 0 || list[at - 1] == ' ') &&
-        (end == list.size() || list[end] == ' '))
-      return true;
+std::vector<const DiffusersRope*> ropes_of_class(std::string_view type) {
+  std::vector<const DiffusersRope*> ropes;
+  for (const std::string_view known : diffusers_types()) {
+    if (known.substr(0, known.find('/')) == type) ropes.push_back(find_diffusers(known));
   }
-  return false;
+  return ropes;
 }
 
-std::vector<std::string_view> words(std::string_view list) {
-  std::vector<std::string_view> found;
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(' '), list.size());
-    found.push_back(list.substr(0, end));
-    list.remove_prefix(std::min(end + 1, list.size()));
+std::optional<PositionFacts> find_positions(std::string_view model_type) {
+  std::optional<PositionFacts> found;
+  if (const auto* row = table().find<PositionFacts>("positions", model_type)) found = *row;
+  constexpr std::pair<const char*, Counts> lists[] = {
+      {"seen", Counts::seen}, {"from_one", Counts::from_one}, {"every", Counts::every}};
+  for (const auto& [name, counts] : lists) {
+    if (!holds("counted", name, model_type)) continue;
+    if (!found) found.emplace();
+    found->counts = counts;
   }
   return found;
 }
 
-bool is_our_name(std::string_view model_type) { return holds(table().our_names, model_type); }
+bool known_without_rope(std::string_view model_type) { return holds("without_rope", "", model_type); }
+bool is_our_name(std::string_view model_type) { return holds("our_names", "", model_type); }
 
-const Child* find_child(std::string_view parent, std::string_view part) {
-  const std::span<const Child> all = children();
-  const auto found = std::find_if(all.begin(), all.end(), [parent, part](const Child& child) {
-    return child.parent == parent && child.part == part;
-  });
-  return found == all.end() ? nullptr : &*found;
+bool is_harmless_key(std::string_view key, bool is_false) {
+  return table().find<std::string_view>("harmless", key) != nullptr ||
+         (is_false && table().find<std::string_view>("harmless_if_false", key) != nullptr);
 }
 
-std::string_view meant_type(std::string_view model_type, std::string_view architecture) {
-  for (const Misnamed& known : table().misnamed) {
-    if (known.type == model_type && known.architecture == architecture) return known.family;
+std::string_view refusal(std::string_view model_type) {
+  const auto* why = table().find<std::string_view>("refused", model_type);
+  return why == nullptr ? std::string_view() : *why;
+}
+
+std::span<const Child> children_of(std::string_view parent) {
+  const auto* children = table().find<std::vector<Child>>("children", parent);
+  return children == nullptr ? std::span<const Child>() : *children;
+}
+
+const Child* find_child(std::string_view parent, std::string_view part) {
+  for (const Child& child : children_of(parent)) {
+    if (child.part == part) return &child;
   }
-  return {};
+  return nullptr;
 }
 
 std::string_view child_type(std::string_view parent, std::string_view part) {
   const Child* child = find_child(parent, part);
   return child == nullptr ? std::string_view() : child->type;
+}
+
+std::string_view meant_type(std::string_view model_type, std::string_view architecture) {
+  for (const Misnamed& known : *table().find<std::vector<Misnamed>>("misnamed")) {
+    if (known.type == model_type && known.architecture == architecture) return known.family;
+  }
+  return {};
 }
 
 }  // namespace rotary::files

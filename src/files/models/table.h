@@ -1,50 +1,40 @@
 // Reads data/models.json. For table.cpp and its test; everything else asks families.h.
 #pragma once
 
-#include <atomic>
+#include <any>
 #include <map>
-#include <optional>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
-#include "diffusers.h"
-#include "families.h"
+#include "files/text/json.h"
 
 namespace rotary::files {
 
-// Finds the rows of the file and reads a model's row when it is first asked for: the whole file would take three
-// milliseconds of every start. Any number of threads may ask. text must be JSON that parse_json takes, and outlive
+// Finds the rows of the file and reads a row when it is first asked for: the whole file would take three milliseconds
+// of every start. Any number of threads may ask. text must be JSON that parse_json takes, laid out as
+// tools/sweep/table.py does it (a section begins a line, a row of a section begins one after two blanks), and outlive
 // this. What is wrong with a row throws INTERNAL: "[models] data/models.json: models.llama.shape has no field
 // head_count".
 class ModelTable {
  public:
   explicit ModelTable(std::string_view text);
 
-  const Family* find(std::string_view model_type) const;  // nullptr: no such row
-  std::optional<PositionFacts> find_positions(std::string_view model_type) const;
-  std::vector<std::string_view> types_with_positions() const;
-  Counted counted() const;
-
-  std::vector<std::string_view> types;  // of models, then of remote_models
-  std::vector<Child> children;
-  std::vector<Misnamed> misnamed;
-  std::vector<GgufArchitecture> architectures;
-  std::vector<Refusal> refused;
-  std::vector<DiffusersRope> diffusers;
-  std::vector<std::string_view> our_names, without_rope;
+  std::vector<std::string_view> names(std::string_view section) const;  // of its rows
+  // T: Family, DiffusersRope, GgufArchitecture, PositionFacts, std::string_view, or the vector of a list, whose only
+  // row has the name "". nullptr: no such row.
+  template <class T>
+  const T* find(std::string_view section, std::string_view row = {}) const;
 
  private:
   struct Row {
-    std::string_view section, text;
-    mutable std::atomic<const Family*> family = nullptr;
-    Row(std::string_view in, std::string_view json) : section(in), text(json) {}
-    ~Row() { delete family.load(); }
+    std::string_view text;
+    mutable OrderedJson json = {};  // holds the strings of value
+    mutable std::any value = {};    // empty: it has not been read
   };
 
-  void add_section(std::string_view name, std::string_view section);
-
-  std::map<std::string_view, Row> rows_;
-  std::string_view counted_ = "{}", positions_ = "{}";  // sections, read when they are asked for
+  std::map<std::string_view, std::map<std::string_view, Row>> sections_;
+  mutable std::recursive_mutex mutex_;
 };
 
 }  // namespace rotary::files

@@ -1,4 +1,4 @@
-#include "element_types.h"
+#include "formats.h"
 
 #include <algorithm>
 #include <array>

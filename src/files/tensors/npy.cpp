@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "element_types.h"
 #include "files/text/io.h"
 #include "files/text/paths.h"
 #include "formats.h"

@@ -10,12 +10,10 @@
 #include <system_error>
 #include <utility>
 
-#include "element_types.h"
 #include "files/text/descriptors.h"
 #include "files/text/io.h"
 #include "files/text/paths.h"
 #include "formats.h"
-#include "input.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
 #include "values/fail.h"

@@ -27,18 +27,8 @@ namespace fs = std::filesystem;
 std::string reason(int error) { return std::generic_category().message(error); }
 
 const char* kind_of(FileKind kind) noexcept {
-  switch (kind) {
-    case FileKind::folder:
-      return "a folder";
-    case FileKind::pipe:
-      return "a pipe";
-    case FileKind::socket:
-      return "a socket";
-    case FileKind::regular:
-    case FileKind::device:
-      break;
-  }
-  return "a device";
+  constexpr const char* kinds[] = {"a regular file", "a folder", "a pipe", "a socket", "a device"};
+  return kinds[static_cast<std::size_t>(kind)];
 }
 
 #ifdef SIGHUP
@@ -265,6 +255,14 @@ std::string escaped(char c) {
   return {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
 }
 
+// Takes the first word from a list that is not empty.
+std::string_view next_word(std::string_view& list, char separator) {
+  const std::size_t end = std::min(list.find(separator), list.size());
+  const std::string_view word = list.substr(0, end);
+  list.remove_prefix(std::min(end + 1, list.size()));
+  return word;
+}
+
 }  // namespace
 
 Character first_character(std::string_view text) noexcept {
@@ -284,6 +282,25 @@ Character first_character(std::string_view text) noexcept {
   const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
   if (code < smallest[length] || code > 0x10FFFF || surrogate) return {};
   return {code, length};
+}
+
+std::vector<std::string_view> words(std::string_view list, char separator) {
+  std::vector<std::string_view> found;
+  while (!list.empty()) found.push_back(next_word(list, separator));
+  return found;
+}
+
+bool is_listed(std::string_view word, std::string_view list) {
+  while (!list.empty()) {
+    if (next_word(list, ' ') == word && !word.empty()) return true;
+  }
+  return false;
+}
+
+std::string listed(const std::vector<std::string_view>& words) {
+  std::string text;
+  for (const std::string_view word : words) text += (text.empty() ? "" : ", ") + std::string(word);
+  return text;
 }
 
 std::string lower(std::string_view text) {

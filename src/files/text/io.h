@@ -69,7 +69,11 @@ struct Character {
 };
 Character first_character(std::string_view text) noexcept;
 
-std::string lower(std::string_view text);  // A to Z only
+// The words of a list.
+std::vector<std::string_view> words(std::string_view list, char separator = ' ');
+bool is_listed(std::string_view word, std::string_view list);    // whether it is one of them, between blanks
+std::string listed(const std::vector<std::string_view>& words);  // with commas between them
+std::string lower(std::string_view text);                        // A to Z only
 // text on one line, with control characters as \xNN, so that a name from a file cannot add lines to the output.
 std::string printable(std::string_view text);
 // For error sentences: control characters and bytes that are not UTF-8 as \xNN.

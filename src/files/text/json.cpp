@@ -145,16 +145,6 @@ std::string shown(const Json& value) {
   return text;
 }
 
-std::vector<std::string> keys_of(std::string_view dotted) {
-  std::vector<std::string> keys;
-  while (!dotted.empty()) {
-    const std::size_t end = std::min(dotted.find('.'), dotted.size());
-    keys.emplace_back(dotted.substr(0, end));
-    dotted.remove_prefix(std::min(end + 1, dotted.size()));
-  }
-  return keys;
-}
-
 std::string string_of(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
@@ -217,27 +207,21 @@ std::string Object::path_of(std::string_view key) const {
   return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
 }
 
-void Object::refuse(std::string_view key, const std::string& rule) const {
-  const auto found = json_->find(std::string(key));
+void Object::refuse_sentence(std::string_view key, const std::string& rule) const {
+  const Json* found = peek(key);
   fail(Code::CONFIG_VALUE, "read_config", path_of(key), " ", rule, " but got ",
-       found == json_->end() ? "nothing" : shown(*found));
+       found == nullptr ? "nothing" : shown(*found));
 }
 
-bool Object::has(std::string_view key) const {
+const Json* Object::peek(std::string_view key) const {
   const auto found = json_->find(std::string(key));
-  return found != json_->end() && !found->is_null();
-}
-
-bool Object::is_null(std::string_view key) const {
-  const auto found = json_->find(std::string(key));
-  return found != json_->end() && found->is_null();
+  return found == json_->end() ? nullptr : &*found;
 }
 
 const Json* Object::value(std::string_view key) const {
-  const auto found = json_->find(std::string(key));
-  if (found == json_->end()) return nullptr;
-  mark(key);
-  return found->is_null() ? nullptr : &*found;
+  const Json* found = peek(key);
+  if (found != nullptr) mark(key);
+  return found == nullptr || found->is_null() ? nullptr : found;
 }
 
 std::optional<std::int64_t> Object::integer(std::string_view key, std::int64_t min, std::int64_t max) const {
@@ -296,7 +280,7 @@ std::optional<std::vector<T>> list(const Object& object, std::string_view key, c
   if (v == nullptr) return std::nullopt;
   const std::string rule = std::string("must be a list of ") + what;
   if (!v->is_array()) object.refuse(key, rule);
-  if (v->size() > max_elements) object.refuse(key, rule + " of at most " + std::to_string(max_elements) + " elements");
+  if (v->size() > max_elements) object.refuse(key, rule, " of at most ", max_elements, " elements");
   std::vector<T> elements;
   for (const Json& element : *v) {
     if (!fits(element)) object.refuse(key, rule);

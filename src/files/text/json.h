@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "io.h"
+#include "values/fail.h"
 #include "values/number_text.h"
 
 namespace rotary::files {
@@ -43,14 +44,13 @@ OrderedJson parse_to_edit(std::string_view text);
 // As Hugging Face writes config.json: indented by 2, ASCII, a line break at its end, NaN and Infinity as Python's words.
 std::string config_text(const OrderedJson&);
 
-// The keys of a path with dots between them, from the outermost down; none for "".
-std::vector<std::string> keys_of(std::string_view dotted);
-// The object at the end of such a path; null where a key is missing or holds no object. J: Json or OrderedJson.
+// The object at the end of a path of keys with dots between them; null where a key is missing or holds no object.
+// J: Json or OrderedJson.
 template <class J>
 J* object_at(J& root, std::string_view dotted) {
   J* at = &root;
-  for (const std::string& key : keys_of(dotted)) {
-    const auto found = at->find(key);
+  for (const std::string_view key : words(dotted, '.')) {
+    const auto found = at->find(std::string(key));
     if (found == at->end()) return nullptr;
     at = &*found;
   }
@@ -96,8 +96,10 @@ class Object {
   const std::string& owner() const noexcept { return owner_; }  // "" for an object of the file
   std::string path_of(std::string_view key) const;
 
-  bool has(std::string_view key) const;      // present and not null; does not mark
-  bool is_null(std::string_view key) const;  // present and null; does not mark
+  // The value as it stands, null too; nullptr: there is none. None of these three marks the key.
+  const Json* peek(std::string_view key) const;
+  bool has(std::string_view key) const { return peek(key) != nullptr && !peek(key)->is_null(); }
+  bool is_null(std::string_view key) const { return peek(key) != nullptr && peek(key)->is_null(); }
   const Json* value(std::string_view key) const;
   std::optional<std::int64_t> integer(std::string_view key, std::int64_t min, std::int64_t max) const;
   std::optional<std::int64_t> length(std::string_view key, std::int64_t max) const;  // from 1; 8192.0 is 8192
@@ -116,9 +118,14 @@ class Object {
   void mark_all(std::string_view key) const { ledger_->read_all(*json_, key); }
 
   // "[read_config] PATH.KEY RULE but got VALUE"
-  [[noreturn]] void refuse(std::string_view key, const std::string& rule) const;
+  template <class... Parts>
+  [[noreturn]] void refuse(std::string_view key, const Parts&... rule) const {
+    refuse_sentence(key, detail::sentence_of(rule...));
+  }
 
  private:
+  [[noreturn]] void refuse_sentence(std::string_view key, const std::string& rule) const;
+
   const Json* json_;
   std::string path_;
   Ledger* ledger_;

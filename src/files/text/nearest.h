@@ -50,4 +50,10 @@ inline std::string_view nearest(std::string_view word, std::span<const std::stri
   return found;
 }
 
+// ": did you mean llama?" of the nearest other word; "" where none is near.
+inline std::string suggestion(std::string_view word, std::span<const std::string_view> words) {
+  const std::string_view meant = nearest(word, words);
+  return meant.empty() || meant == word ? "" : ": did you mean " + std::string(meant) + "?";
+}
+
 }  // namespace rotary::files

@@ -27,8 +27,8 @@ void share_between(const Part& part, std::vector<Layer>& layers) {
     layers[i].kv_heads = static_cast<int>(kv_heads);
     layers[i].origins.push_back({"kv_heads", from});
   }
-  part.note(NoteKind::layers, "the layers between the first " + std::to_string(first) + " and the last " +
-                                  std::to_string(last) + " share " + std::to_string(kv_heads) + " key heads");
+  part.note(NoteKind::layers, "the layers between the first ", first, " and the last ", last, " share ", kv_heads,
+            " key heads");
 }
 
 // Baichuan M1: the listed layers slide, and have heads of their own that share the same width.
@@ -95,19 +95,12 @@ void sliding_kv_twice(const Part& part, const std::string& layer_type, HeadShape
   read_heads_of_type(part, layer_type, shape);
 }
 
-// Qwen2-VL's tower: hidden_size is its output.
-int from_embed_dim(const Part& part, int heads) { return read_head_dim(part, heads, {"embed_dim"}); }
-
-// Kimi K3's tower: the width of its queries is not that of its hidden states.
-int from_qkv_width(const Part& part, int heads) { return read_head_dim(part, heads, {"qkv_hidden_size"}); }
-
 // DeepSeek-OCR 2, Unlimited-OCR: whatever head_dim says.
 int always_derived(const Part& part, int heads) {
   const int dim = hidden_per_head(part, heads);
   const auto given = part.keys.integer("head_dim", 0, max_head_dim);
   if (given && *given != dim) {
-    part.note(NoteKind::unread,
-              "head_dim is not read: transformers writes hidden_size / heads = " + std::to_string(dim) + " over it");
+    part.note(NoteKind::unread, "head_dim is not read: transformers writes hidden_size / heads = ", dim, " over it");
   }
   return dim;
 }
@@ -131,7 +124,7 @@ std::optional<int> half_head(const Part& part, const HeadShape& heads) {
 void sliding_heads(const Part& part, const std::string& layer_type, HeadShape& shape) {
   if (!slides(layer_type) || part.keys.has("per_layer_config")) return;
   const auto read = [&](const char* value, const char* key, int most, int otherwise) {
-    return *read_whole(part, {.value = value, .keys = {key}, .most = most, .otherwise = otherwise});
+    return *read_whole(part, {.value = value, .keys = key, .most = most, .otherwise = otherwise});
   };
   shape.heads = read("heads", "swa_num_attention_heads", max_heads, 64);
   shape.kv_heads = read("kv_heads", "swa_num_key_value_heads", max_heads, 64);
@@ -140,7 +133,7 @@ void sliding_heads(const Part& part, const std::string& layer_type, HeadShape& s
   shape.block = shape.head_dim - shape.first;
   shape.block_from = {OriginKind::derived, "swa_head_dim - swa_qk_nope_head_dim"};
   constexpr const char* own_key = "swa_qk_rope_head_dim";
-  if (const auto own = read_whole(part, {nullptr, {own_key}, max_head_dim})) {
+  if (const auto own = read_whole(part, {nullptr, own_key, max_head_dim})) {
     shape.block = *own;
     shape.block_from = from_key(part.keys, own_key);
     shape.head_dim = shape.first + shape.block;
@@ -155,10 +148,10 @@ void full_heads(const Part& part, HeadShape& shape, int default_kv_heads) {
   const Object& keys = part.keys;
   if (keys.has("per_layer_config")) return;
   shape.head_dim = shape.block =
-      *read_whole(part, {.value = "head_dim", .keys = {"global_head_dim"}, .most = max_head_dim, .otherwise = 512});
+      *read_whole(part, {.value = "head_dim", .keys = "global_head_dim", .most = max_head_dim, .otherwise = 512});
   if (!keys.boolean("attention_k_eq_v").value_or(!keys.has("attention_k_eq_v"))) return;
   if (default_kv_heads != 0) shape.kv_heads = default_kv_heads;
-  const auto kv_heads = read_whole(part, {"kv_heads", {"num_global_key_value_heads"}, max_heads});
+  const auto kv_heads = read_whole(part, {"kv_heads", "num_global_key_value_heads", max_heads});
   shape.kv_heads = kv_heads.value_or(shape.kv_heads);
 }
 
@@ -187,7 +180,7 @@ Pairing chatglm_pairing(const Part& part, Pairing default_value) {
 double chatglm_base(const Part& part) {
   const double base = part.keys.number("rope_ratio").value_or(1) * part.family.base;
   if (!(base > 1)) part.keys.refuse("rope_ratio", "times 10000 must be above 1");
-  part.note(NoteKind::derived, "base = 10000 * rope_ratio = " + spelled(base));
+  part.note(NoteKind::derived, "base = 10000 * rope_ratio = ", spelled(base));
   part.derived("base", "10000 * rope_ratio");
   if (!part.keys.has("rope_ratio")) part.by_default("base");
   return base;
@@ -197,7 +190,7 @@ double chatglm_base(const Part& part) {
 
 std::optional<int> rope_head_dim(const Part& part, const HeadShape& heads) {
   constexpr const char* key = "qk_rope_head_dim";
-  const auto dim = read_whole(part, {.value = "rotary_dim", .keys = {key}, .most = heads.block, .least = 2});
+  const auto dim = read_whole(part, {.value = "rotary_dim", .keys = key, .most = heads.block, .least = 2});
   if (dim && *dim % 2 != 0) part.keys.refuse(key, "must be even");
   return dim;
 }
@@ -206,7 +199,7 @@ void keep_length(const Part& part, Yarn& yarn) {
   if (yarn.attention_factor) return;
   yarn.attention_factor = 1;
   part.by_default("attention_factor");
-  part.note(NoteKind::scaling, "yarn without an attention factor, as " + part.name() + " has it");
+  part.note(NoteKind::scaling, "yarn without an attention factor, as ", part.name(), " has it");
 }
 
 void put_last(const Part& part, ModelRope& model) {
@@ -255,7 +248,7 @@ std::optional<Object> top_level_scaling(const Part& part) {
   for (const std::string key : {"attn_factor", "beta_fast", "beta_slow", "extrapolation_factor"}) {
     const bool unused = original || type == "theta_scale" || key == "attn_factor";
     if (!unused || !part.keys.has(key)) continue;
-    part.note(NoteKind::unread, key + " is not read: " + part.name() + " turns without it");
+    part.note(NoteKind::unread, key, " is not read: ", part.name(), " turns without it");
     part.keys.mark(key);
   }
   if (original) return std::nullopt;
@@ -282,8 +275,8 @@ std::optional<int> half_of_grok(const Part& part, const HeadShape& shape) {
 void short_factors_only(const Part& part, LongRope& rope) {
   rope.long_factor = rope.short_factor;
   part.derived("scaling.long_factor", "short_factor");
-  part.note(NoteKind::unread,
-            "long_factor is not used: transformers turns " + part.name() + " by short_factor at every length");
+  part.note(NoteKind::unread, "long_factor is not used: transformers turns ", part.name(),
+            " by short_factor at every length");
 }
 
 // ---- one head of the whole width: q and k turn before the heads are cut (EfficientLoFTR), or the audio encoder's
@@ -313,35 +306,26 @@ HeadShape audio_width_as_head(const Part& part) { return one_head(part, "audio_c
 
 constexpr Quirk quirk_rows[] = {
     {.name = "baichuan_m1", .layers = swa_layers},
-    {.name = "bailing_moe_v3_vl", .layers = rest_attends, .fraction = Fraction::nothing},
+    {.name = "bailing_moe_v3_vl", .layers = rest_attends},
     {.name = "chatglm", .pairing = chatglm_pairing, .base = chatglm_base},
     {.name = "clvp", .rotary_dim = half_head},
     {.name = "deepseek_ocr2", .head_dim = always_derived},
     {.name = "deepseek_v4", .rotary_dim = rope_head_dim, .yarn = keep_length, .rope = put_last},
-    {.name = "dots3_note", .heads_of_type = sliding_heads, .fraction = Fraction::nothing},
+    {.name = "dots3_note", .heads_of_type = sliding_heads},
     {.name = "efficientloftr", .head_shape = hidden_as_head},
     {.name = "embedding_gemma2", .heads_of_type = heads_of_type<1>},
     {.name = "falcon", .kv_heads = one_for_all},
-    {.name = "falcon_perception", .rope = turn_by_directions, .learned = {Learns::last_directions, "freqs_cis_golden"}},
+    {.name = "falcon_perception", .rope = turn_by_directions},
     {.name = "fope", .rope = refuse_fope},
     {.name = "gemma4", .heads_of_type = heads_of_type<0>},
     {.name = "grok", .rotary_dim = half_of_grok, .scaling = top_level_scaling, .yarn = without_amplitude},
-    {.name = "hunyuan", .alpha_is_ntk = true},
-    {.name = "internlm", .scaling_key = "rotary"},
-    {.name = "isaac", .sections_are_weights = true},
-    {.name = "kimi_k3_vision", .head_dim = from_qkv_width},
     {.name = "mimo_v2_flash", .heads_of_type = sliding_kv_twice},
-    {.name = "mistral4", .fraction = Fraction::head},  // partial_rotary_factor counts the whole MLA head
-    {.name = "mistral_large4", .learned = {Learns::multiplier, "rotary_emb.alpha", "lerope.alpha"}},
-    {.name = "mpt", .scaling_key = "attn_config.rope_hf_config"},
     {.name = "music_flamingo", .layer_count = once, .head_shape = audio_width_as_head},
     {.name = "nanochat", .rope = turn_clockwise},
     {.name = "neomme", .partial = whole_where_sliding},
-    {.name = "phi3", .yarn_is_longrope = true},
     {.name = "phimoe", .longrope = short_factors_only},
-    {.name = "qwen2_vl_vision", .head_dim = from_embed_dim},
     {.name = "sapiens2", .layers = share_between},
-    {.name = "step3p5", .lists_bases = true, .is_scaled = yarn_only},
+    {.name = "step3p5", .is_scaled = yarn_only},
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The layouts of ropes of several axes, and their rows.
+// The layouts of ropes of several axes.
 #include "quirk.h"
 
 #include <algorithm>
@@ -84,8 +84,8 @@ void space_and_token(const Part& part, const RopeKeys&, Rope& rope) {
   }
   const int pairs = rope.head_dim / 2;
   if (3 * each + token > pairs) {
-    keys.refuse("num_uid_rope_pairs", "and three times num_spatial_rope_pairs_per_axis must fit into the " +
-                                          std::to_string(pairs) + " pairs of a head");
+    keys.refuse("num_uid_rope_pairs", "and three times num_spatial_rope_pairs_per_axis must fit into the ", pairs,
+                " pairs of a head");
   }
   rope.rotary_dim = 2 * pairs;
   rope.axis.assign(static_cast<std::size_t>(pairs), 3);
@@ -98,8 +98,8 @@ void space_and_token(const Part& part, const RopeKeys&, Rope& rope) {
     rope.inv_freq[at] = std::pow(spatial ? spatial_base : rope.base, -exponent);
     if (spatial) rope.axis[at] = static_cast<std::uint8_t>(i / each);
   }
-  part.note(NoteKind::axes,
-            "the spatial axes have base " + spelled(spatial_base) + ", the token's axis " + spelled(rope.base));
+  part.note(NoteKind::axes, "the spatial axes have base ", spelled(spatial_base), ", the token's axis ",
+            spelled(rope.base));
 }
 
 // ---- Gemma 4: two blocks of a head ----
@@ -152,64 +152,24 @@ void window_and_frame(const Part& part, const RopeKeys& keys, Rope& rope) {
   }
 }
 
-constexpr Tower tower_rows[] = {
-    // The first half of the pairs rows, the rest columns (Qwen-VL).
-    {.name = "row_column",
-     .words = "axis 0 is the row, axis 1 the column: rows first, frequencies restart",
-     .axes = "height width",
-     .width = "head_dim",
-     .lay_out = two_axes<true, false>},
-    {.name = "column_row",
-     .words = "axis 0 is the row, axis 1 the column: columns first, frequencies restart",
-     .axes = "height width",
-     .width = "head_dim",
-     .lay_out = two_axes<false, false>},
-    // Pair by pair, frequencies restart (Kimi).
-    {.name = "column_row_by_turns",
-     .words = "axis 0 is the row, axis 1 the column: pair by pair, columns first",
-     .axes = "height width",
-     .width = "head_dim",
-     .lay_out = two_axes<false, true>},
-    {.name = "minimax_m3",
-     .words = "axes are time, row and column; frequencies restart",
-     .axes = "time height width",
-     .width = "6 * floor(head_dim / 6)",
-     .lay_out = three_axes},
-    // Rows take b^(-2i/D) of even i, columns of odd i.
-    {.name = "pixtral",
-     .words = "axis 0 is the row (even frequencies), axis 1 the column (odd ones)",
-     .axes = "height width",
-     .width = "head_dim",
-     .lay_out = even_and_odd},
-    {.name = "esmfold2",
-     .words = "axes 0 to 2 are x, y and z, axis 3 the token",
-     .axes = "x y z token",
-     .width = "head_dim",
-     .lay_out = space_and_token},
-    {.name = "gemma4",
-     .words = "axis 0 is the row, axis 1 the column: each turns its own half of the head, columns first",
-     .axes = "height width",
-     .width = "head_dim / 2",
-     .lay_out = half_of_head,
-     .blocks = two_blocks},
-    {.name = "efficientloftr",
-     .words = "axis 0 is the row, axis 1 the column: pair by pair, rows first",
-     .axes = "height width",
-     .width = "head_dim",
-     .lay_out = rows_and_columns},
-    {.name = "music_flamingo",
-     .words = "axis 0 is the window, axis 1 the frame in it; frequencies restart",
-     .axes = "window frame",
-     .width = "2 * head_dim * partial_rotary_factor",
-     .lay_out = window_and_frame},
+constexpr TowerLayout layouts[] = {
+    {"row_column", two_axes<true, false>},
+    {"column_row", two_axes<false, false>},
+    {"column_row_by_turns", two_axes<false, true>},
+    {"minimax_m3", three_axes},
+    {"pixtral", even_and_odd},
+    {"esmfold2", space_and_token},
+    {"gemma4", half_of_head, two_blocks},
+    {"efficientloftr", rows_and_columns},
+    {"music_flamingo", window_and_frame},
 };
 
 }  // namespace
 
-const Tower* find_tower(std::string_view name) noexcept {
-  const Tower* found =
-      std::find_if(std::begin(tower_rows), std::end(tower_rows), [&](const Tower& row) { return row.name == name; });
-  return found == std::end(tower_rows) ? nullptr : found;
+const TowerLayout* find_layout(std::string_view name) noexcept {
+  const TowerLayout* found =
+      std::find_if(std::begin(layouts), std::end(layouts), [&](const TowerLayout& row) { return row.name == name; });
+  return found == std::end(layouts) ? nullptr : found;
 }
 
 // ---- diffusers ----
