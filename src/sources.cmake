@@ -10,7 +10,6 @@ set(rotary_sources
   src/rotate/layouts.cpp
   src/rotate/overlap.cpp
   src/rotate/reference.cpp
-  src/rotate/reference_double.cpp
   src/rotate/refuse.cpp
   src/rotate/rotate.cpp
   src/rotate/scaled.cpp

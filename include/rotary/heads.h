@@ -69,23 +69,11 @@ struct ConstHeads {
 
 namespace detail {
 template <class T>
-struct StorageOf {};
-template <>
-struct StorageOf<float> {
-  static constexpr DType dtype = DType::f32;
-};
-template <>
-struct StorageOf<f16> {
-  static constexpr DType dtype = DType::f16;
-};
-template <>
-struct StorageOf<bf16> {
-  static constexpr DType dtype = DType::bf16;
-};
-template <class T>
-concept StorageElement = requires {
-  StorageOf<T>::dtype;
-};
+concept StorageElement = std::same_as<T, float> || std::same_as<T, f16> || std::same_as<T, bf16>;
+template <StorageElement T>
+inline constexpr DType storage_dtype = std::same_as<T, float> ? DType::f32
+                                       : std::same_as<T, f16> ? DType::f16
+                                                              : DType::bf16;
 ROTARY_API void check_inside(const Layout&, std::size_t elements);
 }  // namespace detail
 
@@ -96,7 +84,7 @@ template <std::ranges::contiguous_range Range>
 requires std::ranges::sized_range<Range> && std::ranges::borrowed_range<Range> &&
     detail::StorageElement<std::ranges::range_value_t<Range>>
 auto heads(Range&& memory, const Layout& layout) {
-  constexpr DType dtype = detail::StorageOf<std::ranges::range_value_t<Range>>::dtype;
+  constexpr DType dtype = detail::storage_dtype<std::ranges::range_value_t<Range>>;
   detail::check_inside(layout, static_cast<std::size_t>(std::ranges::size(memory)));
   if constexpr (std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<Range>>>) {
     return ConstHeads(std::ranges::data(memory), dtype, layout);

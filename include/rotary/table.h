@@ -27,6 +27,16 @@ struct PositionsAccess;
 struct RowsAccess;
 template <class T>
 concept PositionValue = std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> || std::same_as<T, double>;
+// The facts of a table beside its rows, on the host or a device.
+struct TableShape {
+  Pairing pairing = Pairing::unset;
+  int pairs = 0;
+  int batch = 1;
+  std::int64_t tokens = 0;
+  int heads = 1;
+  bool xpos = false;
+  int rotary_dim() const noexcept { return 2 * pairs; }
+};
 }  // namespace detail
 
 // The position of every token, row-major [axes, batch, tokens]. A rope of several axes also takes positions of one axis
@@ -89,14 +99,19 @@ class ROTARY_API Positions {
     return static_cast<std::int64_t>(value);
   }
   [[noreturn]] static void refuse_integer(std::uint64_t value);
-  void view(std::span<const std::int32_t>);
-  void view(std::span<const std::int64_t>);
-  void view(std::span<const double>);
-  void own(std::vector<std::int32_t>);
-  void own(std::vector<std::int64_t>);
-  void own(std::vector<double>);
   template <class T>
-  void hold(std::vector<T>);
+  void view(std::span<const T> p) {
+    set(std::same_as<T, std::int32_t>   ? Kind::int32
+        : std::same_as<T, std::int64_t> ? Kind::int64
+                                        : Kind::real,
+        p.data(), p.size());
+  }
+  template <class T>
+  void own(std::vector<T> values) {
+    const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+    view(std::span<const T>(*owner));
+    owner_ = owner;
+  }
   void set(Kind, const void* data, std::size_t size);
 
   const void* data_ = nullptr;
@@ -190,31 +205,26 @@ class ROTARY_API Table {
   void assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, int heads = 1);
   void assign(const Rows&);
 
-  Pairing pairing() const noexcept { return pairing_; }
-  int pairs() const noexcept { return pairs_; }  // of a head
-  int heads() const noexcept { return heads_; }
-  bool xpos() const noexcept { return xpos_; }  // has xPos's amplitude: turns queries or keys, not both
-  int rotary_dim() const noexcept { return 2 * pairs_; }
-  int batch() const noexcept { return batch_; }
-  std::int64_t tokens() const noexcept { return tokens_; }
+  Pairing pairing() const noexcept { return shape_.pairing; }
+  int pairs() const noexcept { return shape_.pairs; }  // of a head
+  int heads() const noexcept { return shape_.heads; }
+  bool xpos() const noexcept { return shape_.xpos; }  // has xPos's amplitude: turns queries or keys, not both
+  int rotary_dim() const noexcept { return shape_.rotary_dim(); }
+  int batch() const noexcept { return shape_.batch; }
+  std::int64_t tokens() const noexcept { return shape_.tokens; }
   std::span<const float> cos() const noexcept { return cos_; }
   std::span<const float> sin() const noexcept { return sin_; }
 
  private:
   friend struct detail::RowsAccess;
   struct State;  // the rows' memory and the frequencies last prepared
-  void set(Pairing, int pairs, int batch, std::int64_t tokens, int heads);
+  void set(const detail::TableShape&);
   void reserve(std::size_t size);
   void copy_rows(std::span<const float> cos, std::span<const float> sin);
   std::unique_ptr<State> state_;
   std::span<const float> cos_;
   std::span<const float> sin_;
-  Pairing pairing_ = Pairing::unset;
-  bool xpos_ = false;
-  int pairs_ = 0;
-  int batch_ = 1;
-  int heads_ = 1;
-  std::int64_t tokens_ = 0;
+  detail::TableShape shape_;
   const Rows* numbered_ = nullptr;  // inside rotate: the rows, which the call finds by number
 };
 

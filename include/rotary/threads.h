@@ -52,7 +52,6 @@ class ROTARY_API ThreadPool final : public Executor {
 
  private:
   struct State;
-  struct Stopping;
   std::unique_ptr<State> state_;
 };
 

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "module.h"
-#include "table/rows_access.h"
+#include "table/positions.h"
 #include "values.h"
 
 namespace rotary::python {

@@ -7,7 +7,6 @@
 #include <limits>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "c/guarded.h"
@@ -44,20 +43,12 @@ static_assert(static_cast<int>(Pairing::interleaved_to_half) == ROTARY_INTERLEAV
 // The fields of a rotary_rope that a scaling reads, by the names of scaling_fields.h.
 #define ROTARY_FIELD(member) \
   { &rotary_rope::member, #member }
-constexpr detail::Named<double rotary_rope::*> numbers[] = {ROTARY_FIELD(factor),
-                                                            ROTARY_FIELD(mixed_b),
-                                                            ROTARY_FIELD(beta_fast),
-                                                            ROTARY_FIELD(beta_slow),
-                                                            ROTARY_FIELD(mscale),
-                                                            ROTARY_FIELD(magnitude),
-                                                            ROTARY_FIELD(extrapolation_factor),
-                                                            ROTARY_FIELD(attn_factor),
-                                                            ROTARY_FIELD(mscale_all_dim),
-                                                            ROTARY_FIELD(low),
-                                                            ROTARY_FIELD(short_mscale),
-                                                            ROTARY_FIELD(long_mscale),
-                                                            ROTARY_FIELD(fraction),
-                                                            ROTARY_FIELD(high)};
+constexpr detail::Named<double rotary_rope::*> numbers[] = {
+    ROTARY_FIELD(factor),       ROTARY_FIELD(beta_fast),   ROTARY_FIELD(beta_slow),
+    ROTARY_FIELD(low),          ROTARY_FIELD(high),        ROTARY_FIELD(fraction),
+    ROTARY_FIELD(mixed_b),      ROTARY_FIELD(mscale),      ROTARY_FIELD(mscale_all_dim),
+    ROTARY_FIELD(magnitude),    ROTARY_FIELD(attn_factor), ROTARY_FIELD(extrapolation_factor),
+    ROTARY_FIELD(short_mscale), ROTARY_FIELD(long_mscale)};
 constexpr detail::Named<std::int64_t rotary_rope::*> lengths[] = {ROTARY_FIELD(trained_length)};
 constexpr detail::Named<std::int32_t rotary_rope::*> flags[] = {ROTARY_FIELD(truncate), ROTARY_FIELD(mscale_ratio)};
 constexpr detail::Named<const double * rotary_rope::*> lists[] = {ROTARY_FIELD(short_factor),
@@ -115,9 +106,8 @@ Rope rope_of(const rotary_rope& r) {
   scalings::for_each_scaling([&](const auto& scaling) {
     if (which++ == r.scaling) rope.scaling = scaling;
   });
-  if (r.scaling < 0 || r.scaling >= which) {
+  if (r.scaling < 0 || r.scaling >= which)
     fail(Code::SCALING, "frequencies", "scaling must be from 0 to ", which - 1, " but got ", r.scaling);
-  }
   std::visit(
       [&](auto& held) {
         scalings::for_each_field(held, [&](const auto& field, auto& value) { Fill{r, pairs}(field.name, value); });
@@ -131,9 +121,8 @@ Positions positions_of(const char* operation, const rotary_positions& p) {
     if (p.batch == 1 && p.axes == 1) return positions(p.first, p.tokens);
     fail(Code::SHAPE, operation, "a run of positions must have one batch row and one axis");
   }
-  if (p.axes < 1 || p.batch < 1 || p.tokens < 0 || p.tokens > (std::int64_t{1} << 60) / p.axes / p.batch) {
+  if (p.axes < 1 || p.batch < 1 || p.tokens < 0 || p.tokens > (std::int64_t{1} << 60) / p.axes / p.batch)
     fail(Code::SHAPE, operation, "positions must have tokens, and at least one batch row and one axis");
-  }
   const auto count = static_cast<std::size_t>(p.tokens * p.axes * p.batch);
   if (count > 0) check_given(operation, "values of the positions", p.values);
   const auto view = [&]<class T>(const T* values) { return Positions(std::span(values, count), p.axes, p.batch); };

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <optional>
 #include <span>
-#include <string>
 #include <type_traits>
 
 #include "c/guarded.h"
@@ -67,9 +66,8 @@ struct Operand {
 
 Operand operand(const char* operation, const char* name, const rotary_heads* given) {
   const rotary_heads x = read(operation, name, given);
-  if (x.dtype < 0 || x.dtype > ROTARY_BF16) {
+  if (x.dtype < 0 || x.dtype > ROTARY_BF16)
     fail(Code::DTYPE, operation, name, " must have a dtype from 0 to 2 but got ", x.dtype);
-  }
   const Layout layout{x.batch, x.tokens, x.heads, x.head_dim, x.batch_stride, x.token_stride, x.head_stride};
   return {{x.data, static_cast<DType>(x.dtype), layout}, x.first};
 }
@@ -86,9 +84,8 @@ Pair pair(const char* operation, const char* name, const rotary_heads* x, const 
   const Operand from = operand(operation, name, x);
   if (out == nullptr || out == x) return {{from.heads, from.heads}, from.first, true};
   const Operand to = operand(operation, out_name, out);
-  if (to.first != from.first) {
+  if (to.first != from.first)
     fail(Code::SHAPE, operation, out_name, " must have first ", from.first, " as ", name, " has but got ", to.first);
-  }
   return {{from.heads, to.heads}, from.first, false};
 }
 
@@ -219,9 +216,8 @@ rotary_status rotary_table_borrow(rotary_table* table, const float* cos, const f
                                   int32_t pairs, int32_t pairing, int32_t batch) {
   return guarded([&] {
     check_given("table", "table", table);
-    if (tokens < 0 || pairs < 1 || batch < 1 || tokens > (int64_t{1} << 60) / pairs / batch) {
+    if (tokens < 0 || pairs < 1 || batch < 1 || tokens > (int64_t{1} << 60) / pairs / batch)
       fail(Code::SHAPE, "table", "tokens must not be negative, and pairs and batch at least 1");
-    }
     const auto count = static_cast<std::size_t>(tokens * pairs * batch);
     if (count > 0) check_given("table", "cos", cos), check_given("table", "sin", sin);
     table->rows = Table::borrow(std::span(cos, count), std::span(sin, count), pairs, pairing_of(pairing), batch);
@@ -251,10 +247,9 @@ rotary_status rotary_rows_write(const rotary_rows* rows, const rotary_frequencie
     const rotary_rows r = read(operation, "rows", rows);
     check_given(operation, "frequencies", frequencies);
     const Positions at = positions_of(operation, read(operation, "positions", positions));
-    if (r.rows < at.batch() * at.tokens()) {
+    if (r.rows < at.batch() * at.tokens())
       fail(Code::SHAPE, operation, "rows must be at least the ", at.batch() * at.tokens(), " positions but got ",
            r.rows);
-    }
     write_rows(frequencies->values, at, r.cos, r.sin, enumerator(operation, "dtype", r.dtype, DType::bf16), r.stride,
                enumerator(operation, "angles", angles, Angles::float32));
   });
@@ -313,9 +308,8 @@ rotary_status rotary_rotate_qk(const rotary_heads* q, const rotary_heads* q_out,
                                const rotary_heads* k_out, const rotary_table* table, const rotary_options* options) {
   return guarded([&] {
     const Pair a = pair("rotate_qk", "q", q, "q_out", q_out), b = pair("rotate_qk", "k", k, "k_out", k_out);
-    if (a.first != b.first) {
+    if (a.first != b.first)
       fail(Code::SHAPE, "rotate_qk", "q and k must have one first but got ", a.first, " and ", b.first);
-    }
     with_options("rotate_qk", options, a.first, [&](const RotateOptions& o, std::span<const float> scale) {
       if (!scale.empty())
         return by_table("rotate_qk", table, [&](const Table& by) { rotate_qk(a.heads, b.heads, by, o, scale); });
@@ -344,9 +338,8 @@ rotary_status rotary_rotate_append(const rotary_heads* q, const rotary_heads* q_
     const Pair queries = pair(operation, "q", q, "q_out", q_out);
     const Operand keys = operand(operation, "k", k), values = operand(operation, "v", v);
     const rotary_cache given = read(operation, "cache", cache);
-    if (given.type == static_cast<int>(CacheType::f8_e4m3) || given.type < 0 || given.type > ROTARY_CACHE_BF16) {
+    if (given.type == static_cast<int>(CacheType::f8_e4m3) || given.type < 0 || given.type > ROTARY_CACHE_BF16)
       fail(Code::DTYPE, operation, "the cache's type must be 0, 2, 3 or 4 but got ", given.type);
-    }
     const Cache to{.k = given.k,
                    .v = given.v,
                    .type = static_cast<CacheType>(given.type),

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <string>
 
 #include "rotary/rope.h"
 #include "rotary/rotary_c.h"
@@ -44,14 +43,12 @@ inline void read_into(const char* operation, const char* name, const void* given
   check_given(operation, name, given);
   std::uint32_t size = 0;
   std::memcpy(&size, given, sizeof size);
-  if (size < sizeof size || size > 4096) {
+  if (size < sizeof size || size > 4096)
     fail(Code::VALUE, operation, name, " must be filled by its _init function but has the size ", size);
-  }
   std::memcpy(into, given, std::min<std::size_t>(size, known));
   const auto* bytes = static_cast<const unsigned char*>(given);
-  if (size > known && std::any_of(bytes + known, bytes + size, [](unsigned char b) { return b != 0; })) {
+  if (size > known && std::any_of(bytes + known, bytes + size, [](unsigned char b) { return b != 0; }))
     fail(Code::VALUE, operation, name, " sets a field that this version of rotary does not know");
-  }
 }
 // What the caller's struct says, also one of another version.
 template <class Struct>

@@ -27,9 +27,6 @@ namespace rotary::cpu {
 using namespace detail;
 
 void ROTARY_PASTE(angles_, ROTARY_TARGET_NAME)(const AngleJob& job, std::int64_t begin_row,
-                                               std::int64_t end_row) noexcept;
-
-void ROTARY_PASTE(angles_, ROTARY_TARGET_NAME)(const AngleJob& job, std::int64_t begin_row,
                                                std::int64_t end_row) noexcept {
   const bool as_they_are = job.rounding == Rounding::f32 && !job.clockwise;
   const std::int64_t group = as_they_are ? end_row - begin_row : 32768 / job.pairs + 16;  // fits in the L2 cache

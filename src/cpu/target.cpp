@@ -15,8 +15,6 @@ namespace rotary::cpu {
 
 using namespace detail;
 
-void ROTARY_PASTE(rotate_, ROTARY_TARGET_NAME)(const Job& job, std::int64_t begin_row, std::int64_t end_row) noexcept;
-
 #ifdef ROTARY_BASE_TARGET
 
 void ROTARY_PASTE(rotate_, ROTARY_BASE_TARGET)(const Job& job, std::int64_t begin_row, std::int64_t end_row) noexcept;
@@ -27,7 +25,6 @@ void ROTARY_PASTE(rotate_, ROTARY_TARGET_NAME)(const Job& job, std::int64_t begi
 }
 
 void ROTARY_PASTE(transfer_, ROTARY_BASE_TARGET)(const Transfer&) noexcept;
-void ROTARY_PASTE(transfer_, ROTARY_TARGET_NAME)(const Transfer&) noexcept;
 
 void ROTARY_PASTE(transfer_, ROTARY_TARGET_NAME)(const Transfer& t) noexcept {
   if (t.from != DType::f32 || t.to.f8 || t.to.dtype != DType::bf16)
@@ -38,20 +35,10 @@ void ROTARY_PASTE(transfer_, ROTARY_TARGET_NAME)(const Transfer& t) noexcept {
 #else
 
 void ROTARY_PASTE(rotate_, ROTARY_TARGET_NAME)(const Job& job, std::int64_t begin_row, std::int64_t end_row) noexcept {
-  using Lanes = ROTARY_LANES::Lanes;
-  switch (job.dtype) {
-    case DType::f32:
-      return rotate_rows<Lanes, float>(job, begin_row, end_row);
-    case DType::f16:
-      if constexpr (is_built(DType::f16)) return rotate_rows<Lanes, f16>(job, begin_row, end_row);
-      return;
-    case DType::bf16:
-      if constexpr (is_built(DType::bf16)) return rotate_rows<Lanes, bf16>(job, begin_row, end_row);
-      return;
-  }
+  by_type(job.dtype, [&]<class T>(T) {
+    if constexpr (is_built(storage_dtype<T>)) rotate_rows<ROTARY_LANES::Lanes, T>(job, begin_row, end_row);
+  });
 }
-
-void ROTARY_PASTE(transfer_, ROTARY_TARGET_NAME)(const Transfer&) noexcept;
 
 void ROTARY_PASTE(transfer_, ROTARY_TARGET_NAME)(const Transfer& t) noexcept { transfer<ROTARY_LANES::Lanes>(t); }
 

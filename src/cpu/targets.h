@@ -1,19 +1,16 @@
 // The kernels of each instruction set as compiled, and the one in use.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "rotate/job.h"
 
-namespace rotary {
-
-namespace detail {
+namespace rotary::detail {
 struct AngleJob;  // angle_job.h
-}  // namespace detail
+}  // namespace rotary::detail
 
-namespace cpu {
+namespace rotary::cpu {
 
 using namespace detail;
 
@@ -36,10 +33,9 @@ const Kernels& chosen();
 // Beside the row, not in it: a program that does not append links without it.
 TransferKernel transfer_of(const Kernels& built) noexcept;
 
-}  // namespace cpu
+}  // namespace rotary::cpu
 
-namespace detail {
+namespace rotary::detail {
 // The part of self_test that one target's kernels do. Throws CHECK.
 ROTARY_API void self_test_of(const cpu::Kernels&);
-}  // namespace detail
-}  // namespace rotary
+}  // namespace rotary::detail

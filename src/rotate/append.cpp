@@ -3,14 +3,13 @@
 #include "runtime/arithmetic.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
-#include <limits>
 
 #include "cache_checks.h"
 #include "checks.h"
 #include "cpu/targets.h"
 #include "cpu/tuning.h"
-#include "places.h"
 #include "rotary/cache.h"
 #include "runtime/float_state.h"
 
@@ -22,6 +21,62 @@ namespace {
 using Index = std::int64_t;
 
 static_assert(staged_bytes >= most_staged * static_cast<Index>(sizeof(float)));
+
+// The slot of each token of a call, as an offset into the cache.
+class Places {
+ public:
+  // tokens: tokens per batch row.
+  Places(const Slots& slots, const Cache& cache, Index tokens) noexcept
+      : slots_(slots),
+        tokens_(tokens),
+        pages_(cache.pages),
+        page_size_(cache.page_size),
+        shift_((cache.page_size & (cache.page_size - 1)) == 0 ? std::countr_zero(static_cast<unsigned>(cache.page_size))
+                                                              : -1),
+        page_stride_(cache.pages > 1 ? cache.page_stride : 0),
+        token_stride_(cache.page_size > 1 ? cache.token_stride : 0) {}
+
+  // Elements between consecutive slots: within a page, and across pages where the cache is contiguous.
+  Index step() const noexcept { return page_size_ > 1 ? token_stride_ : page_stride_; }
+
+  // The offset, in elements, of the slot of token i = batch row * tokens + token; -1: the token is skipped.
+  Index of(Index i) const noexcept {
+    if (slots_.slot != nullptr) return of_slot(slots_.slot[i]);
+    return slots_.by_row ? of_row(i) : of_sequence(slots_.batch_indices[i], slots_.positions[i]);
+  }
+
+ private:
+  struct Quotient {
+    Index page, token;
+  };
+  Quotient split(Index place) const noexcept {
+    const Index page = shift_ >= 0 ? place >> shift_ : place / page_size_;
+    return {page, place - page * page_size_};
+  }
+  Index of_slot(Index slot) const noexcept {
+    if (slot < 0) return -1;
+    const auto [page, token] = split(slot);
+    return page < pages_ ? page * page_stride_ + token * token_stride_ : -1;
+  }
+  Index of_sequence(std::int32_t sequence, std::int32_t position) const noexcept {
+    if (sequence < 0 || sequence >= slots_.sequences || position < 0) return -1;
+    const auto [page, token] = split(position);
+    const Index entry = slots_.indptr[sequence] + page;
+    if (entry >= slots_.indptr[sequence + 1]) return -1;
+    const Index index = slots_.indices[entry];
+    return index >= 0 && index < pages_ ? index * page_stride_ + token * token_stride_ : -1;
+  }
+  Index of_row(Index i) const noexcept {
+    const Index row = tokens_ == 1 ? i : i / tokens_;
+    const Index first = slots_.firsts != nullptr ? slots_.firsts[row] : slots_.first;
+    return first < 0 ? -1 : row * page_stride_ + (first + i - row * tokens_) * token_stride_;
+  }
+
+  const Slots& slots_;
+  Index tokens_, pages_, page_size_;
+  int shift_;  // of a page_size that is a power of two, else -1
+  Index page_stride_, token_stride_;
+};
 
 // ---- the work of a call ----
 // The members of these structs are not cleared before they are set: for one token it would cost as much as the checks.
@@ -248,9 +303,7 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
 
 void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Table& table, const Cache& cache, const Slots& slots, const RotateOptions& options) {
-  if (options.first != 0) {
-    fail(Code::SHAPE, "rotate_append", "first must be 0 but got ", options.first);
-  }
+  if (options.first != 0) fail(Code::SHAPE, "rotate_append", "first must be 0 but got ", options.first);
   Work work;
   Job& job = work.q.job;
   check_rotate_append("rotate_append", q, q_out, k, v, table, cache, slots, options.direction, job);

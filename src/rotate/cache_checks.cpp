@@ -3,23 +3,19 @@
 #include "cache_checks.h"
 
 #include <cmath>
-#include <string>
 
-#include "checks.h"
 #include "values/number_text.h"
 
 namespace rotary::detail {
 
 void check_cache_memory(const char* operation, const Layout& cache, const void* k_cache, std::int64_t k_bytes,
                         const void* v_cache, std::int64_t v_bytes, const Layout& k) {
-  if (cache.batch < 1 || cache.tokens < 1) {
+  if (cache.batch < 1 || cache.tokens < 1)
     fail(Code::SHAPE, operation, "the cache must have pages of tokens but got ", cache.batch, " pages of ",
          cache.tokens);
-  }
-  if (cache.heads != k.heads || cache.head_dim != k.head_dim) {
+  if (cache.heads != k.heads || cache.head_dim != k.head_dim)
     fail(Code::SHAPE, operation, "the cache must have the heads and the head_dim of k, ", k.heads, " and ", k.head_dim,
          ", but got ", cache.heads, " and ", cache.head_dim);
-  }
   const std::int64_t k_span = checked_extent(operation, cache, k_bytes);
   const std::int64_t v_span = v_bytes == k_bytes ? k_span : checked_extent(operation, cache, v_bytes);
   check_pointer(operation, "the cache's k", k_cache, static_cast<std::size_t>(k_bytes));
@@ -36,18 +32,13 @@ void check_scale(const char* operation, const char* what, float scale) {
 void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v) {
   check_readable(operation, "k", k);
   check_readable(operation, "v", v);
-  if (!same_shape(k.layout, v.layout)) {
+  if (!same_shape(k.layout, v.layout))
     fail(Code::SHAPE, operation, "v must have the shape of k, ", shape(k.layout), ", but got ", shape(v.layout));
-  }
 }
 
 void check_k_rows(const char* operation, const Layout& k, int rows) {
   if (rows == 1 || k.heads == rows) return;
   fail(Code::SHAPE, operation, "k must have the ", rows, " heads that the table has rows for but has ", k.heads);
-}
-
-void refuse_slots(const char* operation, bool both) {
-  fail(Code::SHAPE, operation, "slots must be given by a slot mapping or by pages but got ", both ? "both" : "neither");
 }
 
 // ---- of the host's ----
@@ -64,10 +55,9 @@ void check_scales(const char* operation, const Cache& cache) {
 
 void check_row(const char* operation, const Cache& cache, const Layout& k, std::int64_t row, std::int64_t first) {
   if (first < 0) return;
-  if (row >= cache.pages) {
+  if (row >= cache.pages)
     fail(Code::SHAPE, operation, "the cache must have a page for each batch row but got ", cache.pages, " pages and ",
          k.batch, " batch rows");
-  }
   if (first <= cache.page_size - k.tokens) return;
   fail(Code::SHAPE, operation, "the tokens of batch row ", row, " must end inside its page of ", cache.page_size,
        " tokens but got ", k.tokens, " from ", first, " on");
@@ -75,42 +65,39 @@ void check_row(const char* operation, const Cache& cache, const Layout& k, std::
 
 // Slots::rows: every token that is no padding has its place.
 void check_rows(const char* operation, const Cache& cache, const Slots& slots, const Layout& k) {
-  if (slots.slot != nullptr || slots.indptr != nullptr) {
+  if (slots.slot != nullptr || slots.indptr != nullptr)
     fail(Code::SHAPE, operation, "slots must be given by rows, or by a slot mapping or by pages, but got several");
-  }
-  if (slots.firsts == nullptr && slots.first != Slots::no_first) {
+  if (slots.firsts == nullptr && slots.first != Slots::no_first)
     return check_row(operation, cache, k, k.batch - 1, slots.first);
-  }
   check_pointer(operation, "the first places", slots.firsts, sizeof(std::int64_t));
   for (std::int64_t row = 0; row < k.batch; ++row) check_row(operation, cache, k, row, slots.firsts[row]);
 }
 
+// Adds the cache's k and v to what the call writes.
 void check_destination(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
-                       const Slots& slots) {
-  if (cache.type > CacheType::bf16) {
+                       const Slots& slots, Writes& written) {
+  if (cache.type > CacheType::bf16)
     fail(Code::DTYPE, operation, "the cache must be same, f8_e4m3, f32, f16 or bf16 but got value ",
          static_cast<int>(cache.type));
-  }
-  check_cache_memory(operation, layout_of(cache), cache.k, bytes_of(element_type(cache.type, k.dtype)), cache.v,
-                     bytes_of(element_type(cache.type, v.dtype)), k.layout);
+  const std::int64_t k_bytes = bytes_of(element_type(cache.type, k.dtype));
+  const std::int64_t v_bytes = bytes_of(element_type(cache.type, v.dtype));
+  check_cache_memory(operation, layout_of(cache), cache.k, k_bytes, cache.v, v_bytes, k.layout);
   check_scales(operation, cache);
   slots.by_row ? check_rows(operation, cache, slots, k.layout) : check_slots(operation, slots);
+  check_cache_writes(operation, k, v, cache, k_bytes, v_bytes, slots, written);
 }
 
 void check_k(const char* operation, const ConstHeads& q, const ConstHeads& k, const Table& table, const Cache& cache) {
   const Layout &a = q.layout, &b = k.layout;
-  if (a.batch != b.batch || a.tokens != b.tokens) {
+  if (a.batch != b.batch || a.tokens != b.tokens)
     fail(Code::SHAPE, operation, "q and k must have one batch and tokens but got ", shape(a), " and ", shape(b));
-  }
-  if (table.rotary_dim() > b.head_dim) {
+  if (table.rotary_dim() > b.head_dim)
     fail(Code::SHAPE, operation, "rotary_dim must be at most k's head_dim ", b.head_dim, " but the table's is ",
          table.rotary_dim());
-  }
   const ElementType to = element_type(cache.type, k.dtype);
-  if (b.head_dim > most_staged && (to.f8 || to.dtype != k.dtype)) {
+  if (b.head_dim > most_staged && (to.f8 || to.dtype != k.dtype))
     fail(Code::SHAPE, operation, "head_dim must be at most ", most_staged,
          " where the cache's type is not k's but got ", b.head_dim);
-  }
 }
 
 // ---- calls that plainly keep all rules: with a slot mapping, and arguments that lie apart as a whole ----
@@ -172,10 +159,8 @@ void check_append(const char* operation, const ConstHeads& k, const ConstHeads& 
   if (plainly_sound(k, v, cache, slots, all)) return;
   check_kv(operation, k, v);
   if (!has_elements(k.layout)) return;
-  check_destination(operation, k, v, cache, slots);
   Writes written;
-  check_cache_writes(operation, k, v, cache, bytes_of(element_type(cache.type, k.dtype)),
-                     bytes_of(element_type(cache.type, v.dtype)), slots, written);
+  check_destination(operation, k, v, cache, slots, written);
 }
 
 void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
@@ -190,9 +175,7 @@ void check_rotate_append(const char* operation, const ConstHeads& q, const Heads
   const bool with_q = has_elements(q.layout), with_k = has_elements(k.layout);
   if (with_q) written.add(part_of("q_out", q_out));
   if (with_k) {
-    check_destination(operation, k, v, cache, slots);
-    check_cache_writes(operation, k, v, cache, bytes_of(element_type(cache.type, k.dtype)),
-                       bytes_of(element_type(cache.type, v.dtype)), slots, written);
+    check_destination(operation, k, v, cache, slots, written);
     if (with_q) check_disjoint(operation, written.all().subspan(1), part_of("q", q));
   }
   if (written.count == 0) return;

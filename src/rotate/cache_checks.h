@@ -1,7 +1,6 @@
 // The rules of a KV cache and its slots, wherever they lie, and the checks of a call that appends to one of the host.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "checks.h"
@@ -29,8 +28,6 @@ ROTARY_API void check_scale(const char* operation, const char* what, float scale
 ROTARY_API void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v);
 // k's heads have the rows of the table, one each where that has several. Throws SHAPE.
 ROTARY_API void check_k_rows(const char* operation, const Layout& k, int rows);
-// Throws SHAPE: both, or neither.
-[[noreturn, gnu::cold]] ROTARY_API void refuse_slots(const char* operation, bool both);
 
 template <class S>
 bool is_paged(const S& slots) noexcept {
@@ -41,28 +38,15 @@ bool is_paged(const S& slots) noexcept {
 template <class S>
 void check_slots(const char* operation, const S& slots) {
   const bool paged = is_paged(slots);
-  if ((slots.slot != nullptr) == paged) refuse_slots(operation, paged);
+  if ((slots.slot != nullptr) == paged)
+    fail(Code::SHAPE, operation, "slots must be given by a slot mapping or by pages but got ",
+         paged ? "both" : "neither");
   if (!paged) return check_aligned(operation, "the slot mapping", slots.slot, sizeof(std::int64_t));
-  if (slots.sequences < 0) {
-    fail(Code::SHAPE, operation, "sequences must not be negative but got ", slots.sequences);
-  }
+  if (slots.sequences < 0) fail(Code::SHAPE, operation, "sequences must not be negative but got ", slots.sequences);
   check_pointer(operation, "indptr", slots.indptr, sizeof(std::int32_t));
   check_pointer(operation, "indices", slots.indices, sizeof(std::int32_t));
   check_pointer(operation, "batch_indices", slots.batch_indices, sizeof(std::int32_t));
   check_pointer(operation, "positions", slots.positions, sizeof(std::int32_t));
-}
-
-// The memory written must not overlap the arrays of the slots of `tokens` tokens. The length of indices stands in
-// indptr, so indices is not checked. Throws ALIAS.
-template <class S>
-void check_slots_disjoint(const char* operation, std::span<const Part> written, const S& slots, std::int64_t tokens) {
-  if (slots.slot != nullptr) {
-    check_disjoint(operation, written, values("the slot mapping", slots.slot, tokens));
-  } else {
-    check_disjoint(operation, written, values("indptr", slots.indptr, std::int64_t{slots.sequences} + 1));
-    check_disjoint(operation, written, values("batch_indices", slots.batch_indices, tokens));
-    check_disjoint(operation, written, values("positions", slots.positions, tokens));
-  }
 }
 
 // Adds the cache's k and v, whose elements have k_bytes and v_bytes, to the memory that the call writes. They must not
@@ -81,20 +65,28 @@ void check_cache_writes(const char* operation, const ConstHeads& k, const ConstH
   written.add(v_cache);
   check_disjoint(operation, written.all(), part_of("k", k));
   check_disjoint(operation, written.all(), part_of("v", v));
-  if (!slots.by_row) {
-    check_slots_disjoint(operation, written.all(), slots, product(k.layout.batch, k.layout.tokens));
+  const auto apart = [&](const char* name, const auto* data, std::int64_t count) {
+    check_disjoint(operation, written.all(), values(name, data, count));
+  };
+  const std::int64_t tokens = product(k.layout.batch, k.layout.tokens);
+  if (slots.slot != nullptr) {
+    apart("the slot mapping", slots.slot, tokens);
+  } else if (!slots.by_row) {  // the length of indices stands in indptr, so indices is not checked
+    apart("indptr", slots.indptr, std::int64_t{slots.sequences} + 1);
+    apart("batch_indices", slots.batch_indices, tokens);
+    apart("positions", slots.positions, tokens);
   } else if (slots.firsts != nullptr) {
-    check_disjoint(operation, written.all(), values("the first places", slots.firsts, k.layout.batch));
+    apart("the first places", slots.firsts, k.layout.batch);
   }
-  if (cache.type == CacheType::f8_e4m3 && cache.scales != nullptr) {
-    check_disjoint(operation, written.all(), values("scales", cache.scales, 2));
-  }
+  if (cache.type == CacheType::f8_e4m3 && cache.scales != nullptr) apart("scales", cache.scales, 2);
 }
 
-// Contiguous caches.
+// A contiguous cache, whose pages are [page_size, heads, head_dim] or, with heads outside, [heads, page_size,
+// head_dim].
 template <class C>
-C contiguous_cache(const char* layout, void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads,
+C contiguous_cache(bool heads_outside, void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads,
                    int head_dim) {
+  const char* const layout = heads_outside ? "hnd" : "nhd";
   const std::int64_t page = checked_product(layout, checked_product(layout, page_size, heads), head_dim);
   checked_product(layout, pages, page);
   return {.k = k,
@@ -103,23 +95,9 @@ C contiguous_cache(const char* layout, void* k, void* v, std::int64_t pages, int
           .page_size = page_size,
           .heads = heads,
           .head_dim = head_dim,
-          .page_stride = page};
-}
-
-template <class C>
-C nhd_cache(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
-  C cache = contiguous_cache<C>("nhd", k, v, pages, page_size, heads, head_dim);
-  cache.token_stride = heads * head_dim;
-  cache.head_stride = head_dim;
-  return cache;
-}
-
-template <class C>
-C hnd_cache(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
-  C cache = contiguous_cache<C>("hnd", k, v, pages, page_size, heads, head_dim);
-  cache.token_stride = head_dim;
-  cache.head_stride = std::int64_t{page_size} * head_dim;
-  return cache;
+          .page_stride = page,
+          .token_stride = heads_outside ? head_dim : heads * head_dim,
+          .head_stride = heads_outside ? std::int64_t{page_size} * head_dim : head_dim};
 }
 
 // ---- of the host's ----

@@ -3,12 +3,10 @@
 #include "checks.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <limits>
 #include <string>
 
 #include "overlap.h"
-#include "refuse.h"
 #include "values/dtypes.h"
 #include "values/pairings.h"
 
@@ -128,34 +126,7 @@ template <class X>
   if (!make_job(x, out, table, direction, job)) refuse(Names(names), x, out, table, direction);
 }
 
-}  // namespace
-
-void check_rotate(const Names& names, const ConstHeads& x, const Heads& out, const Table& table, Direction direction,
-                  Job& job) {
-  make(names, x, out, shape_of(table), direction, job);
-  set_rows(job, table);
-}
-Job check_rotate(const char* operation, const Heads& x, const Table& table, Direction direction) {
-  Job job;
-  make({operation, "x", "x", ""}, x, x, shape_of(table), direction, job);
-  set_rows(job, table);
-  return job;
-}
-Job check_rotate(const char* operation, const InOut& x, const Table& table, Direction direction) {
-  Job job;
-  make({operation, "x", "out", ""}, x.in, x.out, shape_of(table), direction, job);
-  set_rows(job, table);
-  return job;
-}
-void check_heads(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table,
-                 Direction direction) {
-  Job job;
-  make(names, x, out, table, direction, job);
-}
-
 // ---- q and k ----
-
-namespace {
 
 // Whether k's heads follow q's in one tensor, as a projection writes them: both becomes that tensor.
 template <class X>
@@ -205,9 +176,8 @@ void check_each(const char* operation, const X& q, const Heads& q_out, const X& 
                 const TableShape& table, Direction direction, Jobs& jobs) {
   make({operation, "q", "q_out", " of q"}, q, q_out, table, direction, jobs.q);
   make({operation, "k", "k_out", " of k"}, k, k_out, table, direction, jobs.k);
-  if (q.layout.batch != k.layout.batch) {
+  if (q.layout.batch != k.layout.batch)
     fail(Code::SHAPE, operation, "q and k must have one batch but got ", q.layout.batch, " and ", k.layout.batch);
-  }
   check_disjoint(operation, jobs.q, jobs.k);
 }
 
@@ -236,13 +206,35 @@ Jobs jobs_of(const char* operation, const InOut& q, const InOut& k, const TableS
 
 }  // namespace
 
+void check_rotate(const Names& names, const ConstHeads& x, const Heads& out, const Table& table, Direction direction,
+                  Job& job) {
+  make(names, x, out, shape_of(table), direction, job);
+  set_rows(job, table);
+}
+Job check_rotate(const char* operation, const Heads& x, const Table& table, Direction direction) {
+  Job job;
+  make({operation, "x", "x", ""}, x, x, shape_of(table), direction, job);
+  set_rows(job, table);
+  return job;
+}
+Job check_rotate(const char* operation, const InOut& x, const Table& table, Direction direction) {
+  Job job;
+  make({operation, "x", "out", ""}, x.in, x.out, shape_of(table), direction, job);
+  set_rows(job, table);
+  return job;
+}
+void check_heads(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table,
+                 Direction direction) {
+  Job job;
+  make(names, x, out, table, direction, job);
+}
+
 Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const Table& rows, Direction direction) {
   const TableShape table = shape_of(rows);
   Jobs jobs = jobs_by(operation, table);
   Heads both = q;
-  if (table.heads != 1 || !join(q, k, both) || !make_job(both, both, table, direction, jobs.q)) {
+  if (table.heads != 1 || !join(q, k, both) || !make_job(both, both, table, direction, jobs.q))
     check_each(operation, q, q, k, k, table, direction, jobs);
-  }
   set_rows(jobs, rows);
   return jobs;
 }
@@ -282,25 +274,21 @@ Jobs check_rotate_qkv(const char* operation, const InOut& qkv, std::int64_t kv_h
 
 void check_kv_heads(const char* operation, std::int64_t heads, std::int64_t kv_heads) {
   if (kv_heads < 0) fail(Code::SHAPE, operation, "kv_heads must not be negative but got ", kv_heads);
-  if (kv_heads > heads / 2) {
+  if (kv_heads > heads / 2)
     fail(Code::SHAPE, operation, "heads must be at least twice kv_heads but got ", heads, " heads and ", kv_heads,
          " kv_heads");
-  }
 }
 
 std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   if (a < 0 || b < 0) fail(Code::SHAPE, operation, "sizes must not be negative but got ", std::min(a, b));
-  if (multiply_overflows(a, b, &product)) {
+  if (multiply_overflows(a, b, &product))
     fail(Code::SHAPE, operation, "the elements must number less than 2^63 but got ", a, " times ", b);
-  }
   return product;
 }
 
 void check_inside(const Layout& l, std::size_t elements) {
-  if (l.batch < 0 || l.tokens < 0 || l.heads < 0 || l.head_dim < 0) {
-    fail(Code::SHAPE, "heads", "sizes must not be negative but got [batch, tokens, heads, head_dim] = ", shape(l));
-  }
+  check_sizes("heads", l);
   if (!has_elements(l)) return;
   std::int64_t extent = l.head_dim;
   const bool sound = extend(extent, l);

@@ -2,7 +2,6 @@
 #include "runtime/arithmetic.h"
 
 #include <cstddef>
-#include <string>
 
 #include "cache_checks.h"
 #include "rotary/cache.h"
@@ -38,14 +37,12 @@ Layout thd(std::int64_t tokens, std::int64_t heads, int head_dim) { return bthd(
 
 ConstHeads slice(const ConstHeads& x, int first, int head_dim) {
   const int all = x.layout.head_dim;
-  if (first < 0 || head_dim < 0 || first > std::int64_t{all} - head_dim) {
+  if (first < 0 || head_dim < 0 || first > std::int64_t{all} - head_dim)
     fail(Code::SHAPE, "slice", "elements must lie inside head_dim ", all, " but got ", first, " to ",
          std::int64_t{first} + head_dim);
-  }
   ConstHeads part = x;
-  if (x.data != nullptr) {
+  if (x.data != nullptr)
     part.data = static_cast<const std::byte*>(x.data) + static_cast<std::size_t>(first) * size_of(x.dtype);
-  }
   part.layout.head_dim = head_dim;
   return part;
 }
@@ -80,13 +77,13 @@ CacheType parse_cache_type(std::string_view text) {
 }
 
 Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim, CacheType type) {
-  Cache cache = nhd_cache<Cache>(k, v, pages, page_size, heads, head_dim);
+  Cache cache = contiguous_cache<Cache>(false, k, v, pages, page_size, heads, head_dim);
   cache.type = type;
   return cache;
 }
 
 Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim, CacheType type) {
-  Cache cache = hnd_cache<Cache>(k, v, pages, page_size, heads, head_dim);
+  Cache cache = contiguous_cache<Cache>(true, k, v, pages, page_size, heads, head_dim);
   cache.type = type;
   return cache;
 }

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "overlap.h"
-#include "values/dtypes.h"
 #include "values/number_text.h"
 #include "values/pairings.h"
 
@@ -18,47 +17,40 @@ std::string shape(const Layout& l) {
   return shape_text(std::array<std::int64_t, 4>{l.batch, l.tokens, l.heads, l.head_dim});
 }
 
-namespace {
-
-void refuse_kinds(const Names& names, DType x, DType out, Pairing pairing, Direction direction) {
-  check_dtype(names.operation, std::max(x, out));
-  if (x != out) {
-    fail(Code::DTYPE, names.operation, names.x, " and ", names.out, " must have one dtype but got ", name(x), " and ",
-         name(out));
-  }
-  check_pairing(names.operation, pairing);
-  if (direction > Direction::backward) {
-    fail(Code::VALUE, names.operation, "direction must be forward or backward but got value ",
-         static_cast<int>(direction));
-  }
-}
-
-void refuse_negative(const char* operation, const Layout& x) {
+void check_sizes(const char* operation, const Layout& x) {
   if (x.batch >= 0 && x.tokens >= 0 && x.heads >= 0 && x.head_dim >= 0) return;
   fail(Code::SHAPE, operation, "sizes must not be negative but got [batch, tokens, heads, head_dim] = ", shape(x));
 }
 
+namespace {
+
+void refuse_kinds(const Names& names, DType x, DType out, Pairing pairing, Direction direction) {
+  check_dtype(names.operation, std::max(x, out));
+  if (x != out)
+    fail(Code::DTYPE, names.operation, names.x, " and ", names.out, " must have one dtype but got ", name(x), " and ",
+         name(out));
+  check_pairing(names.operation, pairing);
+  if (direction > Direction::backward)
+    fail(Code::VALUE, names.operation, "direction must be forward or backward but got value ",
+         static_cast<int>(direction));
+}
+
 void refuse_sizes(const Names& names, const Layout& x, const Layout& out, const TableShape& table) {
   const std::string side = names.x;
-  refuse_negative(names.operation, x);
-  if (!same_shape(x, out)) {
+  check_sizes(names.operation, x);
+  if (!same_shape(x, out))
     fail(Code::SHAPE, names.operation, names.out, " must have the shape of ", side, ", ", shape(x), ", but got ",
          shape(out));
-  }
-  if (table.tokens != x.tokens) {
+  if (table.tokens != x.tokens)
     fail(Code::SHAPE, names.operation, "table has ", table.tokens, " rows but ", side, " has ", x.tokens, " tokens");
-  }
-  if (table.batch != 1 && table.batch != x.batch) {
+  if (table.batch != 1 && table.batch != x.batch)
     fail(Code::SHAPE, names.operation, "table has ", table.batch, " batch rows but ", side, " has ", x.batch);
-  }
-  if (x.heads % table.heads != 0) {
+  if (x.heads % table.heads != 0)
     fail(Code::SHAPE, names.operation, side, " must have a multiple of the ", table.heads,
          " heads that the table has rows for but has ", x.heads);
-  }
-  if (table.rotary_dim() > x.head_dim) {
+  if (table.rotary_dim() > x.head_dim)
     fail(Code::SHAPE, names.operation, "rotary_dim must be at most head_dim ", x.head_dim, " but the table's is ",
          table.rotary_dim());
-  }
 }
 
 struct Stride {
@@ -99,16 +91,12 @@ std::int64_t checked_extent(const char* operation, const Memory& memory, const S
   };
   for (const Stride& s : all) {
     if (s.count <= 1) continue;
-    if (s.stride < 0) {
+    if (s.stride < 0)
       fail(Code::SHAPE, operation, memory.name, memory.has, s.name, " must not be negative but got ", s.stride);
-    }
-    if (memory.distinct != nullptr && s.stride < extent) {
+    if (memory.distinct != nullptr && s.stride < extent)
       fail(Code::SHAPE, operation, memory.distinct, " must be distinct but ", s.name, " ", s.stride, " steps over ",
            extent, " elements");
-    }
-    if (!extend(extent, s.count, s.stride)) {
-      refuse_span(s.name, " ", s.stride, " times ", s.count);
-    }
+    if (!extend(extent, s.count, s.stride)) refuse_span(s.name, " ", s.stride, " times ", s.count);
   }
   if (multiply_overflows(extent, each, &extent)) refuse_span("more");
   return extent;
@@ -116,10 +104,9 @@ std::int64_t checked_extent(const char* operation, const Memory& memory, const S
 
 void refuse_pointer(const char* operation, const char* side, const void* data, DType dtype, std::int64_t bytes) {
   check_not_null(operation, side, data);
-  if (address_of(data) % size_of(dtype) != 0) {
+  if (address_of(data) % size_of(dtype) != 0)
     fail(Code::DTYPE, operation, side, " must be aligned to the ", size_of(dtype), " bytes of ", name(dtype),
          " but got an address ", address_of(data) % size_of(dtype), " beyond");
-  }
   check_end(operation, side, data, bytes);
 }
 
@@ -168,7 +155,7 @@ void check_readable(const char* operation, const char* side, const ConstHeads& x
   const Layout& l = x.layout;
   if (Range range; readable(x, range)) return;  // without strings
   check_dtype(operation, x.dtype);
-  refuse_negative(operation, l);
+  check_sizes(operation, l);
   if (!has_elements(l)) return;
   const Memory memory{side, " ", nullptr};
   refuse_pointer(operation, side, x.data, x.dtype,

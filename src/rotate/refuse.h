@@ -7,24 +7,11 @@
 
 #include "rotary/rotary.h"
 #include "runtime/compiler.h"
+#include "table/positions.h"
 #include "values/dtypes.h"
 #include "values/fail.h"
 
 namespace rotary::detail {
-
-// The facts of a table that the checks need, on the host or a device.
-struct TableShape {
-  Pairing pairing = Pairing::unset;
-  int pairs = 0;
-  int batch = 1;
-  std::int64_t tokens = 0;
-  int heads = 1;
-  bool xpos = false;
-  int rotary_dim() const noexcept { return 2 * pairs; }
-};
-inline TableShape shape_of(const Table& t) noexcept {
-  return {t.pairing(), t.pairs(), t.batch(), t.tokens(), t.heads(), t.xpos()};
-}
 
 // How the sentences name a call and its arguments.
 struct Names {
@@ -50,6 +37,8 @@ ROTARY_API std::string shape(const Layout&);
 
 // ---- one argument ----
 
+// Throws SHAPE where a size is negative.
+void check_sizes(const char* operation, const Layout&);
 // Validates an argument that is only read. Throws DTYPE, SHAPE.
 ROTARY_API void check_readable(const char* operation, const char* side, const ConstHeads& x);
 // Bytes from the first element of a cache to behind its last, with pages as batch rows; an element has `each` bytes.
@@ -80,6 +69,12 @@ inline void check_end(const char* operation, const char* what, const void* p, st
 
 inline bool has_elements(const Layout& l) noexcept {
   return l.batch > 0 && l.tokens > 0 && l.heads > 0 && l.head_dim > 0;
+}
+
+// Where head `item` of all [batch, tokens, heads] begins, in elements.
+inline std::int64_t head_at(const Layout& l, std::int64_t item) noexcept {
+  const std::int64_t token = item / l.heads;
+  return token / l.tokens * l.batch_stride + token % l.tokens * l.token_stride + item % l.heads * l.head_stride;
 }
 
 inline bool same_shape(const Layout& a, const Layout& b) noexcept {

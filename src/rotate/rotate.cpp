@@ -5,17 +5,14 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
-#include <string>
 #include <type_traits>
 
 #include "checks.h"
 #include "cpu/targets.h"
 #include "cpu/tuning.h"
-#include "numbered.h"
 #include "rotate_by.h"
 #include "runtime/float_state.h"
 #include "table/positions.h"
-#include "table/rows_access.h"
 #include "table/table_checks.h"
 #include "values/fail.h"
 
@@ -46,6 +43,69 @@ void run_job(const Job& job, const Executor& executor) {
   if (rows == 0) return;
   JobRun run{&job, cpu::chosen().rotate};
   executor.run(rows, grain(job.row_bytes()), rotate_rows, &run);
+}
+
+// One job, by rows of the caller's, which it finds by number. Its items are the tokens whose rows have numbers of their
+// own, each of `group` rows of the job: its heads.
+struct NumberedRun {
+  const Job& job;
+  const Rows& rows;
+  cpu::RotateKernel kernel;
+  int token_at = 0, batch_at = 0;  // dimensions of the job; one of 1 token, of 1 batch row has no meaning
+  Index tokens = 1, group = 0;
+
+  NumberedRun(const Job& j, const Rows& r) : job(j), rows(r), kernel(cpu::chosen().rotate) {
+    Index batch = 1;
+    for (int k = 0; k < 3; ++k) {
+      const Index stride = job.table_stride[k];
+      if (stride == rows.pairs) tokens = job.count[token_at = k];
+      if (stride > rows.pairs) batch = job.count[batch_at = k];
+    }
+    group = job.rows() / (batch * tokens);
+  }
+
+  // Items from `item` on whose rows lie equally far apart, at most `most`; sets the distance.
+  Index stretch(Index item, Index most, Index& step) const {
+    const auto number = [&](Index i) { return PositionsAccess::integer(rows.numbers, i); };
+    most = std::min(most, tokens - item % tokens);
+    Index count = 1;
+    step = most > 1 ? number(item + 1) - number(item) : 0;
+    while (step >= 0 && count < most && number(item + count) == number(item) + count * step) ++count;
+    return count;
+  }
+
+  // Rows [begin, end) of the part of the job that has `count` items.
+  void rotate(Index item, Index count, Index step, Index begin, Index end) const {
+    Job part = job;
+    const Index token = item % tokens, batch = item / tokens;
+    const auto first = [&](const Index(&stride)[3]) {
+      return (token * stride[token_at] + batch * stride[batch_at]) * job.element_bytes();
+    };
+    part.in = static_cast<const std::byte*>(job.in) + first(job.in_stride);
+    part.out = static_cast<std::byte*>(job.out) + first(job.out_stride);
+    const Index row = PositionsAccess::integer(rows.numbers, item) * rows.stride;
+    part.cos = static_cast<const float*>(rows.cos) + row;
+    part.sin = static_cast<const float*>(rows.sin) + row;
+    part.call_bytes = job.bytes_read();
+    for (int k = 0; k < 3; ++k) {
+      if (job.table_stride[k] == 0) continue;
+      part.count[k] = k == token_at ? count : 1;
+      part.table_stride[k] = k == token_at ? step * rows.stride : 0;
+    }
+    kernel(part, begin, end);
+  }
+};
+
+void rotate_numbered(void* context, Index begin, Index end) {
+  const FloatState ours;
+  const NumberedRun& run = *static_cast<const NumberedRun*>(context);
+  for (Index next; begin < end; begin = next) {
+    const Index from = begin % run.group, whole = (end - begin) / run.group;
+    Index count = 1, step = 0;
+    if (from == 0 && whole > 1) count = run.stretch(begin / run.group, whole, step);
+    next = std::min(end, begin - from + count * run.group);
+    run.rotate(begin / run.group, count, step, from, next - begin + from);
+  }
 }
 
 void run_job(const Job& job, const Rows* rows, const Executor& executor) {
@@ -157,15 +217,10 @@ struct Front {
 
 void copy_fronts(void* context, Index begin, Index end) {
   const Front& front = *static_cast<const Front*>(context);
-  const Layout &from = front.in.layout, &to = front.out.layout;
   const Index each = bytes_of(front.in.dtype);
   for (Index i = begin; i < end; ++i) {
-    const Index head = i % from.heads, token = i / from.heads % from.tokens, row = i / from.heads / from.tokens;
-    const auto at = [&](const Layout& l) {
-      return (row * l.batch_stride + token * l.token_stride + head * l.head_stride) * each;
-    };
-    std::memcpy(static_cast<std::byte*>(front.out.data) + at(to),
-                static_cast<const std::byte*>(front.in.data) + at(from), front.bytes);
+    std::memcpy(static_cast<std::byte*>(front.out.data) + head_at(front.out.layout, i) * each,
+                static_cast<const std::byte*>(front.in.data) + head_at(front.in.layout, i) * each, front.bytes);
   }
 }
 
@@ -288,6 +343,18 @@ template <class X>
   rotate_blocks(call, table, options);
 }
 
+// ---- rows of the caller's ----
+
+// Calls work(table): a table that finds the rows by number, or where their type differs one that holds them.
+template <class Work>
+void by_rows(const char* operation, const Rows& rows, const Work& work) {
+  if (rows.dtype != DType::f32 || rows.heads != 1) return work(Table(rows));
+  check_rows(operation, rows);
+  Table table;
+  RowsAccess::set(table, rows);
+  work(table);
+}
+
 }  // namespace
 
 void rotate(const Heads& x, const Table& table, const RotateOptions& options) {
@@ -319,20 +386,6 @@ void rotate_qk(const Heads& q, const Heads& k, const Rope& rope, std::int64_t fi
   detail::rotate_qk_by("rotate_qk", q, k, rope, options.first, first_position, options);
 }
 
-namespace {
-
-// Calls work(table): a table that finds the rows by number, or where their type differs one that holds them.
-template <class Work>
-void by_rows(const char* operation, const Rows& rows, const Work& work) {
-  if (rows.dtype != DType::f32 || rows.heads != 1) return work(Table(rows));
-  check_rows(operation, rows);
-  Table table;
-  RowsAccess::set(table, rows);
-  work(table);
-}
-
-}  // namespace
-
 void rotate(const Heads& x, const Rows& rows, const RotateOptions& options) {
   by_rows("rotate", rows, [&](const Table& table) { rotate(x, table, options); });
 }
@@ -346,19 +399,15 @@ void rotate_qk(const InOut& q, const InOut& k, const Rows& rows, const RotateOpt
   by_rows("rotate_qk", rows, [&](const Table& table) { rotate_qk(q, k, table, options); });
 }
 
-namespace detail {
-
-void rotate_qk_by(const char* operation, const Heads& q, const Heads& k, const Rope& rope, int first,
-                  std::int64_t first_position, const RotateOptions& options) {
+void detail::rotate_qk_by(const char* operation, const Heads& q, const Heads& k, const Rope& rope, int first,
+                          std::int64_t first_position, const RotateOptions& options) {
   const auto check_head_dim = [&](const char* side, const Layout& l) {
     if (l.head_dim == rope.head_dim) return;
     fail(Code::SHAPE, operation, side, " must have the rope's head_dim ", rope.head_dim, " but got ", l.head_dim);
   };
   check_head_dim("q", q.layout);
   check_head_dim("k", k.layout);
-  if (first_position < 0) {
-    fail(Code::POSITION, operation, "first_position must be at least 0 but got ", first_position);
-  }
+  if (first_position < 0) fail(Code::POSITION, operation, "first_position must be at least 0 but got ", first_position);
   const std::int64_t tokens = q.layout.tokens;
   const Positions at = positions(first_position, tokens);
   std::int64_t length = 0;
@@ -377,5 +426,4 @@ void rotate_qk_by(const char* operation, const Heads& q, const Heads& k, const R
   rotate(of_k, Table(turns, at, *options.executor), of_slices);
 }
 
-}  // namespace detail
 }  // namespace rotary

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <string>
 
 #include "checks.h"
 #include "runtime/float_state.h"
@@ -55,22 +54,16 @@ struct Multiplied {
   std::int64_t begin, end;  // elements of the head that are not to be multiplied
 };
 
-float by_factor(float x, float factor) { return x * factor; }
-f16 by_factor(f16 x, float factor) { return encode_f16(decode(x) * factor); }
-bf16 by_factor(bf16 x, float factor) { return encode_bf16(decode(x) * factor); }
-
 template <class Storage>
 void multiply_heads(void* context, std::int64_t item, std::int64_t last) {
   const FloatState ours;
   const Multiplied& work = *static_cast<const Multiplied*>(context);
   const Layout& l = work.x.layout;
   for (; item < last; ++item) {
-    const std::int64_t head = item % l.heads, token = item / l.heads;  // of all batch rows
-    const std::int64_t row = token / l.tokens * l.batch_stride + token % l.tokens * l.token_stride;
-    Storage* const elements = static_cast<Storage*>(work.x.data) + row + head * l.head_stride;
-    const float factor = work.scale[static_cast<std::size_t>(token) % work.scale.size()];
+    Storage* const elements = static_cast<Storage*>(work.x.data) + head_at(l, item);
+    const float factor = work.scale[static_cast<std::size_t>(item / l.heads) % work.scale.size()];
     for (std::int64_t d = 0; d < l.head_dim; ++d) {
-      if (d < work.begin || d >= work.end) elements[d] = by_factor(elements[d], factor);
+      if (d < work.begin || d >= work.end) elements[d] = encode<Storage>(decode(elements[d]) * factor);
     }
   }
 }
@@ -80,11 +73,10 @@ void multiply_but(const Heads& x, std::span<const float> scale, std::int64_t beg
                   const Executor& executor) {
   if (!has_elements(x.layout) || (begin == 0 && end == x.layout.head_dim)) return;
   Multiplied work{x, scale, begin, end};
-  const auto run = x.dtype == DType::f32   ? multiply_heads<float>
-                   : x.dtype == DType::f16 ? multiply_heads<f16>
-                                           : multiply_heads<bf16>;
   const Layout& l = x.layout;
-  executor.run(l.batch * l.tokens * l.heads, grain(l.head_dim * bytes_of(x.dtype)), run, &work);
+  by_type(x.dtype, [&]<class T>(T) {
+    executor.run(l.batch * l.tokens * l.heads, grain(l.head_dim * bytes_of(x.dtype)), multiply_heads<T>, &work);
+  });
 }
 
 // The call is checked.

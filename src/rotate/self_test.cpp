@@ -134,8 +134,8 @@ void test(const cpu::Kernels& kernels, const std::vector<Frequencies>& all, std:
   expect(table_bits, tables_hash(kernels.angles, all), "tables with target " + name);
   constexpr std::uint64_t bits[] = {f32_bits, f16_bits, bf16_bits};
   for (const StorageType& type : storage_types) {
-    if (!is_built(type.dtype)) continue;
-    expect(bits[static_cast<std::size_t>(type.dtype)], rotations_hash(kernels.rotate, type.dtype, tables),
+    if (!is_built(type.value)) continue;
+    expect(bits[static_cast<std::size_t>(type.value)], rotations_hash(kernels.rotate, type.value, tables),
            std::string("rotations of ") + type.name + " with target " + name);
   }
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string>
 
 #include "checks.h"
 #include "cpu/targets.h"
@@ -101,19 +100,9 @@ void move_heads(const ShiftWork& work, const Moved& part, Index sequence, Index 
       turn(work, l, count, heads, in, out, 0);
     } else {
       const Index token_stride = count > 1 ? l.token_stride : 0, head_stride = heads > 1 ? l.head_stride : 0;
-      work.transfer({in,
-                     out,
-                     part.x.dtype,
-                     {false, part.x.dtype},
-                     work.turn.stream,
-                     1,
-                     count,
-                     heads,
-                     l.head_dim,
-                     token_stride,
-                     head_stride,
-                     token_stride,
-                     head_stride});
+      const ElementType same{false, part.x.dtype};
+      work.transfer({in, out, part.x.dtype, same, work.turn.stream, 1, count, heads, l.head_dim, token_stride,
+                     head_stride, token_stride, head_stride});
     }
   }
 }

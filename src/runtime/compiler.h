@@ -1,7 +1,6 @@
 // What compilers spell differently. MSVC (cl) has never compiled this; clang-cl counts as clang.
 #pragma once
 
-#include <cstdint>
 #include <limits>
 #include <type_traits>
 
@@ -18,7 +17,6 @@
 #define __builtin_fabs std::fabs
 #define __builtin_inf() HUGE_VAL
 #define __builtin_prefetch(p, write, locality) static_cast<void>(p)
-#define __builtin_popcount(x) static_cast<int>(__popcnt(x))
 #else
 #define ROTARY_NOINLINE [[gnu::noinline]]
 // Makes the compiler take x for a value that it knows nothing of, in a register of that kind.

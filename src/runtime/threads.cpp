@@ -259,17 +259,14 @@ struct ThreadPool::State {
   }
 };
 
-// Stops the workers that did start if one cannot.
-struct ThreadPool::Stopping {
-  State* state;
-  ~Stopping() {
-    if (state != nullptr) state->stop();
-  }
-};
-
 ThreadPool::ThreadPool(unsigned threads) : state_(std::make_unique<State>()) {
   const unsigned wanted = std::min(threads != 0 ? threads : std::max(1u, std::thread::hardware_concurrency()), 65535u);
-  Stopping guard{state_.get()};
+  struct Stopping {  // the workers that did start, if one cannot
+    State* state;
+    ~Stopping() {
+      if (state != nullptr) state->stop();
+    }
+  } guard{state_.get()};
   state_->shares = std::vector<State::Share>(wanted);
   for (unsigned i = 1; i < wanted; ++i) state_->workers.emplace_back([state = state_.get(), i] { state->work(i); });
   guard.state = nullptr;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -134,9 +133,8 @@ std::vector<double> by_head(const std::vector<double>& terms, int heads, int pai
 
 }  // namespace
 
-namespace detail {
-
-Frequencies check_between(const Frequencies& from, Extent from_positions, const Frequencies& to, Extent to_positions) {
+Frequencies detail::check_between(const Frequencies& from, Extent from_positions, const Frequencies& to,
+                                  Extent to_positions) {
   if (from.pairs() != to.pairs())
     refuse_between(Code::SHAPE, "from and to must have the same number of pairs but have ", from.pairs(), " and ",
                    to.pairs());
@@ -167,8 +165,6 @@ Frequencies check_between(const Frequencies& from, Extent from_positions, const 
                    " and ", to.attention_factor);
   return turn;
 }
-
-}  // namespace detail
 
 Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
               const Positions& to_positions, const TableOptions& options) {

@@ -4,8 +4,6 @@
 #include "values/fail.h"
 
 #include <limits>
-#include <string>
-#include <utility>
 
 namespace rotary {
 
@@ -19,45 +17,25 @@ void Positions::set(Kind kind, const void* data, std::size_t size) {
   if (axes_ < 1) fail(Code::SHAPE, "positions", "axes must be at least 1 but got ", axes_);
   if (batch_ < 1) fail(Code::SHAPE, "positions", "batch must be at least 1 but got ", batch_);
   const auto rows = static_cast<std::uint64_t>(axes_) * static_cast<std::uint64_t>(batch_);
-  if (size % rows != 0) {
+  if (size % rows != 0)
     fail(Code::SHAPE, "positions", "the number of positions must be a multiple of axes * batch = ", rows, " but got ",
          size);
-  }
   kind_ = kind;
   data_ = data;
   tokens_ = static_cast<std::int64_t>(size / rows);
 }
 
-void Positions::view(std::span<const std::int32_t> p) { set(Kind::int32, p.data(), p.size()); }
-void Positions::view(std::span<const std::int64_t> p) { set(Kind::int64, p.data(), p.size()); }
-void Positions::view(std::span<const double> p) { set(Kind::real, p.data(), p.size()); }
-
-template <class T>
-void Positions::hold(std::vector<T> values) {
-  const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
-  view(std::span<const T>(*owner));
-  owner_ = owner;
-}
-void Positions::own(std::vector<std::int32_t> values) { hold(std::move(values)); }
-void Positions::own(std::vector<std::int64_t> values) { hold(std::move(values)); }
-void Positions::own(std::vector<double> values) { hold(std::move(values)); }
-
 Positions positions(std::int64_t first, std::int64_t count) {
-  if (count < 0) {
-    fail(Code::SHAPE, "positions", "count must be at least 0 but got ", count);
-  }
-  if (count > 0 && first > std::numeric_limits<std::int64_t>::max() - (count - 1)) {
+  if (count < 0) fail(Code::SHAPE, "positions", "count must be at least 0 but got ", count);
+  if (count > 0 && first > std::numeric_limits<std::int64_t>::max() - (count - 1))
     fail(Code::POSITION, "positions", "positions must be below 2^63 but got ", count, " from ", first, " on");
-  }
   Positions run;
   run.first_ = first;
   run.tokens_ = count;
   return run;
 }
 
-namespace detail {
-
-PositionValues PositionsAccess::values(const Positions& p, std::vector<std::int64_t>& converted) {
+PositionValues detail::PositionsAccess::values(const Positions& p, std::vector<std::int64_t>& converted) {
   const auto count =
       static_cast<std::size_t>(p.axes_) * static_cast<std::size_t>(p.batch_) * static_cast<std::size_t>(p.tokens_);
   switch (p.kind_) {
@@ -80,5 +58,4 @@ PositionValues PositionsAccess::values(const Positions& p, std::vector<std::int6
   return {};
 }
 
-}  // namespace detail
 }  // namespace rotary

@@ -1,4 +1,4 @@
-// Access to the values of rotary::Positions.
+// What Positions and Table keep that is not public.
 #pragma once
 
 #include <cstdint>
@@ -27,5 +27,17 @@ struct PositionsAccess {
                                                : static_cast<const std::int32_t*>(p.data_)[i];
   }
 };
+
+struct RowsAccess {
+  // A call by Rows is one by a Table of their shape that has no rows itself.
+  static const Rows* of(const Table& table) noexcept { return table.numbered_; }
+  static void set(Table& table, const Rows& rows) noexcept {
+    table.shape_ = {rows.pairing, rows.pairs, rows.numbers.batch(), rows.numbers.tokens()};
+    table.numbered_ = &rows;
+  }
+  static void set_xpos(Table& table, bool xpos) noexcept { table.shape_.xpos = xpos; }
+  static const TableShape& shape(const Table& table) noexcept { return table.shape_; }
+};
+inline TableShape shape_of(const Table& table) noexcept { return RowsAccess::shape(table); }
 
 }  // namespace rotary::detail

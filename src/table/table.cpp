@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <limits>
 #include <new>
-#include <string>
 #include <utility>
 
 #if defined(__linux__)
@@ -49,16 +48,33 @@ namespace detail {
 class RowMemory {
  public:
   RowMemory() = default;
-  ~RowMemory();
-  RowMemory(RowMemory&& other) noexcept { swap(other); }
-  RowMemory& operator=(RowMemory&& other) noexcept {
-    swap(other);
-    return *this;
+  ~RowMemory() {
+    if (cos_ != nullptr) ::operator delete(cos_, alignment());
   }
+  RowMemory(const RowMemory&) = delete;
+  RowMemory& operator=(const RowMemory&) = delete;
 
   // Makes room for `size` floats of each, with unspecified values; keeps memory that is large enough. If memory runs
   // out, nothing changes.
-  void reserve(std::size_t size);
+  void reserve(std::size_t size) {
+    if (size <= capacity_) return;
+    constexpr std::size_t step = line / sizeof(float);
+    if (size > std::numeric_limits<std::size_t>::max() / (4 * sizeof(float))) {
+#if ROTARY_THROWS
+      throw std::bad_alloc();
+#else
+      std::abort();
+#endif
+    }
+    RowMemory larger;
+    larger.capacity_ = (size + step - 1) / step * step;
+    larger.cos_ = static_cast<float*>(::operator new(larger.bytes(), larger.alignment()));
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    // Only advice: if it is refused, the memory has small pages.
+    if (larger.bytes() >= huge_page) madvise(larger.cos_, larger.bytes(), MADV_HUGEPAGE);
+#endif
+    swap(larger);
+  }
   float* cos() const noexcept { return cos_; }
   float* sin() const noexcept { return cos_ + capacity_; }
   void swap(RowMemory& other) noexcept {
@@ -67,47 +83,15 @@ class RowMemory {
   }
 
  private:
+  static constexpr std::size_t line = 64, huge_page = std::size_t{1} << 21;
+  std::size_t bytes() const noexcept { return 2 * capacity_ * sizeof(float); }
+  std::align_val_t alignment() const noexcept { return std::align_val_t{bytes() < huge_page ? line : huge_page}; }
+
   float* cos_ = nullptr;
   std::size_t capacity_ = 0;  // floats of each, a multiple of 16
 };
 
 }  // namespace detail
-
-namespace {
-
-constexpr std::size_t line = 64, huge_page = std::size_t{1} << 21;
-
-std::size_t row_bytes(std::size_t capacity) noexcept { return 2 * capacity * sizeof(float); }
-std::align_val_t alignment_of(std::size_t capacity) noexcept {
-  return std::align_val_t{row_bytes(capacity) < huge_page ? line : huge_page};
-}
-
-}  // namespace
-
-detail::RowMemory::~RowMemory() {
-  if (cos_ != nullptr) ::operator delete(cos_, alignment_of(capacity_));
-}
-
-void detail::RowMemory::reserve(std::size_t size) {
-  if (size <= capacity_) return;
-  constexpr std::size_t step = line / sizeof(float);
-  if (size > std::numeric_limits<std::size_t>::max() / (4 * sizeof(float))) {
-#if ROTARY_THROWS
-    throw std::bad_alloc();
-#else
-    std::abort();
-#endif
-  }
-  RowMemory larger;
-  const std::size_t capacity = (size + step - 1) / step * step;
-  larger.cos_ = static_cast<float*>(::operator new(row_bytes(capacity), alignment_of(capacity)));
-  larger.capacity_ = capacity;
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  // Only advice: if it is refused, the memory has small pages.
-  if (row_bytes(capacity) >= huge_page) madvise(larger.cos_, row_bytes(capacity), MADV_HUGEPAGE);
-#endif
-  swap(larger);
-}
 
 // ---- the work ------------------------------------------------------------------------------------
 
@@ -123,20 +107,6 @@ void fill_rows(void* context, std::int64_t begin, std::int64_t end) {
   const RowFill& fill = *static_cast<const RowFill*>(context);
   fill.kernel(fill.job, begin, end);
 }
-
-}  // namespace
-
-struct Table::State {
-  RowMemory rows;
-  RowMemory spare;  // receives the new rows if the executor may throw
-  Turns turns;
-  std::vector<float> float32;
-  std::vector<std::int64_t> integers;  // positions that had to be converted
-  std::vector<double> terms;           // of sums, as AngleJob has them
-  std::vector<std::uint8_t> axis;      // of the pairs of all heads
-};
-
-namespace {
 
 // Makes the job one of sums. Throws VALUE, SCALING, POSITION.
 void set_terms(const Frequencies& f, const Positions& p, const PositionValues& values, Angles angles, AngleJob& job,
@@ -174,6 +144,16 @@ void set_floors(const AngleJob& job, std::vector<double>& floor) {
 }
 
 }  // namespace
+
+struct Table::State {
+  RowMemory rows;
+  RowMemory spare;  // receives the new rows if the executor may throw
+  Turns turns;
+  std::vector<float> float32;
+  std::vector<std::int64_t> integers;  // positions that had to be converted
+  std::vector<double> terms;           // of sums, as AngleJob has them
+  std::vector<std::uint8_t> axis;      // of the pairs of all heads
+};
 
 Table::Table(const Frequencies& f, const Positions& positions, const TableOptions& options) {
   assign(f, positions, options);
@@ -230,21 +210,15 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
   const std::int64_t grain = std::max<std::int64_t>(1, 8192 / row);  // rows that take some ten microseconds
   options.executor->run(job.rows, grain, fill_rows, &fill);
   if (may_throw) state_->rows.swap(state_->spare);
-  set(f.pairing, pairs, positions.batch(), positions.tokens(), f.heads);
-  xpos_ = job.xpos != nullptr;
+  set({f.pairing, pairs, positions.batch(), positions.tokens(), f.heads, job.xpos != nullptr});
 }
 
 Table::Table() noexcept = default;
 
 // The rows are in state_.
-void Table::set(Pairing pairing, int pairs, int batch, std::int64_t tokens, int heads) {
-  pairing_ = pairing;
-  pairs_ = pairs;
-  batch_ = batch;
-  heads_ = heads;
-  xpos_ = false;
-  tokens_ = tokens;
-  const auto size = static_cast<std::size_t>(batch * tokens * heads * pairs);
+void Table::set(const TableShape& shape) {
+  shape_ = shape;
+  const auto size = static_cast<std::size_t>(shape.batch * shape.tokens * shape.heads * shape.pairs);
   cos_ = {state_->rows.cos(), size};
   sin_ = {state_->rows.sin(), size};
 }
@@ -264,11 +238,7 @@ Table Table::borrow(std::span<const float> cos, std::span<const float> sin, int 
                     int heads) {
   detail::check_pairing("table", pairing);
   Table table;
-  table.tokens_ = checked_tokens(cos.size(), sin.size(), pairs, batch, heads);
-  table.heads_ = heads;
-  table.pairing_ = pairing;
-  table.pairs_ = pairs;
-  table.batch_ = batch;
+  table.shape_ = {pairing, pairs, batch, checked_tokens(cos.size(), sin.size(), pairs, batch, heads), heads};
   table.cos_ = cos;
   table.sin_ = sin;
   return table;
@@ -283,34 +253,10 @@ void Table::assign(std::span<const float> cos, std::span<const float> sin, int p
   detail::check_pairing("table", pairing);
   const std::int64_t tokens = checked_tokens(cos.size(), sin.size(), pairs, batch, heads);
   copy_rows(cos, sin);
-  set(pairing, pairs, batch, tokens, heads);
+  set({pairing, pairs, batch, tokens, heads});
 }
 
 // ---- rows of other types and strides -------------------------------------------------------------
-
-namespace {
-
-template <class Work>
-void with_element(DType dtype, const Work& work) {
-  switch (dtype) {
-    case DType::f32:
-      return work(float{});
-    case DType::f16:
-      return work(f16{});
-    case DType::bf16:
-      return work(bf16{});
-  }
-}
-float widened(float x) { return x; }
-template <class T>
-float widened(T x) {
-  return decode(x);
-}
-void narrow_to(float x, float& to) { to = x; }
-void narrow_to(float x, f16& to) { to = encode_f16(x); }
-void narrow_to(float x, bf16& to) { to = encode_bf16(x); }
-
-}  // namespace
 
 Table::Table(const Rows& rows) { assign(rows); }
 
@@ -320,15 +266,15 @@ void Table::assign(const Rows& from) {
   const int row = from.heads * from.pairs;
   reserve(checked_size(numbers.batch(), numbers.tokens(), row));
   float *cos = state_->rows.cos(), *sin = state_->rows.sin();
-  with_element(from.dtype, [&]<class T>(T) {
+  by_type(from.dtype, [&]<class T>(T) {
     for (std::int64_t i = 0; i < numbers.batch() * numbers.tokens(); ++i, cos += row, sin += row) {
       const std::int64_t at = PositionsAccess::integer(numbers, i) * from.stride;
       const T *c = static_cast<const T*>(from.cos) + at, *s = static_cast<const T*>(from.sin) + at;
-      std::transform(c, c + row, cos, [](T x) { return widened(x); });
-      std::transform(s, s + row, sin, [](T x) { return widened(x); });
+      std::transform(c, c + row, cos, [](T x) { return decode(x); });
+      std::transform(s, s + row, sin, [](T x) { return decode(x); });
     }
   });
-  set(from.pairing, from.pairs, numbers.batch(), numbers.tokens(), from.heads);
+  set({from.pairing, from.pairs, numbers.batch(), numbers.tokens(), from.heads});
 }
 
 void write_rows(const Frequencies& f, const Positions& positions, void* cos, void* sin, DType dtype,
@@ -336,18 +282,17 @@ void write_rows(const Frequencies& f, const Positions& positions, void* cos, voi
   check_dtype("write_rows", dtype);
   const Table table(f, positions, {angles, static_cast<Rounding>(dtype), executor});
   const std::int64_t rows = table.batch() * table.tokens(), pairs = std::int64_t{table.heads()} * table.pairs();
-  if (stride < pairs) {
+  if (stride < pairs)
     fail(Code::SHAPE, "write_rows", "stride must be at least the ", pairs, " pairs of a row but got ", stride);
-  }
   if (rows == 0) return;
   check_pointer("write_rows", "cos", cos, static_cast<std::size_t>(bytes_of(dtype)));
   check_pointer("write_rows", "sin", sin, static_cast<std::size_t>(bytes_of(dtype)));
-  with_element(dtype, [&]<class T>(T) {
+  by_type(dtype, [&]<class T>(T) {
     for (std::int64_t r = 0; r < rows; ++r) {
       for (std::int64_t i = 0; i < pairs; ++i) {
         const auto at = static_cast<std::size_t>(r * pairs + i);
-        narrow_to(table.cos()[at], static_cast<T*>(cos)[r * stride + i]);
-        narrow_to(table.sin()[at], static_cast<T*>(sin)[r * stride + i]);
+        static_cast<T*>(cos)[r * stride + i] = encode<T>(table.cos()[at]);
+        static_cast<T*>(sin)[r * stride + i] = encode<T>(table.sin()[at]);
       }
     }
   });
@@ -355,15 +300,9 @@ void write_rows(const Frequencies& f, const Positions& positions, void* cos, voi
 
 // ---- copies and moves ----------------------------------------------------------------------------
 
-Table::Table(const Table& other)
-    : pairing_(other.pairing_),
-      pairs_(other.pairs_),
-      batch_(other.batch_),
-      heads_(other.heads_),
-      tokens_(other.tokens_) {
+Table::Table(const Table& other) {
   copy_rows(other.cos_, other.sin_);
-  set(pairing_, pairs_, batch_, tokens_, heads_);
-  xpos_ = other.xpos_;
+  set(other.shape_);
 }
 
 Table::Table(Table&& other) noexcept { *this = std::move(other); }
@@ -374,12 +313,9 @@ Table& Table::operator=(Table&& other) noexcept {
   state_ = std::move(other.state_);
   cos_ = std::exchange(other.cos_, {});
   sin_ = std::exchange(other.sin_, {});
-  pairing_ = other.pairing_;
-  xpos_ = other.xpos_;
-  pairs_ = std::exchange(other.pairs_, 0);
-  batch_ = other.batch_;
-  heads_ = other.heads_;
-  tokens_ = std::exchange(other.tokens_, 0);
+  const TableShape shape = other.shape_;
+  other.shape_.pairs = 0, other.shape_.tokens = 0;
+  shape_ = shape;
   return *this;
 }
 

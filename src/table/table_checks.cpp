@@ -10,11 +10,9 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "amplitude.h"
 #include "angle_job.h"
-#include "positions.h"
 #include "rotate/refuse.h"
 #include "round_sum.h"
 #include "runtime/compiler.h"
@@ -43,13 +41,20 @@ std::size_t first_not_finite(std::span<const Real> values) noexcept {
   return static_cast<std::size_t>(found - values.begin());
 }
 
-}  // namespace
-
-namespace {
-
 template <class... Parts>
 [[noreturn]] void refuse_table(Code code, const Parts&... sentence) {
   fail(code, "table", sentence...);
+}
+
+// The largest magnitude among the pairs of one axis. Magnitudes compare like their bits.
+float fastest_of(const AngleJob& job, int axis) noexcept {
+  std::uint32_t fastest = 0;
+  for (int i = 0; i < job.pairs; ++i) {
+    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(job.inv_freq_float32[i]) & 0x7fffffffu;
+    const bool listens = job.axis == nullptr || job.axis[i] == axis;
+    fastest = listens && magnitude > fastest ? magnitude : fastest;
+  }
+  return std::bit_cast<float>(fastest);
 }
 
 void check_xpos(const Frequencies& f) {
@@ -226,21 +231,6 @@ void check_float32(const Frequencies& f, const std::vector<float>& prepared) {
   if (!std::isfinite(static_cast<float>(f.attention_factor)))
     fail(Code::SCALING, "table", "attention_factor must be finite in float32 but is ", all_digits(f.attention_factor));
 }
-
-namespace {
-
-// The largest magnitude among the pairs of one axis. Magnitudes compare like their bits.
-float fastest_of(const AngleJob& job, int axis) noexcept {
-  std::uint32_t fastest = 0;
-  for (int i = 0; i < job.pairs; ++i) {
-    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(job.inv_freq_float32[i]) & 0x7fffffffu;
-    const bool listens = job.axis == nullptr || job.axis[i] == axis;
-    fastest = listens && magnitude > fastest ? magnitude : fastest;
-  }
-  return std::bit_cast<float>(fastest);
-}
-
-}  // namespace
 
 void check_float32(const AngleJob& job) {
   for (int axis = 0; axis < job.axes; ++axis) {

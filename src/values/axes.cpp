@@ -26,20 +26,15 @@ constexpr int max_axes = std::numeric_limits<std::uint8_t>::max() + 1;
 void check_sections(std::span<const int> sections, const std::string& operation) {
   std::int64_t pairs = 0;
   for (const int section : sections) {
-    if (section < 0) {
-      fail(Code::SHAPE, operation, "every section must be at least 0 but got ", section);
-    }
+    if (section < 0) fail(Code::SHAPE, operation, "every section must be at least 0 but got ", section);
     pairs += section;
   }
-  if (pairs == 0 || pairs > std::numeric_limits<int>::max() / 2) {
+  if (pairs == 0 || pairs > std::numeric_limits<int>::max() / 2)
     fail(Code::SHAPE, operation, "the sections must sum to the pairs of a head but got ", pairs, " pairs");
-  }
 }
 
 void check_three(std::span<const int> sections, const std::string& operation) {
-  if (sections.size() != 3) {
-    fail(Code::SHAPE, operation, "there must be 3 sections but got ", sections.size());
-  }
+  if (sections.size() != 3) fail(Code::SHAPE, operation, "there must be 3 sections but got ", sections.size());
   check_sections(sections, operation);
 }
 
@@ -51,14 +46,12 @@ void check_axes(std::int64_t axes) {
 }  // namespace
 
 std::vector<std::uint8_t> sectioned_axes(std::span<const int> sections) {
-  if (sections.empty() || sections.size() > max_axes) {
+  if (sections.empty() || sections.size() > max_axes)
     fail(Code::SHAPE, "sectioned_axes", "there must be 1 to 256 sections but got ", sections.size());
-  }
   check_sections(sections, "sectioned_axes");
   std::vector<std::uint8_t> axis;
-  for (std::size_t section = 0; section < sections.size(); ++section) {
+  for (std::size_t section = 0; section < sections.size(); ++section)
     axis.insert(axis.end(), static_cast<std::size_t>(sections[section]), static_cast<std::uint8_t>(section));
-  }
   return axis;
 }
 
@@ -68,9 +61,8 @@ std::vector<std::uint8_t> interleaved_axes(std::span<const int> sections) {
   check_three(sections, "interleaved_axes");
   std::vector<std::uint8_t> axis(static_cast<std::size_t>(sections[0] + sections[1] + sections[2]), 0);
   for (std::size_t a = 1; a < 3; ++a) {
-    for (std::size_t i = a; i < axis.size() && i < 3 * static_cast<std::size_t>(sections[a]); i += 3) {
+    for (std::size_t i = a; i < axis.size() && i < 3 * static_cast<std::size_t>(sections[a]); i += 3)
       axis[i] = static_cast<std::uint8_t>(a);
-    }
   }
   return axis;
 }
@@ -80,9 +72,7 @@ std::vector<std::uint8_t> ernie_axes(std::span<const int> height_width_time) {
   check_three(height_width_time, "ernie_axes");
   const int alternating = height_width_time[0] + height_width_time[1];
   std::vector<std::uint8_t> axis(static_cast<std::size_t>(alternating + height_width_time[2]), 0);
-  for (std::size_t i = 0; i < static_cast<std::size_t>(alternating); ++i) {
-    axis[i] = i % 2 == 0 ? 1 : 2;
-  }
+  for (std::size_t i = 0; i < static_cast<std::size_t>(alternating); ++i) axis[i] = i % 2 == 0 ? 1 : 2;
   return axis;
 }
 
@@ -130,9 +120,8 @@ std::vector<std::uint8_t> videorope_axes(std::span<const int> sections) {
 // (head_dim 80 and 3 axes: 78 turn).
 Rope axial(int head_dim, int axes, double base, Pairing pairing) {
   check_axes(axes);
-  if (head_dim / axes < 2) {
+  if (head_dim / axes < 2)
     fail(Code::SHAPE, "axial", "head_dim must give each of the ", axes, " axes 2 elements or more but got ", head_dim);
-  }
   const int pairs_per_axis = head_dim / axes / 2;
   Rope rope;
   rope.head_dim = head_dim;
@@ -179,9 +168,8 @@ Rope axial(int head_dim, std::span<const Axis> axes, Pairing pairing) {
     for (const double speed : run.inv_freq) rope.inv_freq.push_back(speed / axis.stretch);
     rope.axis.insert(rope.axis.end(), run.inv_freq.size(), static_cast<std::uint8_t>(a));
   }
-  if (sum < 2 || sum > head_dim) {
+  if (sum < 2 || sum > head_dim)
     fail(Code::SHAPE, "axial", "the widths must sum to at least 2 and at most head_dim = ", head_dim, " but got ", sum);
-  }
   rope.rotary_dim = static_cast<int>(sum);
   if (factor != 1.0) rope.attention_factor = factor;
   return rope;

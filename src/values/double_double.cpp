@@ -3,8 +3,6 @@
 #include "double_double.h"
 
 #include <bit>
-#include <cmath>
-#include <cstdint>
 
 namespace rotary::detail {
 namespace {
@@ -22,9 +20,7 @@ High small_log1p(const High& d) noexcept {
 // Rounding hi alone would round twice. So hi is first moved to the odd one of its neighbours ("round to odd"),
 // unless lo is only the noise of an exact result.
 High::operator float() const noexcept {
-  if (!std::isfinite(hi) || std::fabs(lo) <= std::fabs(hi) * 0x1p-90) {
-    return static_cast<float>(hi);
-  }
+  if (!std::isfinite(hi) || std::fabs(lo) <= std::fabs(hi) * 0x1p-90) return static_cast<float>(hi);
   const bool inward = (lo < 0) == (hi > 0);
   const double truncated = inward ? std::nextafter(hi, 0.0) : hi;
   return static_cast<float>(std::bit_cast<double>(std::bit_cast<std::uint64_t>(truncated) | 1));
@@ -36,22 +32,16 @@ High floor(const High& x) noexcept {
 }
 
 High sqrt(const High& x) noexcept {
-  if (x.hi == 0) {
-    return 0;
-  }
+  if (x.hi == 0) return 0;
   const double root = std::sqrt(x.hi);
   return quick_two_sum(root, (x - two_product(root, root)).hi / (2 * root));
 }
 
 // ln(2^k m) = k ln2 + j/64 + ln(m e^(-j/64)) with m in [0.7, 1.42] and j/64 next to ln m.
 High log(const High& x) noexcept {
-  if (!std::isfinite(x.hi) || x.hi <= 0) {
-    return std::log(x.hi);
-  }
+  if (!std::isfinite(x.hi) || x.hi <= 0) return std::log(x.hi);
   int exponent = 0;
-  if (std::frexp(x.hi, &exponent) < 0.70710678) {
-    --exponent;
-  }
+  if (std::frexp(x.hi, &exponent) < 0.70710678) --exponent;
   const High m{std::ldexp(x.hi, -exponent), std::ldexp(x.lo, -exponent)};
   const double j = std::nearbyint(std::log(m.hi) * 64);
   const High& power = exponentials::tables().power[exponentials::Tables::steps - static_cast<int>(j)];

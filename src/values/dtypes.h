@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <limits>
 
 #include "names.h"
@@ -12,7 +11,7 @@
 namespace rotary::detail {
 
 struct StorageType {
-  DType dtype;
+  DType value;
   const char* name;
   int bytes;
   int digits;     // significant bits
@@ -51,7 +50,7 @@ void check_dtype(const char* operation, DType);
 
 static_assert([] {
   for (std::size_t i = 0; i < storage_count; ++i) {
-    if (static_cast<std::size_t>(storage_types[i].dtype) != i) return false;
+    if (static_cast<std::size_t>(storage_types[i].value) != i) return false;
   }
   return true;
 }());

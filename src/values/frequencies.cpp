@@ -146,9 +146,8 @@ Computed compute(const S& scaling, const Pairs& pairs) {
   check(scaling, pairs);
   Computed result{scalings::inv_freq<scalings::Exact>(scaling, pairs),
                   scalings::inv_freq<scalings::Float32>(scaling, pairs)};
-  if constexpr (scalings::Row<S>::facts.attention_factor == scalings::AttentionFactor::own) {
+  if constexpr (scalings::Row<S>::facts.attention_factor == scalings::AttentionFactor::own)
     result.attention_factor = scalings::attention_factor(scaling, pairs.length);
-  }
   return result;
 }
 
@@ -162,9 +161,8 @@ std::vector<Real> learned(std::vector<Real> computed, const Rope& rope) {
     computed.resize(rope.inv_freq.size());
     std::transform(rope.inv_freq.begin(), rope.inv_freq.end(), computed.begin(), real);
   }
-  for (std::size_t k = 0; k < computed.size() && !rope.multiplier.empty(); ++k) {
+  for (std::size_t k = 0; k < computed.size() && !rope.multiplier.empty(); ++k)
     computed[k] = computed[k] * real(rope.multiplier[k % rope.multiplier.size()]);
-  }
   return computed;
 }
 
@@ -205,10 +203,9 @@ std::vector<double> to_doubles(const std::vector<High>& exact, bool may_be_negat
   result.reserve(exact.size());
   for (const High& value : exact) {
     const auto rounded = static_cast<double>(value);
-    if (!std::isfinite(rounded) || (rounded < 0 && !may_be_negative)) {
+    if (!std::isfinite(rounded) || (rounded < 0 && !may_be_negative))
       fail(Code::SCALING, "frequencies", "every inv_freq must be finite", may_be_negative ? "" : " and at least 0",
            " but pair ", result.size(), " got ", rounded);
-    }
     result.push_back(rounded);
   }
   return result;
@@ -243,10 +240,9 @@ Scaling parse_scaling(std::string_view name) {
 
 Frequencies frequencies(const Rope& rope) {
   detail::check_pairing("frequencies", rope.pairing);
-  if (depends_on_length(rope.scaling)) {
+  if (depends_on_length(rope.scaling))
     fail(Code::LENGTH, "frequencies", "a rope scaled by ", name(rope.scaling),
          " needs the length: call frequencies(rope, length)");
-  }
   return frequencies(rope, 0);
 }
 

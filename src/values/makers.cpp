@@ -7,8 +7,6 @@
 #include <cmath>
 #include <cstddef>
 #include <numbers>
-#include <string>
-#include <utility>
 
 #include "number_text.h"
 #include "runtime/float_state.h"

@@ -6,7 +6,6 @@
 #include "dtypes.h"
 #include "pairings.h"
 #include "rotary/rotary.h"
-#include "values/fail.h"
 
 namespace rotary {
 namespace {
@@ -23,15 +22,6 @@ constexpr Named<Angles> angles[] = {{Angles::exact, "exact"}, {Angles::float32, 
 
 constexpr Named<Rounding> roundings[] = {{Rounding::f32, "f32"}, {Rounding::f16, "f16"}, {Rounding::bf16, "bf16"}};
 
-template <std::size_t... I>
-constexpr auto dtype_rows(std::index_sequence<I...>) {
-  struct Rows {
-    Named<DType> row[sizeof...(I)];
-  };
-  return Rows{{{detail::storage_types[I].dtype, detail::storage_types[I].name}...}};
-}
-constexpr auto dtypes = dtype_rows(std::make_index_sequence<detail::storage_count>());
-
 }  // namespace
 
 const char* name(Pairing pairing) noexcept { return detail::name_in(pairings, pairing); }
@@ -47,33 +37,31 @@ Rounding parse_rounding(std::string_view text) {
   return detail::parse_in(roundings, text, "parse_rounding", Code::VALUE);
 }
 
-const char* name(DType dtype) noexcept { return detail::name_in(dtypes.row, dtype); }
-DType parse_dtype(std::string_view text) { return detail::parse_in(dtypes.row, text, "parse_dtype", Code::DTYPE); }
+const char* name(DType dtype) noexcept { return detail::name_in(detail::storage_types, dtype); }
+DType parse_dtype(std::string_view text) {
+  return detail::parse_in(detail::storage_types, text, "parse_dtype", Code::DTYPE);
+}
 std::size_t size_of(DType dtype) noexcept {
   return detail::is_storage(dtype) ? static_cast<std::size_t>(detail::bytes_of(dtype)) : 0;
 }
 
 const char* version() noexcept { return ROTARY_VERSION; }
 
-namespace detail {
+std::string detail::storage_names() { return list_of(storage_types); }
 
-std::string storage_names() { return list_of(dtypes.row); }
-
-void check_dtype(const char* operation, DType dtype) {
+void detail::check_dtype(const char* operation, DType dtype) {
   if (is_built(dtype)) return;
-  if (is_storage(dtype)) {
+  if (is_storage(dtype))
     fail(Code::DTYPE, operation, "dtype must be one that this build of rotary has but got ", name(dtype),
          ", which its ROTARY_DTYPES left out");
-  }
   fail(Code::DTYPE, operation, "dtype must be ", storage_names(), " but got value ", static_cast<int>(dtype));
 }
 
-void check_pairing(const char* operation, Pairing pairing) {
+void detail::check_pairing(const char* operation, Pairing pairing) {
   if (is_set(pairing)) return;
   fail(Code::PAIRING, operation, "pairing must be ", list_of(pairings, first_pairing), " but ",
        pairing == Pairing::unset ? "is unset (no default is right for every model)"
                                  : "got value " + std::to_string(static_cast<int>(pairing)));
 }
 
-}  // namespace detail
 }  // namespace rotary

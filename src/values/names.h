@@ -16,17 +16,18 @@ struct Named {
   const char* name;
 };
 
-template <class Enum, std::size_t N>
-constexpr const char* name_in(const Named<Enum> (&rows)[N], Enum value) noexcept {
-  for (const Named<Enum>& row : rows) {
+// Row: Named, or any struct with its two members.
+template <class Row, std::size_t N>
+constexpr const char* name_in(const Row (&rows)[N], decltype(Row::value) value) noexcept {
+  for (const Row& row : rows) {
     if (row.value == value) return row.name;
   }
   return "unknown";
 }
 
 // "a, b or c"
-template <class Enum, std::size_t N>
-std::string list_of(const Named<Enum> (&rows)[N], std::size_t first = 0) {
+template <class Row, std::size_t N>
+std::string list_of(const Row (&rows)[N], std::size_t first = 0) {
   std::string list;
   for (std::size_t i = first; i < N; ++i) {
     list += i == first ? "" : i + 1 == N ? " or " : ", ";
@@ -36,9 +37,9 @@ std::string list_of(const Named<Enum> (&rows)[N], std::size_t first = 0) {
 }
 
 // The value that is called `text`, of the rows from `first` on. Throws Error(code) with the names that there are.
-template <class Enum, std::size_t N>
-Enum parse_in(const Named<Enum> (&rows)[N], std::string_view text, const char* operation, Code code,
-              std::size_t first = 0) {
+template <class Row, std::size_t N>
+decltype(Row::value) parse_in(const Row (&rows)[N], std::string_view text, const char* operation, Code code,
+                              std::size_t first = 0) {
   for (std::size_t i = first; i < N; ++i) {
     if (rows[i].name == text) return rows[i].value;
   }

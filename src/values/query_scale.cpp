@@ -3,7 +3,6 @@
 
 #include "rotary/query_scale.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "values/fail.h"
@@ -22,9 +21,7 @@ void check_query_scale(const QueryScale& scale) {
     if (!holds) fail(Code::VALUE, "query_scale", sentence...);
   };
   const QueryForm form = scale.form;
-  require(form == QueryForm::none || form == QueryForm::steps || form == QueryForm::log || form == QueryForm::power ||
-              form == QueryForm::ratio,
-          "the form must be none, steps, log, power or ratio but got ", name(form),
+  require(form < QueryForm::learned, "the form must be none, steps, log, power or ratio but got ", name(form),
           form == QueryForm::learned ? ", which is learned for each head and stored in the checkpoint" : "");
   if (form == QueryForm::none) return;
   const std::int64_t least = form == QueryForm::ratio ? 2 : 1;

@@ -70,6 +70,7 @@ struct Reads {
 };
 inline constexpr int last_turn = 3;
 inline constexpr Reads of_beta{.otherwise = Otherwise::method_default, .bounds = Bounds::turns};
+inline constexpr Reads of_trained_length{.otherwise = Otherwise::trained_length};
 
 // The stretch of the wavelengths that counts as whole.
 enum class Stretch : std::uint8_t {
@@ -189,7 +190,7 @@ struct Row<LongRope> {
   static constexpr std::tuple fields{
       Field{"factor", "factor", &LongRope::factor, Need::positive, Reads{.otherwise = Otherwise::lengths, .turn = 3}},
       Field{"trained_length", "original_max_position_embeddings", &LongRope::trained_length, Need::length,
-            Reads{.otherwise = Otherwise::trained_length}},
+            of_trained_length},
       Field{"short_factor", "short_factor", &LongRope::short_factor, Need::positive_per_pair, Reads{.turn = 0}},
       Field{"long_factor", "long_factor", &LongRope::long_factor, Need::positive_per_pair, Reads{.turn = 0}},
       Field{"attention_factor", "attention_factor", &LongRope::attention_factor, Need::not_negative,
@@ -228,7 +229,7 @@ struct Row<YarnLog> {
   static constexpr std::tuple fields{
       Field{"factor", "factor", &YarnLog::factor, Need::factor},
       Field{"trained_length", "original_max_position_embeddings", &YarnLog::trained_length, Need::length,
-            Reads{.otherwise = Otherwise::trained_length}},
+            of_trained_length},
       Field{"beta_fast", "beta_fast", &YarnLog::beta_fast, Need::turns, of_beta},
       Field{"beta_slow", "beta_slow", &YarnLog::beta_slow, Need::turns, of_beta},
       Field{"extrapolation_factor", "extrapolation_factor", &YarnLog::extrapolation_factor, Need::share,
@@ -239,10 +240,9 @@ template <>
 struct Row<ThetaScale> {
   static constexpr Facts facts{"theta_scale",        "theta_scale", Stretch::by_factor,
                                AttentionFactor::one, Length::any,   Base::stays};
-  static constexpr std::tuple fields{
-      Field{"factor", "factor", &ThetaScale::factor, Need::factor},
-      Field{"trained_length", "original_max_position_embeddings", &ThetaScale::trained_length, Need::length,
-            Reads{.otherwise = Otherwise::trained_length}}};
+  static constexpr std::tuple fields{Field{"factor", "factor", &ThetaScale::factor, Need::factor},
+                                     Field{"trained_length", "original_max_position_embeddings",
+                                           &ThetaScale::trained_length, Need::length, of_trained_length}};
 };
 
 // ---- visitors ------------------------------------------------------------------------------------
@@ -378,23 +378,17 @@ constexpr bool row_is_complete() {
       Row<S>::fields);
 }
 
-constexpr bool rows_are_complete() {
-  return []<std::size_t... i>(std::index_sequence<i...>) {
-    return (row_is_complete<std::variant_alternative_t<i, Scaling>>() && ...);
-  }
-  (std::make_index_sequence<std::variant_size_v<Scaling>>{});
-}
+template <class>
+struct AllRows;
+template <class... S>
+struct AllRows<std::variant<S...>> {
+  static constexpr bool are_complete = (row_is_complete<S>() && ...);
+  using Words = std::array<std::string_view, sizeof...(S)>;
+  static constexpr bool have_own_names =
+      all_different(Words{Row<S>::facts.name...}) && all_different(Words{Row<S>::facts.rope_type...});
+};
 
-constexpr bool names_are_unique() {
-  return []<std::size_t... i>(std::index_sequence<i...>) {
-    using Words = std::array<std::string_view, sizeof...(i)>;
-    return all_different(Words{Row<std::variant_alternative_t<i, Scaling>>::facts.name...}) &&
-           all_different(Words{Row<std::variant_alternative_t<i, Scaling>>::facts.rope_type...});
-  }
-  (std::make_index_sequence<std::variant_size_v<Scaling>>{});
-}
-
-static_assert(rows_are_complete(), "every member of a scaling has one field in its row");
-static_assert(names_are_unique(), "every scaling has a name and a rope_type of its own");
+static_assert(AllRows<Scaling>::are_complete, "every member of a scaling has one field in its row");
+static_assert(AllRows<Scaling>::have_own_names, "every scaling has a name and a rope_type of its own");
 
 }  // namespace rotary::scalings

@@ -115,20 +115,13 @@ class Float32::Powers {
   float r_;
 };
 
-// b^(2i/r) for every pair.
-template <class A>
-std::vector<Real<A>> periods(const Pairs& pairs, Real<A> base) {
-  const typename A::Powers period(base, pairs);
-  std::vector<Real<A>> result(pairs.index.size());
-  std::transform(pairs.index.begin(), pairs.index.end(), result.begin(), [&](int i) { return period(i); });
-  return result;
-}
-
 // frequency(b^(2i/r), k) for every pair k.
 template <class A, class Frequency>
 std::vector<Real<A>> each(const Pairs& pairs, Real<A> base, Frequency frequency) {
-  std::vector<Real<A>> result = periods<A>(pairs, base);
-  for (std::size_t k = 0; k < result.size(); ++k) result[k] = frequency(result[k], k);
+  const typename A::Powers period(base, pairs);
+  std::vector<Real<A>> result;
+  result.reserve(pairs.index.size());
+  for (const int i : pairs.index) result.push_back(frequency(period(i), result.size()));
   return result;
 }
 
@@ -299,15 +292,9 @@ std::vector<Real<A>> inv_freq(const Llama3& s, const Pairs& pairs) {
   return each<A>(pairs, R(pairs.base), [&](R period, std::size_t) {
     const R w = 1 / period;
     const R wavelength = 1 / w * R(A::two_pi());
-    if (longest_blended < wavelength) {
-      return w / factor;
-    }
-    if (wavelength < longest_kept) {
-      return w;
-    }
-    if (s.high == s.low) {
-      return w / factor;
-    }
+    if (longest_blended < wavelength) return w / factor;
+    if (wavelength < longest_kept) return w;
+    if (s.high == s.low) return w / factor;
     const R smooth = (1 / wavelength * R(trained) - R(s.low)) / R(S(s.high) - S(s.low));
     return (1 - smooth) * w / factor + smooth * w;
   });
@@ -327,15 +314,11 @@ std::vector<Real<A>> inv_freq(const Proportional& s, const Pairs& pairs) {
 
 // M(m) = magnitude * m * ln(factor) + 1. A magnitude of 0.1 means one tenth, not the double next to it.
 inline High attention_factor(const Yarn& s, std::int64_t) {
-  if (s.attention_factor) {
-    return High(*s.attention_factor) * s.attn_factor;
-  }
+  if (s.attention_factor) return High(*s.attention_factor) * s.attn_factor;
   const High magnitude = s.magnitude == 0.1 ? High(1) / 10 : High(s.magnitude);
   const High log_factor = log(High(s.factor));
   const auto m = [&](double mscale) { return magnitude * mscale * log_factor + 1; };
-  if (s.mscale_ratio) {
-    return m(s.mscale.value_or(1)) / m(s.mscale_all_dim.value_or(0)) * s.attn_factor;
-  }
+  if (s.mscale_ratio) return m(s.mscale.value_or(1)) / m(s.mscale_all_dim.value_or(0)) * s.attn_factor;
   const bool ratio = s.mscale.value_or(0) != 0 && s.mscale_all_dim.value_or(0) != 0;
   return (ratio ? m(*s.mscale) / m(*s.mscale_all_dim) : m(1)) * s.attn_factor;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "rotary/rotary.h"
 
@@ -16,6 +17,7 @@ inline constexpr bool is_bf16<bf16> = true;
 static inline std::uint32_t bits_of(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 static inline float float_of(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
+static inline float decode(float x) { return x; }
 static inline float decode(bf16 x) { return float_of(std::uint32_t{x.bits} << 16); }
 
 // The exponents of f16 and f32 differ by 112; a multiplication moves subnormals along.
@@ -46,6 +48,26 @@ static inline f16 encode_f16(float x) {
     result = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
   }
   return {static_cast<std::uint16_t>(sign | result)};
+}
+
+template <class T>
+static inline T encode(float x) {
+  if constexpr (is_bf16<T>) return encode_bf16(x);
+  if constexpr (std::is_same_v<T, f16>) return encode_f16(x);
+  if constexpr (std::is_same_v<T, float>) return x;
+}
+
+// Calls act with a value of the type.
+template <class Act>
+static inline void by_type(DType dtype, const Act& act) {
+  switch (dtype) {
+    case DType::f32:
+      return act(float{});
+    case DType::f16:
+      return act(f16{});
+    case DType::bf16:
+      return act(bf16{});
+  }
 }
 
 }  // namespace rotary::detail

@@ -22,7 +22,7 @@ using Random = std::mt19937_64;
 
 inline constexpr auto dtypes = [] {
   std::array<DType, detail::storage_count> all{};
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = detail::storage_types[i].dtype;
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = detail::storage_types[i].value;
   return all;
 }();
 inline constexpr std::array directions{Direction::forward, Direction::backward};

@@ -90,13 +90,13 @@ struct LanesWith : Traits {
   using Streaming = LanesWith<true>;
   template <class T>
   static constexpr bool streams = true;
-  static constexpr bool streaming = past_caches;
 
   static Floats splat(float x) { return _mm256_set1_ps(x); }
   static Floats mul(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
   static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
   static Floats sub(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
 
+  // x, in a register: otherwise g++ folds a load into each operation that uses it, and loads are the bottleneck.
   static Floats held(Floats x) {
     ROTARY_IN_REGISTER("x", x);
     return x;

@@ -53,6 +53,11 @@ struct Words {
                                            23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     return _mm512_permutexvar_epi16(order, x);
   }
+  static __m512i round_ordered(__m512 x) {  // as in avx2.h
+    const __m512i bits = _mm512_castps_si512(x);
+    const __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    return _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), last);
+  }
 
  private:
   static __m512i evens_then_odds() {
@@ -61,11 +66,9 @@ struct Words {
   }
   // The upper 16 bits of each lane hold the bf16.
   static __m512i round_bf16(__m512 x) {
-    const __m512i bits = _mm512_castps_si512(x);
-    const __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), last);
     const __m512i quiet = _mm512_set1_epi32(0x00400000);
-    return _mm512_mask_or_epi32(rounded, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), bits, quiet);
+    return _mm512_mask_or_epi32(round_ordered(x), _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), _mm512_castps_si512(x),
+                                quiet);
   }
 };
 
@@ -75,12 +78,7 @@ struct CalmWords : Words {
   static constexpr bool watches_rows = false;
   using Words::join;
   using Words::narrow;
-  static __m256i narrow(__m512 x, bf16) {
-    const __m512i bits = _mm512_castps_si512(x);
-    const __m512i last = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    const __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), last);
-    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
-  }
+  static __m256i narrow(__m512 x, bf16) { return _mm512_cvtepi32_epi16(_mm512_srli_epi32(round_ordered(x), 16)); }
   // Rounds 16-bit words: those below carry into those above where below + 0x7fff + (above & 1) reaches 2^16.
   static __m512i join(__m512 even, __m512 odd, bf16) {
     const __m512i e = _mm512_castps_si512(even), o = _mm512_castps_si512(odd);
@@ -105,7 +103,6 @@ struct LanesWith : Traits {
   static constexpr int width = 16;
   template <class T>
   static constexpr bool streams = true;
-  static constexpr bool streaming = past_caches;
   static constexpr int resident = 8;
   template <class T>
   static constexpr bool cheap_evens = is_bf16<T>;
@@ -139,7 +136,7 @@ struct LanesWith : Traits {
 
   static __mmask16 leading(int count) { return static_cast<__mmask16>(count < width ? (1u << count) - 1 : 0xffff); }
 
-  static Floats held(Floats x) {
+  static Floats held(Floats x) {  // as in avx2.h
     ROTARY_IN_REGISTER("v", x);
     return x;
   }

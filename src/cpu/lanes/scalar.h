@@ -13,7 +13,6 @@ namespace {
 struct Traits {
   template <class T>
   static constexpr bool streams = false;
-  static constexpr bool streaming = false;  // stores are non-temporal
   static constexpr int resident = 4;        // vectors of cos, and as many of sin, that can stay in registers
   template <class T>
   static constexpr bool cheap_evens = false;  // load2 and store2 cost less than two loads and two stores
@@ -26,11 +25,6 @@ struct Traits {
 
   using HalfLanes = void;  // lanes for rows of an odd number of half vectors, which then cross no cache line
 
-  // x, in a register: otherwise g++ folds a load into each operation that uses it, and loads are the bottleneck.
-  template <class Floats>
-  static Floats held(Floats x) {
-    return x;
-  }
   static void fence() {}  // ends a series of non-temporal stores
   static void prefetch(const void* p) { __builtin_prefetch(p, 0, 3); }
 };

@@ -89,7 +89,7 @@ unsigned bits_of(ElementType type) noexcept { return row(type).bits; }
 
 std::optional<DType> dtype_of(ElementType type) noexcept {
   for (const detail::StorageType& storage : detail::storage_types) {
-    if (element_type(storage.dtype) == type) return storage.dtype;
+    if (element_type(storage.value) == type) return storage.value;
   }
   return std::nullopt;
 }

@@ -49,11 +49,11 @@ Rotation::Rotation(const Frequencies& f, const Positions& p) : frequencies_(&f),
 // ---- caches --------------------------------------------------------------------------------------
 
 Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
-  return rotary::detail::nhd_cache<Cache>(k, v, pages, page_size, heads, head_dim);
+  return rotary::detail::contiguous_cache<Cache>(false, k, v, pages, page_size, heads, head_dim);
 }
 
 Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim) {
-  return rotary::detail::hnd_cache<Cache>(k, v, pages, page_size, heads, head_dim);
+  return rotary::detail::contiguous_cache<Cache>(true, k, v, pages, page_size, heads, head_dim);
 }
 
 }  // namespace rotary::gpu

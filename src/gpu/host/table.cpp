@@ -10,7 +10,6 @@
 #include "runtime/float_state.h"
 #include "table/angle_job.h"
 #include "table/positions.h"
-#include "table/rows_access.h"
 #include "table/table_checks.h"
 #include "values/fail.h"
 
