@@ -37,12 +37,13 @@ def from_storage(values: np.ndarray) -> np.ndarray:
     return np.asarray(values, np.float32)
 
 
-def aligned(shape, dtype, offset: int = 0) -> np.ndarray:
-    """Zeros that begin so many bytes behind the start of a page."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    memory = np.zeros(size + PAGE + offset, np.uint8)
+def aligned(values: np.ndarray, offset: int = 0) -> np.ndarray:
+    """A copy that begins so many bytes behind the start of a page."""
+    memory = np.zeros(values.nbytes + PAGE + offset, np.uint8)
     start = -memory.ctypes.data % PAGE + offset
-    return memory[start : start + size].view(dtype).reshape(shape)
+    copy = memory[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
+    copy[...] = values
+    return copy
 
 
 @dataclass
@@ -71,16 +72,9 @@ class Cell:
         return np.outer(self.positions.astype(np.float64), BASE ** (-np.arange(PAIRS) / PAIRS))
 
     @cached_property
-    def cos(self) -> np.ndarray:
-        return np.cos(self.angles).astype(np.float32)
-
-    @cached_property
-    def sin(self) -> np.ndarray:
-        return np.sin(self.angles).astype(np.float32)
-
-    def doubled(self, values: np.ndarray) -> np.ndarray:
-        """A table row as wide as the head, as the HF expression wants it."""
-        return np.repeat(values, 2, axis=-1) if self.interleaved else np.concatenate([values, values], axis=-1)
+    def table(self) -> tuple[np.ndarray, np.ndarray]:
+        """cos and sin, float32 [tokens, 64]."""
+        return np.cos(self.angles).astype(np.float32), np.sin(self.angles).astype(np.float32)
 
     def source(self, name: str) -> np.ndarray:
         """q or k, [1, tokens, heads, head_dim], in storage type; never written."""
@@ -88,17 +82,13 @@ class Cell:
         key = (name, self.dtype, self.tokens)
         if key not in self.inputs:
             values = np.random.default_rng(heads).standard_normal((1, self.tokens, heads, HEAD_DIM), np.float32)
-            stored = to_storage(np.clip(values, -5.9, 5.9), self.dtype)
-            self.inputs[key] = aligned(stored.shape, stored.dtype)
-            self.inputs[key][...] = stored
+            self.inputs[key] = aligned(to_storage(np.clip(values, -5.9, 5.9), self.dtype))
         return self.inputs[key]
 
     def work(self, name: str) -> np.ndarray:
         """A copy of q or k that a peer may write, half a page apart from the source: loads and stores whose addresses agree
         in the last twelve bits wait for each other."""
-        copy = aligned(self.source(name).shape, self.source(name).dtype, PAGE // 2)
-        copy[...] = self.source(name)
-        return copy
+        return aligned(self.source(name), PAGE // 2)
 
     def tensors(self) -> tuple[np.ndarray, ...]:
         """q, k and where they go, q_out and k_out: in place the same."""
@@ -111,11 +101,9 @@ class Cell:
         """float64, [len(at), heads, head_dim]."""
         x = from_storage(self.source(name)[0, at]).astype(np.float64)
         cos, sin = np.cos(self.angles[at])[:, None], np.sin(self.angles[at])[:, None]
-        first, second = self.members(x)
-        out = np.empty_like(x)
-        out_first, out_second = self.members(out)
-        out_first[...] = first * cos - second * sin
-        out_second[...] = second * cos + first * sin
+        (first, second), out = self.members(x), np.empty_like(x)
+        for member, turned in zip(self.members(out), (first * cos - second * sin, second * cos + first * sin)):
+            member[...] = turned
         return out
 
     def members(self, x: np.ndarray):

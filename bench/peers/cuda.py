@@ -2,13 +2,14 @@
 
 import gc
 from functools import partial
+from itertools import cycle
 from statistics import median
 from typing import Callable
 
 import torch
 
 from cells import Cell
-from measure import ROUNDS, all_agreeing
+from measure import all_agreeing, in_turn
 from peer import Peer
 from torch_peers import on_device, rows
 
@@ -44,27 +45,25 @@ class Timed:
     raises whose calls no graph holds."""
 
     def __init__(self, calls: list[Callable[[], object]]):
-        self.calls, self.next, self.samples = calls, 0, []
-        self.count, most = len(calls), max(MOST, len(calls))
-        self.run(self.count)  # compiles, which no graph holds
+        self.turns, self.count, self.samples = cycle(calls), len(calls), []
+        self.run()  # compiles, which no graph holds
         torch.cuda.synchronize()
-        self.replay = self.graph_of(self.count)
-        while timed(self.replay) < SAMPLE and 2 * self.count <= most:
+        self.capture()
+        while timed(self.replay) < SAMPLE and 2 * self.count <= max(MOST, len(calls)):
             self.count *= 2
-            self.replay = self.graph_of(self.count)
+            self.capture()
 
-    def run(self, count: int) -> None:
-        for _ in range(count):
-            self.calls[self.next]()
-            self.next = (self.next + 1) % len(self.calls)
+    def run(self) -> None:
+        for _ in range(self.count):
+            next(self.turns)()
 
-    def graph_of(self, count: int) -> Callable[[], object]:
+    def capture(self) -> None:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            self.run(count)
+            self.run()
         graph.replay()
         torch.cuda.synchronize()
-        return graph.replay
+        self.replay = graph.replay
 
     def sample(self) -> None:
         self.samples.append(timed(self.replay) / self.count)
@@ -91,9 +90,7 @@ def measure_cell(cell: Cell, peers: list[Peer], results) -> None:
     copies = on_device(cell, "cuda", sets_of(cell))
     copy = Timed([partial(each.spare.copy_, each.block) for each in copies])
     gc.collect()
-    candidates = [rotary, copy, *(timing for _, timing in found)]
-    for turn in range(ROUNDS):
-        for candidate in candidates[turn % len(candidates) :] + candidates[: turn % len(candidates)]:
-            candidate.sample()
+    for candidate in in_turn([rotary, copy, *(timing for _, timing in found)]):
+        candidate.sample()
     for peer, timing in found:
         results.timed_on_device(cell, peer, timing.seconds(), rotary.seconds(), copy.seconds())

@@ -2,6 +2,7 @@
 
 import gc
 from dataclasses import dataclass, field
+from statistics import median
 
 from cells import OWN_ANGLES, TOLERANCE, Cell
 from peer import Peer, Run, Unavailable
@@ -31,6 +32,12 @@ def all_agreeing(cell: Cell, peers: list[Peer], results, make) -> list[tuple]:
     return found
 
 
+def in_turn(candidates: list):
+    """Each of them ROUNDS times; another one begins in every round."""
+    for first in range(ROUNDS if candidates else 0):
+        yield from (candidates[(first + i) % len(candidates)] for i in range(len(candidates)))
+
+
 # ---- on the CPU ------------------------------------------------------------------------------------
 
 
@@ -52,14 +59,6 @@ class Timing:
         return self.run.repeat(self.repetitions) / self.repetitions
 
 
-def alternate(rotary: Timing, timings: list[Timing]) -> None:
-    """Before each peer's measurement one of rotary's, so that a slow moment of the machine hits both."""
-    for turn in range(ROUNDS):
-        for timing in timings[turn % len(timings) :] + timings[: turn % len(timings)]:
-            timing.rotary.append(rotary.sample())
-            timing.mine.append(timing.sample())
-
-
 def measure_cell(cell: Cell, peers: list[Peer], results) -> None:
     def make(peer: Peer):
         run = peer.prepare(cell)
@@ -69,7 +68,9 @@ def measure_cell(cell: Cell, peers: list[Peer], results) -> None:
     own, *timings = (Timing(peer, run) for peer, run in all_agreeing(cell, peers, results, make))
     gc.collect()
     gc.disable()
-    alternate(own, timings)
+    for timing in in_turn(timings):  # rotary before each, so that a slow moment of the machine hits both
+        timing.rotary.append(own.sample())
+        timing.mine.append(timing.sample())
     gc.enable()
     for timing in timings:
-        results.timed(cell, timing)
+        results.row(cell, timing.peer.name, median(timing.mine), median(timing.rotary), anew=timing.run.anew)

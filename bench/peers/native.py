@@ -142,8 +142,7 @@ def ggml(cell: Cell) -> Run:
         lib.ggml_backend_tensor_alloc(buffers[-1], made, memory.ctypes.data)
         return made
 
-    graph, positions = lib.ggml_new_graph(context), aligned(cell.tokens, np.int32)
-    positions[:] = cell.positions
+    graph, positions = lib.ggml_new_graph(context), aligned(cell.positions.astype(np.int32))
     at = place(lib.ggml_new_tensor_4d(context, I32, cell.tokens, 1, 1, 1), positions)
     kind, mode = (F32 if cell.dtype == "f32" else F16), (NORMAL if cell.interleaved else NEOX)
     rope = lib.ggml_rope_ext_inplace if cell.in_place else lib.ggml_rope_ext

@@ -39,8 +39,8 @@ def prepare(cell: Cell) -> Run:
     flat = {name: cell.source(name).reshape(1, cell.tokens, -1) for name in ("q", "k")}
     outs = {name + "_out": cell.work(name).reshape(x.shape) for name, x in flat.items()}
     # Row i of the tables is token i, whatever its position.
-    given = {**flat, "cos": cell.cos.astype(kind), "sin": cell.sin.astype(kind),
-             "positions": np.arange(cell.tokens, dtype=np.int64)[None]}  # fmt: skip
+    cos, sin = (values.astype(kind) for values in cell.table)
+    given = {**flat, "cos": cos, "sin": sin, "positions": np.arange(cell.tokens, dtype=np.int64)[None]}
     binding = session.io_binding()
     for bind, arrays in ((binding.bind_input, given), (binding.bind_output, outs)):
         for name, x in arrays.items():

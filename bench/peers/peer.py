@@ -80,12 +80,8 @@ PEERS = (
 
 def chosen_peers(device: str, names: list[str]) -> list[Peer]:
     """rotary, and the peers of the device whose names contain one of these; all if there are none."""
-    found = []
-    for peer in PEERS:
-        wanted = not names or any(name in peer.name.lower() for name in names)
-        if device in peer.devices.split() and (peer.name == "rotary" or wanted):
-            found.append(peer)
-    return found
+    wanted = ["rotary", *(names or [""])]
+    return [peer for peer in PEERS if device in peer.devices.split() and any(name in peer.name.lower() for name in wanted)]
 
 
 def loaded(peers: list[Peer], results) -> list[Peer]:

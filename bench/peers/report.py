@@ -11,8 +11,6 @@ from textwrap import fill
 
 from cells import Cell
 
-CELL = ("dtype", "pairing", "tokens", "in_place")
-
 
 def processor() -> str:
     found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
@@ -50,9 +48,6 @@ class Results:
         if not where:
             print(f"  {peer}: {reason}", file=sys.stderr)
         where.append(str(cell))
-
-    def timed(self, cell: Cell, timing) -> None:
-        self.row(cell, timing.peer.name, median(timing.mine), median(timing.rotary), anew=timing.run.anew)
 
     def timed_on_device(self, cell: Cell, peer, mine: float, rotary: float, copy: float) -> None:
         microseconds = {"microseconds": mine, "rotary_microseconds": rotary, "copy_microseconds": copy}
@@ -107,7 +102,8 @@ class Results:
     def whole_table(self) -> str:
         names, cells = self.peers(), {}
         for row in self.rows:
-            cells.setdefault(tuple(row[key] for key in CELL), {})[row["peer"]] = row
+            cell = row["dtype"], row["pairing"], row["tokens"], row["in_place"]
+            cells.setdefault(cell, {})[row["peer"]] = row
         cuda = self.device == "cuda"
         lines = []
         for (dtype, pairing, tokens, in_place), found in cells.items():

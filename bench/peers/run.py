@@ -14,10 +14,9 @@ NO_DEVICE = 77  # the exit status of a check that was skipped
 def environment() -> dict[str, str]:
     """Read by the libraries when they start: one thread; and an allocator that keeps its memory, in large
     pages, so that a peer which allocates its results does not pay the kernel for them at every call."""
-    counts = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     tunables = {"hugetlb": "1", "mmap_max": "0", "trim_threshold": str(16 << 30), "top_pad": str(1 << 30)}
     return {
-        **dict.fromkeys(counts, "1"),
+        **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1"),
         "CUDA_VISIBLE_DEVICES": "",
         "TORCH_LOGS": "-all",
         "GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in tunables.items()),

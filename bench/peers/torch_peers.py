@@ -39,16 +39,13 @@ class TensorSet:
 
     def __post_init__(self):
         device = self.q.device
-        self.cos, self.sin = (torch.from_numpy(x).to(device) for x in (self.cell.cos, self.cell.sin))  # [tokens, 64]
+        self.cos, self.sin = (torch.from_numpy(x).to(device) for x in self.cell.table)
         self.positions = torch.from_numpy(self.cell.positions).to(device)
 
     def doubled_table(self) -> tuple[torch.Tensor, torch.Tensor]:
         """cos and sin as wide as the head in q's dtype, as transformers makes them; [1, tokens, 1, 128]."""
         wide = [x.repeat_interleave(2, -1) if self.cell.interleaved else torch.cat([x, x], -1) for x in (self.cos, self.sin)]
         return tuple(x[None, :, None].to(self.q.dtype).contiguous() for x in wide)
-
-    def complex_table(self) -> torch.Tensor:
-        return torch.complex(self.cos, self.sin)[None, :, None]
 
 
 def on_cpu(peer: Peer, cell: Cell) -> Run:
@@ -93,7 +90,7 @@ def complex_pairs(x):
 
 def eager(at: TensorSet):
     """half: q * cos + rotate_half(q) * sin. interleaved: the complex product of Meta's Llama, in float32."""
-    (cos, sin), turn = at.doubled_table(), at.complex_table()
+    (cos, sin), turn = at.doubled_table(), torch.complex(at.cos, at.sin)[None, :, None]
 
     def half():
         return [x * cos + rotate_half(x) * sin for x in (at.q, at.k)]
