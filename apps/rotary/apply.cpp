@@ -110,15 +110,6 @@ Model model_of_rows(const TableRequest& request, const Tensor& cos, const Tensor
   return model;
 }
 
-void describe_model(Applied& applied, const ApplyOptions& options, const Model& model, std::int64_t length) {
-  const Source& source = options.tables.source;
-  const tools::Subject& subject = applied.rotation.subject;
-  if (subject.turns) applied.notes.push_back(describe(model, *subject.used, applied.rotation.frequencies));
-  if (source.query_scale) applied.notes.push_back("queries are multiplied by " + formula(subject.scale));
-  for (const std::string& note : notes_of_use(model, subject)) applied.notes.push_back(note);
-  applied.facts = metadata_of(source, options.tables.settings, model, subject, applied.rotation.frequencies, length);
-}
-
 void describe_rows(Applied& applied, const TableRequest& request) {
   const tools::Rotation& how = applied.rotation;
   const ModelRope& used = *how.subject.used;
@@ -151,9 +142,10 @@ void prepare(Applied& applied, const ApplyOptions& options, const Model& model) 
   if (how.cos) {
     describe_rows(applied, options.tables);
   } else {
-    const std::int64_t length = how.subject.length_for(tokens);
-    how.frequencies = frequencies_of(source, model, used, length);
-    describe_model(applied, options, model, length);
+    RopeInUse use = use_rope(source, options.tables.settings, model, how.subject, tokens);
+    how.frequencies = std::move(use.frequencies);
+    applied.notes = std::move(use.notes);
+    applied.facts = std::move(use.facts);
   }
   const bool only_open = positions.open_from && positions.tokens == 0;  // +16 is 16:, and none is 0:
   applied.facts["positions"] = only_open ? std::to_string(*positions.open_from) + ":" : *positions.spec;
@@ -240,43 +232,29 @@ std::string line_of(const ApplyOptions& options, const TensorInfo& tensor, const
     if (parts.size() > 1 && part.rotation.subject.turns)
       ropes += (ropes.empty() ? ", rope " : ", ") + part.facts.at("rope");
   }
-  return how + (tensor.name.empty() ? "" : printable(tensor.name) + "  ") + rotary::name(tensor.type) + " " +
+  return how + (tensor.name.empty() ? "" : tensor.name + "  ") + rotary::name(tensor.type) + " " +
          shape_text(tensor.shape) + what + ropes;
 }
 
 // A rotation's facts are those of the output's metadata.
-void print_json(const ApplyOptions& options, const std::vector<Applied>& parts, bool undone,
-                const std::vector<std::string>& notes) {
-  nlohmann::ordered_json rotations = nlohmann::ordered_json::array();
-  for (const Applied& part : parts) {
-    const Stamp stamp = stamp_of(options, part);
-    rotations.push_back(stamp.facts);
-    rotations.back()["tensors"] = stamp.tensors;
-  }
-  std::cout << versioned({{"output", files::path_text(options.output)},
-                          {"undoes", undone},
-                          {"rotations", std::move(rotations)},
-                          {"notes", notes}})
-            << '\n';
-}
-
-// To standard error where the tensors go to standard output.
 void report(const ApplyOptions& options, const InputTensors& input, const std::vector<const Tensor*>& chosen,
             const std::vector<Applied>& parts, bool undone) {
   std::vector<std::string> notes;
+  nlohmann::ordered_json rotations = nlohmann::ordered_json::array();
   for (const Applied& part : parts) {
     for (const std::string& warning : part.readings.warnings) std::cerr << printable(warning) << '\n';
     for (const std::string& line : part.notes) {
       if (std::ranges::find(notes, line) == notes.end()) notes.push_back(line);
     }
+    const Stamp stamp = stamp_of(options, part);
+    rotations.push_back(stamp.facts);
+    rotations.back()["tensors"] = stamp.tensors;
   }
-  if (options.json) return print_json(options, parts, undone, notes);
-  std::ostream& out = is_dash(options.output) ? std::cerr : std::cout;
-  for (const std::string& line : notes) out << printable(line) << '\n';
-  if (undone) out << "note: this undoes the rotation that the input's metadata tells of\n";
-  for (const TensorInfo& tensor : input.infos()) out << line_of(options, tensor, chosen, parts) << '\n';
-  out << "wrote " << (is_dash(options.output) ? "standard output" : printable(files::path_text(options.output)))
-      << '\n';
+  if (!options.json) {
+    if (undone) notes.emplace_back("note: this undoes the rotation that the input's metadata tells of");
+    for (const TensorInfo& tensor : input.infos()) notes.push_back(line_of(options, tensor, chosen, parts));
+  }
+  report_written(options.output, options.json, {{"undoes", undone}, {"rotations", rotations}}, notes);
 }
 
 void run(ApplyOptions options) {

@@ -1,21 +1,16 @@
 // rotary golden: what the tests of another implementation compare with, as a C header or JSON.
 #include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
+#include <span>
 
 #include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "commands.h"
-#include "files/text/io.h"
 #include "files/text/paths.h"
-#include "rotary/config.h"
-#include "rotary/positions.h"
+#include "rotary/accuracy.h"
 #include "source.h"
 #include "stamp.h"
 
@@ -26,12 +21,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Sizes = std::vector<std::int64_t>;
 
-struct GoldenOptions {
-  Source source;
+struct GoldenOptions : RopeFileOptions {
   std::optional<std::int64_t> heads;  // none: 2, or as many as the rope has rows for
   bool backward = false;
-  std::filesystem::path output;
-  bool json = false;
 };
 
 // Near 0, one in each decade, and the last of the context, where errors of the angles are largest. Each axis has them
@@ -52,24 +44,17 @@ PositionSet usual_positions(const Model& model, const ModelRope& used) {
   return set;
 }
 
-// ---- the numbers ---------------------------------------------------------------------------------
-
-// Nested lists, as the shape says; a number where it is empty.
-template <class Values>
-Json nested(const Sizes& shape, const Values& values) {
-  std::vector<Json> items(values.begin(), values.end());
-  for (std::size_t d = shape.size(); d-- > 0;) {
-    std::vector<Json> lists;
-    for (auto at = items.begin(); at != items.end(); at += shape[d]) lists.emplace_back(std::vector(at, at + shape[d]));
-    items = std::move(lists);
-  }
-  return items.front();
-}
-
-Sizes shape_of(const Json& array) {
+// An array in row-major order, or a number, which has no dimensions.
+struct Array {
+  std::string c_type;
   Sizes shape;
-  for (const Json* at = &array; at->is_array(); at = &at->front()) shape.push_back(std::ssize(*at));
-  return shape;
+  std::vector<Json> elements;
+};
+using Arrays = nlohmann::ordered_map<std::string, Array>;
+
+template <class Values>
+Array array_of(const char* c_type, const Sizes& shape, const Values& values) {
+  return {c_type, shape, {values.begin(), values.end()}};
 }
 
 // Multiples of 1/64 in [-1, 1], the same in f32, f16 and bf16.
@@ -83,106 +68,72 @@ std::vector<float> some_values(std::int64_t count) {
   return values;
 }
 
-// The largest angle of a token; each term of a sum counts without its sign.
-double largest_angle(const Frequencies& turns, const PositionSet& positions, std::size_t token) {
-  const auto pairs = static_cast<std::size_t>(turns.pairs());
-  const std::size_t axes = turns.summed_axes > 1 ? static_cast<std::size_t>(turns.summed_axes) : 1;
-  std::vector<double> angles(static_cast<std::size_t>(turns.heads) * pairs);
-  for (std::size_t i = 0; i < turns.inv_freq.size(); ++i) {  // [heads, axes, pairs]
-    const std::size_t pair = i % pairs, own = turns.axis.empty() ? 0 : static_cast<std::size_t>(turns.axis[pair]);
-    const double position = positions.value(axes > 1 ? i / pairs % axes : own, 0, token);
-    angles[i / pairs / axes * pairs + pair] += std::abs(position * turns.inv_freq[i]);
-  }
-  return std::ranges::max(angles);
-}
-
-// The largest |got - rotated| of an implementation that is right; u is the unit roundoff of a type.
-void add_tolerances(Json& arrays, const Frequencies& turns, const PositionSet& positions) {
-  constexpr double u32 = 0x1p-24, u16 = 0x1p-11, ubf16 = 0x1p-8;
-  const double amplitude = std::sqrt(2.0) * std::abs(turns.attention_factor);  // of a rotated element
-  // cos and sin (2 ulps of a libm), two products and a sum, there; half of it here; fused or not.
-  const double f32 = 8 * u32 * amplitude;
-  arrays["tolerance_f32"] = f32;
-  // Every one of four steps rounded to the type: cos or sin, its attention factor, the product, the sum.
-  arrays["tolerance_f16"] = 4 * u16 * amplitude + f32;
-  arrays["tolerance_bf16"] = 4 * ubf16 * amplitude + f32;
-  // An angle of float32 steps: two for the frequency, one for the position, one for their product; one for each sum.
-  const int steps = 4 + std::max(0, turns.summed_axes - 1);
-  Json& float32_angles = arrays["tolerance_float32_angles"] = Json::array();
-  for (std::size_t token = 0; token < static_cast<std::size_t>(positions.tokens); ++token)
-    float32_angles.push_back(std::min(steps * u32 * largest_angle(turns, positions, token), 2.0) * amplitude + f32);
-}
-
-// Each array of the file by its name.
-Json arrays_of(const GoldenOptions& options, const ModelRope& used, const Frequencies& turns,
-               const PositionSet& positions) {
+Arrays arrays_of(const GoldenOptions& options, const ModelRope& used, const Frequencies& turns,
+                 const PositionSet& positions) {
   const Table table(turns, positions.view());
   const std::int64_t tokens = table.tokens(), pairs = table.pairs(), rows = table.heads(),
                      heads = options.heads.value_or(rows > 1 ? rows : 2), axes = std::max(1, turns.summed_axes);
   const Sizes placed = {positions.axes, tokens}, vectors = {tokens, heads, used.rope.head_dim};
   const Sizes row = rows > 1 ? Sizes{tokens, rows, pairs} : Sizes{tokens, pairs};
+  const Sizes frequencies = rows > 1 ? Sizes{rows, axes, pairs} : axes > 1 ? Sizes{axes, pairs} : Sizes{pairs};
   const std::vector<float> x = some_values(tokens * heads * used.rope.head_dim);
   std::vector<float> rotated = x;
-  RotateOptions how;
-  how.first = used.first;
-  how.direction = options.backward ? Direction::backward : Direction::forward;
-  rotate({rotated.data(), DType::f32, thd(tokens, heads, used.rope.head_dim)}, table, how);
+  rotate({rotated.data(), DType::f32, thd(tokens, heads, used.rope.head_dim)}, table,
+         {options.backward ? Direction::backward : Direction::forward, serial(), Stores::automatic, used.first});
 
-  Json arrays;
-  arrays["inv_freq"] = nested(rows > 1   ? Sizes{rows, axes, pairs}
-                              : axes > 1 ? Sizes{axes, pairs}
-                                         : Sizes{pairs},
-                              turns.inv_freq);
+  Arrays arrays;
+  arrays["inv_freq"] = array_of("double", frequencies, turns.inv_freq);
   std::vector<std::int32_t> axis(turns.axis.begin(), turns.axis.end());
   axis.resize(static_cast<std::size_t>(pairs));
-  if (turns.summed_axes == 0) arrays["axis"] = axis;
-  arrays["attention_factor"] = turns.attention_factor;
-  arrays["positions"] = positions.reals.empty() ? nested(placed, positions.integers) : nested(placed, positions.reals);
-  arrays["cos"] = nested(row, table.cos());
-  arrays["sin"] = nested(row, table.sin());
-  arrays["x"] = nested(vectors, x);
-  arrays["rotated"] = nested(vectors, rotated);
-  add_tolerances(arrays, turns, positions);
+  if (turns.summed_axes == 0) arrays["axis"] = array_of("int32_t", {pairs}, axis);
+  arrays["attention_factor"] = {"double", {}, {turns.attention_factor}};
+  arrays["positions"] = positions.reals.empty() ? array_of("int64_t", placed, positions.integers)
+                                                : array_of("double", placed, positions.reals);
+  arrays["cos"] = array_of("float", row, table.cos());
+  arrays["sin"] = array_of("float", row, table.sin());
+  arrays["x"] = array_of("float", vectors, x);
+  arrays["rotated"] = array_of("float", vectors, rotated);
+  const accuracy::Tolerances tolerances = accuracy::tolerances(turns, positions);
+  arrays["tolerance_f32"] = {"double", {}, {tolerances.f32}};
+  arrays["tolerance_f16"] = {"double", {}, {tolerances.f16}};
+  arrays["tolerance_bf16"] = {"double", {}, {tolerances.bf16}};
+  arrays["tolerance_float32_angles"] = array_of("double", {tokens}, tolerances.float32_angles);
   return arrays;
 }
 
-// ---- the C header --------------------------------------------------------------------------------
+// ---- the files -----------------------------------------------------------------------------------
+
+// Lists within each other, of the elements from at on.
+Json nested(std::span<const std::int64_t> shape, std::vector<Json>::const_iterator& at) {
+  if (shape.empty()) return *at++;
+  Json list;
+  for (std::int64_t i = 0; i < shape.front(); ++i) list.push_back(nested(shape.subspan(1), at));
+  return list;
+}
 
 // The stem of the file's name as an identifier: what all names of the header begin with.
 std::string identifier(const std::filesystem::path& path) {
   std::string word = files::path_text(path.stem());
-  for (char& c : word) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0 || static_cast<unsigned char>(c) > 127) c = '_';
+  std::ranges::replace_if(
+      word, [](unsigned char c) { return c > 127 || std::isalnum(c) == 0; }, '_');
+  return word.empty() || (word.front() >= '0' && word.front() <= '9') ? "golden_" + word : word;
+}
+
+std::string c_array(const std::string& name, const Array& array) {
+  std::vector<std::string> elements;
+  for (const Json& element : array.elements) {
+    std::string& number = elements.emplace_back(element.dump());
+    if (array.c_type != "float") continue;
+    number = shortest(element.get<float>());
+    number += number.find_first_of(".e") == std::string::npos ? ".0f" : "f";
   }
-  return word.empty() || std::isdigit(static_cast<unsigned char>(word.front())) != 0 ? "golden_" + word : word;
+  const std::string named = "static const " + array.c_type + " " + name;
+  if (array.shape.empty()) return named + " = " + elements.front() + ";\n";
+  return "/* " + shape_text(array.shape) + " */\n" + named + "[" + std::to_string(elements.size()) + "] = {\n    " +
+         wrapped(joined(elements), 4, 120) + "};\n";
 }
 
-// The elements, with commas between them: C and C++ read one pair of braces in order.
-std::string c_elements(const Json& array, bool is_float) {
-  if (!array.is_array() && !is_float) return array.dump();
-  if (!array.is_array()) {
-    const std::string number = shortest(array.get<float>());
-    return number + (number.find_first_of(".e") == std::string::npos ? ".0f" : "f");
-  }
-  std::string text;
-  for (const Json& item : array) text += (text.empty() ? "" : ", ") + c_elements(item, is_float);
-  return text;
-}
-
-std::string c_array(const std::string& prefix, const std::string& name, const Json& array) {
-  const bool is_float = name == "cos" || name == "sin" || name == "x" || name == "rotated";
-  const std::string elements = c_elements(array, is_float);
-  const bool integers = elements.find_first_of(".e") == std::string::npos;
-  const std::string type = is_float ? "float" : name == "axis" ? "int32_t" : integers ? "int64_t" : "double";
-  const std::string named = "static const " + type + " " + prefix + "_" + name;
-  if (!array.is_array()) return named + " = " + elements + ";\n";
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape_of(array)) count *= size;
-  return "/* " + shape_text(shape_of(array)) + " */\n" + named + "[" + std::to_string(count) + "] = {\n    " +
-         wrapped(elements, 4, 120) + "};\n";
-}
-
-std::string c_header(const std::filesystem::path& path, const Metadata& facts, const Json& arrays, int first) {
+std::string c_header(const std::filesystem::path& path, const Metadata& facts, const Arrays& arrays, int first) {
   const std::string prefix = identifier(path);
   std::string text = "/* By `rotary golden`. Arrays are row-major; docs/embedding.md.\n";
   for (const auto& [key, value] : facts) {
@@ -192,24 +143,20 @@ std::string c_header(const std::filesystem::path& path, const Metadata& facts, c
     text += " * " + key + ": " + shown + "\n";
   }
   text += " */\n#ifndef " + prefix + "_H\n#define " + prefix + "_H\n\n#include <stdint.h>\n\nenum {\n";
-  const Sizes x = shape_of(arrays["x"]);
-  const std::vector<std::pair<const char*, std::int64_t>> counts = {{"tokens", x[0]},
-                                                                    {"heads", x[1]},
-                                                                    {"head_dim", x[2]},
-                                                                    {"first", first},
-                                                                    {"pairs", shape_of(arrays["cos"]).back()},
-                                                                    {"axes", shape_of(arrays["positions"])[0]}};
-  for (const auto& [name, count] : counts) text += "  " + prefix + "_" + name + " = " + std::to_string(count) + ",\n";
+  const Sizes& x = arrays.at("x").shape;
+  const Sizes counts = {x[0], x[1], x[2], first, arrays.at("cos").shape.back(), arrays.at("positions").shape[0]};
+  auto count = counts.begin();
+  for (const char* name : {"tokens", "heads", "head_dim", "first", "pairs", "axes"})
+    text += "  " + prefix + "_" + name + " = " + std::to_string(*count++) + ",\n";
   text += "};\n";
-  for (const auto& [name, array] : arrays.items()) text += "\n" + c_array(prefix, name, array);
+  for (const auto& [name, array] : arrays) text += "\n" + c_array(prefix + "_" + name, array);
   return text + "\n#endif\n";
 }
 
 void run(const GoldenOptions& options) {
-  const std::string output = files::path_text(options.output);
   const bool header = options.output.extension() == ".h";
   if (!header && options.output.extension() != ".json")
-    fail(Code::FORMAT, "golden", "the output must end in .h or .json but got '", output, "'");
+    fail(Code::FORMAT, "golden", "the output must end in .h or .json but got '", files::path_text(options.output), "'");
   check_output(options.output);
   const Model model = read_model(options.source, options.source.head_dim.value_or(0));
   const ModelRope& used = chosen_rope(model, options.source);
@@ -221,40 +168,31 @@ void run(const GoldenOptions& options) {
     fail(Code::POSITION, "golden", "--positions must list positions, in one batch row and with an end, but got '",
          positions.spec.value_or(""), "'");
   }
-  const std::int64_t length = subject.length_for(0);
-  const Frequencies turns = frequencies_of(options.source, model, used, length);
-  const Json arrays = arrays_of(options, used, turns, positions);
-
-  Metadata facts = metadata_of(options.source, {}, model, subject, turns, length);
-  facts["rotated"] = options.backward ? "backward" : "forward";
-  Json object = {{"golden", facts}};
-  object.update(arrays);
-  files::write_whole("golden", options.output,
-                     header ? c_header(options.output, facts, arrays, used.first) : versioned(object) + "\n");
-  std::vector<std::string> notes = notes_of_use(model, subject);
-  notes.insert(notes.begin(), describe(model, used, turns));
-  if (used.coordinates && !options.source.positions)
-    notes.push_back("note: these positions are made up: 'rotary positions' makes the coordinates that the model has");
-  if (options.json) {
-    std::cout << versioned({{"output", output}, {"golden", facts}, {"notes", notes}}) << '\n';
-    return;
+  RopeInUse use = use_rope(options.source, {}, model, subject);
+  use.facts["rotated"] = options.backward ? "backward" : "forward";
+  const Arrays arrays = arrays_of(options, used, use.frequencies, positions);
+  Json object = {{"golden", use.facts}};
+  for (const auto& [name, array] : arrays) {
+    auto at = array.elements.begin();
+    object[name] = nested(array.shape, at);
   }
-  for (const std::string& note : notes) std::cout << printable(note) << '\n';
-  std::cout << "wrote " << printable(output) << ": rotated " << shape_text(shape_of(arrays["rotated"]))
-            << ", positions " << shape_text(shape_of(arrays["positions"])) << '\n';
+  files::write_whole("golden", options.output,
+                     header ? c_header(options.output, use.facts, arrays, used.first) : versioned(object) + "\n");
+  if (used.coordinates && !options.source.positions)
+    use.notes.emplace_back(
+        "note: these positions are made up: 'rotary positions' makes the coordinates that the model has");
+  report_written(options.output, options.json, {{"golden", use.facts}}, use.notes,
+                 ": rotated " + shape_text(arrays.at("rotated").shape) + ", positions " +
+                     shape_text(arrays.at("positions").shape));
 }
 
 }  // namespace
 
 void add_golden(Command& command) {
   auto options = std::make_shared<GoldenOptions>();
-  add_source_options(command, options->source);
-  command.option("--head-dim", options->source.head_dim);
-  add_positions_options(command, options->source);
-  command.option("--output", options->output);
+  add_rope_file_options(command, *options);
   command.option("--heads", options->heads);
   command.option("--backward", options->backward);
-  command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }
 

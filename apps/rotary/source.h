@@ -40,6 +40,12 @@ struct TableSettings {
   Angles angles = Angles::exact;
   Rounding rounding = Rounding::f32;
 };
+// Of a command that makes a file of a rope, without tensors.
+struct RopeFileOptions {
+  Source source;
+  std::filesystem::path output;
+  bool json = false;
+};
 struct TableRequest {
   Source source;
   std::filesystem::path cos, sin;
@@ -55,7 +61,8 @@ struct Machine {
 void add_rope_options(Command& command, Source& source);       // the options of "rope_options" in data/commands.json
 void add_source_options(Command& command, Source& source);     // these, and CONFIG
 void add_positions_options(Command& command, Choice& choice);  // --positions, --same-position-on-every-axis
-void add_table_options(Command& command, TableSettings& settings);  // --angles, --rounding
+void add_rope_file_options(Command& command, RopeFileOptions& options);  // these, --head-dim, --output, --json
+void add_table_options(Command& command, TableSettings& settings);       // --angles, --rounding
 void add_machine_options(Command& command, Machine& machine);       // --target, --threads
 
 bool has_rope_options(const Source&);  // whether any but CONFIG is given

@@ -30,6 +30,14 @@ void add_positions_options(Command& command, Choice& choice) {
   command.option("--same-position-on-every-axis", choice.same_on_every_axis);
 }
 
+void add_rope_file_options(Command& command, RopeFileOptions& options) {
+  add_source_options(command, options.source);
+  command.option("--head-dim", options.source.head_dim);
+  add_positions_options(command, options.source);
+  command.option("--output", options.output);
+  command.option("--json", options.json);
+}
+
 void add_table_options(Command& command, TableSettings& settings) {
   command.option("--angles", settings.angles, parse_angles);
   command.option("--rounding", settings.rounding, parse_rounding);

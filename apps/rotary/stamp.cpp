@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
+#include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "files/text/paths.h"
 #include "rotary/version.h"
@@ -106,6 +108,32 @@ Metadata metadata_of(const Source& source, const TableSettings& settings, const 
     facts.try_emplace(word, value);
   }
   return facts;
+}
+
+RopeInUse use_rope(const Source& source, const TableSettings& settings, const Model& model,
+                   const tools::Subject& subject, std::int64_t tokens) {
+  const ModelRope& used = *subject.used;
+  const std::int64_t length = subject.length_for(tokens);
+  RopeInUse use{.frequencies = frequencies_of(source, model, used, length)};
+  if (subject.turns) use.notes.push_back(describe(model, used, use.frequencies));
+  if (source.query_scale) use.notes.push_back("queries are multiplied by " + formula(subject.scale));
+  std::ranges::copy(notes_of_use(model, subject), std::back_inserter(use.notes));
+  use.facts = metadata_of(source, settings, model, subject, use.frequencies, length);
+  return use;
+}
+
+void report_written(const std::filesystem::path& output, bool json, const nlohmann::ordered_json& facts,
+                    const std::vector<std::string>& notes, const std::string& more) {
+  if (json) {
+    nlohmann::ordered_json object = {{"output", files::path_text(output)}};
+    object.update(facts);
+    object["notes"] = notes;
+    std::cout << versioned(object) << '\n';
+    return;
+  }
+  std::ostream& out = is_dash(output) ? std::cerr : std::cout;
+  for (const std::string& note : notes) out << printable(note) << '\n';
+  out << "wrote " << (is_dash(output) ? "standard output" : printable(files::path_text(output))) << more << '\n';
 }
 
 std::vector<Stamp> stamps_of(const Metadata& metadata) {

@@ -1,8 +1,10 @@
-// What rotary table and rotary apply write into the metadata of their output: the rope, and of apply each rotation that
-// the tensors went through.
+// What rotary table, golden and apply say of the rope in use, and write into their output; and of apply each rotation
+// that the tensors went through.
 #pragma once
 
+#include <filesystem>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,20 @@ using Metadata = std::map<std::string, std::string>;
 // A layer without a rope, whose queries are multiplied, has config, model_type and part.
 Metadata metadata_of(const Source&, const TableSettings&, const Model&, const tools::Subject&, const Frequencies&,
                      std::int64_t length);
+
+// The rope of a subject that has its positions, in tensors of at most so many tokens. Throws what frequencies_of
+// throws.
+struct RopeInUse {
+  Frequencies frequencies = {};
+  std::vector<std::string> notes = {};  // what rope it is, and the notes of its use
+  Metadata facts = {};                  // metadata_of it
+};
+RopeInUse use_rope(const Source&, const TableSettings&, const Model&, const tools::Subject&, std::int64_t tokens = 0);
+
+// Prints what was written as JSON: output, the facts, notes; else the notes and "wrote FILE" with more behind it, to
+// standard error where the file itself goes to standard output.
+void report_written(const std::filesystem::path& output, bool json, const nlohmann::ordered_json& facts,
+                    const std::vector<std::string>& notes, const std::string& more = "");
 
 // One rotation. In a file its facts are the keys "rotary.N.KEY", N from 1 in the order of the rotations: metadata_of
 // (its direction under the key clockwise), with direction, "forward" or "backward", layout, and tensors, a JSON list of

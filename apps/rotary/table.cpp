@@ -33,13 +33,10 @@ Form parse_form(std::string_view word) {
   return static_cast<Form>(std::ranges::find(form_names, word) - form_names.begin());
 }
 
-struct TableFileOptions {
-  Source source;
-  std::filesystem::path output;
+struct TableFileOptions : RopeFileOptions {
   Form form = Form::pairs;
   DType dtype = DType::f32;
   TableSettings settings;
-  bool json = false;
   Machine machine;
 };
 
@@ -130,19 +127,6 @@ PositionSet positions_for(const Choice& choice, const Model& model, const ModelR
   return positions;
 }
 
-// The table's facts are those of the output's metadata.
-void print_json(const TableFileOptions& options, const Metadata& metadata, const std::vector<std::string>& notes,
-                const std::vector<Tensor>& tensors) {
-  nlohmann::ordered_json list;
-  for (const Tensor& tensor : tensors)
-    list.push_back({{"name", tensor.name}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
-  std::cout << versioned({{"output", files::path_text(options.output)},
-                          {"table", metadata},
-                          {"tensors", std::move(list)},
-                          {"notes", notes}})
-            << '\n';
-}
-
 // "cos, sin f32 [8, 64], query_scale f32 [8]"
 std::string text_of(const std::vector<Tensor>& tensors) {
   std::string text;
@@ -154,14 +138,6 @@ std::string text_of(const std::vector<Tensor>& tensors) {
     if (!like_next) text += ' ' + files::lower(name(tensor.type)) + ' ' + shape_text(tensor.shape);
   }
   return text;
-}
-
-void report(const TableFileOptions& options, const std::vector<std::string>& notes,
-            const std::vector<Tensor>& tensors) {
-  std::ostream& out = is_dash(options.output) ? std::cerr : std::cout;
-  for (const std::string& note : notes) out << printable(note) << '\n';
-  out << "wrote " << (is_dash(options.output) ? "standard output" : printable(files::path_text(options.output))) << ": "
-      << text_of(tensors) << '\n';
 }
 
 // The rope, and what multiplies the queries of its layers; of a layer without a rope it is the latter alone.
@@ -187,28 +163,25 @@ void run(TableFileOptions options) {
   Model model = read_model(source, source.head_dim.value_or(0));
   const tools::Subject subject = subject_in(model, source);
   const PositionSet& positions = *subject.positions;
-  const std::int64_t length = subject.length_for(0);
   const bool npy = !is_dash(options.output) && is_npy(options.output);
   std::vector<std::int64_t> leading = {positions.tokens};
   if (positions.batched) leading.insert(leading.begin(), positions.batch);
-  Frequencies turns;
+  RopeInUse use;
   std::vector<Tensor> tensors;
-  std::vector<std::string> notes;
   if (subject.turns) {
-    turns = frequencies_of(source, model, *subject.used, length);
+    use = use_rope(source, options.settings, model, subject);
     const ThreadPool pool(options.machine.threads);
-    const Table table(turns, positions.view(), table_options(options.settings, pool));
+    const Table table(use.frequencies, positions.view(), table_options(options.settings, pool));
     std::vector<std::int64_t> rows = leading;
     if (table.heads() > 1) rows.push_back(table.heads());
     for (const FormTensor& form : tensors_of_form(options.form, table))
       tensors.push_back(make_tensor(form, table, rows, options.dtype));
-    notes = notes_of_use(model, subject);
-    notes.insert(notes.begin(), describe(model, *subject.used, turns));
   } else {
-    notes.push_back("layer " + std::to_string(*subject.layer) +
-                    " rotates nothing (NoPE): its queries are multiplied by " + formula(subject.scale));
+    use.notes.push_back("layer " + std::to_string(*subject.layer) +
+                        " rotates nothing (NoPE): its queries are multiplied by " + formula(subject.scale));
+    use.facts = metadata_of(source, options.settings, model, subject, {}, 0);
   }
-  Metadata metadata = metadata_of(source, options.settings, model, subject, turns, length);
+  Metadata& metadata = use.facts;
   metadata["positions"] = *positions.spec;
   if (subject.turns) metadata["form"] = form_names.at(static_cast<std::size_t>(options.form));
   if (!subject.turns) metadata["layer"] = std::to_string(*subject.layer);
@@ -218,21 +191,20 @@ void run(TableFileOptions options) {
     tensors.push_back(tensor_of<float>("query_scale", leading, factors));
   }
   save(options.output, tensors, npy ? Metadata{} : metadata);
-  if (options.json) return print_json(options, metadata, notes, tensors);
-  report(options, notes, tensors);
+  nlohmann::ordered_json list;
+  for (const Tensor& tensor : tensors)
+    list.push_back({{"name", tensor.name}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
+  report_written(options.output, options.json, {{"table", metadata}, {"tensors", list}}, use.notes,
+                 ": " + text_of(tensors));
 }
 
 }  // namespace
 
 void add_table(Command& command) {
   auto options = std::make_shared<TableFileOptions>();
-  add_source_options(command, options->source);
-  command.option("--head-dim", options->source.head_dim);
-  add_positions_options(command, options->source);
-  command.option("--output", options->output);
+  add_rope_file_options(command, *options);
   command.option("--form", options->form, parse_form);
   command.option("--dtype", options->dtype, parse_dtype);
-  command.option("--json", options->json);
   add_table_options(command, options->settings);
   add_machine_options(command, options->machine);
   command.runs([options] { run(*options); });
