@@ -1,30 +1,20 @@
 _rotary() {
-  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
-  local options= words= value=none given
-  COMPREPLY=()
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} words= places= options= given
   if [ "$word" = = ]; then
     word=
   elif [ "$before" = = ]; then
     before=${COMP_WORDS[COMP_CWORD-2]}
   fi
-  if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W '@COMMANDS@ help version @OPTIONS@' -- "$word"))
-    return
-  fi
-  case "$command $before" in
-    'help help') value='@COMMANDS@' ;;
-@VALUES@  esac
-  case "$command" in
+  case "$COMP_CWORD ${COMP_WORDS[1]} $before" in
+    1\ *) places='@COMMANDS@ help version @OPTIONS@' options='@OPTIONS@' ;;
+    *' help help') words='@COMMANDS@' ;;
 @CASES@  esac
-  case "$value" in
-    none) ;;
-    *) COMPREPLY=($(compgen -W "$value" -- "$word")); return ;;
-  esac
-  for given in "${COMP_WORDS[@]:2:$((COMP_CWORD-2))}"; do
-    case " $words " in *" $given "*) words= ;; esac
+  for given in "${COMP_WORDS[@]:2:$((COMP_CWORD > 2 ? COMP_CWORD - 2 : 0))}"; do
+    case " $places " in *" $given "*) places= ;; esac
   done
   case "$word" in
-    -*) words=$options ;;
+    -*) words=${words:-$options} ;;
+    *) words=${words:-$places} ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$word"))
 }

@@ -176,7 +176,7 @@ void stream_text(Decoder& model, const GenerateOptions& options) {
     if (options.json) return true;
     std::cout << text << std::flush;
     text.clear();
-    return std::cout.good();  // false if the output is closed; run_program reports it
+    return !std::cout.bad();  // false if the output is closed; run_program reports it
   });
   if (options.json) std::cout << versioned({{"prompt", *options.prompt}, {"text", text}});
   std::cout << '\n';

@@ -196,7 +196,7 @@ class TrainingRun {
     log_.write();
   }
 
-  // Throws Stopped after a signal and PEER after the loss of a rank, once rank 0 has written the checkpoint.
+  // Throws Failed after a signal and PEER after the loss of a rank, once rank 0 has written the checkpoint.
   void run() {
     // A crash at the end of a run may have left only the checkpoint: write the other files again.
     if (is_done()) save();
@@ -288,7 +288,7 @@ class TrainingRun {
     save();
     note("stopped after step " + std::to_string(trainer_.steps()) + " of " + std::to_string(options_.steps) +
          "; go on with: rotary-torch train --resume --output " + printable(request_.output));
-    throw Stopped{128 + stop_signal};
+    throw Failed{128 + stop_signal};
   }
 
   void note(const std::string& line) {

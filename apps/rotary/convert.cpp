@@ -93,7 +93,7 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   static void check() {
-    if (signal_received != 0) throw Stopped{128 + signal_received};
+    if (signal_received != 0) throw Failed{128 + signal_received};
   }
 
  private:

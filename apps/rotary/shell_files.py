@@ -9,59 +9,33 @@ import json
 import sys
 from pathlib import Path
 
-VALUES = {"integer": "N", "number": "X", "word": "WORD", "path": "FILE", "text": "TEXT"}  # as the program's help
-
-
-def names_of(option):
-    """The place of an option, "CONFIG" or "", and its names with dashes."""
-    words = option.split(",")
-    dashed = [word for word in words if word.startswith("-")]
-    return ("" if dashed == words else words[0]), dashed
-
-
-def facts_of(data, name, facts):
-    """The facts of an option; those of the shared option that it is, or that it changes."""
-    if isinstance(facts, str):
-        return data["shared"][facts]
-    return data["shared"][name] | facts if facts.get("shared") else facts
-
-
-def own_options(data, command):
-    """The options of the command's own list by name: places, what is required, the others, and what has a heading."""
-
-    def rank(item):
-        name, facts = item
-        return 0 if names_of(name)[0] else 1 if facts.get("required") else 3 if facts.get("section") else 2
-
-    return dict(sorted(((name, facts_of(data, name, facts)) for name, facts in command["options"].items()), key=rank))
-
-
-def rope_options(data):
-    return {name: data["shared"][name] for name in data["rope_options"]}
-
-
-# ---- bash ----
+def options_of(data, entries):
+    """Of each option its names, whether the first is a place, and its facts; places first, then what is required, the
+    others, and what has a heading."""
+    options = []
+    for key, given in entries.items():
+        facts = {"shared": given} if isinstance(given, str) else given
+        shared = data["shared"][given if isinstance(given, str) else key] if "shared" in facts else {}
+        options.append((key.split(","), not key.startswith("-"), shared | facts))
+    return sorted(options, key=lambda o: 0 if o[1] else 1 if o[2].get("required") else 3 if o[2].get("section") else 2)
 
 
 def completion(data, commands, template):
-    """template, with each command's options and the words of its places, and after "COMMAND OPTION" the words that the
-    value of the option can be. Where there are no words bash offers files.
+    """template, with the words that the value of each option can be, and of each command the options and the words of its
+    places. Where there are no words bash offers files.
     """
-    values, cases = "", ""
+    cases = ""
     for command, described in commands.items():
+        rope = data["rope_options"] if described.get("rope_options") else {}
         options, places = [], []
-        every = rope_options(data) if described.get("rope_options") else {}
-        for option, facts in (every | own_options(data, described) | data["command_options"]).items():
-            place, names = names_of(option)
-            options += names
-            words = " ".join(facts.get("words", []))
-            if place:
-                places += words.split()
+        for names, is_place, facts in options_of(data, rope | described["options"] | data["command_options"]):
+            words, dashed = facts.get("words", []), names[is_place:]
+            places += words if is_place else []
+            options += dashed
             if "type" in facts:
-                values += "".join(f"    '{command} {name}') value='{words}' ;;\n" for name in names)
-        cases += f"    {command}) options='{' '.join(options)}' words='{' '.join(places)}' ;;\n"
-    program_options = " ".join(name for option in data["program_options"] for name in names_of(option)[1])
-    marks = {"COMMANDS": " ".join(commands), "OPTIONS": program_options, "VALUES": values, "CASES": cases}
+                cases += "".join(f"    *' {command} {name}') words='{' '.join(words)}' ;;\n" for name in dashed)
+        cases += f"    *' {command} '*) options='{' '.join(options)}' places='{' '.join(places)}' ;;\n"
+    marks = {"COMMANDS": " ".join(commands), "OPTIONS": " ".join(data["program_options"]).replace(",", " "), "CASES": cases}
     for mark, words in marks.items():
         template = template.replace(f"@{mark}@", words)
     return "# Completion of rotary in bash. Made by apps/rotary/shell_files.py.\n" + template
@@ -72,38 +46,36 @@ def completion(data, commands, template):
 
 def roff(text):
     """text as roff prints it, letter by letter."""
-    text = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
-    return "\n".join("\\&" + line if line.startswith(".") else line for line in text.split("\n"))
+    for letter, name in {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga"}.items():
+        text = text.replace(letter, name)
+    return "\\&" + text if text.startswith(".") else text
 
 
-def whole_help(facts):
-    """The help of an option, and the facts that it does not say."""
-    text = " ".join(facts["help"])
-    words = facts.get("words", [])
-    notes = ["required"] if facts.get("required") else []
-    if any(word not in text for word in words) and not facts.get("suggests"):
-        notes.append(", ".join(words[:-1]) + " or " + words[-1])
-    if "default" in facts and "default" not in text:
-        notes.append(f"default {facts['default']}")
-    return text + (f" [{'; '.join(notes)}]" if notes else "")
-
-
-def described(options):
+def described(data, entries):
+    """The options, with the facts that their help does not say."""
     text = ""
-    for option, facts in options.items():
-        value = "" if names_of(option)[0] else facts.get("value", VALUES.get(facts.get("type"), ""))
-        term = "\\fB" + roff(option.replace(",", ", ")) + "\\fR" + (f" \\fI{roff(value)}\\fR" if value else "")
-        text += f".TP\n{term}\n{roff(whole_help(facts))}\n"
+    for names, is_place, facts in options_of(data, entries):
+        value = "" if is_place else facts.get("value", data["values"].get(facts.get("type"), ""))
+        help, words, notes = " ".join(facts["help"]), facts.get("words", []), []
+        if facts.get("required"):
+            notes.append("required")
+        if not all(word in help for word in words) and not facts.get("suggests"):
+            notes.append(", ".join(words[:-1]) + " or " + words[-1])
+        if "default" in facts and "default" not in help:
+            notes.append(f"default {facts['default']}")
+        term = f"\\fB{roff(', '.join(names))}\\fR" + (f" \\fI{roff(value)}\\fR" if value else "")
+        text += f".TP\n{term}\n{roff(help + (' [' + '; '.join(notes) + ']' if notes else ''))}\n"
     return text
 
 
 def command_section(data, name, command):
-    summary = " ".join(command["summary"])
-    text = f".SS rotary {name}\n{roff(summary)}.\n" + described(own_options(data, command))
+    text = f".SS rotary {name}\n{roff(command['summary'][0])}.\n" + described(data, command["options"])
     if command.get("rope_options"):
         text += ".PP\nThe rope options below belong to it too.\n"
-    footer = "\n".join(command.get("footer", []))
-    return text + (f".PP\n.nf\n{roff(footer)}\n.fi\n" if footer else "")
+    for line in command.get("footer", []) + command.get("examples", []):  # roff keeps a line that begins with a space
+        line = line if isinstance(line, str) else " ".join(line)
+        text += ("" if line.startswith(" ") else ".PP\n") + roff(line) + "\n"
+    return text
 
 
 def page(data, commands, version):
@@ -112,13 +84,11 @@ def page(data, commands, version):
         ".SH NAME\nrotary \\- rotary position embeddings of language models\n"
         ".SH SYNOPSIS\n\\fBrotary\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]\n"
         f".SH DESCRIPTION\n{roff(data['programs']['rotary']['summary'][1])}\n"
-        f".SH OPTIONS\n{described(data['program_options'])}"
-        f".PP\nOptions of every command:\n{described(data['command_options'])}"
-        ".SH COMMANDS\n"
+        f".SH OPTIONS\n{described(data, data['program_options'])}"
+        f".PP\nOptions of every command:\n{described(data, data['command_options'])}.SH COMMANDS\n"
         + "".join(command_section(data, name, command) for name, command in commands.items())
-        + ".SH ROPE OPTIONS\n"
-        + described(rope_options(data))
-        + ".SH EXIT STATUS\n.TP\n0\nDone.\n"
+        + f".SH ROPE OPTIONS\n{described(data, data['rope_options'])}"
+        ".SH EXIT STATUS\n.TP\n0\nDone.\n"
         ".TP\n1\nSomething in a file, a position or a shape is wrong. Standard error has one line, error: CODE: "
         'sentence; with \\-\\-json a JSON object {"error": {"code", "message"}} too.\n'
         ".TP\n2\nThe command line is wrong.\n"

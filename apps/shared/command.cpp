@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
-#include <streambuf>
 #include <system_error>
 
 #include "text.h"
@@ -15,27 +14,21 @@ namespace rotary::cli {
 
 namespace {
 
-bool quiet = false;
-
-void be_quiet() {
-  struct Nothing : std::streambuf {
-    int overflow(int character) override { return traits_type::not_eof(character); }
-    std::streamsize xsputn(const char*, std::streamsize count) override { return count; }
-  };
-  static Nothing nothing;
-  quiet = true;
-  std::cout.rdbuf(&nothing);
-}
+bool quiet_asked = false;
 
 [[noreturn]] void refuse(const OptionDescription& option, const std::string& rule, const std::string& word) {
   throw UsageError(option.name() + " " + rule + " but got '" + word + "'");
 }
 
+[[noreturn]] void refuse_without_value(const OptionDescription& option, const std::string& got) {
+  throw UsageError(option.name() + " needs a value, " + option.name() + " " + option.value + ", but " + got);
+}
+
 // A bound above 1e9 only keeps the arithmetic whole: "from 1 to 65536", "at least 1".
 [[noreturn]] void refuse_range(const OptionDescription& option, const std::string& word, bool below, bool bounded,
                                const std::string& least, const std::string& most) {
-  if (bounded) refuse(option, "must be from " + least + " to " + most, word);
-  refuse(option, below ? "must be at least " + least : "must be at most " + most, word);
+  const std::string one_side = below ? "must be at least " + least : "must be at most " + most;
+  refuse(option, bounded ? "must be from " + least + " to " + most : one_side, word);
 }
 
 // The word of the option's words that is meant.
@@ -44,8 +37,7 @@ std::string known_word(const OptionDescription& option, std::string word) {
     if (std::ranges::find(aliases, word) != aliases.end()) word = meant;
   if (const auto why = option.refused.find(word); why != option.refused.end())
     throw UsageError(option.name() + " " + word + " " + why->second);
-  const bool fixed = !option.words.empty() && !option.suggests;
-  if (fixed && std::ranges::find(option.words, word) == option.words.end())
+  if (option.has_fixed_words() && std::ranges::find(option.words, word) == option.words.end())
     refuse(option, "must be " + one_of_words(option.words), word);
   return word;
 }
@@ -83,46 +75,54 @@ double read_number(const OptionDescription& option, const std::string& word) {
   return number;
 }
 
-Command::Command(CLI::App& app, const CommandDescription& description) : app_(&app), description_(description) {
-  for (const OptionDescription& option : description.options)
-    if (app_->get_option_no_throw(option.key) == nullptr) add(option);  // CLI11 has -h and --help already
-  stores_["-q,--quiet"] = [](const OptionDescription&, const Words&) { be_quiet(); };
+Command::Command(const CommandDescription& description) : description_(description) {
+  for (const char* key : {"-q,--quiet", "-h", "--help"}) stores_[key] = nullptr;
 }
 
-void Command::add(const OptionDescription& option) {
-  const auto add_names = [&](const std::string& names, const CLI::callback_t& take) {
-    CLI::Option* added = app_->add_option(names, take);
-    added->expected(option.type == ValueType::flag ? 0 : option.list ? CLI::detail::expected_max_vector_size : 1);
+void Command::parse(Words words) {
+  CLI::App app;
+  app.set_help_flag();  // -h and --help are options like the others
+  const auto add = [&](const OptionDescription& option, const std::string& names) {
+    CLI::Option* added = app.add_option(names, [this, &option, names](const Words& values) {
+      if (names != option.key) former_.push_back(names);
+      take(option, values);
+      return true;
+    });
+    added->expected(option.is_flag() ? 0 : option.list ? CLI::detail::expected_max_vector_size : 1);
     added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     if (option.comma_list) added->delimiter(',');
   };
-  stores_[option.key] = nullptr;
-  add_names(option.key, [this, &option](const Words& words) {
-    take(option, words);
-    return true;
-  });
-  for (const std::string& name : option.former) {
-    add_names(name, [this, &option, name](const Words& words) {
-      former_.push_back(name);
-      take(option, words);
-      return true;
-    });
+  for (const OptionDescription& option : description_.options) {
+    add(option, option.key);
+    for (const std::string& name : option.former) add(option, name);
+  }
+  const std::string last = words.empty() ? "" : words.back().substr(0, words.back().find('='));
+  try {
+    std::ranges::reverse(words);  // CLI11's order
+    app.parse(std::move(words));
+  } catch (const CLI::ArgumentMismatch&) {  // the last word is an option, and its value is missing
+    const OptionDescription* option = description_.find(last);
+    if (option == nullptr) throw;
+    refuse_without_value(*option, "is the last word");
+  } catch (const CLI::ExtrasError&) {
+    extras_ = app.remaining();
+    std::erase(extras_, "--");
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(error.what());
   }
 }
 
 void Command::take(const OptionDescription& option, Words words) {
-  const std::string& called = option.name();
-  if (option.type == ValueType::flag && words.back() != "true")
-    throw UsageError(called + " takes no value but got '" + words.back() + "'");
-  if (!option.list && option.type != ValueType::flag && (words.size() > 1 || given_.contains(option.key)))
-    throw UsageError(called + " is given twice");
+  if (option.is_flag() && words.back() != "true") refuse(option, "takes no value", words.back());
+  if (!option.list && !option.is_flag() && (words.size() > 1 || has(option.key)))
+    throw UsageError(option.name() + " is given twice");
   for (std::string& word : words) {
     const std::string name = word.substr(0, word.find('='));
     if (name.starts_with('-') && description_.find(name) != nullptr)
-      throw UsageError(called + " needs a value, " + called + " " + option.value + ", but got the option " + name);
+      refuse_without_value(option, "got the option " + name);
     word = known_word(option, word);
   }
-  stores_.at(option.key)(option, words);
+  if (const Store& store = stores_[option.key]) store(option, words);
   given_[option.key] = std::move(words);
 }
 
@@ -134,22 +134,25 @@ void Command::store(const std::string& key, Store store) {
   stores_[key] = std::move(store);
 }
 
-void Command::note_former_names() const {
-  if (given_.contains("--json")) return;
-  for (const std::string& name : former_)
-    std::cerr << "note: " << name << " is called " << description_.find(name)->name() << " now\n";
-}
-
 void Command::runs(std::function<void()> run) {
-  for (const auto& [key, store] : stores_)
-    if (store == nullptr) fail(Code::INTERNAL, "commands", "the program lacks ", description_.name, " ", key);
-  app_->callback([this, run = std::move(run)] {
-    note_former_names();
-    check_rules(description_, given_);
-    run();
-  });
+  for (const OptionDescription& option : description_.options)
+    if (!stores_.contains(option.key))
+      fail(Code::INTERNAL, "commands", "the program lacks ", description_.name, " ", option.key);
+  run_ = std::move(run);
 }
 
-bool is_quiet() { return quiet; }
+void Command::run() const {
+  if (!extras_.empty()) throw UsageError(no_place(description_, extras_));
+  quiet_asked = has("-q,--quiet");
+  if (quiet_asked) std::cout.setstate(std::ios::failbit);  // nothing is written, and bad() still says what went wrong
+  if (!has("--json")) {
+    for (const std::string& name : former_)
+      std::cerr << "note: " << name << " is called " << description_.find(name)->name() << " now\n";
+  }
+  check_rules(description_, given_);
+  run_();
+}
+
+bool is_quiet() { return quiet_asked; }
 
 }  // namespace rotary::cli

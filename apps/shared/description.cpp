@@ -24,65 +24,42 @@ const Json& commands_data() {
 
 const Json& described(const char* kind, const std::string& name) { return commands_data().at(kind).at(name); }
 
-// Lines; empty where there are none.
-std::string text_of(const Json& entry, const char* key) { return joined(entry.value(key, Words()), "\n"); }
-
-Json option_entry(const std::string& key, const Json& entry) {
-  if (entry.is_string()) return described("shared", entry.get<std::string>());
-  if (!entry.contains("shared")) return entry;
-  Json changed = described("shared", key);
-  changed.update(entry);
-  return changed;
+Words paragraphs_of(const Json& entry, const char* key) {
+  Words paragraphs;
+  for (const Json& text : entry.value(key, Json::array()))
+    paragraphs.push_back(text.is_string() ? text.get<std::string>() : joined(text, " "));
+  return paragraphs;
 }
 
-// The types by their words, and what the help calls a value of each.
-const std::map<std::string, std::pair<ValueType, const char*>>& value_types() {
-  static const std::map<std::string, std::pair<ValueType, const char*>> types = {
-      {"", {ValueType::flag, ""}},         {"integer", {ValueType::integer, "N"}}, {"number", {ValueType::number, "X"}},
-      {"word", {ValueType::word, "WORD"}}, {"path", {ValueType::path, "FILE"}},    {"text", {ValueType::text, "TEXT"}}};
-  return types;
-}
-
-OptionDescription describe_option(const std::string& key, const Json& entry) {
+OptionDescription describe_option(const std::string& key, const Json& given) {
+  Json entry = given.is_string() ? described("shared", given) : Json::object();
+  if (given.is_object() && given.contains("shared")) entry = described("shared", key);
+  if (given.is_object()) entry.update(given);
   OptionDescription option;
   option.key = key;
   for (const std::string& name : split(key, ',')) {
     if (name.starts_with('-')) option.names.push_back(name);
     if (!name.starts_with('-')) option.place = name;
   }
-  const auto& [type, value] = value_types().at(entry.value("type", ""));
-  option.type = type;
-  option.value = entry.value("value", option.place.empty() ? value : option.place);
-  option.help = text_of(entry, "help");
-  option.section = entry.value("section", "");
   option.former = entry.value("former", Words());
+  option.type = entry.value("type", "");
+  const std::string of_type = commands_data().at("values").value(option.type, "");
+  option.value = entry.value("value", option.place.empty() ? of_type : option.place);
+  option.help = joined(entry.at("help"), " ");
+  option.section = entry.value("section", "");
+  const Json standard = entry.value("default", Json(""));
+  option.standard = standard.is_string() ? standard.get<std::string>() : standard.dump();
   option.words = entry.value("words", Words());
   if (entry.contains("aliases")) option.aliases = described("aliases", entry["aliases"]);
   option.refused = entry.value("refused", option.refused);
-  if (entry.contains("range") && type == ValueType::number) entry["range"].get_to(option.range);
-  if (entry.contains("range") && type == ValueType::integer) entry["range"].get_to(option.whole_range);
-  const Json standard = entry.value("default", Json());
-  if (!standard.is_null()) option.standard = standard.is_string() ? standard.get<std::string>() : standard.dump();
+  option.range = entry.value("range", option.range);
+  if (option.type == "integer") option.whole_range = entry.value("range", option.whole_range);
   option.suggests = entry.value("suggests", false);
   option.comma_list = entry.value("comma_list", false);
   option.list = option.comma_list || entry.value("list", false);
   option.required = entry.value("required", false);
   option.usual = entry.value("usual", false);
   return option;
-}
-
-// The options of own that the command does not have yet; where rope is set, the rope options first.
-void add_options(CommandDescription& command, const Json& own, bool rope = false) {
-  const Json& shared = commands_data().at("shared");
-  for (const Json& entry : rope ? commands_data().at("rope_options") : Json::array()) {
-    const auto key = entry.get<std::string>();
-    command.options.push_back(
-        describe_option(key, option_entry(key, own.contains(key) ? own.at(key) : shared.at(key))));
-  }
-  for (const auto& [key, entry] : own.items()) {
-    if (std::ranges::find(command.options, key, &OptionDescription::key) == command.options.end())
-      command.options.push_back(describe_option(key, option_entry(key, entry)));
-  }
 }
 
 void add_rules(CommandDescription& command, const Json& rules) {
@@ -96,10 +73,15 @@ void add_rules(CommandDescription& command, const Json& rules) {
   }
 }
 
-CommandDescription describe(const std::string& name, const Json& entry, const char* further_options) {
-  CommandDescription command{name, text_of(entry, "summary"), text_of(entry, "footer"), {}, {}, {}};
-  add_options(command, entry.value("options", Json::object()), entry.value("rope_options", false));
-  add_options(command, commands_data().at(further_options));
+// program: with a space behind it, of a command.
+CommandDescription describe(const std::string& program, const std::string& name, const Json& entry,
+                            const char* further_options) {
+  CommandDescription command{name, program + name, paragraphs_of(entry, "summary"), paragraphs_of(entry, "footer"),
+                             entry.value("examples", Words())};
+  Json options = entry.value("rope_options", false) ? commands_data().at("rope_options") : Json::object();
+  options.update(entry.value("options", Json::object()));
+  options.update(commands_data().at(further_options));
+  for (const auto& [key, option] : options.items()) command.options.push_back(describe_option(key, option));
   const auto rank = [](const OptionDescription& option) {
     return !option.place.empty() ? 0 : option.required ? 1 : option.section.empty() ? 2 : 3;
   };
@@ -115,26 +97,23 @@ const std::string& OptionDescription::long_name() const {
   return found == names.end() ? place : *found;
 }
 
-bool OptionDescription::has_name(const std::string& word) const {
-  return std::ranges::find(names, word) != names.end() || std::ranges::find(former, word) != former.end();
-}
-
 const OptionDescription* CommandDescription::find(const std::string& word) const {
-  const auto option = std::ranges::find_if(options, [&](const auto& known) { return known.has_name(word); });
+  const auto has = [&](const Words& names) { return std::ranges::find(names, word) != names.end(); };
+  const auto option = std::ranges::find_if(options, [&](const auto& o) { return has(o.names) || has(o.former); });
   return option == options.end() ? nullptr : &*option;
 }
 
-CommandDescription describe_command(const std::string& name) {
-  return describe(name, described("commands", name), "command_options");
+CommandDescription describe_command(const std::string& name, const std::string& program) {
+  return describe(program + " ", name, described("commands", name), "command_options");
 }
 
 CommandDescription describe_program(const std::string& name) {
   const Json& entry = described("programs", name);
-  CommandDescription program = describe(name, entry, "program_options");
+  CommandDescription program = describe("", name, entry, "program_options");
   for (const auto& [title, commands] : entry.at("groups").items()) {
-    auto& group = program.groups.emplace_back(title, std::vector<std::pair<std::string, std::string>>());
+    Terms& terms = program.groups.emplace_back(title, Terms()).second;
     for (const Json& command : commands)
-      group.second.emplace_back(command, text_of(described("commands", command), "summary"));
+      terms.emplace_back(command, paragraphs_of(described("commands", command), "summary").front());
   }
   return program;
 }

@@ -20,14 +20,10 @@ struct Program {
 // usage; or what a command says. "help", "help COMMAND" and "version" are "--help", "COMMAND --help" and "--version".
 int run_program(const Program&, int argc, char** argv);
 
-// A command that has printed its answer, and the answer is no, throws this.
+// A command that has printed its answer, and the answer is no, throws this; or one that Ctrl-C has stopped, with its
+// work saved.
 struct Failed {
-  int status;
-};
-
-// Ctrl-C: a command that stops early and has saved its work throws this; nothing is printed.
-struct Stopped {
-  int status;  // 128 + the signal's number
+  int status;  // of Ctrl-C 128 + the signal's number
 };
 
 }  // namespace rotary::cli

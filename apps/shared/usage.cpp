@@ -1,6 +1,5 @@
 // Sentences for command lines that cannot be understood.
 #include <algorithm>
-#include <cctype>
 #include <string_view>
 
 #include "description.h"
@@ -16,20 +15,24 @@ using Given = std::map<std::string, Words>;
 
 std::string bare(std::string_view word) {  // "--rotary_dim" -> "rotary-dim"
   std::string name = lower(word.substr(std::min(word.find_first_not_of('-'), word.size())));
-  std::replace(name.begin(), name.end(), '_', '-');
+  std::ranges::replace(name, '_', '-');
   return name;
 }
 
-// The options that were probably meant: the nearest name, or those that begin like it, required ones before others.
+std::string nearest(const std::string& word, const Words& words) {
+  return std::string(files::nearest(word, std::vector<std::string_view>(words.begin(), words.end())));
+}
+
+// The long names that were probably meant: the nearest, or those that begin like it, required ones before others.
 Words meant_options(const CommandDescription& command, const std::string& wanted) {
-  Words bare_names, required, others;
-  for (const OptionDescription& option : command.options) bare_names.push_back(bare(option.long_name()));
-  const std::vector<std::string_view> views(bare_names.begin(), bare_names.end());
-  const std::string_view near = files::nearest(wanted, views);
+  Words names, required, others;
+  for (const OptionDescription& option : command.options) names.push_back(bare(option.long_name()));
+  const std::string near = nearest(wanted, names);
   for (const OptionDescription& option : command.options) {
-    const std::string& name = option.long_name();
-    const bool is_meant = near.empty() ? !wanted.empty() && bare(name).starts_with(wanted) : bare(name) == near;
-    if (is_meant && name.starts_with("--")) (option.required ? required : others).push_back(name);
+    const std::string name = bare(option.long_name());
+    const bool is_meant = near.empty() ? !wanted.empty() && name.starts_with(wanted) : name == near;
+    if (is_meant && option.long_name().starts_with("--"))
+      (option.required ? required : others).push_back(option.long_name());
   }
   return required.empty() ? others : required;
 }
@@ -40,17 +43,24 @@ Words given_terms(const CommandDescription& command, const Given& given, const W
   for (const std::string& term : terms) {
     const std::size_t end = term.find_first_of("=!");
     const std::string name = term.substr(0, end);
-    for (const OptionDescription& option : command.options) {
-      const auto words = given.find(option.key);
-      if (option.name() != name || words == given.end() || words->second == Words{option.standard}) continue;
-      if (end == std::string::npos) {
-        found.push_back(name);
-      } else if ((words->second.front() == term.substr(end + 1)) == (term[end] == '=')) {
-        found.push_back(name + " " + words->second.front());
-      }
-    }
+    const auto option = std::ranges::find(command.options, name, &OptionDescription::name);
+    const auto words = option == command.options.end() ? given.end() : given.find(option->key);
+    if (words == given.end() || words->second == Words{option->standard}) continue;
+    const std::string& word = words->second.front();
+    if (end == std::string::npos) found.push_back(name);
+    if (end != std::string::npos && (word == term.substr(end + 1)) == (term[end] == '='))
+      found.push_back(name + " " + word);
   }
   return found;
+}
+
+// "there is no option '--lenght': did you mean --length?"
+std::string no_option(const CommandDescription& command, const std::string& word) {
+  const std::string name = word.substr(0, word.find('=')), sentence = "there is no option '" + name + "'";
+  if (!command.place().empty() && bare(command.place()) == bare(name))
+    return sentence + ": " + command.place() + " is given without a name";
+  const Words meant = meant_options(command, bare(name));
+  return meant.empty() || meant.size() > 3 ? sentence : sentence + ": did you mean " + one_of_words(meant) + "?";
 }
 
 }  // namespace
@@ -71,26 +81,23 @@ void check_rules(const CommandDescription& command, const Given& given) {
   }
 }
 
-std::string no_option(const CommandDescription& command, const std::string& word) {
-  const std::string name = word.substr(0, word.find('=')), sentence = "there is no option '" + name + "'";
-  const std::string wanted = bare(name);
-  for (const OptionDescription& option : command.options) {
-    if (!option.place.empty() && bare(option.place) == wanted)
-      return sentence + ": " + option.place + " is given without a name";
-  }
-  const Words meant = meant_options(command, wanted);
-  if (meant.empty() || meant.size() > 3) return sentence;
-  return sentence + ": did you mean " + one_of_words(meant) + "?";
+std::string no_place(const CommandDescription& command, const Words& words) {
+  const auto is_option = [](const std::string& word) { return word.size() > 1 && word[0] == '-'; };
+  if (const auto option = std::ranges::find_if(words, is_option); option != words.end())
+    return no_option(command, *option);
+  const std::string got = " but got '" + words.front() + "'";
+  if (command.place().empty()) return command.name + " takes options only" + got;
+  return command.name + " takes one " + command.place() + got + " too";
 }
 
 std::string no_command(const CommandDescription& program, const std::string& word) {
   const std::string sentence = "there is no command '" + word + "'";
   if (const std::string instead = instead_of(word); !instead.empty()) return sentence + " any more: " + instead;
-  std::vector<std::string_view> names = {"help", "version"};
+  Words names = {"help", "version"};
   for (const auto& [title, commands] : program.groups)
     for (const auto& [name, summary] : commands) names.push_back(name);
-  const std::string_view meant = files::nearest(word, names);
-  return meant.empty() ? sentence : sentence + ": did you mean " + std::string(meant) + "?";
+  const std::string meant = nearest(word, names);
+  return meant.empty() ? sentence : sentence + ": did you mean " + meant + "?";
 }
 
 }  // namespace rotary::cli

@@ -183,7 +183,7 @@ TEST_F(Usage, every_command_and_option_stands_in_the_completion_and_the_man_page
   const std::regex option_name("\n  (?:-[a-z], |[A-Z]+, )?--([a-z-]+)");
   int options = 0;
   for (const std::string& name : command_names()) {
-    const std::string completed = part_of(bash, "    " + name + ") options='", "\n");
+    const std::string completed = part_of(bash, "    *' " + name + " '*) options='", "\n");
     std::string section = part_of(man, "\n.SS rotary " + name + "\n", "\n.S");
     if (contains(section, "The rope options below belong to it too.")) section += rope_options;
     const std::string help = expect_success({name, "--help"}).out;
