@@ -21,7 +21,6 @@ struct AccuracyOptions {
   Source source;
   std::optional<std::string> positions;
   double tolerance = 0;
-  bool json = false;
 };
 
 // Fills in what no option says. Returns whether nothing describes a rope.
@@ -106,10 +105,7 @@ void run(AccuracyOptions options) {
   const bool is_default_rope = complete(options.source);
   const accuracy::Request request = request_of(options);
   const accuracy::Study study = accuracy::study(request);
-  if (options.json) {
-    std::cout << with_version(to_json(request, study)) << '\n';
-    return;
-  }
+  if (asks_json()) return print_json(to_json(request, study));
   if (is_default_rope) std::cout << "no CONFIG: base 10000 and head_dim 128\n";
   print(request, study);
 }
@@ -122,7 +118,6 @@ void add_accuracy(Command& command) {
   command.option("--head-dim", options->source.head_dim);
   command.option("--positions", options->positions);
   command.option("--tolerance", options->tolerance);
-  command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }
 

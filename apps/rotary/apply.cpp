@@ -35,7 +35,6 @@ struct ApplyOptions {
   std::filesystem::path input, output;
   std::vector<std::string> tensors;
   Machine machine;
-  bool json = false;
 };
 
 void check_formats(const ApplyOptions& options, files::Format input) {
@@ -250,18 +249,18 @@ void report(const ApplyOptions& options, const InputTensors& input, const std::v
     rotations.push_back(stamp.facts);
     rotations.back()["tensors"] = stamp.tensors;
   }
-  if (!options.json) {
+  if (!asks_json()) {
     if (undone) notes.emplace_back("note: this undoes the rotation that the input's metadata tells of");
     for (const TensorInfo& tensor : input.infos()) notes.push_back(line_of(options, tensor, chosen, parts));
   }
-  report_written(options.output, options.json, {{"undoes", undone}, {"rotations", rotations}}, notes);
+  report_written(options.output, {{"undoes", undone}, {"rotations", rotations}}, notes);
 }
 
 void run(ApplyOptions options) {
   check_usage(options);
   InputTensors input(options.input);
   check_formats(options, input.format());
-  check_output(options.output, options.json);
+  check_output(options.output, asks_json());
   if (!options.machine.target.empty()) use_target(options.machine.target);
   std::vector<Tensor> tensors = choose_tensors(input, options);
   std::vector<Tensor*> pointers;
@@ -301,7 +300,6 @@ void add_apply(Command& command) {
   command.option("--layout", options->tables.source.layout);
   command.option("--backward", options->backward);
   command.option("--query-scale", options->tables.source.query_scale);
-  command.option("--json", options->json);
   command.option("--each-step", options->each_step);
   command.option("--as", options->as_hf, [](const std::string& word) { return word == "hf"; });
   add_machine_options(command, options->machine);

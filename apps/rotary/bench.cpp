@@ -52,8 +52,8 @@ nlohmann::ordered_json json_of(const Cell& cell, const Result& result) {
 
 void print(const std::string& line) { std::cout << line << '\n' << std::flush; }
 
-void run(bool json) {
-  if (!json) {
+void run() {
+  if (!asks_json()) {
     print("target " + std::string(chosen_target()) +
           ", one thread, q of 32 heads of 128 and k of 8; each result is checked against the reference, then timed\n");
     print(
@@ -62,16 +62,14 @@ void run(bool json) {
   bench::ReadyCell::Memory memory;
   for (const Cell& cell : bench::grid()) {
     const Result result = bench::measure(bench::ReadyCell(cell, memory), 0.1);
-    print(json ? versioned(json_of(cell, result)) : row(cell, result));
+    print(asks_json() ? versioned(json_of(cell, result)) : row(cell, result));
   }
 }
 
 }  // namespace
 
 void add_bench(Command& command) {
-  auto json = std::make_shared<bool>(false);
-  command.option("--json", *json);
-  command.runs([json] { run(*json); });
+  command.runs([] { run(); });
 }
 
 }  // namespace rotary::cli

@@ -32,7 +32,6 @@ struct ConvertOptions {
   std::filesystem::path output;
   bool dry_run = false;
   bool verify = false;
-  bool json = false;
 };
 
 // ---- the report ----------------------------------------------------------------------------------
@@ -149,11 +148,7 @@ void run(ConvertOptions options) {
     const StopSignals signals;
     result = convert(request_of(options, progress));
   }
-  if (options.json) {
-    std::cout << with_version(to_json(*result)) << '\n';
-  } else {
-    report(*result, options.output);
-  }
+  asks_json() ? print_json(to_json(*result)) : report(*result, options.output);
 }
 
 }  // namespace
@@ -166,7 +161,6 @@ void add_convert(Command& command) {
   command.option("--output", options->output);
   command.option("--dry-run", options->dry_run);
   command.option("--verify", options->verify);
-  command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }
 

@@ -205,7 +205,7 @@ Step show_time(const DemoData& data, const Frequencies& turns) {
   return step;
 }
 
-void run(const std::filesystem::path& folder, bool json) {
+void run(const std::filesystem::path& folder) {
   const DemoData data = load_demo_data(folder);
   const Model model = read_config(folder / "config.json");
   const ModelRope& used = model.ropes.at(0);
@@ -214,32 +214,30 @@ void run(const std::filesystem::path& folder, bool json) {
   Json steps = Json::array();
   const auto show = [&](const Step& step) {
     steps.push_back({{"step", step.title}, {"lines", step.lines}});
-    if (json) return;
+    if (asks_json()) return;
     std::cout << '\n' << steps.size() << "  " << step.title << '\n';
     for (const std::string& line : step.lines) std::cout << "   " << line << '\n';
   };
-  if (!json) std::cout << "The chain on bundled data in " << files::path_text(folder) << '\n';
+  if (!asks_json()) std::cout << "The chain on bundled data in " << files::path_text(folder) << '\n';
   show({"Rope: what config.json says", {describe(model, used, turns)}});
   show(show_frequencies(data, used.rope, turns));
   show(show_table(data, turns, table));
   show(show_rotation(data, turns, table));
   show(show_law(data, turns));
   show(show_time(data, turns));
-  std::cout << (json ? versioned({{"passed", true}, {"steps", std::move(steps)}}) + "\n"
-                     : "\nAll checks passed. The same on your files:\n   rotary inspect config.json\n"
-                       "   rotary apply config.json --input qk.safetensors --output rotated.safetensors\n");
+  if (asks_json()) return print_json(json_text({{"passed", true}, {"steps", std::move(steps)}}));
+  std::cout << "\nAll checks passed. The same on your files:\n   rotary inspect config.json\n"
+               "   rotary apply config.json --input qk.safetensors --output rotated.safetensors\n";
 }
 
 }  // namespace
 
 void add_demo(Command& command) {
   auto data = std::make_shared<std::filesystem::path>();
-  auto json = std::make_shared<bool>(false);
   command.option("--data", *data);
-  command.option("--json", *json);
-  command.runs([data, json] {
+  command.runs([data] {
     try {
-      run(find_demo_data(*data), *json);
+      run(find_demo_data(*data));
     } catch (const nlohmann::json::exception& error) {
       fail(Code::JSON, "demo", "high_precision.json: ", error.what());
     }

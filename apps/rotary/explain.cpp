@@ -56,19 +56,17 @@ std::string as_json(const std::string& word) {
         {{"number", std::stoi(page.number)}, {"id", page.name}, {"title", title.substr(title.find(". ") + 2)}});
     if (!word.empty()) chapters.back()["markdown"] = page.text;
   }
-  return versioned({{"chapters", chapters}});
+  return json_text({{"chapters", chapters}});
 }
 
 }  // namespace
 
 void add_explain(Command& command) {
   auto chapter = std::make_shared<std::string>();
-  auto json = std::make_shared<bool>(false);
   command.option("CHAPTER", *chapter);
-  command.option("--json", *json);
-  command.runs([chapter, json] {
-    if (*json) std::cout << as_json(*chapter) << '\n';
-    if (!*json) std::cout << (chapter->empty() ? find_contents() : find_chapter(*chapter).text);
+  command.runs([chapter] {
+    if (asks_json()) return print_json(as_json(*chapter));
+    std::cout << (chapter->empty() ? find_contents() : find_chapter(*chapter).text);
   });
 }
 

@@ -22,7 +22,6 @@ struct ExtendOptions {
   Source source;
   extend::Request request;
   std::string write;
-  bool json = false;
 };
 
 extend::Request request_of(const ExtendOptions& options) {
@@ -114,8 +113,7 @@ void print_plan(const extend::Plan& plan, const std::string& asked) {
 void run(const ExtendOptions& options) {
   extend::Plan plan = extend::plan(request_of(options));
   if (!options.write.empty()) plan.written = extend::write(plan, options.write);
-  if (!options.json) return print_plan(plan, options.request.method);
-  std::cout << with_version(extend::to_json(plan)) << '\n';
+  asks_json() ? print_json(extend::to_json(plan)) : print_plan(plan, options.request.method);
 }
 
 }  // namespace
@@ -130,7 +128,6 @@ void add_extend(Command& command) {
   command.option("--rope", options->request.rope);
   command.option("--pairing", options->source.pairing, parse_pairing);
   command.option("--output", options->write);
-  command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }
 

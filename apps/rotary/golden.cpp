@@ -3,7 +3,6 @@
 #include <cctype>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <span>
 
 #include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
@@ -103,14 +102,6 @@ Arrays arrays_of(const GoldenOptions& options, const ModelRope& used, const Freq
 
 // ---- the files -----------------------------------------------------------------------------------
 
-// Lists within each other, of the elements from at on.
-Json nested(std::span<const std::int64_t> shape, std::vector<Json>::const_iterator& at) {
-  if (shape.empty()) return *at++;
-  Json list;
-  for (std::int64_t i = 0; i < shape.front(); ++i) list.push_back(nested(shape.subspan(1), at));
-  return list;
-}
-
 // The stem of the file's name as an identifier: what all names of the header begin with.
 std::string identifier(const std::filesystem::path& path) {
   std::string word = files::path_text(path.stem());
@@ -172,16 +163,13 @@ void run(const GoldenOptions& options) {
   use.facts["rotated"] = options.backward ? "backward" : "forward";
   const Arrays arrays = arrays_of(options, used, use.frequencies, positions);
   Json object = {{"golden", use.facts}};
-  for (const auto& [name, array] : arrays) {
-    auto at = array.elements.begin();
-    object[name] = nested(array.shape, at);
-  }
+  for (const auto& [name, array] : arrays) object[name] = nested(array.elements, array.shape);
   files::write_whole("golden", options.output,
                      header ? c_header(options.output, use.facts, arrays, used.first) : versioned(object) + "\n");
   if (used.coordinates && !options.source.positions)
     use.notes.emplace_back(
         "note: these positions are made up: 'rotary positions' makes the coordinates that the model has");
-  report_written(options.output, options.json, {{"golden", use.facts}}, use.notes,
+  report_written(options.output, {{"golden", use.facts}}, use.notes,
                  ": rotated " + shape_text(arrays.at("rotated").shape) + ", positions " +
                      shape_text(arrays.at("positions").shape));
 }

@@ -26,7 +26,6 @@ using Json = nlohmann::ordered_json;
 struct InspectOptions {
   Source source;
   std::vector<std::string> configs;
-  bool json = false;
   bool pairs = false;
 };
 
@@ -101,11 +100,7 @@ void print_model(const Inspected& inspected, bool pairs) {
 void inspect_model(const InspectOptions& options) {
   Inspected one = inspected(options.source);
   add_views(one, options.source);
-  if (options.json) {
-    std::cout << versioned(json_of(one)) << '\n';
-  } else {
-    print_model(one, options.pairs);
-  }
+  asks_json() ? print_json(json_text(json_of(one))) : print_model(one, options.pairs);
 }
 
 void inspect_models(const InspectOptions& options) {
@@ -119,14 +114,14 @@ void inspect_models(const InspectOptions& options) {
     all.push_back(inspected(source));
   }
   for (Inspected& one : all) add_views(one, options.source);
-  if (!options.json) return print_side_by_side(all);
+  if (!asks_json()) return print_side_by_side(all);
   Json models = Json::array();
   for (const Inspected& one : all) {
     Json model = {{"config", one.config}};
     model.update(json_of(one));
     models.push_back(std::move(model));
   }
-  std::cout << versioned({{"models", std::move(models)}, {"differences", differences_of(all)}}) << '\n';
+  print_json(json_text({{"models", std::move(models)}, {"differences", differences_of(all)}}));
 }
 
 void run(InspectOptions options) {
@@ -138,7 +133,7 @@ void run(InspectOptions options) {
     stream = tools::bytes_of_stream(config);
   if (stream.empty() && !files::names_tensors(files::path_of(config))) return inspect_model(options);
   if (options.pairs) throw UsageError("a file of tensors has no rope: only --json goes with it");
-  inspect_tensors(options.source, options.json, std::move(stream));
+  inspect_tensors(options.source, std::move(stream));
 }
 
 }  // namespace
@@ -149,7 +144,6 @@ void add_inspect(Command& command) {
   add_rope_options(command, options->source);
   command.option("--head-dim", options->source.head_dim);
   command.option("--pairs", options->pairs);
-  command.option("--json", options->json);
   command.runs([options] { run(*options); });
 }
 

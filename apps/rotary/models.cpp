@@ -17,11 +17,6 @@ namespace rotary::cli {
 
 namespace {
 
-struct ModelsOptions {
-  std::string filter;
-  bool json = false;
-};
-
 // "half", "half, clockwise"; all ropes of a part have one.
 std::string pairing_of(const KnownModel& model) {
   const Rope& rope = model.model.ropes.front().rope;
@@ -49,14 +44,14 @@ std::vector<KnownModel> chosen_models(const std::string& filter) {
        files::in_quotes(filter), meant.empty() ? "" : ": did you mean " + std::string(meant) + "?");
 }
 
-void print_json(const std::vector<KnownModel>& models) {
+void print_list(const std::vector<KnownModel>& models) {
   auto list = nlohmann::ordered_json::array();
   for (const KnownModel& model : models) {
     const bool turns = !model.model.ropes.empty();
     list.push_back({{"model_type", model.model_type}, {"part", model.part}, {"rope", turns}});
     list.back()[turns ? "pairing" : "why"] = turns ? pairing_of(model) : model.why;
   }
-  std::cout << versioned({{"models", std::move(list)}}) << '\n';
+  print_json(json_text({{"models", std::move(list)}}));
 }
 
 // Models without rotary positions are listed only where the filter is their name or matches nothing else.
@@ -79,12 +74,11 @@ void print_lines(const std::vector<KnownModel>& models, const std::string& filte
 }  // namespace
 
 void add_models(Command& command) {
-  auto options = std::make_shared<ModelsOptions>();
-  command.option("FILTER", options->filter);
-  command.option("--json", options->json);
-  command.runs([options] {
-    const std::vector<KnownModel> models = chosen_models(options->filter);
-    options->json ? print_json(models) : print_lines(models, options->filter);
+  auto filter = std::make_shared<std::string>();
+  command.option("FILTER", *filter);
+  command.runs([filter] {
+    const std::vector<KnownModel> models = chosen_models(*filter);
+    asks_json() ? print_list(models) : print_lines(models, *filter);
   });
 }
 

@@ -29,7 +29,6 @@ struct PositionsOptions {
   std::optional<std::int64_t> length, ranks, rank;
   std::optional<Split> split;
   bool films_as_published = false;
-  bool json = false;
 };
 
 // ---- a sequence without a model's own ways ----
@@ -137,14 +136,12 @@ Tensor deltas_of(const ModelPositions& made) {
   return unnamed(std::vector<std::int64_t>(made.deltas.begin(), made.deltas.end()), shape);
 }
 
-void report(const PositionsOptions& options, const std::vector<std::pair<std::filesystem::path, Tensor>>& files,
-            const std::vector<std::string>& notes) {
-  if (options.json) {
+void report(const std::vector<std::pair<std::filesystem::path, Tensor>>& files, const std::vector<std::string>& notes) {
+  if (asks_json()) {
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const auto& [path, tensor] : files)
       list.push_back({{"output", files::path_text(path)}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
-    std::cout << versioned({{"files", std::move(list)}, {"notes", notes}}) << '\n';
-    return;
+    return print_json(json_text({{"files", std::move(list)}, {"notes", notes}}));
   }
   for (const std::string& note : notes) std::cout << "note: " << printable(note) << '\n';
   for (const auto& [path, tensor] : files)
@@ -165,7 +162,7 @@ void run(const PositionsOptions& options) {
   files.front().second = unnamed(made.positions);
   if (!options.delta.empty()) files.back().second = deltas_of(made);
   for (const auto& [path, tensor] : files) save(path, {tensor}, {});
-  report(options, files, made.notes);
+  report(files, made.notes);
 }
 
 void add_files(Command& command, PositionsOptions& options) {
@@ -185,7 +182,6 @@ void add_positions(Command& command) {
   command.option("--output", options->output);
   command.option("--part", options->part);
   command.option("--length", options->length);
-  command.option("--json", options->json);
   add_files(command, *options);
   command.option("--delta", options->delta);
   command.option("--after-film", options->films_as_published,

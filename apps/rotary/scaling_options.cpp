@@ -31,8 +31,7 @@ void set_base(Model& model, ModelRope& used, double base) {
   note(model, NoteKind::chosen,
        "--base " + significant(base, 10) + " replaces the base of the file, " + significant(used.rope.base, 10) + ".");
   used.rope.base = base;
-  std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "base"; });
-  used.origins.push_back({"base", {OriginKind::chosen, "--base"}});
+  set_origin(used.origins, {"base", {OriginKind::chosen, "--base"}});
 }
 
 // ---- the scaling ----
@@ -116,12 +115,16 @@ void set_scaling(Model& model, ModelRope& used, const Source& source, const exte
   const auto part = std::ranges::find_if(model.parts, [&](const ModelPart& one) { return one.path == used.part; });
   if (scales && trained.tokens != part->context && !has<std::int64_t>(scaling, "trained_length")) {
     part->context = trained.tokens;
-    std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "context"; });
-    used.origins.push_back({"context", trained.origin.origin});
+    set_origin(used.origins, {"context", trained.origin.origin});
   }
 }
 
 }  // namespace
+
+void set_origin(std::vector<ValueOrigin>& origins, const ValueOrigin& now) {
+  std::erase_if(origins, [&](const ValueOrigin& known) { return known.value == now.value; });
+  origins.push_back(now);
+}
 
 ModelRope& rope_for_option(Model& model, const Source& source, const char* option, std::ptrdiff_t among) {
   if (among > 1 && !source.names_rope()) {
@@ -151,8 +154,7 @@ void apply_scaling_options(Model& model, const Source& source) {
   if (source.scaling) set_scaling(model, used, source, start);
   if (!source.attention_factor) return;
   used.rope.attention_factor = source.attention_factor;
-  std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "attention_factor"; });
-  used.origins.push_back({"attention_factor", {OriginKind::chosen, "--attention-factor"}});
+  set_origin(used.origins, {"attention_factor", {OriginKind::chosen, "--attention-factor"}});
 }
 
 }  // namespace rotary::cli

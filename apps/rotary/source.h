@@ -44,7 +44,6 @@ struct TableSettings {
 struct RopeFileOptions {
   Source source;
   std::filesystem::path output;
-  bool json = false;
 };
 struct TableRequest {
   Source source;
@@ -61,7 +60,7 @@ struct Machine {
 void add_rope_options(Command& command, Source& source);       // the options of "rope_options" in data/commands.json
 void add_source_options(Command& command, Source& source);     // these, and CONFIG
 void add_positions_options(Command& command, Choice& choice);  // --positions, --same-position-on-every-axis
-void add_rope_file_options(Command& command, RopeFileOptions& options);  // these, --head-dim, --output, --json
+void add_rope_file_options(Command& command, RopeFileOptions& options);  // these, --head-dim, --output
 void add_table_options(Command& command, TableSettings& settings);       // --angles, --rounding
 void add_machine_options(Command& command, Machine& machine);       // --target, --threads
 
@@ -80,6 +79,8 @@ Model read_model(const Source&, int head_dim);
 // was replaced. Throws ROPE where several ropes need --rope, UsageError where no trained length is known.
 void apply_scaling_options(Model&, const Source&);
 
+// Where the value comes from now.
+void set_origin(std::vector<ValueOrigin>&, const ValueOrigin&);
 // The chosen rope, for an option that is for one of so many. Throws ROPE where nothing chooses among several.
 ModelRope& rope_for_option(Model&, const Source&, const char* option, std::ptrdiff_t among);
 

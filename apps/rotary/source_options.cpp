@@ -35,7 +35,6 @@ void add_rope_file_options(Command& command, RopeFileOptions& options) {
   command.option("--head-dim", options.source.head_dim);
   add_positions_options(command, options.source);
   command.option("--output", options.output);
-  command.option("--json", options.json);
 }
 
 void add_table_options(Command& command, TableSettings& settings) {

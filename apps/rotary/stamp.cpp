@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "apps/shared/command.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
 #include "files/text/paths.h"
@@ -122,14 +123,13 @@ RopeInUse use_rope(const Source& source, const TableSettings& settings, const Mo
   return use;
 }
 
-void report_written(const std::filesystem::path& output, bool json, const nlohmann::ordered_json& facts,
+void report_written(const std::filesystem::path& output, const nlohmann::ordered_json& facts,
                     const std::vector<std::string>& notes, const std::string& more) {
-  if (json) {
+  if (asks_json()) {
     nlohmann::ordered_json object = {{"output", files::path_text(output)}};
     object.update(facts);
     object["notes"] = notes;
-    std::cout << versioned(object) << '\n';
-    return;
+    return print_json(json_text(object));
   }
   std::ostream& out = is_dash(output) ? std::cerr : std::cout;
   for (const std::string& note : notes) out << printable(note) << '\n';

@@ -29,9 +29,9 @@ struct RopeInUse {
 };
 RopeInUse use_rope(const Source&, const TableSettings&, const Model&, const tools::Subject&, std::int64_t tokens = 0);
 
-// Prints what was written as JSON: output, the facts, notes; else the notes and "wrote FILE" with more behind it, to
-// standard error where the file itself goes to standard output.
-void report_written(const std::filesystem::path& output, bool json, const nlohmann::ordered_json& facts,
+// Prints what was written, with --json as output, the facts and notes; else the notes and "wrote FILE" with more behind
+// it, to standard error where the file itself goes to standard output.
+void report_written(const std::filesystem::path& output, const nlohmann::ordered_json& facts,
                     const std::vector<std::string>& notes, const std::string& more = "");
 
 // One rotation. In a file its facts are the keys "rotary.N.KEY", N from 1 in the order of the rotations: metadata_of

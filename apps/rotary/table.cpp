@@ -158,7 +158,7 @@ tools::Subject subject_in(Model& model, const Source& source) {
 void run(TableFileOptions options) {
   check_usage(options);
   if (!options.machine.target.empty()) use_target(options.machine.target);
-  check_output(options.output, options.json);
+  check_output(options.output, asks_json());
   const Source& source = options.source;
   Model model = read_model(source, source.head_dim.value_or(0));
   const tools::Subject subject = subject_in(model, source);
@@ -194,8 +194,7 @@ void run(TableFileOptions options) {
   nlohmann::ordered_json list;
   for (const Tensor& tensor : tensors)
     list.push_back({{"name", tensor.name}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
-  report_written(options.output, options.json, {{"table", metadata}, {"tensors", list}}, use.notes,
-                 ": " + text_of(tensors));
+  report_written(options.output, {{"table", metadata}, {"tensors", list}}, use.notes, ": " + text_of(tensors));
 }
 
 }  // namespace

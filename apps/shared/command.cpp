@@ -14,7 +14,7 @@ namespace rotary::cli {
 
 namespace {
 
-bool quiet_asked = false;
+bool quiet_asked = false, json_asked = false;
 
 [[noreturn]] void refuse(const OptionDescription& option, const std::string& rule, const std::string& word) {
   throw UsageError(option.name() + " " + rule + " but got '" + word + "'");
@@ -76,7 +76,7 @@ double read_number(const OptionDescription& option, const std::string& word) {
 }
 
 Command::Command(const CommandDescription& description) : description_(description) {
-  for (const char* key : {"-q,--quiet", "-h", "--help"}) stores_[key] = nullptr;
+  for (const char* key : {"-q,--quiet", "--json", "-h", "--help"}) stores_[key] = nullptr;
 }
 
 void Command::parse(Words words) {
@@ -145,7 +145,8 @@ void Command::run() const {
   if (!extras_.empty()) throw UsageError(no_place(description_, extras_));
   quiet_asked = has("-q,--quiet");
   if (quiet_asked) std::cout.setstate(std::ios::failbit);  // nothing is written, and bad() still says what went wrong
-  if (!has("--json")) {
+  json_asked = has("--json");
+  if (!json_asked) {
     for (const std::string& name : former_)
       std::cerr << "note: " << name << " is called " << description_.find(name)->name() << " now\n";
   }
@@ -154,5 +155,7 @@ void Command::run() const {
 }
 
 bool is_quiet() { return quiet_asked; }
+bool asks_json() { return json_asked; }
+void print_json(const std::string& object) { std::cout << with_version(object) << '\n'; }
 
 }  // namespace rotary::cli

@@ -88,6 +88,10 @@ class Command {
   std::function<void()> run_ = [] {};
 };
 
-bool is_quiet();  // whether -q was given: what is written to std::cout is thrown away then
+// Whether -q was given: what is written to std::cout is thrown away then; and --json, which every command has: its
+// answer is an object then.
+bool is_quiet();
+bool asks_json();
+void print_json(const std::string& object);  // with its version
 
 }  // namespace rotary::cli

@@ -53,32 +53,12 @@ inline std::string in_locale(std::string_view text) {
   return shown;
 }
 
-enum class Colour { none, bold, green, yellow, cyan, red };
+enum class Colour { none = 0, bold = 1, red = 31, green = 32, yellow = 33, cyan = 36 };  // as terminals number them
 
 // text in that colour where out_has_colour(), else as it is. The escapes have no width: align first.
 inline std::string painted(std::string_view text, Colour colour) {
-  const char* code = "";
-  switch (colour) {
-    case Colour::none:
-      break;
-    case Colour::bold:
-      code = "1";
-      break;
-    case Colour::green:
-      code = "32";
-      break;
-    case Colour::yellow:
-      code = "33";
-      break;
-    case Colour::cyan:
-      code = "36";
-      break;
-    case Colour::red:
-      code = "31";
-      break;
-  }
-  if (*code == '\0' || !out_has_colour()) return std::string(text);
-  return "\x1B[" + std::string(code) + "m" + std::string(text) + "\x1B[0m";
+  if (colour == Colour::none || !out_has_colour()) return std::string(text);
+  return "\x1B[" + std::to_string(static_cast<int>(colour)) + "m" + std::string(text) + "\x1B[0m";
 }
 
 }  // namespace rotary::cli

@@ -111,6 +111,14 @@ std::string with_version(std::string json) {
   return json.insert(std::min(key, json.size()), "\"version\": 1," + (key > 1 ? json.substr(1, key - 1) : " "));
 }
 
+nlohmann::ordered_json nested(std::span<const nlohmann::ordered_json> elements, std::span<const std::int64_t> shape) {
+  if (shape.empty()) return elements.front();
+  auto list = nlohmann::ordered_json::array();
+  const std::size_t count = static_cast<std::size_t>(shape.front()), each = elements.size() / count;
+  for (std::size_t i = 0; i < count; ++i) list.push_back(nested(elements.subspan(i * each, each), shape.subspan(1)));
+  return list;
+}
+
 std::string value_text(double value, int digits) { return significant(value, digits); }
 std::string value_text(std::int64_t value, int) { return std::to_string(value); }
 std::string value_text(bool value, int) { return value ? "true" : "false"; }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,9 @@ std::string value_text(const std::vector<double>& values, int digits);
 // A JSON object of the program's output: "version" stands first in each. docs/json.md says what a version promises.
 std::string with_version(std::string json);
 inline std::string versioned(const nlohmann::ordered_json& object) { return with_version(files::json_text(object)); }
+
+// Elements in row-major order as lists within each other.
+nlohmann::ordered_json nested(std::span<const nlohmann::ordered_json> elements, std::span<const std::int64_t> shape);
 
 using detail::fixed;
 using detail::scientific;

@@ -19,8 +19,7 @@ using Json = nlohmann::ordered_json;
 
 void set_origins(RopeView& view, const ModelRope& used, std::optional<std::int64_t> length) {
   view.origins = used.origins;
-  std::erase_if(view.origins, [&](const ValueOrigin& known) { return length && known.value == "context"; });
-  if (length) view.origins.push_back({"context", {OriginKind::chosen, "--length"}});
+  if (length) set_origin(view.origins, {"context", {OriginKind::chosen, "--length"}});
   if (!length && view.stated_context == 0 && view.context > 0) {
     view.origins.push_back({"context", {OriginKind::derived, "trained_length"}});
   }
@@ -34,12 +33,8 @@ void set_pairs(RopeView& view) {
   const std::vector<double> unscaled = frequencies(plain, 0).inv_freq;
   const auto effects = scalings::effects_of(unscaled, scaled.inv_freq, view.used->rope.scaling);
   for (std::size_t i = 0; i < effects.size(); ++i) {
-    PairView pair;
-    pair.axis = scaled.axis.empty() ? 0 : scaled.axis[i];
-    pair.inv_freq = scaled.inv_freq[i];
-    pair.stretch = effects[i].stretch;
-    pair.effect = effects[i].name;
-    view.pairs.push_back(pair);
+    const int axis = scaled.axis.empty() ? 0 : scaled.axis[i];
+    view.pairs.push_back({axis, scaled.inv_freq[i], effects[i].stretch, effects[i].name});
   }
 }
 
@@ -50,20 +45,12 @@ Json json_of(const Lengths& lengths) {
           {"most", lengths.most > 0 ? Json(lengths.most) : Json(nullptr)}};
 }
 
-// Row-major values with their shape.
-Json nested(std::span<const double> values, std::span<const int> shape) {
-  if (shape.size() == 1) return values;
-  Json list = Json::array();
-  const std::size_t count = static_cast<std::size_t>(shape[0]), each = values.size() / count;
-  for (std::size_t i = 0; i < count; ++i) list.push_back(nested(values.subspan(i * each, each), shape.subspan(1)));
-  return list;
-}
-
 // The inv_freq that only such a rope has, [axes, pairs] or [heads, axes, pairs].
 void add_equation(Json& json, const Frequencies& f) {
   if (f.heads > 1 || f.summed_axes > 0) {
-    const int shape[] = {f.heads, std::max(1, f.summed_axes), f.pairs()};
-    json["inv_freq"] = nested(f.inv_freq, std::span(shape).subspan(f.heads > 1 ? 0 : 1));
+    const std::vector<Json> values(f.inv_freq.begin(), f.inv_freq.end());
+    const std::int64_t shape[] = {f.heads, std::max(1, f.summed_axes), f.pairs()};
+    json["inv_freq"] = nested(values, std::span(shape).subspan(f.heads > 1 ? 0 : 1));
   }
 }
 

@@ -86,6 +86,6 @@ nlohmann::ordered_json differences_of(const std::vector<Inspected>&);
 // Prints name, dtype and shape of each tensor of the file that source.config names, and the file's metadata. Reads only
 // the header of a file; stream: instead the bytes of a pipe. Throws UsageError for an option that describes a rope, and
 // what reading throws.
-void inspect_tensors(const Source& source, bool json, std::vector<std::byte> stream = {});
+void inspect_tensors(const Source& source, std::vector<std::byte> stream = {});
 
 }  // namespace rotary::cli

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/shared/columns.h"
+#include "apps/shared/command.h"
 #include "apps/shared/description.h"
 #include "apps/shared/tensors.h"
 #include "apps/shared/text.h"
@@ -41,17 +42,12 @@ void print_metadata(const std::map<std::string, std::string>& metadata) {
 
 using Metadata = std::map<std::string, std::string>;
 
-void print(const std::vector<TensorInfo>& tensors, const Metadata& metadata, bool json) {
-  if (json) {
+void print(const std::vector<TensorInfo>& tensors, const Metadata& metadata) {
+  if (asks_json()) {
     Json list = Json::array();
-    for (const TensorInfo& tensor : tensors) {
+    for (const TensorInfo& tensor : tensors)
       list.push_back({{"name", tensor.name}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
-    }
-    Json all;
-    all["tensors"] = std::move(list);
-    all["metadata"] = metadata;
-    std::cout << versioned(all) << '\n';
-    return;
+    return print_json(json_text({{"tensors", std::move(list)}, {"metadata", metadata}}));
   }
   std::vector<Cells> rows = {{"name", "dtype", "shape"}};
   for (const TensorInfo& tensor : tensors) {
@@ -63,12 +59,12 @@ void print(const std::vector<TensorInfo>& tensors, const Metadata& metadata, boo
 
 }  // namespace
 
-void inspect_tensors(const Source& source, bool json, std::vector<std::byte> stream) {
+void inspect_tensors(const Source& source, std::vector<std::byte> stream) {
   if (has_rope_options(source)) throw UsageError("a file of tensors has no rope: only --json goes with it");
   const std::filesystem::path path = files::path_of(source.config);
-  if (stream.empty()) return print(tensor_infos(path), tensor_metadata(path), json);
+  if (stream.empty()) return print(tensor_infos(path), tensor_metadata(path));
   const InputTensors input(std::move(stream), files::stream_name(path));
-  print(input.infos(), input.metadata(), json);
+  print(input.infos(), input.metadata());
 }
 
 }  // namespace rotary::cli
