@@ -1,4 +1,4 @@
-// Written by tools/sollya/turns_constant.py. Most significant limb first.
+// The limbs: tools/sollya/turns_constant.py. Most significant limb first.
 #pragma once
 
 #include <cstdint>

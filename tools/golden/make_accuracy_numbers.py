@@ -7,11 +7,14 @@ computed with 60 digits and rounded once to float32; products in float32 are num
 """
 import json
 import math
-import pathlib
 
 import mpmath
 import numpy
 from mpmath import mp, mpf
+
+import models
+from files import GOLDEN
+from make_golden import formula
 
 mp.dps = 60
 F = numpy.float32
@@ -48,36 +51,13 @@ def bf16(value):
 
 # ---- the frequencies: real numbers, and transformers' float32 steps ----
 
-def correction_range(rope, r):
-    def dimension(beta):
-        return r * math.log(rope["trained"] / (beta * 2 * math.pi)) / (2 * math.log(rope["base"]))
-    return max(math.floor(dimension(32)), 0), min(math.ceil(dimension(1)), r - 1)
-
 
 def real_frequencies(rope):
-    r = rope.get("rotary_dim", rope["head_dim"])
-    plain = [mpf(rope["base"]) ** (-mpf(2 * i) / r) for i in range(r // 2)]
-    scaling = rope.get("scaling")
-    if scaling == "linear":
-        return [w / mpf(rope["factor"]) for w in plain]
-    if scaling == "llama3":
-        factor, low, high, trained = (mpf(rope[k]) for k in ("factor", "low", "high", "trained"))
-        out = []
-        for w in plain:
-            wavelength = 2 * mp.pi / w
-            if wavelength < trained / high:
-                out.append(w)
-            elif wavelength > trained / low:
-                out.append(w / factor)
-            else:
-                smooth = (trained / wavelength - low) / (high - low)
-                out.append((1 - smooth) * w / factor + smooth * w)
-        return out
-    if scaling == "yarn":
-        low, high = correction_range(rope, r)
-        ramp = [min(max(mpf(i - low) / (high - low), 0), 1) for i in range(r // 2)]
-        return [w / mpf(rope["factor"]) * t + w * (1 - t) for w, t in zip(plain, ramp)]
-    return plain
+    """(inv_freq, attention factor), each the nearest double."""
+    values = {key: rope[key] for key in ("factor", "low", "high", "trained") if key in rope}
+    scaling = getattr(models, rope.get("scaling", "default"))(**values)
+    inv_freq, a = formula(models.rope(0, 1, 1, rope.get("rotary_dim", rope["head_dim"]), rope["base"], scaling=scaling))
+    return [mpf(float(w)) for w in inv_freq], mpf(float(a))
 
 
 def float32_frequencies(rope):
@@ -96,7 +76,8 @@ def float32_frequencies(rope):
         medium = ~(wavelength < F(trained / high)) & ~(wavelength > F(trained / low))
         return numpy.where(medium, blended, stretched).astype(F)
     if scaling == "yarn":
-        low, high = correction_range(rope, r)
+        low, high = (bound(r * math.log(rope["trained"] / (beta * 2 * math.pi)) / (2 * math.log(rope["base"])))
+                     for bound, beta in ((math.floor, 32), (math.ceil, 1)))
         powers = numpy.array(powers, F)
         slow = F(1) / (F(rope["factor"]) * powers)
         ramp = numpy.clip((numpy.arange(r // 2, dtype=F) - F(low)) / F(high - low), F(0), F(1))
@@ -105,45 +86,32 @@ def float32_frequencies(rope):
     return plain
 
 
-def attention_factor(rope):
-    return mpf(1) if rope.get("scaling") != "yarn" else mpf(float(mpf("0.1") * mp.log(mpf(rope["factor"])) + 1))
+# ---- one row of each way: (cos, sin) of each pair ----
+
+
+def fast_sine(angle):
+    """By turns, a float32 product rounded towards zero."""
+    product = mpf(float(angle)) * mpf(float(F(0.15915494309189535)))
+    turns = mp.mpf(mpmath.libmp.mpf_pos(product._mpf_, 24, "d"))
+    return mp.cos(2 * mp.pi * turns), mp.sin(2 * mp.pi * turns)
 
 
 class Subject:
     def __init__(self, rope):
-        self.rope = rope
-        self.w = [mpf(float(rounded(w, 53))) for w in real_frequencies(rope)]
-        self.w32 = float32_frequencies(rope)
-        self.a = attention_factor(rope)
-        self.row = None  # running rotation
+        self.w, self.a = real_frequencies(rope)
+        self.w32, self.a32 = float32_frequencies(rope), F(float(self.a))
+        self.rotations = self.running_rotation()
 
-    # ---- one row of each way, as pairs (cos, sin) of floats ----
-
-    def angles(self, way, p):
-        p32 = bf16(F(p)) if way == "bf16 positions" else F(p)
-        return [p32 * w for w in self.w32]
-
-    def quick(self, angle):
-        inverse = F(0.15915494309189535)
-        product = mpf(float(angle)) * mpf(float(inverse))
-        with mp.workprec(24):
-            turns = mp.mpf(mpmath.libmp.mpf_pos(product._mpf_, 24, "d"))  # towards zero
-        return mp.cos(2 * mp.pi * turns), mp.sin(2 * mp.pi * turns)
-
-    def rotation(self, position):
-        if self.row is None:
-            self.wanted, self.row = {}, True
-            cos, sin = numpy.ones(len(self.w), F), numpy.zeros(len(self.w), F)
-            c1 = numpy.array([f32(mp.cos(w)) for w in self.w], F)
-            s1 = numpy.array([f32(mp.sin(w)) for w in self.w], F)
-            wanted = {abs(p) for p in POSITIONS} | set(range(1000))
-            for p in range(LAST_ROTATION + 1):
-                if p in wanted:
-                    self.wanted[p] = (cos.copy(), sin.copy())
-                cos, sin = cos * c1 - sin * s1, sin * c1 + cos * s1
-        cos, sin = self.wanted[abs(position)]
-        a = F(float(self.a))
-        return [(c * a, (-s if position < 0 else s) * a) for c, s in zip(cos, sin)]
+    def running_rotation(self):
+        """{position: the row that so many turns by a position of 1 make}"""
+        cos, sin = numpy.ones(len(self.w), F), numpy.zeros(len(self.w), F)
+        c1, s1 = (numpy.array([f32(of(w)) for w in self.w], F) for of in (mp.cos, mp.sin))
+        wanted, found = {abs(p) for p in POSITIONS} | set(range(1000)), {}
+        for p in range(LAST_ROTATION + 1):
+            if p in wanted:
+                found[p] = cos, sin
+            cos, sin = cos * c1 - sin * s1, sin * c1 + cos * s1
+        return found
 
     def exact(self, position):
         return [(self.a * mp.cos(position * w), self.a * mp.sin(position * w)) for w in self.w]
@@ -152,20 +120,20 @@ class Subject:
         if way == "exact":
             return [(f32(c), f32(s)) for c, s in self.exact(position)]
         if way == "running rotation":
-            return self.rotation(position) if abs(position) <= LAST_ROTATION else None
-        a, out = F(float(self.a)), []
-        for angle in self.angles(way, position):
-            angle = mpf(float(angle))
-            c, s = self.quick(angle) if way == "fast sine" else (mp.cos(angle), mp.sin(angle))
-            c, s = f32(c) * a, f32(s) * a
-            out.append((c, s))
-        return out
+            cos, sin = self.rotations[abs(position)]
+            return list(zip(cos * self.a32, (-sin if position < 0 else sin) * self.a32))
+        p = bf16(F(position)) if way == "bf16 positions" else F(position)
+        turned = fast_sine if way == "fast sine" else lambda angle: (mp.cos(float(angle)), mp.sin(float(angle)))
+        return [(f32(c) * self.a32, f32(s) * self.a32) for c, s in (turned(p * w) for w in self.w32)]
 
-    def error(self, way, position, exact):
-        rows = self.table(way, position)
-        if rows is None:
-            return None
-        return max(max(abs(mpf(float(c)) - x), abs(mpf(float(s)) - y)) for (c, s), (x, y) in zip(rows, exact))
+    def errors(self, way, positions):
+        """The largest error at each position; None where nobody rotates so often."""
+        out = []
+        for p in positions:
+            there = way != "running rotation" or abs(p) <= LAST_ROTATION
+            rows = zip(self.table(way, p), self.exact(p)) if there else ()
+            out.append(max((max(abs(mpf(float(c)) - x), abs(mpf(float(s)) - y)) for (c, s), (x, y) in rows), default=None))
+        return out
 
 
 def text(value):
@@ -176,19 +144,15 @@ def main():
     out = []
     for k, rope in enumerate(ROPES):
         subject = Subject(rope)
-        exact = {p: subject.exact(p) for p in POSITIONS}
-        one = {"rope": rope, "positions": [str(p) for p in POSITIONS], "errors": {}}
-        for way in WAYS:
-            one["errors"][way] = [text(subject.error(way, p, exact[p])) for p in POSITIONS]
+        one = {"rope": rope, "positions": [str(p) for p in POSITIONS],
+               "errors": {way: [text(error) for error in subject.errors(way, POSITIONS)] for way in WAYS}}
         if k < 2:
-            dense = {p: subject.exact(p) for p in range(1000)}
-            one["decades"] = {way: [text(max(subject.error(way, p, dense[p]) for p in range(first, last + 1)))
-                                    for first, last in DENSE] for way in WAYS}
+            one["decades"] = {way: [text(max(subject.errors(way, range(first, last + 1)))) for first, last in DENSE]
+                              for way in WAYS}
         out.append(one)
         print(rope["name"])
-    path = pathlib.Path(__file__).parents[2] / "tests/golden/accuracy.json"
     made = {"made_by": f"tools/golden/make_accuracy_numbers.py, mpmath {mpmath.__version__}, numpy {numpy.__version__}"}
-    path.write_text(json.dumps({**made, "ropes": out}, indent=1) + "\n")
+    (GOLDEN / "accuracy.json").write_text(json.dumps({**made, "ropes": out}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

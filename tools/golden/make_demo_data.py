@@ -8,12 +8,14 @@ high_precision.json inv_freq of four pairs, and their cos and sin, by mpmath wit
                     of position * inv_freq for the double nearest to inv_freq
 """
 import json
-import math
-import pathlib
 import struct
 
 import mpmath
 import numpy
+
+import models
+from files import ROOT
+from make_golden import formula
 
 TOKENS, HEADS, KV_HEADS, HEAD_DIM = 16, 32, 8, 128
 BASE, FACTOR, LOW, HIGH, TRAINED = 500000, 8, 1, 4, 8192
@@ -40,18 +42,6 @@ CONFIG = {
 }
 
 
-def llama3(pair):
-    """Section 'llama3' of the Llama 3.1 reference, in real numbers."""
-    w = mpmath.mpf(BASE) ** (-mpmath.mpf(2 * pair) / HEAD_DIM)
-    wavelength = 2 * mpmath.pi / w
-    if wavelength < mpmath.mpf(TRAINED) / HIGH:
-        return w
-    if wavelength > mpmath.mpf(TRAINED) / LOW:
-        return w / FACTOR
-    smooth = (TRAINED / wavelength - LOW) / (HIGH - LOW)
-    return (1 - smooth) * w / FACTOR + smooth * w
-
-
 def bf16(values):
     """To nearest, ties to even, as 16-bit words."""
     bits = values.astype(numpy.float32).view(numpy.uint32).astype(numpy.uint64)
@@ -75,24 +65,23 @@ def write_safetensors(path, tensors):
 
 def main():
     mpmath.mp.dps = 60
-    folder = pathlib.Path(__file__).resolve().parents[2] / "data" / "demo"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = ROOT / "data" / "demo"
     (folder / "config.json").write_text(json.dumps(CONFIG, indent=2) + "\n")
 
     random = numpy.random.Generator(numpy.random.PCG64(20210409))
     write_safetensors(folder / "qk.safetensors", {"q": tensor(random, HEADS), "k": tensor(random, KV_HEADS)})
 
     text = lambda value: mpmath.nstr(value, 25)
-    inv_freq = {pair: llama3(pair) for pair in PAIRS}
-    angles = []
+    scaling = models.llama3(FACTOR, LOW, HIGH, TRAINED)
+    speeds, _ = formula(models.rope(0, HEADS, KV_HEADS, HEAD_DIM, BASE, scaling=scaling))
+    rows = []
     for position in POSITIONS:
-        for pair, w in inv_freq.items():
-            angle = position * mpmath.mpf(float(mpmath.nstr(w, 40)))
-            angles.append({"position": position, "pair": pair, "cos": text(mpmath.cos(angle)), "sin": text(mpmath.sin(angle))})
-    assert math.isclose(float(inv_freq[0]), 1)
-    speeds = json.dumps({str(pair): text(w) for pair, w in inv_freq.items()})
-    rows = ",\n".join("    " + json.dumps(row) for row in angles)
-    lines = '{\n  "inv_freq": ' + speeds + ',\n  "angles": [\n' + rows + "\n  ]\n}\n"
+        for pair in PAIRS:
+            angle = position * mpmath.mpf(float(speeds[pair]))
+            row = {"position": position, "pair": pair, "cos": text(mpmath.cos(angle)), "sin": text(mpmath.sin(angle))}
+            rows.append("    " + json.dumps(row))
+    inv_freq = json.dumps({pair: text(speeds[pair]) for pair in PAIRS})
+    lines = '{\n  "inv_freq": ' + inv_freq + ',\n  "angles": [\n' + ",\n".join(rows) + "\n  ]\n}\n"
     (folder / "high_precision.json").write_text(lines)
 
 

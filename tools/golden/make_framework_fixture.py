@@ -13,9 +13,12 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as lla
 TOKENS, HEADS, PAIRS = 5, 3, 10
 
 
+def doubled(cos, sin):
+    return [torch.cat([t, t], dim=-1) for t in (cos, sin)]
+
+
 def half(x, cos, sin):
-    doubled = [torch.cat([t, t], dim=-1) for t in (cos, sin)]
-    return llama_rotation(x, x, *doubled, unsqueeze_dim=2)[0]
+    return llama_rotation(x, x, *doubled(cos, sin), unsqueeze_dim=2)[0]
 
 
 def interleaved(x, cos, sin):
@@ -23,11 +26,11 @@ def interleaved(x, cos, sin):
 
 
 def interleaved_to_half(x, cos, sin):
-    doubled = [torch.cat([t, t], dim=-1) for t in (cos, sin)]
-    return apply_rotary_pos_emb_interleave(x, x, *doubled, unsqueeze_dim=2)[0]
+    return apply_rotary_pos_emb_interleave(x, x, *doubled(cos, sin), unsqueeze_dim=2)[0]
 
 
 def words(tensor):
+    """The bits of its elements, as a list of C++."""
     wide = tensor.dtype == torch.float32
     bits = tensor.detach().contiguous().view(torch.int32 if wide else torch.int16).flatten().tolist()
     return "{" + ",".join(f"0x{b & (0xffffffff if wide else 0xffff):x}" for b in bits) + "}"

@@ -1,8 +1,6 @@
 #!/usr/bin/env python3
 """Writes tests/golden/frequencies_float32.txt: the float32 inv_freq of Hugging Face transformers, on a CPU.
 
-Usage: make_frequency_fixture.py [--all] OUTPUT      (--all: every head size and base, for a study by hand)
-
 torch runs with its scalar kernels, whose pow is the C library's; its vector kernels (ATEN_CPU_CAPABILITY=avx2, avx512)
 have a pow of their own that differs by an ulp in 1 % of the frequencies.
 
@@ -12,7 +10,6 @@ Plain text. One case is two lines:
 """
 import os
 import platform
-import sys
 from types import SimpleNamespace
 
 os.environ.setdefault("ATEN_CPU_CAPABILITY", "default")  # before torch is imported
@@ -23,14 +20,12 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.hunyuan_v1_dense.modeling_hunyuan_v1_dense import HunYuanDenseV1RotaryEmbedding
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
+from files import GOLDEN
+
+TRAINED = "original_max_position_embeddings"
 # Our names for the keys of rope_parameters.
-NAMES = {
-    "original_max_position_embeddings": "trained_length",
-    "low_freq_factor": "low",
-    "high_freq_factor": "high",
-    "partial_rotary_factor": "fraction",
-    "alpha": "factor",
-}
+NAMES = {TRAINED: "trained_length", "low_freq_factor": "low", "high_freq_factor": "high",
+         "partial_rotary_factor": "fraction", "alpha": "factor"}
 
 
 def cases(head_dim):
@@ -38,40 +33,32 @@ def cases(head_dim):
     pairs = head_dim // 2
     short = [1.0 + 0.013 * k for k in range(pairs)]
     long = [1.0 + 0.61 * k for k in range(pairs)]
-    longrope = dict(factor=32.0, short_factor=short, long_factor=long, original_max_position_embeddings=4096)
-    yarn = dict(factor=4.0, original_max_position_embeddings=32768)
+    longrope = {"factor": 32.0, "short_factor": short, "long_factor": long, TRAINED: 4096}
     return [
         ("default", {}, 0, 0),
-        ("linear", dict(factor=8.0), 0, 0),
-        ("linear", dict(factor=3.0), 0, 0),
-        ("ntk", dict(alpha=1000.0), 0, 0),
-        ("dynamic", dict(factor=2.0), 2048, 0),
-        ("dynamic", dict(factor=8.43), 1000, 0),  # float32 steps would give another base
-        ("dynamic", dict(factor=2.0), 2048, 2049),
-        ("dynamic", dict(factor=3.7), 4096, 100003),
-        ("yarn", yarn, 0, 0),
-        ("yarn", dict(factor=40.0, original_max_position_embeddings=4096), 0, 0),
-        ("yarn", dict(factor=32.0, original_max_position_embeddings=4096, truncate=False), 0, 0),
+        ("linear", {"factor": 8.0}, 0, 0),
+        ("linear", {"factor": 3.0}, 0, 0),
+        ("ntk", {"alpha": 1000.0}, 0, 0),
+        ("dynamic", {"factor": 2.0}, 2048, 0),
+        ("dynamic", {"factor": 8.43}, 1000, 0),  # float32 steps would give another base
+        ("dynamic", {"factor": 2.0}, 2048, 2049),
+        ("dynamic", {"factor": 3.7}, 4096, 100003),
+        ("yarn", {"factor": 4.0, TRAINED: 32768}, 0, 0),
+        ("yarn", {"factor": 40.0, TRAINED: 4096}, 0, 0),
+        ("yarn", {"factor": 32.0, TRAINED: 4096, "truncate": False}, 0, 0),
         ("longrope", longrope, 0, 4096),
         ("longrope", longrope, 0, 4097),
-        ("llama3", dict(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
-                        original_max_position_embeddings=8192), 0, 0),
-        ("llama3", dict(factor=32.0, low_freq_factor=0.125, high_freq_factor=0.5,
-                        original_max_position_embeddings=1024), 0, 0),
-        ("proportional", dict(partial_rotary_factor=0.25), 0, 0),
-        ("proportional", dict(partial_rotary_factor=0.35, factor=3.0), 0, 0),
+        ("llama3", {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, TRAINED: 8192}, 0, 0),
+        ("llama3", {"factor": 32.0, "low_freq_factor": 0.125, "high_freq_factor": 0.5, TRAINED: 1024}, 0, 0),
+        ("proportional", {"partial_rotary_factor": 0.25}, 0, 0),
+        ("proportional", {"partial_rotary_factor": 0.35, "factor": 3.0}, 0, 0),
     ]
 
 
 def inv_freq(scaling, parameters, trained_length, length, head_dim, base):
-    config = SimpleNamespace(
-        rope_parameters={"rope_theta": base, **parameters},
-        head_dim=head_dim,
-        hidden_size=head_dim,
-        num_attention_heads=1,
-        max_position_embeddings=trained_length,
-        standardize_rope_params=lambda: None,
-    )
+    config = SimpleNamespace(rope_parameters={"rope_theta": base, **parameters}, head_dim=head_dim, hidden_size=head_dim,
+                             num_attention_heads=1, max_position_embeddings=trained_length,
+                             standardize_rope_params=lambda: None)
     if scaling == "default":
         return LlamaRotaryEmbedding.compute_default_rope_parameters(config)[0]
     if scaling == "ntk":
@@ -88,26 +75,18 @@ def text(value):
 
 
 def main():
-    every = "--all" in sys.argv
-    output = sys.argv[-1]
-    shapes = [(80, 10000.0), (128, 500000.0)]
-    if every:
-        bases = [10000.0, 150000.0, 500000.0, 1000000.0, 10000000.0]
-        shapes = [(head_dim, base) for head_dim in (64, 80, 96, 128, 256) for base in bases]
-    with open(output, "w") as file:
-        file.write(f"# Made by tools/golden/make_frequency_fixture.py with torch {torch.__version__}, transformers "
-                   f"{transformers.__version__}, Python {platform.python_version()}, "
-                   f"{torch.backends.cpu.get_cpu_capability()}\n")
-        for head_dim, base in shapes:
-            for scaling, parameters, trained_length, length in cases(head_dim):
-                values = inv_freq(scaling, parameters, trained_length, length, head_dim, base)
-                assert values.dtype == torch.float32
-                keys = {"head_dim": head_dim, "base": base, "length": length}
-                keys.update({NAMES.get(k, k): v for k, v in parameters.items()})
-                if scaling == "dynamic":
-                    keys["trained_length"] = trained_length
-                file.write("case " + scaling + "".join(f" {k} {text(v)}" for k, v in keys.items()) + "\n")
-                file.write("inv_freq " + " ".join(f"{float(v):.9g}" for v in values) + "\n")
+    lines = [f"# Made by tools/golden/make_frequency_fixture.py with torch {torch.__version__}, transformers "
+             f"{transformers.__version__}, Python {platform.python_version()}, {torch.backends.cpu.get_cpu_capability()}"]
+    for head_dim, base in ((80, 10000.0), (128, 500000.0)):
+        for scaling, parameters, trained_length, length in cases(head_dim):
+            values = inv_freq(scaling, parameters, trained_length, length, head_dim, base)
+            assert values.dtype == torch.float32
+            keys = {"head_dim": head_dim, "base": base, "length": length}
+            keys |= {NAMES.get(k, k): v for k, v in parameters.items()}
+            keys |= {"trained_length": trained_length} if scaling == "dynamic" else {}
+            lines += ["case " + scaling + "".join(f" {k} {text(v)}" for k, v in keys.items()),
+                      "inv_freq " + " ".join(f"{float(v):.9g}" for v in values)]
+    (GOLDEN / "frequencies_float32.txt").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

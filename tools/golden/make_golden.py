@@ -7,56 +7,52 @@ frequencies() must find.
 The formulas in mpmath at 50 digits, from what golden/models.py says of the model.
 """
 import json
-import pathlib
 import sys
 
 import mpmath
 from mpmath import mpf
 
-from models import MODELS
+from files import GOLDEN, dump, write
+from models import MODELS, OPENED
 
 mpmath.mp.dps = 50
-GOLDEN = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden"
 
-# ---- the formulas (docs/variants.md) ----
+# ---- the formulas (docs/variants.md): (inv_freq, attention factor) of a rope of models.py, in mpmath's digits ----
+
 
 def unscaled(rope, base=None):
     return [mpf(base or rope["base"]) ** (mpf(-2 * i) / rope["exponent_dim"]) for i in rope["index"]]
 
 
-def ntk_base(base, r, factor):
-    return mpf(base) * mpf(factor) ** (mpf(r) / (r - 2))
+def ntk(rope, factor):
+    r = rope["exponent_dim"]
+    return unscaled(rope, mpf(rope["base"]) * mpf(factor) ** (mpf(r) / (r - 2)))
 
 
-def yarn_magnitude(factor, m=1):
+def magnitude(factor, m=1):
     return mpf(1) if factor <= 1 else mpf(m) * mpf("0.1") * mpmath.log(factor) + 1
 
 
-def yarn_bounds(rope, s):
+def yarn_ramp(rope, s):
+    """For each pair, how much of its frequency is divided by the factor."""
     r, base = rope["exponent_dim"], mpf(rope["base"])
-
-    def turns_at(beta):
-        return r * mpmath.log(mpf(s["trained"]) / (2 * mpmath.pi * beta)) / (2 * mpmath.log(base))
-
-    low, high = turns_at(s["beta_fast"]), turns_at(s["beta_slow"])
+    low, high = (r * mpmath.log(mpf(s["trained"]) / (2 * mpmath.pi * beta)) / (2 * mpmath.log(base))
+                 for beta in (s["beta_fast"], s["beta_slow"]))
     if s.get("truncate", True):
         low, high = mpmath.floor(low), mpmath.ceil(high)
-    return max(low, mpf(0)), min(high, mpf(r - 1))
+    low, high = max(low, mpf(0)), min(high, mpf(r - 1))
+    if low == high:
+        high += mpf("0.001")
+    return [min(max((i - low) / (high - low), mpf(0)), mpf(1)) for i in rope["index"]]
 
 
 def yarn(rope, s):
-    low, high = yarn_bounds(rope, s)
-    if low == high:
-        high += mpf("0.001")
-    ramp = [min(max((i - low) / (high - low), mpf(0)), mpf(1)) for i in rope["index"]]
-    inv_freq = [w * t / s["factor"] + w * (1 - t) for w, t in zip(unscaled(rope), ramp)]
+    inv_freq = [w * t / s["factor"] + w * (1 - t) for w, t in zip(unscaled(rope), yarn_ramp(rope, s))]
     if s["attention"] is not None:
-        a = mpf(s["attention"])
-    elif s["mscale"] and s["mscale_all_dim"]:
-        a = yarn_magnitude(s["factor"], s["mscale"]) / yarn_magnitude(s["factor"], s["mscale_all_dim"])
-    else:
-        a = yarn_magnitude(s["factor"])
-    return inv_freq, a
+        return inv_freq, mpf(s["attention"])
+    if s["mscale"] and s["mscale_all_dim"]:
+        return inv_freq, magnitude(s["factor"], s["mscale"]) / magnitude(s["factor"], s["mscale_all_dim"])
+    return inv_freq, magnitude(s["factor"])
 
 
 def llama3(rope, s):
@@ -68,115 +64,91 @@ def llama3(rope, s):
             return w / s["factor"]
         t = (s["trained"] / wavelength - s["low"]) / (mpf(s["high"]) - s["low"])
         return (1 - t) * w / s["factor"] + t * w
-    return [bend(w) for w in unscaled(rope)], mpf(1)
+    return [bend(w) for w in unscaled(rope)]
 
 
-def longrope(rope, s, values, length):
-    lists = values["rope_scaling"]
+def longrope(rope, s, lists, length):
     extend = lists["long_factor"] if length > s["trained"] else lists["short_factor"]
-    if s["mscale"] is not None:
-        a = mpf(s["mscale"])
-    else:
-        a = mpf(1) if s["factor"] <= 1 else mpmath.sqrt(1 + mpmath.log(s["factor"]) / mpmath.log(s["trained"]))
+    a = mpf(s["mscale"] or (1 if s["factor"] <= 1 else
+                            mpmath.sqrt(1 + mpmath.log(s["factor"]) / mpmath.log(s["trained"]))))
     return [w / mpf(e) for w, e in zip(unscaled(rope), extend, strict=True)], a
 
 
-def formula(rope, values, length=0):
-    """(inv_freq, attention factor) in 50 digits."""
-    s, r = rope["scaling"], rope["exponent_dim"]
-    if s["name"] == "default":
-        return unscaled(rope), mpf(1)
-    if s["name"] == "linear":
-        return [w / s["factor"] for w in unscaled(rope)], mpf(1)
-    if s["name"] == "ntk_fixed":
-        return [w * mpf(s["factor"]) ** (mpf(-2) / r) for w in unscaled(rope, mpf(rope["base"]) * s["factor"])], mpf(1)
-    if s["name"] == "ntk":
-        return unscaled(rope, ntk_base(rope["base"], r, s["factor"])), mpf(1)
-    if s["name"] == "dynamic":
-        stretch = mpf(s["factor"]) * max(length, s["trained"]) / s["trained"] - (s["factor"] - 1)
-        return unscaled(rope, ntk_base(rope["base"], r, stretch)), mpf(1)
-    if s["name"] == "yarn":
-        return yarn(rope, s)
-    if s["name"] == "llama3":
-        return llama3(rope, s)
-    if s["name"] == "longrope":
-        return longrope(rope, s, values, length)
-    if s["name"] == "yarn_log":
-        low, high = yarn_bounds(rope, s)
-        ramp = [min(max((i - low) / (high - low), mpf(0)), mpf(1)) for i in rope["index"]]
-        log, exp = mpmath.log, mpmath.exp
-        return [exp(log(w) * (1 - t) + log(w / s["factor"]) * t) for w, t in zip(unscaled(rope), ramp)], mpf(1)
-    if s["name"] == "theta_scale":
-        trained = s["trained"] / (2 * mpmath.pi)
-        exponent = mpmath.log(trained * s["factor"]) / mpmath.log(trained)
-        return unscaled(rope, mpf(rope["base"]) ** exponent), mpf(1)
-    if s["name"] == "proportional":
-        turning = int(mpmath.floor(mpf(s["fraction"]) * r / 2))
-        return [w if i < turning else mpf(0) for i, w in enumerate(unscaled(rope))], mpf(1)
-    raise ValueError(s["name"])
+def yarn_log(rope, s):
+    log, whole = mpmath.log, zip(unscaled(rope), yarn_ramp(rope, s))
+    return [mpmath.exp(log(w) * (1 - t) + log(w / s["factor"]) * t) for w, t in whole]
+
+
+def theta_scale(rope, s):
+    trained = s["trained"] / (2 * mpmath.pi)
+    return unscaled(rope, mpf(rope["base"]) ** (mpmath.log(trained * s["factor"]) / mpmath.log(trained)))
+
+
+def proportional(rope, s):
+    turning = int(mpmath.floor(mpf(s["fraction"]) * rope["exponent_dim"] / 2))
+    return [w if i < turning else mpf(0) for i, w in enumerate(unscaled(rope))]
+
+
+def formula(rope, lists=None, length=0):
+    """lists: the short_factor and long_factor of a longrope."""
+    s = rope["scaling"]
+    stretch = lambda: mpf(s["factor"]) * max(length, s["trained"]) / s["trained"] - (s["factor"] - 1)
+    made = {
+        "default": lambda: unscaled(rope),
+        "linear": lambda: [w / s["factor"] for w in unscaled(rope)],
+        "ntk_fixed": lambda: [w * mpf(s["factor"]) ** (mpf(-2) / rope["exponent_dim"])
+                              for w in unscaled(rope, mpf(rope["base"]) * s["factor"])],
+        "ntk": lambda: ntk(rope, s["factor"]),
+        "dynamic": lambda: ntk(rope, stretch()),
+        "yarn": lambda: yarn(rope, s),
+        "llama3": lambda: llama3(rope, s),
+        "longrope": lambda: longrope(rope, s, lists, length),
+        "yarn_log": lambda: yarn_log(rope, s),
+        "theta_scale": lambda: theta_scale(rope, s),
+        "proportional": lambda: proportional(rope, s),
+    }[s["name"]]()
+    return made if isinstance(made, tuple) else (made, mpf(1))
 
 
 # ---- the file ----
+
 
 def digits(x):
     return mpmath.nstr(x, 22, min_fixed=-3, max_fixed=30) if x else "0"
 
 
-def expect(rope, values):
+def spelled(rope, lists, length=0):
+    inv_freq, a = formula(rope, lists, length)
+    return {"attention_factor": digits(a), "inv_freq": [digits(w) for w in inv_freq]}
+
+
+def expect(rope, lists):
     keep = ("part", "layers", "layers_without_rope", "heads", "kv_heads", "head_dim", "rotary_dim", "first", "pairing")
     out = {key: rope[key] for key in keep}
-    inv_freq, a = formula(rope, values)
-    out |= {"base": float(rope["base"]), "scaling": rope["scaling"]["name"], "axis": "".join(map(str, rope["axis"])),
-            "attention_factor": digits(a), "inv_freq": [digits(w) for w in inv_freq]}
-    if rope["lengths"]:
-        out["long"] = []
-        for length in rope["lengths"]:
-            inv_freq, a = formula(rope, values, length)
-            out["long"].append({"length": length, "attention_factor": digits(a),
-                                "inv_freq": [digits(w) for w in inv_freq]})
-    return out
-
-
-def dump(value, indent=0, width=118):
-    """JSON with short values on one line and long lists wrapped."""
-    flat = json.dumps(value)
-    pad = " " * indent
-    if len(pad + flat) <= width and not (isinstance(value, dict) and indent < 6):
-        return flat
-    if isinstance(value, dict):
-        body = ",\n".join(f"{pad}  {json.dumps(k)}: {dump(v, indent + 2)}" for k, v in value.items())
-        return "{\n" + body + "\n" + pad + "}"
-    if isinstance(value, list) and any(isinstance(v, (dict, list)) for v in value):
-        return "[\n" + ",\n".join(pad + "  " + dump(v, indent + 2) for v in value) + "\n" + pad + "]"
-    if isinstance(value, list):
-        lines, line = [], pad + "  "
-        for item in (json.dumps(v) for v in value):
-            if len(line) + len(item) + 1 > width:
-                lines.append(line.rstrip())
-                line = pad + "  "
-            line += item + ", "
-        lines.append(line.rstrip().rstrip(","))
-        return "[\n" + "\n".join(lines) + "\n" + pad + "]"
-    return flat
+    out |= {"base": float(rope["base"]), "scaling": rope["scaling"]["name"], "axis": "".join(map(str, rope["axis"]))}
+    out |= spelled(rope, lists)
+    long = [{"length": length} | spelled(rope, lists, length) for length in rope["lengths"]]
+    return out | ({"long": long} if long else {})
 
 
 def main(names):
     models = {}
-    files = {path.name.removesuffix(".json") for path in (GOLDEN / "configs").glob("*.json")}
-    if files != set(MODELS):
-        sys.exit(f"without a description or a file: {sorted(files ^ set(MODELS))}")
+    found = {path.name.removesuffix(".json") for path in (GOLDEN / "configs").glob("*.json")}
+    if found != set(MODELS):
+        sys.exit(f"without a description or a file: {sorted(found ^ set(MODELS))}")
     for name in names or sorted(MODELS):
-        source, seen, ropes = MODELS[name]
+        source, ropes = MODELS[name]
         values = json.loads((GOLDEN / "configs" / f"{name}.json").read_text())
-        entry = {"source": source,
-                 "values": "opened" if seen == "opened" else "ours, in the form of the file; not published",
-                 "model_type": values.get("model_type", ""), "ropes": [expect(rope, values) for rope in ropes]}
-        models[name] = entry
+        models[name] = {
+            "source": source,
+            "values": "opened" if name in OPENED else "ours, in the form of the file; not published",
+            "model_type": values.get("model_type", ""),
+            "ropes": [expect(rope, values.get("rope_scaling")) for rope in ropes]}
     if names:
         print(dump(models))
         return
     made = {"by": "tools/golden/make_golden.py", "python": sys.version.split()[0], "mpmath": mpmath.__version__}
-    (GOLDEN / "expected.json").write_text(dump({"made": made, "models": models}) + "\n")
+    write(GOLDEN / "expected.json", {"made": made, "models": models})
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ import importlib
 import torch
 import transformers
 
+from make_framework_fixture import words
+
 TOKENS, HEADS, HEAD_DIM = 3, 2, 32
 MODELS = [
     "qwen3.Qwen3", "qwen3_moe.Qwen3Moe", "qwen3_vl.Qwen3VLText", "glm4_moe.Glm4Moe", "exaone4.Exaone4",
@@ -17,10 +19,6 @@ MODELS = [
     "flex_olmo.FlexOlmo", "olmoe.Olmoe", "minimax_m2.MiniMaxM2",
 ]  # fmt: skip
 ACROSS_HEADS = ("olmo2", "olmo3", "flex_olmo", "olmoe", "minimax_m2")
-
-
-def words(tensor):
-    return "{" + ",".join(f"0x{b & 0xffff:x}" for b in tensor.contiguous().view(torch.int16).flatten().tolist()) + "}"
 
 
 def main():
