@@ -22,7 +22,7 @@ packages=(--no-deps "torch==$torch_version" "nvidia-cuda-runtime==$cuda_version"
 size="1.3 GB" kind=torch
 case "${1:-}" in
   "") ;;
-  --full) packages=("torch==$torch_version" transformers==5.23.0 safetensors numpy mpmath) size="6 GB" kind=torch-full ;;
+  --full) packages=("torch==$torch_version" transformers==5.23.0 diffusers==0.42.1 safetensors numpy mpmath) size="6 GB" kind=torch-full ;;
   *) say "torch.sh: unknown option $1; usage: scripts/torch.sh [--full]"; exit 2 ;;
 esac
 venv=${ROTARY_CACHE:-$HOME/.cache/rotary}/$kind-${torch_version%.*}

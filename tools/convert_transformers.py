@@ -18,8 +18,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+from unittest import mock
 
 import torch
+import transformers
 from safetensors.torch import load_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python" / "tests"))
@@ -85,28 +87,21 @@ def in_other_order(function, blocks, native):
 
 @contextlib.contextmanager
 def other_pairing(model, blocks, native):
-    modules = {sys.modules[type(part).__module__] for part in model.modules()}
-    changed = []
-    for module in modules:
-        if not module.__name__.startswith("transformers.models"):
-            continue
-        for name, function in list(vars(module).items()):
-            if inspect.isfunction(function) and ROTATION.match(name):
-                changed.append((module, name, function))
-                setattr(module, name, in_other_order(function, blocks, native))
-        attention = getattr(module, "RoFormerSelfAttention", None)
-        if attention is not None:  # a method, which takes the angles first
-            method = attention.apply_rotary_position_embeddings
-            rotate = in_other_order(lambda q, k, angles, method=method: method(angles, q, k), blocks, native)
-            changed.append((attention, "apply_rotary_position_embeddings", staticmethod(method)))
-            attention.apply_rotary_position_embeddings = staticmethod(
-                lambda angles, q, k, rotate=rotate: rotate(q, k, angles)
-            )
-    try:
+    with contextlib.ExitStack() as patches:
+        for module in {sys.modules[type(part).__module__] for part in model.modules()}:
+            if not module.__name__.startswith("transformers.models"):
+                continue
+            for name, function in list(vars(module).items()):
+                if inspect.isfunction(function) and ROTATION.match(name):
+                    rotate = in_other_order(function, blocks, native)
+                    patches.enter_context(mock.patch.object(module, name, rotate))
+            attention = getattr(module, "RoFormerSelfAttention", None)
+            if attention is not None:  # a method, which takes the angles first
+                method = attention.apply_rotary_position_embeddings
+                swapped = in_other_order(lambda q, k, angles, of=method: of(angles, q, k), blocks, native)
+                rotate = staticmethod(lambda angles, q, k, of=swapped: of(q, k, angles))
+                patches.enter_context(mock.patch.object(attention, "apply_rotary_position_embeddings", rotate))
         yield
-    finally:
-        for module, name, function in changed:
-            setattr(module, name, function)
 
 
 def logits(model):
@@ -176,24 +171,16 @@ def outcome(rotary, config_class, model_class, folder):
 
 
 def classes():
-    """(model_type, config class, model class) of the models that take token ids."""
-    from transformers import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, MODEL_MAPPING
-
-    seen = set()
-    for model_type, config_class, model_class in tiny_models.decoder_classes():
-        seen.add(model_type)
-        yield model_type, config_class, model_class
-    for mapping in (MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, MODEL_MAPPING):
+    """{model_type: (config class, model class)} of the models that take token ids."""
+    found = {model_type: kinds for model_type, *kinds in tiny_models.decoder_classes()}
+    for mapping in (transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, transformers.MODEL_MAPPING):
         for model_type, config_name in mapping._config_mapping.items():
-            if model_type in seen or model_type not in mapping._model_mapping:
-                continue
-            try:
-                config_class = mapping._load_attr_from_module(model_type, config_name)
-                found = mapping[config_class]
-            except (KeyError, ValueError, ImportError):
-                continue
-            seen.add(model_type)
-            yield model_type, config_class, found[0] if isinstance(found, (list, tuple)) else found
+            if model_type not in found and model_type in mapping._model_mapping:
+                with contextlib.suppress(KeyError, ValueError, ImportError):
+                    config_class = mapping._load_attr_from_module(model_type, config_name)
+                    kinds = mapping[config_class]
+                    found[model_type] = config_class, kinds[0] if isinstance(kinds, (list, tuple)) else kinds
+    return found
 
 
 def late(_signal, _frame):
@@ -201,11 +188,9 @@ def late(_signal, _frame):
 
 
 def main(rotary, wanted):
-    tiny_models.quiet()
-    torch.set_num_threads(1)
     signal.signal(signal.SIGALRM, late)
     count = collections.Counter()
-    for model_type, config_class, model_class in classes():
+    for model_type, (config_class, model_class) in classes().items():
         if wanted and model_type not in wanted:
             continue
         signal.alarm(30)

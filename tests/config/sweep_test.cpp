@@ -172,7 +172,7 @@ bool holds(const Json& config, const std::string& part) {
 }
 
 // Class defaults that transformers does not run: the swept config says more than nothing (MUST_SAY in
-// tools/sweep/text.py).
+// tools/sweep/adapters.py).
 const std::map<std::string, std::string> says_more = {
     {"dbrx", "attn_config, with key heads of its own"},
     {"lfm2_moe", "layer_types"},

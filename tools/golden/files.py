@@ -6,14 +6,15 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 
 
-def folded(values, indent, width):
-    """The values, separated by commas, on as few lines as the width allows."""
-    lines, line = [], indent
-    for piece in values:
-        if line != indent and len(line) + len(piece) + 3 > width:
-            lines.append(line + ",")
+def folded(values, indent, width, end=""):
+    """The values, separated by commas, on as few lines as the width allows. end: what must fit behind the last."""
+    lines, line, values = [], indent, list(values)
+    for i, piece in enumerate(values):
+        comma = "," if i + 1 < len(values) else ""
+        if line != indent and len(f"{line} {piece}{comma or end}") > width:
+            lines.append(line)
             line = indent
-        line += (", " if line != indent else "") + piece
+        line += " " * (line != indent) + piece + comma
     return "\n".join([*lines, line])
 
 
@@ -23,10 +24,11 @@ def dump(value, indent=0, width=118):
     if not isinstance(value, (dict, list)) or len(pad + flat) <= width and not (isinstance(value, dict) and indent < 6):
         return flat
     if isinstance(value, dict):
-        return "{\n" + ",\n".join(f"{inside}{json.dumps(k)}: {dump(v, indent + 2)}" for k, v in value.items()) + f"\n{pad}}}"
+        rows = (f"{inside}{json.dumps(key)}: {dump(v, indent + 2)}" for key, v in value.items())
+        return "{\n" + ",\n".join(rows) + f"\n{pad}}}"
     if any(isinstance(v, (dict, list)) for v in value):
         return "[\n" + ",\n".join(inside + dump(v, indent + 2) for v in value) + f"\n{pad}]"
-    return "[\n" + folded(map(json.dumps, value), inside, width) + f"\n{pad}]"
+    return "[\n" + folded(map(json.dumps, value), inside, width, ",") + f"\n{pad}]"
 
 
 def write(path, value):

@@ -131,8 +131,9 @@ class Subject:
         out = []
         for p in positions:
             there = way != "running rotation" or abs(p) <= LAST_ROTATION
-            rows = zip(self.table(way, p), self.exact(p)) if there else ()
-            out.append(max((max(abs(mpf(float(c)) - x), abs(mpf(float(s)) - y)) for (c, s), (x, y) in rows), default=None))
+            pairs = zip(self.table(way, p), self.exact(p)) if there else ()
+            errors = (abs(mpf(float(made)) - real) for row in pairs for made, real in zip(*row))
+            out.append(max(errors, default=None))
         return out
 
 

@@ -56,8 +56,8 @@ def cases(head_dim):
 
 
 def inv_freq(scaling, parameters, trained_length, length, head_dim, base):
-    config = SimpleNamespace(rope_parameters={"rope_theta": base, **parameters}, head_dim=head_dim, hidden_size=head_dim,
-                             num_attention_heads=1, max_position_embeddings=trained_length,
+    config = SimpleNamespace(rope_parameters={"rope_theta": base, **parameters}, head_dim=head_dim,
+                             hidden_size=head_dim, num_attention_heads=1, max_position_embeddings=trained_length,
                              standardize_rope_params=lambda: None)
     if scaling == "default":
         return LlamaRotaryEmbedding.compute_default_rope_parameters(config)[0]
@@ -76,7 +76,8 @@ def text(value):
 
 def main():
     lines = [f"# Made by tools/golden/make_frequency_fixture.py with torch {torch.__version__}, transformers "
-             f"{transformers.__version__}, Python {platform.python_version()}, {torch.backends.cpu.get_cpu_capability()}"]
+             f"{transformers.__version__}, Python {platform.python_version()}, "
+             f"{torch.backends.cpu.get_cpu_capability()}"]
     for head_dim, base in ((80, 10000.0), (128, 500000.0)):
         for scaling, parameters, trained_length, length in cases(head_dim):
             values = inv_freq(scaling, parameters, trained_length, length, head_dim, base)

@@ -173,7 +173,8 @@ MODELS = {
     "phi-3-mini-4k": ("microsoft/Phi-3-mini-4k-instruct", [rope(32, 32, 32, 96, 10000)]),
     "phi-3-mini-128k": ("microsoft/Phi-3-mini-128k-instruct", [
         rope(32, 32, 32, 96, 10000, scaling=longrope(32, 4096), lengths=[4096, 4097, 131072])]),
-    "phi-3-mini-128k-su": ("microsoft/Phi-3-mini-128k-instruct, first published file; factors opened in Phi-3-vision's", [
+    "phi-3-mini-128k-su": (
+        "microsoft/Phi-3-mini-128k-instruct, first published file; factors opened in Phi-3-vision's", [
         rope(32, 32, 32, 96, 10000, scaling=longrope(32, 4096), lengths=[131072])]),
     "phi-3.5-mini": ("microsoft/Phi-3.5-mini-instruct (factors opened)", [
         rope(32, 32, 32, 96, 10000, scaling=longrope(32, 4096), lengths=[131072])]),

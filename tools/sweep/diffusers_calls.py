@@ -7,6 +7,7 @@ import textwrap
 import torch
 
 from diffusers.models import embeddings
+from diffusers.models.attention_processor import StableAudioAttnProcessor2_0
 
 
 def nested(module, name, within=None):
@@ -29,6 +30,10 @@ def of_ids(rope, p):
 
 def of_batched_ids(rope, p):
     return rope(torch.tensor([[p]]))
+
+
+def of_hidden_states_and_ids(rope, p):
+    return rope(torch.zeros(1), torch.tensor([p]))
 
 
 def at(grid, p, sizes):
@@ -83,6 +88,11 @@ def of_halves(rope, p):
     return at(rope(torch.empty(1, 1, side, side)), p, (size, size))
 
 
+def one(function):
+    """A module of one axis, which makes a table of so many tokens: the last."""
+    return lambda rope, p: tuple(t[..., -1:, :] for t in function(rope, p[0] + 1))
+
+
 def of_pipeline_3d(model, p):
     t, h, w = whole(p)
     found = embeddings.get_3d_rotary_pos_embed(model.config.attention_head_dim, ((0, 0), (h, w)), (h, w), t)
@@ -102,6 +112,12 @@ def of_allegro(model, p):
     found = embeddings.get_3d_rotary_pos_embed_allegro(model.config.attention_head_dim, ((0, 0), (h, w)), (h, w), t,
                                                        interpolation_scale=scales)
     return found[:3], [torch.tensor([[c]]) for c in p]
+
+
+of_stable_audio = one(lambda model, n: embeddings.get_1d_rotary_pos_embed(
+    model.config.attention_head_dim // 2, n, use_real=True, repeat_interleave_real=False))
+of_ace_step = one(lambda model, n: inspect.getmodule(type(model))._ace_step_rotary_freqs(
+    n, model.head_dim, model.rope_theta, "cpu", torch.float32))
 
 
 def of_lumina_next(model, p):
@@ -130,11 +146,6 @@ def of_token(rope, p):
 
 def of_wan_animate_2(model, p):
     return model._rope_freqs((0, 0, 0), torch.device("cpu")), p
-
-
-def one(function):
-    """A module of one axis, which makes a table of so many tokens: the last."""
-    return lambda rope, p: tuple(t[..., -1:, :] for t in function(rope, p[0] + 1))
 
 
 # ---- what each class calls ----
@@ -227,35 +238,25 @@ CALLS = {
     "HunyuanDiT2DModel": (of_pipeline_2d, shared()),
     "LuminaNextDiT2DModel": (of_lumina_next, shared(use_real=False)),
     "MiniMaxH3Transformer3DModel": (of_ids, own("_apply_rotary_emb", spread=True, shape=(1, -1))),
-    "StableAudioDiTModel": (one(lambda model, n: embeddings.get_1d_rotary_pos_embed(
-        model.config.attention_head_dim // 2, n, use_real=True, repeat_interleave_real=False)), None),
+    "StableAudioDiTModel": (of_stable_audio, lambda _, x, found: StableAudioAttnProcessor2_0().apply_partial_rotary_emb(
+        x.transpose(1, 2), found).transpose(1, 2)),
     "StableAudio3DiTModel": (lambda rope, p: rope(p[0] + 1, "cpu")[-1:], own("_apply_rotary_partial")),
-    "AceStepTransformer1DModel": (None, HALF),
+    "AceStepTransformer1DModel": (of_ace_step, HALF),
     "LongCatAudioDiTTransformer": (one(lambda rope, n: rope(torch.zeros(1, n, 1))),
                                    own("_apply_rotary_emb", shape=(1, -1))),
     "MiniMaxMusic3Transformer1DModel": (one(lambda rope, n: rope(n, torch.device("cpu"))),
                                         own("_apply_partial_rotary_emb", shape=(1, -1))),
-    "OmniGenTransformer2DModel": (lambda rope, p: rope(torch.zeros(1), torch.tensor([p])), HALF),
-    "AnimaTextConditioner": (lambda rope, p: rope(torch.zeros(1), torch.tensor([p])),
-                             own("_apply_rotary_pos_emb", spread=True, shape=(1, 1, -1))),
+    "OmniGenTransformer2DModel": (of_hidden_states_and_ids, HALF),
+    "AnimaTextConditioner": (of_hidden_states_and_ids, own("_apply_rotary_pos_emb", spread=True, shape=(1, 1, -1))),
     "Ideogram4Transformer2DModel": (of_batched_ids, halves),
     "Cosmos3OmniTransformer": (lambda rope, p: rope(torch.tensor(p).view(3, 1, 1), "cpu", torch.float32), halves),
 }
 CALLS["AnyFlowFARTransformer3DModel"] = CALLS["AnyFlowTransformer3DModel"]
 # Classes whose apply function stands in another file.
 ELSEWHERE = {"QwenImageControlNetModel": "transformer_qwenimage", "WanVACETransformer3DModel": "transformer_wan"}
-# Ropes with frequencies for each head, which turn the elements of all heads at once: attribute, apply by rope_type.
-# Small, as a record has the pairs of all heads.
-SPREAD = {
-    "LTXVideoTransformer3DModel": {
-        "": ("rope", {"num_attention_heads": 4, "attention_head_dim": 32, "num_layers": 2})},
-    "LTX2VideoTransformer3DModel": {part: (attribute, {
-        "num_attention_heads": 4, "attention_head_dim": 32, "audio_num_attention_heads": 4, "num_layers": 2,
-        "audio_attention_head_dim": 16, "cross_attention_dim": 128, "audio_cross_attention_dim": 64})
-        for part, attribute in (("", "rope"), ("audio", "audio_rope"), ("cross_attention", "cross_attn_rope"))},
-}
-SPREAD["SanaWMLTX2RefinerTransformer3DModel"] = {"": SPREAD["LTX2VideoTransformer3DModel"][""]}
-# Parts with ropes of their own: what makes their tables, and their layers.
+# Ropes with frequencies for each head, which turn the elements of all heads at once.
+SPREAD = {"LTXVideoTransformer3DModel", "LTX2VideoTransformer3DModel", "SanaWMLTX2RefinerTransformer3DModel"}
+# Ropes that are not the only ones of their class: what makes their tables, and their layers.
 PARTS = {
     "Kandinsky5Transformer3DModel/text": ("text_rope_embeddings", "text_transformer_blocks"),
     "Kandinsky6Transformer3DModel/text": ("video_text_rope_embeddings", "video_text_transformer_blocks"),
@@ -263,4 +264,9 @@ PARTS = {
     "Kandinsky6Transformer3DModel/audio_text": ("audio_text_rope_embeddings", "audio_text_transformer_blocks"),
 }
 CALLS |= {part: (of_token, CALLS[part.split("/")[0]][1]) for part in PARTS}
-MODEL_MAKES = {of_pipeline_3d, of_pipeline_2d, of_allegro, of_lumina_next, of_joy, of_joy_plus, of_wan_animate_2}
+PARTS |= {name: ("rope", "transformer_blocks") for name in SPREAD} | {
+    "LTX2VideoTransformer3DModel/audio": ("audio_rope", "transformer_blocks"),
+    "LTX2VideoTransformer3DModel/cross_attention": ("cross_attn_rope", "transformer_blocks"),
+}
+MODEL_MAKES = {of_pipeline_3d, of_pipeline_2d, of_allegro, of_stable_audio, of_ace_step, of_lumina_next, of_joy,
+               of_joy_plus, of_wan_animate_2}

@@ -1,6 +1,6 @@
 """What the classes of diffusers turn by: runs their own rope modules and apply functions, for tests/golden/sweep.
 
-    diffusers_ropes.py [CLASS ...]      PYTHONPATH has diffusers 0.42.1 and tools/golden
+    python tools/sweep/diffusers_ropes.py [CLASS ...]        (needs torch, transformers and diffusers 0.42.1)
 
 A row of "diffusers" in data/models.json says what a class's config means; this fills in its "defaults" (the class's own,
 of the keys that the row names) and writes a record for each class and for the other configs of OTHERS, as sweep.py does.
@@ -8,6 +8,7 @@ The model is built on the meta device with its own config; its rope module, buil
 arguments, and the function with which its attention turns q and k, are what turns here (tools/golden/rotations.py).
 How each class is called is in diffusers_calls.py.
 """
+import contextlib
 import functools
 import importlib
 import inspect
@@ -17,10 +18,11 @@ import sys
 
 import torch
 
+from sweep import SWEEP, told, write  # makes the others importable
+import run
 import table
 from diffusers_calls import CALLS, ELSEWHERE, MODEL_MAKES, PARTS, SPREAD, of_kandinsky
 from rotations import record, ropes
-from sweep import SWEEP, dump
 
 import diffusers
 
@@ -30,39 +32,6 @@ COMMON = {"layers": "num_layers", "heads": "num_attention_heads", "head_dim": "a
 # What a class makes of None, or reads beside the keys of the row.
 MEANT = {"PRXTransformer2DModel": {"axes_dim": [32, 32]}, "Cosmos3OmniTransformer": {"rope_axes_dim": [24, 20, 20]}}
 BESIDE = {"OmniGenTransformer2DModel": ("max_position_embeddings", "original_max_position_embeddings")}
-
-
-# ---- the model and its rope ----
-
-
-def rope_classes(kind):
-    modules = [inspect.getmodule(kind), importlib.import_module("diffusers.models.transformers.transformer_flux")]
-    return [c for m in modules for c in vars(m).values() if inspect.isclass(c) and ROPE.search(c.__name__)]
-
-
-def built(kind, config):
-    """The model on the meta device; its rope modules know what they were made of."""
-    undo = []
-    for cls in rope_classes(kind):
-        own = cls.__init__
-
-        @functools.wraps(own)
-        def remembering(self, *args, own=own, **kwargs):
-            own(self, *args, **kwargs)
-            self.__dict__["made_of"] = (args, kwargs)
-        cls.__init__ = remembering
-        undo.append((cls, own))
-    try:
-        with torch.device("meta"):
-            return kind(**config)
-    finally:
-        for cls, own in undo:
-            cls.__init__ = own
-
-
-def again(module):
-    args, kwargs = module.made_of
-    return type(module)(*args, **kwargs)
 
 
 # Configs beside a class's defaults: other widths, heads, bases and factors.
@@ -89,6 +58,12 @@ OTHERS = {
     "Ideogram4Transformer2DModel": {"other": {"attention_head_dim": 128}},
     "Cosmos3OmniTransformer": {"other": {"rope_axes_dim": [28, 18, 18], "rope_theta": 10000.0}},
 }
+LTX = {"num_attention_heads": 4, "attention_head_dim": 32, "num_layers": 2}  # a record has the pairs of all heads
+LTX2 = LTX | {"audio_num_attention_heads": 4, "audio_attention_head_dim": 16, "cross_attention_dim": 128,
+              "audio_cross_attention_dim": 64}
+OTHERS["LTXVideoTransformer3DModel"] = {"small": LTX}
+OTHERS |= dict.fromkeys(("LTX2VideoTransformer3DModel", "SanaWMLTX2RefinerTransformer3DModel"),
+                        {"small": LTX2, "split": LTX2 | {"rope_type": "split"}})
 MUST_SAY = {
     "OmniGenTransformer2DModel": {"rope_scaling": FACTORS | {"type": "su"}},
     "CogVideoXTransformer3DModel": {"use_rotary_positional_embeddings": True},
@@ -121,163 +96,135 @@ def defaults(name, row):
     return found
 
 
-def value_of(config, keys, name):
-    given = [value for key in keys for value in (config.get(key), MEANT.get(name, {}).get(key)) if value is not None]
-    return given[0] if given else None
+class Model:
+    """The model of a class on the meta device, and what a row of "diffusers" says of one of its ropes."""
+
+    def __init__(self, key, given, row):
+        self.key, self.facts = key, COMMON | row
+        self.name = key.partition("/")[0]
+        kind = getattr(diffusers, self.name)
+        self.module = inspect.getmodule(kind)
+        flux = importlib.import_module("diffusers.models.transformers.transformer_flux")
+        with contextlib.ExitStack() as undo, torch.device("meta"):
+            for rope in {c for m in (self.module, flux) for c in vars(m).values() if inspect.isclass(c)}:
+                if ROPE.search(rope.__name__):
+                    run.remember(undo, rope)
+            self.model = kind(**given)
+        self.config = self.model.config
+
+    def value(self, fact):
+        """What the config says by the keys of a fact, or what its class makes of None."""
+        words, meant = table.listed(self.facts, fact), MEANT.get(self.key, {})
+        return next((v for w in words for v in (self.config.get(w), meant.get(w)) if v is not None), None)
+
+    def rope(self):
+        """Its rope module, built again on the CPU; the model itself where it makes the tables."""
+        if CALLS.get(self.key, [None])[0] in MODEL_MAKES:
+            return self.model
+        made = [m for m in [*vars(self.model).values(), *self.model.modules()] if hasattr(m, "made_of")]
+        module = (getattr(self.model, PARTS[self.key][0]) if self.key in PARTS else
+                  next((m for m in made if "3D" in type(m).__name__), made[0]))
+        args, kwargs = module.made_of
+        return type(module)(*args, **kwargs)
+
+    def axes(self):
+        listed = self.value("widths")
+        if isinstance(listed, (list, tuple)) and self.facts.get("laid") not in ("interleaved", "joined"):
+            return len(listed)
+        return max(len(table.listed({"axes": ["t", "h", "w"]} | self.facts, "axes")), 1)
+
+    def layout(self):
+        """Heads and layers: its projections and its lists of blocks."""
+        blocks = PARTS[self.key][1:] if self.key in PARTS else LISTS
+        layers = range(sum(len(getattr(self.model, name)) for name in blocks if hasattr(self.model, name)))
+        heads, hidden = self.value("heads"), self.value("hidden")
+        if heads:
+            head_dim = hidden // heads if hidden else self.value("head_dim")
+        else:
+            head_dim = sum(self.value("widths"))
+            heads = hidden // head_dim
+        return {"layers": layers, "heads": heads, "kv_heads": self.value("kv_heads") or heads, "head_dim": head_dim}
 
 
-def axes_of(facts):
-    return max(len(table.listed({"axes": ["t", "h", "w"]} | facts, "axes")), 1)
-
-
-def swept(name, given, row):
-    kind = getattr(diffusers, name.split("/")[0])
-    module = inspect.getmodule(kind)
-    if name in ELSEWHERE:
-        module = importlib.import_module(f"diffusers.models.transformers.{ELSEWHERE[name]}")
-    model = built(kind, given)
-    tables, apply = CALLS[name]
-    facts = COMMON | row
-    parts = [getattr(m, "processor", None) for m in model.modules()]
-    if name == "AceStepTransformer1DModel":
-        def tables(_, p):
-            found = module._ace_step_rotary_freqs(p[0] + 1, model.head_dim, model.rope_theta, "cpu", torch.float32)
-            return tuple(t[-1:] for t in found)
-    elif name == "StableAudioDiTModel":
-        processor = next(p for p in parts if p is not None)
-        def apply(_, x, found):
-            return processor.apply_partial_rotary_emb(x.transpose(1, 2), found).transpose(1, 2)
-    maker = model
-    if tables not in MODEL_MAKES and name not in ("AceStepTransformer1DModel", "StableAudioDiTModel"):
-        made = [m for m in [*vars(model).values(), *model.modules()] if hasattr(m, "made_of")]
-        maker = again(getattr(model, PARTS[name][0]) if name in PARTS else
-                      next((m for m in made if "3D" in type(m).__name__), made[0]))
-    if name.startswith("Kandinsky6") and tables is of_kandinsky:
+def swept(model):
+    tables, apply = CALLS[model.key]
+    maker, layout, module = model.rope(), model.layout(), model.module
+    if model.name in ELSEWHERE:
+        module = importlib.import_module(f"diffusers.models.transformers.{ELSEWHERE[model.name]}")
+    if model.name.startswith("Kandinsky6") and tables is of_kandinsky:
         tables = functools.partial(of_kandinsky, factor=tuple(model.config.scale_factor))
-    axes = axes_of(facts)
-    listed = value_of(model.config, table.listed(facts, "widths"), name)
-    if isinstance(listed, (list, tuple)) and row.get("laid") not in ("interleaved", "joined"):
-        axes = len(listed)
-    heads, kv_heads, head_dim, layers = shape_of(model, facts, name)
 
     def turn(x, position):
         found = tables(maker, position)
         x = x[:, None, None] if x.dim() == 2 else x
-        if name == "HiDreamImageTransformer2DModel" and 2 * found.shape[-3] != x.shape[-1]:  # as its attention does
+        if model.name == "HiDreamImageTransformer2DModel" and 2 * found.shape[-3] != x.shape[-1]:  # as it does
             first, rest = x.chunk(2, dim=-1)
             return torch.cat([apply(module, first, found), rest], dim=-1)
         return torch.cat([apply(module, row[None], found) for row in x])
 
-    width = None
-    found = ropes(turn, head_dim, axes, width=width)
-    return [record(type(maker).__name__, rope, layers=range(layers), heads=heads, kv_heads=kv_heads, head_dim=head_dim,
-                   length=None) for rope in found]
+    return [record(type(maker).__name__, rope, **layout) for rope in ropes(turn, layout["head_dim"], model.axes())]
 
 
-def spread(name, part, given, row):
+def spread(model):
     """The record of a rope with frequencies for each head: the pairs of all heads in their order."""
-    attribute, small = SPREAD[name][part]
-    kind = getattr(diffusers, name)
-    module, model = inspect.getmodule(kind), built(kind, small | given)
-    facts = COMMON | row
-    rope, config = again(getattr(model, attribute)), model.config
-    heads = config[facts["heads"]]
-    head_dim = config[facts["hidden"]] // heads if facts.get("hidden") else config[facts["head_dim"]]
-    axes = axes_of(facts)
-    split = config.get("rope_type") == "split"
-    apply = getattr(module, "apply_split_rotary_emb" if split else
-                    "apply_interleaved_rotary_emb" if "rope_type" in config else "apply_rotary_emb")
+    rope, config, axes, layout = model.rope(), model.config, model.axes(), model.layout()
+    heads, head_dim, old = layout["heads"], layout["head_dim"], model.name.startswith("LTXVideo")
+    words = "" if old else "split_" if config.get("rope_type") == "split" else "interleaved_"
+    apply = getattr(model.module, f"apply_{words}rotary_emb")
     base = torch.tensor([rope.base_num_frames, rope.base_height, rope.base_width][:axes], dtype=torch.float32)
 
     def turn(x, position):
         where = ((torch.tensor(position, dtype=torch.float32) + 1) / 2 * base).view(1, axes, 1)
-        coords = {"video_coords": where} if name.startswith("LTXVideo") else {"coords": where}
-        found = rope(torch.zeros(1, 1, 1), **coords) if name.startswith("LTXVideo") else rope(**coords)
+        found = rope(torch.zeros(1, 1, 1), video_coords=where) if old else rope(coords=where)
         return torch.cat([apply(row[None, None], found) for row in x])
 
     found = ropes(turn, heads * head_dim, axes, position=[0.25, -0.5, 0.75][:axes], blocks=heads, width=head_dim,
                   step=2.0 ** -13)
     whole = dict(found[0]) | {key: sum((list(r[key]) for r in found), []) for key in ("inv_freq", "vector")}
     whole["axis"] = "".join(r["axis"] for r in found)
-    return [record(type(rope).__name__, whole, layers=range(config.num_layers), heads=heads, head_dim=head_dim)
-            | {"rows": heads}]
-
-
-def shape_of(model, facts, name):
-    """(heads, kv_heads, head_dim, layers) of the model that was built: its projections and its lists of blocks."""
-    config = model.config
-    blocks = PARTS[name][1:] if name in PARTS else LISTS
-    lists = [getattr(model, name) for name in blocks if hasattr(model, name)]
-    layers = sum(len(blocks) for blocks in lists)
-    read = lambda key: value_of(config, key if isinstance(key, list) else [key], name)
-    if not facts["heads"]:
-        head_dim = sum(read(facts["widths"]))
-        heads = read(facts["hidden"]) // head_dim
-    else:
-        heads = read(facts["heads"])
-        head_dim = read(facts["hidden"]) // heads if facts.get("hidden") else read(facts["head_dim"])
-    kv_heads = (read(facts["kv_heads"]) if facts.get("kv_heads") else None) or heads
-    return heads, kv_heads, head_dim, layers
+    return [record(type(rope).__name__, whole, **layout) | {"rows": heads}]
 
 
 def cases(name):
+    """(file, config): the class defaults, with what the class needs, and the others."""
     said = MUST_SAY.get(name, {})
-    flag = next((f"+{key}" for key in said if re.search(r"rope|rotary|kv_heads", key)), "")
-    yield name + flag, said
+    if name not in SPREAD:
+        flag = next((f"+{key}" for key in said if re.search(r"rope|rotary|kv_heads", key)), "")
+        yield name + flag, said
     for word, other in OTHERS.get(name, {}).items():
         yield f"{name}+{word}", said | other
 
 
-def config_of(name, given, kind):
+def config_of(name, given, row):
     """What save_config writes of the keys that a rope has to do with."""
-    row = table.read()["diffusers"][name]
-    signature = inspect.signature(kind.__init__).parameters
+    signature = inspect.signature(getattr(diffusers, name).__init__).parameters
     known = {key: p.default for key, p in signature.items() if p.default is not inspect.Parameter.empty} | given
     wanted = {*defaults(name, row), *given} | {key for key in known if re.search(r"rope|rotary|theta|axes", key)}
     return {"_class_name": name, "_diffusers_version": diffusers.__version__} | {
         key: known[key] for key in sorted(wanted) if key in known}
 
 
-def write(file, name, given, ropes):
-    config = json.loads(json.dumps(config_of(name, given, getattr(diffusers, name))))
-    made = {"diffusers": diffusers.__version__, "torch": torch.__version__}
-    entry = {"model_type": name, "made": made, "config": config, "ropes": ropes, "none": []}
-    (SWEEP / f"{file}.json").write_text(dump(entry) + "\n")
-
-
 def main(names):
-    sheet = table.read()
-    failed = 0
-    for name, row in sheet["diffusers"].items():
-        kind, _, part = name.partition("/")
-        if names and kind not in names:
-            continue
-        row["defaults"] = defaults(name, row)
-        if part:
-            continue
-        if name in SPREAD:
-            parts = {part: sheet["diffusers"][name + ("/" + part if part else "")] for part in SPREAD[name]}
-            for word in ("small", "split") if "LTX2" in name else ("small",):
-                given = SPREAD[name][""][1] | ({"rope_type": "split"} if word == "split" else {})
-                write(f"{name}+{word}", name, given,
-                      [{"part": part} | r for part, facts in parts.items() for r in spread(name, part, given, facts)])
-            continue
-        if name not in CALLS:
-            continue
-        for file, given in cases(name):
+    sheet, failed = table.read(), 0
+    rows, made = sheet["diffusers"], {"diffusers": diffusers.__version__, "torch": torch.__version__}
+    for key in [key for key in rows if not names or key.partition("/")[0] in names]:
+        rows[key]["defaults"] = defaults(key, rows[key])
+    for name in [key for key in rows if (key in CALLS or key in SPREAD) and (not names or key in names)]:
+        parts = [name, *(key for key in PARTS if key.startswith(name + "/"))]
+        for file, given in cases(name) if "/" not in name else ():
             try:
-                found = [{"part": part} | rope for key, part in [(name, ""), *((p, p.split("/")[1]) for p in PARTS)]
-                         if key.split("/")[0] == name for rope in swept(key, given, sheet["diffusers"][key])]
+                found = [{"part": key.partition("/")[2]} | rope for key in parts
+                         for rope in (spread if name in SPREAD else swept)(Model(key, given, rows[key]))]
             except Exception as error:
-                print(f"{file}: {type(error).__name__}: {str(error)[:300]}")
-                failed += 1
-                if "--raise" in sys.argv:
-                    raise
+                print(f"{file}: {type(error).__name__}: {told(error, 300)}")
+                failed = 1
                 continue
-            write(file, name, given, found)
+            config = json.loads(json.dumps(config_of(name, given, rows[name])))
+            record = {"model_type": name, "made": made, "config": config, "ropes": found, "none": []}
+            write(SWEEP / f"{file}.json", record)
     table.write(sheet)
-    return 1 if failed else 0
+    return failed
 
 
 if __name__ == "__main__":
-    sys.exit(main([a for a in sys.argv[1:] if not a.startswith("--")]))
+    sys.exit(main(sys.argv[1:]))

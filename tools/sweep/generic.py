@@ -17,7 +17,7 @@ class Turner:
     def __init__(self, call):
         self.call, self.layer_type = call, call.layer_type()
         module, self.args, self.kwargs = call.source()
-        args, kwargs = module.rotary_made_of
+        args, kwargs = module.made_of
         self.module = type(module)(*args, **{k: v for k, v in kwargs.items() if k != "device"}).eval()
         shape = call.q.shape
         self.size, self.heads_at = shape[-1], next(d for d in (1, 2) if shape[3 - d] == TOKENS)
@@ -86,10 +86,11 @@ NO_ATTENTION = ("conv", "linear_attention")  # layer types
 def describe(name, config, found, **more):
     """The records of one rope (or of its blocks) in all layers of a part, by the usual names of its config."""
     types = getattr(config, "layer_types", None) or [""] * getattr(config, "num_hidden_layers", 0)
-    more = vars(heads_of(config)) | {
-        "layers": [i for i, kind in enumerate(types) if kind not in NO_ATTENTION],
-        "layers_without_rope": [i for i, kind in enumerate(types) if kind in NO_ATTENTION]} | more
-    return [record(name, rope, **more) for rope in found]
+    usual = {} if "heads" in more else vars(heads_of(config))
+    if "layers" not in more:
+        usual["layers"], usual["layers_without_rope"] = (
+            [i for i, kind in enumerate(types) if (kind in NO_ATTENTION) == still] for still in (False, True))
+    return [record(name, rope, **usual | more) for rope in found]
 
 
 def has_layers(config):

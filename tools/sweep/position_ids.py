@@ -2,29 +2,24 @@
 """Checks the token ids in "positions" of data/models.json, and writes tests/golden/position_ids.json: random small
 inputs of every model type that computes position ids of its own, and the ids that transformers computes of them.
 
-    python tools/sweep/position_ids.py [FILE [CASES [SEED]]]           (needs torch and transformers)
+    python tools/sweep/position_ids.py [CASES [SEED]]           (needs torch and transformers)
 
 What computes is always the model's own get_rope_index (NeoMME: its processor's _build_position_ids) and the
-processor's create_mm_token_type_ids; what stands here is what a prompt looks like: text, runs of the tokens of a picture
-or film with the marks around them, masked tokens anywhere.
+processor's create_mm_token_type_ids; what stands here is what a prompt looks like: text, runs of the tokens of a
+picture or film with the marks around them, masked tokens anywhere.
 """
 import importlib
-import inspect
-import json
-import pathlib
 import random
 import sys
-import warnings
 from types import SimpleNamespace
 
 import torch
-import transformers
 from transformers import CONFIG_MAPPING, ProcessorMixin
 
-warnings.filterwarnings("ignore")
-transformers.logging.set_verbosity_error()
-torch.set_num_threads(1)
-FILE = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "position_ids.json"
+from sweep import GOLDEN  # makes the others importable, and transformers silent
+import table
+from files import write_rows
+from run import classes
 
 BY_FRAME = ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "qwen4_exp", "cosmos3_omni", "cosmos3_edge",
             "cohere_compass")
@@ -36,15 +31,17 @@ MODELED_AS = {"glmga": "glm46v"}  # modeling_auto.py
 CANVAS_IDS = {"image_token_id": 50, "video_token_id": 51, "image_start_id": 52, "image_end_id": 53,
               "slice_start_id": 54, "slice_end_id": 55, "newline_id": 56}
 WORDS = range(100, 140)
+INPUTS = ("image_grids", "video_grids", "seconds", "audio_lengths")
 
 
 class Prompt:
     """A row as it grows, and what the processor hands over beside it of all rows of a batch."""
 
-    def __init__(self, rng, config):
-        self.rng, self.config, self.ids = rng, config, []
+    def __init__(self, rng, model_type, config):
+        self.rng, self.model_type, self.config, self.ids = rng, model_type, config, []
         self.image_grids, self.video_grids, self.seconds, self.audio_lengths = [], [], [], []
         self.pictures, self.to_draw = rng.randint(0, 2), rng.randint(1, 2)  # of glm_image, what every row has alike
+        self.sounding = rng.random() < 0.5
 
     def words(self, least=1, most=6):
         self.ids += self.rng.choices(WORDS, k=self.rng.randint(least, most))
@@ -52,55 +49,54 @@ class Prompt:
     def grid(self, side, most=4, frames=1):
         return [frames, side * self.rng.randint(1, most), side * self.rng.randint(1, most)]
 
+    def image(self, side, most=4):
+        self.image_grids.append(self.grid(side, most))
+        return self.image_grids[-1]
 
-def image_or_film(row, model_type):
+    def film(self, side, frames):
+        self.video_grids.append(self.grid(side, frames=frames))
+        self.seconds.append(self.rng.choice([0.5, 1.0, 2.0, 0.7, 1.3, self.rng.random() * 3]))
+        return self.video_grids[-1]
+
+
+def image_or_film(row):
     """The pictures and films of most models."""
-    config, vision = row.config, row.config.vision_config
+    config, vision, glm = row.config, row.config.vision_config, row.model_type in GLM
     side, time = vision.spatial_merge_size, 1
-    film = model_type != "paddleocr_vl" and row.rng.random() < 0.5
-    image = [config.image_token_id]
-    if model_type in GLM or model_type == "ernie4_5_vl_moe":
-        start, end = ([config.video_start_token_id], [config.video_end_token_id]) if film else ([101], [102])
-        time = vision.temporal_merge_size if model_type not in GLM and film else 1
+    film = row.model_type != "paddleocr_vl" and row.rng.random() < 0.5
+    if glm or row.model_type == "ernie4_5_vl_moe":
+        start, end = (config.video_start_token_id, config.video_end_token_id) if film else (101, 102)
+        time = vision.temporal_merge_size if not glm and film else 1
     else:
-        start, end = [config.vision_start_token_id], [config.vision_end_token_id]
-    grid = row.grid(side, frames=time * row.rng.randint(1, 4) if film else 1)
-    tokens = grid[1] * grid[2] // side**2
-    if film:
-        row.video_grids.append(grid)
-        row.seconds.append(row.rng.choice([0.5, 1.0, 2.0, 0.7, 1.3, row.rng.random() * 3]))
-        image = image if model_type in GLM else [config.video_token_id]
-        row.ids += start
-        for _ in range(grid[0] if model_type in BY_FRAME + GLM else 1):
-            if model_type in BY_FRAME + GLM:
-                row.words(1, 3)
-                row.ids += image * tokens
-            else:
-                row.ids += image * (tokens * grid[0] // time)
-        row.ids += end
-    else:
-        row.image_grids.append(grid)
-        row.ids += start + image * tokens + end
+        start, end = config.vision_start_token_id, config.vision_end_token_id
+    frames, rows, columns = row.film(side, time * row.rng.randint(1, 4)) if film else row.image(side)
+    token = config.video_token_id if film and not glm else config.image_token_id
+    by_frame = film and row.model_type in BY_FRAME + GLM
+    row.ids += [start]
+    for _ in range(frames if by_frame else 1):
+        if by_frame:
+            row.words(1, 3)
+        row.ids += [token] * (rows * columns // side**2 * (1 if by_frame else frames // time))
+    row.ids += [end]
 
 
 def closed_images(row):
     config = row.config
     for _ in range(row.pictures):
         row.words(0, 4)
-        grid = row.grid(1)
-        row.image_grids.append(grid)
-        row.ids += [config.image_start_token_id, *[config.image_token_id] * (grid[1] * grid[2]),
-                    config.image_end_token_id]
+        _, rows, columns = row.image(1)
+        row.ids += [config.image_start_token_id, *[config.image_token_id] * (rows * columns), config.image_end_token_id]
     row.words(0, 4)
     row.ids += [config.image_start_token_id]
+    for _ in range(row.to_draw):
+        row.image(1)
 
 
 def picture_with_newlines(row):
-    side = row.config.vision_config.spatial_merge_size
-    grid = row.grid(side)
-    row.image_grids.append(grid)
-    tokens = grid[1] // side * (grid[2] // side + 1) + row.rng.choice([0, 2])
-    row.ids += [row.config.im_start_id] + [row.config.image_token_id] * tokens + [row.config.im_end_id]
+    config, side = row.config, row.config.vision_config.spatial_merge_size
+    _, rows, columns = row.image(side)
+    tokens = rows // side * (columns // side + 1) + row.rng.choice([0, 2])
+    row.ids += [config.im_start_id, *[config.image_token_id] * tokens, config.im_end_id]
 
 
 def canvas(row):
@@ -128,46 +124,36 @@ def canvas(row):
 
 
 def page(row):
-    grid = row.grid(1)
-    row.image_grids.append(grid)
+    _, rows, columns = row.image(1)
     row.ids += [row.config.document_token_id, row.config.image_token_id]
-    row.ids += ([row.config.image_token_id] * grid[2] + [99]) * grid[1]
+    row.ids += ([row.config.image_token_id] * columns + [99]) * rows
 
 
-def audio_tokens(model_type, length, config):
-    if model_type == "qwen2_5_omni":
+def audio_tokens(row, length):
+    if row.model_type == "qwen2_5_omni":
         return ((length - 1) // 2 + 1 - 2) // 2 + 1
     module = importlib.import_module("transformers.models.qwen3_omni_moe.modeling_qwen3_omni_moe")
-    return int(module._get_feat_extract_output_lengths(torch.tensor(length), config.audio_config.n_window))
+    return int(module._get_feat_extract_output_lengths(torch.tensor(length), row.config.audio_config.n_window))
 
 
-def omni(row, model_type, sounding):
-    config, rng = row.config, row.rng
-    side = config.vision_config.spatial_merge_size
-    kind = rng.choice(["image", "film", "sound"])
+def omni(row):
+    config, rng, side = row.config, row.rng, row.config.vision_config.spatial_merge_size
+    kind, seen = rng.choice(["image", "film", "sound"]), []
     if kind == "image":
-        grid = row.grid(side)
-        row.image_grids.append(grid)
-        row.ids += [151652] + [config.image_token_id] * (grid[1] * grid[2] // side**2) + [151653]
-        return
+        _, rows, columns = row.image(side)
+        seen = [config.image_token_id] * (rows * columns // side**2)
     if kind == "film":
-        grid = row.grid(side, frames=rng.randint(1, 5))
-        row.video_grids.append(grid)
-        row.seconds.append(rng.choice([0.5, 1.0, 2.0, 0.7, 1.3, rng.random() * 3]))
-        film = [config.video_token_id] * (grid[0] * grid[1] * grid[2] // side**2)
-    sound = []
-    if kind == "sound" or sounding:
+        frames, rows, columns = row.film(side, rng.randint(1, 5))
+        seen = [config.video_token_id] * (frames * rows * columns // side**2)
+    if kind == "sound" or kind == "film" and row.sounding:
         length = rng.randint(3, rng.choice([8, 40, 400]))
         row.audio_lengths.append(length)
-        sound = [config.audio_token_id] * audio_tokens(model_type, length, config)
-    if kind == "sound":
-        row.ids += [config.audio_start_token_id, *sound, 151648]
-    elif sounding:
-        mixed = film[1:] + sound
-        rng.shuffle(mixed)
-        row.ids += [151652, config.audio_start_token_id, film[0], *mixed, 151648, 151653]
-    else:
-        row.ids += [151652, *film, 151653]
+        sound = [config.audio_token_id] * audio_tokens(row, length)
+        mixed = seen[1:] + sound
+        if seen:
+            rng.shuffle(mixed)
+        seen = [config.audio_start_token_id, *seen[:1], *mixed, 151648]
+    row.ids += seen if kind == "sound" else [151652, *seen, 151653]
 
 
 def options(rng, model_type):
@@ -199,11 +185,15 @@ def options(rng, model_type):
     return said
 
 
+def config_of(whole):
+    return getattr(whole, "thinker_config", whole)
+
+
 def model_of(model_type, config):
     """The model's methods on an object that holds its config alone."""
     folder = MODELED_AS.get(model_type, model_type)
     module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
-    kind = next(kind for _, kind in inspect.getmembers(module, inspect.isclass) if "get_rope_index" in vars(kind))
+    kind = min((kind for kind in classes(module) if "get_rope_index" in vars(kind)), key=lambda kind: kind.__name__)
     model = kind.__new__(kind)
     torch.nn.Module.__init__(model)
     model.config = config
@@ -214,13 +204,14 @@ def model_of(model_type, config):
 
 def token_types(model_type, config, ids):
     if model_type in GLM:
-        module = importlib.import_module("transformers.models.glm4v.processing_glm4v")
+        kind = importlib.import_module("transformers.models.glm4v.processing_glm4v").Glm4vProcessor
         processor = SimpleNamespace(image_token_id=config.image_token_id, video_start_id=config.video_start_token_id,
                                     video_end_id=config.video_end_token_id)
-        return torch.tensor(module.Glm4vProcessor.create_mm_token_type_ids(processor, ids))
-    processor = SimpleNamespace(image_token_ids=[config.image_token_id], audio_token_ids=[None],
-                                video_token_ids=[getattr(config, "video_token_id", None)])
-    return torch.tensor(ProcessorMixin.create_mm_token_type_ids(processor, ids)).to(torch.int)
+    else:
+        kind, films = ProcessorMixin, [getattr(config, "video_token_id", None)]
+        processor = SimpleNamespace(image_token_ids=[config.image_token_id], audio_token_ids=[None],
+                                    video_token_ids=films)
+    return torch.tensor(kind.create_mm_token_type_ids(processor, ids)).to(torch.int)
 
 
 def grids(rows):
@@ -254,26 +245,19 @@ def computed(model_type, config, case, sounding):
                                 attention_mask=mask, **more)
 
 
-def row_of(row, model_type, sounding):
-    row.ids, rng = [], row.rng
-    if model_type == "neomme":
-        page(row) if rng.random() < 0.6 else row.words()
+def row_of(row):
+    row.ids = []
+    if row.model_type == "neomme":
+        page(row) if row.rng.random() < 0.6 else row.words()
         return row.ids
     row.words()
-    if model_type == "glm_image":
+    if row.model_type == "glm_image":
         closed_images(row)
-        for _ in range(row.to_draw):
-            row.image_grids.append(row.grid(1))
         return row.ids
-    for _ in range(rng.randint(0, 3)):
-        if model_type == "hunyuan_vl":
-            picture_with_newlines(row)
-        elif model_type == "minicpmv4_7":
-            canvas(row)
-        elif model_type in OMNI:
-            omni(row, model_type, sounding)
-        else:
-            image_or_film(row, model_type)
+    add = {"hunyuan_vl": picture_with_newlines, "minicpmv4_7": canvas}
+    add = add.get(row.model_type, omni if row.model_type in OMNI else image_or_film)
+    for _ in range(row.rng.randint(0, 3)):
+        add(row)
         row.words(0, 4)
     return row.ids
 
@@ -295,33 +279,27 @@ def padded(rng, rows):
     return [[token for token, _ in row] for row in shown], [[seen for _, seen in row] for row in shown]
 
 
-def case_of(rng, model_type, most=None):
+def case_of(rng, model_type, most=70):
     while True:
         said = options(rng, model_type)
-        whole = CONFIG_MAPPING[model_type].from_dict(said)
-        config = whole.thinker_config if model_type in OMNI else whole
-        prompt, sounding = Prompt(rng, config), rng.random() < 0.5
-        rows = [row_of(prompt, model_type, sounding) for _ in range(rng.randint(1, 3))]
+        config = config_of(CONFIG_MAPPING[model_type].from_dict(said))
+        prompt = Prompt(rng, model_type, config)
+        rows = [row_of(prompt) for _ in range(rng.randint(1, 3))]
         ids, mask = padded(rng, rows)
         case = {"config": said, "ids": ids, "mask": mask}
-        names = ("image_grids", "video_grids", "seconds", "audio_lengths")
-        case |= {name: getattr(prompt, name) for name in names if getattr(prompt, name)}
+        case |= {name: getattr(prompt, name) for name in INPUTS if getattr(prompt, name)}
         if model_type not in OMNI and not ("image_grids" in case or "video_grids" in case):
             continue  # counted plainly, by generate()
-        if most and len(ids) * len(ids[0]) > most:
-            continue
-        if not sum(map(sum, mask)) or "video_grids" not in case and sounding:
+        if len(ids) * len(ids[0]) > most or not sum(map(sum, mask)) or "video_grids" not in case and prompt.sounding:
             continue
         if model_type not in ("qwen2_5_vl", *OMNI):
             case.pop("seconds", None)
         try:
-            positions, deltas = computed(model_type, config, case, sounding)
+            positions, deltas = computed(model_type, config, case, prompt.sounding)
         except (StopIteration, RuntimeError, TypeError):  # a masked mark made a film of a picture (the GLM models)
             continue
         case["positions"] = positions.tolist()
-        if deltas is not None:
-            case["deltas"] = deltas.flatten().tolist()
-        return case
+        return case if deltas is None else case | {"deltas": deltas.flatten().tolist()}
 
 
 ROW_IDS = {"image": "image_token_id", "video": "video_token_id", "audio": "audio_token_id"}
@@ -332,23 +310,21 @@ MARKS = {"glm_image": ("image_start_token_id", "image_end_token_id"), "neomme": 
 
 def check_rows():
     """Rows of data/models.json say the ids of their classes; of tokens that never occur they say nothing."""
-    rows = json.loads((FILE.parents[2] / "data" / "models.json").read_text())["positions"]
+    rows = table.read()["positions"]
     for model_type in TYPES:
         row = rows[model_type + "_thinker" * (model_type in OMNI)]
-        config = CONFIG_MAPPING[model_type]()
-        config = config.thinker_config if model_type in OMNI else config
+        config = config_of(CONFIG_MAPPING[model_type]())
         keys = ROW_IDS | dict(zip(("start", "end"), MARKS.get(model_type, ())))
         said = {word: getattr(config, key) for word, key in keys.items() if word in row}
         assert said == {word: row[word] for word in said}, (model_type, row, said)
 
 
-def main(file=FILE, cases=3, seed=10):
-    rng, cases = random.Random(int(seed)), int(cases)
+def main(cases=3, seed=10):
     check_rows()
-    alike = BY_FRAME[1:] + GLM[1:]  # they differ in their ids alone
-    made = [case_of(rng, model_type, most=70) for model_type in TYPES for _ in range(1 if model_type in alike else cases)]
-    lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in made)
-    pathlib.Path(file).write_text(f"[\n{lines}\n]\n")
+    rng, alike = random.Random(int(seed)), BY_FRAME[1:] + GLM[1:]  # they differ in their ids alone
+    write_rows(GOLDEN / "position_ids.json", [case_of(rng, model_type) for model_type in TYPES
+                                              for _ in range(1 if model_type in alike else int(cases))],
+               separators=(",", ":"))
 
 
 if __name__ == "__main__":

@@ -7,24 +7,19 @@ either side and holes, as generate() hands it on; what its first rotary module i
 device cannot run a model so far, what generate() hands its forward says it. Towers: towers.py.
 """
 import inspect
-import json
 import sys
-import warnings
 
 import torch
-import transformers
-from transformers import CONFIG_MAPPING, GenerationMixin, PreTrainedModel
+from transformers import CONFIG_MAPPING, GenerationMixin
 
-from sweep import ADAPTERS, MUST_SAY, NOT_ROTARY, has_rotary_code, name_of, parts  # makes the others importable
+from sweep import default_config, has_rotary_code, name_of, parts, told  # makes the others importable
 import page
 import run
 import table
 import towers
-import vision
-
-warnings.filterwarnings("ignore")
-transformers.logging.set_verbosity_error()
-torch.set_num_threads(1)
+from adapters import ADAPTERS, CENTRES, MEMORY, NOT_ROTARY
+from adapters import TOWERS as OF_PATCHES
+from files import GOLDEN, write_rows
 
 MASK = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0, 0], [0, 1, 0, 0, 1, 1, 0], [1, 1, 1, 1, 1, 1, 1]])
 RULES = {"seen": (MASK.cumsum(-1) - 1).masked_fill(MASK == 0, 0),
@@ -32,12 +27,9 @@ RULES = {"seen": (MASK.cumsum(-1) - 1).masked_fill(MASK == 0, 0),
          "every": torch.arange(MASK.shape[1]).expand_as(MASK)}
 # 0, 1, 2 ... to any mask: tables of their own, or a generate() of its own (generation_diffusion_gemma.py)
 COUNT_INSIDE = {"diffusion_gemma", "esm", "roformer"}
-TOWERS = sorted({*vision.TOWERS, *vision.MEMORY, *vision.CENTRES, "efficientloftr", "llama4_vision_model", "vjepa2"})
+TOWERS = sorted({*OF_PATCHES, *MEMORY, *CENTRES, "efficientloftr", "llama4_vision_model", "vjepa2"})
 INSIDE = {"chmv2": "backbone_config", "sam3_vision_model": "backbone_config", "sam3": "vision_config",
           "sam3_lite_text": "vision_config", "sam3_tracker": "vision_config"}
-
-
-GOLDEN = table.PATH.parents[1] / "tests" / "golden" / "towers.json"  # a case of each order
 
 
 class Caught(Exception):
@@ -92,13 +84,13 @@ def counted(config, kind):
         try:
             with torch.device("meta"):
                 model = kind(run.runnable(config)).eval()
-            watch.patch(torch, "arange", towers.on_cpu(torch.arange))
+            run.patch(watch.undo, torch, "arange", towers.on_cpu(torch.arange))
             inputs = inputs_of(model)
             ids = caught(model, inputs)
             if ids is not None:
                 return rule_of(ids)
         except Exception as error:
-            print(f"{config.model_type}: not run: {type(error).__name__}: {' '.join(str(error).split())[:90]}")
+            print(f"{config.model_type}: not run: {type(error).__name__}: {told(error, 90)}")
     if "position_ids" in inputs:
         return rule_of(inputs["position_ids"])
     if config.model_type in COUNT_INSIDE:
@@ -112,21 +104,6 @@ def counted(config, kind):
 # ---- model types ----
 
 
-def classes_of(config):
-    """Those made for the config, as its module has them."""
-    return [kind for module in run.modules(config) for kind in run.classes(module)
-            if issubclass(kind, PreTrainedModel) and kind.config_class is type(config)
-            and "PreTrainedModel" not in kind.__name__]
-
-
-def default_configs():
-    for model_type in sorted(CONFIG_MAPPING):
-        try:
-            yield CONFIG_MAPPING[model_type](**MUST_SAY.get(model_type, {}))
-        except Exception as error:
-            print(f"{model_type}: makes no default config: {' '.join(str(error).split())[:90]}")
-
-
 def has_rope(config):
     return any((name_of(part) in ADAPTERS or has_rotary_code(part)) and name_of(part) not in NOT_ROTARY
                for _, part in parts(config))
@@ -135,8 +112,8 @@ def has_rope(config):
 def texts(own):
     """{model_type: rule} of the models that count plainly; those of own make ids of their own."""
     found, bare, within = {}, set(), set()
-    for config in default_configs():
-        kinds = classes_of(config) if has_rope(config) else []
+    for config in filter(None, map(default_config, sorted(CONFIG_MAPPING))):
+        kinds = run.model_classes(config) if has_rope(config) else []
         kinds.sort(key=lambda k: (not k.can_generate(), "Model" not in k.__name__, len(k.__name__)))
         model_type, generates = config.model_type, any(kind.can_generate() for kind in kinds)
         bare |= set() if generates else {model_type}
@@ -159,7 +136,7 @@ def main(names):
     cases = {}
     for model_type in [t for t in TOWERS if not names or t in names]:
         config = CONFIG_MAPPING[model_type]()
-        facts, case = towers.tower_facts(classes_of(config)[0], config, caught)
+        facts, case = towers.tower_facts(run.model_classes(config)[0], config, caught)
         sheet["positions"][model_type] = facts
         if "." not in facts.get("patch_key", ""):
             cases.setdefault(str({key: facts.get(key) for key in ("order", *page.PATCHES)}), case)
@@ -167,8 +144,7 @@ def main(names):
         sheet["positions"].setdefault(model_type, {})["inside"] = part
     table.write(sheet)
     if not names:
-        lines = ",\n".join(json.dumps(case) for case in cases.values())
-        GOLDEN.write_text(f"[\n{lines}\n]\n")
+        write_rows(GOLDEN / "towers.json", cases.values())  # a case of each order
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ which apply function, with the cos and sin of which rotary module, made of which
 """
 import contextlib
 import copy
+import functools
 import importlib
 import inspect
 import pathlib
@@ -52,10 +53,13 @@ ANSWERS = {"item": lambda *_: 0, "__bool__": lambda *_: False, "__index__": lamb
            "nonzero": lambda t, **_: torch.empty(0, t.dim(), dtype=torch.long)}
 
 
+def folder_of(config):
+    """The folder of models that the config's class lives in."""
+    return type(config).__module__.split(".")[2]
+
+
 def modeling_files(config):
-    """The modeling files of the folder that the config's class lives in."""
-    folder = type(config).__module__.split(".")[2]
-    return sorted((MODELS / folder).glob("modeling_*.py"))
+    return sorted((MODELS / folder_of(config)).glob("modeling_*.py"))
 
 
 def modules(*configs):
@@ -65,24 +69,43 @@ def modules(*configs):
 
 
 def modeling(config):
-    """The modeling module of the folder that the config's class lives in."""
-    folder = type(config).__module__.split(".")[2]
-    return importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
+    """The modeling module that is named like the folder."""
+    return importlib.import_module("transformers.models.{0}.modeling_{0}".format(folder_of(config)))
 
 
 def classes(module):
     return [kind for kind in vars(module).values() if inspect.isclass(kind) and kind.__module__ == module.__name__]
 
 
+def model_classes(config, *others):
+    """Those made for the config, as its module and those of the others have them."""
+    return [kind for module in modules(config, *others) for kind in classes(module)
+            if issubclass(kind, PreTrainedModel) and kind.config_class is type(config)
+            and "PreTrained" not in kind.__name__]
+
+
 def model_class(config, root):
     """The bare model that is built from this config: of those made for its class, the plainest."""
-    found = [kind for module in modules(config, root) for kind in classes(module)
-             if issubclass(kind, PreTrainedModel) and kind.config_class is type(config)
-             and "PreTrained" not in kind.__name__]
-    found.sort(key=lambda kind: (not kind.__name__.endswith("Model"), "For" in kind.__name__, len(kind.__name__)))
+    found = model_classes(config, root)
     if not found:
         raise ValueError(f"no model is made for {type(config).__name__}")
-    return found[0]
+    return min(found, key=lambda k: (not k.__name__.endswith("Model"), "For" in k.__name__, len(k.__name__)))
+
+
+def patch(undo, owner, name, value):
+    undo.callback(setattr, owner, name, getattr(owner, name))
+    setattr(owner, name, value)
+
+
+def remember(undo, kind):
+    """The instances of the class know what they were made_of."""
+    init = kind.__init__
+
+    @functools.wraps(init)
+    def made(self, *args, **kwargs):
+        init(self, *args, **kwargs)
+        self.__dict__["made_of"] = (args, kwargs)
+    patch(undo, kind, "__init__", made)
 
 
 class Call:
@@ -112,37 +135,25 @@ class Watch:
         self.watched, self.mask = watched, None
         self.calls, self.lists, self.stack = [], {}, []  # apply calls; lists of modules: their length; paths that run
         self.made, self.kept = {}, []  # tensor's id: what made it; every tensor, so that no id comes twice
-        self.inside, self.rotary, self.undo = 0, 0, contextlib.ExitStack()
+        self.inside, self.rotary, self.undo = 0, False, contextlib.ExitStack()
 
     def __enter__(self):
         for module in self.watched:
             for kind in classes(module):
                 if ROTARY.search(kind.__name__) and issubclass(kind, torch.nn.Module):
-                    self.patch(kind, "__init__", self.remembering(kind.__init__))
+                    remember(self.undo, kind)
             for name, function in list(vars(module).items()):
                 if APPLY.match(name) and inspect.isfunction(function):
-                    self.patch(module, name, self.noting(function))
+                    patch(self.undo, module, name, self.noting(function))
                 if MASK.match(name):
-                    self.patch(module, name, lambda *_, **__: self.mask)
+                    patch(self.undo, module, name, lambda *_, **__: self.mask)
         for name, answer in ANSWERS.items():
-            self.patch(torch.Tensor, name, answer)
-        self.patch(torch, "nonzero", ANSWERS["nonzero"])
+            patch(self.undo, torch.Tensor, name, answer)
+        patch(self.undo, torch, "nonzero", ANSWERS["nonzero"])
         return self
 
     def __exit__(self, *_):
         self.undo.close()
-
-    def patch(self, owner, name, value):
-        self.undo.callback(setattr, owner, name, getattr(owner, name))
-        setattr(owner, name, value)
-
-    def remembering(self, init):
-        def made(module, *args, **kwargs):
-            init(module, *args, **kwargs)
-            module.rotary_made_of = (args, kwargs)
-            self.rotary += 1
-        made.__signature__ = inspect.signature(init)
-        return made
 
     def noting(self, function):
         def noted(*args, **kwargs):
@@ -164,7 +175,8 @@ class Watch:
         for path, module in model.named_modules():
             module.register_forward_pre_hook(lambda m, a, path=path: self.stack.append(path))
             module.register_forward_hook(lambda m, a, out: self.stack.pop() and None, always_call=True)
-            if hasattr(module, "rotary_made_of"):
+            if hasattr(module, "made_of"):
+                self.rotary = True
                 module.register_forward_hook(self.tables_of, with_kwargs=True)
             if isinstance(module, torch.nn.ModuleList):
                 self.lists[path] = len(module)

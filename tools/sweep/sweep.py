@@ -2,15 +2,13 @@
 """Writes tests/golden/sweep/<model_type>.json for every model_type of the installed transformers that rotates, and the
 rows of data/models.json that follow from its classes (table.py).
 
-    python tools/sweep/sweep.py [--list] [model_type ...]        (needs torch and transformers; default: all)
+    python tools/sweep/sweep.py [model_type ...]        (needs torch and transformers; default: all)
 
 A file holds the config that the class makes of nothing, as save_pretrained writes it, and the truth about its ropes:
 what the model's own rotary module and apply function do to vectors (rotations.py). Nothing here knows what rotary's
-reader expects. A part of a config is answered by an adapter of its model_type (sweep/text.py, sweep/vision.py,
-sweep/audio.py), which reads its layers from the config, else by running its model (sweep/generic.py).
+reader expects. A part of a config is answered by its adapter (adapters.py), else by running its model (generic.py).
 """
 import collections
-import importlib
 import json
 import pathlib
 import re
@@ -21,27 +19,18 @@ import torch
 import transformers
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tools" / "golden"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "golden"))
 
+from adapters import ADAPTERS, FLAGGED, MUST_SAY, NOT_ROTARY, NOTES
+from files import GOLDEN, write
 from generic import has_layers, records
-from make_golden import dump
 from run import modeling_files
 import table
 
 warnings.filterwarnings("ignore")
 transformers.logging.set_verbosity_error()
 torch.set_num_threads(1)
-SWEEP = ROOT / "tests" / "golden" / "sweep"
-ROOMS = [importlib.import_module(name) for name in ("audio", "vision", "text")]
-
-
-def gathered(word):
-    """A dict that every room may have: ADAPTERS, NOT_ROTARY, FLAGGED, MUST_SAY."""
-    return {key: value for room in ROOMS for key, value in getattr(room, word, {}).items()}
-
-
-ADAPTERS, NOT_ROTARY, FLAGGED, MUST_SAY = map(gathered, ("ADAPTERS", "NOT_ROTARY", "FLAGGED", "MUST_SAY"))
+SWEEP = GOLDEN / "sweep"
 ROTARY_CODE = re.compile(r"inv_freq|[Rr]otary|freqs_cis|(?<![a-z])rope(?![a-z])|RoPE|Rope[A-Z]|ROPE")
 BORING = {"id2label", "label2id", "transformers_version", "_name_or_path", "output_hidden_states", "return_dict",
           "chunk_size_feed_forward", "problem_type", "architectures"}
@@ -92,12 +81,19 @@ class Summary:
             f"rotary words in the code but neither a rope nor a reason: {self.silent}"])
 
 
+def told(error, most=150):
+    return " ".join(str(error).split())[:most]
+
+
 def answer_of(part, root):
     """The records of one part, or the reason why there is none."""
+    name = name_of(part)
     try:
-        return (ADAPTERS.get(name_of(part)) or records)(part, root)
+        answer = (ADAPTERS.get(name) or records)(part, root)
     except Exception as error:  # the summary names it, and the sweep goes on
-        return f"not answered: {type(error).__name__}: {' '.join(str(error).split())[:150]}"
+        return f"not answered: {type(error).__name__}: {told(error)}"
+    note = {"note": NOTES[name]} if name in NOTES else {}
+    return answer if isinstance(answer, str) else [entry | note for entry in answer]
 
 
 def swept(file, config, summary):
@@ -118,42 +114,35 @@ def swept(file, config, summary):
     return ropes, none
 
 
-def cases(names, summary):
-    """(file name, model_type, config) of what is swept: the class defaults, and flags that switch a rope on."""
-    for wanted in names or sorted(CONFIG_MAPPING):
-        model_type = wanted.split("+")[0]
-        for flag, values in {"": {}, **FLAGGED.get(model_type, {})}.items():
-            file = f"{model_type}+{flag}" if flag else model_type
-            if wanted not in (model_type, file):
-                continue
-            try:
-                config = CONFIG_MAPPING[model_type](**MUST_SAY.get(model_type, {}) | values)
-            except Exception as error:
-                summary.reasons.append(f"{file}: makes no default config: {' '.join(str(error).split())[:150]}")
-                continue
-            if any(has_rotary_code(part) or name_of(part) in ADAPTERS for _, part in parts(config)):
-                yield file, model_type, config
-            else:
-                summary.without.add(model_type)
+def default_config(model_type, flag=""):
+    """That of the class, or with a flag that switches a rope on; None, and a line, where it makes none."""
+    try:
+        return CONFIG_MAPPING[model_type](**MUST_SAY.get(model_type, {}) | FLAGGED.get(model_type, {}).get(flag, {}))
+    except Exception as error:
+        print(f"{model_type}: makes no default config: {told(error)}")
 
 
-def main(arguments):
-    names, summary, sheet = [a for a in arguments if a != "--list"], Summary(), table.read()
+def main(names):
+    summary, sheet = Summary(), table.read()
     made = {"transformers": transformers.__version__, "torch": torch.__version__}
-    for file, model_type, config in cases(names, summary):
-        if "--list" in arguments:
-            print(file)
-            continue
-        ropes, none = swept(file, config, summary)
-        if file == model_type:
-            table.update(sheet, config, ropes)
-        if ropes or none:
-            record = {"model_type": model_type, "made": made, "config": published(config), "ropes": ropes, "none": none}
-            (SWEEP / f"{file}.json").write_text(dump(record) + "\n")
-            summary.files.add(f"{file}.json")
+    for model_type in sorted({name.split("+")[0] for name in names} or CONFIG_MAPPING):
+        for flag in ("", *FLAGGED.get(model_type, ())):
+            file, config = f"{model_type}+{flag}".rstrip("+"), default_config(model_type, flag)
+            if config is None or names and model_type not in names and file not in names:
+                continue
+            if not any(has_rotary_code(part) or name_of(part) in ADAPTERS for _, part in parts(config)):
+                summary.without.add(model_type)
+                continue
+            ropes, none = swept(file, config, summary)
+            if not flag:
+                table.update(sheet, config, ropes)
+            if ropes or none:
+                record = {"model_type": model_type, "made": made, "config": published(config)}
+                write(SWEEP / f"{file}.json", record | {"ropes": ropes, "none": none})
+                summary.files.add(f"{file}.json")
     table.add_without(sheet, summary.without)
     table.write(sheet)
-    if not arguments:  # what a whole sweep did not find is gone
+    if not names:  # what a whole sweep did not find is gone
         for path in SWEEP.glob("*.json"):
             if path.name not in summary.files:
                 path.unlink()

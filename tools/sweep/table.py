@@ -6,14 +6,14 @@ what was measured of its axes, its pattern of layers and its rope_parameters; th
 written by hand later and stay, and so does a field that the row's "by_hand" names.
 """
 import json
-import pathlib
 import re
 
 from transformers import PreTrainedConfig
 
+from files import ROOT, folded
 from run import modeling_files
 
-PATH = pathlib.Path(__file__).resolve().parents[2] / "data" / "models.json"
+PATH = ROOT / "data" / "models.json"
 WIDTH = 120
 FIELDS = ("pairing", "shape", "context", "prefix", "base", "partial", "reads_partial", "reads_scaling", "axes",
           "sections", "tower", "mla", "rope_parameters", "pattern", "rule", "turns_where", "old", "sliding_base",
@@ -195,40 +195,21 @@ def add_without(table, types):
 # ---- text ----
 
 
-def folded(pieces, indent):
-    """The pieces, separated by commas, on as few lines as the width allows."""
-    lines, line = [], ""
-    for i, piece in enumerate(pieces):
-        piece += "," if i + 1 < len(pieces) else ""
-        if line and len(indent) + len(line) + 1 + len(piece) > WIDTH:
-            lines.append(indent + line)
-            line = ""
-        line += (" " if line else "") + piece
-    return lines + [indent + line]
-
-
 def row_text(key, value):
     """One row of a section: on one line where it fits, else its fields under the key."""
     head = f"  {json.dumps(key)}: "
-    whole = head + json.dumps(value)
-    if len(whole) < WIDTH or not isinstance(value, (dict, list)):
-        return whole
+    if len(head + json.dumps(value)) < WIDTH or not isinstance(value, (dict, list)):
+        return head + json.dumps(value)
     if isinstance(value, list):
-        return head + "[\n" + "\n".join(folded([json.dumps(v) for v in value], "    ")) + "]"
+        return f"{head}[\n{folded(map(json.dumps, value), '    ', WIDTH)}]"
     fields = [f"{json.dumps(name)}: {json.dumps(field)}" for name, field in value.items()]
-    return head + "{\n" + "\n".join(folded(fields, "    ")) + "}"
+    return f"{head}{{\n{folded(fields, '    ', WIDTH)}}}"
 
 
 def section_text(value):
     if isinstance(value, dict):
         return "{\n" + ",\n".join(row_text(key, value[key]) for key in sorted(value)) + "\n}"
-    if isinstance(value, list):
-        return "[\n" + "\n".join(folded([json.dumps(v) for v in value], "  ")) + "\n]"
-    return json.dumps(value)
-
-
-def text_of(table):
-    return "{\n" + ",\n".join(f"{json.dumps(name)}: {section_text(value)}" for name, value in table.items()) + "\n}\n"
+    return f"[\n{folded(map(json.dumps, value), '  ', WIDTH)}\n]" if isinstance(value, list) else json.dumps(value)
 
 
 def read():
@@ -236,4 +217,5 @@ def read():
 
 
 def write(table):
-    PATH.write_text(text_of(table))
+    sections = (f"{json.dumps(name)}: {section_text(value)}" for name, value in table.items())
+    PATH.write_text("{\n" + ",\n".join(sections) + "\n}\n")

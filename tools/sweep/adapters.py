@@ -1,0 +1,446 @@
+"""The ropes of the parts that running their model (generic.py) does not show, for sweep.py: image and audio towers,
+codecs, proteins, tables and apply functions written by hand.
+
+ADAPTERS[name](part's config, whole config) turns vectors with the model's own rotary module and apply function and
+returns the records of that part, or one line that says why there is none; a part without model_type goes by its class.
+What stands here is how they are called, and what only the model's forward knows: which coordinate it hands over first,
+which layers turn.
+"""
+import math
+from types import SimpleNamespace
+
+import torch
+
+from generic import describe, heads_of, records
+from rotations import POSITION, ropes
+from run import ROTARY, classes, modeling
+
+# ---- a rotary module that takes positions, and an apply function ----
+
+
+def rotary_module(code, config, word=""):
+    """That of the module's only rotary class, or of the one whose name has the word."""
+    kinds = [kind for kind in classes(code) if ROTARY.search(kind.__name__) and "Embedding" in kind.__name__]
+    return next(kind for kind in kinds if len(kinds) == 1 or word in kind.__name__)(config)
+
+
+def turned(function, x, *angles, at=(0, 2), **how):
+    """x after a function of (queries, keys, angles), which turns both alike. at: the dimensions that x lacks."""
+    heads = x
+    for dimension in at:
+        heads = heads.unsqueeze(dimension)
+    queries, keys = function(heads, heads, *angles, **how)
+    if not torch.equal(queries, keys):
+        raise ValueError("queries and keys turn differently")
+    return queries.reshape(x.shape)
+
+
+def call(name="apply_rotary_pos_emb", **how):
+    return lambda code, x, tables, ids: turned(getattr(code, name), x, *tables, **how)
+
+
+def call_gemma4(code, x, tables, ids):
+    return code.apply_multidimensional_rope(x[None, None], *tables, ids)[0, 0]
+
+
+def call_edgetam(code, x, tables, ids):
+    """The self-attention's function; the cross-attention's must agree."""
+    found = turned(code.apply_rotary_pos_emb_2d_self_attn, x, *tables)
+    if not torch.equal(found, turned(code.apply_rotary_pos_emb_2d_cross_attn, x, *tables, *tables)):
+        raise ValueError("self-attention and cross-attention turn differently")
+    return found
+
+
+def call_dit(code, x, tables, ids):
+    return turned(code.apply_rotary_pos_emb, code.deinterleave_head_dim(x[None, :, None])[0, :, 0], *tables)
+
+
+def ropes_of(code, module, size, axes=1, *, apply=call(), shape=(1, -1), column_first=False, **how):
+    """shape: that of the positions of one token, as the module takes them."""
+    def turn(x, position):
+        ids = torch.tensor(position[::-1] if column_first else position).reshape(shape)
+        return apply(code, x, module(torch.zeros(1), ids), ids)
+    return ropes(turn, size, axes, buffer=module.inv_freq, amplitude=module.attention_scaling, **how)
+
+
+def by_module(word="", axes=1, layout=lambda config: vars(heads_of(config)), **how):
+    def adapter(config, root):
+        code, layers = modeling(config), layout(config)
+        module = rotary_module(code, config, word)
+        found = ropes_of(code, module, layers["head_dim"], axes, **how)
+        return describe(type(module).__name__, config, found, **layers)
+    return adapter
+
+
+def memory_layout(config):
+    heads = config.memory_attention_num_attention_heads
+    width = config.memory_attention_hidden_size // config.memory_attention_downsample_rate
+    return {"heads": heads, "head_dim": width // heads, "layers": range(config.memory_attention_num_layers)}
+
+
+# ---- parts that turn by their config, or that transformers does not run ----
+
+
+def only_if(key, wanted, make=records):
+    """The adapter, by default that which runs the model, where the config says that it turns."""
+    def adapter(config, root):
+        value = getattr(config, key)
+        if value == wanted:
+            return make(config, root)
+        return f"no rope: {key} is false" if wanted is True else f"no rope: {key} is {value!r}, not {wanted!r}"
+    return adapter
+
+
+def run_or_say(make=records):
+    def adapter(config, root):
+        try:
+            return make(config, root)
+        except (KeyError, RuntimeError) as error:
+            return f"transformers does not run this config: {type(error).__name__} {error}"
+    return adapter
+
+
+def hunyuan(config, root):
+    """Without sections the module does not run (5.23): one section of all pairs is what it means."""
+    code, size = modeling(config), heads_of(config).head_dim
+    module = rotary_module(code, config)
+    sections = module.mrope_section
+    module.mrope_section = sections or [size // 2]
+    try:
+        found = ropes_of(code, module, size, len(module.mrope_section), shape=(-1, 1, 1))
+    except ValueError as error:
+        return (f"no rotation where the axes differ ({error}): by sections {sections} the two members of a pair "
+                "listen to different axes; text tokens turn as those of hunyuan_v1_dense")
+    return describe("HunYuanVLRotaryEmbedding", config, found)
+
+
+# ---- modules and functions of other kinds ----
+
+
+def conformer(attention, heads="num_attention_heads", layers="num_hidden_layers"):
+    """The hidden states turn, head by head, before they become q and k."""
+    def adapter(config, root):
+        code, count = modeling(config), getattr(config, heads)
+        module, size = rotary_module(code, config), config.hidden_size // count
+
+        def turn(x, position):
+            one = SimpleNamespace(num_heads=len(x), head_size=size)
+            states = torch.zeros(1, position[0] + 1, x.numel())
+            states[0, position[0]] = x.flatten()
+            return getattr(code, attention)._apply_rotary_embedding(one, states, module(states))[0, -1].view(x.shape)
+
+        return describe(type(module).__name__, config, ropes(turn, size, buffer=module.inv_freq), heads=count,
+                        head_dim=size, layers=range(getattr(config, layers)))
+    return only_if("position_embeddings_type", "rotary", adapter)
+
+
+def clvp(config, root):
+    """The encoder turns q, k and v; the width of the block does not follow from the head's."""
+    code = modeling(config)
+    module = rotary_module(code, config)
+    width = 2 * len(module.inv_freq)
+
+    def turn(x, position):
+        angles = module(torch.zeros(1, position[0] + 1, 1)).squeeze(0)
+        block, ids = x[None, :, None, :width], torch.tensor([position])
+        block = code.apply_rotary_pos_emb(block, block, block, angles.cos(), angles.sin(), ids)[0]
+        return torch.cat((block[0, :, 0], x[:, width:]), dim=-1)
+
+    return describe("ClvpRotaryPositionalEmbedding", config,
+                    ropes(turn, heads_of(config).head_dim, buffer=module.inv_freq))
+
+
+def esmfold2_atoms(config, root):
+    """Four coordinates; pairs that are left over stand still."""
+    code = modeling(config)
+    module = rotary_module(code, config)
+
+    def turn(x, position):
+        where = torch.tensor(position, dtype=torch.float32)
+        return turned(code.apply_rotary_pos_emb, x, *module(where[None, None, :3], where[None, None, 3], torch.float32))
+
+    return describe("EsmFold2RotaryEmbedding", config, ropes(turn, config.head_dim, axes=4, width=config.head_dim))
+
+
+def musicflamingo(config, root):
+    """Audio frames turn once, after the encoder. With a frame's time stamp t, number j in its window and window w:
+    angle = inv_freq * (-2 pi t) * (w / L) for the first half of the pairs, and * (2 pi j / L) for the second.
+    """
+    code = modeling(config)
+    module = rotary_module(code, config)
+    length, duration = module.max_seq_len_cached, config.audio_frame_step * 4 * 2  # of a window of two frames
+
+    def table(turns):
+        """cos and sin of frame 1 in window 1, at the time stamp where 2 pi t / L is `turns`."""
+        stamps = torch.tensor([[duration, turns * length / (2 * math.pi)]])
+        return (part[0, 1].chunk(2) for part in module(stamps, seq_len=2))
+
+    def turn(x, position):
+        (cos, _), (sin, _) = table(-position[0])
+        (_, cos_in), (_, sin_in) = table(-position[1] / (2 * math.pi))
+        return code.apply_rotary_time_emb(x, torch.cat((cos, cos_in)), torch.cat((sin, sin_in)))
+
+    found = ropes(turn, config.head_dim, axes=2, buffer=module.inv_freq, width=4 * len(module.inv_freq))
+    return describe("MusicFlamingoRotaryEmbedding", config, found, layers=[0], heads=1, head_dim=config.head_dim)
+
+
+def gptj(config, root):
+    """A table of sines and cosines, and the first rotary_dim elements of a head."""
+    code, width = modeling(config), config.rotary_dim
+
+    def turn(x, position):
+        table = code.create_sinusoidal_positions(position[0] + 1, width)[None, position]
+        sin, cos = table.chunk(2, dim=-1)
+        block = code.apply_rotary_pos_emb(x[None, None, :, :width], sin, cos)
+        return torch.cat((block[0, 0], x[:, width:]), dim=-1)
+
+    return describe("create_sinusoidal_positions", config, ropes(turn, heads_of(config).head_dim))
+
+
+def roformer(config, root):
+    code, size = modeling(config), heads_of(config).head_dim
+
+    def turn(x, position):
+        table = code.RoFormerSinusoidalPositionalEmbedding(position[0] + 1, size)
+        weight = table.create_weight()
+        angles = (table.weight if weight is None else weight)[None, None, position]
+        apply = code.RoFormerSelfAttention.apply_rotary_position_embeddings
+        return turned(lambda q, k: apply(angles, q, k), x)
+
+    return describe("RoFormerSinusoidalPositionalEmbedding", config, ropes(turn, size))
+
+
+def counted_from_one(turn):
+    """turn() where the model's positions begin at 1: at a 0, what lies between position 1 and position + 1."""
+    def anywhere(x, position):
+        if min(position) > 0:
+            return turn(x, position)
+        eye = torch.eye(x.shape[1])
+        start, there = turn(eye, [1, 1]).double(), turn(eye, [p + 1 for p in position]).double()
+        return (x.double() @ there @ start.T).float()
+    return anywhere
+
+
+def llama4(config, root):
+    """A table of complex numbers for the patches of one image, row by row, then the class token."""
+    code = modeling(config)
+    table = rotary_module(code, config, "Vision")(torch.zeros(1))
+    side = config.image_size // config.patch_size
+
+    def turn(x, position):
+        row, column = (p - 1 for p in position)
+        return turned(code.vision_apply_rotary_emb, x, table[row * side + column][None], at=(0, 0))
+
+    found = ropes(counted_from_one(turn), heads_of(config).head_dim, 2, position=[min(p, side) for p in POSITION[:2]])
+    return describe("Llama4VisionRotaryEmbedding", config, found)
+
+
+def centres(config, root):
+    """DINOv3 turns by 2 pi times the centre of a patch, -1 to 1 in the image: that product is the position."""
+    code = modeling(config)
+    module = rotary_module(code, config).eval()
+    patch = config.patch_size if isinstance(config.patch_size, int) else config.patch_size[0]
+
+    def turn(x, position):
+        own = code.get_patches_center_coordinates
+        code.get_patches_center_coordinates = lambda *_, **__: torch.tensor([position]) / (2 * math.pi)
+        try:
+            return turned(code.apply_rotary_pos_emb, x, *module(torch.zeros(1, 1, patch, patch)), at=[1])
+        finally:
+            code.get_patches_center_coordinates = own
+
+    found = ropes(turn, heads_of(config).head_dim, 2, buffer=module.inv_freq)
+    by_layer = getattr(config, "num_key_value_heads_per_layer", None) or []  # Sapiens 2
+    kinds = [{"kv_heads": count, "layers": [i for i, n in enumerate(by_layer) if n == count]}
+             for count in dict.fromkeys(by_layer)]
+    return [entry for kind in kinds or [{}] for entry in describe(type(module).__name__, config, found, **kind)]
+
+
+def efficientloftr(config, root):
+    """One head of the hidden size."""
+    code, size = modeling(config), config.hidden_size
+    module = rotary_module(code, config)
+
+    def turn(x, position):
+        shape = [(p - 1) * config.q_aggregation_stride + config.q_aggregation_kernel_size for p in position]
+        tables = (table[:, -1, -1:] for table in module(torch.zeros(1, 1, *shape)))
+        return turned(code.apply_rotary_pos_emb, x, *tables, at=(0, 0), unsqueeze_dim=2)
+
+    found = ropes(counted_from_one(turn), size, 2, buffer=module.inv_freq, amplitude=module.attention_scaling)
+    return describe("EfficientLoFTRRotaryEmbedding", config, found, layers=range(config.num_attention_layers), heads=1,
+                    head_dim=size)
+
+
+def vjepa2(config, root):
+    """The angles that the two members of the first pair take at frame 1."""
+    size = config.hidden_size // config.num_attention_heads
+    attention = modeling(config).VJEPA2RopeAttention(config, config.hidden_size, config.num_attention_heads)
+
+    def turn(x, position):
+        where = [torch.tensor([[[p]]]).expand(1, 1, len(x)).float() for p in position]
+        return attention.apply_rotary_embeddings(x[None, None], where)[0, 0]
+
+    try:
+        ropes(turn, size, 3)
+    except ValueError:
+        first = turn(torch.eye(size), [1, 0, 0])[:2, :2].double()
+        angles = torch.atan2(torch.stack([first[1, 0].neg(), first[0, 1]]), first.diag()).tolist()
+        return ("no rotation: the two members of a pair take different angles "
+                f"(x[0] by {angles[0]:.4g}, x[1] by {angles[1]:.4g} radians a frame)")
+    raise ValueError("vjepa2 turns pairs now: write a record")
+
+
+# ---- the parts ----
+
+# One axis, for which the model is not run with token ids.
+LINE = """blt_local_decoder blt_local_encoder dia_decoder glmasr_encoder hrm_text idefics jetmoe lasr_encoder mimi
+    mimi_decoder mimi_encoder moonshine moonshine_streaming muse_glimmer_assistant nemotron3_5_transcribe_word_timestamp
+    neucodec pe_audio_encoder pe_audio_video_encoder pe_video_encoder pocket_tts_audio_tokenizer
+    pocket_tts_audio_tokenizer_decoder pocket_tts_audio_tokenizer_encoder t5_gemma_module timesfm2_5
+    voxtral_realtime_text xcodec2""".split()
+# Towers whose forward makes (row, column) positions for a rotary module of its own. Most are the Qwen-VL tower; what
+# differs (who comes first, in which pairing) is for the module to show.
+TOWERS = """cohere_compass_vision dots3_note_vision_encoder ernie4_5_vl_moe_vision exaone4_5_vision gemma4_vision
+    glm4v_moe_vision glm4v_vision glm5_next_vision glm_ocr_vision inkling2_vision kimi_k25_vision lfm3_vl_vision
+    minimax_m3_vl_vision mlcd_vision_model muse_glimmer_vision muse_spark_vision paddleocr_vl_vision pixtral
+    qwen2_5_omni_vision_encoder qwen2_5_vl_vision qwen2_vl_vision qwen3_5_moe_vision qwen3_5_vision
+    qwen3_omni_moe_vision_encoder qwen3_vl_moe_vision qwen3_vl_vision qwen4_exp_vision sam3_vit_model step3p5_vision
+    video_llama_3_vision""".split()
+MEMORY = ["edgetam_video", "sam2_video", "sam3_tracker_video"]  # they turn by the place in the feature map
+CENTRES = ["dinov3_vit", "eomt_dinov3", "sapiens2"]  # they place a patch by its centre in the image
+PLANE = {"word": "Vision", "axes": 2, "apply": call("apply_rotary_pos_emb_vision", at=[0])}
+SAM = PLANE | {"apply": call("apply_rotary_pos_emb_2d"), "column_first": True}
+# Text models of several axes: transformers does not run each by its class default.
+SHOWN = ["cohere_compass_text", "ernie4_5_vl_moe_text", "glm4v_moe_text", "glm4v_text", "glm_image_text", "neomme"]
+
+ADAPTERS = dict.fromkeys(LINE, by_module()) | dict.fromkeys(TOWERS, by_module(**PLANE))
+ADAPTERS |= dict.fromkeys(MEMORY, by_module(**SAM, layout=memory_layout)) | dict.fromkeys(CENTRES, centres)
+ADAPTERS |= dict.fromkeys(["qwen3_omni_moe_text", "qwen4_exp_text"],
+                          run_or_say(by_module("Text", 3, shape=(-1, 1, 1)))) | dict.fromkeys(SHOWN, run_or_say())
+ADAPTERS |= {
+    "EsmFold2AtomEncoderConfig": esmfold2_atoms,
+    "SaProtConfig": only_if("position_embedding_type", "rotary"),
+    "clvp_encoder": only_if("use_rotary_embedding", True, clvp),
+    "codegen": gptj,
+    "deepseek_ocr2_encoder": by_module("Vision"),
+    "dots3_note_audio_encoder": by_module("Audio"),
+    "edgetam_video": by_module(**SAM | {"apply": call_edgetam}, layout=memory_layout),
+    "efficientloftr": efficientloftr,
+    "esm": only_if("position_embedding_type", "rotary"),
+    "gemma4_vision": by_module(**PLANE | {"apply": call_gemma4}, shape=(1, 1, -1), column_first=True, blocks=2),
+    "gptj": gptj,
+    "granitemoehybrid": only_if("position_embedding_type", "rope"),
+    "hunyuan_vl_text": hunyuan,
+    "lightglue": lambda config, root: "the angles are a learned linear map of both key point coordinates",
+    "llama4_vision_model": llama4,
+    "minimax_m3_vl_vision": by_module(**PLANE | {"axes": 3}),
+    "muse_glimmer_vision": by_module(**PLANE, column_first=True),
+    "muse_spark_vision": by_module(**PLANE, column_first=True),
+    "musicflamingo": musicflamingo,
+    "pixtral": by_module(**PLANE | {"apply": call(unsqueeze_dim=0)}),
+    "qwen2_5_omni_dit": by_module("DiT", apply=call_dit),
+    "roformer": roformer,
+    "sam3_vit_model": by_module(**SAM),
+    "seamless_m4t": conformer("SeamlessM4TConformerSelfAttention", "speech_encoder_attention_heads",
+                              "speech_encoder_layers"),
+    "vjepa2": vjepa2,
+    "wav2vec2-bert": conformer("Wav2Vec2BertSelfAttention"),
+    "wav2vec2-conformer": conformer("Wav2Vec2ConformerSelfAttention"),
+    "zamba2": only_if("use_mem_rope", True),
+}
+
+# What the records of a part say beside the numbers.
+HEAD_INDEX = "the model takes the index of the head for the position, the same for all tokens"
+BOTH_HALVES = "the encoder's and the decoder's transformer turn alike"
+CONFORMER = "the hidden states turn, head by head, before the projections to q and k"
+CENTRE = "positions are 2 pi times the centres, 2 (index + 0.5) / patches - 1; class and register tokens do not turn"
+CLASS_AT_0 = "patches count from 1, the class token stands at (0, 0)"
+NOTES = dict.fromkeys(CENTRES, CENTRE) | {
+    "EsmFold2AtomEncoderConfig": "axes: x, y, z of the atom in its residue's reference frame, then its token's number",
+    "clvp_encoder": "v turns too",
+    "edgetam_video": "memory attention; keys and queries have grids of their own, object pointers do not turn",
+    "efficientloftr": "turns before the heads are cut, a head of the hidden size; the map counts from 1",
+    "ernie4_5_vl_moe_text": "the file's sections count rows, columns, time; positions are time, row, column",
+    "gemma4_vision": "padding stands at -1, turned as 0",
+    "hrm_text": "layers as num_hidden_layers counts them: each run of a stack",
+    "hunyuan_vl_text": "transformers runs this rope with mrope_section only",
+    "inkling2_vision": CLASS_AT_0,
+    "llama4_vision_model": CLASS_AT_0,
+    "mimi": BOTH_HALVES,
+    "mlcd_vision_model": "the class token turns by angles of its own, learned (class_pos_emb)",
+    "moonshine": "encoder and decoder turn alike; these are the decoder's layers and heads",
+    "muse_glimmer_vision": "patches count from 1",
+    "muse_spark_vision": "patches count from 1",
+    "musicflamingo": "the audio encoder's hidden states turn once, as one head: axis 0 is -2 pi t w / L, axis 1 is "
+                     "-4 pi^2 t j / L, of time stamp t, window w, frame j in it, L = rope_theta",
+    "neomme": "axes are row and column; text tokens give both the same position",
+    "neucodec": HEAD_INDEX,
+    "pocket_tts_audio_tokenizer": BOTH_HALVES,
+    "qwen2_5_omni_dit": "only head 0 turns",
+    "qwen4_exp_text": "the indexer turns the first elements of its own heads by the same table",
+    "sam2_video": "memory attention; object pointers do not turn",
+    "sam3_tracker_video": "memory attention; object pointers do not turn",
+    "sam3_vit_model": "layers without window multiply positions by window_size / patches in a row",
+    "seamless_m4t": CONFORMER,
+    "wav2vec2-bert": CONFORMER,
+    "wav2vec2-conformer": CONFORMER,
+    "xcodec2": HEAD_INDEX,
+}
+
+# Parts whose files have rope's words and that turn nothing: their positions bias the scores, or are learned or added to
+# the hidden states; they have none, or no attention; the block that others turn stands still; only their parts turn.
+NOT_ROTARY = """EsmFold2ConfidenceHeadConfig EsmFold2DiffusionModuleConfig EsmFold2LmEncoderConfig
+    EsmFold2MsaEncoderConfig EsmFold2StructureHeadConfig EsmFoldConfig GradiumPhononTTSFlowHeadConfig
+    Nemotron3DiarizationHeadConfig Nemotron3DiarizationStreamingConfig PPDocLayoutV2ReadingOrderConfig
+    PocketTTSFlowHeadConfig StructureModuleConfig TrunkConfig bros canary canary_decoder chameleon_vqgan
+    clvp_decoder cohere_asr cosmos3_edge_vision deepseek_ocr2_sam_vision_model edgetam_video_mask_decoder
+    edgetam_video_prompt_encoder emu3_vqgan esmfold2 funnel gemma3n_audio gemma3n_vision gemma4_audio
+    gemma4_unified_audio gemma4_unified_vision glm5_next_text glm_image_vision glm_image_vqmodel granite4_vision
+    granite_docling_vision hunyuan_vl_vision idefics_perciever idefics_vision inkling2_text jamba kimi_linear
+    minicpmv4_7_vision mllama_vision_model molmo2_adapter molmo2_vision moonshine_streaming_encoder moshi_depth
+    muse_spark_audio nemotron_asr_streaming nemotron_asr_streaming_encoder nemotron_h parakeet_ctc parakeet_encoder
+    parakeet_rnnt parakeet_tdt phi4_multimodal_audio phi4_multimodal_vision pp_doclayout_v2
+    qwen2_5_omni_audio_encoder qwen2_5_omni_bigvgan qwen3_omni_moe_audio_encoder sam2_video_mask_decoder
+    sam2_video_prompt_encoder sam3_detr_decoder sam3_detr_encoder sam3_geometry_encoder sam3_mask_decoder
+    sam3_tracker_video_mask_decoder sam3_tracker_video_prompt_encoder sapiens2_head seamless_m4t_v2
+    unlimited_ocr_sam_vision_model unlimited_ocr_vision_encoder videoprism_text_model videoprism_vision_model
+    xlnet""".split()
+
+# model_type: {flag: what it changes in the config}: a rope that is off by default, or has no sections there; shapes as
+# published where the class default does not run.
+GLM_MROPE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_section": [8, 12, 12]}
+ROTARY_FLAG = {"rotary": {"position_embeddings_type": "rotary"}}
+FLAGGED = dict.fromkeys(["seamless_m4t", "wav2vec2-bert", "wav2vec2-conformer"], ROTARY_FLAG) | dict.fromkeys(
+    ["glm46v", "glm4v", "glm_image", "glmga"], {"published": {"text_config": {"rope_parameters": GLM_MROPE}}}) | {
+    "bamba": {"attention": {"attn_layer_indices": [9, 18, 27]}},
+    "cohere_compass": {"by_layer": {"text_config": {
+        "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 8, "num_key_value_heads": 8,
+        "layer_types": (["sliding_attention"] * 3 + ["full_attention"]) * 2,
+        "rope_parameters": {"full_attention": None, "sliding_attention": {
+            "rope_type": "default", "rope_theta": 50000.0, "mrope_section": [24, 20, 20]}}}}},
+    "esm": {"rotary": {"position_embedding_type": "rotary"}},
+    "glm4v_moe": {"published": {"text_config": {
+        "head_dim": 128, "num_attention_heads": 96, "num_key_value_heads": 8, "rope_parameters": GLM_MROPE}}},
+    "granitemoehybrid": {"rope": {"position_embedding_type": "rope",
+                                  "layer_types": (["linear_attention"] * 7 + ["full_attention"]) * 4}},
+    "hunyuan_vl": {"xdrope": {"text_config": {
+        "head_dim": 128, "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24,
+        "num_key_value_heads": 8, "rope_parameters": {
+            "rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0,
+            "mrope_section": [16, 16, 16, 16]}}}},
+    "qwen3_omni_moe": {"published": {"thinker_config": {"text_config": {
+        "head_dim": 128, "hidden_size": 2048, "num_attention_heads": 32, "num_hidden_layers": 48,
+        "num_key_value_heads": 4, "rope_parameters": {
+            "rope_type": "default", "rope_theta": 1000000.0, "mrope_section": [24, 20, 20]}}}}},
+    "zamba2": {"use_mem_rope": {"use_mem_rope": True}},
+}
+
+# model_type: what its class does not run without
+MUST_SAY = {
+    "dbrx": {"attn_config": {"clip_qkv": 8.0, "kv_n_heads": 8, "rope_theta": 10000.0}},
+    "esm": {"vocab_size": 33},
+    "gemma4_assistant": {"text_config": {"model_type": "gemma4_text", "hidden_size_per_layer_input": 0,
+                                         "vocab_size_per_layer_input": 0}},
+    "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 8},
+    "moonshine_streaming": {"num_key_value_heads": 8},
+}
