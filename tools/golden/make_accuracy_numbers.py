@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """The errors of the common ways to make tables of cos and sin, by mpmath and numpy: tests/golden/accuracy.json.
 
-Run by hand: python tools/golden/make_accuracy_numbers.py (needs mpmath and numpy).
-It knows the formulas of RoPE and of transformers' float32 code, and nothing of the library. Every cos and sin is
-computed with 60 digits and rounded once to float32; products in float32 are numpy's.
+Run by hand: python tools/golden/make_accuracy_numbers.py (needs mpmath, numpy, torch and transformers).
+It knows the formulas of RoPE and nothing of the library. Every cos and sin is computed with 60 digits and rounded once
+to float32; products in float32 are numpy's.
 """
 import json
-import math
 
 import mpmath
 import numpy
@@ -14,6 +13,7 @@ from mpmath import mp, mpf
 
 import models
 from files import GOLDEN
+from make_frequency_fixture import TRAINED, inv_freq
 from make_golden import formula
 
 mp.dps = 60
@@ -49,41 +49,22 @@ def bf16(value):
     return F(float(rounded(float(value), 8)))
 
 
-# ---- the frequencies: real numbers, and transformers' float32 steps ----
+# ---- the frequencies: real numbers, and transformers' own in float32 ----
 
 
 def real_frequencies(rope):
     """(inv_freq, attention factor), each the nearest double."""
     values = {key: rope[key] for key in ("factor", "low", "high", "trained") if key in rope}
     scaling = getattr(models, rope.get("scaling", "default"))(**values)
-    inv_freq, a = formula(models.rope(0, 1, 1, rope.get("rotary_dim", rope["head_dim"]), rope["base"], scaling=scaling))
-    return [mpf(float(w)) for w in inv_freq], mpf(float(a))
+    speeds, a = formula(models.rope(0, 1, 1, rope.get("rotary_dim", rope["head_dim"]), rope["base"], scaling=scaling))
+    return [mpf(float(w)) for w in speeds], mpf(float(a))
 
 
 def float32_frequencies(rope):
-    r = rope.get("rotary_dim", rope["head_dim"])
-    powers = [f32(mpf(rope["base"]) ** mpf(float(F(2 * i) / F(r)))) for i in range(r // 2)]
-    plain = numpy.array([F(1) / p for p in powers], F)
-    scaling = rope.get("scaling")
-    if scaling == "linear":
-        return plain / F(rope["factor"])
-    if scaling == "llama3":
-        factor, low, high, trained = (rope[k] for k in ("factor", "low", "high", "trained"))
-        wavelength = F(2 * math.pi) / plain
-        stretched = numpy.where(wavelength > F(trained / low), plain / F(factor), plain)
-        smooth = (F(trained) / wavelength - F(low)) / F(high - low)
-        blended = (F(1) - smooth) * stretched / F(factor) + smooth * stretched
-        medium = ~(wavelength < F(trained / high)) & ~(wavelength > F(trained / low))
-        return numpy.where(medium, blended, stretched).astype(F)
-    if scaling == "yarn":
-        low, high = (bound(r * math.log(rope["trained"] / (beta * 2 * math.pi)) / (2 * math.log(rope["base"])))
-                     for bound, beta in ((math.floor, 32), (math.ceil, 1)))
-        powers = numpy.array(powers, F)
-        slow = F(1) / (F(rope["factor"]) * powers)
-        ramp = numpy.clip((numpy.arange(r // 2, dtype=F) - F(low)) / F(high - low), F(0), F(1))
-        keep = F(1) - ramp
-        return (slow * (F(1) - keep) + plain * keep).astype(F)
-    return plain
+    words = {"factor": "factor", "low_freq_factor": "low", "high_freq_factor": "high", TRAINED: "trained"}
+    parameters = {word: rope[key] for word, key in words.items() if key in rope}
+    width = rope.get("rotary_dim", rope["head_dim"])
+    return inv_freq(rope.get("scaling", "default"), parameters, 0, 0, width, float(rope["base"])).numpy()
 
 
 # ---- one row of each way: (cos, sin) of each pair ----

@@ -2,9 +2,9 @@
 
     python tools/sweep/diffusers_ropes.py [CLASS ...]        (needs torch, transformers and diffusers 0.42.1)
 
-A row of "diffusers" in data/models.json says what a class's config means; this fills in its "defaults" (the class's own,
-of the keys that the row names) and writes a record for each class and for the other configs of OTHERS, as sweep.py does.
-The model is built on the meta device with its own config; its rope module, built again on the CPU of the same
+A row of "diffusers" in data/models.json says what a class's config means; this fills in its "defaults" (the class's
+own, of the keys that the row names) and writes a record for each class and for the other configs of OTHERS, as sweep.py
+does. The model is built on the meta device with its own config; its rope module, built again on the CPU of the same
 arguments, and the function with which its attention turns q and k, are what turns here (tools/golden/rotations.py).
 How each class is called is in diffusers_calls.py.
 """
@@ -27,7 +27,8 @@ from rotations import record, ropes
 import diffusers
 
 ROPE = re.compile(r"Ro(pe|PE)|Rotary|PosEmbed|EmbedND", re.ASCII)
-KEYS = ("pairing_key", "layers", "heads", "kv_heads", "head_dim", "hidden", "widths", "base_key", "stretch", "pace", "ntk")
+KEYS = ("pairing_key", "layers", "heads", "kv_heads", "head_dim", "hidden", "widths", "base_key", "stretch", "pace",
+        "ntk")
 COMMON = {"layers": "num_layers", "heads": "num_attention_heads", "head_dim": "attention_head_dim"}
 # What a class makes of None, or reads beside the keys of the row.
 MEANT = {"PRXTransformer2DModel": {"axes_dim": [32, 32]}, "Cosmos3OmniTransformer": {"rope_axes_dim": [24, 20, 20]}}

@@ -15,10 +15,6 @@ RIGHT = {"heads", "head_dim", "rotary_dim", "axes", "layers"}
 PATCHES = ("first", "class_token", "frame_axis", "grid_of_blocks", "fixed_grid", "width_first", "clip")
 
 
-def read(path):
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
 def in_code(text):
     return f"`{text}`" if text else ""
 
@@ -31,14 +27,18 @@ def table(header, rows):
 # ---- ropes ----
 
 
-def remark_of(models, name, part):
-    """What data/models.json says is surprising about a model, or about the model that a part of it is."""
-    name = name.split("+")[0]
+def kind_of(models, name, part):
+    """The model that a part of another is."""
     for step in part.split(".") if part else []:
         child = models["children"].get(name, {}).get(step, "")
         name = child if isinstance(child, str) else child["type"]
+    return name
+
+
+def remark_of(models, name, part):
+    """What data/models.json says is surprising about a model."""
     rows = models["models"] | models["remote_models"] | models["diffusers"]
-    remark = rows.get(name, {}).get("remark", "")
+    remark = rows.get(kind_of(models, name.split("+")[0], part), {}).get("remark", "")
     return remark["text"] if isinstance(remark, dict) else remark
 
 
@@ -68,14 +68,11 @@ def measured_rows(models, name, ropes):
 def unmeasured_rows(models, records):
     """A row for each model type and part that no record has."""
     rows = models["models"] | models["remote_models"]
-    for name, row in rows.items():
-        if name not in records and name not in models["our_names"]:
-            yield in_code(name), "", row.get("pairing", "half"), remark_of(models, name, "")
-    for name, parts in models["children"].items():
-        for part, child in parts.items():
-            kind = child if isinstance(child, str) else child["type"]
-            if name not in records and name not in models["our_names"] and kind in rows:
-                yield in_code(name), in_code(part), rows[kind].get("pairing", "half"), remark_of(models, name, part)
+    parts = [(name, "") for name in rows] + [(name, part) for name, held in models["children"].items() for part in held]
+    for name, part in parts:
+        row = rows.get(kind_of(models, name, part))
+        if row is not None and name not in records and name not in models["our_names"]:
+            yield in_code(name), in_code(part), row.get("pairing", "half"), remark_of(models, name, part)
 
 
 # ---- position ids ----
@@ -155,9 +152,9 @@ rows and columns are the config's.
 
 
 def page():
-    models = read(ROOT / "data" / "models.json")
+    models = json.loads((ROOT / "data" / "models.json").read_text(encoding="utf-8"))
     paths = sorted((ROOT / "tests" / "golden" / "sweep").glob("*.json"), key=lambda path: path.stem)
-    records = {path.stem: read(path) for path in paths}
+    records = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths}
     versions = {key: record["made"][key] for record in records.values() for key in record["made"]}
     rows = [row for name, record in records.items() for row in measured_rows(models, name, record["ropes"])]
     none = [(in_code(name), in_code(part["part"]), part["why"].replace("|", "/"))

@@ -13,12 +13,11 @@ import torch
 from transformers import CONFIG_MAPPING, GenerationMixin
 
 from sweep import default_config, has_rotary_code, name_of, parts, told  # makes the others importable
+import adapters
 import page
 import run
 import table
 import towers
-from adapters import ADAPTERS, CENTRES, MEMORY, NOT_ROTARY
-from adapters import TOWERS as OF_PATCHES
 from files import GOLDEN, write_rows
 
 MASK = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0, 0], [0, 1, 0, 0, 1, 1, 0], [1, 1, 1, 1, 1, 1, 1]])
@@ -27,7 +26,7 @@ RULES = {"seen": (MASK.cumsum(-1) - 1).masked_fill(MASK == 0, 0),
          "every": torch.arange(MASK.shape[1]).expand_as(MASK)}
 # 0, 1, 2 ... to any mask: tables of their own, or a generate() of its own (generation_diffusion_gemma.py)
 COUNT_INSIDE = {"diffusion_gemma", "esm", "roformer"}
-TOWERS = sorted({*OF_PATCHES, *MEMORY, *CENTRES, "efficientloftr", "llama4_vision_model", "vjepa2"})
+TOWERS = sorted({*adapters.TOWERS, *towers.FUNCTIONS})
 INSIDE = {"chmv2": "backbone_config", "sam3_vision_model": "backbone_config", "sam3": "vision_config",
           "sam3_lite_text": "vision_config", "sam3_tracker": "vision_config"}
 
@@ -105,8 +104,8 @@ def counted(config, kind):
 
 
 def has_rope(config):
-    return any((name_of(part) in ADAPTERS or has_rotary_code(part)) and name_of(part) not in NOT_ROTARY
-               for _, part in parts(config))
+    return any((name_of(part) in adapters.ADAPTERS or has_rotary_code(part))
+               and name_of(part) not in adapters.NOT_ROTARY for _, part in parts(config))
 
 
 def texts(own):
