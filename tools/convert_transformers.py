@@ -7,7 +7,6 @@ in front of its rotation function and into the other one behind it, and the logi
 key of the config says the pairing, the model is only loaded. The way back must give the same files. Exits with 1 where
 that is not so.
 """
-
 import collections
 import contextlib
 import inspect
@@ -43,15 +42,9 @@ def run(*words):
 
 def order(elements, first, rotary_dim, to):
     """index so that x[..., index] is in the pairing `to` where x is in the other one."""
-    index = torch.arange(elements)
-    j = torch.arange(rotary_dim // 2)
-    half, interleaved = first + torch.arange(rotary_dim), torch.empty(rotary_dim, dtype=torch.long)
-    interleaved[: rotary_dim // 2], interleaved[rotary_dim // 2 :] = first + 2 * j, first + 2 * j + 1
-    if to == "half":
-        index[half] = interleaved
-    else:
-        index[interleaved] = half
-    return index
+    index, block = torch.arange(elements), slice(first, first + rotary_dim)
+    index[block] = index[block].view(-1, 2).T.flatten()
+    return index if to == "half" else index.argsort()
 
 
 def reordered(x, blocks, to, width):
@@ -66,21 +59,18 @@ def reordered(x, blocks, to, width):
 
 def in_other_order(function, blocks, native):
     """The rotation function, for q and k in the pairing that is not the model's."""
-    names = list(inspect.signature(function).parameters)
-    both = len(names) > 1 and names[0] in QUERY_NAMES
+    signature = inspect.signature(function)
+    heads = list(signature.parameters)[:2]
+    heads = heads if heads[0] in QUERY_NAMES else heads[:1]
 
-    def rotate(first, *rest, **named):
-        angles = [x for x in (*rest, *named.values()) if isinstance(x, torch.Tensor)][1 if both else 0]
-        there = lambda x: reordered(x, blocks, native, angles.shape[-1])  # noqa: E731
-        back = lambda x: reordered(x, blocks, OTHER[native], angles.shape[-1])  # noqa: E731
-        if both and rest:
-            rest = (there(rest[0]), *rest[1:])
-        elif both:
-            named = {**named, names[1]: there(named[names[1]])}
-        result = function(there(first), *rest, **named)
-        if isinstance(result, tuple):
-            return tuple(back(x) if isinstance(x, torch.Tensor) else x for x in result)
-        return back(result)
+    def rotate(*given, **named):
+        bound = signature.bind(*given, **named)
+        values = bound.arguments
+        width = next(x for name, x in values.items() if name not in heads and torch.is_tensor(x)).shape[-1]
+        values |= {name: reordered(values[name], blocks, native, width) for name in heads}
+        back = lambda x: reordered(x, blocks, OTHER[native], width) if torch.is_tensor(x) else x  # noqa: E731
+        result = function(*bound.args, **bound.kwargs)
+        return tuple(map(back, result)) if isinstance(result, tuple) else back(result)
 
     return rotate
 
@@ -138,14 +128,10 @@ def converted(rotary, source, output):
 
 def same_tensors(source, back):
     """Whether the way back gave the same tensors, bit for bit. The metadata say the pairing now."""
-    for file in source.glob("*.safetensors"):
-        before, after = load_file(file), load_file(back / file.name)
-        if list(before) != list(after) or any(
-            x.dtype != after[name].dtype or not torch.equal(x.view(torch.uint8), after[name].view(torch.uint8))
-            for name, x in before.items()
-        ):
-            return False
-    return True
+    def bits(file):
+        return [(name, x.dtype, x.shape, x.numpy().tobytes()) for name, x in load_file(file).items()]
+
+    return all(bits(file) == bits(back / file.name) for file in source.glob("*.safetensors"))
 
 
 def outcome(rotary, config_class, model_class, folder):
@@ -172,14 +158,14 @@ def outcome(rotary, config_class, model_class, folder):
 
 def classes():
     """{model_type: (config class, model class)} of the models that take token ids."""
-    found = {model_type: kinds for model_type, *kinds in tiny_models.decoder_classes()}
-    for mapping in (transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, transformers.MODEL_MAPPING):
-        for model_type, config_name in mapping._config_mapping.items():
-            if model_type not in found and model_type in mapping._model_mapping:
-                with contextlib.suppress(KeyError, ValueError, ImportError):
-                    config_class = mapping._load_attr_from_module(model_type, config_name)
-                    kinds = mapping[config_class]
-                    found[model_type] = config_class, kinds[0] if isinstance(kinds, (list, tuple)) else kinds
+    found = {}
+    for mapping in (transformers.MODEL_FOR_CAUSAL_LM_MAPPING, transformers.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
+                    transformers.MODEL_MAPPING):
+        for config_class in mapping.keys():
+            with contextlib.suppress(KeyError, ValueError, ImportError):
+                kinds = mapping[config_class]
+                kind = kinds[0] if isinstance(kinds, (list, tuple)) else kinds
+                found.setdefault(config_class.model_type, (config_class, kind))
     return found
 
 

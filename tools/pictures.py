@@ -11,13 +11,8 @@ LLAMA_2, LLAMA_31, QWEN_VL, GPT_OSS, DEEPSEEK, PHI_3 = (
     for name in ("llama-2-7b", "llama-3.1-8b", "qwen2.5-vl-7b", "gpt-oss-20b", "deepseek-v3", "phi-3-mini-128k")
 )
 PLAIN = rotary.Rope(head_dim=128, base=10000, pairing="half")
-SCALED = [
-    PLAIN.replace(scaling=scaling)
-    for scaling in (
-        rotary.Linear(factor=4), rotary.Ntk(factor=4), rotary.Yarn(factor=4, trained_length=4096),
-        rotary.Llama3(factor=4, trained_length=4096),
-    )
-]  # fmt: skip
+SCALINGS = (rotary.Linear(factor=4), rotary.Ntk(factor=4), rotary.Yarn(factor=4, trained_length=4096),
+            rotary.Llama3(factor=4, trained_length=4096))  # fmt: skip
 AXIAL = rotary.axial(head_dim=64, axes=2, base=100, pairing="half")
 
 
@@ -29,7 +24,7 @@ def pictures() -> dict[str, plot.Figure]:
         "explain/04-angles.svg": plot.table(PLAIN),
         "explain/08-wavelengths.svg": plot.wavelengths(PLAIN),
         "explain/08-decay.svg": plot.decay(PLAIN, last=65536),
-        "explain/11-scaling.svg": plot.stretch(*SCALED),
+        "explain/11-scaling.svg": plot.stretch(*(PLAIN.replace(scaling=scaling) for scaling in SCALINGS)),
         "explain/12-precision.svg": plot.accuracy(PLAIN),
         "explain/13-axes.svg": plot.patches(AXIAL, reach=16),
     }

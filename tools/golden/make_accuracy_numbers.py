@@ -132,7 +132,6 @@ def main():
             one["decades"] = {way: [text(max(subject.errors(way, range(first, last + 1)))) for first, last in DENSE]
                               for way in WAYS}
         out.append(one)
-        print(rope["name"])
     made = {"made_by": f"tools/golden/make_accuracy_numbers.py, mpmath {mpmath.__version__}, numpy {numpy.__version__}"}
     (GOLDEN / "accuracy.json").write_text(json.dumps({**made, "ropes": out}, indent=1) + "\n")
 

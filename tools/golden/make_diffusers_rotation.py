@@ -4,15 +4,16 @@ heads no one rope of one pairing turns: Mochi by directions that it learned, All
     make_diffusers_rotation.py      PYTHONPATH has diffusers 0.42.1
 """
 import json
-import pathlib
+from unittest import mock
 
 import torch
 from diffusers.models import embeddings
 from diffusers.models.attention_processor import MochiAttention, MochiAttnProcessor2_0
 from diffusers.models.transformers import transformer_mochi
 
+from files import GOLDEN
+
 FRAMES, HEIGHT, WIDTH, HEADS = 2, 2, 3, 2
-OUT = pathlib.Path(__file__).parents[2] / "tests/golden/diffusers_rotation.json"
 
 
 def flat(tensor):
@@ -37,12 +38,11 @@ def mochi(x, generator):
                                heads=HEADS, dim_head=x.shape[-1], added_proj_bias=False, out_dim=16)
     seen = []
     attention.to_q = attention.norm_q = torch.nn.Identity()
-    kept = torch.nn.functional.scaled_dot_product_attention
-    torch.nn.functional.scaled_dot_product_attention = lambda q, k, v, **_: seen.append(q) or kept(q, k, v)
-    tokens = x.shape[0]
-    attention(x.flatten(1)[None], encoder_hidden_states=torch.zeros(1, 1, 16),
-              attention_mask=torch.ones(1, 1, dtype=torch.bool), image_rotary_emb=rows)
-    torch.nn.functional.scaled_dot_product_attention = kept
+    kept, tokens = torch.nn.functional.scaled_dot_product_attention, x.shape[0]
+    with mock.patch("torch.nn.functional.scaled_dot_product_attention",
+                    lambda q, k, v, **_: seen.append(q) or kept(q, k, v)):
+        attention(x.flatten(1)[None], encoder_hidden_states=torch.zeros(1, 1, 16),
+                  attention_mask=torch.ones(1, 1, dtype=torch.bool), image_rotary_emb=rows)
     positions = rope._get_positions(FRAMES, HEIGHT, WIDTH, dtype=torch.float32)
     return {"pos_frequencies": flat(directions), "positions": positions.double().T.tolist(), "x": flat(x),
             "rotated": flat(seen[0][0, :, :tokens].transpose(0, 1))}
@@ -52,4 +52,5 @@ generator = torch.Generator().manual_seed(34)
 tokens = FRAMES * HEIGHT * WIDTH
 values = [torch.randn(tokens, HEADS, width, generator=generator) for width in (12, 8)]
 with torch.no_grad():
-    OUT.write_text(json.dumps({"allegro": allegro(values[0]), "mochi": mochi(values[1], generator)}) + "\n")
+    turned = {"allegro": allegro(values[0]), "mochi": mochi(values[1], generator)}
+    (GOLDEN / "diffusers_rotation.json").write_text(json.dumps(turned) + "\n")

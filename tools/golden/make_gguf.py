@@ -7,7 +7,6 @@ The files are written by PyPI's gguf with the keys that llama.cpp's conversion w
 the models' heads. expected.json is computed here by the formulas of make_golden.py, from the float32 values that the
 files hold; nothing of this project takes part.
 """
-
 import json
 
 import gguf

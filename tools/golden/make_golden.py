@@ -2,7 +2,7 @@
 """Writes tests/golden/expected.json: for every config in tests/golden/configs, the ropes that read_config and
 frequencies() must find.
 
-    python tools/golden/make_golden.py [name ...]     (needs mpmath; with names: prints, writes nothing)
+    python tools/golden/make_golden.py     (needs mpmath)
 
 The formulas in mpmath at 50 digits, from what golden/models.py says of the model.
 """
@@ -12,7 +12,7 @@ import sys
 import mpmath
 from mpmath import mpf
 
-from files import GOLDEN, dump, write
+from files import GOLDEN, write
 from models import MODELS, OPENED
 
 mpmath.mp.dps = 50
@@ -131,25 +131,21 @@ def expect(rope, lists):
     return out | ({"long": long} if long else {})
 
 
-def main(names):
+def main():
     models = {}
     found = {path.name.removesuffix(".json") for path in (GOLDEN / "configs").glob("*.json")}
     if found != set(MODELS):
         sys.exit(f"without a description or a file: {sorted(found ^ set(MODELS))}")
-    for name in names or sorted(MODELS):
-        source, ropes = MODELS[name]
+    for name, (source, ropes) in sorted(MODELS.items()):
         values = json.loads((GOLDEN / "configs" / f"{name}.json").read_text())
         models[name] = {
             "source": source,
             "values": "opened" if name in OPENED else "ours, in the form of the file; not published",
             "model_type": values.get("model_type", ""),
             "ropes": [expect(rope, values.get("rope_scaling")) for rope in ropes]}
-    if names:
-        print(dump(models))
-        return
     made = {"by": "tools/golden/make_golden.py", "python": sys.version.split()[0], "mpmath": mpmath.__version__}
     write(GOLDEN / "expected.json", {"made": made, "models": models})
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

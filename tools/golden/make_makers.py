@@ -3,36 +3,38 @@
 
 Run by hand: python tools/golden/make_makers.py FOLDER (needs torch, timm, rotary-embedding-torch and einops). FOLDER
 holds clones of lucidrains/vit-pytorch and Wiselnn570/VideoRoPE, by those last names, and what the wheels of sglang and
-vllm hold. In float64 where their code takes a type, else in its float32. Of Grok (SGLang, models/grok.py), CoPE (hrlics/CoPE, modeling_cope.py) and LTX (diffusers,
-transformer_ltx.py), whose code cannot be called alone, the statements are written here again.
+vllm hold. In float64 where their code takes a type, else in its float32. Of Grok (SGLang, models/grok.py), CoPE
+(hrlics/CoPE, modeling_cope.py) and LTX (diffusers, transformer_ltx.py), whose code cannot be called alone, the
+statements are written here again.
 """
 import ast
 import math
 import pathlib
 import sys
+import textwrap
 import types
+import typing
 
+import numpy
 import rotary_embedding_torch
 import timm.layers.pos_embed_sincos as timm_rope
 import torch
+from einops import rearrange, repeat
+
+from files import GOLDEN
 
 F64 = torch.float64
 CLONES = pathlib.Path(sys.argv[1])
-OUT = pathlib.Path(__file__).parents[2] / "tests/golden/makers.inc"
 
 
 def functions_of(path, more=(), only=None):
     """The functions and classes of a file, without what the file imports beside torch and numpy."""
-    import typing
-    import numpy
-    tree = ast.parse((CLONES / path).read_text())
+    tree, nn = ast.parse((CLONES / path).read_text()), torch.nn
     kinds = ast.FunctionDef, ast.ClassDef
     tree.body = [one for one in tree.body if isinstance(one, kinds) and only in (None, one.name)]
-    from einops import rearrange, repeat
-    names = dict(torch=torch, math=math, np=numpy, Tensor=torch.Tensor, nn=torch.nn, Module=torch.nn.Module, F=torch.nn.functional,
+    names = dict(torch=torch, math=math, np=numpy, Tensor=torch.Tensor, nn=nn, Module=nn.Module, F=nn.functional,
                  arange=torch.arange, cat=torch.cat, stack=torch.stack, rearrange=rearrange, repeat=repeat,
-                 ModuleList=torch.nn.ModuleList, **vars(typing))
-    names.update(more)
+                 ModuleList=nn.ModuleList) | vars(typing) | dict(more)
     exec(compile("from __future__ import annotations\n" + ast.unparse(tree), path, "exec"), names)
     return names
 
@@ -67,10 +69,6 @@ def cope():
     return speeds
 
 
-def ltx():
-    return 10000.0 ** torch.linspace(0, 1, 7, dtype=F64) * math.pi / 2
-
-
 SECTIONS = (8, 12, 12), (24, 20, 20), (5, 9, 2), (1, 0, 3)
 
 
@@ -99,17 +97,14 @@ def videorope_axes(sections):
 
 lines = ["// Made by tools/golden/make_makers.py: frequencies as the code of others makes them.\n"]
 for name, values in {
-        "timm_mixed": mixed(), "golden_gate": golden(), "yarn_log": yarn_log(), "cope": cope(), "ltx": ltx(),
+        "timm_mixed": mixed(), "golden_gate": golden(), "yarn_log": yarn_log(), "cope": cope(),
+        "ltx": 10000.0 ** torch.linspace(0, 1, 7, dtype=F64) * math.pi / 2,
         "pixel": rotary_embedding_torch.RotaryEmbedding(16, freqs_for="pixel", max_freq=224).freqs.detach(),
         "timm_pixel": timm_rope.pixel_freq_bands(8, 224.0)}.items():
-    rows = [f"{x:.17g}" for x in values.flatten().tolist()]
-    text = f"const std::vector<double> {name} = {{"
-    for row in rows:
-        if len(text.rsplit('\n', 1)[-1]) + len(row) > 110:
-            text += "\n   "
-        text += ("" if text.endswith("{") else " " if text.endswith("   ") else " ") + row + ","
-    lines.append(text.rstrip(",") + "};\n")
+    text = f"const std::vector<double> {name} = {{" + ", ".join(f"{x:.17g}" for x in values.flatten().tolist()) + ","
+    text = textwrap.fill(text, 112, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
+    lines.append(text[:-1] + "};\n")
 for made in glm_axes, openpangu_axes, videorope_axes:
     rows = ['"' + "".join(map(str, made(sections))) + '"' for sections in SECTIONS]
     lines.append(f"const std::string made_{made.__name__}[] = {{\n    " + ",\n    ".join(rows) + "};\n")
-OUT.write_text("".join(lines))
+(GOLDEN / "makers.inc").write_text("".join(lines))

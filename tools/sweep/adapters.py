@@ -13,7 +13,8 @@ import torch
 
 from generic import describe, heads_of, records
 from rotations import POSITION, ropes
-from run import ROTARY, classes, modeling
+from run import CASES, ROTARY, classes, modeling
+import table
 
 # ---- a rotary module that takes positions, and an apply function ----
 
@@ -292,32 +293,11 @@ def vjepa2(config, root):
 
 # ---- the parts ----
 
-# One axis, for which the model is not run with token ids.
-LINE = """blt_local_decoder blt_local_encoder dia_decoder glmasr_encoder hrm_text idefics jetmoe lasr_encoder mimi
-    mimi_decoder mimi_encoder moonshine moonshine_streaming muse_glimmer_assistant nemotron3_5_transcribe_word_timestamp
-    neucodec pe_audio_encoder pe_audio_video_encoder pe_video_encoder pocket_tts_audio_tokenizer
-    pocket_tts_audio_tokenizer_decoder pocket_tts_audio_tokenizer_encoder t5_gemma_module timesfm2_5
-    voxtral_realtime_text xcodec2""".split()
-# Towers whose forward makes (row, column) positions for a rotary module of its own. Most are the Qwen-VL tower; what
-# differs (who comes first, in which pairing) is for the module to show.
-TOWERS = """cohere_compass_vision dots3_note_vision_encoder ernie4_5_vl_moe_vision exaone4_5_vision gemma4_vision
-    glm4v_moe_vision glm4v_vision glm5_next_vision glm_ocr_vision inkling2_vision kimi_k25_vision lfm3_vl_vision
-    minimax_m3_vl_vision mlcd_vision_model muse_glimmer_vision muse_spark_vision paddleocr_vl_vision pixtral
-    qwen2_5_omni_vision_encoder qwen2_5_vl_vision qwen2_vl_vision qwen3_5_moe_vision qwen3_5_vision
-    qwen3_omni_moe_vision_encoder qwen3_vl_moe_vision qwen3_vl_vision qwen4_exp_vision sam3_vit_model step3p5_vision
-    video_llama_3_vision""".split()
-MEMORY = ["edgetam_video", "sam2_video", "sam3_tracker_video"]  # they turn by the place in the feature map
-CENTRES = ["dinov3_vit", "eomt_dinov3", "sapiens2"]  # they place a patch by its centre in the image
 PLANE = {"word": "Vision", "axes": 2, "apply": call("apply_rotary_pos_emb_vision", at=[0])}
 SAM = PLANE | {"apply": call("apply_rotary_pos_emb_2d"), "column_first": True}
-# Text models of several axes: transformers does not run each by its class default.
-SHOWN = ["cohere_compass_text", "ernie4_5_vl_moe_text", "glm4v_moe_text", "glm4v_text", "glm_image_text", "neomme"]
-
-ADAPTERS = dict.fromkeys(LINE, by_module()) | dict.fromkeys(TOWERS, by_module(**PLANE))
-ADAPTERS |= dict.fromkeys(MEMORY, by_module(**SAM, layout=memory_layout)) | dict.fromkeys(CENTRES, centres)
-ADAPTERS |= dict.fromkeys(["qwen3_omni_moe_text", "qwen4_exp_text"],
-                          run_or_say(by_module("Text", 3, shape=(-1, 1, 1)))) | dict.fromkeys(SHOWN, run_or_say())
-ADAPTERS |= {
+GROUPS = {"line": by_module(), "plane": by_module(**PLANE), "memory": by_module(**SAM, layout=memory_layout),
+          "centres": centres, "mrope": run_or_say(by_module("Text", 3, shape=(-1, 1, 1))), "axes": run_or_say()}
+ADAPTERS = {name: adapter for group, adapter in GROUPS.items() for name in CASES[group]} | {
     "EsmFold2AtomEncoderConfig": esmfold2_atoms,
     "SaProtConfig": only_if("position_embedding_type", "rotary"),
     "clvp_encoder": only_if("use_rotary_embedding", True, clvp),
@@ -349,98 +329,4 @@ ADAPTERS |= {
     "zamba2": only_if("use_mem_rope", True),
 }
 
-# What the records of a part say beside the numbers.
-HEAD_INDEX = "the model takes the index of the head for the position, the same for all tokens"
-BOTH_HALVES = "the encoder's and the decoder's transformer turn alike"
-CONFORMER = "the hidden states turn, head by head, before the projections to q and k"
-CENTRE = "positions are 2 pi times the centres, 2 (index + 0.5) / patches - 1; class and register tokens do not turn"
-CLASS_AT_0 = "patches count from 1, the class token stands at (0, 0)"
-NOTES = dict.fromkeys(CENTRES, CENTRE) | {
-    "EsmFold2AtomEncoderConfig": "axes: x, y, z of the atom in its residue's reference frame, then its token's number",
-    "clvp_encoder": "v turns too",
-    "edgetam_video": "memory attention; keys and queries have grids of their own, object pointers do not turn",
-    "efficientloftr": "turns before the heads are cut, a head of the hidden size; the map counts from 1",
-    "ernie4_5_vl_moe_text": "the file's sections count rows, columns, time; positions are time, row, column",
-    "gemma4_vision": "padding stands at -1, turned as 0",
-    "hrm_text": "layers as num_hidden_layers counts them: each run of a stack",
-    "hunyuan_vl_text": "transformers runs this rope with mrope_section only",
-    "inkling2_vision": CLASS_AT_0,
-    "llama4_vision_model": CLASS_AT_0,
-    "mimi": BOTH_HALVES,
-    "mlcd_vision_model": "the class token turns by angles of its own, learned (class_pos_emb)",
-    "moonshine": "encoder and decoder turn alike; these are the decoder's layers and heads",
-    "muse_glimmer_vision": "patches count from 1",
-    "muse_spark_vision": "patches count from 1",
-    "musicflamingo": "the audio encoder's hidden states turn once, as one head: axis 0 is -2 pi t w / L, axis 1 is "
-                     "-4 pi^2 t j / L, of time stamp t, window w, frame j in it, L = rope_theta",
-    "neomme": "axes are row and column; text tokens give both the same position",
-    "neucodec": HEAD_INDEX,
-    "pocket_tts_audio_tokenizer": BOTH_HALVES,
-    "qwen2_5_omni_dit": "only head 0 turns",
-    "qwen4_exp_text": "the indexer turns the first elements of its own heads by the same table",
-    "sam2_video": "memory attention; object pointers do not turn",
-    "sam3_tracker_video": "memory attention; object pointers do not turn",
-    "sam3_vit_model": "layers without window multiply positions by window_size / patches in a row",
-    "seamless_m4t": CONFORMER,
-    "wav2vec2-bert": CONFORMER,
-    "wav2vec2-conformer": CONFORMER,
-    "xcodec2": HEAD_INDEX,
-}
-
-# Parts whose files have rope's words and that turn nothing: their positions bias the scores, or are learned or added to
-# the hidden states; they have none, or no attention; the block that others turn stands still; only their parts turn.
-NOT_ROTARY = """EsmFold2ConfidenceHeadConfig EsmFold2DiffusionModuleConfig EsmFold2LmEncoderConfig
-    EsmFold2MsaEncoderConfig EsmFold2StructureHeadConfig EsmFoldConfig GradiumPhononTTSFlowHeadConfig
-    Nemotron3DiarizationHeadConfig Nemotron3DiarizationStreamingConfig PPDocLayoutV2ReadingOrderConfig
-    PocketTTSFlowHeadConfig StructureModuleConfig TrunkConfig bros canary canary_decoder chameleon_vqgan
-    clvp_decoder cohere_asr cosmos3_edge_vision deepseek_ocr2_sam_vision_model edgetam_video_mask_decoder
-    edgetam_video_prompt_encoder emu3_vqgan esmfold2 funnel gemma3n_audio gemma3n_vision gemma4_audio
-    gemma4_unified_audio gemma4_unified_vision glm5_next_text glm_image_vision glm_image_vqmodel granite4_vision
-    granite_docling_vision hunyuan_vl_vision idefics_perciever idefics_vision inkling2_text jamba kimi_linear
-    minicpmv4_7_vision mllama_vision_model molmo2_adapter molmo2_vision moonshine_streaming_encoder moshi_depth
-    muse_spark_audio nemotron_asr_streaming nemotron_asr_streaming_encoder nemotron_h parakeet_ctc parakeet_encoder
-    parakeet_rnnt parakeet_tdt phi4_multimodal_audio phi4_multimodal_vision pp_doclayout_v2
-    qwen2_5_omni_audio_encoder qwen2_5_omni_bigvgan qwen3_omni_moe_audio_encoder sam2_video_mask_decoder
-    sam2_video_prompt_encoder sam3_detr_decoder sam3_detr_encoder sam3_geometry_encoder sam3_mask_decoder
-    sam3_tracker_video_mask_decoder sam3_tracker_video_prompt_encoder sapiens2_head seamless_m4t_v2
-    unlimited_ocr_sam_vision_model unlimited_ocr_vision_encoder videoprism_text_model videoprism_vision_model
-    xlnet""".split()
-
-# model_type: {flag: what it changes in the config}: a rope that is off by default, or has no sections there; shapes as
-# published where the class default does not run.
-GLM_MROPE = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.5, "mrope_section": [8, 12, 12]}
-ROTARY_FLAG = {"rotary": {"position_embeddings_type": "rotary"}}
-FLAGGED = dict.fromkeys(["seamless_m4t", "wav2vec2-bert", "wav2vec2-conformer"], ROTARY_FLAG) | dict.fromkeys(
-    ["glm46v", "glm4v", "glm_image", "glmga"], {"published": {"text_config": {"rope_parameters": GLM_MROPE}}}) | {
-    "bamba": {"attention": {"attn_layer_indices": [9, 18, 27]}},
-    "cohere_compass": {"by_layer": {"text_config": {
-        "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 8, "num_key_value_heads": 8,
-        "layer_types": (["sliding_attention"] * 3 + ["full_attention"]) * 2,
-        "rope_parameters": {"full_attention": None, "sliding_attention": {
-            "rope_type": "default", "rope_theta": 50000.0, "mrope_section": [24, 20, 20]}}}}},
-    "esm": {"rotary": {"position_embedding_type": "rotary"}},
-    "glm4v_moe": {"published": {"text_config": {
-        "head_dim": 128, "num_attention_heads": 96, "num_key_value_heads": 8, "rope_parameters": GLM_MROPE}}},
-    "granitemoehybrid": {"rope": {"position_embedding_type": "rope",
-                                  "layer_types": (["linear_attention"] * 7 + ["full_attention"]) * 4}},
-    "hunyuan_vl": {"xdrope": {"text_config": {
-        "head_dim": 128, "hidden_size": 1024, "num_attention_heads": 16, "num_hidden_layers": 24,
-        "num_key_value_heads": 8, "rope_parameters": {
-            "rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 1000.0, "factor": 1.0,
-            "mrope_section": [16, 16, 16, 16]}}}},
-    "qwen3_omni_moe": {"published": {"thinker_config": {"text_config": {
-        "head_dim": 128, "hidden_size": 2048, "num_attention_heads": 32, "num_hidden_layers": 48,
-        "num_key_value_heads": 4, "rope_parameters": {
-            "rope_type": "default", "rope_theta": 1000000.0, "mrope_section": [24, 20, 20]}}}}},
-    "zamba2": {"use_mem_rope": {"use_mem_rope": True}},
-}
-
-# model_type: what its class does not run without
-MUST_SAY = {
-    "dbrx": {"attn_config": {"clip_qkv": 8.0, "kv_n_heads": 8, "rope_theta": 10000.0}},
-    "esm": {"vocab_size": 33},
-    "gemma4_assistant": {"text_config": {"model_type": "gemma4_text", "hidden_size_per_layer_input": 0,
-                                         "vocab_size_per_layer_input": 0}},
-    "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 8},
-    "moonshine_streaming": {"num_key_value_heads": 8},
-}
+NOT_ROTARY = {*CASES["still"], *table.read()["without_rope"]}

@@ -6,6 +6,8 @@ import textwrap
 
 import torch
 
+from run import CASES
+
 from diffusers.models import embeddings
 from diffusers.models.attention_processor import StableAudioAttnProcessor2_0
 
@@ -189,39 +191,26 @@ def wan_animate_2(module, x, found):
     return module.rope_apply(grid, torch.tensor([[t, h, w]]), freqs)[:, -1:]
 
 
-FLUX = (of_ids, shared())
-REAL = (of_latents, shared())
-COMPLEX = own("apply_rotary_emb", inner=True, shape=(1, 1, -1))
-WAN = (of_latents, own("apply_rotary_emb", inner=True, spread=True, shape=(1, 1, 1, -1)))
 HALF = shared(use_real_unbind_dim=-2)
-JOY = own("_apply_rotary_emb", keys=True, shape=(1, -1))
 QWEN = own("apply_rotary_emb_qwen", shape=(1, -1), use_real=False)
-K5 = own("apply_rotary", inner=True)
-# class: tables, apply, the attribute that makes tables ("" the model itself), the lists of its layers
+# class: tables, apply; those that are called alike stand in cases.json
 CALLS = {
-    "FluxTransformer2DModel": FLUX, "FluxControlNetModel": FLUX, "ChromaTransformer2DModel": FLUX,
-    "LongCatImageTransformer2DModel": FLUX, "OvisImageTransformer2DModel": FLUX, "BriaTransformer2DModel": FLUX,
-    "BriaFiboTransformer2DModel": FLUX, "Flux2Transformer2DModel": FLUX, "Flux3Transformer2DModel": FLUX,
-    "Krea2Transformer2DModel": FLUX,
+    "FluxTransformer2DModel": (of_ids, shared()),
     "QwenImageTransformer2DModel": (of_centred, QWEN),
-    "QwenImageControlNetModel": (of_centred, QWEN),
     "QwenImage21Transformer2DModel": (of_tables, QWEN),
     "NucleusMoEImageTransformer2DModel": (of_centred, own("_apply_rotary_emb_nucleus", shape=(1, -1), use_real=False)),
     "HiDreamImageTransformer2DModel": (of_batched_ids, own("apply_rope", keys=True)),
     "PRXTransformer2DModel": (of_batched_ids, own("apply_rope", heads_first=True)),
-    "ZImageTransformer2DModel": (of_ids, COMPLEX), "BriaFibo2Transformer2DModel": (of_ids, COMPLEX),
+    "ZImageTransformer2DModel": (of_ids, own("apply_rotary_emb", inner=True, shape=(1, 1, -1))),
     "Lumina2Transformer2DModel": (lambda rope, p: rope._get_freqs_cis(torch.tensor([[p]])), shared(use_real=False)),
-    "HunyuanVideoTransformer3DModel": REAL, "HunyuanVideo15Transformer3DModel": REAL,
-    "HunyuanImageTransformer2DModel": REAL, "MotifVideoTransformer3DModel": REAL,
+    "HunyuanVideoTransformer3DModel": (of_latents, shared()),
     "HunyuanVideoFramepackTransformer3DModel": (of_frames, shared()),
     "HeliosTransformer3DModel": (of_helios, own("apply_rotary_emb_transposed")),
-    "JoyImageEditTransformer3DModel": (of_joy, JOY),
+    "JoyImageEditTransformer3DModel": (of_joy, own("_apply_rotary_emb", keys=True, shape=(1, -1))),
     "JoyImageEditPlusTransformer3DModel": (of_joy_plus, own("_apply_rotary_emb_batched", keys=True, shape=(1, 1, -1))),
-    "Kandinsky5Transformer3DModel": (of_kandinsky, K5),
+    "Kandinsky5Transformer3DModel": (of_kandinsky, own("apply_rotary", inner=True)),
     "Kandinsky6Transformer3DModel": (of_kandinsky, own("apply_rotary")),
-    "Kandinsky6SRTransformer3DModel": (of_kandinsky, own("apply_rotary")),
-    "WanTransformer3DModel": WAN, "WanVACETransformer3DModel": WAN, "WanAnimateTransformer3DModel": WAN,
-    "SkyReelsV2Transformer3DModel": WAN, "ChronoEditTransformer3DModel": WAN, "SanaVideoTransformer3DModel": WAN,
+    "WanTransformer3DModel": (of_latents, own("apply_rotary_emb", inner=True, spread=True, shape=(1, 1, 1, -1))),
     "AnyFlowTransformer3DModel": (lambda rope, p: at([rope._forward_full_frame(*whole(p), torch.device("cpu"))], p,
                                                      whole(p))[0][None, None],
                                   own("apply_rotary_emb", heads_first=True)),
@@ -229,12 +218,11 @@ CALLS = {
                                  lambda module, x, found: module._apply_rotary_emb(x.permute(0, 2, 3, 1), found)
                                  .permute(0, 3, 1, 2)),
     "WanAnimate2Transformer3DModel": (of_wan_animate_2, wan_animate_2),
-    "CosmosTransformer3DModel": (of_latents, HALF), "CosmosControlNetModel": (of_latents, HALF),
-    "CogVideoXTransformer3DModel": (of_pipeline_3d, shared()), "ConsisIDTransformer3DModel": (of_pipeline_3d, shared()),
-    "EasyAnimateTransformer3DModel": (of_pipeline_3d, shared()),
+    "CosmosTransformer3DModel": (of_latents, HALF),
+    "CogVideoXTransformer3DModel": (of_pipeline_3d, shared()),
     "AllegroTransformer3DModel": (of_allegro, lambda _, x, found: embeddings.apply_rotary_emb_allegro(
         x.transpose(1, 2), *found).transpose(1, 2)),
-    "CogView4Transformer2DModel": (of_halves, HALF), "GlmImageTransformer2DModel": (of_halves, HALF),
+    "CogView4Transformer2DModel": (of_halves, HALF),
     "HunyuanDiT2DModel": (of_pipeline_2d, shared()),
     "LuminaNextDiT2DModel": (of_lumina_next, shared(use_real=False)),
     "MiniMaxH3Transformer3DModel": (of_ids, own("_apply_rotary_emb", spread=True, shape=(1, -1))),
@@ -251,22 +239,9 @@ CALLS = {
     "Ideogram4Transformer2DModel": (of_batched_ids, halves),
     "Cosmos3OmniTransformer": (lambda rope, p: rope(torch.tensor(p).view(3, 1, 1), "cpu", torch.float32), halves),
 }
-CALLS["AnyFlowFARTransformer3DModel"] = CALLS["AnyFlowTransformer3DModel"]
-# Classes whose apply function stands in another file.
-ELSEWHERE = {"QwenImageControlNetModel": "transformer_qwenimage", "WanVACETransformer3DModel": "transformer_wan"}
-# Ropes with frequencies for each head, which turn the elements of all heads at once.
-SPREAD = {"LTXVideoTransformer3DModel", "LTX2VideoTransformer3DModel", "SanaWMLTX2RefinerTransformer3DModel"}
-# Ropes that are not the only ones of their class: what makes their tables, and their layers.
-PARTS = {
-    "Kandinsky5Transformer3DModel/text": ("text_rope_embeddings", "text_transformer_blocks"),
-    "Kandinsky6Transformer3DModel/text": ("video_text_rope_embeddings", "video_text_transformer_blocks"),
-    "Kandinsky6Transformer3DModel/audio": ("audio_rope_embeddings", "visual_transformer_blocks"),
-    "Kandinsky6Transformer3DModel/audio_text": ("audio_text_rope_embeddings", "audio_text_transformer_blocks"),
-}
-CALLS |= {part: (of_token, CALLS[part.split("/")[0]][1]) for part in PARTS}
-PARTS |= {name: ("rope", "transformer_blocks") for name in SPREAD} | {
-    "LTX2VideoTransformer3DModel/audio": ("audio_rope", "transformer_blocks"),
-    "LTX2VideoTransformer3DModel/cross_attention": ("cross_attn_rope", "transformer_blocks"),
-}
+CALLS |= {name: CALLS[first] for first, others in CASES["alike"].items() for name in others}
+ELSEWHERE, SPREAD = CASES["elsewhere"], CASES["spread"]
+PARTS = {f"{name}/{part}".rstrip("/"): how for name, held in CASES["parts"].items() for part, how in held.items()}
+CALLS |= {part: (of_token, CALLS[part.partition("/")[0]][1]) for part in PARTS if part.startswith("Kandinsky")}
 MODEL_MAKES = {of_pipeline_3d, of_pipeline_2d, of_allegro, of_stable_audio, of_ace_step, of_lumina_next, of_joy,
                of_joy_plus, of_wan_animate_2}

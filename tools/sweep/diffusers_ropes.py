@@ -3,10 +3,10 @@
     python tools/sweep/diffusers_ropes.py [CLASS ...]        (needs torch, transformers and diffusers 0.42.1)
 
 A row of "diffusers" in data/models.json says what a class's config means; this fills in its "defaults" (the class's
-own, of the keys that the row names) and writes a record for each class and for the other configs of OTHERS, as sweep.py
-does. The model is built on the meta device with its own config; its rope module, built again on the CPU of the same
-arguments, and the function with which its attention turns q and k, are what turns here (tools/golden/rotations.py).
-How each class is called is in diffusers_calls.py.
+own, of the keys that the row names) and writes a record for each class and for its other configs of cases.json, as
+sweep.py does. The model is built on the meta device with its own config; its rope module, built again on the CPU of the
+same arguments, and the function with which its attention turns q and k, are what turns here (rotations.py). How each
+class is called is in diffusers_calls.py.
 """
 import contextlib
 import functools
@@ -30,54 +30,6 @@ ROPE = re.compile(r"Ro(pe|PE)|Rotary|PosEmbed|EmbedND", re.ASCII)
 KEYS = ("pairing_key", "layers", "heads", "kv_heads", "head_dim", "hidden", "widths", "base_key", "stretch", "pace",
         "ntk")
 COMMON = {"layers": "num_layers", "heads": "num_attention_heads", "head_dim": "attention_head_dim"}
-# What a class makes of None, or reads beside the keys of the row.
-MEANT = {"PRXTransformer2DModel": {"axes_dim": [32, 32]}, "Cosmos3OmniTransformer": {"rope_axes_dim": [24, 20, 20]}}
-BESIDE = {"OmniGenTransformer2DModel": ("max_position_embeddings", "original_max_position_embeddings")}
-
-
-# Configs beside a class's defaults: other widths, heads, bases and factors.
-FACTORS = {"short_factor": [1 + i / 64 for i in range(48)], "long_factor": [1 + i / 4 for i in range(48)]}
-OTHERS = {
-    "FluxTransformer2DModel": {"other": {"axes_dims_rope": [8, 24, 32], "attention_head_dim": 64}},
-    "Flux2Transformer2DModel": {"other": {"axes_dims_rope": [0, 64, 48, 16], "rope_theta": 5000}},
-    "HiDreamImageTransformer2DModel": {"i1": {"axes_dims_rope": [64, 32, 32]}},
-    "ZImageTransformer2DModel": {"other": {"dim": 2304, "n_heads": 24, "n_kv_heads": 24, "axes_dims": [32, 32, 32],
-                                           "rope_theta": 1000.0}},
-    "HunyuanImageTransformer2DModel": {"refiner": {"rope_axes_dim": [16, 56, 56], "patch_size": [1, 1, 1]}},
-    "Lumina2Transformer2DModel": {"other": {"hidden_size": 2304, "num_attention_heads": 36,
-                                            "axes_dim_rope": [16, 24, 24]}},
-    "WanTransformer3DModel": {"other": {"attention_head_dim": 100}},
-    "CosmosTransformer3DModel": {"other": {"rope_scale": [1.0, 3.0, 4.0], "attention_head_dim": 64}},
-    "CogVideoXTransformer3DModel": {"other": {"attention_head_dim": 96}},
-    "AllegroTransformer3DModel": {"other": {"attention_head_dim": 48, "interpolation_scale_t": 0.5}},
-    "Kandinsky6Transformer3DModel": {"other": {"axes_dims": [16, 24, 24], "scale_factor": [2.0, 3.16, 3.16],
-                                               "model_dim_a": 1024, "axes_dims_a": [16, 8, 8],
-                                               "audio_freqs_scaling": 2.5}},
-    "StableAudioDiTModel": {"other": {"attention_head_dim": 128, "num_key_value_attention_heads": 24}},
-    "MiniMaxH3Transformer3DModel": {"other": {"rope_freq_dim": 20, "rope_theta": 500.0}},
-    "JoyImageEditTransformer3DModel": {"other": {"rope_dim_list": None, "hidden_size": 2304, "theta": 300}},
-    "Ideogram4Transformer2DModel": {"other": {"attention_head_dim": 128}},
-    "Cosmos3OmniTransformer": {"other": {"rope_axes_dim": [28, 18, 18], "rope_theta": 10000.0}},
-}
-LTX = {"num_attention_heads": 4, "attention_head_dim": 32, "num_layers": 2}  # a record has the pairs of all heads
-LTX2 = LTX | {"audio_num_attention_heads": 4, "audio_attention_head_dim": 16, "cross_attention_dim": 128,
-              "audio_cross_attention_dim": 64}
-OTHERS["LTXVideoTransformer3DModel"] = {"small": LTX}
-OTHERS |= dict.fromkeys(("LTX2VideoTransformer3DModel", "SanaWMLTX2RefinerTransformer3DModel"),
-                        {"small": LTX2, "split": LTX2 | {"rope_type": "split"}})
-MUST_SAY = {
-    "OmniGenTransformer2DModel": {"rope_scaling": FACTORS | {"type": "su"}},
-    "CogVideoXTransformer3DModel": {"use_rotary_positional_embeddings": True},
-    "ConsisIDTransformer3DModel": {"use_rotary_positional_embeddings": True},
-    "EasyAnimateTransformer3DModel": {"in_channels": 16, "out_channels": 16, "patch_size": 2},
-    "LuminaNextDiT2DModel": {"num_kv_heads": 8},
-    "HunyuanDiT2DModel": {"in_channels": 4, "patch_size": 2},
-    "HiDreamImageTransformer2DModel": {"patch_size": 2, "caption_channels": [4096, 4096], "llama_layers": [0]},
-    "BriaTransformer2DModel": {"pooled_projection_dim": 768},
-}
-LISTS = ("transformer_blocks", "single_transformer_blocks", "blocks", "layers", "visual_transformer_blocks",
-         "double_stream_blocks", "single_stream_blocks", "double_blocks", "control_blocks", "image_blocks",
-         "single_blocks", "txt_mode_blocks")
 
 
 # ---- records ----
@@ -88,10 +40,10 @@ def defaults(name, row):
     words = [word for key in KEYS for word in table.listed(COMMON | row, key)]
     if row.get("hidden"):
         words = [w for w in words if w != COMMON["head_dim"]]
-    for word in [*words, *BESIDE.get(name, ())]:
+    for word in [*words, *run.CASES["beside"].get(name, ())]:
         if word not in signature:  # a tensor's name
             continue
-        value = MEANT.get(name, {}).get(word, signature[word].default)
+        value = run.CASES["meant"].get(name, {}).get(word, signature[word].default)
         if value is not None:
             found[word] = list(value) if isinstance(value, tuple) else value
     return found
@@ -115,7 +67,7 @@ class Model:
 
     def value(self, fact):
         """What the config says by the keys of a fact, or what its class makes of None."""
-        words, meant = table.listed(self.facts, fact), MEANT.get(self.key, {})
+        words, meant = table.listed(self.facts, fact), run.CASES["meant"].get(self.key, {})
         return next((v for w in words for v in (self.config.get(w), meant.get(w)) if v is not None), None)
 
     def rope(self):
@@ -136,7 +88,7 @@ class Model:
 
     def layout(self):
         """Heads and layers: its projections and its lists of blocks."""
-        blocks = PARTS[self.key][1:] if self.key in PARTS else LISTS
+        blocks = PARTS[self.key][1:] if self.key in PARTS else run.CASES["blocks"]
         layers = range(sum(len(getattr(self.model, name)) for name in blocks if hasattr(self.model, name)))
         heads, hidden = self.value("heads"), self.value("hidden")
         if heads:
@@ -188,11 +140,11 @@ def spread(model):
 
 def cases(name):
     """(file, config): the class defaults, with what the class needs, and the others."""
-    said = MUST_SAY.get(name, {})
+    said = run.CASES["needed"].get(name, {})
     if name not in SPREAD:
         flag = next((f"+{key}" for key in said if re.search(r"rope|rotary|kv_heads", key)), "")
         yield name + flag, said
-    for word, other in OTHERS.get(name, {}).items():
+    for word, other in run.CASES["others"].get(name, {}).items():
         yield f"{name}+{word}", said | other
 
 

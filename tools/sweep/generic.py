@@ -58,11 +58,6 @@ class Turner:
         return None if buffer is None else min(2 * buffer.numel(), self.size)
 
 
-def at_layer(config, layer):
-    """The config of one layer, where layers differ."""
-    return config.per_layer_config[layer] if getattr(config, "is_heterogeneous", False) else config
-
-
 def head_shape(config, turner):
     """(head_dim, where the turned slice begins): an MLA turns the end of its heads."""
     nope = getattr(config, "qk_nope_head_dim", None)
@@ -126,14 +121,9 @@ def attending(watch):
     return found
 
 
-def kind_of(watch, call):
-    """What the layers of one rope have in common."""
-    return (id(call.source()[0]), call.layer_type(), call.function.__name__, call.q.shape, watch.place(call)[0])
-
-
 def one_kind(config, watch, calls, turning):
     turner, (where, first) = Turner(calls[0]), watch.place(calls[0])
-    config = at_layer(config, first)
+    config = config.per_layer_config[first] if getattr(config, "is_heterogeneous", False) else config
     head_dim, offset = head_shape(config, turner)
     heads, kv_heads = (x.shape[turner.heads_at] if x is not None else None for x in (calls[0].q, calls[0].k))
     if offset or not kv_heads:  # an MLA's keys share one rotated block and have it in every head
@@ -153,5 +143,6 @@ def records(config, root):
         return "no layer of the class default turns" if watch.rotary else []
     turning, kinds = {watch.place(call) for call in watch.calls}, {}
     for call in attending(watch):
-        kinds.setdefault(kind_of(watch, call), []).append(call)
+        kind = (id(call.source()[0]), call.layer_type(), call.function.__name__, call.q.shape, watch.place(call)[0])
+        kinds.setdefault(kind, []).append(call)
     return merged(entry for calls in kinds.values() for entry in one_kind(config, watch, calls, turning))

@@ -1,8 +1,9 @@
-"""docs/models.md: what tests/golden/sweep measured, and what data/models.json says of the other models.
+"""docs/models.md: models.md.in, with what tests/golden/sweep measured and data/models.json says of the other models.
 
 page.py writes the page, page.py --check fails where it is another one. Standard library only.
 """
 
+import itertools
 import json
 import sys
 from collections import defaultdict
@@ -103,54 +104,6 @@ def clauses_of(models):
     return types
 
 
-TEXT = """# The sheet of models
-
-Written by `scripts/sweep.sh`: tools/sweep/sweep.py runs the models of transformers {transformers},
-tools/sweep/diffusers_ropes.py the classes of diffusers {diffusers}, and tools/sweep/page.py makes
-this page of `tests/golden/sweep/` and `data/models.json`. A test holds it to them, and another
-holds the readers to the measures: inv_freq within 4e-6, vectors within what float32 allows.
-
-{count} ropes of {types} model types were measured against the model's own rotary module and apply
-function, by the default config of its class. `+` marks a config with one switch changed from its
-default.
-
-* heads: of q, and of k after the slash where they are fewer.
-* rotary_dim: the width of the rotated block (`64 from 128`: it begins at element 128), pairs that
-  stand still included.
-* axes: how many coordinates a position has.
-* layers: how many use this rope.
-
-Published configs, drawn by [`rotary.plot`](python.md#pictures): the tokens that each pair takes for
-one turn, and how far four of them stretch these wavelengths for a longer context.
-
-![Wavelengths by pair of Llama 2, Llama 3.1, Qwen2.5-VL and gpt-oss](pictures/wavelengths.svg)
-
-![Stretch by pair of Llama 3.1, gpt-oss, DeepSeek-V3 and Phi-3](pictures/stretch.svg)
-
-{ropes}
-## Known, not measured
-
-Remote code, which transformers does not hold, and class defaults that it does not run.
-
-{others}
-## Without a rope
-
-What has rotary code, or is named like it, and no rope by its defaults, and why.
-
-{without}
-## Position ids
-
-How [`rotary positions`](cli.md#positions-of-a-model) makes them, as tools/sweep/positions.py
-measured it. Orders of patches: `blocks` of the side that the config says, else `rows`;
-`film_blocks`, films alone; `time`, an axis in front; `from_one`, from 1 instead of 0, with a token
-(0, 0) before or after each picture (`class_before`, `class_after`); `merged`, the grid counts
-blocks, which the positions count out; `centres`, 2 (i + 0.5) / n - 1; `windows`, i window_size /
-columns; `fixed`, the grid is the config's (`width_first`: its sizes are width, height); `clip`,
-rows and columns are the config's.
-
-{positions}"""
-
-
 def page():
     models = json.loads((ROOT / "data" / "models.json").read_text(encoding="utf-8"))
     paths = sorted((ROOT / "tests" / "golden" / "sweep").glob("*.json"), key=lambda path: path.stem)
@@ -160,7 +113,7 @@ def page():
     none = [(in_code(name), in_code(part["part"]), part["why"].replace("|", "/"))
             for name, record in records.items() for part in record["none"]]
     none += [(in_code(name), "", why) for name, why in models["refused"].items()]
-    return TEXT.format(
+    return (ROOT / "tools" / "sweep" / "models.md.in").read_text(encoding="utf-8").format(
         transformers=versions["transformers"],
         diffusers=versions["diffusers"],
         count=len(rows),
@@ -178,12 +131,10 @@ def main(words):
     if words != ["--check"]:
         PAGE.write_text(text, encoding="utf-8")
         return
-    shown = PAGE.read_text(encoding="utf-8")
-    if shown == text:
-        return
-    pairs = zip(shown.split("\n") + [""], text.split("\n") + [""])
-    line, wanted = next((number, made) for number, (there, made) in enumerate(pairs, 1) if there != made)
-    sys.exit(f"docs/models.md is not what tools/sweep/page.py writes; line {line} must be: {wanted}")
+    pairs = itertools.zip_longest(PAGE.read_text(encoding="utf-8").split("\n"), text.split("\n"))
+    for number, (shown, made) in enumerate(pairs, 1):
+        if shown != made:
+            sys.exit(f"docs/models.md is not what tools/sweep/page.py writes; line {number} must be: {made}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """Checks the token ids in "positions" of data/models.json, and writes tests/golden/position_ids.json: random small
 inputs of every model type that computes position ids of its own, and the ids that transformers computes of them.
 
-    python tools/sweep/position_ids.py [CASES [SEED]]           (needs torch and transformers)
+    python tools/sweep/position_ids.py           (needs torch and transformers)
 
 What computes is always the model's own get_rope_index (NeoMME: its processor's _build_position_ids) and the
 processor's create_mm_token_type_ids; what stands here is what a prompt looks like: text, runs of the tokens of a
@@ -10,7 +10,6 @@ picture or film with the marks around them, masked tokens anywhere.
 """
 import importlib
 import random
-import sys
 from types import SimpleNamespace
 
 import torch
@@ -19,17 +18,10 @@ from transformers import CONFIG_MAPPING, ProcessorMixin
 from sweep import GOLDEN  # makes the others importable, and transformers silent
 import table
 from files import write_rows
-from run import classes
+from run import CASES, classes
 
-BY_FRAME = ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "qwen4_exp", "cosmos3_omni", "cosmos3_edge",
-            "cohere_compass")
-GLM = ("glm4v", "glm4v_moe", "glm46v", "glm_ocr", "glmga")
-OMNI = ("qwen2_5_omni", "qwen3_omni_moe")
-TYPES = ("qwen2_vl", "paddleocr_vl", "qwen2_5_vl", "ernie4_5_vl_moe", *BY_FRAME, *GLM, "glm_image", "hunyuan_vl",
-         "minicpmv4_7", "neomme", *OMNI)
-MODELED_AS = {"glmga": "glm46v"}  # modeling_auto.py
-CANVAS_IDS = {"image_token_id": 50, "video_token_id": 51, "image_start_id": 52, "image_end_id": 53,
-              "slice_start_id": 54, "slice_end_id": 55, "newline_id": 56}
+PROMPTS = CASES["prompts"]
+BY_FRAME, GLM, OMNI, TYPES = (PROMPTS[word] for word in ("by_frame", "glm", "omni", "types"))
 WORDS = range(100, 140)
 INPUTS = ("image_grids", "video_grids", "seconds", "audio_lengths")
 
@@ -160,28 +152,27 @@ def options(rng, model_type):
     """What this case's config.json says beside its model_type."""
     said = {"model_type": model_type}
     if model_type == "minicpmv4_7":
-        return said | CANVAS_IDS | rng.choice([{}, {"downsample_mode": "4x"}, {"downsample_mode": "16x"}])
+        return said | PROMPTS["canvas_ids"] | rng.choice([{}, {"downsample_mode": "4x"}, {"downsample_mode": "16x"}])
     if model_type == "neomme":
         return said | rng.choice([{}, {"image_token_id": 7}])
     if model_type == "hunyuan_vl":
-        sections = rng.choice([[32, 16, 16], [16, 16, 16, 16]])
-        return said | {"text_config": {"rope_parameters": {"rope_theta": 10000.0, "rope_type": "default",
-                                                           "mrope_section": sections}}}
+        rope = {"rope_theta": 10000.0, "rope_type": "default"}
+        rope["mrope_section"] = rng.choice([[32, 16, 16], [16, 16, 16, 16]])
+        return said | {"text_config": {"rope_parameters": rope}}
     if model_type in OMNI:
         thinker = {"vision_start_token_id": 151652}
         thinker |= rng.choice([{}, {"position_id_per_seconds": 13}, {"position_id_per_seconds": 2}])
-        if model_type == "qwen2_5_omni":
-            thinker |= rng.choice([{}, {"seconds_per_chunk": 1}, {"image_token_index": 77}])
-        else:
-            thinker |= rng.choice([{}, {"audio_config": {"n_window": 13}}, {"image_token_id": 77}])
+        thinker |= rng.choice([{}, {"seconds_per_chunk": 1}, {"image_token_index": 77}]
+                              if model_type == "qwen2_5_omni" else
+                              [{}, {"audio_config": {"n_window": 13}}, {"image_token_id": 77}])
         return said | {"thinker_config": thinker}
     said |= rng.choice([{}, {}, {"image_token_id": 77}])
     if model_type != "glm_image":
         said |= rng.choice([{}, {}, {"vision_config": {"spatial_merge_size": rng.choice([1, 3])}}])
-    if model_type == "qwen2_5_vl":
-        said |= rng.choice([{}, {"vision_config": {"tokens_per_second": rng.choice([2, 25])}}])
-    if model_type == "ernie4_5_vl_moe":
-        said |= rng.choice([{}, {"vision_config": {"temporal_merge_size": rng.choice([1, 3])}}])
+    for kind, word, values in (("qwen2_5_vl", "tokens_per_second", [2, 25]),
+                               ("ernie4_5_vl_moe", "temporal_merge_size", [1, 3])):
+        if model_type == kind:
+            said |= rng.choice([{}, {"vision_config": {word: rng.choice(values)}}])
     return said
 
 
@@ -191,7 +182,7 @@ def config_of(whole):
 
 def model_of(model_type, config):
     """The model's methods on an object that holds its config alone."""
-    folder = MODELED_AS.get(model_type, model_type)
+    folder = "glm46v" if model_type == "glmga" else model_type  # modeling_auto.py
     module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
     kind = min((kind for kind in classes(module) if "get_rope_index" in vars(kind)), key=lambda kind: kind.__name__)
     model = kind.__new__(kind)
@@ -279,7 +270,7 @@ def padded(rng, rows):
     return [[token for token, _ in row] for row in shown], [[seen for _, seen in row] for row in shown]
 
 
-def case_of(rng, model_type, most=70):
+def case_of(rng, model_type):
     while True:
         said = options(rng, model_type)
         config = config_of(CONFIG_MAPPING[model_type].from_dict(said))
@@ -290,9 +281,9 @@ def case_of(rng, model_type, most=70):
         case |= {name: getattr(prompt, name) for name in INPUTS if getattr(prompt, name)}
         if model_type not in OMNI and not ("image_grids" in case or "video_grids" in case):
             continue  # counted plainly, by generate()
-        if len(ids) * len(ids[0]) > most or not sum(map(sum, mask)) or "video_grids" not in case and prompt.sounding:
+        if len(ids) * len(ids[0]) > 70 or not sum(map(sum, mask)) or "video_grids" not in case and prompt.sounding:
             continue
-        if model_type not in ("qwen2_5_vl", *OMNI):
+        if model_type not in ["qwen2_5_vl", *OMNI]:
             case.pop("seconds", None)
         try:
             positions, deltas = computed(model_type, config, case, prompt.sounding)
@@ -302,30 +293,19 @@ def case_of(rng, model_type, most=70):
         return case if deltas is None else case | {"deltas": deltas.flatten().tolist()}
 
 
-ROW_IDS = {"image": "image_token_id", "video": "video_token_id", "audio": "audio_token_id"}
-MARKS = {"glm_image": ("image_start_token_id", "image_end_token_id"), "neomme": ("document_token_id",),
-         **dict.fromkeys(GLM, ("video_start_token_id", "video_end_token_id")),
-         **dict.fromkeys(OMNI, ("audio_start_token_id",))}
-
-
 def check_rows():
     """Rows of data/models.json say the ids of their classes; of tokens that never occur they say nothing."""
     rows = table.read()["positions"]
     for model_type in TYPES:
         row = rows[model_type + "_thinker" * (model_type in OMNI)]
         config = config_of(CONFIG_MAPPING[model_type]())
-        keys = ROW_IDS | dict(zip(("start", "end"), MARKS.get(model_type, ())))
+        keys = PROMPTS["keys"] | dict(zip(("start", "end"), PROMPTS["marks"].get(model_type, ())))
         said = {word: getattr(config, key) for word, key in keys.items() if word in row}
         assert said == {word: row[word] for word in said}, (model_type, row, said)
 
 
-def main(cases=3, seed=10):
-    check_rows()
-    rng, alike = random.Random(int(seed)), BY_FRAME[1:] + GLM[1:]  # they differ in their ids alone
-    write_rows(GOLDEN / "position_ids.json", [case_of(rng, model_type) for model_type in TYPES
-                                              for _ in range(1 if model_type in alike else int(cases))],
-               separators=(",", ":"))
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    check_rows()
+    rng, alike = random.Random(10), BY_FRAME[1:] + GLM[1:]  # they differ in their ids alone
+    cases = [case_of(rng, model_type) for model_type in TYPES for _ in range(1 if model_type in alike else 3)]
+    write_rows(GOLDEN / "position_ids.json", cases, separators=(",", ":"))

@@ -24,11 +24,7 @@ MASK = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0, 0], [0, 1, 0, 0, 
 RULES = {"seen": (MASK.cumsum(-1) - 1).masked_fill(MASK == 0, 0),
          "from_one": (MASK.cumsum(-1)).masked_fill(MASK == 0, 1),
          "every": torch.arange(MASK.shape[1]).expand_as(MASK)}
-# 0, 1, 2 ... to any mask: tables of their own, or a generate() of its own (generation_diffusion_gemma.py)
-COUNT_INSIDE = {"diffusion_gemma", "esm", "roformer"}
-TOWERS = sorted({*adapters.TOWERS, *towers.FUNCTIONS})
-INSIDE = {"chmv2": "backbone_config", "sam3_vision_model": "backbone_config", "sam3": "vision_config",
-          "sam3_lite_text": "vision_config", "sam3_tracker": "vision_config"}
+TOWERS = sorted({*run.CASES["plane"], *towers.FUNCTIONS})
 
 
 class Caught(Exception):
@@ -92,7 +88,7 @@ def counted(config, kind):
             print(f"{config.model_type}: not run: {type(error).__name__}: {told(error, 90)}")
     if "position_ids" in inputs:
         return rule_of(inputs["position_ids"])
-    if config.model_type in COUNT_INSIDE:
+    if config.model_type in run.CASES["count_inside"]:
         return "every"
     prepare = getattr(kind, "prepare_inputs_for_generation", None)
     plain = prepare is not None and (prepare is GenerationMixin.prepare_inputs_for_generation
@@ -139,7 +135,7 @@ def main(names):
         sheet["positions"][model_type] = facts
         if "." not in facts.get("patch_key", ""):
             cases.setdefault(str({key: facts.get(key) for key in ("order", *page.PATCHES)}), case)
-    for model_type, part in INSIDE.items():
+    for model_type, part in run.CASES["inside"].items():
         sheet["positions"].setdefault(model_type, {})["inside"] = part
     table.write(sheet)
     if not names:

@@ -8,6 +8,7 @@ import copy
 import functools
 import importlib
 import inspect
+import json
 import pathlib
 import re
 
@@ -21,32 +22,7 @@ ROTARY = re.compile(r"rotary|rope", re.IGNORECASE)
 APPLY = re.compile(r"^_?(vision_)?apply_.*(rotary|rope)")
 MASK = re.compile(r"^create_.*mask")  # they look at numbers, and a mask turns nothing
 INDEXER = re.compile(r"indexer|compressor")  # they choose what attention sees, with heads of their own
-
-
-def own_head_dim(config):
-    return config.hidden_size // config.num_attention_heads
-
-
-# What a class leaves open and the layers cannot do without; the rope does not depend on it.
-RUN_WITH = {
-    "chameleon": {"vocabulary_map": {"<image>": 1}},
-    "deepseek_ocr2_text": {"mlp_layer_types": ["dense"] * 99},
-    "deepseek_v2": {"num_experts_per_tok": 2, "moe_intermediate_size": 1408},
-    "diffusion_gemma_text": {"num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 64},
-    "dots1": {"n_routed_experts": 8, "n_shared_experts": 1, "num_experts_per_tok": 2},
-    "gemma4_text": {"num_kv_shared_layers": 0},
-    "gemma4_unified_text": {"num_kv_shared_layers": 0},
-    "hunyuan_v1_dense": {"head_dim": own_head_dim},
-    "hunyuan_v1_moe": {"head_dim": own_head_dim},
-    "ministral": {"head_dim": own_head_dim},
-    "nemotron": {"num_key_value_heads": lambda config: config.num_attention_heads},
-    "qwen3_omni_moe_talker_text": {"shared_expert_intermediate_size": 64},
-    "t5gemma2_decoder": {"dropout_rate": 0.0},
-    "t5gemma2_text": {"dropout_rate": 0.0},
-}
-
-# Models that also look at what another has read.
-LOOKS_AT_AN_ENCODER = {"t5gemma2_decoder"}
+CASES = json.loads((pathlib.Path(__file__).parent / "cases.json").read_text())
 
 # Questions about numbers, which the meta device cannot answer: everything is zero, nothing is found.
 ANSWERS = {"item": lambda *_: 0, "__bool__": lambda *_: False, "__index__": lambda *_: 0, "__int__": lambda *_: 0,
@@ -195,8 +171,9 @@ class Watch:
 def runnable(config):
     config = copy.deepcopy(config)
     config._attn_implementation = "eager"
-    for name, value in RUN_WITH.get(config.model_type, {}).items():
-        setattr(config, name, value(config) if callable(value) else value)
+    for name, value in CASES["run_with"].get(config.model_type, {}).items():
+        value = config.hidden_size // config.num_attention_heads if value is None else value
+        setattr(config, name, getattr(config, value) if isinstance(value, str) else value)
     return config
 
 
@@ -219,7 +196,7 @@ def attempt(config, root, given, masked):
         watch.follow(model)
         ids = torch.zeros(1, TOKENS, dtype=torch.long)
         inputs = {given: ids if given == "input_ids" else torch.zeros(1, TOKENS, config.hidden_size)}
-        if config.model_type in LOOKS_AT_AN_ENCODER:
+        if config.model_type in CASES["looks_at_an_encoder"]:
             inputs["encoder_hidden_states"] = torch.zeros(1, TOKENS, config.hidden_size)
         model(**inputs, use_cache=False)
     return watch

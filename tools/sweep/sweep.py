@@ -8,7 +8,6 @@ A file holds the config that the class makes of nothing, as save_pretrained writ
 what the model's own rotary module and apply function do to vectors (rotations.py). Nothing here knows what rotary's
 reader expects. A part of a config is answered by its adapter (adapters.py), else by running its model (generic.py).
 """
-import collections
 import json
 import pathlib
 import re
@@ -21,10 +20,10 @@ from transformers import CONFIG_MAPPING, PreTrainedConfig
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "golden"))
 
-from adapters import ADAPTERS, FLAGGED, MUST_SAY, NOT_ROTARY, NOTES
+from adapters import ADAPTERS, NOT_ROTARY
 from files import GOLDEN, write
 from generic import has_layers, records
-from run import modeling_files
+from run import CASES, modeling_files
 import table
 
 warnings.filterwarnings("ignore")
@@ -67,20 +66,6 @@ def published(config):
     return {"model_type": config.model_type} | values
 
 
-class Summary:
-    """What the sweep found, in numbers, and every part that gave no rope."""
-
-    def __init__(self):
-        self.files, self.without, self.reasons, self.silent = set(), set(), [], []  # without: a word of rotary code
-        self.ropes = collections.Counter()
-
-    def __str__(self):
-        return "\n".join(self.reasons + [
-            f"{len(self.files)} files; ropes: {self.ropes['run']} by running the model, {self.ropes['adapter']} by "
-            f"adapters; {len(self.reasons)} reasons why not",
-            f"rotary words in the code but neither a rope nor a reason: {self.silent}"])
-
-
 def told(error, most=150):
     return " ".join(str(error).split())[:most]
 
@@ -90,15 +75,15 @@ def answer_of(part, root):
     name = name_of(part)
     try:
         answer = (ADAPTERS.get(name) or records)(part, root)
-    except Exception as error:  # the summary names it, and the sweep goes on
+    except Exception as error:  # its line says it, and the sweep goes on
         return f"not answered: {type(error).__name__}: {told(error)}"
-    note = {"note": NOTES[name]} if name in NOTES else {}
+    note = {"note": CASES["notes"][name]} if name in CASES["notes"] else {}
     return answer if isinstance(answer, str) else [entry | note for entry in answer]
 
 
-def swept(file, config, summary):
-    """(ropes, none) of one config, as its file has them."""
-    ropes, none = [], []
+def swept(config):
+    """(ropes, none) of one config, as its file has them, and its parts of rotary words without a rope or a reason."""
+    ropes, none, silent = [], [], []
     for path, part in parts(config):
         name = name_of(part)
         if name in NOT_ROTARY or name not in ADAPTERS and not (has_rotary_code(part) and has_layers(part)):
@@ -106,48 +91,50 @@ def swept(file, config, summary):
         answer = answer_of(part, config)
         if isinstance(answer, str):
             none.append({"part": path, "why": answer})
-            summary.reasons.append(f"{file} [{path}]: {answer}")
         else:
             ropes += [{"part": path} | rope for rope in answer]
-            summary.ropes["adapter" if name in ADAPTERS else "run"] += len(answer)
-            summary.silent += [] if answer else [f"{file} [{path}] {name}"]
-    return ropes, none
+            silent += [] if answer else [name]
+    return ropes, none, silent
 
 
 def default_config(model_type, flag=""):
     """That of the class, or with a flag that switches a rope on; None, and a line, where it makes none."""
     try:
-        return CONFIG_MAPPING[model_type](**MUST_SAY.get(model_type, {}) | FLAGGED.get(model_type, {}).get(flag, {}))
+        needed, others = (CASES[word].get(model_type, {}) for word in ("needed", "others"))
+        return CONFIG_MAPPING[model_type](**needed | others.get(flag, {}))
     except Exception as error:
         print(f"{model_type}: makes no default config: {told(error)}")
 
 
 def main(names):
-    summary, sheet = Summary(), table.read()
+    sheet, files, without, silent = table.read(), set(), set(), []  # without: a word of rotary code
     made = {"transformers": transformers.__version__, "torch": torch.__version__}
     for model_type in sorted({name.split("+")[0] for name in names} or CONFIG_MAPPING):
-        for flag in ("", *FLAGGED.get(model_type, ())):
+        for flag in ("", *CASES["others"].get(model_type, ())):
             file, config = f"{model_type}+{flag}".rstrip("+"), default_config(model_type, flag)
             if config is None or names and model_type not in names and file not in names:
                 continue
             if not any(has_rotary_code(part) or name_of(part) in ADAPTERS for _, part in parts(config)):
-                summary.without.add(model_type)
+                without.add(model_type)
                 continue
-            ropes, none = swept(file, config, summary)
+            ropes, none, unknown = swept(config)
+            silent += [f"{file}: {name}" for name in unknown]
             if not flag:
                 table.update(sheet, config, ropes)
             if ropes or none:
                 record = {"model_type": model_type, "made": made, "config": published(config)}
                 write(SWEEP / f"{file}.json", record | {"ropes": ropes, "none": none})
-                summary.files.add(f"{file}.json")
-    table.add_without(sheet, summary.without)
+                files.add(f"{file}.json")
+            for part in none:
+                print(f"{file} [{part['part']}]: {part['why']}")
+    table.add_without(sheet, without)
     table.write(sheet)
     if not names:  # what a whole sweep did not find is gone
         for path in SWEEP.glob("*.json"):
-            if path.name not in summary.files:
+            if path.name not in files:
                 path.unlink()
-    print(summary)
-    return 1 if summary.silent else 0
+    print(f"{len(files)} files; rotary words in the code but neither a rope nor a reason: {silent}")
+    return 1 if silent else 0
 
 
 if __name__ == "__main__":

@@ -51,10 +51,6 @@ def ordered(facts, merge=2, window=1, images=IMAGES, films=FILMS):
     return torch.tensor(found, dtype=torch.float32)
 
 
-def has_rotary(module):
-    return any(run.ROTARY.search(type(inner).__name__) for inner in module.modules())
-
-
 def run_tower(kind, config, caught):
     """The ids that the rotary module of a tower is handed which takes grids, or one image of 4 x 6 patches."""
     names, config = inspect.signature(kind.forward).parameters, run.runnable(config)
@@ -79,7 +75,8 @@ def run_tower(kind, config, caught):
                 side = config.patch_size * config.spatial_merge_size
                 pixels = torch.empty(len(pixels), side, side, config.num_channels)
         for name, child in list(model.named_children()) if device == "meta" else []:
-            if not has_rotary(child) and not isinstance(child, torch.nn.ModuleList) and (given or "norm" not in name):
+            turns = any(run.ROTARY.search(type(inner).__name__) for inner in child.modules())
+            if not turns and not isinstance(child, torch.nn.ModuleList) and (given or "norm" not in name):
                 shape = (patches, width) if given else (1, patches, width)
                 setattr(model, name, stubs.get(name[:3]) or Stub(*shape))
         inputs = {given: grid, "merge_sizes": torch.tensor([1] * len(IMAGES) + [2] * len(FILMS)),
@@ -133,38 +130,21 @@ def gemma4(config):
     return torch.stack(torch.meshgrid(torch.arange(6), torch.arange(4), indexing="xy"), dim=-1).reshape(-1, 2).flip(-1)
 
 
-# model_type: its function, the pictures of that order, and more facts: config keys and what their defaults are named
+# model_type: its function, and its pictures where they are no rectangle
 RECTANGLE = {"images": [[1, 4, 6]], "films": []}
-SQUARE = {"images": [[1, SIDE, SIDE]], "films": []}
 OWN_SIZE = {"side": "image_size", "patch": "patch_size"}
-FIXED, WIDTH_FIRST = {"fixed_grid": True}, {"width_first": True}
 FUNCTIONS = {
-    "dinov3_vit": (centres, RECTANGLE, {}, OWN_SIZE),
-    "eomt_dinov3": (centres, RECTANGLE, {}, OWN_SIZE),
-    "sapiens2": (centres, RECTANGLE, {}, OWN_SIZE),
-    "edgetam_video": (memory("EdgeTamVideo"), RECTANGLE, FIXED | WIDTH_FIRST,
-                      {"side": "memory_attention_rope_feat_sizes"}),
-    "sam2_video": (memory("Sam2Video"), RECTANGLE, FIXED | WIDTH_FIRST,
-                   {"side": "memory_attention_rope_feat_sizes"}),
-    "sam3_tracker_video": (memory("Sam3TrackerVideo"), RECTANGLE, FIXED,
-                           {"side": "image_size", "patch": "vision_config.backbone_config.patch_size"}),
-    "sam3_vit_model": (sam3, RECTANGLE, FIXED | WIDTH_FIRST, OWN_SIZE | {"window": "window_size"}),
-    "efficientloftr": (efficientloftr, RECTANGLE, {}, {}),
-    "llama4_vision_model": (llama4, SQUARE, FIXED, OWN_SIZE),
-    "vjepa2": (vjepa2, {"images": [], "films": [[2, SIDE, SIDE]]}, {"clip": True},
-               {"side": "crop_size", "patch": "patch_size", "frames": "frames_per_clip"}),
-    "gemma4_vision": (gemma4, RECTANGLE, {}, {}),
+    "dinov3_vit": centres, "eomt_dinov3": centres, "sapiens2": centres, "edgetam_video": memory("EdgeTamVideo"),
+    "sam2_video": memory("Sam2Video"), "sam3_tracker_video": memory("Sam3TrackerVideo"), "sam3_vit_model": sam3,
+    "efficientloftr": efficientloftr, "llama4_vision_model": llama4, "vjepa2": vjepa2, "gemma4_vision": gemma4,
 }
-ORDERS = [{"order": "blocks"}, {"order": "rows"}, {"order": "film_blocks"}, {"order": "blocks", "frame_axis": True},
-          {"order": "rows", "frame_axis": True}, {"order": "rows", "first": 1},
-          {"order": "rows", "first": 1, "class_token": "after"},
-          {"order": "blocks", "first": 1, "class_token": "before", "grid_of_blocks": True},
-          {"order": "centres"}, {"order": "windows"}]
+PICTURES = {"llama4_vision_model": {"images": [[1, SIDE, SIDE]], "films": []},
+            "vjepa2": {"images": [], "films": [[2, SIDE, SIDE]]}}
 
 
 def order_of(ids, pictures):
     """The order that makes these ids, row before column or column before row; and the ids, row first."""
-    fits = [(order, turned) for order in ORDERS for want in [ordered(order, window=3, **pictures)]
+    fits = [(order, turned) for order in run.CASES["orders"] for want in [ordered(order, window=3, **pictures)]
             for turned in (ids, ids.flip(-1)) if want.shape == ids.shape and torch.allclose(want, turned.float())]
     if not fits:
         raise ValueError(f"no order of towers.cpp makes these ids {tuple(ids.shape)}")
@@ -179,7 +159,9 @@ def default_of(config, path):
 
 def tower_facts(kind, config, caught):
     """The fields of a tower's row that follow from its code and its class; and a case for a test."""
-    function, pictures, more, keys = FUNCTIONS.get(config.model_type, (None, None, {}, {}))
+    function, pictures = FUNCTIONS.get(config.model_type), PICTURES.get(config.model_type, RECTANGLE)
+    place = run.CASES["places"].get(config.model_type, {"facts": {}, "keys": {}})
+    keys = place["keys"]
     found = {f"{field}_key": key for field, key in keys.items() if field in ("side", "patch")}
     found |= {field: default_of(config, key) for field, key in keys.items()}
     if function:
@@ -191,7 +173,7 @@ def tower_facts(kind, config, caught):
         if pictures is RECTANGLE and "image_sizes" not in inspect.signature(kind.forward).parameters:
             found |= {field: default_of(config, key) for field, key in OWN_SIZE.items()}
     order, ids = order_of(ids, pictures)
-    found = order | more | found
+    found = order | place["facts"] | found
     if order["order"] in ("blocks", "film_blocks"):
         found["merge"] = getattr(config, "spatial_merge_size", 2)
     case = {"config": {"model_type": config.model_type} | {key: vars(config)[key] for key in keys.values()
