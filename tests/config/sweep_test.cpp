@@ -171,8 +171,7 @@ bool holds(const Json& config, const std::string& part) {
   return config.contains(pointer) && !config.at(pointer).is_null();
 }
 
-// Class defaults that transformers does not run: the swept config says more than nothing (MUST_SAY in
-// tools/sweep/adapters.py).
+// Class defaults that transformers does not run: the swept config says more than nothing (tools/sweep/cases.json).
 const std::map<std::string, std::string> says_more = {
     {"dbrx", "attn_config, with key heads of its own"},
     {"lfm2_moe", "layer_types"},
