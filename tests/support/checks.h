@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rotary/rotary.h"
+#include "tests/support/outcome.h"
 #include "tests/support/tables.h"
 
 namespace rotary::tests {
@@ -18,36 +19,22 @@ inline Table table_of(std::int64_t tokens, int pairs, int batch = 1, Pairing pai
 
 template <class Call>
 Code code_of(const Call& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.code();
-  }
-  ADD_FAILURE() << "no error";
-  return Code::INTERNAL;
+  const Outcome got = outcome_of(call);
+  EXPECT_TRUE(got.refused);
+  return got.code;
 }
 
 template <class Call>
 void expect_error(const char* code, const std::string& sentence, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error instead of " << sentence;
-  } catch (const Error& e) {
-    EXPECT_EQ(std::string(rotary::name(e.code())), code);
-    EXPECT_EQ(std::string(e.what()), sentence);
-  }
+  EXPECT_EQ(outcome_of(call).text(), code + (": " + sentence));
 }
 
 // The error's sentence has that part.
 template <class Call>
 void expect_error_with(const char* code, const std::string& part, const Call& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error " << code << " about " << part;
-  } catch (const Error& e) {
-    EXPECT_EQ(std::string(rotary::name(e.code())), code) << e.what();
-    EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
-  }
+  const std::string got = outcome_of(call).text();
+  EXPECT_TRUE(got.starts_with(std::string(code) + ": ") && got.find(part) != std::string::npos)
+      << got << " is not " << code << " about " << part;
 }
 
 inline void expect_same_table(const Table& a, const Table& b, const std::string& what = {}) {

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "rotary/config.h"
+#include "tests/support/outcome.h"
 
 namespace rotary::config_test {
 
@@ -28,26 +30,34 @@ inline const ModelRope& only(const Model& m) {
 }
 
 inline std::string code_of(const std::string& json, const ConfigOptions& options = {}) {
-  try {
-    parse_config(json, options);
-  } catch (const Error& e) {
-    return std::string(rotary::name(e.code()));
-  }
-  return "none";
+  const tests::Outcome read = tests::outcome_of([&] { parse_config(json, options); });
+  return read.refused ? rotary::name(read.code) : "none";
 }
 
 inline std::string sentence_of(const std::string& json, const ConfigOptions& options = {}) {
-  try {
-    parse_config(json, options);
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return tests::outcome_of([&] { parse_config(json, options); }).sentence;
 }
 
 inline bool noted(const Model& m, const std::string& words) {
   const auto has = [&](const Note& note) { return sentence_of(note).find(words) != std::string::npos; };
   return std::any_of(m.notes.begin(), m.notes.end(), has);
+}
+
+// What golden data say of a rope, by their keys.
+inline nlohmann::json facts_of(const Model& model, const ModelRope& used) {
+  const Rope& rope = used.rope;
+  return {{"layers", used.layers},
+          {"layers_without_rope", layers_without_rope(model, used.part)},
+          {"heads", used.heads},
+          {"kv_heads", used.kv_heads},
+          {"head_dim", rope.head_dim},
+          {"first", used.first},
+          {"rotary_dim", rope.rotary_dim},
+          {"context", part_of(model, used.part).context},
+          {"base", rope.base},
+          {"pairing", name(rope.pairing)},
+          {"clockwise", rope.clockwise},
+          {"scaling", name(rope.scaling)}};
 }
 
 inline void expect_near_relative(double value, double expected, double tolerance = 1e-8) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "rotary/tensors.h"
+#include "tests/support/outcome.h"
 
 namespace rotary::test {
 
@@ -50,18 +51,13 @@ inline void write_text(const std::filesystem::path& path, std::string_view text)
   ASSERT_TRUE(file.good()) << path;
 }
 
-// Expects call() to throw an Error of this code whose sentence contains the words.
+// Expects call() to throw an Error of this code whose sentence is one line and contains the words.
 template <typename Call>
-void expect_error(const std::string& code, const std::string& words, Call call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error, but wanted " << code << ": " << words;
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(rotary::name(error.code())), code) << error.what();
-    EXPECT_NE(std::string_view(error.what()).find(words), std::string_view::npos)
-        << error.what() << "\n  does not say: " << words;
-    EXPECT_EQ(std::string_view(error.what()).find('\n'), std::string_view::npos) << "one sentence, one line";
-  }
+void expect_error(const std::string& code, const std::string& words, const Call& call) {
+  const std::string got = tests::outcome_of(call).text();
+  EXPECT_TRUE(got.starts_with(code + ": ") && got.find(words) != std::string::npos &&
+              got.find('\n') == std::string::npos)
+      << got << "\n  is not " << code << " that says: " << words;
 }
 
 template <typename T>

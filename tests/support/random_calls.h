@@ -13,6 +13,7 @@
 
 #include "rotary/rotary.h"
 #include "rotate/checks.h"
+#include "tests/support/outcome.h"
 
 namespace rotary::tests {
 
@@ -191,23 +192,6 @@ class RandomCalls {
   Source& source_;
   std::byte* middle_;
 };
-
-// The outcome of a call: success, or the error's code and sentence.
-struct Outcome {
-  bool refused = false;
-  Code code = Code::INTERNAL;
-  std::string sentence;
-};
-
-template <class Call>
-Outcome outcome_of(const Call& call) {
-  try {
-    call();
-    return {};
-  } catch (const Error& error) {
-    return {true, error.code(), error.what()};
-  }
-}
 
 // A table of that shape; for a shape that no table has, a moved-from one of no tokens and no pairs.
 inline Table table_of(const TableShape& shape) {

@@ -1,0 +1,30 @@
+// How a call ends. Without GoogleTest: the fuzz targets use it too.
+#pragma once
+
+#include <string>
+
+#include "rotary/error.h"
+
+namespace rotary::tests {
+
+// Done, or refused under a code with a sentence.
+struct Outcome {
+  bool refused = false;
+  Code code = Code::INTERNAL;
+  std::string sentence;  // "" of a call that was done
+
+  // "SHAPE: [rotate] ...", or "none".
+  std::string text() const { return refused ? std::string(rotary::name(code)) + ": " + sentence : "none"; }
+};
+
+template <class Call>
+Outcome outcome_of(const Call& call) {
+  try {
+    call();
+    return {};
+  } catch (const Error& error) {
+    return {true, error.code(), error.what()};
+  }
+}
+
+}  // namespace rotary::tests
