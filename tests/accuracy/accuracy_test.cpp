@@ -13,6 +13,7 @@
 
 #include "rotary/rotary.h"
 #include "tests/support/checks.h"
+#include "tests/support/scalings.h"
 
 namespace rotary::accuracy {
 namespace {
@@ -50,13 +51,7 @@ Json golden() {
 Rope rope_of(const Json& json) {
   Rope rope = half_rope(json.at("head_dim").get<int>(), json.at("base").get<double>());
   rope.rotary_dim = json.value("rotary_dim", rope.head_dim);
-  const std::string scaling = json.value("scaling", "");
-  if (scaling == "linear") rope.scaling = Linear{json.at("factor").get<double>()};
-  if (scaling == "yarn") rope.scaling = Yarn{json.at("factor").get<double>(), json.at("trained").get<std::int64_t>()};
-  if (scaling == "llama3") {
-    rope.scaling = Llama3{json.at("factor").get<double>(), json.at("trained").get<std::int64_t>(),
-                          json.at("low").get<double>(), json.at("high").get<double>()};
-  }
+  rope.scaling = test::scaling_of(json);
   return rope;
 }
 

@@ -65,7 +65,7 @@ struct RopeCase {
   Rope rope;
   void (*set)(rotary_rope&);
 };
-const RopeCase ropes[] = {
+const RopeCase rope_cases[] = {
     {{}, [](rotary_rope&) {}},
     {{.scaling = Linear{3}}, [](rotary_rope& r) { r.scaling = ROTARY_LINEAR, r.factor = 3; }},
     {{.scaling = Ntk{3}}, [](rotary_rope& r) { r.scaling = ROTARY_NTK, r.factor = 3; }},
@@ -112,7 +112,7 @@ const RopeCase ropes[] = {
 };
 
 TEST(C, EveryScalingAndEveryFieldGivesTheBitsOfCpp) {
-  for (const RopeCase& c : ropes) {
+  for (const RopeCase& c : rope_cases) {
     for (const std::int64_t length : {std::int64_t{0}, std::int64_t{1000}}) {
       Rope rope = c.rope;
       rope.head_dim = 10, rope.rotary_dim = 8, rope.pairing = Pairing::interleaved;

@@ -37,9 +37,7 @@ struct Judge {
   MpfrReal inv_freq(const Ntk& s, int i, std::size_t) const { return 1.0 / period(stretched_base(s.factor), i); }
   MpfrReal inv_freq(const NtkFixed& s, int i, std::size_t) const {
     const MpfrReal f = s.factor;
-    if (!s.mixed_b) {
-      return pow(MpfrReal(base) * f, MpfrReal(-2.0 * i) / r) * pow(f, MpfrReal(-2.0) / r);
-    }
+    if (!s.mixed_b) return pow(MpfrReal(base) * f, MpfrReal(-2.0 * i) / r) * pow(f, MpfrReal(-2.0) / r);
     const MpfrReal a = log(f) / pow(MpfrReal(r) / 2, *s.mixed_b);
     return unscaled(i) / exp(a * pow(MpfrReal(i + 1), *s.mixed_b));
   }
@@ -82,12 +80,8 @@ struct Judge {
   MpfrReal inv_freq(const Llama3& s, int i, std::size_t) const {
     const MpfrReal w = unscaled(i);
     const MpfrReal turns = MpfrReal::integer(s.trained_length) * w / (2.0 * MpfrReal::pi());  // over the trained length
-    if (MpfrReal(s.high) < turns) {
-      return w;
-    }
-    if (turns < MpfrReal(s.low)) {
-      return w / s.factor;
-    }
+    if (MpfrReal(s.high) < turns) return w;
+    if (turns < MpfrReal(s.low)) return w / s.factor;
     const MpfrReal smooth = (turns - s.low) / (MpfrReal(s.high) - s.low);
     return (MpfrReal(1) - smooth) * w / s.factor + smooth * w;
   }
@@ -117,9 +111,7 @@ struct Judge {
   }
   MpfrReal attention_factor(const LongRope& s) const {
     const auto mscale = length > s.trained_length ? s.long_mscale : s.short_mscale;
-    if (mscale || s.attention_factor) {
-      return mscale ? *mscale : *s.attention_factor;
-    }
+    if (mscale || s.attention_factor) return mscale ? *mscale : *s.attention_factor;
     return sqrt(1.0 + log(MpfrReal(s.factor)) / log(MpfrReal::integer(s.trained_length)));
   }
 };
@@ -133,9 +125,7 @@ class RandomRopes {
     rope.pairing = Pairing::half;
     rope.head_dim = 2 * whole(2, 256);
     rope.base = spread(1.001, 1e12);
-    if (chance()) {
-      rope.exponent_dim = whole(std::max(3, rope.head_dim / 2), 600);
-    }
+    if (chance()) rope.exponent_dim = whole(std::max(3, rope.head_dim / 2), 600);
     if (chance()) {
       for (int k = 0; k < rope.head_dim / 2; ++k) {
         rope.index.push_back(whole(0, rope.exponent_dim == 0 ? rope.head_dim : rope.exponent_dim));
@@ -156,15 +146,9 @@ class RandomRopes {
       s.beta_fast = spread(1, 100);
       s.beta_slow = chance() ? s.beta_fast : spread(0.1, 4);
     }
-    if (chance()) {
-      s.mscale = spread(0.1, 2);
-    }
-    if (chance()) {
-      s.mscale_all_dim = chance() ? 0 : spread(0.1, 2);
-    }
-    if (whole(0, 3) == 0) {
-      s.attention_factor = spread(0.1, 2);
-    }
+    if (chance()) s.mscale = spread(0.1, 2);
+    if (chance()) s.mscale_all_dim = chance() ? 0 : spread(0.1, 2);
+    if (whole(0, 3) == 0) s.attention_factor = spread(0.1, 2);
     s.magnitude = chance() ? 0.1 : spread(0.01, 1);
     s.mscale_ratio = chance();
     s.extrapolation_factor = chance() ? 1 : chance() ? 0 : spread(1e-6, 1);
@@ -179,9 +163,7 @@ class RandomRopes {
       s.short_factor.push_back(spread(0.5, 3));
       s.long_factor.push_back(spread(0.5, 100));
     }
-    if (whole(0, 3) == 0) {
-      s.attention_factor = spread(0.1, 2);
-    }
+    if (whole(0, 3) == 0) s.attention_factor = spread(0.1, 2);
     if (whole(0, 3) == 0) {
       s.short_mscale = spread(0.5, 2);
       s.long_mscale = spread(0.5, 2);

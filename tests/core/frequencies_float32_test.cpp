@@ -1,87 +1,25 @@
-// inv_freq_float32 against transformers' own values (tests/golden/frequencies_float32.txt, made by
+// inv_freq_float32 against transformers' own values (tests/golden/frequencies_float32.json, made by
 // tools/golden/make_frequency_fixture.py) and against steps taken one by one.
 #include <gtest/gtest.h>
 
-#include <cstdint>
 #include <fstream>
-#include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "rotary/rotary.h"
+#include "tests/support/scalings.h"
 
 namespace rotary {
 namespace {
 
-struct Case {
-  std::string scaling;
-  std::map<std::string, std::string> keys;
-  std::vector<float> expected;
-
-  double number(const std::string& key) const { return std::stod(keys.at(key)); }
-  double number(const std::string& key, double otherwise) const { return keys.contains(key) ? number(key) : otherwise; }
-  std::int64_t integer(const std::string& key) const { return std::stoll(keys.at(key)); }
-  std::vector<double> list(const std::string& key) const {
-    std::vector<double> values;
-    std::istringstream stream(keys.at(key));
-    for (std::string word; std::getline(stream, word, ',');) {
-      values.push_back(std::stod(word));
-    }
-    return values;
-  }
-};
-
-std::vector<Case> read_cases() {
-  std::ifstream file(std::string(ROTARY_SOURCE_DIR) + "/tests/golden/frequencies_float32.txt");
-  std::vector<Case> cases;
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string word;
-    words >> word;
-    if (word == "case") {
-      words >> cases.emplace_back().scaling;
-      for (std::string value; words >> word >> value;) {
-        cases.back().keys[word] = value;
-      }
-    } else if (word == "inv_freq") {
-      while (words >> word) {
-        cases.back().expected.push_back(std::stof(word));
-      }
-    }
-  }
-  return cases;
-}
-
-Scaling scaling_of(const Case& c) {
-  const double factor = c.number("factor", 1);
-  if (c.scaling == "linear") return Linear{factor};
-  if (c.scaling == "ntk") return Ntk{factor};
-  if (c.scaling == "proportional") return Proportional{c.number("fraction"), factor};
-  if (c.scaling == "default") return Unscaled{};
-  const std::int64_t trained = c.integer("trained_length");
-  if (c.scaling == "dynamic") return Dynamic{factor, trained};
-  if (c.scaling == "llama3") return Llama3{factor, trained, c.number("low"), c.number("high")};
-  if (c.scaling == "longrope") {
-    return LongRope{.short_factor = c.list("short_factor"),
-                    .long_factor = c.list("long_factor"),
-                    .trained_length = trained,
-                    .factor = factor};
-  }
-  EXPECT_EQ(c.scaling, "yarn");
-  return Yarn{.factor = factor, .trained_length = trained, .truncate = c.number("truncate", 1) != 0};
-}
-
 // torch's scalar kernels, whose pow is the C library's: nearly always correctly rounded, and in this file always.
 TEST(FrequenciesFloat32, EqualTheValuesOfTransformers) {
-  const std::vector<Case> cases = read_cases();
-  ASSERT_EQ(cases.size(), 34u);
-  for (const Case& c : cases) {
-    const Rope rope{.head_dim = static_cast<int>(c.integer("head_dim")),
-                    .base = c.number("base"),
-                    .pairing = Pairing::half,
-                    .scaling = scaling_of(c)};
-    EXPECT_EQ(frequencies(rope, c.integer("length")).inv_freq_float32, c.expected) << c.scaling;
+  const auto cases = nlohmann::json::parse(std::ifstream(ROTARY_SOURCE_DIR "/tests/golden/frequencies_float32.json"));
+  ASSERT_EQ(cases.at("cases").size(), 34u);
+  for (const nlohmann::json& c : cases.at("cases")) {
+    const Rope rope{
+        .head_dim = c.at("head_dim"), .base = c.at("base"), .pairing = Pairing::half, .scaling = test::scaling_of(c)};
+    EXPECT_EQ(frequencies(rope, c.at("length")).inv_freq_float32, c.at("inv_freq").get<std::vector<float>>())
+        << c.at("scaling");
   }
 }
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "rotary/rotary.h"
+#include "tests/support/checks.h"
 
 namespace rotary {
 namespace {
@@ -110,12 +110,7 @@ TEST(FrequencyLaws, ScalingsAreEqualWhereTheirValuesAre) {
 // ---- errors ----
 
 std::string error_of(const Rope& rope, std::int64_t length = 0) {
-  try {
-    frequencies(rope, length);
-  } catch (const Error& error) {
-    return std::string(rotary::name(error.code())) + ": " + error.what();
-  }
-  return "no error";
+  return tests::outcome_of([&] { frequencies(rope, length); }).text();
 }
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -145,15 +140,11 @@ TEST(FrequencyErrors, FactorsBelowOneSayWhatTheyWouldDo) {
 
 TEST(FrequencyErrors, AScalingThatIsUnknownIsToldAllNames) {
   for (const std::string word : {"", "NTK", "ntk-fixed", "none"}) {
-    try {
-      parse_scaling(word);
-      ADD_FAILURE() << word;
-    } catch (const Error& error) {
-      EXPECT_EQ(std::string(name(error.code())) + ": " + error.what(),
-                "SCALING: [parse_scaling] a scaling must be default, linear, ntk, ntk_fixed, dynamic, yarn, longrope, "
-                "llama3, proportional, yarn_log or theta_scale but got '" +
-                    word + "'");
-    }
+    tests::expect_error("SCALING",
+                        "[parse_scaling] a scaling must be default, linear, ntk, ntk_fixed, dynamic, yarn, longrope, "
+                        "llama3, proportional, yarn_log or theta_scale but got '" +
+                            word + "'",
+                        [&] { parse_scaling(word); });
   }
 }
 

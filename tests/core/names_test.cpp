@@ -7,19 +7,15 @@
 #include <vector>
 
 #include "rotary/rotary.h"
+#include "tests/support/outcome.h"
 
 namespace rotary {
 namespace {
 
 std::string refusal(const auto& parse, std::string_view text, Code code) {
-  try {
-    parse(text);
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), code) << e.what();
-    return e.what();
-  }
-  ADD_FAILURE() << "\"" << text << "\" was parsed";
-  return {};
+  const tests::Outcome got = tests::outcome_of([&] { parse(text); });
+  EXPECT_TRUE(got.refused && got.code == code) << "\"" << text << "\": " << got.text();
+  return got.sentence;
 }
 
 // Values first, first + 1, ... up to `last` are parsed from their names; no other value and no other word is.

@@ -1,16 +1,19 @@
 // The norm options of docs/gpu.md, model by model, beside what transformers' own classes made on a CPU. They add the
 // squares in another order, so a last bit may differ here and there; with another option a quarter of all elements do,
 // or more.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "device_heads.h"
 
 namespace rotary::tests {
 namespace {
 
-struct ModelNorm {
-  std::string model;
-  std::vector<std::uint16_t> weight, out;
-};
-#include "tests/golden/model_norms.inc"
+// tests/golden/model_norms.json: x [tokens, heads, head_dim] of bf16, and of each model its weight and its result.
+const nlohmann::json& golden() {
+  static const auto all = nlohmann::json::parse(std::ifstream(ROTARY_SOURCE_DIR "/tests/golden/model_norms.json"));
+  return all;
+}
 
 struct Option {
   bool one_plus, round_before, across_heads;
@@ -34,9 +37,11 @@ Option option_of(const std::string& model) {
 struct Differences {
   int elements = 0, largest = 0;  // in steps of bf16
 };
-Differences differences(const ModelNorm& golden, const Option& option) {
-  const Device x(norm_x), weight(golden.weight), out(norm_x.size() * 2);
-  const Layout layout = thd(norm_tokens, norm_heads, norm_head_dim);
+Differences differences(const nlohmann::json& model, const Option& option) {
+  using Words = std::vector<std::uint16_t>;
+  const Words wanted = model.at("out");
+  const Device x(golden().at("x").get<Words>()), weight(model.at("weight").get<Words>()), out(wanted.size() * 2);
+  const Layout layout = thd(golden().at("tokens"), golden().at("heads"), golden().at("head_dim"));
   gpu::Norm norm;
   norm.weight = weight.data();
   norm.dtype = DType::bf16;
@@ -47,40 +52,35 @@ Differences differences(const ModelNorm& golden, const Option& option) {
   gpu::synchronize();
   const Bytes got = out.get();
   Differences found;
-  for (std::size_t i = 0; i < golden.out.size(); ++i) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
     std::uint16_t bits = 0;
     std::memcpy(&bits, got.data() + 2 * i, 2);
-    found.elements += bits != golden.out[i];
-    found.largest = std::max(found.largest, std::abs(int{bits} - int{golden.out[i]}));
+    found.elements += bits != wanted[i];
+    found.largest = std::max(found.largest, std::abs(int{bits} - int{wanted[i]}));
   }
   return found;
 }
 
-class GpuNorms : public testing::Test {
- protected:
-  void SetUp() override {
-    if (gpu::devices() == 0) GTEST_SKIP() << "no CUDA device";
-  }
-};
+class GpuNorms : public Gpu {};
 
 TEST_F(GpuNorms, AreThoseOfTheModels) {
-  EXPECT_EQ(model_norms.size(), 20U);
-  for (const ModelNorm& golden : model_norms) {
-    const Differences found = differences(golden, option_of(golden.model));
-    EXPECT_LE(found.elements, 2) << golden.model;
-    EXPECT_LE(found.largest, 2) << golden.model;
+  EXPECT_EQ(golden().at("models").size(), 20U);
+  for (const nlohmann::json& model : golden().at("models")) {
+    const Differences found = differences(model, option_of(model.at("model")));
+    EXPECT_LE(found.elements, 2) << model.at("model");
+    EXPECT_LE(found.largest, 2) << model.at("model");
   }
 }
 
 TEST_F(GpuNorms, AreNotThoseOfOthers) {
-  for (const ModelNorm& golden : model_norms) {
-    const Option option = option_of(golden.model);
-    EXPECT_GE(differences(golden, {option.one_plus, !option.round_before, option.across_heads}).elements, 20)
-        << golden.model;
-    EXPECT_GE(differences(golden, {!option.one_plus, option.round_before, option.across_heads}).elements, 100)
-        << golden.model;
+  for (const nlohmann::json& model : golden().at("models")) {
+    const Option option = option_of(model.at("model"));
+    EXPECT_GE(differences(model, {option.one_plus, !option.round_before, option.across_heads}).elements, 20)
+        << model.at("model");
+    EXPECT_GE(differences(model, {!option.one_plus, option.round_before, option.across_heads}).elements, 100)
+        << model.at("model");
     if (!option.across_heads) continue;  // else the weight would not reach
-    EXPECT_GE(differences(golden, {option.one_plus, option.round_before, false}).elements, 100) << golden.model;
+    EXPECT_GE(differences(model, {option.one_plus, option.round_before, false}).elements, 100) << model.at("model");
   }
 }
 

@@ -28,8 +28,8 @@ ROPES = [
     dict(name="phi", base=10000, head_dim=96),
     dict(name="partial", base=10000, head_dim=128, rotary_dim=32),
     dict(name="linear", base=10000, head_dim=64, scaling="linear", factor=3.0),
-    dict(name="llama3", base=500000, head_dim=128, scaling="llama3", factor=8.0, low=1.0, high=4.0, trained=8192),
-    dict(name="yarn", base=1000000, head_dim=128, scaling="yarn", factor=4.0, trained=32768),
+    dict(name="llama3", base=500000, head_dim=128, scaling="llama3", factor=8.0, low=1.0, high=4.0, trained_length=8192),
+    dict(name="yarn", base=1000000, head_dim=128, scaling="yarn", factor=4.0, trained_length=32768),
 ]
 POSITIONS = [0, 1, 7, 9, 100, 999, 4095, 4096, 65536, 131071, 999999, 1048576, (1 << 24) + 1, 10**9 + 7, (1 << 31) - 1,
              (1 << 53) + 1, (1 << 63) - 1, -1, -5, -70001]
@@ -54,14 +54,15 @@ def bf16(value):
 
 def real_frequencies(rope):
     """(inv_freq, attention factor), each the nearest double."""
-    values = {key: rope[key] for key in ("factor", "low", "high", "trained") if key in rope}
+    words = {"factor": "factor", "low": "low", "high": "high", "trained_length": "trained"}
+    values = {word: rope[key] for key, word in words.items() if key in rope}
     scaling = getattr(models, rope.get("scaling", "default"))(**values)
     speeds, a = formula(models.rope(0, 1, 1, rope.get("rotary_dim", rope["head_dim"]), rope["base"], scaling=scaling))
     return [mpf(float(w)) for w in speeds], mpf(float(a))
 
 
 def float32_frequencies(rope):
-    words = {"factor": "factor", "low_freq_factor": "low", "high_freq_factor": "high", TRAINED: "trained"}
+    words = {"factor": "factor", "low_freq_factor": "low", "high_freq_factor": "high", TRAINED: "trained_length"}
     parameters = {word: rope[key] for word, key in words.items() if key in rope}
     width = rope.get("rotary_dim", rope["head_dim"])
     return inv_freq(rope.get("scaling", "default"), parameters, 0, 0, width, float(rope["base"])).numpy()

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/frequencies_float32.txt: the float32 inv_freq of Hugging Face transformers, on a CPU.
+"""Writes tests/golden/frequencies_float32.json: the float32 inv_freq of Hugging Face transformers, on a CPU.
 
 torch runs with its scalar kernels, whose pow is the C library's; its vector kernels (ATEN_CPU_CAPABILITY=avx2, avx512)
 have a pow of their own that differs by an ulp in 1 % of the frequencies.
 
-Plain text. One case is two lines:
-  case SCALING key value key value ...     lists are comma-separated; the keys are those of rotary::Rope and its scaling
-  inv_freq value value ...                 9 digits, which name a float32 exactly
+The keys of a case are those of rotary::Rope and its scaling; inv_freq has 9 digits, which name a float32 exactly.
 """
+import json
 import os
 import platform
 from types import SimpleNamespace
@@ -68,26 +67,20 @@ def inv_freq(scaling, parameters, trained_length, length, head_dim, base):
     return ROPE_INIT_FUNCTIONS[scaling](config, torch.device("cpu"), seq_len=seq_len)[0]
 
 
-def text(value):
-    if isinstance(value, list):
-        return ",".join(repr(v) for v in value)
-    return str(int(value)) if isinstance(value, bool) else repr(value)
-
-
 def main():
-    lines = [f"# Made by tools/golden/make_frequency_fixture.py with torch {torch.__version__}, transformers "
-             f"{transformers.__version__}, Python {platform.python_version()}, "
-             f"{torch.backends.cpu.get_cpu_capability()}"]
+    made = (f"tools/golden/make_frequency_fixture.py with torch {torch.__version__}, transformers "
+            f"{transformers.__version__}, Python {platform.python_version()}, {torch.backends.cpu.get_cpu_capability()}")
+    rows = []
     for head_dim, base in ((80, 10000.0), (128, 500000.0)):
         for scaling, parameters, trained_length, length in cases(head_dim):
             values = inv_freq(scaling, parameters, trained_length, length, head_dim, base)
             assert values.dtype == torch.float32
-            keys = {"head_dim": head_dim, "base": base, "length": length}
+            keys = {"scaling": scaling, "head_dim": head_dim, "base": base, "length": length}
             keys |= {NAMES.get(k, k): v for k, v in parameters.items()}
             keys |= {"trained_length": trained_length} if scaling == "dynamic" else {}
-            lines += ["case " + scaling + "".join(f" {k} {text(v)}" for k, v in keys.items()),
-                      "inv_freq " + " ".join(f"{float(v):.9g}" for v in values)]
-    (GOLDEN / "frequencies_float32.txt").write_text("\n".join(lines) + "\n")
+            rows.append(json.dumps(keys)[:-1] + ', "inv_freq": [' + ", ".join(f"{float(v):.9g}" for v in values) + "]}")
+    text = '{"made": ' + json.dumps(made) + ', "cases": [\n' + ",\n".join(rows) + "\n]}\n"
+    (GOLDEN / "frequencies_float32.json").write_text(text)
 
 
 if __name__ == "__main__":

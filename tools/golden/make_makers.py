@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Frequencies as the code of others makes them: tests/golden/makers.inc, for tests/core/makers_test.cpp.
+"""Frequencies as the code of others makes them: tests/golden/makers.json, for tests/core/makers_test.cpp.
 
 Run by hand: python tools/golden/make_makers.py FOLDER (needs torch, timm, rotary-embedding-torch and einops). FOLDER
 holds clones of lucidrains/vit-pytorch and Wiselnn570/VideoRoPE, by those last names, and what the wheels of sglang and
@@ -8,10 +8,10 @@ vllm hold. In float64 where their code takes a type, else in its float32. Of Gro
 statements are written here again.
 """
 import ast
+import json
 import math
 import pathlib
 import sys
-import textwrap
 import types
 import typing
 
@@ -95,16 +95,12 @@ def videorope_axes(sections):
     return turned.flatten()[: sum(sections)].int().tolist()
 
 
-lines = ["// Made by tools/golden/make_makers.py: frequencies as the code of others makes them.\n"]
-for name, values in {
-        "timm_mixed": mixed(), "golden_gate": golden(), "yarn_log": yarn_log(), "cope": cope(),
+made = {"timm_mixed": mixed(), "golden_gate": golden(), "yarn_log": yarn_log(), "cope": cope(),
         "ltx": 10000.0 ** torch.linspace(0, 1, 7, dtype=F64) * math.pi / 2,
         "pixel": rotary_embedding_torch.RotaryEmbedding(16, freqs_for="pixel", max_freq=224).freqs.detach(),
-        "timm_pixel": timm_rope.pixel_freq_bands(8, 224.0)}.items():
-    text = f"const std::vector<double> {name} = {{" + ", ".join(f"{x:.17g}" for x in values.flatten().tolist()) + ","
-    text = textwrap.fill(text, 112, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
-    lines.append(text[:-1] + "};\n")
-for made in glm_axes, openpangu_axes, videorope_axes:
-    rows = ['"' + "".join(map(str, made(sections))) + '"' for sections in SECTIONS]
-    lines.append(f"const std::string made_{made.__name__}[] = {{\n    " + ",\n    ".join(rows) + "};\n")
-(GOLDEN / "makers.inc").write_text("".join(lines))
+        "timm_pixel": timm_rope.pixel_freq_bands(8, 224.0)}
+made = {name: values.flatten().tolist() for name, values in made.items()}
+made |= {make.__name__: ["".join(map(str, make(sections))) for sections in SECTIONS]
+         for make in (glm_axes, openpangu_axes, videorope_axes)}
+rows = (f" {json.dumps(name)}: {json.dumps(values)}" for name, values in made.items())
+(GOLDEN / "makers.json").write_text("{\n" + ",\n".join(rows) + "\n}\n")

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/model_norms.inc: what the classes by which transformers' models norm q and k make of random heads
+"""Writes tests/golden/model_norms.json: what the classes by which transformers' models norm q and k make of random heads
 in bf16, with random weights. tests/gpu/norms_test.cpp compares.
 
-    python3 tools/golden/make_norm_fixture.py > tests/golden/model_norms.inc     (torch, transformers)
+    python3 tools/golden/make_norm_fixture.py > tests/golden/model_norms.json     (torch, transformers)
 """
 import importlib
+import json
 
 import torch
 import transformers
-
-from make_framework_fixture import words
 
 TOKENS, HEADS, HEAD_DIM = 3, 2, 32
 MODELS = [
@@ -21,14 +20,15 @@ MODELS = [
 ACROSS_HEADS = ("olmo2", "olmo3", "flex_olmo", "olmoe", "minimax_m2")
 
 
+def words(tensor):
+    return [b & 0xffff for b in tensor.contiguous().view(torch.int16).flatten().tolist()]
+
+
 def main():
     torch.manual_seed(22)
     x = (torch.randn(TOKENS, HEADS, HEAD_DIM) * torch.logspace(-2, 1, TOKENS)[:, None, None]).to(torch.bfloat16)
-    print(f"// tools/golden/make_norm_fixture.py, transformers {transformers.__version__}, torch {torch.__version__}")
-    print(f"constexpr int norm_tokens = {TOKENS}, norm_heads = {HEADS}, norm_head_dim = {HEAD_DIM};")
-    print(f"const std::vector<std::uint16_t> norm_x = {words(x)};")
-    print("// The model, its weight, its result.")
-    print("const std::vector<ModelNorm> model_norms = {")
+    made = f"tools/golden/make_norm_fixture.py, transformers {transformers.__version__}, torch {torch.__version__}"
+    rows = []
     for model in MODELS:
         module, _, prefix = model.partition(".")
         across = module in ACROSS_HEADS
@@ -39,8 +39,9 @@ def main():
             norm.to(torch.bfloat16)
             out = norm(x.flatten(1) if across else x).view(x.shape)
         assert out.dtype == torch.bfloat16
-        print(f'    {{"{module}",\n     {words(norm.weight)},\n     {words(out)}}},')
-    print("};")
+        rows.append(json.dumps({"model": module, "weight": words(norm.weight), "out": words(out)}))
+    told = {"made": made, "tokens": TOKENS, "heads": HEADS, "head_dim": HEAD_DIM, "x": words(x)}
+    print(json.dumps(told)[:-1] + ', "models": [\n' + ",\n".join(rows) + "\n]}")
 
 
 if __name__ == "__main__":

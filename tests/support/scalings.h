@@ -1,0 +1,28 @@
+// Scalings of golden data.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <type_traits>
+
+#include "src/values/scaling_fields.h"
+
+namespace rotary::test {
+
+// {"scaling": its name, and values by the names of its fields}; other keys are no matter.
+inline Scaling scaling_of(const nlohmann::json& said) {
+  Scaling scaling = parse_scaling(said.value("scaling", "default"));
+  const auto set = [&](const auto& field, auto& value) {
+    using Value = std::decay_t<decltype(value)>;
+    if (!said.contains(field.name)) return;
+    if constexpr (std::is_same_v<Value, std::optional<double>>) {
+      value = said.at(field.name).template get<double>();
+    } else {
+      said.at(field.name).get_to(value);
+    }
+  };
+  std::visit([&](auto& held) { scalings::for_each_field(held, set); }, scaling);
+  return scaling;
+}
+
+}  // namespace rotary::test
