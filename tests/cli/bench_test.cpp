@@ -7,6 +7,7 @@
 
 #include "apps/rotary/bench/cell.h"
 #include "rotary/targets.h"
+#include "tests/support/checks.h"
 
 namespace rotary::cli::bench {
 namespace {
@@ -38,12 +39,7 @@ TEST(Bench, the_grid_crosses_types_pairings_lengths_and_places) {
 // ---- verification ----
 
 void expect_refused(const ReadyCell& ready, const std::function<void()>& work) {
-  try {
-    ready.verify("it", work);
-    ADD_FAILURE() << "a wrong result was accepted";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::CHECK) << error.what();
-  }
+  EXPECT_EQ(tests::code_of([&] { ready.verify("it", work); }), Code::CHECK) << "a wrong result was accepted";
 }
 
 TEST(Bench, every_target_and_its_plain_loop_equal_the_reference) {

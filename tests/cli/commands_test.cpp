@@ -1,9 +1,7 @@
 // What the program prints: tests/golden/commands/*.txt, which are transcripts of a shell. Lines of one:
 //   = a name                  begins a case, in a folder of its own
-//   file NAME TEXT            makes a file of one line; before the first case: in every case
-//   tensors NAME JSON         makes a safetensors file or an .npy of {"q": [dtype, shape]}; values may stand third,
-//                             metadata in "__metadata__"
-//   $ a command               golden/ is tests/golden
+//   file, tensors             as shell.h says; before the first case: in every case
+//   $ a command
 //   values FILE [NAME]        as a command: what a tensor of a safetensors file, or an .npy, holds
 //   > a line of standard output, ! of standard error; exit N: the status but 0
 // ROTARY_WRITE_COMMANDS=1 writes what differs anew, for a change that is meant: git diff shows what it changes.
@@ -12,56 +10,13 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "rotary/tensors.h"
-#include "run.h"
+#include "shell.h"
 #include "values/number_text.h"
 
 namespace rotary::cli_tests {
 namespace {
 
 namespace fs = std::filesystem;
-
-template <typename T, typename From>
-std::vector<T> converted(const std::vector<From>& values) {
-  std::vector<T> result;
-  for (const From value : values) result.push_back(static_cast<T>(value));
-  return result;
-}
-
-Tensor tensor_of(const std::string& name, const nlohmann::json& said) {
-  const ElementType type = parse_element_type(said.at(0).get<std::string>());
-  const std::vector<std::int64_t> shape = said.at(1);
-  std::size_t count = 1;
-  for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
-  std::vector<double> values = converted<double>(some_values(count));
-  if (said.size() > 2) {
-    values.clear();
-    for (const auto& value : said.at(2))  // "nan" and "inf" are no JSON
-      values.push_back(value.is_string() ? std::stod(value.get<std::string>()) : value.get<double>());
-  }
-  if (type == ElementType::f64) return make_tensor(name, type, shape, values);
-  if (type == ElementType::i64) return make_tensor(name, type, shape, converted<std::int64_t>(values));
-  if (type == ElementType::i32) return make_tensor(name, type, shape, converted<std::int32_t>(values));
-  if (type == ElementType::bf16) {
-    std::vector<std::uint16_t> bits;
-    for (const double value : values) bits.push_back(to_bf16(said.size() > 2 ? static_cast<float>(value) : 1).bits);
-    return make_tensor(name, type, shape, bits);
-  }
-  if (type == ElementType::f32) return make_tensor(name, type, shape, converted<float>(values));
-  throw std::runtime_error("no type of a transcript's tensors: " + said.dump());
-}
-
-void write_tensor_file(const fs::path& file, const nlohmann::json& said) {
-  std::vector<Tensor> tensors;
-  for (const auto& [name, tensor] : said.items())
-    if (name != "__metadata__") tensors.push_back(tensor_of(name, tensor));
-  if (file.extension() == ".npy") {
-    write_npy(file, tensors.at(0));
-  } else {
-    write_safetensors(file, test::pointers_to(tensors),
-                      said.value("__metadata__", std::map<std::string, std::string>()));
-  }
-}
 
 template <typename T, typename Value>
 std::string listed(const Tensor& tensor, Value value) {
@@ -88,54 +43,23 @@ std::string text_of(const Tensor& tensor) {
   }
 }
 
-// The folder of one case, and beside it the program's name.
-class Case {
- public:
-  explicit Case(const Strings& files) {
-    fs::create_directories(scratch_ / "here");
-    fs::create_directory(scratch_ / "bin");
-    fs::create_symlink(ROTARY_PROGRAM, scratch_ / "bin/rotary");
-    fs::create_directory_symlink(golden_folder, scratch_ / "here/golden");
-    for (const std::string& line : files) make(line);
-  }
-  void make(const std::string& line) const {
-    std::istringstream words(line);
-    std::string kind, name, rest;
-    words >> kind >> name >> std::ws;
-    std::getline(words, rest);
-    const fs::path file = scratch_ / "here" / name;
-    if (kind == "file") return write_text(file, rest);
-    if (kind != "tensors") throw std::runtime_error("no line of a transcript: " + line);
-    write_tensor_file(file, nlohmann::json::parse(rest));
-  }
-  // Its lines, as the transcript has them.
-  Strings run(const std::string& command) const {
-    if (command.starts_with("values ")) return {"> " + values(command)};
-    const std::string all =
-        "cd '" + (scratch_ / "here").string() +
-        "' && PATH=\"$PWD/../bin:$PATH\" && export PATH LC_ALL=C.UTF-8 && unset COLUMNS ROTARY_TARGET && { " + command +
-        "\n} >../out 2>../err";
-    const int status = std::system(all.c_str());
-    Strings lines;
-    for (const auto& [file, mark] : {std::pair("out", ">"), std::pair("err", "!")}) {
-      std::istringstream text(read_text(scratch_ / file));
-      for (std::string line; std::getline(text, line);) lines.push_back(mark + (line.empty() ? "" : " " + line));
-    }
-    if (status != 0) lines.push_back("exit " + std::to_string(WEXITSTATUS(status)));
-    return lines;
-  }
-
- private:
-  std::string values(const std::string& command) const {
+// What a shell tells of a command, as the transcript has it.
+Strings told(const Shell& shell, const std::string& command) {
+  if (command.starts_with("values ")) {
     std::istringstream words(command);
     std::string file, tensor;
     words >> file >> file >> tensor;
-    const fs::path path = scratch_ / "here" / file;
-    return text_of(path.extension() == ".npy" ? read_npy(path) : SafetensorsFile(path).read(tensor));
+    const fs::path path = shell.path(file);
+    return {"> " + text_of(path.extension() == ".npy" ? read_npy(path) : SafetensorsFile(path).read(tensor))};
   }
-
-  test::ScratchFolder scratch_;
-};
+  const Result result = shell.run(command);
+  Strings lines;
+  for (const auto& [text, mark] : {std::pair(result.out, ">"), std::pair(result.err, "!")}) {
+    for (const std::string& line : lines_of(text)) lines.push_back(mark + (line.empty() ? "" : " " + line));
+  }
+  if (result.exit != 0) lines.push_back("exit " + std::to_string(result.exit));
+  return lines;
+}
 
 class Commands : public testing::TestWithParam<std::string> {};
 
@@ -144,10 +68,10 @@ TEST_P(Commands, print_what_the_transcript_says) {
   std::istringstream file(read_text(path));
   std::string again, name, command;
   Strings everywhere, expected;
-  std::unique_ptr<Case> in;
+  std::unique_ptr<Shell> in;
   const auto settle = [&] {
     if (command.empty()) return;
-    const Strings lines = in->run(command);
+    const Strings lines = told(*in, command);
     EXPECT_EQ(lines, expected) << name << ": " << command;
     for (const std::string& line : lines) again += line + "\n";
     command.clear();
@@ -162,7 +86,8 @@ TEST_P(Commands, print_what_the_transcript_says) {
     again += line + "\n";
     if (line.empty() || line.starts_with("#")) continue;
     if (line.starts_with("= ")) {
-      in = std::make_unique<Case>(everywhere);
+      in = std::make_unique<Shell>();
+      for (const std::string& each : everywhere) in->make(each);
       name = line.substr(2);
     } else if (line.starts_with("$ ")) {
       command = line.substr(2);

@@ -1,4 +1,5 @@
 // rotary golden: both files say the same, a right implementation is within the tolerances, and a wrong one is not.
+// (What it refuses: tests/golden/commands/golden.txt)
 #include <cmath>
 
 #include "run.h"
@@ -132,18 +133,6 @@ TEST_F(CliGolden, ropes_of_heads_and_axes_have_their_shapes) {
     }
   }
   EXPECT_FALSE(g.contains("axis"));
-  expect_error({"golden", "--inv-freq", path("f.npy"), "--pairing", "half", "--head-dim", "4", "--heads", "3",
-                "--output", path("g.h")},
-               "SHAPE");
-}
-
-TEST_F(CliGolden, refuses_other_endings_and_open_positions) {
-  const std::string config = small_llama();
-  expect_error({"golden", config, "--output", path("g.txt")}, "FORMAT");
-  expect_error({"golden", config, "--output", path("g.h"), "--positions", "5:"}, "POSITION");
-  expect_error({"golden", config, "--output", path("no/g.h")}, "FILE");
-  expect_usage({"golden", config});
-  EXPECT_FALSE(std::filesystem::exists(path("g.h")));
 }
 
 }  // namespace

@@ -18,13 +18,9 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 
 std::string code_of(const std::string& spec, int axes = 1) {
-  try {
-    parse_positions(spec, axes);
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).rfind("[", 0), 0U) << error.what();
-    return std::string(rotary::name(error.code()));
-  }
-  return "none";
+  const tests::Outcome got = tests::outcome_of([&] { parse_positions(spec, axes); });
+  EXPECT_TRUE(!got.refused || got.sentence.starts_with("[")) << got.sentence;
+  return got.refused ? rotary::name(got.code) : "none";
 }
 
 Integers listed(const std::string& spec) {

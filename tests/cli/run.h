@@ -79,18 +79,11 @@ class Cli : public testing::Test {
   }
 
   // The run fails with this code, in the promised form, and prints nothing else.
-  void expect_error(const Strings& words, const std::string& code, const std::string& environment = "") const {
-    const Result result = run(words, environment);
+  void expect_error(const Strings& words, const std::string& code) const {
+    const Result result = run(words);
     EXPECT_EQ(result.exit, 1) << result.out << result.err;
     EXPECT_EQ(result.out, "");
     EXPECT_TRUE(std::regex_match(result.err, std::regex("error: " + code + ": [^\n]+\n"))) << result.err;
-  }
-  void expect_usage(const Strings& words) const {
-    const Result result = run(words);
-    EXPECT_EQ(result.exit, 2) << result.out << result.err;
-    EXPECT_EQ(result.out, "");
-    EXPECT_NE(result.err.find("--help"), std::string::npos) << result.err;
-    EXPECT_NE(result.err.rfind("error: ", 0), 0U) << result.err;
   }
   Result expect_success(const Strings& words) const {
     Result result = run(words);

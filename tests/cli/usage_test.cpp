@@ -1,4 +1,5 @@
-// The ways to learn how a command line is written: help, version, completion, man page.
+// The ways to learn how a command line is written: version, rules, completion, man page. (Help, and commands that are
+// gone: tests/golden/commands/usage.txt)
 #include <algorithm>
 #include <sstream>
 
@@ -9,12 +10,6 @@
 
 namespace rotary::cli_tests {
 namespace {
-
-// The second line of standard error.
-nlohmann::json error_object(const Result& result) {
-  const std::size_t second = result.err.find('\n') + 1;
-  return nlohmann::json::parse(result.err.substr(second));
-}
 
 class Usage : public Cli {
  protected:
@@ -30,36 +25,7 @@ class Usage : public Cli {
   }
 };
 
-// ---- help and version ----
-
-TEST_F(Usage, no_words_print_the_help_on_standard_error) {
-  const Result result = run({});
-  EXPECT_EQ(result.exit, 2);
-  EXPECT_EQ(result.out, "");
-  EXPECT_TRUE(result.err.starts_with(expect_success({"-h"}).out)) << result.err;
-  EXPECT_NE(result.err.find("\nusage error: a command is needed\n"), std::string::npos) << result.err;
-}
-
-TEST_F(Usage, help_is_asked_for_in_several_ways) {
-  EXPECT_EQ(expect_success({"help"}).out, expect_success({"--help"}).out);
-  EXPECT_EQ(expect_success({"help", "apply"}).out, expect_success({"apply", "--help"}).out);
-  EXPECT_LT(expect_success({"apply", "-h"}).out.size(), expect_success({"apply", "--help"}).out.size() / 2);
-  const std::string all = expect_success({"--help-all"}).out;
-  for (const std::string& name : command_names()) {
-    EXPECT_NE(all.find("---- rotary " + name + " ----\n"), std::string::npos) << name;
-  }
-  EXPECT_NE(all.find(expect_success({"apply", "--help"}).out), std::string::npos);
-}
-
-TEST_F(Usage, the_help_of_every_command_fits_into_100_columns) {
-  const Strings names = command_names();
-  ASSERT_GE(names.size(), 14U);
-  for (const char* name : {"inspect", "apply", "bench"}) {
-    EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
-  }
-  std::istringstream all(expect_success({"--help-all"}).out);
-  for (std::string line; std::getline(all, line);) EXPECT_LE(line.size(), 100U) << line;
-}
+// ---- version ----
 
 TEST_F(Usage, version_begins_with_the_number_and_lists_the_parts) {
   const std::string text = expect_success({"--version"}).out;
@@ -72,26 +38,6 @@ TEST_F(Usage, version_begins_with_the_number_and_lists_the_parts) {
   const Result broken = run({"--version"}, "ROTARY_TARGET=abacus");
   EXPECT_EQ(broken.exit, 0);
   EXPECT_NE(broken.out.find("in use: none, because ROTARY_TARGET"), std::string::npos) << broken.out;
-}
-
-// ---- commands that are gone ----
-
-TEST_F(Usage, a_command_that_is_gone_says_in_one_sentence_what_to_do_instead) {
-  const Json gone = Json::parse(read_text(ROTARY_SOURCE_DIR "/data/commands.json")).at("gone");
-  ASSERT_FALSE(gone.empty());
-  for (const auto& [name, instead] : gone.items()) {
-    const std::string sentence = "there is no command '" + name + "' any more: " + instead.get<std::string>();
-    EXPECT_FALSE(sentence.ends_with('.') || contains(sentence, ". ") || contains(sentence, "\n")) << sentence;
-    for (const Strings& words : {Strings{name}, {name, "config.json", "--output", "x"}, {name, "-h"}, {"help", name}}) {
-      const Result result = run(words);  // a command that is still there would say something else
-      EXPECT_EQ(result.exit, 2) << name;
-      EXPECT_EQ(result.out, "") << name;
-      EXPECT_EQ(result.err, "usage error: " + sentence + "\nRun 'rotary --help' for what can be said.\n");
-    }
-    const auto error = error_object(run({name, "--json"}))["error"];
-    EXPECT_EQ(error["code"].get<std::string>(), "USAGE");
-    EXPECT_EQ(error["message"].get<std::string>(), sentence);
-  }
 }
 
 // ---- the data ----
@@ -162,7 +108,8 @@ TEST_F(Usage, progress_is_one_line_that_goes_away) {
 TEST_F(Usage, a_json_error_keeps_to_utf8) {
   const Result result = run({"inspect", path("no\xFFwhere"), "--json"});
   EXPECT_EQ(result.exit, 1);
-  EXPECT_EQ(error_object(result)["error"]["code"], "FILE") << result.err;
+  const Json second = Json::parse(result.err.substr(result.err.find('\n')));
+  EXPECT_EQ(second["error"]["code"], "FILE") << result.err;
 }
 
 // ---- the completion and the man page ----
