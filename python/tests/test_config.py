@@ -110,16 +110,6 @@ class Config(unittest.TestCase):
                     self.assertEqual(made.inv_freq.tolist(), by_program["inv_freq"])
                     self.assertEqual(made.attention_factor, by_program["attention_factor"])
 
-    def test_given_layer_types_are_taken_as_they_are(self):
-        """Flint's last layer is full_attention where the file lists none; Gemma 4's whatever the file lists."""
-        kinds = ["full_attention", "sliding_attention"]
-        shape = {**LLAMA, "num_hidden_layers": 2, "head_dim": 16, "sliding_window": 8}
-        (flint,) = rotary.config({**shape, "model_type": "flint", "layer_types": kinds})
-        self.assertEqual((flint.layers, flint.layers_without_rope), ((1,), (0,)))
-        (beam,) = rotary.config({**shape, "model_type": "beam", "layer_types": kinds})
-        self.assertEqual(beam.layers, (1,))
-        self.assertEqual([rope.layers for rope in rotary.config({**shape, "model_type": "flint", "num_hidden_layers": 4})], [(2,)])
-
     def test_query_scale(self):
         four = {**LLAMA, "model_type": "llama4_text", "num_hidden_layers": 4, "head_dim": 16}
         steps = [1.0, 1.0, 1.0693147182464600]  # 1 + 0.1 ln 2 in float32

@@ -1,7 +1,6 @@
 // read_config on files: key after key that must not be ignored, malformed files, folders, and what the sentences look
 // like. The readings of configs are in tests/golden/readings.txt (readings_test.cpp).
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string>
@@ -64,45 +63,29 @@ TEST(Config, malformed_json_is_refused) {
 // ---- files and folders ----
 
 TEST(Config, a_folder_is_read_by_its_config_or_params) {
-  const auto folder = std::filesystem::temp_directory_path() / "rotary_config_test";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  const auto code = [](const std::filesystem::path& path) -> std::string {
-    try {
-      read_config(path);
-    } catch (const Error& e) {
-      return std::string(rotary::name(e.code()));
-    }
-    return "none";
-  };
-  EXPECT_EQ(code(folder), "FILE");
-  EXPECT_EQ(code(folder / "absent.json"), "FILE");
-  std::ofstream(folder / "params.json") << R"({"dim": 64, "n_layers": 1, "n_heads": 2, "hidden_dim": 9})";
-  EXPECT_EQ(read_config(folder).model_type, "mistral");
-  std::ofstream(folder / "config.json") << model("llama", "");
-  EXPECT_EQ(read_config(folder).model_type, "llama");
+  const test::ScratchFolder folder;
+  test::expect_error("FILE", "", [&] { read_config(folder.path()); });
+  test::expect_error("FILE", "", [&] { read_config(folder / "absent.json"); });
+  test::write_text(folder / "params.json", R"({"dim": 64, "n_layers": 1, "n_heads": 2, "hidden_dim": 9})");
+  EXPECT_EQ(read_config(folder.path()).model_type, "mistral");
+  test::write_text(folder / "config.json", model("llama", ""));
+  EXPECT_EQ(read_config(folder.path()).model_type, "llama");
   EXPECT_EQ(read_config(folder / "params.json").model_type, "mistral");
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Config, sentences_about_a_file_name_it_once) {
-  const auto file = std::filesystem::temp_directory_path() / "rotary_named_config.json";
+  const test::ScratchFolder folder;
+  const std::filesystem::path file = folder / "named.json";
   for (const std::string& text :
        {std::string("{"), model("something_new", ""), model("llama", R"("rope_theta": 1.0)"), std::string("[]")}) {
-    std::ofstream(file, std::ios::trunc) << text;
-    std::string sentence;
-    try {
-      read_config(file);
-    } catch (const Error& e) {
-      sentence = e.what();
-    }
+    test::write_text(file, text);
+    std::string sentence = tests::outcome_of([&] { read_config(file); }).sentence;
     const std::string where = "] " + file.string() + ": ";
     const std::size_t named = sentence.find(where);
     ASSERT_NE(named, std::string::npos) << sentence;
     EXPECT_EQ(sentence.find(file.string(), named + where.size()), std::string::npos) << sentence;
-    EXPECT_EQ(std::string(sentence).erase(named + 2, where.size() - 2), sentence_of(text));
+    EXPECT_EQ(sentence.erase(named + 2, where.size() - 2), sentence_of(text));
   }
-  std::filesystem::remove(file);
 }
 
 class ConfigFolder : public testing::Test {

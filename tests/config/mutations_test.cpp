@@ -67,23 +67,6 @@ Outcome outcome_of(const Json& config) {
   return outcome;
 }
 
-// Every object's members, as pointers.
-void walk(const Json& json, const Path& at, const std::function<void(const Path&)>& visit) {
-  if (!json.is_object()) return;
-  for (const auto& item : json.items()) {
-    visit(at / item.key());
-    walk(item.value(), at / item.key(), visit);
-  }
-}
-
-std::vector<Path> members(const Json& config, const std::function<bool(const Path&)>& wanted) {
-  std::vector<Path> found;
-  walk(config, Path(), [&](const Path& path) {
-    if (wanted(path)) found.push_back(path);
-  });
-  return found;
-}
-
 bool is_rope_name(const std::string& key) {
   if (key.find("hidden") != std::string::npos) return false;
   for (const char* word : {"rope", "rotary", "theta", "original_max_position"}) {
@@ -137,6 +120,27 @@ const std::vector<Published>& published() {
   return all;
 }
 
+// visit(path) for the members of every object.
+void walk(const Json& json, const Path& at, const std::function<void(const Path&)>& visit) {
+  if (!json.is_object()) return;
+  for (const auto& item : json.items()) {
+    visit(at / item.key());
+    walk(item.value(), at / item.key(), visit);
+  }
+}
+
+// change(a published config, one of its members that are wanted, a copy of its JSON).
+void on_members(const std::function<bool(const Path&)>& wanted,
+                const std::function<void(const Published&, const Path&, Json&)>& change) {
+  for (const Published& was : published()) {
+    walk(was.config, Path(), [&](const Path& path) {
+      if (!wanted(path)) return;
+      Json mutated = was.config;
+      change(was, path, mutated);
+    });
+  }
+}
+
 bool says_more(const std::set<std::string>& now, const std::set<std::string>& before) {
   return !std::includes(before.begin(), before.end(), now.begin(), now.end());
 }
@@ -157,19 +161,18 @@ TEST(Mutations, a_published_config_is_read_without_an_error) {
   for (const Published& was : published()) EXPECT_EQ(was.outcome.code, "") << was.name;
 }
 
+bool is_rope_or_shape_key(const Path& path) { return is_rope_key(path) || is_shape_key(path); }
+
 TEST(Mutations, a_key_that_is_left_out_is_told) {
   std::size_t nth = 0;
-  for (const Published& was : published()) {
-    for (const Path& path : members(was.config, [](const Path& p) { return is_rope_key(p) || is_shape_key(p); })) {
-      if (nth++ % 2 == 0) continue;                                       // time
-      if (path.back() == "rope_scaling" || holds_models(path)) continue;  // nothing is scaled, or another model
-      Json mutated = was.config;
-      erase(mutated, path);
-      const Outcome now = outcome_of(mutated);
-      EXPECT_TRUE(is_told(now, was.outcome) || says_more(now.origins, was.outcome.origins))
-          << was.name << ": without " << path.to_string();
-    }
-  }
+  on_members(is_rope_or_shape_key, [&](const Published& was, const Path& path, Json& mutated) {
+    if (nth++ % 2 == 0) return;                                       // time
+    if (path.back() == "rope_scaling" || holds_models(path)) return;  // nothing is scaled, or another model
+    erase(mutated, path);
+    const Outcome now = outcome_of(mutated);
+    EXPECT_TRUE(is_told(now, was.outcome) || says_more(now.origins, was.outcome.origins))
+        << was.name << ": without " << path.to_string();
+  });
 }
 
 // One letter other, missing, doubled, or two that changed places.
@@ -194,19 +197,16 @@ std::string misspelt(const std::string& key, std::size_t nth) {
 
 TEST(Mutations, a_rope_key_that_is_misspelt_is_refused_or_said_nothing) {
   std::size_t nth = 0;
-  for (const Published& was : published()) {
-    for (const Path& path : members(was.config, [](const Path& p) { return is_rope_key(p) && p.back().size() > 1; })) {
-      const std::string wrong = misspelt(path.back(), nth++);
-      if (wrong == path.back()) continue;
-      Json mutated = was.config;
-      Json& holder = mutated.at(path.parent_pointer());
-      holder[wrong] = holder.at(path.back());
-      erase(mutated, path);
-      const Outcome now = outcome_of(mutated);
-      EXPECT_TRUE(!now.code.empty() || now.ropes == was.outcome.ropes)
-          << was.name << ": " << path.to_string() << " as " << wrong;
-    }
-  }
+  on_members(is_rope_key, [&](const Published& was, const Path& path, Json& mutated) {
+    if (path.back().size() == 1) return;
+    const std::string wrong = misspelt(path.back(), nth++);
+    if (wrong == path.back()) return;
+    mutated.at(path.parent_pointer())[wrong] = was.config.at(path);
+    erase(mutated, path);
+    const Outcome now = outcome_of(mutated);
+    EXPECT_TRUE(!now.code.empty() || now.ropes == was.outcome.ropes)
+        << was.name << ": " << path.to_string() << " as " << wrong;
+  });
 }
 
 Json of_another_type(const Json& value, std::size_t nth) {
@@ -219,53 +219,44 @@ Json of_another_type(const Json& value, std::size_t nth) {
 
 TEST(Mutations, a_value_of_another_type_is_refused_or_told) {
   std::size_t nth = 0;
-  for (const Published& was : published()) {
-    for (const Path& path : members(was.config, [](const Path& p) { return is_rope_key(p) || is_shape_key(p); })) {
-      if (holds_models(path) || nth++ % 2 == 0) continue;  // time
-      Json mutated = was.config;
-      mutated.at(path) = of_another_type(was.config.at(path), nth++);
-      EXPECT_TRUE(is_told(outcome_of(mutated), was.outcome) || mutated.at(path).is_number())  // it may be a good one
-          << was.name << ": " << path.to_string() << " = " << mutated.at(path);
-    }
-  }
+  on_members(is_rope_or_shape_key, [&](const Published& was, const Path& path, Json& mutated) {
+    if (holds_models(path) || nth++ % 2 == 0) return;  // time
+    mutated.at(path) = of_another_type(was.config.at(path), nth++);
+    EXPECT_TRUE(is_told(outcome_of(mutated), was.outcome) || mutated.at(path).is_number())  // it may be a good one
+        << was.name << ": " << path.to_string() << " = " << mutated.at(path);
+  });
 }
 
 TEST(Mutations, a_rope_key_one_level_too_high_is_refused_or_told) {
-  for (const Published& was : published()) {
-    for (const Path& path : members(was.config, [](const Path& p) { return is_rope_key(p); })) {
-      const Path holder = path.parent_pointer();
-      if (holder.empty() || was.config.at(holder.parent_pointer()).contains(path.back())) continue;
-      Json mutated = was.config;
-      mutated.at(holder.parent_pointer())[path.back()] = mutated.at(path);
-      erase(mutated, path);
-      expect_told(was, mutated, path.to_string() + " one level up");
-    }
-  }
+  on_members(is_rope_key, [](const Published& was, const Path& path, Json& mutated) {
+    const Path holder = path.parent_pointer();
+    if (holder.empty() || was.config.at(holder.parent_pointer()).contains(path.back())) return;
+    mutated.at(holder.parent_pointer())[path.back()] = was.config.at(path);
+    erase(mutated, path);
+    expect_told(was, mutated, path.to_string() + " one level up");
+  });
 }
 
 TEST(Mutations, a_rope_key_one_level_too_low_is_refused_or_told) {
-  for (const Published& was : published()) {
-    for (const Path& path : members(was.config, [](const Path& p) { return is_rope_key(p); })) {
-      Json mutated = was.config;
-      mutated.at(path.parent_pointer())["more"] = Json{{path.back(), was.config.at(path)}};
-      erase(mutated, path);
-      expect_told(was, mutated, path.to_string() + " one level down");
-    }
-  }
+  on_members(is_rope_key, [](const Published& was, const Path& path, Json& mutated) {
+    mutated.at(path.parent_pointer())["more"] = Json{{path.back(), was.config.at(path)}};
+    erase(mutated, path);
+    expect_told(was, mutated, path.to_string() + " one level down");
+  });
 }
 
 TEST(Mutations, a_sub_config_that_stands_twice_does_no_harm) {
-  for (const Published& was : published()) {
-    for (const Path& path : members(was.config, [&](const Path& p) { return was.config.at(p).is_object(); })) {
-      Json mutated = was.config;
-      mutated.at(path.parent_pointer())["second_" + path.back()] = was.config.at(path);
-      const Outcome now = outcome_of(mutated);
-      for (const std::string& rope : was.outcome.ropes) {
-        EXPECT_TRUE(!now.code.empty() || std::find(now.ropes.begin(), now.ropes.end(), rope) != now.ropes.end())
-            << was.name << ": " << path.to_string() << " twice";
-      }
-    }
-  }
+  on_members(
+      [](const Path&) { return true; },
+      [](const Published& was, const Path& path, Json& mutated) {
+        if (!was.config.at(path).is_object()) return;
+        mutated.at(path.parent_pointer())["second_" + path.back()] = was.config.at(path);
+        const Outcome now = outcome_of(mutated);
+        for (const std::string& rope : was.outcome.ropes) {
+          EXPECT_TRUE(!now.code.empty() || std::find(now.ropes.begin(), now.ropes.end(), rope) != now.ropes.end())
+              << was.name << ": " << path.to_string() << " twice";
+        }
+      });
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
-// Where every value of a rope comes from: laws over all golden configs and those of the sweep, and a GGUF file. (Of
+// Where every value of a rope comes from: a law over all golden configs and those of the sweep, and a GGUF file. (Of
 // single configs: tests/golden/readings.txt)
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -13,7 +12,6 @@
 #include <sstream>
 #include <string>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "rotary/config.h"
@@ -21,25 +19,13 @@
 #include "tests/support/file_helpers.h"
 #include "tests/support/gguf_helpers.h"
 
-namespace rotary {
+namespace rotary::origin_tests {
 namespace {
 
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
 const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "tests/golden";
-
-const ValueOrigin* find(const ModelRope& rope, const std::string& value) {
-  const auto at = std::find_if(rope.origins.begin(), rope.origins.end(),
-                               [&](const ValueOrigin& known) { return known.value == value; });
-  return at == rope.origins.end() ? nullptr : &*at;
-}
-
-// "given | rope_theta".
-std::string text_of(const ModelRope& rope, const std::string& value) {
-  const ValueOrigin* known = find(rope, value);
-  return known == nullptr ? "nothing" : origin_word(known->origin.kind) + std::string(" | ") + known->origin.key;
-}
 
 Json json_in(const fs::path& path) {
   std::stringstream text;
@@ -152,30 +138,6 @@ TEST(OriginLaws, every_value_has_one_origin_and_given_keys_hold_it) {
   EXPECT_GT(ropes, 100);
 }
 
-// Without the key, the value comes from elsewhere, or the reader refuses the file.
-TEST(OriginLaws, a_given_key_that_is_removed_is_given_no_more) {
-  for (const auto& [file, config] : all_configs()) {
-    SCOPED_TRACE(file);
-    const auto model = model_of(config);
-    std::set<std::pair<std::string, std::string>> keys;
-    for (const ModelRope& used : model ? model->ropes : std::vector<ModelRope>{}) {
-      for (const char* value : {"base", "scaling", "head_dim", "scaling.factor"}) {
-        const ValueOrigin* known = find(used, value);
-        if (known != nullptr && known->origin.kind == OriginKind::given) keys.emplace(value, known->origin.key);
-      }
-    }
-    for (const auto& [value, path] : keys) {
-      Json less = config;
-      const Json::json_pointer key = pointer_to(path);
-      less.at(key.parent_pointer()).erase(key.back());
-      const auto rest = model_of(less);
-      for (const ModelRope& used : rest ? rest->ropes : std::vector<ModelRope>{}) {
-        EXPECT_NE(text_of(used, value), "given | " + path);
-      }
-    }
-  }
-}
-
 // ---- names, and a GGUF file ----
 
 std::string listed(const std::vector<ValueOrigin>& origins) {
@@ -226,4 +188,4 @@ TEST(Origins, have_the_words_of_the_contract) {
 }
 
 }  // namespace
-}  // namespace rotary
+}  // namespace rotary::origin_tests

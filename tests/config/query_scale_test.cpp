@@ -95,15 +95,10 @@ TEST(QueryScale, of_a_model_whose_layers_differ_is_of_a_layer) {
   for (const int missing : {-1, 8}) {
     for (const Model& one : {model, model_with(R"("model_type": "llama")"),
                              model_with(R"("model_type": "inkling_text", "log_scaling_n_floor": 128000)")}) {
-      try {
-        query_scale(one, scaled_places, missing);
-        ADD_FAILURE() << one.model_type << " has layer " << missing;
-      } catch (const Error& error) {
-        EXPECT_EQ(error.code(), Code::ROPE);
-        EXPECT_EQ(
-            std::string(error.what()),
-            "[query_scale] the layer must be one of the model's layers, 0 to 7, but got " + std::to_string(missing));
-      }
+      test::expect_error(
+          "ROPE",
+          "[query_scale] the layer must be one of the model's layers, 0 to 7, but got " + std::to_string(missing),
+          [&] { query_scale(one, scaled_places, missing); });
     }
   }
   EXPECT_EQ(formula({QueryForm::log, -0.1, 4096, 1}), "1 - 0.1 ln(max(1, (p + 1) / 4096))");

@@ -122,20 +122,12 @@ S plain(S scaling) {
   return scaling;
 }
 
-TEST(ConfigWrite, EveryScalingWithItsDefaultsComesBack) {
-  int scalings = 0;
-  scalings::for_each_scaling([&](const auto& scaling) {
-    expect_same(rope_with(plain(scaling)));
-    ++scalings;
-  });
-  EXPECT_EQ(scalings, 11);
-}
-
-TEST(ConfigWrite, EveryValueOfEveryScalingAloneComesBack) {
+TEST(ConfigWrite, EveryScalingWithItsDefaultsAndEachValueAloneComesBack) {
   int values = 0;
   Values choose;
   scalings::for_each_scaling([&](const auto& scaling) {
     using S = std::decay_t<decltype(scaling)>;
+    expect_same(rope_with(plain(scaling)));
     const S other = choose.changed(plain(scaling), true);
     scalings::for_each_field(other, [&](const auto& field, const auto&) {
       S one = plain(scaling);
@@ -167,14 +159,12 @@ TEST(ConfigWrite, RandomRopesComeBack) {
 }
 
 TEST(ConfigWrite, EveryWidthOfEveryHeadComesBack) {
-  for (int head_dim = 2; head_dim <= 256; head_dim += head_dim < 64 ? 1 : 7) {
+  for (int head_dim = 2; head_dim <= 256; head_dim += head_dim < 64 ? 1 : 16) {
     for (int rotary_dim = 2; rotary_dim <= head_dim; rotary_dim += 2) {
-      for (const int exponent_dim : {0, rotary_dim - 1}) {
-        Rope rope{
-            .head_dim = head_dim, .rotary_dim = rotary_dim, .pairing = Pairing::half, .exponent_dim = exponent_dim};
-        const std::string text = rope_parameters(rope);
-        EXPECT_EQ(read_back(rope), rope) << text;
-      }
+      const int exponent_dim = rotary_dim % 4 == 0 ? 0 : rotary_dim - 1;
+      const Rope rope{
+          .head_dim = head_dim, .rotary_dim = rotary_dim, .pairing = Pairing::half, .exponent_dim = exponent_dim};
+      EXPECT_EQ(read_back(rope), rope) << rope_parameters(rope);
     }
   }
 }
@@ -254,12 +244,7 @@ TEST(ConfigWrite, PublishedConfigsTakeTheWrittenKeysForTheirOwn) {
 }
 
 std::string sentence_of(const ModelRope& used) {
-  try {
-    rope_parameters(used);
-  } catch (const Error& error) {
-    return std::string(std::string(rotary::name(error.code()))) + ": " + error.what();
-  }
-  return "none";
+  return tests::outcome_of([&] { rope_parameters(used); }).text();
 }
 std::string sentence_of(const Rope& rope) {
   ModelRope used;
