@@ -37,17 +37,10 @@ Model read_bytes(const std::string& bytes, const ConfigOptions& options = {}) {
 std::string key_f32(const std::string& key, float value) { return gguf_key(key, f32, gguf_value(value)); }
 
 void expect_rope(const Model& model, const ModelRope& got, const nlohmann::json& wanted) {
-  EXPECT_EQ(got.layers, wanted.at("layers").get<std::vector<int>>());
-  EXPECT_EQ(layers_without_rope(model, got.part), wanted.at("layers_without_rope").get<std::vector<int>>());
-  EXPECT_EQ(got.heads, wanted.at("heads"));
-  EXPECT_EQ(got.kv_heads, wanted.at("kv_heads"));
-  EXPECT_EQ(got.first, wanted.at("first"));
-  EXPECT_EQ(part_of(model, got.part).context, wanted.at("context"));
-  EXPECT_EQ(got.rope.head_dim, wanted.at("head_dim"));
-  EXPECT_EQ(got.rope.rotary_dim, wanted.at("rotary_dim"));
-  EXPECT_EQ(got.rope.base, wanted.at("base"));
-  EXPECT_EQ(name(got.rope.pairing), wanted.at("pairing"));
-  EXPECT_EQ(name(got.rope.scaling), wanted.at("scaling"));
+  const nlohmann::json facts = config_test::facts_of(model, got);
+  for (const char* key : {"layers", "layers_without_rope", "heads", "kv_heads", "first", "context", "head_dim",
+                          "rotary_dim", "base", "pairing", "scaling"})
+    EXPECT_EQ(facts.at(key), wanted.at(key)) << key;
 
   const Frequencies frequencies = rotary::frequencies(got.rope, wanted.at("length"));
   config_test::expect_near_relative(frequencies.attention_factor, wanted.at("attention_factor"), 1e-7);
