@@ -27,6 +27,12 @@ std::vector<Tensor> both_layers() {
 
 class Folders : public Checkpoint {
  protected:
+  ConvertRequest verified() const {
+    return {.input = make("one", two_layers, both_layers()),
+            .output = path("out"),
+            .to = Pairing::interleaved,
+            .verify = true};
+  }
   fs::path sharded(const std::string& name) const {
     const std::string first = "model-00001-of-00002.safetensors", second = "model-00002-of-00002.safetensors";
     make(name, two_layers, layer(0), {{"format", "pt"}}, first);
@@ -159,10 +165,7 @@ TEST_F(Folders, outputs_that_are_refused) {
 }
 
 TEST_F(Folders, a_stopped_conversion_leaves_nothing) {
-  ConvertRequest request{.input = make("one", two_layers, both_layers()),
-                         .output = path("out"),
-                         .to = Pairing::interleaved,
-                         .verify = true};
+  ConvertRequest request = verified();
   for (const bool at_verify : {false, true}) {
     request.progress = [at_verify](bool verifying, std::uint64_t, std::uint64_t) {
       if (verifying == at_verify) throw Error(Code::CHECK, "test", "no");
@@ -174,10 +177,7 @@ TEST_F(Folders, a_stopped_conversion_leaves_nothing) {
 
 // The inverse gives another byte, of the last q.
 TEST_F(Folders, a_changed_weight_does_not_pass_verify) {
-  ConvertRequest request{.input = make("one", two_layers, both_layers()),
-                         .output = path("out"),
-                         .to = Pairing::interleaved,
-                         .verify = true};
+  ConvertRequest request = verified();
   bool changed = false;
   request.progress = [&](bool verifying, std::uint64_t done, std::uint64_t) {
     if (!verifying || done != 1 || changed) return;

@@ -154,7 +154,8 @@ TEST(Plan, keeps_the_sections_of_mrope) {
 
 // ---- the file ----
 
-// Every key but the changed ones keeps its value and its place, over published files and all methods.
+// Every key but the changed ones keeps its value and its place, over published files and all methods, and what is read
+// back turns as planned.
 TEST(Plan, changes_only_what_it_lists) {
   int compared = 0;
   for (const char* file : {"qwen2.5-7b", "llama-3-8b", "phi-3-mini-4k", "deepseek-v3", "gemma-3-27b", "gpt-oss-20b",
@@ -170,6 +171,9 @@ TEST(Plan, changes_only_what_it_lists) {
       }
       EXPECT_EQ(old.dump(), fresh.dump()) << file << " " << method.method;  // order too
       EXPECT_FALSE(method.changes.empty()) << file << " " << method.method;
+      const Model read = parse_config(method.config);
+      for (const extend::RopePlan& rope : method.ropes)
+        EXPECT_EQ(read.ropes[rope.rope].rope, rope.planned) << file << " " << method.method;
       ++compared;
     }
   }

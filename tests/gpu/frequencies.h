@@ -4,11 +4,10 @@
 #include <limits>
 
 #include "device_heads.h"
+#include "tests/support/tables.h"
 
 namespace rotary::tests {
 
-inline constexpr std::int64_t least64 = std::numeric_limits<std::int64_t>::min();
-inline constexpr std::int64_t most64 = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int32_t least32 = std::numeric_limits<std::int32_t>::min();
 inline constexpr std::int32_t most32 = std::numeric_limits<std::int32_t>::max();
 

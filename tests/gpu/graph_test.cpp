@@ -5,6 +5,7 @@
 
 #include "device_heads.h"
 #include "rotary/reference.h"
+#include "tests/support/outcome.h"
 
 namespace rotary::tests {
 namespace {
@@ -252,13 +253,8 @@ TEST_F(GpuGraph, TakesNoPositionsOfTheHosts) {
   const std::vector<std::int64_t> p(8, 7);
   gpu::Table table(on_device, Positions(p), {}, stream);  // now large enough
   std::string said;
-  const Graph graph(stream, [&] {
-    try {
-      table.assign(on_device, Positions(p), {}, stream);
-    } catch (const Error& e) {
-      said = e.what();
-    }
-  });
+  const Graph graph(stream,
+                    [&] { said = outcome_of([&] { table.assign(on_device, Positions(p), {}, stream); }).sentence; });
   EXPECT_NE(said.find("[table] a stream that a CUDA graph captures must read"), std::string::npos) << said;
   EXPECT_EQ(graph.nodes, 0u);
   table.assign(on_device, Positions(p), {}, stream);

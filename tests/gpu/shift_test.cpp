@@ -30,7 +30,7 @@ TEST_F(GpuBetween, HasTheRowsOfTheHost) {
     Frequencies from = with(f, pairings[random() % 2]), other = from;
     for (double& w : other.inv_freq) w *= 0.75;
     other.attention_factor *= 1.25;
-    std::vector<std::int64_t> p{0, 1, -1, 5, most64, least64, 1 << 20, 77}, q{0, 2, -1, 4, most64 - 3, 9, 1 << 21, 77};
+    std::vector<std::int64_t> p{0, 1, -1, 5, largest, lowest, 1 << 20, 77}, q{0, 2, -1, 4, largest - 3, 9, 1 << 21, 77};
     const std::vector<std::int32_t> near{0, 3, -1, 5, 7, most32, least32, 78};
     std::vector<double> real{0.0, -0.0, 0.5, -1.0 / 3, 1e18, 3e-9, 8191, 77};
     order_threads(random);

@@ -14,7 +14,7 @@
 #include "files/models/diffusers.h"
 #include "files/models/families.h"
 #include "files/text/json.h"
-#include "rotary/error.h"
+#include "tests/support/outcome.h"
 
 namespace rotary::files {
 namespace {
@@ -36,14 +36,13 @@ Names names_of(const Json& object) {
 
 // The error of a table, whose models and sub-configs are all read; "" where there is none.
 std::string error_of(const std::string& text) {
-  try {
-    const ModelTable table(text);
-    for (const std::string_view type : table.names("models")) table.find<Family>("models", type);
-    for (const std::string_view type : table.names("children")) table.find<std::vector<Child>>("children", type);
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  return tests::outcome_of([&] {
+           const ModelTable table(text);
+           for (const std::string_view type : table.names("models")) table.find<Family>("models", type);
+           for (const std::string_view type : table.names("children"))
+             table.find<std::vector<Child>>("children", type);
+         })
+      .sentence;
 }
 
 std::string error_of_row(const std::string& row) {
