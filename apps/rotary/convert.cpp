@@ -25,15 +25,6 @@ namespace rotary::cli {
 
 namespace {
 
-struct ConvertOptions {
-  std::string input;
-  Pairing to = Pairing::unset;
-  std::optional<Pairing> from;
-  std::filesystem::path output;
-  bool dry_run = false;
-  bool verify = false;
-};
-
 // ---- the report ----------------------------------------------------------------------------------
 
 std::string block_text(const ConvertedTensor& tensor) {
@@ -124,44 +115,35 @@ class Progress {
   bool verifying_ = false;
 };
 
-ConvertRequest request_of(const ConvertOptions& options, Progress& progress) {
-  ConvertRequest request{.input = files::path_of(options.input), .output = options.output};
-  request.to = options.to;
-  request.from = options.from;
-  request.dry_run = options.dry_run;
-  request.verify = options.verify;
-  request.progress = std::ref(progress);
-  request.left_behind = [](const std::filesystem::path& folder) {
-    std::cerr << "note: a conversion that was killed has left " << printable(files::path_text(folder)) << '\n';
-  };
-  return request;
-}
-
-void run(ConvertOptions options) {
-  try {
-    options.input = tools::config_path(options.input);  // a repository of the cache is its folder
-  } catch (const Error&) {                              // no repository either: the folder is missing
+void run(ConvertRequest request) {
+  try {  // a repository of the cache is its folder
+    request.input = files::path_of(tools::config_path(files::path_text(request.input)));
+  } catch (const Error&) {  // no repository either: the folder is missing
   }
   std::optional<ConvertResult> result;
   {
     Progress progress;
     const StopSignals signals;
-    result = convert(request_of(options, progress));
+    request.progress = std::ref(progress);
+    request.left_behind = [](const std::filesystem::path& folder) {
+      std::cerr << "note: a conversion that was killed has left " << printable(files::path_text(folder)) << '\n';
+    };
+    result = convert(request);
   }
-  asks_json() ? print_json(to_json(*result)) : report(*result, options.output);
+  asks_json() ? print_json(to_json(*result)) : report(*result, request.output);
 }
 
 }  // namespace
 
 void add_convert(Command& command) {
-  auto options = std::make_shared<ConvertOptions>();
-  command.option("DIR", options->input);
-  command.option("--to", options->to, parse_pairing);
-  command.option("--from", options->from, parse_pairing);
-  command.option("--output", options->output);
-  command.option("--dry-run", options->dry_run);
-  command.option("--verify", options->verify);
-  command.runs([options] { run(*options); });
+  auto request = std::make_shared<ConvertRequest>();
+  command.option("DIR", request->input);
+  command.option("--to", request->to, parse_pairing);
+  command.option("--from", request->from, parse_pairing);
+  command.option("--output", request->output);
+  command.option("--dry-run", request->dry_run);
+  command.option("--verify", request->verify);
+  command.runs([request] { run(*request); });
 }
 
 }  // namespace rotary::cli
