@@ -70,7 +70,6 @@ struct Reads {
 };
 inline constexpr int last_turn = 3;
 inline constexpr Reads of_beta{.otherwise = Otherwise::method_default, .bounds = Bounds::turns};
-inline constexpr Reads of_trained_length{.otherwise = Otherwise::trained_length};
 
 // The stretch of the wavelengths that counts as whole.
 enum class Stretch : std::uint8_t {
@@ -190,7 +189,7 @@ struct Row<LongRope> {
   static constexpr std::tuple fields{
       Field{"factor", "factor", &LongRope::factor, Need::positive, Reads{.otherwise = Otherwise::lengths, .turn = 3}},
       Field{"trained_length", "original_max_position_embeddings", &LongRope::trained_length, Need::length,
-            of_trained_length},
+            Reads{.otherwise = Otherwise::trained_length}},
       Field{"short_factor", "short_factor", &LongRope::short_factor, Need::positive_per_pair, Reads{.turn = 0}},
       Field{"long_factor", "long_factor", &LongRope::long_factor, Need::positive_per_pair, Reads{.turn = 0}},
       Field{"attention_factor", "attention_factor", &LongRope::attention_factor, Need::not_negative,
@@ -229,7 +228,7 @@ struct Row<YarnLog> {
   static constexpr std::tuple fields{
       Field{"factor", "factor", &YarnLog::factor, Need::factor},
       Field{"trained_length", "original_max_position_embeddings", &YarnLog::trained_length, Need::length,
-            of_trained_length},
+            Reads{.otherwise = Otherwise::trained_length}},
       Field{"beta_fast", "beta_fast", &YarnLog::beta_fast, Need::turns, of_beta},
       Field{"beta_slow", "beta_slow", &YarnLog::beta_slow, Need::turns, of_beta},
       Field{"extrapolation_factor", "extrapolation_factor", &YarnLog::extrapolation_factor, Need::share,
@@ -240,9 +239,10 @@ template <>
 struct Row<ThetaScale> {
   static constexpr Facts facts{"theta_scale",        "theta_scale", Stretch::by_factor,
                                AttentionFactor::one, Length::any,   Base::stays};
-  static constexpr std::tuple fields{Field{"factor", "factor", &ThetaScale::factor, Need::factor},
-                                     Field{"trained_length", "original_max_position_embeddings",
-                                           &ThetaScale::trained_length, Need::length, of_trained_length}};
+  static constexpr std::tuple fields{
+      Field{"factor", "factor", &ThetaScale::factor, Need::factor},
+      Field{"trained_length", "original_max_position_embeddings", &ThetaScale::trained_length, Need::length,
+            Reads{.otherwise = Otherwise::trained_length}}};
 };
 
 // ---- visitors ------------------------------------------------------------------------------------
