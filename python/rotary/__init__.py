@@ -15,9 +15,8 @@ from collections.abc import Sequence  # and other names that the classes' annota
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from . import _core, positions
-from ._config import ModelRope, Ropes, config, query_scale
+from ._config import ModelRope, PatchError, Ropes, config, patch, query_scale
 from ._core import Error, __version__, chosen_target, get_num_threads, self_test, set_num_threads, targets, use_target
-from ._patch import PatchError, patch
 from ._rotating import from_doubled, from_rows
 from ._rotating import rotate, rotate_, rotate_backward, rotate_qk, rotate_qk_, rotate_qkv, rotate_qkv_
 from ._tables import Frequencies, Table, between, frequencies

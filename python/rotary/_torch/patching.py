@@ -16,8 +16,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from .. import _config, _core
-from .._config import ModelRope, Ropes
-from .._patch import refuse
+from .._config import ModelRope, Ropes, refuse
 from . import ops
 from .tables import write_rope
 
