@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from . import _core
 from ._tables import Table
-from ._words import Direction, Layout, Pairing, Stores, check_doubled, check_pairing, fail
+from ._words import Direction, Layout, Pairing, Stores, check_pairing, check_word, fail
 
 _modules = sys.modules  # torch is not imported here: where there is a tensor, it is among these
 
@@ -40,15 +40,9 @@ _K = TypeVar("_K", bound=AnyArray)
 
 
 def rotate(
-    x: _A,
-    table: AnyTable,
-    *,
-    layout: Layout,
-    out: _A | None = None,
-    first: int = 0,
-    direction: Direction = "forward",
-    stores: Stores = "automatic",
-) -> _A:
+    x: _A, table: AnyTable, *, layout: Layout, out: _A | None = None,
+    first: int = 0, direction: Direction = "forward", stores: Stores = "automatic",
+) -> _A:  # fmt: skip
     """Rotate heads by a table: (a, b) -> (a cos - b sin, b cos + a sin).
 
     The first table.rotary_dim elements of each head turn, in float32 without fused multiply-add; the others keep their
@@ -93,17 +87,9 @@ def rotate_backward(
 
 
 def rotate_qk(
-    q: _Q,
-    k: _K,
-    table: AnyTable,
-    *,
-    layout: Layout,
-    out: tuple[_Q, _K] | None = None,
-    first: int = 0,
-    direction: Direction = "forward",
-    stores: Stores = "automatic",
-    query_scale: AnyArray | None = None,
-) -> tuple[_Q, _K]:
+    q: _Q, k: _K, table: AnyTable, *, layout: Layout, out: tuple[_Q, _K] | None = None, first: int = 0,
+    direction: Direction = "forward", stores: Stores = "automatic", query_scale: AnyArray | None = None,
+) -> tuple[_Q, _K]:  # fmt: skip
     """Rotate queries and keys in one call.
 
     q and k may differ in heads, head_dim, strides and element type. What is taken, and what can be done with it:
@@ -247,7 +233,7 @@ def from_doubled(
     """
     check_pairing("from_doubled", pairing)
     if doubled is not None:
-        check_doubled("from_doubled", doubled or "nothing")
+        check_word("from_doubled", "doubled", doubled or "nothing")
     tensors, seen = _seen("from_doubled", cos, sin, "halves")
     if seen is not None:
         doubled = _seen_doubling(*seen, pairing, doubled)
@@ -281,7 +267,7 @@ def _seen(operation: str, cos: Any, sin: Any, doubled: str) -> tuple[Any, tuple[
     if torch is None or not isinstance(cos, torch.Tensor):
         return None, (cos, sin)
     import rotary._torch.tables as tables
-    from rotary._torch.guards import can_be_read
+    from rotary._torch.plain import can_be_read
 
     tables.check_tensors(operation, cos, sin, doubled)
     return tables, (cos.detach(), sin.detach()) if can_be_read(cos, sin) else None

@@ -7,7 +7,7 @@ from typing import Any, final
 
 from . import _core, _memory
 from ._memory import view
-from ._values import Rope, XPos, _Value, amplitude, phases, shaped
+from ._values import Rope, XPos, _Value, amplitude, listed, phases, shaped
 from ._words import Angles, Pairing, Rounding, check_pairing, fail
 
 
@@ -42,64 +42,44 @@ class Frequencies(_Value):
         rotary.Error: PAIRING, SHAPE.
     """
 
-    _fields = (
-        *("_inv_freq", "pairing", "_axis", "attention_factor", "clockwise", "_float32"),
-        *("heads", "summed_axes", "_phase", "xpos"),
-    )
+    _inv_freq: bytes  # float64
     pairing: Pairing
+    _axis: bytes  # uint8
     attention_factor: float
     clockwise: bool
+    _inv_freq_float32: bytes  # float32
     heads: int
     summed_axes: int
-    xpos: XPos
-    _inv_freq: bytes  # float64
-    _axis: bytes  # uint8
-    _float32: bytes  # float32
     _phase: bytes  # float64
-    _speeds: object  # of _core
+    xpos: XPos
 
     def __init__(
-        self,
-        inv_freq: Any,
-        *,
-        pairing: Pairing,
-        attention_factor: float = 1.0,
-        axis: Any = None,
-        clockwise: bool = False,
-        inv_freq_float32: Any = None,
-        heads: int = 1,
-        summed_axes: int = 0,
-        phase: Any = None,
-        xpos: XPos | None = None,
-    ) -> None:
+        self, inv_freq: Any, *, pairing: Pairing, attention_factor: float = 1.0, axis: Any = None,
+        clockwise: bool = False, inv_freq_float32: Any = None, heads: int = 1, summed_axes: int = 0,
+        phase: Any = None, xpos: XPos | None = None,
+    ) -> None:  # fmt: skip
+        check_pairing("Frequencies", pairing)
         inv_freq, heads, summed_axes = shaped("Frequencies", inv_freq, heads, summed_axes)
-        try:
-            axes = bytes([] if axis is None else list(axis))
-        except ValueError:
-            fail("SHAPE", "Frequencies", f"an axis must be from 0 to 255 but got {list(axis)}")
-        speeds, narrow = _core._doubles(inv_freq, "inv_freq"), b""
-        if inv_freq_float32 is not None:
-            from array import array
+        phase, rows = phases("Frequencies", () if phase is None else phase, heads)
+        narrow = () if inv_freq_float32 is None else inv_freq_float32
+        if rows > 1:  # every head turns by the one row
+            inv_freq, narrow = (listed(one) * rows for one in (inv_freq, narrow))
+        told = {"inv_freq": inv_freq, "inv_freq_float32": narrow, "phase": phase, "heads": heads * rows}
+        told |= {"summed_axes": summed_axes, "pairing": pairing, "axis": () if axis is None else listed(axis)}
+        told |= {"attention_factor": attention_factor, "clockwise": bool(clockwise), "xpos": amplitude(xpos)}
+        self._fill(*_core._speeds(SimpleNamespace(**told)), told["xpos"])
 
-            wide = memoryview(_core._doubles(inv_freq_float32, "inv_freq_float32")).cast("d")
-            narrow = array("f", wide).tobytes()
-        angles, rows = phases("Frequencies", () if phase is None else phase, heads)
-        told = heads * rows, summed_axes, _core._doubles(angles, "phase"), amplitude(xpos)
-        self._fill(speeds * rows, pairing, axes, float(attention_factor), bool(clockwise), narrow * rows, *told)
-
-    def _fill(self, *state: Any) -> None:
+    def _fill(self, handle: object, *state: Any) -> Frequencies:
+        object.__setattr__(self, "_handle", handle)
         self._set(*state)
-        check_pairing("Frequencies", self.pairing)
-        told = {name.removeprefix("_"): value for name, value in zip(self._fields, state)}
-        told |= {"inv_freq_float32": memoryview(self._float32).cast("f")}
-        told |= {name: memoryview(told[name]).cast("d") for name in ("inv_freq", "phase")}
-        object.__setattr__(self, "_speeds", _core._speeds(SimpleNamespace(**told)))
+        return self
 
     @classmethod
     def _of(cls, *state: Any) -> Frequencies:
-        made = object.__new__(cls)
-        made._fill(*state)
-        return made
+        told = {name.removeprefix("_"): value for name, value in zip(cls._fields, state, strict=True)}
+        told |= {name: memoryview(told[name]).cast("d") for name in ("inv_freq", "phase")}
+        told["inv_freq_float32"] = memoryview(told["inv_freq_float32"]).cast("f")
+        return cls(**told)
 
     @property
     def inv_freq(self) -> Any:
@@ -112,7 +92,7 @@ class Frequencies(_Value):
 
     @property
     def inv_freq_float32(self) -> Any:
-        return view(self._float32, "F32", (len(self._float32) // 4,))
+        return view(self._inv_freq_float32, "F32", (len(self._inv_freq_float32) // 4,))
 
     @property
     def _pairs(self) -> int:
@@ -151,18 +131,7 @@ def frequencies(rope: Rope, length: int | None = None) -> Frequencies:
     Raises:
         rotary.Error: LENGTH (needed, not given), SCALING, SHAPE.
     """
-    if not isinstance(rope, Rope):
-        raise TypeError(f"frequencies() takes a rotary.Rope but got {type(rope).__name__}")
-    return Frequencies._of(*_core._frequencies(rope, length), rope.xpos)
-
-
-def _turning(operation: str, source: Rope | Frequencies) -> object:
-    """What _core reads of a rope or of frequencies."""
-    if isinstance(source, Frequencies):
-        return source._speeds
-    if not isinstance(source, Rope):
-        raise TypeError(f"{operation}() takes a rotary.Rope or rotary.Frequencies but got {type(source).__name__}")
-    return source
+    return object.__new__(Frequencies)._fill(*_core._frequencies(rope, length), rope.xpos)
 
 
 class Shaped:
@@ -230,7 +199,7 @@ class Table(_core._Rows, _Value, Shaped):
         rotary.Error: PAIRING, SHAPE, SCALING, POSITION, LENGTH, VALUE.
     """
 
-    __slots__ = _fields = ("shape", "pairing", "_positions")
+    __slots__ = ("shape", "pairing", "_positions")
     shape: tuple[int, ...]
     pairing: Pairing
     _positions: tuple[str, tuple[int, ...], bytes] | None  # type, shape, memory
@@ -239,13 +208,9 @@ class Table(_core._Rows, _Value, Shaped):
         cls, source: Rope | Frequencies, positions: Any, length: int | None = None, *,
         angles: Angles = "exact", rounding: Rounding = "f32",
     ) -> Table:  # fmt: skip
-        speeds = _turning("Table", source)
-        if speeds is not source and length is not None:
-            told = "length must go to rotary.frequencies(rope, length), which made these frequencies"
-            fail("LENGTH", "Table", told)
         made: Table
         places = _memory.positions(positions)
-        (made, *state), given = _core._rows_at(cls, speeds, places, length, angles, rounding)
+        (made, *state), given = _core._rows_at(cls, source, places, length, angles, rounding)
         made._set(*state, given)
         return made
 
@@ -266,9 +231,6 @@ class Table(_core._Rows, _Value, Shaped):
     def _values(self) -> tuple[Any, ...]:
         cos, sin = (bytes(_core._memory(self, which)) for which in (False, True))
         return cos, sin, self.shape, self.pairing, self._positions, self._xpos
-
-    def _dlpack(self, which: bool, batched: bool) -> Any:
-        return _core._dlpack(self, which, batched)
 
     @property
     def cos(self) -> Any:
@@ -314,9 +276,8 @@ def between(
         rotary.Error: PAIRING (two layouts of pairs), SHAPE, SCALING, POSITION, VALUE.
     """
     places = [_memory.positions(given) for given in (from_positions, to_positions)]
-    speeds = [_turning("between", given) for given in (from_, to)]
     made: Table
-    made, *state = _core._between(Table, speeds[0], places[0], speeds[1], places[1], rounding)
+    made, *state = _core._between(Table, from_, places[0], to, places[1], rounding)
     made._set(*state, None)
     return made
 

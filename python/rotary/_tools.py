@@ -1,3 +1,4 @@
+# mypy: disable-error-code="no-any-return"
 """What the program's commands of these names do. _core reads each argument by its name."""
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from typing import Any
 
 from . import _core, _memory
 from ._config import ModelRope, Source, _named
-from ._values import Rope
+from ._values import Rope, loaded
 from ._words import Pairing
 
 Path = str | os.PathLike[str]
@@ -30,13 +31,6 @@ def _places(positions: Any) -> Any:
     return positions if positions is None or isinstance(positions, str) else _memory.positions(positions)
 
 
-def _loaded(answer: str) -> dict[str, Any]:
-    import json
-
-    loaded: dict[str, Any] = json.loads(answer)
-    return loaded
-
-
 def _compared(operation: str, asked: Any, before: Any, after: Any, words: dict[str, Any]) -> dict[str, Any]:
     """What becomes of tensors: of two paths, two arrays, or two dicts of arrays. asked: of _asked, or None."""
     paths = [isinstance(given, (str, os.PathLike)) for given in (before, after)]
@@ -50,7 +44,7 @@ def _compared(operation: str, asked: Any, before: Any, after: Any, words: dict[s
         names = old if words["tensors"] is None else words["tensors"]
         tensors = [(name, old[name], new[name]) for name in old if name in new and name in names]
     words |= {"positions": _places(words["positions"])}
-    return _loaded(_core._ask(operation, asked, tensors, words))
+    return loaded(_core._ask(operation, asked, tensors, words))
 
 
 def check(
@@ -92,8 +86,7 @@ def check(
         rotary.Error: what rotary.config raises, SHAPE, DTYPE, TENSOR, POSITION, ROPE.
     """
     words: dict[str, Any] = {"tensors": tensors, "positions": positions, "layout": layout, "rope": rope, "pairing": pairing}
-    words |= {"length": length, "tolerance": tolerance}
-    words |= {"same_position_on_every_axis": same_position_on_every_axis}
+    words |= {"length": length, "tolerance": tolerance, "same_position_on_every_axis": same_position_on_every_axis}
     return _compared("check", _asked(source), input, against, words)
 
 
@@ -167,7 +160,7 @@ def extend(
     """
     words: dict[str, Any] = {"factor": factor, "trained_length": trained_length, "rope": rope, "pairing": pairing}
     words |= {"scaling": "default" if scaling == "none" else scaling, "output": _path(output)}
-    return _loaded(_core._extend(_named(source), length, words))
+    return loaded(_core._extend(_named(source), length, words))
 
 
 def convert(
@@ -199,7 +192,7 @@ def convert(
     words = {"to": to, "from_": from_, "dry_run": dry_run, "verify": verify}
     if output is None and not dry_run:
         raise TypeError("[convert] output is required (or dry_run=True)")
-    return _loaded(_core._convert(os.fspath(input), _path(output), words))
+    return loaded(_core._convert(os.fspath(input), _path(output), words))
 
 
 def accuracy(
@@ -227,4 +220,4 @@ def accuracy(
         rotary.Error: what rotary.config raises, ROPE, POSITION (an angle overflows float32).
     """
     words: dict[str, Any] = {"rope": rope, "positions": _places(positions), "length": length, "tolerance": tolerance}
-    return _loaded(_core._accuracy(_asked(source), words))
+    return loaded(_core._accuracy(_asked(source), words))

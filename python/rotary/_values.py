@@ -1,17 +1,15 @@
+# mypy: disable-error-code="no-any-return"
 """Frozen values: scalings and Rope, with the names and defaults of the C++ library (include/rotary/rope.h)."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Self, dataclass_transform
 
 from . import _core
 from ._memory import flattened
 from ._words import Pairing, fail
-
-
-_T = TypeVar("_T")
 
 
 class _Value:
@@ -21,7 +19,9 @@ class _Value:
     _fields: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
+        """Its fields are the annotations of the class."""
         cls.__module__ = "rotary"  # where it is found: for help() and for pickles
+        cls._fields = tuple(name for name, kind in cls.__annotations__.items() if not kind.startswith("ClassVar"))
 
     def _set(self, *values: object) -> None:
         for name, value in zip(self._fields, values, strict=True):
@@ -49,13 +49,16 @@ class _Value:
         return f"{type(self).__name__}({fields})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (type(self), self._values())
+        return type(self)._of, self._values()  # which checks the value of a pickle as a new one
 
-    def __copy__(self) -> Self:
+    @classmethod
+    def _of(cls, *values: Any) -> Self:
+        return cls(**dict(zip(cls._fields, values, strict=True)))
+
+    def __deepcopy__(self, *memo: object) -> Self:
         return self
 
-    def __deepcopy__(self, memo: object) -> Self:
-        return self
+    __copy__ = __deepcopy__
 
 
 class _Signature:
@@ -81,17 +84,14 @@ class _Record(_Value):
 
     __signature__ = _Signature()
 
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls._fields = tuple(name for name, kind in cls.__annotations__.items() if not kind.startswith("ClassVar"))
-
     def __init__(self, **given: Any) -> None:
         kind, values = type(self), []
         for name in self._fields:
             if name not in given and name not in vars(kind):
                 raise TypeError(f"{kind.__name__}.__init__() missing the required keyword-only argument '{name}'")
             value = given.pop(name) if name in given else vars(kind)[name]
-            values.append(_tuple(_real, value) if kind.__annotations__[name] == "Sequence[float]" else value)
+            is_list = kind.__annotations__[name] == "Sequence[float]"
+            values.append(tuple(map(_real, listed(value))) if is_list else value)
         for name in given:
             raise TypeError(f"{kind.__name__}.__init__() got an unexpected keyword argument '{name}'")
         self._set(*values)
@@ -100,21 +100,6 @@ class _Record(_Value):
         """The same value with other fields."""
         return type(self)(**dict(zip(self._fields, self._values())) | changes)
 
-    @classmethod
-    def _of(cls, *values: Any) -> Self:
-        return cls(**dict(zip(cls._fields, values, strict=True)))
-
-
-def _restored(kind: Any, values: tuple[Any, ...]) -> Any:
-    """The value of a pickle, checked as a new one."""
-    return kind._of(*values)
-
-
-def _whole(value: Any) -> int:
-    if not hasattr(value, "__index__"):
-        raise TypeError(f"each must be an int but got {type(value).__name__}")
-    return operator.index(value)
-
 
 def _real(value: Any) -> float:
     if isinstance(value, (str, bytes, bytearray)):
@@ -122,9 +107,8 @@ def _real(value: Any) -> float:
     return float(value)
 
 
-def _tuple(kind: Callable[[Any], _T], values: Iterable[Any]) -> tuple[_T, ...]:
-    """kind: _whole or _real."""
-    return tuple(map(kind, values.tolist() if hasattr(values, "tolist") else values))
+def listed(values: Any) -> list[Any]:
+    return values.tolist() if hasattr(values, "tolist") else list(values)
 
 
 class Scaling(_Record):
@@ -304,7 +288,7 @@ def amplitude(xpos: XPos | None) -> XPos:
 def shaped(operation: str, inv_freq: Any, heads: int, summed_axes: int) -> tuple[Any, int, int]:
     """(inv_freq without its dimensions, heads, summed_axes), of which 1 and 0 are told by the dimensions."""
     inv_freq, shape = flattened(operation, inv_freq)
-    found = heads, summed_axes = _whole(heads), _whole(summed_axes)
+    found = heads, summed_axes = operator.index(heads), operator.index(summed_axes)
     if heads < 1 or summed_axes < 0:
         fail("SHAPE", operation, f"heads must be at least 1, and summed_axes 0, but got {heads} and {summed_axes}")
     if len(shape) > 1:
@@ -387,18 +371,17 @@ class Rope(_Record):
         phase, rows = phases("Rope", phase, heads)
         self._set(
             *(head_dim, base, pairing, rotary_dim or head_dim, Unscaled() if scaling is None else scaling),
-            *(_tuple(_whole, axis), _tuple(_whole, index), exponent_dim, clockwise),
-            *(_tuple(_real, inv_freq), _tuple(_real, multiplier), attention_factor, heads, summed_axes),
-            *(() if rows > 1 else _tuple(_real, phase), amplitude(xpos)),
+            *(listed(axis), listed(index), exponent_dim, clockwise),
+            *(listed(inv_freq), listed(multiplier), attention_factor, heads, summed_axes),
+            *(() if rows > 1 else listed(phase), amplitude(xpos)),
         )
         object.__setattr__(self, "_handle", _core._rope(self))
         words = _read(_core._check_rope(self))
         self._set(*(words[name] for name in self._fields))
         if rows > 1:  # every head turns by the one row
-            row = tuple(memoryview(_core._frequencies(self, None)[0]).cast("d"))
+            row = tuple(memoryview(_core._frequencies(self, None)[1]).cast("d"))
             again = self.replace(inv_freq=row * rows, multiplier=(), heads=rows, phase=phase)
-            for name, value in vars(again).items():
-                object.__setattr__(self, name, value)
+            vars(self).update(vars(again))
 
     def __repr__(self) -> str:
         plain = {"scaling": Unscaled(), "axis": (), "index": (), "exponent_dim": 0, "clockwise": False}
@@ -408,11 +391,15 @@ class Rope(_Record):
         return f"Rope({', '.join(f'{name}={value!r}' for name, value in told)})"
 
 
+def loaded(told: str) -> Any:
+    import json  # which nothing else of an import needs
+
+    return json.loads(told)
+
+
 def _read(told: str | dict[str, Any]) -> dict[str, Any]:
     """The fields of what _core says of a value, with tuples for lists; of a rope its scaling as a value."""
-    import json
-
-    fields = json.loads(told) if isinstance(told, str) else told
+    fields = loaded(told) if isinstance(told, str) else told
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     if "scaling" in fields:  # of a rope
         scaling = _read(fields["scaling"])
@@ -467,12 +454,10 @@ def axial(
     Raises:
         rotary.Error: PAIRING, SHAPE, SCALING; LENGTH for a scaling that needs a length.
     """
-    words: dict[str, Any] = {"head_dim": head_dim, "axes": axes, "base": base, "pairing": pairing}
     if not isinstance(axes, Iterable):
-        return _rope(_core._make("axial", words))
-    words["axes"] = [one if isinstance(one, Axis) else _axis(one, base) for one in axes]
-    del words["base"]
-    return _rope(_core._make("axial_widths", words))
+        return _rope(_core._make("axial", {"head_dim": head_dim, "axes": axes, "base": base, "pairing": pairing}))
+    each = [one if isinstance(one, Axis) else _axis(one, base) for one in axes]
+    return _rope(_core._make("axial_widths", {"head_dim": head_dim, "axes": each, "pairing": pairing}))
 
 
 def _axis(told: Any, base: float) -> Axis:
@@ -493,7 +478,4 @@ def rope_parameters(rope: Rope) -> dict[str, Any]:
     Raises:
         rotary.Error: ROPE, for what the object cannot express.
     """
-    import json
-
-    written: dict[str, Any] = json.loads(_core._rope_parameters(rope))
-    return written
+    return loaded(_core._rope_parameters(rope))

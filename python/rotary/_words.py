@@ -4,7 +4,8 @@ sentences of _core about words too; the shapes are checked here where torch's or
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NoReturn
+from functools import partial
+from typing import Any, Literal, NoReturn, get_args
 
 from . import _core
 
@@ -17,6 +18,7 @@ Direction = Literal["forward", "backward"]
 Stores = Literal["automatic", "cached", "streaming"]
 Angles = Literal["exact", "float32"]
 Rounding = Literal["f32", "f16", "bf16"]
+_WORDS = {"direction": get_args(Direction), "stores": get_args(Stores), "doubled": ("halves", "neighbours")}
 
 
 def fail(code: str, operation: str, sentence: str) -> NoReturn:
@@ -42,23 +44,13 @@ def check_layout(operation: str, layout: object) -> None:
     fail("SHAPE", operation, f'{rule}, as "bthd", "bhtd", "tbhd" or "thd", but got {got}')
 
 
-def _check_word(operation: str, name: str, word: object, *allowed: str) -> None:
-    if not isinstance(word, str) or word not in allowed:
-        *others, last = (f'"{one}"' for one in allowed)
+def check_word(operation: str, name: str, word: object) -> None:
+    """name: direction, stores, doubled or layout."""
+    if name == "layout":
+        return check_layout(operation, word)
+    if not isinstance(word, str) or word not in _WORDS[name]:
+        *others, last = (f'"{one}"' for one in _WORDS[name])
         fail("VALUE", operation, f'{name} must be {", ".join(others)} or {last} but got "{word}"')
-
-
-def check_doubled(operation: str, doubled: object) -> None:
-    if doubled != "":
-        _check_word(operation, "doubled", doubled, "halves", "neighbours")
-
-
-def check_direction(operation: str, direction: object) -> None:
-    _check_word(operation, "direction", direction, "forward", "backward")
-
-
-def check_stores(operation: str, stores: object) -> None:
-    _check_word(operation, "stores", stores, "automatic", "cached", "streaming")
 
 
 # ---- shapes of heads and rows ----
@@ -86,10 +78,7 @@ def check_heads(
     operation: str, name: str, shape: Sizes, rows: Sizes, layout: Layout, first: int, kv_heads: int = -1
 ) -> None:
     """rows: the shape of cos and sin; kv_heads: from 0 on of a packed tensor."""
-
-    def refuse(rule: str) -> None:
-        fail("SHAPE", operation, rule)
-
+    refuse = partial(fail, "SHAPE", operation)
     if len(shape) != len(layout):
         refuse(f'{name} must have the {len(layout)} dimensions of layout "{layout}" but got {list(shape)}')
     batch, tokens, heads = (size_of(layout, shape, letter) for letter in "bth")

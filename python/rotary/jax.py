@@ -24,22 +24,16 @@ from ._rotating import refuse_doubled
 from ._tables import Frequencies, Table, frequencies, refuse_xpos
 from ._values import Rope
 from ._words import Direction, Layout, Pairing, fail
-from ._words import check_direction, check_heads, check_layout, check_pairing, check_rows, check_scale
+from ._words import check_heads, check_layout, check_pairing, check_rows, check_scale, check_word
 
 __all__ = ["rotate", "rotate_qk", "rows", "table"]
 
 
 def rotate(
-    x: jax.Array,
-    cos: jax.Array | Table,
-    sin: jax.Array | None = None,
-    *,
-    pairing: Pairing | None = None,
-    layout: Layout,
-    first: int = 0,
-    direction: Direction = "forward",
+    x: jax.Array, cos: jax.Array | Table, sin: jax.Array | None = None, *,
+    pairing: Pairing | None = None, layout: Layout, first: int = 0, direction: Direction = "forward",
     repeated: bool = False,
-) -> jax.Array:
+) -> jax.Array:  # fmt: skip
     """Turn heads by rows of cos and sin: on a CPU, of float32 and 16-bit floats, the bits of rotary.rotate.
 
     Args:
@@ -111,7 +105,7 @@ def _checked(operation: str, tensors: dict[str, Any], cos: Any, sin: Any, *words
         refuse_doubled(operation, np.asarray(cos), np.asarray(sin))
     check_pairing(operation, pairing)
     check_layout(operation, layout)
-    check_direction(operation, direction)
+    check_word(operation, "direction", direction)
     cos, sin, tensors = jnp.asarray(cos), jnp.asarray(sin), {name: jnp.asarray(x) for name, x in tensors.items()}
     for name, x in {**tensors, "cos": cos, "sin": sin}.items():
         if not jnp.issubdtype(x.dtype, jnp.floating) or x.dtype.itemsize < 2:

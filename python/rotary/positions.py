@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from . import _core, _memory
 from ._config import Source, _named
+from ._values import loaded
 
 Split = Literal["contiguous", "zigzag", "striped"]
 
@@ -150,8 +151,6 @@ def model(
         rotary.Error: MODEL_TYPE (a model or part whose way is not known, or a config of diffusers, whose pipeline makes
             the coordinates), POSITION, SHAPE, DTYPE, CONFIG_VALUE, and what rotary.config raises.
     """
-    import json
-
     given = {"ids": ids, "mask": mask, "image_grids": image_grids, "video_grids": video_grids}
     given |= {"seconds_per_grid": seconds_per_grid, "audio_lengths": audio_lengths}
     words = {name: None if value is None else _memory.positions(value) for name, value in given.items()}
@@ -159,4 +158,4 @@ def model(
     config = config.lstrip() if kind == "text" else config
     places, deltas, notes = _core._model_positions(config, words | {"part": part, "publisher": publisher})
     told = None if deltas is None else _memory.view(*deltas)
-    return {"positions": _memory.view(*places), "deltas": told, "notes": json.loads(notes)}
+    return {"positions": _memory.view(*places), "deltas": told, "notes": loaded(notes)}

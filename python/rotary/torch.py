@@ -18,7 +18,7 @@ from ._config import ModelRope
 from ._rotating import AnyTable, rotate, rotate_qk
 from ._tables import Frequencies, Table, frequencies
 from ._torch import ops
-from ._torch.guards import is_plain, is_quiet
+from ._torch.plain import is_plain, is_quiet
 from ._torch.tables import TensorTable, of_keys, read_rope, write_rope
 from ._values import Rope
 from ._words import Angles, Layout, Rounding, check_layout, fail

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
+#include <unordered_map>
 
 #include "values.h"
 
@@ -10,56 +10,38 @@ namespace rotary::python {
 
 namespace {
 
-// A value for each of the types, or other objects of which there are few, that were seen last.
-template <class Value>
-class Seen {
- public:
-  const Value* find(const PyObject* object) const noexcept {
-    for (const auto& [key, value] : kept_) {
-      if (key == object) return &value;
-    }
-    return nullptr;
-  }
-  const Value& keep(PyObject* object, const Value& value) {
-    auto& place = kept_[next_];
-    next_ = (next_ + 1) % kept_.size();
-    const Ref old(std::exchange(place.first, Py_NewRef(object)));
-    place.second = value;
-    return place.second;
-  }
-
- private:
-  std::array<std::pair<PyObject*, Value>, 8> kept_{};
-  std::size_t next_ = 0;
+// What is known of a type, or of a dtype of numpy, each of which is one object; ml_dtypes' too.
+struct Known {
+  Ref object = {};
+  Kind kind = Kind::other;
+  const dlpack::ExchangeApi* exchange = nullptr;
+  ElementType element = ElementType::f32;
 };
+auto& known_objects = *new std::unordered_map<PyObject*, Known>;  // never destroyed: Python may have ended
+
+const Known& keep(PyObject* object, Known known) {
+  // Of somebody who makes types all the time. What their end calls finds the map empty.
+  if (known_objects.size() > 100) std::unordered_map<PyObject*, Known>().swap(known_objects);
+  known.object = Ref::borrowed(object);
+  return known_objects[object] = std::move(known);
+}
 
 // ---- whose array an object is ----
 
-struct KnownType {
-  Kind kind = Kind::other;
-  const void* exchange = nullptr;
-};
-Seen<KnownType> known_types;
-
-Kind find_kind(PyObject* type) {
-  const Ref find = module_function("rotary._memory", "kind_of");
-  const Ref found = checked(PyObject_CallFunctionObjArgs(find.get(), type, nullptr));
-  return static_cast<Kind>(integer_of(found.get(), "kind"));
-}
-
-const void* find_exchange(PyObject* type) {
+const dlpack::ExchangeApi* find_exchange(PyObject* type) {
   const Ref capsule = attribute_or_null(type, "__dlpack_c_exchange_api__");
   if (!capsule || PyCapsule_IsValid(capsule.get(), "dlpack_exchange_api") == 0) return nullptr;
-  const auto* api =
-      static_cast<const dlpack::ExchangeHeader*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
+  const auto* api = static_cast<const dlpack::ExchangeApi*>(PyCapsule_GetPointer(capsule.get(), "dlpack_exchange_api"));
   while (api != nullptr && api->version.major != 1) api = api->older;
-  return api;
+  return api != nullptr && api->tensor_from_object != nullptr ? api : nullptr;
 }
 
-const KnownType& known(PyObject* object) {
+const Known& known(PyObject* object) {
   auto* type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  if (const KnownType* found = known_types.find(type)) return *found;
-  return known_types.keep(type, {find_kind(type), find_exchange(type)});
+  if (const auto found = known_objects.find(type); found != known_objects.end()) return found->second;
+  const Ref find = module_function("rotary._memory", "kind_of");
+  const Ref kind = checked(PyObject_CallFunctionObjArgs(find.get(), type, nullptr));
+  return keep(type, {.kind = static_cast<Kind>(integer_of(kind.get(), "kind")), .exchange = find_exchange(type)});
 }
 
 // The function inside numpy.empty_like that runs when no other library overrides it, in half the time; without one,
@@ -79,15 +61,19 @@ bool head_dim_is_innermost(const ArrayView& view) {
   return true;
 }
 
-bool gradients_are_recorded() {
-  static PyObject* const asked = module_function("torch", "is_grad_enabled").release();
-  const Ref enabled = checked(PyObject_CallObject(asked, nullptr));
-  return is_true(enabled.get());
-}
-
 // ---- DLPack and buffers ----
 
 constexpr dlpack::Version newest{1, 1};  // that this file reads
+
+// kind: 'f', 'i', 'u' or 'b', as numpy's; size in bytes. Empty for another.
+std::optional<ElementType> element_type_of(char kind, std::int64_t size) {
+  if (std::string_view("fiub").find(kind) == std::string_view::npos || size < 1 || size > 8) return std::nullopt;
+  return files::find_numpy_type(std::string{kind, static_cast<char>('0' + size)});
+}
+
+[[noreturn]] void refuse_type(const char* name, const std::string& got) {
+  fail(Code::DTYPE, name, "the elements must be floats or integers in this machine's byte order but got ", got);
+}
 
 char kind_of_format(char letter) {
   if (std::string_view("efd").find(letter) != std::string_view::npos) return 'f';
@@ -103,18 +89,23 @@ std::optional<ElementType> type_of(const dlpack::DataType& type) {
   return type.code < kinds.size() ? element_type_of(kinds[type.code], type.bits / 8) : std::nullopt;
 }
 
+// Null: the object has no __dlpack__.
+Ref capsule_of(PyObject* object) {
+  const Ref method = attribute_or_null(object, "__dlpack__");
+  if (!method) return {};
+  const Ref nothing = checked(PyTuple_New(0));
+  const Ref words = checked(Py_BuildValue("{s:(II)}", "max_version", newest.major, newest.minor));
+  Ref capsule(PyObject_Call(method.get(), nothing.get(), words.get()));
+  if (capsule || PyErr_ExceptionMatches(PyExc_TypeError) == 0) return checked(capsule.release());
+  PyErr_Clear();  // from before there were versions
+  return checked(PyObject_Call(method.get(), nothing.get(), nullptr));
+}
+
 // The capsule by the function that torch's __dlpack__ calls in the end: __dlpack__ takes 2 us more, and refuses a
 // tensor that requires a gradient where none is recorded.
 Ref capsule_of_torch(PyObject* object) {
   static PyObject* const make = module_function("torch._C", "_to_dlpack").release();
   return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
-}
-
-template <class T>
-T load(const void* place) {
-  T value;
-  std::memcpy(&value, place, sizeof value);
-  return value;
 }
 
 // ---- numpy's arrays: by their array struct, or by the object, where an ndarray was seen to say the same ----
@@ -143,8 +134,6 @@ struct ArrayObject {
   PyObject* dtype;
   int flags;
 };
-
-Seen<ElementType> known_dtypes;  // numpy has one object for each of its own types, ml_dtypes too
 
 // ml_dtypes' bfloat16 is a type of its own, which neither buffers nor DLPack carry.
 bool is_bfloat16(PyObject* dtype) {
@@ -177,21 +166,6 @@ void prove(PyObject* object, const ArrayStruct& seen, const PyObject* dtype) {
 
 }  // namespace
 
-std::optional<ElementType> element_type_of(char kind, std::int64_t size) {
-  if (std::string_view("fiub").find(kind) == std::string_view::npos || size < 1 || size > 8) return std::nullopt;
-  return files::find_numpy_type(std::string{kind, static_cast<char>('0' + size)});
-}
-
-void refuse_type(const char* name, const std::string& got) {
-  fail(Code::DTYPE, name, "the elements must be floats or integers in this machine's byte order but got ", got);
-}
-
-void ArrayView::check_dimensions(int count) const {
-  if (count > most_dimensions) {
-    fail(Code::SHAPE, name_, "an array must have at most 8 dimensions but got ", count);
-  }
-}
-
 void ArrayView::take(const dlpack::Tensor& tensor) {
   using namespace dlpack;
   const std::int32_t device = tensor.device.type;
@@ -216,41 +190,18 @@ void ArrayView::take(const dlpack::Tensor& tensor) {
 }
 
 bool ArrayView::from_exchange(PyObject* object) {
-  const auto* api = static_cast<const dlpack::ExchangeApi*>(known(object).exchange);
+  const dlpack::ExchangeApi* api = known(object).exchange;
   if (api == nullptr) return false;
-  if (api->tensor_from_object != nullptr) {
-    dlpack::Tensor tensor{};
-    checked(api->tensor_from_object(object, &tensor));
-    take(tensor);
-    return true;
-  }
-  dlpack::ManagedVersioned* made = nullptr;
-  checked(api->managed_from_object(object, &made));
-  managed_.reset(made);
-  take(managed_->tensor);
-  read_only = (managed_->flags & dlpack::read_only) != 0;
+  dlpack::Tensor tensor{};
+  checked(api->tensor_from_object(object, &tensor));
+  take(tensor);
   return true;
 }
 
 // The capsule is not consumed: it frees the tensor when it goes.
 bool ArrayView::from_capsule(PyObject* object) {
-  if (kind == Kind::torch) {
-    owner_ = capsule_of_torch(object);
-    const auto* seen = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(owner_.get(), "dltensor"));
-    if (seen == nullptr) throw Raised{};
-    take(seen->tensor);
-    return true;
-  }
-  const Ref method = attribute_or_null(object, "__dlpack__");
-  if (!method) return false;
-  const Ref nothing = checked(PyTuple_New(0));
-  const Ref words = checked(Py_BuildValue("{s:(II)}", "max_version", newest.major, newest.minor));
-  owner_ = Ref(PyObject_Call(method.get(), nothing.get(), words.get()));
-  if (!owner_ && PyErr_ExceptionMatches(PyExc_TypeError) != 0) {  // from before there were versions
-    PyErr_Clear();
-    owner_ = Ref(PyObject_Call(method.get(), nothing.get(), nullptr));
-  }
-  if (!owner_) throw Raised{};
+  owner_ = kind == Kind::torch ? capsule_of_torch(object) : capsule_of(object);
+  if (!owner_) return false;
   if (PyCapsule_IsValid(owner_.get(), "dltensor_versioned") != 0) {
     const auto* tensor =
         static_cast<dlpack::ManagedVersioned*>(PyCapsule_GetPointer(owner_.get(), "dltensor_versioned"));
@@ -295,8 +246,9 @@ bool ArrayView::from_buffer(PyObject* object) {
 void ArrayView::check_guards(PyObject* object) const {
   static PyObject* const grad_word = PyUnicode_InternFromString("requires_grad");
   static PyObject* const negative_word = PyUnicode_InternFromString("is_neg");
+  static PyObject* const enabled = module_function("torch", "is_grad_enabled").release();
   const Ref records = checked(PyObject_GetAttr(object, grad_word));
-  if (is_true(records.get()) && gradients_are_recorded()) {
+  if (is_true(records.get()) && is_true(checked(PyObject_CallObject(enabled, nullptr)).get())) {
     fail(Code::TORCH, name_,
          "a tensor of torch must not record a gradient here but got requires_grad: call it under torch.no_grad(), or "
          "pass x.detach()");
@@ -347,56 +299,11 @@ std::string ArrayView::shape_text() const {
 }
 
 std::string type_word(ElementType type) {
-  std::string word = name(type);
+  const std::string word = name(type);  // "BOOL", "BF16", "F16" to "F64", "I8" to "U64"
   for (const auto& [letters, whole] : {std::pair{"BF", "bfloat"}, {"F", "float"}, {"I", "int"}, {"U", "uint"}}) {
-    const std::size_t digits = std::string_view(letters).size();
-    if (word.starts_with(letters) && word.find_first_not_of("0123456789", digits) == word.npos)
-      return whole + word.substr(digits);
+    if (word.starts_with(letters)) return whole + word.substr(std::string_view(letters).size());
   }
   return word;
-}
-
-bool is_integer(ElementType type) noexcept {
-  const std::string_view word = name(type);  // "I8" to "U64"
-  return word.front() == 'I' || word.front() == 'U';
-}
-
-double real_at(const void* place, ElementType type) {
-  switch (type) {
-    case ElementType::f64:
-      return load<double>(place);
-    case ElementType::f32:
-      return static_cast<double>(load<float>(place));
-    case ElementType::f16:
-      return static_cast<double>(to_float(load<f16>(place)));
-    case ElementType::bf16:
-      return static_cast<double>(to_float(load<bf16>(place)));
-    default:
-      return static_cast<double>(integer_at(place, type));
-  }
-}
-
-std::int64_t integer_at(const void* place, ElementType type) {
-  switch (type) {
-    case ElementType::i8:
-      return load<std::int8_t>(place);
-    case ElementType::i16:
-      return load<std::int16_t>(place);
-    case ElementType::i32:
-      return load<std::int32_t>(place);
-    case ElementType::u8:
-      return load<std::uint8_t>(place);
-    case ElementType::u16:
-      return load<std::uint16_t>(place);
-    case ElementType::u32:
-      return load<std::uint32_t>(place);
-    default:
-      break;
-  }
-  if (type == ElementType::u64 && load<std::uint64_t>(place) > static_cast<std::uint64_t>(INT64_MAX)) {
-    fail(Code::POSITION, "positions", "a position must fit 64 bits with a sign but got one that does not");
-  }
-  return load<std::int64_t>(place);
 }
 
 bool ArrayView::from_array_struct(PyObject* object) {
@@ -413,7 +320,7 @@ bool ArrayView::from_array_struct(PyObject* object) {
   data = seen->data;
   read_only = (seen->flags & writeable) == 0;
   set_dimensions(seen->ndim, seen->shape, seen->strides, 1);
-  if (known_dtypes.find(dtype.get()) == nullptr) known_dtypes.keep(dtype.get(), type);
+  if (!known_objects.contains(dtype.get())) keep(dtype.get(), {.element = type});
   prove(object, *seen, dtype.get());
   owner_ = std::move(capsule);
   return true;
@@ -422,14 +329,12 @@ bool ArrayView::from_array_struct(PyObject* object) {
 bool ArrayView::from_numpy(PyObject* object) {
   if (Py_TYPE(object) != proved) return from_array_struct(object);
   const auto& array = *reinterpret_cast<const ArrayObject*>(object);
-  const ElementType* known = known_dtypes.find(array.dtype);
-  if (known == nullptr || array.ndim > most_dimensions) return from_array_struct(object);
-  type = *known;
+  const auto known = known_objects.find(array.dtype);
+  if (known == known_objects.end()) return from_array_struct(object);
+  type = known->second.element;
   data = array.data;
   read_only = (array.flags & writeable) == 0;
-  ndim = array.ndim;
-  std::copy_n(array.shape, ndim, shape.begin());
-  std::copy_n(array.strides, ndim, strides.begin());
+  set_dimensions(array.ndim, array.shape, array.strides, 1);
   return true;
 }
 

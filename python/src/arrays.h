@@ -2,15 +2,67 @@
 // protocol; whose array an object is, and new arrays of that kind.
 #pragma once
 
-#include <memory>
+#include <cstring>
 #include <optional>
 
-#include "dlpack.h"
 #include "files/tensors/formats.h"
 #include "python.h"
 #include "rotary/tensors.h"
 
 namespace rotary::python {
+
+// ---- what DLPack 1.3 lays down in memory (https://dmlc.github.io/dlpack/latest/c_api.html) ----
+
+namespace dlpack {
+
+struct Version {
+  std::uint32_t major, minor;
+};
+struct Device {
+  std::int32_t type, id;
+};
+struct DataType {
+  std::uint8_t code, bits;
+  std::uint16_t lanes;
+};
+struct Tensor {
+  void* data;
+  Device device;
+  std::int32_t ndim;
+  DataType dtype;
+  std::int64_t* shape;
+  std::int64_t* strides;  // in elements; null in old versions: contiguous
+  std::uint64_t byte_offset;
+};
+struct Managed {
+  Tensor tensor;
+  void* context;
+  void (*deleter)(Managed*);
+};
+struct ManagedVersioned {
+  Version version;
+  void* context;
+  void (*deleter)(ManagedVersioned*);
+  std::uint64_t flags;
+  Tensor tensor;
+};
+inline constexpr std::uint64_t read_only = 1;
+
+inline constexpr std::int32_t cuda = 2;
+inline constexpr std::int32_t cpu = 1, pinned_by_cuda = 3, pinned_by_rocm = 11;  // memory that the CPU reads
+inline constexpr std::uint8_t code_int = 0, code_uint = 1, code_float = 2, code_bfloat = 4, code_bool = 6;
+
+// type(x).__dlpack_c_exchange_api__ is a capsule "dlpack_exchange_api" of this, which goes on.
+struct ExchangeApi {
+  Version version;
+  ExchangeApi* older;
+  void *allocate, *managed_from_object, *managed_to_object;
+  int (*tensor_from_object)(void* object, Tensor* out);  // may be null; owns nothing
+};
+
+}  // namespace dlpack
+
+// ---- an array ----
 
 inline constexpr int most_dimensions = 8;
 
@@ -36,6 +88,8 @@ class ArrayView {
   std::array<std::int64_t, most_dimensions> shape{};
   std::array<std::int64_t, most_dimensions> strides{};  // in bytes
 
+  std::int64_t columns() const noexcept { return ndim == 0 ? 1 : shape[static_cast<std::size_t>(ndim - 1)]; }
+  std::int64_t column_step() const noexcept { return ndim == 0 ? 0 : strides[static_cast<std::size_t>(ndim - 1)]; }
   std::int64_t elements() const noexcept;
   std::int64_t bytes() const noexcept { return elements() * static_cast<std::int64_t>(bits_of(type) / 8); }
   bool is_contiguous() const noexcept;  // row-major, without gaps
@@ -48,11 +102,10 @@ class ArrayView {
   bool from_capsule(PyObject* object);
   bool from_buffer(PyObject* object);
   void take(const dlpack::Tensor& tensor);
-  void check_dimensions(int count) const;
   // steps: strides, in units of so many bytes; null: row-major, as of a ctypes array. type is set before.
   template <class Integer>
   void set_dimensions(int count, const Integer* sizes, const Integer* steps, std::int64_t unit) {
-    check_dimensions(count);
+    if (count > most_dimensions) fail(Code::SHAPE, name_, "an array must have at most 8 dimensions but got ", count);
     ndim = count;
     std::int64_t run = bits_of(type) / 8;
     for (int d = count - 1; d >= 0; --d) {
@@ -64,46 +117,61 @@ class ArrayView {
   }
   void check_guards(PyObject* object) const;
 
-  struct Release {
-    void operator()(dlpack::ManagedVersioned* tensor) const {
-      if (tensor->deleter != nullptr) tensor->deleter(tensor);
-    }
-  };
   const char* name_;
   Memory memory_;
   Ref owner_;
-  std::unique_ptr<dlpack::ManagedVersioned, Release> managed_;
   std::optional<Buffer> buffer_;
 };
 
-// visit(place) for each element in row-major order.
+// visit(row) with the first byte of each row, the columns of the last dimension, in row-major order.
 template <class Visit>
-void for_each_offset(const ArrayView& view, Visit visit) {
+void for_each_row(const ArrayView& view, const Visit& visit) {
   std::array<std::int64_t, most_dimensions> at{};
-  const std::int64_t count = view.elements();
-  std::int64_t offset = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    visit(static_cast<const char*>(view.data) + offset);
-    for (int d = view.ndim - 1; d >= 0; --d) {
+  const auto* row = static_cast<const char*>(view.data);
+  for (std::int64_t left = view.elements(); left > 0; left -= view.columns()) {
+    visit(row);
+    for (int d = view.ndim - 2; d >= 0; --d) {
       const auto axis = static_cast<std::size_t>(d);
-      offset += view.strides[axis];
+      row += view.strides[axis];
       if (++at[axis] < view.shape[axis]) break;
-      offset -= view.strides[axis] * view.shape[axis];
+      row -= view.strides[axis] * view.shape[axis];
       at[axis] = 0;
     }
   }
 }
 
-// kind: 'f', 'i', 'u' or 'b', as numpy's; size in bytes. Empty for another.
-std::optional<ElementType> element_type_of(char kind, std::int64_t size);
-[[noreturn]] void refuse_type(const char* name, const std::string& got);
+// body(T()) for the type T of the elements: a number of C++, f16 or bf16; of bools a byte.
+template <class Body>
+void with_type_of(const ArrayView& view, const Body& body) {
+  const ElementType type = view.type == ElementType::boolean ? ElementType::u8 : view.type;
+  const auto one = [&]<class T>(T none) {
+    if (type == detail::ElementOf<T>::type) body(none);
+  };
+  const auto each = [&](auto... none) { (one(none), ...); };
+  each(float(), double(), f16(), bf16(), std::int8_t(), std::int16_t(), std::int32_t(), std::int64_t(), std::uint8_t(),
+       std::uint16_t(), std::uint32_t(), std::uint64_t());
+}
+
+// visit(value) for each element in row-major order.
+template <class Visit>
+void for_each_element(const ArrayView& view, const Visit& visit) {
+  with_type_of(view, [&, columns = view.columns(), step = view.column_step()]<class T>(T) {
+    for_each_row(view, [&](const char* place) {
+      for (std::int64_t i = 0; i < columns; ++i, place += step) {
+        T element;
+        std::memcpy(&element, place, sizeof element);
+        visit(element);
+      }
+    });
+  });
+}
+double real(auto element) { return static_cast<double>(element); }
+inline double real(f16 element) { return static_cast<double>(to_float(element)); }
+inline double real(bf16 element) { return static_cast<double>(to_float(element)); }
 
 std::string type_word(ElementType);  // "float64", as Python's libraries say it
 
 using files::is_float;
-bool is_integer(ElementType) noexcept;
-double real_at(const void* place, ElementType type);           // of any number type
-std::int64_t integer_at(const void* place, ElementType type);  // of an integer type; throws POSITION beyond int64
 
 // A new array of the same kind, element type and shape, not yet written; of JAX and of other libraries one of numpy.
 // Throws DTYPE where numpy is not installed, or has no such type.

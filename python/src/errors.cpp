@@ -58,8 +58,8 @@ void raise_type_error(const std::string& sentence) {
 }
 
 void refuse_word(const char* name, const char* operation, PyObject* word) {
-  const Ref check = module_function("rotary._words", ("check_" + std::string(name)).c_str());
-  checked(PyObject_CallFunction(check.get(), "sO", operation, word));
+  const Ref check = module_function("rotary._words", "check_word");
+  checked(PyObject_CallFunction(check.get(), "ssO", operation, name, word));
   fail(Code::INTERNAL, operation, name, " may be what this module does not take");
 }
 

@@ -1,4 +1,4 @@
-// What a rotation is given: heads, as an array and a layout word; and rows, as a rotary.Table or somebody's arrays.
+// The rows that a rotation is given, as a rotary.Table or somebody's arrays.
 #pragma once
 
 #include <vector>
@@ -7,25 +7,6 @@
 #include "rotary/rotary.h"
 
 namespace rotary::python {
-
-// "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd", ...: b batch, t tokens, h heads in any order and each at most once,
-// then d head_dim. What is left out has one.
-class LayoutWord {
- public:
-  LayoutWord(PyObject* word, const char* operation);  // throws SHAPE, also for None
-
-  Layout of(const ArrayView& view, const char* name) const;        // throws SHAPE, DTYPE
-  void check_type(const ArrayView& view, const char* name) const;  // throws DTYPE
-  const char* operation() const noexcept { return operation_; }
-
- private:
-  const char* operation_;
-  std::string_view word_;
-  int batch_ = -1, tokens_ = -1, heads_ = -1;
-};
-
-ConstHeads const_heads(const ArrayView& view, const LayoutWord& word, const char* name);
-Heads writable_heads(const ArrayView& view, const LayoutWord& word, const char* name);  // throws VALUE: read-only
 
 // object: a rotary.Table, a tuple (cos, sin, pairing, doubled), or an object whose attribute _rows is such a tuple.
 // cos and sin: floats [tokens, columns], [batch, tokens, columns] or [batch, tokens, heads, columns] of any strides;
@@ -41,15 +22,13 @@ class GivenTable {
   bool batched() const noexcept { return cos_view_ && cos_view_->ndim > 2; }
 
  private:
-  void read_rows(PyObject* rows, const char* operation, bool borrows);
-
   const Table* table_ = nullptr;
   Ref rows_;
   std::optional<ArrayView> cos_view_, sin_view_;
   std::vector<float> cos_, sin_;
   std::optional<Table> own_;
 };
-std::vector<PyMethodDef> rows_methods();  // _doubling: _core.pyi
+std::vector<PyMethodDef> rows_methods();  // _doubling
 
 // ---- table_handle.cpp ----
 
@@ -58,6 +37,6 @@ std::vector<PyMethodDef> rows_methods();  // _doubling: _core.pyi
 // is a tensor.
 void add_rows_type(PyObject* module);
 const Table* table_or_null(PyObject* object);  // null: it is no such table
-std::vector<PyMethodDef> table_methods();      // _rows_at, _rows_of, _memory, _dlpack: _core.pyi
+std::vector<PyMethodDef> table_methods();      // _rows_at, _between, _rows_of, _memory, _dlpack
 
 }  // namespace rotary::python

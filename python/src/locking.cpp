@@ -28,8 +28,6 @@ void wait_for_ever(void*) {
 }  // namespace
 #endif
 
-void lock_again(PyThreadState* state) noexcept;
-
 void lock_again(PyThreadState* state) noexcept {
   pthread_cleanup_push(wait_for_ever, nullptr);
   PyEval_RestoreThread(state);

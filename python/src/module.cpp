@@ -12,10 +12,10 @@ namespace rotary::python {
 namespace {
 
 Ref get_targets() {
-  Ref pairs = checked(PyList_New(0));
+  const Ref pairs = checked(PyList_New(0));
   for (const Target& target : targets()) {
-    const auto size = static_cast<Py_ssize_t>(target.name.size());
-    const Ref pair = checked(Py_BuildValue("(s#O)", target.name.data(), size, target.runs ? Py_True : Py_False));
+    PyObject* runs = target.runs ? Py_True : Py_False;
+    const Ref pair = checked(Py_BuildValue("(NO)", new_text(target.name).release(), runs));
     checked(PyList_Append(pairs.get(), pair.get()));
   }
   return checked(PyList_AsTuple(pairs.get()));
@@ -55,7 +55,7 @@ std::vector<PyMethodDef> methods() {
       method<forget_threads>("_forget_threads"),
   };
   for (const auto& some :
-       {rotate_methods, rows_methods, table_methods, value_methods, position_methods, tools_methods, gpu_methods}) {
+       {rotate_methods, rows_methods, table_methods, value_methods, position_methods, tools_methods}) {
     for (const PyMethodDef& method : some()) all.push_back(method);
   }
   all.push_back({nullptr, nullptr, 0, nullptr});

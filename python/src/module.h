@@ -31,13 +31,9 @@ Ref get_num_threads();
 // untouched.
 Ref forget_threads();
 
-// ---- the functions of each file: _core.pyi ----
+// ---- the functions of each file ----
 
 std::vector<PyMethodDef> rotate_methods();
 std::vector<PyMethodDef> tools_methods();
-// _gpu_built(), and _gpu_rotate(q, k, q_out, k_out, cos, sin, pairing, layout, first, backward, stream): k and k_out
-// may be None; cos and sin are f32, contiguous, one column for each pair; stream is a cudaStream_t as an int, of the
-// current device. Elements of a head before `first` are not written.
-std::vector<PyMethodDef> gpu_methods();
 
 }  // namespace rotary::python

@@ -15,9 +15,8 @@ constexpr const char* positions_operation = "positions";
 using Integers = std::vector<std::int64_t>;
 
 void add_array(PositionSet& given, PyObject* object, bool bools) {
-  ArrayView view(object, positions_operation);
-  if (bools && view.type == ElementType::boolean) view.type = ElementType::u8;
-  if (!is_integer(view.type) && !is_float(view.type)) {
+  const ArrayView view(object, positions_operation);
+  if (view.type == ElementType::boolean && !bools) {
     fail(Code::DTYPE, positions_operation, "an array must hold integers or floats but got ", type_word(view.type));
   }
   if (bits_of(view.type) < 32 && is_float(view.type)) {
@@ -26,11 +25,13 @@ void add_array(PositionSet& given, PyObject* object, bool bools) {
          ": make the positions in another type");
   }
   given.given_shape = Integers(view.shape.begin(), view.shape.begin() + view.ndim);
-  for_each_offset(view, [&, real = is_float(view.type)](const void* place) {
-    if (real) {
-      given.reals.push_back(real_at(place, view.type));
+  for_each_element(view, [&](auto value) {
+    if constexpr (std::is_integral_v<decltype(value)>) {
+      if (!std::in_range<std::int64_t>(value))
+        fail(Code::POSITION, positions_operation, "a position must fit 64 bits with a sign but got one that does not");
+      given.integers.push_back(static_cast<std::int64_t>(value));
     } else {
-      given.integers.push_back(integer_at(place, view.type));
+      given.reals.push_back(real(value));
     }
   });
 }
@@ -43,11 +44,10 @@ void set_sizes(PositionSet& given, int axes) {
   };
   const bool several = axes > 1;
   if (shape.size() > (several ? 3U : 2U)) {
-    fail(Code::SHAPE, positions_operation,
-         several ? "a rope of several axes must have [tokens], [axes, tokens] or [axes, batch, tokens] but got " +
-                       std::to_string(shape.size()) + " dimensions"
-                 : "a rope of one axis must have [tokens] or [batch, tokens] but got " + std::to_string(shape.size()) +
-                       " dimensions");
+    fail(Code::SHAPE, positions_operation, several ? "a rope of several axes" : "a rope of one axis",
+         several ? " must have [tokens], [axes, tokens] or [axes, batch, tokens]"
+                 : " must have [tokens] or [batch, tokens]",
+         " but got ", shape.size(), " dimensions");
   }
   if (several && shape.size() > 1) given.axes = small(shape[0]);
   if (several && shape.size() > 1 && given.axes != 1 && given.axes != axes) {
@@ -76,7 +76,7 @@ PositionSet positions_from(PyObject* object, int axes, bool bools) {
   } else {
     add_array(given, values, bools);
     if (shape != nullptr) {
-      const std::vector<int> sizes = ints_of(shape, positions_operation);
+      const std::vector<int> sizes = list_of<int>(shape, positions_operation);
       given.given_shape = Integers(sizes.begin(), sizes.end());
     }
   }
@@ -101,6 +101,12 @@ Ref array_of(const std::vector<Value>& values, const Integers& shape = {}) {
 
 Ref array_of(const PositionSet& set) {
   return set.reals.empty() ? array_of(set.integers, set.shape()) : array_of(set.reals, set.shape());
+}
+
+// A tuple of them.
+template <class... Values>
+Ref arrays_of(const Integers& shape, const std::vector<Values>&... values) {
+  return checked(PyTuple_Pack(sizeof...(values), array_of(values, shape).get()...));
 }
 
 // Integers, or bools, of an array or lists.
@@ -167,23 +173,20 @@ Ref make_positions(PyObject* name, PyObject* dict) {
     const PositionSet mask = integers("mask");
     return array_of(mask_positions(mask.integers, mask.tokens), mask.shape());
   }
-  if (function == "image") {
-    return array_of(image_positions(number("rows"), number("columns"), number("merge")));
-  }
+  if (function == "image") return array_of(image_positions(number("rows"), number("columns"), number("merge")));
   if (function == "held_tokens") {
     const HeldTokens held = held_tokens({number("window"), number("sinks")}, number("token"));
-    return checked(Py_BuildValue("(NN)", array_of(held.tokens).release(), array_of(held.positions).release()));
+    return arrays_of({}, held.tokens, held.positions);
   }
   if (function == "dual_chunk" || function == "self_extend") {
     const PositionSet given = integers("positions");
-    const auto shaped = [&given](const Integers& made) { return array_of(made, given.shape()).release(); };
     if (function == "self_extend") {
       const auto made = self_extend_positions(given.integers, number("group"), number("window"));
-      return checked(Py_BuildValue("(NN)", shaped(made.query), shaped(made.key)));
+      return arrays_of(given.shape(), made.query, made.key);
     }
     const auto made = dual_chunk_positions(given.integers, number("chunk"), number("local"));
-    return checked(Py_BuildValue("(NNNNNN)", shaped(made.key), shaped(made.same), shaped(made.before), shaped(made.far),
-                                 shaped(made.before_critical), shaped(made.far_critical)));
+    return arrays_of(given.shape(), made.key, made.same, made.before, made.far, made.before_critical,
+                     made.far_critical);
   }
   const Split split = parse_split(words.text("split"));
   const Integers bounds = integers("cu_seqlens").integers;

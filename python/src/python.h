@@ -73,7 +73,7 @@ template <class... Parts>
   raise_type_error(detail::sentence_of(parts...));
 }
 
-// Raises what check_NAME of rotary/_words.py says of such a word.
+// Raises what check_word of rotary/_words.py says of such a word.
 [[noreturn]] void refuse_word(const char* name, const char* operation, PyObject* word);
 
 int add_error_type(PyObject* module);

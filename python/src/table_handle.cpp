@@ -34,9 +34,8 @@ Ref new_rows(PyTypeObject* type, SharedTable table, std::span<const float> shown
 // [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs].
 std::vector<std::int64_t> shape_of(const Table& table, bool batched) {
   if (table.heads() > 1) return {table.batch(), table.tokens(), table.heads(), table.pairs()};
-  std::vector<std::int64_t> shape{table.tokens(), table.pairs()};
-  if (batched) shape.insert(shape.begin(), table.batch());
-  return shape;
+  if (batched) return {table.batch(), table.tokens(), table.pairs()};
+  return {table.tokens(), table.pairs()};
 }
 
 // (the table, its shape, its pairing)
@@ -55,9 +54,12 @@ Ref create_rows_of(PyObject* type, PyObject* operation, PyObject* rows, PyObject
   return rows_and_state(type, std::move(table), seen.batched());
 }
 
-// source: of _speeds, or a rotary.Rope: Dynamic and LongRope take the length in play, by default that of the positions.
+// source: rotary.Frequencies, or a rotary.Rope: Dynamic and LongRope take the length in play, by default that of the
+// positions.
 struct Turning {
   Turning(PyObject* source, PyObject* positions, PyObject* length) : speeds(frequencies_or_null(source)) {
+    if (speeds != nullptr && length != Py_None)
+      fail(Code::LENGTH, "Table", "length must go to rotary.frequencies(rope, length), which made these frequencies");
     const Rope* rope = speeds == nullptr ? &rope_of(source) : nullptr;
     at = positions_from(
         positions, rope ? Frequencies{.axis = rope->axis, .summed_axes = rope->summed_axes}.axes() : speeds->axes());
@@ -75,6 +77,7 @@ struct Turning {
   const Frequencies* speeds;
 };
 
+// And the positions that it has: type, shape and memory.
 Ref create_rows_at(PyObject* type, PyObject* source, PyObject* positions, PyObject* length, PyObject* angles,
                    PyObject* rounding) {
   const Turning turning(source, positions, length);

@@ -1,6 +1,7 @@
 #include "module.h"
 
 #include <algorithm>
+#include <map>
 #include <thread>
 
 #if defined(__linux__)
@@ -15,10 +16,8 @@ constexpr std::int64_t most_threads = 1024;
 
 // Never destroyed: threads may still use the pool when the process ends.
 struct Threads {
-  unsigned wanted = 0;  // 0: not said
-  std::shared_ptr<const ThreadPool> pool;
-  std::shared_ptr<const ThreadPool> torch_pool;  // where torch wants another number
-  unsigned torch_count = 0;
+  unsigned wanted = 0;                                          // 0: not said
+  std::map<unsigned, std::shared_ptr<const ThreadPool>> pools;  // by their number; torch may want another one
 };
 Threads* threads = new Threads;
 
@@ -52,14 +51,12 @@ void Unlocked::heed_signals() {
 
 Work::Work(std::int64_t bytes, std::int64_t large_from, Kind kind) : large_(bytes >= large_from) {
   if (!large_) return;
-  const unsigned usual = wanted();
-  const unsigned count = kind == Kind::torch && threads->wanted == 0 ? wanted_of_torch() : usual;
+  const unsigned count = kind == Kind::torch && threads->wanted == 0 ? wanted_of_torch() : wanted();
   if (count == 1) return;
-  std::shared_ptr<const ThreadPool>& pool = count == usual ? threads->pool : threads->torch_pool;
-  if (!pool || (count != usual && threads->torch_count != count)) {
-    pool = std::make_shared<const ThreadPool>(count);
-    if (count != usual) threads->torch_count = count;
-  }
+  auto& pools = threads->pools;
+  if (pools.size() > 1 && !pools.contains(count)) pools.clear();  // calls that use one keep it
+  std::shared_ptr<const ThreadPool>& pool = pools[count];
+  if (!pool) pool = std::make_shared<const ThreadPool>(count);
   pool_ = pool;
 }
 
@@ -69,14 +66,14 @@ Ref set_num_threads(PyObject* count) {
     fail(Code::VALUE, "set_num_threads", "the number of threads must be from 0 (all cores) to 1024 but got ", value);
   }
   threads->wanted = static_cast<unsigned>(value);
-  threads->pool.reset();  // calls that use it keep it
+  threads->pools.clear();
   return none();
 }
 
 Ref get_num_threads() { return checked(PyLong_FromUnsignedLong(wanted())); }
 
 Ref forget_threads() {
-  threads = new Threads{threads->wanted, nullptr, nullptr, 0};
+  threads = new Threads{threads->wanted, {}};
   return none();
 }
 

@@ -98,11 +98,10 @@ Tensor tensor_of(const std::string& name, PyObject* object) {
   tensor.shape.assign(view.shape.begin(), view.shape.begin() + view.ndim);
   tensor.bytes = static_cast<std::uint64_t>(view.bytes());
   tensor.data.resize(static_cast<std::size_t>(view.bytes()));
-  const std::size_t item = bits_of(view.type) / 8;
   std::byte* to = tensor.data.data();
-  for_each_offset(view, [&](const void* place) {
-    std::memcpy(to, place, item);
-    to += item;
+  for_each_element(view, [&to](auto value) {
+    std::memcpy(to, &value, sizeof value);
+    to += sizeof value;
   });
   return tensor;
 }
@@ -114,7 +113,7 @@ std::vector<diagnose::TensorPair> pairs_of(const char* operation, PyObject* give
   if (PyTuple_Check(given) != 0) {
     pairs = diagnose::read_pairs(operation, text_of(PyTuple_GetItem(given, 0), "before"),
                                  text_of(PyTuple_GetItem(given, 1), "after"),
-                                 names == nullptr ? std::vector<std::string>{} : texts_of(names, what));
+                                 names == nullptr ? std::vector<std::string>{} : list_of<std::string>(names, what));
   } else {
     for (Py_ssize_t i = 0; i < PyList_Size(given); ++i) {
       PyObject* one = PyList_GetItem(given, i);

@@ -25,7 +25,6 @@ std::int64_t integer_within(PyObject* number, const char* what, std::int64_t lea
 // ---- read(value, object, name): a field of a rope or a scaling, or an argument ----
 
 void read(XPos& value, PyObject* object, const char* name);
-void read(Axis& value, PyObject* object, const char* name);
 void read(Scaling& value, PyObject* object, const char* name);
 template <class Value>
 void read(std::vector<Value>& values, PyObject* object, const char* name);
@@ -41,13 +40,10 @@ void read(std::uint8_t& value, PyObject* object, const char* name) {
   value = static_cast<std::uint8_t>(integer_within(object, name, 0, 255));
 }
 void read(std::uint64_t& value, PyObject* object, const char* name) {
-  if (PyLong_Check(object) != 0) {
-    value = PyLong_AsUnsignedLongLong(object);
-    if (PyErr_Occurred() == nullptr) return;
-    PyErr_Clear();
-    fail(Code::VALUE, name, "the number must be from 0 to 2^64 - 1 but got ", repr_of(object));
-  }
-  value = static_cast<std::uint64_t>(integer_within(object, name, 0, std::numeric_limits<std::int64_t>::max()));
+  value = PyLong_AsUnsignedLongLong(checked(PyNumber_Index(object)).get());
+  if (PyErr_Occurred() == nullptr) return;
+  PyErr_Clear();
+  fail(Code::VALUE, name, "the number must be from 0 to 2^64 - 1 but got ", repr_of(object));
 }
 void read(bool& value, PyObject* object, const char* name) {
   if (PyBool_Check(object) == 0) raise_type_error(name, " must be a bool but got ", type_name(object));
@@ -80,8 +76,7 @@ void read(std::vector<Value>& values, PyObject* object, const char* name) {
   if constexpr (std::is_floating_point_v<Value>) {
     if (PyList_Check(object) == 0 && PyTuple_Check(object) == 0) {
       const ArrayView view(object, name);
-      return for_each_offset(
-          view, [&](const void* place) { values.push_back(static_cast<Value>(real_at(place, view.type))); });
+      return for_each_element(view, [&](auto element) { values.push_back(static_cast<Value>(real(element))); });
     }
   }
   if (PySequence_Check(object) == 0 || PyUnicode_Check(object) != 0) {
@@ -150,26 +145,20 @@ files::Json told(const Scaling& scaling) {
   return words;
 }
 
-template <class Value>
-files::Json words_of(const Value& value) {
-  files::Json words;
-  for_each_value(value, [&](const char* name, const auto& member) { words[name] = told(member); });
-  return words;
-}
-
 // ---- handles: capsules ----
 
 constexpr const char *rope_name = "rotary rope", *speeds_name = "rotary frequencies";
 
-void check(const Rope& rope) { frequencies(rope, 0); }
-void check(const Frequencies& speeds) { detail::checked_pairs(speeds); }
-
-// Of the attributes of an object.
 template <class Value>
-Ref handle_of(PyObject* object, const char* name) {
-  auto made = std::make_unique<Value>();
-  for_each_value(*made, [&](const char* member, auto& value) { read_attribute(object, member, value); });
-  check(*made);
+Value value_of(PyObject* object) {
+  Value made;
+  for_each_value(made, [&](const char* member, auto& value) { read_attribute(object, member, value); });
+  return made;
+}
+
+template <class Value>
+Ref handle_of(const Value& value, const char* name) {
+  auto made = std::make_unique<Value>(value);
   Ref capsule = checked(PyCapsule_New(made.get(), name, [](PyObject* held) {
     delete static_cast<Value*>(PyCapsule_GetPointer(held, PyCapsule_GetName(held)));
   }));
@@ -177,28 +166,37 @@ Ref handle_of(PyObject* object, const char* name) {
   return capsule;
 }
 
+// Null: the object has no such handle.
 template <class Value>
-const Value* held(PyObject* capsule, const char* name) {
-  return PyCapsule_IsValid(capsule, name) == 0 ? nullptr : static_cast<Value*>(PyCapsule_GetPointer(capsule, name));
+const Value* held(PyObject* object, const char* name) {
+  const Ref handle = attribute_or_null(object, "_handle");
+  const bool is_one = handle && PyCapsule_IsValid(handle.get(), name) != 0;
+  return is_one ? static_cast<Value*>(PyCapsule_GetPointer(handle.get(), name)) : nullptr;
 }
 
-Ref make_rope(PyObject* object) { return handle_of<Rope>(object, rope_name); }
-Ref make_speeds(PyObject* object) { return handle_of<Frequencies>(object, speeds_name); }
+Ref make_rope(PyObject* object) {
+  const Rope rope = value_of<Rope>(object);
+  frequencies(rope, 0);  // which checks it
+  return handle_of(rope, rope_name);
+}
 
-// What rotary.Frequencies keeps, in its order, less the rope's xpos.
-Ref state_of_frequencies(PyObject* object, PyObject* length) {
+// The handle of rotary.Frequencies, and what it keeps, in its order, less its xpos.
+Ref state_of(const Frequencies& made) {
+  return checked(Py_BuildValue(
+      "(NNsNdNNiiN)", handle_of(made, speeds_name).release(), bytes_of(made.inv_freq).release(), name(made.pairing),
+      bytes_of(made.axis).release(), made.attention_factor, PyBool_FromLong(made.clockwise ? 1 : 0),
+      bytes_of(made.inv_freq_float32).release(), made.heads, made.summed_axes, bytes_of(made.phase).release()));
+}
+
+Ref make_speeds(PyObject* object) {
+  const Frequencies speeds = value_of<Frequencies>(object);
+  detail::checked_pairs(speeds);
+  return state_of(speeds);
+}
+
+Ref speeds_of_rope(PyObject* object, PyObject* length) {
   const Rope& rope = rope_of(object);
-  const Frequencies made = length == Py_None ? frequencies(rope) : frequencies(rope, integer_of(length, "length"));
-  return checked(Py_BuildValue("(NsNdNNiiN)", bytes_of(made.inv_freq).release(), name(made.pairing),
-                               bytes_of(made.axis).release(), made.attention_factor,
-                               PyBool_FromLong(made.clockwise ? 1 : 0), bytes_of(made.inv_freq_float32).release(),
-                               made.heads, made.summed_axes, bytes_of(made.phase).release()));
-}
-
-Ref get_doubles(PyObject* values, PyObject* what) {
-  std::vector<double> doubles;
-  read(doubles, values, text_of(what, "name").c_str());
-  return bytes_of(doubles);
+  return state_of(length == Py_None ? frequencies(rope) : frequencies(rope, integer_of(length, "length")));
 }
 
 // The same fields as Python's own numbers.
@@ -278,7 +276,11 @@ Ref tuple_of(std::span<const std::int64_t> values) {
   return tuple;
 }
 
-files::Json json_of(const Rope& rope) { return words_of(rope); }
+files::Json json_of(const Rope& rope) {
+  files::Json words;
+  for_each_value(rope, [&](const char* name, const auto& member) { words[name] = told(member); });
+  return words;
+}
 
 double double_of(PyObject* number, const char* what) {
   const double value = PyFloat_AsDouble(number);
@@ -292,17 +294,14 @@ double double_of(PyObject* number, const char* what) {
   return value;
 }
 
-std::vector<int> ints_of(PyObject* sequence, const char* what) {
-  std::vector<int> values;
+template <class Value>
+std::vector<Value> list_of(PyObject* sequence, const char* what) {
+  std::vector<Value> values;
   read(values, sequence, what);
   return values;
 }
-
-std::vector<std::string> texts_of(PyObject* sequence, const char* what) {
-  std::vector<std::string> values;
-  read(values, sequence, what);
-  return values;
-}
+template std::vector<int> list_of(PyObject*, const char*);
+template std::vector<std::string> list_of(PyObject*, const char*);
 
 PyObject* Words::find(const char* name) const {
   PyObject* value = PyDict_GetItemString(dict, name);
@@ -310,20 +309,17 @@ PyObject* Words::find(const char* name) const {
 }
 
 const Rope& rope_of(PyObject* rope) {
-  const Ref handle = attribute_or_null(rope, "_handle");
-  if (!handle) raise_type_error("a rope must be a rotary.Rope but got ", type_name(rope));
-  const Rope* found = held<Rope>(handle.get(), rope_name);
-  if (found == nullptr) raise_type_error("a rotary.Rope must be made by its class");
+  const Rope* found = held<Rope>(rope, rope_name);
+  if (found == nullptr) raise_type_error("a rope must be a rotary.Rope but got ", type_name(rope));
   return *found;
 }
 
-const Frequencies* frequencies_or_null(PyObject* capsule) { return held<Frequencies>(capsule, speeds_name); }
+const Frequencies* frequencies_or_null(PyObject* object) { return held<Frequencies>(object, speeds_name); }
 
 std::vector<PyMethodDef> value_methods() {
   return {method<make_rope>("_rope"),
           method<make_speeds>("_speeds"),
-          method<state_of_frequencies>("_frequencies"),
-          method<get_doubles>("_doubles"),
+          method<speeds_of_rope>("_frequencies"),
           method<tell_rope>("_check_rope"),
           method<tell_scalings>("_scalings"),
           method<tell_parameters>("_rope_parameters"),

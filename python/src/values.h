@@ -28,13 +28,12 @@ inline Ref text_of(const files::Json& told) { return new_text(told.dump()); }
 // ---- from Python; what: of the argument, in the TypeError ----
 
 double double_of(PyObject* number, const char* what);
-std::vector<int> ints_of(PyObject* sequence, const char* what);
-std::vector<std::string> texts_of(PyObject* sequence, const char* what);
+template <class Value>  // int or std::string
+std::vector<Value> list_of(PyObject* sequence, const char* what);
 
-// What the _handle of a rotary.Rope holds, as long as that lives; and a capsule of rotary.Frequencies, null for
-// another.
+// What the _handle of a rotary.Rope holds, as long as that lives; and that of rotary.Frequencies, null for another.
 const Rope& rope_of(PyObject* rope);
-const Frequencies* frequencies_or_null(PyObject* capsule);
+const Frequencies* frequencies_or_null(PyObject* object);
 
 // Of keyword arguments; each is empty where the word is None.
 struct Words {
@@ -65,10 +64,10 @@ struct Words {
 // [batch, tokens], [axes, tokens] or [axes, batch, tokens]. axes: of the rope; where it has one, two dimensions are
 // [batch, tokens], else [axes, tokens]. bools: an array may hold them, as 0 and 1. Throws SHAPE, DTYPE, POSITION.
 PositionSet positions_from(PyObject* object, int axes, bool bools = false);
-// _positions, _model_positions: _core.pyi.
+// _positions, _model_positions.
 std::vector<PyMethodDef> position_methods();
 
-// _rope, _speeds, _frequencies, _doubles, _check_rope, _scalings, _rope_parameters, _make: _core.pyi.
+// _rope, _speeds, _frequencies, _check_rope, _scalings, _rope_parameters, _make.
 std::vector<PyMethodDef> value_methods();
 
 }  // namespace rotary::python

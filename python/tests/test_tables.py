@@ -126,6 +126,8 @@ class TheFrequencies(unittest.TestCase):
             rotary.Frequencies([1.0], pairing=None)
         with self.assertRaises(rotary.Error):
             rotary.Frequencies([1.0, 0.5], pairing="half", axis=[0])
+        bools = rotary.Frequencies(np.array([True, False]), pairing="half")
+        self.assertEqual(bools.inv_freq.tolist(), [1.0, 0.0])
 
 
 class TheEquation(unittest.TestCase):
@@ -320,13 +322,13 @@ class TheTable(unittest.TestCase):
         }
         of_speeds = {0: [b"1", b"12345678", None], 1: ["x", None], 2: [b"\0", 7], 3: ["a"], 5: [b"1", b"1234"]}
         for value, wrong in ((table, of_table), (speeds, of_speeds)):
-            restore, (kind, state) = value.__reduce__()
-            self.assertEqual(restore(kind, state), value)
+            restore, state = value.__reduce__()
+            self.assertEqual(restore(*state), value)
             for place, others in wrong.items():
                 for other in others:
-                    with self.subTest(kind=kind.__name__, place=place, other=other):
+                    with self.subTest(kind=type(value), place=place, other=other):
                         with self.assertRaises((ValueError, TypeError, KeyError, OverflowError)):
-                            restore(kind, (*state[:place], other, *state[place + 1 :]))
+                            restore(*state[:place], other, *state[place + 1 :])
 
     def test_rounding_and_angles(self):
         exact = np.asarray(rotary.Table(self.rope, range(9)).cos)

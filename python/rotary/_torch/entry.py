@@ -1,4 +1,4 @@
-# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
+# mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc,untyped-decorator"
 """rotary.rotate and its family on torch's tensors.
 
 Plain tensors on the CPU of which no gradient is recorded go straight to the C++ part, which reads their memory. That
@@ -7,6 +7,8 @@ memory is not all there is where anything below watches or holds back: such call
 
 from __future__ import annotations
 
+import functools
+import sys
 from typing import Any
 
 import torch
@@ -14,18 +16,14 @@ from torch import Tensor
 
 from .. import _core
 from .._tables import Table, refuse_xpos
-from .._words import check_direction, check_layout, check_stores, fail
-from . import autograd, ops, plain
-from .guards import TYPES, is_plain, is_quiet
-from .plain import How, check, check_scale
-from .sharding import is_dtensor, replicated
-from .tables import TensorTable, rows_beside, rows_on
+from .._words import check_layout, check_word, fail
+from . import ops, plain
+from .plain import TYPES, How, check, check_scale, is_plain, is_quiet
+from .tables import TensorTable, rows_beside
 
 _Error = _core.Error
 _records = torch.is_grad_enabled
-_levels = torch._C._functorch.peek_interpreter_stack
 _is_compiling = torch.compiler.is_dynamo_compiling
-_bump = torch.autograd.graph.increment_version
 
 
 def _goes_straight(table: Any, *tensors: Any) -> bool:
@@ -71,7 +69,7 @@ def _overlap(a: Tensor, b: Tensor) -> bool:
 def _written(out: Tensor) -> Tensor:
     """Tells autograd, which has perhaps kept the tensor for its backward, that it was written to."""
     if not out.is_inference():
-        _bump(out)
+        torch.autograd.graph.increment_version(out)
     return out
 
 
@@ -79,26 +77,22 @@ def _written(out: Tensor) -> Tensor:
 
 
 def _rows(operation: str, table: Any, x: Any) -> tuple[Tensor, Tensor]:
-    if type(x) not in TYPES and is_dtensor(x) and isinstance(table, Table | TensorTable):
+    if type(x) not in TYPES and _is_dtensor(x) and isinstance(table, Table | TensorTable):
         rows = (table.cos, table.sin) if isinstance(table, TensorTable) else (table._torch_cos, table._torch_sin)
-        return replicated(rows[0], x), replicated(rows[1], x)
+        return _replicated(rows[0], x), _replicated(rows[1], x)
     if isinstance(table, TensorTable):
         return table.cos, table.sin
     if not isinstance(table, Table):
         hint = "of rows with rotary.from_doubled (frameworks' doubled rows) or rotary.from_rows"
         rule = f"table must be a rotary.Table but got {type(table).__name__}"
         raise TypeError(f"[{operation}] {rule}: make one with rotary.Table(rope, positions), or {hint}")
-    if _is_compiling() or type(x) in TYPES:
-        if table._torch_cos.device != x.device:
-            return rows_on(table, x.device)
-        return table._torch_cos, table._torch_sin
     return rows_beside(table, x)
 
 
 def _how(operation: str, table: Any, layout: Any, first: Any, direction: Any, stores: Any, kv_heads: int = -1) -> How:
     check_layout(operation, layout)
-    check_direction(operation, direction)
-    check_stores(operation, stores)
+    check_word(operation, "direction", direction)
+    check_word(operation, "stores", stores)
     return How(table.pairing, layout, first, direction == "backward", kv_heads)
 
 
@@ -115,7 +109,7 @@ def _by_function(*tensors: Tensor) -> bool:
     """Whether autograd.Function must be there: a gradient, a tangent, or a level of functorch but functionalize."""
     if ops.records(*tensors):
         return True
-    level = _levels()
+    level = ops.levels()
     return level is not None and level.key() != torch._C._functorch.TransformType.Functionalize
 
 
@@ -139,8 +133,8 @@ def _turned(operation: str, tensors: tuple[Any, ...], cos: Tensor, sin: Tensor, 
     if _is_compiling() and _is_fused(tensors[0], how.layout):
         check(operation, tensors, cos, sin, how)
         return tuple(plain.rotated(x, cos, sin, how) for x in tensors)
-    way: Any = autograd if not _is_compiling() and _by_function(*tensors, cos, sin) else ops
-    return way.turn(tensors, cos, sin, how)
+    turn = ops.turn_recorded if not _is_compiling() and _by_function(*tensors, cos, sin) else ops.turn
+    return turn(tensors, cos, sin, how)
 
 
 def _by_scaled_rows(
@@ -151,8 +145,8 @@ def _by_scaled_rows(
     scale = torch.as_tensor(given, device=q.device)
     check(operation, tensors, cos, sin, how)
     check_scale(operation, q, scale, how)
-    if type(q) not in TYPES and is_dtensor(q):
-        scale = replicated(scale, q)
+    if type(q) not in TYPES and _is_dtensor(q):
+        scale = _replicated(scale, q)
     rows = plain.times(cos, scale, q), plain.times(sin, scale, q)
     (q_out,), (k_out,) = _turned(operation, (q,), *rows, how), _turned(operation, (k,), cos, sin, how)
     return plain.multiplied(q_out, scale, how, 2 * cos.shape[-1]), k_out
@@ -176,6 +170,50 @@ def _into(operation: str, x: Tensor, out: Any, y: Tensor) -> Tensor:
     if out.dtype != y.dtype:
         fail("DTYPE", operation, f"out must have the type {y.dtype} but got {out.dtype}")
     return out.copy_(y)
+
+
+# ---- DTensors, sharded by batch, tokens or heads ----
+
+
+def _is_dtensor(x: Any) -> bool:
+    module = sys.modules.get("torch.distributed.tensor")
+    return module is not None and isinstance(x, module.DTensor)
+
+
+def _replicated(rows: Tensor, x: Any) -> Any:
+    """cos or sin beside a DTensor: whole on every process, which has it already."""
+    from torch.distributed.tensor import DTensor, Replicate
+
+    _register()
+    if isinstance(rows, DTensor):
+        return rows
+    mesh = x.device_mesh
+    return DTensor.from_local(rows.to(mesh.device_type), mesh, [Replicate()] * mesh.ndim, run_check=False)
+
+
+@functools.cache
+def _register() -> None:
+    from torch.distributed.tensor.experimental import register_sharding
+
+    register_sharding(ops.rotate)(functools.partial(_placements, 1))
+    register_sharding(ops.rotate_qk)(functools.partial(_placements, 2))
+
+
+def _placements(tensors: int, *inputs: Any) -> list[tuple[list[Any], list[Any]]]:
+    """(of the results, of the arguments) for one dimension of a mesh: what each way to shard asks of the rows."""
+    from torch.distributed.tensor import Replicate, Shard
+
+    cos, words = inputs[tensors], inputs[tensors + 2 :]
+    how = How(*words)
+    ways: list[tuple[Any, Any]] = [(Replicate(), Replicate())]
+    for at, letter in enumerate(how.layout[:-1]):
+        if letter == "t":
+            ways.append((Shard(at), Shard(1 if cos.ndim > 3 else cos.ndim - 2)))
+        elif letter == "b":
+            ways.append((Shard(at), Shard(0) if cos.ndim > 2 and cos.shape[0] > 1 else Replicate()))
+        elif how.kv_heads <= 0 and cos.ndim < 4:  # of a packed tensor one process would have only v
+            ways.append((Shard(at), Replicate()))
+    return [([one] * tensors, [one] * tensors + [rows, rows, *(None for _ in words)]) for one, rows in ways]
 
 
 # ---- the functions, arguments by place; out may be what is rotated ----

@@ -7,6 +7,7 @@ Float32 arithmetic (float64 for float64): product, product, sum, then one roundi
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,7 +16,62 @@ from torch import Tensor
 
 from .. import _words
 from .._words import check_layout, check_pairing, fail
-from .guards import can_be_read
+
+# ---- whether the memory of a tensor is all there is to a call ----
+
+_forward_ad = torch.autograd.forward_ad
+_keys = torch._C._dispatch_keys
+_number = getattr(torch._C.DispatchKeySet, "raw_repr", repr)  # of a set of keys; torch 2.4 has only the text
+_included = torch._C._dispatch_tls_local_include_set
+_function_modes = torch._C._len_torch_function_stack
+_profiled = torch.autograd._profiler_enabled
+TYPES = (Tensor, torch.nn.Parameter)
+
+
+def _ordinary() -> tuple[frozenset[Any], frozenset[Any]]:
+    """The dispatch keys of a thread without modes, and those of tensors that are nothing but memory of the CPU; each
+    without and with inference mode.
+
+    Asked in a new thread: this module may be imported under a mode.
+    """
+    found: list[Any] = []
+
+    def ask() -> None:
+        for inference in (False, True):
+            with torch.inference_mode(inference):
+                found.append((_number(_included()), _number(_keys(torch.empty(1, device="cpu")))))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    modes, plain_keys = zip(*found)
+    return frozenset(modes), frozenset(plain_keys)
+
+
+_NO_MODES, _PLAIN = _ordinary()
+
+
+def is_quiet() -> bool:
+    """No dispatch mode, functorch level, tracer, function mode, dual level or profiler that should see the call."""
+    return (
+        _number(_included()) in _NO_MODES
+        and _function_modes() == 0
+        and _forward_ad._current_level < 0
+        and not _profiled()
+    )
+
+
+def is_plain(x: Any) -> bool:
+    """Memory of the CPU and nothing else: no subclass, fake, wrapper, view of negative signs, zeros without memory."""
+    return type(x) in TYPES and _number(_keys(x)) in _PLAIN
+
+
+def can_be_read(*tensors: Tensor) -> bool:
+    """Whether the numbers are there, in the memory of the CPU."""
+    return not torch.compiler.is_dynamo_compiling() and is_quiet() and all(map(is_plain, tensors))
+
+
+# ---- what is rotated, and how ----
 
 
 class How(NamedTuple):
@@ -27,13 +83,10 @@ class How(NamedTuple):
     backward: bool = False
     kv_heads: int = -1  # 0 or more: the last 2 * kv_heads are k and v of a packed tensor, of which v keeps its bits
 
-    @property
-    def reads_interleaved(self) -> bool:
-        return self.pairing == "interleaved" or (self.pairing == "interleaved_to_half" and not self.backward)
-
-    @property
-    def writes_interleaved(self) -> bool:
-        return self.pairing == "interleaved" or (self.pairing == "interleaved_to_half" and self.backward)
+    def interleaves(self) -> list[bool]:
+        """Whether the two of a pair are neighbours: where they are read, and where they are written."""
+        crossed = self.pairing == "interleaved_to_half"
+        return [self.pairing == "interleaved" or (crossed and self.backward == back) for back in (False, True)]
 
 
 def parts(inputs: tuple[Any, ...]) -> tuple[list[Tensor], Tensor, Tensor, How]:
@@ -86,19 +139,13 @@ def _spread(rows: Tensor, how: How, x: Tensor) -> Tensor:
     else:  # the heads of a group have its row
         heads = wide.shape[2]
         wide = torch.cat([wide.repeat_interleave(part // heads, 2) for part in parts_of_heads(x, how)], 2)
-    wide = wide.permute(_order(how))
-    for _ in range(4 - len(how.layout)):
-        wide = wide.squeeze(0)
-    return wide
+    return wide.permute(_order(how)).flatten(0, 4 - len(how.layout))
 
 
 def _gathered(spread: Tensor, rows: Tensor, how: How, x: Tensor) -> Tensor:
     """The reverse of _spread: of what has its shape, what has the shape and the type of rows."""
     order = _order(how)
-    full = spread
-    for _ in range(4 - len(how.layout)):
-        full = full.unsqueeze(0)
-    full = full.permute([order.index(at) for at in range(4)])
+    full = spread.reshape((1,) * (4 - len(how.layout)) + spread.shape).permute([order.index(at) for at in range(4)])
     if rows.dim() == 4:
         parts = full.split(parts_of_heads(x, how), 2)
         full = torch.stack([part.unflatten(2, (rows.shape[2], -1)).sum(3) for part in parts]).sum(0)
@@ -112,9 +159,9 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, how: How, keeps: bool = True) -
     c, s = _spread(cos, how, x), _spread(sin, how, x)
     if how.backward:
         s = -s
-    heads, pairs = turning(x, how), c.shape[-1]
-    a, b = _members(heads, pairs, how.first, how.reads_interleaved)
-    block = _joined(a * c - b * s, b * c + a * s, how.writes_interleaved).to(x.dtype)
+    heads, pairs, (reads, writes) = turning(x, how), c.shape[-1], how.interleaves()
+    a, b = _members(heads, pairs, how.first, reads)
+    block = _joined(a * c - b * s, b * c + a * s, writes).to(x.dtype)
     rest = [heads[..., : how.first], heads[..., how.first + 2 * pairs :]]
     at = how.layout.index("h") if how.kv_heads > 0 else -1
     others = [x.narrow(at, heads.shape[at], how.kv_heads)] if how.kv_heads > 0 else []
@@ -143,8 +190,10 @@ def multiplied(y: Tensor, scale: Tensor, how: How, width: int) -> Tensor:
 def gradients_of_rows(x: Tensor, grad: Tensor, cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, Tensor]:
     """Those of cos and sin, differentiable."""
     c = _spread(cos, how, x)
-    a, b = _members(turning(x, how), c.shape[-1], how.first, how.reads_interleaved)
-    u, v = _members(turning(grad, how), c.shape[-1], how.first, how.writes_interleaved)
+    (a, b), (u, v) = (
+        _members(turning(one, how), c.shape[-1], how.first, interleaved)
+        for one, interleaved in zip((x, grad), how.interleaves())
+    )
     d_cos = (u * a + v * b).sum_to_size(c.shape)
     d_sin = (u * b - v * a if how.backward else v * a - u * b).sum_to_size(c.shape)
     return _gathered(d_cos, cos, how, x), _gathered(d_sin, sin, how, x)

@@ -16,7 +16,7 @@ from .. import _core
 from .._tables import Frequencies, Shaped, Table, frequencies
 from .._values import Rope, XPos, _rope
 from .._words import Pairing, fail
-from .plain import check_rows
+from .plain import TYPES, check_rows
 
 is_dynamo_compiling = torch.compiler.is_dynamo_compiling
 
@@ -75,33 +75,25 @@ def tensors_of(table: Table) -> tuple[Tensor, Tensor, dict[torch.device, tuple[T
     other devices.
     """
     batched = len(table.shape) == 3
-    return from_dlpack(table._dlpack(False, batched)), from_dlpack(table._dlpack(True, batched)), {}
+    cos, sin = (from_dlpack(_core._dlpack(table, which, batched)) for which in (False, True))
+    return cos, sin, {}
 
 
 def rows_beside(table: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Of a rotary.Table, rows for a tensor of a subclass: fake ones beside a fake tensor."""
-    mode = getattr(x, "fake_mode", None)
-    if mode is None or mode.allow_non_fake_inputs:
-        return table._torch_cos.to(x.device), table._torch_sin.to(x.device)
-    return mode.from_tensor(table._torch_cos).to(x.device), mode.from_tensor(table._torch_sin).to(x.device)
-
-
-def rows_on(table: Any, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Of a rotary.Table, which never changes, copies that are kept."""
-    if is_dynamo_compiling():
-        return table._torch_cos.to(device), table._torch_sin.to(device)
+    """Of a rotary.Table, rows on the device of x: fake ones beside a fake tensor, else copies that are kept."""
+    cos, sin = table._torch_cos, table._torch_sin
+    if cos.device == x.device and (is_dynamo_compiling() or type(x) in TYPES):
+        return cos, sin
+    mode = None if is_dynamo_compiling() else getattr(x, "fake_mode", None)
+    if mode is not None and not mode.allow_non_fake_inputs:
+        cos, sin = mode.from_tensor(cos), mode.from_tensor(sin)
+    if is_dynamo_compiling() or type(x) not in TYPES:
+        return cos.to(x.device), sin.to(x.device)
     copies: dict[torch.device, tuple[Tensor, Tensor]] = table._torch_copies
-    found = copies.get(device)
-    if found is None:
-        found = table._torch_cos.to(device), table._torch_sin.to(device)
-        if not _is_special(found[0]):
-            copies[device] = found
-    return found
-
-
-def _is_special(x: Tensor) -> bool:
-    """Whether somebody's mode made it, and it must not outlive the call."""
-    return type(x) is not Tensor
+    moved = copies.get(x.device) or (cos.to(x.device), sin.to(x.device))
+    if type(moved[0]) is Tensor:  # else somebody's mode made it, and it must not outlive the call
+        copies[x.device] = moved
+    return moved
 
 
 def check_tensors(operation: str, cos: Any, sin: Any, doubled: str) -> None:
