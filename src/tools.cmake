@@ -33,7 +33,6 @@ set(rotary_diagnose_sources
   src/diagnose/turns.cpp
   src/diagnose/with_rope.cpp)
 set(rotary_positions_sources
-  src/positions/canvas.cpp
   src/positions/ids.cpp
   src/positions/model_positions.cpp
   src/positions/omni.cpp
@@ -41,7 +40,6 @@ set(rotary_positions_sources
   src/positions/variants.cpp)
 set(rotary_shared_tools_sources
   src/tools/config_place.cpp
-  src/tools/number_files.cpp
   src/tools/named_positions.cpp
   src/tools/names.cpp
   src/tools/positions.cpp

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <numbers>
 #include <set>
-#include <string>
-#include <utility>
 
 #include "files/text/json.h"
 #include "rotary/accuracy.h"
@@ -19,8 +17,7 @@ namespace rotary::accuracy {
 namespace {
 
 using detail::CosSin;
-using detail::fail;
-using Json = nlohmann::ordered_json;
+using Json = files::OrderedJson;
 
 constexpr std::array<WayInfo, 5> ways = {{
     {Way::exact, "exact", "the real cos and sin, rounded once to float32: this library's tables"},

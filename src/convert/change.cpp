@@ -12,60 +12,42 @@ namespace {
 
 using files::piece_bytes;
 
-// The permutation as closed ranges: the elements of [begin, end) are permuted among themselves. The ranges are in order
-// and cover all; ranges shorter than `least` elements are joined.
-struct ClosedRange {
-  std::size_t begin = 0, end = 0;
-  bool moves = false;
-};
-std::vector<ClosedRange> closed_ranges(const Sources& sources, std::size_t least) {
-  std::vector<ClosedRange> runs;
-  ClosedRange run;
-  std::size_t furthest = 0;  // behind the last place that an element of the run comes from or goes to
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    run.moves = run.moves || sources[i] != i;
-    furthest = std::max<std::size_t>(furthest, sources[i] + std::size_t{1});
-    run.end = i + 1;
-    const bool closed = furthest <= run.end;
-    if (closed && (run.end - run.begin >= least || run.end == sources.size())) {
-      runs.push_back(run);
-      run = {.begin = run.end, .end = run.end};
-    }
-  }
-  return runs;
+using Permute = std::function<void(const std::byte* in, std::byte* out)>;
+
+// Hands on what the permutation makes of the tensor's bytes [begin, begin + size).
+void stream_piece(std::uint64_t begin, std::size_t size, const Reader& read, const Sink& sink, const Permute& permute) {
+  Bytes in(size), out(size);
+  read(begin, in);
+  permute(in.data(), out.data());
+  sink(out);
 }
 
+// In pieces of rows that are permuted among themselves.
 void stream_rows(const TensorInfo& tensor, const Sources& sources, const Reader& read, const Sink& sink) {
   const std::size_t row = static_cast<std::size_t>(tensor.bytes) / sources.size();
-  Bytes in, out;
-  for (const ClosedRange& run :
-       closed_ranges(sources, std::max<std::size_t>(1, piece_bytes / std::max<std::size_t>(1, row)))) {
-    in.resize((run.end - run.begin) * row);
-    read(run.begin * row, in);
-    if (!run.moves) {
-      sink(in);
-      continue;
-    }
-    out.resize(in.size());
-    for (std::size_t i = run.begin; i < run.end; ++i)
-      std::memcpy(out.data() + (i - run.begin) * row, in.data() + (sources[i] - run.begin) * row, row);
-    sink(out);
+  const std::size_t least = std::max<std::size_t>(1, piece_bytes / std::max<std::size_t>(1, row));
+  std::size_t begin = 0, furthest = 0;  // behind the last row that one of the piece comes from
+  for (std::size_t end = 1; end <= sources.size(); ++end) {
+    furthest = std::max<std::size_t>(furthest, sources[end - 1] + std::size_t{1});
+    if (furthest > end || (end - begin < least && end < sources.size())) continue;
+    stream_piece(begin * row, (end - begin) * row, read, sink, [&](const std::byte* in, std::byte* out) {
+      for (std::size_t i = begin; i < end; ++i)
+        std::memcpy(out + (i - begin) * row, in + (sources[i] - begin) * row, row);
+    });
+    begin = end;
   }
 }
 
-// Calls permute(in, out) with whole lines of line_bytes each, as many as make a piece.
+// In pieces of whole lines of line_bytes each, which are permuted one by one.
 void stream_lines(const TensorInfo& tensor, std::size_t line_bytes, const Reader& read, const Sink& sink,
-                  const std::function<void(const std::byte* in, std::byte* out)>& permute) {
+                  const Permute& permute) {
   const std::size_t lines = static_cast<std::size_t>(tensor.bytes) / line_bytes;
   const std::size_t together = std::max<std::size_t>(1, piece_bytes / line_bytes);
-  Bytes in, out;
   for (std::size_t line = 0; line < lines; line += together) {
     const std::size_t count = std::min(together, lines - line);
-    in.resize(count * line_bytes);
-    out.assign(in.size(), std::byte{});
-    read(line * line_bytes, in);
-    for (std::size_t i = 0; i < count; ++i) permute(in.data() + i * line_bytes, out.data() + i * line_bytes);
-    sink(out);
+    stream_piece(line * line_bytes, count * line_bytes, read, sink, [&](const std::byte* in, std::byte* out) {
+      for (std::size_t i = 0; i < count; ++i) permute(in + i * line_bytes, out + i * line_bytes);
+    });
   }
 }
 

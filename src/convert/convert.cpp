@@ -1,9 +1,5 @@
 // The public functions: the steps in their order, the report, and its JSON.
-#include "rotary/convert.h"
-
-#include "files/text/paths.h"
 #include "plan.h"
-#include "values/fail.h"
 
 namespace rotary {
 namespace conversion {
@@ -79,7 +75,7 @@ std::string to_json(const ConvertResult& result) {
                         {"from", name(result.from)},
                         {"to", name(result.to)},
                         {"dry_run", result.dry_run},
-                        {"output", result.dry_run ? OrderedJson() : OrderedJson(files::path_text(result.output))},
+                        {"output", result.dry_run ? OrderedJson() : OrderedJson(conversion::path_text(result.output))},
                         {"bytes", result.bytes},
                         {"tensors", OrderedJson::array()},
                         {"config", OrderedJson::array()}};

@@ -1,22 +1,15 @@
-#include "folder.h"
-
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include <system_error>
 
-#include "change.h"
 #include "files/tensors/checkpoint.h"
-#include "files/text/json.h"
-#include "files/text/paths.h"
-#include "values/fail.h"
+#include "plan.h"
 
 namespace rotary::conversion {
 namespace {
 
 namespace fs = std::filesystem;
-using files::path_text;
 
 bool ends_with_any(const std::string& name, std::initializer_list<std::string_view> endings) {
   return std::any_of(endings.begin(), endings.end(), [&name](std::string_view end) { return name.ends_with(end); });
@@ -28,89 +21,88 @@ bool is_other_weights(const std::string& name) {
                               ".tflite", ".ot", ".safetensors", ".bin.index.json", ".safetensors.index.json"});
 }
 
-std::vector<std::string> names_in(const fs::path& folder, bool folders) {
-  std::vector<std::string> names;
+using Names = std::set<std::string>;
+
+[[noreturn]] void refuse_listing(const fs::path& folder, const std::error_code& error) {
+  fail(Code::FILE, operation, path_text(folder), ": cannot be listed: ", error.message());
+}
+
+Names names_in(const fs::path& folder, bool folders) {
+  Names names;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
-    if (entry->is_directory(ignored) == folders) names.push_back(path_text(entry->path().filename()));
+    if (entry->is_directory(ignored) == folders) names.insert(path_text(entry->path().filename()));
   }
-  if (error) fail(Code::FILE, operation, path_text(folder) + ": cannot be listed: " + error.message());
-  std::sort(names.begin(), names.end());
+  if (error) refuse_listing(folder, error);
   return names;
 }
 
-struct Subfolder {
-  std::vector<std::string> files;    // "1_Pooling/config.json"
-  std::vector<std::string> folders;  // "1_Pooling"
-};
-
 // The folders of modules.json (sentence-transformers) that come behind the model, as "2_Dense": their weights have no
 // heads.
-std::set<std::string> modules_behind(const fs::path& folder, const std::vector<std::string>& names) {
-  std::set<std::string> found;
-  if (!std::binary_search(names.begin(), names.end(), "modules.json")) return found;
+Names modules_behind(const fs::path& folder, const Names& names) {
+  Names found;
+  if (!names.contains("modules.json")) return found;
   const files::Json modules = files::parse_json(files::json_file_text(operation, folder / "modules.json"));
   for (const files::Json& module : modules)
     if (!files::string_of(module, "type").ends_with("Transformer")) found.insert(files::string_of(module, "path"));
   return found;
 }
 
-// Empty if it is hidden, or if weights are among its files where none may be.
-std::optional<Subfolder> plain_subfolder(const fs::path& folder, const std::string& name, bool may_hold_weights) {
-  if (name.starts_with('.')) return std::nullopt;
-  Subfolder found{.files = {}, .folders = {name}};
+// Takes the files and folders below a subfolder ("1_Pooling/config.json"). One that is hidden, or has weights among its
+// files where none may be, is left out.
+void add_subfolder(Folder& folder, const std::string& name, bool may_hold_weights) {
+  bool left_out = name.starts_with('.');
+  Names files, folders = {name};
   std::error_code error;
-  for (fs::recursive_directory_iterator entry(folder / files::path_of(name), error), end; !error && entry != end;
-       entry.increment(error)) {
+  fs::recursive_directory_iterator entry(folder.path / path_of(name), error), end;
+  for (; !left_out && !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
-    const std::string inside = path_text(entry->path().lexically_relative(folder));
-    if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) found.folders.push_back(inside);
+    const std::string inside = path_text(entry->path().lexically_relative(folder.path));
+    if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) folders.insert(inside);
     if (!entry->is_regular_file(ignored)) continue;
-    if (is_other_weights(inside) && !may_hold_weights) return std::nullopt;
-    found.files.push_back(inside);
+    files.insert(inside);
+    left_out = is_other_weights(inside) && !may_hold_weights;
   }
-  if (error)
-    fail(Code::FILE, operation, path_text(folder / files::path_of(name)) + ": cannot be listed: " + error.message());
-  std::sort(found.files.begin(), found.files.end());
-  std::sort(found.folders.begin(), found.folders.end());
-  return found;
+  if (left_out) return folder.left_out.push_back(name + "/");
+  if (error) refuse_listing(folder.path / path_of(name), error);
+  folder.others.insert(folder.others.end(), files.begin(), files.end());
+  folder.subfolders.insert(folder.subfolders.end(), folders.begin(), folders.end());
 }
 
 struct Weights {
   std::vector<std::string> files;  // .safetensors
-  std::vector<std::string> indices;
+  Names indices;
   std::map<std::string, std::string> map;  // of the indices: the file of each tensor
 };
 
 void read_index(const fs::path& folder, const std::string& index, Weights& weights) {
-  std::set<std::string> named;
-  for (const auto& [tensor, file] : files::read_weight_map(operation, folder / files::path_of(index))) {
+  Names named;
+  for (const auto& [tensor, file] : files::read_weight_map(operation, folder / path_of(index))) {
     weights.map[tensor] = file;
     named.insert(file);
   }
   for (const std::string& file : named) {
     std::error_code ignored;
-    if (!fs::exists(folder / files::path_of(file), ignored)) {
-      fail(Code::FILE, operation,
-           path_text(folder / files::path_of(file)) + ": every file that " + index +
-               " names must be there but this one is missing");
+    if (!fs::exists(folder / path_of(file), ignored)) {
+      fail(Code::FILE, operation, path_text(folder / path_of(file)), ": every file that ", index,
+           " names must be there but this one is missing");
     }
     weights.files.push_back(file);
   }
-  weights.indices.push_back(index);
+  weights.indices.insert(index);
 }
 
 // The weights that a framework loads: of transformers, or where these are missing the native ones; and an
 // adapter's. A single file of another name is taken too.
-Weights find_weights(const fs::path& folder, const std::vector<std::string>& names) {
-  const auto has = [&names](std::string_view name) { return std::binary_search(names.begin(), names.end(), name); };
+Weights find_weights(const fs::path& folder, const Names& names) {
   Weights weights;
   const auto take = [&](const std::string& stem) {
-    if (has(stem + ".safetensors")) {
-      weights.files.push_back(stem + ".safetensors");
-    } else if (has(stem + ".safetensors.index.json")) {
-      read_index(folder, stem + ".safetensors.index.json", weights);
+    const std::string file = stem + ".safetensors", index = file + ".index.json";
+    if (names.contains(file)) {
+      weights.files.push_back(file);
+    } else if (names.contains(index)) {
+      read_index(folder, index, weights);
     }
   };
   take("model");
@@ -121,28 +113,27 @@ Weights find_weights(const fs::path& folder, const std::vector<std::string>& nam
     if (name.ends_with(".safetensors")) weights.files.push_back(name);
   }
   if (weights.files.size() == 1) return weights;
-  const bool pickled = std::any_of(names.begin(), names.end(), [](const std::string& name) {
+  if (!weights.files.empty()) {
+    fail(Code::FILE, operation, path_text(folder),
+         ": several .safetensors files must have a model.safetensors.index.json but it is missing");
+  }
+  const bool pickled = std::ranges::any_of(names, [](const std::string& name) {
     return ends_with_any(name, {".bin", ".pt", ".pth"});
   });
-  fail(Code::FILE, operation,
-       weights.files.empty()
-           ? path_text(folder) + ": must hold model.safetensors or model.safetensors.index.json but holds neither" +
-                 (pickled ? "; PyTorch's own files must be saved as safetensors first" : "")
-           : path_text(folder) +
-                 ": several .safetensors files must have a model.safetensors.index.json but it is "
-                 "missing");
+  fail(Code::FILE, operation, path_text(folder),
+       ": must hold model.safetensors or model.safetensors.index.json but holds neither",
+       pickled ? "; PyTorch's own files must be saved as safetensors first" : "");
 }
 
 void open_shards(Folder& folder, const Weights& weights) {
   std::map<std::string, std::string> holders;
   for (const std::string& name : weights.files) {
-    Shard shard = open_shard(folder.path / files::path_of(name), name);
+    Shard shard = open_shard(folder.path / path_of(name), name);
     for (const files::Entry& entry : shard.entries()) {
       const auto [holder, fresh] = holders.emplace(entry.info.name, name);
       if (!fresh) {
-        fail(Code::TENSOR, operation,
-             "a tensor must be in one file but " + files::in_quotes(entry.info.name) + " is in " + holder->second +
-                 " and " + name);
+        fail(Code::TENSOR, operation, "a tensor must be in one file but ", in_quotes(entry.info.name), " is in ",
+             holder->second, " and ", name);
       }
     }
     folder.shards.push_back(std::move(shard));
@@ -150,9 +141,8 @@ void open_shards(Folder& folder, const Weights& weights) {
   for (const auto& [tensor, file] : weights.map) {
     const auto holder = holders.find(tensor);
     if (holder != holders.end() && holder->second == file) continue;
-    fail(Code::TENSOR, operation,
-         path_text(folder.path / files::path_of(file)) + ": must hold the tensor " + files::in_quotes(tensor) +
-             ", as the index says, but does not");
+    fail(Code::TENSOR, operation, path_text(folder.path / path_of(file)), ": must hold the tensor ", in_quotes(tensor),
+         ", as the index says, but does not");
   }
 }
 
@@ -161,8 +151,8 @@ void check_adapter(const fs::path& folder) {
   const std::string type = files::string_of(json, "peft_type");
   if (type.empty() || type == "LORA") return;
   fail(Code::MODEL_TYPE, operation,
-       "an adapter must be of the type LORA (with DoRA too), or be merged into its model first, but is of " +
-           files::in_quotes(type));
+       "an adapter must be of the type LORA (with DoRA too), or be merged into its model first, but is of ",
+       in_quotes(type));
 }
 
 }  // namespace
@@ -181,37 +171,24 @@ Folder open_folder(const fs::path& path) {
          "but got the file '", path_text(path),
          "' (keys of a cache and tables of cos and sin: docs/convert.md shows the lines of numpy)");
   }
-  const std::vector<std::string> names = names_in(path, false);
-  const auto has = [&names](std::string_view name) { return std::binary_search(names.begin(), names.end(), name); };
-  Folder folder;
-  folder.path = path;
-  const bool adapter = has("adapter_config.json");
-  folder.config = has("config.json") ? "config.json" : "params.json";
-  if (!has(folder.config)) {
-    fail(Code::FILE, operation,
-         path_text(path) + ": must hold config.json" +
-             (adapter ? ", that of the adapter's base model, beside adapter_config.json" : "") + " but does not");
+  const Names names = names_in(path, false);
+  const bool adapter = names.contains("adapter_config.json");
+  Folder folder{.path = path, .config = names.contains("config.json") ? "config.json" : "params.json"};
+  if (!names.contains(folder.config)) {
+    fail(Code::FILE, operation, path_text(path), ": must hold config.json",
+         adapter ? ", that of the adapter's base model, beside adapter_config.json" : "", " but does not");
   }
   const Weights weights = find_weights(path, names);
   open_shards(folder, weights);
-  folder.adapter = std::all_of(weights.files.begin(), weights.files.end(),
-                               [](const std::string& name) { return name.starts_with("adapter_model"); });
+  folder.adapter =
+      std::ranges::all_of(weights.files, [](const std::string& name) { return name.starts_with("adapter_model"); });
   for (const std::string& name : names) {
-    const bool is_weights = std::find(weights.files.begin(), weights.files.end(), name) != weights.files.end();
-    if (is_weights || name == folder.config) continue;
-    const bool index = std::find(weights.indices.begin(), weights.indices.end(), name) != weights.indices.end();
-    (is_other_weights(name) && !index ? folder.left_out : folder.others).push_back(name);
+    if (std::ranges::count(weights.files, name) != 0 || name == folder.config) continue;
+    const bool left_out = is_other_weights(name) && !weights.indices.contains(name);
+    (left_out ? folder.left_out : folder.others).push_back(name);
   }
-  const std::set<std::string> modules = modules_behind(path, names);
-  for (const std::string& name : names_in(path, true)) {
-    const std::optional<Subfolder> inside = plain_subfolder(path, name, modules.count(name) != 0);
-    if (!inside) {
-      folder.left_out.push_back(name + "/");
-      continue;
-    }
-    folder.others.insert(folder.others.end(), inside->files.begin(), inside->files.end());
-    folder.subfolders.insert(folder.subfolders.end(), inside->folders.begin(), inside->folders.end());
-  }
+  const Names modules = modules_behind(path, names);
+  for (const std::string& name : names_in(path, true)) add_subfolder(folder, name, modules.contains(name));
   if (adapter) check_adapter(path);
   return folder;
 }
@@ -222,10 +199,9 @@ std::string common_metadata(const Folder& folder, const char* key) {
     const auto found = shard.header.header.metadata.find(key);
     const std::string value = found == shard.header.header.metadata.end() ? "" : found->second;
     if (&shard != &folder.shards.front() && value != common) {
-      const auto said = [](const std::string& text) { return text.empty() ? "missing" : files::in_quotes(text); };
-      fail(Code::FORMAT, operation,
-           "all files of a checkpoint must have been converted but " + std::string(key) + " is " + said(common) +
-               " in " + folder.shards.front().name + " and " + said(value) + " in " + shard.name);
+      const auto said = [](const std::string& text) { return text.empty() ? "missing" : in_quotes(text); };
+      fail(Code::FORMAT, operation, "all files of a checkpoint must have been converted but ", key, " is ",
+           said(common), " in ", folder.shards.front().name, " and ", said(value), " in ", shard.name);
     }
     common = value;
   }

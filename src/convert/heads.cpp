@@ -1,15 +1,10 @@
-#include <string>
-#include <utility>
-
-#include "projections.h"
-#include "values/fail.h"
+#include "plan.h"
 
 namespace rotary::conversion {
 namespace {
 
 using files::Fused;
 using files::FusedKeys;
-using files::in_quotes;
 
 Heads counted(const ModelRope& rope, int q, int k) {
   return {.q = q, .k = k, .dim = rope.rope.head_dim, .block = {rope.first, rope.rope.rotary_dim / 2}};
@@ -43,17 +38,12 @@ int slot_of(Fused fused, int head, bool key, int heads, int kv_heads) {
 // MLA: the rotated part of the one key is the last rows of kv_a_proj_with_mqa.
 Heads of_latent(const TensorInfo& tensor, Role role, const ModelRope& rope, const TextPart& part) {
   const int rotated = rope.rope.rotary_dim;
-  if (role == Role::q) {
-    return of_queries(rope, rope.heads, rope.rope.head_dim + part.value_dim);
-  }
+  const std::int64_t gate = part.attention.gated_by_value ? part.number("v_head_dim") : 0;
+  if (role == Role::q) return of_queries(rope, rope.heads, rope.rope.head_dim + gate);
   if (role != Role::latent) refuse_projection(tensor, part);
-  if (part.latent_rows == 0)
-    fail(Code::CONFIG_MISSING, operation, "the config must have kv_lora_rank but it is missing");
-  return {.k = 1,
-          .dim = rotated,
-          .block = {0, rotated / 2},
-          .rows = part.latent_rows + rotated,
-          .starts = {part.latent_rows}};
+  const std::int64_t latent_rows = part.number("kv_lora_rank");
+  if (latent_rows == 0) fail(Code::CONFIG_MISSING, operation, "the config must have kv_lora_rank but it is missing");
+  return {.k = 1, .dim = rotated, .block = {0, rotated / 2}, .rows = latent_rows + rotated, .starts = {latent_rows}};
 }
 
 // Values have the width of keys.

@@ -1,7 +1,6 @@
 #include <algorithm>
 
-#include "projections.h"
-#include "values/fail.h"
+#include "plan.h"
 
 namespace rotary::conversion {
 namespace {
@@ -9,24 +8,15 @@ namespace {
 using files::Json;
 using tools::is_of_another_model;
 
-// Values of the part's object; 0 and the default where there is none.
-std::int64_t integer(const Json& keys, const std::string& key) {
-  const auto found = keys.find(key);
-  return found != keys.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
-}
-
 bool flag(const Json& keys, const std::string& key, bool default_value) {
   const auto found = keys.find(key);
   return found != keys.end() && found->is_boolean() ? found->get<bool>() : default_value;
 }
 
-// "" where there is none.
-std::string json_of(const Json& keys, const std::string& key) { return keys.contains(key) ? keys.at(key).dump() : ""; }
-
 // A key with a dot or a control character in its name is no path.
 const Json& sub_config(const Json& config, const std::string& dotted) {
   if (const Json* found = files::object_at(config, dotted)) return *found;
-  fail(Code::ROPE, operation, "a config must hold an object at the place of its rope but ", files::in_quotes(dotted),
+  fail(Code::ROPE, operation, "a config must hold an object at the place of its rope but ", in_quotes(dotted),
        " is none");
 }
 
@@ -76,6 +66,13 @@ void place_ropes(const Model& model, TextPart& part) {
 
 }  // namespace
 
+std::int64_t TextPart::number(std::string_view key) const {
+  const auto found = keys.find(key);
+  return found != keys.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
+}
+
+std::string TextPart::json(const std::string& key) const { return keys.contains(key) ? keys.at(key).dump() : ""; }
+
 bool TextPart::is_drafting(const std::string& stack, int layer) const {
   return tools::is_draft(stack) || layer >= static_cast<int>(rope_of_layer.size());
 }
@@ -84,7 +81,7 @@ TextPart text_part(const Json& config, const Model& model) {
   TextPart part;
   part.path = path_of_text(model, part);
   place_ropes(model, part);
-  const Json& keys = sub_config(config, part.path);
+  const Json& keys = part.keys = sub_config(config, part.path);
   const ModelRope& first = model.ropes[part.ropes.front()];
   const ModelPart& read = part_of(model, part.path);
   part.model_type = read.model_type.empty() ? model.model_type : read.model_type;
@@ -94,10 +91,6 @@ TextPart text_part(const Json& config, const Model& model) {
   part.attention = attention_of(keys, part.model_type, family);
   const bool mla = family.mla.rope != 0 || keys.contains("kv_lora_rank");  // as in params.json
   part.latent = mla && first.first != 0;
-  part.latent_rows = integer(keys, "kv_lora_rank");
-  part.value_dim = part.attention.gated_by_value ? integer(keys, "v_head_dim") : 0;
-  part.may_lack_keys = integer(keys, "num_kv_shared_layers") > 0 || keys.contains("kv_source_layers");
-  part.layers_in_stack = integer(keys, std::string(part.attention.layers_in_stack));
   for (const Json* object : {&config, &keys}) {
     for (const char* key : {"quantization_config", "compression_config"})
       if (object->contains(key) && object->at(key).is_object()) part.quantization = object->at(key);
@@ -106,14 +99,11 @@ TextPart text_part(const Json& config, const Model& model) {
   if (part.attention.indexer.heads != 0) part.indexer = read.indexer;
   for (const auto& [key, value] : config.items())
     part.beside_towers = part.beside_towers || (value.is_object() && is_of_another_model(key));
-  if (part.attention.gated_by_value && part.value_dim == 0)
+  if (part.attention.gated_by_value && part.number("v_head_dim") == 0)
     fail(Code::CONFIG_MISSING, operation, "the config must have v_head_dim but it is missing");
   part.pairing_key = family.pairing_key.empty() ? family.attention.pairing_key : family.pairing_key;
   // transformers reads rope_interleave; remote code reads the other keys, and may have versions without.
   if (part.pairing_key != "rope_interleave" && !keys.contains(part.pairing_key)) part.pairing_key.clear();
-  part.pairing_json = json_of(keys, part.pairing_key);
-  part.indexer_json = json_of(keys, indexer_key);
-  part.has_rope_interleave = keys.contains("rope_interleave");
   part.has_own_code = config.contains("auto_map");
   return part;
 }

@@ -1,19 +1,15 @@
+#include "plan.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
-#include <utility>
 
 #include "files/config/stages.h"
 #include "files/tensors/checkpoint.h"
-#include "files/text/paths.h"
-#include "plan.h"
-#include "values/fail.h"
 
 namespace rotary::conversion {
 namespace {
 
-using files::in_quotes;
 using tools::contains_word;
 using tools::is_draft;
 using tools::is_named_text;
@@ -30,9 +26,9 @@ const char* what(Role role) {
 
 // The tensors of one layer's attention.
 struct Attends {
-  bool q = false, k = false;
-  bool own_k = false;  // a projection of keys alone
-  std::set<std::string> modules;
+  bool q = false, k = false, v = false;
+  std::optional<std::size_t> rope_of_keys = {};  // of a projection of keys alone
+  std::set<std::string> modules = {};
 };
 
 // A tensor of the text model's layers, as far as its name says so.
@@ -83,8 +79,8 @@ class Planner {
     const bool drafting = part_.is_drafting(name.stack, layer);
     if (!drafting && !part_.rope_of_layer[static_cast<std::size_t>(layer)]) return;
     if (name.role == Role::other) {
-      others_.push_back(&tensor);
-      return;
+      if (contains_word(name.suffix, "v_proj")) layers_[{name.stack, name.layer}].v = true;
+      return others_.push_back(&tensor);
     }
     if (tools::is_cross_attention(name.module)) return;
     const bool indexes = contains_word(name.module, "indexer");
@@ -100,7 +96,7 @@ class Planner {
       attends.modules.insert(name.module);
       attends.q = attends.q || is_of_queries(name.role);
       attends.k = attends.k || is_of_keys(name.role);
-      attends.own_k = attends.own_k || name.role == Role::k;
+      if (name.role == Role::k) attends.rope_of_keys = rope;
     }
     const std::string prefix = tensor.info->name.substr(0, tensor.info->name.size() - name.suffix.size());
     const auto part_of = [&](std::string_view suffix) -> const TensorInfo* {
@@ -109,10 +105,10 @@ class Planner {
     };
     const Projection projection{order_of(heads, plan_.to), part_of, name.role == Role::qkv, part_.quantization};
     if (const std::optional<Change> change = change_of(*tensor.info, name.suffix, projection))
-      add(tensor, name, *change, heads, rope);
+      add(tensor, name, *change, heads);
   }
 
-  void add(const Located& tensor, const TensorName& name, const Change& change, const Heads& heads, std::size_t rope) {
+  void add(const Located& tensor, const TensorName& name, const Change& change, const Heads& heads) {
     const ConvertedTensor shown{.info = *tensor.info,
                                 .file = plan_.folder.shards[tensor.shard].name,
                                 .layer = name.layer,
@@ -122,7 +118,7 @@ class Planner {
                                 .head_dim = heads.dim,
                                 .first = heads.block.first,
                                 .rotary_dim = 2 * heads.block.pairs};
-    plan_.tensors.push_back({tensor.shard, tensor.entry, change, shown, name, rope});
+    plan_.tensors.push_back({tensor.shard, tensor.entry, change, shown, name});
   }
 
   // The rope of a drafting layer, which no config names, by the heads that its weights have. Several ropes may fit if
@@ -176,7 +172,8 @@ class Planner {
   // A checkpoint has both projections in each of the model's layers; an adapter may leave any away.
   void check_complete() const {
     if (plan_.folder.adapter) return;
-    const std::int64_t in_stack = part_.layers_in_stack;
+    const std::int64_t in_stack = part_.number(part_.attention.layers_in_stack);
+    const bool may_lack_keys = part_.number("num_kv_shared_layers") > 0 || part_.keys.contains("kv_source_layers");
     for (const std::size_t rope : part_.ropes) {
       for (const int index : plan_.model.ropes[rope].layers) {
         if (in_stack != 0 && index >= in_stack) break;
@@ -186,7 +183,7 @@ class Planner {
           found.q = found.q || layer.q;
           found.k = found.k || layer.k;
         }
-        if (found.q && (found.k || part_.may_lack_keys)) continue;
+        if (found.q && (found.k || may_lack_keys)) continue;
         fail(Code::TENSOR, operation, "layer ", index, " must have a projection of ",
              found.q ? "the keys" : "the queries", " but the checkpoint has no tensor that is known as one");
       }
@@ -197,31 +194,22 @@ class Planner {
   // it as well.
   void convert_shared_values() {
     if (!part_.attention.keys_may_be_values) return;
-    std::set<Place> with_values;
-    for (const Located* other : others_) {
-      if (contains_word(other->name.suffix, "v_proj")) with_values.insert({other->name.stack, other->name.layer});
-    }
     for (const auto& [place, layer] : layers_) {
-      if (!layer.own_k || with_values.count(place) != 0) continue;
-      for (const std::string& module : layer.modules) convert_output(place, module);
+      if (!layer.rope_of_keys || layer.v) continue;
+      for (const std::string& module : layer.modules)
+        convert_output(place, module, plan_.model.ropes[*layer.rope_of_keys]);
     }
-    std::sort(plan_.tensors.begin(), plan_.tensors.end(), [](const TensorPlan& a, const TensorPlan& b) {
-      return std::tie(a.shard, a.entry) < std::tie(b.shard, b.entry);
-    });
+    std::ranges::sort(plan_.tensors, {},
+                      [](const TensorPlan& tensor) { return std::pair(tensor.shard, tensor.entry); });
   }
 
-  void convert_output(const Place& place, const std::string& module) {
-    const auto keys = std::find_if(plan_.tensors.begin(), plan_.tensors.end(), [&](const TensorPlan& tensor) {
-      return Place(tensor.name.stack, tensor.name.layer) == place && tensor.name.role == Role::k;
-    });
-    const std::size_t index = keys == plan_.tensors.end() ? part_.ropes.front() : keys->rope;
-    const ModelRope& rope = plan_.model.ropes[index];
+  void convert_output(const Place& place, const std::string& module, const ModelRope& rope) {
     const TensorName name{.stack = place.first, .layer = place.second, .module = module};
     const std::string weight = name.layer_name() + "." + module + ".o_proj.weight";
     const auto found = tensors_.find(weight);
     const Located* output = found == tensors_.end() ? nullptr : &found->second;
-    const bool plain = output != nullptr && keys != plan_.tensors.end() && !plan_.folder.adapter &&
-                       bits_of(output->info->type) >= 16 && output->info->shape.size() == 2 &&
+    const bool plain = output != nullptr && !plan_.folder.adapter && bits_of(output->info->type) >= 16 &&
+                       output->info->shape.size() == 2 &&
                        output->info->shape[1] == std::int64_t{rope.heads} * rope.rope.head_dim;
     if (!plain) {
       fail(Code::TENSOR, operation,
@@ -229,7 +217,7 @@ class Planner {
            in_quotes(weight), output == nullptr ? " is missing" : " is none");
     }
     const Heads heads = of_queries(rope, rope.heads, rope.rope.head_dim);
-    add(*output, name, {Axis::columns, 0, order_of(heads, plan_.to)}, heads, index);
+    add(*output, name, {Axis::columns, 0, order_of(heads, plan_.to)}, heads);
   }
 
   // A tensor that is not known may depend on the order of the heads' elements.
@@ -281,10 +269,11 @@ std::vector<ChangedKey> config_changes(const Plan& plan) {
   const std::string above = part.path.empty() ? "" : part.path + ".",
                     after = plan.to == Pairing::half ? "false" : "true";
   std::vector<ChangedKey> changes;
-  if (part.indexer.heads != 0 && !part.indexer_json.empty() && part.indexer_json != after)
-    changes.push_back({above + indexer_key, part.indexer_json, after});
-  if (!part.pairing_key.empty() && part.pairing_json != after)
-    changes.push_back({above + part.pairing_key, part.pairing_json, after});
+  const auto change = [&](const std::string& key) {
+    if (part.json(key) != after) changes.push_back({above + key, part.json(key), after});
+  };
+  if (part.indexer.heads != 0 && part.keys.contains(indexer_key)) change(indexer_key);
+  if (!part.pairing_key.empty()) change(part.pairing_key);
   return changes;
 }
 
@@ -294,14 +283,15 @@ std::vector<std::string> notes_on(const Plan& plan, bool leaves_indexers) {
   const Pairing native = half ? Pairing::half : Pairing::interleaved;
   std::vector<std::string> notes;
   if (part.pairing_key.empty() && plan.to != native) {
-    const std::string why = part.has_rope_interleave ? "transformers does not read rope_interleave of " +
-                                                           part.model_type + ", which stays as it is: its code takes "
-                                                     : "no key of the config of " + part.model_type +
-                                                           " says the pairing: code that reads it takes ";
+    const std::string why =
+        part.keys.contains("rope_interleave")
+            ? "transformers does not read rope_interleave of " + part.model_type +
+                  ", which stays as it is: its code takes "
+            : "no key of the config of " + part.model_type + " says the pairing: code that reads it takes ";
     notes.push_back(why + name(native) + " weights, so load the converted ones only where the pairing is set to " +
                     name(plan.to));
   }
-  if (part.has_own_code && !part.pairing_key.empty() && part.pairing_json.empty() && plan.to != native) {
+  if (part.has_own_code && !part.pairing_key.empty() && !part.keys.contains(part.pairing_key) && plan.to != native) {
     notes.push_back("the checkpoint brings the code of its model (auto_map), which may not read " + part.pairing_key +
                     ": transformers' own class does");
   }
@@ -326,18 +316,18 @@ files::ConfigFile read_config_of(const std::filesystem::path& path, std::optiona
 
 Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pairing> from) {
   Plan plan{.folder = open_folder(path), .to = to};
-  files::ConfigFile config = read_config_of(path / files::path_of(plan.folder.config), from);
+  files::ConfigFile config = read_config_of(path / path_of(plan.folder.config), from);
   plan.model = std::move(config.model);
   plan.config_text = std::move(config.text);
   plan.text = text_part(config.json, plan.model);
   plan.from = weights_pairing(plan.folder, plan.model.ropes[plan.text.ropes.front()], from);
   if (plan.from == to) {
-    fail(Code::PAIRING, operation, files::path_text(path), ": the checkpoint must be in the other pairing but is ",
-         name(to), " already");
+    fail(Code::PAIRING, operation, path_text(path), ": the checkpoint must be in the other pairing but is ", name(to),
+         " already");
   }
   const bool interleaved = plan.from == Pairing::interleaved;
-  const bool says_other = plan.text.attention.indexer.heads != 0 && !plan.text.indexer_json.empty() &&
-                          (plan.text.indexer_json != "false") != interleaved;
+  const std::string says = plan.text.json(indexer_key);
+  const bool says_other = plan.text.attention.indexer.heads != 0 && !says.empty() && (says != "false") != interleaved;
   plan.own_indexer = says_other || !common_metadata(plan.folder, own_indexer_key).empty();
   if (plan.own_indexer) plan.text.indexer = {};
   const bool leaves_indexers = Planner(plan).plan();

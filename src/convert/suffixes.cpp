@@ -1,13 +1,10 @@
 #include <algorithm>
 
-#include "projections.h"
-#include "values/fail.h"
-#include "values/number_text.h"
+#include "plan.h"
 
 namespace rotary::conversion {
 namespace {
 
-using files::in_quotes;
 using files::is_listed;
 
 enum class Kind : std::uint8_t {
@@ -43,31 +40,28 @@ constexpr Suffixes all_suffixes[] = {
 // Formats that are not read: no file of theirs was ever converted and run here. One of these suffixes tells each.
 struct UnreadFormat {
   const char* name;
-  std::vector<std::string_view> suffixes;
+  std::string_view suffixes;
 };
-const std::vector<UnreadFormat>& unread_formats() {
-  static const std::vector<UnreadFormat> formats = {
-      {"bitsandbytes", {"SCB", "weight.absmax", "weight.quant_map", "weight.nested_absmax"}},
-      {"quanto", {"weight._data", "weight._scale"}},
-      {"MLX", {"biases"}},
-      {"ModelOpt", {"weight_scale_2", "pre_quant_scale"}},
-      {"AdaLoRA", {"lora_E", "ranknum"}},
-      {"IA3", {"ia3_l"}},
-      {"LoHa", {"hada_w1_a", "hada_w1_b", "hada_w2_a", "hada_w2_b"}},
-      {"LoKr", {"lokr_w1", "lokr_w1_a", "lokr_w1_b", "lokr_w2", "lokr_w2_a", "lokr_w2_b"}},
-      {"OFT", {"oft_R.weight", "oft_r"}},
-      {"BOFT", {"boft_R", "boft_P", "boft_s"}},
-      {"HRA", {"hra_u"}},
-      {"VeRA", {"vera_lambda_b", "vera_lambda_d"}},
-  };
-  return formats;
-}
+constexpr UnreadFormat unread_formats[] = {
+    {"bitsandbytes", "SCB weight.absmax weight.quant_map weight.nested_absmax"},
+    {"quanto", "weight._data weight._scale"},
+    {"MLX", "biases"},
+    {"ModelOpt", "weight_scale_2 pre_quant_scale"},
+    {"AdaLoRA", "lora_E ranknum"},
+    {"IA3", "ia3_l"},
+    {"LoHa", "hada_w1_a hada_w1_b hada_w2_a hada_w2_b"},
+    {"LoKr", "lokr_w1 lokr_w1_a lokr_w1_b lokr_w2 lokr_w2_a lokr_w2_b"},
+    {"OFT", "oft_R.weight oft_r"},
+    {"BOFT", "boft_R boft_P boft_s"},
+    {"HRA", "hra_u"},
+    {"VeRA", "vera_lambda_b vera_lambda_d"},
+};
 
 // The format of one of the projection's tensors that is not read; empty: there is none.
 std::string unread_format(const Projection& projection) {
   const auto has = [&](std::string_view suffix) { return projection.part_of(suffix) != nullptr; };
-  for (const UnreadFormat& format : unread_formats())
-    if (std::any_of(format.suffixes.begin(), format.suffixes.end(), has)) return format.name;
+  for (const UnreadFormat& format : unread_formats)
+    if (std::ranges::any_of(files::words(format.suffixes), has)) return format.name;
   return has("scales") && !has("qweight") ? "MLX" : "";
 }
 

@@ -4,16 +4,12 @@
 
 #include "files/tensors/checkpoint.h"
 #include "files/text/descriptors.h"
-#include "files/text/paths.h"
 #include "plan.h"
-#include "values/fail.h"
 
 namespace rotary::conversion {
 namespace {
 
 namespace fs = std::filesystem;
-using files::path_of;
-using files::path_text;
 
 constexpr const char* partial_ending = ".partial-";
 
@@ -218,7 +214,7 @@ std::vector<VerifiedLayer> verify(const Plan& plan, const std::optional<std::fil
           converted ? bytes_of(written[tensor->shard], tensor->entry) : changed(info, tensor->change, source);
       if (result.size() == source.size() && changed(info, inverse(tensor->change), result) == source) continue;
       fail(Code::CHECK, operation, "a converted tensor must give its source's bytes when its change is undone but ",
-           files::in_quotes(info.name), " differs");
+           in_quotes(info.name), " differs");
     }
     const TensorName& name = tensors.front()->name;
     verified.push_back({.layer = name.layer_name() + (name.module.empty() ? "" : "." + name.module),

@@ -1,8 +1,6 @@
 #include "ids.h"
 
 #include <algorithm>
-#include <optional>
-#include <utility>
 
 namespace rotary::made {
 namespace {
@@ -205,16 +203,12 @@ ModelPositions Walk::made(const std::function<void(Row&)>& lay) {
            std::to_string(taken(kind)) +
                (short_film ? ", of which the last lacks " + std::to_string(frames_left_) + " frames" : ""));
   }
-  PositionSet& set = made.positions;
-  set.axes = manner_.axes;
-  set.batch = static_cast<int>(batch);
-  set.batched = true;
-  set.tokens = tokens;
+  made.positions = {.axes = manner_.axes, .batch = static_cast<int>(batch), .batched = true, .tokens = tokens};
   made.real_deltas = manner_.float32;
   if (manner_.float32)
-    set.reals = std::move(values);
+    made.positions.reals = std::move(values);
   else
-    set.integers.assign(values.begin(), values.end());
+    made.positions.integers.assign(values.begin(), values.end());
   return made;
 }
 

@@ -1,10 +1,7 @@
 // model_positions: whose ids they are, and those of models that count plainly.
 #include <algorithm>
-#include <string>
-#include <utility>
 
-#include "files/text/io.h"
-#include "made.h"
+#include "ids.h"
 #include "tools/config_place.h"
 #include "values/fail.h"
 
@@ -33,19 +30,16 @@ void take_only(const ModelInputs& inputs, std::string_view takes) {
 }
 
 ModelPositions counted(files::Counts counts, const ModelInputs& inputs) {
-  using Integers = std::vector<std::int64_t>;
-  const auto size = static_cast<std::size_t>(inputs.batch * inputs.tokens);
-  const Integers seen(size, 1);
-  const bool masked = !inputs.mask.empty() && counts != files::Counts::every;
-  const Integers& mask = masked ? inputs.mask : seen;
+  std::vector<std::int64_t> mask(static_cast<std::size_t>(inputs.batch * inputs.tokens), 1);
+  if (!inputs.mask.empty() && counts != files::Counts::every) mask = inputs.mask;
   ModelPositions made;
-  made.positions.integers = mask_positions(mask, inputs.tokens);
+  made.positions = {.integers = mask_positions(mask, inputs.tokens),
+                    .batch = static_cast<int>(inputs.batch),
+                    .batched = true,
+                    .tokens = inputs.tokens};
   if (counts == files::Counts::from_one) {
     for (std::int64_t& position : made.positions.integers) ++position;  // masked tokens, at 0, become 1
   }
-  made.positions.batch = static_cast<int>(inputs.batch);
-  made.positions.batched = true;
-  made.positions.tokens = inputs.tokens;
   return made;
 }
 
@@ -102,11 +96,7 @@ Place place_of(const files::Json& json, std::string_view path, files::Ledger& le
     if (inside && (root.has(holder) || !files::child_type(place.type, holder).empty()))
       place = part_of(place, holder, ledger);
   }
-  while (!path.empty()) {
-    const std::size_t dot = std::min(path.find('.'), path.size());
-    place = part_of(place, std::string(path.substr(0, dot)), ledger);
-    path.remove_prefix(std::min(dot + 1, path.size()));
-  }
+  for (const std::string& name : files::keys_of(path)) place = part_of(place, name, ledger);
   for (auto facts = files::find_positions(place.type); facts && !facts->inside.empty();) {
     place = part_of(place, std::string(facts->inside), ledger);
     facts = files::find_positions(place.type);

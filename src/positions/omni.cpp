@@ -1,10 +1,6 @@
 // Models that hear: sounds, and films that sound.
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
 #include "ids.h"
 

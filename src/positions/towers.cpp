@@ -1,10 +1,8 @@
 // The positions of a vision tower's patches, in the order of pixel_values, by the fields of files::PositionFacts.
 #include <algorithm>
 #include <iterator>
-#include <string>
 
-#include "files/text/json.h"
-#include "made.h"
+#include "ids.h"
 
 namespace rotary::made {
 namespace {
@@ -137,9 +135,7 @@ ModelPositions tower_positions(const Call& call) {
     for (std::vector<double>& axis : axes) axis.resize(before + static_cast<std::size_t>(patches));
   }
   ModelPositions made;
-  PositionSet& set = made.positions;
-  set.axes = static_cast<int>(axes.size());
-  set.tokens = static_cast<std::int64_t>(axes[0].size());
+  PositionSet& set = made.positions = {.axes = static_cast<int>(axes.size()), .tokens = std::ssize(axes[0])};
   const bool reals = call.facts.order == PatchOrder::centres || call.facts.order == PatchOrder::windows;
   for (const std::vector<double>& axis : axes) {
     if (reals) {

@@ -1,19 +1,14 @@
 #include "config_place.h"
 
 #include <algorithm>
-#include <array>
-#include <filesystem>
 #include <map>
-#include <optional>
 #include <system_error>
 
 #include "files/config/stages.h"
+#include "files/gguf/gguf.h"
 #include "files/tensors/formats.h"
 #include "files/text/descriptors.h"
-#include "files/text/io.h"
-#include "files/text/json.h"
 #include "files/text/paths.h"
-#include "rotary/error.h"
 #include "values/fail.h"
 
 namespace rotary::tools {
@@ -28,10 +23,14 @@ using files::printable;
 
 // ---- streams ----
 
+std::string_view text_of_stream(const std::string& config) {
+  const std::vector<std::byte>& bytes = bytes_of_stream(config);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
 // The errors of parse_config do not know whose text it was.
 Model read_config_stream(const std::string& config, const ConfigOptions& options) {
-  const std::vector<std::byte>& bytes = bytes_of_stream(config);
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const std::string_view text = text_of_stream(config);
   const std::string name = printable(files::stream_name(files::path_of(config)));
   if (text.empty()) throw Error(Code::FILE, "read_config", "must hold a config but is empty", name);
   if (text.starts_with("GGUF"))
@@ -66,11 +65,9 @@ struct Repository {
 };
 
 bool is_name(std::string_view text) {
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   return !text.empty() && text.size() <= 96 && text.front() != '.' && text.front() != '-' &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-                  c == '-';
-         });
+         text.find_first_not_of(letters) == text.npos;
 }
 
 bool names_file(std::string_view text) {
@@ -83,9 +80,7 @@ std::optional<Repository> repository_of(const std::string& config) {
   const std::string id = config.substr(0, at);
   const std::string revision = at == std::string::npos ? "" : config.substr(at + 1);
   const auto slash = id.find('/');
-  const bool named = slash == std::string::npos ? is_name(id)
-                                                : is_name(std::string_view(id).substr(0, slash)) &&
-                                                      is_name(std::string_view(id).substr(slash + 1));
+  const bool named = is_name(id.substr(0, slash)) && (slash == std::string::npos || is_name(id.substr(slash + 1)));
   if (!named || names_file(id) || (at != std::string::npos && revision.empty())) return std::nullopt;
   if (revision.find("..") != std::string::npos || revision.starts_with('/')) return std::nullopt;
   return Repository{id, revision};
@@ -152,8 +147,7 @@ Model read_config_at(const std::string& config, const ConfigOptions& options) {
   if (is_pipe(files::path_of(config))) return read_config_stream(config, options);
   const fs::path path = files::path_of(config_path(config));
   Model model = read_config(path, options);
-  std::error_code ignored;
-  if (options.pairing || !fs::is_directory(path, ignored)) return model;
+  if (options.pairing || !is_folder(path)) return model;
   try {
     files::apply_weights_pairing(model, path);
   } catch (const Error&) {  // the config is what is asked for: weights that cannot be read say nothing
@@ -162,22 +156,15 @@ Model read_config_at(const std::string& config, const ConfigOptions& options) {
 }
 
 std::string config_text_at(const std::string& config) {
-  std::string text;
   if (is_pipe(files::path_of(config))) {
-    const std::vector<std::byte>& bytes = bytes_of_stream(config);
-    text.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  } else {
-    fs::path path = files::path_of(config_path(config));
-    std::error_code ignored;
-    if (is_folder(path)) path /= fs::exists(path / "config.json", ignored) ? "config.json" : "params.json";
-    const files::InputFile file("read_config", path);
-    std::array<std::byte, 4> start{};
-    if (file.size() >= start.size()) file.read(0, start);
-    constexpr std::string_view gguf = "GGUF";
-    if (std::equal(start.begin(), start.end(), files::bytes_of(gguf).begin())) return "";
-    text = files::json_file_text("read_config", file);
+    const std::string_view text = text_of_stream(config);
+    return std::string(text.starts_with("GGUF") ? "" : text);
   }
-  return text.starts_with("GGUF") ? "" : text;
+  fs::path path = files::path_of(config_path(config));
+  std::error_code ignored;
+  if (is_folder(path)) path /= fs::exists(path / "config.json", ignored) ? "config.json" : "params.json";
+  const files::InputFile file("read_config", path);
+  return files::is_gguf(file) ? "" : files::json_file_text("read_config", file);
 }
 
 }  // namespace rotary::tools

@@ -2,10 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "number_files.h"
 #include "values/fail.h"
@@ -40,6 +36,67 @@ void for_each_sequence(std::span<const std::int64_t> cu_seqlens, const Use& use)
 constexpr detail::Named<Split> splits[] = {
     {Split::contiguous, "contiguous"}, {Split::zigzag, "zigzag"}, {Split::striped, "striped"}};
 
+// ---- as text ----
+
+// Whole numbers, one before each of the separators and one behind the last.
+Integers numbers_of(std::string_view spec, std::string_view text, std::string_view separators,
+                    const std::string& form) {
+  Integers numbers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (std::size_t i = 0; i <= separators.size(); ++i) {
+    const auto [next, status] = std::from_chars(at, end, numbers.emplace_back());
+    const bool last = i == separators.size();
+    if (status != std::errc() || (last ? next != end : next == end || *next != separators[i]))
+      refuse("it must be written as " + form, spec);
+    at = next + (last ? 0 : 1);
+  }
+  return numbers;
+}
+
+PositionSet set_of(const Integers& positions) {
+  if (positions.empty()) refuse("there must be at least one position", "none");
+  return {.integers = positions, .tokens = std::ssize(positions)};
+}
+
+PositionSet packed(std::string_view spec, std::string_view text) {
+  const auto commas = static_cast<std::size_t>(std::ranges::count(text, ','));
+  return set_of(packed_positions(numbers_of(spec, text, std::string(commas, ','), "packed:0,5,9")));
+}
+
+PositionSet shard(std::string_view spec, Split split, std::string_view text) {
+  const Integers n = numbers_of(spec, text, "/:", std::string(name(split)) + ":RANK/RANKS:TOKENS");
+  if (n[2] < 1) refuse("there must be at least one token", spec);
+  const Integers whole = {0, n[2]};
+  return set_of(shard_tokens(split, n[0], n[1], whole));
+}
+
+// For a rope of two axes, or of three whose first is time.
+PositionSet image(std::string_view spec, std::string_view text, int axes) {
+  if (axes != 2 && axes != 3) refuse("an image must be given to a rope of rows and columns", spec);
+  const bool blocks = text.find('/') != std::string_view::npos;
+  const Integers n = numbers_of(spec, text, blocks ? "x/" : "x", "image:24x34 or image:24x34/2");
+  PositionSet set = image_positions(n[0], n[1], blocks ? n[2] : 1);
+  if (axes == 3) set.integers.insert(set.integers.begin(), static_cast<std::size_t>(set.tokens), 0);
+  set.axes = axes;
+  return set;
+}
+
+PositionSet mask(std::string_view file) {
+  if (file.empty()) refuse("it must be written as mask:FILE.npy", "mask:");
+  const auto [values, shape] = tools::read_integers(file, "a mask");
+  if (shape.empty() || shape.size() > 2 || values.empty()) {
+    fail(Code::SHAPE, "positions", file, ": a mask must be [tokens] or [batch, tokens] but is ",
+         detail::shape_text(shape));
+  }
+  const std::int64_t tokens = shape.back(), rows = static_cast<std::int64_t>(values.size()) / tokens;
+  if (rows > std::numeric_limits<int>::max()) refuse("the batch must fit 32 bits", rows);
+  return {.integers = mask_positions(values, tokens),
+          .batch = static_cast<int>(rows),
+          .batched = shape.size() == 2,
+          .tokens = tokens};
+}
+
 }  // namespace
 
 const char* name(Split split) noexcept { return detail::name_in(splits, split); }
@@ -72,9 +129,7 @@ PositionSet image_positions(std::int64_t rows, std::int64_t columns, std::int64_
            std::to_string(rows) + "x" + std::to_string(columns));
   if (merge < 1 || rows % merge != 0 || columns % merge != 0)
     refuse("blocks must divide rows and columns, " + std::to_string(rows) + "x" + std::to_string(columns) + ",", merge);
-  PositionSet set;
-  set.axes = 2;
-  set.tokens = rows * columns;
+  PositionSet set{.axes = 2, .tokens = rows * columns};
   for (const std::int64_t axis : {0, 1}) {
     for (std::int64_t t = 0; t < set.tokens; ++t) {
       const std::int64_t block = t / (merge * merge), within = t % (merge * merge), across = columns / merge;
@@ -132,75 +187,6 @@ HeldTokens held_tokens(const SlidingWindow& window, std::int64_t t) {
   }
   return held;
 }
-
-// ---- as text ----
-
-namespace {
-
-// Whole numbers, one before each of the separators and one behind the last.
-Integers numbers_of(std::string_view spec, std::string_view text, std::string_view separators,
-                    const std::string& form) {
-  Integers numbers;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  for (std::size_t i = 0; i <= separators.size(); ++i) {
-    const auto [next, status] = std::from_chars(at, end, numbers.emplace_back());
-    const bool last = i == separators.size();
-    if (status != std::errc() || (last ? next != end : next == end || *next != separators[i]))
-      refuse("it must be written as " + form, spec);
-    at = next + (last ? 0 : 1);
-  }
-  return numbers;
-}
-
-PositionSet set_of(Integers positions) {
-  PositionSet set;
-  set.tokens = static_cast<std::int64_t>(positions.size());
-  set.integers = std::move(positions);
-  if (set.tokens == 0) refuse("there must be at least one position", "none");
-  return set;
-}
-
-PositionSet packed(std::string_view spec, std::string_view text) {
-  const auto commas = static_cast<std::size_t>(std::ranges::count(text, ','));
-  return set_of(packed_positions(numbers_of(spec, text, std::string(commas, ','), "packed:0,5,9")));
-}
-
-PositionSet shard(std::string_view spec, Split split, std::string_view text) {
-  const Integers n = numbers_of(spec, text, "/:", std::string(name(split)) + ":RANK/RANKS:TOKENS");
-  if (n[2] < 1) refuse("there must be at least one token", spec);
-  const Integers whole = {0, n[2]};
-  return set_of(shard_tokens(split, n[0], n[1], whole));
-}
-
-// For a rope of two axes, or of three whose first is time.
-PositionSet image(std::string_view spec, std::string_view text, int axes) {
-  if (axes != 2 && axes != 3) refuse("an image must be given to a rope of rows and columns", spec);
-  const bool blocks = text.find('/') != std::string_view::npos;
-  const Integers n = numbers_of(spec, text, blocks ? "x/" : "x", "image:24x34 or image:24x34/2");
-  PositionSet set = image_positions(n[0], n[1], blocks ? n[2] : 1);
-  if (axes == 3) set.integers.insert(set.integers.begin(), static_cast<std::size_t>(set.tokens), 0);
-  set.axes = axes;
-  return set;
-}
-
-PositionSet mask(std::string_view file) {
-  if (file.empty()) refuse("it must be written as mask:FILE.npy", "mask:");
-  const auto [values, shape] = tools::read_integers(file, "a mask");
-  if (shape.empty() || shape.size() > 2 || values.empty()) {
-    fail(Code::SHAPE, "positions", file, ": a mask must be [tokens] or [batch, tokens] but is ",
-         detail::shape_text(shape));
-  }
-  const std::int64_t tokens = shape.back(), rows = static_cast<std::int64_t>(values.size()) / tokens;
-  if (rows > std::numeric_limits<int>::max()) refuse("the batch must fit 32 bits", rows);
-  PositionSet set = set_of(mask_positions(values, tokens));
-  set.tokens = tokens;
-  set.batch = static_cast<int>(rows);
-  set.batched = shape.size() == 2;
-  return set;
-}
-
-}  // namespace
 
 DualChunkPositions dual_chunk_positions(std::span<const std::int64_t> positions, std::int64_t chunk,
                                         std::int64_t local) {

@@ -1,10 +1,7 @@
 // Integers and reals of an .npy, whatever type they are stored in.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
+#include "rotary/tensors.h"
 
 namespace rotary::tools {
 

@@ -3,18 +3,61 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <functional>
-#include <limits>
-#include <string>
 
 #include "files/text/paths.h"
-#include "rotary/tensors.h"
-#include "tools/subject.h"
+#include "number_files.h"
+#include "subject.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 
 namespace rotary {
+
+// ---- number_files.h ----
+
+namespace tools {
+namespace {
+
+// T: std::int64_t, of bool, uint8, int32 and int64; or double, of float32 and float64 too. None: another type.
+template <class T>
+std::optional<std::vector<T>> numbers_in(const Tensor& tensor) {
+  const auto taken = [](const auto& values) {
+    std::vector<T> numbers(values.size());
+    std::ranges::transform(values, numbers.begin(), [](auto value) { return static_cast<T>(value); });
+    return numbers;
+  };
+  constexpr bool reals = std::is_floating_point_v<T>;
+  if (tensor.type == ElementType::i64) return taken(tensor.as<std::int64_t>());
+  if (tensor.type == ElementType::i32) return taken(tensor.as<std::int32_t>());
+  if (tensor.type == ElementType::boolean || tensor.type == ElementType::u8) return taken(tensor.data);
+  if (reals && tensor.type == ElementType::f32) return taken(tensor.as<float>());
+  if (reals && tensor.type == ElementType::f64) return taken(tensor.as<double>());
+  return std::nullopt;
+}
+
+template <class T>
+NumberFile<T> read(std::string_view file, const std::string& what, const char* types) {
+  const Tensor tensor = read_npy(files::path_of(file));
+  const auto numbers = numbers_in<T>(tensor);
+  if (!numbers) fail(Code::DTYPE, "positions", file, ": ", what, " must be ", types, " but is ", name(tensor.type));
+  return {*numbers, tensor.shape};
+}
+
+}  // namespace
+
+NumberFile<std::int64_t> read_integers(std::string_view file, const std::string& what) {
+  return read<std::int64_t>(file, what, "bool, uint8, int32 or int64");
+}
+
+NumberFile<double> read_reals(std::string_view file, const std::string& what) {
+  NumberFile<double> found = read<double>(file, what, "an integer type, float32 or float64");
+  const auto odd = std::ranges::find_if_not(found.values, [](double value) { return std::isfinite(value); });
+  if (odd != found.values.end())
+    fail(Code::POSITION, "positions", file, ": ", what, " must be finite but holds infinity or NaN");
+  return found;
+}
+
+}  // namespace tools
 
 using detail::shape_text;
 using detail::significant;
@@ -78,9 +121,19 @@ void append_item(PositionSet& set, std::string_view item) {
   append_range(set.integers, begin, count, item);
 }
 
-// Takes the sizes of a file's shape. A rope of one axis beside ropes of several also takes [tokens].
-void take_shape(PositionSet& set, const std::vector<std::int64_t>& shape, int axes, int file_axes,
-                const std::string& file) {
+// A rope with fewer axes than the positions takes the first of them.
+PositionSet first_axes(PositionSet set, int axes) {
+  if (set.axes <= axes) return set;
+  const std::size_t kept = static_cast<std::size_t>(set.batch * set.tokens) * static_cast<std::size_t>(axes);
+  if (!set.integers.empty()) set.integers.resize(kept);
+  if (!set.reals.empty()) set.reals.resize(kept);
+  set.axes = axes;
+  set.given_shape.reset();
+  return set;
+}
+
+// A set of a file's sizes. A rope of one axis beside ropes of several also takes [tokens].
+PositionSet set_of(const std::vector<std::int64_t>& shape, int axes, int file_axes, const std::string& file) {
   const bool own = axes == 1 && shape.size() == 1;
   const std::size_t leading = file_axes > 1 && !own ? 1 : 0;
   const bool rank_fits = shape.size() == leading + 1 || shape.size() == leading + 2;
@@ -91,56 +144,29 @@ void take_shape(PositionSet& set, const std::vector<std::int64_t>& shape, int ax
                       : "[tokens] or [batch, tokens] for a rope of one axis";
     refuse(Code::SHAPE, file + ": its shape must be " + rule, shape_text(shape));
   }
-  set.axes = leading == 1 ? axes : 1;
-  set.batched = shape.size() == leading + 2;
-  const std::int64_t batch = set.batched ? shape[leading] : 1;
-  set.tokens = shape.back();
-  if (batch < 1 || set.tokens < 1)
-    refuse(Code::POSITION, file + ": it must hold at least one position", shape_text(shape));
+  const bool batched = shape.size() == leading + 2;
+  const std::int64_t batch = batched ? shape[leading] : 1, tokens = shape.back();
+  if (batch < 1 || tokens < 1) refuse(Code::POSITION, file + ": it must hold at least one position", shape_text(shape));
   if (batch > std::numeric_limits<int>::max())
     refuse(Code::SHAPE, file + ": the batch must fit 32 bits", shape_text(shape));
-  set.batch = static_cast<int>(batch);
-}
-
-// The values of the set's own axes, which are the file's first.
-template <typename From, typename To>
-void take_values(const PositionSet& set, const Tensor& tensor, std::vector<To>& values) {
-  const std::size_t count =
-      static_cast<std::size_t>(set.axes) * static_cast<std::size_t>(set.batch) * static_cast<std::size_t>(set.tokens);
-  const std::span<const From> all = tensor.as<From>();
-  values.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
+  return {.axes = leading == 1 ? file_axes : 1, .batch = static_cast<int>(batch), .batched = batched, .tokens = tokens};
 }
 
 PositionSet read_position_file(std::string_view path, int axes, int file_axes) {
   const Tensor tensor = read_npy(files::path_of(path));
-  PositionSet set;
   const std::string file(path);
-  take_shape(set, tensor.shape, axes, file_axes, file);
-  if (tensor.type == ElementType::i64) {
-    take_values<std::int64_t>(set, tensor, set.integers);
-  } else if (tensor.type == ElementType::i32) {
-    take_values<std::int32_t>(set, tensor, set.integers);
+  PositionSet set = set_of(tensor.shape, axes, file_axes, file);
+  if (tensor.type == ElementType::i64 || tensor.type == ElementType::i32) {
+    set.integers = *tools::numbers_in<std::int64_t>(tensor);
   } else if (tensor.type == ElementType::f64) {
-    take_values<double>(set, tensor, set.reals);
-    for (const double position : set.reals) {
-      if (!std::isfinite(position))
-        refuse(Code::POSITION, file + ": positions must be finite", significant(position, 3));
-    }
+    set.reals = *tools::numbers_in<double>(tensor);
   } else {
     refuse(Code::DTYPE, file + ": positions must be int32, int64 or float64", name(tensor.type));
   }
-  return set;
-}
-
-// A rope with fewer axes than the positions takes the first of them.
-PositionSet first_axes(PositionSet set, int axes) {
-  if (set.axes <= axes) return set;
-  const auto one = static_cast<std::size_t>(set.batch) * static_cast<std::size_t>(set.tokens);
-  const std::size_t kept = one * static_cast<std::size_t>(axes);
-  if (!set.integers.empty()) set.integers.resize(kept);
-  if (!set.reals.empty()) set.reals.resize(kept);
-  set.axes = axes;
-  set.given_shape.reset();
+  set = first_axes(std::move(set), axes);
+  for (const double position : set.reals) {
+    if (!std::isfinite(position)) refuse(Code::POSITION, file + ": positions must be finite", significant(position, 3));
+  }
   return set;
 }
 

@@ -1,7 +1,7 @@
 // Layouts from the names and shapes of tensors.
 #include <algorithm>
+#include <numeric>
 #include <set>
-#include <utility>
 
 #include "files/tensors/formats.h"
 #include "subject.h"
@@ -15,155 +15,115 @@ namespace {
 using detail::shape_text;
 using files::label;
 
-using Words = std::vector<std::string>;
+// A tensor, whose heads its are to be, and its readings, the default first.
+struct Candidate {
+  const Tensor* tensor;
+  Subject subject;
+  std::vector<Reading> readings = {};
 
-// The tensors and the config's heads for them.
-class Judge {
- public:
-  Judge(std::string_view operation, std::span<const Tensor* const> tensors, const ModelRope& used)
-      : operation_(operation), tensors_(tensors), used_(used) {
-    for (const Tensor* tensor : tensors) {
-      Subject& subject = subjects_.emplace_back();
-      subject.used = &used;
-      subject.role = role_of(tensor->name);
-    }
+  const Reading& by(std::size_t n) const { return readings[std::min(n, readings.size() - 1)]; }
+  std::vector<std::int64_t> counts() const {
+    return subject.head_counts(!tensor->shape.empty() && subject.is_bare(tensor->shape.back()));
   }
-
-  bool knows_heads() const { return used_.heads > 0; }
-
-  // The words that can read the tensor, the default first. Empty: none can be chosen.
-  Words words_for(std::size_t i) const {
-    const Tensor& tensor = *tensors_[i];
-    const std::size_t dimensions = tensor.shape.size();
-    if (dimensions == 4) return {"bthd", "bhtd"};
-    if (dimensions != 2 && dimensions != 3) return {};
-    const bool known = used_.rope.head_dim > 0 && knows_heads();
-    const std::int64_t last = tensor.shape.back(), head_dim = subjects_[i].head_dim_of(tensor);
-    const bool whole = last == used_.rope.head_dim || subjects_[i].is_bare(last);
-    const bool flat = known && last % head_dim == 0;
-    const std::int64_t flat_heads = flat ? last / head_dim : 0;
-    if (dimensions == 3) {
-      if (!known || whole) return flat && is_count(i, flat_heads) ? Words{"thd", "htd", "flat"} : Words{"thd", "htd"};
-      return flat && is_shard(i, flat_heads) ? Words{"flat"} : Words{"thd"};
-    }
-    if (!known) return {};
-    if (whole && is_count(i, tensor.shape[0])) return {"hd"};
-    if (flat && is_shard(i, flat_heads) && (flat_heads > 1 || is_count(i, 1))) return {"flat"};
-    return {};
+  bool is_count(std::int64_t heads) const { return std::ranges::count(counts(), heads) != 0; }
+  bool is_shard(std::int64_t heads) const {
+    return heads > 0 && std::ranges::any_of(counts(), [heads](std::int64_t count) { return count % heads == 0; });
   }
-
-  [[noreturn]] void refuse_dimensions(const Tensor& tensor) const {
-    std::string rule = label(tensor) + " must have 4 dimensions (bthd, bhtd, tbhd) or 3 (thd: tokens, heads, head_dim)";
-    if (knows_heads()) {
-      rule += ", or be [" + std::to_string(used_.heads) + " heads, " + std::to_string(used_.rope.head_dim) +
-              "] of one token, or hold all heads in its last dimension,";
-    }
-    refuse(rule + " but got " + shape_text(tensor.shape) +
-           (tensor.shape.size() == 2 ? " (--layout hd: one token; td: one head)" : ""));
-  }
-  [[noreturn]] void refuse(const std::string& sentence) const { fail(Code::SHAPE, operation_, sentence); }
-
-  // All tensors by the n-th of their words, or by the last where there are fewer.
-  std::vector<Reading> read_by(const std::vector<Words>& choices, std::size_t n) const {
-    std::vector<Reading> readings;
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      const std::string& word = choices[i][std::min(n, choices[i].size() - 1)];
-      const int head_dim = subjects_[i].head_dim_of(*tensors_[i]);
-      readings.push_back({word, files::layout_of(operation_, *tensors_[i], word, head_dim)});
-    }
-    return readings;
-  }
-
-  struct Fit {
-    bool exact = true;        // each tensor has the config's heads
-    bool possible = true;     // or a shard of them
-    bool one_head = true;     // each tensor
-    bool same_tokens = true;  // all tensors
-    bool roles = true;        // each tensor is known to be q or k
-  };
-  Fit fit(const std::vector<Reading>& readings) const {
-    Fit fit;
-    std::optional<std::int64_t> tokens;
-    for (std::size_t i = 0; i < readings.size(); ++i) {
-      if (tensors_[i]->elements() == 0) continue;
-      const Layout& layout = readings[i].layout;
-      fit.exact = fit.exact && is_count(i, layout.heads);
-      fit.possible = fit.possible && is_shard(i, layout.heads);
-      fit.one_head = fit.one_head && layout.heads == 1;
-      fit.same_tokens = fit.same_tokens && tokens.value_or(layout.tokens) == layout.tokens;
-      fit.roles = fit.roles && is_q_or_k(subjects_[i].role);
-      tokens = layout.tokens;
-    }
-    fit.possible = fit.possible && shards_agree(readings);
-    return fit;
-  }
-
-  // Whether `other` speaks against `chosen`.
-  bool contradicts(const std::vector<Reading>& other_readings, const Fit& chosen) const {
-    if (!knows_heads() || chosen.exact) return false;
-    const Fit other = fit(other_readings);
-    if (!chosen.possible) return other.exact || (other.possible && !other.one_head && other.same_tokens);
-    if (!other.exact || !other.roles || (chosen.same_tokens && !other.same_tokens)) return false;
-    return !chosen.one_head || !chosen.same_tokens;
-  }
-
-  // "tensor 'q' must have the config's 32 heads and tensor 'k' its 8 but got 16 and 16 in layout bthd". Of tensors that
-  // are alike, as those of many layers, only the first is named.
-  std::string sentence(const std::vector<Reading>& readings) const {
-    std::string wanted, got, words;
-    std::set<std::pair<std::vector<std::int64_t>, std::int64_t>> named;
-    std::set<std::string> said;
-    for (std::size_t i = 0; i < readings.size(); ++i) {
-      if (said.insert(readings[i].word).second) words += (words.empty() ? "" : " and ") + readings[i].word;
-      const std::vector<std::int64_t> allowed = counts(i);
-      if (tensors_[i]->elements() == 0 || !named.emplace(allowed, readings[i].layout.heads).second) continue;
-      const bool either = allowed.size() > 1 && allowed[0] != allowed[1];
-      const std::string number = std::to_string(allowed[0]) + (either ? " or " + std::to_string(allowed[1]) : "");
-      wanted += wanted.empty() ? label(*tensors_[i]) + " must have the config's " + number + " heads"
-                               : " and " + label(*tensors_[i]) + " its " + number;
-      got += (got.empty() ? "" : " and ") + std::to_string(readings[i].layout.heads);
-    }
-    return wanted + " but got " + got + " in layout " + words;
-  }
-
- private:
-  std::vector<std::int64_t> counts(std::size_t i) const {
-    const std::vector<std::int64_t>& shape = tensors_[i]->shape;
-    return subjects_[i].head_counts(!shape.empty() && subjects_[i].is_bare(shape.back()));
-  }
-  bool is_count(std::size_t i, std::int64_t heads) const {
-    return std::ranges::any_of(counts(i), [heads](std::int64_t count) { return count == heads; });
-  }
-  bool is_shard(std::size_t i, std::int64_t heads) const {
-    return heads > 0 && std::ranges::any_of(counts(i), [heads](std::int64_t count) { return count % heads == 0; });
-  }
-
-  // q and k of one shard have the config's ratio of heads; a shard's last head of k may serve several shards. One head
-  // of either may have been taken out alone.
-  bool shards_agree(const std::vector<Reading>& readings) const {
-    std::int64_t q = 0, k = 0;
-    for (std::size_t i = 0; i < readings.size(); ++i) {
-      if (subjects_[i].role == Role::q) q = readings[i].layout.heads;
-      if (subjects_[i].role == Role::k && !subjects_[i].is_bare(tensors_[i]->shape.back()))
-        k = readings[i].layout.heads;
-    }
-    if (q <= 1 || k <= 1 || used_.heads % q != 0 || used_.kv_heads < 1) return true;
-    return k == std::max<std::int64_t>(1, used_.kv_heads / (used_.heads / q));
-  }
-
-  std::string operation_;
-  std::span<const Tensor* const> tensors_;
-  const ModelRope& used_;
-  std::vector<Subject> subjects_;  // one for each tensor
 };
+using File = std::vector<Candidate>;
 
-// Tensors of one file lie alike: where one can only be flat, those that can be are flat first. One head of k
-// [batch, tokens, head_dim] looks like [tokens, heads, head_dim] too.
-void prefer_flat_beside_flat(std::vector<Words>& choices) {
-  if (std::find(choices.begin(), choices.end(), Words{"flat"}) == choices.end()) return;
-  for (Words& words : choices) {
-    std::stable_partition(words.begin(), words.end(), [](const std::string& word) { return word == "flat"; });
+// The words that can read the tensor, the default first. Empty: none can be chosen.
+std::vector<std::string> words_for(const Candidate& one) {
+  const std::vector<std::int64_t>& shape = one.tensor->shape;
+  const Rope& rope = one.subject.used->rope;
+  if (shape.size() == 4) return {"bthd", "bhtd"};
+  if (shape.size() != 2 && shape.size() != 3) return {};
+  const bool known = rope.head_dim > 0 && one.subject.used->heads > 0;
+  const std::int64_t last = shape.back(), head_dim = one.subject.head_dim_of(*one.tensor);
+  const bool whole = last == rope.head_dim || one.subject.is_bare(last);
+  const bool flat = known && last % head_dim == 0;
+  const std::int64_t flat_heads = flat ? last / head_dim : 0;
+  if (shape.size() == 3) {
+    if (known && !whole) return {flat && one.is_shard(flat_heads) ? "flat" : "thd"};
+    if (flat && one.is_count(flat_heads)) return {"thd", "htd", "flat"};
+    return {"thd", "htd"};
   }
+  if (known && whole && one.is_count(shape[0])) return {"hd"};
+  if (flat && one.is_shard(flat_heads) && (flat_heads > 1 || one.is_count(1))) return {"flat"};
+  return {};
+}
+
+[[noreturn]] void refuse_dimensions(std::string_view operation, const Tensor& tensor, const ModelRope& used) {
+  std::string rule = label(tensor) + " must have 4 dimensions (bthd, bhtd, tbhd) or 3 (thd: tokens, heads, head_dim)";
+  if (used.heads > 0) {
+    rule += ", or be [" + std::to_string(used.heads) + " heads, " + std::to_string(used.rope.head_dim) +
+            "] of one token, or hold all heads in its last dimension,";
+  }
+  fail(Code::SHAPE, operation, rule, " but got ", shape_text(tensor.shape),
+       tensor.shape.size() == 2 ? " (--layout hd: one token; td: one head)" : "");
+}
+
+// q and k of one shard have the config's ratio of heads; a shard's last head of k may serve several shards. One head
+// of either may have been taken out alone.
+bool shards_agree(const File& file, std::size_t n, const ModelRope& used) {
+  std::int64_t q = 0, k = 0;
+  for (const Candidate& one : file) {
+    if (one.subject.role == Role::q) q = one.by(n).layout.heads;
+    if (one.subject.role == Role::k && !one.subject.is_bare(one.tensor->shape.back())) k = one.by(n).layout.heads;
+  }
+  if (q <= 1 || k <= 1 || used.heads % q != 0 || used.kv_heads < 1) return true;
+  return k == std::max<std::int64_t>(1, used.kv_heads / (used.heads / q));
+}
+
+struct Fit {
+  bool exact = true;        // each tensor has the config's heads
+  bool possible = true;     // or a shard of them
+  bool one_head = true;     // each tensor
+  bool same_tokens = true;  // all tensors
+  bool roles = true;        // each tensor is known to be q or k
+};
+// All tensors by the n-th of their readings, or by the last where there are fewer.
+Fit fit_of(const File& file, std::size_t n, const ModelRope& used) {
+  Fit fit{.possible = shards_agree(file, n, used)};
+  std::optional<std::int64_t> tokens;
+  for (const Candidate& one : file) {
+    if (one.tensor->elements() == 0) continue;
+    const Layout& layout = one.by(n).layout;
+    fit.exact = fit.exact && one.is_count(layout.heads);
+    fit.possible = fit.possible && one.is_shard(layout.heads);
+    fit.one_head = fit.one_head && layout.heads == 1;
+    fit.same_tokens = fit.same_tokens && tokens.value_or(layout.tokens) == layout.tokens;
+    fit.roles = fit.roles && is_q_or_k(one.subject.role);
+    tokens = layout.tokens;
+  }
+  return fit;
+}
+
+bool contradicts(const Fit& other, const Fit& chosen) {
+  if (chosen.exact) return false;
+  if (!chosen.possible) return other.exact || (other.possible && !other.one_head && other.same_tokens);
+  if (!other.exact || !other.roles || (chosen.same_tokens && !other.same_tokens)) return false;
+  return !chosen.one_head || !chosen.same_tokens;
+}
+
+// "tensor 'q' must have the config's 32 heads and tensor 'k' its 8 but got 16 and 16 in layout bthd". Of tensors that
+// are alike, as those of many layers, only the first is named.
+std::string sentence_on(const File& file) {
+  std::string wanted, got, words;
+  std::set<std::pair<std::vector<std::int64_t>, std::int64_t>> named;
+  std::set<std::string> said;
+  for (const Candidate& one : file) {
+    const auto& [word, layout] = one.readings.front();
+    if (said.insert(word).second) words += (words.empty() ? "" : " and ") + word;
+    const std::vector<std::int64_t> allowed = one.counts();
+    if (one.tensor->elements() == 0 || !named.emplace(allowed, layout.heads).second) continue;
+    const bool either = allowed.size() > 1 && allowed[0] != allowed[1];
+    const std::string number = std::to_string(allowed[0]) + (either ? " or " + std::to_string(allowed[1]) : "");
+    wanted += wanted.empty() ? label(*one.tensor) + " must have the config's " + number + " heads"
+                             : " and " + label(*one.tensor) + " its " + number;
+    got += (got.empty() ? "" : " and ") + std::to_string(layout.heads);
+  }
+  return wanted + " but got " + got + " in layout " + words;
 }
 
 std::string text_of(const Layout& layout) {
@@ -171,24 +131,14 @@ std::string text_of(const Layout& layout) {
          std::to_string(layout.tokens) + (layout.tokens == 1 ? " token" : " tokens");
 }
 
-// What the chosen readings leave open, beside the other ones that are possible.
-std::vector<std::string> notes_of(const std::vector<Reading>& chosen, const std::vector<std::vector<Reading>>& others,
-                                  std::span<const Tensor* const> tensors, const Judge& judge) {
-  const Judge::Fit fit = judge.fit(chosen);
-  if (judge.knows_heads() && !fit.possible) return {"note: " + judge.sentence(chosen) + "; no other layout fits"};
-  for (const std::vector<Reading>& other : others) {
-    const Judge::Fit other_fit = judge.fit(other);
-    const bool open = judge.knows_heads() ? !fit.exact && other_fit.exact
-                                          : tensors.size() > 1 && !fit.same_tokens && other_fit.same_tokens;
-    if (!open) continue;
-    std::vector<std::string> notes;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      notes.push_back("note: " + label(*tensors[i]) + " is read as " + text_of(chosen[i].layout) + "; in layout " +
-                      other[i].word + " it would be " + text_of(other[i].layout));
-    }
-    return notes;
+// What the n-th readings of the tensors show beside the chosen ones.
+std::vector<std::string> notes_on(const File& file, std::size_t n) {
+  std::vector<std::string> notes;
+  for (const Candidate& one : file) {
+    notes.push_back("note: " + label(*one.tensor) + " is read as " + text_of(one.readings[0].layout) + "; in layout " +
+                    one.by(n).word + " it would be " + text_of(one.by(n).layout));
   }
-  return {};
+  return notes;
 }
 
 }  // namespace
@@ -197,8 +147,8 @@ std::vector<Reading> readings_of(const std::vector<std::int64_t>& shape) {
   TensorInfo tensor;
   tensor.shape = shape;
   std::vector<Reading> readings;
-  for (const char* word : {"bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd"}) {
-    if (std::string_view(word).size() == shape.size())
+  for (const std::string& word : files::layout_words) {
+    if (word != "flat" && word.size() == shape.size())
       readings.push_back({word, files::layout_of("layout", tensor, word)});
   }
   return readings;
@@ -249,40 +199,62 @@ ModelRope shard_of(const ModelRope& used, std::span<const TensorInfo> tensors) {
 }
 
 Readings read_heads(std::string_view operation, std::span<const Tensor* const> tensors, const Subject& subject) {
+  static const ModelRope unknown;
+  const ModelRope& used = subject.used == nullptr ? unknown : *subject.used;
   const std::string& written = subject.layout;
-  const ModelRope unknown;
-  const Judge judge(operation, tensors, subject.used == nullptr ? unknown : *subject.used);
-  std::vector<Words> choices;
-  std::size_t most = 1;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    Words words = judge.words_for(i);
+  File file;
+  for (const Tensor* tensor : tensors) {
+    Candidate& one = file.emplace_back(Candidate{tensor, {.used = &used, .role = role_of(tensor->name)}});
+    std::vector<std::string> words = words_for(one);
     if (!written.empty()) {
       std::erase(words, written);
       words.insert(words.begin(), written);
     }
-    if (words.empty()) judge.refuse_dimensions(*tensors[i]);
-    most = std::max(most, words.size());
-    choices.push_back(std::move(words));
+    if (words.empty()) refuse_dimensions(operation, *tensor, used);
+    for (const std::string& word : words)
+      one.readings.push_back({word, files::layout_of(operation, *tensor, word, one.subject.head_dim_of(*tensor))});
   }
-  if (written.empty()) prefer_flat_beside_flat(choices);
-  Readings found{judge.read_by(choices, 0), {}, {}};
-  std::vector<std::vector<Reading>> others;
-  for (std::size_t n = 1; n < most; ++n) others.push_back(judge.read_by(choices, n));
-  // The config's own heads first, then a shard's.
-  std::stable_partition(others.begin(), others.end(), [&](const auto& other) { return judge.fit(other).exact; });
-  const Judge::Fit fit = judge.fit(found.tensors);
+  // Tensors of one file lie alike: where one can only be flat, those that can be are flat first. One head of k
+  // [batch, tokens, head_dim] looks like [tokens, heads, head_dim] too.
+  const auto is_flat = [](const Reading& reading) { return reading.word == "flat"; };
+  const bool flat = written.empty() && std::ranges::any_of(file, [&](const Candidate& one) {
+                      return one.readings.size() == 1 && is_flat(one.readings[0]);
+                    });
+  std::size_t most = 1;
+  for (Candidate& one : file) {
+    if (flat) std::ranges::stable_partition(one.readings, is_flat);
+    most = std::max(most, one.readings.size());
+  }
+  Readings found;
+  for (const Candidate& one : file) found.tensors.push_back(one.readings[0]);
+  std::vector<Fit> fits;
+  for (std::size_t n = 0; n < most; ++n) fits.push_back(fit_of(file, n, used));
+  const Fit& chosen = fits[0];
+  std::vector<std::size_t> others(most - 1);
+  std::iota(others.begin(), others.end(), std::size_t{1});
+  std::ranges::stable_partition(others, [&](std::size_t n) { return fits[n].exact; });  // then a shard's
   const auto better =
-      std::find_if(others.begin(), others.end(), [&](const auto& other) { return judge.contradicts(other, fit); });
+      std::ranges::find_if(others, [&](std::size_t n) { return used.heads > 0 && contradicts(fits[n], chosen); });
   if (better == others.end()) {
-    if (written.empty()) found.notes = notes_of(found.tensors, others, tensors, judge);
+    if (!written.empty()) return found;
+    if (used.heads > 0 && !chosen.possible) {
+      found.notes = {"note: " + sentence_on(file) + "; no other layout fits"};
+      return found;
+    }
+    const auto open = std::ranges::find_if(others, [&](std::size_t n) {
+      if (used.heads > 0) return !chosen.exact && fits[n].exact;
+      return tensors.size() > 1 && !chosen.same_tokens && fits[n].same_tokens;
+    });
+    if (open != others.end()) found.notes = notes_on(file, *open);
     return found;
   }
-  std::size_t i = 0;  // the first tensor that the two read in different layouts
-  while (i + 1 < tensors.size() && (*better)[i].word == found.tensors[i].word) ++i;
-  const std::string &fitting = (*better)[i].word, &word = found.tensors[i].word;
-  const std::string sentence = judge.sentence(found.tensors) + "; layout " + fitting;
+  const auto first = std::ranges::find_if(  // that the two read in different layouts
+      file, [&](const Candidate& one) { return one.by(*better).word != one.readings[0].word; });
+  const std::string &fitting = first->by(*better).word, &word = first->readings[0].word;
+  const std::string sentence = sentence_on(file) + "; layout " + fitting;
   if (written.empty()) {
-    judge.refuse(sentence + " fits: say --layout " + fitting + ", or --layout " + word + " to have them read so");
+    fail(Code::SHAPE, operation, sentence, " fits: say --layout ", fitting, ", or --layout ", word,
+         " to have them read so");
   }
   found.warnings.push_back("warning: " + sentence + " would fit; --layout " + word + " is believed");
   return found;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
-#include <span>
 
 #include "files/tensors/formats.h"
 #include "rotary/reference.h"
@@ -95,15 +93,12 @@ const Table& table_for(const Rotation& how, const PositionSet& positions, std::o
 }
 
 // In pieces of tokens, so that a long one shows how far it is. first: where the heads' block begins.
-void rotate_floats(const Heads& block, int first_element, std::span<const float> factors, Tensor& tensor,
-                   const Table& table, const Rotation& how) {
-  const std::vector<std::byte> before = how.each_step ? tensor.data : std::vector<std::byte>();
+void rotate_floats(const Heads& block, int first_element, std::span<const float> factors, const Table& table,
+                   const Rotation& how) {
   const RotateOptions options(how.direction, *how.options.executor, Stores::automatic, first_element);
   const auto rotate_piece = [&](const Heads& piece, const Table& rows, std::span<const float> of_piece) {
     if (!how.each_step) return rotary::rotate(piece, rows, options, of_piece);
-    const auto offset = static_cast<const std::byte*>(piece.data) - tensor.data.data();
-    const ConstHeads x(before.data() + offset, piece.dtype, piece.layout);
-    reference::rotate(x, piece, rows, how.direction, reference::Arithmetic::each_step);
+    reference::rotate(piece, piece, rows, how.direction, reference::Arithmetic::each_step);
   };
   const Layout& layout = block.layout;
   if (table.batch() != 1 || table.tokens() != layout.tokens) return rotate_piece(block, table, factors);
@@ -121,7 +116,7 @@ void rotate_floats(const Heads& block, int first_element, std::span<const float>
 
 // As frameworks do it: in a step of its own, by factors of the tensor's type. first: the element where the block
 // begins.
-void rotate_and_multiply(const Heads& whole, int first, std::vector<float> factors, Tensor& tensor, const Table& table,
+void rotate_and_multiply(const Heads& whole, int first, std::vector<float> factors, const Table& table,
                          const Rotation& how) {
   for (float& factor : factors) {
     if (whole.dtype == DType::f16) factor = to_float(to_f16(factor));
@@ -129,7 +124,7 @@ void rotate_and_multiply(const Heads& whole, int first, std::vector<float> facto
   }
   const bool backward = how.direction == Direction::backward;
   if (backward) multiply(whole, factors);
-  rotate_floats(slice(whole, first, whole.layout.head_dim - first), 0, {}, tensor, table, how);
+  rotate_floats(slice(whole, first, whole.layout.head_dim - first), 0, {}, table, how);
   if (!backward) multiply(whole, factors);
 }
 
@@ -219,9 +214,9 @@ void rotate_tensor(Tensor& tensor, const Layout& layout, const Rotation& how, st
   const Table* const rows = how.subject.turns ? &table_for(how, positions, table) : nullptr;
   try {
     if (rows == nullptr) return multiply(whole, factors, *how.options.executor);
-    if (factors.empty()) return rotate_floats(slice(whole, first, block.head_dim), 0, {}, tensor, *rows, how);
-    if (how.each_step) return rotate_and_multiply(whole, first, factors, tensor, *rows, how);
-    rotate_floats(whole, first, factors, tensor, *rows, how);
+    if (factors.empty()) return rotate_floats(slice(whole, first, block.head_dim), 0, {}, *rows, how);
+    if (how.each_step) return rotate_and_multiply(whole, first, factors, *rows, how);
+    rotate_floats(whole, first, factors, *rows, how);
   } catch (const Error& error) {
     throw error.about(label(tensor));
   }

@@ -8,49 +8,6 @@
 
 namespace rotary::tools {
 
-bool Subject::is_bare(std::int64_t last_dimension) const noexcept {
-  return used != nullptr && used->first > 0 && last_dimension == used->rope.rotary_dim;
-}
-
-int Subject::head_dim_of(const TensorInfo& tensor) const noexcept {
-  if (used == nullptr || tensor.shape.empty()) return 0;
-  return is_bare(tensor.shape.back()) ? used->rope.rotary_dim : used->rope.head_dim;
-}
-
-std::vector<std::int64_t> Subject::head_counts(bool bare) const {
-  std::vector<std::int64_t> counts;
-  if (role != Role::k) counts.push_back(used->heads);
-  if (role != Role::q) counts.push_back(used->kv_heads > 0 ? used->kv_heads : used->heads);
-  if (bare) counts.push_back(1);
-  return counts;
-}
-
-int Subject::plausibility(const Layout& read) const {
-  if (used == nullptr || used->heads == 0) return 1;
-  // The k of MLA is one head; whose tensor it is must be known, as one q of many heads may be bare too.
-  const std::vector<std::int64_t> counts = head_counts(role == Role::k && is_bare(read.head_dim));
-  if (std::find(counts.begin(), counts.end(), read.heads) != counts.end()) return 2;
-  return used->heads % read.heads == 0 ? 1 : 0;
-}
-
-std::int64_t Subject::length_for(std::int64_t tokens) const {
-  return length ? *length : positions->closed(std::max(tokens, positions->tokens)).length();
-}
-
-std::vector<const ModelRope*> blocks_of(const Model& model, const ModelRope& used) {
-  const auto ends_before = [](const ModelRope& one, const ModelRope& other) {
-    return one.first + one.rope.rotary_dim <= other.first;
-  };
-  std::vector<const ModelRope*> blocks;
-  for (const ModelRope& other : model.ropes) {
-    const bool beside = other.part == used.part && other.layers == used.layers &&
-                        other.rope.head_dim == used.rope.head_dim &&
-                        (ends_before(used, other) || ends_before(other, used));
-    if (&other == &used || beside) blocks.push_back(&other);
-  }
-  return blocks;
-}
-
 namespace {
 
 bool is_in(int layer, const std::vector<int>& layers) { return std::ranges::find(layers, layer) != layers.end(); }
@@ -63,10 +20,8 @@ std::vector<const ModelRope*> ropes_listing(const Model& model, int layer, const
     if (is_in(layer, rope.layers) || is_in(layer, layers_without_rope(model, rope.part))) found.push_back(&rope);
   }
   const auto prefer = [&found](const auto& is_true) {
-    std::vector<const ModelRope*> kept;
-    for (const ModelRope* rope : found) {
-      if (is_true(*rope)) kept.push_back(rope);
-    }
+    std::vector<const ModelRope*> kept = found;
+    std::erase_if(kept, [&](const ModelRope* rope) { return !is_true(*rope); });
     if (!kept.empty()) found = kept;
   };
   if (tensor != nullptr) {
@@ -76,21 +31,6 @@ std::vector<const ModelRope*> ropes_listing(const Model& model, int layer, const
   prefer([](const ModelRope& rope) { return !rope.coordinates; });
   return found;
 }
-
-}  // namespace
-
-std::optional<const ModelRope*> rope_of_layer(const Model& model, int layer, const TensorInfo* tensor) {
-  const std::vector<const ModelRope*> found = ropes_listing(model, layer, tensor);
-  std::optional<const ModelRope*> only;
-  for (const ModelRope* rope : found) {
-    const ModelRope* used = is_in(layer, rope->layers) ? blocks_of(model, *rope).front() : nullptr;
-    if (only.value_or(used) != used || (only && rope->part != found.front()->part)) return std::nullopt;
-    only = used;
-  }
-  return only;
-}
-
-namespace {
 
 // model.ropes[choice.rope], by default the first.
 const ModelRope& rope_by_number(const Model& model, const Choice& choice) {
@@ -151,6 +91,60 @@ Subject turned_subject(const Model& model, const Choice& choice, const TensorInf
 }
 
 }  // namespace
+
+bool Subject::is_bare(std::int64_t last_dimension) const noexcept {
+  return used != nullptr && used->first > 0 && last_dimension == used->rope.rotary_dim;
+}
+
+int Subject::head_dim_of(const TensorInfo& tensor) const noexcept {
+  if (used == nullptr || tensor.shape.empty()) return 0;
+  return is_bare(tensor.shape.back()) ? used->rope.rotary_dim : used->rope.head_dim;
+}
+
+std::vector<std::int64_t> Subject::head_counts(bool bare) const {
+  std::vector<std::int64_t> counts;
+  if (role != Role::k) counts.push_back(used->heads);
+  if (role != Role::q) counts.push_back(used->kv_heads > 0 ? used->kv_heads : used->heads);
+  if (bare) counts.push_back(1);
+  return counts;
+}
+
+int Subject::plausibility(const Layout& read) const {
+  if (used == nullptr || used->heads == 0) return 1;
+  // The k of MLA is one head; whose tensor it is must be known, as one q of many heads may be bare too.
+  const std::vector<std::int64_t> counts = head_counts(role == Role::k && is_bare(read.head_dim));
+  if (std::find(counts.begin(), counts.end(), read.heads) != counts.end()) return 2;
+  return used->heads % read.heads == 0 ? 1 : 0;
+}
+
+std::int64_t Subject::length_for(std::int64_t tokens) const {
+  return length ? *length : positions->closed(std::max(tokens, positions->tokens)).length();
+}
+
+std::vector<const ModelRope*> blocks_of(const Model& model, const ModelRope& used) {
+  const auto ends_before = [](const ModelRope& one, const ModelRope& other) {
+    return one.first + one.rope.rotary_dim <= other.first;
+  };
+  std::vector<const ModelRope*> blocks;
+  for (const ModelRope& other : model.ropes) {
+    const bool beside = other.part == used.part && other.layers == used.layers &&
+                        other.rope.head_dim == used.rope.head_dim &&
+                        (ends_before(used, other) || ends_before(other, used));
+    if (&other == &used || beside) blocks.push_back(&other);
+  }
+  return blocks;
+}
+
+std::optional<const ModelRope*> rope_of_layer(const Model& model, int layer, const TensorInfo* tensor) {
+  const std::vector<const ModelRope*> found = ropes_listing(model, layer, tensor);
+  std::optional<const ModelRope*> only;
+  for (const ModelRope* rope : found) {
+    const ModelRope* used = is_in(layer, rope->layers) ? blocks_of(model, *rope).front() : nullptr;
+    if (only.value_or(used) != used || (only && rope->part != found.front()->part)) return std::nullopt;
+    only = used;
+  }
+  return only;
+}
 
 Subject subject_of(const Model& model, const Choice& choice, const TensorInfo* tensor) {
   Subject subject = turned_subject(model, choice, tensor);

@@ -231,7 +231,7 @@ std::string label(const TensorInfo& tensor) {
   return tensor.name.empty() ? "the tensor" : "tensor '" + tensor.name + "'";
 }
 
-const std::vector<std::string> layout_words = {"bthd", "bhtd", "tbhd", "thd", "htd", "hd", "td", "flat"};
+const std::vector<std::string> layout_words = {"bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd", "flat"};
 
 Layout layout_of(std::string_view operation, const TensorInfo& tensor, const std::string& word, int head_dim) {
   const std::vector<std::int64_t>& size = tensor.shape;
