@@ -96,7 +96,7 @@ Place place_of(const files::Json& json, std::string_view path, files::Ledger& le
     if (inside && (root.has(holder) || !files::child_type(place.type, holder).empty()))
       place = part_of(place, holder, ledger);
   }
-  for (const std::string& name : files::keys_of(path)) place = part_of(place, name, ledger);
+  for (const std::string_view name : files::words(path, '.')) place = part_of(place, std::string(name), ledger);
   for (auto facts = files::find_positions(place.type); facts && !facts->inside.empty();) {
     place = part_of(place, std::string(facts->inside), ledger);
     facts = files::find_positions(place.type);
