@@ -2,7 +2,6 @@
 #include "plan.h"
 
 namespace rotary {
-namespace conversion {
 namespace {
 
 using files::OrderedJson;
@@ -24,7 +23,6 @@ OrderedJson json_of(const ConvertedTensor& tensor) {
 OrderedJson parsed(const std::string& json) { return json.empty() ? OrderedJson() : OrderedJson::parse(json); }
 
 }  // namespace
-}  // namespace conversion
 
 ConvertResult convert(const ConvertRequest& request) {
   using namespace conversion;
@@ -70,7 +68,6 @@ ConvertResult convert(const ConvertRequest& request) {
 }
 
 std::string to_json(const ConvertResult& result) {
-  using files::OrderedJson;
   OrderedJson report = {{"model_type", result.model_type},
                         {"from", name(result.from)},
                         {"to", name(result.to)},
@@ -79,11 +76,10 @@ std::string to_json(const ConvertResult& result) {
                         {"bytes", result.bytes},
                         {"tensors", OrderedJson::array()},
                         {"config", OrderedJson::array()}};
-  for (const ConvertedTensor& tensor : result.tensors) report["tensors"].push_back(conversion::json_of(tensor));
+  for (const ConvertedTensor& tensor : result.tensors) report["tensors"].push_back(json_of(tensor));
   for (const ChangedKey& change : result.config) {
-    report["config"].push_back({{"key", change.key},
-                                {"before", conversion::parsed(change.before)},
-                                {"after", conversion::parsed(change.after)}});
+    report["config"].push_back(
+        {{"key", change.key}, {"before", parsed(change.before)}, {"after", parsed(change.after)}});
   }
   report["files"] = result.files;
   report["copied"] = result.copied;

@@ -99,8 +99,7 @@ Walk::Walk(const Call& call, const Manner& manner)
   if (inputs_.ids.empty()) refuse(Code::POSITION, "positions of this model must be made of token ids", "none");
   const std::size_t seconds = inputs_.seconds_per_grid.size();
   if (seconds != 0 && seconds != inputs_.video_grids.size())
-    refuse(Code::SHAPE, "every film must have its seconds, of " + std::to_string(inputs_.video_grids.size()),
-           std::to_string(seconds));
+    refuse(Code::SHAPE, "every film must have its seconds, of " + std::to_string(inputs_.video_grids.size()), seconds);
   for (const double second : inputs_.seconds_per_grid) {
     if (!(second >= 0 && second <= 1e6)) refuse(Code::POSITION, "seconds must be 0 to 1e6", std::to_string(second));
   }
@@ -135,14 +134,10 @@ Area Walk::next_grid(Kind kind, const Row& row) {
   const std::size_t index = frame ? taken(kind) - 1 : take(kind, row);
   const auto [time, height, width] = (film ? inputs_.video_grids : inputs_.image_grids)[index];
   const std::int64_t side = manner_.merge, merge_time = film ? manner_.merge_time : 1;
-  const auto text = [](std::int64_t t, std::int64_t h, std::int64_t w) {
-    return std::to_string(t) + " x " + std::to_string(h) + " x " + std::to_string(w);
-  };
   if (time % merge_time != 0 || height % side != 0 || width % side != 0)
-    refuse(Code::POSITION,
-           std::string("the grid of a ") + name(kind) + " must divide by " + text(merge_time, side, side),
-           text(time, height, width));
-  if (manner_.flat && time != 1) refuse(Code::POSITION, "this model's grids must have time 1", std::to_string(time));
+    refuse(Code::POSITION, std::string("the grid of a ") + name(kind) + " must divide by " + by(merge_time, side, side),
+           by(time, height, width));
+  if (manner_.flat && time != 1) refuse(Code::POSITION, "this model's grids must have time 1", time);
   if (film && manner_.film_by_frame) frames_left_ = frame ? frames_left_ - 1 : time - 1;
   return {film && manner_.film_by_frame ? 1 : time / merge_time, height / side, width / side};
 }

@@ -13,6 +13,7 @@
 #include "files/models/families.h"
 #include "files/text/json.h"
 #include "rotary/positions.h"
+#include "values/fail.h"
 
 namespace rotary::made {
 
@@ -39,8 +40,17 @@ ModelPositions counted(files::Counts, const ModelInputs&);
 // publisher".
 void take_only(const ModelInputs&, std::string_view takes);
 
-// Throws "[positions] rule but got got".
-[[noreturn]] void refuse(Code, const std::string& rule, const std::string& got);
+// Throws "[positions] rule but got got". Got: text or a number.
+template <class Got>
+[[noreturn]] void refuse(Code code, const std::string& rule, const Got& got) {
+  fail(code, "positions", rule, " but got ", got);
+}
+
+// "2 x 3 x 4".
+template <class... Sizes>
+std::string by(std::int64_t first, Sizes... others) {
+  return (std::to_string(first) + ... + (" x " + std::to_string(others)));
+}
 
 // ---- the walk ----
 

@@ -3,14 +3,9 @@
 
 #include "ids.h"
 #include "tools/config_place.h"
-#include "values/fail.h"
 
 namespace rotary {
 namespace made {
-
-void refuse(Code code, const std::string& rule, const std::string& got) {
-  fail(code, "positions", rule, " but got ", got);
-}
 
 void take_only(const ModelInputs& inputs, std::string_view takes) {
   const struct {
@@ -105,23 +100,23 @@ Place place_of(const files::Json& json, std::string_view path, files::Ledger& le
 }
 
 void check_sizes(const ModelInputs& inputs) {
+  using made::by;
   using made::refuse;
-  const auto numbers = [](std::int64_t a, std::int64_t b) { return std::to_string(a) + " x " + std::to_string(b); };
   if (inputs.batch < 1 || inputs.tokens < 0 || inputs.tokens > max_positions ||
       (inputs.tokens > 0 && inputs.batch > max_positions / inputs.tokens)) {
     refuse(Code::SHAPE, "there must be 1 to " + std::to_string(max_positions) + " tokens",
-           numbers(inputs.batch, inputs.tokens));
+           by(inputs.batch, inputs.tokens));
   }
   for (const auto* values : {&inputs.ids, &inputs.mask}) {
     if (!values->empty() && values->size() != static_cast<std::size_t>(inputs.batch * inputs.tokens)) {
-      refuse(Code::SHAPE, "ids and mask must be [batch, tokens], " + numbers(inputs.batch, inputs.tokens),
+      refuse(Code::SHAPE, "ids and mask must be [batch, tokens], " + by(inputs.batch, inputs.tokens),
              std::to_string(values->size()) + " values");
     }
   }
   std::int64_t left = max_positions;
   for (const auto* grids : {&inputs.image_grids, &inputs.video_grids}) {
     for (const auto& [time, height, width] : *grids) {
-      const std::string text = std::to_string(time) + " x " + numbers(height, width);
+      const std::string text = by(time, height, width);
       if (time < 1 || height < 1 || width < 1) refuse(Code::POSITION, "a grid must be at least 1 x 1 x 1", text);
       if (time > left || height > left / time || width > left / time / height) {
         refuse(Code::POSITION, "all grids must have at most " + std::to_string(max_positions) + " patches", text);

@@ -1,6 +1,5 @@
 // The positions of a vision tower's patches, in the order of pixel_values, by the fields of files::PositionFacts.
 #include <algorithm>
-#include <iterator>
 
 #include "ids.h"
 
@@ -13,14 +12,10 @@ using files::PatchOrder;
 using Grid = std::array<std::int64_t, 3>;
 constexpr std::int64_t longest_side = 1 << 20;
 
-std::string sides(std::int64_t rows, std::int64_t columns) {
-  return std::to_string(rows) + " x " + std::to_string(columns);
-}
-
 void check_count(std::int64_t times, std::int64_t rows, std::int64_t columns) {
   if (rows > max_positions / columns || times > max_positions / (rows * columns)) {
     refuse(Code::POSITION, "there must be at most " + std::to_string(max_positions) + " patches",
-           std::to_string(times) + " x " + sides(rows, columns));
+           by(times, rows, columns));
   }
 }
 
@@ -54,8 +49,7 @@ std::vector<Grid> own_grid(const Call& call) {
     frames = std::max<std::int64_t>(1, steps / sides_of(call, "tubelet_size", 2)[0]);
   }
   if (image[0] < patch[0] || image[1] < patch[1]) {
-    refuse(Code::CONFIG_VALUE, "an image must be at least a patch, " + sides(patch[0], patch[1]),
-           sides(image[0], image[1]));
+    refuse(Code::CONFIG_VALUE, "an image must be at least a patch, " + by(patch[0], patch[1]), by(image[0], image[1]));
   }
   check_count(frames, image[0] / patch[0], image[1] / patch[1]);
   return {{frames, image[0] / patch[0], image[1] / patch[1]}};
@@ -68,8 +62,7 @@ std::vector<Grid> grids_of(const Call& call, const std::vector<Grid>& own) {
   if (given.empty()) refuse(Code::POSITION, "a tower must be given the grids of its pictures", "none");
   for (const Grid& grid : given) {
     if (call.facts.fixed_grid && (grid[1] != own[0][1] || grid[2] != own[0][2])) {
-      refuse(Code::POSITION, "the grid must be that of the config, " + sides(own[0][1], own[0][2]),
-             sides(grid[1], grid[2]));
+      refuse(Code::POSITION, "the grid must be that of the config, " + by(own[0][1], own[0][2]), by(grid[1], grid[2]));
     }
   }
   return given;
@@ -102,15 +95,12 @@ void append(const Call& call, Grid grid, bool film, std::vector<std::vector<doub
   check_count(grid[0], grid[1], grid[2]);
   const std::vector<std::int64_t> frame = image_positions(grid[1], grid[2], merge).integers;
   const std::size_t patches = frame.size() / 2, in_front = axes.size() - 2;
+  const std::array place = {places(call, grid[1], grid[2]), places(call, grid[2], grid[2])};
   add_class(ClassToken::before);
-  for (std::int64_t t = 0; t < grid[0] && in_front == 1; ++t)
-    axes[0].insert(axes[0].end(), patches, static_cast<double>(t));
-  for (std::size_t axis = 0; axis < 2; ++axis) {
-    const std::vector<double> place = places(call, grid[axis + 1], grid[2]);
-    for (std::int64_t t = 0; t < grid[0]; ++t) {
-      for (std::size_t i = 0; i < patches; ++i)
-        axes[in_front + axis].push_back(place[static_cast<std::size_t>(frame[axis * patches + i])]);
-    }
+  for (std::int64_t t = 0; t < grid[0]; ++t) {
+    if (in_front == 1) axes[0].insert(axes[0].end(), patches, real(t));
+    for (std::size_t i = 0; i < 2 * patches; ++i)
+      axes[in_front + i / patches].push_back(place[i / patches][static_cast<std::size_t>(frame[i])]);
   }
   add_class(ClassToken::after);
 }
@@ -136,15 +126,12 @@ ModelPositions tower_positions(const Call& call) {
   }
   ModelPositions made;
   PositionSet& set = made.positions = {.axes = static_cast<int>(axes.size()), .tokens = std::ssize(axes[0])};
-  const bool reals = call.facts.order == PatchOrder::centres || call.facts.order == PatchOrder::windows;
-  for (const std::vector<double>& axis : axes) {
-    if (reals) {
-      set.reals.insert(set.reals.end(), axis.begin(), axis.end());
-    } else {
-      std::ranges::transform(axis, std::back_inserter(set.integers),
-                             [](double at) { return static_cast<std::int64_t>(at); });
-    }
-  }
+  std::vector<double> all;
+  for (const std::vector<double>& axis : axes) all.insert(all.end(), axis.begin(), axis.end());
+  if (call.facts.order == PatchOrder::centres || call.facts.order == PatchOrder::windows)
+    set.reals = std::move(all);
+  else
+    set.integers.assign(all.begin(), all.end());
   return made;
 }
 

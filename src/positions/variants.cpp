@@ -92,8 +92,7 @@ ModelPositions between_marks(const Call& call) {
   const std::int64_t end = number_of(call, "image_end_token_id", call.facts.end);
   const std::size_t grids = call.inputs.image_grids.size(), rows = static_cast<std::size_t>(call.inputs.batch);
   if (grids % rows != 0)
-    refuse(Code::POSITION, "every row must have as many grids, of " + std::to_string(rows) + " rows",
-           std::to_string(grids));
+    refuse(Code::POSITION, "every row must have as many grids, of " + std::to_string(rows) + " rows", grids);
   Walk walk(call, manner);
   return walk.made([&](Row& row) {
     std::vector<std::int64_t> starts;
@@ -128,7 +127,7 @@ ModelPositions words_keep_counting(const Call& call) {
     }
   }
   if (manner.axes != 3 && manner.axes != 4)
-    refuse(Code::CONFIG_VALUE, "rope_parameters.mrope_section must have 3 or 4 sections", std::to_string(manner.axes));
+    refuse(Code::CONFIG_VALUE, "rope_parameters.mrope_section must have 3 or 4 sections", manner.axes);
   Walk walk(call, manner);
   return walk.made([&](Row& row) {
     row.rest();
