@@ -9,9 +9,9 @@
 #include "apps/shared/text.h"
 #include "commands.h"
 #include "files/text/paths.h"
-#include "rotary/accuracy.h"
 #include "source.h"
 #include "stamp.h"
+#include "tools/rotation.h"
 
 namespace rotary::cli {
 
@@ -92,7 +92,7 @@ Arrays arrays_of(const GoldenOptions& options, const ModelRope& used, const Freq
   arrays["sin"] = array_of("float", row, table.sin());
   arrays["x"] = array_of("float", vectors, x);
   arrays["rotated"] = array_of("float", vectors, rotated);
-  const accuracy::Tolerances tolerances = accuracy::tolerances(turns, positions);
+  const tools::Tolerances tolerances = tools::tolerances(turns, positions);
   arrays["tolerance_f32"] = {"double", {}, {tolerances.f32}};
   arrays["tolerance_f16"] = {"double", {}, {tolerances.f16}};
   arrays["tolerance_bf16"] = {"double", {}, {tolerances.bf16}};

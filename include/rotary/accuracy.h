@@ -77,12 +77,4 @@ ROTARY_API Study study(const Request&, const std::function<void(std::int64_t don
 // The object that `rotary accuracy --json` prints.
 ROTARY_API std::string to_json(const Request&, const Study&);
 
-// The largest |got - right| of a right implementation that rotates elements in [-1, 1] by a table of each type; and of
-// one that takes angles in float32, for each token. The positions are closed, of one batch row.
-struct Tolerances {
-  double f32 = 0, f16 = 0, bf16 = 0;
-  std::vector<double> float32_angles = {};
-};
-ROTARY_API Tolerances tolerances(const Frequencies&, const PositionSet&);
-
 }  // namespace rotary::accuracy

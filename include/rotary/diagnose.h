@@ -65,7 +65,6 @@ enum class Verdict : std::uint8_t {
   layer,     // of a layer that has no rope, and rotated
   elements,  // seen, and no rotation: single elements, a part of zeros, a before in front of a norm
   heads,     // by the frequencies of other heads
-  phase,     // without the rope's phase, or with another
 };
 ROTARY_API const char* name(Verdict) noexcept;
 
@@ -80,7 +79,7 @@ enum class Cause : std::uint8_t {
   not_rotated, no_angles, some_heads, pairing, order, block, head_index, reshaped, rows_of_heads, one_row_of_heads,
   offsets, zero_after, zero_before,
   // the attention factor
-  still_without_factor, without_factor, factor_twice, factor, amplitude_left_out, amplitude_twice, amplitude_inverse,
+  still_without_factor, without_factor, factor_twice, factor,
   // precision
   coarse_table, coarse_inv_freq, coarse_angles, coarse_steps, tf32, off, noise, coarse_before,
   // axes
@@ -89,7 +88,6 @@ enum class Cause : std::uint8_t {
   // positions and direction
   direction, mirrored, sin_cos_exchanged, offset, constant_position, position_step, wrapped_positions,
   rounded_positions, reversed_positions, padded_positions, restarted_positions, counted_positions, other_positions,
-  phase_left_out, phase_twice, phase_reversed,
   // two rotations in one, and kernels
   doubled, twice_as_asked, twice_mixed, table_of_other_pairing, in_place, without_second_sin,
   // base and scaling

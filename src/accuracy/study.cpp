@@ -319,37 +319,4 @@ std::string to_json(const Request& request, const Study& study) {
        {"sampling", study.sampling}});
 }
 
-// ---- of a rotation ----
-
-namespace {
-
-// The largest angle of a token; each term of a sum counts without its sign.
-double largest_angle(const Frequencies& f, const PositionSet& positions, std::size_t token) {
-  const auto pairs = static_cast<std::size_t>(f.pairs());
-  const std::size_t axes = f.summed_axes > 1 ? static_cast<std::size_t>(f.summed_axes) : 1;
-  std::vector<double> angles(static_cast<std::size_t>(f.heads) * pairs);
-  for (std::size_t i = 0; i < f.inv_freq.size(); ++i) {  // [heads, axes, pairs]
-    const std::size_t pair = i % pairs, own = f.axis.empty() ? 0 : static_cast<std::size_t>(f.axis[pair]);
-    const double position = positions.value(axes > 1 ? i / pairs % axes : own, 0, token);
-    angles[i / pairs / axes * pairs + pair] += std::fabs(position * f.inv_freq[i]);
-  }
-  return std::ranges::max(angles);
-}
-
-}  // namespace
-
-Tolerances tolerances(const Frequencies& f, const PositionSet& positions) {
-  constexpr double u32 = 0x1p-24, u16 = 0x1p-11, ubf16 = 0x1p-8;            // the unit roundoff of each type
-  const double amplitude = std::sqrt(2.0) * std::fabs(f.attention_factor);  // of a rotated element
-  // cos and sin (2 ulps of a libm), two products and a sum, there; half of it here; fused or not.
-  const double f32 = 8 * u32 * amplitude;
-  // Every one of four steps rounded to the type: cos or sin, its attention factor, the product, the sum.
-  Tolerances all{f32, 4 * u16 * amplitude + f32, 4 * ubf16 * amplitude + f32, {}};
-  // An angle of float32 steps: two for the frequency, one for the position, one for their product; one for each sum.
-  const int steps = 4 + std::max(0, f.summed_axes - 1);
-  for (std::size_t token = 0; token < static_cast<std::size_t>(positions.tokens); ++token)
-    all.float32_angles.push_back(std::min(steps * u32 * largest_angle(f, positions, token), 2.0) * amplitude + f32);
-  return all;
-}
-
 }  // namespace rotary::accuracy

@@ -206,11 +206,11 @@ std::vector<Finding> all_found(const Examination& exam) {
 }  // namespace
 
 const char* name(Verdict verdict) noexcept {
-  constexpr std::array<const char*, 21> names = {
-      "as_configured", "pairing", "direction",   "offset",           "positions", "base",
-      "scaling",       "block",   "layout",      "attention_factor", "precision", "twice",
-      "some_heads",    "axis",    "not_rotated", "cannot_tell",      "noise",     "layer",
-      "elements",      "heads",   "phase"};
+  constexpr std::array<const char*, 20> names = {
+      "as_configured", "pairing", "direction",  "offset",   "positions",
+      "base",          "scaling", "block",      "layout",   "attention_factor",
+      "precision",     "twice",   "some_heads", "axis",     "not_rotated",
+      "cannot_tell",   "noise",   "layer",      "elements", "heads"};
   return names[static_cast<std::size_t>(verdict)];
 }
 

@@ -96,10 +96,6 @@ constexpr Row cause_rows[] = {
     ROW(factor_twice, attention_factor, "{multiplied} by the attention factor twice, {found}; the model asks {asked}"),
     ROW(factor, attention_factor, "{multiplied} by {found}< = {formula}>; the model asks {asked}< ([it is|they are] "
         "divided by the root of head_dim too{root})>"),
-    ROW(amplitude_left_out, attention_factor, "{rotated} without xPos's amplitude"),
-    ROW(amplitude_twice, attention_factor, "{multiplied} by xPos's amplitude twice"),
-    ROW(amplitude_inverse, attention_factor, "{multiplied} by xPos's amplitude of {found}; of {asked} its inverse is "
-        "asked"),
     ROW(coarse_table, precision, "{rotated} with coarse angles: cos and sin are rounded to {type}{evidence}"),
     ROW(coarse_inv_freq, precision, "{rotated} with coarse angles: inv_freq is rounded to {type}{evidence}"),
     ROW(coarse_angles, precision, "{rotated} with coarse angles: the angles are rounded to {type}{evidence}"),
@@ -135,9 +131,6 @@ constexpr Row cause_rows[] = {
     ROW(counted_positions, positions, "{at} count the tokens from {found} up{on_axis}{evidence}"),
     ROW(other_positions, positions, "{at} are not those expected: the first that differs is {found} instead of "
         "{asked}{on_axis}{evidence}"),
-    ROW(phase_left_out, phase, "{rotated} without the phase that the model asks"),
-    ROW(phase_twice, phase, "{rotated} with the phase twice"),
-    ROW(phase_reversed, phase, "{rotated} with the phase in the other direction"),
     ROW(doubled, twice, "{rotated} twice: every angle is double (positions that are doubled, or a speed that is, would "
         "look the same){on_axis}{evidence}"),
     ROW(twice_as_asked, twice, "{rotated} twice, both times as the config asks"),

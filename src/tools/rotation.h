@@ -36,4 +36,12 @@ void check_types(const std::string& operation, const std::vector<Tensor*>&);
 // double. table: that of the tensor before, which is taken where it has as many tokens. Throws SHAPE, POSITION.
 void rotate_tensor(Tensor&, const Layout&, const Rotation&, std::optional<Table>& table);
 
+// The largest |got - right| of a right implementation that rotates elements in [-1, 1] by a table of each type; and of
+// one that takes angles in float32, for each token. The positions are closed, of one batch row.
+struct Tolerances {
+  double f32 = 0, f16 = 0, bf16 = 0;
+  std::vector<double> float32_angles = {};
+};
+Tolerances tolerances(const Frequencies&, const PositionSet&);
+
 }  // namespace rotary::tools
