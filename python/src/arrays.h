@@ -145,7 +145,7 @@ template <class Body>
 void with_type_of(const ArrayView& view, const Body& body) {
   const ElementType type = view.type == ElementType::boolean ? ElementType::u8 : view.type;
   const auto one = [&]<class T>(T none) {
-    if (type == detail::ElementOf<T>::type) body(none);
+    if (type == detail::element_of(&none)) body(none);
   };
   const auto each = [&](auto... none) { (one(none), ...); };
   each(float(), double(), f16(), bf16(), std::int8_t(), std::int16_t(), std::int32_t(), std::int64_t(), std::uint8_t(),

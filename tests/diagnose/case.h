@@ -49,6 +49,11 @@ inline diagnose::Checked compared(const Tensor& before, const Tensor& after, con
   return *first;
 }
 
+inline void expect_said(const Diagnosis& found, Verdict verdict, const std::string& words) {
+  EXPECT_EQ(found.verdict, verdict) << found.sentence;
+  EXPECT_NE(found.sentence.find(words), std::string::npos) << found.sentence;
+}
+
 struct Case {
   Case(ElementType t, Data d = {}) : type(t), before(random_data(d, t)) {}
 

@@ -84,9 +84,7 @@ TEST_P(Faults, Positions) {
       {"row 1", [](int b, int t, int) { return b == 0 ? t : t + 3.0; }},
       {"tokens 12-15", [](int, int t, int) { return std::min(t, 11); }}};
   for (const auto& [words, position] : faults) {
-    const Diagnosis found = with({.batch = 2}).diagnose({.position = position});
-    EXPECT_EQ(found.verdict, Verdict::positions) << found.sentence;
-    EXPECT_NE(found.sentence.find(words), std::string::npos) << found.sentence;
+    expect_said(with({.batch = 2}).diagnose({.position = position}), Verdict::positions, words);
   }
   const Diagnosis rows = with({.batch = 2}).diagnose({.position = faults[3].second});
   ASSERT_EQ(rows.facts.positions.size(), 2U);
@@ -96,16 +94,14 @@ TEST_P(Faults, Positions) {
 TEST_P(Faults, PositionsOfFewBits) {
   Case rounded = with();
   rounded.subject.positions = from(1000);
-  const Diagnosis to_bf16 =
-      rounded.diagnose({.position = [](int, int t, int) { return to_type(1000 + t, ElementType::bf16); }});
-  EXPECT_EQ(to_bf16.verdict, Verdict::positions);
-  EXPECT_NE(to_bf16.sentence.find("rounded to bf16"), std::string::npos) << to_bf16.sentence;
+  expect_said(rounded.diagnose({.position = [](int, int t, int) { return to_type(1000 + t, ElementType::bf16); }}),
+              Verdict::positions, "rounded to bf16");
   Case wrapped = with();
   wrapped.subject.positions = from(32760);
-  const Diagnosis to_int16 = wrapped.diagnose(
-      {.position = [](int, int t, int) { return static_cast<double>(static_cast<std::int16_t>(32760 + t)); }});
-  EXPECT_EQ(to_int16.verdict, Verdict::positions);
-  EXPECT_NE(to_int16.sentence.find("wrapped at int16"), std::string::npos) << to_int16.sentence;
+  expect_said(
+      wrapped.diagnose(
+          {.position = [](int, int t, int) { return static_cast<double>(static_cast<std::int16_t>(32760 + t)); }}),
+      Verdict::positions, "wrapped at int16");
 }
 
 TEST_P(Faults, Base) {
@@ -136,17 +132,13 @@ TEST_P(Faults, Scaling) {
   asked.factor = 8;
   asked.trained_length = 512;
   yarn.rope = model_rope(asked);
-  const Diagnosis without = yarn.diagnose({});
-  EXPECT_EQ(without.verdict, Verdict::scaling) << without.sentence;
-  EXPECT_NE(without.sentence.find("without the scaling yarn"), std::string::npos) << without.sentence;
+  expect_said(yarn.diagnose({}), Verdict::scaling, "without the scaling yarn");
   Engine right{.speed = frequencies(yarn.rope->rope).inv_freq};
   EXPECT_EQ(yarn.diagnose(right).verdict, Verdict::attention_factor);
   right.factor = 0.1 * std::log(8.0) + 1;
   EXPECT_EQ(yarn.diagnose(right).verdict, Verdict::as_configured);
   right.factor *= right.factor;
-  const Diagnosis squared = yarn.diagnose(right);
-  EXPECT_EQ(squared.verdict, Verdict::attention_factor);
-  EXPECT_NE(squared.sentence.find("twice"), std::string::npos) << squared.sentence;
+  expect_said(yarn.diagnose(right), Verdict::attention_factor, "twice");
 }
 
 TEST_P(Faults, TheOtherListOfLongRope) {
@@ -178,9 +170,7 @@ TEST_P(Faults, Block) {
 
 TEST_P(Faults, Layout) {
   Case one = with({.tokens = 12});
-  const Diagnosis heads = one.diagnose({.position = [](int, int, int h) { return h; }});
-  EXPECT_EQ(heads.verdict, Verdict::layout) << heads.sentence;
-  EXPECT_NE(heads.sentence.find("head index"), std::string::npos);
+  expect_said(one.diagnose({.position = [](int, int, int h) { return h; }}), Verdict::layout, "head index");
   const Diagnosis reshaped = one.diagnose({.position = [](int, int t, int h) { return (t * 8 + h) % 12; }});
   EXPECT_EQ(reshaped.verdict, Verdict::layout) << reshaped.sentence;
 }
@@ -413,10 +403,8 @@ TEST(Diagnose, NotFinite) {
   Case one(ElementType::f32);
   Data after = Engine{}(one.before);
   after.values[7] = std::numeric_limits<double>::quiet_NaN();
-  const Diagnosis found = one.diagnose_after(after);
-  EXPECT_EQ(found.verdict, Verdict::cannot_tell);
-  EXPECT_NE(found.sentence.find("after the rotation but got nan at token 0, head 0, element 7"), std::string::npos)
-      << found.sentence;
+  expect_said(one.diagnose_after(after), Verdict::cannot_tell,
+              "after the rotation but got nan at token 0, head 0, element 7");
 }
 
 TEST(Diagnose, ABlockThatEndsTheHeadAndIsReordered) {
@@ -427,9 +415,7 @@ TEST(Diagnose, ABlockThatEndsTheHeadAndIsReordered) {
   const Engine right{.pairs = Pairs::interleaved_to_half, .first = 32};
   EXPECT_EQ(one.diagnose(right).verdict, Verdict::as_configured);
   EXPECT_EQ(one.diagnose_after(right(right(one.before))).verdict, Verdict::twice);
-  const Diagnosis in_place = one.diagnose({.pairs = Pairs::interleaved, .first = 32});
-  EXPECT_EQ(in_place.verdict, Verdict::pairing);
-  EXPECT_NE(in_place.sentence.find("scores of q and k"), std::string::npos) << in_place.sentence;
+  expect_said(one.diagnose({.pairs = Pairs::interleaved, .first = 32}), Verdict::pairing, "scores of q and k");
 }
 
 TEST(Diagnose, ShapesThatDiffer) {
