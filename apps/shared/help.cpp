@@ -1,6 +1,5 @@
 // The help of a program and of its commands.
 #include <algorithm>
-#include <ranges>
 
 #include "description.h"
 #include "system.h"
@@ -93,10 +92,8 @@ std::vector<std::pair<std::string, Terms>> sections_of(const CommandDescription&
 
 // A line for each of the command's own options.
 std::string listed(const CommandDescription& command, std::size_t width) {
-  const auto is_own = [](const OptionDescription& o) {
-    return o.section.empty() && o.key != "-h" && o.key != "--help";
-  };
-  auto own = command.options | std::views::filter(is_own);
+  std::vector<OptionDescription> own = command.options;
+  std::erase_if(own, [](const auto& o) { return !o.section.empty() || o.key == "-h" || o.key == "--help"; });
   std::size_t column = 0;
   for (const auto& option : own) column = std::clamp(term_of(option, true).size() + 4, column, help_column + 4);
   Terms terms;

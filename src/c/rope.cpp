@@ -43,7 +43,7 @@ static_assert(static_cast<int>(Pairing::interleaved_to_half) == ROTARY_INTERLEAV
 // The fields of a rotary_rope that a scaling reads, by the names of scaling_fields.h.
 #define ROTARY_FIELD(member) \
   { &rotary_rope::member, #member }
-constexpr detail::Named<double rotary_rope::*> numbers[] = {
+constexpr detail::Named<double rotary_rope::*> number_fields[] = {
     ROTARY_FIELD(factor),       ROTARY_FIELD(beta_fast),   ROTARY_FIELD(beta_slow),
     ROTARY_FIELD(low),          ROTARY_FIELD(high),        ROTARY_FIELD(fraction),
     ROTARY_FIELD(mixed_b),      ROTARY_FIELD(mscale),      ROTARY_FIELD(mscale_all_dim),
@@ -73,9 +73,9 @@ std::optional<double> given_of(double value) { return std::isnan(value) ? std::n
 struct Fill {
   const rotary_rope& rope;
   std::size_t pairs;
-  void operator()(const char* name, double& value) const { value = rope.**find(numbers, name); }
+  void operator()(const char* name, double& value) const { value = rope.**find(number_fields, name); }
   void operator()(const char* name, std::optional<double>& value) const {
-    if (const auto* member = find(numbers, name)) value = given_of(rope.**member);
+    if (const auto* member = find(number_fields, name)) value = given_of(rope.**member);
   }
   void operator()(const char* name, std::int64_t& value) const { value = rope.**find(lengths, name); }
   void operator()(const char* name, bool& value) const { value = rope.**find(flags, name) != 0; }

@@ -222,7 +222,7 @@ Readings read_heads(std::string_view operation, std::span<const Tensor* const> t
                     });
   std::size_t most = 1;
   for (Candidate& one : file) {
-    if (flat) std::ranges::stable_partition(one.readings, is_flat);
+    if (flat) std::stable_partition(one.readings.begin(), one.readings.end(), is_flat);
     most = std::max(most, one.readings.size());
   }
   Readings found;
@@ -232,7 +232,7 @@ Readings read_heads(std::string_view operation, std::span<const Tensor* const> t
   const Fit& chosen = fits[0];
   std::vector<std::size_t> others(most - 1);
   std::iota(others.begin(), others.end(), std::size_t{1});
-  std::ranges::stable_partition(others, [&](std::size_t n) { return fits[n].exact; });  // then a shard's
+  std::stable_partition(others.begin(), others.end(), [&](std::size_t n) { return fits[n].exact; });  // then a shard's
   const auto better =
       std::ranges::find_if(others, [&](std::size_t n) { return used.heads > 0 && contradicts(fits[n], chosen); });
   if (better == others.end()) {
