@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
   const auto number = static_cast<std::size_t>(std::atoll(argv[1]));
   if (number >= cells.size()) return 2;
   const std::function<void()> work = cells[number].prepare();
-  work();  // what the first call alone does
+  work();  // the first call alone does more
   measured(&work);
   return 0;
 }

@@ -19,7 +19,7 @@ endif()
 if(CMAKE_SIZEOF_VOID_P EQUAL 4 AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86|AMD64|i[3-6]86" AND NOT MSVC)
   list(APPEND cxx_flags -msse2 -mfpmath=sse)  # x87 computes in its own precision
 endif()
-# What nvcc writes around our code does not pass -Wconversion and -Wparentheses.
+# Code that nvcc writes around ours does not pass -Wconversion and -Wparentheses.
 set(cuda_flags --fmad=false -Xcompiler=-fno-fast-math,-ffp-contract=off,-Wall,-Wextra,-Wshadow,-Wno-parentheses
                $<$<BOOL:${ROTARY_WERROR}>:-Werror=all-warnings>)
 target_compile_options(rotary_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${cxx_flags}>"

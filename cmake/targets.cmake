@@ -48,7 +48,7 @@ function(rotary_target library name)
   set(rotary_target_objects ${rotary_target_objects} PARENT_SCOPE)
 endfunction()
 
-# What heads may hold; a call with another is an error, DTYPE. f32 always may.
+# The types that heads may hold; a call with another is an error, DTYPE. f32 always may.
 set(ROTARY_DTYPES "f32;f16;bf16" CACHE STRING "Types of heads to build: f32, f16, bf16")
 foreach(dtype IN LISTS ROTARY_DTYPES)
   if(NOT dtype MATCHES "^(f32|f16|bf16)$")

@@ -62,7 +62,7 @@ class Text:
         self.add(src / source, names, part)
         base = r"^void ROTARY_PASTE\(\w+, ROTARY_BASE_TARGET\)[^;{]*;$"  # declared before, with its own attributes
         text = re.sub(base, "", "\n".join(part.lines), flags=re.M)
-        entry = text.rindex("namespace rotary::cpu {")  # what the rows of targets.cpp name
+        entry = text.rindex("namespace rotary::cpu {")  # the names in the rows of targets.cpp
         text = (text[:entry].replace("namespace rotary::cpu {", f"namespace rotary::cpu::{space} {{") +
                 text[entry:].replace("noexcept {", f"noexcept {{\n  using namespace {space};"))
         defined = [f"#define {d.replace('=', ' ', 1)}" for d in definitions]

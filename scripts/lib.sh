@@ -1,4 +1,4 @@
-# What the scripts share. Sourced, never run.
+# Functions that the scripts share. Sourced, never run.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=${ROTARY_JOBS:-$(nproc)}

@@ -142,7 +142,7 @@ for stage in "$@"; do
           run_stage asan clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
                    -DROTARY_SANITIZE=address,undefined ;;
     clang) need clang
-           # What an optimiser could change: all else is no other here than in asan.
+           # Tests of what an optimiser could change: all else is no other here than in asan.
            for name in rotate angles angle_targets append table portable bits; do
              build_targets+=("${name}_test")
            done

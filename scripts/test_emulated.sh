@@ -16,7 +16,7 @@ command -v "$compiler" >/dev/null || need "g++-$architecture-linux-gnu"
 command -v "qemu-$architecture-static" >/dev/null || need qemu-user-static
 build=${2:-$root/build/$architecture}
 googletest=/usr/src/googletest/googletest
-# What the lanes of an instruction set compute, without MPFR.
+# Tests of what the lanes of an instruction set compute, without MPFR.
 tests="cpu/rotate_test cpu/angle_targets_test core/table_test"
 
 launcher=()

@@ -7,7 +7,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 torch_version=2.15.0
-cuda_version=13.2.86  # of the runtime that libtorch_cpu.so of that wheel is linked with
+cuda_version=13.2.86  # the runtime's that libtorch_cpu.so of that wheel is linked with
 
 has_torch() { [ -f "$1/lib/libtorch_cpu.so" ] && [ -f "$1/include/torch/library.h" ]; }
 

@@ -104,7 +104,7 @@ class LossLog {
 struct Plan {
   Preset preset;  // with the number of steps and the seed of this run
   std::string text;
-  Notes notes;  // what the checkpoint stores of the command line
+  Notes notes;  // the checkpoint stores them: words of the command line
 };
 
 // A value that the command line leaves out is taken from the checkpoint; one that it gives must not contradict it.

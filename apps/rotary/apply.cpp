@@ -95,7 +95,7 @@ struct Applied {
   std::vector<Tensor*> tensors = {};
   tools::Readings readings = {};
   std::vector<std::string> notes = {};  // for standard output
-  Metadata facts = {};                  // of the rotation
+  Metadata facts = {};                  // the rotation's
 };
 
 // A model of one rope, that of --cos and --sin, in heads of the tensors' head_dim.
@@ -155,7 +155,7 @@ void prepare(Applied& applied, const ApplyOptions& options, const Model& model) 
 // multiplied.
 std::vector<Applied> parts_of(const ApplyOptions& options, const std::vector<Tensor*>& tensors, Model& model) {
   const TableRequest& request = options.tables;
-  int head_dim = 0;  // of a rope without CONFIG
+  int head_dim = 0;  // a rope's without CONFIG
   for (const Tensor* tensor : tensors) head_dim = std::max(head_dim, tools::last_dimension(*tensor));
   tools::Rotation how{"apply"};
   if (!request.cos.empty()) {
@@ -213,7 +213,7 @@ Metadata with_stamps(const Metadata& metadata, const ApplyOptions& options, std:
   return stamped(metadata, stamps);
 }
 
-// What was done to a tensor: "rotated  q  F32 [1, 16, 8, 64]: batch 1, tokens 16, heads 8".
+// The line that says what was done to a tensor: "rotated  q  F32 [1, 16, 8, 64]: batch 1, tokens 16, heads 8".
 std::string line_of(const ApplyOptions& options, const TensorInfo& tensor, const std::vector<const Tensor*>& chosen,
                     const std::vector<Applied>& parts) {
   std::string how = "copied   ", what, ropes;

@@ -40,7 +40,7 @@ void add_views(Inspected& inspected, const Source& source) {
   for (const ModelRope& used : inspected.model.ropes) {
     const auto index = static_cast<std::size_t>(&used - inspected.model.ropes.data());
     const bool shown = !source.names_rope() || &used == &chosen_rope(inspected.model, source);
-    if (shown) frequencies_of(source, used.rope, source.length.value_or(0));  // what is wrong names the file
+    if (shown) frequencies_of(source, used.rope, source.length.value_or(0));  // an error names the file
     if (shown) inspected.views.emplace_back(index, view_rope(inspected.model, used, source.length));
   }
 }

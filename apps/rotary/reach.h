@@ -23,7 +23,7 @@ std::string reach_text(const ModelRope&, std::int64_t context);
 
 // Which lengths frequencies that depend on the length belong to.
 struct Lengths {
-  const char* word = "";   // of LongRoPE "short list", "long list"; of dynamic "as trained", "stretched"; else ""
+  const char* word = "";   // LongRoPE: "short list", "long list"; dynamic: "as trained", "stretched"; else ""
   std::int64_t least = 1;  // tokens
   std::int64_t most = 0;   // 0: no end
 };

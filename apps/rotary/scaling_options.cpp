@@ -58,7 +58,7 @@ std::vector<ValueOrigin> origins_of(const Scaling& scaling, const ValueOrigin& t
   return origins;
 }
 
-// What --scaling starts from, and where that comes from.
+// The length that --scaling starts from, and where that comes from.
 struct Trained {
   std::int64_t tokens = 0;
   ValueOrigin origin = {};

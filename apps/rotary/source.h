@@ -40,7 +40,7 @@ struct TableSettings {
   Angles angles = Angles::exact;
   Rounding rounding = Rounding::f32;
 };
-// Of a command that makes a file of a rope, without tensors.
+// The options of a command that makes a file of a rope, without tensors.
 struct RopeFileOptions {
   Source source;
   std::filesystem::path output;
@@ -74,8 +74,8 @@ TableOptions table_options(const TableSettings&, const Executor&);
 // of head_dim elements; then applies --base, --scaling, --inv-freq and --weights. Throws ROPE if one of them needs
 // --rope.
 Model read_model(const Source&, int head_dim);
-// Of read_model: replaces the scaling, and beside CONFIG the base, of the rope that --rope names: by default the only
-// rope of the part that comes first. The trained length is by default that of start_of. Origins and notes say what
+// Called by read_model: replaces the scaling, and beside CONFIG the base, of the rope that --rope names: by default the
+// only rope of the part that comes first. The trained length is by default that of start_of. Origins and notes say what
 // was replaced. Throws ROPE where several ropes need --rope, UsageError where no trained length is known.
 void apply_scaling_options(Model&, const Source&);
 
@@ -88,7 +88,7 @@ ModelRope& rope_for_option(Model&, const Source&, const char* option, std::ptrdi
 // rope.
 extend::Start start_of(const Source&, const Model&);
 
-// What to say of a rope in use, each a "note: ...": where nothing chose it among several, and the notes on it.
+// The sentences on a rope in use, each a "note: ...": that nothing chose it among several, and the notes on it.
 std::vector<std::string> notes_of_use(const Model&, const tools::Subject&);
 // frequencies() of one of its ropes; what is wrong with them is said with the name of CONFIG.
 Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
@@ -96,7 +96,7 @@ Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
 Frequencies frequencies_of(const Source&, const Model&, const ModelRope&, std::int64_t length);
 // "rope 0 of 1: half, head_dim 128, turning 128 from element 0, base 500000, llama3, attention factor 1".
 std::string describe(const Model&, const ModelRope&, const Frequencies&);
-// What it says, and inspect, of a rope whose angles are more than one speed times one coordinate: a word and a value.
+// The facts that it and inspect print of a rope whose angles are more than one speed times one coordinate: word, value.
 std::vector<std::pair<std::string, std::string>> equation_facts(const Rope&);
 
 }  // namespace rotary::cli

@@ -27,7 +27,7 @@ std::pair<std::size_t, std::string> number_and_key(const std::string& key) {
   const char* begin = key.data() + prefix.size();
   const char* last = key.data() + key.size();
   const auto [end, status] = std::from_chars(begin, last, number);
-  constexpr std::size_t most = 100000;  // of stamps: a file may say anything
+  constexpr std::size_t most = 100000;  // stamps in a file, which may say anything
   if (status != std::errc() || last - end < 2 || *end != '.' || number > most) return {0, ""};
   return {number, std::string(end + 1, last)};
 }

@@ -1,4 +1,4 @@
-// What rotary table, golden and apply say of the rope in use, and write into their output; and of apply each rotation
+// The facts of the rope in use that rotary table, golden and apply print and write into their output, and each rotation
 // that the tensors went through.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace rotary::cli {
 
 using Metadata = std::map<std::string, std::string>;
 
-// What was asked of a model's rope and what it is: config, model_type, part, rope, pairing, direction, rotary_dim,
+// The request and the rope as metadata: config, model_type, part, rope, pairing, direction, rotary_dim,
 // base, scaling and each of its values as scaling.NAME, attention_factor, length, angles, rounding ...
 // A layer without a rope, whose queries are multiplied, has config, model_type and part.
 Metadata metadata_of(const Source&, const TableSettings&, const Model&, const tools::Subject&, const Frequencies&,
@@ -24,7 +24,7 @@ Metadata metadata_of(const Source&, const TableSettings&, const Model&, const to
 // throws.
 struct RopeInUse {
   Frequencies frequencies = {};
-  std::vector<std::string> notes = {};  // what rope it is, and the notes of its use
+  std::vector<std::string> notes = {};  // the rope that it is, and the notes of its use
   Metadata facts = {};                  // metadata_of it
 };
 RopeInUse use_rope(const Source&, const TableSettings&, const Model&, const tools::Subject&, std::int64_t tokens = 0);

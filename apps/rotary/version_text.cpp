@@ -1,4 +1,4 @@
-// What rotary --version prints.
+// The text of rotary --version.
 #include <string>
 #include <vector>
 

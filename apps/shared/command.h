@@ -67,7 +67,7 @@ class Command {
   void option(const std::string& key, T& value, Read read) {
     store(key, [&value, read](const OptionDescription&, const Words& words) { value = read(words.front()); });
   }
-  // What the command does. Throws INTERNAL where an option sets no variable.
+  // Sets the function that the command runs. Throws INTERNAL where an option sets no variable.
   void runs(std::function<void()> run);
 
   // Sets the variables. Throws UsageError.

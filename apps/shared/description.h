@@ -28,7 +28,7 @@ class UsageError : public std::runtime_error {
 struct OptionDescription {
   std::string key;                  // its names, "CONFIG,--config": one without dashes is a place on the command line
   std::string place;                // "CONFIG"; empty where it is given by name only
-  std::vector<std::string> names;   // those with dashes: "-q", "--quiet"
+  std::vector<std::string> names;   // the names with dashes: "-q", "--quiet"
   std::vector<std::string> former;  // names of before, which are taken and noted
   std::string type;                 // integer, number, word, path or text; empty: a flag
   std::string value;                // its name in the help; by default the place, or that of the type in "values"
@@ -38,8 +38,8 @@ struct OptionDescription {
   std::vector<std::string> words;   // that the value can be
   std::map<std::string, std::vector<std::string>> aliases;  // other words for these: in the data the name of a list
   std::map<std::string, std::string> refused;               // words that are none of these here, and why
-  std::vector<double> range;              // of a number the least, and the most where there is one; both belong to it
-  std::vector<std::int64_t> whole_range;  // the same of an integer
+  std::vector<double> range;              // a number's least, and its most where there is one; both belong to it
+  std::vector<std::int64_t> whole_range;  // an integer's
   bool suggests = false;                  // any other word is taken too, `words` are for completions
   bool list = false, comma_list = false;  // several values; VALUE,VALUE too
   bool required = false;
@@ -68,7 +68,7 @@ struct CommandDescription {
   std::vector<std::string> examples;            // lines
   std::vector<OptionDescription> options = {};  // the place first, then required ones, the command's own, and sections
   std::vector<Rule> rules = {};
-  std::vector<std::pair<std::string, Terms>> groups = {};  // of a program: its commands by headings of the help
+  std::vector<std::pair<std::string, Terms>> groups = {};  // a program's commands by headings of the help
 
   const std::string& place() const { return options.front().place; }  // the only one, or empty
   const OptionDescription* find(const std::string& name) const;       // by a name with dashes; null: there is none

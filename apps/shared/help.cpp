@@ -13,7 +13,7 @@ using Words = std::vector<std::string>;
 
 constexpr std::size_t help_column = 24;  // where the explanations begin
 
-// Of standard output where it is a terminal.
+// The width of standard output where it is a terminal, up to the widest.
 std::size_t width_up_to(std::size_t widest) {
   return std::clamp<std::size_t>(terminal_columns().value_or(widest), 60, widest);
 }
@@ -114,7 +114,7 @@ std::string help_text(const CommandDescription& command) {
 }
 
 std::string short_help_text(const CommandDescription& command) {
-  constexpr std::size_t whole_groups = 3;  // of the commands; of the further ones the names
+  constexpr std::size_t whole_groups = 3;  // groups of commands with a line each; further ones show the names
   const std::size_t width = width_up_to(80);
   std::string text = wrapped(command.summary.front(), 0, width) + "\n\n" + usage_line(command) + "\n";
   std::string more = "; rotary COMMAND -h what a command takes.";

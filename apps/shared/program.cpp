@@ -18,7 +18,7 @@ using Words = std::vector<std::string>;
 
 std::string error_json(const std::string& code, const std::string& sentence) {
   const nlohmann::ordered_json error = {{"code", code}, {"message", sentence}};
-  const auto replace = nlohmann::ordered_json::error_handler_t::replace;  // of bytes that are not UTF-8
+  const auto replace = nlohmann::ordered_json::error_handler_t::replace;  // replaces bytes that are not UTF-8
   return with_version(nlohmann::ordered_json({{"error", error}}).dump(-1, ' ', false, replace)) + "\n";
 }
 
@@ -102,7 +102,7 @@ class Run {
 
   const Program& program_;
   Words words_;                   // behind the command
-  CommandDescription described_;  // of the program, or of the command that the words name
+  CommandDescription described_;  // the program, or the command that the words name
 };
 
 }  // namespace

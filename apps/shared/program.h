@@ -10,9 +10,9 @@
 namespace rotary::cli {
 
 struct Program {
-  std::string name;  // of data/commands.json
+  std::string name;  // its name in data/commands.json
   std::function<std::string()> version;
-  std::map<std::string, void (*)(Command&)> commands;  // what sets up the options of each, and runs it
+  std::map<std::string, void (*)(Command&)> commands;  // each sets up the options of a command, and its run
 };
 
 // Parses the words behind the program's name and runs the chosen command. Returns the exit status: 0 done; 1 an error
@@ -23,7 +23,7 @@ int run_program(const Program&, int argc, char** argv);
 // A command that has printed its answer, and the answer is no, throws this; or one that Ctrl-C has stopped, with its
 // work saved.
 struct Failed {
-  int status;  // of Ctrl-C 128 + the signal's number
+  int status;  // after Ctrl-C 128 + the signal's number
 };
 
 }  // namespace rotary::cli

@@ -17,7 +17,7 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  void done(std::int64_t count);  // of total; "\rrotate: 3 of 12, 25 %", at most five times a second
+  void done(std::int64_t count);  // prints "\rrotate: 3 of 12, 25 %", at most five times a second
   void clear();                   // before anything else is printed
 
  private:

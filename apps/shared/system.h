@@ -1,4 +1,4 @@
-// What the programs need of the system beside files: system_posix.cpp and system_windows.cpp.
+// The functions that the programs need of the system beside files: system_posix.cpp and system_windows.cpp.
 #pragma once
 
 #include <charconv>
@@ -21,7 +21,7 @@ void prepare_streams();
 
 using files::environment;
 
-// What COLUMNS says, where it is a number.
+// The number of COLUMNS, where it is one.
 inline std::optional<std::size_t> columns_asked() {
   const std::string given = environment("COLUMNS");
   std::size_t columns = 0;

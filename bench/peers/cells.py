@@ -12,7 +12,7 @@ DTYPES = ("f32", "bf16", "f16")
 PAIRINGS = ("half", "interleaved")
 TOKENS, CUDA_TOKENS = (1, 64, 2048, 8192), (1, 64, 512, 8192, 32768)
 PAGE = 4096
-DECODE_POSITION = 4095  # of the one token of a decode step
+DECODE_POSITION = 4095  # the position of the one token of a decode step
 
 # How far a result may be from float64, given |x| < 6: a rounding or two of the format for who gets the table. HF's
 # expression rounds cos, sin, both products and the sum to the format. An engine that forms its angles in float32 is

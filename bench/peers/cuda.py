@@ -78,7 +78,7 @@ def measure_cell(cell: Cell, peers: list[Peer], results) -> None:
     at = cell.compared()
 
     def make(peer: Peer):
-        sets = on_device(cell, "cuda", sets_of(cell))  # of its own: what turns in place turns on and on
+        sets = on_device(cell, "cuda", sets_of(cell))  # its own sets: heads that turn in place turn on and on
         source = sets[0].block.clone()
         calls = [peer.function(each) for each in sets]
         calls[0]()  # tuners run a kernel again and again, in place too

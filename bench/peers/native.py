@@ -14,7 +14,7 @@ import numpy as np
 from cells import BASE, HEAD_DIM, Cell, aligned
 from peer import Run, Unavailable
 
-library: ctypes.CDLL = None  # of load()
+library: ctypes.CDLL = None  # set by load()
 
 
 class Request(ctypes.Structure):

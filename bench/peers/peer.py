@@ -46,7 +46,7 @@ class Peer:
     place: str  # "module.function", imported where the package is there
     devices: str = "cpu"
     binds: bool = False
-    anew: bool = False  # of `binds`: in an in-place cell it writes its result to new memory
+    anew: bool = False  # with `binds`: in an in-place cell it writes its result to new memory
     own_angles: bool = False  # forms its angles itself, in float32
     function: Callable | None = None
     version: str = ""

@@ -46,7 +46,7 @@ std::string& last_error() {
   return sentence;
 }
 
-// What call returns, or -1 with the sentence in peers_error().
+// The result of the call, or -1 with the sentence in peers_error().
 template <class Call>
 double guarded(Call&& call) {
   try {

@@ -33,7 +33,7 @@ class TensorSet:
     k: torch.Tensor
     q_out: torch.Tensor  # in place: q
     k_out: torch.Tensor
-    once: dict  # what is made once for all sets of a cell
+    once: dict  # objects that are made once for all sets of a cell
     block: torch.Tensor | None = None  # on a device q and k as one,
     spare: torch.Tensor | None = None  # and as much memory
 
@@ -178,7 +178,7 @@ def flashinfer(at: TensorSet):
         raise Unavailable("has no f32")
     from flashinfer import rope
 
-    # Of every position up to the last: it takes rows by position.
+    # A row for every position up to the last: it takes rows by position.
     table = torch.zeros(int(at.cell.positions[-1]) + 1, HEAD_DIM, device=at.q.device)
     table[at.positions] = torch.cat([at.cos, at.sin], -1)
     q, k = (x.view(at.cell.tokens, -1) for x in (at.q, at.k))

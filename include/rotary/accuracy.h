@@ -55,7 +55,7 @@ struct WayErrors {
 struct Request {
   Model model;
   std::size_t rope = 0;             // its number in the model
-  Frequencies frequencies;          // of that rope, at `length` tokens
+  Frequencies frequencies;          // that rope's, at `length` tokens
   std::int64_t length = 0;          // tokens in play, for the answer
   std::vector<Position> positions;  // where to measure; empty: a sample of each decade, to the one beyond the context's
   double tolerance = 1e-3;          // the error that the advice allows float32: from 1e-6 to 1

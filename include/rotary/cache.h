@@ -25,7 +25,7 @@ struct Device;
 
 // The type of a cache's elements. On a device: same or f8_e4m3.
 enum class CacheType : std::uint8_t {
-  same,     // that of the heads: k's for keys, v's for values
+  same,     // the heads' type: k's for keys, v's for values
   f8_e4m3,  // x / scale in f32, rounded to nearest even and clamped to +-448; NaN stays NaN
   f32,      // f32, f16, bf16: rounded to nearest even
   f16,
@@ -49,7 +49,7 @@ struct CacheIn {
   std::int64_t page_stride = 0;  // strides in elements
   std::int64_t token_stride = 0;
   std::int64_t head_stride = 0;
-  float k_scale = 1;  // of f8_e4m3
+  float k_scale = 1;  // the divisor of f8_e4m3
   float v_scale = 1;
   const float* scales = nullptr;  // k's and v's; if not null, replaces the two above
 };
@@ -97,14 +97,14 @@ struct SlotsIn {
   const std::int32_t* positions = nullptr;      // per token
   int sequences = 0;
   const std::int64_t* firsts = nullptr;  // per batch row
-  std::int64_t first = 0;                // of all batch rows; no_first with each_row, whose firsts may be null
+  std::int64_t first = 0;                // all batch rows have it; no_first with each_row, whose firsts may be null
   bool by_row = false;                   // by firsts, or if it is null by first
 };
 using Slots = SlotsIn<Host>;
 
 // ---- operations ------------------------------------------------------------------------------------
 
-// What is written (q or q_out, the cache's k and v) must not overlap any other argument: ALIAS. The cache counts as
+// An output (q or q_out, the cache's k and v) must not overlap any other argument: ALIAS. The cache counts as
 // written in all its pages; only the slots of the tokens are. Slots::indices is not checked for overlap.
 
 // Copies k and v, of the same shape, to their slots, as the cache's type; elements that keep their type keep their

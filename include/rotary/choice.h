@@ -12,13 +12,13 @@ namespace rotary {
 
 struct Choice {
   std::string config = {};                    // the model's name in error sentences; "" where it has none
-  std::optional<int> rope = {};               // of Model::ropes; none: that of the layer, else what fits best
-  std::optional<int> layer = {};              // of all tensors; none: the one that each tensor's name says
+  std::optional<int> rope = {};               // index in Model::ropes; empty: the layer's, else the one that fits best
+  std::optional<int> layer = {};              // every tensor's; empty: the layer that each tensor's name says
   std::optional<std::int64_t> length = {};    // for scalings that depend on it; none: the largest position + 1
   std::optional<PositionSet> positions = {};  // read or not; none: 0, 1, 2, ...
   bool same_on_every_axis = false;            // positions of one axis serve every axis of coordinates
   std::string layout = {};                    // "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd", "flat"; "": found
-  bool query_scale = false;                   // what multiplies queries by their position counts too
+  bool query_scale = false;                   // queries are multiplied by the scale of their position too
   bool names_rope() const noexcept { return rope || layer; }
 };
 

@@ -20,8 +20,8 @@ enum class OriginKind : std::uint8_t {
   chosen,          // the caller: ConfigOptions, set_inv_freq() or an option of the program
   weights,         // a tensor or the metadata of a checkpoint
   model_default,   // the file leaves it out: the default of this model_type's own code
-  method_default,  // the same of the scaling's method
-  published,       // what the model's publisher says beside the file
+  method_default,  // the default of the scaling's method
+  published,       // the model's publisher says it beside the file
   derived,         // computed from other values
 };
 // "given", "chosen", "weights", "default", "method_default", "published", "derived".
@@ -51,13 +51,13 @@ enum class NoteKind : std::uint8_t {
   layers,          // layers of the part differ: in whether they turn, in base, scaling or heads
   axes,            // which coordinate turns which pairs
   scaling,         // how the scaling acts, or that there is none
-  attention,       // what the attention does beside the rotation
+  attention,       // the attention does it beside the rotation
   query_scale,     // queries are multiplied by their position
   awaits_weights,  // values that the model learns stand at their start until its checkpoint is read
-  weights,         // what the checkpoint says
+  weights,         // the checkpoint says it
   compared,        // the result of a comparison with another file or with a checkpoint's buffers
   warning,         // values of the file do not fit together, or are like no other model's
-  published,       // what the model's publisher says beside the file
+  published,       // the model's publisher says it beside the file
   model,           // another fact about the model or its format
 };
 ROTARY_API const char* name(NoteKind) noexcept;  // the enumerator's name; of model_default "default"
@@ -83,9 +83,9 @@ struct Indexer {
 // A sub-config whose layers attend: a text model, an image tower.
 struct ModelPart {
   std::string path;             // dotted: "", "text_config", "vision_config"
-  std::string model_type = {};  // of a text; "" where it is not known, and of GGUF, params.json and towers
+  std::string model_type = {};  // a text's; "" where it is not known, and for GGUF, params.json and towers
   int layers = 0;               // their number
-  std::vector<std::string> layer_types = {};  // of each layer, "full_attention"; empty where the part has no types
+  std::vector<std::string> layer_types = {};  // each layer's, "full_attention"; empty where the part has no types
   std::int64_t context = 0;                   // max_position_embeddings; 0 where the file does not say it
   Indexer indexer = {};                       // heads 0: there is none, or nothing is known of it
 };
@@ -94,7 +94,7 @@ struct ModelPart {
 struct ModelRope {
   std::string part;         // ModelPart::path
   std::vector<int> layers;  // indices of the layers that use it
-  int heads = 0;            // of these layers
+  int heads = 0;            // these layers have them
   int kv_heads = 0;
   int first = 0;                          // element of the head where the rotated block begins
   Rope rope;                              // rope.rotary_dim is always filled in
@@ -116,7 +116,7 @@ struct ModelQueryScale {
 
 struct Model {
   std::string model_type;
-  std::vector<ModelPart> parts = {};  // those with a rope or a query scale; of each path one
+  std::vector<ModelPart> parts = {};  // one for each path with a rope or a query scale
   std::vector<ModelRope> ropes = {};
   std::vector<Note> notes = {};
   std::vector<ModelQueryScale> query_scales = {};  // at most one for a part
@@ -131,7 +131,7 @@ ROTARY_API std::vector<std::string> layer_types_of(const Model&, const ModelRope
 // Whether every layer of its part has the query scale.
 ROTARY_API bool is_everywhere(const Model&, const ModelQueryScale&);
 
-// What notes and origins call the functions and options of this header: a program has names of its own for them.
+// The names that notes and origins have for the functions and options of this header: a program has its own.
 struct CallerWords {
   std::string pairing = "ConfigOptions::pairing";
   std::string give_pairing = {};  // said where only the pairing is missing: "pass --pairing half or interleaved"
@@ -155,8 +155,8 @@ ROTARY_API Model parse_config(std::string_view json, const ConfigOptions& = {});
 
 // ---- queries multiplied by their position --------------------------------------------------------
 
-// What multiplies the queries of that layer of a part; its form is none where nothing does. Throws ROPE where no layer
-// is named and the layers differ, and for a layer that the part, where its layers are known, does not have.
+// The scale of the queries of that layer of a part; its form is none where nothing multiplies them. Throws ROPE where
+// no layer is named and the layers differ, and for a layer that the part, where its layers are known, does not have.
 ROTARY_API QueryScale query_scale_of(const Model&, std::string_view part, std::optional<int> layer = {});
 // The factors of the first rope's part, or of the first part that has such a rule where that one has none (the rope may
 // be a tower's alone): f32, 1 where the model has none. Throws what query_scale_of and query_scale(QueryScale) throw.

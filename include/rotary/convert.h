@@ -43,7 +43,7 @@ struct ConvertedTensor {
 };
 
 struct ChangedKey {
-  std::string key;     // of config.json, dotted: "text_config.rope_interleave"
+  std::string key;     // a key of config.json, dotted: "text_config.rope_interleave"
   std::string before;  // its JSON; "" where the key was not there
   std::string after;
 };
@@ -59,12 +59,12 @@ struct ConvertResult {
   Pairing to = Pairing::unset;
   bool dry_run = false;
   std::filesystem::path output = {};
-  std::uint64_t bytes = 0;                    // of all files to write
+  std::uint64_t bytes = 0;                    // the sum over all files to write
   std::vector<ConvertedTensor> tensors = {};  // that change
-  std::size_t all_tensors = 0;                // of the input
+  std::size_t all_tensors = 0;                // in the input
   std::string config_file = {};               // "config.json", "params.json"
   std::vector<ChangedKey> config = {};        // changed keys
-  std::vector<std::string> files = {};        // of weights
+  std::vector<std::string> files = {};        // files of weights
   std::vector<std::string> copied = {};       // other files
   std::vector<std::string> left_out = {};     // files and folders ("original/") that would be in the wrong pairing
   std::vector<std::string> notes = {};        // one sentence each

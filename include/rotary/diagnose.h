@@ -62,7 +62,7 @@ enum class Verdict : std::uint8_t {
   not_rotated,
   cannot_tell,
   noise,     // as configured, but for noise beyond what rounding explains
-  layer,     // of a layer that has no rope, and rotated
+  layer,     // its layer has no rope, and it is rotated
   elements,  // seen, and no rotation: single elements, a part of zeros, a before in front of a norm
   heads,     // by the frequencies of other heads
 };

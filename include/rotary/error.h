@@ -12,8 +12,8 @@
 
 namespace rotary {
 
-// What is wrong, one word each; docs/errors.md describes them. The library, the program and the torch op share them.
-// Existing values keep their meaning; a new version may add some.
+// The kinds of errors, one word each; docs/errors.md describes them. The library, the program and the torch op share
+// them. Existing values keep their meaning; a new version may add some.
 enum class Code : std::uint8_t {
   SHAPE,           // sizes that do not fit each other
   DTYPE,           // an element type that the operation does not take, or data that is not aligned to it

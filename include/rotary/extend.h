@@ -15,7 +15,7 @@ namespace rotary::extend {
 
 struct Request {
   Model model;                                      // as read_config gives it
-  std::string name = {};                            // what the config is called in the answer: a path
+  std::string name = {};                            // the config's name in the answer: a path
   std::string config = {};                          // the text that the model was read from; required by plan()
   ConfigOptions options = {};                       // with which the model was read
   std::int64_t context = 0;                         // tokens that the model shall take
@@ -32,7 +32,7 @@ ROTARY_API std::span<const std::string_view> methods() noexcept;
 struct RopePlan {
   std::size_t rope = 0;              // its number in the model
   Rope planned;                      // as the new config is read
-  Frequencies frequencies = {};      // of `planned` at `context` tokens
+  Frequencies frequencies = {};      // `planned` at `context` tokens
   std::vector<double> trained = {};  // radians per token of each pair, before any scaling
   // Pairs whose wavelength is as trained, stretched by less than the factor, and stretched by the whole factor.
   int kept = 0, blended = 0, stretched = 0;
@@ -71,15 +71,15 @@ struct Cache {
 struct Publication {
   std::string publisher, models;    // "Qwen", "Qwen2.5 and Qwen3"
   std::string method;               // the scaling's name; default: the weights take the context without one
-  double factor = 1;                // of the recipe
-  std::int64_t trained_length = 0;  // of the short original
+  double factor = 1;                // the recipe's
+  std::int64_t trained_length = 0;  // the short original's
   std::int64_t context = 0;         // for which the recipe is published
   std::string source;               // "the model card of ..."
   // The file shows that it is of the recipe's weights: it has the recipe's scaling, or is the plain file to which the
   // publisher adds it. applies: the length and the context are the recipe's too.
   bool weights_known = false, applies = false;
   std::string other_weights = {};  // other models that have such a file: "Llama 3"
-  std::string caution = {};        // what speaks against it
+  std::string caution = {};        // a reason against it
 };
 
 // Where a plan starts, which every command takes.

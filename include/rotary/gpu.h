@@ -46,7 +46,7 @@ using Stream = CUstream_st*;  // cudaStream_t; null: the default stream
 
 ROTARY_EXPERIMENTAL bool built() noexcept;      // with CUDA
 ROTARY_EXPERIMENTAL int devices() noexcept;     // how many there are; 0 without a driver
-ROTARY_EXPERIMENTAL std::string device_name();  // of the current one: "NVIDIA H100 80GB HBM3, compute capability 9.0"
+ROTARY_EXPERIMENTAL std::string device_name();  // the current one's: "NVIDIA H100 80GB HBM3, compute capability 9.0"
 ROTARY_EXPERIMENTAL void synchronize(Stream = nullptr);
 
 // ---- positions and frequencies on the device -----------------------------------------------------
@@ -91,12 +91,12 @@ class ROTARY_EXPERIMENTAL Frequencies {
   ~Frequencies();
 
   Pairing pairing() const noexcept;
-  int pairs() const noexcept;  // of a head
+  int pairs() const noexcept;  // in a head
   int heads() const noexcept;
   int rotary_dim() const noexcept { return 2 * pairs(); }
   int axes() const noexcept;
   double attention_factor() const noexcept;
-  const rotary::Frequencies& host() const noexcept;  // what they were made from
+  const rotary::Frequencies& host() const noexcept;  // the frequencies that they were made from
   // One per pair of all heads, 0 where pairs turn by sums, in the device's memory: the second argument of phase() in
   // rotary/device.cuh.
   const std::uint64_t* turns() const noexcept;
@@ -149,7 +149,7 @@ class ROTARY_EXPERIMENTAL Table {
   void reserve(std::int64_t rows, int pairs);
 
   Pairing pairing() const noexcept { return rows_.pairing; }
-  int pairs() const noexcept { return rows_.pairs; }  // of a head
+  int pairs() const noexcept { return rows_.pairs; }  // in a head
   int heads() const noexcept { return rows_.heads; }
   bool xpos() const noexcept { return rows_.xpos; }  // has xPos's amplitude: turns queries or keys, not both
   int rotary_dim() const noexcept { return 2 * rows_.pairs; }
@@ -239,7 +239,7 @@ ROTARY_EXPERIMENTAL void rotate_qk(const InOut& q, const InOut& k, const Rotatio
 
 // ---- fused operations: norm, rotation and cache write in one launch ------------------------------
 
-// Those of cache.h, in the device's memory. Slots of a token that is skipped: its k and v may be read.
+// The types of cache.h, in the device's memory. Slots of a token that is skipped: its k and v may be read.
 using rotary::CacheType;
 using Cache = CacheIn<Device>;
 using Slots = SlotsIn<Device>;
@@ -251,7 +251,7 @@ ROTARY_EXPERIMENTAL Cache hnd(void* k, void* v, std::int64_t pages, int page_siz
 // x / sqrt(mean(x^2) + eps) * weight. The mean is over one head, or over all heads of a token (OLMo 2).
 struct Norm {
   const void* weight = nullptr;  // head_dim elements, or heads * head_dim if across_heads; null: no weight
-  DType dtype = DType::f32;      // of the weight
+  DType dtype = DType::f32;      // the weight's
   float eps = 1e-6f;
   bool one_plus = false;      // multiplies by 1 + weight (Gemma)
   bool round_before = true;   // rounds to x's dtype before and after the weight (Llama, Qwen3); false: after (Gemma)
@@ -281,9 +281,9 @@ ROTARY_EXPERIMENTAL void norm_rotate_append(const ConstHeads& qkv, std::int64_t 
 
 // ---- shift ---------------------------------------------------------------------------------------
 
-// That of cache.h, bit for bit, but with options of its own: forward, from element 0. Each thread follows one token in
-// `drop`, so that dropping few tokens of few sequences is slow. A token beyond its sequence's pages is skipped. Throws
-// SHAPE, DTYPE, ALIAS, PAIRING (interleaved_to_half; between makes none).
+// shift() of cache.h, bit for bit, but with options of its own: forward, from element 0. Each thread follows one token
+// in `drop`, so that dropping few tokens of few sequences is slow. A token beyond its sequence's pages is skipped.
+// Throws SHAPE, DTYPE, ALIAS, PAIRING (interleaved_to_half; between makes none).
 using Sequences = SequencesIn<Device>;
 ROTARY_EXPERIMENTAL void shift(const Heads& k, const Heads& v, const Table&, std::int64_t keep, std::int64_t drop,
                                const Sequences& = {}, Stream = nullptr);

@@ -36,7 +36,7 @@ struct ROTARY_API PositionSet {
   PositionSet closed(std::int64_t tokens) const;
   // The dimensions of the set as an array: as given, else [tokens], behind the batch and the axes where it has them.
   std::vector<std::int64_t> shape() const;
-  Positions view() const;  // of a closed set; valid as long as this
+  Positions view() const;  // the view of a closed set; valid as long as this
   // One position; the set may be open. An axis or a row beyond the only one means that one.
   double value(std::size_t axis, std::size_t row, std::size_t token) const;
   // The sequence length: the largest position, rounded down, plus 1; at least 0. The set is closed.
@@ -110,8 +110,8 @@ struct SlidingWindow {
   std::int64_t moved(std::int64_t t) const noexcept { return t < tokens ? 0 : t - tokens + 1; }
   bool operator==(const SlidingWindow&) const = default;
 };
-// What the cache holds, by slot, once token t is stored, and the position of each for that token's query. Throws
-// POSITION.
+// The tokens that the cache holds, by slot, once token t is stored, and the position of each for that token's query.
+// Throws POSITION.
 struct HeldTokens {
   std::vector<std::int64_t> tokens, positions;
 };
@@ -145,12 +145,12 @@ ROTARY_API SelfExtendPositions self_extend_positions(std::span<const std::int64_
 // processor's image_grid_thw or video_grid_thw). What a model does not take must be empty.
 struct ROTARY_API ModelInputs {
   std::string part = {};                // "" or the dotted path of a sub-config: "vision_config"
-  std::int64_t batch = 1, tokens = 0;   // of ids and mask
+  std::int64_t batch = 1, tokens = 0;   // the sizes of ids and mask
   std::vector<std::int64_t> ids = {};   // [batch, tokens]; a model that counts plainly needs none
   std::vector<std::int64_t> mask = {};  // the same; 0: not seen. Empty: all are seen
   std::vector<std::array<std::int64_t, 3>> image_grids = {}, video_grids = {};
-  std::vector<double> seconds_per_grid = {};     // of each film: one step of its time; float32 there
-  std::vector<std::int64_t> audio_lengths = {};  // of each sound, in mel frames
+  std::vector<double> seconds_per_grid = {};     // one step of each film's time; float32 there
+  std::vector<std::int64_t> audio_lengths = {};  // each sound's, in mel frames
   bool publisher = false;  // where transformers and the model's publisher disagree: as the publisher
 };
 struct ROTARY_API ModelPositions {

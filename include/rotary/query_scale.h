@@ -17,7 +17,7 @@ enum class QueryForm : std::uint8_t {
   log,      // 1 + amount ln(max(1, n / length))      (Inkling, Inkling 2, Muse Spark in vLLM: first 1)
   power,    // (1 + n / length)^amount                (Beam: first 1)
   ratio,    // ln(max(n, length)) / ln(length)        (Qwen-1, ReRoPE: first 1; Grok 2: first 0)
-  learned,  // of each head, in the checkpoint: no formula of the position alone   (Mistral Large 4)
+  learned,  // each head's is in the checkpoint: no formula of the position alone   (Mistral Large 4)
 };
 ROTARY_API const char* name(QueryForm) noexcept;  // "none", "steps", "log", "power", "ratio", "learned"
 
@@ -48,7 +48,7 @@ ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Table&, const Ro
                           std::span<const float> query_scale);
 ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Table&, const RotateOptions&,
                           std::span<const float> query_scale);
-// The same of queries alone.
+// rotate() of queries alone.
 ROTARY_API void rotate(const Heads& x, const Table&, const RotateOptions&, std::span<const float> query_scale);
 ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Table&, const RotateOptions&,
                        std::span<const float> query_scale);

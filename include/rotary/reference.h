@@ -11,8 +11,8 @@
 namespace rotary::reference {
 
 enum class Arithmetic : std::uint8_t {
-  f32,        // what rotary::rotate does: f32 arithmetic, one rounding to the storage type at the end
-  each_step,  // what a framework running in the storage type does: cos, sin, each product and the sum rounded
+  f32,        // as rotary::rotate: f32 arithmetic, one rounding to the storage type at the end
+  each_step,  // as a framework that runs in the storage type: cos, sin, each product and the sum are rounded
 };
 
 // Same as rotary::rotate out of place or, if x and out are the same, in place. Throws the same errors.

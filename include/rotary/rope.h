@@ -126,7 +126,7 @@ ROTARY_API Pairing parse_pairing(std::string_view name);  // any but "unset"; th
 struct XPos {
   double scale = 0;         // above 0, 512 in the published models; 0: no amplitude
   double center = 0;        // must be the same for queries and for the keys of a cache
-  bool reciprocal = false;  // of keys
+  bool reciprocal = false;  // keys have it
   bool operator==(const XPos&) const = default;
 };
 
@@ -165,7 +165,7 @@ struct Axis {
   int width = 0;  // elements of the head
   double base = 10000;
   double stretch = 1;    // its wavelengths are times this
-  Scaling scaling = {};  // of its own run of frequencies; the axes must agree in the attention factor
+  Scaling scaling = {};  // scales its own run of frequencies; the axes must agree in the attention factor
   bool operator==(const Axis&) const = default;
 };
 ROTARY_API Rope axial(int head_dim, std::span<const Axis> axes, Pairing pairing);
@@ -193,7 +193,7 @@ struct Frequencies {
   std::vector<double> phase = {};  // radians, added to the angle: [pairs], [heads, pairs], or empty: 0
   XPos xpos = {};
   ROTARY_API int axes() const noexcept;   // summed_axes, or 1 + the largest axis
-  ROTARY_API int pairs() const noexcept;  // of a head
+  ROTARY_API int pairs() const noexcept;  // in a head
 };
 
 // inv_freq and attention_factor are within 1 ulp of the real-number formula. length is the number of tokens in play,

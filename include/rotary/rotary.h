@@ -27,7 +27,7 @@ enum class Direction : std::uint8_t {
 
 // How a call out of place writes. A matter of speed only; in place it means nothing.
 enum class Stores : std::uint8_t {
-  automatic,  // what copies that much fastest on this machine
+  automatic,  // the stores that copy that much fastest on this machine
   cached,     // into the caches: the result is read at once
   streaming,  // past the caches: the result is not read soon
 };

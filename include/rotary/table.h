@@ -115,7 +115,7 @@ class ROTARY_API Positions {
   void set(Kind, const void* data, std::size_t size);
 
   const void* data_ = nullptr;
-  std::int64_t first_ = 0;  // of a run: first, first + 1, ...
+  std::int64_t first_ = 0;  // a run's: first, first + 1, ...
   double real_ = 0;
   std::int64_t tokens_ = 0;
   int axes_ = 1;
@@ -206,7 +206,7 @@ class ROTARY_API Table {
   void assign(const Rows&);
 
   Pairing pairing() const noexcept { return shape_.pairing; }
-  int pairs() const noexcept { return shape_.pairs; }  // of a head
+  int pairs() const noexcept { return shape_.pairs; }  // in a head
   int heads() const noexcept { return shape_.heads; }
   bool xpos() const noexcept { return shape_.xpos; }  // has xPos's amplitude: turns queries or keys, not both
   int rotary_dim() const noexcept { return shape_.rotary_dim(); }

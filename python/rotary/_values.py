@@ -401,7 +401,7 @@ def _read(told: str | dict[str, Any]) -> dict[str, Any]:
     """The fields of what _core says of a value, with tuples for lists; of a rope its scaling as a value."""
     fields = loaded(told) if isinstance(told, str) else told
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-    if "scaling" in fields:  # of a rope
+    if "scaling" in fields:  # a rope's fields
         scaling = _read(fields["scaling"])
         fields["scaling"] = _scalings[scaling.pop("name")](**scaling)
         fields["xpos"] = XPos(**fields["xpos"])

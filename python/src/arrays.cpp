@@ -10,7 +10,7 @@ namespace rotary::python {
 
 namespace {
 
-// What is known of a type, or of a dtype of numpy, each of which is one object; ml_dtypes' too.
+// The facts of a type, or of a dtype of numpy, each of which is one object; ml_dtypes' too.
 struct Known {
   Ref object = {};
   Kind kind = Kind::other;
@@ -20,7 +20,7 @@ struct Known {
 auto& known_objects = *new std::unordered_map<PyObject*, Known>;  // never destroyed: Python may have ended
 
 const Known& keep(PyObject* object, Known known) {
-  // Of somebody who makes types all the time. What their end calls finds the map empty.
+  // A program may make types all the time. The functions that their end calls find the map empty.
   if (known_objects.size() > 100) std::unordered_map<PyObject*, Known>().swap(known_objects);
   known.object = Ref::borrowed(object);
   return known_objects[object] = std::move(known);
@@ -242,7 +242,7 @@ bool ArrayView::from_buffer(PyObject* object) {
   return true;
 }
 
-// What reads the memory of a torch tensor must not miss what torch keeps beside it.
+// A reader of a torch tensor's memory must not miss the bits that torch keeps beside it.
 void ArrayView::check_guards(PyObject* object) const {
   static PyObject* const grad_word = PyUnicode_InternFromString("requires_grad");
   static PyObject* const negative_word = PyUnicode_InternFromString("is_neg");

@@ -176,6 +176,6 @@ using files::is_float;
 // A new array of the same kind, element type and shape, not yet written; of JAX and of other libraries one of numpy.
 // Throws DTYPE where numpy is not installed, or has no such type.
 Ref empty_like(PyObject* object, const ArrayView& view);
-Ref finished(Ref made, Kind kind);  // what the caller is given of it
+Ref finished(Ref made, Kind kind);  // the object that the caller is given
 
 }  // namespace rotary::python

@@ -25,7 +25,7 @@ void check_rows(const ArrayView& cos, const ArrayView& sin, const char* operatio
   }
 }
 
-// Of doubled rows the first of each two equal columns.
+// Keeps the first of each two equal columns of doubled rows.
 void keep_one_of_two(ArrayView& rows, std::string_view doubled, const char* operation) {
   const auto last = static_cast<std::size_t>(rows.ndim - 1);
   if (rows.columns() % 2 != 0) {

@@ -45,7 +45,7 @@ class Ref {
 // Thrown where a Python exception is set; guarded() passes it on.
 struct Raised {};
 
-// What a call of the C API gave, which is null where it raised.
+// Checks the result of a call of the C API, which is null where it raised.
 inline Ref checked(PyObject* owned) {
   if (owned == nullptr) throw Raised{};
   return Ref(owned);
@@ -77,7 +77,7 @@ template <class... Parts>
 [[noreturn]] void refuse_word(const char* name, const char* operation, PyObject* word);
 
 int add_error_type(PyObject* module);
-void set_current_exception() noexcept;  // of the C++ exception that is being handled
+void set_current_exception() noexcept;  // for the C++ exception that is being handled
 
 // Runs body, which returns a new reference or throws.
 template <class Body>
@@ -118,7 +118,7 @@ inline PyObject* or_null(PyObject* given) { return given == Py_None ? nullptr : 
 Ref module_function(const char* module_name, const char* name);
 Ref attribute_or_null(PyObject* object, PyObject* name);  // null: the object has none
 Ref attribute_or_null(PyObject* object, const char* name);
-std::string text_of(PyObject* text, const char* what);  // of a str; TypeError names `what`
+std::string text_of(PyObject* text, const char* what);  // a str's text; TypeError names `what`
 std::string_view view_of(PyObject* text, const char* what);
 std::string type_name(PyObject* object);
 std::string repr_of(PyObject* object);  // shortened
@@ -162,7 +162,7 @@ class Unlocked {
 
   bool large_;
 };
-// What body gives without the GIL.
+// The result of body without the GIL.
 template <class Body>
 auto unlocked(const Body& body, bool large = true) {
   const Unlocked without(large);

@@ -94,12 +94,12 @@ class LayoutWord {
 
 // ---- on the CPU ----
 
-// What is said beside the tensors.
+// The arguments beside the tensors.
 struct How {
   // out: None, or where the result goes, which might be the memory of the rows.
   How(PyObject* word, PyObject* out, PyObject* table_object, PyObject* layout_word, PyObject* first_element,
       PyObject* direction_word, PyObject* stores_word)
-      : operation(view_of(word, "operation").data()),  // of a str, which ends with a zero
+      : operation(view_of(word, "operation").data()),  // a str, which ends with a zero
         given(table_object, operation, out == Py_None),
         table(given.table()),
         layout(layout_word, operation),
@@ -227,7 +227,7 @@ gpu::Table table_of(const ArrayView& cos, const ArrayView& sin, PyObject* pairin
                             cos.shape[rank > 3 ? 1 : rank - 2], batch, heads);
 }
 
-// What one tensor of a call is, and where its result goes, from the element `first` of each head on.
+// One tensor of a call, and where its result goes, from the element `first` of each head on.
 struct DeviceOperand {
   DeviceOperand(PyObject* in, PyObject* out, const char* name, const LayoutWord& layout, int first)
       : from(in, name, false, Memory::cuda),

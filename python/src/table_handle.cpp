@@ -17,7 +17,7 @@ using SharedTable = std::shared_ptr<const Table>;
 struct RowsObject {
   PyObject_HEAD SharedTable table;
   std::span<const float> shown;  // as a buffer: of what _memory() gives
-  PyObject* torch;               // of torch_rows(), or null
+  PyObject* torch;               // the tensors of torch_rows(), or null
 };
 
 PyTypeObject* rows_type = nullptr;
@@ -148,7 +148,7 @@ PyObject* torch_rows(PyObject* self, void* which) {
   });
 }
 
-// What a capsule of DLPack holds. It keeps the rows and not the table, which keeps the tensors.
+// The content of a capsule of DLPack. It keeps the rows and not the table, which keeps the tensors.
 struct Exported {
   SharedTable table;
   std::vector<std::int64_t> shape;

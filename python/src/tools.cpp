@@ -28,8 +28,8 @@ ConfigOptions options_of(PyObject* pairing) {
   return options;
 }
 
-// What `source` names: ("text", JSON), ("path", a file, folder or repository of the Hugging Face cache), or ("rope",
-// rotary.Rope, first).
+// The model that `source` names: ("text", JSON), ("path", a file, folder or repository of the Hugging Face cache), or
+// ("rope", rotary.Rope, first).
 Model model_of(PyObject* source, PyObject* pairing) {
   if (PyTuple_Size(source) == 3) {
     if (pairing != nullptr) fail(Code::PAIRING, "config", "pairing must be None for a rope, which has its own");

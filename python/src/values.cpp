@@ -70,7 +70,7 @@ void read(Axis& value, PyObject* object, const char*) {
   read_attribute(object, "stretch", value.stretch);
   read_attribute(object, "scaling", value.scaling);
 }
-// Of a sequence; of floats also of an array, in row-major order.
+// The values of a sequence; floats also of an array, in row-major order.
 template <class Value>
 void read(std::vector<Value>& values, PyObject* object, const char* name) {
   if constexpr (std::is_floating_point_v<Value>) {

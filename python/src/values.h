@@ -31,11 +31,12 @@ double double_of(PyObject* number, const char* what);
 template <class Value>  // int or std::string
 std::vector<Value> list_of(PyObject* sequence, const char* what);
 
-// What the _handle of a rotary.Rope holds, as long as that lives; and that of rotary.Frequencies, null for another.
+// The C++ value in the _handle of a rotary.Rope, as long as that lives; and of a rotary.Frequencies, null for another
+// object.
 const Rope& rope_of(PyObject* rope);
 const Frequencies* frequencies_or_null(PyObject* object);
 
-// Of keyword arguments; each is empty where the word is None.
+// The values of keyword arguments; each is empty where the word is None.
 struct Words {
   PyObject* dict;
 

@@ -16,7 +16,7 @@ if torch is not None:
 try:
     import jax
 
-    jax.ffi  # of versions that rotary.jax takes
+    jax.ffi  # versions that rotary.jax takes have it
 except (ImportError, AttributeError):
     jax = None
 

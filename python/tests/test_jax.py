@@ -153,8 +153,8 @@ class Errors(Case):
         for expected, *calls in (
             ("PAIRING", turned(pairing=None), turned(pairing="rotated")),
             ("SHAPE", turned(s=s[:, :4]), turned(c=c[0], s=s[0])),
-            ("SHAPE", turned(c=jnp.stack([c] * 3), s=jnp.stack([s] * 3))),  # of another batch
-            ("SHAPE", turned(c=jnp.tile(c, (1, 2)), s=jnp.tile(s, (1, 2)))),  # of too many columns
+            ("SHAPE", turned(c=jnp.stack([c] * 3), s=jnp.stack([s] * 3))),  # rows of another batch
+            ("SHAPE", turned(c=jnp.tile(c, (1, 2)), s=jnp.tile(s, (1, 2)))),  # rows of too many columns
             ("DTYPE", turned(x=x.astype(int)), turned(c=c.astype(int), s=s.astype(int))),
         ):
             for call in calls:

@@ -24,7 +24,7 @@ def damaged(right):
         model = type(right)._from_config(right.config)
     model = model.to_empty(device="cpu").eval()
     for path, buffer in model.named_buffers():
-        buffer.copy_(right.get_buffer(path) * ("inv_freq" not in path))  # what to_empty may well leave
+        buffer.copy_(right.get_buffer(path) * ("inv_freq" not in path))  # to_empty may well leave this
     model.load_state_dict(right.state_dict())
     return model
 

@@ -83,7 +83,7 @@ class Drawn(unittest.TestCase):
         np.testing.assert_array_equal(image(plot.table(LLAMA, positions=range(5, 45, 5), sin=True)), table.sin.T)
         (drawn,) = plot.table(LLAMA, positions=range(5, 45, 5)).axes[0].images
         self.assertEqual(drawn.get_extent(), [2.5, 42.5, 63.5, -0.5])
-        self.assertEqual(image(plot.table(QWEN_VL, rope=1)).shape, (40, 128))  # of two axes
+        self.assertEqual(image(plot.table(QWEN_VL, rope=1)).shape, (40, 128))  # two axes
 
     def test_decay_is_the_score_of_rotated_vectors(self):
         figure = plot.decay(PLAIN, last=60)

@@ -239,7 +239,7 @@ class TheTable(unittest.TestCase):
             table = rotary.Table(self.rope, positions)
             self.assertEqual(np.asarray(table.cos).tobytes(), np.asarray(expected.cos).tobytes())
             self.assertEqual(np.asarray(table.positions).tolist(), [3, 4, 5])
-        # What would be another position is refused: a bfloat16 or float16 cannot hold 1001 or 2049, a double 2^60 + 1.
+        # Another position than was meant is refused: bfloat16 cannot hold 1001, float16 not 2049, a double not 2^60 + 1.
         refused(self, "DTYPE", lambda: rotary.Table(self.rope, np.array([3, 4, 5], np.float16)))
         refused(self, "POSITION", lambda: rotary.Table(self.rope, [2**60 + 1, 0.5]))
         self.assertEqual(rotary.Table(self.rope, 7).shape, (1, 32))

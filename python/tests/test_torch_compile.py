@@ -206,7 +206,7 @@ class Module(unittest.TestCase):
             with self.assertRaisesRegex(rotary.Error, "must have no xPos"):
                 rotary.rotate_qk(q, k, rope.table(range(5)), layout="bhtd")
         turn = compiled(lambda q, k, places: rotary.rotate_qk(q, k, rope.table(places), layout="bhtd"))[0]
-        with self.assertRaisesRegex(Exception, "must have no xPos"):  # of a table of tensors
+        with self.assertRaisesRegex(Exception, "must have no xPos"):  # a table of tensors
             turn(self.q, k, torch.arange(5))
 
     def test_dynamic_scaling_takes_the_length_of_the_call(self):

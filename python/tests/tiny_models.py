@@ -19,7 +19,7 @@ needs_transformers = unittest.skipIf(transformers is None, "transformers is not 
 
 VOCAB = 96
 
-# What is made small, where a config has it: size: names. Heads of 16 elements, 4 of q and 2 of k.
+# The sizes that are made small, where a config has them: size: names. Heads of 16 elements, 4 of q and 2 of k.
 _SIZES = {
     0: "num_kv_shared_layers",
     1: "n_group topk_group first_k_dense_replace mamba_n_groups",

@@ -1,5 +1,5 @@
-// What Python.h must know of 64-bit Windows, where a wheel is built elsewhere (scripts/wheel.sh): in place of this
-// machine's. No more than the limited API looks at.
+// The facts of 64-bit Windows that Python.h needs, where a wheel is built elsewhere (scripts/wheel.sh): in place of
+// this machine's. No more than the limited API looks at.
 #pragma once
 
 #define MS_WINDOWS 1

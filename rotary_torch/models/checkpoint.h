@@ -21,7 +21,7 @@ namespace rotary_torch {
 struct TensorNames {
   std::string prefix, inside, foreign;
   std::map<std::string, std::string> trunk, head;
-  // Of a parameter that holds q of all heads, then k, then v: the rows of q; and how many heads there are, where one
+  // The rows of q in a parameter that holds q of all heads, then k, then v; and the number of heads, where one
   // tensor of the file has q, k and v of each head in turn.
   std::int64_t query_rows = 0, fused_heads = 0;
 };
@@ -79,7 +79,7 @@ class Checkpoint {
   std::shared_ptr<const rotary::files::Checkpoint> files_;
   std::map<std::string, bool> used_;  // by name
   TensorNames names_;
-  std::string prefix_;  // of the trunk in this file
+  std::string prefix_;  // the trunk's in this file
 };
 
 // Conversions of f32, f16, bf16, f64, integer and bool tensors. Throw DTYPE.

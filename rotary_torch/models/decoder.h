@@ -63,7 +63,7 @@ struct DecoderConfig {
 };
 
 DecoderConfig completed(DecoderConfig);  // checked, kv_heads and head_dim filled in; throws SHAPE, CONFIG_VALUE
-AttentionOptions attention_options(const DecoderConfig&);  // of a layer
+AttentionOptions attention_options(const DecoderConfig&);  // a layer's
 
 DecoderConfig roformer_base();      // Hugging Face's defaults: 124,197,968 parameters, of which 98,304 are the table
 DecoderConfig notebook_roformer();  // the notebook's model: 77,509,632 parameters
@@ -160,7 +160,7 @@ class DecoderImpl : public torch::nn::Module {
   torch::nn::Linear head_dense{nullptr};  // this and the next: of a masked head
   NormLayer head_norm{nullptr};
   torch::nn::Linear head{nullptr};  // none if tied
-  at::Tensor head_bias;             // of a tied head that has one (GPT-J, RoFormer)
+  at::Tensor head_bias;             // a tied head's that has one (GPT-J, RoFormer)
 
  private:
   at::Tensor embed(const at::Tensor& ids, std::int64_t past);

@@ -64,7 +64,7 @@ std::int64_t sample(std::span<const float> logits, const GenerateOptions& option
     kept.resize(static_cast<std::size_t>(options.top_k));
     std::sort(kept.begin(), kept.end());
   }
-  std::vector<double> sums;  // of the weights of kept
+  std::vector<double> sums;  // the sums of the weights of kept
   for (double sum = 0; const std::int64_t id : kept)
     sums.push_back(sum += std::exp((at(id) - at(best)) / options.temperature));
   const double draw = static_cast<double>(random() >> 11) * 0x1p-53 * sums.back();  // below the last sum

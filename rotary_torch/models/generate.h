@@ -15,7 +15,7 @@ struct GenerateOptions {
   double temperature = 1;  // 0: greedy; among equal logits the lowest id
   std::int64_t top_k = 0;  // 0: all
   std::uint64_t seed = 1337;
-  rotary::SlidingWindow window = {};  // what each token sees; the cache holds no more (DecoderCache)
+  rotary::SlidingWindow window = {};  // the tokens that each token sees; the cache holds no more (DecoderCache)
 };
 // prompt int64 [batch, tokens], at least one token; returns [batch, tokens + N], the prompt first: no id ends a text.
 // The random numbers of a row do not depend on the other rows. on_token is called with each new column int64 [batch];

@@ -126,15 +126,15 @@ class KVCache {
 };
 
 struct AttentionOptions {
-  std::int64_t width = 0;  // of the input and the output
+  std::int64_t width = 0;  // the input's and the output's
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;  // 0: heads. Divides heads: query head h reads key head h / (heads / kv_heads)
   std::int64_t head_dim = 0;  // 0: width / heads
   bool qkv_bias = true;
   bool output_bias = true;
   bool qk_norm = false;         // RMS norm over head_dim of q and k, before the rotation (Qwen3)
-  double norm_eps = 1e-6;       // of qk_norm
-  double dropout = 0;           // of the attention probabilities, in training
+  double norm_eps = 1e-6;       // qk_norm's
+  double dropout = 0;           // applied to the attention probabilities, in training
   bool rotates_values = false;  // values turn as queries and keys do: RoFormer's rotary_value
 };
 

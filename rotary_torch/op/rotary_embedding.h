@@ -16,7 +16,7 @@ namespace rotary_torch {
 struct RotaryEmbeddingOptions {
   std::int64_t first = 0;  // element of the head where the rotated block begins
   rotary::Angles angles = rotary::Angles::exact;
-  rotary::Rounding rounding = rotary::Rounding::f32;  // of cos and sin
+  rotary::Rounding rounding = rotary::Rounding::f32;  // rounds cos and sin
   bool learned = false;  // inv_freq and attention_factor become parameters (f64; exact angles, f32 rows)
 };
 

@@ -128,7 +128,7 @@ CASES = [
 
 CLASSES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3", "gpt_neox": "GPTNeoX",
            "gptj": "GPTJ", "roformer": "RoFormer"}
-# What old files carry and new ones do not.
+# Buffers that old files carry and new ones do not.
 BUFFERS = {
     "llama": {"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(6)},
     "gpt_neox": {"gpt_neox.layers.0.attention.bias": torch.ones(1, 1, 8, 8, dtype=torch.bool),

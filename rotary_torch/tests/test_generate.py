@@ -14,7 +14,7 @@ PROGRAM = sys.argv.pop(1)
 FOLDER = tempfile.TemporaryDirectory()
 ROOT = Path(FOLDER.name)
 ROPE, LEARNED = ROOT / "rope", ROOT / "learned"
-LLAMA = Path(__file__).parent / "golden/decoder/llama"  # of Hugging Face: no vocab.json, 19 ids
+LLAMA = Path(__file__).parent / "golden/decoder/llama"  # from Hugging Face: no vocab.json, 19 ids
 
 
 def rotary(*words, stdout=subprocess.PIPE):

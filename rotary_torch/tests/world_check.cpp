@@ -36,7 +36,7 @@ void averages(const ProcessGroup& world) {
     at::Tensor expected = at::zeros({length}, at::kDouble);
     for (int r = 0; r < size; ++r) expected.add_(of_rank(r).to(at::kDouble).div(size));
     const at::Tensor values = of_rank(rank), other = at::full({2, 3}, rank, at::kFloat).t();
-    world.average({values, other});  // of one call: any shapes and strides
+    world.average({values, other});  // one call: any shapes and strides
     require(values.to(at::kDouble).sub(expected).abs().max().item<double>() < 1e-6, "an average");
     require(other.equal(at::full({3, 2}, (size - 1) / 2.0, at::kFloat)), "an average of the second tensor");
     require_same_bits(world, values, "an average");

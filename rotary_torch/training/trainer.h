@@ -66,7 +66,7 @@ struct Preset {
   DecoderConfig model = {};  // vocabulary is the corpus's
   TrainingOptions training = {};
   bool gpt2_init = true;     // N(0, 0.02); false: torch's defaults, as labml
-  double rope_fraction = 1;  // of each head that rotates
+  double rope_fraction = 1;  // the part of each head that rotates
 };
 // rope_fraction 0: the preset's own. Throws PRESET, naming the presets; VALUE if that fraction of a head is not an even
 // number of elements.
@@ -90,7 +90,7 @@ class Batches {
 
 struct StepReport {
   std::int64_t step = 0;  // steps done
-  double train_loss = 0;  // of the joint batch
+  double train_loss = 0;  // the joint batch's
   double rate = 0;
   double seconds = 0;
   double gradient_norm = 0;  // before clipping

@@ -50,7 +50,7 @@ inline void read_into(const char* operation, const char* name, const void* given
   if (size > known && std::any_of(bytes + known, bytes + size, [](unsigned char b) { return b != 0; }))
     fail(Code::VALUE, operation, name, " sets a field that this version of rotary does not know");
 }
-// What the caller's struct says, also one of another version.
+// The fields of the caller's struct, also one of another version.
 template <class Struct>
 Struct read(const char* operation, const char* name, const Struct* given) {
   Struct made = defaults<Struct>();

@@ -127,7 +127,7 @@ void check_whole_bytes(const TensorInfo& tensor, std::uint64_t bits) {
 bool has_size(const TensorInfo& tensor, const Change& change) {
   const auto size = static_cast<std::int64_t>(change.sources->size());
   const std::vector<std::int64_t>& shape = tensor.shape;
-  if (change.axis == Axis::rows) {  // of a norm, [heads, head_dim] together
+  if (change.axis == Axis::rows) {  // a norm's: [heads, head_dim] together
     std::int64_t product = 1;
     for (const std::int64_t extent : shape) {
       product *= extent;

@@ -41,7 +41,7 @@ enum class Axis : std::uint8_t {
 
 struct Change {
   Axis axis = Axis::rows;
-  int bits = 0;  // of a packed number: 2, 3, 4 or 8
+  int bits = 0;  // a packed number's: 2, 3, 4 or 8
   std::shared_ptr<const Sources> sources = nullptr;
 };
 

@@ -73,7 +73,7 @@ void add_subfolder(Folder& folder, const std::string& name, bool may_hold_weight
 struct Weights {
   std::vector<std::string> files;  // .safetensors
   Names indices;
-  std::map<std::string, std::string> map;  // of the indices: the file of each tensor
+  std::map<std::string, std::string> map;  // the indices' map: the file of each tensor
 };
 
 void read_index(const fs::path& folder, const std::string& index, Weights& weights) {

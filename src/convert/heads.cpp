@@ -10,7 +10,7 @@ Heads counted(const ModelRope& rope, int q, int k) {
   return {.q = q, .k = k, .dim = rope.rope.head_dim, .block = {rope.first, rope.rope.rotary_dim / 2}};
 }
 
-// Of a fused projection: the head of q or of k begins at row slot * head_dim.
+// The slot of a head in a fused projection: the head of q or of k begins at row slot * head_dim.
 int slot_of(Fused fused, int head, bool key, int heads, int kv_heads) {
   const int group = heads / kv_heads;
   const int quarter = heads / 4;
@@ -117,7 +117,7 @@ Heads of_queries(const ModelRope& rope, int count, std::int64_t stride) {
   return evenly_spaced(counted(rope, count, 0), count, stride);
 }
 
-// Of [experts, rows, in] each expert has the heads.
+// The heads of a tensor; in [experts, rows, in] each expert has them.
 Heads heads_in(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope, const TextPart& part) {
   Heads heads = of_one_expert(tensor, name, rope, part);
   if (tensor.shape.size() != 3 || tensor.shape[0] < 1 || tensor.shape[1] != heads.rows) return heads;

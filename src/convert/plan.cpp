@@ -21,13 +21,15 @@ const char* what(Role role) {
   if (role == Role::qkv) return "q and k";
   if (role == Role::q_norm) return "q norm";
   if (role == Role::k_norm) return "k norm";
-  return role == Role::q ? "q" : role == Role::other ? "output" : "k";  // of keys and values in one the keys change
+  return role == Role::q       ? "q"
+         : role == Role::other ? "output"
+                               : "k";  // where keys and values are one, the keys change
 }
 
 // The tensors of one layer's attention.
 struct Attends {
   bool q = false, k = false, v = false;
-  std::optional<std::size_t> rope_of_keys = {};  // of a projection of keys alone
+  std::optional<std::size_t> rope_of_keys = {};  // for a projection of keys alone
   std::set<std::string> modules = {};
 };
 

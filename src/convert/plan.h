@@ -43,7 +43,7 @@ struct Folder {
   bool adapter = false;  // an adapter of PEFT, LoRA or DoRA, and no weights of a model
   std::vector<Shard> shards = {};
   std::vector<std::string> others = {};      // files that are copied as they are: indices, tokenizer ...
-  std::vector<std::string> subfolders = {};  // of the others, and empty ones
+  std::vector<std::string> subfolders = {};  // the others' folders, and empty ones
   std::vector<std::string> left_out = {};    // other forms of the weights, and folders
 };
 
@@ -69,10 +69,10 @@ struct TextPart {
   std::string pairing_key;     // that says the pairing; "": the model_type does
   bool has_own_code = false;   // auto_map
   std::vector<std::string> other_parts;                   // with ropes that are left as they are
-  std::vector<std::size_t> ropes;                         // of the part, one or more, in Model::ropes
+  std::vector<std::size_t> ropes;                         // the part's, one or more, by their index in Model::ropes
   std::vector<std::optional<std::size_t>> rope_of_layer;  // empty: it has none
 
-  std::int64_t number(std::string_view key) const;  // of the config; 0: it has none
+  std::int64_t number(std::string_view key) const;  // the config's number; 0 where it has none
   std::string json(const std::string& key) const;   // "" where it has none
   // Whether the layers stand behind the model's own, or in another stack, to draft further tokens.
   bool is_drafting(const std::string& stack, int layer) const;
@@ -91,7 +91,7 @@ struct Heads {
   int q = 0, k = 0;                       // heads of queries and of keys
   int dim = 0;                            // rows of a head
   RotatedBlock block = {};                // in a head
-  std::int64_t rows = 0;                  // of the axis
+  std::int64_t rows = 0;                  // along the axis
   std::vector<std::int64_t> starts = {};  // the first row of each head
 };
 
@@ -107,7 +107,7 @@ std::shared_ptr<const Sources> order_of(const Heads&, Pairing to);
 // ---- suffixes.cpp: how a part of a projection or a norm changes, by the end of its name ----
 
 struct Projection {
-  std::shared_ptr<const Sources> sources;                      // of its output
+  std::shared_ptr<const Sources> sources;                      // its output's sources
   std::function<const TensorInfo*(std::string_view)> part_of;  // its tensor of that suffix; null: it has none
   bool fused = false;                                          // q, k and v in one
   files::Json quantization = {};                               // quantization_config; null: there is none
@@ -134,7 +134,7 @@ struct Plan {
   Pairing from = Pairing::half;  // half or interleaved
   Pairing to = Pairing::interleaved;
   std::vector<TensorPlan> tensors = {};  // in the order of the files
-  std::string config_text = {};          // of the config's file
+  std::string config_text = {};          // the text of the config's file
   std::vector<ChangedKey> config = {};
   std::vector<std::string> notes = {};
   bool own_indexer = false;  // the indexers stay: their key says another pairing than that of the attention

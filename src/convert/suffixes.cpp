@@ -11,7 +11,7 @@ enum class Kind : std::uint8_t {
   output,        // the output's elements are its rows
   packed,        // qweight of GPTQ and AWQ
   packed_zeros,  // qzeros of both
-  scales,        // of both, in columns
+  scales,        // columns are scales of both
   block_scales,  // one for a block of rows and columns; or one per row
   zeros,         // zero points: one per row, or packed along the rows
   input,         // belongs to the input, or to the tensor as a whole
@@ -85,7 +85,7 @@ class Part {
   std::optional<Change> change(const std::string& suffix, Kind kind) const {
     if (kind == Kind::input) return std::nullopt;
     const bool whole = suffix != "weight" && suffix != "bias" && !suffix.starts_with("lora");
-    if (whole && tensor_.elements() == 1) return std::nullopt;  // of the projection as a whole
+    if (whole && tensor_.elements() == 1) return std::nullopt;  // one for the projection as a whole
     switch (kind) {
       case Kind::packed:
         check_packing();
@@ -179,7 +179,7 @@ class Part {
 
   // Scales stay where every row of a block comes from a row of the same block.
   std::optional<Change> scales_of_blocks() const {
-    if (projection_.fused && tensor_.elements() == 3) return std::nullopt;  // of q, of k and of v
+    if (projection_.fused && tensor_.elements() == 3) return std::nullopt;  // one for q, for k and for v
     if (tensor_.shape.size() != 2) refuse_rows();
     const std::int64_t block = block_rows();
     if ((size() + block - 1) / block != front()) refuse_rows();
@@ -218,7 +218,7 @@ std::optional<Change> change_of(const TensorInfo& tensor, std::string_view suffi
   const auto* row = std::find_if(std::begin(all_suffixes), std::end(all_suffixes),
                                  [&](const Suffixes& known) { return is_listed(text, known.suffixes); });
   const bool known = row != std::end(all_suffixes);
-  if (!known && tensor.elements() == 1) return std::nullopt;  // of the projection as a whole
+  if (!known && tensor.elements() == 1) return std::nullopt;  // one for the projection as a whole
   if (!known) part.refuse(Code::TENSOR, "must be a known part of a projection but " + in_quotes(suffix) + " is none");
   const std::optional<Change> change = part.change(text, row->kind);
   return tensor.elements() == 0 ? std::nullopt : change;

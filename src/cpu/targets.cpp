@@ -13,7 +13,7 @@
 namespace rotary::cpu {
 
 // ROTARY_TARGETS, from cmake/targets.cmake: a row for each set that is built, in rising order of preference.
-#ifndef ROTARY_ONE_FILE  // of scripts/amalgamate.sh, where they stand before
+#ifndef ROTARY_ONE_FILE  // set by scripts/amalgamate.sh, where they stand before
 #define ROTARY_ROW(target, lanes)                                                      \
   void rotate_##target(const Job&, std::int64_t begin, std::int64_t end) noexcept;     \
   void angles_##lanes(const AngleJob&, std::int64_t begin, std::int64_t end) noexcept; \
@@ -25,7 +25,7 @@ ROTARY_TARGETS
 namespace {
 
 #if ROTARY_X86
-// What the processor supports and the operating system saves.
+// The instruction sets that the processor supports and the operating system saves.
 struct Machine {
   bool avx2 = false, avx512 = false, avx512bf16 = false;
 

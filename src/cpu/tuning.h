@@ -23,7 +23,7 @@ struct Tuning {
   std::int64_t heads = 4;
   // Less work is not worth a thread: a fork and join costs about as much.
   std::int64_t grain_bytes = 64 * 1024;
-  // Of the table at a time for q and k: an eighth of a second-level cache.
+  // The bytes of the table at a time for q and k: an eighth of a second-level cache.
   std::int64_t table_bytes = 128 * 1024;
 
   bool streams(std::int64_t bytes_read) const noexcept {
@@ -38,14 +38,14 @@ constexpr std::int64_t copy_fetched_ahead = 1024;
 // Rotated into the first-level cache at a time: a quarter of one.
 constexpr std::int64_t stage_bytes = 8 * 1024;
 
-// Of append and rotate_append:
-// Of the table at a time, for q's heads and then for k's. On Granite Rapids 1 to 6 % faster than 32 KiB.
+// Constants of append and rotate_append:
+// The bytes of the table at a time, for q's heads and then for k's. On Granite Rapids 1 to 6 % faster than 32 KiB.
 constexpr std::int64_t append_table_bytes = 128 * 1024;
-constexpr std::int64_t staged_bytes = 16 * 1024;  // of k between its rotation and its conversion
+constexpr std::int64_t staged_bytes = 16 * 1024;  // k's bytes between its rotation and its conversion
 // Tokens of k, and then of v.
 constexpr std::int64_t stretch = 64;
 
-// Of this machine, from its processor's name and caches. A measuring program may change the values between calls.
+// This machine's, from its processor's name and caches. A measuring program may change the values between calls.
 Tuning& tuning() noexcept;
 
 }  // namespace rotary::detail

@@ -28,7 +28,7 @@ OrderedJson json_of(const RopePlan& rope, const Plan& plan) {
   const auto trained_length = static_cast<double>(plan.start.trained_length),
              context = static_cast<double>(plan.context);
   OrderedJson pairs, largest_pair;
-  std::vector<double> steps;  // of the pairs that turn
+  std::vector<double> steps;  // one for each pair that turns
   double largest = 0;
   int fresh = 0;
   for (std::size_t i = 0; i < scaled.size(); ++i) {
@@ -132,7 +132,7 @@ Cache cache_of(const Situation& situation) {
   if (sliding > 0) text += sentence_of(" (", sliding, " of the last ", window, " tokens)");
   text += latent > 0 ? sentence_of(", latents of ", latent, " + ", first.rope.rotary_dim)
                      : sentence_of(", keys and values of ", first.kv_heads, " heads of ", first.rope.head_dim);
-  constexpr double bytes_each = 2;  // of bf16
+  constexpr double bytes_each = 2;  // bf16's
   return {static_cast<std::int64_t>(std::min(elements * bytes_each, 9e18)), text};
 }
 

@@ -22,7 +22,7 @@ Rope unscaled(Rope rope) {
 
 // The parameters beside factor and length: the file's own, the published ones, or the method's defaults.
 struct Pattern {
-  Scaling scaling;        // of the kind that was asked for
+  Scaling scaling;        // the kind that was asked for
   std::string from = {};  // whose; "": the method's defaults
   bool fits = false;      // made for this very context: its factor is right
 };

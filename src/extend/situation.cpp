@@ -243,7 +243,7 @@ bool Recipe::states(std::int64_t context) const {
 
 bool Situation::is_published_scaling() const {
   if (published == nullptr || scaling().index() != published->scaling.index()) return false;
-  if (const auto* lists = std::get_if<LongRope>(&scaling())) {  // of phimoe long_factor is read as short_factor
+  if (const auto* lists = std::get_if<LongRope>(&scaling())) {  // phimoe's long_factor is read as short_factor
     const auto& theirs = std::get<LongRope>(published->scaling);
     return lists->short_factor == theirs.short_factor || lists->long_factor == theirs.long_factor;
   }

@@ -38,7 +38,7 @@ const std::vector<Recipe>& published_recipes();
 struct Situation {
   const Request& request;                 // must outlive it
   Json root = {};                         // the config; null for a GGUF file, of which start_of alone is known
-  const files::Family* family = nullptr;  // of the part that is extended; null where it is not known
+  const files::Family* family = nullptr;  // the family of the part that is extended; null where it is not known
   const Recipe* published = nullptr;
   std::vector<std::size_t> targets = {};
   Start start = {};

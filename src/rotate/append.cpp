@@ -74,7 +74,7 @@ class Places {
 
   const Slots& slots_;
   Index tokens_, pages_, page_size_;
-  int shift_;  // of a page_size that is a power of two, else -1
+  int shift_;  // a page_size that is a power of two has one, else -1
   Index page_stride_, token_stride_;
 };
 
@@ -110,7 +110,7 @@ struct Work {
   Side k_out, v_out;  // elements as tokens
   Turn q, k;
   Transfer k_copy, v_copy;
-  Index k_heads, stage_heads, stage_tokens;  // of k, and of them in a stage
+  Index k_heads, stage_heads, stage_tokens;  // k's, and their number in a stage
   const Places* places;
 };
 

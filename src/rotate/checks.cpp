@@ -145,7 +145,7 @@ bool join(const X& q, const X& k, X& both) noexcept {
   return !add_overflows(a.heads, b.heads, &l.heads);
 }
 
-// Of a job over all heads of a packed tensor: q and k rotate, v is copied where there is a copy to make.
+// Splits a job over all heads of a packed tensor: q and k rotate, v is copied where there is a copy to make.
 void split_v(Jobs& jobs, std::int64_t head_stride, const Layout& l, std::int64_t kv_heads) {
   Job& qk = jobs.q;
   int heads = 0;  // the dimension

@@ -24,7 +24,7 @@ ROTARY_API void check_heads(const Names&, const ConstHeads& x, const Heads& out,
 struct Jobs {
   Job q;                    // and k's heads, where they are one tensor
   Job k;                    // or the copies of v; perhaps without rows
-  std::int64_t table_rows;  // of tokens and batch: how much of the table there is to pass
+  std::int64_t table_rows;  // tokens and batch rows: how much of the table there is to pass
 };
 
 // As check_rotate for q and for k, and their written elements apart: ALIAS. The first: in place. Sentences say whose

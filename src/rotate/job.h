@@ -53,7 +53,7 @@ struct Transfer {
   DType from;
   ElementType to;
   bool stream;  // write past the caches
-  float scale;  // of e4m3: the divisor
+  float scale;  // e4m3's divisor
   std::int64_t tokens, heads, head_dim;
   std::int64_t in_token, in_head;
   std::int64_t out_token, out_head;

@@ -240,7 +240,7 @@ struct Call {
   const char* operation;
   const X* q;  // or x, or the packed tensor
   const X* k = nullptr;
-  std::int64_t kv_heads = 0;  // of a packed tensor
+  std::int64_t kv_heads = 0;  // a packed tensor's
   bool packed = false;
 };
 

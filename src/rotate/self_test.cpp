@@ -20,7 +20,7 @@ namespace rotary {
 using namespace detail;
 namespace {
 
-// What every build has. A change of these is a change of the promise.
+// The hashes that every build has. A change of these is a change of the promise.
 constexpr std::uint64_t frequencies_bits = 0x573cf83ebb93859cu, table_bits = 0x61d104d3700dead7u,
                         f32_bits = 0x6d33c662c10045c9u, f16_bits = 0xfcbc448a3361039au, bf16_bits = 0x9cdbc624ebedf337u;
 

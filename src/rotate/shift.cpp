@@ -25,13 +25,13 @@ struct Moved {
 struct ShiftWork {
   cpu::RotateKernel rotate;
   cpu::TransferKernel transfer;
-  Job turn;  // of one token; without pointers, counts and strides
+  Job turn;  // one token's; without pointers, counts and strides
   Moved parts[3];
   int count = 0;
-  Index heads = 0;  // of all parts
+  Index heads = 0;  // in all parts
   Index keep, drop;
   const Sequences& sequences;
-  int rows = 1;  // of the table: of all heads, or one for each or for those that share it
+  int rows = 1;  // the table's rows: one for all heads, or one for each or for those that share it
 
   void add(const Heads& x, bool turns) noexcept {
     if (!has_elements(x.layout)) return;
@@ -121,7 +121,7 @@ void move_range(void* context, Index begin, Index end) {
   }
 }
 
-// Of the sequences; sets how many of their tokens move.
+// Checks the lengths of the sequences; sets how many of their tokens move.
 void check_lengths(const Sequences& s, Index count, const Layout& l, Index keep, Index drop, Index& tokens) {
   tokens = 0;
   for (Index i = 0; i < count; ++i) {
@@ -159,7 +159,7 @@ void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep
   work.add(v, false);
   const Index each = token_bytes(k) + token_bytes(v), bytes = tokens * each;
   work.turn.rest = block.layout.head_dim - table.rotary_dim();
-  work.turn.stream = streams(std::min(drop, tokens) * each, options);  // what is written was read so long before
+  work.turn.stream = streams(std::min(drop, tokens) * each, options);  // the written bytes were read so long before
   work.turn.call_bytes = bytes;
   options.executor->run(count * work.heads, grain(std::max<Index>(1, bytes / (count * work.heads))), move_range, &work);
 }

@@ -1,4 +1,4 @@
-// What compilers spell differently. MSVC (cl) has never compiled this; clang-cl counts as clang.
+// Macros for what compilers spell differently. MSVC (cl) has never compiled this; clang-cl counts as clang.
 #pragma once
 
 #include <limits>

@@ -1,4 +1,4 @@
-// What an x86 processor says of itself.
+// The answers of an x86 processor about itself.
 #pragma once
 
 #if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)

@@ -9,7 +9,7 @@ namespace rotary::detail {
 
 // A remainder is the signed distance of a phase from the nearest quarter turn, in units of 2^-66 turns. The 96-bit
 // phase has an error below 2^-93 turns: at most 2^-55 of a remainder of 2^-38 turns, too much of a smaller one.
-inline constexpr double smallest_square = 0x1p56;  // of a remainder that a kernel may decide
+inline constexpr double smallest_square = 0x1p56;  // the least of a remainder that a kernel may decide
 inline constexpr int turn_limbs = 7;
 
 // Row r (batch row * tokens + token) has its position at axis * rows + r and is written to cos, sin + r * pairs.
@@ -18,7 +18,7 @@ struct AngleJob {
   Angles angles = Angles::exact;
   Rounding rounding = Rounding::f32;
   bool clockwise = false;  // every sin negated
-  int pairs = 0;           // of all heads that have rows of their own
+  int pairs = 0;           // in all heads that have rows of their own
   int padded = 0;
   std::int64_t rows = 0;
   const std::int64_t* integers = nullptr;  // positions [axes][rows], or

@@ -66,7 +66,7 @@ class Place {
     if (!f_.phase.empty()) all.insert(all.end(), static_cast<std::size_t>(batch * p_.tokens()), one);
   }
 
-  // The same of doubles. Integers are the sum of two that are exact, each with the frequencies.
+  // add() for doubles. Integers are the sum of two that are exact, each with the frequencies.
   void add_reals(bool negative, int batch, std::vector<double>& all, Frequencies& sum) const {
     add_frequencies(negative, sum);
     if (are_real()) return add_positions(batch, all, 1.0, [&](std::int64_t k) { return reals()[k]; });

@@ -1,4 +1,4 @@
-// What Positions and Table keep that is not public.
+// The members of Positions and Table that are not public.
 #pragma once
 
 #include <cstdint>

@@ -151,8 +151,8 @@ struct Table::State {
   Turns turns;
   std::vector<float> float32;
   std::vector<std::int64_t> integers;  // positions that had to be converted
-  std::vector<double> terms;           // of sums, as AngleJob has them
-  std::vector<std::uint8_t> axis;      // of the pairs of all heads
+  std::vector<double> terms;           // terms of sums, as AngleJob has them
+  std::vector<std::uint8_t> axis;      // one for each pair of all heads
 };
 
 Table::Table(const Frequencies& f, const Positions& positions, const TableOptions& options) {

@@ -78,7 +78,7 @@ int checked_pairs(const Frequencies& f) {
   if (size == 0) refuse_table(Code::SHAPE, "inv_freq must have at least one pair but is empty");
   if (size > largest_pairs) refuse_table(Code::SHAPE, "inv_freq must have fewer than 2^30 pairs but has ", size);
   if (f.heads < 1) refuse_table(Code::SHAPE, "heads must be at least 1 but is ", f.heads);
-  if (f.summed_axes < 0 || f.summed_axes > 1024)  // of between, four times a rope's
+  if (f.summed_axes < 0 || f.summed_axes > 1024)  // between() has them, four times a rope's
     refuse_table(Code::SHAPE, "summed_axes must be from 0 to 1024 but is ", f.summed_axes);
   const std::size_t rows = static_cast<std::size_t>(f.heads) * static_cast<std::size_t>(std::max(1, f.summed_axes));
   if (size % rows != 0)

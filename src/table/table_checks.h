@@ -24,7 +24,7 @@ ROTARY_API void check_axes(const char* operation, const Frequencies&, int positi
 inline bool is_sum(const Frequencies& f) noexcept { return f.summed_axes > 0 || !f.phase.empty() || f.xpos.scale != 0; }
 // The requirements of sums on frequencies and angles. Throws VALUE, SCALING.
 ROTARY_API void check_sum(const Frequencies&, Angles);
-// Of angles that are sums: every number is 0, or large enough for round_sum.h. Throws SCALING, POSITION.
+// Checks angles that are sums: every number is 0, or large enough for round_sum.h. Throws SCALING, POSITION.
 ROTARY_API void check_magnitudes(const char* operation, const Frequencies&);
 ROTARY_API void check_magnitudes(const char* operation, const Positions&, const double* reals);
 // An amplitude is a float at every position. Throws POSITION.

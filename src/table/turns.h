@@ -22,8 +22,8 @@ struct Turns {
 // Fills `turns` from inv_freq, reusing its memory. Does nothing if it was made from the same frequencies, bit for bit.
 void prepare(const std::vector<double>& inv_freq, Turns& turns);
 
-// Of pairs that turn by sums: the frequencies of each term, [terms][padded], zero past the pairs of all heads; a phase
-// is the last term. Without summed axes pair i has its frequency in the term of its axis, or there is one axis.
+// Fills, for pairs that turn by sums, the frequencies of each term, [terms][padded], zero past the pairs of all heads;
+// a phase is the last term. Without summed axes pair i has its frequency in the term of its axis, or there is one axis.
 ROTARY_API void fill_terms(const Frequencies&, int axes, std::int64_t padded, std::vector<double>& terms);
 
 // A frequency as the device's table kernel takes it (gpu/kernels.h): inv_freq / (2 pi) modulo 1, truncated, in limbs of

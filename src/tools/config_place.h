@@ -9,8 +9,8 @@
 
 namespace rotary::tools {
 
-// What a stream (is_pipe) holds. It can be read once; a second call gives the same bytes. Of what is no file of tensors
-// only as much as a config may have, and one byte more.
+// The bytes of a stream (is_pipe). It can be read once; a second call gives the same bytes. Unless it is a file of
+// tensors, only as much as a config may have, and one byte more.
 const std::vector<std::byte>& bytes_of_stream(const std::string& config);
 
 // The path of what config names. A file or folder of that name comes first; then a repository id, "org/name" or

@@ -1,4 +1,4 @@
-// What the name of a tensor says: of a checkpoint, "model.layers.3.self_attn.q_proj.weight", or of a dump, "xq_rot" and
+// The meaning of a tensor's name: in a checkpoint, "model.layers.3.self_attn.q_proj.weight", or in a dump, "xq_rot" and
 // "Qcur-3".
 #pragma once
 
@@ -45,7 +45,7 @@ struct TensorName {
   std::string word = {};    // the role's own: "q_proj"
   Role role = Role::other;
   std::string suffix = {};  // after the role: "weight", "lora_B.weight"
-  int head = -1;            // of norms that are one module per head: "q_layernorm.norms.5.weight"
+  int head = -1;            // for norms that are one module per head: "q_layernorm.norms.5.weight"
 
   std::string layer_name() const { return stack + "." + std::to_string(layer); }
 };

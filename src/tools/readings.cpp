@@ -131,7 +131,7 @@ std::string text_of(const Layout& layout) {
          std::to_string(layout.tokens) + (layout.tokens == 1 ? " token" : " tokens");
 }
 
-// What the n-th readings of the tensors show beside the chosen ones.
+// The notes that the n-th readings of the tensors give beside the chosen ones.
 std::vector<std::string> notes_on(const File& file, std::size_t n) {
   std::vector<std::string> notes;
   for (const Candidate& one : file) {

@@ -130,7 +130,7 @@ void rotate_and_multiply(const Heads& whole, int first, std::vector<float> facto
 
 void multiply_doubles(std::span<double> elements, const Layout& l, std::span<const float> factors) {
   for (std::int64_t i = 0; i < l.batch * l.tokens * l.heads; ++i) {
-    const std::int64_t head = i % l.heads, token = i / l.heads;  // of all batch rows
+    const std::int64_t head = i % l.heads, token = i / l.heads;  // counted over all batch rows
     const std::int64_t at =
         token / l.tokens * l.batch_stride + token % l.tokens * l.token_stride + head * l.head_stride;
     const auto of_head = elements.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(l.head_dim));
@@ -241,7 +241,7 @@ double largest_angle(const Frequencies& f, const PositionSet& positions, std::si
 
 Tolerances tolerances(const Frequencies& f, const PositionSet& positions) {
   constexpr double u32 = 0x1p-24, u16 = 0x1p-11, ubf16 = 0x1p-8;            // the unit roundoff of each type
-  const double amplitude = std::sqrt(2.0) * std::fabs(f.attention_factor);  // of a rotated element
+  const double amplitude = std::sqrt(2.0) * std::fabs(f.attention_factor);  // a rotated element's
   // cos and sin (2 ulps of a libm), two products and a sum, there; half of it here; fused or not.
   const double f32 = 8 * u32 * amplitude;
   // Every one of four steps rounded to the type: cos or sin, its attention factor, the product, the sum.

@@ -17,8 +17,8 @@ namespace rotary::tools {
 struct Rotation {
   std::string operation;                     // the word in brackets in error sentences
   Subject subject = {};                      // its positions may be open
-  Frequencies frequencies = {};              // of rows none
-  TableOptions options = {};                 // of tables of these frequencies, with the executor of all work
+  Frequencies frequencies = {};              // none where rows are given
+  TableOptions options = {};                 // for tables of these frequencies, with the executor of all work
   std::optional<Tensor> cos = {}, sin = {};  // f32, [rows, pairs], by position; then no frequencies
   Direction direction = Direction::forward;
   bool each_step = false;  // round after every operation, as a framework running in the tensor's dtype does

@@ -26,17 +26,17 @@ struct Subject {
   bool chosen = false;                        // by the choice or by the layer: not by default
   bool turns = true;                          // false: its layer has no rope; used is one of the layers beside it
   std::optional<int> layer = {};              // none: the model does not list it, or a rope was chosen
-  QueryScale scale = {};                      // what multiplies the layer's queries, if that was asked
+  QueryScale scale = {};                      // multiplies the layer's queries, if that was asked
   std::vector<std::size_t> tensors = {};      // whose subject it is
   std::vector<const ModelRope*> beside = {};  // blocks_of used, but for itself: their elements are another question
   std::optional<std::int64_t> length = {};    // for scalings that depend on it; none: the largest position + 1
   std::optional<PositionSet> positions = {};  // none: with a rope of tokens in a text 0, 1, 2, ...; else unknown
-  std::int64_t context = 0;                   // of the rope's part; 0: not known
+  std::int64_t context = 0;                   // the rope's part's; 0 where it is not known
   bool places_unknown = false;                // no positions, and the rope does not count tokens: coordinates of images
   std::string layout = {};                    // as written; empty: found
   std::string layout_of_heads = {};  // that the heads of all tensors of a file fit; empty: those of this tensor decide
   Role role = Role::other;           // whose heads the tensor's are to be
-  std::vector<std::int64_t> head_rows = {};  // of the rope's frequencies, of each head; empty: evenly those of the rope
+  std::vector<std::int64_t> head_rows = {};  // each head's row of the rope's frequencies; empty: evenly the rope's
   const Executor* executor = &serial();
   std::function<void()> step = [] {};  // called when a quarter of the work on the tensor is done
 
@@ -56,9 +56,9 @@ struct Subject {
 // the choice, and no positions: positions_of finds them. Throws ROPE (the model has none, or not that one; a named
 // layer that the model does not list, or that several ropes have), and what query_scale_of throws.
 Subject subject_of(const Model&, const Choice&, const TensorInfo* = nullptr);
-// The same of tensors that are to be rotated, those of one rope in one subject, in the order of the first of each; a
-// subject for each block, where no rope was chosen. Tensors of layers without a rope are in none, but for queries that
-// are multiplied.
+// The subjects of tensors that are to be rotated, those of one rope in one subject, in the order of the first of each;
+// a subject for each block, where no rope was chosen. Tensors of layers without a rope are in none, but for queries
+// that are multiplied.
 std::vector<Subject> subjects_of(const Model&, const Choice&, std::span<Tensor* const>);
 // Subjects of one rope as one, with the tensors of all.
 std::vector<Subject> merged(const std::vector<Subject>&);
@@ -87,7 +87,7 @@ std::optional<ModelRope> rope_of_indexer(const Model&, const TensorInfo&, const 
 
 // The dimensions of a tensor as batch, tokens, heads and head_dim.
 struct Reading {
-  std::string word;  // of files::layout_words
+  std::string word;  // one of files::layout_words
   Layout layout;
 };
 // Every reading of a tensor of that shape, whose last dimension is head_dim, the most usual first.
@@ -95,8 +95,8 @@ std::vector<Reading> readings_of(const std::vector<std::int64_t>& shape);
 
 struct Readings {
   std::vector<Reading> tensors;       // one for each tensor
-  std::vector<std::string> notes;     // what the heads leave open
-  std::vector<std::string> warnings;  // what speaks against the written layout
+  std::vector<std::string> notes;     // sentences on what the heads leave open
+  std::vector<std::string> warnings;  // reasons against the written layout
 };
 // The readings that the names and shapes of tensors of one subject give, whose heads theirs are to be; without a rope,
 // or of one without heads, nothing is known of them. Reads tensors by the subject's layout, or without one by their
@@ -105,8 +105,8 @@ struct Readings {
 // heads that is neither the config's nor a divisor of it, as a shard has, or fewer heads where the other layout has
 // exactly the config's. One head alone contradicts nothing. Throws SHAPE.
 Readings read_heads(std::string_view operation, std::span<const Tensor* const> tensors, const Subject&);
-// Of tensors of one file, each of which was found to lie as the word of `found` says: the word by which most of them
-// have the heads of the rope. Empty if none is best, or one alone was found.
+// The layout of tensors of one file, each of which was found to lie as the word of `found` says: the word by which most
+// of them have the heads of the rope. Empty if none is best, or one alone was found.
 std::string common_layout(std::span<const TensorInfo> tensors, const std::vector<std::string>& found, const Subject&);
 // The rope with the heads of a shard, where one layout alone gives q and k of a file heads in the rope's ratio.
 ModelRope shard_of(const ModelRope&, std::span<const TensorInfo> tensors);

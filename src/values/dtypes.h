@@ -27,7 +27,7 @@ inline constexpr StorageType storage_types[] = {
 inline constexpr std::size_t storage_count = std::size(storage_types);
 
 constexpr bool is_storage(DType dtype) noexcept { return static_cast<std::size_t>(dtype) < storage_count; }
-// What ROTARY_DTYPES of CMake left out is still a storage type, of tables and of caches, but no heads have it.
+// A type that ROTARY_DTYPES of CMake left out is still a storage type, of tables and of caches, but no heads have it.
 #ifndef ROTARY_HAS_F16
 #define ROTARY_HAS_F16 1
 #endif

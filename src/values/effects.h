@@ -1,4 +1,4 @@
-// What a scaling did to each pair: kept, blended, stretched.
+// The effect of a scaling on each pair: kept, blended, stretched.
 #pragma once
 
 #include <algorithm>

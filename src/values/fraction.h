@@ -87,7 +87,7 @@ ROTARY_DEVICE Fraction<N> operator*(const Fraction<N>& a, const Fraction<N>& b) 
   return result;
 }
 
-// The same of two limbs, without loops: most angles need no more.
+// The product of two limbs, without loops: most angles need no more.
 ROTARY_DEVICE inline Fraction<2> operator*(const Fraction<2>& a, const Fraction<2>& b) noexcept {
   const Wide bottom = static_cast<Wide>(a.limb[0]) * b.limb[0];
   const Wide first = static_cast<Wide>(a.limb[0]) * b.limb[1] + high(bottom);

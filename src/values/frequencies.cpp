@@ -134,7 +134,7 @@ void check(const S& scaling, const Pairs& pairs) {
   check_together(scaling, pairs);
 }
 
-// What a scaling makes of the pairs, in both arithmetics.
+// The pairs' speeds under a scaling, in both arithmetics.
 struct Computed {
   std::vector<High> inv_freq;
   std::vector<float> inv_freq_float32;

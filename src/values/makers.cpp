@@ -29,7 +29,8 @@ void need_positive(const char* operation, const char* rule, double x) {
   need(x > 0 && std::isfinite(x), Code::VALUE, operation, rule, x);
 }
 
-// What the sizes and numbers of a maker make: NaN and infinities come of those, and of a caller's frequencies.
+// The values that a maker made, finite: NaN and infinities come of its sizes and numbers, and of a caller's
+// frequencies.
 std::vector<double> finite(const char* operation, std::vector<double> values) {
   for (const double x : values) need(std::isfinite(x), Code::VALUE, operation, "every frequency must be finite", x);
   return values;
@@ -87,7 +88,7 @@ std::vector<double> golden_directions(int head_dim, int heads, int axes, double 
   need(still >= 0 && still < 1, Code::VALUE, operation, "the share of still pairs must be in [0, 1)", still);
   const int pairs = head_dim / 2, first = static_cast<int>(std::nearbyint(still * pairs));
   const std::vector<double> speeds = geometric_frequencies(std::max(1, pairs - first), least, most);
-  double root = 2;  // of x^(axes + 1) = x + 1
+  double root = 2;  // the root of x^(axes + 1) = x + 1
   for (int step = 0; step < 10; ++step) root = std::pow(1 + root, 1.0 / (axes + 1));
   const auto n = static_cast<std::size_t>(pairs), d = static_cast<std::size_t>(axes);
   std::vector<double> directions(static_cast<std::size_t>(heads) * d * n), one(d);

@@ -12,7 +12,7 @@
 
 namespace rotary::detail {
 
-// What std::to_chars writes with these arguments after the value.
+// The text that std::to_chars writes with these arguments after the value.
 template <class... How>
 std::string number_text(std::floating_point auto value, How... how) {
   std::array<char, 400> buffer{};  // the largest double has 309 digits before the point

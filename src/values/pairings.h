@@ -1,4 +1,4 @@
-// What a pairing means to a kernel, and the check that one is set.
+// The meaning of a pairing to a kernel, and the check that one is set.
 #pragma once
 
 #include "rotary/rotary.h"

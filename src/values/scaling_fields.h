@@ -75,7 +75,7 @@ inline constexpr Reads of_beta{.otherwise = Otherwise::method_default, .bounds =
 enum class Stretch : std::uint8_t {
   none,       // nothing is stretched
   by_factor,  // the factor: no pair is stretched by more, but those that theta_scale turns less than once
-  by_length,  // that of the most stretched pair, at the length in play
+  by_length,  // the most stretched pair's, at the length in play
   per_pair,   // every pair has its own
 };
 
@@ -254,7 +254,7 @@ constexpr void for_each_field(S& scaling, Visit visit) {
              Row<std::remove_const_t<S>>::fields);
 }
 
-// The same of whichever the variant holds.
+// for_each_field() of whichever the variant holds.
 template <class Visit>
 void for_each_field(const Scaling& scaling, Visit visit) {
   std::visit([&](const auto& held) { for_each_field(held, visit); }, scaling);

@@ -106,7 +106,7 @@ class Float32::Powers {
   Powers(float base, const Pairs& pairs) : base_(base), log_(std::log(double{base})), r_(static_cast<float>(pairs.r)) {}
   float operator()(int i) const noexcept {
     const float exponent = static_cast<float>(2.0 * i) / r_;
-    if (i == 0) return 1;  // of an infinite base too
+    if (i == 0) return 1;  // an infinite base's too
     return round(std::exp(exponent * log_), [=, this] { return detail::pow(base_, exponent); });
   }
 

@@ -173,7 +173,7 @@ void add_elements(BitsHash& hash, const void* from, DType dtype, std::size_t cou
 }
 
 struct Memory {
-  std::vector<std::uint32_t> words;  // of the input
+  std::vector<std::uint32_t> words;  // the input's
   std::vector<float> in, out;        // large enough for every type
 };
 

@@ -183,8 +183,8 @@ TEST_F(Apply, long_tensors_rotate_as_a_whole) {
 
 // ---- models of diffusers ----
 
-// What diffusers' own modules made (tools/golden/make_diffusers_rotation.py): Mochi turns each head by directions of
-// the checkpoint, Allegro three blocks of a head, by a rope each.
+// Rotations that diffusers' own modules made (tools/golden/make_diffusers_rotation.py): Mochi turns each head by
+// directions of the checkpoint, Allegro three blocks of a head, by a rope each.
 class OfDiffusers : public Apply {
  protected:
   OfDiffusers() : all_(Json::parse(read_text(ROTARY_SOURCE_DIR "/tests/golden/diffusers_rotation.json"))) {}
@@ -228,7 +228,7 @@ TEST_F(OfDiffusers, mochi_turns_by_the_directions_of_its_checkpoint) {
   expect_success(Strings{"table"} + mochi + Strings{"--output", path("t.safetensors")});
   EXPECT_EQ(read_tensor("t.safetensors", "cos").shape, (std::vector<std::int64_t>{12, 2, 4}));
   const std::string rows = path("t.safetensors");
-  expect_error(words({"--cos", rows, "--sin", rows, "--pairing", "interleaved"}), "SHAPE");  // of one head alone
+  expect_error(words({"--cos", rows, "--sin", rows, "--pairing", "interleaved"}), "SHAPE");  // rows of one head alone
 }
 
 TEST_F(OfDiffusers, a_whole_head_of_allegro_turns_block_by_block_and_back) {

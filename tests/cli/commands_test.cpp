@@ -1,4 +1,4 @@
-// What the program prints: tests/golden/commands/*.txt, which are transcripts of a shell. Lines of one:
+// The program prints what tests/golden/commands/*.txt say, which are transcripts of a shell. Lines of one:
 //   = a name                  begins a case, in a folder of its own
 //   file, tensors             as shell.h says; before the first case: in every case
 //   $ a command
@@ -43,7 +43,7 @@ std::string text_of(const Tensor& tensor) {
   }
 }
 
-// What a shell tells of a command, as the transcript has it.
+// The lines that a shell tells of a command, as the transcript has them.
 Strings told(const Shell& shell, const std::string& command) {
   if (command.starts_with("values ")) {
     std::istringstream words(command);

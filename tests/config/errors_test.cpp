@@ -46,7 +46,7 @@ TEST(Config, every_key_that_sounds_like_a_rope_is_refused_by_name) {
 
 // ---- malformed files ----
 
-// What stands on one line is in the readings.
+// Texts of one line are in the readings.
 TEST(Config, malformed_json_is_refused) {
   const std::string sound = model("llama", "");
   for (const std::string& json :

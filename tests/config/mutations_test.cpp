@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Path = Json::json_pointer;
 
-// What a reading comes to: one line for each rope, the notes, where each value came from, or the code of the error.
+// The outcome of a reading: one line for each rope, the notes, where each value came from, or the code of the error.
 struct Outcome {
   std::string code;
   std::vector<std::string> ropes;

@@ -1,4 +1,4 @@
-// What multiplies queries by their position: the formulas, and what configs say.
+// Queries that are multiplied by their position: the formulas, and what configs say.
 #include <gtest/gtest.h>
 
 #include <cmath>

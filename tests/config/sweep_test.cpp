@@ -28,7 +28,7 @@ using Problems = std::vector<std::string>;
 // there), length (that inv_freq was made for; 0 or null: the default), and rows (heads with axis, inv_freq and vector
 // of their own).
 struct Record {
-  std::string name;  // of the file
+  std::string name;  // the file's
   Json config, ropes, none;
   bool flagged() const { return name.find('+') != std::string::npos; }  // a switch was changed from its default
 };
@@ -215,7 +215,7 @@ bool judged(const Record& record, const std::string& part) {
   });
 }
 
-// What differs between a model and the record, without the exceptions.
+// The differences between a model and the record, without the exceptions.
 Problems differences(const Record& record, const Model& model) {
   Problems problems;
   for (const std::string& part : parts_of(record, model)) {

@@ -1,4 +1,4 @@
-// What rope_parameters writes is read back as the same rope, value for value; what it cannot say it refuses.
+// rope_parameters writes a text that is read back as the same rope, value for value; what it cannot say it refuses.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ class Values {
   bool flip() { return random_() % 2 == 0; }
   std::int64_t length() { return static_cast<std::int64_t>(2 + random_() % 100000); }
 
-  // Of a scaling that is otherwise as given; every value, or each with a chance of a half.
+  // Changes values of a scaling that is otherwise as given: every one, or each with a chance of a half.
   template <class S>
   S changed(S scaling, bool all) {
     scalings::for_each_field(scaling, [&](const auto& field, auto& value) {
@@ -205,7 +205,7 @@ TEST(ConfigWrite, EveryPublishedRopeComesBackOrHasAnAxisForEachPair) {
         continue;
       }
       Rope like = used.rope;
-      like.head_dim -= used.first;  // of an MLA, the block that turns
+      like.head_dim -= used.first;  // an MLA's block that turns
       like.clockwise = false;       // the model_type's
       const Rope read = only(parse_config(config_of(like, rope_parameters(used)), {.pairing = like.pairing})).rope;
       EXPECT_EQ(read, like) << entry.path() << " " << rope_parameters(used);

@@ -16,7 +16,7 @@ struct Part {
   std::string name;
   std::vector<std::int64_t> shape;
   Starts blocks = {};
-  std::int64_t rows = 0;  // of which blocks are counted; 0: shape[0]
+  std::int64_t rows = 0;  // the rows in which blocks are counted; 0: shape[0]
 };
 
 struct Family {

@@ -24,7 +24,7 @@ const std::string layer_0 = "model.layers.0.self_attn.";
 struct RowsPart {
   std::string suffix;
   ElementType type;
-  std::vector<std::int64_t> shape;  // of a part that moves, behind its rows
+  std::vector<std::int64_t> shape;  // the sizes of a part that moves, behind its rows
 };
 
 class Formats : public Checkpoint {
@@ -120,7 +120,7 @@ TEST_F(Formats, one_scale_for_a_block_of_rows_stays) {
       make("blocks", quantized(R"("quant_method": "fp8", "weight_block_size": [32, 32])"), q_k_and_v(blocks));
   there_and_back("blocks");
   expect_rows(tensors_in(source), tensors_in(path("blocks-2")), {"weight"});
-  const auto halves = [](std::int64_t rows) {  // of a head: a row would need the scale of another
+  const auto halves = [](std::int64_t rows) {  // halves of a head: a row would need the scale of another
     return std::vector<RowsPart>{{"weight", f8_e4m3, {rows, 64}}, {"weight_scale_inv", f32, {rows / 8, 2}}};
   };
   expect_refused(make("halves", quantized(R"("weight_block_size": [8, 32])"), q_k_and_v(halves)), "TENSOR",

@@ -1,4 +1,4 @@
-// What append and rotate_append refuse, with which sentence, and which neighbours in one memory they let through.
+// append and rotate_append: what they refuse, with which sentence, and which neighbours in one memory they let through.
 #include <array>
 #include <limits>
 

@@ -1,4 +1,4 @@
-// What is refused, with which sentence; what is let through; names, layouts and targets.
+// Calls that are refused, with which sentence; calls that are let through; names, layouts and targets.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// What stands in where a compiler lacks something, against what the others have.
+// Replacements for what a compiler lacks, against what the others have.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -182,7 +182,7 @@ TEST(Table, RefusesAFloat32AngleThatOverflows) {
 
 // ---- assign, and a table as a value --------------------------------------------------------------
 
-// What calls may differ in, one after another with one table.
+// Calls that differ in everything they may, one after another with one table.
 TEST(Table, AssignGivesWhatConstructingAnewGives) {
   const std::vector<std::int64_t> few = {3}, many = {1, 2, 3, 4, 5, 9, -7, 1 << 20, 0, 12, 13, 14}, none;
   const std::vector<double> reals = {0.5, -3.25, 1e-3};

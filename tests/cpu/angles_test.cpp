@@ -253,7 +253,7 @@ std::int64_t expect_all_right(std::int64_t end) {
 }
 
 TEST(Angles, AreRarelyLeftToWideArithmetic) {
-  EXPECT_LE(expect_all_right(1 << 13), 10);  // of 524288 pairs; 2^-23 of them are expected
+  EXPECT_LE(expect_all_right(1 << 13), 10);  // among 524288 pairs; 2^-23 of them are expected
 }
 
 TEST(Angles, AreRightAtEveryPositionBelow2To20) {

@@ -194,7 +194,7 @@ TEST(Rotate, ANaNOfTheTableStaysANaN) {
       const int pairs = head_dim / 2;
       const Layout layout = thd(3, 5, head_dim);
       std::vector<float> cos(static_cast<std::size_t>(3 * pairs), 0.8f), sin(cos.size(), 0.6f);
-      for (int i = 0; i < 4; ++i) {  // of the first row, and of the last pair of all
+      for (int i = 0; i < 4; ++i) {  // the first row's, and the last pair's of all
         cos[static_cast<std::size_t>(below(random, pairs))] = std::bit_cast<float>(0x7fffffffu);
         sin[static_cast<std::size_t>(below(random, pairs))] = std::bit_cast<float>(0xffffffffu);
       }

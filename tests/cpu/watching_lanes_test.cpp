@@ -69,7 +69,7 @@ struct WatchingLanes : Traits {
     return each([&](int i) { return p[i / 2]; });
   }
   template <class T>
-  static Floats load(const T* p) {  // of any address, as the instructions
+  static Floats load(const T* p) {  // takes any address, as the instructions
     T x[width];
     std::memcpy(x, p, sizeof x);
     return each([&](int i) { return One::load(x + i); });

@@ -281,7 +281,7 @@ TEST(Diagnose, OneMistakeOfAllAxes) {
   }
 }
 
-// Of pairs that turn otherwise, each for itself, the slowest and the fastest are named.
+// The slowest and the fastest are named of pairs that turn otherwise, each for itself.
 TEST(Diagnose, SpeedsOfSomePairs) {
   Case one(ElementType::f32, {.tokens = 24});
   std::vector<double> list = speeds();
@@ -295,7 +295,7 @@ TEST(Diagnose, SpeedsOfSomePairs) {
   EXPECT_EQ(found.found[0].where.pairs, (std::vector<std::int64_t>{12, 13, 14, 15, 16}));
 }
 
-// What is said of pairs is said of the speeds that the model asks, and no cause is named for those that do not turn.
+// Sentences on pairs are about the speeds that the model asks, and no cause is named for pairs that do not turn.
 TEST(Diagnose, SomePairs) {
   for (const ElementType type : {ElementType::f32, ElementType::bf16}) {
     Case one(type, {.tokens = 24});

@@ -1,4 +1,4 @@
-// What an independent judge found: tensors that say little, engines of other habits, and facts that must not be
+// Cases that an independent judge found: tensors that say little, engines of other habits, and facts that must not be
 // claimed.
 #include <algorithm>
 
@@ -160,7 +160,7 @@ TEST(Hard, OneElementThatIsHugeIsNoRotation) {
   }
 }
 
-// Of many tokens some are looked at first: what is said is what all of them say.
+// Some of many tokens are looked at first: the diagnosis is that of all of them.
 TEST(Hard, SomeTokensTellWhatAllDo) {
   Case one(ElementType::f32, {.tokens = 1500, .heads = 2, .head_dim = 32});
   one.rope->rope.head_dim = one.rope->rope.rotary_dim = 32;
@@ -324,7 +324,7 @@ TEST(Subject, TheRopeOfALayer) {
   EXPECT_EQ(open.rivals, (std::vector<const ModelRope*>{&local, &global})) << "the tower's heads are narrower";
 }
 
-// What convert reads of a parameter's name: the number behind a word for layers is the layer, as everywhere.
+// convert reads the number behind a word for layers in a parameter's name as the layer, as everywhere.
 TEST(Subject, TheParameterByItsName) {
   const auto parsed = tools::parse_name("shard.7.model.layers.3.self_attn.k_proj.weight");
   ASSERT_TRUE(parsed);

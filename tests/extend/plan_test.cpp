@@ -1,4 +1,4 @@
-// What a plan says of the pairs, and what it leaves of the file. (What it prints and refuses:
+// A plan's facts on the pairs, and the parts of the file that it leaves. (What it prints and refuses:
 // tests/golden/commands/extend.txt)
 #include <cmath>
 
@@ -180,7 +180,7 @@ TEST(Plan, changes_only_what_it_lists) {
   EXPECT_GT(compared, 25);
 }
 
-// What vLLM and SGLang are given instead of a file says the same: merged into the file as it is, whose own scaling and
+// The options for vLLM and SGLang in place of a file say the same: merged into the file as it is, whose own scaling and
 // base their readers leave when rope_parameters is there.
 TEST(Plan, says_the_plan_to_servers) {
   for (const char* file : {"qwen2.5-7b", "qwen3.5-27b", "gemma-3-27b", "llama-3-8b", "phi-3-mini-4k", "deepseek-v3"}) {

@@ -43,7 +43,7 @@ std::string unescaped(const std::string& text) {
   return bytes;
 }
 
-// Those of tests/golden/lies.txt, which says what its lines are.
+// The lies of tests/golden/lies.txt, which says what its lines are.
 std::vector<Lie> lies_about(const std::string& format) {
   std::vector<Lie> lies;
   std::ifstream file(ROTARY_SOURCE_DIR "/tests/golden/lies.txt");

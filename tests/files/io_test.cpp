@@ -1,4 +1,4 @@
-// What is read: regular files, as they were opened. What is written: the old file or the whole new one.
+// Files are read if they are regular, as they were opened; a write leaves the old file or the whole new one.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -118,7 +118,7 @@ TEST_F(TensorFiles, OfNpyHoldOneWithoutNameAndMetadata) {
   EXPECT_FALSE(fs::exists(file("b.npy")));
 }
 
-// What is not read cannot be waited for: a sparse file of 64 GiB.
+// Elements that are not read cannot be waited for: a sparse file of 64 GiB.
 TEST_F(TensorFiles, AreToldFromTheirHeadersAlone) {
   const std::string npy = npy_text("{'descr': '>f4', 'fortran_order': True, 'shape': (1024, 16777216), }");
   write("large.npy", npy);

@@ -10,7 +10,7 @@
 
 namespace rotary::tests {
 
-// Of a type that the device has; k and v are of one dtype.
+// A paged cache of a type that the device has; k and v are of one dtype.
 struct PagedCache : RandomCache<gpu::Device> {
   PagedCache(Random& random, DType dtype, std::int64_t heads, int head_dim, std::int64_t tokens)
       : RandomCache(random, std::span(cache_types).first(2), dtype, dtype, heads, head_dim, 1, tokens),

@@ -19,7 +19,7 @@ STEP = re.compile(r"step_kernelILNS_5DTypeE(\d)ELb(\d)ELb(\d)ELi(\d)ELb(\d)E")
 STEP_ROWS = re.compile(r"step_rows_kernelILNS_5DTypeE(\d)ELi(\d+)E")
 SHIFT = re.compile(r"shift_kernelILNS_5DTypeE(\d)ELi(\d+)ELb(\d)E")
 FUSED = re.compile(r"\b(?:fma|mad)(?:\.rn)?(?:\.ftz)?\.f32\b")
-# Of heads, tables and caches: in the global state space, or by a generic address.
+# Loads and stores of heads, tables and caches: in the global state space, or by a generic address.
 MEMORY = re.compile(r"\b(ld|st)(?!\.(?:param|shared|local|const))((?:\.[\w:]+)+)")
 
 

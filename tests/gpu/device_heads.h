@@ -232,7 +232,7 @@ inline void order_threads([[maybe_unused]] Random& random) {
 #endif
 }
 
-// Of elements that do not turn.
+// A number of elements that do not turn.
 inline int tail(Random& random) { return std::array{0, 0, 0, 8, 16, 1, 3, 6}[random() % 8]; }
 
 inline int misalignment(Random& random) { return std::array{0, 0, 0, 1, 2, 3, 4, 7, 8}[random() % 9]; }

@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t least32 = std::numeric_limits<std::int32_t>::min();
 constexpr std::int64_t most32 = std::numeric_limits<std::int32_t>::max();
 
-constexpr double bound = 6.9e-8, turns_bound = 4e-10;  // what device.cuh says
+constexpr double bound = 6.9e-8, turns_bound = 4e-10;  // the bounds that device.cuh says
 
 struct RealCosSin {
   double cos, sin;
@@ -54,7 +54,7 @@ TEST(DeviceAngle, IsWithinItsBoundAtAnyInt32Position) {
   }
 }
 
-// What cos_sin makes of a phase depends on its quarter turn and on the float nearest to the 32 bits below: here the
+// cos_sin of a phase depends on its quarter turn and on the float nearest to the 32 bits below: here the
 // first and the last phase of every 211th of these floats, on both sides.
 TEST(DeviceAngle, IsWithinItsBoundForThePhasesOfEvery211thRemainder) {
   constexpr double unit = 2 * 3.14159265358979323846 * 0x1p-34;

@@ -1,4 +1,4 @@
-// What the device that the kernels' tests run on shows of a wrong kernel or a wrong call. That it runs right ones
+// The device that the kernels' tests run on shows a wrong kernel and a wrong call. That it runs right ones
 // rightly, they show.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What operations on the device refuse: the rules and sentences of rotary.h's, and those that are the device's own.
+// Calls that operations on the device refuse: the rules and sentences of rotary.h's, and the device's own.
 #include <limits>
 
 #include "device_heads.h"

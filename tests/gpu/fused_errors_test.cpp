@@ -1,5 +1,5 @@
-// What the fused operations on the device refuse, with which sentence, and which neighbours in one memory they let
-// through.
+// Calls that the fused operations on the device refuse, with which sentence, and which neighbours in one memory they
+// let through.
 #include <functional>
 #include <limits>
 #include <span>

@@ -194,7 +194,7 @@ TEST_P(GpuFused, RotateAppendEqualsRotateThenAppend) {
     const Device& q_out = in_place ? on_q : q_elsewhere;
     gpu::rotate_append(q_in, {q_out.data(), dtype, to}, k_in, v_in, *rotation.by, got.cache, slots.slots);
     Bytes q_now = q_wanted.get();
-    if (in_place) {  // what lies between the heads of q keeps its bits
+    if (in_place) {  // elements between the heads of q keep their bits
       const std::vector<bool> ours = rotated_elements(to, head_dim);
       for (std::int64_t i = 0; i < extent(to); ++i) {
         if (!ours[static_cast<std::size_t>(i)]) set_bits(q_now.data(), dtype, i, bits_at(q.data(), dtype, i));

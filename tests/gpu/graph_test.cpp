@@ -71,7 +71,7 @@ Frequencies yarn() {
   return frequencies(rope);
 }
 
-// What a step reads, on the host.
+// The inputs of a step, on the host.
 struct Inputs {
   explicit Inputs(Random& random)
       : positions(tokens),
@@ -261,7 +261,7 @@ TEST_F(GpuGraph, TakesNoPositionsOfTheHosts) {
   EXPECT_EQ(table.host(stream).tokens(), 8);
 }
 
-// What gpu.h advises: a graph writes and reads the rows at the address that it captured.
+// As gpu.h advises, a graph writes and reads the rows at the address that it captured.
 TEST_F(GpuGraph, StandsWhereItsTableIsUsedForMoreInBetweenIfThatWasReserved) {
   Step step{Inputs(random)};
   gpu::Table table;

@@ -7,7 +7,7 @@
 
 namespace rotary::tests::oracle {
 
-// Of one head: 64 partial sums, each of every 64th vector of 16 bytes, then neighbours added, and their neighbours.
+// One head's sum: 64 partial sums, each of every 64th vector of 16 bytes, then neighbours added, and their neighbours.
 inline float sum_of_squares(const float* x, int head_dim, DType dtype) {
   const int vector = dtype == DType::f32 ? 4 : 8;
   float p[64] = {};

@@ -8,7 +8,7 @@
 namespace rotary::tests {
 namespace {
 
-// What each pair of each token is multiplied with, [batch, tokens, pairs], by device.cuh on the host.
+// The factors of each pair of each token, [batch, tokens, pairs], by device.cuh on the host.
 Table rows_of_the_device_header(const Frequencies& f, Pairing pairing, const std::vector<std::int32_t>& p, int axes,
                                 int batch) {
   const std::size_t pairs = f.inv_freq.size(), rows = p.size() / static_cast<std::size_t>(axes);

@@ -43,7 +43,7 @@ inline bool noted(const Model& m, const std::string& words) {
   return std::any_of(m.notes.begin(), m.notes.end(), has);
 }
 
-// What golden data say of a rope, by their keys.
+// The facts that golden data have of a rope, by their keys.
 inline nlohmann::json facts_of(const Model& model, const ModelRope& used) {
   const Rope& rope = used.rope;
   return {{"layers", used.layers},

@@ -66,7 +66,7 @@ class JudgedCalls {
     add("", "", call, change);
   }
 
-  // What heads cannot be, wherever they stand; of: whose elements the written ones are.
+  // Heads that cannot be, wherever they stand; of: whose elements the written ones are.
   template <class Refuse>
   static void unusable_heads(const std::string& name, const std::string& of, const Refuse& refuse) {
     refuse("SHAPE", "sizes must not be negative but got [batch, tokens, heads, head_dim] = [2, 3, -1, 16]",
@@ -215,7 +215,7 @@ class JudgedCalls {
     side("", "", C::k, [&](Heads& h) { put(h, 0); });  // both may be read from one memory
   }
 
-  // Of the host alone.
+  // The host's alone.
   void rotate_qkv() {
     const C call = sound(C::qkv, true);
     const auto in_place = [&](const char* sentence, const auto& change) { add("SHAPE", sentence, call, change); };

@@ -1,4 +1,4 @@
-// What no table is made of, with its sentence: on the host and on a device alike.
+// Arguments that no table is made of, with the sentence: on the host and on a device alike.
 #pragma once
 
 #include <cmath>

@@ -33,7 +33,7 @@ ROPES = [
 ]
 POSITIONS = [0, 1, 7, 9, 100, 999, 4095, 4096, 65536, 131071, 999999, 1048576, (1 << 24) + 1, 10**9 + 7, (1 << 31) - 1,
              (1 << 53) + 1, (1 << 63) - 1, -1, -5, -70001]
-DENSE = [(0, 9), (10, 99), (100, 999)]  # of the first two ropes, every position
+DENSE = [(0, 9), (10, 99), (100, 999)]  # every position of the first two ropes
 
 
 def rounded(value, bits):

@@ -58,7 +58,7 @@ def main():
     model("llama", "llama", 2, 4, 2, 512, rope(2, 4, 2, 128, 1e4, "interleaved"), rope_dimension_count=128,
           token_list=["<s>", "</s>", "é"])
 
-    # What conversion/llama.py stores as rope_freqs.weight.
+    # The values that conversion/llama.py stores as rope_freqs.weight.
     plain, _ = formula(rope(2, 4, 2, 128, 5e5))
     scaled, _ = formula(rope(2, 4, 2, 128, 5e5, scaling=models.llama3(8)))
     divisors = [float(np.float32(float(w / divided))) for w, divided in zip(plain, scaled)]

@@ -90,7 +90,7 @@ def videorope_axes(sections):
     name = "apply_m_modify_multimodal_rotary_pos_emb"
     more = dict(rotate_half=torch.zeros_like)
     turn = functions_of("VideoRoPE/videorope-transformer/modeling_videorope.py", more, name)[name]
-    number = torch.arange(3.0)[:, None, None, None].expand(3, 1, 1, 2 * sum(sections))  # of the axis, for cos
+    number = torch.arange(3.0)[:, None, None, None].expand(3, 1, 1, 2 * sum(sections))  # the axis's number, for cos
     turned, _ = turn(torch.ones(1), torch.ones(1), number, number, list(sections))
     return turned.flatten()[: sum(sections)].int().tolist()
 

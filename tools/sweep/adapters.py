@@ -169,7 +169,7 @@ def musicflamingo(config, root):
     """
     code = modeling(config)
     module = rotary_module(code, config)
-    length, duration = module.max_seq_len_cached, config.audio_frame_step * 4 * 2  # of a window of two frames
+    length, duration = module.max_seq_len_cached, config.audio_frame_step * 4 * 2  # a window of two frames
 
     def table(turns):
         """cos and sin of frame 1 in window 1, at the time stamp where 2 pi t / L is `turns`."""

@@ -32,7 +32,7 @@ class Prompt:
     def __init__(self, rng, model_type, config):
         self.rng, self.model_type, self.config, self.ids = rng, model_type, config, []
         self.image_grids, self.video_grids, self.seconds, self.audio_lengths = [], [], [], []
-        self.pictures, self.to_draw = rng.randint(0, 2), rng.randint(1, 2)  # of glm_image, what every row has alike
+        self.pictures, self.to_draw = rng.randint(0, 2), rng.randint(1, 2)  # every row of glm_image has them alike
         self.sounding = rng.random() < 0.5
 
     def words(self, least=1, most=6):

@@ -129,7 +129,7 @@ def main(names):
                 print(f"{file} [{part['part']}]: {part['why']}")
     table.add_without(sheet, without)
     table.write(sheet)
-    if not names:  # what a whole sweep did not find is gone
+    if not names:  # a model that a whole sweep did not find is gone
         for path in SWEEP.glob("*.json"):
             if path.name not in files:
                 path.unlink()

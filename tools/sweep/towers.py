@@ -13,9 +13,9 @@ import torch
 import run
 
 IMAGES, FILMS = [[1, 4, 6], [1, 2, 2]], [[2, 2, 4]]
-SIDE = 4  # of a fixed grid
+SIDE = 4  # a fixed grid's
 ON_CPU = {"inkling2_vision", "step3p5_vision"}  # their ids lie beside the pixels
-INTERPOLATE = "get_vision_interpolation_indices_and_weights"  # of learned positions, which are added
+INTERPOLATE = "get_vision_interpolation_indices_and_weights"  # for learned positions, which are added
 
 
 class Stub(torch.nn.Module):

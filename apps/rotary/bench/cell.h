@@ -28,13 +28,13 @@ struct Cell {
 std::vector<Cell> grid();
 
 std::int64_t elements(const Cell&);
-std::int64_t bytes(const Cell&);  // of q and k, which are read and written once each: 2 * elements * size
+std::int64_t bytes(const Cell&);  // q and k are read and written once each: 2 * elements * size
 
 struct Result {
   double rotary = 0;          // seconds of a run, as the next two
   double loop = 0;            // by the plain loop, for the instruction set of rotary's target
   double copy = 0;            // by memcpy to other memory
-  int samples = 0;            // of each of the three
+  int samples = 0;            // the number for each of the three
   std::int64_t verified = 0;  // elements that were compared with the reference and equal
 };
 
@@ -69,8 +69,8 @@ class ReadyCell {
 };
 
 struct Medians {
-  std::array<double, 3> seconds = {};  // of one run of each work
-  int samples = 0;                     // of each work
+  std::array<double, 3> seconds = {};  // one run of each work takes them
+  int samples = 0;                     // the number for each work
 };
 // Times the works in turn, so that a slow moment of the machine hits all of them, for about `seconds` together; three
 // samples of each at least.

@@ -1,4 +1,4 @@
-// What rotary inspect prints of a model, of several side by side, and of a file of tensors.
+// The text that rotary inspect prints about a model, about several side by side, and about a file of tensors.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct PairView {
 
 struct RopeView {
   const ModelRope* used = nullptr;
-  std::vector<int> layers_without_rope;  // of its part
+  std::vector<int> layers_without_rope;  // its part's
   std::int64_t stated_context = 0;       // the part's
   std::int64_t context = 0;              // tokens; 0: unknown
   std::int64_t turns_over = 0;  // the tokens over which turns are counted: of the context, those that Lengths holds for
@@ -59,7 +59,7 @@ std::vector<SummaryRow> summary_of(const RopeView&);
 // part printed above, is named only: before_index is its number.
 void print_summary(const RopeView&, std::size_t index, const RopeView* before = nullptr, std::size_t before_index = 0);
 
-Colour colour_of(std::string_view effect);  // of what a scaling did to a pair
+Colour colour_of(std::string_view effect);  // shows what a scaling did to a pair
 
 // The pairs one by one: inv_freq with 6 digits, wavelength, turns, what the scaling did.
 void print_pairs(const RopeView&);
@@ -73,7 +73,7 @@ void print_sentences(std::string_view title, const std::vector<std::string>& sen
 struct Inspected {
   std::string config;  // as it was named
   Model model;
-  std::vector<std::pair<std::size_t, RopeView>> views;  // of those ropes that are shown, by their number; of model
+  std::vector<std::pair<std::size_t, RopeView>> views;  // the ropes that are shown, by their number in the model
 };
 
 void print_side_by_side(const std::vector<Inspected>&);

@@ -211,7 +211,7 @@ def _placements(tensors: int, *inputs: Any) -> list[tuple[list[Any], list[Any]]]
             ways.append((Shard(at), Shard(1 if cos.ndim > 3 else cos.ndim - 2)))
         elif letter == "b":
             ways.append((Shard(at), Shard(0) if cos.ndim > 2 and cos.shape[0] > 1 else Replicate()))
-        elif how.kv_heads <= 0 and cos.ndim < 4:  # of a packed tensor one process would have only v
+        elif how.kv_heads <= 0 and cos.ndim < 4:  # one process would have only the v of a packed tensor
             ways.append((Shard(at), Replicate()))
     return [([one] * tensors, [one] * tensors + [rows, rows, *(None for _ in words)]) for one, rows in ways]
 

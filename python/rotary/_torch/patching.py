@@ -22,8 +22,8 @@ from .tables import write_rope
 
 # How a table keeps one cos and sin for each pair: [c0 c1 c0 c1], [c0 c0 c1 c1], [c0 c1], or c + i s.
 Rows = Literal["halves", "neighbours", "single", "complex"]
-_ANGLE = 4.1e-7  # of a float32 angle: inv_freq is rounded, and its product with the position
-_ROW = 3e-7  # of cos and sin in float32
+_ANGLE = 4.1e-7  # a float32 angle's error: inv_freq is rounded, and its product with the position
+_ROW = 3e-7  # the error of cos and sin in float32
 _ROTARY = re.compile("rotary|rope", re.IGNORECASE)
 _IN_PARTS = "this model cannot be patched whole, but perhaps a part of it can, as rotary.patch(model.language_model)"
 _PLACES = (0, 1, 2, 5, 17, 100, 403, 1021, 2039, 4093)

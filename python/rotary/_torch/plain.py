@@ -21,7 +21,7 @@ from .._words import check_layout, check_pairing, fail
 
 _forward_ad = torch.autograd.forward_ad
 _keys = torch._C._dispatch_keys
-_number = getattr(torch._C.DispatchKeySet, "raw_repr", repr)  # of a set of keys; torch 2.4 has only the text
+_number = getattr(torch._C.DispatchKeySet, "raw_repr", repr)  # a set of keys as a number; torch 2.4 has only the text
 _included = torch._C._dispatch_tls_local_include_set
 _function_modes = torch._C._len_torch_function_stack
 _profiled = torch.autograd._profiler_enabled

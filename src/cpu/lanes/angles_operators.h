@@ -1,6 +1,6 @@
-// What the lanes of every angles_*.h have in common, by the operators of C++: on numbers, on the vectors of g++ and
-// clang, or on two such vectors. angles.inc is written in terms of these operators and functions, and of those that
-// angles_scalar.h describes.
+// Operations that the lanes of every angles_*.h have in common, by the operators of C++: on numbers, on the vectors of
+// g++ and clang, or on two such vectors. angles.inc is written in terms of these operators and functions, and of those
+// that angles_scalar.h describes.
 #pragma once
 
 #include <cstdint>

@@ -31,10 +31,10 @@ struct Traits {
 
 namespace scalar {
 
-// What a lanes struct provides, for T = float, f16, bf16: load and store of `width` consecutive elements; load2 and
+// A lanes struct provides, for T = float, f16, bf16: load and store of `width` consecutive elements; load2 and
 // store2 of 2 * width consecutive elements as their even and odd elements; Narrower, the next narrower lanes struct,
-// down to this one. If `streams`, Streaming is the same lanes struct with all stores non-temporal, to addresses that are
-// multiples of the vector's size, and fence ends a series of them.
+// down to this one. If `streams`, Streaming is the same lanes struct with all stores non-temporal, to addresses that
+// are multiples of the vector's size, and fence ends a series of them.
 struct Lanes : Traits {
   static constexpr int width = 1;
   static constexpr int resident = 1;

@@ -48,7 +48,7 @@ class DiffusersReader {
     return {reading.defaults.emplace_back(parse_json(row.defaults)), "", reading.ledger, part.name()};
   }
 
-  // What says the key: the file, else the class, which is noted.
+  // The object that says the key: the file, else the class, which is noted.
   const Object& says(const std::string& key) const {
     part_.keys.mark(key);
     if (part_.keys.has(key)) return part_.keys;
@@ -58,7 +58,7 @@ class DiffusersReader {
     return defaults_;
   }
 
-  // Of keys that stand in for one another: the first that the file says, else the last.
+  // The key that counts among keys that stand in for one another: the first that the file says, else the last.
   std::string said_of(const std::vector<std::string_view>& keys) const {
     std::string key;
     for (const std::string_view word : keys) {
@@ -335,7 +335,7 @@ class DiffusersReader {
     if (row_.laid == Laid::by_turns) take_turns(rope, static_cast<int>(widths_.size()));
   }
 
-  // Of M-RoPE: the row's key, else the mrope_section of rope_scaling.
+  // The sections of M-RoPE: the row's key, else the mrope_section of rope_scaling.
   std::vector<int> sections() const {
     const std::string key(row_.widths.front());
     part_.keys.mark(key);

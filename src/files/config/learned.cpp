@@ -60,7 +60,7 @@ void note(Model& model, NoteKind kind, const std::string& part, const std::strin
 
 // ---- what checkpoints hold of a rope ----
 
-// What the ropes of the part learn.
+// The values that the ropes of the part learn.
 Learned learned_of(const ModelPart& part) {
   if (const Family* family = find_family(part.model_type)) return family->learned;
   const DiffusersRope* row = find_diffusers(part.model_type + (part.path.empty() ? "" : "/" + part.path));

@@ -35,7 +35,7 @@ void note_small_base(const Part& part, const ModelRope& used, std::int64_t conte
             " is smaller than that of any text model known here, 1000 or more");
 }
 
-using Value = std::pair<std::string, std::string>;  // of a rope, for people: its word and its text
+using Value = std::pair<std::string, std::string>;  // a rope's value for people: its word and its text
 
 std::string text_of(double value) { return spelled(value); }
 std::string text_of(std::int64_t value) { return std::to_string(value); }

@@ -99,7 +99,7 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
     }
     keys.partial = 1;
   }
-  // Of an MLA whose factor counts the whole head (Mistral 4), the rope block is that fraction already.
+  // The rope block of an MLA whose factor counts the whole head (Mistral 4) is that fraction already.
   const bool of_head = fraction == Fraction::head;
   const int whole = of_head ? heads.head_dim : heads.block;
   const int rotating = of_head && !given ? heads.block : static_cast<int>(whole * *keys.partial);

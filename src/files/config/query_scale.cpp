@@ -21,7 +21,7 @@ bool is_of(const QueryRow& row, const Part& part) {
          (!part.known && !row.turns_on.empty() && part.keys.has(row.turns_on));
 }
 
-// What the keys say; nothing where the file has no such factor. scaling: whose length holds
+// The scale that the keys say; empty where the file has no such factor. scaling: its length holds
 // where the object of a rope leaves it out.
 std::optional<QueryScale> said_by(const QueryRow& row, const Object& keys, const Scaling& scaling) {
   QueryScale scale = row.scale;

@@ -91,7 +91,7 @@ void read_mla_heads(const Part& part, HeadShape& shape) {
   derive_mla_head_dim(part, shape);
 }
 
-// What the file says of this layer alone.
+// Applies the values that the file has for this layer alone.
 void apply_layer(const Part& part, const Layer& layer, HeadShape& shape) {
   if (layer.heads != 0) shape.heads = layer.heads;
   if (layer.kv_heads != 0) shape.kv_heads = layer.kv_heads;

@@ -74,7 +74,7 @@ struct Reading {
   Model model = {};
   std::vector<NoRope> without = {};
   Ledger ledger = {};
-  Origins origins = {};            // of the part at hand, then of its rope
+  Origins origins = {};            // the part's, then its rope's
   std::deque<Json> defaults = {};  // class defaults that stand in for objects of the file
   int parts = 0;
 
@@ -115,10 +115,10 @@ Pairing given_pairing(const Part&, Pairing own, const std::string& overridden);
 
 // ---- whole numbers -------------------------------------------------------------------------------
 
-using Names = std::string_view;  // of a key, with blanks between them: the first one that is given counts
+using Names = std::string_view;  // spellings of a key, with blanks between them: the first one that is given counts
 
 struct Whole {
-  const char* value;  // of the rope, whose origin is recorded; null: of none
+  const char* value;  // the rope's value whose origin is recorded; null where none is
   Names keys;         // behind the family's prefix first
   std::int64_t most;
   std::int64_t least = 1;
@@ -191,7 +191,7 @@ struct HeadShape {
   int first = 0;  // where the rotated block begins, when it is an MLA's
   int block = 0;  // the elements that partial_rotary_factor is a fraction of: the head, or MLA's rope block
   bool mla = false;
-  Origin block_from = {};  // of an MLA
+  Origin block_from = {};  // an MLA's
 };
 
 // A head that cannot turn: the library's error for the file's own answer.
@@ -223,9 +223,9 @@ struct Layer {
   std::optional<double> partial;
   bool scaled = true;                           // Molmo 2: layers outside rope_scaling_layers keep the base only
   int heads = 0, kv_heads = 0, head_dim = 0;    // per_layer_config; 0: the part's
-  int nope = 0, rotating = 0;                   // of an MLA
-  std::vector<ValueOrigin> origins = {};        // of the values that differ from the part's
-  Origin partial_from = {}, turning_from = {};  // of these two
+  int nope = 0, rotating = 0;                   // an MLA's
+  std::vector<ValueOrigin> origins = {};        // for the values that differ from the part's
+  Origin partial_from = {}, turning_from = {};  // these two's
   bool has_own() const {
     return base || partial || !scaled || heads != 0 || kv_heads != 0 || head_dim != 0 || nope != 0 || rotating != 0;
   }
@@ -309,7 +309,7 @@ Note note_beside(const Model& model, const std::filesystem::path& params, const 
 // that scaling. chosen: the layers that have the rule where not all do.
 void read_query_scale(const Part&, const std::optional<Object>& of_rope, const Scaling&, std::size_t layers,
                       const std::vector<int>& chosen);
-// The same of a model that has no rope at all.
+// read_query_scale() for a model that has no rope at all.
 void read_query_scale_without_rope(const Part&);
 
 // ---- the rest (config/leftover.cpp) ----

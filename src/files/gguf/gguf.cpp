@@ -22,7 +22,7 @@ constexpr std::uint64_t max_tensors = 1u << 20;
 constexpr std::uint64_t longest_text = 16u << 20;
 constexpr std::uint64_t longest_name = 65535;  // the format's limit
 constexpr std::uint64_t longest_kept_array = 4096;
-constexpr std::uint64_t most_kept_values = 1u << 20;  // of all arrays
+constexpr std::uint64_t most_kept_values = 1u << 20;  // in all arrays together
 constexpr int deepest_array = 4;
 constexpr std::uint32_t max_axes = 4;  // ggml's limit
 
@@ -140,7 +140,7 @@ Json take_boolean(Cursor& cursor, const std::string& what) {
 Json take_long_text(Cursor& cursor, const std::string& what) { return cursor.take_text(what, longest_text); }
 
 struct ValueRow {
-  std::uint64_t least_bytes;  // of one value in a file; of a text or an array the smallest size
+  std::uint64_t least_bytes;  // one value's in a file; the smallest size of a text or an array
   Json (*take)(Cursor&, const std::string& what);
 };
 constexpr std::array<ValueRow, value_types> value_rows = {{{1, take_number<std::uint8_t>},

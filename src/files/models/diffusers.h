@@ -1,4 +1,4 @@
-// What the classes of diffusers turn by: the rows of "diffusers" in data/models.json, whose fields have the names of
+// The ropes of the classes of diffusers: the rows of "diffusers" in data/models.json, whose fields have the names of
 // these members and state what differs from them. Read by src/files/config/diffusers.cpp.
 #pragma once
 
@@ -46,7 +46,7 @@ struct DiffusersRope {
   std::string_view heads = "num_attention_heads";         // "": hidden / head_dim
   std::string_view kv_heads = {};                         // "": as many
   std::string_view head_dim = "attention_head_dim";
-  // Of these two, the first key that the file says counts. head_dim is hidden / heads; with neither head_dim nor heads
+  // The first key of each list that the file says counts. head_dim is hidden / heads; with neither head_dim nor heads
   // it is the sum of the widths.
   std::vector<std::string_view> hidden = {};
   std::vector<std::string_view> widths = {};  // a list, or one number for each axis

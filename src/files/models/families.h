@@ -126,9 +126,10 @@ struct AttentionFacts {
   bool gated_by_value = false;            // the same; the gate has the width of a value (MLA)
   bool query_experts = false;             // each expert projects as many queries as there are keys (JetMoE)
   bool keys_may_be_values = false;        // layers without a projection of values use that of the keys
-  std::string_view pairing_key = {};      // of the config: says the pairing, where Family::pairing_key does not
+  std::string_view pairing_key = {};  // a key of the config that says the pairing, where Family::pairing_key does not
   int first_layer = 0;                    // the number of the first layer in the names of tensors
-  std::string_view layers_in_stack = {};  // of the config: the layers of a stack, whose numbers begin at 0 in each
+  std::string_view layers_in_stack =
+      {};  // a key of the config: the layers of a stack, whose numbers begin at 0 in each
   Indexer indexer = {};                   // class defaults of index_n_heads and index_head_dim
 };
 
@@ -145,26 +146,26 @@ namespace quirks {
 extern const Quirk none;
 }
 
-// What the partial_rotary_factor of an MLA is a fraction of.
+// The whole that the partial_rotary_factor of an MLA is a fraction of.
 enum class Fraction : std::uint8_t {
   rope_block,
   head,
   nothing,  // qk_rope_head_dim decides, whatever the file's fraction says
 };
 
-// What the model learns of a rope, which its checkpoint holds.
+// The part of a rope that the model learns, which its checkpoint holds.
 enum class Learns : std::uint8_t {
   nothing,
   multiplier,       // exp(tensor) multiplies the frequencies
   directions,       // inv_freq of every head, [axes, heads, pairs]
-  last_directions,  // the same of the last n pairs by height and width, [heads, n, 2]
+  last_directions,  // directions of the last n pairs by height and width, [heads, n, 2]
 };
 struct Learned {
   Learns what = Learns::nothing;
   std::string_view tensor = {}, also = {};  // the end of the tensor's name, and of its name in other checkpoints
 };
 
-// What a file never says of a rope of several axes.
+// The facts of a rope of several axes that no file says.
 struct Tower {
   std::string_view words = {};  // for the notes
   std::string_view axes = {};   // their names, in the order of a position's coordinates, separated by blanks
@@ -201,11 +202,11 @@ struct Family {
   std::string_view pairing_key = {};            // a boolean: true interleaves, false means half
   std::vector<std::string_view> harmless = {};  // rope keys of published files that nothing reads
   Remark remark = {};
-  const Quirk* quirk = &quirks::none;  // what only this model does
+  const Quirk* quirk = &quirks::none;  // hooks for what only this model does
   AttentionFacts attention = {};
   std::vector<Unusable> unusable = {};
   bool null_head_dim = false;  // its class leaves head_dim null, which the code of yarn, dynamic and longrope reads
-  std::string_view width_key = {};    // of the width that its heads share; "": hidden_size, by any of its names
+  std::string_view width_key = {};    // the key of the width that its heads share; "": hidden_size, by any of its names
   std::string_view scaling_key = {};  // where rope_scaling lies under another name; factor may be missing there
   bool lists_bases = false;           // rope_theta may be a list, one base for each layer
   bool yarn_is_longrope = false;
@@ -226,9 +227,9 @@ struct Child {
 
 // How the queries of a model are multiplied by their position. A key of "" is none: the value is in the code.
 struct QueryRow {
-  std::string_view type = {};    // of the family; "": every one
+  std::string_view type = {};    // the family's; "": every one
   QueryScale scale = {};         // the class defaults; length 0: a file that does not say it has no such factor
-  std::string_view object = {};  // of the keys; "": the part, "rope": that of the scaling, "gguf": a GGUF's metadata
+  std::string_view object = {};  // the keys' object; "": the part, "rope": the scaling's, "gguf": a GGUF's metadata
   std::string_view amount_key = {}, length_key = {};
   std::string_view turns_on = {};  // a key, on by default: of numbers 0 is off
   bool chosen = false;             // not every layer has it: those without rope, or those that do not slide
@@ -237,7 +238,7 @@ struct QueryRow {
 // How generate() counts the tokens of a text.
 enum class Counts : std::uint8_t {
   none,      // not plainly
-  seen,      // those before it that the mask shows; masked tokens are 0
+  seen,      // the tokens before it that the mask shows; masked tokens are 0
   from_one,  // the same, plus 1; masked tokens are 1
   every,     // all, whatever the mask
 };
@@ -270,8 +271,8 @@ struct PositionFacts {
   bool width_first = false;      // sizes in the config are [width, height]
   bool clip = false;             // the config says rows and columns, and a grid only how many patches there are
   std::string_view inside = {};  // the part that is meant where the whole is named
-  // Of a tower's config, keys and class defaults: the side of its blocks; of an image (0: the class has none) and of a
-  // patch, in pixels; the frames of a clip; the side of a window.
+  // Keys of a tower's config and defaults of its class: the side of its blocks, of an image (0: the class has none) and
+  // of a patch, in pixels; the frames of a clip; the side of a window.
   std::string_view merge_key = "spatial_merge_size", side_key = "image_size", patch_key = "patch_size";
   int merge = 1, side = 0, patch = 1, frames = 1, window = 1;
 };
@@ -314,7 +315,7 @@ enum class GgufQuirk : std::uint8_t {
 struct GgufArchitecture {
   GgufRopeType rope_type = GgufRopeType::neox;
   GgufQuirk quirk = GgufQuirk::plain;
-  int period = 0;             // of the sliding window: the last layer of each period has none; 0: a key must give it
+  int period = 0;             // the sliding window's: the last layer of each period has none; 0: a key must give it
   bool window_10000 = false;  // without freq_base_swa, the layers with a window have base 10000
 };
 

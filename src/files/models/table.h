@@ -20,7 +20,7 @@ class ModelTable {
  public:
   explicit ModelTable(std::string_view text);
 
-  std::vector<std::string_view> names(std::string_view section) const;  // of its rows
+  std::vector<std::string_view> names(std::string_view section) const;  // the names of its rows
   // T: Family, DiffusersRope, GgufArchitecture, PositionFacts, std::string_view, or the vector of a list, whose only
   // row has the name "". nullptr: no such row.
   template <class T>

@@ -11,7 +11,7 @@
 namespace rotary::files {
 namespace {
 
-// Of transformers, of Mistral's and Meta's own, of diffusers, of an adapter.
+// The names that transformers, Mistral, Meta, diffusers and adapters have.
 constexpr const char* default_names[] = {"model.safetensors",
                                          "model.safetensors.index.json",
                                          "consolidated.safetensors",

@@ -32,7 +32,7 @@ class Checkpoint {
   const std::vector<std::string>& names() const noexcept { return names_; }
   TensorInfo info(const std::string& name) const;  // both throw TENSOR
   Tensor read(const std::string& name) const;
-  std::string metadata(const std::string& key) const;  // of the first file that is there; "": none
+  std::string metadata(const std::string& key) const;  // the first file's that is there; "" where there is none
 
  private:
   const SafetensorsFile& file_of(const std::string& name) const;

@@ -1,4 +1,4 @@
-// What the readers of tensors share: the formats of files, by the ending of a name and by the first bytes; streams,
+// Shared by the readers of tensors: the formats of files, by the ending of a name and by the first bytes; streams,
 // which have no ending; the parts of an .npy; the element types; and a file or stream that is read tensor by tensor.
 #pragma once
 
@@ -51,7 +51,7 @@ void write_to_standard_output(std::span<const std::byte>);
 // Reads only the header and checks it against the file's length. Throws FILE, FORMAT.
 TensorInfo npy_info(const std::filesystem::path&);
 
-// What stands in the file before the elements. Throws FORMAT (a type that numpy lacks), SHAPE.
+// The bytes of the file before the elements. Throws FORMAT (a type that numpy lacks), SHAPE.
 std::string npy_header(const Tensor&);
 
 // The tensor of an .npy to write. Throws FORMAT if there is not exactly one, or if there is metadata.
@@ -71,9 +71,9 @@ const char* numpy_name(ElementType) noexcept;
 std::optional<std::uint64_t> checked_bits(ElementType, std::span<const std::int64_t> shape) noexcept;
 
 bool is_float(ElementType) noexcept;            // f64, f32, f16, bf16
-std::vector<double> numbers_of(const Tensor&);  // of a float type
+std::vector<double> numbers_of(const Tensor&);  // the elements of a tensor of a float type
 
-std::uint64_t little_endian(std::span<const std::byte>) noexcept;  // of up to 8 bytes
+std::uint64_t little_endian(std::span<const std::byte>) noexcept;  // takes up to 8 bytes
 
 // Before writing: checks that the shape is valid and that the data fills it exactly. Throws SHAPE.
 void check_whole(const char* operation, const Tensor&);
@@ -99,7 +99,7 @@ class InputTensors {
   const std::string& name() const noexcept { return name_; }  // for error sentences
   const std::vector<TensorInfo>& infos() const noexcept { return infos_; }
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
-  Tensor read(const std::string& name);  // of an .npy the only one, which can be read once
+  Tensor read(const std::string& name);  // an .npy has one, which can be read once
 
   // Writes the file with `changed` in the place of the tensors of their names, of an .npy its only one: the whole file
   // or nothing. "-" is standard output. Of the other tensors only a piece is in memory.

@@ -19,7 +19,7 @@ using files::in_quotes;
 
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t longest_header = 65536;
-constexpr std::size_t alignment = 64;  // of the data in the file
+constexpr std::size_t alignment = 64;  // the data's in the file
 
 struct NpyHeader {
   std::string descr;

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t most_at_once = std::size_t{1} << 30;  // what the functions of Windows count in 32 bits
+constexpr std::size_t most_at_once = std::size_t{1} << 30;  // the functions of Windows count it in 32 bits
 
 int errno_of(DWORD error) noexcept {
   switch (error) {

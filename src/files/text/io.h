@@ -48,12 +48,12 @@ class InputFile {
 void write_whole(const char* operation, const std::filesystem::path& path,
                  std::span<const std::span<const std::byte>> parts);
 
-// The same of bytes that are made piece by piece: produce is called once, and calls the sink for each piece in turn.
+// Writes bytes that are made piece by piece: produce is called once, and calls the sink for each piece in turn.
 void write_whole(const char* operation, const std::filesystem::path& path,
                  const std::function<void(const Sink&)>& produce);
 
 void write_whole(const char* operation, const std::filesystem::path& path, std::string_view text);
-// The same of a file that will have another name in the end, as one of a folder that is renamed when it is whole: error
+// Writes a file that will have another name in the end, as one of a folder that is renamed when it is whole: error
 // sentences name `shown`.
 void write_whole_as(const char* operation, const std::filesystem::path& path, const std::filesystem::path& shown,
                     const std::function<void(const Sink&)>& produce);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int max_levels = 64;
 constexpr std::size_t max_values = 500000;
-constexpr std::size_t max_elements = 16384;  // of a list that a getter copies
+constexpr std::size_t max_elements = 16384;  // in a list that a getter copies
 
 // Python's json writes three words that JSON does not have ("time_step_limit": [0.0, Infinity]). Outside strings they
 // are replaced by strings that begin with U+0000, which Guard converts to the numbers. The getters refuse them.

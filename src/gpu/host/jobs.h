@@ -101,7 +101,7 @@ inline Part values(const char* name, const Positions& p) noexcept {
   return arrays.i32 != nullptr ? values(name, arrays.i32, count) : values(name, arrays.f64, count);
 }
 
-// What is written must not overlap the table, or the positions, of a rotation.
+// An output must not overlap the table, or the positions, of a rotation.
 inline void check_disjoint(const char* operation, std::span<const Part> written, const Rotation& by) {
   if (by.table() == nullptr) return check_disjoint(operation, written, values("the positions", *by.positions()));
   const Table& table = *by.table();

@@ -29,7 +29,7 @@ void refuse_borrowed(bool borrowed) {
 
 void check_host_angles(const Frequencies& f, const rotary::Positions& p, const rotary::detail::PositionValues& values) {
   AngleJob job;
-  job.pairs = f.pairs();  // of each head, in turn
+  job.pairs = f.pairs();  // each head's, in turn
   job.rows = p.batch() * p.tokens();
   job.integers = values.integers;
   job.reals = values.reals;

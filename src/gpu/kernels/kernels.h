@@ -14,7 +14,7 @@ using namespace detail;
 inline constexpr int limbs_per_pair = 3;
 
 struct FrequencyArrays {
-  int pairs = 0;  // of all heads that have rows of their own
+  int pairs = 0;  // in all heads that have rows of their own
   // Above 0: pairs turn by the sum of so many products; inv_freq is [terms][pairs], term a has the position on axis a,
   // or 1 if it is the last and there is a phase; with xPos [2][pairs] follow, the logarithm of zeta and its lower part.
   // The arrays of one product are not filled then.
@@ -73,7 +73,7 @@ struct RotationArrays {
   FrequencyArrays frequencies;  // without a table
   PositionArrays positions;
   std::int64_t batch_rows = 0;  // 0: all batch rows share their positions
-  int heads = 1;                // of a table: row r of head h of H lies at (r * heads + h / (H / heads)) * pairs
+  int heads = 1;                // a table's: row r of head h of H lies at (r * heads + h / (H / heads)) * pairs
 };
 
 // The heads that a kernel reads and those that it writes. Strides are by batch, token, head, in elements.
@@ -140,10 +140,10 @@ struct ShiftJob {
   std::int64_t pages = 0, page_size = 0, heads = 0;
   std::int64_t stride[3] = {};  // page, token, head, in elements
   int head_dim = 0, pairs = 0;  // pairs 0: nothing turns
-  RotationArrays by;            // of one token
+  RotationArrays by;            // one token's
   bool interleaved = false;
   std::int64_t keep = 0, drop = 0, most = 0;  // most: no sequence has more tokens
-  std::int64_t count = 0;                     // of sequences
+  std::int64_t count = 0;                     // the number of sequences
   Sequences sequences;
 };
 void launch_shift(const ShiftJob&, Stream);

@@ -14,7 +14,7 @@ namespace rotary::gpu {
 namespace {
 
 __host__ __device__ constexpr int heads_at_once(int bytes) { return bytes >= 8 ? 4 : 2; }
-constexpr unsigned threads_at_once = 256;  // of a block, at most
+constexpr unsigned threads_at_once = 256;  // a block's, at most
 
 struct RotateSide {
   const std::byte* in;
@@ -42,7 +42,7 @@ struct Share {
   const std::byte* in;
   std::byte* out;
   std::int64_t in_step, out_step;
-  std::int64_t row;  // of the table
+  std::int64_t row;  // the table's
   std::uint32_t head, groups, heads;
   int unit;
   int rest_unit, rest_units, rest;  // rest_unit below 0: the unit rotates

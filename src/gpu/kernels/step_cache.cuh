@@ -50,7 +50,7 @@ struct Scale {
   float scale = 1, reciprocal = 1;  // reciprocal 0: scale is not a power of two
 };
 __device__ inline Scale scale_of(float scale) {
-  const std::uint32_t exponent = bits_of(scale) >> 23;  // of a positive number
+  const std::uint32_t exponent = bits_of(scale) >> 23;  // the scale is positive
   const bool power = (bits_of(scale) & 0x7fffffu) == 0 && exponent > 0 && exponent < 254;
   return {scale, power ? float_of((254 - exponent) << 23) : 0.0f};
 }

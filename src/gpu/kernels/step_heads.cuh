@@ -11,7 +11,7 @@ enum class Role : std::uint8_t { q, k, v };
 // Values that the host computes once per launch.
 struct StepShape {
   std::int64_t rows = 0;       // batch * tokens
-  std::int64_t first_row = 0;  // of this launch
+  std::int64_t first_row = 0;  // this launch's
   int units = 0;               // per head
   int pair_units = 0;
   int groups = 0;                              // groups of lanes per warp, each for one head
@@ -35,7 +35,7 @@ struct Row {
   std::byte* out = nullptr;
   std::int64_t in_step = 0, out_step = 0;
   std::int64_t angles = 0;  // the token's in the table, or in the positions
-  Scale scale;              // of an f8 cache
+  Scale scale;              // an f8 cache's
   bool exists = false;      // whether it has a place to go
 };
 

@@ -21,7 +21,7 @@
 namespace rotary::gpu {
 namespace {
 
-constexpr int max_threads = 256;           // of a block
+constexpr int max_threads = 256;           // a block's
 constexpr std::int64_t max_blocks = 1056;  // a few per multiprocessor; their threads loop over the rows
 
 // ---- the inputs of a value -----------------------------------------------------------------------

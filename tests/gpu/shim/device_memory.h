@@ -37,7 +37,7 @@ class DeviceMemory {
  private:
   void protect(bool reachable);
   std::byte* base_ = nullptr;
-  std::size_t end_ = 0;                             // of all that was ever allocated, from base_
+  std::size_t end_ = 0;                             // the end of all that was ever allocated, from base_
   std::size_t used_ = 0;                            // bytes
   std::map<const std::byte*, std::size_t> chunks_;  // allocations, in bytes asked for
   int open_ = 0;

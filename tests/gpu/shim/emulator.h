@@ -12,12 +12,12 @@
 
 namespace gpu_emulator {
 
-struct Counts {                  // of calls that succeeded
-  std::int64_t launches = 0;     // of kernels, also in captures; those of a graph count once per replay
+struct Counts {                  // calls that succeeded
+  std::int64_t launches = 0;     // kernels, also in captures; those of a graph count once per replay
   std::int64_t allocations = 0;  // cudaMalloc
   std::int64_t frees = 0;
   std::int64_t copies = 0;
-  std::int64_t synchronisations = 0;  // of the device or a stream; by cudaMemcpy
+  std::int64_t synchronisations = 0;  // with the device or a stream; by cudaMemcpy
 };
 Counts counts();
 void reset_counts();

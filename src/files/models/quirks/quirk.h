@@ -1,4 +1,4 @@
-// What one model, or a few of one maker, do that no field of families.h states: hooks at the stages of the
+// Hooks for what one model, or a few of one maker, do and no field of families.h states, at the stages of the
 // reading. A hook is called where its stage reaches it; null, and every other default: nothing special. The functions
 // stand in quirks.cpp and towers.cpp, and at the end of each file the rows, which models.json names.
 #pragma once

@@ -15,7 +15,7 @@ namespace rotary::files {
 
 namespace {
 
-// Of a rope of two axes: the head must hold a whole number of pairs for each.
+// Refuses a head that does not hold a whole number of pairs for each of two axes.
 void require_quarters(const Part& part, int head_dim) {
   if (head_dim % 4 == 0) return;
   fail(Code::CONFIG_VALUE, "read_config", part.keys.path_of("head_dim"),
