@@ -172,7 +172,7 @@ void write_to_standard_output(std::span<const std::byte> bytes) {
   if (!write_all(standard_output, bytes)) fail_with_reason("standard output: cannot be written");
 }
 
-// ---- input.h ----
+// ---- a file or stream that is read tensor by tensor ----
 
 bool is_dash(const std::filesystem::path& path) { return path == "-"; }
 
