@@ -152,7 +152,7 @@ class ROTARY_EXPERIMENTAL Table {
   int pairs() const noexcept { return rows_.pairs; }  // in a head
   int heads() const noexcept { return rows_.heads; }
   bool xpos() const noexcept { return rows_.xpos; }  // has xPos's amplitude: turns queries or keys, not both
-  int rotary_dim() const noexcept { return 2 * rows_.pairs; }
+  int rotary_dim() const noexcept { return rows_.rotary_dim(); }
   int batch() const noexcept { return rows_.batch; }
   std::int64_t tokens() const noexcept { return rows_.tokens; }
   const float* cos() const noexcept { return rows_.cos; }  // in the device's memory
@@ -162,19 +162,13 @@ class ROTARY_EXPERIMENTAL Table {
 
  private:
   struct Memory;
-  struct Rows {
+  struct Rows : rotary::detail::TableShape {
     const float* cos = nullptr;
     const float* sin = nullptr;
     bool borrowed = false;
-    Pairing pairing = Pairing::unset;
-    int pairs = 0;
-    int batch = 1;
-    std::int64_t tokens = 0;
-    int heads = 1;
-    bool xpos = false;
     std::int64_t values() const noexcept { return batch * tokens * heads * pairs; }
   };
-  void set_rows(const Rows& shape);
+  void set_rows(const rotary::detail::TableShape&);
   Memory& memory();
   std::unique_ptr<Memory> memory_;  // null until something is allocated
   Rows rows_;

@@ -120,11 +120,9 @@ void Table::reserve(std::int64_t rows, int pairs) {
 }
 
 // The rows are in this table's memory.
-void Table::set_rows(const Rows& shape) {
+void Table::set_rows(const rotary::detail::TableShape& shape) {
   const Memory& own = memory();
-  rows_ = shape;
-  rows_.cos = own.cos();
-  rows_.sin = own.sin();
+  rows_ = {shape, own.cos(), own.sin()};
 }
 
 // ---- rows ----------------------------------------------------------------------------------------
@@ -266,7 +264,7 @@ Table Table::borrow(const float* cos, const float* sin, int pairs, Pairing pairi
     check_pointer("table", "sin", sin, sizeof(float));
   }
   Table table;
-  table.rows_ = {cos, sin, true, pairing, pairs, batch, tokens, heads};
+  table.rows_ = {{pairing, pairs, batch, tokens, heads}, cos, sin, true};
   return table;
 }
 
