@@ -31,16 +31,9 @@ struct Options {
   std::string before, after;
   std::vector<std::string> tensors;
   unsigned threads = 0;  // all cores
-  bool json = false;
 };
 
 std::string label(const std::string& name) { return name.empty() ? "the tensor" : printable(name); }
-
-std::string list_of(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
 
 // ---- check ---------------------------------------------------------------------------------------
 
@@ -86,7 +79,7 @@ std::string summary_of(const std::vector<NamedCheck>& checks) {
   for (const auto& [outcome, one, several] :
        {std::tuple(Outcome::differs, " differs", " differ"), {Outcome::undecided, " is undecided", " are undecided"}}) {
     const std::vector<std::string>& list = names[static_cast<int>(outcome)];
-    if (!list.empty()) text += "; " + list_of(list) + (list.size() == 1 ? one : several);
+    if (!list.empty()) text += "; " + joined(list) + (list.size() == 1 ? one : several);
   }
   return text;
 }
@@ -103,7 +96,7 @@ void print(const diagnose::CheckResult& result) {
       names.push_back(label(one.name));
       if (one.checked.error > most->checked.error) most = &one;
     }
-    std::cout << "equal: " << list_of(names) << " rotated as the config asks (" << found_text(*most) << ")\n";
+    std::cout << "equal: " << joined(names) << " rotated as the config asks (" << found_text(*most) << ")\n";
   }
   for (const NamedCheck& one : checks) {
     if (!together || says_itself(one)) std::cout << text_of(one) << '\n';
@@ -183,8 +176,8 @@ Result run(Options& options, Result (*answer)(const diagnose::Request&, const st
   request.progress = [&](std::int64_t done, std::int64_t) { progress.done(done); };
   const Result result = answer(request, pairs);
   progress.clear();
-  if (options.json) {
-    std::cout << with_version(to_json(result)) << '\n';
+  if (asks_json()) {
+    print_json(to_json(result));
   } else {
     print(result);
   }
@@ -200,7 +193,6 @@ std::shared_ptr<Options> add_options(Command& command, const char* before, const
   add_positions_options(command, options->source);
   command.option("--layout", options->source.layout);
   command.option("--threads", options->threads);
-  command.option("--json", options->json);
   return options;
 }
 
