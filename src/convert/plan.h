@@ -113,9 +113,9 @@ struct Projection {
   files::Json quantization = {};                               // quantization_config; null: there is none
 };
 
-// Empty: the tensor does not change, as lora_A, a single scale, or one without elements. Throws SHAPE (the output's
-// size is no dimension of the tensor), TENSOR (an unknown suffix; scales that rows cannot leave), DTYPE (a format or a
-// packing that is not read; elements that are no whole bytes), CONFIG_VALUE (bits, weight_block_size).
+// The change of a tensor; empty where it has none, as lora_A, a single scale, or one without elements. Throws SHAPE
+// (the output's size is no dimension of the tensor), TENSOR (an unknown suffix; scales that rows cannot leave), DTYPE
+// (a format or a packing that is not read; elements that are no whole bytes), CONFIG_VALUE (bits, weight_block_size).
 std::optional<Change> change_of(const TensorInfo&, std::string_view suffix, const Projection&);
 
 // ---- plan.cpp: what a conversion changes ----

@@ -162,7 +162,7 @@ double advantage(const Turns& turns, const Motion& asked, const Motion& other, b
   return count < 8 || of_other == 0 ? 1 : of_asked / of_other;
 }
 
-bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
+bool explain_by_rivals(Examination& exam, const Asked& asked) {
   if (!has_one_speed_per_pair(asked.used.rope)) return false;
   const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
   const Explanation* best = nullptr;
@@ -173,7 +173,7 @@ bool explain_by_rivals(Examination& exam, const Asked& asked, bool holds) {
     const Motion motion = motion_of(one, asked);
     const Fit fit = compare_while_it_holds(exam.turns, motion);
     if (!fit.holds) continue;
-    if (holds) {
+    if (asked.fit.holds) {
       const double better = advantage(exam.turns, asked.motion, motion);
       if (better <= most) continue;
       most = better;

@@ -203,9 +203,9 @@ void examine_without_rope(Examination&);
 
 // The asked speeds, at other positions.
 bool explain_by_positions(Examination&, const Asked&);
-// The asked rope with one thing changed, at the expected positions. holds: the asked rope itself explains the turns
-// within their rounding, so a rival has to be better by far.
-bool explain_by_rivals(Examination&, const Asked&, bool holds);
+// The asked rope with one thing changed, at the expected positions. Where the asked rope itself explains the turns
+// within their rounding, a rival has to be better by far.
+bool explain_by_rivals(Examination&, const Asked&);
 // Each token at the frequencies that a scaling has for the length up to it, as keys of a cache that stay as they were.
 bool explain_by_own_time(Examination&, const Asked&);
 // Any speeds, at the expected positions or some constant number of positions away.

@@ -33,8 +33,8 @@ bool shows(const Turns& turns, const Motion& asked, const Fault& fault) {
   return fault.is_rival && advantage(turns, asked, fault.motion, true) > sure;
 }
 
-// The one value of the asked rope that a candidate changes; "": none, or one far from the asked: what shows of it, a
-// nearer one may not.
+// The one value of the asked rope that a candidate changes; "" where it changes none, or one to a far value, which
+// shows where a nearer one may not.
 std::string changed_value(const Explanation& other, const Rope& own) {
   bool near = true;
   const auto differs = [&](auto type, const char* field) {

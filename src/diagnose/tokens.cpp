@@ -15,12 +15,6 @@ constexpr std::int64_t spread = 64;      // so many of them, evenly spread
 constexpr std::int64_t together = 16;    // and so many in a row at both ends and in the middle
 constexpr std::int64_t most_edges = 64;  // and beside so many places where what is wrong begins or ends
 
-Numbers first_numbers(std::int64_t count) {
-  Numbers all(static_cast<std::size_t>(count));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
 // The likeliest reading, of several the one with the most tokens.
 Reading longest_reading(const Sample& all, const Subject& subject) {
   const std::vector<Reading> readings = likeliest_readings(all, subject);
@@ -41,18 +35,6 @@ Numbers some_tokens(const Layout& layout, const std::vector<double>& wrong) {
   }
   return {some.begin(), some.end()};
 }
-
-// Some tokens of a sample, with the subject of their positions.
-struct Some {
-  Some(const Sample& all, const Subject& of_all, const Reading& reading, const Numbers& tokens)
-      : subject(part_of(of_all, ask(of_all, *asked_block(of_all, all.head_dim), reading.layout), reading.layout,
-                        first_numbers(reading.layout.batch), tokens)),
-        sample(all.part(reading, 1, tokens)) {
-    subject.layout = reading.word;
-  }
-  Subject subject;
-  Sample sample;
-};
 
 // A rope's phase and xPos's amplitude are divided out, and the rest is diagnosed by the rope without them.
 Diagnosis diagnose_own_turns(const Sample& all, const Subject& subject) {
@@ -92,10 +74,15 @@ Diagnosis diagnose(const Sample& all, const Subject& subject, const std::vector<
   if (reading.layout.tokens <= few) return answer(all, subject).diagnosis;
   const auto found = std::ranges::find(known, reading.word, [](const Compared& one) { return one.reading.word; });
   const Compared compared = found != known.end() ? *found : compare(all, reading, subject, std::nullopt);
-  Some some(all, subject, reading, some_tokens(reading.layout, compared.wrong));
-  some.sample.sampled = true;
-  some.sample.off = compared.off;
-  const Answer of_some = answer(some.sample, some.subject);
+  const Numbers tokens = some_tokens(reading.layout, compared.wrong);
+  Numbers rows(static_cast<std::size_t>(reading.layout.batch));
+  std::iota(rows.begin(), rows.end(), 0);
+  Sample some = all.part(reading, 1, tokens);
+  some.sampled = true;
+  some.off = compared.off;
+  Subject subject_of_some = part_of(subject, compared.asked, reading.layout, rows, tokens);
+  subject_of_some.layout = reading.word;
+  const Answer of_some = answer(some, subject_of_some);
   subject.step();
   if (!of_some.explained || !of_some.as_one) return of_some.diagnosis;
   const Answer every = answer_as_one(all.within(of_some.bounds), subject);

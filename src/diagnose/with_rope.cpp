@@ -88,7 +88,7 @@ bool explain_by_precision(Examination& exam, const Asked& asked) {
       has_one_speed_per_pair(asked.used.rope) ? asked.frequencies.inv_freq_float32 : std::vector<float>{});
   const bool coarse = found.precision == Precision::f16 || found.precision == Precision::bf16;
   if (plain.holds && !(coarse && found.angles)) {
-    if (has_one_speed_per_pair(asked.used.rope) && explain_by_rivals(exam, asked, true)) return true;
+    if (explain_by_rivals(exam, asked)) return true;
     exam.facts.precision = found.precision;
     exam.residual = std::min(plain.residual, found.fit.residual);
     exam.explained = true;
@@ -291,13 +291,11 @@ bool says_more(const Fit& fit, double asked) { return fit.residual <= (fit.holds
 
 namespace {
 
-bool explain_by_other_ropes(Examination& exam, const Asked& asked) { return explain_by_rivals(exam, asked, false); }
-
 // The order of questions: what is asked, in another precision; candidates, each the asked motion or the asked rope with
 // one thing changed; and where none holds, what is measured blindly: axes, positions at the asked speeds, speeds at the
 // expected positions.
 constexpr bool (*questions[])(Examination&, const Asked&) = {
-    explain_by_precision, explain_by_candidates, explain_by_other_ropes, explain_by_own_time,
+    explain_by_precision, explain_by_candidates, explain_by_rivals, explain_by_own_time,
     explain_by_axes,      explain_by_positions,  explain_by_speeds};
 
 }  // namespace
