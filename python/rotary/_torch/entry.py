@@ -200,7 +200,7 @@ def _register() -> None:
 
 
 def _placements(tensors: int, *inputs: Any) -> list[tuple[list[Any], list[Any]]]:
-    """(of the results, of the arguments) for one dimension of a mesh: what each way to shard asks of the rows."""
+    """(results' placements, arguments' placements) of each way to shard along one dimension of a mesh."""
     from torch.distributed.tensor import Replicate, Shard
 
     cos, words = inputs[tensors], inputs[tensors + 2 :]

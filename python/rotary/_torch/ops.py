@@ -56,7 +56,7 @@ def has_kernels(x: Tensor) -> bool:
 
 
 def lies_side_by_side(x: Tensor) -> bool:
-    """What the C++ part asks of head_dim."""
+    """Whether the elements of a head lie side by side, as the C++ part asks."""
     return x.dim() == 0 or x.stride(-1) == 1
 
 
@@ -246,7 +246,7 @@ def mapped(turns: Any, info: Any, in_dims: tuple[Any, ...], inputs: tuple[Any, .
 
 
 def _recorded(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> Any:
-    """Of the dispatch key Autograd, below which torch.func has taken its levels apart."""
+    """The kernel of the dispatch key Autograd, below which torch.func has taken its levels apart."""
     if not records(*tensors, cos, sin):
         return below(tensors, cos, sin, how)
     with nullcontext() if levels() is None else enable_single_level_autograd_function():
@@ -254,7 +254,7 @@ def _recorded(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> 
 
 
 def _by_schema(function: Any) -> Any:
-    """What takes and gives what the schemas say."""
+    """The function with the arguments and results that the schemas say."""
 
     def called(*inputs: Any) -> Any:
         turned = function(*parts(inputs))

@@ -75,7 +75,7 @@ def can_be_read(*tensors: Tensor) -> bool:
 
 
 class How(NamedTuple):
-    """What is said beside the tensors."""
+    """The arguments beside the tensors."""
 
     pairing: Any  # a str
     layout: Any
@@ -90,7 +90,7 @@ class How(NamedTuple):
 
 
 def parts(inputs: tuple[Any, ...]) -> tuple[list[Tensor], Tensor, Tensor, How]:
-    """Of what the ops take, (x, cos, sin, *how) or (q, k, cos, sin, *how): (tensors, cos, sin, how)."""
+    """The parts of the ops' arguments, (x, cos, sin, *how) or (q, k, cos, sin, *how): (tensors, cos, sin, how)."""
     count = 2 if isinstance(inputs[3], Tensor) else 1
     return list(inputs[:count]), inputs[count], inputs[count + 1], How(*inputs[count + 2 :])
 
@@ -188,7 +188,7 @@ def multiplied(y: Tensor, scale: Tensor, how: How, width: int) -> Tensor:
 
 
 def gradients_of_rows(x: Tensor, grad: Tensor, cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, Tensor]:
-    """Those of cos and sin, differentiable."""
+    """The gradients of cos and sin, differentiable."""
     c = _spread(cos, how, x)
     (a, b), (u, v) = (
         _members(turning(one, how), c.shape[-1], how.first, interleaved)

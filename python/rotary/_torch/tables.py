@@ -71,7 +71,7 @@ class TensorTable(Shaped):
 
 
 def tensors_of(table: Table) -> tuple[Tensor, Tensor, dict[torch.device, tuple[Tensor, Tensor]]]:
-    """Of a rotary.Table: tensors that see its rows' memory, and keep that and not the table; a place for copies on
+    """Tensors that see the memory of a rotary.Table's rows, and keep that and not the table; a place for copies on
     other devices.
     """
     batched = len(table.shape) == 3
@@ -80,7 +80,7 @@ def tensors_of(table: Table) -> tuple[Tensor, Tensor, dict[torch.device, tuple[T
 
 
 def rows_beside(table: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Of a rotary.Table, rows on the device of x: fake ones beside a fake tensor, else copies that are kept."""
+    """The rows of a rotary.Table on the device of x: fake ones beside a fake tensor, else copies that are kept."""
     cos, sin = table._torch_cos, table._torch_sin
     if cos.device == x.device and (is_dynamo_compiling() or type(x) in TYPES):
         return cos, sin
@@ -157,7 +157,7 @@ def write_rope(source: Rope | Frequencies, angles: str, rounding: str) -> str:
 
 
 def of_keys(source: Rope | Frequencies) -> Rope | Frequencies:
-    """What turns the keys of queries that `source` turns: xPos's inverse."""
+    """The rope, or the frequencies, for the keys beside queries that `source` turns: with xPos's inverse."""
     turned = source.xpos.replace(reciprocal=not source.xpos.reciprocal)
     if isinstance(source, Frequencies):
         return Frequencies._of(*source._values()[:-1], turned)
