@@ -15,7 +15,7 @@
 namespace api = rotary::gpu;
 using Stream = api::Stream;
 #else
-#include "apps/rotary/bench/plain_loop.h"
+#include "bench/plain_loop.h"
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
 namespace api = rotary;

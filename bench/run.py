@@ -24,7 +24,7 @@ def environment() -> dict[str, str]:
 
 
 def options() -> argparse.Namespace:
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[1]
     parser = argparse.ArgumentParser(prog="peers.sh", description=__doc__.split("\n\n")[0])
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--filter", default="", metavar="KEY=VALUE,...", help="cells, as in dtype=bf16,tokens=64")

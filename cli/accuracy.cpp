@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "apps/rotary/inspect/shown.h"
-#include "apps/shared/columns.h"
-#include "apps/shared/command.h"
-#include "apps/shared/terminal.h"
-#include "apps/shared/text.h"
 #include "commands.h"
+#include "inspect/shown.h"
 #include "rotary/accuracy.h"
 #include "rotary/positions.h"
+#include "shared/columns.h"
+#include "shared/command.h"
+#include "shared/terminal.h"
+#include "shared/text.h"
 #include "source.h"
 
 namespace rotary::cli {

@@ -9,19 +9,19 @@
 #include <string>
 #include <vector>
 
-#include "apps/shared/command.h"
-#include "apps/shared/progress_line.h"
-#include "apps/shared/tensors.h"
-#include "apps/shared/text.h"
 #include "commands.h"
-#include "files/tensors/formats.h"
-#include "files/text/paths.h"
 #include "rotary/targets.h"
 #include "rotary/version.h"
+#include "shared/command.h"
+#include "shared/progress_line.h"
+#include "shared/tensors.h"
+#include "shared/text.h"
 #include "source.h"
 #include "stamp.h"
-#include "tools/rotation.h"
-#include "tools/subject.h"
+#include "subject/rotation.h"
+#include "subject/subject.h"
+#include "tensors/formats.h"
+#include "text/paths.h"
 
 namespace rotary::cli {
 

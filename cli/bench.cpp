@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "apps/rotary/bench/cell.h"
-#include "apps/shared/columns.h"
-#include "apps/shared/command.h"
-#include "apps/shared/text.h"
+#include "bench/cell.h"
 #include "commands.h"
 #include "rotary/targets.h"
+#include "shared/columns.h"
+#include "shared/command.h"
+#include "shared/text.h"
 
 namespace rotary::cli {
 

@@ -6,17 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "apps/shared/columns.h"
-#include "apps/shared/command.h"
-#include "apps/shared/program.h"
-#include "apps/shared/progress_line.h"
-#include "apps/shared/tensors.h"
-#include "apps/shared/text.h"
 #include "commands.h"
 #include "diagnose/json.h"
-#include "files/text/paths.h"
 #include "rotary/diagnose.h"
+#include "shared/columns.h"
+#include "shared/command.h"
+#include "shared/program.h"
+#include "shared/progress_line.h"
+#include "shared/tensors.h"
+#include "shared/text.h"
 #include "source.h"
+#include "text/paths.h"
 
 namespace rotary::cli {
 

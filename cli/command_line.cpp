@@ -1,5 +1,5 @@
-#include "apps/shared/program.h"
 #include "commands.h"
+#include "shared/program.h"
 
 namespace rotary::cli {
 

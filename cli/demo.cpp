@@ -16,20 +16,20 @@
 #include <string>
 #include <vector>
 
-#include "apps/rotary/bench/cell.h"
-#include "apps/shared/command.h"
-#include "apps/shared/system.h"
-#include "apps/shared/text.h"
+#include "bench/cell.h"
 #include "commands.h"
 #include "demo_places.h"
-#include "files/tensors/formats.h"
-#include "files/text/paths.h"
 #include "rotary/config.h"
 #include "rotary/reference.h"
 #include "rotary/self_test.h"
 #include "rotary/targets.h"
 #include "rotary/tensors.h"
+#include "shared/command.h"
+#include "shared/system.h"
+#include "shared/text.h"
 #include "source.h"
+#include "tensors/formats.h"
+#include "text/paths.h"
 
 namespace rotary::cli {
 
@@ -37,7 +37,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Made by tools/golden/make_demo_data.py.
+// Made by files/golden/make_demo_data.py.
 struct DemoData {
   Tensor q, k;  // bf16 [batch, tokens, heads, 128]
   // {"inv_freq": {PAIR: VALUE}, "angles": [{"position", "pair", "cos", "sin"}]}; values are strings of 25 digits

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/shared/command.h"
-#include "apps/shared/text.h"
 #include "commands.h"
 #include "explain_files.h"  // made by CMake: explain_files, the name and text of each page of docs/explain
+#include "shared/command.h"
+#include "shared/text.h"
 
 namespace rotary::cli {
 

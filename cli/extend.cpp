@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "apps/shared/columns.h"
-#include "apps/shared/command.h"
-#include "apps/shared/terminal.h"
-#include "apps/shared/text.h"
 #include "commands.h"
 #include "rotary/extend.h"
+#include "shared/columns.h"
+#include "shared/command.h"
+#include "shared/terminal.h"
+#include "shared/text.h"
 #include "source.h"
-#include "tools/config_place.h"
+#include "subject/config_place.h"
 
 namespace rotary::cli {
 

@@ -4,14 +4,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "apps/shared/command.h"
-#include "apps/shared/tensors.h"
-#include "apps/shared/text.h"
 #include "commands.h"
-#include "files/text/paths.h"
+#include "shared/command.h"
+#include "shared/tensors.h"
+#include "shared/text.h"
 #include "source.h"
 #include "stamp.h"
-#include "tools/rotation.h"
+#include "subject/rotation.h"
+#include "text/paths.h"
 
 namespace rotary::cli {
 

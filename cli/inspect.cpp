@@ -5,17 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "apps/rotary/inspect/shown.h"
-#include "apps/shared/command.h"
-#include "apps/shared/tensors.h"
-#include "apps/shared/terminal.h"
-#include "apps/shared/text.h"
 #include "commands.h"
-#include "files/tensors/formats.h"
-#include "files/text/paths.h"
+#include "inspect/shown.h"
 #include "rotary/config.h"
+#include "shared/command.h"
+#include "shared/tensors.h"
+#include "shared/terminal.h"
+#include "shared/text.h"
 #include "source.h"
-#include "tools/config_place.h"
+#include "subject/config_place.h"
+#include "tensors/formats.h"
+#include "text/paths.h"
 
 namespace rotary::cli {
 

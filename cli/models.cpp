@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "apps/shared/columns.h"
-#include "apps/shared/command.h"
-#include "apps/shared/text.h"
 #include "commands.h"
-#include "files/models/families.h"
-#include "files/text/nearest.h"
+#include "models/families.h"
+#include "shared/columns.h"
+#include "shared/command.h"
+#include "shared/text.h"
+#include "text/nearest.h"
 
 namespace rotary::cli {
 

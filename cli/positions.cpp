@@ -7,14 +7,14 @@
 #include <string>
 #include <utility>
 
-#include "apps/shared/command.h"
-#include "apps/shared/tensors.h"
-#include "apps/shared/text.h"
 #include "commands.h"
-#include "files/text/paths.h"
 #include "rotary/positions.h"
 #include "rotary/tensors.h"
-#include "tools/number_files.h"
+#include "shared/command.h"
+#include "shared/tensors.h"
+#include "shared/text.h"
+#include "subject/number_files.h"
+#include "text/paths.h"
 
 namespace rotary::cli {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "apps/shared/text.h"
+#include "shared/text.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {

@@ -6,10 +6,10 @@
 #include <variant>
 #include <vector>
 
-#include "apps/shared/command.h"
-#include "apps/shared/text.h"
+#include "shared/command.h"
+#include "shared/text.h"
 #include "source.h"
-#include "tools/config_place.h"
+#include "subject/config_place.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {

@@ -1,7 +1,7 @@
-"""Writes rotary's bash completion and its man page from data/commands.json, when rotary is built.
+"""Writes rotary's bash completion and its man page from cli/data/commands.json, when rotary is built.
 
 shell_files.py COMMANDS_JSON COMPLETION_BASH VERSION FOLDER: FOLDER/rotary is COMPLETION_BASH with the words of the
-commands in it, FOLDER/rotary.1 is the page. Needs Python's standard library only. apps/shared/description.h describes the
+commands in it, FOLDER/rotary.1 is the page. Needs Python's standard library only. cli/shared/description.h describes the
 data.
 """
 
@@ -38,7 +38,7 @@ def completion(data, commands, template):
     marks = {"COMMANDS": " ".join(commands), "OPTIONS": " ".join(data["program_options"]).replace(",", " "), "CASES": cases}
     for mark, words in marks.items():
         template = template.replace(f"@{mark}@", words)
-    return "# Completion of rotary in bash. Made by apps/rotary/shell_files.py.\n" + template
+    return "# Completion of rotary in bash. Made by cli/shell_files.py.\n" + template
 
 
 # ---- man ----

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "apps/shared/text.h"
-#include "files/text/paths.h"
 #include "reach.h"
-#include "tools/config_place.h"
-#include "tools/subject.h"
+#include "shared/text.h"
+#include "subject/config_place.h"
+#include "subject/subject.h"
+#include "text/paths.h"
 
 namespace rotary::cli {
 

@@ -13,7 +13,7 @@
 #include "rotary/config.h"
 #include "rotary/extend.h"
 #include "rotary/rotary.h"
-#include "tools/subject.h"
+#include "subject/subject.h"
 
 namespace rotary::cli {
 
@@ -57,7 +57,7 @@ struct Machine {
 
 // ---- the options of a command: source_options.cpp ------------------------------------------------
 
-void add_rope_options(Command& command, Source& source);       // the options of "rope_options" in data/commands.json
+void add_rope_options(Command& command, Source& source);  // the options of "rope_options" in cli/data/commands.json
 void add_source_options(Command& command, Source& source);     // these, and CONFIG
 void add_positions_options(Command& command, Choice& choice);  // --positions, --same-position-on-every-axis
 void add_rope_file_options(Command& command, RopeFileOptions& options);  // these, --head-dim, --output

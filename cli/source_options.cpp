@@ -1,5 +1,5 @@
-// The options that say what rotates tensors. Which of them go together is said in data/commands.json.
-#include "apps/shared/command.h"
+// The options that say what rotates tensors. Which of them go together is said in cli/data/commands.json.
+#include "shared/command.h"
 #include "source.h"
 
 namespace rotary::cli {

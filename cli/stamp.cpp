@@ -7,11 +7,11 @@
 #include <string_view>
 #include <utility>
 
-#include "apps/shared/command.h"
-#include "apps/shared/tensors.h"
-#include "apps/shared/text.h"
-#include "files/text/paths.h"
 #include "rotary/version.h"
+#include "shared/command.h"
+#include "shared/tensors.h"
+#include "shared/text.h"
+#include "text/paths.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {

@@ -7,19 +7,19 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "apps/shared/command.h"
-#include "apps/shared/tensors.h"
-#include "apps/shared/text.h"
 #include "commands.h"
-#include "files/text/io.h"
-#include "files/text/paths.h"
 #include "rotary/config.h"
 #include "rotary/positions.h"
 #include "rotary/targets.h"
 #include "rotary/tensors.h"
+#include "shared/command.h"
+#include "shared/tensors.h"
+#include "shared/text.h"
 #include "source.h"
 #include "stamp.h"
-#include "tools/rotation.h"
+#include "subject/rotation.h"
+#include "text/io.h"
+#include "text/paths.h"
 
 namespace rotary::cli {
 

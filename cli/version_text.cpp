@@ -2,12 +2,12 @@
 #include <string>
 #include <vector>
 
-#include "apps/shared/text.h"
 #include "commands.h"
 #include "rotary/error.h"
 #include "rotary/gpu.h"
 #include "rotary/targets.h"
 #include "rotary/version.h"
+#include "shared/text.h"
 
 namespace rotary::cli {
 

@@ -22,18 +22,15 @@ if(ROTARY_TORCH)
   install(EXPORT rotary-torch-targets NAMESPACE rotary:: DESTINATION ${config_dir})
 endif()
 # A header without its library would only fail at link time.
-set(absent_headers)
-if(NOT ROTARY_FILES)
-  set(absent_headers "config|tensors|rotary_config_c|")
+install(DIRECTORY core/include/ gpu/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+if(ROTARY_FILES)
+  install(DIRECTORY files/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 endif()
-if(NOT ROTARY_TOOLS)
-  string(APPEND absent_headers "accuracy|convert|diagnose|extend")
-  if(NOT ROTARY_TORCH_MODELS)  # whose attention.h has its SlidingWindow, a header alone
-    string(APPEND absent_headers "|positions")
-  endif()
+if(ROTARY_TOOLS)
+  install(DIRECTORY tools/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+elseif(ROTARY_TORCH_MODELS)  # whose attention.h has its SlidingWindow, a header alone
+  install(FILES tools/include/rotary/positions.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rotary)
 endif()
-install(DIRECTORY include/rotary DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
-        PATTERN "*.h" PATTERN "*.cuh" REGEX "/(${absent_headers})\\.h$" EXCLUDE)
 
 # A static rotary_gpu leaves the CUDA runtime, static too, to whoever links it.
 set(rotary_cudart 0)
@@ -54,7 +51,8 @@ install(FILES ${PROJECT_BINARY_DIR}/rotary-config.cmake ${PROJECT_BINARY_DIR}/ro
         DESTINATION ${config_dir})
 
 # The prefix is found from where the .pc file lies, so a tree may be moved (cmake --install --prefix).
-string(REPLACE ";" " " pc_cxx_runtime "${rotary_cxx_runtime}")
+get_target_property(pc_cxx_runtime rotary rotary_cxx_runtime)
+string(REPLACE ";" " " pc_cxx_runtime "${pc_cxx_runtime}")
 file(RELATIVE_PATH pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 foreach(library IN LISTS rotary_libraries)
   configure_file(cmake/${library}.pc.in ${PROJECT_BINARY_DIR}/${library}.pc @ONLY)

@@ -9,7 +9,7 @@ exec python3 - "$(cd "$(dirname "$0")/.." && pwd)" "$1" <<'PYTHON'
 import pathlib, re, sys
 
 root, out = map(pathlib.Path, sys.argv[1:])
-src, include = root / "src", root / "include"
+src, include = root / "core", root / "core/include"
 licence = "// rotary, in one file by scripts/amalgamate.sh. Apache-2.0: https://www.apache.org/licenses/LICENSE-2.0\n"
 
 
@@ -40,7 +40,7 @@ class Text:
             if not line.startswith("#include"):
                 (self if kernels is None else kernels).lines.append(line)
                 continue
-            own = local and kernels is not None and re.search(r"/src/cpu/(lanes|rotate|angles)/", str(key))
+            own = local and kernels is not None and re.search(r"/core/cpu/(lanes|rotate|angles)/", str(key))
             holder = kernels if own else self
             if key in holder.done:
                 continue
@@ -83,10 +83,10 @@ class Text:
 
 
 class Targets:
-    """The lines of cmake/targets.cmake."""
+    """The lines of core/cmake/targets.cmake."""
 
     def __init__(self):
-        text = (root / "cmake/targets.cmake").read_text()
+        text = (root / "core/cmake/targets.cmake").read_text()
         flags = {name: value for name, value in re.findall(r"set\((\w+) (\S*-m.*)\)", text)}
         for name in flags:
             flags[name] = re.sub(r"\$\{(\w+)\}", lambda m: flags.get(m[1], ""), re.sub(r"\$<.*>-m", "-m", flags[name]))
@@ -116,7 +116,7 @@ class Targets:
             text.lines.append("#define ROTARY_TARGETS " + " ".join(f"ROTARY_ROW({', '.join(r)})" for r in rows))
 
 
-sources = re.findall(r"^ *src/(\S+\.cpp)", (src / "sources.cmake").read_text(), re.M)
+sources = re.findall(r"^  ([a-z_/]+\.cpp)", (src / "CMakeLists.txt").read_text(), re.M)
 public = sorted({n for s in sources for n in re.findall(r'#include "rotary/(\w+\.h)"', (src / s).read_text())} - {"rotary_c.h"})
 
 header = Text()

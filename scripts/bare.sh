@@ -26,7 +26,7 @@ done
 release=${release:-bookworm}
 [ "$(id -u)" -eq 0 ] || { say "bare.sh: must run as root (chroot, mount) but runs as $(id -un)"; exit 1; }
 if [ "$what" = packages ]; then
-  command=./tests/install/packages.sh
+  command=./packaging/tests/packages.sh
   packages=$("$root/scripts/packages.sh")
 else
   packages="" command=

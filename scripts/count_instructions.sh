@@ -7,7 +7,7 @@ set -euo pipefail
 target=${1:-avx2}
 need valgrind
 "$root/scripts/build.sh" --with bench >/dev/null
-program=${ROTARY_BUILD:-$root/build/release}/bench/count_instructions
+program=${ROTARY_BUILD:-$root/build/release}/core/bench/count_instructions
 counts=$(mktemp)
 trap 'rm -f "$counts" "$counts.log"' EXIT
 

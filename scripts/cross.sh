@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the core and tests/bits for other machines and compilers, without a warning, and runs it where this machine or
+# Builds the core and core/tests/bits for other machines and compilers, without a warning, and runs it where this machine or
 # an emulator can: every hash must be the committed one.
 #   scripts/cross.sh [--quick] [TARGET...]     default: all targets; --quick: at -O1, by default a few
 #   ROTARY_CACHE=DIR   where PyPI's ziglang goes, 100 MB, and what zig builds (default ~/.cache/rotary)
@@ -42,8 +42,8 @@ for argument in "$@"; do
   esac
 done
 [ ${#wanted[@]} -gt 0 ] || read -rd '' -a wanted <<<"$default" || true
-bits=$(sed -nE 's/^set\(rotary_bits ([0-9a-f]{16})\)$/\1/p' "$root/tests/bits/CMakeLists.txt")
-[ -n "$bits" ] || { say "cross.sh: tests/bits/CMakeLists.txt names no hash"; exit 1; }
+bits=$(sed -nE 's/^set\(rotary_bits ([0-9a-f]{16})\)$/\1/p' "$root/core/tests/bits/CMakeLists.txt")
+[ -n "$bits" ] || { say "cross.sh: core/tests/bits/CMakeLists.txt names no hash"; exit 1; }
 
 # compiler_options TARGET COMPILER SYSTEM PROCESSOR: CMake's options into the array options.
 compiler_options() {
@@ -82,7 +82,7 @@ runner_of() {
       run=(env WINEDEBUG=-all WINEPREFIX="$build_root/wine" "$(command -v wine64 || echo /usr/lib/wine/wine64)") ;;
     node)
       command -v node >/dev/null || need nodejs
-      run=(node --no-warnings "$root/tests/bits/run_wasm.mjs") ;;
+      run=(node --no-warnings "$root/core/tests/bits/run_wasm.mjs") ;;
   esac
 }
 
@@ -91,7 +91,7 @@ try() {
   local target=$1 build=$build_root/$1 log=$log_dir/$1.log options run program output start=$SECONDS cxx_flags="" source=$root
   compiler_options "$@"
   [ "$3" != WASI ] || cxx_flags=-fno-exceptions
-  [ "$target" != engine ] || source=$root/tests/install/engine
+  [ "$target" != engine ] || source=$root/packaging/tests/engine
   row() { printf '%-23s %-9s %-7s %-28s %s\n' "$target" "$1" "$2" "$3" "$((SECONDS - start)) s"; }
   if ! cmake -S "$source" -B "$build" "${options[@]}" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS="$cxx_flags" \
          -DCMAKE_CXX_FLAGS_RELEASE="$flags" -DROTARY_FILES=OFF -DROTARY_TESTS=OFF -DROTARY_BITS=ON \

@@ -114,7 +114,7 @@ stage_sanitize() {
 }
 
 stage_peers() {
-  "$python" "$root/bench/peers/run.py" --device cuda --library "$build/lib/librotary_peers_cuda.so" --out "$build/peers" \
+  "$python" "$root/bench/run.py" --device cuda --library "$build/lib/librotary_peers_cuda.so" --out "$build/peers" \
     ${PEERS:+--peers "$PEERS"} || return
   mkdir -p "$out/peers" && cp "$build"/peers/gpu.md "$build"/peers/gpu.jsonl "$out/peers/"
 }

@@ -43,7 +43,7 @@ need() {
   say "installed in $((SECONDS - start)) s"
 }
 
-# find_nvcc: prints where nvcc is, as cmake/cuda.cmake finds it; fails where there is none.
+# find_nvcc: prints where nvcc is, as gpu/cmake/cuda.cmake finds it; fails where there is none.
 find_nvcc() {
   local candidate
   if [ -n "${CUDACXX:-}" ]; then command -v "$CUDACXX"; return; fi

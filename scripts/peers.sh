@@ -11,7 +11,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 for option in "$@"; do
-  case "$option" in -h|--help) sed -n '2,9s/^# //p' "$0"; exec python3 "$root/bench/peers/run.py" --help ;; esac
+  case "$option" in -h|--help) sed -n '2,9s/^# //p' "$0"; exec python3 "$root/bench/run.py" --help ;; esac
 done
 
 cuda= previous=
@@ -28,7 +28,7 @@ need python3 python3-venv
 export ROTARY_BUILD=${ROTARY_BUILD:-$root/build/release}
 patience=${ROTARY_PEERS_WAIT:-3000}
 "$root/scripts/build.sh" --with bench ${cuda:+--with cuda} >/dev/null
-[ -z "$cuda" ] || [ -z "${ROTARY_PEERS_PYTHON:-}" ] || exec "$ROTARY_PEERS_PYTHON" "$root/bench/peers/run.py" "$@"
+[ -z "$cuda" ] || [ -z "${ROTARY_PEERS_PYTHON:-}" ] || exec "$ROTARY_PEERS_PYTHON" "$root/bench/run.py" "$@"
 
 venv=$root/build/peers-venv
 python=$venv/bin/python
@@ -63,6 +63,6 @@ while read -r requirement options; do
   else
     say "peers.sh: $requirement could not be installed, or took longer than $patience s: left out (log: $log)"
   fi
-done <"$root/bench/peers/requirements${cuda:+-gpu}.txt"
+done <"$root/bench/requirements${cuda:+-gpu}.txt"
 
-exec "$python" "$root/bench/peers/run.py" "$@"
+exec "$python" "$root/bench/run.py" "$@"

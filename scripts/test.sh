@@ -17,6 +17,7 @@
 #   torch     rotary_torch, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
 #   bare      README's two commands in a bare Debian 13 (scripts/bare.sh), which has another compiler and none of this
 #             machine's packages; skipped where this is not root or not Debian
+#   core, gpu, files, tools, cli    a part alone, with what stands below it: its tests, of an own build
 #   parity    the same on a whole torch beside transformers (6 GB): the op from Python, the models against transformers
 #   scripts/test.sh [STAGE]...     default: release wheel; .ci/run: also asan, cuda, neon, torch and bare
 # The last line printed is "N passed, N failed, N skipped".
@@ -68,6 +69,18 @@ torch_stage() {
   fi
   build_targets=(--target torch_tests) ctest_options=(-L torch) folder=release
   run_stage "$1" g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_CUDA=OFF -DROTARY_TORCH=ON -DTORCH_ROOT="$torch_root"
+}
+
+# part_stage PART: built without what stands above it.
+part_stage() {
+  local options=(-DROTARY_CLI=OFF)
+  case "$1" in
+    core | gpu) options=(-DROTARY_FILES=OFF) ;;
+    files) options=(-DROTARY_TOOLS=OFF) ;;
+    cli) options=() ;;
+  esac
+  build_targets=(--target "$1_tests") ctest_options=(-L "^$1\$")
+  run_stage "$1" g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF -DROTARY_CUDA=OFF "${options[@]}"
 }
 
 # cuda_stage: on release's objects. The tests without a GPU are those of release, so only what nvcc changes is run.
@@ -151,6 +164,7 @@ for stage in "$@"; do
            run_stage clang clang++ -DCMAKE_BUILD_TYPE=Release -DROTARY_FILES=OFF -DROTARY_PORTABLE=ON \
                      -DROTARY_FAST_BUILD=OFF ;;
     cuda) cuda_stage ;;
+    core | gpu | files | tools | cli) part_stage "$stage" ;;
     neon) emulated_stage aarch64 ;;
     s390x) emulated_stage s390x ;;
     cross) cross_stage ;;
@@ -159,7 +173,7 @@ for stage in "$@"; do
     python) python_stage all ;;
     torch) torch_stage torch ;;
     parity) torch_stage parity --full ;;
-    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x cross wheel bare python torch parity"; exit 2 ;;
+    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x cross wheel bare python torch parity core gpu files tools cli"; exit 2 ;;
   esac
 done
 

@@ -17,7 +17,7 @@ command -v "qemu-$architecture-static" >/dev/null || need qemu-user-static
 build=${2:-$root/build/$architecture}
 googletest=/usr/src/googletest/googletest
 # Tests of what the lanes of an instruction set compute, without MPFR.
-tests="cpu/rotate_test cpu/angle_targets_test core/table_test"
+tests="rotate_test angle_targets_test table_test"
 
 launcher=()
 if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
@@ -27,19 +27,19 @@ cmake -S "$root" -B "$build/core" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCE
 cmake --build "$build/core" -j "$jobs" --target rotary >&2
 cat >"$build/Makefile" <<MAKE
 tests := $tests
-flags := $flags -std=c++20 -O1 -ffp-contract=off -Wall -Wextra -Wconversion -Wshadow -MMD -I$root/include -I$root/src -I$root
+flags := $flags -std=c++20 -O1 -ffp-contract=off -Wall -Wextra -Wconversion -Wshadow -MMD -I$root/core/include -I$root/core -I$root
 command := $(command -v ccache || true) $compiler
 
 all: \$(tests)
-\$(tests): %: tests/%.o gtest-all.o gtest_main.o core/librotary.a
+\$(tests): %: tests/%.o gtest-all.o gtest_main.o core/core/librotary.a
 	@mkdir -p \$(@D)
 	\$(command) -static -o \$@ \$^ -pthread
-tests/%.o: $root/tests/%.cpp
+tests/%.o: $root/core/tests/%.cpp
 	@mkdir -p \$(@D)
 	\$(command) \$(flags) -c -o \$@ \$<
 gtest%.o: $googletest/src/gtest%.cc
 	\$(command) $flags -O1 -I$googletest -I$googletest/include -c -o \$@ \$<
--include \$(wildcard tests/*/*.d)
+-include \$(wildcard tests/*.d)
 MAKE
 make -s -C "$build" -j "$jobs"
 # Every job takes a share of each program's tests. Death tests start the program again, which the emulator cannot.

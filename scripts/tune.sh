@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Whether other values of the constants of src/cpu/tuning.h are faster on this machine (the streaming rule, the table at
+# Whether other values of the constants of core/cpu/tuning.h are faster on this machine (the streaming rule, the table at
 # a time, the grain of threads): prints those that are by more than the noise, else "nothing to change". About a minute.
 #   scripts/tune.sh [SECONDS [MIB]]      MIB: of the largest tensor, default 256
 # ROTARY_TARGET=NAME chooses the instruction set.
@@ -11,4 +11,4 @@ for option in "$@"; do
 done
 export ROTARY_BUILD=${ROTARY_BUILD:-$root/build/release}
 "$root/scripts/build.sh" --with bench >/dev/null
-exec "$ROTARY_BUILD/bench/tune" "$@"
+exec "$ROTARY_BUILD/core/bench/tune" "$@"

@@ -220,7 +220,7 @@ for platform in "$@"; do
   if [ "$platform" != native ] && [ -z "$zig" ]; then install_zig || exit $?; fi
   write_cli11
   made_wheels=()
-  for project in "$root" "$root/apps/rotary"; do
+  for project in "$root" "$root/cli"; do
     build_wheel "$platform" "$project"
     check_wheel "$platform"
     made_wheels+=("$wheel")

@@ -7,7 +7,7 @@ from rotary import plot
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 LLAMA_2, LLAMA_31, QWEN_VL, GPT_OSS, DEEPSEEK, PHI_3 = (
-    ROOT / "tests/golden/configs" / f"{name}.json"
+    ROOT / "files/tests/golden/configs" / f"{name}.json"
     for name in ("llama-2-7b", "llama-3.1-8b", "qwen2.5-vl-7b", "gpt-oss-20b", "deepseek-v3", "phi-3-mini-128k")
 )
 PLAIN = rotary.Rope(head_dim=128, base=10000, pairing="half")

@@ -1,4 +1,4 @@
-"""bench/peers: that a wrong result is found, and what is reported. Needs numpy alone."""
+"""bench: that a wrong result is found, and what is reported. Needs numpy alone."""
 
 import contextlib
 import io
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-HERE = Path(__file__).resolve().parents[2] / "bench/peers"
+HERE = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(HERE))
 
 import measure

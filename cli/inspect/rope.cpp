@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "apps/shared/text.h"
 #include "diagnose/json.h"
+#include "shared/text.h"
 #include "shown.h"
 #include "values/effects.h"
 #include "values/scaling_fields.h"

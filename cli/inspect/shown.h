@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "apps/rotary/reach.h"
-#include "apps/rotary/source.h"
-#include "apps/shared/terminal.h"
+#include "reach.h"
 #include "rotary/config.h"
+#include "shared/terminal.h"
+#include "source.h"
 
 namespace rotary::cli {
 

@@ -3,9 +3,9 @@
 #include <iostream>
 #include <set>
 
-#include "apps/shared/columns.h"
-#include "apps/shared/terminal.h"
-#include "apps/shared/text.h"
+#include "shared/columns.h"
+#include "shared/terminal.h"
+#include "shared/text.h"
 #include "shown.h"
 
 namespace rotary::cli {

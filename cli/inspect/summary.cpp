@@ -5,9 +5,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "apps/shared/columns.h"
-#include "apps/shared/terminal.h"
-#include "apps/shared/text.h"
+#include "shared/columns.h"
+#include "shared/terminal.h"
+#include "shared/text.h"
 #include "shown.h"
 #include "values/scaling_fields.h"
 

@@ -6,15 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include "apps/shared/columns.h"
-#include "apps/shared/command.h"
-#include "apps/shared/description.h"
-#include "apps/shared/tensors.h"
-#include "apps/shared/text.h"
-#include "files/tensors/formats.h"
-#include "files/text/paths.h"
 #include "rotary/tensors.h"
+#include "shared/columns.h"
+#include "shared/command.h"
+#include "shared/description.h"
+#include "shared/tensors.h"
+#include "shared/text.h"
 #include "shown.h"
+#include "tensors/formats.h"
+#include "text/paths.h"
 
 namespace rotary::cli {
 

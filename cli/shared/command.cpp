@@ -129,7 +129,7 @@ void Command::take(const OptionDescription& option, Words words) {
 void Command::store(const std::string& key, Store store) {
   const auto option = std::ranges::find(description_.options, key, &OptionDescription::key);
   if (option == description_.options.end())
-    fail(Code::INTERNAL, "commands", "data/commands.json lacks ", description_.name, " ", key);
+    fail(Code::INTERNAL, "commands", "cli/data/commands.json lacks ", description_.name, " ", key);
   if (!option->standard.empty()) store(*option, {option->standard});
   stores_[key] = std::move(store);
 }

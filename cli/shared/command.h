@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "description.h"
-#include "files/text/paths.h"
+#include "text/paths.h"
 
 namespace rotary::cli {
 

@@ -1,6 +1,6 @@
-// data/commands.json: what the programs, their commands and their options are called, take and say in the help. It is
-// the only source: the options of CLI11, the checks of their values, the rules between them, the help and the sentences
-// of usage errors are made from it here, the completion for bash and the man page by apps/rotary/shell_files.py.
+// cli/data/commands.json: what the programs, their commands and their options are called, take and say in the help. It
+// is the only source: the options of CLI11, the checks of their values, the rules between them, the help and the
+// sentences of usage errors are made from it here, the completion for bash and the man page by cli/shell_files.py.
 //
 // Its objects have the members of the structs below, where nothing else is said. An option stands under its key. A
 // string instead is the option of that name in "shared", which several commands have; {"shared": true, ...} is the

@@ -10,7 +10,7 @@
 namespace rotary::cli {
 
 struct Program {
-  std::string name;  // its name in data/commands.json
+  std::string name;  // its name in cli/data/commands.json
   std::function<std::string()> version;
   std::map<std::string, void (*)(Command&)> commands;  // each sets up the options of a command, and its run
 };

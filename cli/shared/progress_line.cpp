@@ -3,7 +3,7 @@
 #include <iostream>
 #include <utility>
 
-#include "files/text/descriptors.h"
+#include "text/descriptors.h"
 
 namespace rotary::cli {
 

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <vector>
 
-#include "files/text/descriptors.h"
+#include "text/descriptors.h"
 
 namespace rotary::cli {
 

@@ -2,9 +2,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-
-#include "files/text/descriptors.h"
 #include "system.h"
+#include "text/descriptors.h"
 
 namespace rotary::cli {
 

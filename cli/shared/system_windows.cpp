@@ -2,9 +2,9 @@
 #include <io.h>
 #include <windows.h>
 
-#include "files/text/descriptors.h"
-#include "files/text/paths.h"
 #include "system.h"
+#include "text/descriptors.h"
+#include "text/paths.h"
 
 namespace rotary::cli {
 

@@ -3,13 +3,13 @@
 #include <limits>
 
 #include "description.h"
-#include "files/tensors/formats.h"
-#include "files/tensors/safetensors_header.h"
-#include "files/text/descriptors.h"
-#include "files/text/io.h"
-#include "files/text/paths.h"
 #include "system.h"
+#include "tensors/formats.h"
+#include "tensors/safetensors_header.h"
 #include "text.h"
+#include "text/descriptors.h"
+#include "text/io.h"
+#include "text/paths.h"
 #include "values/fail.h"
 
 namespace rotary::cli {

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "files/tensors/formats.h"
 #include "rotary/rotary.h"
 #include "rotary/tensors.h"
+#include "tensors/formats.h"
 
 namespace rotary::cli {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "files/text/descriptors.h"
-#include "files/text/io.h"
 #include "system.h"
+#include "text/descriptors.h"
+#include "text/io.h"
 
 namespace rotary::cli {
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "files/text/io.h"
-#include "files/text/json.h"
 #include "rotary/rotary.h"
+#include "text/io.h"
+#include "text/json.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 

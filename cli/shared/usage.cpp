@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "description.h"
-#include "files/text/nearest.h"
 #include "text.h"
+#include "text/nearest.h"
 
 namespace rotary::cli {
 

@@ -183,11 +183,11 @@ TEST_F(Apply, long_tensors_rotate_as_a_whole) {
 
 // ---- models of diffusers ----
 
-// Rotations that diffusers' own modules made (tools/golden/make_diffusers_rotation.py): Mochi turns each head by
+// Rotations that diffusers' own modules made (files/golden/make_diffusers_rotation.py): Mochi turns each head by
 // directions of the checkpoint, Allegro three blocks of a head, by a rope each.
 class OfDiffusers : public Apply {
  protected:
-  OfDiffusers() : all_(Json::parse(read_text(ROTARY_SOURCE_DIR "/tests/golden/diffusers_rotation.json"))) {}
+  OfDiffusers() : all_(Json::parse(read_text(ROTARY_SOURCE_DIR "/cli/tests/golden/diffusers_rotation.json"))) {}
   // Writes q, k = q and the positions of a model of 2 heads.
   Strings config(const char* model, const std::string& class_name) {
     const Json& g = all_.at(model);

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <set>
 
-#include "apps/rotary/bench/cell.h"
+#include "bench/cell.h"
+#include "core/tests/support/checks.h"
 #include "rotary/targets.h"
-#include "tests/support/checks.h"
 
 namespace rotary::cli::bench {
 namespace {

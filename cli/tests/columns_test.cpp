@@ -1,5 +1,5 @@
 // Tables of text cells, and numbers as text.
-#include "apps/shared/columns.h"
+#include "shared/columns.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The program prints what tests/golden/commands/*.txt say, which are transcripts of a shell. Lines of one:
+// The program prints what cli/tests/transcripts/*.txt say, which are transcripts of a shell. Lines of one:
 //   = a name                  begins a case, in a folder of its own
 //   file, tensors             as shell.h says; before the first case: in every case
 //   $ a command
@@ -61,10 +61,12 @@ Strings told(const Shell& shell, const std::string& command) {
   return lines;
 }
 
+const fs::path folder = ROTARY_SOURCE_DIR "/cli/tests/transcripts";
+
 class Commands : public testing::TestWithParam<std::string> {};
 
 TEST_P(Commands, print_what_the_transcript_says) {
-  const fs::path path = fs::path(golden_folder) / "commands" / (GetParam() + ".txt");
+  const fs::path path = folder / (GetParam() + ".txt");
   std::istringstream file(read_text(path));
   std::string again, name, command;
   Strings everywhere, expected;
@@ -106,8 +108,7 @@ TEST_P(Commands, print_what_the_transcript_says) {
 
 std::vector<std::string> transcripts() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(fs::path(golden_folder) / "commands"))
-    names.push_back(entry.path().stem().string());
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().stem().string());
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(All, Commands, testing::ValuesIn(transcripts()), [](const auto& file) { return file.param; });

@@ -59,8 +59,8 @@ class Page : public ::testing::TestWithParam<std::pair<const char*, int>> {};
 TEST_P(Page, shows_what_the_program_prints) {
   const std::string document = std::string(ROTARY_SOURCE_DIR "/") + GetParam().first;
   const bool update = std::getenv("ROTARY_UPDATE_DOCS") != nullptr;
-  const Shell shell;  // tests/golden/docs.txt: the files that the pages name
-  for (const std::string& line : lines_of(read_text(golden_folder + "docs.txt"))) {
+  const Shell shell;  // cli/tests/golden/docs.txt: the files that the pages name
+  for (const std::string& line : lines_of(read_text(ROTARY_SOURCE_DIR "/cli/tests/golden/docs.txt"))) {
     if (line.starts_with("$ ")) {
       EXPECT_EQ(shell.run(line.substr(2)).exit, 0) << line;
     } else {

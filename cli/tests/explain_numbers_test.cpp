@@ -10,8 +10,8 @@
 #include <numbers>
 #include <regex>
 
+#include "files/tests/file_helpers.h"
 #include "rotary/rotary.h"
-#include "tests/support/file_helpers.h"
 #include "values/number_text.h"
 
 namespace rotary::explain_tests {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/file_helpers.h"
+#include "files/tests/file_helpers.h"
 
 namespace rotary::cli_tests {
 
@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 using Shape = std::vector<std::int64_t>;
 using Strings = std::vector<std::string>;
 
-inline const std::string golden_folder = ROTARY_SOURCE_DIR "/tests/golden/", configs = golden_folder + "configs/";
+inline const std::string golden_folder = ROTARY_SOURCE_DIR "/files/tests/golden/", configs = golden_folder + "configs/";
 
 inline Strings operator+(Strings words, const Strings& more) {
   words.insert(words.end(), more.begin(), more.end());

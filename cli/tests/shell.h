@@ -2,7 +2,7 @@
 //   file NAME TEXT            of one line
 //   tensors NAME JSON         a safetensors file or an .npy of {"q": [dtype, shape]}, by name; values may stand third,
 //                             metadata in "__metadata__"
-// golden/ is tests/golden.
+// golden/ is files/tests/golden.
 #pragma once
 
 #include <cstdlib>

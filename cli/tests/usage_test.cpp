@@ -1,12 +1,12 @@
 // The ways to learn how a command line is written: version, rules, completion, man page. (Help, and commands that are
-// gone: tests/golden/commands/usage.txt)
+// gone: cli/tests/transcripts/usage.txt)
 #include <algorithm>
 #include <sstream>
 
-#include "apps/shared/description.h"
-#include "apps/shared/progress_line.h"
 #include "rotary/version.h"
 #include "run.h"
+#include "shared/description.h"
+#include "shared/progress_line.h"
 
 namespace rotary::cli_tests {
 namespace {
@@ -44,7 +44,7 @@ TEST_F(Usage, version_begins_with_the_number_and_lists_the_parts) {
 
 // Each command's options, those that a rule names beside it.
 TEST_F(Usage, rules_name_options_of_their_command) {
-  const Json data = Json::parse(read_text(ROTARY_SOURCE_DIR "/data/commands.json"));
+  const Json data = Json::parse(read_text(ROTARY_SOURCE_DIR "/cli/data/commands.json"));
   int rules = 0;
   for (const std::string& name : command_names()) {
     const cli::CommandDescription command = cli::describe_command(name);
@@ -114,7 +114,7 @@ TEST_F(Usage, a_json_error_keeps_to_utf8) {
 
 // ---- the completion and the man page ----
 
-// A file that apps/rotary/shell_files.py wrote when rotary was built.
+// A file that cli/shell_files.py wrote when rotary was built.
 std::string shell_file(const std::string& name) { return read_text(ROTARY_BINARY_DIR "/shell/" + name); }
 
 // The text from mark, which it must have, to the next end.

@@ -1,4 +1,4 @@
-// Whether other values of the constants of src/cpu/tuning.h would be faster on this machine. Prints only those that
+// Whether other values of the constants of core/cpu/tuning.h would be faster on this machine. Prints only those that
 // are, by more than the noise measured beside them.
 //   tune [SECONDS [MIB]]
 // SECONDS: about how long, default 60 (the largest sizes take what they take). MIB: of the largest tensor, default 256.

@@ -12,7 +12,7 @@
 
 namespace rotary::cpu {
 
-// ROTARY_TARGETS, from cmake/targets.cmake: a row for each set that is built, in rising order of preference.
+// ROTARY_TARGETS, from core/cmake/targets.cmake: a row for each set that is built, in rising order of preference.
 #ifndef ROTARY_ONE_FILE  // set by scripts/amalgamate.sh, where they stand before
 #define ROTARY_ROW(target, lanes)                                                      \
   void rotate_##target(const Job&, std::int64_t begin, std::int64_t end) noexcept;     \

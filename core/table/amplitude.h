@@ -1,4 +1,4 @@
-// xPos's amplitude; shared with src/gpu.
+// xPos's amplitude; shared with gpu.
 #pragma once
 
 #include "rotary/rope.h"

@@ -1,4 +1,4 @@
-// cos and sin rounded once from the real number, in wide integer arithmetic; shared with src/gpu.
+// cos and sin rounded once from the real number, in wide integer arithmetic; shared with gpu.
 #pragma once
 
 #include <cstdint>

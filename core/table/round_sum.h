@@ -1,4 +1,4 @@
-// cos and sin of a sum of angles, rounded once, in wide integer arithmetic; shared with src/gpu.
+// cos and sin of a sum of angles, rounded once, in wide integer arithmetic; shared with gpu.
 #pragma once
 
 #include "round_once.h"

@@ -1,4 +1,4 @@
-// The limbs: tools/sollya/turns_constant.py. Most significant limb first.
+// The limbs: core/table/sollya/turns_constant.py. Most significant limb first.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Shared by the exact kernels of src/cpu and src/gpu: the polynomials of a remainder, and the test for a double that is
+// Shared by the exact kernels of core/cpu and gpu: the polynomials of a remainder, and the test for a double that is
 // too near a rounding boundary of f32. angles.inc lists the errors.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace rotary::detail {
 
-// For t in units of 2^-66 turns. By tools/sollya/turns_polynomials.sollya; relative error 2^-54.5 and 2^-61.
+// For t in units of 2^-66 turns. By core/table/sollya/turns_polynomials.sollya; relative error 2^-54.5 and 2^-61.
 struct TurnsPolynomials {
   double sine[7] = {0x1.921fb54442d18p2, -0x1.4abbce625be09p5, 0x1.466bc67754fffp6, -0x1.32d2ccdfe9421p6,
                     0x1.50782d5f14122p5, -0x1.e2fe76fd59c07p3, 0x1.e357ef4b37d12p1};

@@ -9,9 +9,9 @@
 #include <span>
 #include <string>
 
+#include "core/tests/support/tables.h"
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
-#include "tests/support/tables.h"
 
 namespace rotary {
 namespace {

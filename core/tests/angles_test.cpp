@@ -7,13 +7,13 @@
 #include <random>
 #include <string>
 
+#include "core/tests/support/angle_judge.h"
+#include "core/tests/support/tables.h"
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
 #include "table/angle_job.h"
 #include "table/narrow.h"
 #include "table/turns.h"
-#include "tests/support/angle_judge.h"
-#include "tests/support/tables.h"
 
 // A copy of the scalar kernel that counts what it cannot decide.
 namespace rotary {

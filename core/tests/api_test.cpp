@@ -9,9 +9,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/tests/support/checks.h"
+#include "core/tests/support/heads.h"
 #include "rotary/reference.h"
-#include "tests/support/checks.h"
-#include "tests/support/heads.h"
 
 namespace rotary::tests {
 namespace {
@@ -69,7 +69,7 @@ TEST(Required, ALengthWhereTheFrequenciesDependOnIt) {
   }
 }
 
-// Directions are judged with other calls (tests/support/refused_calls.h).
+// Directions are judged with other calls (core/tests/support/refused_calls.h).
 TEST(Required, EveryUnknownEnumeratorIsRefused) {
   const Frequencies f = frequencies(Rope{.head_dim = 8, .pairing = Pairing::half});
   const Table table(f, 1);

@@ -2,9 +2,9 @@
 #include <array>
 #include <limits>
 
+#include "core/tests/support/checks.h"
+#include "core/tests/support/refused_appends.h"
 #include "rotary/cache.h"
-#include "tests/support/checks.h"
-#include "tests/support/refused_appends.h"
 
 namespace rotary::tests {
 namespace {

@@ -2,11 +2,11 @@
 // its bytes.
 #include <gtest/gtest.h>
 
+#include "core/tests/support/caches.h"
+#include "core/tests/support/splits.h"
 #include "cpu/targets.h"
 #include "rotary/reference.h"
 #include "rotary/threads.h"
-#include "tests/support/caches.h"
-#include "tests/support/splits.h"
 
 namespace rotary::tests {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/checks.h"
+#include "core/tests/support/checks.h"
 
 namespace rotary::tests {
 namespace {
@@ -25,7 +25,7 @@ std::string repeated(const std::string& word, int times) {
 
 using Sections = std::vector<int>;
 
-// Sections of models are in tests/golden/expected.json; here are sections of which one is empty.
+// Sections of models are in files/tests/golden/expected.json; here are sections of which one is empty.
 TEST(Axes, SectionsMayBeEmpty) {
   EXPECT_EQ(text(sectioned_axes(Sections{2, 0, 1, 3})), "002333");
   EXPECT_EQ(text(sectioned_axes(Sections{5})), "00000");

@@ -5,9 +5,9 @@
 #include <limits>
 #include <random>
 
+#include "core/tests/support/angle_judge.h"
+#include "core/tests/support/checks.h"
 #include "rotary/rotary.h"
-#include "tests/support/angle_judge.h"
-#include "tests/support/checks.h"
 
 namespace rotary {
 namespace {

@@ -7,12 +7,12 @@
 #include <string>
 #include <thread>
 
+#include "core/tests/support/checks.h"
+#include "core/tests/support/heads.h"
+#include "core/tests/support/oracle.h"
 #include "rotary/cache.h"
 #include "rotary/query_scale.h"
 #include "rotary/rotary_c.h"
-#include "tests/support/checks.h"
-#include "tests/support/heads.h"
-#include "tests/support/oracle.h"
 
 namespace rotary::tests {
 namespace {

@@ -4,11 +4,11 @@
 #include <cstdlib>
 #include <limits>
 
+#include "core/tests/support/checks.h"
+#include "core/tests/support/heads.h"
+#include "core/tests/support/refused_calls.h"
 #include "rotary/reference.h"
 #include "rotate/overlap.h"
-#include "tests/support/checks.h"
-#include "tests/support/heads.h"
-#include "tests/support/refused_calls.h"
 
 namespace rotary::tests {
 namespace {

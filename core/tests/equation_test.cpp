@@ -7,13 +7,13 @@
 #include <cstring>
 #include <random>
 
+#include "core/tests/support/angle_judge.h"
+#include "core/tests/support/checks.h"
+#include "core/tests/support/tables.h"
 #include "rotary/cache.h"
 #include "rotary/reference.h"
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
-#include "tests/support/angle_judge.h"
-#include "tests/support/checks.h"
-#include "tests/support/tables.h"
 
 namespace rotary {
 namespace {

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "core/tests/support/mpfr_real.h"
 #include "rotary/rotary.h"
-#include "tests/support/mpfr_real.h"
 #include "values/double_double.h"
 
 namespace rotary {

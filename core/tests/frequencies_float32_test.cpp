@@ -1,19 +1,20 @@
-// inv_freq_float32 against transformers' own values (tests/golden/frequencies_float32.json, made by
-// tools/golden/make_frequency_fixture.py) and against steps taken one by one.
+// inv_freq_float32 against transformers' own values (core/tests/golden/frequencies_float32.json, made by
+// files/golden/make_frequency_fixture.py) and against steps taken one by one.
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <string>
 #include <vector>
 
-#include "tests/support/scalings.h"
+#include "core/tests/support/scalings.h"
 
 namespace rotary {
 namespace {
 
 // torch's scalar kernels, whose pow is the C library's: nearly always correctly rounded, and in this file always.
 TEST(FrequenciesFloat32, EqualTheValuesOfTransformers) {
-  const auto cases = nlohmann::json::parse(std::ifstream(ROTARY_SOURCE_DIR "/tests/golden/frequencies_float32.json"));
+  const auto cases =
+      nlohmann::json::parse(std::ifstream(ROTARY_SOURCE_DIR "/core/tests/golden/frequencies_float32.json"));
   ASSERT_EQ(cases.at("cases").size(), 34u);
   for (const nlohmann::json& c : cases.at("cases")) {
     const Rope rope{

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/checks.h"
+#include "core/tests/support/checks.h"
 
 namespace rotary {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <functional>
 
-#include "tests/support/guarded.h"
-#include "tests/support/oracle.h"
-#include "tests/support/places.h"
-#include "tests/support/splits.h"
+#include "core/tests/support/guarded.h"
+#include "core/tests/support/oracle.h"
+#include "core/tests/support/places.h"
+#include "core/tests/support/splits.h"
 
 namespace rotary::tests {
 namespace {

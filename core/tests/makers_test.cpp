@@ -1,4 +1,4 @@
-// Frequencies by the names of the field, against those that the code of others makes (tools/golden/make_makers.py).
+// Frequencies by the names of the field, against those that the code of others makes (files/golden/make_makers.py).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,14 +9,14 @@
 #include <numbers>
 #include <string>
 
+#include "core/tests/support/checks.h"
 #include "rotary/makers.h"
 #include "rotary/rotary.h"
-#include "tests/support/checks.h"
 
 namespace rotary {
 namespace {
 
-const auto golden = nlohmann::json::parse(std::ifstream(ROTARY_SOURCE_DIR "/tests/golden/makers.json"));
+const auto golden = nlohmann::json::parse(std::ifstream(ROTARY_SOURCE_DIR "/core/tests/golden/makers.json"));
 
 // relative: to the largest of all, for directions that are 0 but for rounding.
 void expect_near(const std::vector<double>& made, const char* name, double relative = 1e-15, bool of_largest = false) {

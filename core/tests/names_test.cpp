@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/tests/support/outcome.h"
 #include "rotary/rotary.h"
-#include "tests/support/outcome.h"
 
 namespace rotary {
 namespace {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The core as one file: compiled by one command without another flag, called from C++ and C, refused under -ffast-math.
-#   install/one_file.sh SOURCE_DIR CXX [HASH]
-# Without HASH at -O0 and without exceptions; with it at -O2, by hand, and tests/bits must have that hash.
+#   one_file.sh SOURCE_DIR CXX [HASH]
+# Without HASH at -O0 and without exceptions; with it at -O2, by hand, and core/tests/bits must have that hash.
 set -euo pipefail
 source=$1 cxx=$2 hash=${3:-}
 scratch=$(mktemp -d)
@@ -18,10 +18,10 @@ time $cxx -std=c++20 "${flags[@]}" -c rotary.cpp
 printf '%s\n' '#include "rotary.h"' '#include "rotary_c.h"' 'int main() { rotary::self_test(); return rotary_self_test(); }' >main.cpp
 $cxx -std=c++20 main.cpp rotary.o -o main -pthread
 ./main
-${CC:-cc} -std=c99 -Wpedantic -Werror -I.. -c "$source/tests/install/one_rotation.c" -o one.o
+${CC:-cc} -std=c99 -Wpedantic -Werror -I.. -c "$source/core/tests/one_rotation.c" -o one.o
 $cxx one.o rotary.o -o one -pthread
 ./one
 [ -n "$hash" ] || exit 0
-sed 's/"rotary\/\(rotary\|self_test\|targets\)\.h"/"rotary.h"/' "$source/tests/bits/bits_test.cpp" >bits.cpp
-$cxx -std=c++20 -O1 -I"$source/src" bits.cpp rotary.o -o bits -pthread
+sed 's/"rotary\/\(rotary\|self_test\|targets\)\.h"/"rotary.h"/' "$source/core/tests/bits/bits_test.cpp" >bits.cpp
+$cxx -std=c++20 -O1 -I"$source/core" bits.cpp rotary.o -o bits -pthread
 ./bits "$hash"

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "tests/support/checks.h"
+#include "core/tests/support/checks.h"
 
 namespace rotary::tests {
 namespace {

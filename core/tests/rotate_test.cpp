@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <memory>
 
-#include "tests/support/splits.h"
-#include "tests/support/walking.h"
+#include "core/tests/support/splits.h"
+#include "core/tests/support/walking.h"
 
 namespace rotary::tests {
 
@@ -273,7 +273,7 @@ struct Eager {
   Pairing pairing;
   std::vector<std::uint32_t> x, out, gradient_of_out, gradient_of_x;
 };
-#include "tests/golden/eager_rotation.inc"
+#include "core/tests/golden/eager_rotation.inc"
 
 Bytes packed(const std::vector<std::uint32_t>& words, DType dtype) {
   Bytes data(words.size() * size_of(dtype));

@@ -3,11 +3,11 @@
 
 #include <limits>
 
+#include "core/tests/support/checks.h"
+#include "core/tests/support/heads.h"
+#include "core/tests/support/oracle.h"
 #include "rotary/query_scale.h"
 #include "rotary/reference.h"
-#include "tests/support/checks.h"
-#include "tests/support/heads.h"
-#include "tests/support/oracle.h"
 
 namespace rotary::tests {
 namespace {

@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
+#include "core/tests/support/outcome.h"
 #include "cpu/targets.h"
 #include "rotary/targets.h"
 #include "table/angle_job.h"
-#include "tests/support/outcome.h"
 
 namespace rotary {
 namespace {

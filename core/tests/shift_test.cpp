@@ -4,13 +4,13 @@
 
 #include <numeric>
 
+#include "core/tests/support/checks.h"
+#include "core/tests/support/guarded.h"
+#include "core/tests/support/heads.h"
+#include "core/tests/support/splits.h"
 #include "rotary/cache.h"
 #include "rotary/reference.h"
 #include "rotary/threads.h"
-#include "tests/support/checks.h"
-#include "tests/support/guarded.h"
-#include "tests/support/heads.h"
-#include "tests/support/splits.h"
 
 namespace rotary::tests {
 namespace {

@@ -1,4 +1,4 @@
-// Table: which position meets which pair, and what is refused. The values themselves: tests/cpu/angles_test.cpp.
+// Table: which position meets which pair, and what is refused. The values themselves: core/tests/angles_test.cpp.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,9 +12,9 @@
 #include <string>
 #include <type_traits>
 
-#include "tests/support/checks.h"
-#include "tests/support/refused_tables.h"
-#include "tests/support/splits.h"
+#include "core/tests/support/checks.h"
+#include "core/tests/support/refused_tables.h"
+#include "core/tests/support/splits.h"
 
 // This program counts its allocations, and refuses them on demand.
 static std::atomic<int> allocations = 0;

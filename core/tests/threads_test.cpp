@@ -5,8 +5,8 @@
 #include <chrono>
 #include <thread>
 
-#include "tests/support/heads.h"
-#include "tests/support/splits.h"
+#include "core/tests/support/heads.h"
+#include "core/tests/support/splits.h"
 
 namespace rotary::tests {
 namespace {

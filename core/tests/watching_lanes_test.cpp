@@ -7,10 +7,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "core/tests/support/walking.h"
 #include "cpu/lanes/scalar.h"
 #include "cpu/rotate/rows.inc"
 #include "rotate/checks.h"
-#include "tests/support/walking.h"
 
 namespace rotary::cpu {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "c/guarded.h"
 #include "c/structs.h"
-#include "files/text/paths.h"
 #include "rotary/config.h"
+#include "text/paths.h"
 
 struct rotary_model {
   rotary::Model values;

@@ -1,16 +1,16 @@
 // The config.json of a model of diffusers: the ropes of its class and of the class's parts, by their rows
 // (files/models/diffusers.h).
-#include "files/models/diffusers.h"
+#include "models/diffusers.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
-#include "files/text/json.h"
-#include "files/text/nearest.h"
 #include "rotary/error.h"
 #include "stages.h"
+#include "text/json.h"
+#include "text/nearest.h"
 #include "values/fail.h"
 
 namespace rotary::files {

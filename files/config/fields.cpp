@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "files/text/io.h"
 #include "rotary/error.h"
+#include "text/io.h"
 #include "values/fail.h"
 
 namespace rotary::files {

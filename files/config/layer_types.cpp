@@ -1,9 +1,9 @@
 // The type of each layer: as written, from lists of indices, or the model_type's own pattern.
 #include <algorithm>
 
-#include "files/text/io.h"
 #include "rotary/error.h"
 #include "stages.h"
+#include "text/io.h"
 
 namespace rotary::files {
 namespace {

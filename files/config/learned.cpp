@@ -4,13 +4,13 @@
 #include <initializer_list>
 #include <utility>
 
-#include "files/models/diffusers.h"
-#include "files/tensors/checkpoint.h"
-#include "files/tensors/formats.h"
-#include "files/text/io.h"
-#include "files/text/paths.h"
+#include "models/diffusers.h"
 #include "rotary/error.h"
 #include "stages.h"
+#include "tensors/checkpoint.h"
+#include "tensors/formats.h"
+#include "text/io.h"
+#include "text/paths.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 

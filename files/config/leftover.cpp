@@ -1,10 +1,10 @@
 // Nothing ignored: a rope key that no stage read is an error, wherever it stands.
 #include <algorithm>
 
-#include "files/text/io.h"
-#include "files/text/nearest.h"
 #include "rotary/error.h"
 #include "stages.h"
+#include "text/io.h"
+#include "text/nearest.h"
 #include "values/fail.h"
 #include "values/scaling_fields.h"
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <variant>
 
-#include "files/text/io.h"
 #include "rotary/error.h"
 #include "stages.h"
+#include "text/io.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::files {

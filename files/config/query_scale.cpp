@@ -1,4 +1,5 @@
-// Which layers multiply their queries by the position, and how: by the rows of "query_scales" in data/models.json.
+// Which layers multiply their queries by the position, and how: by the rows of "query_scales" in
+// files/models/models.json.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "files/text/io.h"
-#include "files/text/nearest.h"
 #include "rotary/error.h"
 #include "stages.h"
+#include "text/io.h"
+#include "text/nearest.h"
 #include "values/fail.h"
 #include "values/scaling_fields.h"
 

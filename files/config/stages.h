@@ -15,11 +15,11 @@
 #include <string_view>
 #include <vector>
 
-#include "files/models/families.h"
-#include "files/models/quirks/quirk.h"
-#include "files/text/json.h"
+#include "models/families.h"
+#include "models/quirks/quirk.h"
 #include "rotary/config.h"
 #include "rotary/error.h"
+#include "text/json.h"
 #include "values/fail.h"
 #include "values/scaling_fields.h"
 

@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "files/gguf/gguf.h"
-#include "files/text/io.h"
-#include "files/text/json.h"
-#include "files/text/nearest.h"
-#include "files/text/paths.h"
+#include "gguf/gguf.h"
 #include "rotary/error.h"
 #include "stages.h"
+#include "text/io.h"
+#include "text/json.h"
+#include "text/nearest.h"
+#include "text/paths.h"
 #include "values/fail.h"
 #include "values/scaling_fields.h"
 

@@ -2,10 +2,10 @@
 #include <cmath>
 #include <string>
 
-#include "files/text/json.h"
 #include "rotary/config.h"
 #include "rotary/error.h"
 #include "rotate/rotate_by.h"
+#include "text/json.h"
 #include "values/fail.h"
 #include "values/scaling_fields.h"
 

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <utility>
 
-#include "files/tensors/formats.h"
-#include "files/text/io.h"
-#include "files/text/paths.h"
 #include "rotary/error.h"
+#include "tensors/formats.h"
+#include "text/io.h"
+#include "text/paths.h"
 
 namespace rotary::files {
 namespace {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "files/config/stages.h"
-#include "files/text/io.h"
-#include "files/text/json.h"
+#include "config/stages.h"
 #include "rotary/config.h"
+#include "text/io.h"
+#include "text/json.h"
 
 namespace rotary::files {
 

@@ -1,9 +1,9 @@
-"""How the files of tests/golden and data are written. Standard library only."""
+"""How golden files and models.json are written, and where. Standard library only."""
 import json
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-GOLDEN = ROOT / "tests" / "golden"
+GOLDEN = ROOT / "files/tests/golden"
 
 
 def folded(values, indent, width, end=""):

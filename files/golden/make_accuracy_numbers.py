@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The errors of the common ways to make tables of cos and sin, by mpmath and numpy: tests/golden/accuracy.json.
+"""The errors of the common ways to make tables of cos and sin, by mpmath and numpy: tools/tests/golden/accuracy.json.
 
-Run by hand: python tools/golden/make_accuracy_numbers.py (needs mpmath, numpy, torch and transformers).
+Run by hand: python files/golden/make_accuracy_numbers.py (needs mpmath, numpy, torch and transformers).
 It knows the formulas of RoPE and nothing of the library. Every cos and sin is computed with 60 digits and rounded once
 to float32; products in float32 are numpy's.
 """
@@ -12,7 +12,7 @@ import numpy
 from mpmath import mp, mpf
 
 import models
-from files import GOLDEN
+from files import ROOT
 from make_frequency_fixture import TRAINED, inv_freq
 from make_golden import formula
 
@@ -133,8 +133,8 @@ def main():
             one["decades"] = {way: [text(max(subject.errors(way, range(first, last + 1)))) for first, last in DENSE]
                               for way in WAYS}
         out.append(one)
-    made = {"made_by": f"tools/golden/make_accuracy_numbers.py, mpmath {mpmath.__version__}, numpy {numpy.__version__}"}
-    (GOLDEN / "accuracy.json").write_text(json.dumps({**made, "ropes": out}, indent=1) + "\n")
+    made = {"made_by": f"files/golden/make_accuracy_numbers.py, mpmath {mpmath.__version__}, numpy {numpy.__version__}"}
+    (ROOT / "tools/tests/golden/accuracy.json").write_text(json.dumps({**made, "ropes": out}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what `rotary demo` runs on, beside data/demo/config.json, the rope of Llama 3.1 8B as its file states it. Needs
+"""Makes what `rotary demo` runs on, beside cli/data/demo/config.json, the rope of Llama 3.1 8B as its file states it. Needs
 numpy and mpmath; the same bytes every time.
 
 qk.safetensors      q [1, 16, 32, 128] and k [1, 16, 8, 128], bf16: normal numbers with a fixed seed, a few channels louder
@@ -17,7 +17,7 @@ import models
 from files import ROOT
 from make_golden import formula
 
-FOLDER = ROOT / "data" / "demo"
+FOLDER = ROOT / "cli/data/demo"
 CONFIG = json.loads((FOLDER / "config.json").read_text())
 TOKENS, HEADS, KV_HEADS = 16, CONFIG["num_attention_heads"], CONFIG["num_key_value_heads"]
 HEAD_DIM = CONFIG["hidden_size"] // HEADS

@@ -1,4 +1,4 @@
-"""Writes tests/golden/diffusers_rotation.json: vectors that diffusers' own modules rotated, of the models whose whole
+"""Writes cli/tests/golden/diffusers_rotation.json: vectors that diffusers' own modules rotated, of the models whose whole
 heads no one rope of one pairing turns: Mochi by directions that it learned, Allegro in three blocks.
 
     make_diffusers_rotation.py      PYTHONPATH has diffusers 0.42.1
@@ -11,7 +11,7 @@ from diffusers.models import embeddings
 from diffusers.models.attention_processor import MochiAttention, MochiAttnProcessor2_0
 from diffusers.models.transformers import transformer_mochi
 
-from files import GOLDEN
+from files import ROOT
 
 FRAMES, HEIGHT, WIDTH, HEADS = 2, 2, 3, 2
 
@@ -53,4 +53,4 @@ tokens = FRAMES * HEIGHT * WIDTH
 values = [torch.randn(tokens, HEADS, width, generator=generator) for width in (12, 8)]
 with torch.no_grad():
     turned = {"allegro": allegro(values[0]), "mochi": mochi(values[1], generator)}
-    (GOLDEN / "diffusers_rotation.json").write_text(json.dumps(turned) + "\n")
+    (ROOT / "cli/tests/golden/diffusers_rotation.json").write_text(json.dumps(turned) + "\n")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/frequencies_float32.json: the float32 inv_freq of Hugging Face transformers, on a CPU.
+"""Writes core/tests/golden/frequencies_float32.json: the float32 inv_freq of Hugging Face transformers, on a CPU.
 
 torch runs with its scalar kernels, whose pow is the C library's; its vector kernels (ATEN_CPU_CAPABILITY=avx2, avx512)
 have a pow of their own that differs by an ulp in 1 % of the frequencies.
@@ -19,7 +19,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.hunyuan_v1_dense.modeling_hunyuan_v1_dense import HunYuanDenseV1RotaryEmbedding
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-from files import GOLDEN
+from files import ROOT
 
 TRAINED = "original_max_position_embeddings"
 # Our names for the keys of rope_parameters.
@@ -68,7 +68,7 @@ def inv_freq(scaling, parameters, trained_length, length, head_dim, base):
 
 
 def main():
-    made = (f"tools/golden/make_frequency_fixture.py with torch {torch.__version__}, transformers "
+    made = (f"files/golden/make_frequency_fixture.py with torch {torch.__version__}, transformers "
             f"{transformers.__version__}, Python {platform.python_version()}, {torch.backends.cpu.get_cpu_capability()}")
     rows = []
     for head_dim, base in ((80, 10000.0), (128, 500000.0)):
@@ -80,7 +80,7 @@ def main():
             keys |= {"trained_length": trained_length} if scaling == "dynamic" else {}
             rows.append(json.dumps(keys)[:-1] + ', "inv_freq": [' + ", ".join(f"{float(v):.9g}" for v in values) + "]}")
     text = '{"made": ' + json.dumps(made) + ', "cases": [\n' + ",\n".join(rows) + "\n]}\n"
-    (GOLDEN / "frequencies_float32.json").write_text(text)
+    (ROOT / "core/tests/golden/frequencies_float32.json").write_text(text)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Small GGUF files and the ropes that they describe: tests/golden/gguf.
+"""Small GGUF files and the ropes that they describe: files/tests/golden/gguf.
 
-    python3 -m venv VENV && VENV/bin/pip install gguf==0.19.0 mpmath==1.4.1 && VENV/bin/python tools/golden/make_gguf.py
+    python3 -m venv VENV && VENV/bin/pip install gguf==0.19.0 mpmath==1.4.1 && VENV/bin/python files/golden/make_gguf.py
 
 The files are written by PyPI's gguf with the keys that llama.cpp's conversion writes for real models, at the size of
 the models' heads. expected.json is computed here by the formulas of make_golden.py, from the float32 values that the

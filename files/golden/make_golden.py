@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/expected.json: for every config in tests/golden/configs, the ropes that read_config and
+"""Writes files/tests/golden/expected.json: for every config in files/tests/golden/configs, the ropes that read_config and
 frequencies() must find.
 
-    python tools/golden/make_golden.py     (needs mpmath)
+    python files/golden/make_golden.py     (needs mpmath)
 
 The formulas in mpmath at 50 digits, from what golden/models.py says of the model.
 """
@@ -143,7 +143,7 @@ def main():
             "values": "opened" if name in OPENED else "ours, in the form of the file; not published",
             "model_type": values.get("model_type", ""),
             "ropes": [expect(rope, values.get("rope_scaling")) for rope in ropes]}
-    made = {"by": "tools/golden/make_golden.py", "python": sys.version.split()[0], "mpmath": mpmath.__version__}
+    made = {"by": "files/golden/make_golden.py", "python": sys.version.split()[0], "mpmath": mpmath.__version__}
     write(GOLDEN / "expected.json", {"made": made, "models": models})
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Frequencies as the code of others makes them: tests/golden/makers.json, for tests/core/makers_test.cpp.
+"""Frequencies as the code of others makes them: core/tests/golden/makers.json, for core/tests/makers_test.cpp.
 
-Run by hand: python tools/golden/make_makers.py FOLDER (needs torch, timm, rotary-embedding-torch and einops). FOLDER
+Run by hand: python files/golden/make_makers.py FOLDER (needs torch, timm, rotary-embedding-torch and einops). FOLDER
 holds clones of lucidrains/vit-pytorch and Wiselnn570/VideoRoPE, by those last names, and what the wheels of sglang and
 vllm hold. In float64 where their code takes a type, else in its float32. Of Grok (SGLang, models/grok.py), CoPE
 (hrlics/CoPE, modeling_cope.py) and LTX (diffusers, transformer_ltx.py), whose code cannot be called alone, the
@@ -21,7 +21,7 @@ import timm.layers.pos_embed_sincos as timm_rope
 import torch
 from einops import rearrange, repeat
 
-from files import GOLDEN
+from files import ROOT
 
 F64 = torch.float64
 CLONES = pathlib.Path(sys.argv[1])
@@ -103,4 +103,4 @@ made = {name: values.flatten().tolist() for name, values in made.items()}
 made |= {make.__name__: ["".join(map(str, make(sections))) for sections in SECTIONS]
          for make in (glm_axes, openpangu_axes, videorope_axes)}
 rows = (f" {json.dumps(name)}: {json.dumps(values)}" for name, values in made.items())
-(GOLDEN / "makers.json").write_text("{\n" + ",\n".join(rows) + "\n}\n")
+(ROOT / "core/tests/golden/makers.json").write_text("{\n" + ",\n".join(rows) + "\n}\n")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/model_norms.json: what the classes by which transformers' models norm q and k make of random heads
-in bf16, with random weights. tests/gpu/norms_test.cpp compares.
+"""Writes gpu/tests/golden/model_norms.json: what the classes by which transformers' models norm q and k make of random heads
+in bf16, with random weights. gpu/tests/norms_test.cpp compares.
 
-    python3 tools/golden/make_norm_fixture.py > tests/golden/model_norms.json     (torch, transformers)
+    python3 files/golden/make_norm_fixture.py > gpu/tests/golden/model_norms.json     (torch, transformers)
 """
 import importlib
 import json
@@ -27,7 +27,7 @@ def words(tensor):
 def main():
     torch.manual_seed(22)
     x = (torch.randn(TOKENS, HEADS, HEAD_DIM) * torch.logspace(-2, 1, TOKENS)[:, None, None]).to(torch.bfloat16)
-    made = f"tools/golden/make_norm_fixture.py, transformers {transformers.__version__}, torch {torch.__version__}"
+    made = f"files/golden/make_norm_fixture.py, transformers {transformers.__version__}, torch {torch.__version__}"
     rows = []
     for model in MODELS:
         module, _, prefix = model.partition(".")

@@ -1,4 +1,4 @@
-"""What each published config in tests/golden/configs means, written by hand from the papers, the model cards and the
+"""What each published config in files/tests/golden/configs means, written by hand from the papers, the model cards and the
 published modeling code: the part of make_golden.py that is opinion. No config is read here.
 """
 

@@ -1,5 +1,5 @@
-// The ropes of the classes of diffusers: the rows of "diffusers" in data/models.json, whose fields have the names of
-// these members and state what differs from them. Read by src/files/config/diffusers.cpp.
+// The ropes of the classes of diffusers: the rows of "diffusers" in files/models/models.json, whose fields have the
+// names of these members and state what differs from them. Read by files/config/diffusers.cpp.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Facts per model_type that a config.json leaves out: the rows of data/models.json as values. A row's fields have the
-// names of these structs' members and state what differs from the defaults here. Read by src/files/config, src/convert,
-// src/extend and rotary_torch.
+// Facts per model_type that a config.json leaves out: the rows of files/models/models.json as values. A row's fields
+// have the names of these structs' members and state what differs from the defaults here. Read by files/config,
+// tools/convert, tools/extend and rotary_torch.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "files/text/io.h"
 #include "rotary/config.h"
+#include "text/io.h"
 
 namespace rotary::files {
 
@@ -260,7 +260,7 @@ enum class ClassToken : std::uint8_t { none, before, after };
 // makes ids of its own has a variant, the part of one that sees has an order.
 struct PositionFacts {
   Counts counts = Counts::none;
-  std::string_view variant = {};                                 // src/positions/variants.cpp
+  std::string_view variant = {};                                 // tools/positions/variants.cpp
   int image = -1, video = -1, audio = -1, start = -1, end = -1;  // ids of tokens, where the config does not say them
   PatchOrder order = PatchOrder::none;
   int first = 0;  // the number of the first row and column

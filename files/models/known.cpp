@@ -4,8 +4,8 @@
 #include <string>
 #include <tuple>
 
+#include "config/stages.h"
 #include "diffusers.h"
-#include "files/config/stages.h"
 
 namespace rotary::files {
 namespace {

@@ -13,7 +13,7 @@
 #include "values/fail.h"
 
 namespace rotary::embedded {
-std::string_view models() noexcept;  // data/models.json
+std::string_view models() noexcept;  // files/models/models.json
 }
 
 namespace rotary::files {
@@ -99,7 +99,7 @@ concept HasColumns = requires(S& row) {
 
 // Throws INTERNAL. So do the others where a value is not what they read.
 [[noreturn]] void refuse_table(const std::string& sentence) {
-  fail(Code::INTERNAL, "models", "data/models.json: ", sentence);
+  fail(Code::INTERNAL, "models", "files/models/models.json: ", sentence);
 }
 
 struct Member {

@@ -1,4 +1,4 @@
-// Reads data/models.json. For table.cpp and its test; everything else asks families.h.
+// Reads files/models/models.json. For table.cpp and its test; everything else asks families.h.
 #pragma once
 
 #include <any>
@@ -7,15 +7,15 @@
 #include <string_view>
 #include <vector>
 
-#include "files/text/json.h"
+#include "text/json.h"
 
 namespace rotary::files {
 
 // Finds the rows of the file and reads a row when it is first asked for: the whole file would take three milliseconds
 // of every start. Any number of threads may ask. text must be JSON that parse_json takes, laid out as
-// tools/sweep/table.py does it (a section begins a line, a row of a section begins one after two blanks), and outlive
-// this. What is wrong with a row throws INTERNAL: "[models] data/models.json: models.llama.shape has no field
-// head_count".
+// files/models/sweep/table.py does it (a section begins a line, a row of a section begins one after two blanks), and
+// outlive this. What is wrong with a row throws INTERNAL: "[models] files/models/models.json: models.llama.shape has no
+// field head_count".
 class ModelTable {
  public:
   explicit ModelTable(std::string_view text);

@@ -2,10 +2,10 @@
 
 #include <string_view>
 
-#include "files/text/io.h"
-#include "files/text/json.h"
-#include "files/text/paths.h"
 #include "rotary/error.h"
+#include "text/io.h"
+#include "text/json.h"
+#include "text/paths.h"
 #include "values/fail.h"
 
 namespace rotary::files {

@@ -5,8 +5,8 @@
 #include <string>
 #include <type_traits>
 
-#include "files/text/io.h"
 #include "runtime/compiler.h"
+#include "text/io.h"
 #include "values/dtypes.h"
 #include "values/names.h"
 

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
-#include "files/text/io.h"
 #include "rotary/heads.h"
 #include "rotary/tensors.h"
+#include "text/io.h"
 
 namespace rotary::files {
 

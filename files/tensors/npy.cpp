@@ -5,11 +5,11 @@
 #include <cstring>
 #include <utility>
 
-#include "files/text/io.h"
-#include "files/text/paths.h"
 #include "formats.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
+#include "text/io.h"
+#include "text/paths.h"
 #include "values/fail.h"
 
 namespace rotary {

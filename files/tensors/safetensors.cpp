@@ -9,12 +9,12 @@
 #include <set>
 #include <utility>
 
-#include "files/text/io.h"
-#include "files/text/json.h"
-#include "files/text/paths.h"
 #include "formats.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
+#include "text/io.h"
+#include "text/json.h"
+#include "text/paths.h"
 #include "values/fail.h"
 
 namespace rotary::files {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "files/text/io.h"
 #include "rotary/tensors.h"
+#include "text/io.h"
 
 namespace rotary::files {
 

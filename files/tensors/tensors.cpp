@@ -10,12 +10,12 @@
 #include <system_error>
 #include <utility>
 
-#include "files/text/descriptors.h"
-#include "files/text/io.h"
-#include "files/text/paths.h"
 #include "formats.h"
 #include "rotary/error.h"
 #include "rotary/tensors.h"
+#include "text/descriptors.h"
+#include "text/io.h"
+#include "text/paths.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 

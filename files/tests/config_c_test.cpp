@@ -15,7 +15,7 @@ namespace {
 TEST(ConfigC, EveryConfigIsReadAsByCpp) {
   int seen = 0;
   for (const auto& file :
-       std::filesystem::directory_iterator(std::string(ROTARY_SOURCE_DIR) + "/tests/golden/configs")) {
+       std::filesystem::directory_iterator(std::string(ROTARY_SOURCE_DIR) + "/files/tests/golden/configs")) {
     rotary_model* model = nullptr;
     std::string refused;
     Model wanted;

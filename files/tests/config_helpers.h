@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/tests/support/outcome.h"
 #include "rotary/config.h"
-#include "tests/support/outcome.h"
 
 namespace rotary::config_test {
 

@@ -1,13 +1,13 @@
 // read_config on files: key after key that must not be ignored, malformed files, folders, and what the sentences look
-// like. The readings of configs are in tests/golden/readings.txt (readings_test.cpp).
+// like. The readings of configs are in files/tests/golden/readings.txt (readings_test.cpp).
 #include <filesystem>
 #include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "tests/support/config_helpers.h"
-#include "tests/support/file_helpers.h"
+#include "files/tests/config_helpers.h"
+#include "files/tests/file_helpers.h"
 
 namespace rotary {
 namespace {

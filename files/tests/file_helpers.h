@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/tests/support/outcome.h"
 #include "rotary/tensors.h"
-#include "tests/support/outcome.h"
 
 namespace rotary::test {
 

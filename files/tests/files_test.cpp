@@ -1,4 +1,4 @@
-// The files as their own formats' programs write them (tests/golden/make_tensor_files.py), and round trips.
+// The files as their own formats' programs write them (files/tests/golden/make_tensor_files.py), and round trips.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -8,8 +8,8 @@
 #include <random>
 #include <thread>
 
-#include "files/tensors/formats.h"
-#include "tests/support/file_helpers.h"
+#include "files/tests/file_helpers.h"
+#include "tensors/formats.h"
 
 namespace rotary::test {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Shape = std::vector<std::int64_t>;
 
-fs::path golden(const std::string& name) { return fs::path(ROTARY_SOURCE_DIR) / "tests" / "golden" / name; }
+fs::path golden(const std::string& name) { return fs::path(ROTARY_SOURCE_DIR) / "files/tests/golden" / name; }
 
 // ---- element types -------------------------------------------------------------------------------
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <string>
 
+#include "core/tests/fuzz/fuzz.h"
+#include "files/tests/file_helpers.h"
+#include "files/tests/gguf_helpers.h"
 #include "rotary/config.h"
-#include "tests/fuzz/fuzz.h"
-#include "tests/support/file_helpers.h"
-#include "tests/support/gguf_helpers.h"
 
 namespace rotary {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using namespace test;
 
 constexpr std::uint64_t huge = ~std::uint64_t{0};
-const std::filesystem::path gguf_files = std::filesystem::path(ROTARY_SOURCE_DIR) / "tests/golden/gguf";
+const std::filesystem::path gguf_files = std::filesystem::path(ROTARY_SOURCE_DIR) / "files/tests/golden/gguf";
 
 void expect_refused(const std::string& code, const std::string& words, const std::string& bytes) {
   const ScratchFolder folder;

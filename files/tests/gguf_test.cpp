@@ -1,4 +1,4 @@
-// The ropes of GGUF files. Files and numbers: tools/golden/make_gguf.py (PyPI's gguf; the formulas in mpmath).
+// The ropes of GGUF files. Files and numbers: files/golden/make_gguf.py (PyPI's gguf; the formulas in mpmath).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "files/tests/config_helpers.h"
+#include "files/tests/file_helpers.h"
+#include "files/tests/gguf_helpers.h"
 #include "rotary/config.h"
-#include "tests/support/config_helpers.h"
-#include "tests/support/file_helpers.h"
-#include "tests/support/gguf_helpers.h"
 
 namespace rotary {
 namespace {
@@ -26,7 +26,7 @@ using test::write_text;
 
 constexpr std::uint32_t f32 = 6, text = 8, boolean = 7;
 
-const std::filesystem::path golden = std::filesystem::path(ROTARY_SOURCE_DIR) / "tests/golden/gguf";
+const std::filesystem::path golden = std::filesystem::path(ROTARY_SOURCE_DIR) / "files/tests/golden/gguf";
 
 Model read_bytes(const std::string& bytes, const ConfigOptions& options = {}) {
   const test::ScratchFolder folder;

@@ -1,4 +1,4 @@
-// Published configs against golden/expected.json (tools/golden/make_golden.py): the ropes that read_config finds and
+// Published configs against golden/expected.json (files/golden/make_golden.py): the ropes that read_config finds and
 // the frequencies that follow, judged by mpmath to 1 ulp.
 #include <gtest/gtest.h>
 
@@ -14,14 +14,14 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/config_helpers.h"
+#include "files/tests/config_helpers.h"
 
 namespace rotary::golden_tests {
 namespace {
 
 using Json = nlohmann::json;
 
-const std::string golden = std::string(ROTARY_SOURCE_DIR) + "/tests/golden/";
+const std::string golden = std::string(ROTARY_SOURCE_DIR) + "/files/tests/golden/";
 
 // The real number that the 22 digits stand for, in units of the last place of the double nearest to it.
 double ulps_apart(double got, const std::string& digits) {

@@ -7,7 +7,7 @@
 #include <new>
 #include <sstream>
 
-#include "tests/support/file_helpers.h"
+#include "files/tests/file_helpers.h"
 
 // The largest single request since it was set to 0.
 static std::size_t largest_request = 0;
@@ -43,10 +43,10 @@ std::string unescaped(const std::string& text) {
   return bytes;
 }
 
-// The lies of tests/golden/lies.txt, which says what its lines are.
+// The lies of files/tests/golden/lies.txt, which says what its lines are.
 std::vector<Lie> lies_about(const std::string& format) {
   std::vector<Lie> lies;
-  std::ifstream file(ROTARY_SOURCE_DIR "/tests/golden/lies.txt");
+  std::ifstream file(ROTARY_SOURCE_DIR "/files/tests/golden/lies.txt");
   for (std::string line, asked, kind, text; std::getline(file, line);) {
     std::istringstream fields(line);
     Lie lie;

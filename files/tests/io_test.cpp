@@ -8,9 +8,9 @@
 #include <csignal>
 #include <thread>
 
-#include "files/text/io.h"
-#include "tests/support/file_helpers.h"
-#include "tests/support/full_disk.h"
+#include "files/tests/file_helpers.h"
+#include "files/tests/full_disk.h"
+#include "text/io.h"
 
 namespace rotary::test {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <limits>
 
-#include "tests/support/config_helpers.h"
-#include "tests/support/file_helpers.h"
+#include "files/tests/config_helpers.h"
+#include "files/tests/file_helpers.h"
 
 namespace rotary {
 namespace {
@@ -28,7 +28,7 @@ Rope rope_of(int head_dim, std::vector<double> inv_freq = {}, std::vector<double
 
 // ---- clockwise ----
 
-// A rotation by such a table is the transposed one, as a backward call is (tests/cpu/rotate_test.cpp).
+// A rotation by such a table is the transposed one, as a backward call is (core/tests/rotate_test.cpp).
 TEST(Clockwise, NegatesEverySinAndNothingElse) {
   const std::vector<double> real = {0, 0.5, -2.25, 1e9};
   for (const Angles angles : {Angles::exact, Angles::float32}) {

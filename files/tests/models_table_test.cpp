@@ -1,5 +1,5 @@
-// data/models.json: every row reads, every name leads somewhere, and what is wrong is refused by name.
-#include "files/models/table.h"
+// files/models/models.json: every row reads, every name leads somewhere, and what is wrong is refused by name.
+#include "models/table.h"
 
 #include <gtest/gtest.h>
 
@@ -11,16 +11,16 @@
 #include <utility>
 #include <vector>
 
-#include "files/models/diffusers.h"
-#include "files/models/families.h"
-#include "files/text/json.h"
-#include "tests/support/outcome.h"
+#include "core/tests/support/outcome.h"
+#include "models/diffusers.h"
+#include "models/families.h"
+#include "text/json.h"
 
 namespace rotary::files {
 namespace {
 
 std::string file_text() {
-  std::ifstream file(ROTARY_SOURCE_DIR "/data/models.json");
+  std::ifstream file(ROTARY_SOURCE_DIR "/files/models/models.json");
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
@@ -166,9 +166,9 @@ TEST(ModelTable, what_is_wrong_is_refused_by_name) {
       {R"({"sections": [1, 2, 3, 4, 5]})", "a.sections must be a list of up to four counts but is [1, 2, 3, 4, 5]"},
   };
   for (const auto& [row, error] : wrong) {
-    EXPECT_EQ(error_of_row(row), "[models] data/models.json: models." + error) << row;
+    EXPECT_EQ(error_of_row(row), "[models] files/models/models.json: models." + error) << row;
   }
-  const std::string file = "[models] data/models.json: ";
+  const std::string file = "[models] files/models/models.json: ";
   EXPECT_EQ(error_of("{\n\"models\": {\n},\n\"children\": {\n  \"p\": {\"text_config\": {\"base\": 3}}\n}\n}"),
             file + "children.p.text_config must have a type");
   EXPECT_EQ(error_of(""), file + "the file must be an object");

@@ -102,7 +102,7 @@ struct Published {
 const std::vector<Published>& published() {
   static const std::vector<Published> all = [] {
     std::vector<Published> configs;
-    const std::filesystem::path folder = std::string(ROTARY_SOURCE_DIR) + "/tests/golden/configs";
+    const std::filesystem::path folder = std::string(ROTARY_SOURCE_DIR) + "/files/tests/golden/configs";
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       std::ifstream file(entry.path());
       std::string text((std::istreambuf_iterator<char>(file)), {});

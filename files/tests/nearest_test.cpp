@@ -1,5 +1,5 @@
 // Which known word a misspelt one stands for.
-#include "files/text/nearest.h"
+#include "text/nearest.h"
 
 #include <gtest/gtest.h>
 

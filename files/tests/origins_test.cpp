@@ -1,5 +1,5 @@
 // Where every value of a rope comes from: a law over all golden configs and those of the sweep, and a GGUF file. (Of
-// single configs: tests/golden/readings.txt)
+// single configs: files/tests/golden/readings.txt)
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "files/tests/file_helpers.h"
+#include "files/tests/gguf_helpers.h"
 #include "rotary/config.h"
-#include "src/values/scaling_fields.h"
-#include "tests/support/file_helpers.h"
-#include "tests/support/gguf_helpers.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::origin_tests {
 namespace {
@@ -25,7 +25,7 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "tests/golden";
+const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "files/tests/golden";
 
 Json json_in(const fs::path& path) {
   std::stringstream text;

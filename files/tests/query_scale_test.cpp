@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "files/tests/file_helpers.h"
 #include "rotary/config.h"
 #include "rotary/error.h"
-#include "tests/support/file_helpers.h"
 
 namespace rotary {
 namespace {
@@ -24,11 +24,12 @@ Model model_with(const std::string& more) { return parse_config(with_shape(more)
 // At 0, 8190, 8191, 8192, 16383, 16384, 49151, 100000, 128000, 1000000: what the modules of transformers 5.23 multiply
 // by (CPU, float32): get_llama_4_attn_scale of ministral3 (0.1, 16384) and mistral4 (0.1, 8192),
 // compute_attention_scaling of beam, Llama4TextAttention of a layer without rope, with its key cache of so many tokens;
-// and logn_list of Qwen-7B's modeling_qwen.py (seq_length 8192): tests/golden/query_scales.json.
+// and logn_list of Qwen-7B's modeling_qwen.py (seq_length 8192): files/tests/golden/query_scales.json.
 const Places scaled_places = {0, 8190, 8191, 8192, 16383, 16384, 49151, 100000, 128000, 1000000};
 
 TEST(QueryScale, is_what_the_modules_of_transformers_multiply_by) {
-  const auto measured = nlohmann::json::parse(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/query_scales.json"));
+  const auto measured =
+      nlohmann::json::parse(test::read_text(ROTARY_SOURCE_DIR "/files/tests/golden/query_scales.json"));
   EXPECT_EQ(measured.size(), 6U);
   for (nlohmann::json one : measured) {
     one["config"].update({{"hidden_size", 256}, {"num_attention_heads", 4}, {"num_hidden_layers", 8}});

@@ -1,4 +1,4 @@
-// Configs are read as tests/golden/readings.txt says, which has a name, configs and the whole reading of each.
+// Configs are read as files/tests/golden/readings.txt says, which has a name, configs and the whole reading of each.
 // The numbers there were compared with transformers' own modules (float32), vLLM's and published ones when they were
 // written. ROTARY_WRITE_READINGS=1 writes the file anew, for a change that is meant: git diff shows what it changes.
 #include <gtest/gtest.h>
@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "rotary/config.h"
-#include "src/values/scaling_fields.h"
+#include "values/scaling_fields.h"
 
 namespace rotary {
 namespace {
 
-const std::filesystem::path golden = std::filesystem::path(ROTARY_SOURCE_DIR) / "tests/golden";
+const std::filesystem::path golden = std::filesystem::path(ROTARY_SOURCE_DIR) / "files/tests/golden";
 
 std::string number(double value) {
   char text[40];
@@ -98,7 +98,7 @@ std::string text_of(const Model& model, const ModelRope& used) {
 }
 
 struct Case {
-  std::string config;  // JSON, or "file NAME" below tests/golden
+  std::string config;  // JSON, or "file NAME" below files/tests/golden
   ConfigOptions options;
 };
 

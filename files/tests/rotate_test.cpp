@@ -1,8 +1,8 @@
-// rotate_qk by a ModelRope: that by its Rope (tests/core/api_test.cpp and c_test.cpp) of the elements from `first` on.
+// rotate_qk by a ModelRope: that by its Rope (core/tests/api_test.cpp and c_test.cpp) of the elements from `first` on.
 #include <numeric>
 #include <vector>
 
-#include "tests/support/config_helpers.h"
+#include "files/tests/config_helpers.h"
 
 namespace rotary {
 namespace {

@@ -1,5 +1,5 @@
-// Every model_type of transformers and class of diffusers (golden/sweep, made by tools/sweep) against the reader: the
-// ropes, the rotation, the class defaults, and no key unread.
+// Every model_type of transformers and class of diffusers (golden/sweep, made by files/models/sweep) against the
+// reader: the ropes, the rotation, the class defaults, and no key unread.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "files/config/stages.h"
-#include "files/models/families.h"
-#include "tests/support/config_helpers.h"
+#include "config/stages.h"
+#include "files/tests/config_helpers.h"
+#include "models/families.h"
 
 namespace rotary::sweep {
 namespace {
@@ -37,7 +37,7 @@ struct Record {
 const std::vector<Record>& records() {
   static const std::vector<Record> all = [] {
     std::vector<Record> list;
-    for (const auto& entry : std::filesystem::directory_iterator(ROTARY_SOURCE_DIR "/tests/golden/sweep")) {
+    for (const auto& entry : std::filesystem::directory_iterator(ROTARY_SOURCE_DIR "/files/tests/golden/sweep")) {
       if (entry.path().extension() != ".json") continue;
       const Json json = Json::parse(std::ifstream(entry.path()));
       list.push_back({entry.path().stem().string(), json.at("config"), json.at("ropes"), json.at("none")});
@@ -336,7 +336,8 @@ bool holds(const Json& config, const std::string& part) {
   return config.contains(pointer) && !config.at(pointer).is_null();
 }
 
-// Class defaults that transformers does not run: the swept config says more than nothing (tools/sweep/cases.json).
+// Class defaults that transformers does not run: the swept config says more than nothing
+// (files/models/sweep/cases.json).
 const std::map<std::string, std::string> says_more = {
     {"dbrx", "attn_config, with key heads of its own"},
     {"lfm2_moe", "layer_types"},

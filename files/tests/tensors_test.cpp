@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <type_traits>
 
-#include "tests/support/file_helpers.h"
+#include "files/tests/file_helpers.h"
 
 namespace rotary::test {
 namespace {

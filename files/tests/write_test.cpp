@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "files/tests/config_helpers.h"
 #include "rotary/config.h"
-#include "src/values/scaling_fields.h"
-#include "tests/support/config_helpers.h"
+#include "values/scaling_fields.h"
 
 namespace rotary {
 namespace {
@@ -23,7 +23,7 @@ using config_test::only;
 using scalings::Need;
 using Json = nlohmann::ordered_json;
 
-const std::string golden_configs = std::string(ROTARY_SOURCE_DIR) + "/tests/golden/configs";
+const std::string golden_configs = std::string(ROTARY_SOURCE_DIR) + "/files/tests/golden/configs";
 
 // A config of a model_type that is not known, which turns as the rope does.
 std::string config_of(const Rope& rope, const std::string& parameters) {

@@ -1,5 +1,5 @@
 // rotary::gpu in a build without CUDA: everything throws the same error.
-#include "gpu/kernels/kernels.h"
+#include "kernels/kernels.h"
 #include "values/fail.h"
 
 namespace rotary::gpu {

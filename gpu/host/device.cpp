@@ -1,7 +1,7 @@
 // Queries of the device, and the errors of its runtime.
 #include <cuda_runtime_api.h>
 
-#include "gpu/kernels/kernels.h"
+#include "kernels/kernels.h"
 #include "values/fail.h"
 
 namespace rotary::gpu {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "gpu/kernels/kernels.h"
+#include "kernels/kernels.h"
 #include "rotate/overlap.h"
 #include "rotate/refuse.h"
 #include "values/pairings.h"

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "gpu/kernels/kernels.h"
+#include "kernels/kernels.h"
 #include "rotate/refuse.h"
 
 namespace rotary::gpu {

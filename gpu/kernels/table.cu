@@ -1,6 +1,6 @@
 // Rows of cos and sin: the values of rotary::Table, bit for bit, because a correctly rounded value is unique.
 //
-// Each thread has one pair and loops over rows. The fast paths are those of src/cpu/angles/angles.inc: the same
+// Each thread has one pair and loops over rows. The fast paths are those of core/cpu/angles/angles.inc: the same
 // remainders, polynomials and errors, and the same test for a double that lies too near a rounding boundary. Such a
 // value, and every case that the fast paths do not cover, is computed in the wide arithmetic of round_once.h.
 //

@@ -1,8 +1,8 @@
 // rotary::gpu as it is without CUDA: empty values, and one error for everything else.
 #include <vector>
 
+#include "core/tests/support/checks.h"
 #include "rotary/gpu.h"
-#include "tests/support/checks.h"
 
 namespace rotary::tests {
 namespace {

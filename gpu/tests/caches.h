@@ -4,9 +4,9 @@
 #include <memory>
 #include <optional>
 
+#include "core/tests/support/caches.h"
 #include "device_heads.h"
 #include "oracle.h"
-#include "tests/support/caches.h"
 
 namespace rotary::tests {
 

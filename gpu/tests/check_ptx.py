@@ -52,8 +52,9 @@ def wide(modifiers):
 def compiled(nvcc, source, scratch, file):
     """The kernels of a .cu file, each with its PTX and what ptxas said of it."""
     name = Path(file).stem
-    command = [nvcc, "-std=c++20", "-arch=sm_90", "--fmad=false", "-O3", "-I", source / "include", "-I", source / "src",
-               "-cubin", "-Xptxas", "-v", "--keep", "--keep-dir", scratch, "-o", scratch / f"{name}.cubin", source / file]
+    includes = [word for folder in ("core/include", "core", "gpu/include", "gpu") for word in ("-I", source / folder)]
+    command = [nvcc, "-std=c++20", "-arch=sm_90", "--fmad=false", "-O3", *includes, "-cubin",
+               "-Xptxas", "-v", "--keep", "--keep-dir", scratch, "-o", scratch / f"{name}.cubin", source / file]
     result = subprocess.run([str(part) for part in command], capture_output=True, text=True, cwd=scratch, check=False)
     if result.returncode != 0:
         sys.exit(f"check_ptx: nvcc failed on {file}:\n{result.stdout}{result.stderr}")
@@ -109,7 +110,7 @@ def main():
     nvcc, source, scratch = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
     scratch.mkdir(parents=True, exist_ok=True)
     kernels = [k for name in ("rotate", "step", "shift", "table")
-               for k in compiled(nvcc, source, scratch, f"src/gpu/kernels/{name}.cu")]
+               for k in compiled(nvcc, source, scratch, f"gpu/kernels/{name}.cu")]
     bad = 0
     for kernel in kernels:
         loads, stores = kernel.accesses("ld"), kernel.accesses("st")

@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/tests/support/heads.h"
 #include "rotary/gpu.h"
-#include "tests/support/heads.h"
 
 #ifdef ROTARY_GPU_EMULATED
-#include "tests/gpu/shim/emulator.h"
+#include "gpu/tests/shim/emulator.h"
 #endif
 
 namespace rotary::tests {

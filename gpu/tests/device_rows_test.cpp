@@ -4,10 +4,10 @@
 #include <random>
 #include <vector>
 
-#include "gpu/host/jobs.h"
+#include "core/tests/support/angle_judge.h"
+#include "core/tests/support/tables.h"
+#include "host/jobs.h"
 #include "table/round_once.h"
-#include "tests/support/angle_judge.h"
-#include "tests/support/tables.h"
 
 namespace rotary {
 
@@ -26,7 +26,7 @@ CosSin counted_round_once(const Dyadic& position, double inv_freq, double factor
 // A copy of the kernel that counts.
 #define launch_table launch_counted_table
 #define round_once counted_round_once
-#include "gpu/kernels/table.cu"
+#include "kernels/table.cu"
 #undef round_once
 #undef launch_table
 

@@ -7,11 +7,11 @@
 #include <random>
 #include <vector>
 
+#include "core/tests/support/angle_judge.h"
 #include "rotary/device.cuh"
 #include "rotary/reference.h"
 #include "rotary/rotary.h"
 #include "table/turns.h"
-#include "tests/support/angle_judge.h"
 
 namespace rotary {
 

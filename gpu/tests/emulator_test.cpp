@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "tests/gpu/shim/emulator.h"
-#include "tests/gpu/shim/sanitizer.h"
+#include "gpu/tests/shim/emulator.h"
+#include "gpu/tests/shim/sanitizer.h"
 
 namespace {
 

@@ -1,10 +1,10 @@
 // Calls that operations on the device refuse: the rules and sentences of rotary.h's, and the device's own.
 #include <limits>
 
+#include "core/tests/support/checks.h"
+#include "core/tests/support/refused_calls.h"
+#include "core/tests/support/refused_tables.h"
 #include "device_heads.h"
-#include "tests/support/checks.h"
-#include "tests/support/refused_calls.h"
-#include "tests/support/refused_tables.h"
 
 namespace rotary::tests {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <limits>
 
+#include "core/tests/support/tables.h"
 #include "device_heads.h"
-#include "tests/support/tables.h"
 
 namespace rotary::tests {
 

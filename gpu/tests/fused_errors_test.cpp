@@ -4,10 +4,10 @@
 #include <limits>
 #include <span>
 
+#include "core/tests/support/checks.h"
+#include "core/tests/support/refused_appends.h"
+#include "core/tests/support/refused_calls.h"
 #include "device_heads.h"
-#include "tests/support/checks.h"
-#include "tests/support/refused_appends.h"
-#include "tests/support/refused_calls.h"
 
 namespace rotary::tests {
 namespace {

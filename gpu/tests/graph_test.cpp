@@ -3,9 +3,9 @@
 #include <functional>
 #include <numeric>
 
+#include "core/tests/support/outcome.h"
 #include "device_heads.h"
 #include "rotary/reference.h"
-#include "tests/support/outcome.h"
 
 namespace rotary::tests {
 namespace {

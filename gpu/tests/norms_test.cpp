@@ -9,9 +9,9 @@
 namespace rotary::tests {
 namespace {
 
-// tests/golden/model_norms.json: x [tokens, heads, head_dim] of bf16, and of each model its weight and its result.
+// gpu/tests/golden/model_norms.json: x [tokens, heads, head_dim] of bf16, and of each model its weight and its result.
 const nlohmann::json& golden() {
-  static const auto all = nlohmann::json::parse(std::ifstream(ROTARY_SOURCE_DIR "/tests/golden/model_norms.json"));
+  static const auto all = nlohmann::json::parse(std::ifstream(ROTARY_SOURCE_DIR "/gpu/tests/golden/model_norms.json"));
   return all;
 }
 

@@ -1,9 +1,9 @@
-// rms_norm as a simple loop over the host's memory: what include/rotary/gpu.h says, element by element. Shares no code
-// with the kernels. The order of the sum of squares is theirs (src/gpu/kernels/step_sum.cuh).
+// rms_norm as a simple loop over the host's memory: what gpu/include/rotary/gpu.h says, element by element. Shares no
+// code with the kernels. The order of the sum of squares is theirs (gpu/kernels/step_sum.cuh).
 #pragma once
 
+#include "core/tests/support/oracle.h"
 #include "rotary/gpu.h"
-#include "tests/support/oracle.h"
 
 namespace rotary::tests::oracle {
 

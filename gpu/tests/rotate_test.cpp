@@ -1,7 +1,7 @@
 // The rotation on the device against the reference, bit for bit, over shapes, layouts and alignments.
+#include "core/tests/support/places.h"
 #include "device_heads.h"
 #include "rotary/reference.h"
-#include "tests/support/places.h"
 
 namespace rotary::tests {
 namespace {

@@ -2,8 +2,8 @@
 // cache.
 #include <numeric>
 
+#include "core/tests/support/checks.h"
 #include "frequencies.h"
-#include "tests/support/checks.h"
 
 namespace rotary::tests {
 namespace {

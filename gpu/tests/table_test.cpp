@@ -2,9 +2,9 @@
 #include <cmath>
 #include <limits>
 
+#include "core/tests/support/checks.h"
+#include "core/tests/support/tables.h"
 #include "frequencies.h"
-#include "tests/support/checks.h"
-#include "tests/support/tables.h"
 
 namespace rotary::tests {
 namespace {

@@ -23,7 +23,7 @@ class Rotary(ConanFile):
         self.version = re.search(r"project\(rotary VERSION (\S+)", text)[1]
 
     def export_sources(self):
-        for pattern in "CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "src/*":
+        for pattern in "CMakeLists.txt", "LICENSE", "cmake/*", "core/*", "gpu/*":
             copy(self, pattern, Path(self.recipe_folder, "../.."), self.export_sources_folder)
 
     def layout(self):

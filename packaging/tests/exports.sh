@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # What a shared library exports of rotary: functions and classes that a public header names, and rotary::detail; and
 # the functions for C, which are those of c_symbols.txt beside this script.
-#   exports.sh LIBRARY INCLUDE_DIR
+#   exports.sh LIBRARY SOURCE_DIR
 set -euo pipefail
-library=$1 include=$2
+library=$1 source=$2
 bad=0 seen=0
 while read -r symbol; do
   case "$symbol" in
@@ -19,7 +19,7 @@ while read -r symbol; do
   name=${name#\~}
   name=${name%%\[*}
   [ -n "$name" ] || continue
-  grep -qrw -- "$name" "$include" || { echo "exported, but in no public header: $symbol"; bad=1; }
+  grep -qrw -- "$name" "$source"/{core,gpu,files,tools}/include || { echo "exported, but in no public header: $symbol"; bad=1; }
   case "$symbol" in
     *rotary::files::* | *rotary::cpu::* | *rotary::scalings::*) echo "exported, but internal: $symbol"; bad=1 ;;
   esac

@@ -12,7 +12,7 @@ install /root/librotary*.deb gcc g++ pkg-config cmake make
 gcc -std=c99 c/main.c $(pkg-config --cflags --libs rotary) -o /root/by_pc
 /root/by_pc
 # shellcheck disable=SC2046
-g++ -std=c++20 main.cpp $(pkg-config --cflags --libs rotary_files rotary) -o /root/main
+g++ -std=c++20 consumer/main.cpp $(pkg-config --cflags --libs rotary_files rotary) -o /root/main
 /root/main
 cmake -S c -B /root/c >/dev/null
 cmake --build /root/c >/dev/null

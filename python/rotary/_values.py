@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-any-return"
-"""Frozen values: scalings and Rope, with the names and defaults of the C++ library (include/rotary/rope.h)."""
+"""Frozen values: scalings and Rope, with the names and defaults of the C++ library (core/include/rotary/rope.h)."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def listed(values: Any) -> list[Any]:
 
 
 class Scaling(_Record):
-    """A published method that changes the frequencies. The formulas: include/rotary/rope.h.
+    """A published method that changes the frequencies. The formulas: core/include/rotary/rope.h.
 
     i is the index of a pair, r the exponent_dim of the rope, w = base^(-2i/r) the unscaled frequency; every value is
     checked where a rope takes the scaling (rotary.Error SCALING).
@@ -473,7 +473,7 @@ def rope_parameters(rope: Rope) -> dict[str, Any]:
     """The object rope_parameters of config.json in the form of transformers 5.
 
     Pairing and direction follow from the model_type. The words for Ntk, NtkFixed, YarnLog and ThetaScale are not
-    transformers' (include/rotary/config.h says whose).
+    transformers' (files/include/rotary/config.h says whose).
 
     Raises:
         rotary.Error: ROPE, for what the object cannot express.

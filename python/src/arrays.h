@@ -5,9 +5,9 @@
 #include <cstring>
 #include <optional>
 
-#include "files/tensors/formats.h"
 #include "python.h"
 #include "rotary/tensors.h"
+#include "tensors/formats.h"
 
 namespace rotary::python {
 

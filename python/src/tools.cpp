@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
-#include "files/text/paths.h"
 #include "module.h"
 #include "rotary/accuracy.h"
 #include "rotary/convert.h"
 #include "rotary/diagnose.h"
 #include "rotary/extend.h"
-#include "tools/config_place.h"
-#include "tools/subject.h"
+#include "subject/config_place.h"
+#include "subject/subject.h"
+#include "text/paths.h"
 #include "values.h"
 
 namespace rotary::python {

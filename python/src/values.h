@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "files/text/json.h"
 #include "python.h"
 #include "rotary/positions.h"
 #include "rotary/rope.h"
+#include "text/json.h"
 
 namespace rotary::python {
 

@@ -89,7 +89,7 @@ class Torch(Numpy):
 
 
 class Cuda(Torch):
-    """What the CUDA kernels are handed, with a stand-in on the CPU: they have tests of their own (tests/gpu)."""
+    """What the CUDA kernels are handed, with a stand-in on the CPU: they have tests of their own (gpu/tests)."""
 
     STREAM = 1234
 

@@ -1,4 +1,4 @@
-"""rotary.makers, against what the code of others makes (tests/golden/makers.json), as tests/core/makers_test.cpp."""
+"""rotary.makers, against what the code of others makes (core/tests/golden/makers.json), as core/tests/makers_test.cpp."""
 
 import inspect
 import json
@@ -11,7 +11,7 @@ import rotary
 from rotary import makers
 from support import CONFIGS, inv_freq, refused
 
-GOLDEN = json.loads((CONFIGS.parent / "makers.json").read_text())
+GOLDEN = json.loads((CONFIGS.parents[3] / "core/tests/golden/makers.json").read_text())
 
 
 class Makers(unittest.TestCase):
@@ -49,7 +49,7 @@ class Makers(unittest.TestCase):
     def test_every_one_is_told(self):
         for name in makers.__all__:
             self.assertIn("]" if name.endswith("frequencies") else ".", inspect.getdoc(getattr(makers, name)))
-        header = (CONFIGS.parents[2] / "include/rotary/makers.h").read_text()
+        header = (CONFIGS.parents[3] / "core/include/rotary/makers.h").read_text()
         self.assertEqual(sorted(re.findall(r"^ROTARY_API \S+ (\w+)\(", header, re.MULTILINE)), sorted(makers.__all__))
 
     def test_what_is_refused(self):

@@ -19,7 +19,7 @@ try:
 except ImportError as missing:
     raise unittest.SkipTest(str(missing)) from missing
 
-CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "golden" / "configs"
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "files/tests/golden/configs"
 LLAMA, GEMMA, QWEN_VL = (CONFIGS / f"{name}.json" for name in ("llama-3.1-8b", "gemma-3-27b", "qwen2.5-vl-7b"))
 PLAIN = rotary.Rope(head_dim=16, base=10000, pairing="half")
 
@@ -242,7 +242,7 @@ class Files(unittest.TestCase):
 
 class Docs(unittest.TestCase):
     def test_every_picture_is_drawn_by_tools_and_shown_by_a_page(self):
-        root = CONFIGS.parents[2]
+        root = CONFIGS.parents[3]
         made = set(re.findall(r'"([a-z]+/[a-z0-9-]+\.svg)": plot\.', (root / "tools" / "pictures.py").read_text()))
         there = {f"{file.parent.name}/{file.name}" for file in root.glob("docs/**/*.svg")}
         self.assertEqual(there, made)

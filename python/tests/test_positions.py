@@ -22,7 +22,7 @@ class Positions(unittest.TestCase):
         self.assertEqual((tokens.tolist(), at.tolist()), ([0, 1, 6, 7, 8, 5], [3, 4, 6, 7, 8, 5]))
 
     def test_maps(self):
-        """As tests/cli/positions_test.cpp: by vLLM's dual_chunk_rope.py."""
+        """As tools/tests/positions/positions_test.cpp: by vLLM's dual_chunk_rope.py."""
         made = rotary.positions.dual_chunk([[0, 3, 5, 6, 13]], 8, local=2)
         wanted = {"key": [0, 3, 5, 0, 1], "same": [0, 3, 5, 0, 1], "before": [6, 8, 8, 6, 7], "far": [8] * 5}
         wanted |= {"before_critical": [6, 9, 11, 6, 7], "far_critical": [8, 11, 13, 8, 9]}

@@ -125,10 +125,10 @@ class Func(unittest.TestCase):
 
 @needs_torch
 class Ops(unittest.TestCase):
-    """What rotary_torch/tests/test_op.py does not see: it runs for librotary_torch.so and for the package alike."""
+    """What torch/tests/test_op.py does not see: it runs for librotary_torch.so and for the package alike."""
 
     def test_as_the_library(self):
-        test = pathlib.Path(__file__).parents[2] / "rotary_torch/tests/test_op.py"
+        test = pathlib.Path(__file__).parents[2] / "torch/tests/test_op.py"
         if test.exists():  # not in a source distribution
             self.assertIn("tests passed", run_python(str(test), "package"))
 

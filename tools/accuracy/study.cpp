@@ -6,10 +6,10 @@
 #include <numbers>
 #include <set>
 
-#include "files/text/json.h"
 #include "rotary/accuracy.h"
 #include "table/narrow.h"
 #include "table/round_once.h"
+#include "text/json.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 

@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "files/text/io.h"
 #include "rotary/rotary.h"
 #include "rotary/tensors.h"
+#include "text/io.h"
 
 namespace rotary::conversion {
 

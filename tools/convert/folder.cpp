@@ -3,8 +3,8 @@
 #include <set>
 #include <system_error>
 
-#include "files/tensors/checkpoint.h"
 #include "plan.h"
+#include "tensors/checkpoint.h"
 
 namespace rotary::conversion {
 namespace {

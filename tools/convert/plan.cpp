@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "files/config/stages.h"
-#include "files/tensors/checkpoint.h"
+#include "config/stages.h"
+#include "tensors/checkpoint.h"
 
 namespace rotary::conversion {
 namespace {

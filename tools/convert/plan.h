@@ -8,12 +8,12 @@
 #include <string_view>
 
 #include "change.h"
-#include "files/models/families.h"
-#include "files/tensors/safetensors_header.h"
-#include "files/text/json.h"
-#include "files/text/paths.h"
+#include "models/families.h"
 #include "rotary/convert.h"
-#include "tools/names.h"
+#include "subject/names.h"
+#include "tensors/safetensors_header.h"
+#include "text/json.h"
+#include "text/paths.h"
 #include "values/fail.h"
 
 namespace rotary::conversion {

@@ -2,9 +2,9 @@
 #include <system_error>
 #include <tuple>
 
-#include "files/tensors/checkpoint.h"
-#include "files/text/descriptors.h"
 #include "plan.h"
+#include "tensors/checkpoint.h"
+#include "text/descriptors.h"
 
 namespace rotary::conversion {
 namespace {

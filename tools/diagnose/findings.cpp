@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "json.h"
-#include "tools/subject.h"
+#include "subject/subject.h"
 #include "values/number_text.h"
 #include "values/scaling_fields.h"
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "files/text/json.h"
 #include "rotary/diagnose.h"
+#include "text/json.h"
 
 namespace rotary::diagnose {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "files/text/json.h"
 #include "rotary/rope.h"
+#include "text/json.h"
 
 namespace rotary::diagnose {
 

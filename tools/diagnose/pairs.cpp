@@ -1,10 +1,10 @@
 // The tensors of two files that are compared.
 #include <algorithm>
 
-#include "files/tensors/formats.h"
-#include "files/text/paths.h"
 #include "rotary/diagnose.h"
-#include "tools/names.h"
+#include "subject/names.h"
+#include "tensors/formats.h"
+#include "text/paths.h"
 #include "values/fail.h"
 
 namespace rotary::diagnose {

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "examination.h"
-#include "files/text/json.h"
 #include "json.h"
+#include "text/json.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::diagnose {

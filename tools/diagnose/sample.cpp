@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "examination.h"
-#include "files/tensors/formats.h"
+#include "tensors/formats.h"
 #include "values/fail.h"
 
 namespace rotary::diagnose {

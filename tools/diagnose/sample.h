@@ -14,7 +14,7 @@
 #include "rotary/diagnose.h"
 #include "rotary/tensors.h"
 #include "rotary/threads.h"
-#include "tools/subject.h"
+#include "subject/subject.h"
 
 namespace rotary::diagnose {
 

@@ -5,10 +5,10 @@
 #include <numbers>
 #include <system_error>
 
-#include "files/config/stages.h"
-#include "files/text/io.h"
-#include "files/text/paths.h"
+#include "config/stages.h"
 #include "steps.h"
+#include "text/io.h"
+#include "text/paths.h"
 #include "values/effects.h"
 
 namespace rotary::extend {

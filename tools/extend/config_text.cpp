@@ -1,7 +1,7 @@
 // A plan as text: the new config.json in both forms of transformers, each read back and compared with the plan.
 #include <algorithm>
 
-#include "files/config/stages.h"
+#include "config/stages.h"
 #include "steps.h"
 
 namespace rotary::extend {

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "files/config/stages.h"
+#include "config/stages.h"
 #include "steps.h"
-#include "tools/subject.h"
+#include "subject/subject.h"
 
 namespace rotary::embedded {
-std::string_view published_json() noexcept;  // data/published.json
+std::string_view published_json() noexcept;  // tools/extend/published.json
 }
 
 namespace rotary::extend {

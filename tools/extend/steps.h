@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "files/models/families.h"
-#include "files/models/quirks/quirk.h"
-#include "files/text/json.h"
+#include "models/families.h"
+#include "models/quirks/quirk.h"
 #include "rotary/extend.h"
+#include "text/json.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 #include "values/scaling_fields.h"
@@ -23,7 +23,7 @@ using files::OrderedJson;
 using Sentences = std::vector<std::string>;
 inline constexpr const char* original_key = "original_max_position_embeddings";
 
-// A row of data/published.json, whose "about" describes each field.
+// A row of tools/extend/published.json, whose "about" describes each field.
 struct Recipe {
   Publication says;                              // `applies` and `weights_known` are left to the plan
   Scaling scaling;                               // Unscaled where the length alone is published
@@ -32,7 +32,7 @@ struct Recipe {
   bool states(std::int64_t context) const;  // such originals have this max_position_embeddings, not the trained length
 };
 
-const Json& published();  // data/published.json
+const Json& published();  // tools/extend/published.json
 const std::vector<Recipe>& published_recipes();
 
 struct Situation {

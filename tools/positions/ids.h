@@ -10,15 +10,15 @@
 #include <string_view>
 #include <vector>
 
-#include "files/models/families.h"
-#include "files/text/json.h"
+#include "models/families.h"
 #include "rotary/positions.h"
+#include "text/json.h"
 #include "values/fail.h"
 
 namespace rotary::made {
 
-// The arguments of a variant or a tower: the config of the model or of its part, the facts of data/models.json about
-// its type, and the inputs, whose sizes match and whose grids are at least 1 (checked before).
+// The arguments of a variant or a tower: the config of the model or of its part, the facts of files/models/models.json
+// about its type, and the inputs, whose sizes match and whose grids are at least 1 (checked before).
 struct Call {
   const files::Object& config;
   const files::PositionFacts& facts;
@@ -28,7 +28,7 @@ using Way = ModelPositions (*)(const Call&);
 
 inline double real(std::int64_t value) { return static_cast<double>(value); }
 
-// Returns the variant of that name in data/models.json, or nullptr.
+// Returns the variant of that name in files/models/models.json, or nullptr.
 Way find_variant(std::string_view name);
 // Positions of the patches of a tower, [axes, patches].
 ModelPositions tower_positions(const Call&);

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "ids.h"
-#include "tools/config_place.h"
+#include "subject/config_place.h"
 
 namespace rotary {
 namespace made {

@@ -4,11 +4,11 @@
 #include <map>
 #include <system_error>
 
-#include "files/config/stages.h"
-#include "files/gguf/gguf.h"
-#include "files/tensors/formats.h"
-#include "files/text/descriptors.h"
-#include "files/text/paths.h"
+#include "config/stages.h"
+#include "gguf/gguf.h"
+#include "tensors/formats.h"
+#include "text/descriptors.h"
+#include "text/paths.h"
 #include "values/fail.h"
 
 namespace rotary::tools {

@@ -6,8 +6,8 @@
 #include <charconv>
 #include <vector>
 
-#include "files/models/families.h"
-#include "files/text/io.h"
+#include "models/families.h"
+#include "text/io.h"
 
 namespace rotary::tools {
 namespace {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <functional>
 
-#include "files/text/paths.h"
 #include "number_files.h"
 #include "subject.h"
+#include "text/paths.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 

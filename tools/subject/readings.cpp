@@ -3,8 +3,8 @@
 #include <numeric>
 #include <set>
 
-#include "files/tensors/formats.h"
 #include "subject.h"
+#include "tensors/formats.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 

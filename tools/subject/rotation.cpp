@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "files/tensors/formats.h"
 #include "rotary/reference.h"
+#include "tensors/formats.h"
 #include "values/fail.h"
 #include "values/number_text.h"
 

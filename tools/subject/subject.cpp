@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "files/text/io.h"
+#include "text/io.h"
 #include "values/fail.h"
 
 namespace rotary::tools {

@@ -1,4 +1,5 @@
-// The ways to make tables, judged by mpmath: tools/golden/make_accuracy_numbers.py wrote tests/golden/accuracy.json.
+// The ways to make tables, judged by mpmath: files/golden/make_accuracy_numbers.py wrote
+// tools/tests/golden/accuracy.json.
 #include "rotary/accuracy.h"
 
 #include <gtest/gtest.h>
@@ -11,9 +12,9 @@
 #include <numeric>
 #include <string>
 
+#include "core/tests/support/checks.h"
+#include "core/tests/support/scalings.h"
 #include "rotary/rotary.h"
-#include "tests/support/checks.h"
-#include "tests/support/scalings.h"
 
 namespace rotary::accuracy {
 namespace {
@@ -44,7 +45,7 @@ const std::vector<std::optional<Largest>>& errors_of(Way way, const Study& study
 }
 
 Json golden() {
-  std::ifstream file(ROTARY_SOURCE_DIR "/tests/golden/accuracy.json");
+  std::ifstream file(ROTARY_SOURCE_DIR "/tools/tests/golden/accuracy.json");
   return Json::parse(file).at("ropes");
 }
 

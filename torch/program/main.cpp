@@ -7,9 +7,9 @@
 #include <new>
 #include <string>
 
-#include "apps/shared/program.h"
 #include "commands.h"
 #include "rotary/version.h"
+#include "shared/program.h"
 
 namespace {
 

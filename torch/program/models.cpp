@@ -8,16 +8,16 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "apps/shared/columns.h"
-#include "apps/shared/command.h"
-#include "apps/shared/progress_line.h"
-#include "apps/shared/tensors.h"
-#include "apps/shared/text.h"
 #include "commands.h"
-#include "files/text/io.h"
 #include "rotary_torch/models/generate.h"
 #include "rotary_torch/op/refusal.h"
 #include "rotary_torch/training/trainer.h"
+#include "shared/columns.h"
+#include "shared/command.h"
+#include "shared/progress_line.h"
+#include "shared/tensors.h"
+#include "shared/text.h"
+#include "text/io.h"
 
 namespace rotary::cli {
 namespace {

@@ -14,15 +14,15 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "apps/shared/command.h"
-#include "apps/shared/program.h"
-#include "apps/shared/progress_line.h"
-#include "apps/shared/text.h"
 #include "commands.h"
-#include "files/text/io.h"
-#include "files/text/json.h"
 #include "rotary_torch/op/refusal.h"
 #include "rotary_torch/training/trainer.h"
+#include "shared/command.h"
+#include "shared/program.h"
+#include "shared/progress_line.h"
+#include "shared/text.h"
+#include "text/io.h"
+#include "text/json.h"
 
 namespace rotary::cli {
 

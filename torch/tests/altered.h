@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "rotary_torch/tests/tensors.h"
-#include "tests/support/file_helpers.h"
+#include "files/tests/file_helpers.h"
+#include "torch/tests/tensors.h"
 
 namespace rotary_torch {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "rotary_torch/tests/tensors.h"
-#include "rotary_torch/tests/written_out.h"
+#include "torch/tests/tensors.h"
+#include "torch/tests/written_out.h"
 
 namespace rotary_torch {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "rotary/error.h"
 #include "rotary_torch/models/decoder.h"
-#include "rotary_torch/tests/altered.h"
+#include "torch/tests/altered.h"
 
 namespace rotary_torch {
 namespace {
@@ -25,7 +25,7 @@ using rotary::test::ScratchFolder;
 using rotary::test::write_text;
 namespace fs = std::filesystem;
 
-const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "rotary_torch/tests/golden/decoder";
+const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "torch/tests/golden/decoder";
 
 // ---- transformers' answers -----------------------------------------------------------------------
 
@@ -62,7 +62,7 @@ DecoderConfig odd_config() {
   return c;
 }
 
-// The scalings are judged with rope_parameters (tests/config).
+// The scalings are judged with rope_parameters (files/tests).
 TEST(OwnFiles, ConfigComesBackAsItWas) {
   const ScratchFolder folder;
   DecoderConfig config = odd_config();

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "rotary_torch/tests/tensors.h"
+#include "torch/tests/tensors.h"
 
 namespace rotary_torch {
 namespace {

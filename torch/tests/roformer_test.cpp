@@ -11,7 +11,7 @@
 
 #include "rotary/error.h"
 #include "rotary_torch/models/decoder.h"
-#include "rotary_torch/tests/altered.h"
+#include "torch/tests/altered.h"
 
 namespace rotary_torch {
 namespace {
@@ -20,7 +20,7 @@ using at::Tensor;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "rotary_torch/tests/golden/roformer";
+const fs::path golden = fs::path(ROTARY_SOURCE_DIR) / "torch/tests/golden/roformer";
 
 TEST(RoFormerGolden, GivesWhatTransformersGives) {
   for (const char* name : {"masked", "projected", "trunk", "causal"}) {

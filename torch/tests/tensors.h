@@ -12,9 +12,9 @@
 #include <map>
 #include <string>
 
+#include "files/tests/file_helpers.h"
 #include "rotary_torch/models/checkpoint.h"
 #include "rotary_torch/models/decoder.h"
-#include "tests/support/file_helpers.h"
 
 namespace rotary_torch {
 

@@ -10,7 +10,7 @@
 #include "rotary/reference.h"
 #include "rotary/self_test.h"
 #include "rotary_torch/op/rotary_embedding.h"
-#include "rotary_torch/tests/tensors.h"
+#include "torch/tests/tensors.h"
 
 namespace rotary_torch {
 namespace {
@@ -22,7 +22,7 @@ TEST(Core, InsideTorchHasThePromisedBits) { EXPECT_NO_THROW(rotary::self_test())
 
 constexpr Pairing pairings[] = {Pairing::half, Pairing::interleaved, Pairing::interleaved_to_half};
 constexpr Dims every_dims[] = {Dims::bthd, Dims::bhtd, Dims::tbhd, Dims::thd};
-const std::filesystem::path configs = std::filesystem::path(ROTARY_SOURCE_DIR) / "tests/golden/configs";
+const std::filesystem::path configs = std::filesystem::path(ROTARY_SOURCE_DIR) / "files/tests/golden/configs";
 
 rotary::Rope plain_rope(int head_dim, Pairing pairing = Pairing::half) {
   rotary::Rope rope;

@@ -17,8 +17,8 @@
 
 #include "rotary/tensors.h"
 #include "rotary_torch/models/checkpoint.h"
-#include "rotary_torch/tests/tensors.h"
 #include "rotary_torch/training/trainer.h"
+#include "torch/tests/tensors.h"
 
 namespace rotary_torch {
 namespace {

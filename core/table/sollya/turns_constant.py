@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the limbs of src/table/turns_constant.h, with which turns.cpp reduces angles. Needs mpmath."""
+"""Prints the limbs of core/table/turns_constant.h, with which turns.cpp reduces angles. Needs mpmath."""
 from mpmath import floor, mp, pi
 
 ZERO_LIMBS = 18  # in front of 1/(2 pi), so that a window may begin 1152 bits above its point

@@ -1,21 +1,20 @@
 #!/usr/bin/env bash
-# The guards of src/runtime/arithmetic.h: every source of the core includes it first; flags that change the arithmetic
+# The guards of core/runtime/arithmetic.h: every source of the core includes it first; flags that change the arithmetic
 # are refused by it; and it keeps products and sums apart under all flags that it accepts.
-#   arithmetic.sh CXX SOURCE_DIR
+#   arithmetic.sh CXX CORE_DIR
 set -euo pipefail
-cxx=$1 source=$2
+cxx=$1 core=$2
 bad=0
 complain() { echo "$1"; bad=1; }
 
-files=$(sed -nE 's/^ *(src[^ )]*\.cpp).*/\1/p' "$source/src/sources.cmake")
-for file in $files src/cpu/target.cpp src/cpu/angles.cpp; do
-  [ "$(grep -m1 '^#include' "$source/$file")" = '#include "runtime/arithmetic.h"' ] ||
+for file in $(sed -nE 's/^  ([a-z_/]+\.cpp).*/\1/p' "$core/CMakeLists.txt") cpu/target.cpp cpu/angles.cpp; do
+  [ "$(grep -m1 '^#include' "$core/$file")" = '#include "runtime/arithmetic.h"' ] ||
     complain "$file: the first include must be runtime/arithmetic.h"
 done
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-compile() { "$cxx" -std=c++20 -I "$source/src" "$@"; }
+compile() { "$cxx" -std=c++20 -I "$core" "$@"; }
 guard='#include "runtime/arithmetic.h"'
 refused() {
   compile -fsyntax-only -x c++ "$@" - <<<"$guard" >"$scratch/log" 2>&1 && complain "not refused: $*"

@@ -1,9 +1,9 @@
 // Random calls, valid and invalid: each succeeds, or is refused in one sentence that names the rule.
 #include <numeric>
 
+#include "core/tests/support/random_calls.h"
 #include "fuzz.h"
 #include "rotary/cache.h"
-#include "tests/support/random_calls.h"
 
 namespace rotary::fuzz {
 

@@ -1,7 +1,7 @@
 // Random requests: every target that runs here has the reference's bits and writes nothing else.
+#include "core/tests/support/elements.h"
 #include "fuzz.h"
 #include "rotary/reference.h"
-#include "tests/support/elements.h"
 
 namespace rotary::fuzz {
 

@@ -6,10 +6,10 @@
 #include <numeric>
 #include <span>
 
+#include "core/tests/support/guarded.h"
+#include "core/tests/support/heads.h"
+#include "core/tests/support/oracle.h"
 #include "rotary/cache.h"
-#include "tests/support/guarded.h"
-#include "tests/support/heads.h"
-#include "tests/support/oracle.h"
 
 namespace rotary::tests {
 

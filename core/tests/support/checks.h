@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "core/tests/support/outcome.h"
+#include "core/tests/support/tables.h"
 #include "rotary/rotary.h"
-#include "tests/support/outcome.h"
-#include "tests/support/tables.h"
 
 namespace rotary::tests {
 

@@ -13,7 +13,7 @@
 
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
-#include "src/values/dtypes.h"
+#include "values/dtypes.h"
 
 namespace rotary::tests {
 

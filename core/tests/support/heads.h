@@ -6,7 +6,7 @@
 #include <string>
 #include <tuple>
 
-#include "tests/support/elements.h"
+#include "core/tests/support/elements.h"
 
 namespace rotary::tests {
 

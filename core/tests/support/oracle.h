@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "core/tests/support/elements.h"
 #include "rotary/cache.h"
-#include "tests/support/elements.h"
 
 namespace rotary::tests::oracle {
 

@@ -1,7 +1,7 @@
 // q and k in one memory, for the tests of calls that rotate both.
 #pragma once
 
-#include "tests/support/heads.h"
+#include "core/tests/support/heads.h"
 
 namespace rotary::tests {
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/tests/support/outcome.h"
 #include "rotary/rotary.h"
 #include "rotate/checks.h"
-#include "tests/support/outcome.h"
 
 namespace rotary::tests {
 

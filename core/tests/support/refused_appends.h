@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/tests/support/random_calls.h"
 #include "rotary/cache.h"
-#include "tests/support/random_calls.h"
 
 namespace rotary::tests {
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/random_calls.h"
+#include "core/tests/support/random_calls.h"
 
 namespace rotary::tests {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <type_traits>
 
-#include "src/values/scaling_fields.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::test {
 

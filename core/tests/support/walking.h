@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
+#include "core/tests/support/guarded.h"
+#include "core/tests/support/heads.h"
 #include "cpu/tuning.h"
 #include "rotary/reference.h"
-#include "tests/support/guarded.h"
-#include "tests/support/heads.h"
 
 namespace rotary::tests {
 

@@ -24,7 +24,7 @@ struct Part;
 struct RopeKeys;
 
 struct Quirk {
-  std::string_view name = {};  // Family::quirk in data/models.json
+  std::string_view name = {};  // Family::quirk in files/models/models.json
 
   // ---- layers ----
   int (*layer_count)(const Part&) = nullptr;  // in place of what the file says

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "files/config/stages.h"
+#include "config/stages.h"
 #include "rotary/error.h"
 #include "values/fail.h"
 

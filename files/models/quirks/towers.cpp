@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <numbers>
 
-#include "files/config/stages.h"
-#include "files/models/diffusers.h"
+#include "config/stages.h"
+#include "models/diffusers.h"
 #include "rotary/error.h"
 #include "values/fail.h"
 

@@ -1,8 +1,8 @@
-"""What the classes of diffusers turn by: runs their own rope modules and apply functions, for tests/golden/sweep.
+"""What the classes of diffusers turn by: runs their own rope modules and apply functions, for files/tests/golden/sweep.
 
-    python tools/sweep/diffusers_ropes.py [CLASS ...]        (needs torch, transformers and diffusers 0.42.1)
+    python files/models/sweep/diffusers_ropes.py [CLASS ...]        (needs torch, transformers and diffusers 0.42.1)
 
-A row of "diffusers" in data/models.json says what a class's config means; this fills in its "defaults" (the class's
+A row of "diffusers" in files/models/models.json says what a class's config means; this fills in its "defaults" (the class's
 own, of the keys that the row names) and writes a record for each class and for its other configs of cases.json, as
 sweep.py does. The model is built on the meta device with its own config; its rope module, built again on the CPU of the
 same arguments, and the function with which its attention turns q and k, are what turns here (rotations.py). How each

@@ -1,4 +1,4 @@
-"""docs/models.md: models.md.in, with what tests/golden/sweep measured and data/models.json says of the other models.
+"""docs/models.md: models.md.in, with what files/tests/golden/sweep measured and files/models/models.json says of the other models.
 
 page.py writes the page, page.py --check fails where it is another one. Standard library only.
 """
@@ -9,7 +9,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "models.md"
 HEADER = ("model_type", "part", "heads", "head_dim", "rotary_dim", "pairing", "axes", "layers", "what is surprising")
 RIGHT = {"heads", "head_dim", "rotary_dim", "axes", "layers"}
@@ -37,7 +37,7 @@ def kind_of(models, name, part):
 
 
 def remark_of(models, name, part):
-    """What data/models.json says is surprising about a model."""
+    """What files/models/models.json says is surprising about a model."""
     rows = models["models"] | models["remote_models"] | models["diffusers"]
     remark = rows.get(kind_of(models, name.split("+")[0], part), {}).get("remark", "")
     return remark["text"] if isinstance(remark, dict) else remark
@@ -105,15 +105,15 @@ def clauses_of(models):
 
 
 def page():
-    models = json.loads((ROOT / "data" / "models.json").read_text(encoding="utf-8"))
-    paths = sorted((ROOT / "tests" / "golden" / "sweep").glob("*.json"), key=lambda path: path.stem)
+    models = json.loads((ROOT / "files/models/models.json").read_text(encoding="utf-8"))
+    paths = sorted((ROOT / "files/tests/golden/sweep").glob("*.json"), key=lambda path: path.stem)
     records = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in paths}
     versions = {key: record["made"][key] for record in records.values() for key in record["made"]}
     rows = [row for name, record in records.items() for row in measured_rows(models, name, record["ropes"])]
     none = [(in_code(name), in_code(part["part"]), part["why"].replace("|", "/"))
             for name, record in records.items() for part in record["none"]]
     none += [(in_code(name), "", why) for name, why in models["refused"].items()]
-    return (ROOT / "tools" / "sweep" / "models.md.in").read_text(encoding="utf-8").format(
+    return (ROOT / "files/models/sweep/models.md.in").read_text(encoding="utf-8").format(
         transformers=versions["transformers"],
         diffusers=versions["diffusers"],
         count=len(rows),
@@ -134,7 +134,7 @@ def main(words):
     pairs = itertools.zip_longest(PAGE.read_text(encoding="utf-8").split("\n"), text.split("\n"))
     for number, (shown, made) in enumerate(pairs, 1):
         if shown != made:
-            sys.exit(f"docs/models.md is not what tools/sweep/page.py writes; line {number} must be: {made}")
+            sys.exit(f"docs/models.md is not what files/models/sweep/page.py writes; line {number} must be: {made}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Checks the token ids in "positions" of data/models.json, and writes tests/golden/position_ids.json: random small
+"""Checks the token ids in "positions" of files/models/models.json, and writes tools/tests/golden/position_ids.json: random small
 inputs of every model type that computes position ids of its own, and the ids that transformers computes of them.
 
-    python tools/sweep/position_ids.py           (needs torch and transformers)
+    python files/models/sweep/position_ids.py           (needs torch and transformers)
 
 What computes is always the model's own get_rope_index (NeoMME: its processor's _build_position_ids) and the
 processor's create_mm_token_type_ids; what stands here is what a prompt looks like: text, runs of the tokens of a
@@ -15,9 +15,9 @@ from types import SimpleNamespace
 import torch
 from transformers import CONFIG_MAPPING, ProcessorMixin
 
-from sweep import GOLDEN  # makes the others importable, and transformers silent
+import sweep  # noqa: F401: makes the others importable, and transformers silent
 import table
-from files import write_rows
+from files import ROOT, write_rows
 from run import CASES, classes
 
 PROMPTS = CASES["prompts"]
@@ -294,7 +294,7 @@ def case_of(rng, model_type):
 
 
 def check_rows():
-    """Rows of data/models.json say the ids of their classes; of tokens that never occur they say nothing."""
+    """Rows of files/models/models.json say the ids of their classes; of tokens that never occur they say nothing."""
     rows = table.read()["positions"]
     for model_type in TYPES:
         row = rows[model_type + "_thinker" * (model_type in OMNI)]
@@ -308,4 +308,4 @@ if __name__ == "__main__":
     check_rows()
     rng, alike = random.Random(10), BY_FRAME[1:] + GLM[1:]  # they differ in their ids alone
     cases = [case_of(rng, model_type) for model_type in TYPES for _ in range(1 if model_type in alike else 3)]
-    write_rows(GOLDEN / "position_ids.json", cases, separators=(",", ":"))
+    write_rows(ROOT / "tools/tests/golden/position_ids.json", cases, separators=(",", ":"))

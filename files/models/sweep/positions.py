@@ -1,6 +1,6 @@
-"""How models make position ids: the sections "counted" and "positions" of data/models.json, for sweep.py.
+"""How models make position ids: the sections "counted" and "positions" of files/models/models.json, for sweep.py.
 
-    python tools/sweep/positions.py [model_type ...]        (needs torch and transformers; default: all)
+    python files/models/sweep/positions.py [model_type ...]        (needs torch and transformers; default: all)
 
 Text: the class that generates, or else the bare model, is made on the meta device and given a mask with paddings on
 either side and holes, as generate() hands it on; what its first rotary module is handed says the rule. Where the meta
@@ -18,7 +18,7 @@ import page
 import run
 import table
 import towers
-from files import GOLDEN, write_rows
+from files import ROOT, write_rows
 
 MASK = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0, 0], [0, 1, 0, 0, 1, 1, 0], [1, 1, 1, 1, 1, 1, 1]])
 RULES = {"seen": (MASK.cumsum(-1) - 1).masked_fill(MASK == 0, 0),
@@ -139,7 +139,7 @@ def main(names):
         sheet["positions"].setdefault(model_type, {})["inside"] = part
     table.write(sheet)
     if not names:
-        write_rows(GOLDEN / "towers.json", cases.values())  # a case of each order
+        write_rows(ROOT / "tools/tests/golden/towers.json", cases.values())  # a case of each order
 
 
 if __name__ == "__main__":

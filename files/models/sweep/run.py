@@ -1,4 +1,4 @@
-"""Runs a model of token ids on the meta device (shapes, no numbers) and watches what turns, for tools/sweep/generic.py.
+"""Runs a model of token ids on the meta device (shapes, no numbers) and watches what turns, for files/models/sweep/generic.py.
 
 Its rotary classes and apply functions are watched while token ids go through all of its layers: which layer calls
 which apply function, with the cos and sin of which rotary module, made of which arguments, and with how many heads.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/sweep/<model_type>.json for every model_type of the installed transformers that rotates, and the
-rows of data/models.json that follow from its classes (table.py).
+"""Writes files/tests/golden/sweep/<model_type>.json for every model_type of the installed transformers that rotates, and the
+rows of files/models/models.json that follow from its classes (table.py).
 
-    python tools/sweep/sweep.py [model_type ...]        (needs torch and transformers; default: all)
+    python files/models/sweep/sweep.py [model_type ...]        (needs torch and transformers; default: all)
 
 A file holds the config that the class makes of nothing, as save_pretrained writes it, and the truth about its ropes:
 what the model's own rotary module and apply function do to vectors (rotations.py). Nothing here knows what rotary's
@@ -18,7 +18,7 @@ import torch
 import transformers
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "golden"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "golden"))
 
 from adapters import ADAPTERS, NOT_ROTARY
 from files import GOLDEN, write

@@ -1,6 +1,6 @@
-"""data/models.json: what the classes of transformers say, written into its rows, and the file as text.
+"""files/models/models.json: what the classes of transformers say, written into its rows, and the file as text.
 
-A row's fields are those of Family in src/files/models/families.h. The sweep writes the fields that a class states
+A row's fields are those of Family in files/models/families.h. The sweep writes the fields that a class states
 and the sub-configs with ropes that a parent makes ("children"). A new row also gets
 what was measured of its axes, its pattern of layers and its rope_parameters; these and everything else in a row are
 written by hand later and stay, and so does a field that the row's "by_hand" names.
@@ -13,7 +13,7 @@ from transformers import PreTrainedConfig
 from files import ROOT, folded
 from run import modeling_files
 
-PATH = ROOT / "data" / "models.json"
+PATH = ROOT / "files/models/models.json"
 WIDTH = 120
 FIELDS = ("pairing", "shape", "context", "prefix", "base", "partial", "reads_partial", "reads_scaling", "axes",
           "sections", "tower", "mla", "rope_parameters", "pattern", "rule", "turns_where", "old", "sliding_base",

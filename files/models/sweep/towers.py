@@ -1,7 +1,7 @@
 """The order in which vision towers place their patches: for positions.py.
 
 A tower's own code runs on the meta device over two small grids; what its rotary module is handed, or what its function
-of positions returns where it has no module that takes any, is compared with the orders of src/positions/towers.cpp.
+of positions returns where it has no module that takes any, is compared with the orders of tools/positions/towers.cpp.
 """
 import contextlib
 import inspect

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "fuzz.h"
+#include "core/tests/fuzz/fuzz.h"
 #include "rotary/config.h"
 
 namespace rotary::fuzz {

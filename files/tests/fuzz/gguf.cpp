@@ -1,8 +1,8 @@
 // Any bytes as a GGUF file: refused in one sentence, or a model whose ropes have frequencies or a reason for having
 // none.
-#include "fuzz.h"
+#include "core/tests/fuzz/fuzz.h"
+#include "files/tests/gguf_helpers.h"
 #include "rotary/config.h"
-#include "tests/support/gguf_helpers.h"
 
 namespace rotary::fuzz {
 

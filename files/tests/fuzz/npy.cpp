@@ -1,7 +1,7 @@
 // Any bytes as an .npy file: refused in one sentence, or read.
 #include <cstring>
 
-#include "fuzz.h"
+#include "core/tests/fuzz/fuzz.h"
 #include "rotary/tensors.h"
 
 namespace rotary::fuzz {

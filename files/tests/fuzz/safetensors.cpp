@@ -1,9 +1,9 @@
 // Any bytes as a .safetensors file: refused in one sentence, or read, and then written and read again the same.
 #include <limits>
 
-#include "files/tensors/safetensors_header.h"
-#include "fuzz.h"
+#include "core/tests/fuzz/fuzz.h"
 #include "rotary/tensors.h"
+#include "tensors/safetensors_header.h"
 
 namespace rotary::fuzz {
 namespace {

@@ -77,8 +77,8 @@ ROTARY_EXPERIMENTAL ROTARY_HOST_DEVICE inline std::uint64_t phase(std::int64_t p
 }
 
 // cos and sin of a phase; phase 0 gives 1 and +0. x is the distance from the nearest quarter turn, in quarter turns.
-// The polynomials come from tools/sollya/device_polynomials.sollya: before rounding, sin(pi/2 x) is within 5.5e-9 and
-// cos(pi/2 x) within 5e-10.
+// The polynomials come from core/table/sollya/device_polynomials.sollya: before rounding, sin(pi/2 x) is within 5.5e-9
+// and cos(pi/2 x) within 5e-10.
 ROTARY_EXPERIMENTAL ROTARY_HOST_DEVICE inline CosSin cos_sin(std::uint64_t phase) noexcept {
   const auto quarter = static_cast<std::uint32_t>((phase + (std::uint64_t{1} << 61)) >> 62);
   const auto beyond = static_cast<std::int32_t>(static_cast<std::uint32_t>(phase >> 30));

@@ -16,7 +16,7 @@ class Consumer(ConanFile):
 
     def build(self):
         cmake = CMake(self)
-        cmake.configure(build_script_folder=Path(self.recipe_folder, "../../../tests/install/c"))
+        cmake.configure(build_script_folder=Path(self.recipe_folder, "../../../packaging/tests/c"))
         cmake.build()
 
     def test(self):

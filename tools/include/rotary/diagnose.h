@@ -69,7 +69,7 @@ enum class Verdict : std::uint8_t {
 ROTARY_API const char* name(Verdict) noexcept;
 
 // clang-format off
-// The cause of a finding; src/diagnose/findings.cpp has a row for each, with its verdict and its sentence.
+// The cause of a finding; tools/diagnose/findings.cpp has a row for each, with its verdict and its sentence.
 enum class Cause : std::uint8_t {
   // nothing is wrong
   as_configured, as_asked,

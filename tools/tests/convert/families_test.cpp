@@ -109,7 +109,8 @@ const std::string at0 = "model.layers.0.self_attn.", at1 = "model.layers.1.self_
 
 std::vector<Family> families_of_the_file() {
   std::vector<Family> families;
-  for (const auto& one : nlohmann::ordered_json::parse(read_text(ROTARY_SOURCE_DIR "/tests/golden/families.json"))) {
+  for (const auto& one :
+       nlohmann::ordered_json::parse(read_text(ROTARY_SOURCE_DIR "/tools/tests/golden/families.json"))) {
     Family family{.name = one.at("name"), .config = one.at("config").dump(), .pairs = one.at("pairs"), .parts = {}};
     family.native = parse_pairing(one.at("native").get<std::string>());
     for (const auto& [name, tensor] : one.at("tensors").items())
@@ -120,7 +121,7 @@ std::vector<Family> families_of_the_file() {
   return families;
 }
 
-// tests/golden/families.json: the shape of each tensor, and the first rows of its rotated blocks.
+// tools/tests/golden/families.json: the shape of each tensor, and the first rows of its rotated blocks.
 TEST_F(Families, of_the_file_are_converted) {
   const std::vector<Family> families = families_of_the_file();
   EXPECT_GT(families.size(), 30U);

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "files/tests/file_helpers.h"
 #include "rotary/convert.h"
-#include "tests/support/file_helpers.h"
 
 namespace rotary::convert_tests {
 

@@ -1,9 +1,9 @@
 // The folder around the weights: shards, indices, metadata, other files, and refusals before anything is written, those
-// of tests/golden/commands/convert.txt apart.
+// of cli/tests/transcripts/convert.txt apart.
 #include <fstream>
 
+#include "files/tests/full_disk.h"
 #include "folder.h"
-#include "tests/support/full_disk.h"
 
 namespace rotary::convert_tests {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "diagnose/examination.h"
-#include "tests/diagnose/engine.h"
+#include "tools/tests/diagnose/engine.h"
 
 namespace rotary::diagnose_tests {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "tests/diagnose/case.h"
+#include "tools/tests/diagnose/case.h"
 
 namespace rotary::diagnose_tests {
 namespace {

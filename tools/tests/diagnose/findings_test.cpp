@@ -6,7 +6,7 @@
 #include <string>
 
 #include "diagnose/findings.h"
-#include "tests/support/file_helpers.h"
+#include "files/tests/file_helpers.h"
 
 namespace rotary::diagnose {
 namespace {

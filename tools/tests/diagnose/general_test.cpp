@@ -5,7 +5,7 @@
 #include <functional>
 #include <random>
 
-#include "tests/diagnose/case.h"
+#include "tools/tests/diagnose/case.h"
 
 namespace rotary::diagnose_tests {
 namespace {

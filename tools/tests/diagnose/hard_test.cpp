@@ -2,7 +2,7 @@
 // claimed.
 #include <algorithm>
 
-#include "tests/diagnose/case.h"
+#include "tools/tests/diagnose/case.h"
 
 namespace rotary::diagnose_tests {
 namespace {

@@ -1,5 +1,5 @@
 // One rotation that holds for a part, and befores that are not what the rotation took: each with the words that say it.
-#include "tests/diagnose/case.h"
+#include "tools/tests/diagnose/case.h"
 
 namespace rotary::diagnose_tests {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "diagnose/examination.h"
-#include "tests/diagnose/engine.h"
+#include "tools/tests/diagnose/engine.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::diagnose {

@@ -1,5 +1,5 @@
 // A plan's facts on the pairs, and the parts of the file that it leaves. (What it prints and refuses:
-// tests/golden/commands/extend.txt)
+// cli/tests/transcripts/extend.txt)
 #include <cmath>
 
 #include "extend/steps.h"

@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
+#include "files/tests/file_helpers.h"
 #include "rotary/extend.h"
-#include "tests/support/file_helpers.h"
 
 namespace rotary::extend_tests {
 
 using Json = nlohmann::ordered_json;
 
 inline std::string golden(const std::string& name) {
-  return test::read_text(std::string(ROTARY_SOURCE_DIR "/tests/golden/configs/") + name + ".json");
+  return test::read_text(std::string(ROTARY_SOURCE_DIR "/files/tests/golden/configs/") + name + ".json");
 }
 
 inline extend::Request asked(const std::string& config, std::int64_t context, const std::string& method = "") {

@@ -1,19 +1,19 @@
 // The published long-context configs, planned from their short-context originals: the scaling is taken away, the length
 // is the trained one, and the plan must turn as the published file does. That the published files are read right is
-// held against mpmath by tests/config/golden_test.cpp.
+// held against mpmath by files/tests/golden_test.cpp.
 #include "extend/steps.h"
 #include "planned.h"
 
 namespace rotary::extend_tests {
 namespace {
 
-// The cases of a test, in tests/golden/plans.json:
+// The cases of a test, in tools/tests/golden/plans.json:
 // published  a published file, and whether its method is recommended or must be asked for with its factor
 // recipes    short originals (a file, the original of a scaled one, or a config), and the numbers that were published
 //            for them: of files and cards, and of models without a whole file here
 // weights    files with a patch: what is recommended, whether it is this very case, what why, otherwise or caution say
 const Json& plans(const char* test) {
-  static const Json all = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/plans.json"));
+  static const Json all = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tools/tests/golden/plans.json"));
   return all.at(test);
 }
 

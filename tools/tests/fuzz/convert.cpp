@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "fuzz.h"
+#include "core/tests/fuzz/fuzz.h"
 #include "rotary/convert.h"
 
 namespace rotary::fuzz {

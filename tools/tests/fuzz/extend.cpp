@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "fuzz.h"
+#include "core/tests/fuzz/fuzz.h"
 
 namespace rotary::fuzz {
 namespace {

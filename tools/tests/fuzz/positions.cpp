@@ -1,7 +1,7 @@
 // Any text as --positions: refused in one sentence, or a list of positions that is read back the same when written out.
 #include "rotary/positions.h"
 
-#include "fuzz.h"
+#include "core/tests/fuzz/fuzz.h"
 
 namespace rotary::fuzz {
 

@@ -1,5 +1,6 @@
-// The position ids of models: of those that see or hear against transformers' (tests/golden/position_ids.json, made by
-// tools/sweep/position_ids.py), of towers, parts and words; and what is refused (position_refusals.json).
+// The position ids of models: of those that see or hear against transformers' (tools/tests/golden/position_ids.json,
+// made by files/models/sweep/position_ids.py), of towers, parts and words; and what is refused
+// (position_refusals.json).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "files/text/json.h"
+#include "files/tests/file_helpers.h"
 #include "rotary/positions.h"
-#include "tests/support/file_helpers.h"
+#include "text/json.h"
 
 namespace rotary {
 namespace {
@@ -55,7 +56,7 @@ ModelPositions positions(const Json& given) { return positions(given.at("config"
 Integers integers(const std::string& given) { return positions(Json::parse(given)).positions.integers; }
 
 TEST(PositionIds, are_those_of_transformers) {
-  const Json golden = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/position_ids.json"));
+  const Json golden = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tools/tests/golden/position_ids.json"));
   ASSERT_GE(golden.size(), 47U);
   for (const Json& given : golden) {
     const ModelPositions made = positions(given);
@@ -107,7 +108,7 @@ TEST(PositionIds, without_grids_count_plainly) {
 }
 
 TEST(PositionIds, of_what_does_not_fit_are_refused) {
-  const Json golden = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/position_refusals.json"));
+  const Json golden = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tools/tests/golden/position_refusals.json"));
   ASSERT_EQ(golden.at("ids").size(), 21U);
   for (const Json& given : golden.at("ids")) {
     SCOPED_TRACE(given.dump());
@@ -129,9 +130,9 @@ void expect_places(const PositionSet& got, const std::vector<std::vector<double>
   }
 }
 
-// tests/golden/towers.json, a tower for each order: what its own code made, by tools/sweep/towers.py.
+// tools/tests/golden/towers.json, a tower for each order: what its own code made, by files/models/sweep/towers.py.
 TEST(ModelPositions, of_a_tower_are_those_of_its_own_code) {
-  const Json cases = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tests/golden/towers.json"));
+  const Json cases = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tools/tests/golden/towers.json"));
   EXPECT_GE(cases.size(), 11U);
   for (const Json& wanted : cases) {
     ModelInputs inputs;

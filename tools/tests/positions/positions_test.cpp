@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/file_helpers.h"
+#include "files/tests/file_helpers.h"
 
 namespace rotary {
 namespace {

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "files/models/families.h"
-#include "files/tensors/checkpoint.h"
-#include "files/text/io.h"
+#include "models/families.h"
 #include "rotary_torch/op/refusal.h"
+#include "tensors/checkpoint.h"
+#include "text/io.h"
 #include "values/number_text.h"
 
 namespace rotary_torch {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "files/text/io.h"
 #include "rotary_torch/op/refusal.h"
+#include "text/io.h"
 
 namespace rotary_torch {
 namespace {

@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
-#include "files/models/families.h"
-#include "files/text/json.h"
+#include "models/families.h"
 #include "rotary_torch/models/decoder.h"
 #include "rotary_torch/op/refusal.h"
+#include "text/json.h"
 
 namespace rotary::embedded {
 std::string_view decoder_families() noexcept;  // families.json

@@ -10,7 +10,7 @@
 #include <limits>
 #include <tuple>
 
-#include "files/models/families.h"
+#include "models/families.h"
 #include "rotary_torch/op/refusal.h"
 
 namespace rotary_torch {

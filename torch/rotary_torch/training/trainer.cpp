@@ -19,9 +19,9 @@
 #include <set>
 #include <stdexcept>
 
-#include "files/text/io.h"
-#include "files/text/json.h"
 #include "rotary_torch/op/refusal.h"
+#include "text/io.h"
+#include "text/json.h"
 
 namespace rotary::embedded {
 std::string_view training_presets() noexcept;  // presets.json

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs into a scratch prefix, moves it, and builds the consumers against it by find_package and by pkg-config, with
 # a kernel where rotary was built with CUDA; then the program of the README, whose output must be the one printed there.
-#   install/test.sh SOURCE_DIR BUILD_DIR CXX [FLAGS...]
+#   install.sh SOURCE_DIR BUILD_DIR CXX [FLAGS...]
 set -euo pipefail
 source=$1 build=$2 cxx=$3
 shift 3
@@ -40,7 +40,7 @@ fi
 
 # configure FOLDER OPTION...: the consumers by find_package.
 configure() {
-  cmake -S "$source/tests/install" -B "$scratch/$1" -DCMAKE_PREFIX_PATH="$scratch/prefix" -DCMAKE_CXX_COMPILER="$cxx" \
+  cmake -S "$source/packaging/tests/consumer" -B "$scratch/$1" -DCMAKE_PREFIX_PATH="$scratch/prefix" -DCMAKE_CXX_COMPILER="$cxx" \
         -DCMAKE_CXX_FLAGS="$flags" "${@:2}"
 }
 flags=$*
@@ -63,28 +63,28 @@ fi
 libdir=$(dirname "$(find "$scratch/prefix" -name rotary.pc)")
 export PKG_CONFIG_PATH=$libdir
 # shellcheck disable=SC2046
-"$cxx" -std=c++20 "$@" "$source/tests/install/main.cpp" -o "$scratch/by_pc" $(pkg-config --cflags --libs rotary_files rotary)
+"$cxx" -std=c++20 "$@" "$source/packaging/tests/consumer/main.cpp" -o "$scratch/by_pc" $(pkg-config --cflags --libs rotary_files rotary)
 expect pkg-config "$wanted" "$("$scratch/by_pc")"
 # shellcheck disable=SC2046
-"$cxx" -std=c++20 "$@" "$source/tests/install/gpu.cpp" -o "$scratch/gpu" $(pkg-config --cflags --libs rotary_gpu)
+"$cxx" -std=c++20 "$@" "$source/packaging/tests/consumer/gpu.cpp" -o "$scratch/gpu" $(pkg-config --cflags --libs rotary_gpu)
 expect_gpu "pkg-config, gpu" "$scratch/gpu"
 if [ ${#nvcc[@]} -ne 0 ]; then
   # shellcheck disable=SC2046
-  "${nvcc[@]}" -std=c++20 "$source/tests/install/kernel.cu" -o "$scratch/kernel" $(pkg-config --cflags --libs rotary_gpu)
+  "${nvcc[@]}" -std=c++20 "$source/packaging/tests/consumer/kernel.cu" -o "$scratch/kernel" $(pkg-config --cflags --libs rotary_gpu)
   expect_gpu "pkg-config, a kernel" "$scratch/kernel"
 fi
 
 # In C, and as a subproject: what an engine sets stays, its programs keep their standards, and nothing is installed.
 if [ $# -eq 0 ]; then
-  cmake -S "$source/tests/install/c" -B "$scratch/c" -DCMAKE_PREFIX_PATH="$scratch/prefix" >/dev/null
+  cmake -S "$source/packaging/tests/c" -B "$scratch/c" -DCMAKE_PREFIX_PATH="$scratch/prefix" >/dev/null
   cmake --build "$scratch/c" >/dev/null
   "$scratch/c/consumer_c"
   for standard in "gcc -std=c99" "g++ -std=c++11 -xc++"; do
     # shellcheck disable=SC2046,SC2086
-    $standard -Wpedantic -Werror "$source/tests/install/c/main.c" -xnone $(pkg-config --cflags --libs rotary) -o "$scratch/c/by_pc"
+    $standard -Wpedantic -Werror "$source/packaging/tests/c/main.c" -xnone $(pkg-config --cflags --libs rotary) -o "$scratch/c/by_pc"
     "$scratch/c/by_pc"
   done
-  cmake -S "$source/tests/install/engine" -B "$scratch/engine" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
+  cmake -S "$source/packaging/tests/engine" -B "$scratch/engine" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
   sed -n 's/^ *"command": "\(.*engine_c.*\)",$/\1/p' "$scratch/engine/compile_commands.json" >"$scratch/engine/commands"
   expect "programs of the engine" 2 "$(wc -l <"$scratch/engine/commands")"
   (cd "$scratch/engine" && mkdir -p CMakeFiles/engine_c{,17}.dir/Unity && bash -e commands)
