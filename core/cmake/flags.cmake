@@ -46,7 +46,7 @@ function(rotary_part library)
   target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
                                                $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   add_library(${library}_internal INTERFACE)
-  target_include_directories(${library}_internal INTERFACE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_include_directories(${library}_internal INTERFACE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/include)
   foreach(lower IN LISTS ARGN)
     target_link_libraries(${library} PUBLIC ${lower})
     target_link_libraries(${library}_internal INTERFACE ${lower}_internal)

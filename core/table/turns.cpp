@@ -7,7 +7,6 @@
 
 #include "amplitude.h"
 #include "angle_job.h"
-#include "rotary/device.cuh"
 #include "round_sum.h"
 #include "values/fraction.h"
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Every line of must_not_compile.cpp that says so is an error, and no other; with -DSOUND there is none.
-#   must_not_compile.sh CXX CORE_DIR
+#   must_not_compile.sh CXX SOURCE_DIR
 set -euo pipefail
-cxx=$1 core=$2
+cxx=$1 source=$2
 warnings=(-Wall -Wextra -Wconversion -Wshadow -pedantic -Werror)
-compile() { "$cxx" -std=c++20 -fsyntax-only -I "$core/include" "$@"; }
+compile() { "$cxx" -std=c++20 -fsyntax-only -I "$source/core/include" -I "$source/gpu/include" "$@"; }
 
-file=$core/tests/compile/must_not_compile.cpp
+file=$source/packaging/tests/must_not_compile.cpp
 compile "${warnings[@]}" -DSOUND "$file"
 case $("$cxx" --version) in *clang*) all=-ferror-limit=0 ;; *) all=-fmax-errors=0 ;; esac
 marked=$(grep -n '// must not compile$' "$file" | cut -d: -f1)
