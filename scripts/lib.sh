@@ -14,7 +14,8 @@ gcc_flags() {
   case "$("$1" --version 2>/dev/null)" in *"Free Software"*) echo "--param ggc-min-heapsize=600000" ;; esac
 }
 
-# need PACKAGE...: installs the Debian or Ubuntu packages that are missing, as root or with sudo.
+# need PACKAGE...: installs the Debian or Ubuntu packages that are missing, as root or with sudo; one caller at a time, as
+# apt refuses a second.
 need() {
   local missing=() package
   command -v apt-get >/dev/null || {
@@ -33,8 +34,8 @@ need() {
   say "installing: ${missing[*]}"
   local log start=$SECONDS
   log=$(mktemp)
-  if ! { "${as_root[@]}" apt-get update && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-         apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+  if ! { flock 9 && "${as_root[@]}" apt-get update && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+         apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 9>"/tmp/rotary-apt-$(id -u).lock"; then
     tail -n 20 "$log" >&2
     say "scripts: apt-get could not install ${missing[*]} (whole log: $log)"
     exit 1

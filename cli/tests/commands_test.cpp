@@ -61,12 +61,12 @@ Strings told(const Shell& shell, const std::string& command) {
   return lines;
 }
 
-const fs::path folder = ROTARY_SOURCE_DIR "/cli/tests/transcripts";
+const fs::path transcript_folder = ROTARY_SOURCE_DIR "/cli/tests/transcripts";
 
 class Commands : public testing::TestWithParam<std::string> {};
 
 TEST_P(Commands, print_what_the_transcript_says) {
-  const fs::path path = folder / (GetParam() + ".txt");
+  const fs::path path = transcript_folder / (GetParam() + ".txt");
   std::istringstream file(read_text(path));
   std::string again, name, command;
   Strings everywhere, expected;
@@ -108,7 +108,7 @@ TEST_P(Commands, print_what_the_transcript_says) {
 
 std::vector<std::string> transcripts() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().stem().string());
+  for (const auto& entry : fs::directory_iterator(transcript_folder)) names.push_back(entry.path().stem().string());
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(All, Commands, testing::ValuesIn(transcripts()), [](const auto& file) { return file.param; });

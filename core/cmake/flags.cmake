@@ -25,6 +25,9 @@ set(rotary_text_optimization -Os)
 
 if(ROTARY_SANITIZE)
   set(sanitize -fsanitize=${ROTARY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  if(ROTARY_SANITIZE MATCHES address)  # which sees these accesses too; they are a fifth of the time to compile
+    list(APPEND sanitize -fno-sanitize=null,pointer-overflow,object-size)
+  endif()
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${sanitize}>")
   add_link_options(-fsanitize=${ROTARY_SANITIZE})
 endif()
