@@ -41,7 +41,7 @@ void check_k_rows(const char* operation, const Layout& k, int rows) {
   fail(Code::SHAPE, operation, "k must have the ", rows, " heads that the table has rows for but has ", k.heads);
 }
 
-// ---- of the host's ----
+// ---- caches in the host's memory ----
 
 namespace {
 

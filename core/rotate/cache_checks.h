@@ -9,7 +9,7 @@
 
 namespace rotary::detail {
 
-// ---- of any cache, wherever it lies ----
+// ---- any cache, wherever it lies ----
 
 // With pages as batch rows.
 template <class C>
@@ -100,7 +100,7 @@ C contiguous_cache(bool heads_outside, void* k, void* v, std::int64_t pages, int
           .head_stride = heads_outside ? std::int64_t{page_size} * head_dim : head_dim};
 }
 
-// ---- of the host's ----
+// ---- caches in the host's memory ----
 
 inline std::int64_t bytes_of(const ElementType& type) noexcept { return type.f8 ? 1 : bytes_of(type.dtype); }
 inline ElementType element_type(CacheType type, DType heads) noexcept {

@@ -8,7 +8,8 @@
 
 #if defined(__FAST_MATH__) || defined(_M_FP_FAST)
 #error \
-    "rotary: results would not be the promised bits under -ffast-math, -Ofast or /fp:fast: add -fno-fast-math, or /fp:precise, after it for rotary's sources"
+    "rotary: results would not be the promised bits under -ffast-math, -Ofast or /fp:fast: " \
+    "add -fno-fast-math, or /fp:precise, after it for rotary's sources"
 #endif
 #if defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0
 #error \
@@ -16,11 +17,13 @@
 #endif
 #if defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)
 #error \
-    "rotary: nothing may be reordered: add -fno-unsafe-math-optimizations -fno-associative-math -fno-reciprocal-math -fsigned-zeros after the flags that ask for it, for rotary's sources"
+    "rotary: nothing may be reordered: add -fno-unsafe-math-optimizations -fno-associative-math " \
+    "-fno-reciprocal-math -fsigned-zeros after the flags that ask for it, for rotary's sources"
 #endif
 #if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
 #error \
-    "rotary: float and double must be computed in their own precision, not in that of x87: compile rotary's sources with -msse2 -mfpmath=sse"
+    "rotary: float and double must be computed in their own precision, not in that of x87: " \
+    "compile rotary's sources with -msse2 -mfpmath=sse"
 #endif
 
 #if defined(__clang__)
@@ -34,7 +37,8 @@
 #endif
 #elif !defined(ROTARY_FP_CONTRACT_OFF)
 #error \
-    "rotary: on this target clang cannot be told in the source to keep products and sums apart: compile rotary's sources with -fno-fast-math -ffp-contract=off -DROTARY_FP_CONTRACT_OFF"
+    "rotary: on this target clang cannot be told in the source to keep products and sums apart: " \
+    "compile rotary's sources with -fno-fast-math -ffp-contract=off -DROTARY_FP_CONTRACT_OFF"
 #endif
 #pragma clang fp contract(off)
 #pragma clang fp reassociate(off)
@@ -46,5 +50,6 @@
 #pragma GCC optimize("fp-contract=off")
 #elif !defined(ROTARY_FP_CONTRACT_OFF)
 #error \
-    "rotary: products and sums must not be fused: give this compiler its flag for that and define ROTARY_FP_CONTRACT_OFF"
+    "rotary: products and sums must not be fused: " \
+    "give this compiler its flag for that and define ROTARY_FP_CONTRACT_OFF"
 #endif

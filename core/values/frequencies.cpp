@@ -51,7 +51,7 @@ void check_finite(double value, What... what) {
   require(std::isfinite(value), Code::SCALING, value, what..., " must be finite");
 }
 
-// ---- what a scaling may hold: each value what its row says ----
+// ---- values of a scaling: each in the range of its row ----
 
 // One value of a scaling.
 struct ValueCheck {

@@ -338,7 +338,7 @@ inline bool has_key(const Scaling& scaling, std::string_view key) {
   return found;
 }
 
-// ---- what must hold for the rows -----------------------------------------------------------------
+// ---- rules for the rows --------------------------------------------------------------------------
 
 struct AnyMember {
   operator double();

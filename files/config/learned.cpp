@@ -58,7 +58,7 @@ void note(Model& model, NoteKind kind, const std::string& part, const std::strin
   model.notes.push_back({part, kind, printable(sentence) + "."});
 }
 
-// ---- what checkpoints hold of a rope ----
+// ---- tensors of a rope in checkpoints ----
 
 // The values that the ropes of the part learn.
 Learned learned_of(const ModelPart& part) {

@@ -30,7 +30,7 @@ class ModelTable {
   struct Row {
     std::string_view text;
     mutable OrderedJson json = {};  // holds the strings of value
-    mutable std::any value = {};    // empty: it has not been read
+    mutable std::any value = {};    // empty until it is read
   };
 
   std::map<std::string_view, std::map<std::string_view, Row>> sections_;

@@ -41,7 +41,7 @@ bool is_not_finite(const Json&);  // a number that is NaN or infinite
 // A text that parse_json reads, with its keys in their order, to be changed and written again by config_text. NaN and
 // Infinity are strings in it that no file holds.
 OrderedJson parse_to_edit(std::string_view text);
-// As Hugging Face writes config.json: indented by 2, ASCII, a line break at its end, NaN and Infinity as Python's words.
+// Text as Hugging Face writes config.json: indented by 2, ASCII, NaN and Infinity as in Python, a final newline.
 std::string config_text(const OrderedJson&);
 
 // The object at the end of a path of keys with dots between them; null where a key is missing or holds no object.

@@ -22,8 +22,8 @@ from ._rotating import rotate, rotate_, rotate_backward, rotate_qk, rotate_qk_, 
 from ._tables import Frequencies, Table, between, frequencies
 from ._tools import accuracy, check, convert, diagnose, extend
 from ._values import (
-    Axis, Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Rope, Scaling, ThetaScale, Unscaled, XPos, Yarn,
-    YarnLog, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
+    Axis, Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Rope, Scaling, ThetaScale, Unscaled, XPos,
+    Yarn, YarnLog, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
 )
 from ._words import Angles, Direction, Layout, Pairing, Rounding, Stores
 

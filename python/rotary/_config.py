@@ -96,7 +96,7 @@ class ModelRope(_Record):
         return Table(self.rope, self._own(positions), length, angles=angles, rounding=rounding)
 
     def _own(self, positions: Any) -> Any:
-        """Of positions with the axes of its part in front, its own."""
+        """This rope's own axes of positions that have the axes of its part in front."""
         every, shape = len(self.axis_names), getattr(positions, "shape", None)
         if self._axes >= every or isinstance(positions, (int, range)):
             return positions
@@ -159,12 +159,12 @@ class Ropes(_Record, Sequence[ModelRope]):
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no type for: numbers of numpy and torch, and words such as torch.dtype."""
+    """A value for which JSON has no type: a number of numpy or torch, or a word such as torch.dtype."""
     return value.item() if hasattr(value, "item") else str(value)
 
 
 def _named(source: Source) -> tuple[str, str]:
-    """What _core reads: ("text", JSON) or ("path", a path)."""
+    """The source as _core reads it: ("text", JSON) or ("path", a path)."""
     if isinstance(source, bytes):
         source = source.decode("utf-8")
     if isinstance(source, str):
@@ -227,7 +227,7 @@ def config(
 def query_scale(
     source: Source, positions: Any, layer: int | None = None, *, pairing: Pairing | None = None
 ) -> Any:
-    """What a model multiplies its queries by at each position, beside the rotation and in layers without one too.
+    """The factor of a model's queries at each position, which multiplies them beside the rotation, and without one too.
 
     Args:
         source: as of config().

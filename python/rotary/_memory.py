@@ -49,7 +49,7 @@ def empty(kind: str, shape: tuple[int, ...], like: Any) -> Any:
 
 
 def positions(given: Any) -> Any:
-    """What _core reads of an int, a range, nested lists, or any array: an array, or (values, shape)."""
+    """An int, a range, nested lists, or any array as _core reads it: an array, or (values, shape)."""
     if type(given) is int:
         _check_range(given)
         return (given, 0), ()

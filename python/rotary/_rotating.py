@@ -170,7 +170,7 @@ def rotate_qkv_(
 
 
 def _of(x: object) -> Any:
-    """What has the functions for such arrays."""
+    """The module with the functions for such arrays."""
     torch = _modules.get("torch")
     if torch is None or not isinstance(x, torch.Tensor):
         return _core

@@ -135,7 +135,7 @@ def frequencies(rope: Rope, length: int | None = None) -> Frequencies:
 
 
 class Shaped:
-    """What the shape of rows says."""
+    """Properties that follow from the shape of rows."""
 
     __slots__ = ()
     pairing: Pairing
@@ -283,6 +283,6 @@ def between(
 
 
 def refuse_xpos(operation: str, table: Any) -> None:
-    """Of q and k, both by one table."""
+    """Refuses xPos where one table rotates q and k."""
     if getattr(table, "_xpos", False):
         fail("SCALING", operation, "a table of queries and keys must have no xPos, whose inverse keys take, but has it")

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-any-return"
-"""What the program's commands of these names do. _core reads each argument by its name."""
+"""The program's commands of these names as functions. _core reads each argument by its name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _places(positions: Any) -> Any:
 
 
 def _compared(operation: str, asked: Any, before: Any, after: Any, words: dict[str, Any]) -> dict[str, Any]:
-    """What becomes of tensors: of two paths, two arrays, or two dicts of arrays. asked: of _asked, or None."""
+    """The result for two paths, two arrays, or two dicts of arrays. asked: from _asked, or None."""
     paths = [isinstance(given, (str, os.PathLike)) for given in (before, after)]
     if paths[0] != paths[1]:
         raise TypeError(f"[{operation}] both must be files, or both arrays or dicts of arrays")
@@ -85,7 +85,8 @@ def check(
     Raises:
         rotary.Error: what rotary.config raises, SHAPE, DTYPE, TENSOR, POSITION, ROPE.
     """
-    words: dict[str, Any] = {"tensors": tensors, "positions": positions, "layout": layout, "rope": rope, "pairing": pairing}
+    words: dict[str, Any] = {
+        "tensors": tensors, "positions": positions, "layout": layout, "rope": rope, "pairing": pairing}
     words |= {"length": length, "tolerance": tolerance, "same_position_on_every_axis": same_position_on_every_axis}
     return _compared("check", _asked(source), input, against, words)
 
@@ -121,7 +122,8 @@ def diagnose(
     Raises:
         rotary.Error: as check().
     """
-    words: dict[str, Any] = {"tensors": tensors, "positions": positions, "layout": layout, "rope": rope, "pairing": pairing}
+    words: dict[str, Any] = {
+        "tensors": tensors, "positions": positions, "layout": layout, "rope": rope, "pairing": pairing}
     words |= {"length": length, "same_position_on_every_axis": same_position_on_every_axis}
     return _compared("diagnose", None if config is None else _asked(config), before, after, words)
 

@@ -62,7 +62,7 @@ class _Value:
 
 
 class _Signature:
-    """What help() and inspect show of a class of _Record: its fields by name, with their defaults."""
+    """The signature that help() and inspect show for a class of _Record: its fields by name, with their defaults."""
 
     def __get__(self, value: object, kind: type[_Record]) -> Any:
         from inspect import Parameter, Signature
@@ -70,7 +70,8 @@ class _Signature:
         if kind.__init__ is not _Record.__init__:
             return None
         defaults = {name: vars(kind).get(name, Parameter.empty) for name in kind._fields}
-        told = {name: {"default": default, "annotation": kind.__annotations__[name]} for name, default in defaults.items()}
+        told = {name: {"default": default, "annotation": kind.__annotations__[name]}
+                for name, default in defaults.items()}
         fields = [Parameter(name, Parameter.KEYWORD_ONLY, **words) for name, words in told.items()]
         return Signature(fields, return_annotation="None")
 
@@ -252,7 +253,7 @@ class YarnLog(Scaling):
 
 
 class ThetaScale(Scaling):
-    """The base becomes base^(ln(L0 factor / 2 pi) / ln(L0 / 2 pi)), L0 trained_length. Grok in SGLang, models/grok.py."""
+    """The base becomes base^(ln(L0 factor / 2 pi) / ln(L0 / 2 pi)); L0: trained_length. SGLang's models/grok.py."""
 
     _name = "theta_scale"
     factor: float = 1.0
@@ -306,7 +307,7 @@ def phases(operation: str, phase: Any, heads: int) -> tuple[Any, int]:
 
 
 class Rope(_Record):
-    """What the model card says of a rope.
+    """A rope, as a model card describes it.
 
     Args:
         head_dim: elements of one head.
@@ -461,7 +462,7 @@ def axial(
 
 
 def _axis(told: Any, base: float) -> Axis:
-    """Of a width, or (width, base, stretch)."""
+    """The Axis of a width, or of (width, base, stretch)."""
     words = list(told) if isinstance(told, Iterable) else [told]
     if not 1 <= len(words) <= 3:
         raise TypeError(f"an axis must be a rotary.Axis, a width or (width, base, stretch) but got {told!r}")

@@ -100,7 +100,7 @@ def check_heads(
 
 
 def check_scale(operation: str, q: Sizes, scale: Sizes, layout: Layout) -> None:
-    """Of q that is checked."""
+    """Refuses a query_scale that does not fit q, whose own shape is checked."""
     batch, tokens = (size_of(layout, q, letter) for letter in "bt")
     if tuple(scale) not in ((tokens,), (batch, tokens)):
         rule = "query_scale must have a factor for each token of q, [tokens] or [batch, tokens] of"

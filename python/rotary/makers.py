@@ -59,7 +59,7 @@ def geometric_frequencies(pairs: int, first: float, last: float) -> Any:
 
 
 def pixel_frequencies(pairs: int, most: float) -> Any:
-    """pi linspace(1, most / 2), [pairs]; positions in [-1, 1]: rotary-embedding-torch's "pixel", timm's linear_bands."""
+    """pi linspace(1, most/2), [pairs]; positions in [-1, 1]: rotary-embedding-torch's "pixel", timm's linear_bands."""
     return _array("pixel_frequencies", {"pairs": pairs, "most": most})
 
 
@@ -74,7 +74,7 @@ def glm_axes(sections: Sequence[int]) -> tuple[int, ...]:
 
 
 def openpangu_axes(sections: Sequence[int]) -> tuple[int, ...]:
-    """Rope.axis of openPangu VL in vLLM: the least placed axis, where it can be not the last one's. sections: of t, h, w."""
+    """Rope.axis of openPangu VL in vLLM: the least placed axis, if possible not the last pair's. sections: of t, h, w."""
     return tuple(_core._make("openpangu_axes", {"sections": sections}))
 
 

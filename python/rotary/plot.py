@@ -113,7 +113,7 @@ def wavelengths(*sources: Any, rope: int | None = None, length: int | None = Non
 
 
 def stretch(*sources: Any, rope: int | None = None, length: int | None = None) -> Figure:
-    """What the scaling made of the wavelength of each pair: scaled / unscaled."""
+    """How the scaling stretches the wavelength of each pair: scaled / unscaled."""
     figure, axes = _figure("Stretch of each pair's wavelength", "pair", "scaled / unscaled wavelength")
     axes.set_yscale("log", base=2)
     axes.yaxis.set_major_formatter("{x:g}")

@@ -75,7 +75,7 @@ def place_of_tokens(split: Split, ranks: int, cu_seqlens: Any) -> Any:
 
 
 def held_tokens(window: int, sinks: int, token: int) -> tuple[Any, Any]:
-    """What a sliding window with attention sinks holds once a token is stored (StreamingLLM, arXiv 2309.17453).
+    """The tokens in a sliding window with attention sinks once a token is stored (StreamingLLM, arXiv 2309.17453).
 
     Args:
         window: how many tokens the cache holds: the first ones and the newest.
@@ -91,7 +91,7 @@ def held_tokens(window: int, sinks: int, token: int) -> tuple[Any, Any]:
 
 
 def dual_chunk(positions: Any, chunk: int, local: int) -> dict[str, Any]:
-    """Of dual chunk attention, arXiv 2402.17463, as vLLM has it for Qwen2.5-1M.
+    """The positions of dual chunk attention, arXiv 2402.17463, as in vLLM for Qwen2.5-1M.
 
     Args:
         positions: of the tokens, integers from 0 on, of one or two dimensions.

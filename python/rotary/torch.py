@@ -224,7 +224,7 @@ def _mixed_rope(
 
 
 def _start_of(source: Rope | Frequencies) -> Frequencies:
-    """What the parameters begin with."""
+    """The initial values of the parameters."""
     start = frequencies(source) if isinstance(source, Rope) else source
     if start.summed_axes == 0 or start.xpos.scale != 0:
         told = "[axes, pairs] or [heads, axes, pairs], and no xpos"

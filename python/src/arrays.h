@@ -11,7 +11,7 @@
 
 namespace rotary::python {
 
-// ---- what DLPack 1.3 lays down in memory (https://dmlc.github.io/dlpack/latest/c_api.html) ----
+// ---- the structs of DLPack 1.3 (https://dmlc.github.io/dlpack/latest/c_api.html) ----
 
 namespace dlpack {
 

@@ -70,7 +70,7 @@ struct TextPart {
   bool has_own_code = false;   // auto_map
   std::vector<std::string> other_parts;                   // with ropes that are left as they are
   std::vector<std::size_t> ropes;                         // the part's, one or more, by their index in Model::ropes
-  std::vector<std::optional<std::size_t>> rope_of_layer;  // empty: it has none
+  std::vector<std::optional<std::size_t>> rope_of_layer;  // empty if the layer has none
 
   std::int64_t number(std::string_view key) const;  // the config's number; 0 where it has none
   std::string json(const std::string& key) const;   // "" where it has none

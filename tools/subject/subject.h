@@ -1,6 +1,5 @@
-// The subject of apply, table, golden, check and diagnose: which rope turns tensors, which block of which heads, how
-// they lie, and at which positions; found from a model, from the names and shapes of tensors, and from what somebody
-// chose.
+// The subject of apply, table, golden, check and diagnose: which rope rotates tensors, which block of which heads, in
+// which layout and at which positions. It is found from a model, the names and shapes of tensors, and a Choice.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +20,24 @@ namespace rotary::tools {
 
 // The block and the heads are those of the rope: used->first, used->rope.rotary_dim, used->heads, used->kv_heads.
 struct Subject {
-  const ModelRope* used = nullptr;            // none: nothing says what is asked
-  std::vector<const ModelRope*> rivals = {};  // the model's ropes that the tensor fits, where nothing chooses
-  bool chosen = false;                        // by the choice or by the layer: not by default
-  bool turns = true;                          // false: its layer has no rope; used is one of the layers beside it
-  std::optional<int> layer = {};              // none: the model does not list it, or a rope was chosen
-  QueryScale scale = {};                      // multiplies the layer's queries, if that was asked
-  std::vector<std::size_t> tensors = {};      // whose subject it is
-  std::vector<const ModelRope*> beside = {};  // blocks_of used, but for itself: their elements are another question
-  std::optional<std::int64_t> length = {};    // for scalings that depend on it; none: the largest position + 1
-  std::optional<PositionSet> positions = {};  // none: with a rope of tokens in a text 0, 1, 2, ...; else unknown
-  std::int64_t context = 0;                   // the rope's part's; 0 where it is not known
-  bool places_unknown = false;                // no positions, and the rope does not count tokens: coordinates of images
-  std::string layout = {};                    // as written; empty: found
-  std::string layout_of_heads = {};  // that the heads of all tensors of a file fit; empty: those of this tensor decide
-  Role role = Role::other;           // whose heads the tensor's are to be
-  std::vector<std::int64_t> head_rows = {};  // each head's row of the rope's frequencies; empty: evenly the rope's
+  const ModelRope* used = nullptr;            // null: nothing says which rope is asked for
+  std::vector<const ModelRope*> rivals = {};  // where nothing chooses: the model's ropes that fit the tensor
+  bool chosen = false;                        // by the choice or by the layer, not by default
+  bool turns = true;                          // false: its layer has no rope; used is the rope of another layer
+  std::optional<int> layer = {};              // not set: the model does not list it, or a rope was chosen
+  QueryScale scale = {};                      // multiplies the layer's queries, if that was asked for
+  std::vector<std::size_t> tensors = {};      // numbers of the tensors that it is about
+  std::vector<const ModelRope*> beside = {};  // the other blocks_of used, which this subject leaves alone
+  std::optional<std::int64_t> length = {};    // for scalings that depend on it; default: largest position + 1
+  std::optional<PositionSet> positions = {};  // default: 0, 1, 2, ... for a rope of text, else unknown
+  std::int64_t context = 0;                   // context of the rope's part; 0 if unknown
+  bool places_unknown = false;                // no positions, and the rope turns by coordinates of images
+  std::string layout = {};                    // as chosen; empty: found from the tensor
+  std::string layout_of_heads = {};           // layout chosen for the whole file; empty: chosen for each tensor
+  Role role = Role::other;                    // the role of the tensor, which says whose heads it has
+  std::vector<std::int64_t> head_rows = {};   // for each head its row of the frequencies; empty: rows are shared evenly
   const Executor* executor = &serial();
-  std::function<void()> step = [] {};  // called when a quarter of the work on the tensor is done
+  std::function<void()> step = [] {};  // called after each quarter of the work on the tensor
 
   // The length in play where the longest tensor has that many tokens. Positions are there.
   std::int64_t length_for(std::int64_t tokens) const;

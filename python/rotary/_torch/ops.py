@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
-"""The ops rotary::rotate, rotate_qk and rows, the first two by the schema of librotary_torch.so (torch/rotary_torch/op/op.cpp).
+"""The ops rotary::rotate, rotate_qk and rows; the first two have the schema of librotary_torch.so.
 
 Defined by torch.library.Library, without its autograd: that costs 10 us a call even under no_grad, and breaks
 torch.func. The gradient is a kernel of the dispatch key Autograd, which the graphs of torch.compile and torch.export
@@ -90,7 +90,7 @@ def _rotate_on_cuda(cos: Tensor, sin: Tensor, how: How, tensors: Sequence[Tensor
         _core._gpu_rotate(q, k, q_out, k_out, *rows, *words, stream)
 
 
-# ---- of one tensor, or of q and k ----
+# ---- one tensor, or q and k ----
 
 
 def turn(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:

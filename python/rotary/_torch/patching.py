@@ -90,7 +90,7 @@ class Agreement:
 
 @dataclass
 class Report(contextlib.AbstractContextManager["Report"]):
-    """What rotary.patch did: print it, undo() it, or use it in a with statement, which undoes.
+    """The result of rotary.patch: print it, undo() it, or use it in a with statement, which undoes it.
 
     Attributes:
         model_type: as the config says.
@@ -156,7 +156,7 @@ def patch(model: Any, tables: str) -> Report:
 
 
 def exact_forward(known: dict[str, Agreement], x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
-    """What a rotary module gives, of rotary's own rows and without its buffers. known: by layer_type."""
+    """A rotary module's result from rotary's own rows, without the module's buffers. known: by layer_type."""
     one = known[layer_type if layer_type in known else ""]
     with torch.no_grad():
         on_axes = one.on_axes(position_ids.detach())
@@ -214,7 +214,7 @@ def _ropes_of(ropes: Ropes, model: Module, own: Any) -> list[ModelRope]:
 
 
 def _readings(ropes: list[ModelRope], own: Any, layer_type: str) -> Iterator[tuple[ModelRope, ...]]:
-    """What a table for the layers of one type may be: one rope, or those of a head that is cut into blocks."""
+    """The ropes that a table for layers of one type may have: one, or those of a head that is cut into blocks."""
     kinds = list(getattr(own, "layer_types", None) or ())
     used = {index for index, kind in enumerate(kinds) if kind == layer_type}
     there = [rope for rope in ropes if used & set(rope.layers)] or ropes

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
-"""The checks of the ops, on shapes alone; the rotation by torch's own ops: for float64, for devices without kernels, and
-for gradients of cos and sin.
+"""The checks of the ops, on shapes alone; and the rotation by torch's own ops, for float64, for devices without kernels
+and for gradients of cos and sin.
 
 Float32 arithmetic (float64 for float64): product, product, sum, then one rounding to the tensor's type.
 """
@@ -71,7 +71,7 @@ def can_be_read(*tensors: Tensor) -> bool:
     return not torch.compiler.is_dynamo_compiling() and is_quiet() and all(map(is_plain, tensors))
 
 
-# ---- what is rotated, and how ----
+# ---- arguments and shapes ----
 
 
 class How(NamedTuple):
@@ -225,7 +225,7 @@ def check(operation: str, tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, h
 
 
 def check_scale(operation: str, q: Tensor, scale: Tensor, how: How) -> None:
-    """Of q that is checked."""
+    """Refuses a query_scale that does not fit q, whose own shape is checked."""
     if scale.dtype not in _FLOATS:
         fail("DTYPE", operation, f"query_scale must hold floats but got {scale.dtype}")
     _words.check_scale(operation, q.shape, scale.shape, how.layout)

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
-"""Rows of cos and sin as torch's tensors; a rope as text: an op takes no object, and an exported program is loaded where
-the object is not."""
+"""Rows of cos and sin as torch's tensors; and a rope as text, since an op takes no object and an exported program is
+loaded where the object does not exist."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def check_tensors(operation: str, cos: Any, sin: Any, doubled: str) -> None:
 
 
 class ReadRope:
-    """What the text says.
+    """The rope that the text describes.
 
     Attributes:
         source: a rotary.Rope, or rotary.Frequencies.
@@ -170,7 +170,7 @@ def read_rope(text: str) -> ReadRope:
 
 
 def rows_shape(positions: Tensor, read: ReadRope) -> tuple[int, ...]:
-    """That of rotary.Table."""
+    """The shape of rotary.Table's rows."""
     shape = tuple(positions.shape)
     if read.axes > 1 and len(shape) > 1:
         shape = shape[1:]
