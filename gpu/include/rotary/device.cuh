@@ -1,6 +1,6 @@
 // Experimental: tested on an emulator and on one kind of GPU (docs/gpu.md). Any version may change it.
 //
-// The angle and the rotation of one pair, for your own kernels: RoPE inside attention, a GEMM's epilogue, a cache write.
+// The angle and the rotation of one pair, for your own kernels: RoPE in attention, a GEMM's epilogue, a cache write.
 //
 //   #include "rotary/device.cuh"
 //   __global__ void kernel(float* q, const std::int32_t* positions, const std::uint64_t* turns, ...) {
@@ -13,8 +13,8 @@
 // factor and clockwise yourself: multiply cos and sin by the factor; for clockwise call rotate_backward.
 //
 // The absolute error of cos and sin is at most 6.9e-8 for a given phase (measured over all phases). Rounding of turns
-// adds at most 4e-10 at int32 positions, and 1.7e-19 for each unit of the position beyond. Results have the same bits on
-// every device and host. The cost is about 25 instructions, most of them on 32 bits.
+// adds at most 4e-10 at int32 positions, and 1.7e-19 for each unit of the position beyond. Results are the same bits
+// on every device and host. The cost is about 25 instructions, most of them on 32 bits.
 //
 // Needs C++17. Only turns_of needs the library rotary. A host compiler sees ordinary functions.
 #pragma once
@@ -76,8 +76,8 @@ ROTARY_EXPERIMENTAL ROTARY_HOST_DEVICE inline std::uint64_t phase(std::int64_t p
 }
 
 // cos and sin of a phase; phase 0 gives 1 and +0. x is the distance from the nearest quarter turn, in quarter turns.
-// The polynomials are from core/table/sollya/device_polynomials.sollya: before rounding, their errors are at most 5.5e-9
-// for sin(pi/2 x) and 5e-10 for cos(pi/2 x).
+// The polynomials are from core/table/sollya/device_polynomials.sollya: before rounding, their error is at most
+// 5.5e-9 for sin(pi/2 x) and 5e-10 for cos(pi/2 x).
 ROTARY_EXPERIMENTAL ROTARY_HOST_DEVICE inline CosSin cos_sin(std::uint64_t phase) noexcept {
   const auto quarter = static_cast<std::uint32_t>((phase + (std::uint64_t{1} << 61)) >> 62);
   const auto beyond = static_cast<std::int32_t>(static_cast<std::uint32_t>(phase >> 30));

@@ -244,7 +244,7 @@ ROTARY_EXPERIMENTAL Cache hnd(void* k, void* v, std::int64_t pages, int page_siz
 // x / sqrt(mean(x^2) + eps) * weight. The mean is over one head, or over all heads of a token (OLMo 2).
 struct Norm {
   const void* weight = nullptr;  // head_dim elements, or heads * head_dim if across_heads; null: none
-  DType dtype = DType::f32;      // of the weight
+  DType dtype = DType::f32;      // the weight's type
   float eps = 1e-6f;
   bool one_plus = false;      // multiplies by 1 + weight (Gemma)
   bool round_before = true;   // rounds to x's dtype before and after the weight (Llama, Qwen3); else after (Gemma)

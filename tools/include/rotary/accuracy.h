@@ -55,7 +55,7 @@ struct WayErrors {
 struct Request {
   Model model;
   std::size_t rope = 0;             // index in model.ropes
-  Frequencies frequencies;          // of that rope, at `length` tokens
+  Frequencies frequencies;          // the rope's, at `length` tokens
   std::int64_t length = 0;          // length of the sequence, for the answer
   std::vector<Position> positions;  // measured positions; empty: samples to one decade beyond the context's
   double tolerance = 1e-3;          // the error that the advice allows for float32: from 1e-6 to 1

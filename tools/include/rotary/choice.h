@@ -13,7 +13,7 @@ namespace rotary {
 struct Choice {
   std::string config = {};                    // the model's name in errors; "" if it has none
   std::optional<int> rope = {};               // index in Model::ropes; not set: the layer's, else the best fit
-  std::optional<int> layer = {};              // of every tensor; not set: the layer in each tensor's name
+  std::optional<int> layer = {};              // for all tensors; not set: the layer in each tensor's name
   std::optional<std::int64_t> length = {};    // for scalings that depend on it; default: largest position + 1
   std::optional<PositionSet> positions = {};  // also a set that is not read yet; default: 0, 1, 2, ...
   bool same_on_every_axis = false;            // positions of one axis serve every axis of coordinates

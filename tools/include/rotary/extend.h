@@ -71,8 +71,8 @@ struct Cache {
 struct Publication {
   std::string publisher, models;    // "Qwen", "Qwen2.5 and Qwen3"
   std::string method;               // the scaling's name; "default": the weights need no scaling
-  double factor = 1;                // of the recipe
-  std::int64_t trained_length = 0;  // of the model before it is extended
+  double factor = 1;                // the recipe's factor
+  std::int64_t trained_length = 0;  // the model's length before it is extended
   std::int64_t context = 0;         // the context of the recipe
   std::string source;               // "the model card of ..."
   // weights_known: the file belongs to the recipe's weights, because it has the recipe's scaling, or is the plain file
