@@ -1,6 +1,6 @@
-// The floating-point arithmetic that the bits of every result hang on: IEEE 754, one rounding per operation, nothing
-// fused or reordered. The first include of every source of the core, before any header with code. Where the compiler
-// can be told in the source it is told here; where it cannot, or where its flags ask for other arithmetic, the source
+// The floating-point arithmetic on which the bits of every result depend: IEEE 754, one rounding per operation, nothing
+// fused or reordered. It is the first include of every source of the core, before any header with code. It sets the
+// arithmetic in the source where the compiler can; where it cannot, or where flags ask for other arithmetic, the source
 // does not compile.
 // ROTARY_FP_CONTRACT_OFF: the build passes -fno-fast-math -ffp-contract=off to every source, as this project's CMake
 // does.
@@ -28,10 +28,10 @@
 
 #if defined(__clang__)
 // Clang has no macros for the parts of -ffast-math, and under -ffp-contract=fast or -ffp-model=fast it fuses whatever
-// contract(off) says, except where exceptions could be observed. What takes that back is not there on every target.
+// contract(off) says, except where exceptions could be observed. The pragmas that undo it do not exist on all targets.
 #if defined(__x86_64__) || defined(__i386__) || defined(__powerpc__) || defined(__s390x__) || \
     (defined(__aarch64__) && __clang_major__ >= 15) || (defined(__riscv) && __clang_major__ >= 17)
-#pragma float_control(precise, on)  // contracts, so what follows must follow
+#pragma float_control(precise, on)  // this contracts again, so contract(off) must come after it
 #ifndef ROTARY_FP_CONTRACT_OFF
 #pragma clang fp exceptions(maytrap)
 #endif
