@@ -1,4 +1,4 @@
-// shift: checks the call, then moves tokens of each sequence from the front, in pieces that do not overlap their target.
+// shift: checks the call, then moves each sequence's tokens from the front, in pieces that do not overlap their target.
 #include "runtime/arithmetic.h"
 
 #include <algorithm>
