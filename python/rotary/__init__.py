@@ -11,7 +11,7 @@ Pairing and layout have no default. Errors are rotary.Error, a ValueError with a
 """
 
 import os as _os
-from collections.abc import Sequence  # like other imports, for the annotations of classes that have this module
+from collections.abc import Sequence  # for the classes' annotations, like other imports
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from . import _core, positions

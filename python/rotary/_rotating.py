@@ -14,7 +14,7 @@ from . import _core
 from ._tables import Table
 from ._words import Direction, Layout, Pairing, Stores, check_pairing, check_word, fail
 
-_modules = sys.modules  # torch is not imported here: where there is a tensor, it is among these
+_modules = sys.modules  # torch is not imported here; if there is a tensor, it is among these
 
 
 class SupportsDlpack(Protocol):

@@ -62,7 +62,7 @@ class Frequencies(_Value):
         inv_freq, heads, summed_axes = shaped("Frequencies", inv_freq, heads, summed_axes)
         phase, rows = phases("Frequencies", () if phase is None else phase, heads)
         narrow = () if inv_freq_float32 is None else inv_freq_float32
-        if rows > 1:  # every head turns by the one row
+        if rows > 1:  # all heads rotate by the one row
             inv_freq, narrow = (listed(one) * rows for one in (inv_freq, narrow))
         told = {"inv_freq": inv_freq, "inv_freq_float32": narrow, "phase": phase, "heads": heads * rows}
         told |= {"summed_axes": summed_axes, "pairing": pairing, "axis": () if axis is None else listed(axis)}
@@ -221,7 +221,7 @@ class Table(_core._Rows, _Value, Shaped):
         made: Table
         made, *state = _core._rows_of(cls, operation, (cos, sin, pairing, doubled), xpos)
         made._set(*state, positions)
-        made.positions  # that they fit
+        made.positions  # checks that they fit
         return made
 
     @classmethod

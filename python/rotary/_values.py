@@ -20,7 +20,7 @@ class _Value:
 
     def __init_subclass__(cls) -> None:
         """Its fields are the annotations of the class."""
-        cls.__module__ = "rotary"  # where it is found: for help() and for pickles
+        cls.__module__ = "rotary"  # its public module, for help() and pickles
         cls._fields = tuple(name for name, kind in cls.__annotations__.items() if not kind.startswith("ClassVar"))
 
     def _set(self, *values: object) -> None:
@@ -49,7 +49,7 @@ class _Value:
         return f"{type(self).__name__}({fields})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self)._of, self._values()  # which checks the value of a pickle as a new one
+        return type(self)._of, self._values()  # checks the value of a pickle like a new one
 
     @classmethod
     def _of(cls, *values: Any) -> Self:
@@ -379,7 +379,7 @@ class Rope(_Record):
         object.__setattr__(self, "_handle", _core._rope(self))
         words = _read(_core._check_rope(self))
         self._set(*(words[name] for name in self._fields))
-        if rows > 1:  # every head turns by the one row
+        if rows > 1:  # all heads rotate by the one row
             row = tuple(memoryview(_core._frequencies(self, None)[1]).cast("d"))
             again = self.replace(inv_freq=row * rows, multiplier=(), heads=rows, phase=phase)
             vars(self).update(vars(again))
@@ -393,7 +393,7 @@ class Rope(_Record):
 
 
 def loaded(told: str) -> Any:
-    import json  # which nothing else of an import needs
+    import json  # no other code needs it at import
 
     return json.loads(told)
 
@@ -402,7 +402,7 @@ def _read(told: str | dict[str, Any]) -> dict[str, Any]:
     """The fields of a value from _core, with tuples for lists, and a rope's scaling as a value."""
     fields = loaded(told) if isinstance(told, str) else told
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-    if "scaling" in fields:  # a rope's fields
+    if "scaling" in fields:  # the fields of a rope
         scaling = _read(fields["scaling"])
         fields["scaling"] = _scalings[scaling.pop("name")](**scaling)
         fields["xpos"] = XPos(**fields["xpos"])

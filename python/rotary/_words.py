@@ -55,7 +55,7 @@ def check_word(operation: str, name: str, word: object) -> None:
 
 # ---- shapes of heads and rows ----
 
-Sizes = Sequence[Any]  # ints, or what torch and JAX have in their place while they trace
+Sizes = Sequence[Any]  # ints, or the symbols of torch and JAX while they trace
 
 
 def size_of(layout: Layout, shape: Sizes, letter: str) -> Any:

@@ -156,7 +156,7 @@ def _turned(
     pairs, sin = cos.shape[-1], -sin if backward else sin
     crossed = pairing == "interleaved_to_half"
     turned: list[Any] = []
-    # The two of a pair lie along the last axis but one of a head of two halves, the last one of a head of neighbours.
+    # A pair lies along the last axis but one if a head is two halves, and along the last axis if pairs are neighbours.
     reads, writes = (-2 if pairing == "half" or (crossed and backward is back) else -1 for back in (True, False))
     for x in given:
         wide = jnp.promote_types(x.dtype, jnp.float32)
