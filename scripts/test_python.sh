@@ -10,8 +10,8 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-# NAME PYTHON PACKAGE...: the first PYTHON of those, separated by commas, that is on the machine.
 others="jax[cpu]==0.10.2 numpy matplotlib ml_dtypes mypy"
+# NAME PYTHON PACKAGE...: the first PYTHON of those, separated by commas, that is on the machine.
 environments=(
   "newest python3.11,python3.12,python3.13,python3 torch==2.15.0 transformers==5.23.0 kernels $others"
   "torch-2.9 python3.12,python3.13,python3 torch==2.9.1 transformers numpy ml_dtypes"

@@ -9,8 +9,8 @@
  * Structs begin with their size: fill them by their _init function, `rotary_heads x; rotary_heads_init(&x, sizeof x);`,
  * then set the fields that differ. A new version adds fields at the end, and reads a shorter struct as without them.
  *
- * Results equal those of the C++ interface, bit for bit; rotary.h, rope.h, table.h and cache.h describe more details.
- * Capital words at the end of a comment are the statuses that the function can return.
+ * Results equal those of the C++ interface, bit for bit: see rotary.h, rope.h, table.h, cache.h. Capital words at the
+ * end of a comment are the statuses that the function can return.
  */
 #ifndef ROTARY_ROTARY_C_H
 #define ROTARY_ROTARY_C_H
@@ -243,8 +243,7 @@ typedef struct rotary_heads {
   int64_t head_stride;
 } rotary_heads;
 ROTARY_C_API void rotary_heads_init(rotary_heads *heads, size_t size);
-/* Sets the strides of a contiguous tensor whose dimensions are in this order, outermost first: "bthd", "bhtd" or
- * "tbhd". VALUE. */
+/* Sets the strides of a contiguous tensor in this order, outermost first: "bthd", "bhtd" or "tbhd". VALUE. */
 ROTARY_C_API rotary_status rotary_heads_order(rotary_heads *heads, const char *order);
 
 /* Threads that share the work of a call. */

@@ -1,5 +1,4 @@
-"""docs/models.md: models.md.in filled in with the measurements in files/tests/golden/sweep and, for other models, with
-files/models/models.json.
+"""docs/models.md: models.md.in filled in from files/tests/golden/sweep and, for other models, files/models/models.json.
 
 page.py writes the page; page.py --check fails if the page differs. Standard library only.
 """
