@@ -3,7 +3,7 @@
 #   scripts/bare.sh demo|test|readme|packages [bookworm|trixie] [--keep]     default: bookworm; --keep leaves the root
 # readme: both commands, one after the other, in the same root; the second goes on from the objects of the first.
 # packages: the packages that scripts/packages.sh makes here are installed, and programs compiled against them.
-# Needs root (chroot, mount). The root is removed at the end, or --keep prints its path. Packages: this machine's mirror.
+# Needs root (chroot, mount). The root is removed at the end, or --keep prints its path. Packages: this host's mirror.
 #   ROTARY_MIRROR=URI  another Debian mirror
 #   ROTARY_CACHE=DIR   where the minimal root is kept for the next run, at most a week (default ~/.cache/rotary)
 #   TMPDIR=DIR         where the root is made (default /var/tmp)
