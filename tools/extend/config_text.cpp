@@ -131,7 +131,7 @@ class Editor {
     if (scales || part_.contains(form.key)) part_[form.key] = scales ? object : OrderedJson();
   }
 
-  // One entry for each layer type; only those of extended ropes change.
+  // One entry for each layer type; existing entries stay, except those of extended ropes.
   void write_entries(const OrderedJson& before) {
     OrderedJson& entries = part_[parameters.key];
     if (!before.is_object()) entries = OrderedJson::object();
