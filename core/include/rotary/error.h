@@ -60,7 +60,7 @@ class ROTARY_API Error : public std::runtime_error {
   std::string_view operation() const noexcept { return {what() + 1, operation_}; }
   std::string_view about() const noexcept { return {what() + operation_ + 3, about_}; }
   std::string_view rule() const noexcept;
-  // The same error with `outer`, the file or tensor that a caller further up knows, in front of about() and a ": ".
+  // The same error about outer + ": " + about(), for a caller further up that knows the file or tensor.
   Error about(std::string_view outer) const;
 
  private:

@@ -176,7 +176,7 @@ ROTARY_API Rope axial(int head_dim, std::span<const Axis> axes, Pairing pairing)
 //
 //   angle[t, h, i] = sum over a of position[a, t] * F[h, a, i] + phase[h, i]
 //
-// and multiplies it by attention_factor and the amplitude of xpos. Most ropes have one row of inv_freq for all heads,
+// and multiplies the pair by attention_factor and xpos's amplitude. Most ropes have one row of inv_freq for all heads,
 // and each pair uses one coordinate: F[h, a, i] = inv_freq[i] where a = axis[i], else 0.
 struct Frequencies {
   std::vector<double> inv_freq = {};  // radians per position, [heads, pairs], or [heads, summed_axes, pairs] if

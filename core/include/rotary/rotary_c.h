@@ -85,8 +85,8 @@ enum {
   ROTARY_THETA_SCALE = 10  /* factor, trained_length */
 };
 
-/* A number that may be absent is NaN if it is. A list has one value for each pair, rotary_dim / 2 values; null if it is
- * absent. Lists are read during the call. */
+/* Numbers that may be absent are NaN if they are. Lists have one value for each pair, rotary_dim / 2 values, and are
+ * null if absent; they are read during the call. */
 typedef struct rotary_rope {
   uint32_t size;
   int32_t head_dim;

@@ -40,7 +40,7 @@ class ROTARY_API OnePart final : public Executor {
 };
 
 // A fixed set of threads, or only the caller's thread where the system has no threads. run() serves one caller at a
-// time; others wait.
+// time; other callers wait.
 class ROTARY_API ThreadPool final : public Executor {
  public:
   explicit ThreadPool(unsigned threads);  // including the caller's; 0: all cores

@@ -97,7 +97,7 @@ class ROTARY_EXPERIMENTAL Frequencies {
   int axes() const noexcept;
   double attention_factor() const noexcept;
   const rotary::Frequencies& host() const noexcept;  // the frequencies given to the constructor
-  // In the device's memory one value per pair of all heads, or 0 if angles are sums: the second argument of phase() in
+  // In the device's memory one value per pair of all heads, 0 if angles are sums: the second argument of phase() in
   // rotary/device.cuh.
   const std::uint64_t* turns() const noexcept;
 
@@ -243,7 +243,7 @@ ROTARY_EXPERIMENTAL Cache hnd(void* k, void* v, std::int64_t pages, int page_siz
 
 // x / sqrt(mean(x^2) + eps) * weight. The mean is over one head, or over all heads of a token (OLMo 2).
 struct Norm {
-  const void* weight = nullptr;  // head_dim elements, or heads * head_dim if across_heads; null: none
+  const void* weight = nullptr;  // head_dim elements, or heads * head_dim if across_heads; null: no weight
   DType dtype = DType::f32;      // the weight's type
   float eps = 1e-6f;
   bool one_plus = false;      // multiplies by 1 + weight (Gemma)

@@ -66,8 +66,8 @@ struct Study {
   std::vector<WayErrors> ways;   // in the order of all_ways()
   std::int64_t last_within = 0;  // last position before the first error of float32_product above tolerance; -1: none
   bool to_the_end = false;       // there is no such error: last_within is the last position examined
-  std::string sampling;          // a sentence about which positions were measured
-  std::string advice;            // a sentence about how far float32 is accurate enough
+  std::string sampling;          // description of the measured positions
+  std::string advice;            // description of how far float32 is accurate enough
 };
 
 // Measures the ways. For a rope with summed axes, each axis is measured with the other coordinates at 0. progress is

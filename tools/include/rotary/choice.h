@@ -23,8 +23,8 @@ struct Choice {
 };
 
 // The positions for a model's rope; 0, 1, 2, ... is an open set. A file has as many axes as the rope of the same part
-// that has the most. Throws what parse_positions throws, and POSITION if a rope of image coordinates gets positions of
-// one axis without same_on_every_axis, or a rope that sums over axes gets fewer axes.
+// that has the most. Throws what parse_positions throws, and POSITION if a rope of several image coordinates gets
+// positions of one axis without same_on_every_axis, or a rope that sums over axes gets fewer axes.
 ROTARY_API PositionSet positions_of(const std::string& operation, const Choice&, const Model&, const ModelRope&);
 
 }  // namespace rotary

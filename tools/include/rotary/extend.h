@@ -112,8 +112,8 @@ struct Plan {
 // rope that a scaling could extend), CONFIG_MISSING (no trained length), FORMAT (a GGUF file or params.json).
 ROTARY_API Plan plan(const Request&);
 
-// Creates the folder and writes into it the config.json of the plan's only method, or of the recommended one. Returns
-// the file's path. Does not replace an existing config.json. Throws FILE.
+// Writes the config.json of the plan's only method, else of the recommended one, into the folder, which it creates if
+// necessary, and returns the file's path. Does not replace an existing config.json. Throws FILE.
 ROTARY_API std::string write(const Plan&, const std::string& folder);
 
 ROTARY_API std::string to_json(const Plan&);  // the object that `rotary extend --json` prints

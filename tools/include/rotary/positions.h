@@ -28,7 +28,7 @@ struct ROTARY_API PositionSet {
   // The SPEC from which the positions were read or, if all else is empty, from which they will be read once the rope
   // and so the axes are known. Not set for an array.
   std::optional<std::string> spec = {};
-  // The dimensions of the array with the positions, if they are not those that shape() derives.
+  // The dimensions of the array from which the positions come; not set: those that shape() derives.
   std::optional<std::vector<std::int64_t>> given_shape = {};
 
   // The set for a tensor of that many tokens, with an open range written out; other sets are returned as they are.
