@@ -86,8 +86,8 @@ class Cell:
         return self.inputs[key]
 
     def work(self, name: str) -> np.ndarray:
-        """A copy of q or k that a peer may write, half a page apart from the source: loads and stores whose addresses agree
-        in the last twelve bits wait for each other."""
+        """A copy of q or k that a peer may write, half a page apart from the source: loads and stores wait for each
+        other where their addresses agree in the last twelve bits."""
         return aligned(self.source(name), PAGE // 2)
 
     def tensors(self) -> tuple[np.ndarray, ...]:
@@ -115,13 +115,13 @@ class Cell:
         return np.unique(np.linspace(0, self.tokens - 1, 256).astype(int))
 
     def difference(self, q: np.ndarray, k: np.ndarray) -> float:
-        """The largest difference from float64. q and k: of the compared tokens, storage type, [tokens, heads, head_dim]."""
+        """The largest difference from float64. q and k: the compared tokens, [tokens, heads, head_dim], as stored."""
         at = self.compared()
         found = {"q": np.ascontiguousarray(q), "k": np.ascontiguousarray(k)}
         return max(float(np.max(np.abs(from_storage(x) - self.expected(name, at)))) for name, x in found.items())
 
     def keys(self) -> dict:
-        """What describes the cell, in JSON and for --filter."""
+        """The names and values that describe the cell, in JSON and for --filter."""
         return {"device": self.device, "dtype": self.dtype, "pairing": self.pairing,
                 "tokens": self.tokens, "in_place": self.in_place}  # fmt: skip
 
@@ -135,5 +135,6 @@ def grid(device: str) -> list[Cell]:
     cells = []
     for dtype, count in product(DTYPES, TOKENS if device == "cpu" else CUDA_TOKENS):
         inputs: dict = {}
-        cells += [Cell(dtype, pairing, count, in_place, device, inputs) for pairing, in_place in product(PAIRINGS, (True, False))]
+        cells += [Cell(dtype, pairing, count, in_place, device, inputs)
+                  for pairing, in_place in product(PAIRINGS, (True, False))]
     return cells

@@ -41,8 +41,8 @@ def timed(run: Callable[[], object]) -> float:
 
 
 class Timed:
-    """Calls, one a set, which take turns in a graph that is replayed: the time of the device alone. Raises what a library
-    raises whose calls no graph holds."""
+    """Calls, one for each set, that take turns in a graph, which is replayed: the time of the device alone. Raises the
+    library's own error if a graph cannot capture its calls."""
 
     def __init__(self, calls: list[Callable[[], object]]):
         self.turns, self.count, self.samples = cycle(calls), len(calls), []
@@ -69,7 +69,7 @@ class Timed:
         self.samples.append(timed(self.replay) / self.count)
 
     def seconds(self) -> float:
-        """Of one call."""
+        """The median time of one call."""
         return median(self.samples)
 
 

@@ -12,8 +12,8 @@ ROUNDS = 7  # measurements of each, whose median counts
 
 
 def all_agreeing(cell: Cell, peers: list[Peer], results, make) -> list[tuple]:
-    """(peer, what make(peer) gives beside q and k of the compared tokens) of those that have such a cell and agree; results
-    hears why the others do not. The first is rotary: nothing else matters if it is wrong."""
+    """(peer, what make(peer) returns beside q and k of the compared tokens) for each peer that has such a cell and
+    agrees; `results` records why a peer is left out. The first is rotary: nothing else matters if it is wrong."""
     found = []
     for peer in peers:
         try:

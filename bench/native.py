@@ -1,5 +1,5 @@
-"""What is called through ctypes. rotary and the plain C loop: librotary_peers.so (rotary_shim.cpp), which times its own
-repetitions, and librotary_peers_cuda.so, which has the same interface. ggml: the libraries that llama-cpp-python brings."""
+"""Peers called through ctypes. rotary and the plain C loop: librotary_peers.so (rotary_shim.cpp), which times its own
+repetitions, and librotary_peers_cuda.so, with the same interface. ggml: the libraries of llama-cpp-python."""
 
 import ctypes
 import os
@@ -77,7 +77,8 @@ def prepared(asked: Request, stream=None) -> c_void_p:
 def rotary(cell: Cell, plain: bool = False) -> Run:
     q, k, q_out, k_out = held = cell.tensors()
     own = prepared(request(cell, *(array.ctypes.data for array in held), plain))
-    run = Run(lambda repetitions: checked(library.peers_rotate(own, repetitions, None)), lambda: (q_out[0], k_out[0]), keeps=held)
+    run = Run(lambda repetitions: checked(library.peers_rotate(own, repetitions, None)), lambda: (q_out[0], k_out[0]),
+              keeps=held)
     weakref.finalize(run, library.peers_release, own)
     return run
 
@@ -163,8 +164,8 @@ def ggml(cell: Cell) -> Run:
             lib.ggml_backend_buffer_free(buffer)
         lib.ggml_free(context)
 
-    run = Run(lambda repetitions: library.peers_repeat(compute, graph, planned, repetitions), lambda: (q_out[0], k_out[0]),
-              keeps=(tensors, positions, work, plan))  # fmt: skip
+    run = Run(lambda repetitions: library.peers_repeat(compute, graph, planned, repetitions),
+              lambda: (q_out[0], k_out[0]), keeps=(tensors, positions, work, plan))  # fmt: skip
     weakref.finalize(run, release)
     return run
 

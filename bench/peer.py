@@ -1,4 +1,4 @@
-"""What a peer is, and the table of peers."""
+"""The class of a peer, and the table of peers."""
 
 import importlib
 from dataclasses import dataclass
@@ -81,11 +81,12 @@ PEERS = (
 def chosen_peers(device: str, names: list[str]) -> list[Peer]:
     """rotary, and the peers of the device whose names contain one of these; all if there are none."""
     wanted = ["rotary", *(names or [""])]
-    return [peer for peer in PEERS if device in peer.devices.split() and any(name in peer.name.lower() for name in wanted)]
+    return [peer for peer in PEERS
+            if device in peer.devices.split() and any(name in peer.name.lower() for name in wanted)]
 
 
 def loaded(peers: list[Peer], results) -> list[Peer]:
-    """Those whose packages are there; results hears of the others."""
+    """The peers whose packages are installed; `results` records the others."""
     found = []
     for peer in peers:
         try:

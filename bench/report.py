@@ -1,4 +1,4 @@
-"""What was found, as JSON lines and a Markdown page."""
+"""The results, as JSON lines and a Markdown page."""
 
 import json
 import platform
@@ -37,7 +37,7 @@ class Results:
         self.absent: dict[str, str] = {}
         self.reasons: dict[str, list[str]] = {}  # "peer: reason" -> cells
 
-    # -- what the measuring tells --------------------------------------------------------------------
+    # -- results of measuring ------------------------------------------------------------------------
 
     def missing(self, peer: str, reason: str) -> None:
         self.absent[peer] = reason
@@ -61,7 +61,7 @@ class Results:
             "rotary_ns_per_element": round(rotary * 1e9 / cell.elements, 7), "ratio": round(mine / rotary, 3), **more,
         })  # fmt: skip
 
-    # -- what is written ------------------------------------------------------------------------------
+    # -- the files --------------------------------------------------------------------------------------
 
     def write(self, folder: Path, command: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -75,8 +75,9 @@ class Results:
 
     def page(self, command: str) -> str:
         where = f"{processor()}; rotary's target: {self.target}" if self.device == "cpu" else self.target
-        words = (f"{date.today()}, {where}. `{command}`. Every ratio is a peer's time over rotary's, of medians measured in "
-                 "turn: 2.00× says that the peer takes twice as long. [README.md](README.md) says what each is given.")  # fmt: skip
+        words = (f"{date.today()}, {where}. `{command}`. Every ratio is a peer's time over rotary's, of medians "
+                 "measured in turn: 2.00× says that the peer takes twice as long. "
+                 "[README.md](README.md) says what each is given.")  # fmt: skip
         parts = [f"# rotary beside its peers{'' if self.device == 'cpu' else ' on a GPU'}", fill(words, 97)]
         if self.rows:
             parts += ["## In short", self.summary(), "## Every cell", self.whole_table()]
@@ -109,7 +110,8 @@ class Results:
         for (dtype, pairing, tokens, in_place), found in cells.items():
             line = [dtype, pairing, "in place" if in_place else "out of place", str(tokens)]
             if cuda:
-                rotary, copy = (median(row[f"{name}_microseconds"] for row in found.values()) for name in ("rotary", "copy"))
+                rotary, copy = (median(row[f"{name}_microseconds"] for row in found.values())
+                                for name in ("rotary", "copy"))
                 line += [f"{rotary:.2f}", f"{100 * copy / rotary:.0f} %"]
             else:
                 line.append(f"{median(row['rotary_ns_per_element'] for row in found.values()):.4f}")

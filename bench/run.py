@@ -29,7 +29,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--filter", default="", metavar="KEY=VALUE,...", help="cells, as in dtype=bf16,tokens=64")
     parser.add_argument("--peers", default="", metavar="NAME,...", help="peers whose names contain one of these")
-    parser.add_argument("--out", default=root / "build/peers", type=Path, help="where peers.{md,jsonl}, or gpu.{md,jsonl}, go")
+    parser.add_argument("--out", default=root / "build/peers", type=Path,
+                        help="where peers.{md,jsonl}, or gpu.{md,jsonl}, go")
     build = Path(os.environ.get("ROTARY_BUILD", root / "build/release"))
     parser.add_argument("--library", type=Path, help="librotary_peers.so, or librotary_peers_cuda.so")
     chosen = parser.parse_args()

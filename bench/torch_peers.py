@@ -44,7 +44,8 @@ class TensorSet:
 
     def doubled_table(self) -> tuple[torch.Tensor, torch.Tensor]:
         """cos and sin as wide as the head in q's dtype, as transformers makes them; [1, tokens, 1, 128]."""
-        wide = [x.repeat_interleave(2, -1) if self.cell.interleaved else torch.cat([x, x], -1) for x in (self.cos, self.sin)]
+        wide = [x.repeat_interleave(2, -1) if self.cell.interleaved else torch.cat([x, x], -1)
+                for x in (self.cos, self.sin)]
         return tuple(x[None, :, None].to(self.q.dtype).contiguous() for x in wide)
 
 

@@ -1,5 +1,5 @@
-# rotary::rotary, rotary::files, rotary::tools and rotary::gpu for this build. The program and the tests use internal functions, which
-# shared libraries hide: there they link static libraries of the same objects.
+# rotary::rotary, rotary::files, rotary::tools and rotary::gpu for this build. The program and the tests use internal
+# functions, which shared libraries hide: in a shared build they link static libraries of the same objects.
 
 foreach(alias rotary::rotary rotary::files rotary::tools rotary::gpu)
   string(REPLACE "::" "_" library ${alias})

@@ -1,9 +1,9 @@
-# rotary_embed(SOURCES FILE SYMBOL): appends to the list SOURCES a source, made at build time, that holds the bytes of FILE:
+# rotary_embed(SOURCES FILE SYMBOL): appends to the list SOURCES a source, made at build time, that holds FILE's bytes:
 #
 #     namespace rotary::embedded { std::string_view SYMBOL() noexcept; }
 #
-# which whoever calls it declares. Call it in the CMakeLists.txt of the target. CMake itself makes the source, so it works
-# when cross compiling, and as characters, not as a string literal, whose length compilers limit.
+# The caller declares that function. Call it in the CMakeLists.txt of the target. CMake itself makes the source, so it
+# works when cross compiling. The bytes are characters, not a string literal, whose length compilers limit.
 function(rotary_embed sources file symbol)
   get_filename_component(file "${file}" ABSOLUTE)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/embedded/${symbol}.cpp)

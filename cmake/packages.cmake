@@ -1,5 +1,5 @@
-# cpack -G DEB: librotary-dev and rotary, and of a shared build librotary0.1, which librotary-dev needs then. The program
-# has the libraries in it. scripts/packages.sh makes them as for Debian.
+# cpack -G DEB: librotary-dev and rotary, and of a shared build librotary0.1, which librotary-dev then needs. The
+# libraries are linked into the program. scripts/packages.sh makes the packages as for Debian.
 
 set(so_version ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME librotary-dev)
@@ -23,7 +23,8 @@ file(WRITE ${PROJECT_BINARY_DIR}/copyright
      "rotary is under the Apache License 2.0: /usr/share/common-licenses/Apache-2.0\n")
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   string(TOUPPER ${component} upper)
-  install(FILES ${PROJECT_BINARY_DIR}/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME}
+  install(FILES ${PROJECT_BINARY_DIR}/copyright
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_${upper}_PACKAGE_NAME}
           COMPONENT ${component} EXCLUDE_FROM_ALL)
 endforeach()
 

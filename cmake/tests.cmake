@@ -4,8 +4,8 @@ include(GoogleTest)
 # All programs of tests lie together, in tests/ of the build folder.
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 
-# rotary_tests_of(PART LIBRARY): the calls below it in a CMakeLists.txt add tests of PART, which see the internal headers of
-# LIBRARY and of what stands below it. PART is their label, and PART_tests builds them (scripts/test.sh PART).
+# rotary_tests_of(PART LIBRARY): the calls below it in a CMakeLists.txt add tests of PART, which see the internal
+# headers of LIBRARY and of the parts below it. PART is their label, and PART_tests builds them (scripts/test.sh PART).
 macro(rotary_tests_of name library)
   set(part ${name})
   set(part_library ${library})
@@ -51,8 +51,8 @@ function(rotary_device_test name)
   endif()
 endfunction()
 
-# rotary_fuzz_test(NAME ROUNDS [LIBS ...]): fuzz/NAME.cpp as an ordinary test, of its seeds and ROUNDS seeded random mutations
-# of them, with any compiler; with ROTARY_FUZZ also fuzz_NAME, the same body under libFuzzer. CONTRIBUTING.md shows a run.
+# rotary_fuzz_test(NAME ROUNDS [LIBS ...]): fuzz/NAME.cpp as an ordinary test of its seeds and of ROUNDS seeded random
+# mutations, with any compiler; with ROTARY_FUZZ also fuzz_NAME, the same body under libFuzzer (CONTRIBUTING.md).
 set(fuzz ${PROJECT_SOURCE_DIR}/core/tests/fuzz)
 set(fuzz_flags -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 if(ROTARY_FUZZ)

@@ -76,7 +76,8 @@ class Text:
             pop = ["#if defined(__clang__)", "#pragma clang attribute pop", "#elif defined(__GNUC__)",
                    "#pragma GCC pop_options", "#endif"]
         macros = sorted(set(re.findall(r"^ *#define (\w+)", "\n".join([*defined, text]), re.M)))
-        self.lines += [f"\n// ---- {source}: {space} ----", *defined, *push, text, *pop, *(f"#undef {m}" for m in macros)]
+        self.lines += [f"\n// ---- {source}: {space} ----", *defined, *push, text, *pop]
+        self.lines += [f"#undef {m}" for m in macros]
 
     def write(self, path):
         path.write_text(licence + "\n".join(self.lines) + "\n")
@@ -117,7 +118,8 @@ class Targets:
 
 
 sources = re.findall(r"^  ([a-z_/]+\.cpp)", (src / "CMakeLists.txt").read_text(), re.M)
-public = sorted({n for s in sources for n in re.findall(r'#include "rotary/(\w+\.h)"', (src / s).read_text())} - {"rotary_c.h"})
+public = {n for s in sources for n in re.findall(r'#include "rotary/(\w+\.h)"', (src / s).read_text())}
+public = sorted(public - {"rotary_c.h"})
 
 header = Text()
 header.lines.append("#pragma once")

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Runs README's commands in a bare Debian: a fresh minimal root, a clone of this checkout's HEAD, nothing else.
-#   scripts/bare.sh demo|test|readme|packages [bookworm|trixie] [--keep]     default: bookworm; --keep leaves the root, prints its path
+#   scripts/bare.sh demo|test|readme|packages [bookworm|trixie] [--keep]     default: bookworm; --keep leaves the root
 # readme: both commands, one after the other, in the same root; the second goes on from the objects of the first.
 # packages: the packages that scripts/packages.sh makes here are installed, and programs compiled against them.
-# Needs root (chroot, mount). The root is removed at the end. Packages come from the mirror that this machine's apt uses.
+# Needs root (chroot, mount). The root is removed at the end, or --keep prints its path. Packages: this host's mirror.
 #   ROTARY_MIRROR=URI  another Debian mirror
 #   ROTARY_CACHE=DIR   where the minimal root is kept for the next run, at most a week (default ~/.cache/rotary)
 #   TMPDIR=DIR         where the root is made (default /var/tmp)
-# The last line printed is "bare RELEASE: COMMAND passed" or "... failed with status N", with the time; so is the exit status.
+# The last line is "bare RELEASE: COMMAND passed" or "... failed with status N", and the time. Exits with that status.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -71,14 +71,15 @@ else
   tar -C "$bare" -cf "$archive.$$" . && mv "$archive.$$" "$archive"
 fi
 
-# ---- what this machine's network needs: names, proxy, certificates ----
+# ---- this machine's network: names, proxy, certificates ----
 copy_in() { [ ! -e "$1" ] || { mkdir -p "$bare$(dirname "$1")" && cp -L "$1" "$bare$1"; }; }
 copy_in /etc/resolv.conf
 copy_in /etc/hosts
 copy_in /etc/pip.conf
 for certificate in /usr/local/share/ca-certificates/*.crt; do copy_in "$certificate"; done
 case "$mirror" in https:*) copy_in /etc/ssl/certs/ca-certificates.crt ;; esac
-apt-config dump | grep -iE '^Acquire::(.*(proxy|cainfo)|Check-|Retries|Force)' >"$bare/etc/apt/apt.conf.d/90host" || true
+apt-config dump | grep -iE '^Acquire::(.*(proxy|cainfo)|Check-|Retries|Force)' \
+  >"$bare/etc/apt/apt.conf.d/90host" || true
 environment=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
 [ "$what" != readme ] || environment+=(ROTARY_BUILD=/root/rotary/build/test-release)
 for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY ROTARY_JOBS; do
@@ -95,8 +96,8 @@ inside='mount -t proc proc "$1/proc" && mount -t sysfs -o ro sysfs "$1/sys" && m
         exec chroot "$1" /usr/bin/env -i "${@:3}" /bin/bash -c "cd /root/rotary && $2"'
 status=0
 TIMEFORMAT="%R %U %S"
-{ time unshare --mount --pid --fork --kill-child /bin/bash -c "$inside" bare "$bare" "$command" "${environment[@]}" 2>&3; } \
-  3>&2 2>"$bare/took" || status=$?
+{ time unshare --mount --pid --fork --kill-child \
+    /bin/bash -c "$inside" bare "$bare" "$command" "${environment[@]}" 2>&3; } 3>&2 2>"$bare/took" || status=$?
 took=$(awk 'END { printf "%.0f s, %.0f s of CPU time", $1, $2 + $3 }' "$bare/took")
 if [ "$status" -eq 0 ]; then
   echo "bare $release: $command passed ($took)"

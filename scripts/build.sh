@@ -23,11 +23,16 @@ while [ $# -gt 0 ]; do
     torch) packages+=("${torch_packages[@]}")
            torch_root=$("$root/scripts/torch.sh" | tail -n 1)
            options+=(-DROTARY_TORCH=ON -DROTARY_TORCH_MODELS=ON "-DTORCH_ROOT=$torch_root") ;;
-    torch-op) [ ${#options[@]} -eq 1 ] && [ $# -eq 0 ] || { say "build.sh: --with torch-op stands alone: --with torch builds the op too"; exit 2; }
+    torch-op) [ ${#options[@]} -eq 1 ] && [ $# -eq 0 ] ||
+                { say "build.sh: --with torch-op stands alone: --with torch builds the op too"; exit 2; }
               torch_root=$("$root/scripts/torch.sh" | tail -n 1)
               options+=(-DROTARY_TORCH=ON -DROTARY_TORCH_MODELS=OFF "-DTORCH_ROOT=$torch_root")
               target=rotary_torch product=lib/librotary_torch.so ;;
-    cuda) find_nvcc >/dev/null || { say "build.sh: --with cuda needs nvcc: CUDACXX where it is set, else on PATH, in CUDA_HOME or in /usr/local/cuda*"; exit 1; }
+    cuda) if ! find_nvcc >/dev/null; then
+            say "build.sh: --with cuda needs nvcc: CUDACXX where it is set, else on PATH, in CUDA_HOME or in" \
+                "/usr/local/cuda*"
+            exit 1
+          fi
           options+=(-DROTARY_CUDA=ON) ;;
     *) say "build.sh: no part named $part; there are: ${parts[*]}"; exit 2 ;;
   esac

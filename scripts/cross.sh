@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the core and core/tests/bits for other machines and compilers, without a warning, and runs it where this machine or
-# an emulator can: every hash must be the committed one.
+# Builds the core and core/tests/bits for other machines and compilers, without a warning, and runs it where this
+# machine or an emulator can: every hash must be the committed one.
 #   scripts/cross.sh [--quick] [TARGET...]     default: all targets; --quick: at -O1, by default a few
 #   ROTARY_CACHE=DIR   where PyPI's ziglang goes, 100 MB, and what zig builds (default ~/.cache/rotary)
 #   ROTARY_CROSS=DIR   where to build (default build/cross)
@@ -60,7 +60,8 @@ compiler_options() {
     chmod +x "$tools/$tool"
   done
   options=(-DCMAKE_CXX_COMPILER="$tools/c++" -DCMAKE_AR="$tools/ar" -DCMAKE_RANLIB="$tools/ranlib"
-           -DCMAKE_CXX_COMPILER_AR="$tools/ar" -DCMAKE_CXX_COMPILER_RANLIB="$tools/ranlib" -DCMAKE_RC_COMPILER="$tools/rc")
+           -DCMAKE_CXX_COMPILER_AR="$tools/ar" -DCMAKE_CXX_COMPILER_RANLIB="$tools/ranlib"
+           -DCMAKE_RC_COMPILER="$tools/rc")
   if [ "$system" != native ]; then options+=(-DCMAKE_SYSTEM_NAME="$system" -DCMAKE_SYSTEM_PROCESSOR="$processor"); fi
   case "$system" in
     Darwin) options+=(-DCMAKE_OSX_SYSROOT= -DCMAKE_INSTALL_NAME_TOOL=/bin/true) ;;
@@ -88,7 +89,8 @@ runner_of() {
 
 # try TARGET COMPILER SYSTEM PROCESSOR RUNNER: one row of the table.
 try() {
-  local target=$1 build=$build_root/$1 log=$log_dir/$1.log options run program output start=$SECONDS cxx_flags="" source=$root
+  local target=$1 build=$build_root/$1 log=$log_dir/$1.log options run program output start=$SECONDS
+  local cxx_flags="" source=$root
   compiler_options "$@"
   [ "$3" != WASI ] || cxx_flags=-fno-exceptions
   [ "$target" != engine ] || source=$root/packaging/tests/engine
@@ -99,10 +101,14 @@ try() {
     row no "" "see $log"
     return 1
   fi
-  if ! cmake --build "$build" -j "$jobs" --target rotary rotary_gpu >>"$log" 2>&1; then row no "" "see $log"; return 1; fi
+  if ! cmake --build "$build" -j "$jobs" --target rotary rotary_gpu >>"$log" 2>&1; then
+    row no "" "see $log"
+    return 1
+  fi
   if ! cmake --build "$build" -j "$jobs" >>"$log" 2>&1; then row yes no "see $log"; return 1; fi
   if ! runner_of "$5"; then row yes yes "not run"; return 0; fi
-  program=$(find "$build" -type f -path '*/tests/bits/bits_test*' ! -path '*.dir/*' ! -name '*.pdb' ! -name '*.cmake' | head -n 1)
+  program=$(find "$build" -type f -path '*/tests/bits/bits_test*' ! -path '*.dir/*' ! -name '*.pdb' \
+                 ! -name '*.cmake' | head -n 1)
   if output=$("${run[@]}" "$program" "$bits" 2>&1) &&
      { [ "$target" != engine ] || "$build/engine" >>"$log" 2>&1; }; then
     echo "$output" >>"$log"

@@ -2,7 +2,7 @@
 # On a machine with an NVIDIA GPU: builds for it, tests on it, measures. Leaves logs and the peers' page in $OUT
 # (default build/gpu-out). One line a stage at the end; exit status 0 where all that ran was right.
 #   scripts/gpu.sh [STAGE]...      STAGE: build, test, sanitize, peers; default all, in this order
-#   scripts/gpu.sh pack            where there is a network: what a machine without one needs, into build/gpu-carry (carry it there)
+#   scripts/gpu.sh pack            with a network: packs into build/gpu-carry all that a machine without one needs
 # Environment: SANITIZE_SECONDS a program and tool (40), PEERS=NAME,... (all), ROTARY_PEERS_PYTHON (python3)
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -47,7 +47,8 @@ unpack() {
     for package in "$carried"/deb/*.deb; do dpkg -x "$package" "$prefix"; done
     export CMAKE_PREFIX_PATH=$prefix/usr${CMAKE_PREFIX_PATH:+:$CMAKE_PREFIX_PATH}
     export CPATH=$prefix/usr/include:$prefix/usr/include/x86_64-linux-gnu
-    export LIBRARY_PATH=$prefix/usr/lib/x86_64-linux-gnu LD_LIBRARY_PATH=$prefix/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LIBRARY_PATH=$prefix/usr/lib/x86_64-linux-gnu
+    export LD_LIBRARY_PATH=$prefix/usr/lib/x86_64-linux-gnu${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   fi
   if compgen -G "$carried/whl/*.whl" >/dev/null && [ ! -d /tmp/rotary-site ]; then
     "$python" -m pip install -q --no-index --no-deps --no-compile --target /tmp/rotary-site "$carried"/whl/*.whl
@@ -64,7 +65,8 @@ stage_build() {
   cmake -S "$root" -B "$build" -DCMAKE_BUILD_TYPE=Release -DROTARY_CUDA=ON -DROTARY_TESTS=ON -DROTARY_BENCH=ON \
     -DCMAKE_CUDA_ARCHITECTURES="$capability-real" &&
     cmake --build "$build" -j "$jobs" --target help >"$build/targets" &&
-    cmake --build "$build" -j "$jobs" --target rotary_peers_cuda $(grep -oE '\bon_[a-z_]+_test\b' "$build/targets" | sort -u)
+    cmake --build "$build" -j "$jobs" --target rotary_peers_cuda \
+      $(grep -oE '\bon_[a-z_]+_test\b' "$build/targets" | sort -u)
 }
 
 device_tests() { find "$build/tests" -maxdepth 1 -name 'on_*_test' -type f | sort; }

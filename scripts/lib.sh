@@ -67,7 +67,8 @@ install_zig() {
   need python3 python3-venv
   say "installing ziglang $zig_version into $venv"
   log=$(mktemp)
-  if ! { python3 -m venv --clear "$venv" && "$venv/bin/pip" install --no-deps "ziglang==$zig_version"; } >"$log" 2>&1; then
+  if ! { python3 -m venv --clear "$venv" &&
+         "$venv/bin/pip" install --no-deps "ziglang==$zig_version"; } >"$log" 2>&1; then
     tail -n 3 "$log" >&2
     say "scripts: could not install ziglang $zig_version from PyPI (whole log: $log)"
     return 77

@@ -1,5 +1,5 @@
-"""slim_flashinfer.py IN.whl OUT.zip: what its rope needs, to be unpacked on PYTHONPATH: the wheel alone is larger than a lent
-machine takes, and all but a tenth of it are other kernels."""
+"""slim_flashinfer.py IN.whl OUT.zip: keeps the files that its rope needs, to be unpacked on PYTHONPATH. The wheel is
+larger than a lent machine takes, and nine tenths of it are other kernels."""
 
 import sys
 import zipfile
@@ -18,7 +18,8 @@ def kept(name: str) -> bool:
     return True
 
 
-with zipfile.ZipFile(sys.argv[1]) as wheel, zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED, compresslevel=9) as slim:
+with (zipfile.ZipFile(sys.argv[1]) as wheel,
+      zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED, compresslevel=9) as slim):
     for item in wheel.infolist():
         if kept(item.filename):
             slim.writestr(item.filename, wheel.read(item.filename))

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Regenerates the sheet of models: files/tests/golden/sweep and the rows of files/models/models.json from PyPI's transformers (6 GB with
-# torch) and what files/models/sweep/positions.py measures of position ids, then docs/models.md; of all models also
-# tools/tests/golden/position_ids.json.
+# Regenerates the sheet of models from PyPI's transformers (6 GB with torch): files/tests/golden/sweep, the rows of
+# files/models/models.json, with the position ids that files/models/sweep/positions.py measures, and docs/models.md. A
+# run for all models also writes tools/tests/golden/position_ids.json.
 #   scripts/sweep.sh [model_type ...]    default: every model_type of the installed transformers, about ten minutes
-#   PYTHON=PROGRAM    a Python that has torch, transformers and diffusers; otherwise scripts/torch.sh --full installs one
-# What changed is in `git diff`: a record that differs is a model that rotates differently.
+#   PYTHON=PROGRAM    a Python that has torch, transformers and diffusers; else scripts/torch.sh --full installs one
+# `git diff` shows the changes: a record that differs is a model that rotates differently.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and tests. Without arguments what a user runs: release and wheel. The stages:
-#   release   the libraries and the program as a user builds them, all tests, the kernels for GPUs on the CPU's emulator,
-#             the install tree and its consumers
+#   release   the libraries and the program as a user builds them, all tests, the kernels for GPUs on the CPU's
+#             emulator, the install tree and its consumers
 #   asan      the same tests by clang, under AddressSanitizer and UndefinedBehaviorSanitizer
-#   clang     the core, optimised by clang, each source compiled alone, with the portable kernels among it, and the tests
-#             of what it computes
+#   clang     the core, optimised by clang, each source compiled alone, with the portable kernels, and the tests of the
+#             values that it computes
 #   cuda      rotary_gpu by nvcc: its PTX is read, its install tree consumed, the tests run where there is a GPU;
 #             skipped without nvcc
 #   neon      the kernels as AArch64 programs under qemu
 #   s390x     the same for a big-endian machine, where the portable kernels are the best
 #   cross     the core by clang, for 32-bit x86 and WebAssembly: the committed hash (scripts/cross.sh --quick);
 #             skipped without PyPI
-#   wheel     the wheels of the Python package and of the program, of release's objects, in a fresh environment with numpy;
-#             skipped without PyPI
+#   wheel     the wheels of the Python package and of the program, from release's objects, in a fresh environment with
+#             numpy; skipped without PyPI
 #   python    the same wheel beside several versions of torch, transformers and JAX (12 GB), by several Pythons
 #   torch     rotary_torch, on three wheels from PyPI (1.3 GB) or the torch that TORCH_ROOT names; skipped without PyPI
 #   bare      README's two commands in a bare Debian 13 (scripts/bare.sh), which has another compiler and none of this
@@ -49,7 +49,8 @@ run_stage() {
   cmake -S "$root" -B "$build" -DCMAKE_CXX_COMPILER="$cxx" -DROTARY_WERROR="$(werror "$cxx")" "$@" >&2
   cmake --build "$build" -j "$jobs" "${build_targets[@]}" >&2
   log=$build/ctest.log
-  (cd "$build" && ctest -j "$jobs" "${ctest_options[@]}" --output-on-failure --no-tests=error) 2>&1 | tee "$log" | grep -vE '^ *[0-9]+/[0-9]+ .*Passed|^ *Start ' || status=$?
+  (cd "$build" && ctest -j "$jobs" "${ctest_options[@]}" --output-on-failure --no-tests=error) 2>&1 | tee "$log" |
+    grep -vE '^ *[0-9]+/[0-9]+ .*Passed|^ *Start ' || status=$?
   passed=$((passed + $(grep -cE '^ *[0-9]+/[0-9]+ .* Passed ' "$log" || true)))
   skipped=$((skipped + $(grep -cE '^ *[0-9]+/[0-9]+ .*\*\*\*Skipped' "$log" || true)))
   local bad
@@ -93,7 +94,8 @@ cuda_stage() {
   build_targets=(--target cuda_tests) folder=release
   ctest_options=(-R '^(on the GPU: |gpu ptx$|an installed rotary )')
   # The PTX check goes on to a binary, for 90.
-  run_stage cuda g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF -DROTARY_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES=80-virtual
+  run_stage cuda g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF -DROTARY_CUDA=ON \
+            -DCMAKE_CUDA_ARCHITECTURES=80-virtual
 }
 
 # emulated_stage ARCHITECTURE
@@ -151,7 +153,8 @@ for stage in "$@"; do
     release) run_stage release g++ -DCMAKE_BUILD_TYPE=Release -DROTARY_TORCH=OFF -DROTARY_CUDA=OFF ;;
     asan) need_sanitizers
           # Not the tests that are no other here, nor some that run a hundred commands which others run too.
-          ctest_options=(-LE once -E '^Docs/|^Explain|says/(explain|models|plan|usage|accuracy)|AreNamed/BF16|^Usage\.|^Cli\.models_are')
+          others='^Docs/|^Explain|says/(explain|models|plan|usage|accuracy)|AreNamed/BF16|^Usage\.|^Cli\.models_are'
+          ctest_options=(-LE once -E "$others")
           run_stage asan clang++ -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_FLAGS_RELWITHDEBINFO="-O1 -g1" \
                    -DROTARY_SANITIZE=address,undefined ;;
     clang) need clang
@@ -173,7 +176,9 @@ for stage in "$@"; do
     python) python_stage all ;;
     torch) torch_stage torch ;;
     parity) torch_stage parity --full ;;
-    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x cross wheel bare python torch parity core gpu files tools cli"; exit 2 ;;
+    *) say "test.sh: no stage named $stage; there are: release asan clang cuda neon s390x cross wheel bare python" \
+           "torch parity core gpu files tools cli"
+       exit 2 ;;
   esac
 done
 

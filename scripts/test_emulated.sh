@@ -27,7 +27,8 @@ cmake -S "$root" -B "$build/core" -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCE
 cmake --build "$build/core" -j "$jobs" --target rotary >&2
 cat >"$build/Makefile" <<MAKE
 tests := $tests
-flags := $flags -std=c++20 -O1 -ffp-contract=off -Wall -Wextra -Wconversion -Wshadow -MMD -I$root/core/include -I$root/core -I$root
+flags := $flags -std=c++20 -O1 -ffp-contract=off -Wall -Wextra -Wconversion -Wshadow -MMD
+flags += -I$root/core/include -I$root/core -I$root
 command := $(command -v ccache || true) $compiler
 
 all: \$(tests)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs the wheels of the Python package and of the program into fresh virtual environments and runs python/tests there.
+# Installs the wheels of the Python package and of the program into fresh virtual environments and runs python/tests.
 #   scripts/test_python.sh wheel   with numpy and matplotlib, by this machine's python3
-#   scripts/test_python.sh all     the same wheels beside several versions of torch, transformers and JAX, by several Pythons
-#                                  (12 GB): what is listed in `environments` below
+#   scripts/test_python.sh all     the same wheels beside several versions of torch, transformers and JAX, by several
+#                                  Pythons (12 GB): the `environments` below
 #   ROTARY_MADE_WHEELS="FILE FILE"  those instead of ones by this machine's compiler
 #   ROTARY_WHEEL_BUILD=DIR  as of wheel.sh
 #   ROTARY_CACHE=DIR    where the environments of `all` are kept (default ~/.cache/rotary)
@@ -10,9 +10,10 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
+others="jax[cpu]==0.10.2 numpy matplotlib ml_dtypes mypy"
 # NAME PYTHON PACKAGE...: the first PYTHON of those, separated by commas, that is on the machine.
 environments=(
-  "newest python3.11,python3.12,python3.13,python3 torch==2.15.0 transformers==5.23.0 kernels jax[cpu]==0.10.2 numpy matplotlib ml_dtypes mypy"
+  "newest python3.11,python3.12,python3.13,python3 torch==2.15.0 transformers==5.23.0 kernels $others"
   "torch-2.9 python3.12,python3.13,python3 torch==2.9.1 transformers numpy ml_dtypes"
   "torch-2.4 python3.11,python3 torch==2.4.1 numpy<2.3"
 )
@@ -45,8 +46,10 @@ new_environment() {
 run_tests() {
   local folder=$1 log=$1.log ran bad left
   shift
-  say "== $("$folder/bin/python" -V), $("$folder/bin/pip" list --format freeze 2>/dev/null | grep -E '^(rotary|torch|transformers|jax|numpy)=' | tr '\n' ' ')"
-  (cd "$root/python/tests" && "$folder/bin/python" -B -m unittest -v "$@") 2>&1 | tee "$log" | grep -vE ' \.\.\. ok$' >&2 || true
+  say "== $("$folder/bin/python" -V), $("$folder/bin/pip" list --format freeze 2>/dev/null |
+    grep -E '^(rotary|torch|transformers|jax|numpy)=' | tr '\n' ' ')"
+  (cd "$root/python/tests" && "$folder/bin/python" -B -m unittest -v "$@") 2>&1 | tee "$log" |
+    grep -vE ' \.\.\. ok$' >&2 || true
   ran=$(sed -nE 's/^Ran ([0-9]+) tests? in .*/\1/p' "$log")
   bad=$(grep -cE '^(FAIL|ERROR): ' "$log" || true)
   left=$(sed -nE 's/^(OK|FAILED) .*skipped=([0-9]+).*/\2/p' "$log")

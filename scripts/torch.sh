@@ -22,7 +22,9 @@ packages=(--no-deps "torch==$torch_version" "nvidia-cuda-runtime==$cuda_version"
 size="1.3 GB" kind=torch
 case "${1:-}" in
   "") ;;
-  --full) packages=("torch==$torch_version" transformers==5.23.0 diffusers==0.42.1 safetensors numpy mpmath) size="6 GB" kind=torch-full ;;
+  --full)
+    packages=("torch==$torch_version" transformers==5.23.0 diffusers==0.42.1 safetensors numpy mpmath)
+    size="6 GB" kind=torch-full ;;
   *) say "torch.sh: unknown option $1; usage: scripts/torch.sh [--full]"; exit 2 ;;
 esac
 venv=${ROTARY_CACHE:-$HOME/.cache/rotary}/$kind-${torch_version%.*}
@@ -33,7 +35,8 @@ if [ ! -f "$done_mark" ]; then
   log=$(mktemp)
   if ! { python3 -m venv --clear "$venv" && "$venv/bin/pip" install "${packages[@]}"; } >"$log" 2>&1; then
     tail -n 5 "$log" >&2
-    say "torch.sh: could not install torch $torch_version from PyPI (whole log: $log); set TORCH_ROOT to an installed torch 2.8 or newer"
+    say "torch.sh: could not install torch $torch_version from PyPI (whole log: $log);" \
+        "set TORCH_ROOT to an installed torch 2.8 or newer"
     exit 1
   fi
   rm -f "$log"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Whether other values of the constants of core/cpu/tuning.h are faster on this machine (the streaming rule, the table at
-# a time, the grain of threads): prints those that are by more than the noise, else "nothing to change". About a minute.
+# Tries other values of the constants of core/cpu/tuning.h on this machine (the streaming rule, the rows of a table at a
+# time, the grain of threads). Prints those that are faster by more than the noise, else "nothing to change". A minute.
 #   scripts/tune.sh [SECONDS [MIB]]      MIB: of the largest tensor, default 256
 # ROTARY_TARGET=NAME chooses the instruction set.
 set -euo pipefail

@@ -76,7 +76,11 @@ zig_options() {
   local tool target folder=$work/tools-$1 processor=${1##*_} system=Linux bundle=
   [ "$processor" != 64 ] || processor=x86_64
   case "$1" in win_amd64) system=Windows processor=AMD64 ;; esac
-  case "$1" in macosx_*) system=Darwin bundle='for word; do shift; [ "$word" != -bundle ] || word=-shared; set -- "$@" "$word"; done' ;; esac
+  case "$1" in
+    macosx_*)
+      system=Darwin
+      bundle='for word; do shift; [ "$word" != -bundle ] || word=-shared; set -- "$@" "$word"; done' ;;
+  esac
   target=$(target_of "$1")
   mkdir -p "$folder"
   # zig's linker for macOS makes no bundles; Python loads a shared library as well.

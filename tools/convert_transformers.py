@@ -2,10 +2,10 @@
 
     python tools/convert_transformers.py ROTARY [MODEL_TYPE ...]
 
-ROTARY is the program. The converted checkpoint is loaded by transformers; q and k are put back into the model's own order
-in front of its rotation function and into the other one behind it, and the logits must be those of the source. Where a
-key of the config says the pairing, the model is only loaded. The way back must give the same files. Exits with 1 where
-that is not so.
+ROTARY is the program. transformers loads the converted checkpoint; q and k are permuted back into the model's own order
+before its rotation function and into the converted order after it, and the logits must be those of the source. Where a
+key of the config says the pairing, the model is only loaded. Converting back must give the same files. Exits with 1
+where one of these fails.
 """
 import collections
 import contextlib
@@ -33,7 +33,7 @@ OTHER = {"half": "interleaved", "interleaved": "half"}
 
 
 class Failed(Exception):
-    """What came of a model, in a word and a sentence."""
+    """The result for a model, in a word and a sentence."""
 
 
 def run(*words):

@@ -60,7 +60,7 @@ rotary_status guard(void (*work)(const void*), const void* context) noexcept {
 
 namespace {
 
-// Where fail() of this thread returns to. What the work holds by then is lost: its memory is not freed.
+// The place to which fail() returns in this thread. The memory that the work holds by then is lost: it is not freed.
 thread_local std::jmp_buf* way_out = nullptr;
 std::atomic<FailureHandler> others = nullptr;
 

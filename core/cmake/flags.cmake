@@ -1,5 +1,5 @@
-# What every part is compiled with: the standard, the options of the build, rotary_flags and rotary_unity. Included once,
-# by the whole's CMakeLists.txt or by core's where core stands alone.
+# The flags of every part: the standard, the options of the build, rotary_flags and rotary_unity. Included once, by the
+# CMakeLists.txt of the whole, or by core's where core is built alone.
 
 cmake_dependent_option(ROTARY_THREADS "ThreadPool has threads; else it runs on the caller's" ON
                        "NOT CMAKE_SYSTEM_NAME STREQUAL WASI" OFF)
@@ -32,8 +32,8 @@ if(ROTARY_SANITIZE)
   add_link_options(-fsanitize=${ROTARY_SANITIZE})
 endif()
 
-# rotary_unity(TARGET): up to twelve of its sources are compiled as one, in 0.8 GB: half the time, but it hides an include
-# that a file forgot. So the stage clang of scripts/test.sh, which has the core, and the preset dev build without.
+# rotary_unity(TARGET): up to twelve of its sources are compiled as one, in 0.8 GB. It halves the time, but hides that a
+# file lacks an include: the stage clang of scripts/test.sh, which has the core, and the preset dev build without it.
 function(rotary_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ROTARY_FAST_BUILD})
   if(ROTARY_FAST_BUILD AND NOT MSVC)  # a constant of one file is no shadow over another's
@@ -41,15 +41,16 @@ function(rotary_unity target)
   endif()
 endfunction()
 
-# rotary_part(LIBRARY [LOWER]): the headers of a part, in the folder of its CMakeLists.txt: include/ for who links LIBRARY,
-# all else for the part, its tests and what stands above it, which link LIBRARY_internal. LOWER: the library below it. No
-# part has the folder of another that stands above it, so an include that points upward does not compile.
+# rotary_part(LIBRARY [LOWER]): the include folders of a part, in the folder of its CMakeLists.txt. Targets that link
+# LIBRARY have include/; the part itself, its tests and the parts above it link LIBRARY_internal and have the whole
+# folder. LOWER is the library below. No part has the folder of one above it: an include upward does not compile.
 function(rotary_part library)
   target_compile_features(${library} PUBLIC cxx_std_20)
   target_include_directories(${library} PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>
                                                $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   add_library(${library}_internal INTERFACE)
-  target_include_directories(${library}_internal INTERFACE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/include)
+  target_include_directories(${library}_internal INTERFACE ${CMAKE_CURRENT_SOURCE_DIR}
+                                                            ${CMAKE_CURRENT_SOURCE_DIR}/include)
   foreach(lower IN LISTS ARGN)
     target_link_libraries(${library} PUBLIC ${lower})
     target_link_libraries(${library}_internal INTERFACE ${lower}_internal)
@@ -99,5 +100,6 @@ target_compile_options(rotary_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${cxx_f
 target_compile_definitions(rotary_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:ROTARY_FP_CONTRACT_OFF=1>)
 # g++ 12 to 14 take "literal" + string for overlapping or overlong copies (GCC bug 105651 and others like it).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 15)
-  target_compile_options(rotary_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow>")
+  target_compile_options(rotary_flags INTERFACE
+                         "$<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-array-bounds;-Wno-stringop-overflow>")
 endif()

@@ -18,9 +18,9 @@ function(rotary_target_object library object source flags definitions)
   set(rotary_target_objects ${rotary_target_objects} ${object} PARENT_SCOPE)
 endfunction()
 
-# rotary_target(LIBRARY NAME [BASE NAME] [LANES NAME] [ANGLES NAME] [FLAGS...]): cpu/lanes/NAME.h, cpu/lanes/angles_NAME.h
-# and their flags, if NAME is wanted. BASE: the set that it only adds conversions of bf16 to. LANES, ANGLES: whose lanes
-# rotate and whose compute its tables, unless its own.
+# rotary_target(LIBRARY NAME [BASE NAME] [LANES NAME] [ANGLES NAME] [FLAGS...]): compiles cpu/lanes/NAME.h and
+# cpu/lanes/angles_NAME.h with FLAGS, if NAME is wanted. BASE: the set to which NAME only adds conversions of bf16.
+# LANES, ANGLES: the sets whose lanes rotate and compute the tables; by default its own.
 function(rotary_target library name)
   list(APPEND rotary_known_targets ${name})
   set(rotary_known_targets ${rotary_known_targets} PARENT_SCOPE)
@@ -108,7 +108,8 @@ macro(rotary_add_targets library)
   foreach(name IN LISTS ROTARY_TARGETS)
     if(NOT name IN_LIST rotary_known_targets)
       list(JOIN rotary_known_targets ", " known)
-      message(FATAL_ERROR "ROTARY_TARGETS must be of ${known}, which ${CMAKE_SYSTEM_PROCESSOR} has, but got \"${name}\"")
+      message(FATAL_ERROR
+              "ROTARY_TARGETS must be of ${known}, which ${CMAKE_SYSTEM_PROCESSOR} has, but got \"${name}\"")
     endif()
   endforeach()
   set_property(SOURCE cpu/targets.cpp APPEND PROPERTY COMPILE_DEFINITIONS "ROTARY_TARGETS=${rotary_target_rows}")

@@ -1,6 +1,6 @@
-// Compiled once per ROTARY_ANGLE_LANES, with their flags: cos and sin for every target that uses these lanes, which
-// ROTARY_TARGET_NAME names. Everything but the kernel has internal linkage, because this object holds
-// instructions that other machines lack.
+// Compiled once per ROTARY_ANGLE_LANES, with their flags: cos and sin for every target that uses these lanes, whose
+// name is ROTARY_TARGET_NAME. Everything but the kernel has internal linkage, because this object holds instructions
+// that other machines lack.
 #include "runtime/arithmetic.h"
 
 #include <limits>

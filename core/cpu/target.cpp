@@ -1,6 +1,6 @@
 // Compiled once per target, with that target's flags: ROTARY_TARGET_NAME is its name, ROTARY_LANES the namespace of its
-// lanes and ROTARY_LANES_FILE their header. A target that only adds conversions of bf16 names the one it stands on in
-// ROTARY_BASE_TARGET: that one rotates f32 and f16 and makes all transfers but those of f32 to bf16. Nothing here may
+// lanes and ROTARY_LANES_FILE their header. A target that only adds conversions of bf16 names its base in
+// ROTARY_BASE_TARGET, which rotates f32 and f16 and makes all transfers except f32 to bf16. Nothing here may
 // instantiate standard library code: the linker could keep this copy of it for every machine.
 #include "runtime/arithmetic.h"
 

@@ -13,7 +13,7 @@
 namespace rotary::cpu {
 
 // ROTARY_TARGETS, from core/cmake/targets.cmake: a row for each set that is built, in rising order of preference.
-#ifndef ROTARY_ONE_FILE  // set by scripts/amalgamate.sh, where they stand before
+#ifndef ROTARY_ONE_FILE  // set by scripts/amalgamate.sh, whose file has them before
 #define ROTARY_ROW(target, lanes)                                                      \
   void rotate_##target(const Job&, std::int64_t begin, std::int64_t end) noexcept;     \
   void angles_##lanes(const AngleJob&, std::int64_t begin, std::int64_t end) noexcept; \
@@ -99,7 +99,7 @@ const Kernels& chosen() {
   const Kernels* kernels = in_use.load(std::memory_order_acquire);
   if (kernels == nullptr) {
     const Kernels* found = &by_default();
-    // One of several first callers wins. A use_target() in between is kept.
+    // One of several first callers wins. A use_target() in between stays in effect.
     if (in_use.compare_exchange_strong(kernels, found, std::memory_order_acq_rel)) kernels = found;
   }
   return *kernels;

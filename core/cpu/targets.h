@@ -1,4 +1,4 @@
-// The kernels of each instruction set as compiled, and the one in use.
+// The kernels of each instruction set of this build, and those in use.
 #pragma once
 
 #include <cstdint>
@@ -26,16 +26,16 @@ struct Kernels {
   AnglesKernel angles;
 };
 
-// In rising order of preference; some may not run on this machine.
+// The best last; some may not run on this machine.
 std::span<const Kernels> built_targets() noexcept;
 // Throws TARGET as chosen_target() does.
 const Kernels& chosen();
-// Beside the row, not in it: a program that does not append links without it.
+// Not a member of Kernels, so that a program that does not append links without it.
 TransferKernel transfer_of(const Kernels& built) noexcept;
 
 }  // namespace rotary::cpu
 
 namespace rotary::detail {
-// The part of self_test that one target's kernels do. Throws CHECK.
+// The part of self_test for one target's kernels. Throws CHECK.
 ROTARY_API void self_test_of(const cpu::Kernels&);
 }  // namespace rotary::detail

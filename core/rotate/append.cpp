@@ -1,5 +1,5 @@
-// append and rotate_append: check, then the tokens in pieces: q's heads, then k's and v's of each stretch of places
-// that follow each other in the cache. One token of each sequence is a call of one piece.
+// append and rotate_append: check the call, then work on pieces of the tokens: q's heads, then k's and v's heads of
+// each stretch of consecutive places in the cache. A call with one token per sequence is one piece.
 #include "runtime/arithmetic.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using Index = std::int64_t;
 
 static_assert(staged_bytes >= most_staged * static_cast<Index>(sizeof(float)));
 
-// The slot of each token of a call, as an offset into the cache.
+// The slots of a call's tokens, as offsets into the cache.
 class Places {
  public:
   // tokens: tokens per batch row.
@@ -36,7 +36,7 @@ class Places {
         page_stride_(cache.pages > 1 ? cache.page_stride : 0),
         token_stride_(cache.page_size > 1 ? cache.token_stride : 0) {}
 
-  // Elements between consecutive slots: within a page, and across pages where the cache is contiguous.
+  // Elements between consecutive slots: within a page, and across pages if the cache is contiguous.
   Index step() const noexcept { return page_size_ > 1 ? token_stride_ : page_stride_; }
 
   // The offset, in elements, of the slot of token i = batch row * tokens + token; -1: the token is skipped.
@@ -74,14 +74,14 @@ class Places {
 
   const Slots& slots_;
   Index tokens_, pages_, page_size_;
-  int shift_;  // a page_size that is a power of two has one, else -1
+  int shift_;  // log2(page_size), or -1 if it is no power of two
   Index page_stride_, token_stride_;
 };
 
 // ---- the work of a call ----
-// The members of these structs are not cleared before they are set: for one token it would cost as much as the checks.
+// The members of these structs are not cleared before they are set: that would cost one token as much as the checks.
 
-// Addresses of the heads of each token, or of an element of a cache. Strides are in bytes.
+// The address of a token's heads or of a cache element. Strides are in bytes.
 struct Side {
   std::byte* data;
   Index row, token;
@@ -107,10 +107,10 @@ struct Work {
   const float *cos, *sin;
   Index table_row, table_token, table_head;
   Side q_in, q_out, k_in, v_in;
-  Side k_out, v_out;  // elements as tokens
+  Side k_out, v_out;  // cache elements as tokens
   Turn q, k;
   Transfer k_copy, v_copy;
-  Index k_heads, stage_heads, stage_tokens;  // k's, and their number in a stage
+  Index k_heads, stage_heads, stage_tokens;  // heads of k, and the numbers of heads and tokens in a stage
   const Places* places;
 };
 
@@ -133,7 +133,7 @@ void run(const Work& work, Transfer& copy, Index count, const void* from, void* 
   work.transfer(copy);
 }
 
-// Rotates as many heads of k as the stage holds into it, converts them from there, and repeats.
+// Repeatedly rotates into the stage as many heads of k as it holds, and converts them from there.
 void convert_rotated(Work& work, Index row, Index token, Index count, Index place) noexcept {
   alignas(64) std::byte stage[staged_bytes];
   Job& job = work.k.job;
@@ -183,7 +183,7 @@ void run_tokens(Work& work, Index begin, Index end) noexcept {
   }
 }
 
-// Steps change the jobs, so each of several ranges works on a copy.
+// Steps change the jobs, so each range works on a copy if there are several.
 void run_range(void* context, Index begin, Index end) {
   if (begin == end) return;
   const FloatState ours;
@@ -195,7 +195,7 @@ void run_range(void* context, Index begin, Index end) {
 
 // ---- from a call to its work ----
 
-// True if batch rows and tokens are one dimension.
+// True if batch rows and tokens form one dimension.
 bool joins(const Layout& l) noexcept {
   return l.batch == 1 || l.tokens == 1 || l.batch_stride == l.tokens * l.token_stride;
 }
@@ -231,7 +231,7 @@ void set_turn(const Work& work, Turn& turn, const Layout& in, Index heads, Index
   job.table_stride[at] = work.table_head;
 }
 
-// x to a cache, by scales[0] or, where there are none, by scale.
+// Sets the copy of x to a cache, divided by scales[0], or by scale if scales is null.
 void set_copy(const Work& work, Transfer& copy, const ConstHeads& x, const Cache& cache, const float* scales,
               float scale) noexcept {
   copy.from = x.dtype;
@@ -257,7 +257,7 @@ void set_cache(Work& work, const ConstHeads& k, const ConstHeads& v, const Cache
   work.staged = work.turns_k && (work.k_copy.to.f8 || work.k_copy.to.dtype != k.dtype);
 }
 
-// The cache is set.
+// The cache must be set before.
 void set_k_turn(Work& work, const Layout& l) noexcept {
   Transfer& copy = work.k_copy;
   if (!work.staged) return set_turn(work, work.k, l, l.heads, copy.out_token, copy.out_head);

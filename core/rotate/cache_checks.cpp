@@ -41,11 +41,11 @@ void check_k_rows(const char* operation, const Layout& k, int rows) {
   fail(Code::SHAPE, operation, "k must have the ", rows, " heads that the table has rows for but has ", k.heads);
 }
 
-// ---- of the host's ----
+// ---- caches in the host's memory ----
 
 namespace {
 
-// The values of the scales are read by the operation, and checked here as those given by value are.
+// The operation reads the scales from memory; they are checked here like the scales given by value.
 void check_scales(const char* operation, const Cache& cache) {
   if (cache.type != CacheType::f8_e4m3) return;
   check_aligned(operation, "scales", cache.scales, sizeof(float));
@@ -63,7 +63,7 @@ void check_row(const char* operation, const Cache& cache, const Layout& k, std::
        " tokens but got ", k.tokens, " from ", first, " on");
 }
 
-// Slots::rows: every token that is no padding has its place.
+// For Slots::rows: checks that every token except padding has a place.
 void check_rows(const char* operation, const Cache& cache, const Slots& slots, const Layout& k) {
   if (slots.slot != nullptr || slots.indptr != nullptr)
     fail(Code::SHAPE, operation, "slots must be given by rows, or by a slot mapping or by pages, but got several");
@@ -73,7 +73,7 @@ void check_rows(const char* operation, const Cache& cache, const Slots& slots, c
   for (std::int64_t row = 0; row < k.batch; ++row) check_row(operation, cache, k, row, slots.firsts[row]);
 }
 
-// Adds the cache's k and v to what the call writes.
+// Adds the cache's k and v to the memory that the call writes.
 void check_destination(const char* operation, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
                        const Slots& slots, Writes& written) {
   if (cache.type > CacheType::bf16)
@@ -100,10 +100,10 @@ void check_k(const char* operation, const ConstHeads& q, const ConstHeads& k, co
          " where the cache's type is not k's but got ", b.head_dim);
 }
 
-// ---- calls that plainly keep all rules: with a slot mapping, and arguments that lie apart as a whole ----
-// One predicate without words, as make_job in checks.cpp is. Where it does not say yes, the checks above decide.
+// ---- calls that clearly keep all rules: with a slot mapping, and arguments whose ranges lie apart ----
+// One predicate without error sentences, like make_job in checks.cpp. If it is false, the checks above decide.
 
-// Whether each of the others lies apart from the range. Without branches: nearly always all of them do.
+// Whether each of the others lies apart from the range. Branchless: nearly always all of them do.
 template <class... Others>
 bool all_apart(const Range& range, const Others&... others) noexcept {
   return (static_cast<int>(range.apart(others)) & ...) != 0;
@@ -112,7 +112,7 @@ struct Ranges {
   Range k, v, slots, k_cache, v_cache;
 };
 
-// Pages outside, heads and tokens in either order.
+// The range of a cache with pages outermost, and heads and tokens in either order.
 bool writes(const Cache& c, DType k, DType v, Range& k_cache, Range& v_cache) noexcept {
   if (c.type > CacheType::bf16 || c.type == CacheType::f8_e4m3 || c.pages < 1 || c.page_size < 1) return false;
   std::int64_t extent = c.head_dim;
@@ -134,8 +134,8 @@ bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, con
          all_apart(r.k_cache, r.k, r.v, r.slots, r.v_cache) && all_apart(r.v_cache, r.k, r.v, r.slots);
 }
 
-// The same with q, whose own rules hold. The table's cos and sin count as one range: they lie side by side, but where
-// they are borrowed.
+// The same with q, whose own rules hold. The table's cos and sin count as one range: they lie side by side unless they
+// are borrowed.
 bool plainly_sound(const ConstHeads& q, const Heads& q_out, const ConstHeads& k, const ConstHeads& v,
                    const Table& table, const Cache& c, const Slots& s) noexcept {
   const Layout &a = q.layout, &b = k.layout;

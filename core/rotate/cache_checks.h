@@ -1,4 +1,4 @@
-// The rules of a KV cache and its slots, wherever they lie, and the checks of a call that appends to one of the host.
+// The rules of a KV cache and its slots in any memory, and the checks of a call that appends to a cache of the host.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,24 @@
 
 namespace rotary::detail {
 
-// ---- of any cache, wherever it lies ----
+// ---- any cache, wherever it lies ----
 
-// With pages as batch rows.
+// The layout of a cache, with pages as batch rows.
 template <class C>
 Layout layout_of(const C& cache) noexcept {
   return {cache.pages,       cache.page_size,    cache.heads,      cache.head_dim,
           cache.page_stride, cache.token_stride, cache.head_stride};
 }
 
-// Checks a cache of keys and one of values with elements of k_bytes and v_bytes: k fits, the elements are distinct, the
+// Checks a cache whose keys and values have elements of k_bytes and v_bytes: k fits, the elements are distinct, the
 // pointers are valid. Throws SHAPE, DTYPE.
 ROTARY_API void check_cache_memory(const char* operation, const Layout& cache, const void* k_cache,
                                    std::int64_t k_bytes, const void* v_cache, std::int64_t v_bytes, const Layout& k);
 // Throws VALUE.
 ROTARY_API void check_scale(const char* operation, const char* what, float scale);
-// k and v have one shape, and can be read. Throws SHAPE, DTYPE.
+// Checks that k and v have one shape and can be read. Throws SHAPE, DTYPE.
 ROTARY_API void check_kv(const char* operation, const ConstHeads& k, const ConstHeads& v);
-// k's heads have the rows of the table, one each where that has several. Throws SHAPE.
+// Checks that k has one head for each row of the table, if the table has several per token. Throws SHAPE.
 ROTARY_API void check_k_rows(const char* operation, const Layout& k, int rows);
 
 template <class S>
@@ -34,7 +34,7 @@ bool is_paged(const S& slots) noexcept {
   return slots.indptr != nullptr || slots.indices != nullptr || slots.batch_indices != nullptr ||
          slots.positions != nullptr || slots.sequences != 0;
 }
-// Slots by a slot mapping or by pages. Throws SHAPE, DTYPE.
+// Checks slots given by a slot mapping or by pages. Throws SHAPE, DTYPE.
 template <class S>
 void check_slots(const char* operation, const S& slots) {
   const bool paged = is_paged(slots);
@@ -50,7 +50,7 @@ void check_slots(const char* operation, const S& slots) {
 }
 
 // Adds the cache's k and v, whose elements have k_bytes and v_bytes, to the memory that the call writes. They must not
-// overlap the arguments k and v, nor what else is written; nothing written may overlap the slots and scales. Throws
+// overlap the arguments k and v, nor other written memory; nothing written may overlap the slots and scales. Throws
 // ALIAS.
 template <class C, class S>
 void check_cache_writes(const char* operation, const ConstHeads& k, const ConstHeads& v, const C& cache,
@@ -71,7 +71,7 @@ void check_cache_writes(const char* operation, const ConstHeads& k, const ConstH
   const std::int64_t tokens = product(k.layout.batch, k.layout.tokens);
   if (slots.slot != nullptr) {
     apart("the slot mapping", slots.slot, tokens);
-  } else if (!slots.by_row) {  // the length of indices stands in indptr, so indices is not checked
+  } else if (!slots.by_row) {  // only indptr has the length of indices, so indices is not checked
     apart("indptr", slots.indptr, std::int64_t{slots.sequences} + 1);
     apart("batch_indices", slots.batch_indices, tokens);
     apart("positions", slots.positions, tokens);
@@ -81,8 +81,7 @@ void check_cache_writes(const char* operation, const ConstHeads& k, const ConstH
   if (cache.type == CacheType::f8_e4m3 && cache.scales != nullptr) apart("scales", cache.scales, 2);
 }
 
-// A contiguous cache, whose pages are [page_size, heads, head_dim] or, with heads outside, [heads, page_size,
-// head_dim].
+// A contiguous cache with pages [page_size, heads, head_dim] or, if heads are outside, [heads, page_size, head_dim].
 template <class C>
 C contiguous_cache(bool heads_outside, void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads,
                    int head_dim) {
@@ -100,7 +99,7 @@ C contiguous_cache(bool heads_outside, void* k, void* v, std::int64_t pages, int
           .head_stride = heads_outside ? std::int64_t{page_size} * head_dim : head_dim};
 }
 
-// ---- of the host's ----
+// ---- caches in the host's memory ----
 
 inline std::int64_t bytes_of(const ElementType& type) noexcept { return type.f8 ? 1 : bytes_of(type.dtype); }
 inline ElementType element_type(CacheType type, DType heads) noexcept {
@@ -114,6 +113,6 @@ void check_append(const char* operation, const ConstHeads& k, const ConstHeads& 
 void check_rotate_append(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
                          const ConstHeads& v, const Table&, const Cache&, const Slots&, Direction, Job& q_job);
 
-constexpr int most_staged = 4096;  // elements of a head that is rotated before it is converted
+constexpr int most_staged = 4096;  // largest head_dim of heads that are rotated before they are converted
 
 }  // namespace rotary::detail

@@ -31,14 +31,14 @@ ROTARY_NOINLINE bool meet(const Job& a, const void* a_data, const std::int64_t (
 
 // ---- the rules, for calls that keep them ----
 
-// One dimension of a call, with what each step means in x, out and the table.
+// One dimension of a call, with its strides in x, out and the table.
 struct Dimension {
   std::int64_t count;
   std::int64_t in_stride;
   std::int64_t out_stride;
   std::int64_t table_stride;
 
-  // Outermost first: sizes of one, then by the stride of what is written. Rows are walked as they lie in memory.
+  // Outermost first: sizes of one, then by the output's stride. Rows are walked as they lie in memory.
   std::int64_t rank() const noexcept { return count > 1 ? out_stride : std::numeric_limits<std::int64_t>::max(); }
 };
 
@@ -46,8 +46,8 @@ void order(Dimension& outer, Dimension& inner) noexcept {
   if (outer.rank() < inner.rank()) std::swap(outer, inner);
 }
 
-// Dimension k of the job, the innermost first: written elements are distinct, each stride steps over all that the
-// smaller strides reach.
+// Adds dimension k of the job, the innermost first. Written elements must be distinct: each stride steps over all that
+// the smaller strides reach.
 bool add_dimension(Job& job, int k, const Dimension& d, std::int64_t& extent, bool& same_strides) noexcept {
   const bool moves = d.count > 1;
   job.count[k] = d.count;
@@ -59,7 +59,7 @@ bool add_dimension(Job& job, int k, const Dimension& d, std::int64_t& extent, bo
   return d.out_stride >= extent && extend(extent, d.count, d.out_stride);
 }
 
-// X is Heads or ConstHeads: a call in place makes no copy of its heads.
+// X is Heads or ConstHeads, so that a call in place does not copy its heads.
 template <class X>
 bool add_strides(Job& job, const X& x, const Heads& out, const TableShape& table) noexcept {
   const Layout &from = x.layout, &to = out.layout;
@@ -89,7 +89,7 @@ bool add_strides(Job& job, const X& x, const Heads& out, const TableShape& table
 
 void clear(Job& job) noexcept { std::fill_n(job.count, 3, std::int64_t{0}); }
 
-// x to out as a job; false where a rule does not hold: then refuse() knows which.
+// Makes the job of a call from x to out; false if a rule is broken, and refuse() then knows which.
 template <class X>
 bool make_job(const X& x, const Heads& out, const TableShape& table, Direction direction, Job& job) noexcept {
   const Pairing pairing = table.pairing;
@@ -113,13 +113,13 @@ bool make_job(const X& x, const Heads& out, const TableShape& table, Direction d
   return x.layout.batch >= 0 && x.layout.tokens >= 0 && x.layout.heads >= 0 && x.layout.head_dim >= 0;
 }
 
-// A job is made without the rows, which may lie elsewhere.
+// Sets the table's rows; jobs are made without them, because they may lie elsewhere.
 void set_rows(Job& job, const Table& table) noexcept {
   job.cos = table.cos().data();
   job.sin = table.sin().data();
 }
 
-// Copies the names, so that the caller's are constructed only on an error.
+// Copies the names, so that callers construct theirs only on an error.
 template <class X>
 [[gnu::always_inline]] inline void make(const Names& names, const X& x, const Heads& out, const TableShape& table,
                                         Direction direction, Job& job) {
@@ -128,7 +128,7 @@ template <class X>
 
 // ---- q and k ----
 
-// Whether k's heads follow q's in one tensor, as a projection writes them: both becomes that tensor.
+// Whether k's heads follow q's in one tensor, as a projection writes them; `both` becomes that tensor.
 template <class X>
 bool join(const X& q, const X& k, X& both) noexcept {
   const Layout &a = q.layout, &b = k.layout;
@@ -145,7 +145,7 @@ bool join(const X& q, const X& k, X& both) noexcept {
   return !add_overflows(a.heads, b.heads, &l.heads);
 }
 
-// Splits a job over all heads of a packed tensor: q and k rotate, v is copied where there is a copy to make.
+// Splits a job over all heads of a packed tensor: q and k rotate, and v is copied out of place.
 void split_v(Jobs& jobs, std::int64_t head_stride, const Layout& l, std::int64_t kv_heads) {
   Job& qk = jobs.q;
   int heads = 0;  // the dimension

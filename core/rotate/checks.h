@@ -10,9 +10,9 @@
 
 namespace rotary::detail {
 
-// x to out by the table, on behalf of the named operation; x and out with the same data and layout: in place. A call
-// without elements gives a job without rows. A table with rows per head makes a job of as many heads; of a multiple of
-// them the rules are checked only. Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE.
+// Checks the named operation from x to out by the table, in place if x and out have the same data and layout, and makes
+// its job. Without elements the job has no rows. With a table with rows per head, the job needs as many heads; for a
+// multiple of them only the rules are checked. Throws SHAPE, DTYPE, ALIAS, PAIRING, VALUE.
 Job check_rotate(const char* operation, const InOut& x, const Table&, Direction);
 Job check_rotate(const char* operation, const Heads& x, const Table&, Direction);  // in place
 void check_rotate(const Names&, const ConstHeads& x, const Heads& out, const Table&, Direction, Job&);
@@ -22,28 +22,28 @@ ROTARY_API void check_heads(const Names&, const ConstHeads& x, const Heads& out,
 
 // The jobs of one call. No job writes memory that the other reads or writes.
 struct Jobs {
-  Job q;                    // and k's heads, where they are one tensor
-  Job k;                    // or the copies of v; perhaps without rows
-  std::int64_t table_rows;  // tokens and batch rows: how much of the table there is to pass
+  Job q;                    // with k's heads, if both are one tensor
+  Job k;                    // or the copies of v; may have no rows
+  std::int64_t table_rows;  // tokens times batch rows of the table
 };
 
-// As check_rotate for q and for k, and their written elements apart: ALIAS. The first: in place. Sentences say whose
-// rule it is.
+// Like check_rotate for q and for k; their written elements must not overlap (ALIAS). The first overload is in place.
+// Error sentences name the tensor.
 Jobs check_rotate_qk(const char* operation, const Heads& q, const Heads& k, const Table&, Direction);
 Jobs check_rotate_qk(const char* operation, const InOut& q, const InOut& k, const Table&, Direction);
 ROTARY_API void check_heads(const char* operation, const InOut& q, const InOut& k, const TableShape&, Direction);
 
 // A packed tensor: heads of q, then kv_heads of k, then kv_heads of v.
 Jobs check_rotate_qkv(const char* operation, const InOut& qkv, std::int64_t kv_heads, const Table&, Direction);
-// How many of a packed tensor's heads are k's, and v's. Throws SHAPE.
+// Checks the number of k's heads, and so of v's, in a packed tensor. Throws SHAPE.
 ROTARY_API void check_kv_heads(const char* operation, std::int64_t heads, std::int64_t kv_heads);
 
-// The product of sizes of a contiguous layout. Throws SHAPE when one is negative or the product exceeds 64 bits.
+// The product of two sizes of a contiguous layout. Throws SHAPE if one is negative or the product exceeds 64 bits.
 ROTARY_API std::int64_t checked_product(const char* operation, std::int64_t a, std::int64_t b);
 
 // ---- heads whose block does not begin at element 0 ----
 
-// The elements of each head from `first` on, which operations take for whole heads.
+// The elements of each head from `first` on, as heads.
 template <class View>
 View behind(const char* operation, const View& x, int first) {
   if (first >= 0 && first <= x.layout.head_dim) return slice(x, first, x.layout.head_dim - first);
@@ -54,7 +54,7 @@ inline InOut behind(const char* operation, const InOut& x, int first) {
   return {behind(operation, x.in, first), behind(operation, x.out, first)};
 }
 
-// check_heads of the block from options.first on, and of the whole heads, whose elements before it are copied.
+// Like check_heads, for the block from options.first on, and for the whole heads, whose elements before it are copied.
 void check_heads_from(const Names&, const InOut& x, const Table&, const RotateOptions&);
 void check_heads_from(const char* operation, const InOut& q, const InOut& k, const Table&, const RotateOptions&);
 
@@ -68,7 +68,7 @@ View heads_of(View x, std::int64_t first, std::int64_t count) noexcept {
   return x;
 }
 
-// ---- how a call is run: non-temporal stores, and the work of one thread ----
+// ---- how a call runs: non-temporal stores, and the work of one thread ----
 
 // Throws VALUE.
 void check_stores(const char* operation, Stores);
@@ -80,7 +80,7 @@ inline std::int64_t parts_of(std::int64_t whole, std::int64_t part) noexcept {
   const auto bytes = static_cast<std::uint32_t>(part);
   return (static_cast<std::uint32_t>(whole) + bytes - 1) / bytes;
 }
-// The number of items of this many bytes that are worth a thread.
+// The number of items of this size that are worth a thread.
 inline std::int64_t grain(std::int64_t item_bytes) noexcept { return parts_of(tuning().grain_bytes, item_bytes); }
 
 }  // namespace rotary::detail

@@ -1,4 +1,4 @@
-// The plain requests that every kernel receives. Checked before they are made.
+// The requests that kernels receive. Calls are checked before a request is made.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace rotary::detail {
 // sum(i_k * table_stride[k]). Strides are in elements.
 struct Job {
   const void* in = nullptr;
-  void* out = nullptr;  // == in: in place (the strides are then equal too)
+  void* out = nullptr;  // == in: in place, with equal strides
   const float* cos = nullptr;
   const float* sin = nullptr;
   DType dtype = DType::f32;
@@ -21,39 +21,39 @@ struct Job {
   bool write_interleaved = false;
   bool backward = false;        // sin negated
   bool stream = false;          // out of place: write past the caches
-  int pairs = 0;                // 0: nothing turns, rest is all (the heads of v in rotate_qkv)
-  int rest = 0;                 // elements behind the block to copy; 0 in place
-  std::int64_t call_bytes = 0;  // read by the call that this is a part of; 0: it is the whole
-  std::int64_t count[3];  // not set before they are known: a call makes a Job, and clearing it first costs it as much
-                          // as checking
+  int pairs = 0;                // 0: nothing rotates, all elements are rest (the heads of v in rotate_qkv)
+  int rest = 0;                 // elements after the block, to copy; 0 in place
+  std::int64_t call_bytes = 0;  // bytes read by the whole call, of which this is a part; 0: this is the whole
+  std::int64_t count[3];  // not set before they are known: clearing a Job first would cost a call as much as the
+                          // checks
   std::int64_t in_stride[3];
   std::int64_t out_stride[3];
   std::int64_t table_stride[3];
 
   std::int64_t rows() const noexcept { return count[0] * count[1] * count[2]; }
   std::int64_t element_bytes() const noexcept { return bytes_of(dtype); }
-  // Bytes that a row reads, and that it writes.
+  // The bytes that a row reads, which equal the bytes that it writes.
   std::int64_t row_bytes() const noexcept { return (std::int64_t{2} * pairs + rest) * element_bytes(); }
   std::int64_t bytes_read() const noexcept { return rows() * row_bytes(); }
 };
 
-// ---- heads on their way to a cache ----
+// ---- copies of heads to a cache ----
 
-// The type of keys, or of values, in a cache: a storage type, or e4m3.
+// The type of keys or values in a cache: a storage type, or e4m3.
 struct ElementType {
   bool f8 = false;
   DType dtype = DType::f32;  // unless f8
 };
 
 // Element (t, h, d) goes from in + t * in_token + h * in_head + d to out + t * out_token + h * out_head + d. Strides
-// are in elements, of their own side. `from` is also the type written (a copy of bits), unless `to` differs.
+// are in elements of their side. Elements of type `from` are written as `to`; if both are equal, bits are copied.
 struct Transfer {
   const void* in;
   void* out;
   DType from;
   ElementType to;
   bool stream;  // write past the caches
-  float scale;  // e4m3's divisor
+  float scale;  // the divisor of e4m3
   std::int64_t tokens, heads, head_dim;
   std::int64_t in_token, in_head;
   std::int64_t out_token, out_head;

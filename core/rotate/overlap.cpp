@@ -14,8 +14,8 @@ struct Steps {
   std::int64_t b = 0;
 };
 
-// Two sets of blocks as steps over solid blocks, the shortest first. Where a step is shorter than what those before it
-// reach in either set, everything so far counts as one solid block.
+// Two sets of blocks as steps over solid blocks, the shortest first. If a step is shorter than the extent of the steps
+// before it in either set, everything so far counts as one solid block.
 class Lattice {
  public:
   Lattice(const Blocks& a, const Blocks& b) noexcept : a_(a.block), b_(b.block) {
@@ -41,7 +41,7 @@ class Lattice {
     }
   }
 
-  // Whether the sets meet where b begins `distance` behind a.
+  // Whether the sets meet if b begins `distance` after a.
   bool meet(std::int64_t distance) const noexcept { return meet(distance, size_); }
 
  private:
@@ -58,8 +58,8 @@ class Lattice {
     steps_[k].b += steps_of_b;
   }
 
-  // distance = sum(n_k * stride_k) up to a block, with -b_k <= n_k <= a_k, for the first `size` steps. What the shorter
-  // ones reach is at most the stride, so only the two n_k around the distance can serve.
+  // Whether distance = sum(n_k * stride_k), up to a block, with -b_k <= n_k <= a_k, for the first `size` steps. The
+  // shorter steps reach at most one stride, so only the two n_k around the distance are possible.
   bool meet(std::int64_t distance, int size) const noexcept {
     if (size == 0) return -b_ < distance && distance < a_;
     const Steps& s = steps_[size - 1];

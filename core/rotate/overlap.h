@@ -1,4 +1,4 @@
-// The memory of a call's arguments by name, and the check that what is written overlaps nothing else.
+// The memory of a call's arguments, with their names, and the check that written memory overlaps no other.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +38,8 @@ inline void set_strides(std::int64_t (&strides)[3], const Layout& l) noexcept {
 // but may report one when the extents overlap and the two stride patterns do not nest.
 ROTARY_API bool blocks_meet(const Blocks& a, const Blocks& b) noexcept;
 
-// A range of elements in memory and its name in error sentences. Cheap to make: in nearly all calls it is enough to
-// compare both ends.
+// A range of elements in memory and its name in error sentences. It is cheap to make: nearly all calls only compare
+// both ends.
 struct Part {
   const char* name;
   std::uintptr_t begin, end;
@@ -54,7 +54,7 @@ inline Part part(const char* name, const void* data, std::int64_t each, const La
       (l.batch - 1) * stride[0] + (l.tokens - 1) * stride[1] + (l.heads - 1) * stride[2] + l.head_dim;
   return {name, address_of(data), address_of(data) + static_cast<std::uintptr_t>(elements * each), each, &l};
 }
-// X: Heads or ConstHeads, which must outlive the part.
+// The memory of X, Heads or ConstHeads, which must outlive the part.
 template <class X>
 Part part_of(const char* name, const X& x) noexcept {
   return part(name, x.data, bytes_of(x.dtype), x.layout);
@@ -94,7 +94,7 @@ Part values(const char* name, const T* data, std::int64_t count) noexcept {
   return {name, begin, begin + static_cast<std::uintptr_t>(product(count, sizeof(T))), 1, nullptr};
 }
 
-// Neither part is empty. Throws ALIAS.
+// Checks that two parts, neither of them empty, do not overlap. Throws ALIAS.
 inline void check_disjoint(const char* operation, const Part& written, const Part& other) {
   if (other.end <= written.begin || written.end <= other.begin) return;
   if (blocks_meet(blocks_of(written), blocks_of(other))) refuse_overlap(operation, written.name, other.name);

@@ -1,4 +1,4 @@
-// Scalar, slow and obvious. Values are taken apart and put together by the definition of their storage type.
+// Scalar, slow and obvious: values are decoded and encoded by the definition of their storage type.
 #include "runtime/arithmetic.h"
 
 #include "rotary/reference.h"
@@ -39,14 +39,14 @@ float nearest(float x, DType dtype) {
   return nearest(x, type.digits, type.lowest, type.largest);
 }
 
-// Sign, exponent, fraction. The exponents: 0 of zero and the subnormals, all ones of infinity and NaN.
+// Sign, exponent and fraction. The exponent is 0 for zero and subnormals, and all ones for infinity and NaN.
 struct Fields {
   explicit Fields(const StorageType& type)
       : fraction_bits(type.digits - 1), sign_bit(8 * type.bytes - 1), lowest(type.lowest) {}
   std::uint32_t sign() const { return std::uint32_t{1} << sign_bit; }
   std::uint32_t implied_one() const { return std::uint32_t{1} << fraction_bits; }
   std::uint32_t infinity() const { return sign() - implied_one(); }
-  int smallest_normal() const { return lowest + fraction_bits; }  // its exponent of two
+  int smallest_normal() const { return lowest + fraction_bits; }  // the exponent of two
   int fraction_bits, sign_bit, lowest;
 };
 
@@ -68,7 +68,7 @@ float decode(std::uint32_t bits, const StorageType& type) {
   return (bits & is.sign()) != 0 ? -value : value;
 }
 
-// x is a value of the type.
+// The bits of x, which must be a value of the type.
 std::uint32_t encode(float x, const StorageType& type) {
   const Fields is(type);
   const float magnitude = std::abs(x);
@@ -127,7 +127,7 @@ PairOf<float> rotated(PairOf<float> x, float cos, float sin, DType dtype, Arithm
   return {step(step(x.a * c) - step(x.b * s)), step(step(x.b * c) + step(x.a * s))};
 }
 
-// The pairs of a block as read(element) gives them, turned by turn(pair, its number), to write(element, value).
+// Rotates the pairs of a block: reads by read(element), rotates by turn(pair, number), writes by write(element, value).
 template <class Real, class Read, class Turn, class Write>
 void rotate_block(const TableShape& table, bool backward, const Read& read, const Turn& turn, const Write& write) {
   const bool crosses = table.pairing == Pairing::interleaved_to_half;
@@ -183,14 +183,14 @@ ROTARY_NOINLINE void rotate_all(const ConstHeads& x, const Heads& out, const Tab
 
 using LongTurn = PairOf<long double>;  // cos and sin
 
-// The product is high + low without an error: low is what rounding took from it.
+// The product is exactly high + low: low is its rounding error.
 LongTurn turn_by(long double position, long double inv_freq) {
   const long double high = position * inv_freq;
   const long double low = std::fma(position, inv_freq, -high);
   return rotated<long double>({std::cos(high), std::sin(high)}, std::cos(low), std::sin(low));
 }
 
-// xPos's of a pair.
+// The amplitude of xPos for a pair.
 long double amplitude(const Frequencies& f, long double position, std::size_t pair) {
   if (f.xpos.scale == 0) return 1;
   const long double zeta = (10.0L * static_cast<long double>(pair) + 4.0L * f.pairs()) / (14.0L * f.pairs());

@@ -56,11 +56,11 @@ void refuse_sizes(const Names& names, const Layout& x, const Layout& out, const 
 struct Stride {
   const char* name;
   std::int64_t count, stride;
-  std::int64_t rank;  // the larger, the further outside
+  std::int64_t rank;  // larger ranks are further outside
 };
 using Strides = std::array<Stride, 3>;
 
-// Outermost first, as `written` lies in memory.
+// The strides, outermost first, in the order of `written` in memory.
 Strides strides(const Layout& l, const Layout& written, const char* batch_stride = "batch_stride") noexcept {
   Strides all{{{batch_stride, l.batch, l.batch_stride, written.batch_stride},
                {"token_stride", l.tokens, l.token_stride, written.token_stride},
@@ -76,13 +76,13 @@ Strides reversed(Strides all) noexcept {
   return all;
 }
 
-// How sentences name memory: itself, what comes between its name and a stride's, and, unless it is null, its elements
-// where each stride must step over all that those before it reach.
+// Words for memory in sentences: its name, the text between its name and a stride's, and, if each stride must step over
+// the extent of the strides before it, the name of its elements, else null.
 struct Memory {
   const char *name, *has, *distinct;
 };
 
-// The bytes from the first element to behind the last one.
+// The bytes from the first element to the end of the last.
 std::int64_t checked_extent(const char* operation, const Memory& memory, const Strides& all, int head_dim,
                             std::int64_t each) {
   std::int64_t extent = head_dim;
@@ -153,7 +153,7 @@ void refuse_overlap(const char* operation, const char* written, const char* othe
 
 void check_readable(const char* operation, const char* side, const ConstHeads& x) {
   const Layout& l = x.layout;
-  if (Range range; readable(x, range)) return;  // without strings
+  if (Range range; readable(x, range)) return;  // without making strings
   check_dtype(operation, x.dtype);
   check_sizes(operation, l);
   if (!has_elements(l)) return;

@@ -1,4 +1,4 @@
-// The error sentences of rotate and the operations like it: each rule that checks.cpp tests, in words.
+// The error sentences of rotate and similar operations: one for each rule that checks.cpp tests.
 #pragma once
 
 #include <cstddef>
@@ -13,36 +13,36 @@
 
 namespace rotary::detail {
 
-// How the sentences name a call and its arguments.
+// The names of a call and its arguments in the sentences.
 struct Names {
   const char* operation;
   const char* x;
   const char* out;
-  const char* of_x;  // " of q", where there is more than one
+  const char* of_x;  // " of q", if there are several tensors
 };
 
-// Throws for the first rule that a call from x to out breaks; INTERNAL where it breaks none, which is a defect: every
-// rule of make_job() in checks.cpp has its sentence here.
+// Throws for the first rule that a call from x to out breaks. INTERNAL if it breaks none, which is a defect: every rule
+// of make_job() in checks.cpp has its sentence here.
 [[noreturn, gnu::cold]] void refuse(const Names& names, const ConstHeads& x, const Heads& out, const TableShape& table,
                                     Direction direction);
 
-// Throws SCALING: of a call that turns queries and keys.
+// Throws SCALING for a call that rotates queries and keys by a table with xPos.
 [[noreturn, gnu::cold]] ROTARY_API void refuse_xpos(const char* operation);
 
 // Throws ALIAS: the memory written to `written` overlaps `other`.
 [[noreturn, gnu::cold]] ROTARY_API void refuse_overlap(const char* operation, const char* written, const char* other);
 
-// "[batch, tokens, heads, head_dim]" in numbers.
+// The layout's [batch, tokens, heads, head_dim] as text.
 ROTARY_API std::string shape(const Layout&);
 
 // ---- one argument ----
 
-// Throws SHAPE where a size is negative.
+// Throws SHAPE if a size is negative.
 void check_sizes(const char* operation, const Layout&);
-// Validates an argument that is only read. Throws DTYPE, SHAPE.
+// Checks an argument that is only read. Throws DTYPE, SHAPE.
 ROTARY_API void check_readable(const char* operation, const char* side, const ConstHeads& x);
-// Bytes from the first element of a cache to behind its last, with pages as batch rows; an element has `each` bytes.
-// Throws SHAPE, also where elements share memory.
+// Bytes from the first element of a cache to the end of its last, with pages as batch rows; an element has `each`
+// bytes. Throws SHAPE, also if elements share memory.
 std::int64_t checked_extent(const char* operation, const Layout& cache, std::int64_t each);
 
 inline std::uintptr_t address_of(const void* data) noexcept { return reinterpret_cast<std::uintptr_t>(data); }
@@ -71,7 +71,7 @@ inline bool has_elements(const Layout& l) noexcept {
   return l.batch > 0 && l.tokens > 0 && l.heads > 0 && l.head_dim > 0;
 }
 
-// Where head `item` of all [batch, tokens, heads] begins, in elements.
+// The offset in elements of head `item` among all [batch, tokens, heads].
 inline std::int64_t head_at(const Layout& l, std::int64_t item) noexcept {
   const std::int64_t token = item / l.heads;
   return token / l.tokens * l.batch_stride + token % l.tokens * l.token_stride + item % l.heads * l.head_stride;
@@ -81,12 +81,12 @@ inline bool same_shape(const Layout& a, const Layout& b) noexcept {
   return a.batch == b.batch && a.tokens == b.tokens && a.heads == b.heads && a.head_dim == b.head_dim;
 }
 
-// Adds what count steps reach; false where that is 2^63 or more.
+// Adds the reach of `count` indices with a stride to the extent; false if it is 2^63 or more.
 inline bool extend(std::int64_t& extent, std::int64_t count, std::int64_t stride) noexcept {
   std::int64_t reach = 0;
   return !multiply_overflows(count - 1, stride, &reach) && !add_overflows(extent, reach, &extent);
 }
-// Adds what all strides of a layout with elements reach; false, too, where one is negative.
+// Adds the reach of all strides of a layout with elements; also false if a stride is negative.
 inline bool extend(std::int64_t& extent, const Layout& l) noexcept {
   const auto reaches = [&](std::int64_t count, std::int64_t stride) {
     return count == 1 || (stride >= 0 && extend(extent, count, stride));
@@ -94,7 +94,7 @@ inline bool extend(std::int64_t& extent, const Layout& l) noexcept {
   return reaches(l.heads, l.head_stride) && reaches(l.tokens, l.token_stride) && reaches(l.batch, l.batch_stride);
 }
 
-// Memory from its first byte to behind its last.
+// Memory from its first byte to the end of its last.
 struct Range {
   std::uintptr_t begin, end;
   bool apart(const Range& other) const noexcept { return (end <= other.begin) | (other.end <= begin); }

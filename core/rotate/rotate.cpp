@@ -1,4 +1,4 @@
-// rotate and its forms: check, then the chosen kernel over the caller's executor.
+// rotate and its forms: check the call, then run the chosen kernel on the caller's executor.
 #include "runtime/arithmetic.h"
 
 #include <algorithm>
@@ -45,13 +45,13 @@ void run_job(const Job& job, const Executor& executor) {
   executor.run(rows, grain(job.row_bytes()), rotate_rows, &run);
 }
 
-// One job, by rows of the caller's, which it finds by number. Its items are the tokens whose rows have numbers of their
-// own, each of `group` rows of the job: its heads.
+// One job by the caller's rows, found by number. Its items are the tokens with row numbers of their own; each has
+// `group` rows of the job, its heads.
 struct NumberedRun {
   const Job& job;
   const Rows& rows;
   cpu::RotateKernel kernel;
-  int token_at = 0, batch_at = 0;  // dimensions of the job; one of 1 token, of 1 batch row has no meaning
+  int token_at = 0, batch_at = 0;  // dimensions of the job; without meaning for 1 token, for 1 batch row
   Index tokens = 1, group = 0;
 
   NumberedRun(const Job& j, const Rows& r) : job(j), rows(r), kernel(cpu::chosen().rotate) {
@@ -64,7 +64,7 @@ struct NumberedRun {
     group = job.rows() / (batch * tokens);
   }
 
-  // Items from `item` on whose rows lie equally far apart, at most `most`; sets the distance.
+  // The number of items from `item` on, at most `most`, whose rows are equally far apart; sets the distance.
   Index stretch(Index item, Index most, Index& step) const {
     const auto number = [&](Index i) { return PositionsAccess::integer(rows.numbers, i); };
     most = std::min(most, tokens - item % tokens);
@@ -122,7 +122,7 @@ void run(const char* operation, Job job, const Table& table, const RotateOptions
 
 // ---- two jobs: one dispatch, one pass over the table ----
 
-// How a job walks the table: the dimensions that change its row, and how many successive rows share one.
+// How a job walks the table: the dimensions that change the table's row, and how many successive rows share one.
 struct Walk {
   Index count[3];
   Index stride[3];
@@ -178,8 +178,8 @@ void run_jobs(const Jobs& jobs, const Executor& executor) {
   if (q_rows == 0) return run_job(k, executor);
   TwoWorks work{&jobs, cpu::chosen().rotate, 0, 0, 0};
   const Index row_bytes = q.pairs * Index{2 * sizeof(float)};
-  // Not for few tokens: their rows of the table stay near anyway, and heads go over threads. Nor for [B, H, S, D],
-  // where every head walks the table.
+  // Not for few tokens: their rows of the table stay in the cache anyway, and threads share heads. Nor for
+  // [B, H, S, D], where every head walks the table.
   const Index table_bytes = tuning().table_bytes;
   if (jobs.table_rows * row_bytes > table_bytes) {
     const Walk q_walk(q), k_walk(k);
@@ -224,7 +224,7 @@ void copy_fronts(void* context, Index begin, Index end) {
   }
 }
 
-// Out of place, the elements before the block; the call is checked.
+// Copies the elements before the block, out of place; the call is already checked.
 void copy_front(const InOut& x, const RotateOptions& options) {
   if (options.first == 0 || x.in.data == x.out.data || !has_elements(x.in.layout)) return;
   Front front{x.in, x.out, static_cast<std::size_t>(options.first * bytes_of(x.in.dtype))};
@@ -240,7 +240,7 @@ struct Call {
   const char* operation;
   const X* q;  // or x, or the packed tensor
   const X* k = nullptr;
-  std::int64_t kv_heads = 0;  // a packed tensor's
+  std::int64_t kv_heads = 0;  // for a packed tensor
   bool packed = false;
 };
 
@@ -270,9 +270,9 @@ void copy_fronts(const Call<InOut>& call, const Table& table, const RotateOption
   }
   copy_front(q, options);
 }
-void copy_fronts(const Call<Heads>&, const Table&, const RotateOptions&) {}  // they stay where they are
+void copy_fronts(const Call<Heads>&, const Table&, const RotateOptions&) {}  // in place they stay as they are
 
-// Calls work(blocks): the same call of the elements of each head from `first` on.
+// Calls work(blocks) with the same call for the elements of each head from `first` on.
 template <class X, class Work>
 void with_blocks(Call<X> call, int first, const Work& work) {
   const X q = behind(call.operation, *call.q, first);
@@ -284,7 +284,7 @@ void with_blocks(Call<X> call, int first, const Work& work) {
 
 // ---- tables with rows per head ----
 
-// Heads member, member + groups, ...: one of each group that shares a row.
+// Heads member, member + groups, ...: one from each group that shares a row.
 template <class View>
 View members(const View& x, std::int64_t rows, std::int64_t member) {
   View some = heads_of(x, member, rows);
@@ -326,7 +326,7 @@ void rotate_per_head(const Call<InOut>& call, const Table& table, const RotateOp
 InOut in_out(const InOut& x) { return x; }
 InOut in_out(const Heads& x) { return {x, x}; }
 
-// A call that is more than its jobs. Not inlined: few calls reach it.
+// A call that needs more than its jobs. Not inlined: few calls reach it.
 template <class X>
 ROTARY_NOINLINE void rotate_blocks(const Call<X>& call, const Table& table, const RotateOptions& options) {
   if (table.heads() == 1) {
@@ -345,7 +345,7 @@ template <class X>
 
 // ---- rows of the caller's ----
 
-// Calls work(table): a table that finds the rows by number, or where their type differs one that holds them.
+// Calls work(table) with a table that finds the rows by number or, if they are not f32, holds them.
 template <class Work>
 void by_rows(const char* operation, const Rows& rows, const Work& work) {
   if (rows.dtype != DType::f32 || rows.heads != 1) return work(Table(rows));

@@ -1,5 +1,5 @@
-// rotate and rotate_qk of queries that are multiplied by a factor each: rows of the table times the factor, and the
-// rest of the head one by one.
+// rotate and rotate_qk with a factor for each query: rows of the table times the factor rotate; the rest of the head is
+// multiplied element by element.
 #include "runtime/arithmetic.h"
 
 #include "rotary/query_scale.h"
@@ -20,7 +20,7 @@ namespace {
 
 void check_factors(const char* operation, const Layout& l, std::span<const float> scale) {
   const auto size = static_cast<std::int64_t>(scale.size());
-  if (size == 0) return;  // none
+  if (size == 0) return;  // no factors
   if (size != l.tokens && size != checked_product(operation, l.batch, l.tokens))
     fail(Code::SHAPE, operation, "query_scale must have a factor for each token of q, [tokens] or [batch, tokens] of ",
          l.batch, " x ", l.tokens, ", but got ", size);
@@ -47,7 +47,7 @@ Table times(const Table& table, std::span<const float> scale) {
   return Table(cos, sin, table.pairs(), table.pairing(), static_cast<int>(many / tokens), table.heads());
 }
 
-// Elements of each head times the factor of its token, in place. Its items are heads.
+// Multiplies the elements of each head by the factor of its token, in place. Its items are heads.
 struct Multiplied {
   const Heads& x;
   std::span<const float> scale;

@@ -20,7 +20,7 @@ namespace rotary {
 using namespace detail;
 namespace {
 
-// The hashes that every build has. A change of these is a change of the promise.
+// The hashes of every correct build. To change them is to change the promise.
 constexpr std::uint64_t frequencies_bits = 0x573cf83ebb93859cu, table_bits = 0x61d104d3700dead7u,
                         f32_bits = 0x6d33c662c10045c9u, f16_bits = 0xfcbc448a3361039au, bf16_bits = 0x9cdbc624ebedf337u;
 
@@ -68,7 +68,7 @@ void add_table(BitsHash& hash, cpu::AnglesKernel kernel, const Frequencies& f,
   }
 }
 
-// Kept apart from the change of the floating-point state.
+// Not inlined, to stay apart from the change of the floating-point state.
 ROTARY_NOINLINE std::uint64_t tables_hash(cpu::AnglesKernel kernel, const std::vector<Frequencies>& all) {
   const std::int64_t positions[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 4095, 131071, -1, 1234567890123};
   BitsHash hash;
@@ -78,7 +78,7 @@ ROTARY_NOINLINE std::uint64_t tables_hash(cpu::AnglesKernel kernel, const std::v
 
 // ---- rotations -----------------------------------------------------------------------------------
 
-// Numbers of about the size of q, in the bits of the type.
+// The bits of a number of about the size of q, in the storage type.
 std::uint32_t element(std::uint32_t n, DType dtype) {
   const std::uint32_t mixed = n * 2654435761u;
   const float value = (static_cast<float>(mixed >> 8) - 8388608.0f) * 0x1p-21f;
@@ -113,7 +113,7 @@ ROTARY_NOINLINE std::uint64_t rotations_hash(cpu::RotateKernel kernel, DType dty
   return hash.value;
 }
 
-// Rows of made-up values: a wrong table must not look like a wrong rotation.
+// Rows of arbitrary values, so that a wrong table does not look like a wrong rotation.
 std::vector<Table> rotation_tables() {
   std::vector<Table> all;
   for (const int pairs : {64, 11}) {

@@ -1,4 +1,4 @@
-// shift: check, then the tokens of each sequence from the front, in pieces whose old and new places lie apart.
+// shift: checks the call, then moves each sequence's tokens from the front, in pieces that do not overlap their target.
 #include "runtime/arithmetic.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using Index = std::int64_t;
 
-// Elements of every head that move alike: the block that turns, those before it, those of v.
+// Elements of every head that move in the same way: the block that rotates, the elements before it, those of v.
 struct Moved {
   Heads x;
   bool turns;
@@ -25,13 +25,13 @@ struct Moved {
 struct ShiftWork {
   cpu::RotateKernel rotate;
   cpu::TransferKernel transfer;
-  Job turn;  // one token's; without pointers, counts and strides
+  Job turn;  // for one token, without pointers, counts and strides
   Moved parts[3];
   int count = 0;
   Index heads = 0;  // in all parts
   Index keep, drop;
   const Sequences& sequences;
-  int rows = 1;  // the table's rows: one for all heads, or one for each or for those that share it
+  int rows = 1;  // rows of the table: one for all heads, or one for each head or group of heads
 
   void add(const Heads& x, bool turns) noexcept {
     if (!has_elements(x.layout)) return;
@@ -46,12 +46,12 @@ Index pages_of(const Sequences& s, Index sequence) noexcept {
 Index length_of(const Sequences& s, Index sequence, Index page_size) noexcept {
   return s.lengths == nullptr ? page_size : s.lengths[sequence];
 }
-// Tokens of a sequence that move.
+// The number of tokens of a sequence that move.
 Index moving(Index length, Index keep, Index drop) noexcept {
   return drop == 0 || keep >= length || drop >= length - keep ? 0 : length - keep - drop;
 }
 
-// Null where the page does not exist.
+// The address of a token's head; null if the page does not exist.
 std::byte* place(const Sequences& s, const Heads& x, Index sequence, Index token, Index head) noexcept {
   const Layout& l = x.layout;
   const Index page = s.indptr == nullptr ? sequence : s.indices[s.indptr[sequence] + token / l.tokens];
@@ -60,7 +60,7 @@ std::byte* place(const Sequences& s, const Heads& x, Index sequence, Index token
   return static_cast<std::byte*>(x.data) + at * bytes_of(x.dtype);
 }
 
-// Both sides have the strides of the layout; rows are walked as they lie in memory.
+// Rotates tokens. Both sides have the strides of the layout; rows are walked as they lie in memory.
 void turn(const ShiftWork& work, const Layout& l, Index tokens, Index heads, const void* in, void* out,
           Index row) noexcept {
   Job job = work.turn;
@@ -107,7 +107,7 @@ void move_heads(const ShiftWork& work, const Moved& part, Index sequence, Index 
   }
 }
 
-// Items are the heads of the parts of each sequence: they do not touch each other's memory.
+// Moves items, which are heads of the parts of each sequence and do not touch each other's memory.
 void move_range(void* context, Index begin, Index end) {
   const FloatState ours;
   const ShiftWork& work = *static_cast<const ShiftWork*>(context);
@@ -121,7 +121,7 @@ void move_range(void* context, Index begin, Index end) {
   }
 }
 
-// Checks the lengths of the sequences; sets how many of their tokens move.
+// Checks the lengths of the sequences and sets the number of tokens that move.
 void check_lengths(const Sequences& s, Index count, const Layout& l, Index keep, Index drop, Index& tokens) {
   tokens = 0;
   for (Index i = 0; i < count; ++i) {
@@ -144,7 +144,7 @@ void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep
   const Index count = check_shift(k, v, shape_of(table), table.cos().data(), table.sin().data(), keep, drop, sequences);
   check_stores("shift", options.stores);
   const Heads block = behind("shift", k, options.first);
-  Heads token = block;  // any one: the checks and the job are those of a rotation in place
+  Heads token = block;  // any token: the checks and the job are those of a rotation in place
   token.layout.tokens = token.layout.batch = 1;
   const cpu::Kernels& kernels = cpu::chosen();
   ShiftWork work{kernels.rotate, cpu::transfer_of(kernels), {}, {}, 0, 0, keep, drop, sequences, table.heads()};
@@ -159,7 +159,7 @@ void shift(const Heads& k, const Heads& v, const Table& table, std::int64_t keep
   work.add(v, false);
   const Index each = token_bytes(k) + token_bytes(v), bytes = tokens * each;
   work.turn.rest = block.layout.head_dim - table.rotary_dim();
-  work.turn.stream = streams(std::min(drop, tokens) * each, options);  // the written bytes were read so long before
+  work.turn.stream = streams(std::min(drop, tokens) * each, options);  // written bytes were read this long before
   work.turn.call_bytes = bytes;
   options.executor->run(count * work.heads, grain(std::max<Index>(1, bytes / (count * work.heads))), move_range, &work);
 }

@@ -1,4 +1,4 @@
-// The rules of a shift, wherever the cache lies; what stands in the sequences is not read.
+// The rules of a shift in any memory; they do not read the contents of the sequences.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ template <class... Parts>
   fail(Code::SHAPE, "shift", sentence...);
 }
 
-// Elements that can be moved, whatever turns.
+// Checks elements that move, whatever part of them rotates.
 inline void check_side(const char* name, const Heads& x) {
   check_heads({"shift", name, name, ""}, x, x, {Pairing::half, 0, 1, x.layout.tokens});
 }
@@ -33,7 +33,7 @@ std::int64_t check_sequences(const S& s, const Layout& l) {
   return paged ? s.sequences : l.batch;
 }
 
-// cos, sin: the table's row. Returns how many sequences there are.
+// cos, sin: the table's row. Returns the number of sequences.
 template <class S>
 std::int64_t check_shift(const Heads& k, const Heads& v, const TableShape& table, const float* cos, const float* sin,
                          std::int64_t keep, std::int64_t drop, const S& sequences) {

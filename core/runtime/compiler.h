@@ -1,4 +1,4 @@
-// Macros for what compilers spell differently. MSVC (cl) has never compiled this; clang-cl counts as clang.
+// Macros for features that compilers spell differently. MSVC (cl) has never compiled this; clang-cl counts as clang.
 #pragma once
 
 #include <limits>
@@ -12,14 +12,14 @@
 
 #define ROTARY_NOINLINE __declspec(noinline)
 #define ROTARY_IN_REGISTER(constraint, x) static_cast<void>(x)
-// These under the names of the others; it has __builtin_bit_cast.
+// These have the names of the other compilers; it has __builtin_bit_cast.
 #define __builtin_memcpy std::memcpy
 #define __builtin_fabs std::fabs
 #define __builtin_inf() HUGE_VAL
 #define __builtin_prefetch(p, write, locality) static_cast<void>(p)
 #else
 #define ROTARY_NOINLINE [[gnu::noinline]]
-// Makes the compiler take x for a value that it knows nothing of, in a register of that kind.
+// Makes the compiler treat x as an unknown value, in a register of that kind.
 #define ROTARY_IN_REGISTER(constraint, x) __asm__("" : "+" constraint(x))
 #endif
 
@@ -32,7 +32,7 @@
 
 namespace rotary::detail {
 
-// ---- sums and products that may not fit ----------------------------------------------------------
+// ---- sums and products that may overflow ---------------------------------------------------------
 
 // For compilers without the builtins below.
 namespace plain {
@@ -61,7 +61,7 @@ constexpr bool multiply_overflows(T a, T b, T* result) noexcept {
 
 }  // namespace plain
 
-// a + b and a b modulo the range of T; true if that is not the sum or the product.
+// a + b and a b modulo the range of T; true if they overflow.
 template <class T>
 constexpr bool add_overflows(std::type_identity_t<T> a, std::type_identity_t<T> b, T* result) noexcept {
 #if defined(_MSC_VER) && !defined(__clang__)

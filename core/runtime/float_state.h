@@ -36,7 +36,7 @@ struct FloatWord {
 #endif
 };
 #else
-// Only the rounding: 32-bit ARM's flushing of subnormals stays as the caller set it.
+// Only the rounding mode: on 32-bit ARM subnormals are flushed or kept as the caller has set it.
 struct FloatWord {
   static constexpr int decides = ~0, ours = FE_TONEAREST;
   static int get() noexcept { return std::fegetround(); }
@@ -44,7 +44,7 @@ struct FloatWord {
 };
 #endif
 
-// While it lives: round to nearest even, subnormals kept, no traps. The destructor restores the caller's state.
+// During its lifetime: round to nearest even, subnormals kept, no traps. The destructor restores the caller's state.
 // Reading the state costs a few cycles; it is written only if it differs.
 class FloatState {
  public:

@@ -9,7 +9,7 @@
 namespace rotary::detail {
 namespace {
 
-// One value that Linux reports of a cache of processor 0; "" if it reports none.
+// One value that Linux reports for a cache of processor 0; "" if it reports none.
 struct Word {
   Word(int index, const char* name) noexcept {
     char path[80];

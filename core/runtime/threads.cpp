@@ -2,12 +2,12 @@
 
 #include "rotary/threads.h"
 
-#include <algorithm>  // tells the standard library's macros, too
+#include <algorithm>  // also defines the standard library's macros
 
 #include "compiler.h"
 #include "values/fail.h"
 
-// ROTARY_THREADS: 0 where the standard library has no threads, as in WebAssembly; found out unless the build says.
+// ROTARY_THREADS: 0 if the standard library has no threads, as in WebAssembly; detected unless the build sets it.
 #ifndef ROTARY_THREADS
 #if defined(_LIBCPP_HAS_NO_THREADS) || (defined(__GLIBCXX__) && !defined(_GLIBCXX_HAS_GTHREADS))
 #define ROTARY_THREADS 0
@@ -38,7 +38,7 @@ class Serial final : public Executor {
   }
 };
 
-// Where part `part` of `parts` begins; they differ by at most one item. Dividing first prevents overflow.
+// The beginning of part `part` of `parts`, whose sizes differ by at most one item. Dividing first prevents overflow.
 std::int64_t begin_of(std::int64_t count, std::int64_t part, std::int64_t parts) noexcept {
   return count / parts * part + std::min(part, count % parts);
 }
@@ -141,7 +141,7 @@ struct ThreadPool::State {
   static constexpr std::uint64_t all_sitting = seat - sitting, all_seats = number - seat;
 
   alignas(64) std::atomic<std::uint64_t> gate{0};
-  alignas(64) Run run;  // and the shares: written only while no seat is free or taken
+  alignas(64) Run run;  // like the shares, written only while no seat is free or taken
   std::vector<Share> shares;
   std::size_t sharing = 0;  // the shares that have parts
   Clock::time_point idle_since{};
@@ -218,7 +218,7 @@ struct ThreadPool::State {
   }
 
   // Workers that are awake join at once. Sleeping workers are woken only if this run, or a burst of close runs, saves
-  // more than a wake-up costs.
+  // more time than a wake-up costs.
   void run_all(const Run& r, std::int64_t seats, bool is_long) {
     const Inside inside;
     run = r;
@@ -261,7 +261,7 @@ struct ThreadPool::State {
 
 ThreadPool::ThreadPool(unsigned threads) : state_(std::make_unique<State>()) {
   const unsigned wanted = std::min(threads != 0 ? threads : std::max(1u, std::thread::hardware_concurrency()), 65535u);
-  struct Stopping {  // the workers that did start, if one cannot
+  struct Stopping {  // stops the workers that did start, if one cannot
     State* state;
     ~Stopping() {
       if (state != nullptr) state->stop();
@@ -279,7 +279,7 @@ unsigned ThreadPool::concurrency() const noexcept { return static_cast<unsigned>
 void ThreadPool::run(std::int64_t count, std::int64_t grain, Body body, void* context) const {
   if (count <= 0) return;
   const std::int64_t threads = concurrency(), grains = count / std::max<std::int64_t>(1, grain);
-  // Many parts per thread: a thread that starts late leaves of its share to the others.
+  // Many parts per thread: a thread that starts late leaves parts of its share to the others.
   const std::int64_t parts = std::min(16 * threads, grains);
   if (parts <= 1 || threads == 1 || inside_body) return body(context, 0, count);
   const std::lock_guard lock(state_->callers);

@@ -1,4 +1,4 @@
-// xPos's amplitude; shared with gpu.
+// The amplitude of xPos; shared with gpu.
 #pragma once
 
 #include "rotary/rope.h"
@@ -9,7 +9,7 @@ namespace rotary::detail {
 // The logarithm of zeta for pair i of n, which is (5 i + 2 n) / (7 n).
 ROTARY_API High log_zeta(std::int64_t i, std::int64_t n) noexcept;  // in turns.cpp
 
-// Whether the amplitude is a float at position p: zeta is at least 2/7, and (7/2)^70 a float.
+// Whether the amplitude fits a float at position p: zeta is at least 2/7, and (7/2)^70 fits a float.
 ROTARY_DEVICE inline bool has_amplitude(const XPos& x, double p) noexcept {
   const double power = (p - x.center) / x.scale;
   return (x.reciprocal ? power : -power) <= 70 && power - power == 0;

@@ -22,7 +22,7 @@ template <class... Parts>
   fail(code, "between", sentence...);
 }
 
-// Where keys stand, before or after: a rope and their positions.
+// One side of between(): a rope and the positions of the keys.
 class Place {
  public:
   Place(const Frequencies& f, const Positions& p) : f_(f), p_(p) {
@@ -47,7 +47,7 @@ class Place {
     detail::check_magnitudes("between", p_, values_.reals);
   }
 
-  // Appends the frequencies of each axis, then the phase as those of one more, [axes, heads, pairs].
+  // Appends the frequencies of each axis, and the phase as those of one more axis, [axes, heads, pairs].
   void add_frequencies(bool negative, Frequencies& sum) const {
     std::vector<double> terms;
     fill_terms(f_, f_.axes(), std::int64_t{f_.heads} * f_.pairs(), terms);
@@ -55,7 +55,7 @@ class Place {
     sum.summed_axes += f_.axes() + (f_.phase.empty() ? 0 : 1);
   }
 
-  // Appends what `value` makes of each position, [axes, batch, tokens], and `one` on the axis of the phase.
+  // Appends value(index) for each position, [axes, batch, tokens], and `one` for the axis of the phase.
   template <class T, class Value>
   void add_positions(int batch, std::vector<T>& all, T one, const Value& value) const {
     for (int axis = 0; axis < f_.axes(); ++axis) {
@@ -66,7 +66,7 @@ class Place {
     if (!f_.phase.empty()) all.insert(all.end(), static_cast<std::size_t>(batch * p_.tokens()), one);
   }
 
-  // add() for doubles. Integers are the sum of two that are exact, each with the frequencies.
+  // Appends frequencies and positions as doubles. An integer is two exact doubles, each with the frequencies.
   void add_reals(bool negative, int batch, std::vector<double>& all, Frequencies& sum) const {
     add_frequencies(negative, sum);
     if (are_real()) return add_positions(batch, all, 1.0, [&](std::int64_t k) { return reals()[k]; });
@@ -92,7 +92,7 @@ bool are_one_rope(const Frequencies& a, const Frequencies& b) {
          a.summed_axes == b.summed_axes && a.phase == b.phase && (a.axis == b.axis || (a.axes() == 1 && b.axes() == 1));
 }
 
-// The difference of the same signs always fits.
+// The difference of numbers with the same sign always fits.
 bool subtract(std::int64_t b, std::int64_t a, std::int64_t& result) {
   if ((a < 0) != (b < 0) && std::fabs(static_cast<double>(b) - static_cast<double>(a)) >= 0x1p62) return false;
   result = b - a;
@@ -104,7 +104,7 @@ bool subtract(double b, double a, double& result) {
   return (b - (result - rest)) + (-a - rest) == 0;  // Knuth's error of a sum
 }
 
-// The distances of positions, [axes, batch, tokens]; false where one is not exact.
+// The distances of positions, [axes, batch, tokens]; false if one is not exact.
 template <class T>
 bool distances(const Place& from, const T* a, const Place& to, const T* b, int axes, int batch, std::int64_t tokens,
                std::vector<T>& result) {
@@ -193,7 +193,7 @@ Table between(const Frequencies& from, const Positions& from_positions, const Fr
     refuse_between(Code::POSITION, "with xpos both positions must be integers, or doubles, whose distances are exact");
   before.check_magnitudes();
   after.check_magnitudes();
-  // The angle is a sum with the axes of both, those of `from` backwards.
+  // The angle is a sum over the axes of both ropes; those of `from` are negative.
   Frequencies sum = turn;
   sum.inv_freq.clear();
   sum.inv_freq_float32.clear();

@@ -1,4 +1,4 @@
-// The members of Positions and Table that are not public.
+// Access to the private members of Positions and Table.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct PositionsAccess {
   static bool are_real(const Positions& p) noexcept {
     return p.kind_ == Positions::Kind::real || p.kind_ == Positions::Kind::one_real;
   }
-  // Value i of those that are not real.
+  // Value i of positions that are integers.
   static std::int64_t integer(const Positions& p, std::int64_t i) noexcept {
     return p.kind_ == Positions::Kind::run     ? p.first_ + i
            : p.kind_ == Positions::Kind::int64 ? static_cast<const std::int64_t*>(p.data_)[i]
@@ -29,7 +29,7 @@ struct PositionsAccess {
 };
 
 struct RowsAccess {
-  // A call by Rows is one by a Table of their shape that has no rows itself.
+  // A call with Rows becomes a call with a Table of their shape that has no rows itself.
   static const Rows* of(const Table& table) noexcept { return table.numbered_; }
   static void set(Table& table, const Rows& rows) noexcept {
     table.shape_ = {rows.pairing, rows.pairs, rows.numbers.batch(), rows.numbers.tokens()};

@@ -45,9 +45,9 @@ ROTARY_DEVICE Fraction<N> quarter_pi_fraction() noexcept {
   return result;
 }
 
-// |cos| and |sin| of a phase in turns, each within 2^8 ulp, of more than 6 limbs 2^10, and their signs. Error in ulp:
-// up to 5 of the phase, 41 of the eighths, 34 of the angle x, 54 of its square; the series add less than 64, of more
-// than 6 limbs less than 400.
+// |cos| and |sin| of a phase in turns and their signs, each within 2^8 ulp, or 2^10 with more than 6 limbs. Errors in
+// ulp: up to 5 from the phase, 41 from the eighths, 34 from the angle x, 54 from its square; the series add less than
+// 64, or 400 with more than 6 limbs.
 template <int N>
 struct SignedCosSin {
   Fraction<N> cos, sin;
@@ -147,8 +147,8 @@ ROTARY_DEVICE inline CosSin round_once(const Dyadic& position, double inv_freq, 
   const int bits = high(m) != 0 ? 64 + width_of(high(m)) : width_of(low(m));
   if (bits + exponent <= -100) return wide::tiny(m, exponent, negative, a, format);
   // The angle is rational and not 0, so cos and sin are irrational (Lindemann), and some precision decides. 128 bits
-  // are enough for most angles, 256 bits fail with a probability of about 2^-100, 384 bits of 2^-220; these are final.
-  // Under -Os the 1024 bits of a sum of angles follow the 128.
+  // are enough for most angles, 256 bits fail with a probability of about 2^-100, 384 bits with 2^-220, and are final.
+  // Under -Os the 1024 bits of a sum of angles come after the 128.
   CosSin result;
   if (wide::attempt(turns<2>(m, exponent), negative, a, format, &result)) return result;
 #ifdef __OPTIMIZE_SIZE__

@@ -5,8 +5,7 @@
 
 namespace rotary::detail {
 
-// Smaller numbers, but for 0, could need more than the 1024 bits that hold a sum of angles, and its square, in front of
-// all their digits.
+// Smaller numbers, except 0, could have all their digits beyond the 1024 bits that hold a sum of angles and its square.
 inline constexpr double least_frequency = 0x1p-256, least_position = 0x1p-64;
 
 // position * inv_freq, exactly.
@@ -23,7 +22,7 @@ ROTARY_DEVICE inline Angle angle_of(const Dyadic& position, double inv_freq, boo
 
 namespace wide {
 
-// Whether the terms cancel: their sum in units of 2^-512, which divide every product of the numbers allowed above.
+// Whether the terms cancel: sums them in units of 2^-512, which divide every product of the numbers allowed above.
 template <class Term>
 ROTARY_DEVICE bool cancels(int terms, const Term& term) noexcept {
   constexpr int limbs = 42, point = 512;
@@ -33,7 +32,7 @@ ROTARY_DEVICE bool cancels(int terms, const Term& term) noexcept {
     if (x.m == 0) continue;
     const int shift = x.exponent + point, limb = shift / 64, bits = shift % 64;
     const std::uint64_t part[3] = {low(x.m << bits), high(x.m << bits), bits == 0 ? 0 : high(x.m) >> (64 - bits)};
-    Wide carry = x.negative ? 1 : 0;  // minus is not, plus 1
+    Wide carry = x.negative ? 1 : 0;  // -x is ~x + 1
     for (int k = 0; k < limbs; ++k) {
       const std::uint64_t digit = k >= limb && k < limb + 3 ? part[k - limb] : 0;
       carry = static_cast<Wide>(sum[k]) + (x.negative ? ~digit : digit) + carry;
@@ -47,7 +46,7 @@ ROTARY_DEVICE bool cancels(int terms, const Term& term) noexcept {
   return true;
 }
 
-// A limb more than N, so that the terms' errors, 4 ulp each, do not reach those of attempt().
+// Uses N + 1 limbs, so that the terms' errors, 4 ulp each, stay below those of attempt().
 template <int N, class Term>
 ROTARY_DEVICE bool attempt(int terms, const Term& term, const Dyadic& factor, const Format& format,
                            CosSin* out) noexcept {
@@ -65,8 +64,8 @@ ROTARY_DEVICE bool attempt(int terms, const Term& term, const Dyadic& factor, co
 
 }  // namespace wide
 
-// As round_once, of the sum of term(0), ..., term(terms - 1), Angles. It is rational, so that cos and sin are
-// irrational unless it is 0; `zero` is the sine then.
+// Like round_once for the sum of the Angles term(0), ..., term(terms - 1). The sum is rational, so cos and sin are
+// irrational unless it is 0; the sine is then `zero`.
 template <class Term>
 ROTARY_DEVICE inline CosSin round_sum(int terms, const Term& term, const Dyadic& factor, const Format& format,
                                       float zero) noexcept {

@@ -108,7 +108,7 @@ void fill_rows(void* context, std::int64_t begin, std::int64_t end) {
   fill.kernel(fill.job, begin, end);
 }
 
-// Makes the job one of sums. Throws VALUE, SCALING, POSITION.
+// Sets up the job for angles that are sums. Throws VALUE, SCALING, POSITION.
 void set_terms(const Frequencies& f, const Positions& p, const PositionValues& values, Angles angles, AngleJob& job,
                std::vector<double>& terms) {
   check_sum(f, angles);
@@ -124,7 +124,7 @@ void set_terms(const Frequencies& f, const Positions& p, const PositionValues& v
   job.axis = nullptr;
 }
 
-// Whether the kernels leave a job to the wide arithmetic: those of amplitudes, and under -Os all sums.
+// Whether a job needs wide arithmetic throughout: with amplitudes, and under -Os with any sum.
 bool must_settle(const AngleJob& job) {
 #ifdef __OPTIMIZE_SIZE__
   return job.terms > 0;
@@ -133,7 +133,7 @@ bool must_settle(const AngleJob& job) {
 #endif
 }
 
-// 0 for pairs that do not turn: their phase is exact. The others need larger remainders, as errors add up.
+// 0 for pairs that do not rotate, whose phase is exact. Others need larger remainders, because errors add up.
 void set_floors(const AngleJob& job, std::vector<double>& floor) {
   const double terms = 2 * job.terms;
   for (int i = 0; i < job.padded; ++i) {
@@ -150,9 +150,9 @@ struct Table::State {
   RowMemory spare;  // receives the new rows if the executor may throw
   Turns turns;
   std::vector<float> float32;
-  std::vector<std::int64_t> integers;  // positions that had to be converted
-  std::vector<double> terms;           // terms of sums, as AngleJob has them
-  std::vector<std::uint8_t> axis;      // one for each pair of all heads
+  std::vector<std::int64_t> integers;  // converted positions
+  std::vector<double> terms;           // terms of sums, laid out as in AngleJob
+  std::vector<std::uint8_t> axis;      // for each pair of all heads
 };
 
 Table::Table(const Frequencies& f, const Positions& positions, const TableOptions& options) {
@@ -215,7 +215,7 @@ void Table::assign(const Frequencies& f, const Positions& positions, const Table
 
 Table::Table() noexcept = default;
 
-// The rows are in state_.
+// Sets the shape of the rows in state_.
 void Table::set(const TableShape& shape) {
   shape_ = shape;
   const auto size = static_cast<std::size_t>(shape.batch * shape.tokens * shape.heads * shape.pairs);

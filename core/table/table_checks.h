@@ -17,17 +17,17 @@ inline constexpr int largest_pairs = (1 << 30) - 1;  // so that rotary_dim is an
 // The number of pairs of a head. Throws PAIRING, SHAPE, SCALING.
 ROTARY_API int checked_pairs(const Frequencies&);
 
-// Whether a rope accepts positions of position_axes axes. Throws SHAPE.
+// Checks that a rope accepts positions of position_axes axes. Throws SHAPE.
 ROTARY_API void check_axes(const char* operation, const Frequencies&, int position_axes);
 
-// Whether its values need a sum of several products, a phase or an amplitude.
+// Whether angles are sums of several products, or have a phase or an amplitude.
 inline bool is_sum(const Frequencies& f) noexcept { return f.summed_axes > 0 || !f.phase.empty() || f.xpos.scale != 0; }
 // The requirements of sums on frequencies and angles. Throws VALUE, SCALING.
 ROTARY_API void check_sum(const Frequencies&, Angles);
-// Checks angles that are sums: every number is 0, or large enough for round_sum.h. Throws SCALING, POSITION.
+// Checks for angles that are sums that every number is 0, or large enough for round_sum.h. Throws SCALING, POSITION.
 ROTARY_API void check_magnitudes(const char* operation, const Frequencies&);
 ROTARY_API void check_magnitudes(const char* operation, const Positions&, const double* reals);
-// An amplitude is a float at every position. Throws POSITION.
+// Checks that the amplitude fits a float at every position. Throws POSITION.
 ROTARY_API void check_amplitudes(const Frequencies&, const PositionValues&, std::int64_t count);
 
 // reals: the positions if they are fractional, else null. Throws SHAPE, POSITION.
@@ -39,7 +39,7 @@ void check_rows(const char* operation, const Rows&);
 // Throws VALUE.
 ROTARY_API void check_options(const TableOptions&);
 
-// batch * tokens * pairs, these of all heads. Throws SHAPE.
+// batch * tokens * pairs, where pairs are those of all heads. Throws SHAPE.
 ROTARY_API std::size_t checked_size(int batch, std::int64_t tokens, int pairs);
 
 // The tokens of a table whose cos and sin have these lengths. Throws SHAPE.
@@ -49,13 +49,13 @@ ROTARY_API std::int64_t checked_tokens(std::size_t cos, std::size_t sin, int pai
 ROTARY_API void prepare_float32(const Frequencies&, std::vector<float>& result);
 // The requirements of Angles::float32 on frequencies. Throws SCALING.
 ROTARY_API void check_float32(const Frequencies&, const std::vector<float>& prepared);
-// No angle may overflow: checks each position with the fastest pair of its axis. Throws POSITION.
+// Checks that no angle overflows, by each position with the fastest pair of its axis. Throws POSITION.
 ROTARY_API void check_float32(const AngleJob&);
 
 // ---- between ----
 
-// The rope of the table between two, [batch, tokens]: that of `to` with the ratio of both factors. Throws SHAPE,
-// PAIRING, SCALING.
+// Sizes of positions. check_between returns the frequencies of the table between two ropes: those of `to` with the
+// ratio of the attention factors. Throws SHAPE, PAIRING, SCALING.
 struct Extent {
   int batch;
   std::int64_t tokens;

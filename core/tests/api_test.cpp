@@ -22,7 +22,7 @@ std::vector<float> counted(std::size_t count) {
   return x;
 }
 
-// ---- what has no default ----
+// ---- fields without a default ----
 
 TEST(Required, APairingThatIsUnsetOrUnknownIsRefused) {
   EXPECT_EQ(Pairing{}, Pairing::unset);

@@ -32,7 +32,7 @@ case $("$cxx" --version) in
      case $("$cxx" -dumpmachine) in x86_64*) refused -mfpmath=387 ;; esac ;;
 esac
 
-# ---- what is accepted: no fused instruction, nothing reordered -----------------------------------
+# ---- accepted flags: no fused instruction, nothing reordered -------------------------------------
 case $("$cxx" -dumpmachine) in
   x86_64*) machine="-mavx2 -mfma" fused='vf[n]*m(add|sub)' divided='vdivss'
            intrinsics='#include <immintrin.h>
@@ -53,7 +53,9 @@ fuses() { grep -qE "$fused" "$scratch/s"; }
 assembly "" -ffp-contract=fast
 fuses || complain "this compiler does not fuse even without the header: the checks below say nothing"
 accepted=("" -ffp-contract=fast -ffp-contract=on -frounding-math -fno-trapping-math)
-case $("$cxx" --version) in *clang*) accepted+=(-funsafe-math-optimizations -freciprocal-math -fassociative-math) ;; esac
+case $("$cxx" --version) in
+  *clang*) accepted+=(-funsafe-math-optimizations -freciprocal-math -fassociative-math) ;;
+esac
 for flag in "${accepted[@]}"; do
   # shellcheck disable=SC2086
   assembly "$guard" $flag 2>/dev/null || continue  # not a flag of this compiler

@@ -15,7 +15,8 @@ cd "$scratch/rotary"
 flags=(-O0 -fno-exceptions -fno-rtti)
 [ -z "$hash" ] || flags=(-O2)
 time $cxx -std=c++20 "${flags[@]}" -c rotary.cpp
-printf '%s\n' '#include "rotary.h"' '#include "rotary_c.h"' 'int main() { rotary::self_test(); return rotary_self_test(); }' >main.cpp
+printf '%s\n' '#include "rotary.h"' '#include "rotary_c.h"' \
+  'int main() { rotary::self_test(); return rotary_self_test(); }' >main.cpp
 $cxx -std=c++20 main.cpp rotary.o -o main -pthread
 ./main
 ${CC:-cc} -std=c99 -Wpedantic -Werror -I.. -c "$source/core/tests/one_rotation.c" -o one.o

@@ -31,7 +31,7 @@ TEST(SelfTest, MayBeCalledByManyThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// ---- what it refuses: a kernel that computes one bit wrong ---------------------------------------
+// ---- it refuses a kernel that computes one bit wrong ---------------------------------------------
 
 const cpu::Kernels* right;
 void angles_with_a_wrong_bit(const detail::AngleJob& job, std::int64_t begin, std::int64_t end) noexcept {

@@ -55,8 +55,7 @@ std::vector<std::uint8_t> sectioned_axes(std::span<const int> sections) {
   return axis;
 }
 
-// Pair i listens to H where i % 3 = 1 and i < 3 s1, to W where i % 3 = 2 and i < 3 s2, else to T; sections are [T, H,
-// W].
+// Pair i has axis H if i % 3 = 1 and i < 3 s1, axis W if i % 3 = 2 and i < 3 s2, else axis T; sections are [T, H, W].
 std::vector<std::uint8_t> interleaved_axes(std::span<const int> sections) {
   check_three(sections, "interleaved_axes");
   std::vector<std::uint8_t> axis(static_cast<std::size_t>(sections[0] + sections[1] + sections[2]), 0);
@@ -67,7 +66,7 @@ std::vector<std::uint8_t> interleaved_axes(std::span<const int> sections) {
   return axis;
 }
 
-// The first s0 + s1 pairs alternate H, W, H, W, ...; the last s2 listen to T. Positions come in the order T, H, W.
+// The first s0 + s1 pairs alternate H, W, H, W, ...; the last s2 have axis T. Positions are in the order T, H, W.
 std::vector<std::uint8_t> ernie_axes(std::span<const int> height_width_time) {
   check_three(height_width_time, "ernie_axes");
   const int alternating = height_width_time[0] + height_width_time[1];
@@ -102,7 +101,7 @@ std::vector<std::uint8_t> openpangu_axes(std::span<const int> sections) {
       const auto share = [&](std::size_t of) { return static_cast<double>(placed[of]) / counts[of]; };
       if (placed[a] < counts[a] && !repeats && (best == 3 || share(a) < share(best))) best = a;
     }
-    if (best == 3) best = axis.back();  // alone in having some left
+    if (best == 3) best = axis.back();  // no other axis has pairs left
     ++placed[best];
     axis.push_back(static_cast<std::uint8_t>(best));
   }

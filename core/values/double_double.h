@@ -21,7 +21,7 @@ struct High {
   ROTARY_DEVICE static constexpr High integer(std::int64_t n) noexcept;  // exact
 
   ROTARY_DEVICE explicit operator double() const noexcept { return hi; }
-  explicit operator float() const noexcept;  // rounded once, to nearest even
+  explicit operator float() const noexcept;  // rounds once, to nearest even
 };
 
 inline constexpr High pi{0x1.921fb54442d18p+1, 0x1.1a62633145c07p-53};
@@ -38,7 +38,7 @@ ROTARY_DEVICE constexpr High quick_two_sum(double larger, double smaller) noexce
   return {sum, smaller - (sum - larger)};
 }
 
-// While compiling, where there is no fma, by halves of 26 bits, for numbers whose products of halves are normal.
+// At compile time, without fma, by halves of 26 bits, for numbers whose products of halves are normal.
 ROTARY_DEVICE constexpr High two_product(double a, double b) noexcept {
   const double product = a * b;
   if (!__builtin_is_constant_evaluated()) return {product, std::fma(a, b, -product)};
@@ -75,7 +75,7 @@ ROTARY_NOINLINE ROTARY_DEVICE constexpr High operator*(const High& a, const High
 
 ROTARY_NOINLINE ROTARY_DEVICE constexpr High operator/(const High& a, const High& b) noexcept {
   const double first = a.hi / b.hi;
-  if (!(first - first == 0) || !(b.hi - b.hi == 0)) return first;  // not finite
+  if (!(first - first == 0) || !(b.hi - b.hi == 0)) return first;  // infinite or NaN
   const High back = two_product(first, b.hi);
   return quick_two_sum(first, (((a.hi - back.hi) - back.lo) + (a.lo - first * b.lo)) / b.hi);
 }
@@ -86,7 +86,7 @@ ROTARY_DEVICE constexpr bool operator<(const High& a, const High& b) noexcept {
 
 High floor(const High& x) noexcept;
 High sqrt(const High& x) noexcept;
-High log(const High& x) noexcept;  // relative error 2^-103; of 0 and below as std::log
+High log(const High& x) noexcept;  // relative error 2^-103; for 0 and below as std::log
 High pow(const High& base, const High& exponent) noexcept;
 
 // ---- exp -----------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ ROTARY_DEVICE inline const Tables& tables() noexcept {
 // e^x = 2^k e^(j/64) e^t with |k ln2 - x| <= ln2 / 2 and |t| <= 1/128. The absolute error of x counts: good to 2^-104 *
 // max(1, |x|).
 ROTARY_NOINLINE ROTARY_DEVICE inline High exp(const High& x) noexcept {
-  if (!(x.hi <= 710)) return x.hi + __builtin_inf();  // infinite, or not a number
+  if (!(x.hi <= 710)) return x.hi + __builtin_inf();  // infinity or NaN
   if (x.hi < -746) return 0;
   const exponentials::Tables& tables = exponentials::tables();
   const double k = std::nearbyint(x.hi / exponentials::ln2().hi);

@@ -1,5 +1,5 @@
-// One row for each storage type, in the order of DType. Everything that must know a type's size, name or range reads it
-// here; how a kernel loads and stores it is in the lanes.
+// One row for each storage type, in the order of DType: its size, name and range. The lanes have the loads and stores
+// of kernels.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ inline constexpr StorageType storage_types[] = {
 inline constexpr std::size_t storage_count = std::size(storage_types);
 
 constexpr bool is_storage(DType dtype) noexcept { return static_cast<std::size_t>(dtype) < storage_count; }
-// A type that ROTARY_DTYPES of CMake left out is still a storage type, of tables and of caches, but no heads have it.
+// A type that CMake's ROTARY_DTYPES leaves out is still a storage type of tables and caches, but not of heads.
 #ifndef ROTARY_HAS_F16
 #define ROTARY_HAS_F16 1
 #endif
@@ -45,7 +45,7 @@ constexpr int bytes_of(DType dtype) noexcept { return storage_type(dtype).bytes;
 // "f32, f16 or bf16", for sentences.
 ROTARY_API std::string storage_names();
 
-// Throws DTYPE for a value that is no storage type, or one that is not built.
+// Throws DTYPE for a value that is no storage type or is not built.
 void check_dtype(const char* operation, DType);
 
 static_assert([] {

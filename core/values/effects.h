@@ -29,7 +29,7 @@ inline double whole_stretch(const Scaling& scaling, double most) {
   return most;
 }
 
-// "still" (does not turn), "kept", "shortened", "blended" (partly stretched), "stretched" (by the whole factor).
+// "still" (does not rotate), "kept", "shortened", "blended" (partly stretched), "stretched" (by the whole factor).
 inline const char* effect_name(double stretch, double whole) {
   constexpr double slack = 1e-9;  // for rounding errors, far below any published factor
   if (stretch == 0) return "still";
@@ -38,7 +38,7 @@ inline const char* effect_name(double stretch, double whole) {
   return stretch >= whole * (1 - slack) ? "stretched" : "blended";
 }
 
-// scaled: what the scaling makes of the frequencies `unscaled`.
+// scaled: the frequencies `unscaled` after the scaling.
 inline std::vector<PairEffect> effects_of(const std::vector<double>& unscaled, const std::vector<double>& scaled,
                                           const Scaling& scaling) {
   std::vector<PairEffect> effects(scaled.size());

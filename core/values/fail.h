@@ -1,4 +1,4 @@
-// How every function of the library throws.
+// The way in which every function of the library throws.
 #pragma once
 
 #include <concepts>
@@ -12,8 +12,8 @@
 namespace rotary {
 namespace detail {
 
-// A part of a sentence: text, or a number as std::to_string (integers) or number_text.h's shortest() writes it. Refers
-// to its text.
+// A part of a sentence: text, or a number as written by std::to_string (integers) or shortest() of number_text.h. Keeps
+// a pointer to its text.
 class SentencePart {
  public:
   SentencePart(const char* text) noexcept : SentencePart(std::string_view(text)) {}         // NOLINT: implicit, as each
@@ -38,7 +38,7 @@ class SentencePart {
   std::size_t kind_;  // one of these, or the length of the text
 };
 
-// The parts, one behind the other.
+// The concatenated parts.
 template <class... Parts>
 std::string sentence_of(const Parts&... parts) {
   std::string sentence;
@@ -49,7 +49,7 @@ std::string sentence_of(const Parts&... parts) {
 [[noreturn, gnu::cold]] ROTARY_API void fail_with(Code, std::string_view operation, const SentencePart* parts,
                                                   std::size_t count);
 
-// Throws Error(code, operation, rule), of a rule in parts, which is put together only here.
+// Throws Error(code, operation, rule), with the rule in parts, which are joined only here.
 template <class... Parts>
 [[noreturn, gnu::cold]] void fail(Code code, std::string_view operation, const Parts&... rule) {
   const SentencePart parts[] = {rule...};

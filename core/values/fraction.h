@@ -1,5 +1,5 @@
-// Unsigned integers of 128 bits, and fixed-point fractions of N limbs, for the angles that double arithmetic cannot
-// decide, and their rounding.
+// Unsigned integers of 128 bits, and fixed-point fractions of N limbs and their rounding, for the angles that double
+// arithmetic cannot decide.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace rotary::detail {
 
 // ---- 128 bits, for products of two 64-bit words ----
 
-// Where the compiler has none (32-bit machines, MSVC): two words. Only what the wide computations need.
+// For compilers without one (32-bit machines, MSVC): two words, with only the operations of the wide computations.
 struct TwoWords {
   std::uint64_t lower = 0, upper = 0;
 
@@ -144,7 +144,7 @@ ROTARY_DEVICE constexpr Fraction<N> operator~(const Fraction<N>& a) noexcept {
   return result;
 }
 
-// a 2^bits, 0 < bits < 64; what leaves at the top is lost.
+// a 2^bits modulo 1, 0 < bits < 64.
 template <int N>
 ROTARY_DEVICE Fraction<N> operator<<(const Fraction<N>& a, int bits) noexcept {
   Fraction<N> result;
@@ -215,8 +215,8 @@ struct Coefficients {
   }
 };
 
-// The alternating series; its steps add less than 8 ulp. Of many limbs, which few angles need, each term is made from
-// the one before instead of a table, at most 3 ulp too small.
+// The alternating series; its steps add less than 8 ulp. With many limbs, which few angles need, each term is computed
+// from the one before and not read from a table: at most 3 ulp too small.
 template <int N, unsigned First>
 ROTARY_DEVICE Fraction<N> series(const Fraction<N>& z) noexcept {
   if constexpr (N > 6) {
@@ -246,7 +246,7 @@ ROTARY_DEVICE inline constexpr Format format_of(Rounding rounding) noexcept {
                                      : Format{8, -133, 128};
 }
 
-// The 64 bits of integer from bit k on, which may lie outside of it.
+// The 64 bits of integer from bit k on; bits outside the integer are 0.
 template <int N>
 ROTARY_DEVICE std::uint64_t bits_from(const std::uint64_t (&integer)[N], int k) noexcept {
   if (k <= -64 || k >= 64 * N) return 0;

@@ -29,7 +29,7 @@ namespace {
 using scalings::Need;
 using scalings::Pairs;
 
-// ---- error sentences, of parts that are put together only where a rule is broken ----
+// ---- error sentences, whose parts are joined only if a rule is broken ----
 
 template <class... Rule>
 void require(bool holds, Code code, const SentencePart& value, Rule... rule) {
@@ -51,9 +51,9 @@ void check_finite(double value, What... what) {
   require(std::isfinite(value), Code::SCALING, value, what..., " must be finite");
 }
 
-// ---- what a scaling may hold: each value what its row says ----
+// ---- values of a scaling: each in the range of its row ----
 
-// One value of a scaling.
+// Checks one value of a scaling.
 struct ValueCheck {
   Need need;
   const char* scaling;
@@ -134,7 +134,7 @@ void check(const S& scaling, const Pairs& pairs) {
   check_together(scaling, pairs);
 }
 
-// The pairs' speeds under a scaling, in both arithmetics.
+// The frequencies of the pairs under a scaling, in both arithmetics.
 struct Computed {
   std::vector<High> inv_freq;
   std::vector<float> inv_freq_float32;
@@ -153,7 +153,7 @@ Computed compute(const S& scaling, const Pairs& pairs) {
 
 // ---- learned values ----
 
-// Applies rope.inv_freq (replaces) and rope.multiplier (scales, each row) to the computed frequencies.
+// Replaces the computed frequencies by rope.inv_freq and multiplies each row by rope.multiplier.
 template <class Real>
 std::vector<Real> learned(std::vector<Real> computed, const Rope& rope) {
   const auto real = [](double value) { return static_cast<Real>(value); };
@@ -168,7 +168,7 @@ std::vector<Real> learned(std::vector<Real> computed, const Rope& rope) {
 
 // ---- the rope's geometry ----
 
-// Whether it has more than a frequency for each pair; checked_pairs() checks the rest.
+// Whether the rope has more than one frequency for each pair; checked_pairs() checks the rest.
 bool is_general(const Rope& rope) {
   return rope.heads != 1 || rope.summed_axes != 0 || !rope.phase.empty() || rope.xpos.scale != 0;
 }
@@ -197,7 +197,7 @@ void check_geometry(const Rope& rope, int rotary_dim) {
   }
 }
 
-// Only learned values may turn a pair backwards.
+// Only learned frequencies may be negative.
 std::vector<double> to_doubles(const std::vector<High>& exact, bool may_be_negative) {
   std::vector<double> result;
   result.reserve(exact.size());

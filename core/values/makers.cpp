@@ -1,4 +1,4 @@
-// Frequencies by the names of the field: rotary/makers.h says where each formula stands.
+// Frequencies by the names of papers and libraries: rotary/makers.h has the source of each formula.
 #include "runtime/arithmetic.h"
 
 #include "rotary/makers.h"
@@ -29,8 +29,7 @@ void need_positive(const char* operation, const char* rule, double x) {
   need(x > 0 && std::isfinite(x), Code::VALUE, operation, rule, x);
 }
 
-// The values that a maker made, finite: NaN and infinities come of its sizes and numbers, and of a caller's
-// frequencies.
+// Checks that a maker's values are finite: its sizes and numbers, and a caller's frequencies, can give NaN or infinity.
 std::vector<double> finite(const char* operation, std::vector<double> values) {
   for (const double x : values) need(std::isfinite(x), Code::VALUE, operation, "every frequency must be finite", x);
   return values;

@@ -16,7 +16,7 @@ constexpr Named<Pairing> pairings[] = {{Pairing::unset, "unset"},
                                        {Pairing::half, "half"},
                                        {Pairing::interleaved, "interleaved"},
                                        {Pairing::interleaved_to_half, "interleaved_to_half"}};
-constexpr std::size_t first_pairing = 1;  // that may be asked for
+constexpr std::size_t first_pairing = 1;  // that can be parsed
 
 constexpr Named<Angles> angles[] = {{Angles::exact, "exact"}, {Angles::float32, "float32"}};
 

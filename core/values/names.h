@@ -36,7 +36,7 @@ std::string list_of(const Row (&rows)[N], std::size_t first = 0) {
   return list;
 }
 
-// The value that is called `text`, of the rows from `first` on. Throws Error(code) with the names that there are.
+// The value whose name is `text`, among the rows from `first` on. Throws Error(code), which lists the names.
 template <class Row, std::size_t N>
 decltype(Row::value) parse_in(const Row (&rows)[N], std::string_view text, const char* operation, Code code,
                               std::size_t first = 0) {

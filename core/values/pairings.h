@@ -1,11 +1,11 @@
-// The meaning of a pairing to a kernel, and the check that one is set.
+// The meaning of a pairing for a kernel, and the check that a pairing is set.
 #pragma once
 
 #include "rotary/rotary.h"
 
 namespace rotary::detail {
 
-// Pair i is (2i, 2i + 1) of the block where interleaved, else (i, i + pairs).
+// Pair i is (2i, 2i + 1) of the block if interleaved, else (i, i + pairs).
 struct Order {
   bool read_interleaved;
   bool write_interleaved;
@@ -21,7 +21,7 @@ constexpr bool is_set(Pairing pairing) noexcept {
   return pairing > Pairing::unset && pairing <= Pairing::interleaved_to_half;
 }
 
-// Throws PAIRING where it is unset or no enumerator.
+// Throws PAIRING if it is unset or no enumerator.
 ROTARY_API void check_pairing(const char* operation, Pairing);
 
 }  // namespace rotary::detail

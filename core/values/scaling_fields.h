@@ -1,6 +1,6 @@
 // One row for each scaling: its names, facts about its kind, and its values. The range checks, the names, inspect, the
-// origins, the keys of config.json, the reading and the writing follow from these rows.
-// A scaling without a row, a row without one of its facts, and a member that its row leaves out do not compile.
+// origins, and reading and writing the keys of config.json follow from these rows. A scaling without a row, a row
+// without one of the facts, and a member that its row omits do not compile.
 #pragma once
 
 #include <array>
@@ -18,9 +18,9 @@
 
 namespace rotary::scalings {
 
-// The range of a value, if it is given. All values are finite.
+// The range of a value that is given. All values are finite.
 enum class Need : std::uint8_t {
-  flag,               // a boolean: either
+  flag,               // a boolean
   factor,             // at least 1
   length,             // tokens: above 0
   positive,           // above 0
@@ -32,11 +32,11 @@ enum class Need : std::uint8_t {
   positive_per_pair,  // a list: one for each pair, each above 0
 };
 
-// The program that a key of rope_parameters comes from. Keys that are not transformers' are written only where the
-// value is not the default: transformers warns of keys that it does not know.
+// The program that defines a key of rope_parameters. Keys unknown to transformers, which warns of them, are written
+// only if the value is not the default.
 enum class KeyOf : std::uint8_t { transformers, vllm, rotary };
 
-// The range of a number in a file, where it is narrower than its Need or has an error sentence of its own.
+// The range of a number in a file, if it is narrower than its Need or has its own error sentence.
 enum class Bounds : std::uint8_t {
   by_need,
   turns,       // not negative; 0 stands for the default
@@ -46,7 +46,7 @@ enum class Bounds : std::uint8_t {
   at_most,     // not too large
 };
 
-// The value where a file does not have the key, and the origin that is recorded.
+// The value if a file does not have the key, and the origin that is recorded.
 enum class Otherwise : std::uint8_t {
   missing,         // an error: the file must have it
   method_default,  // the member's default; recorded as the method's own
@@ -59,8 +59,8 @@ enum class Otherwise : std::uint8_t {
   fraction,        // the fraction of the head that turns
 };
 
-// How a file is read: fields of a lower turn come first, then the order of the row. alias: a word for the key that
-// comes before it.
+// How a field is read from a file: fields with a lower turn first, then in the order of the row. alias: another name of
+// the key, which is looked up first.
 struct Reads {
   Otherwise otherwise = Otherwise::missing;
   Bounds bounds = Bounds::by_need;
@@ -74,15 +74,15 @@ inline constexpr Reads of_beta{.otherwise = Otherwise::method_default, .bounds =
 // The stretch of the wavelengths that counts as whole.
 enum class Stretch : std::uint8_t {
   none,       // nothing is stretched
-  by_factor,  // the factor: no pair is stretched by more, but those that theta_scale turns less than once
-  by_length,  // the most stretched pair's, at the length in play
-  per_pair,   // every pair has its own
+  by_factor,  // the factor; only pairs that theta_scale turns less than once are stretched by more
+  by_length,  // the stretch of the most stretched pair at the current length
+  per_pair,   // each pair has its own
 };
 
-// Which attention factor: 1, or attention_factor(scaling, length) of scalings.h.
+// The attention factor: 1, or attention_factor(scaling, length) of scalings.h.
 enum class AttentionFactor : std::uint8_t { one, own };
 
-// Whether the number of tokens in play counts.
+// Whether the scaling depends on the length.
 enum class Length : std::uint8_t { any, counts };
 
 // Whether the base grows by a factor to the power r / (r - 2), which needs an r above 2.
@@ -105,7 +105,7 @@ template <class S, class Value>
 struct Field {
   constexpr Field(const char* n, const char* k, Value S::*m, Need required, const Reads& how = {})
       : name(n), key(k), member(m), need(required), reads(how) {}
-  const char* name;  // as the member is called: in inspect, origins and error sentences
+  const char* name;  // the member's name in inspect, origins and error sentences
   const char* key;   // in rope_parameters of config.json
   Value S::*member;
   Need need;
@@ -127,7 +127,7 @@ struct Row<Linear> {
   static constexpr std::tuple fields{Field{"factor", "factor", &Linear::factor, Need::factor}};
 };
 
-// No framework has a word for it: rope_type ntk_aware is ours.
+// No framework has a name for it: rope_type ntk_aware is rotary's own.
 template <>
 struct Row<Ntk> {
   static constexpr Facts facts{"ntk", "ntk_aware", Stretch::by_factor, AttentionFactor::one, Length::any, Base::grows};
@@ -147,7 +147,7 @@ struct Row<NtkFixed> {
                                                  .alias = "power"}}};  // BlueLM's word
 };
 
-// The key trained_length is ours: transformers takes max_position_embeddings, whatever the original one is.
+// The key trained_length is rotary's own: transformers uses max_position_embeddings, whatever the original value is.
 template <>
 struct Row<Dynamic> {
   static constexpr Facts facts{"dynamic",      "dynamic",  Stretch::by_length, AttentionFactor::one,
@@ -254,7 +254,7 @@ constexpr void for_each_field(S& scaling, Visit visit) {
              Row<std::remove_const_t<S>>::fields);
 }
 
-// for_each_field() of whichever the variant holds.
+// for_each_field() of the scaling in the variant.
 template <class Visit>
 void for_each_field(const Scaling& scaling, Visit visit) {
   std::visit([&](const auto& held) { for_each_field(held, visit); }, scaling);
@@ -276,8 +276,8 @@ inline const Facts& facts_of(const Scaling& scaling) noexcept {
   return std::visit([]<class S>(const S&) -> const Facts& { return Row<S>::facts; }, scaling);
 }
 
-// Kinds of yarn that vLLM has a rope_type for. Its word is written too, so that a reader that does not know rotary's
-// own keys refuses the file instead of taking it for a plain yarn.
+// Kinds of yarn with a rope_type in vLLM. That word is written too, so that a reader without rotary's own keys refuses
+// the file and does not read it as plain yarn.
 struct YarnKind {
   const char* rope_type;
   Yarn yarn;
@@ -294,7 +294,7 @@ inline const char* rope_type_of(const Scaling& scaling) noexcept {
   return facts_of(scaling).rope_type;
 }
 
-// Whether the scaling means nothing without that value: it is written whatever its default is.
+// Whether the value is written even if it is the default, because the scaling has no meaning without it.
 template <class S, class Value>
 constexpr bool is_always_stated(const Field<S, Value>& field) {
   const Otherwise otherwise = field.reads.otherwise;
@@ -302,8 +302,8 @@ constexpr bool is_always_stated(const Field<S, Value>& field) {
          otherwise == Otherwise::lengths;
 }
 
-// visit(field, value) for each value that differs from the default, and for the others where is_kept(field) says so.
-// Optional values that are not given are left out.
+// visit(field, value) for each value that differs from the default, and for others if is_kept(field). Optional values
+// that are not set are left out.
 template <class IsKept, class Visit>
 void for_each_stated(const Scaling& scaling, IsKept is_kept, Visit visit) {
   std::visit(
@@ -320,7 +320,7 @@ void for_each_stated(const Scaling& scaling, IsKept is_kept, Visit visit) {
       scaling);
 }
 
-// The value of that name and type; null where the scaling has none.
+// The value of that name and type; null if the scaling has none.
 template <class Value>
 const Value* value_of(const Scaling& scaling, std::string_view name) {
   const Value* found = nullptr;
@@ -338,7 +338,7 @@ inline bool has_key(const Scaling& scaling, std::string_view key) {
   return found;
 }
 
-// ---- what must hold for the rows -----------------------------------------------------------------
+// ---- rules for the rows --------------------------------------------------------------------------
 
 struct AnyMember {
   operator double();
@@ -367,7 +367,7 @@ constexpr bool all_different(const std::array<std::string_view, count>& words) {
   return true;
 }
 
-// Every member has its field, no two the same.
+// Every member has a field of its own.
 template <class S>
 constexpr bool row_is_complete() {
   return std::apply(

@@ -1,5 +1,5 @@
-// Every scaling method: its formula, once, for two arithmetics; what kind of scaling it is says scaling_fields.h. The
-// order of operations is that of the frameworks' float32 code; in exact arithmetic the order does not matter.
+// The formula of every scaling method, once for two arithmetics; scaling_fields.h has the facts about each. The order
+// of operations is that of the frameworks' float32 code; in exact arithmetic the order does not matter.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,7 @@ struct Float32 {
   class Powers;
 
  private:
-  // The double decides, unless it lies so close to the middle of two floats that its error could count.
+  // The double decides, unless it is so close to the midpoint of two floats that its error could matter.
   template <class Precise>
   static float round(double value, Precise precise) noexcept {
     const auto rounded = static_cast<float>(value);
@@ -79,8 +79,8 @@ struct Pairs {
   std::int64_t length;
 };
 
-// base^(2i/r) of the i of these pairs. A power below the 512th is a product of i first powers, each within 2^-104, by
-// i - 1 multiplications within 2^-104: within 2^-94, where the result rounds to 2^-53.
+// base^(2i/r) for the index i of these pairs. A power with i below 512 is a product of i first powers, each within
+// 2^-104, by i - 1 multiplications within 2^-104: it is within 2^-94, and the result is rounded to 2^-53.
 class Exact::Powers {
  public:
   Powers(const High& base, const Pairs& pairs)
@@ -106,7 +106,7 @@ class Float32::Powers {
   Powers(float base, const Pairs& pairs) : base_(base), log_(std::log(double{base})), r_(static_cast<float>(pairs.r)) {}
   float operator()(int i) const noexcept {
     const float exponent = static_cast<float>(2.0 * i) / r_;
-    if (i == 0) return 1;  // an infinite base's too
+    if (i == 0) return 1;  // for an infinite base too
     return round(std::exp(exponent * log_), [=, this] { return detail::pow(base_, exponent); });
   }
 
@@ -168,7 +168,7 @@ std::vector<Real<A>> inv_freq(const NtkFixed& s, const Pairs& pairs) {
 }
 
 // (b (f L/L0 - (f-1))^(r/(r-2)))^(-2i/r), L = max(length, L0). Dynamic NTK, transformers. Beyond L0 the length is a
-// tensor there, so float32 takes all steps; up to L0 it is a number of Python's, and the base stays. The exact form
+// tensor there, so all steps are in float32; up to L0 it is a Python number, and the base stays. The exact form
 // 1 + f (L - L0) / L0 is the same without cancellation.
 template <class A>
 std::vector<Real<A>> inv_freq(const Dynamic& s, const Pairs& pairs) {
@@ -189,8 +189,8 @@ std::vector<Real<A>> inv_freq(const Dynamic& s, const Pairs& pairs) {
 }
 
 // YaRN's weight m of the unscaled frequency, e (1 - clamp((i - low) / (high - low), 0, 1)): from pairs that turn often
-// to those that turn seldom. low = cd(beta_fast), high = cd(beta_slow), cd(beta) = r ln(L0 / (2 pi beta)) / (2 ln b),
-// then floor and ceil, and clamped to [0, r - 1] as the YaRN repository has it. The floor of the frameworks' double cd
+// to pairs that turn seldom. low = cd(beta_fast), high = cd(beta_slow), cd(beta) = r ln(L0 / (2 pi beta)) / (2 ln b),
+// then floor and ceil, and clamped to [0, r - 1] as in the YaRN repository. The floor of the frameworks' double cd
 // is the same, unless cd lies within 1e-13 of an integer. e is vLLM's extrapolation_factor, 1 elsewhere.
 template <class A>
 class Ramp {
@@ -198,7 +198,7 @@ class Ramp {
   using S = Scalar<A>;
 
  public:
-  // raises_high: where low = high, as YaRN; else low is lowered, as YarnLog.
+  // raises_high: if low = high, high is raised, as in YaRN; else low is lowered, as in YarnLog.
   Ramp(const Yarn& s, bool raises_high, const Pairs& pairs) : weight_(R(s.extrapolation_factor)) {
     const S two_log_base = 2 * S(pairs.log_base);
     const auto dimension = [&](double beta) {
@@ -233,7 +233,7 @@ class Ramp {
   bool rises_ = true;
 };
 
-// With m the ramp's: w/f (1 - m) + w m. YaRN, arXiv:2309.00071.
+// w/f (1 - m) + w m, with m from the Ramp. YaRN, arXiv:2309.00071.
 template <class A>
 std::vector<Real<A>> inv_freq(const Yarn& s, const Pairs& pairs) {
   using R = Real<A>;
@@ -302,7 +302,7 @@ std::vector<Real<A>> inv_freq(const Llama3& s, const Pairs& pairs) {
 }
 
 // w / f for the first floor(fraction r / 2) pairs, 0 for the rest. p-RoPE, arXiv:2410.06205; Gemma 4. The count is
-// taken in double, as transformers takes it: 0.35 of 200 elements are 70, though the double 0.35 is a little less.
+// computed in double, as in transformers: 0.35 of 200 elements are 70, though the double 0.35 is a little less.
 template <class A>
 std::vector<Real<A>> inv_freq(const Proportional& s, const Pairs& pairs) {
   const auto rotating = static_cast<std::size_t>(std::floor(s.fraction * pairs.r / 2));
@@ -311,7 +311,7 @@ std::vector<Real<A>> inv_freq(const Proportional& s, const Pairs& pairs) {
                  [&](Real<A> period, std::size_t k) { return k < rotating ? 1 / period / factor : Real<A>(0.0); });
 }
 
-// ---- attention factors, of the scalings whose row says that they have their own ----
+// ---- attention factors, for the scalings that have their own by their row ----
 
 // M(m) = magnitude * m * ln(factor) + 1. A magnitude of 0.1 means one tenth, not the double next to it.
 inline High attention_factor(const Yarn& s, std::int64_t) {
@@ -324,7 +324,7 @@ inline High attention_factor(const Yarn& s, std::int64_t) {
   return (ratio ? m(*s.mscale) / m(*s.mscale_all_dim) : m(1)) * s.attn_factor;
 }
 
-// The number that the card gives for this length, the one for every length after it.
+// The number that the model card states for this length, or else for every length.
 inline std::optional<double> given_attention_factor(const LongRope& s, std::int64_t length) {
   const auto& of_length = length > s.trained_length ? s.long_mscale : s.short_mscale;
   return of_length ? of_length : s.attention_factor;
@@ -333,7 +333,7 @@ inline bool needs_log_of_length(const LongRope& s, std::int64_t length) {
   return !given_attention_factor(s, length) && s.factor > 1;
 }
 
-// sqrt(1 + ln(factor) / ln(L0)), 1 for a factor up to 1, unless the card gives a number.
+// sqrt(1 + ln(factor) / ln(L0)), or 1 for a factor up to 1, unless the model card states a number.
 inline High attention_factor(const LongRope& s, std::int64_t length) {
   if (const auto given = given_attention_factor(s, length)) return *given;
   return needs_log_of_length(s, length) ? sqrt(1 + log(High(s.factor)) / log(High::integer(s.trained_length)))

@@ -16,7 +16,7 @@
 namespace rotary::files {
 namespace {
 
-// One row against one file.
+// Reads one file by one row.
 class DiffusersReader {
  public:
   DiffusersReader(const Part& part, const DiffusersRope& row)
@@ -48,7 +48,7 @@ class DiffusersReader {
     return {reading.defaults.emplace_back(parse_json(row.defaults)), "", reading.ledger, part.name()};
   }
 
-  // The object that says the key: the file, else the class, which is noted.
+  // The object that has the key: the file, else the class defaults, with a note.
   const Object& says(const std::string& key) const {
     part_.keys.mark(key);
     if (part_.keys.has(key)) return part_.keys;
@@ -58,7 +58,7 @@ class DiffusersReader {
     return defaults_;
   }
 
-  // The key that counts among keys that stand in for one another: the first that the file says, else the last.
+  // The key that counts among alternative keys: the first that the file has, else the last.
   std::string said_of(const std::vector<std::string_view>& keys) const {
     std::string key;
     for (const std::string_view word : keys) {
@@ -183,7 +183,7 @@ class DiffusersReader {
     check_widths();
   }
 
-  // A list may be shorter or longer than its class's own: its axes then have no names, or one name less.
+  // A list may be shorter or longer than the class's: its axes then have no names, or one name fewer.
   void name_axes(const Object& from, const std::string& key) {
     if (widths_.empty() || widths_.size() > 16) from.refuse(key, "must have 1 to 16 axes");
     if (widths_.size() == axes_.size() || axes_.empty()) return;
@@ -197,7 +197,7 @@ class DiffusersReader {
   void check_widths() const {
     const int sum = width();
     const int head_dim = model_.rope.head_dim;
-    if (head_dim == 0) return;  // it is the sum
+    if (head_dim == 0) return;  // head_dim is the sum of the widths
     const bool fits = sum == head_dim || (row_.fill == Fill::any && sum > 0 && sum < head_dim) ||
                       (row_.fill == Fill::whole_or_half && 2 * sum == head_dim);
     const bool odd = std::any_of(widths_.begin(), widths_.end(), [](int width) { return width % 2 != 0; });
@@ -223,7 +223,7 @@ class DiffusersReader {
     if (!(rope.base > 1) || !std::isfinite(rope.base)) from.refuse(key, "must be above 1");
   }
 
-  // Returns the context. OmniGen's "su": attention_factor follows from how far max_position_embeddings goes beyond its
+  // Returns the context. OmniGen's "su": attention_factor follows from the ratio of max_position_embeddings to its
   // trained length.
   std::int64_t read_longrope() {
     const std::string key(row_.longrope);
@@ -259,7 +259,7 @@ class DiffusersReader {
     return key.empty() ? std::vector<std::string_view>() : std::vector{key};
   }
 
-  // One value for each axis: of a list, or of a key for each.
+  // One value for each axis, from a list or from a key for each axis.
   std::vector<double> by_axis(const std::vector<std::string_view>& keys, double otherwise) const {
     std::vector<double> values(widths_.size(), otherwise);
     for (std::size_t k = 0; k < keys.size(); ++k) {
@@ -290,7 +290,7 @@ class DiffusersReader {
     return axes;
   }
 
-  // The rope of these axes, of which all else is known.
+  // Sets the rope of these axes, whose other facts are known.
   void take(const std::vector<Axis>& axes) {
     Rope& rope = model_.rope;
     const Rope made = axial(rope.head_dim, axes, rope.pairing);
@@ -353,7 +353,7 @@ class DiffusersReader {
     return sections;
   }
 
-  // Each axis's own block, one behind the other.
+  // Adds a block for each axis, in order.
   void add_blocks() {
     const std::vector<Axis> all = axes();
     int first = 0;

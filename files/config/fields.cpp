@@ -10,7 +10,7 @@
 namespace rotary::files {
 namespace {
 
-// The values of a ModelRope and of its scaling, whichever it is.
+// The names of the values of a ModelRope and of every scaling.
 const std::vector<std::string>& values_of_rope() {
   static const std::vector<std::string> values = [] {
     std::vector<std::string> all = {"layers",  "heads", "kv_heads", "head_dim",   "rotary_dim", "first",
@@ -27,7 +27,7 @@ const std::vector<std::string>& values_of_rope() {
   return values;
 }
 
-// The keys as a file may spell them: those behind the family's prefix come first.
+// The keys as a file may spell them, first with the family's prefix.
 std::vector<std::string> spellings(const Part& part, Names names) {
   std::vector<std::string> keys;
   const std::vector<std::string_view> plain = words(names);
@@ -38,7 +38,7 @@ std::vector<std::string> spellings(const Part& part, Names names) {
   return keys;
 }
 
-// The value of a row: it must be there where the row names the object that must have it.
+// The value of a row, which must exist if the row names the object that must have it.
 template <class Value>
 std::optional<Value> stated(const NativeKey& row, const std::optional<Value>& value) {
   if (value || row.object.empty()) return value;

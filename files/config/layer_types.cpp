@@ -1,4 +1,4 @@
-// The type of each layer: as written, from lists of indices, or the model_type's own pattern.
+// The type of each layer: as in the file, from lists of indices, or by the model_type's pattern.
 #include <algorithm>
 
 #include "rotary/error.h"
@@ -19,7 +19,7 @@ std::string type_named(LayerKind kind) {
   return types[static_cast<std::size_t>(kind)];
 }
 
-// Old and remote-code names.
+// The modern name of old names and of names in remote code.
 std::string modern(const std::string& type) {
   if (type == "attention" || type == "global_attention" || type == "full") return "full_attention";
   if (type == "local_attention" || type == "sliding") return "sliding_attention";
@@ -27,7 +27,7 @@ std::string modern(const std::string& type) {
   return type;
 }
 
-// The class default pattern, stretched to the file's own period where it has one.
+// The class default pattern, stretched to the file's period, if it has one.
 std::vector<LayerKind> pattern_of(const Part& part) {
   std::vector<LayerKind> pattern = part.family.pattern.types;
   if (part.family.pattern.period_key.empty()) return pattern;
@@ -61,7 +61,7 @@ std::vector<std::string> default_types(const Part& part, std::size_t layers) {
   return types;
 }
 
-// A list of flags, one for each layer, and the types that 1 and the other numbers stand for.
+// A list of flags, one for each layer, and the types for 1 and for other numbers.
 struct FlagList {
   const char *key, *one, *other;
 };
@@ -75,7 +75,7 @@ std::vector<std::string> types_from_flags(const Part& part, const FlagList& list
   return types;
 }
 
-// From flags, or from the layers that attend where the others do not.
+// Types from flags, or from a list of the layers with attention.
 std::optional<std::vector<std::string>> types_from_numbers(const Part& part, std::size_t layers) {
   if (const auto flags = part.keys.integers(minimax.key)) {
     if (flags->size() != layers) {
@@ -88,7 +88,7 @@ std::optional<std::vector<std::string>> types_from_numbers(const Part& part, std
   }
   std::vector<std::string> types(layers, "linear_attention");
   const auto step = part.keys.integer("mamba_step", 2, 10000);
-  if (step && part.keys.boolean("mamba_enabled", true)) {  // PLaMo 2: the middle one of each step attends
+  if (step && part.keys.boolean("mamba_enabled", true)) {  // PLaMo 2: the middle layer of each step has attention
     part.record("layers", "mamba_step");
     const auto period = static_cast<std::size_t>(*step);
     for (std::size_t i = period / 2; i < layers; i += period) types[i] = "full_attention";

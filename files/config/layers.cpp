@@ -1,4 +1,4 @@
-// Which layers there are, and which of them turn their queries and keys.
+// The layers of a part, and which of them have a rope.
 #include <algorithm>
 
 #include "stages.h"
@@ -19,7 +19,7 @@ bool holds(const std::vector<int>& layers, std::size_t layer) {
   return std::find(layers.begin(), layers.end(), static_cast<int>(layer)) != layers.end();
 }
 
-// set(layer, value) with each layer's value of that list; false where the file has no such list, or an empty one.
+// Calls set(layer, value) with each layer's value in that list; false if the file has no such list, or an empty one.
 template <class T, class Set>
 bool set_each(const Part& part, std::vector<Layer>& layers, const char* key, std::optional<std::vector<T>> list,
               Set set) {
@@ -28,7 +28,7 @@ bool set_each(const Part& part, std::vector<Layer>& layers, const char* key, std
   return values.has_value();
 }
 
-// Only the layers i for which keep(i) go on turning.
+// Keeps the ropes of the layers i for which keep(i).
 template <class Keep>
 void keep_turning(std::vector<Layer>& layers, Keep keep) {
   for (std::size_t i = 0; i < layers.size(); ++i) layers[i].turns = layers[i].turns && keep(i);
@@ -57,13 +57,13 @@ void read_partials(const Part& part, std::vector<Layer>& layers) {
   });
 }
 
-// A list of heads, one number for each layer.
+// A list with the number of heads of each layer.
 struct HeadList {
   const char* key;
   const char* value;
   int Layer::*member;
 };
-// OpenELM and Laguna: where these keys hold a list.
+// OpenELM and Laguna, if these keys hold a list.
 constexpr HeadList lists_or_numbers[] = {{"num_query_heads", "heads", &Layer::heads},
                                          {"num_attention_heads_per_layer", "heads", &Layer::heads},
                                          {"num_kv_heads", "kv_heads", &Layer::kv_heads}};
@@ -78,7 +78,7 @@ void read_list_of_heads(const Part& part, std::vector<Layer>& layers, const Head
   });
 }
 
-// {"5": ...}, or "05" where there are more than ten layers.
+// The entry {"5": ...}, or "05" if there are more than ten layers.
 std::optional<Object> entry_of_layer(const Object& all, std::size_t layer) {
   for (std::string key = std::to_string(layer); key.size() <= 5; key.insert(0, "0")) {
     if (all.has(key)) return all.object(key);
@@ -108,7 +108,7 @@ void read_per_layer_config(const Part& part, std::vector<Layer>& layers) {
   }
 }
 
-// DeciLM and Nemotron NAS: each layer says how many query heads share one key head, and whether it attends at all.
+// DeciLM and Nemotron NAS: each layer states how many query heads share a key head, and whether it has attention.
 void read_block_configs(const Part& part, std::vector<Layer>& layers) {
   constexpr const char* key = "block_configs";
   const Json* blocks = part.keys.value(key);
@@ -177,7 +177,7 @@ void read_no_rope_layers(const Part& part, std::vector<Layer>& layers) {
             (interval ? "no_rope_layer_interval)" : "the default of " + part.name() + ")"));
 }
 
-// vLLM's: true = the layer has a rope; an empty list says nothing.
+// vLLM's list: true = the layer has a rope; an empty list has no effect.
 void read_use_rope_layers(const Part& part, std::vector<Layer>& layers) {
   constexpr const char* key = "use_rope_layers";
   const Json* list = part.keys.value(key);
@@ -204,19 +204,19 @@ void read_layer_rope_theta(const Part& part, std::vector<Layer>& layers, bool fl
     part.record("layers", key);
     part.note(NoteKind::layers, flags_only ? "layer_rope_theta: 0 means no rope; its other values are not read as bases"
                                            : "layer_rope_theta: one base for each layer, 0 means no rope");
-  } else if (flags_only) {  // every fourth has none, counted from the last
+  } else if (flags_only) {  // every fourth layer has none, counted from the last
     keep_turning(layers, [&](std::size_t i) { return (layers.size() - 1 - i) % 4 != 0; });
     part.by_default("layers");
   }
 }
 
-// Cohere 2 MoE: its first dense layers turn too, where prefix_dense_sliding_window_pattern is 1.
+// Cohere 2 MoE: its first dense layers also have a rope, if prefix_dense_sliding_window_pattern is 1.
 std::size_t dense_prefix(const Part& part) {
   if (part.keys.integer("prefix_dense_sliding_window_pattern", 0, 10000).value_or(1) != 1) return 0;
   return static_cast<std::size_t>(part.keys.integer("first_k_dense_replace", 0, 10000).value_or(0));
 }
 
-// OLMo Hybrid: null where other models would take a default.
+// OLMo Hybrid: null, for which other models would use a default.
 bool says_null(const Object& keys) {
   const auto dict = keys.has("rope_parameters") ? keys.object("rope_parameters") : std::nullopt;
   return dict ? dict->is_null("rope_theta") : keys.is_null("rope_parameters") || keys.is_null("rope_theta");
@@ -228,18 +228,18 @@ bool has_alibi_size(const Object& keys) {
   return hidden == 5120 || (hidden != 4096 && !keys.has("max_position_embeddings"));
 }
 
-// MPT: its rope's keys are understood where it has none.
+// MPT: the rope's keys are understood even if it has no rope.
 bool attention_turns(const Part& part) {
   const auto attention = part.keys.object("attn_config");
   if (!attention) return false;
   attention->mark_all("rope_dail_config");  // which library computes the same rope
   attention->mark("rope_impl");
   const bool turns = attention->boolean("rope", false);
-  if (!turns) attention->mark_all("rope_hf_config");  // its scaling, where it turns
+  if (!turns) attention->mark_all("rope_hf_config");  // the scaling, if it has a rope
   return turns;
 }
 
-// Why no layer of the part has a rope: a switch of the file; "": they may have one.
+// Why no layer of the part has a rope, by a switch of the file; "" if they may have one.
 std::string why_off(const Part& part) {
   const Object& keys = part.keys;
   const Flag& flag = part.family.turns_where;

@@ -1,4 +1,4 @@
-// Frequencies that no config can state: from a file of the caller, or from the tensors of a checkpoint.
+// Frequencies that no config can state: from the caller's file or the tensors of a checkpoint.
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -19,8 +19,8 @@ namespace {
 
 constexpr std::int64_t max_frequencies = 65536;
 
-// The values of a tensor; throws if one is not finite. what: the tensor's name in error sentences. shapes: what it may
-// be, by its number of dimensions.
+// The values of a tensor; throws if one is not finite. what: the tensor's name in error sentences. shapes: the
+// allowed shapes, by the number of dimensions.
 std::vector<double> values_of(const char* operation, const std::string& what, const Tensor& tensor,
                               std::initializer_list<const char*> shapes = {"[pairs]"}) {
   const auto fail = [&](Code code, const std::string& rule, const auto&... value) {
@@ -58,7 +58,7 @@ void note(Model& model, NoteKind kind, const std::string& part, const std::strin
   model.notes.push_back({part, kind, printable(sentence) + "."});
 }
 
-// ---- what checkpoints hold of a rope ----
+// ---- tensors of a rope in checkpoints ----
 
 // The values that the ropes of the part learn.
 Learned learned_of(const ModelPart& part) {
@@ -73,7 +73,7 @@ void forget_start(Model& model, const ModelRope& used) {
                 [&](const Note& one) { return one.kind == NoteKind::awaits_weights && one.part == used.part; });
 }
 
-// The one tensor of that name. what: it does to the model.
+// The only tensor of that name. what: its effect on the model.
 std::string only_tensor(const Checkpoint& checkpoint, const Learned& learned, const std::string& what) {
   std::vector<std::string> found;
   for (const std::string& tensor : checkpoint.names()) {
@@ -130,8 +130,8 @@ void read_directions(Model& model, ModelRope& used, const Learned& learned, cons
   note(model, NoteKind::weights, used.part, "inv_freq is " + from);
 }
 
-// Falcon-Perception: F[h, 0, i] of the first half of the pairs is as it was, F[h, 1..2, i] of the second is the
-// tensor's.
+// Falcon-Perception: F[h, 0, i] of the first half of the pairs stays, F[h, 1..2, i] of the second half is from the
+// tensor.
 void read_last_directions(Model& model, ModelRope& used, const Learned& learned, const Checkpoint& checkpoint) {
   const std::string found = only_tensor(checkpoint, learned, "has the model's directions");
   const auto pairs = static_cast<std::size_t>(used.rope.rotary_dim / 2), half = pairs / 2;
@@ -153,12 +153,12 @@ void read_last_directions(Model& model, ModelRope& used, const Learned& learned,
   for (ValueOrigin& known : used.origins) {
     if (known.value == "inv_freq") known.origin = {OriginKind::weights, known.origin.key + ", then " + from};
   }
-  std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "axis"; });  // they are summed
+  std::erase_if(used.origins, [](const ValueOrigin& known) { return known.value == "axis"; });  // axes are summed
   note(model, NoteKind::weights, used.part,
        "the last " + std::to_string(half) + " pairs of each head turn by their own directions, " + from);
 }
 
-// Whether the rope learns something, which is read then.
+// Reads the learned values of the rope; false if it has none.
 bool read_learned(Model& model, ModelRope& used, const Checkpoint& checkpoint) {
   const Learned learned = learned_of(part_of(model, used.part));
   if (learned.what == Learns::nothing) return false;
@@ -195,7 +195,7 @@ std::vector<Buffer> buffers_of(const Checkpoint& checkpoint) {
   return buffers;
 }
 
-// The frequencies as a file of that type holds them: float32 steps of any framework, then the type's own rounding.
+// Whether the frequencies agree with a buffer: float32 steps of any framework, then the rounding of the buffer's type.
 bool agree(const Buffer& buffer, const std::vector<double>& computed) {
   const double rounding = buffer.type == ElementType::bf16 ? 0x1p-8 : buffer.type == ElementType::f16 ? 0x1p-10 : 0;
   const double smallest = buffer.type == ElementType::f16 ? 0x1p-24 : 0;  // the step of its subnormals
@@ -226,7 +226,7 @@ std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes, 
   return std::to_string(buffer.values.size()) + " values, which fit no rope here, not used";
 }
 
-// Whether the checkpoint's metadata say a pairing, which the ropes then have.
+// Sets the pairing of the checkpoint's metadata for the ropes; false if there is none.
 bool read_pairing(Model& model, const Checkpoint& checkpoint) {
   const std::string written = checkpoint.metadata(pairing_key);
   if (written.empty()) return false;
@@ -298,7 +298,7 @@ namespace rotary {
 
 namespace {
 
-// The tensor that an .npy is, that is alone in its file, or whose name ends in the word; and what sentences call it.
+// The tensor of an .npy, the only one in its file, or the one whose name ends in the word; and its name in sentences.
 std::pair<Tensor, std::string> tensor_named(const std::filesystem::path& path, const char* word) {
   const std::string file = files::in_quotes(files::path_text(path));
   const std::vector<TensorInfo> tensors = tensor_infos(path);

@@ -1,4 +1,4 @@
-// Nothing ignored: a rope key that no stage read is an error, wherever it stands.
+// Nothing is ignored: a rope key that no stage has read is an error, wherever it is.
 #include <algorithm>
 
 #include "rotary/error.h"
@@ -16,27 +16,27 @@ constexpr std::string_view words_beside_scalings =
     "alpha llama_4_scaling_beta max_position_embeddings mrope_interleaved mrope_interleaved_glm mrope_section "
     "partial_rotary_factor rope_parameters rope_scaling rope_theta rope_type rotary_dim type";
 
-// Where a file says which positions it has.
+// Keys that state the kind of positions.
 constexpr std::string_view position_words =
     "position_embedding_type position_embeddings_type positional_embedding_type position_encoding_type "
     "position_embedding pos_emb pos_embed pe_type";
 
-// Keys of a file's own rope that one slip of the pen would hide: they name it by "rope" alone, or not at all.
+// Keys of a rope that one typing error would hide, because they contain only "rope" or not even that.
 constexpr std::string_view slippery =
     "rope_scaling rope_parameters rope_interleave rope_local_base_freq rope_embedding_base rope_ratio "
     "no_rope_layers no_rope_layer_interval nope_layer_interval use_mem_rope use_scaled_rope qk_nope_head_dim "
     "qk_rope_head_dim original_max_position_embeddings initial_context_length position_embedding_type "
     "position_embeddings_type short_factor long_factor attention_factor low_freq_factor high_freq_factor";
 
-// A common key of rope_scaling and rope_parameters: null says nothing.
+// Whether it is a common key of rope_scaling and rope_parameters, for which null has no effect.
 bool is_scaling_word(std::string_view key) {
   bool found = is_listed(key, words_beside_scalings);
   scalings::for_each_scaling([&](const auto& scaling) { found = found || scalings::has_key(scaling, key); });
   return found;
 }
 
-// A hint for a key that nothing reads: the rope_type that would read it is missing, or the key is misspelt. ""
-// where neither is likely.
+// A hint for a key that nothing reads: the rope_type that would read it is missing, or the key is misspelt; "" if
+// neither is likely.
 std::string advice_on(std::string_view key, const Json& object, const std::string& path) {
   if (!path.empty() && is_scaling_word(key) && !object.contains("rope_type") && !object.contains("type"))
     return ": rope_type is missing there, which says what it scales";
@@ -48,7 +48,7 @@ std::string advice_on(std::string_view key, const Json& object, const std::strin
   return suggestion(key, known);
 }
 
-// "position_embedding_type": "absolute" says that there is no rope.
+// "position_embedding_type": "absolute" means that there is no rope.
 bool says_other_positions(const std::string& key, const Json& value) {
   if (!is_listed(key, position_words)) return false;
   if (!value.is_string()) return value.is_null();
@@ -56,7 +56,7 @@ bool says_other_positions(const std::string& key, const Json& value) {
   return text.find("rope") == std::string::npos && text.find("rotary") == std::string::npos;
 }
 
-// Equal but for one letter: another one, one more, one less, or two that changed places.
+// Whether the words differ by one letter: changed, added, removed, or swapped with the next.
 bool one_slip_apart(std::string_view a, std::string_view b) {
   if (a.size() > b.size()) std::swap(a, b);
   if (b.size() - a.size() > 1) return false;
@@ -68,7 +68,7 @@ bool one_slip_apart(std::string_view a, std::string_view b) {
   return a.size() > 1 && a[0] == b[1] && a[1] == b[0] && a.substr(2) == b.substr(2);
 }
 
-// A word of a key: one that begins or ends with "rope" ("property" does not), or says where there is none.
+// Whether a word of a key begins or ends with "rope" ("property" does not), or states where there is none.
 bool is_rope_word(std::string_view word) {
   if (word == "europe") return false;
   if (word.starts_with("rope") || word.ends_with("rope") || word.ends_with("ropes")) return true;

@@ -1,4 +1,4 @@
-// Notes on facts beside the ropes: scales of the attention, lengths that do not fit, a params.json in the same folder.
+// Notes on facts beside the ropes: scales of the attention, inconsistent lengths, a params.json in the same folder.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -16,7 +16,7 @@ namespace {
 
 const Yarn* yarn_of(const ModelRope& used) { return std::get_if<Yarn>(&used.rope.scaling); }
 
-// DeepSeek's attention and its kin: softmax_scale * M(mscale_all_dim)^2.
+// DeepSeek's attention and similar ones: softmax_scale * M(mscale_all_dim)^2.
 void note_mscale(const Part& part, const ModelRope& used) {
   const Yarn* yarn = yarn_of(used);
   if (yarn == nullptr || !is_mla(part) || yarn->mscale_all_dim.value_or(0) == 0 || !(yarn->factor > 1)) return;
@@ -35,7 +35,7 @@ void note_small_base(const Part& part, const ModelRope& used, std::int64_t conte
             " is smaller than that of any text model known here, 1000 or more");
 }
 
-using Value = std::pair<std::string, std::string>;  // a rope's value for people: its word and its text
+using Value = std::pair<std::string, std::string>;  // the name and the text of a rope's value
 
 std::string text_of(double value) { return spelled(value); }
 std::string text_of(std::int64_t value) { return std::to_string(value); }
@@ -61,7 +61,7 @@ std::vector<Value> values_of(const Model& model) {
   });
   try {
     values.push_back({"attention factor", spelled(frequencies(rope, 0).attention_factor)});
-  } catch (const Error&) {  // a rope that cannot turn: said where it is asked to
+  } catch (const Error&) {  // a rope that cannot rotate is an error only when it is used
   }
   return values;
 }

@@ -99,7 +99,7 @@ class Params {
 
   double base() {
     part_.record_or_default("base", "rope_theta");
-    // Llama 2's code had 10000 built in. mistral-inference: 10000 for the first model, which slides, 1000000 after.
+    // Llama 2's code has 10000 built in. mistral-inference: 10000 for the first model, which slides, 1000000 after.
     const double default_value = meta_ || keys_.has("sliding_window") ? 10000 : 1000000;
     if (!keys_.has("rope_theta")) {
       part_.note(NoteKind::model_default, "rope_theta is not given: ", spelled(default_value), ", the default of ",
@@ -240,7 +240,7 @@ bool is_params(const Object& keys) {
 }
 
 void read_params(Reading& reading, const Object& keys) {
-  // Meta's files say multiple_of and how the feed-forward width follows; Mistral's say hidden_dim.
+  // Meta's files have multiple_of, from which the feed-forward width follows; Mistral's have hidden_dim.
   const bool meta = keys.has("multiple_of") || keys.has("use_scaled_rope") || keys.has("ffn_dim_multiplier");
   const bool gpt_oss = is_gpt_oss(keys);
   if (!gpt_oss && keys.has("n_dense_layers")) {

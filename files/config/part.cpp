@@ -16,7 +16,7 @@ bool scaled(const RopeKeys& rope) { return rope.type != "default" && rope.type !
 constexpr Names generic_partial_keys =
     "partial_rotary_factor rotary_pct rope_pct rotary_percent rope_percent rope_percentage rotary_emb_fraction";
 
-// The key of the part that says the fraction; "": none.
+// The part's key of the fraction; "" if it has none.
 std::string top_partial_key(const Part& part) {
   const auto says = [&](std::string_view key) { return !key.empty() && part.keys.number(key); };
   if (part.known) return says(part.family.partial_key) ? std::string(part.family.partial_key) : "";
@@ -40,7 +40,7 @@ std::optional<int> absolute_dim(const Part& part, const HeadShape& heads) {
   return dim;
 }
 
-// Where rotary_dim comes from. counts: whether a fraction does.
+// Records the origin of rotary_dim. counts: whether a fraction has an effect.
 void record_width(const Part& part, const HeadShape& heads, const RopeKeys& keys, bool counts) {
   const Fraction fraction = part.family.fraction;
   const bool given = counts && keys.partial_from && fraction != Fraction::nothing;
@@ -58,8 +58,8 @@ void record_width(const Part& part, const HeadShape& heads, const RopeKeys& keys
   }
 }
 
-// Sets how much of the block turns: rotary_dim and exponent_dim of rope, and keys.partial. The fraction inside the
-// object beats the one at the top level, that beats the family's.
+// Sets the rotated width: rotary_dim and exponent_dim of rope, and keys.partial. The fraction in the rope's object
+// precedes the one at the top level, which precedes the family's.
 void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& rope) {
   const Fraction fraction = part.family.fraction;
   if (const std::string key = top_partial_key(part); !keys.partial && !key.empty()) {
@@ -99,7 +99,7 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
     }
     keys.partial = 1;
   }
-  // The rope block of an MLA whose factor counts the whole head (Mistral 4) is that fraction already.
+  // For an MLA whose fraction counts the whole head (Mistral 4), the rope block already has that fraction.
   const bool of_head = fraction == Fraction::head;
   const int whole = of_head ? heads.head_dim : heads.block;
   const int rotating = of_head && !given ? heads.block : static_cast<int>(whole * *keys.partial);
@@ -119,7 +119,7 @@ void set_width(const Part& part, const HeadShape& heads, RopeKeys& keys, Rope& r
   }
 }
 
-// Marks further spellings of known values, and factors of 1, where they agree; otherwise they are refused as unread.
+// Marks other spellings of known values, and factors of 1, if they agree; others are refused as unread.
 void mark_what_agrees(const Part& part, const RopeKeys& rope, const Rope& model, const HeadShape& heads) {
   const auto mark = [&keys = part.keys](Names names, auto agrees) {
     for (const std::string_view key : words(names)) {
@@ -137,7 +137,7 @@ void mark_what_agrees(const Part& part, const RopeKeys& rope, const Rope& model,
   mark("rope_position_scale rope_condense_ratio rope_ratio rotary_scaling_factor rope_scaling_factor", equals(1));
   mark("rope_interleaved rope_interleave rope_traditional rotary_interleaved rotary_emb_interleaved",
        equals(part.family.pairing != Pairing::half));
-  mark("rope_type", [&](const Json& value) {  // hoisted out of the object
+  mark("rope_type", [&](const Json& value) {  // moved out of the object
     return value.is_string() && published_type(value.get<std::string>()) == rope.type;
   });
   mark("rotary use_rope use_rotary use_rotary_pos_emb", equals(true));
@@ -152,7 +152,7 @@ Pairing pairing_of(const Part& part) {
     part.note(NoteKind::read_as, "use_mla is false: ordinary heads, and the pairing is half");
   }
   if (const std::string key(part.family.pairing_key); !key.empty()) {
-    // transformers asks whether the value is true, which null is not.
+    // transformers tests for true, so null counts as false.
     const auto interleaved = part.keys.is_null(key) ? std::optional(false) : part.keys.boolean(key);
     if (part.keys.is_null(key)) part.keys.mark(key);
     part.record_or_default("pairing", key);
@@ -169,7 +169,7 @@ Pairing pairing_of(const Part& part) {
   return given_pairing(part, pairing, part.known ? name(pairing) + (" of " + part.name()) : "");
 }
 
-// vLLM reads the pairing from indexer_rope_interleave; transformers takes the family's.
+// vLLM reads the pairing from indexer_rope_interleave; transformers uses the family's.
 Indexer indexer_of(const Part& part, Pairing of_attention) {
   Indexer indexer = part.family.attention.indexer;
   if (indexer.heads == 0) return {};
@@ -188,7 +188,7 @@ Indexer indexer_of(const Part& part, Pairing of_attention) {
   return indexer;
 }
 
-// The scaling's keys as written: ropes of equal numbers and equal keys are one rope.
+// The scaling's keys as in the file: ropes with equal numbers and equal keys are one rope.
 std::string written(const RopeKeys& rope) {
   if (!rope.scaling || !scaled(rope)) return rope.type;
   Json keys = rope.scaling->json();
@@ -272,7 +272,7 @@ class TextPart {
     }
   }
 
-  // No layer turns (ALiBi, position_embedding_type): the rope keys of the file are understood, and unused.
+  // No layer has a rope (ALiBi, position_embedding_type): the file's rope keys are understood and unused.
   void read_unused_keys() {
     for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters"}) ignore(key);
     for (const std::string_view key : part_.family.base_key) ignore(key.substr(0, key.find('.')));

@@ -1,6 +1,6 @@
-// The stages of read_config, in order: the parts, their layers, of each layer its rope, the shape of its heads and its
-// scaling, and the keys that nothing read. Before them one reader of fields: what a part of a file says, with its note,
-// its origin and its error in one call. The values of a scaling are rows of values/scaling_fields.h; the others are
+// The stages of read_config, in order: the parts, their layers, for each layer its rope, the shape of its heads and its
+// scaling, and the keys that nothing read. Before them the reader of fields, which reads a value of a part with its
+// note, its origin and its error in one call. The values of a scaling are rows of values/scaling_fields.h; others are
 // rows here.
 #pragma once
 
@@ -25,14 +25,14 @@
 
 namespace rotary::files {
 
-inline constexpr double max_factor = 1e15;  // no published one is larger by far; beyond it the formulas overflow
+inline constexpr double max_factor = 1e15;  // far above every published factor; beyond it the formulas overflow
 inline constexpr std::int64_t max_length = std::int64_t{1} << 53;  // positions
 
 // ---- where the values of a rope come from --------------------------------------------------------
 
-// Read from that key of the file, or of a class default: then it is the model_type's.
+// The origin of a key of the file or, if keys are a class default, of the model_type's default.
 Origin from_key(const Object& keys, std::string_view key);
-// The key at the end of a path: the file's word, for formulas.
+// The last key of a path, as the file spells it, for formulas.
 std::string last_word(const std::string& path);
 
 // The origins of the current rope's values; a later record replaces an earlier one. For output only.
@@ -45,7 +45,7 @@ class Origins {
     set(value, {OriginKind::model_default, std::string(whose)});
   }
   void derived(std::string_view value, std::string formula) { set(value, {OriginKind::derived, std::move(formula)}); }
-  // Read where the key is there, else the default.
+  // The origin of the key if it is there, else of the default.
   void read_or_by_default(std::string_view value, const Object& keys, std::string_view key, std::string_view whose);
   // Prefixes the recorded formula of value with "by * ".
   void multiplied(std::string_view value, std::string_view by);
@@ -62,25 +62,25 @@ class Origins {
 
 // ---- the reading of a file -----------------------------------------------------------------------
 
-// A part whose rope is understood and cannot be given.
+// A part with a rope that this library cannot represent, and why.
 struct NoRope {
   std::string part, why;
 };
 
-// One reading of one file.
+// The state of reading one file.
 struct Reading {
   const ConfigOptions& options;
-  const Json* file = nullptr;  // the whole
+  const Json* file = nullptr;  // the whole file
   Model model = {};
   std::vector<NoRope> without = {};
   Ledger ledger = {};
-  Origins origins = {};            // the part's, then its rope's
-  std::deque<Json> defaults = {};  // class defaults that stand in for objects of the file
+  Origins origins = {};            // origins of the part, then of its rope
+  std::deque<Json> defaults = {};  // class defaults that replace missing objects of the file
   int parts = 0;
 
-  // Notes one sentence about part, once.
+  // Adds a note about part, once.
   void note(NoteKind, const std::string& part, const std::string& sentence);
-  // The part has no rope, and why: noted, and kept in without.
+  // Records in a note and in `without` that the part has no rope, and why.
   void note_no_rope(const std::string& part, const std::string& why);
 };
 
@@ -90,7 +90,7 @@ struct Part {
   std::string path;  // "", "text_config"
   Object keys;
   const Family& family;
-  bool known = true;  // false: --pairing decides, generic keys
+  bool known = true;  // false: the pairing is an option's, and the keys are generic
 
   std::string name() const { return known ? std::string(family.type) : "a model_type that is not known"; }
   Origins& origins() const { return reading.origins; }
@@ -98,9 +98,9 @@ struct Part {
   void note(NoteKind kind, const Parts&... sentence) const {
     reading.note(kind, path, detail::sentence_of(sentence...));
   }
-  // Adds it to the model's parts.
+  // Adds the part to the model.
   ModelPart& add_to_model(int layers) const;
-  // The origin of a value: a key of the part, the class default, a formula.
+  // These record the origin of a value: a key of the part, the class default, a formula.
   void record(std::string_view value, std::string_view key) const { origins().read(value, keys, key); }
   void record_or_default(std::string_view value, std::string_view key) const {
     origins().read_or_by_default(value, keys, key, name());
@@ -109,43 +109,43 @@ struct Part {
   void derived(std::string_view value, std::string formula) const { origins().derived(value, std::move(formula)); }
 };
 
-// The pairing of the options, which is recorded, or the part's own. overridden: the words for its own in the note where
-// they differ; "": no note.
+// The pairing of the options, which is recorded, or else the part's own. overridden: the words for its own in the note
+// if they differ; "": no note.
 Pairing given_pairing(const Part&, Pairing own, const std::string& overridden);
 
 // ---- whole numbers -------------------------------------------------------------------------------
 
-using Names = std::string_view;  // spellings of a key, with blanks between them: the first one that is given counts
+using Names = std::string_view;  // spellings of a key, separated by blanks: the first one in the file counts
 
 struct Whole {
-  const char* value;  // the rope's value whose origin is recorded; null where none is
-  Names keys;         // behind the family's prefix first
+  const char* value;  // the value of the rope whose origin is recorded; null: none
+  Names keys;         // tried first with the family's prefix
   std::int64_t most;
   std::int64_t least = 1;
-  int otherwise = 0;                 // the class default, noted as that of the first key; 0: none
-  std::string_view needed_for = {};  // without a value: CONFIG_MISSING, "must say NEEDED_FOR"; "": it may be missing
+  int otherwise = 0;                 // the class default, noted with the first key; 0: none
+  std::string_view needed_for = {};  // if missing, CONFIG_MISSING "must say NEEDED_FOR"; "": optional
   const Object* in = nullptr;        // null: the part's keys
 };
 std::optional<int> read_whole(const Part&, const Whole&);
-// The class default of a key that is not given, noted and recorded.
+// Returns the class default of a missing key; notes and records it.
 int take_default(const Part&, const char* value, const std::string& key, int default_value);
-// The file's own key among these, else the first: for formulas.
+// The key among these that the file has, else the first; for formulas.
 std::string word_for(const Part&, Names);
 [[noreturn]] void missing(const Part&, const std::string& what, Names);  // throws CONFIG_MISSING
 
 // ---- the fields of a scaling under the keys of another format: params.json, gpt-oss, GGUF --------
 
 struct NativeKey {
-  std::string_view name;             // as in the row of scaling_fields.h
-  std::string_view key = {};         // "": the format has none, and the value is the default of its code
-  std::string_view object = {};      // that must have the key, in error sentences; "": the key may be missing
-  std::optional<double> least = {};  // and at most max_factor; nothing: every number
+  std::string_view name;             // the field's name in scaling_fields.h
+  std::string_view key = {};         // "": not in the format, whose code uses the default
+  std::string_view object = {};      // the object that must have the key, for errors; "": optional
+  std::optional<double> least = {};  // the range is [least, max_factor]; not set: any number
 };
 void read_native(const Object&, const NativeKey&, double&);
 void read_native(const Object&, const NativeKey&, std::int64_t&);
 
-// Reads the fields of the rows into scaling, whose values are the defaults, and records where each comes from.
-// otherwise: the origin of a default.
+// Reads the fields of the rows into scaling, which holds the defaults, and records their origins. otherwise: the origin
+// of a default.
 template <class S>
 void read_native(const Part& part, const Object& keys, std::initializer_list<NativeKey> rows, const Origin& otherwise,
                  S& scaling) {
@@ -170,31 +170,30 @@ inline constexpr int max_heads = 65536;
 inline constexpr int max_head_dim = 16384;
 
 Reading read_json(const Json&, const ConfigOptions&);
-// The end of a sentence on a missing pairing: the suggestion, which may be "", and the caller's way to give one, which
-// may be "" too.
+// The end of a sentence on a missing pairing: a suggestion and the caller's way to set a pairing; either may be "".
 std::string with_advice(const std::string& suggestion, const std::string& advice);
 
-// A config's JSON file in the three forms that who changes it needs, from one reading.
+// A config's JSON file read once, in the three forms that are needed to change it.
 struct ConfigFile {
   std::string text;
   Json json;
   Model model;
 };
 
-// config.json or params.json; no folder. Throws as read_config does.
+// Reads config.json or params.json, not a folder. Throws what read_config throws.
 ConfigFile read_config_file(const std::filesystem::path&, const ConfigOptions&);
 
 struct HeadShape {
   int heads = 0;
   int kv_heads = 0;
   int head_dim = 0;
-  int first = 0;  // where the rotated block begins, when it is an MLA's
-  int block = 0;  // the elements that partial_rotary_factor is a fraction of: the head, or MLA's rope block
+  int first = 0;  // where the rotated block begins, for MLA
+  int block = 0;  // elements of which partial_rotary_factor is a fraction: the head, or MLA's rope block
   bool mla = false;
-  Origin block_from = {};  // an MLA's
+  Origin block_from = {};  // for MLA
 };
 
-// A head that cannot turn: the library's error for the file's own answer.
+// The error for a whole head that is to rotate and has an odd head_dim.
 struct OddHead : Error {
   using Error::Error;
 };
@@ -202,42 +201,42 @@ struct OddHead : Error {
 // ---- shape (config/shape.cpp) ----
 inline constexpr Names hidden_keys = "hidden_size n_embd n_embed d_model width dim embed_dim hidden_dim";
 int layer_count(const Part&);
-bool is_mla(const Part&);  // a family of MLA heads, unless the file says use_mla: false
+bool is_mla(const Part&);  // a family with MLA heads, unless the file has use_mla: false
 struct Layer;
 HeadShape head_shape(const Part&, const Layer&);
 int read_head_dim(const Part&, int heads);
 int hidden_per_head(const Part&, int heads);
-// Layers of one type that have heads of their own: the swa_ keys and further spellings.
+// Reads the heads of layers of one type that have their own: the swa_ keys and other spellings.
 void read_heads_of_type(const Part&, const std::string& layer_type, HeadShape&);
-// The positions that the model was made for: max_position_embeddings, by any of its names. Each of these throws
-// CONFIG_VALUE where the key that says it holds no length.
+// The number of positions that the model is made for: max_position_embeddings, by any of its names. Each of these
+// throws CONFIG_VALUE if the key does not hold a length.
 std::optional<std::int64_t> context_length(const Object&);
-std::optional<std::string> context_key(const Object&);  // the key that says it
-void record_context(const Part&);                       // its origin, where the file says it
+std::optional<std::string> context_key(const Object&);  // its key
+void record_context(const Part&);                       // its origin, if it is in the file
 
 // ---- layers (config/layers.cpp) ----
 struct Layer {
-  std::string type;  // "full_attention", ...; "" where the model has no types
+  std::string type;  // "full_attention", ...; "" if the model has no types
   bool turns = true;
-  std::optional<double> base;  // where the file has a list
+  std::optional<double> base;  // set if the file has a list
   std::optional<double> partial;
   bool scaled = true;                           // Molmo 2: layers outside rope_scaling_layers keep the base only
-  int heads = 0, kv_heads = 0, head_dim = 0;    // per_layer_config; 0: the part's
-  int nope = 0, rotating = 0;                   // an MLA's
-  std::vector<ValueOrigin> origins = {};        // for the values that differ from the part's
-  Origin partial_from = {}, turning_from = {};  // these two's
+  int heads = 0, kv_heads = 0, head_dim = 0;    // from per_layer_config; 0: as in the part
+  int nope = 0, rotating = 0;                   // for MLA
+  std::vector<ValueOrigin> origins = {};        // for values that differ from the part's
+  Origin partial_from = {}, turning_from = {};  // origins of these two
   bool has_own() const {
     return base || partial || !scaled || heads != 0 || kv_heads != 0 || head_dim != 0 || nope != 0 || rotating != 0;
   }
 };
 std::vector<Layer> read_layers(const Part&);
-// One for each layer; "" where the model has no types (layer_types.cpp).
+// The type of each layer; "" if the model has no types (layer_types.cpp).
 std::vector<std::string> layer_types(const Part&, std::size_t layers);
 bool attends(const std::string& type);
 bool slides(const std::string& type);  // sliding_attention, hybrid_sliding
-// The types with a base of their own, unscaled, in old spellings: the sliding ones and DeepSeek-V4's "main".
+// The types that in old spellings have their own base, unscaled: the sliding ones and DeepSeek-V4's "main".
 bool has_sliding_rope(const std::string& type);
-// values, the list of that key, with one value for each layer; nothing where it is not given or empty.
+// The list of that key with one value for each layer; nothing if it is missing or empty.
 template <typename T>
 std::optional<std::vector<T>> per_layer(const Part& part, const char* key, std::size_t layers,
                                         std::optional<std::vector<T>> values) {
@@ -255,40 +254,39 @@ std::optional<std::vector<T>> per_layer(const Part& part, const char* key, std::
 
 // ---- the parameters of one rope, from any spelling (config/rope.cpp) ----
 struct RopeKeys {
-  std::string type = "default";  // as scaling_type gives it
+  std::string type = "default";  // as returned by scaling_type
   double base = 10000;
-  std::optional<double> partial;            // nothing said: the family's
-  std::optional<Origin> partial_from = {};  // where it is given
+  std::optional<double> partial;            // not set: the family's
+  std::optional<Origin> partial_from = {};  // origin of partial
   std::optional<Object> scaling;            // the object that holds the scaling's keys, if any
-  bool truncate_elsewhere = false;          // a nested rope_parameters: truncate is read one level up
+  bool truncate_elsewhere = false;          // rope_parameters is nested: truncate is read one level up
   std::optional<bool> truncate;
-  Origin truncate_from = {};  // where truncate is given
+  Origin truncate_from = {};  // origin of truncate
 };
-// The type that scaling_type gives for a word of rope_type; "" where the word is unknown.
+// The type that scaling_type returns for a word of rope_type; "" if the word is unknown.
 std::string published_type(std::string_view said);
-// The name of the scaling behind any spelling of rope_type, or axial, deepseek_yarn, telechat3-yarn; throws
-// CONFIG_VALUE for an unknown one.
+// The name of the scaling for any spelling of rope_type, or axial, deepseek_yarn, telechat3-yarn. Throws CONFIG_VALUE
+// for an unknown one.
 std::string scaling_type(const Part&, const Object& keys);
-// The rope of each layer; nothing where rope_parameters says null for the layer's type.
+// The rope of a layer; nothing if rope_parameters has null for the layer's type.
 using RopeOfLayer = std::function<std::optional<RopeKeys>(const Layer&)>;
 RopeOfLayer rope_source(const Part&, const std::vector<Layer>&);
 
 // ---- scaling (config/scaling.cpp) ----
-Scaling read_scaling(const Part&, const RopeKeys&, int pairs);  // keys.partial is set
+Scaling read_scaling(const Part&, const RopeKeys&, int pairs);  // keys.partial must be set
 
 // ---- learned frequencies (learned.cpp) ----
-// Makes the rope one that turns by Learned of its part, at its start, and notes so.
+// Makes the rope one with learned values, at their initial values, and adds a note.
 void start_learned(const Part&, const Learned&, ModelRope&);
-// The part of apply_weights() that reads the pairing: where the weights in the folder were converted, the ropes get
-// their pairing and the notes say so. A folder without weights changes nothing. Throws FILE, FORMAT, JSON, PAIRING.
+// The part of apply_weights() that reads the pairing: if the weights in the folder were converted, the ropes get their
+// pairing, and a note says so. A folder without weights changes nothing. Throws FILE, FORMAT, JSON, PAIRING.
 void apply_weights_pairing(Model&, const std::filesystem::path& folder);
 
 // ---- parts ----
 void read_text_part(const Part&);                                                 // config/part.cpp
 void read_vision_part(const Part&);                                               // config/vision.cpp
 void set_mrope_axes(const Part&, const std::optional<Object>& keys, ModelRope&);  // config/vision.cpp
-// interleaved_axes() of that many pairs. The frameworks fill the layout by position: sections need not sum to the
-// pairs.
+// interleaved_axes() for that many pairs. The frameworks fill the axes by position: sections need not sum to the pairs.
 std::vector<std::uint8_t> interleaved_by(std::vector<int> sections, int pairs);  // config/vision.cpp
 bool is_diffusers(const Object&);                                                // names a class of diffusers
 void read_diffusers(Reading&, const Object&);                                    // config/diffusers.cpp
@@ -296,29 +294,29 @@ bool is_params(const Object&);                     // Mistral's or Meta's params
 void read_params(Reading&, const Object&);         // config/params.cpp
 
 // ---- notes (config/notes.cpp) ----
-// Where the attention of the part scales its scores by what the rope says: said of ropes, the part's own.
+// Notes that the part's attention scales its scores by values of the rope, if it does. ropes: those of the part.
 void note_attention_scale(const Part&, const std::vector<ModelRope>& ropes);
-// Where the factor of a yarn does not fit the model's lengths. transformers warns of such files unless the two lengths
-// are equal.
+// Notes a yarn factor that contradicts the model's lengths. transformers warns of such files unless both lengths are
+// equal.
 void note_reach(const Part&, const std::vector<ModelRope>& ropes, std::int64_t context);
-// A note on the values in which params differs from the config.json that model was read from.
+// A note on the values in which params differs from the config.json from which model was read.
 Note note_beside(const Model& model, const std::filesystem::path& params, const ConfigOptions&);
 
 // ---- queries multiplied by the position (config/query_scale.cpp) ----
-// Adds the part's rule to Model::query_scales, with a note. of_rope: the object of its first rope's scaling, and
-// that scaling. chosen: the layers that have the rule where not all do.
+// Adds the part's query scale to Model::query_scales, with a note. of_rope: the object of its first rope's scaling, and
+// that scaling. chosen: the layers that have the query scale, if not all do.
 void read_query_scale(const Part&, const std::optional<Object>& of_rope, const Scaling&, std::size_t layers,
                       const std::vector<int>& chosen);
 // read_query_scale() for a model that has no rope at all.
 void read_query_scale_without_rope(const Part&);
 
 // ---- the rest (config/leftover.cpp) ----
-// A key that is understood and not used: the known words inside it too, so that a made-up one there stays an error.
+// Marks a key that is understood and not used, and the known keys in it, so that an unknown key there stays an error.
 void ignore_known(const Object&, const std::string& key);
 bool names_rope(std::string_view key);
-// For a part whose layers turn: notes keys that name another kind of positions, and refuses ALiBi.
+// For a part with ropes: notes keys that name another kind of positions, and refuses ALiBi.
 void check_positions(const Part&);
-// Throws CONFIG_KEY for the first rope key below root that nobody read.
+// Throws CONFIG_KEY for the first rope key below root that nothing read.
 void refuse_unread_keys(Reading&, const Json& root);
 
 }  // namespace rotary::files

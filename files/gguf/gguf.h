@@ -15,7 +15,7 @@
 namespace rotary::files {
 
 struct GgufTensor {
-  std::vector<std::int64_t> shape;  // as the file has it: the fastest axis first
+  std::vector<std::int64_t> shape;  // as in the file: the fastest axis first
   std::uint32_t type = 0;           // ggml_type
   std::uint64_t offset = 0;         // in the file
   std::uint64_t bytes = 0;          // 0 for an unknown type
@@ -25,7 +25,7 @@ bool is_gguf(const InputFile&);  // whether the file begins with "GGUF"
 
 // Reads everything before the data at once. Every count and length is checked against the file's size before anything
 // is allocated; duplicate keys and names, overlaps, and keys, names and texts that are not UTF-8 are refused. Arrays of
-// text (vocabularies) and of more than 4096 elements are skipped, and the arrays of numbers behind the first 2^20
+// text (vocabularies) and of more than 4096 elements are skipped, and so are arrays of numbers after the first 2^20
 // values; metadata() has a text in their place. The file must outlive this. Throws FILE, FORMAT, and TENSOR from
 // numbers().
 class Gguf {
@@ -33,7 +33,7 @@ class Gguf {
   explicit Gguf(const InputFile&);
   const Json& metadata() const noexcept { return metadata_; }  // one flat object, keys as in the file
   const GgufTensor* find(const std::string& name) const noexcept;
-  // The values of a tensor that has one axis, the type F32, F16, BF16 or F64, and at most `max` elements.
+  // The values of a tensor with one axis, the type F32, F16, BF16 or F64, and at most `max` elements.
   std::vector<double> numbers(const std::string& name, std::int64_t max) const;
 
  private:
@@ -48,7 +48,7 @@ class Gguf {
 
 constexpr int max_dim = 65536;
 
-// The metadata under the architecture's name, as a part of a config: path_of(key) is the key as the file spells it.
+// The metadata under the architecture's name as a part of a config: path_of(key) is the key as spelled in the file.
 struct GgufPart : Part {
   const Gguf& gguf;
   GgufArchitecture arch = {};
@@ -57,7 +57,7 @@ struct GgufPart : Part {
 int needed(const Part&, const char* key, int most);  // throws CONFIG_MISSING
 [[noreturn]] void missing_key(const Part&, const char* key, const std::string& subject);
 
-// Sets the scaling of used.rope, whose shape and base are set. plain: the layer has no scaling.
+// Sets the scaling of used.rope, whose shape and base must be set. plain: the layer has no scaling.
 void set_gguf_scaling(const GgufPart&, ModelRope& used, std::int64_t context, bool plain);
 
 // Throws CONFIG_KEY, CONFIG_VALUE, CONFIG_MISSING, MODEL_TYPE, ROPE, TENSOR.

@@ -28,7 +28,8 @@ ROPES = [
     dict(name="phi", base=10000, head_dim=96),
     dict(name="partial", base=10000, head_dim=128, rotary_dim=32),
     dict(name="linear", base=10000, head_dim=64, scaling="linear", factor=3.0),
-    dict(name="llama3", base=500000, head_dim=128, scaling="llama3", factor=8.0, low=1.0, high=4.0, trained_length=8192),
+    dict(name="llama3", base=500000, head_dim=128, scaling="llama3", factor=8.0, low=1.0, high=4.0,
+         trained_length=8192),
     dict(name="yarn", base=1000000, head_dim=128, scaling="yarn", factor=4.0, trained_length=32768),
 ]
 POSITIONS = [0, 1, 7, 9, 100, 999, 4095, 4096, 65536, 131071, 999999, 1048576, (1 << 24) + 1, 10**9 + 7, (1 << 31) - 1,

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes what `rotary demo` runs on, beside cli/data/demo/config.json, the rope of Llama 3.1 8B as its file states it. Needs
-numpy and mpmath; the same bytes every time.
+"""Makes the data of scripts/demo.sh beside cli/data/demo/config.json, the rope of Llama 3.1 8B as its file states it.
+Needs numpy and mpmath; the bytes are the same every time.
 
-qk.safetensors      q [1, 16, 32, 128] and k [1, 16, 8, 128], bf16: normal numbers with a fixed seed, a few channels louder
-                    than the rest, as trained models have them
-high_precision.json inv_freq of four pairs, and their cos and sin, by mpmath with 60 digits, printed to 25: the cos and sin
-                    of position * inv_freq for the double nearest to inv_freq
+qk.safetensors      q [1, 16, 32, 128] and k [1, 16, 8, 128], bf16: normal numbers with a fixed seed, a few channels
+                    louder than the rest, as trained models have them
+high_precision.json inv_freq of four pairs, and their cos and sin, by mpmath with 60 digits, printed to 25: the cos
+                    and sin of position * inv_freq for the double nearest to inv_freq
 """
 import json
 import struct

@@ -1,5 +1,5 @@
-"""Writes cli/tests/golden/diffusers_rotation.json: vectors that diffusers' own modules rotated, of the models whose whole
-heads no one rope of one pairing turns: Mochi by directions that it learned, Allegro in three blocks.
+"""Writes cli/tests/golden/diffusers_rotation.json: vectors rotated by diffusers' own modules, of the models whose heads
+no single rope of one pairing rotates: Mochi has learned directions, Allegro three blocks.
 
     make_diffusers_rotation.py      PYTHONPATH has diffusers 0.42.1
 """

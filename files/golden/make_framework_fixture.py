@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes core/tests/golden/eager_rotation.inc: what transformers' own functions make of random heads and a random cos/sin
-table in f32, f16 and bf16, forward and backward (autograd), bit for bit. core/tests/rotate_test.cpp compares.
+"""Writes core/tests/golden/eager_rotation.inc: the results of transformers' own functions on random heads and a random
+table of cos and sin in f32, f16 and bf16, forward and backward (autograd). core/tests/rotate_test.cpp compares bits.
 
     python3 files/golden/make_framework_fixture.py > core/tests/golden/eager_rotation.inc     (torch, transformers)
 """
@@ -43,7 +43,8 @@ def main():
     # Magnitudes from 1 to deep inside f16's subnormals.
     x = torch.randn(1, TOKENS, HEADS, 2 * PAIRS) * torch.logspace(0, -6.5, TOKENS)[None, :, None, None]
     x = torch.where(torch.arange(2 * PAIRS) % 7 == 0, torch.zeros(()), x)
-    print(f"// files/golden/make_framework_fixture.py, transformers {transformers.__version__}, torch {torch.__version__}")
+    print("// files/golden/make_framework_fixture.py, "
+          f"transformers {transformers.__version__}, torch {torch.__version__}")
     print(f"constexpr int eager_tokens = {TOKENS}, eager_heads = {HEADS}, eager_pairs = {PAIRS};")
     print(f"const std::vector<std::uint32_t> eager_cos = {words(cos)};")
     print(f"const std::vector<std::uint32_t> eager_sin = {words(sin)};")

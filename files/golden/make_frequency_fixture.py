@@ -68,8 +68,9 @@ def inv_freq(scaling, parameters, trained_length, length, head_dim, base):
 
 
 def main():
-    made = (f"files/golden/make_frequency_fixture.py with torch {torch.__version__}, transformers "
-            f"{transformers.__version__}, Python {platform.python_version()}, {torch.backends.cpu.get_cpu_capability()}")
+    made = (f"files/golden/make_frequency_fixture.py with torch {torch.__version__}, "
+            f"transformers {transformers.__version__}, Python {platform.python_version()}, "
+            f"{torch.backends.cpu.get_cpu_capability()}")
     rows = []
     for head_dim, base in ((80, 10000.0), (128, 500000.0)):
         for scaling, parameters, trained_length, length in cases(head_dim):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes files/tests/golden/expected.json: for every config in files/tests/golden/configs, the ropes that read_config and
-frequencies() must find.
+"""Writes files/tests/golden/expected.json: for every config in files/tests/golden/configs, the ropes that read_config
+and frequencies() must find.
 
     python files/golden/make_golden.py     (needs mpmath)
 

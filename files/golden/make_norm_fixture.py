@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes gpu/tests/golden/model_norms.json: what the classes by which transformers' models norm q and k make of random heads
-in bf16, with random weights. gpu/tests/norms_test.cpp compares.
+"""Writes gpu/tests/golden/model_norms.json: random heads in bf16, normed with random weights by the classes with which
+transformers' models norm q and k. gpu/tests/norms_test.cpp compares.
 
     python3 files/golden/make_norm_fixture.py > gpu/tests/golden/model_norms.json     (torch, transformers)
 """

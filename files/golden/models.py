@@ -1,5 +1,5 @@
-"""What each published config in files/tests/golden/configs means, written by hand from the papers, the model cards and the
-published modeling code: the part of make_golden.py that is opinion. No config is read here.
+"""The meaning of each published config in files/tests/golden/configs, written by hand from the papers, the model cards
+and the published modeling code: the part of make_golden.py that is opinion. No config is read here.
 """
 
 

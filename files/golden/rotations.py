@@ -1,4 +1,4 @@
-"""What a rotary module does, found by turning vectors with it: nothing here knows any model.
+"""Finds what a rotary module does by rotating vectors with it: nothing here knows any model.
 
 A rope is given as a callable turn(x, position): x is float32 [rows, size], the rows are heads of one token that stands
 at `position` (a list, one number per axis; axis 0 is the row, or the time where there are three), the result is the
@@ -11,7 +11,7 @@ POSITION = [29, 11, 5, 3]  # where "vector" is turned, as many of them as there 
 
 
 def pair_maps(n):
-    """Of n pairs: the inputs (u, v) of each pair and the outputs that they reach."""
+    """The inputs (u, v) of each of n pairs and the outputs that they reach."""
     i = torch.arange(n)
     return {"half": (i, i + n, i, i + n), "interleaved": (2 * i, 2 * i + 1, 2 * i, 2 * i + 1),
             "interleaved_to_half": (2 * i, 2 * i + 1, i, i + n)}

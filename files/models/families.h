@@ -1,6 +1,6 @@
-// Facts per model_type that a config.json leaves out: the rows of files/models/models.json as values. A row's fields
-// have the names of these structs' members and state what differs from the defaults here. Read by files/config,
-// tools/convert, tools/extend and rotary_torch.
+// Facts about each model_type that a config.json leaves out: the rows of files/models/models.json as values. A row's
+// fields have the names of these structs' members and state the values that differ from the defaults here. Read by
+// files/config, tools/convert, tools/extend and rotary_torch.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct Shape {
   int layers = 0, heads = 0, kv_heads = 0, hidden = 0, head_dim = 0;
 };
 
-// Which coordinate of a position drives which pair of a text model's rope. Towers: quirks/quirk.h.
+// The coordinate of a position for each pair of a text model's rope. For towers see quirks/quirk.h.
 enum class Axes : std::uint8_t {
   one,
   sectioned,    // M-RoPE ttt hhh www over one run of frequencies (Qwen2-VL)
@@ -30,9 +30,9 @@ enum class Axes : std::uint8_t {
   ernie,        // h w h w ... t t t                                (Ernie 4.5 VL)
   xdrope,       // sections of the pairs, three or four axes         (Hunyuan VL)
   alternating,  // rows and columns pair by pair, one run            (NeoMME)
-  bailing,      // as ernie; the sections come as t, h, w            (Ling 3 VL, Ming's video_rope)
+  bailing,      // as ernie; the sections are in the order t, h, w   (Ling 3 VL, Ming's video_rope)
   openpangu,    // by shares, t last; sectioned unless interleaved   (openPangu VL)
-  glm,          // thw thw ... of those that are left                (SGLang's mrope_interleaved_glm)
+  glm,          // thw thw ... of the axes with pairs left           (SGLang's mrope_interleaved_glm)
 };
 
 // MLA heads are [nope | rope]: head_dim = qk_nope_head_dim + qk_rope_head_dim, the last qk_rope_head_dim turn.
@@ -42,60 +42,60 @@ struct Mla {
 
 enum class LayerKind : std::uint8_t { none, sliding, full, linear, hybrid, indexed, mlp };
 
-// Layer types where the file has none.
+// The layer types of a file that has none.
 struct Pattern {
   std::vector<LayerKind> types = {};  // repeated
-  std::string_view period_key = {};   // a file's own length of that pattern
-  LayerKind first = LayerKind::none;  // the first layer's own
+  std::string_view period_key = {};   // the key of the pattern's length in the file
+  LayerKind first = LayerKind::none;  // the type of the first layer
   bool ends_full = false;             // and then the last layer is full_attention
   bool last_full = false;             // the last layer is full_attention, whatever the file says
 };
 
-// Which of the layers that attend have a rope.
+// Which of the layers with attention have a rope.
 enum class Rule : std::uint8_t {
   all,
   sliding,              // sliding_attention layers only
-  sliding_or_dense,     // the same, and the dense layers before them
-  sliding_or_all,       // the same, but all layers where sliding_window is null
-  no_rope_layers,       // that list (1 = rope!), else every no_rope_layer_interval-th layer has none
-  layer_rope_theta,     // 0 in that list
-  layer_rope_flags,     // 0 in layer_rope_theta; its other values are not read as bases
-  unless_null,          // none where rope_parameters or its rope_theta is null
-  if_rotary,            // only where position_embedding(s)_type says "rope" or "rotary"
-  unless_not_rotary,    // the same, and where it says nothing
+  sliding_or_dense,     // these, and the dense layers before them
+  sliding_or_all,       // these, or all layers if sliding_window is null
+  no_rope_layers,       // the list of that name (1 = rope!); else every no_rope_layer_interval-th has none
+  layer_rope_theta,     // not where that list has 0
+  layer_rope_flags,     // the same; other values of layer_rope_theta are not read as bases
+  unless_null,          // none if rope_parameters or its rope_theta is null
+  if_rotary,            // only if position_embedding(s)_type is "rope" or "rotary"
+  unless_not_rotary,    // likewise, or if it is missing
   unless_alibi_size,    // Baichuan: the larger models use ALiBi
   if_attn_config_rope,  // MPT
-  use_rope_layers,      // that list of booleans, where it is not empty (Step 3.5)
-  not_cross,            // none in cross_attention_layers, which look at the image
+  use_rope_layers,      // the list of booleans of that name, if not empty (Step 3.5)
+  not_cross,            // not cross_attention_layers, which attend to the image
 };
 
 // How the old spelling (rope_theta, rope_scaling) maps onto layer types.
 enum class Old : std::uint8_t {
   one_for_all,      // one rope, whatever the layer type
-  all_to_all,       // the same, copied to each layer type with rope_theta as the base of all (Dots 3 Note)
-  scaling_to_full,  // rope_scaling bends full_attention only
+  all_to_all,       // likewise, copied to each layer type with rope_theta as the base of all (Dots 3 Note)
+  scaling_to_full,  // rope_scaling applies to full_attention only
   scaling_to_both,
   scaling_to_compress,  // DeepSeek-V4: layers are "main" (sliding) or "compress", which alone is scaled
 };
 
-// A boolean of the file that says whether anything turns.
+// A boolean of the file that switches the ropes on or off.
 struct Flag {
   std::string_view key = {};
-  bool on = true;              // the value at which layers turn
+  bool on = true;              // the value with which layers have a rope
   bool default_value = false;  // its class default
 };
 
-// A surprising fact, added to the notes.
+// A fact that may surprise, for the notes.
 struct Remark {
   std::string_view text = {};
-  std::vector<std::string_view> keys = {};  // rope keys that it explains: no further note says that they are not read
+  std::vector<std::string_view> keys = {};  // rope keys that it explains, and that need no other note
 };
 
-// ---- for converting checkpoints: where q and k lie in the projections ----
+// ---- for converting checkpoints: the place of q and k in the projections ----
 
-// The order of the rows of a projection that is q, k and v in one; H heads, K key heads, each of D rows.
+// The order of the rows of a fused projection of q, k and v, with H heads and K key heads of D rows each.
 enum class Fused : std::uint8_t {
-  none,        // q and k are projections of their own
+  none,        // q and k have separate projections
   joined,      // q of all heads, k of all, v of all
   gate_first,  // a gate of all heads, q of all, k of all, v of all
   by_head,     // [q k v] of head 0, of head 1, ...
@@ -103,14 +103,14 @@ enum class Fused : std::uint8_t {
   four_parts,  // four equal parts, each [q v k] of a quarter of the heads (CodeGen)
 };
 
-// The order of the rows of a projection that is k and v in one.
+// The order of the rows of a fused projection of k and v.
 enum class FusedKeys : std::uint8_t {
   none,
   joined,   // k of all heads, v of all
   by_head,  // [k v] of head 0, of head 1, ...
 };
 
-// An order that a boolean of the config chooses.
+// An order selected by a boolean of the config.
 struct FusedWhere {
   std::string_view key = {};
   bool default_value = false;
@@ -118,23 +118,22 @@ struct FusedWhere {
 };
 
 struct AttentionFacts {
-  std::string_view why_not = {};  // the weights cannot change their pairing: the reason
+  std::string_view why_not = {};  // the reason why the weights cannot change their pairing, if so
   Fused fused = Fused::none;
-  std::vector<FusedWhere> fused_where = {};  // the first of these that is true decides instead
+  std::vector<FusedWhere> fused_where = {};  // the first of these that is true replaces fused
   FusedKeys fused_keys = FusedKeys::none;
-  bool gated_q = false;                   // the projection has rows of the query of a head, then as many of its gate
-  bool gated_by_value = false;            // the same; the gate has the width of a value (MLA)
+  bool gated_q = false;         // for each head the projection has rows of the query, then as many of its gate
+  bool gated_by_value = false;  // likewise; the gate has the width of a value (MLA)
   bool query_experts = false;             // each expert projects as many queries as there are keys (JetMoE)
-  bool keys_may_be_values = false;        // layers without a projection of values use that of the keys
-  std::string_view pairing_key = {};  // a key of the config that says the pairing, where Family::pairing_key does not
+  bool keys_may_be_values = false;        // layers without a value projection use the key projection
+  std::string_view pairing_key = {};      // a config key of the pairing, if Family::pairing_key is not set
   int first_layer = 0;                    // the number of the first layer in the names of tensors
   std::string_view layers_in_stack =
-      {};  // a key of the config: the layers of a stack, whose numbers begin at 0 in each
+      {};  // a config key: the number of layers in a stack; numbers begin at 0 in each stack
   Indexer indexer = {};                   // class defaults of index_n_heads and index_head_dim
 };
 
-// Methods of a longer context that transformers refuses to load for a model, or fails on, though its config could say
-// them.
+// Scaling methods that transformers refuses to load for a model, or fails on, although its config could express them.
 struct Unusable {
   std::vector<std::string_view> methods = {};
   std::string_view why = {};
@@ -146,29 +145,29 @@ namespace quirks {
 extern const Quirk none;
 }
 
-// The whole that the partial_rotary_factor of an MLA is a fraction of.
+// The whole of which partial_rotary_factor is a fraction, for MLA.
 enum class Fraction : std::uint8_t {
   rope_block,
   head,
-  nothing,  // qk_rope_head_dim decides, whatever the file's fraction says
+  nothing,  // qk_rope_head_dim decides, whatever the file's fraction
 };
 
-// The part of a rope that the model learns, which its checkpoint holds.
+// The learned values of a rope, which are in the checkpoint.
 enum class Learns : std::uint8_t {
   nothing,
   multiplier,       // exp(tensor) multiplies the frequencies
   directions,       // inv_freq of every head, [axes, heads, pairs]
-  last_directions,  // directions of the last n pairs by height and width, [heads, n, 2]
+  last_directions,  // frequencies by height and width of the last n pairs, [heads, n, 2]
 };
 struct Learned {
   Learns what = Learns::nothing;
-  std::string_view tensor = {}, also = {};  // the end of the tensor's name, and of its name in other checkpoints
+  std::string_view tensor = {}, also = {};  // suffix of the tensor's name, and of its name in other checkpoints
 };
 
-// The facts of a rope of several axes that no file says.
+// The facts of a rope of several axes that no file states.
 struct Tower {
-  std::string_view words = {};  // for the notes
-  std::string_view axes = {};   // their names, in the order of a position's coordinates, separated by blanks
+  std::string_view words = {};  // text for notes
+  std::string_view axes = {};   // names of the axes in the order of coordinates, separated by blanks
   std::string_view width = {};  // the formula of rotary_dim
   const TowerLayout* layout = nullptr;
 };
@@ -179,13 +178,13 @@ struct Family {
   Pairing pairing = Pairing::half;
   Shape shape = {};
   std::int64_t context = 0;      // class default of max_position_embeddings; 0: none
-  std::string_view prefix = {};  // before the names of its layers, heads and width: "memory_attention_"
+  std::string_view prefix = {};  // prefix of the keys of layers, heads and width: "memory_attention_"
   double base = 10000;
   double partial = 1;          // the fraction of the head that turns
-  bool reads_partial = false;  // the framework's default rope honours partial_rotary_factor (others do not)
-  bool reads_scaling = true;   // false: rope_scaling and rope_parameters mean nothing to it and are refused
+  bool reads_partial = false;  // the framework's default rope uses partial_rotary_factor (others do not)
+  bool reads_scaling = true;   // false: it has no rope_scaling and rope_parameters, and they are refused
   Axes axes = Axes::one;
-  std::array<int, 4> sections = {};  // mrope_section where the file has none
+  std::array<int, 4> sections = {};  // mrope_section if the file has none
   const Tower* tower = nullptr;      // not a text model: the layout of its axes
   Mla mla = {};
   std::string rope_parameters = {};  // class default, in the words of config.json
@@ -193,8 +192,8 @@ struct Family {
   Rule rule = Rule::all;
   Flag turns_where = {};
   Old old = Old::one_for_all;
-  double sliding_base = 0;                                  // where sliding layers have their own; 0: the same
-  std::vector<std::string_view> base_key = {"rope_theta"};  // the first of these that is given; empty: fixed
+  double sliding_base = 0;                                  // the base of sliding layers; 0: the same
+  std::vector<std::string_view> base_key = {"rope_theta"};  // the first of these in the file; empty: fixed
   std::string_view sliding_base_key = {};                   // "rope_local_base_freq", "local_rope_theta"
   std::string_view partial_key = "partial_rotary_factor";
   std::string_view dim_key = {};                // an absolute width: "rotary_dim"
@@ -202,77 +201,77 @@ struct Family {
   std::string_view pairing_key = {};            // a boolean: true interleaves, false means half
   std::vector<std::string_view> harmless = {};  // rope keys of published files that nothing reads
   Remark remark = {};
-  const Quirk* quirk = &quirks::none;  // hooks for what only this model does
+  const Quirk* quirk = &quirks::none;  // hooks for behaviour of this model alone
   AttentionFacts attention = {};
   std::vector<Unusable> unusable = {};
-  bool null_head_dim = false;  // its class leaves head_dim null, which the code of yarn, dynamic and longrope reads
-  std::string_view width_key = {};    // the key of the width that its heads share; "": hidden_size, by any of its names
-  std::string_view scaling_key = {};  // where rope_scaling lies under another name; factor may be missing there
+  bool null_head_dim = false;  // the class leaves head_dim null, which the code of yarn, dynamic and longrope reads
+  std::string_view width_key = {};    // the key of the width shared by its heads; "": hidden_size, by any of its names
+  std::string_view scaling_key = {};  // another name of rope_scaling; factor may be missing there
   bool lists_bases = false;           // rope_theta may be a list, one base for each layer
   bool yarn_is_longrope = false;
   bool alpha_is_ntk = false;          // dynamic + alpha is static NTK
-  bool sections_are_weights = false;  // sections share the pairs out in that proportion
+  bool sections_are_weights = false;  // pairs are divided in proportion to the sections
   Fraction fraction = Fraction::rope_block;
   Learned learned = {};
 };
 
-// A sub-config with a rope, and the model_type that its parent gives it where the file names none.
+// A sub-config with a rope, and the model_type that its parent uses if the file names none.
 struct Child {
   std::string_view part = {}, type = {};
-  Shape shape = {};     // the parent's defaults; 0: the type's own
+  Shape shape = {};     // defaults of the parent; 0: those of the type
   double base = 0;      // the same
-  bool merged = false;  // shape and base replace single missing keys too, not only a missing sub-config
-  bool always = false;  // whatever model_type the file names there: the parent builds it with this one
+  bool merged = false;  // shape and base also replace single missing keys, not only a missing sub-config
+  bool always = false;  // the parent builds it with this type, whatever model_type the file names there
 };
 
-// How the queries of a model are multiplied by their position. A key of "" is none: the value is in the code.
+// The query scale of a model. A key "" means that the value is in the code.
 struct QueryRow {
-  std::string_view type = {};    // the family's; "": every one
-  QueryScale scale = {};         // the class defaults; length 0: a file that does not say it has no such factor
-  std::string_view object = {};  // the keys' object; "": the part, "rope": the scaling's, "gguf": a GGUF's metadata
+  std::string_view type = {};    // the family; "": every family
+  QueryScale scale = {};         // class defaults; length 0: no factor unless the file has the length
+  std::string_view object = {};  // object of the keys; "": the part, "rope": the scaling's, "gguf": the metadata
   std::string_view amount_key = {}, length_key = {};
-  std::string_view turns_on = {};  // a key, on by default: of numbers 0 is off
-  bool chosen = false;             // not every layer has it: those without rope, or those that do not slide
+  std::string_view turns_on = {};  // a key that switches it, on by default; the number 0 is off
+  bool chosen = false;             // only the layers without rope, or those that do not slide, have it
 };
 
 // How generate() counts the tokens of a text.
 enum class Counts : std::uint8_t {
-  none,      // not plainly
-  seen,      // the tokens before it that the mask shows; masked tokens are 0
-  from_one,  // the same, plus 1; masked tokens are 1
-  every,     // all, whatever the mask
+  none,      // neither of these
+  seen,      // visible tokens before it; masked tokens have 0
+  from_one,  // likewise plus 1; masked tokens have 1
+  every,     // all tokens before it, whatever the mask
 };
 
-// The order in which a tower takes the patches of a picture, and what their positions are.
+// The order of an image's patches in a tower, and their positions.
 enum class PatchOrder : std::uint8_t {
-  none,         // it is no tower
+  none,         // not a tower
   rows,         // row by row
   blocks,       // merge x merge patches, row by row within and between them
-  film_blocks,  // blocks of films, rows of images
+  film_blocks,  // blocks for videos, rows for images
   centres,      // rows; place i of n is at 2 (i + 0.5) / n - 1
   windows,      // rows; place i is at i window_size / columns
 };
 
-// Whether every picture has a token at (0, 0) before or after its patches.
+// Whether every image has a token at (0, 0) before or after its patches.
 enum class ClassToken : std::uint8_t { none, before, after };
 
-// How a model_type makes position ids: its row of "positions", and which list of "counted" it stands in. A model that
-// makes ids of its own has a variant, the part of one that sees has an order.
+// How a model_type computes position ids: its row of "positions" and its list in "counted". A model with its own ids
+// has a variant; a part for images has an order.
 struct PositionFacts {
   Counts counts = Counts::none;
   std::string_view variant = {};                                 // tools/positions/variants.cpp
-  int image = -1, video = -1, audio = -1, start = -1, end = -1;  // ids of tokens, where the config does not say them
+  int image = -1, video = -1, audio = -1, start = -1, end = -1;  // token ids that are not in the config
   PatchOrder order = PatchOrder::none;
   int first = 0;  // the number of the first row and column
   ClassToken class_token = ClassToken::none;
-  bool frame_axis = false;       // a third axis in front, the frame; else all frames have the same positions
+  bool frame_axis = false;       // the frame is a third axis, in front; else all frames have the same positions
   bool grid_of_blocks = false;   // grids count blocks
-  bool fixed_grid = false;       // the grid is the config's; else that of the config only where none is given
+  bool fixed_grid = false;       // the grid is always the config's; else only if none is given
   bool width_first = false;      // sizes in the config are [width, height]
-  bool clip = false;             // the config says rows and columns, and a grid only how many patches there are
-  std::string_view inside = {};  // the part that is meant where the whole is named
-  // Keys of a tower's config and defaults of its class: the side of its blocks, of an image (0: the class has none) and
-  // of a patch, in pixels; the frames of a clip; the side of a window.
+  bool clip = false;             // the config has rows and columns, and a grid only gives the number of patches
+  std::string_view inside = {};  // the part that is meant if the whole is named
+  // Keys of a tower's config and class defaults: the side of a block, of an image (0: no default) and of a patch in
+  // pixels; the frames of a clip; the side of a window.
   std::string_view merge_key = "spatial_merge_size", side_key = "image_size", patch_key = "patch_size";
   int merge = 1, side = 0, patch = 1, frames = 1, window = 1;
 };
@@ -282,9 +281,9 @@ struct Misnamed {
   std::string_view type = {}, architecture = {}, family = {};
 };
 
-// ---- the architectures of GGUF files: general.architecture in gguf 0.19, and the rope that llama.cpp gives it in
-// llama_model_rope_type and the graphs of src/models. bert and starcoder have a rope type there, but learned positions;
-// gptj is left out because llama.cpp does not run it. ----
+// ---- the architectures of GGUF files: general.architecture in gguf 0.19, and its rope by llama_model_rope_type of
+// llama.cpp and the graphs of src/models. bert and starcoder have a rope type there, but learned positions; gptj is
+// left out because llama.cpp does not run it. ----
 
 // The rotation that ggml applies to the heads as the GGUF stores them.
 enum class GgufRopeType : std::uint8_t {
@@ -292,7 +291,7 @@ enum class GgufRopeType : std::uint8_t {
   norm,        // (2i, 2i + 1)
   neox,        // (i, i + n)
   mrope,       // neox, one run of pairs per axis
-  imrope,      // neox, the pairs take the axes in turn
+  imrope,      // neox, the axes alternate over the pairs
   norm_mrope,  // mrope if the file has sections, else norm
   neox_mrope,  // mrope if the file has sections, else neox
 };
@@ -305,61 +304,61 @@ enum class GgufQuirk : std::uint8_t {
   permuted_gaps,    // permuted, and every 4th layer has no rope
   gaps,             // every 4th layer (3, 7, ...) has no rope; if sliding_window is 0, all have one
   gaps_first,       // layers 0, 4, 8, ... have no rope if there is a sliding window
-  mla,              // the rotated block is the last of the head
+  mla,              // the rotated block ends the head
   window_only,      // only the layers with a sliding window have a rope
   window_plain,     // the layers with a sliding window have no scaling, and may have a base of their own
-  window_after,     // the same; the first layer of each period has no window, not the last
+  window_after,     // likewise, but the first layer of each period has no window, not the last
   hybrid,           // attention on every 4th layer only (full_attention_interval)
 };
 
 struct GgufArchitecture {
   GgufRopeType rope_type = GgufRopeType::neox;
   GgufQuirk quirk = GgufQuirk::plain;
-  int period = 0;             // the sliding window's: the last layer of each period has none; 0: a key must give it
+  int period = 0;             // the sliding window's: the last layer of a period has none; 0: from a key
   bool window_10000 = false;  // without freq_base_swa, the layers with a window have base 10000
 };
 
-// nullptr: not known.
+// Returns nullptr for an unknown architecture.
 const GgufArchitecture* find_architecture(std::string_view name);
 
 // ---- the tables ----
 
-std::vector<std::string_view> model_types();  // that have a Family: of transformers, then of remote code
+std::vector<std::string_view> model_types();  // the types with a Family: of transformers, then of remote code
 std::vector<std::string_view> types_with_children();
 std::vector<std::string_view> refused_types();
 std::vector<std::string_view> types_without_rope();
 std::span<const QueryRow> query_rows();
-const Family* find_family(std::string_view model_type);  // nullptr: not known
-const Tower* find_tower(std::string_view name);          // the same
-// Whether a key of config.json, which may be false there, has a rope word and does not say how anything turns.
+const Family* find_family(std::string_view model_type);  // nullptr: unknown
+const Tower* find_tower(std::string_view name);          // likewise
+// Whether a key of config.json (is_false: with the value false) has a rope word but no effect on a rotation.
 bool is_harmless_key(std::string_view key, bool is_false);
 // Models known to have no rotary positions.
 bool known_without_rope(std::string_view model_type);
-// Why the rope of this model_type cannot be described here; "" where it can, or is not known.
+// Why the rope of this model_type cannot be represented here; "" if it can be, or the type is unknown.
 std::string_view refusal(std::string_view model_type);
 // Whether the name is rotary's own, for a sub-config that has no model_type in transformers.
 bool is_our_name(std::string_view model_type);
 std::span<const Child> children_of(std::string_view parent);  // sorted by part
 const Child* find_child(std::string_view parent, std::string_view part);
-// Nothing for a type that is neither counted nor in "positions".
+// Returns nothing for a type that is neither in "counted" nor in "positions".
 std::optional<PositionFacts> find_positions(std::string_view model_type);
-// The model_type behind a misnamed file of this architecture; "" where the file's own is right.
+// The true model_type of a misnamed file of this architecture; "" if the file's own is right.
 std::string_view meant_type(std::string_view model_type, std::string_view architecture);
-// The type of find_child; "" where there is none.
+// The type of find_child; "" if there is no child.
 std::string_view child_type(std::string_view parent, std::string_view part);
 
 }  // namespace rotary::files
 
 namespace rotary {
 
-// ---- defaults per model_type, as `rotary models` lists them ----
+// ---- defaults of each model_type, as listed by `rotary models` ----
 
 // One part of a model_type, read from its class defaults.
 struct KnownModel {
-  std::string model_type;  // as the top of a config.json names it
+  std::string model_type;  // as at the top of a config.json
   std::string part;        // dotted path of the sub-config, "" at the top
-  Model model = {};        // its ropes by the class defaults, and by sizes that are made up where these have none
-  std::string why = {};    // where there are no ropes: why not
+  Model model = {};        // its ropes by the class defaults, with arbitrary sizes where these have none
+  std::string why = {};    // the reason if there are no ropes
   bool rotary = true;      // false: the model has no rotary positions
 };
 

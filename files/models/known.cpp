@@ -10,7 +10,7 @@
 namespace rotary::files {
 namespace {
 
-// A model_type at the top of a file, and the way down to one of its parts; none: the top itself.
+// A model_type at the top of a file, and the path to one of its parts; empty: the top itself.
 struct Place {
   std::string_view top;
   std::vector<const Child*> way;
@@ -42,7 +42,7 @@ std::vector<Place> all_places() {
   return places;
 }
 
-// The keys without which nothing rotates by default.
+// The keys without which no layer rotates by default.
 const char* switch_of(Rule rule) {
   switch (rule) {
     case Rule::if_rotary:
@@ -56,13 +56,13 @@ const char* switch_of(Rule rule) {
   }
 }
 
-// Whether the class defaults say how many layers and heads there are, and how wide.
+// Whether the class defaults have the numbers of layers and heads, and the width.
 bool has_sizes(const Family& family) {
   const Shape& shape = family.shape;
   return shape.layers != 0 && shape.heads != 0 && (shape.head_dim != 0 || shape.hidden != 0 || family.mla.rope != 0);
 }
 
-// The head_dim of configs whose class defaults have none.
+// The head_dim for configs whose class defaults have none.
 constexpr int some_head_dim = 128;
 
 void add_parents_defaults(Json& keys, const Child& child) {
@@ -77,7 +77,7 @@ void add_parents_defaults(Json& keys, const Child& child) {
   add("rope_theta", child.base);
 }
 
-// A config of the model_type alone, with sizes where its class defaults have none.
+// A config with the model_type only, and sizes if its class defaults have none.
 Json keys_of(std::string_view type) {
   Json keys = {{"model_type", std::string(type)}};
   const Family* family = find_family(type);
@@ -88,7 +88,7 @@ Json keys_of(std::string_view type) {
   return keys;
 }
 
-// all_attend: for hybrids in which no layer attends by default.
+// all_attend: for hybrids in which no layer has attention by default.
 Json config_of(const Place& place, const Family& family, bool all_attend) {
   Json config = keys_of(place.top);
   Json* keys = &config;
@@ -166,7 +166,7 @@ std::vector<KnownModel> known_models() {
     }
     const bool rotary = !files::known_without_rope(place.type());
     const std::string why = rotary ? std::string(files::refusal(place.type())) : "its positions are not rotary";
-    if (why.empty()) continue;  // only holds others
+    if (why.empty()) continue;  // it only contains other parts
     models.push_back({.model_type = std::string(place.top), .part = place.path(), .why = why, .rotary = rotary});
   }
   for (const std::string_view type : files::diffusers_types()) {

@@ -97,7 +97,7 @@ concept HasColumns = requires(S& row) {
 
 // ---- the text and its values ----
 
-// Throws INTERNAL. So do the others where a value is not what they read.
+// Throws INTERNAL, like the functions below for a wrong value.
 [[noreturn]] void refuse_table(const std::string& sentence) {
   fail(Code::INTERNAL, "models", "files/models/models.json: ", sentence);
 }
@@ -106,7 +106,7 @@ struct Member {
   std::string_view name, text;
 };
 
-// The members of an object that each begin a line with `begin`, a quote at its end.
+// The members of an object whose lines begin with `begin`, which ends in a quote.
 std::vector<Member> members_of(std::string_view object, std::string_view begin) {
   std::vector<Member> members;
   object = object.substr(0, object.rfind('}'));
@@ -120,7 +120,7 @@ std::vector<Member> members_of(std::string_view object, std::string_view begin) 
   return members;
 }
 
-// On one line, as the file spells it.
+// JSON on one line, as spelled in the file.
 std::string spelled_json(const OrderedJson& json) {
   std::string line;
   for (const char c : json.dump(0)) {  // a line for each member
@@ -148,7 +148,7 @@ struct Field {
   }
 };
 
-// "" where it is no string.
+// The string of a field; "" if it is no string.
 std::string_view word_of(const Field& field) {
   return field.json.is_string() ? field.json.get_ref<const std::string&>() : std::string_view();
 }
@@ -158,7 +158,7 @@ void set_value(const Field& field, std::string_view& value) {
   value = word_of(field);
 }
 
-// An object of a config.
+// Sets an object of a config, as JSON text.
 void set_value(const Field& field, std::string& value) {
   field.require(field.json.is_object(), "an object");
   value = spelled_json(field.json);
@@ -206,7 +206,7 @@ template <class S>
 requires HasColumns<S>
 void set_value(const Field& field, S& value);
 
-// A list, or its only value.
+// Sets a list from a list or its only value.
 template <class T>
 void set_value(const Field& field, std::vector<T>& values) {
   values.clear();
@@ -229,7 +229,7 @@ void set_value(const Field& field, S& value) {
   }
 }
 
-// A child is its type, or an object with the parent's own defaults.
+// A child is a type, or an object with the parent's defaults.
 void set_value(const Field& field, std::vector<Child>& children) {
   if (!field.json.is_object()) field.refuse("must be an object");
   for (const auto& [part, json] : field.json.items()) {
@@ -270,7 +270,7 @@ const T* ModelTable::find(std::string_view section, std::string_view name) const
   const auto found = rows.find(name);
   if (found == rows.end()) return nullptr;
   const Row& row = found->second;
-  const std::lock_guard lock(mutex_);  // reading one row may ask for another
+  const std::lock_guard lock(mutex_);  // reading one row may read another
   if (!row.value.has_value()) {
     const Field outer{row.json, nullptr, section};
     const Field field = name.empty() ? outer : Field{row.json, &outer, found->first};

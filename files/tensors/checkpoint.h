@@ -11,35 +11,35 @@
 
 namespace rotary::files {
 
-// Reads an index: the file that holds each tensor, by the tensor's name; not empty. All files are in the index's
-// folder. operation is the word in brackets in error sentences. Throws FILE, FORMAT, JSON.
+// Reads an index: for each tensor name the file with the tensor; it is not empty. All files are in the index's folder.
+// operation is the word in brackets in error sentences. Throws FILE, FORMAT, JSON.
 std::map<std::string, std::string> read_weight_map(const char* operation, const std::filesystem::path& index);
 
 // The metadata key of the files of a checkpoint whose q and k rotary convert has reordered: "half", "interleaved".
 inline constexpr const char* pairing_key = "rotary.pairing";
-inline constexpr const char* part_key = "rotary.pairing_part";  // whose: "text_config"; absent: the whole model's
+inline constexpr const char* part_key = "rotary.pairing_part";  // "text_config"; absent: the whole model
 
-// The weights that a folder holds, a file or an index: of a model, else of an adapter; empty: none.
+// The weights in a folder, a file or an index, of a model or else of an adapter; empty if there are none.
 std::optional<std::filesystem::path> weights_in(const std::filesystem::path& folder);
 
-// Opens only the files that hold the tensors asked for, and each of them once.
+// A checkpoint. Opens only the files with requested tensors, and each of them once.
 class Checkpoint {
  public:
-  // A safetensors file, its index (.json), or a folder that holds either. Throws FILE, FORMAT, JSON.
+  // From a safetensors file, its index (.json), or the folder of either. Throws FILE, FORMAT, JSON.
   explicit Checkpoint(const std::filesystem::path&);
 
   const std::filesystem::path& path() const noexcept { return path_; }  // the file, or the index
   const std::vector<std::string>& names() const noexcept { return names_; }
   TensorInfo info(const std::string& name) const;  // both throw TENSOR
   Tensor read(const std::string& name) const;
-  std::string metadata(const std::string& key) const;  // the first file's that is there; "" where there is none
+  std::string metadata(const std::string& key) const;  // from the first file that has the key; "" if none has it
 
  private:
   const SafetensorsFile& file_of(const std::string& name) const;
 
   std::filesystem::path path_;
   std::vector<std::string> names_;
-  std::map<std::string, std::string> shards_;  // by tensor; empty: path_ holds all
+  std::map<std::string, std::string> shards_;  // file names by tensor; empty: path_ has all tensors
   mutable std::map<std::string, SafetensorsFile> open_;
 };
 

@@ -1,5 +1,5 @@
-// Shared by the readers of tensors: the formats of files, by the ending of a name and by the first bytes; streams,
-// which have no ending; the parts of an .npy; the element types; and a file or stream that is read tensor by tensor.
+// Shared by the readers of tensors: the formats of files, by the suffix of a name and by the first bytes; streams,
+// which have no suffix; the parts of an .npy; the element types; and a file or stream that is read tensor by tensor.
 #pragma once
 
 #include <cstddef>
@@ -20,25 +20,25 @@ namespace rotary::files {
 
 enum class Format { safetensors, npy };
 
-// Both throw FORMAT for any other ending; for those of numpy.savez and torch.save the sentence has the line of Python
-// that writes safetensors. format_to_read throws FILE if the ending is unknown and there is no such file.
+// The format by a name's suffix. Both throw FORMAT for other suffixes, with a line of Python that writes safetensors
+// for those of numpy.savez and torch.save. format_to_read throws FILE for an unknown suffix if there is no such file.
 Format format_to_read(const std::filesystem::path&);
 Format format_to_write(const std::filesystem::path&);
 
-// Whether the ending is that of a file of tensors, be it one that format_to_read refuses (.npz, .pt and their like).
+// Whether the suffix is that of a tensor file, including those that format_to_read refuses (.npz, .pt and similar).
 bool names_tensors(const std::filesystem::path&);
 
-// By the first bytes; empty if they are of neither format. A zip archive counts as safetensors, whose reader refuses it
-// with the line of Python.
+// The format by the first bytes; empty if they are of neither. A zip archive counts as safetensors, whose reader
+// refuses it with the line of Python.
 std::optional<Format> format_of(std::span<const std::byte>) noexcept;
 
-// The format that a file's first bytes show, where it is not the one of its name, as words for an error sentence: "a
-// zip archive, as .npz and PyTorch's .pt are". Empty if it is not known.
+// Words for an error sentence about the format of a file's first bytes, if the name has another: "a zip archive, as
+// .npz and PyTorch's .pt are". Empty if it is unknown.
 std::string known_content(const InputFile&);
 
 // ---- streams ----
 
-// Reads to the end; path "-" is standard input. A stream that begins as neither format does is read up to `most` bytes.
+// Reads to the end; path "-" is standard input. A stream that begins like neither format is read up to `most` bytes.
 // Throws FILE.
 std::vector<std::byte> read_stream(const std::filesystem::path& path, std::size_t most = SIZE_MAX);
 std::string stream_name(const std::filesystem::path& path);  // for error sentences: "standard input", or path
@@ -54,7 +54,7 @@ TensorInfo npy_info(const std::filesystem::path&);
 // The bytes of the file before the elements. Throws FORMAT (a type that numpy lacks), SHAPE.
 std::string npy_header(const Tensor&);
 
-// The tensor of an .npy to write. Throws FORMAT if there is not exactly one, or if there is metadata.
+// The tensor to write as an .npy. Throws FORMAT if there is not exactly one, or if there is metadata.
 const Tensor& only_of_npy(std::span<const Tensor>, const std::map<std::string, std::string>& metadata);
 
 // ---- element types, and sizes checked for overflow ----
@@ -67,13 +67,13 @@ std::optional<ElementType> find_numpy_type(std::string_view name) noexcept;
 const char* numpy_name(ElementType) noexcept;
 
 // elements * bits_of(type). Empty if a size is negative, or if the product of the sizes other than 0 does not fit in 64
-// bits: strides made of such a shape would overflow.
+// bits, because the strides of such a shape would overflow.
 std::optional<std::uint64_t> checked_bits(ElementType, std::span<const std::int64_t> shape) noexcept;
 
 bool is_float(ElementType) noexcept;            // f64, f32, f16, bf16
 std::vector<double> numbers_of(const Tensor&);  // the elements of a tensor of a float type
 
-std::uint64_t little_endian(std::span<const std::byte>) noexcept;  // takes up to 8 bytes
+std::uint64_t little_endian(std::span<const std::byte>) noexcept;  // from up to 8 bytes
 
 // Before writing: checks that the shape is valid and that the data fills it exactly. Throws SHAPE.
 void check_whole(const char* operation, const Tensor&);
@@ -83,26 +83,26 @@ void check_whole(const char* operation, const Tensor&);
 // Whether the name is "-", which stands for standard input or output.
 bool is_dash(const std::filesystem::path&);
 
-// Whether InputTensors reads it as a stream: "-", or a pipe or terminal, as /dev/stdin and the /dev/fd/63 of a shell's
-// <(...).
+// Whether InputTensors reads the path as a stream: "-", or a pipe or terminal such as /dev/stdin and the /dev/fd/63 of
+// a shell's <(...).
 bool is_pipe(const std::filesystem::path&);
 
 // A file of tensors that is read tensor by tensor.
 class InputTensors {
  public:
-  // "-" is standard input; of that and of other streams (is_pipe) the first bytes tell the format, of a file its
-  // ending.
+  // "-" is standard input. The format of streams (is_pipe) follows from their first bytes, that of files from the
+  // suffix.
   explicit InputTensors(const std::filesystem::path&);
-  InputTensors(std::vector<std::byte> whole, std::string name);  // bytes of a stream
+  InputTensors(std::vector<std::byte> whole, std::string name);  // from the bytes of a stream
 
   Format format() const noexcept { return npy_ ? Format::npy : Format::safetensors; }
   const std::string& name() const noexcept { return name_; }  // for error sentences
   const std::vector<TensorInfo>& infos() const noexcept { return infos_; }
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
-  Tensor read(const std::string& name);  // an .npy has one, which can be read once
+  Tensor read(const std::string& name);  // an .npy has one tensor, which can be read once
 
-  // Writes the file with `changed` in the place of the tensors of their names, of an .npy its only one: the whole file
-  // or nothing. "-" is standard output. Of the other tensors only a piece is in memory.
+  // Writes the file with `changed` replacing the tensors of the same names, or an .npy's only one: the whole file or
+  // nothing. "-" is standard output. Other tensors are in memory only in pieces.
   void save_changed(const std::filesystem::path&, std::span<const Tensor* const> changed,
                     const std::map<std::string, std::string>& metadata) const;
 
@@ -117,10 +117,10 @@ class InputTensors {
   std::map<std::string, std::string> metadata_;
 };
 
-// "tensor 'q'", or "the tensor" of an .npy.
+// "tensor 'q'", or "the tensor" for an .npy.
 std::string label(const TensorInfo&);
 
-// ---- how the dimensions of a tensor are read as batch, tokens, heads and head_dim: by a word ----
+// ---- the words for layouts, by which dimensions are read as batch, tokens, heads and head_dim ----
 
 //   bthd, bhtd, tbhd                b batch, t tokens, h heads, d head_dim
 //   thd, htd                        without batch
@@ -129,8 +129,8 @@ std::string label(const TensorInfo&);
 //   flat                            [batch, tokens, heads * head_dim] or [tokens, heads * head_dim]
 extern const std::vector<std::string> layout_words;
 
-// The layout of a tensor read by that word; flat needs head_dim, above 0, and the others take the last dimension. What
-// names the operation stands in brackets in error sentences. Throws SHAPE.
+// The layout of a tensor by that word; flat needs a head_dim above 0, the others use the last dimension. operation is
+// the word in brackets in error sentences. Throws SHAPE.
 Layout layout_of(std::string_view operation, const TensorInfo&, const std::string& word, int head_dim = 0);
 
 }  // namespace rotary::files

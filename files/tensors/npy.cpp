@@ -19,7 +19,7 @@ using files::in_quotes;
 
 constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t longest_header = 65536;
-constexpr std::size_t alignment = 64;  // the data's in the file
+constexpr std::size_t alignment = 64;  // alignment of the data in the file
 
 struct NpyHeader {
   std::string descr;
@@ -213,7 +213,7 @@ std::string written_header(const Tensor& tensor, const char* type) {
   return std::string(magic) + '\1' + '\0' + low + high + text;
 }
 
-// The elements of an array in Fortran order, in C order.
+// Converts elements from Fortran order to C order.
 std::vector<std::byte> in_c_order(std::span<const std::byte> fortran, const TensorInfo& info) {
   const std::size_t size = bits_of(info.type) / 8, dimensions = info.shape.size();
   std::vector<std::int64_t> strides(dimensions, 1), index(dimensions, 0);
@@ -236,7 +236,7 @@ void swap_bytes(std::span<std::byte> data, ElementType type) {
   for (std::size_t i = 0; i < data.size(); i += size) std::reverse(&data[i], &data[i] + size);
 }
 
-// Where and how the elements lie in a file.
+// The place and form of the elements in a file.
 struct Stored {
   TensorInfo info;
   std::uint64_t begin = 0;

@@ -1,4 +1,4 @@
-// safetensors: the header, and a file behind it.
+// safetensors: the header, and the file after it.
 #include "safetensors_header.h"
 
 #include <algorithm>
@@ -191,7 +191,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   int offsets_ = 0;
 };
 
-// Every name once, and the tensors, by rising begin, tile the data without hole or overlap.
+// Checks that names are unique and that tensors, by increasing begin, tile the data without hole or overlap.
 void check_entries(const std::vector<Entry>& entries, std::uint64_t data_bytes, const std::string& file) {
   const auto refuse = [&file](const std::string& rule) { throw Error(Code::FORMAT, "safetensors", rule, file); };
   std::vector<std::string_view> names;
@@ -236,7 +236,7 @@ Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::
     const std::string got = first == std::string_view::npos ? "nothing" : in_quotes(text.substr(first, 1));
     refuse("the header must begin with { but got " + got);
   }
-  const std::size_t nul = text.find('\0');  // for the parser it would be the end of the text
+  const std::size_t nul = text.find('\0');  // the parser would take it for the end of the text
   if (nul != std::string_view::npos) {
     refuse("the header must be JSON but byte " + std::to_string(nul) + " of it is 0");
   }
@@ -332,7 +332,7 @@ namespace rotary {
 
 using files::in_quotes;
 
-struct [[gnu::visibility("hidden")]] SafetensorsFile::State {  // its functions are no part of the library's interface
+struct [[gnu::visibility("hidden")]] SafetensorsFile::State {  // its functions are not exported
   template <class... Whole>
   explicit State(const std::filesystem::path& path, Whole... whole) : file("safetensors", path, std::move(whole)...) {
     read_header();

@@ -1,4 +1,4 @@
-// The JSON header of a .safetensors file, which gives the location of each tensor.
+// The JSON header of a .safetensors file, which has the location of each tensor.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ struct Entry {
 };
 
 struct Header {
-  std::vector<Entry> entries;  // by rising begin; they cover [0, data_bytes) without hole or overlap
+  std::vector<Entry> entries;  // by increasing begin; they cover [0, data_bytes) without hole or overlap
   std::map<std::string, std::string> metadata;
 };
 
 struct FileHeader {
-  std::uint64_t data = 0;  // the place of the first byte behind it
+  std::uint64_t data = 0;  // the offset of the first byte after it
   Header header;
 };
 
@@ -38,8 +38,8 @@ FileHeader read_header(const InputFile&);
 // data_bytes: the bytes of the file after the header. path is for error sentences. Throws FORMAT.
 Header parse_header(std::string_view json, std::uint64_t data_bytes, const std::string& path);
 
-// The beginning of a file: the header's length, the JSON, spaces up to a multiple of 8. Each tensor takes info.bytes.
-// Throws FORMAT.
+// The beginning of a file: the header's length, the JSON, spaces up to a multiple of 8. Each tensor has info.bytes
+// bytes. Throws FORMAT.
 std::string make_header(std::span<const TensorInfo* const>, const std::map<std::string, std::string>& metadata);
 // The header of tensors in memory, whose sizes are checked. Throws FORMAT, SHAPE.
 std::string make_header(std::span<const Tensor* const> tensors, const std::map<std::string, std::string>& metadata);

@@ -1,4 +1,4 @@
-// The formats of files of tensors, by their endings and first bytes; streams; and what reads and writes either format.
+// The formats of tensor files, by their suffixes and first bytes; streams; and functions for files of either format.
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -30,7 +30,7 @@ constexpr const char* torch_line =
     "; this line of Python saves tensors: "
     "import safetensors.torch; safetensors.torch.save_file({\"q\": q, \"k\": k}, \"qk.safetensors\")";
 
-// Files of tensors that are not read, and how Python writes one that is.
+// Tensor files that are not supported, and a line of Python that writes a supported one.
 struct Foreign {
   const char* ending;
   const char* line;

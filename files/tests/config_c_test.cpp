@@ -79,7 +79,8 @@ TEST(ConfigC, EveryConfigIsReadAsByCpp) {
 
 TEST(ConfigC, TextAPairingAndRefusals) {
   const std::string json =
-      R"({"model_type": "mine", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "rope_theta": 5e5})";
+      R"({"model_type": "mine", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, )"
+      R"("rope_theta": 5e5})";
   rotary_model* model = nullptr;
   EXPECT_EQ(rotary_model_parse(json.c_str(), 0, &model), ROTARY_MODEL_TYPE);
   ASSERT_EQ(rotary_model_parse(json.c_str(), ROTARY_INTERLEAVED, &model), ROTARY_OK) << rotary_error();

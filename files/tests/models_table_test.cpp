@@ -119,7 +119,7 @@ TEST(ModelTable, a_value_is_what_its_row_says) {
 "models": {
   "a": {"pairing": "interleaved", "shape": {"layers": 2, "heads": 3},
     "base": 5e5, "sections": [1, 2, 3], "rope_parameters": {"rope_type": "default", "x": {"y": [1, "}"]}},
-    "pattern": {"types": ["sliding", "full"], "first": "full"}, "quirk": "falcon", "tower": "pixtral", "comment": "no field",
+    "pattern": {"types": ["sliding","full"],"first":"full"}, "quirk":"falcon", "tower":"pixtral", "comment": "no field",
     "attention": {"fused_where": [{"key": "k", "fused": "joined"}]}}
 },
 "children": {

@@ -1,5 +1,5 @@
-// File descriptors and the environment, as the readers use them: descriptors_posix.cpp and descriptors_windows.cpp.
-// What fails returns -1 or false and leaves the reason in errno. An interrupted call is repeated.
+// File descriptors and the environment for the readers: descriptors_posix.cpp and descriptors_windows.cpp. On failure,
+// functions return -1 or false and leave the reason in errno. An interrupted call is repeated.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@ enum class FileKind { regular, folder, pipe, socket, device };
 struct FileStatus {
   FileKind kind = FileKind::regular;
   std::uint64_t size = 0;
-  unsigned permissions = 0;  // POSIX's; 0 on Windows, where a new file has those of its folder
+  unsigned permissions = 0;  // POSIX only; 0 on Windows, where a new file gets its folder's
 };
 
 inline constexpr int standard_input = 0, standard_output = 1, standard_error = 2;
 
-// A pipe without a writer is opened at once, to be refused, or waited for.
+// For a pipe without a writer, open_to_read opens it at once, to be refused, and open_stream waits.
 int open_to_read(const std::filesystem::path&);
 int open_stream(const std::filesystem::path&);
 int create_file(const std::filesystem::path&);  // EEXIST if the name is taken
@@ -37,21 +37,21 @@ bool write_all(int descriptor, std::span<const std::byte>);
 
 bool set_permissions(int descriptor, unsigned permissions);
 bool sync_file(int descriptor);  // to the disk
-// Makes the names in a folder durable. A folder that cannot be opened or synced is no failure, a broken disk is.
+// Makes the names in a folder durable. Only a disk error is a failure, not a folder that cannot be opened or synced.
 bool sync_folder(const std::filesystem::path& folder);
-// Renames at once, over a file that is there, and even if it is open to be read.
+// Renames atomically, over an existing file, even if that is open for reading.
 bool replace_file(const std::filesystem::path& from, const std::filesystem::path& to);
 void remove_file(const std::filesystem::path&);
 
 // Whether this names a pipe or socket, or an open descriptor of this process.
 bool names_pipe(const std::filesystem::path&);
 
-// A variable of the environment; empty where it is not set.
+// A variable of the environment; empty if it is not set.
 std::string environment(const char* name);
 std::string home_folder();
 
-// Makes `to` the handler of a signal whose handler is `from`. Another's handler stays with its flags and is never out
-// of place; on Windows, which cannot ask for it, it is for a moment.
+// Makes `to` the handler of a signal if its handler is `from`. Another handler stays, with its flags, and is never
+// replaced; on Windows, which cannot query the handler, it is replaced for a moment.
 using SignalHandler = void (*)(int);
 void exchange_handler(int signal, SignalHandler from, SignalHandler to);
 

@@ -45,7 +45,7 @@ int errno_of(DWORD error) noexcept {
   }
 }
 
-// Leaves in errno why the last call of Windows failed.
+// Sets errno from the error of the last Windows call.
 int failed() noexcept {
   errno = errno_of(GetLastError());
   return -1;
@@ -53,7 +53,7 @@ int failed() noexcept {
 
 HANDLE handle_of(int descriptor) noexcept { return reinterpret_cast<HANDLE>(_get_osfhandle(descriptor)); }
 
-// Others may rename and remove a file that is open to be read, as on POSIX. Folders open too, to be told apart.
+// Others may rename and remove a file that is open for reading, as on POSIX. Also opens folders, to recognise them.
 HANDLE handle_to_read(const fs::path& path, DWORD access) noexcept {
   return CreateFileW(path.c_str(), access, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, nullptr,
                      OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, nullptr);
@@ -80,7 +80,7 @@ std::optional<FileStatus> status_of_handle(HANDLE handle) noexcept {
   return FileStatus{folder ? FileKind::folder : FileKind::regular, size, 0};
 }
 
-// As POSIX renames: a file of that name may be open. Windows 10 and newer on NTFS.
+// Renames as on POSIX, even if a file of that name is open. Windows 10 and newer, on NTFS.
 bool renamed_as_posix(const fs::path& from, const fs::path& to) {
   const HANDLE handle = CreateFileW(from.c_str(), DELETE | SYNCHRONIZE, FILE_SHARE_READ | FILE_SHARE_DELETE, nullptr,
                                     OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, nullptr);
@@ -185,7 +185,7 @@ void exchange_handler(int signal, SignalHandler from, SignalHandler to) {
   if (before != from && before != SIG_ERR) std::signal(signal, before);
 }
 
-// A console; _isatty says so of NUL too.
+// Whether it is a console; _isatty is also true for NUL.
 bool is_terminal(int descriptor) {
   DWORD mode = 0;
   return GetConsoleMode(handle_of(descriptor), &mode) != 0;

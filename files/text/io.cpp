@@ -46,8 +46,8 @@ extern "C" void remove_unfinished(int number) {
   std::raise(number);
 }
 
-// While it lives, a signal that ends the process removes the file first. Signals that somebody handles or ignores are
-// left to them.
+// During its lifetime, a signal that ends the process first removes the file. Signals that are handled or ignored stay
+// so.
 class RemovedBySignals {
  public:
   explicit RemovedBySignals(const fs::path& file) {
@@ -75,7 +75,7 @@ class RemovedBySignals {
 
   inline static std::mutex mutex_;
   inline static int count_ = 0;
-  std::atomic<const fs::path*>* slot_ = nullptr;  // null: more files are being written than there are slots
+  std::atomic<const fs::path*>* slot_ = nullptr;  // null if more files are written than there are slots
 };
 
 // A temporary file, removed unless it was renamed. Error sentences name `shown`.
@@ -129,7 +129,7 @@ class TemporaryFile {
   bool renamed_ = false;
 };
 
-// The end of a chain of symbolic links, whether or not that file exists.
+// The target of a chain of symbolic links, whether or not it exists.
 fs::path behind_links(const char* operation, fs::path path) {
   constexpr int max_links = 40;  // Linux's limit
   for (int i = 0; i <= max_links; ++i) {
@@ -150,7 +150,7 @@ std::optional<unsigned> permissions_of(const char* operation, const fs::path& ta
   return status->permissions;
 }
 
-// Makes the new name durable. The file is complete without.
+// Makes the new name durable; the file is complete even without it.
 void sync_name(const char* operation, const fs::path& target) {
   const fs::path folder = target.parent_path().empty() ? fs::path(".") : target.parent_path();
   if (!sync_folder(folder)) fail(operation, target, "the folder cannot be written to the disk: " + reason(errno));

@@ -13,7 +13,7 @@
 namespace rotary::files {
 
 using Sink = std::function<void(std::span<const std::byte>)>;
-// Files are read and changed in pieces of this size, whatever they hold.
+// The size of the pieces in which files are read and changed.
 inline constexpr std::size_t piece_bytes = std::size_t{1} << 20;
 
 // A file open for reading. Folders, pipes and devices are refused. operation is the word in brackets in error sentences
@@ -21,14 +21,14 @@ inline constexpr std::size_t piece_bytes = std::size_t{1} << 20;
 class InputFile {
  public:
   InputFile(const char* operation, std::filesystem::path path);
-  // Bytes in memory, read as a file; path is for error sentences.
+  // Bytes in memory that are read as a file; path is for error sentences.
   InputFile(const char* operation, std::filesystem::path path, std::vector<std::byte> whole);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
   const std::filesystem::path& path() const noexcept { return path_; }
-  std::uint64_t size() const noexcept { return size_; }  // when it was opened
+  std::uint64_t size() const noexcept { return size_; }  // at the time of opening
   // Bytes [offset, offset + out.size()); throws if the file has become shorter. May be called from several threads.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
   void copy(std::uint64_t begin, std::uint64_t end, const Sink&) const;  // bytes [begin, end), in pieces
@@ -42,18 +42,18 @@ class InputFile {
   std::vector<std::byte> memory_;
 };
 
-// Writes the parts one after the other to a temporary file in the same folder, then fsync and rename: at every moment
-// path is the old file or the whole new one, and a failure leaves nothing else. A symbolic link is followed and kept;
-// the new file has the permissions of the old one.
+// Writes the parts in order to a temporary file in the same folder, then fsync and rename: at any moment path is the
+// old file or the whole new one, and a failure leaves nothing else. A symbolic link is followed and kept; the new file
+// has the permissions of the old one.
 void write_whole(const char* operation, const std::filesystem::path& path,
                  std::span<const std::span<const std::byte>> parts);
 
-// Writes bytes that are made piece by piece: produce is called once, and calls the sink for each piece in turn.
+// Writes bytes that are produced piece by piece: produce is called once and calls the sink for each piece.
 void write_whole(const char* operation, const std::filesystem::path& path,
                  const std::function<void(const Sink&)>& produce);
 
 void write_whole(const char* operation, const std::filesystem::path& path, std::string_view text);
-// Writes a file that will have another name in the end, as one of a folder that is renamed when it is whole: error
+// Writes a file that gets another name later, such as a file in a folder that is renamed when it is complete: error
 // sentences name `shown`.
 void write_whole_as(const char* operation, const std::filesystem::path& path, const std::filesystem::path& shown,
                     const std::function<void(const Sink&)>& produce);
@@ -62,23 +62,23 @@ std::span<const std::byte> bytes_of(std::string_view text) noexcept;
 
 // ---- text ----
 
-// UTF-8, RFC 3629: no overlong encodings, no surrogates, nothing past U+10FFFF.
+// A character of UTF-8, RFC 3629: no overlong encodings, no surrogates, nothing past U+10FFFF.
 struct Character {
   char32_t code = 0;
   std::size_t length = 0;  // in bytes; 0: the text does not begin with UTF-8
 };
 Character first_character(std::string_view text) noexcept;
 
-// The words of a list.
+// Splits a list into its words.
 std::vector<std::string_view> words(std::string_view list, char separator = ' ');
-bool is_listed(std::string_view word, std::string_view list);    // whether it is one of them, between blanks
-std::string listed(const std::vector<std::string_view>& words);  // with commas between them
+bool is_listed(std::string_view word, std::string_view list);    // whether the word is in a list separated by blanks
+std::string listed(const std::vector<std::string_view>& words);  // separated by commas
 std::string lower(std::string_view text);                        // A to Z only
 // text on one line, with control characters as \xNN, so that a name from a file cannot add lines to the output.
 std::string printable(std::string_view text);
 // For error sentences: control characters and bytes that are not UTF-8 as \xNN.
 std::string legible(std::string_view text);
-// The same in double quotes, cut after 80 bytes.
+// legible(text) in double quotes, cut after 80 bytes.
 std::string in_quotes(std::string_view text);
 
 }  // namespace rotary::files

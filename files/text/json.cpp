@@ -93,7 +93,7 @@ class Guard {
   std::size_t values_ = 0;
 };
 
-// The files that people have instead of the one they wanted.
+// Refuses common other files that are given by mistake.
 void refuse_other_text(std::string_view text) {
   const auto begin = text.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) fail(Code::JSON, "parse", "the text must be JSON but is empty");
@@ -109,7 +109,7 @@ void refuse_other_text(std::string_view text) {
   }
 }
 
-// "{\"a\": 1,}": the parser stops at the bracket, and its words do not name the comma.
+// "{\"a\": 1,}": the parser stops at the bracket, and its message does not name the comma.
 void refuse_trailing_comma(std::string_view text, const Json::exception& error) {
   const auto* wrong = dynamic_cast<const Json::parse_error*>(&error);
   if (wrong == nullptr || wrong->byte == 0 || wrong->byte > text.size()) return;
@@ -333,7 +333,7 @@ void append_key(std::string& out, const std::string& key) {
   out += OrderedJson(key).dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + ": ";
 }
 
-// A number, a flag, or a short string.
+// Whether it is a number, a flag, or a short string.
 bool is_word(const OrderedJson& item) {
   constexpr std::size_t longest = 16;
   return item.is_string() ? item.get_ref<const std::string&>().size() <= longest : item.is_primitive();

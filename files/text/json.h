@@ -31,20 +31,20 @@ Json parse_json(std::string_view text);
 std::string json_file_text(const char* operation, const InputFile&);
 std::string json_file_text(const char* operation, const std::filesystem::path&);
 
-// JSON as the program and the tools print it: every double at 17 significant digits, lists of numbers
-// and words on one line. Throws NUMBER for a value that JSON cannot express (NaN, infinity).
+// JSON as the program and the tools print it: doubles with 17 significant digits, lists of numbers and words on one
+// line. Throws NUMBER for a value that JSON cannot express (NaN, infinity).
 std::string json_text(const OrderedJson& value);
-OrderedJson finite_or_null(double value);  // JSON has no infinity
+OrderedJson finite_or_null(double value);  // null for NaN and infinity
 
-bool is_not_finite(const Json&);  // a number that is NaN or infinite
+bool is_not_finite(const Json&);  // whether it is a number that is NaN or infinite
 
-// A text that parse_json reads, with its keys in their order, to be changed and written again by config_text. NaN and
-// Infinity are strings in it that no file holds.
+// Parses a text as parse_json does, but keeps the order of keys, so that it can be changed and written by config_text.
+// NaN and Infinity become strings that no file contains.
 OrderedJson parse_to_edit(std::string_view text);
-// As Hugging Face writes config.json: indented by 2, ASCII, a line break at its end, NaN and Infinity as Python's words.
+// Text as Hugging Face writes config.json: indented by 2, ASCII, NaN and Infinity as in Python, a final newline.
 std::string config_text(const OrderedJson&);
 
-// The object at the end of a path of keys with dots between them; null where a key is missing or holds no object.
+// The object at a path of keys separated by dots; null if a key is missing or its value is no object.
 // J: Json or OrderedJson.
 template <class J>
 J* object_at(J& root, std::string_view dotted) {
@@ -56,10 +56,10 @@ J* object_at(J& root, std::string_view dotted) {
   }
   return at->is_object() ? at : nullptr;
 }
-// "" where there is no such key, or no string behind it.
+// The string of a key; "" if there is no such key, or its value is no string.
 std::string string_of(const Json& object, const char* key);
 
-// Why the parser of nlohmann refuses a text, for error sentences: the exception's words behind its own name and number.
+// Why nlohmann's parser refuses a text, for error sentences: the exception's text after its name and number.
 std::string reason_of(const Json::exception&);
 
 // A value for error sentences: at most 60 bytes on one line.
@@ -96,7 +96,7 @@ class Object {
   const std::string& owner() const noexcept { return owner_; }  // "" for an object of the file
   std::string path_of(std::string_view key) const;
 
-  // The value as it stands, null too; nullptr: there is none. None of these three marks the key.
+  // The value in the file, which may be null; nullptr if there is no such key. These three do not mark the key.
   const Json* peek(std::string_view key) const;
   bool has(std::string_view key) const { return peek(key) != nullptr && !peek(key)->is_null(); }
   bool is_null(std::string_view key) const { return peek(key) != nullptr && peek(key)->is_null(); }
@@ -105,8 +105,8 @@ class Object {
   std::optional<std::int64_t> length(std::string_view key, std::int64_t max) const;  // from 1; 8192.0 is 8192
   std::optional<double> number(std::string_view key) const;
   std::optional<bool> boolean(std::string_view key) const;
-  // Instead of boolean(key).value_or(true), of which g++ 14 makes `payload | !has_value`: neither true nor false where
-  // the payload was never written.
+  // Use this instead of boolean(key).value_or(true), which g++ 14 compiles to `payload | !has_value`: neither true nor
+  // false if the payload was never written.
   bool boolean(std::string_view key, bool default_value) const;
   std::optional<std::string> text(std::string_view key) const;
   std::optional<std::vector<double>> numbers(std::string_view key) const;

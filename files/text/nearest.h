@@ -1,4 +1,4 @@
-// Which known word was meant by a misspelt one.
+// The known word that a misspelt word is likely to mean.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace rotary::files {
 
-// How many letters must be added, removed, changed or swapped with their neighbour to make b of a.
+// The number of letters to add, remove, change or swap with their neighbour to turn a into b.
 inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), std::size_t{0});
@@ -30,8 +30,8 @@ inline std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-// The word of words that is nearest to word, the first of equals; "" where none is near. Near: an edit distance of at
-// most 2 and of at most a third of word's length. Upper and lower case are the same letter.
+// The nearest of the words, the first of equals; "" if none is near. Near is an edit distance of at most 2 and at most
+// a third of word's length. Upper and lower case count as equal.
 inline std::string_view nearest(std::string_view word, std::span<const std::string_view> words) {
   constexpr std::size_t most = 2;
   constexpr std::size_t longest = 80;  // no name is longer
@@ -50,7 +50,7 @@ inline std::string_view nearest(std::string_view word, std::span<const std::stri
   return found;
 }
 
-// ": did you mean llama?" of the nearest other word; "" where none is near.
+// ": did you mean llama?" with the nearest other word; "" if none is near.
 inline std::string suggestion(std::string_view word, std::span<const std::string_view> words) {
   const std::string_view meant = nearest(word, words);
   return meant.empty() || meant == word ? "" : ": did you mean " + std::string(meant) + "?";

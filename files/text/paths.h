@@ -1,5 +1,5 @@
-// Paths as text. Every text of this library is UTF-8, but on Windows, where paths are UTF-16, std::filesystem reads and
-// writes text of the code page: there neither path(text) nor path.string() is right.
+// Paths as text. Text of this library is UTF-8. On Windows, where paths are UTF-16, path(text) and path.string() of
+// std::filesystem use the code page and so are both wrong.
 #pragma once
 
 #include <filesystem>

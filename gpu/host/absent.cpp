@@ -1,4 +1,4 @@
-// rotary::gpu in a build without CUDA: everything throws the same error.
+// rotary::gpu in a build without CUDA: all functions throw the same error.
 #include "kernels/kernels.h"
 #include "values/fail.h"
 

@@ -1,4 +1,4 @@
-// The arguments that need no device: positions, rotations, caches, slots.
+// Arguments that need no device: positions, rotations, caches, slots.
 #include <string>
 
 #include "jobs.h"

@@ -15,7 +15,7 @@
 namespace rotary::gpu {
 namespace {
 
-// Packs arrays in the host's memory as they will lie in the device's.
+// Packs arrays in the host's memory in the layout of the device's.
 class Packer {
  public:
   template <class T>
@@ -31,7 +31,7 @@ class Packer {
   std::vector<std::byte> bytes_;
 };
 
-// The logarithm of each pair's zeta behind the terms: [2][pairs], its two parts.
+// Appends the logarithm of each pair's zeta to the terms: [2][pairs], its two parts.
 void add_zetas(const rotary::Frequencies& f, std::vector<double>& terms) {
   const std::size_t pairs = static_cast<std::size_t>(f.heads) * static_cast<std::size_t>(f.pairs()), at = terms.size();
   terms.resize(at + 2 * pairs);

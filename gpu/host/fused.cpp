@@ -1,4 +1,4 @@
-// rms_norm, append and the fused operations: checked here, then one launch of the step kernel.
+// rms_norm, append and the fused operations: checks, then one launch of the step kernel.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ void check_norm(const char* operation, const char* what, const Norm& norm) {
          std::string(what) + "'s weight must be " + rotary::detail::storage_names() + " but got value " +
              std::to_string(static_cast<int>(norm.dtype)));
   }
-  // Checked here too, to make no string when it holds.
+  // Checked here first, to make no string if it holds.
   if (reinterpret_cast<std::uintptr_t>(norm.weight) % size_of(norm.dtype) != 0) {
     check_aligned(operation, (std::string(what) + "'s weight").c_str(), norm.weight, size_of(norm.dtype));
   }
@@ -32,7 +32,7 @@ void check_norm(const char* operation, const char* what, const Norm& norm) {
   }
 }
 
-// k and v must have the same dtype and shape.
+// Checks that k and v have the same dtype and shape.
 void check_one_kv(const char* operation, const ConstHeads& k, const ConstHeads& v) {
   check_kv(operation, k, v);
   if (k.dtype == v.dtype) return;
@@ -40,7 +40,7 @@ void check_one_kv(const char* operation, const ConstHeads& k, const ConstHeads& 
        std::string("k and v must have one dtype but got ") + name(k.dtype) + " and " + name(v.dtype));
 }
 
-// q is written to q_out, k to a cache.
+// Checks q, which is written to q_out, and k, which is written to a cache.
 void check_turned(const char* operation, const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
                   const Rotation& by) {
   const TableShape rows = checked_shape(operation, by);
@@ -68,7 +68,7 @@ std::size_t element_bytes(const Cache& cache, DType dtype) noexcept {
   return cache.type == CacheType::f8_e4m3 ? 1 : static_cast<std::size_t>(rotary::detail::bytes_of(dtype));
 }
 
-// k fits the cache and the cache's elements do not overlap. Throws SHAPE, DTYPE, VALUE.
+// Checks that k fits the cache and the cache's elements do not overlap. Throws SHAPE, DTYPE, VALUE.
 void check_cache(const char* operation, const Cache& cache, const ConstHeads& k) {
   if (cache.type > CacheType::f8_e4m3) {
     const std::string value = "value " + std::to_string(static_cast<int>(cache.type));
@@ -86,8 +86,8 @@ void check_cache(const char* operation, const Cache& cache, const ConstHeads& k)
 
 // ---- memory ----
 
-// Collects the memory that a call writes and checks that it overlaps nothing else that the call reads or writes. q and
-// q_out, which may be the same, are checked elsewhere.
+// Collects the memory that a call writes and checks that it does not overlap other memory that the call reads or
+// writes. q and q_out, which may be the same, are checked elsewhere.
 void check_writes(const char* operation, const ConstHeads* q, const Heads* q_out, const ConstHeads& k,
                   const ConstHeads& v, const Cache& cache, const Slots& slots, Writes& written) {
   const bool with_q = q != nullptr && has_elements(q->layout);
@@ -98,7 +98,7 @@ void check_writes(const char* operation, const ConstHeads* q, const Heads* q_out
   if (with_q) check_disjoint(operation, written.all().subspan(1), part_of("q", *q));
 }
 
-// The weight of a norm of x must not overlap the memory written.
+// Checks that the weight of a norm of x does not overlap the written memory.
 void check_weight(const char* operation, std::span<const Part> written, const char* name, const Norm& norm,
                   const Layout& x) {
   if (norm.weight == nullptr || !has_elements(x)) return;

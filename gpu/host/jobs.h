@@ -1,4 +1,4 @@
-// Makes the jobs of kernels.h from the arguments of gpu.h, and the memory that a call reads as Parts.
+// Makes the jobs of kernels.h from the arguments of gpu.h, and Parts of the memory that a call reads.
 #pragma once
 
 #include <cstdint>
@@ -77,7 +77,7 @@ void set_rotation(Job& job, const Rotation& by, Direction direction) noexcept {
   job.write_interleaved = order.write_interleaved;
 }
 
-// The heads of `in`, written with the strides of `to`.
+// The Side that reads the heads of `in` and writes with the strides of `to`.
 inline Side side(const ConstHeads& in, void* out, const Layout& to, int rest) noexcept {
   Side result;
   result.in = in.data;
@@ -101,7 +101,7 @@ inline Part values(const char* name, const Positions& p) noexcept {
   return arrays.i32 != nullptr ? values(name, arrays.i32, count) : values(name, arrays.f64, count);
 }
 
-// An output must not overlap the table, or the positions, of a rotation.
+// Checks that outputs do not overlap the table or the positions of a rotation.
 inline void check_disjoint(const char* operation, std::span<const Part> written, const Rotation& by) {
   if (by.table() == nullptr) return check_disjoint(operation, written, values("the positions", *by.positions()));
   const Table& table = *by.table();

@@ -13,7 +13,7 @@ namespace rotary::gpu {
 
 struct Free {
   void operator()(void* p) const noexcept {              // waits for the device
-    if (cudaFree(p) != cudaSuccess) cudaGetLastError();  // so that the next launch does not report it
+    if (cudaFree(p) != cudaSuccess) cudaGetLastError();  // clears the error, which the next launch would report
   }
 };
 using Block = std::unique_ptr<void, Free>;

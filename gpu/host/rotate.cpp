@@ -8,7 +8,7 @@ namespace {
 // One tensor of a call whose shapes, dtypes and pointers have been checked.
 struct Operand {
   InOut x;
-  const char* name;  // the written tensor's
+  const char* name;  // the name of the written tensor
 
   bool empty() const noexcept { return !has_elements(x.in.layout); }
   bool in_place() const noexcept { return x.in.data == x.out.data; }

@@ -29,7 +29,7 @@ void refuse_borrowed(bool borrowed) {
 
 void check_host_angles(const Frequencies& f, const rotary::Positions& p, const rotary::detail::PositionValues& values) {
   AngleJob job;
-  job.pairs = f.pairs();  // each head's, in turn
+  job.pairs = f.pairs();  // pairs of all heads, head by head
   job.rows = p.batch() * p.tokens();
   job.integers = values.integers;
   job.reals = values.reals;
@@ -45,13 +45,13 @@ void check_host_angles(const Frequencies& f, const rotary::Positions& p, const r
 
 struct Table::Memory {
   Block rows;                           // cos, then sin
-  std::int64_t capacity = 0;            // values of each
-  Block positions;                      // a copy of the host's
-  std::int64_t positions_capacity = 0;  // bytes
+  std::int64_t capacity = 0;            // values of cos, and of sin
+  Block positions;                      // a copy of host positions
+  std::int64_t positions_capacity = 0;  // in bytes
 
   float* cos() const noexcept { return static_cast<float*>(rows.get()); }
   float* sin() const noexcept { return cos() + capacity; }
-  void fit(std::int64_t values);  // makes room for as many values of each; what was there is lost where there is none
+  void fit(std::int64_t values);  // makes room for that many values of each; growing loses the contents
 };
 
 namespace {
@@ -119,7 +119,7 @@ void Table::reserve(std::int64_t rows, int pairs) {
   set_rows(rows_);
 }
 
-// The rows are in this table's memory.
+// Sets the shape of the rows in this table's memory.
 void Table::set_rows(const rotary::detail::TableShape& shape) {
   const Memory& own = memory();
   rows_ = {shape, own.cos(), own.sin()};

@@ -14,10 +14,10 @@ using namespace detail;
 inline constexpr int limbs_per_pair = 3;
 
 struct FrequencyArrays {
-  int pairs = 0;  // in all heads that have rows of their own
-  // Above 0: pairs turn by the sum of so many products; inv_freq is [terms][pairs], term a has the position on axis a,
+  int pairs = 0;  // over all heads that have their own rows
+  // If above 0, angles are sums of that many products: inv_freq is [terms][pairs], term a has the position on axis a,
   // or 1 if it is the last and there is a phase; with xPos [2][pairs] follow, the logarithm of zeta and its lower part.
-  // The arrays of one product are not filled then.
+  // The arrays for one product are then not filled.
   int terms = 0;
   bool phase = false;
   bool clockwise = false;
@@ -34,12 +34,12 @@ struct FrequencyArrays {
   const std::uint8_t* axis = nullptr;  // null: all 0
 };
 
-struct PositionArrays {  // [axes, batch, tokens], one of the three
+struct PositionArrays {  // [axes, batch, tokens], in one of the three
   const std::int64_t* i64 = nullptr;
   const std::int32_t* i32 = nullptr;
   const double* f64 = nullptr;
   std::int64_t rows = 0;  // batch * tokens, the positions of one axis
-  bool one_axis = true;   // every pair reads the first axis
+  bool one_axis = true;   // all pairs read the first axis
 };
 
 // Row r is written to cos, sin + r * pairs.
@@ -48,13 +48,13 @@ struct TableJob {
   PositionArrays positions;
   Angles angles = Angles::exact;
   Rounding rounding = Rounding::f32;
-  XPos xpos;  // scale 0: none
+  XPos xpos;  // scale 0: no xPos
   float* cos = nullptr;
   float* sin = nullptr;
 };
 void launch_table(const TableJob&, Stream);
 
-// The table between two ropes, each at its positions, of all batch rows or of one for all.
+// The table between two ropes, each at its positions, which have all batch rows or one for all.
 struct BetweenJob {
   FrequencyArrays from, to;
   PositionArrays from_positions, to_positions;
@@ -68,15 +68,15 @@ void launch_between(const BetweenJob&, Stream);
 
 // A gpu::Rotation. Token t of batch row b has row b * batch_rows + t of cos and sin, or of the positions.
 struct RotationArrays {
-  const float* cos = nullptr;  // null: without a table
+  const float* cos = nullptr;  // null if there is no table
   const float* sin = nullptr;
-  FrequencyArrays frequencies;  // without a table
+  FrequencyArrays frequencies;  // used without a table
   PositionArrays positions;
   std::int64_t batch_rows = 0;  // 0: all batch rows share their positions
   int heads = 1;                // a table's: row r of head h of H lies at (r * heads + h / (H / heads)) * pairs
 };
 
-// The heads that a kernel reads and those that it writes. Strides are by batch, token, head, in elements.
+// The heads that a kernel reads and the heads that it writes. Strides are of batch, token, head, in elements.
 struct Side {
   const void* in = nullptr;
   void* out = nullptr;  // == in: in place
@@ -133,14 +133,14 @@ struct StepJob {
 };
 void launch_step(const StepJob&, Stream);
 
-// The heads of one side of a cache that move from token t + drop to token t of their sequence.
+// The heads of k or v in a cache that move from token t + drop to token t of their sequence.
 struct ShiftJob {
   std::byte* data = nullptr;
   DType dtype = DType::f32;
   std::int64_t pages = 0, page_size = 0, heads = 0;
   std::int64_t stride[3] = {};  // page, token, head, in elements
-  int head_dim = 0, pairs = 0;  // pairs 0: nothing turns
-  RotationArrays by;            // one token's
+  int head_dim = 0, pairs = 0;  // pairs 0: nothing rotates
+  RotationArrays by;            // for one token
   bool interleaved = false;
   std::int64_t keep = 0, drop = 0, most = 0;  // most: no sequence has more tokens
   std::int64_t count = 0;                     // the number of sequences

@@ -1,5 +1,5 @@
 // Storage types on the device: raw vectors of 16 bytes to floats and back. The only file with PTX; next to each
-// instruction is a software version of it, which the host and older architectures run.
+// instruction is a software version for the host and older architectures.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -16,8 +16,8 @@ ROTARY_DEVICE constexpr auto ceil_div(A a, B b) {
   return (a + b - 1) / b;
 }
 
-// From this number of threads on each takes several heads: about 500 for each of 132 multiprocessors, which hold 768 to
-// 1024 of them. Measured on an H100: a second head costs a thread less than a second round of blocks costs the launch.
+// The number of threads from which on each has several heads: about 500 for each of 132 multiprocessors, which hold 768
+// to 1024. Measured on an H100: a second head costs a thread less than a second round of blocks costs the launch.
 inline constexpr std::int64_t enough_threads = std::int64_t{1} << 16;
 
 // The bitwise or of the address and of the strides, in bytes, of dimensions larger than one: the widest access must

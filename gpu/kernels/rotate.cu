@@ -14,7 +14,7 @@ namespace rotary::gpu {
 namespace {
 
 __host__ __device__ constexpr int heads_at_once(int bytes) { return bytes >= 8 ? 4 : 2; }
-constexpr unsigned threads_at_once = 256;  // a block's, at most
+constexpr unsigned threads_at_once = 256;  // at most, in a block
 
 struct RotateSide {
   const std::byte* in;
@@ -32,12 +32,12 @@ struct RotateGrid {
   FastDivide head_units, inner, middle;
   std::uint32_t threads, per_block, sign;
   int pairs, units;
-  bool tokens_inner;  // adjacent tokens of a head, not adjacent heads of a token, are adjacent in memory
-  bool barrier;       // a head is read whole before any of it is written
+  bool tokens_inner;  // tokens of a head are adjacent in memory, not heads of a token
+  bool barrier;       // a head is read completely before it is written
   bool vectors;       // rows_of_vectors
 };
 
-// The work of one thread: heads that begin at `in` and `out`, each a step after the one before.
+// The work of one thread: heads that begin at `in` and `out`, each one step after the previous.
 struct Share {
   const std::byte* in;
   std::byte* out;
@@ -79,7 +79,7 @@ __device__ inline Share share_of(const RotateGrid& grid, std::uint32_t thread) {
   share.rest_unit = share.unit - grid.units;
   share.rest_units = of_k ? grid.k.rest_units : grid.q.rest_units;
   share.rest = of_k ? grid.k.rest : grid.q.rest;
-  if (share.rest_unit >= share.rest_units) share.heads = 0;  // the other of q and k has more units
+  if (share.rest_unit >= share.rest_units) share.heads = 0;  // only the other tensor has more units
   return share;
 }
 
@@ -181,8 +181,8 @@ std::int64_t threads_of(const RotateJob& job, std::int64_t head_units, std::int6
   return product(product(product(job.batch, job.tokens, max_threads), groups, max_threads), head_units, max_threads);
 }
 
-// Fewer heads per thread if there are few threads, because a short call waits for the longest thread; one where heads
-// have rows of their own.
+// The heads per thread: fewer if there are few threads, because a short call waits for the longest thread; one if heads
+// have their own rows.
 std::int64_t heads_of_a_thread(const RotateJob& job, std::int64_t head_units, int max) {
   if (job.by.heads > 1) return 1;
   for (int heads = max; heads > 1; heads /= 2) {

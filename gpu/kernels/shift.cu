@@ -1,5 +1,5 @@
-// shift on the device: a thread has one unit of one head, and moves it from token to token: keep + drop + r to keep +
-// r, then keep + 2 drop + r to keep + drop + r, and so on. No other thread reads or writes these elements, so that
+// shift on the device: a thread has one unit of one head and moves it from token keep + drop + r to keep + r, then from
+// keep + 2 drop + r to keep + drop + r, and so on. No other thread reads or writes these elements, so that
 // nothing has to wait and every place is read before it is written.
 #include <algorithm>
 #include <cstdint>

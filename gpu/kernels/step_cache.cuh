@@ -22,8 +22,8 @@ __device__ inline CachePlace place_of_slot(const CacheJob& cache, const FastDivi
   return {page, token, page < cache.pages};
 }
 
-// A token's own values of Slots. Loaded before its heads and used after they are loaded, so that neither load waits for
-// the other.
+// A token's values of Slots. They are loaded before its heads and used after the heads are loaded, so that neither load
+// waits for the other.
 struct TokenSlot {
   std::int64_t slot;
   int sequence, position;
@@ -74,7 +74,7 @@ __device__ inline uint2 narrow_vector_e4m3(const uint4& raw, const Scale& by) {
   return make_uint2(word[0], word[1]);
 }
 
-// Bytes: the width of an access to the heads' own elements; an access here writes as many elements, in fewer bytes.
+// Bytes: the width of an access to elements of the heads; an access here writes as many elements in fewer bytes.
 template <DType Type, int Bytes>
 __device__ inline void store_vector_e4m3(std::byte* at, int count, const uint2& raw) {
   constexpr int step = Bytes / element_bytes<Type>;

@@ -1,4 +1,4 @@
-// The heads of one row (a token of a batch row): where they are read and written, and the operations on one unit.
+// The heads of one row (a token of a batch row): their places to read and write, and the operations on one unit.
 #pragma once
 
 #include "step_cache.cuh"
@@ -15,7 +15,7 @@ struct StepShape {
   int units = 0;               // per head
   int pair_units = 0;
   int groups = 0;                              // groups of lanes per warp, each for one head
-  std::uint32_t q_packets = 0, k_packets = 0;  // step_kernel: a packet is the heads of one token that a thread takes
+  std::uint32_t q_packets = 0, k_packets = 0;  // step_kernel: a packet is one thread's heads of a token
   FastDivide lanes;                            // per head: units, at most 32
   FastDivide parts;                            // blocks per row, or per group of rows
   bool by_role = false;                        // step_rows_kernel: q, k and v each have `shares` blocks of their own
@@ -25,7 +25,7 @@ struct StepShape {
   Count head_dim, q_row, k_row;        // q_row, k_row: the elements of all heads
   bool reads = false, writes = false;  // interleaved; without pairs both
   FastDivide q_sharing, k_sharing;     // step_kernel: heads that share a row of the table
-  bool row_vectors = false;            // the table's rows can be read by 16 bytes
+  bool row_vectors = false;            // the table's rows can be read in 16 bytes
   bool q_weight_vectors = false, k_weight_vectors = false;
 };
 
@@ -34,9 +34,9 @@ struct Row {
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
   std::int64_t in_step = 0, out_step = 0;
-  std::int64_t angles = 0;  // the token's in the table, or in the positions
-  Scale scale;              // an f8 cache's
-  bool exists = false;      // whether it has a place to go
+  std::int64_t angles = 0;  // place of the token in the table or the positions
+  Scale scale;              // for an f8 cache
+  bool exists = false;      // whether it has a place to be written
 };
 
 // The group of this lane.
@@ -79,7 +79,7 @@ __device__ inline void read_side(const Side& side, const BatchToken& at, Row& ro
   row.in_step = side.in_stride[2] * element_bytes<Type>;
 }
 
-// Rows of k and v do not have their place in the cache yet: see send_to_cache.
+// Makes a row; rows of k and v get their place in the cache later: see send_to_cache.
 template <DType Type>
 __device__ inline Row row_of(const StepJob& job, const StepShape& shape, Role role, std::int64_t index) {
   Row row;
@@ -116,7 +116,7 @@ __device__ inline void send_to_cache(const StepJob& job, const StepShape& shape,
   }
 }
 
-// Where a unit's vectors are read and where they are written. v is not rotated and keeps its order.
+// The places where a unit's vectors are read and written. v does not rotate and keeps its order.
 struct UnitPlaces {
   UnitPairs pairs;
   Places in, out;
@@ -139,14 +139,14 @@ __device__ inline UnitPlaces places_of(const StepJob& job, const StepShape& shap
   return at;
 }
 
-// The table's row, or that of the positions, for a head of q or k.
+// The row of the table, or of the positions, for a head of q or k.
 __device__ inline std::int64_t angles_of(const StepJob& job, Role role, const Row& row, std::int64_t head) {
   if (job.by.heads == 1) return row.angles;
   const std::int64_t heads = role == Role::q ? job.q.heads : job.k.heads;
   return row.angles * job.by.heads + head / (heads / job.by.heads);
 }
 
-// Whether the unit is an unrotated part of q that would be written unchanged to where it was read.
+// Whether the unit is an unrotated part of q that would be written unchanged to its own place.
 __device__ inline bool stays(const StepJob& job, Role role, const UnitPlaces& at, bool normed) {
   return role == Role::q && job.q.in == job.q.out && !at.rotates && !normed;
 }

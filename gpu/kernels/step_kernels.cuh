@@ -12,7 +12,7 @@ template <DType Type>
 inline constexpr int max_packet_heads = element_bytes<Type>;
 inline constexpr int register_threads = 128;
 inline constexpr int row_threads = 256;
-// The blocks of step_kernel with norms that a multiprocessor shall hold at once: as many as fit without spills.
+// The blocks of step_kernel with norms that a multiprocessor is to hold at once: as many as fit without spills.
 template <DType Type, bool Interleaved>
 inline constexpr int norm_blocks = Type == DType::f32&& Interleaved ? 5 : 6;
 
@@ -36,8 +36,8 @@ __device__ inline Work work_of(const StepJob& job, const StepShape& shape, std::
   return {role, head, static_cast<int>(min(heads - head, std::int64_t{PacketHeads}))};
 }
 
-// Keeps the compiler from holding what was widened for the sum until the product: it would take registers from other
-// blocks.
+// Keeps the compiler from holding values that were widened for the sum until the product, in registers that other
+// blocks need.
 __device__ inline void widen_again([[maybe_unused]] uint4& raw) {
 #ifdef __CUDA_ARCH__
   asm volatile("" : "+r"(raw.x), "+r"(raw.y), "+r"(raw.z), "+r"(raw.w));
@@ -138,7 +138,7 @@ __device__ inline float sum_across(const Row& row, std::int64_t heads, int head_
   return total;
 }
 
-// Norm, rotation and store of one head of any size; the lanes of its group take its units in turn.
+// Norms, rotates and stores one head of any size; the lanes of its group take its units in turn.
 template <DType Type, int Bytes, bool Reads, bool Writes>
 __device__ inline void step_head(const StepJob& job, const StepShape& shape, Role role, const NormJob& norm, bool norms,
                                  const Row& row, std::int64_t head, const Group& group, float inverse) {

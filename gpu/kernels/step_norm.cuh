@@ -21,7 +21,7 @@ __device__ inline float inverse_of(float sum, const Count& of, float eps) {
   return __frcp_rn(__fsqrt_rn(__fadd_rn(mean, eps)));
 }
 
-// A unit's weights as stored, of at most 4 bytes each: loaded together, and widened when the sum is known.
+// A unit's weights as stored, at most 4 bytes each: they are loaded together, and widened once the sum is known.
 template <DType Type>
 struct RawWeights {
   uint4 vector[2 * lanes<Type> / 4];

@@ -32,8 +32,8 @@ __device__ inline float from_lane(float x, const Group& group, int index) {
 }
 
 // Sums each x over the group: lane i passes partial sum 2 i plus partial sum 2 i + 1; every lane receives the sum.
-// After the step by 2^level every lane of an aligned block of 2^(level + 1) lanes has the block's sum: it adds the sum
-// of the other half from the first lane of that half, if the group has that lane.
+// After the step by 2^level every lane of an aligned block of 2^(level + 1) lanes has the block's sum: it adds the
+// other half's sum from the first lane of that half, if the group has that lane.
 template <int Count>
 __device__ inline void add_up(float (&x)[Count], const Group& group) {
   for (int level = 0; 1 << level < group.count; ++level) {
@@ -76,7 +76,7 @@ __device__ inline float sum_of_memory(const std::byte* head, int head_dim, bool 
 
 // ---- from units in registers: each lane has one, and all vectors are whole (accesses of 16 bytes) ----
 
-// The lane that holds a vector of the head, and whether as the second vector of its unit.
+// The lane that holds a vector of the head, and whether it is the second vector of its unit.
 struct Holder {
   int index;
   bool second, exists;

@@ -21,7 +21,7 @@
 namespace rotary::gpu {
 namespace {
 
-constexpr int max_threads = 256;           // a block's
+constexpr int max_threads = 256;           // in a block
 constexpr std::int64_t max_blocks = 1056;  // a few per multiprocessor; their threads loop over the rows
 
 // ---- the inputs of a value -----------------------------------------------------------------------
@@ -83,7 +83,7 @@ __device__ inline bool quick_exact(const TableJob& job, const Limbs& turns, std:
   const double square = __dmul_rn(t, t), factor = job.frequencies.attention_factor;
   const Doubles x = cos_sin(t, square, upper + (std::uint64_t{1} << 61));
   const double cos = __dmul_rn(x.cos, factor);
-  const double sin = __dadd_rn(__dmul_rn(x.sin, position < 0 ? -factor : factor), 0.0);  // a sine of zero is +0
+  const double sin = __dadd_rn(__dmul_rn(x.sin, position < 0 ? -factor : factor), 0.0);  // makes a sine of zero +0
   value = {static_cast<float>(cos), static_cast<float>(sin)};
   if (open(cos) || open(sin)) return false;
   // A small remainder has too few bits of the phase, unless the phase is exactly 0.
@@ -143,7 +143,7 @@ __device__ CosSin slow_float32(const TableJob& job, std::int64_t at, int pair) {
   const float angle = float32_angle(job, at, pair);
   if (!finite(angle)) return {angle - angle, angle - angle};
   CosSin x = round_once({false, 1, 0}, angle, 1, Rounding::f32);
-  if (angle == 0) x.sin = angle;  // -0 too
+  if (angle == 0) x.sin = angle;  // keeps -0
   finish_float32(job, x);
   return x;
 }
@@ -188,7 +188,7 @@ __device__ __noinline__ void settle(const TableJob& job, Share share) {
   }
 }
 
-// A block takes whole rows of few pairs, or blockDim.x pairs of a row. slices: blocks per row.
+// A block has whole rows of few pairs, or blockDim.x pairs of a row. slices: blocks per row.
 __global__ void __launch_bounds__(max_threads, 4) fill_rows(const __grid_constant__ TableJob job, unsigned slices) {
   const FrequencyArrays& f = job.frequencies;
   const auto threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(max_threads, 4) fill_rows(const __grid_constan
 
 // ---- sums of angles, all in wide arithmetic ------------------------------------------------------
 
-// False where the position cannot be taken.
+// Computes an angle; false if the position is not valid.
 __device__ bool angle_at(const PositionArrays& p, std::int64_t at, double inv_freq, bool clockwise, Angle& angle) {
   Dyadic position;
   if (p.f64 != nullptr) {
@@ -232,7 +232,7 @@ __device__ bool angle_at(const FrequencyArrays& f, const PositionArrays& p, std:
   return angle_at(p, axis * p.rows + row % p.rows, f.inv_freq[pair], f.clockwise, angle);
 }
 
-// False where xPos's amplitude is no float.
+// Computes the factor; false if xPos's amplitude does not fit a float.
 __device__ bool factor_at(const TableJob& job, std::int64_t row, std::int64_t pair, double& factor) {
   const FrequencyArrays& f = job.frequencies;
   factor = f.attention_factor;

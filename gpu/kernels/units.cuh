@@ -20,7 +20,7 @@ namespace rotary::gpu {
 
 // ---- division by a number that the host knows ----
 
-// Divides numbers below 2^31 by a divisor from 1 to 2^31.
+// The division of numbers below 2^31 by a divisor from 1 to 2^31.
 struct FastDivide {
   std::uint32_t divisor = 1, factor = 1, shift = 0;
 
@@ -61,8 +61,8 @@ __device__ inline UnitPairs pairs_of_unit(int unit, int units) {
   return {unit * 2 * half, unit * 2 * half + half};
 }
 
-// The places of a unit's two vectors: the index of the first element in the head, and the number of elements left from
-// there (0 or less: none).
+// The places of a unit's two vectors: the index of the first element in the head, and the number of elements from there
+// (0 or less: no elements).
 struct Places {
   int first, second;
   int first_count, second_count;
@@ -134,8 +134,8 @@ struct UnitCosSin {
   float cos[lanes<Type>], sin[lanes<Type>];
 };
 
-// Values of pairs [first, first + Count) of a table row; for pairs beyond the last, some value of the row. vectors: see
-// rows_of_vectors.
+// The values of pairs [first, first + Count) of a table row; pairs beyond the last get some value of the row. vectors:
+// see rows_of_vectors.
 template <int Count>
 __device__ inline void load_row(const float* row, int first, int pairs, bool vectors, float* to) {
   static_assert(Count == 2 || Count == 4);

@@ -69,7 +69,7 @@ struct RandomNorm {
   gpu::Norm on_device() const { return with(device->data()); }
 
   gpu::Norm norm;
-  Bytes weights;  // empty: none
+  Bytes weights;  // empty if there are none
 
  private:
   gpu::Norm with(const void* data) const {
@@ -80,7 +80,7 @@ struct RandomNorm {
   std::unique_ptr<Device> device;
 };
 
-// ---- what turns ----
+// ---- tables and frequencies ----
 
 // How many heads a table for q and k may have rows for.
 inline std::int64_t rows_of(std::int64_t q_heads, std::int64_t kv_heads) {

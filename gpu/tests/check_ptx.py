@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What nvcc made of the kernels, read from their PTX and from ptxas' report: rotate.cu, step.cu,
-shift.cu and table.cu for sm_90.
+"""Checks nvcc's output for the kernels, their PTX and ptxas' report: rotate.cu, step.cu, shift.cu
+and table.cu for sm_90.
 
     check_ptx.py NVCC SOURCE_DIR SCRATCH_DIR
 

@@ -197,7 +197,7 @@ TEST_F(Streamed, DeferredWorkWaits) {
   EXPECT_EQ(values.host(), (std::vector{12, 16}));
 }
 
-// ---- what hangs or traps on a device -------------------------------------------------------------
+// ---- kernels that would hang or trap on a device -------------------------------------------------
 
 __global__ void wait_for_the_ended() {
   if (threadIdx.x >= 48) return;

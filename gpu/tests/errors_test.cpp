@@ -65,7 +65,7 @@ TEST_F(GpuChecks, RefusesARotaryDimThatCannotCrossInPlace) {
   EXPECT_NO_THROW(gpu::rotate(in(wide), lvalue(table_of(1, 1025))));
 }
 
-// ---- what says how far to turn ----
+// ---- rows, tables and frequencies ----
 
 constexpr const char* overlap = " but their elements overlap, or interleave with strides that are not the same";
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Each public header compiles alone, twice included, without a warning: as C++20, and the two for C as C99 and C++11 too.
+# Each public header compiles alone, included twice, without a warning: as C++20; the two for C also as C99 and C++11.
 #   headers.sh CXX SOURCE_DIR
 set -euo pipefail
 cxx=$1 source=$2

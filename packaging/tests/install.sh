@@ -19,7 +19,10 @@ expect() { [ "$2" = "$3" ] || { printf '%s: expected\n%s\nbut got\n%s\n' "$1" "$
 wanted='8 pairs, q[0] = -1.131112'
 
 # expect_gpu WHAT PROGRAM: without a GPU it must say so and end well.
-case $(sed -n 's/^ROTARY_CUDA:BOOL=//p' "$build/CMakeCache.txt") in ON | on | TRUE | YES | 1) cuda=ON ;; *) cuda=OFF ;; esac
+case $(sed -n 's/^ROTARY_CUDA:BOOL=//p' "$build/CMakeCache.txt") in
+  ON | on | TRUE | YES | 1) cuda=ON ;;
+  *) cuda=OFF ;;
+esac
 expect_gpu() {
   local output
   output=$("$2")
@@ -40,8 +43,8 @@ fi
 
 # configure FOLDER OPTION...: the consumers by find_package.
 configure() {
-  cmake -S "$source/packaging/tests/consumer" -B "$scratch/$1" -DCMAKE_PREFIX_PATH="$scratch/prefix" -DCMAKE_CXX_COMPILER="$cxx" \
-        -DCMAKE_CXX_FLAGS="$flags" "${@:2}"
+  cmake -S "$source/packaging/tests/consumer" -B "$scratch/$1" -DCMAKE_PREFIX_PATH="$scratch/prefix" \
+        -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_CXX_FLAGS="$flags" "${@:2}"
 }
 flags=$*
 configure consumer "${kernel[@]}" >/dev/null
@@ -63,14 +66,17 @@ fi
 libdir=$(dirname "$(find "$scratch/prefix" -name rotary.pc)")
 export PKG_CONFIG_PATH=$libdir
 # shellcheck disable=SC2046
-"$cxx" -std=c++20 "$@" "$source/packaging/tests/consumer/main.cpp" -o "$scratch/by_pc" $(pkg-config --cflags --libs rotary_files rotary)
+"$cxx" -std=c++20 "$@" "$source/packaging/tests/consumer/main.cpp" -o "$scratch/by_pc" \
+  $(pkg-config --cflags --libs rotary_files rotary)
 expect pkg-config "$wanted" "$("$scratch/by_pc")"
 # shellcheck disable=SC2046
-"$cxx" -std=c++20 "$@" "$source/packaging/tests/consumer/gpu.cpp" -o "$scratch/gpu" $(pkg-config --cflags --libs rotary_gpu)
+"$cxx" -std=c++20 "$@" "$source/packaging/tests/consumer/gpu.cpp" -o "$scratch/gpu" \
+  $(pkg-config --cflags --libs rotary_gpu)
 expect_gpu "pkg-config, gpu" "$scratch/gpu"
 if [ ${#nvcc[@]} -ne 0 ]; then
   # shellcheck disable=SC2046
-  "${nvcc[@]}" -std=c++20 "$source/packaging/tests/consumer/kernel.cu" -o "$scratch/kernel" $(pkg-config --cflags --libs rotary_gpu)
+  "${nvcc[@]}" -std=c++20 "$source/packaging/tests/consumer/kernel.cu" -o "$scratch/kernel" \
+    $(pkg-config --cflags --libs rotary_gpu)
   expect_gpu "pkg-config, a kernel" "$scratch/kernel"
 fi
 
@@ -81,7 +87,8 @@ if [ $# -eq 0 ]; then
   "$scratch/c/consumer_c"
   for standard in "gcc -std=c99" "g++ -std=c++11 -xc++"; do
     # shellcheck disable=SC2046,SC2086
-    $standard -Wpedantic -Werror "$source/packaging/tests/c/main.c" -xnone $(pkg-config --cflags --libs rotary) -o "$scratch/c/by_pc"
+    $standard -Wpedantic -Werror "$source/packaging/tests/c/main.c" -xnone \
+      $(pkg-config --cflags --libs rotary) -o "$scratch/c/by_pc"
     "$scratch/c/by_pc"
   done
   cmake -S "$source/packaging/tests/engine" -B "$scratch/engine" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
@@ -94,7 +101,8 @@ fi
 
 # The first ```cpp block of the README is a whole program; the first ```text block after it is what it prints.
 awk '/^```cpp$/ && !seen {on=1; seen=1; next} /^```$/ {on=0} on' "$source/README.md" >"$scratch/readme.cpp"
-awk '/^```cpp$/ {seen=1} /^```text$/ && seen && !done {on=1; next} /^```$/ && on {on=0; done=1} on' "$source/README.md" >"$scratch/readme.txt"
+awk '/^```cpp$/ {seen=1} /^```text$/ && seen && !done {on=1; next} /^```$/ && on {on=0; done=1} on' \
+  "$source/README.md" >"$scratch/readme.txt"
 [ -s "$scratch/readme.cpp" ] && [ -s "$scratch/readme.txt" ]
 # shellcheck disable=SC2046
 "$cxx" -std=c++20 "$@" "$scratch/readme.cpp" -o "$scratch/readme" $(pkg-config --cflags --libs rotary)

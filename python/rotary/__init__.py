@@ -7,11 +7,11 @@
     table = ropes[0].table(range(2048))                    # exact cos and sin, one for all layers
     q, k = rotary.rotate_qk(q, k, table, layout="bthd")    # numpy, torch or JAX in, the same kind out
 
-Pairing and layout have no default. What is wrong raises rotary.Error, a ValueError with a code.
+Pairing and layout have no default. Errors are rotary.Error, a ValueError with a code.
 """
 
 import os as _os
-from collections.abc import Sequence  # and other names that the classes' annotations have, whose module this is
+from collections.abc import Sequence  # for the classes' annotations, like other imports
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from . import _core, positions
@@ -22,8 +22,8 @@ from ._rotating import rotate, rotate_, rotate_backward, rotate_qk, rotate_qk_, 
 from ._tables import Frequencies, Table, between, frequencies
 from ._tools import accuracy, check, convert, diagnose, extend
 from ._values import (
-    Axis, Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Rope, Scaling, ThetaScale, Unscaled, XPos, Yarn,
-    YarnLog, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
+    Axis, Dynamic, Linear, Llama3, LongRope, Ntk, NtkFixed, Proportional, Rope, Scaling, ThetaScale, Unscaled, XPos,
+    Yarn, YarnLog, axial, ernie_axes, interleaved_axes, rope_parameters, sectioned_axes
 )
 from ._words import Angles, Direction, Layout, Pairing, Rounding, Stores
 
@@ -44,7 +44,7 @@ if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_core._forget_threads)
 
 
-# Imported when first named; and what each needs.
+# Modules that are imported when first used, and the package that each needs.
 _LATE = {"jax": "jax", "makers": "rotary", "plot": "matplotlib", "torch": "torch"}
 
 

@@ -21,24 +21,24 @@ Source = str | bytes | os.PathLike[str] | Mapping[str, Any] | Any
 
 
 class ModelRope(_Record):
-    """One rope of a model, and who uses it.
+    """One rope of a model, and the layers that use it.
 
     Attributes:
         rope: the rotary.Rope; its rotary_dim is always filled in.
         part: the dotted path of the sub-config: "", "text_config", "vision_config".
         layers: indices of the layers that use it.
-        layers_without_rope: indices of the part's layers that use none.
+        layers_without_rope: indices of the part's layers that have no rope.
         heads: of q.
         kv_heads: of k.
         first: the element of the head where the rotated block begins: first= of the functions that rotate.
-        context: max_position_embeddings; 0: the config does not say.
-        notes: what is surprising in how the config was read, one sentence each.
-        origins: where each value comes from: "base": ("given", "rope_theta"), or ("default", a model_type),
-            or ("derived", how).
-        origin_kinds: the same in finer words: "given", "chosen" (by the caller), "weights" (of a checkpoint),
+        context: max_position_embeddings; 0 if it is not in the config.
+        notes: sentences on how the config was read.
+        origins: the source of each value: "base": ("given", "rope_theta"), or ("default", a model_type),
+            or ("derived", a formula).
+        origin_kinds: the sources in finer words: "given", "chosen" (by the caller), "weights" (of a checkpoint),
             "default", "method_default", "published", "derived".
-        axis_names: what the coordinates of a position are; empty: there is one, or the config does not say.
-        coordinates: positions are coordinates, as of an image's patches, not the places of tokens.
+        axis_names: names of a position's coordinates; empty if there is one, or the config does not name them.
+        coordinates: positions are coordinates, as of image patches, and not places of tokens.
     """
 
     rope: Rope
@@ -91,12 +91,12 @@ class ModelRope(_Record):
     ) -> Table:
         """rotary.Table(self.rope, positions, length): one for all layers of this rope.
 
-        Where the ropes of a part turn by different axes, as Allegro's, positions may have all of axis_names in front.
+        If the ropes of a part use different axes, as in Allegro, positions may have all of axis_names in front.
         """
         return Table(self.rope, self._own(positions), length, angles=angles, rounding=rounding)
 
     def _own(self, positions: Any) -> Any:
-        """Of positions with the axes of its part in front, its own."""
+        """This rope's own axes of positions that have the axes of its part in front."""
         every, shape = len(self.axis_names), getattr(positions, "shape", None)
         if self._axes >= every or isinstance(positions, (int, range)):
             return positions
@@ -106,7 +106,7 @@ class ModelRope(_Record):
 
     @property
     def _axes(self) -> int:
-        """Coordinates of a position that it reads: the first ones of its part."""
+        """The number of coordinates that it reads, the first ones of its part."""
         return self.rope.summed_axes or max(self.rope.axis, default=0) + 1
 
     def _first(self, on_axes: Any) -> Any:
@@ -130,8 +130,8 @@ class Ropes(_Record, Sequence[ModelRope]):
     """The ropes of a model: a sequence of ModelRope.
 
     Attributes:
-        model_type: as the config says.
-        notes: what is surprising in how the config was read, one sentence each.
+        model_type: from the config.
+        notes: sentences on how the config was read.
         noted: part, kind and text of each note: ("vision_config", "unread", "..."); the kinds are those of NoteKind in
             rotary/config.h.
     """
@@ -159,12 +159,12 @@ class Ropes(_Record, Sequence[ModelRope]):
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no type for: numbers of numpy and torch, and words such as torch.dtype."""
+    """A value for which JSON has no type: a number of numpy or torch, or a word such as torch.dtype."""
     return value.item() if hasattr(value, "item") else str(value)
 
 
 def _named(source: Source) -> tuple[str, str]:
-    """What _core reads: ("text", JSON) or ("path", a path)."""
+    """The source as _core reads it: ("text", JSON) or ("path", a path)."""
     if isinstance(source, bytes):
         source = source.decode("utf-8")
     if isinstance(source, str):
@@ -201,14 +201,14 @@ def _model_rope(told: dict[str, Any]) -> ModelRope:
 def config(
     source: Source, *, pairing: Pairing | None = None, weights: str | os.PathLike[str] | None = None
 ) -> Ropes:
-    """The ropes of a model, as its config says.
+    """Read the ropes of a model from its config.
 
     Args:
         source: a path (config.json of Hugging Face, params.json of Mistral and Meta, their folder, or a GGUF file), a
             repository in the Hugging Face cache ("Qwen/Qwen3-8B"), a dict, a transformers.PretrainedConfig, or a str
             of JSON.
-        pairing: decides where the model_type is unknown, overrides where it is known.
-        weights: the checkpoint, for frequencies that it learned: model.safetensors, its index.json, or their folder.
+        pairing: used if the model_type is unknown, and overrides it if it is known.
+        weights: the checkpoint with learned frequencies: model.safetensors, its index.json, or their folder.
 
     Returns:
         A sequence of ModelRope, with model_type and notes.
@@ -216,7 +216,7 @@ def config(
     Raises:
         rotary.Error: FILE, JSON, FORMAT, CONFIG_KEY (a rope key that nothing reads), CONFIG_VALUE, CONFIG_MISSING,
             MODEL_TYPE (unknown, and no pairing given), TENSOR, ROPE.
-        TypeError: what is none of these.
+        TypeError: source is none of these.
     """
     path = None if weights is None else os.fspath(weights)
     fields = _read(_core._model(_named(source), pairing, path))
@@ -227,17 +227,17 @@ def config(
 def query_scale(
     source: Source, positions: Any, layer: int | None = None, *, pairing: Pairing | None = None
 ) -> Any:
-    """What a model multiplies its queries by at each position, beside the rotation and in layers without one too.
+    """The factors by which a model multiplies its queries at each position, in layers with and without rotation.
 
     Args:
-        source: as of config().
-        positions: whole numbers, [tokens] or [batch, tokens]: as of rotary.Table.
-        layer: whose queries. None: every layer's, where all are alike.
-        pairing: as of config().
+        source: as in config().
+        positions: whole numbers, [tokens] or [batch, tokens], as in rotary.Table.
+        layer: the layer of the queries. None: all layers, which must be alike.
+        pairing: as in config().
 
     Returns:
-        float32 of the positions' shape, rounded once: for every element of q's heads; 1 where the model does not
-        multiply, and at positions below 0.
+        float32 of the positions' shape, rounded once: a factor for all elements of a token's q. 1 if the model has no
+        factors, and at positions below 0.
 
     Raises:
         rotary.Error: what config() raises, ROPE (some layers multiply and some do not, and none is named), POSITION
@@ -250,7 +250,7 @@ def query_scale(
 
 
 class PatchError(_core.Error):
-    """rotary.patch refused, and changed nothing.
+    """rotary.patch refused the model and changed nothing.
 
     Attributes:
         code: one word of docs/errors.md.
@@ -269,26 +269,26 @@ def refuse(code: str, rule: str, got: str, hint: str = "") -> NoReturn:
 
 
 def patch(model: Any, *, tables: Literal["model", "exact"] = "model") -> Report:
-    """Compares every table of a model of Hugging Face's transformers with its config, and can make them exact.
+    """Compare every table of a Hugging Face transformers model with its config, and optionally make it exact.
 
     Each rotary module is run at positions up to 4093, and its cos and sin must be those of a rope that
     rotary.config(model.config) reads for that part of the model, within the error of float32 angles. Modules are found
-    by the frequencies that they keep; no function, name or version of transformers is looked at.
+    by the frequencies that they hold, not by functions, names or versions of transformers.
 
     Args:
         model: a torch.nn.Module with a config, as transformers' from_pretrained returns it.
         tables: "model" compares the model's own cos and sin, and changes nothing. "exact" makes the rotary modules of
-            this model give rotary's exact rows, of the dtype, device and form of their own; their buffers are no
-            longer read, and what is in them does not matter.
+            this model return rotary's exact rows, in their own dtype, device and form; their buffers are no
+            longer read, and their contents do not matter.
 
     Returns:
-        A report: print it, undo() it, or use it in a with statement, which undoes.
+        A report: print it, undo() it, or use it in a with statement, which undoes it.
 
     Raises:
-        rotary.PatchError: nothing was changed. ROPE: a table is another than the config's, or cannot be compared; no
+        rotary.PatchError: nothing was changed. ROPE: a table differs from the config's, or cannot be compared; no
             table at all; TORCH: a table that "exact" cannot replace; DEVICE: a table without
             memory; VALUE; and the codes of rotary.config.
-        TypeError: what is no such model.
+        TypeError: model is no such model.
     """
     from ._torch import patching
 

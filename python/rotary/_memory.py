@@ -1,4 +1,4 @@
-"""Memory as the arrays of numpy that callers are given; and the positions that they give, as memory."""
+"""Memory as numpy arrays for callers; and the callers' positions as memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def view(memory: Any, kind: str, shape: tuple[int, ...]) -> Any:
 
 
 def kind_of(kind: Any) -> int:
-    """Whose arrays are of this type: Kind of src/arrays.h."""
+    """The library of arrays of this type: Kind of src/arrays.h."""
     if hasattr(kind, "__array_struct__"):
         return 0
     if hasattr(kind, "__torch_function__"):
@@ -49,7 +49,7 @@ def empty(kind: str, shape: tuple[int, ...], like: Any) -> Any:
 
 
 def positions(given: Any) -> Any:
-    """What _core reads of an int, a range, nested lists, or any array: an array, or (values, shape)."""
+    """An int, a range, nested lists, or any array as _core reads it: an array, or (values, shape)."""
     if type(given) is int:
         _check_range(given)
         return (given, 0), ()
@@ -78,8 +78,8 @@ def _check_range(*integers: int) -> None:
 
 
 def flattened(what: str, given: Any) -> tuple[Any, tuple[int, ...]]:
-    """The numbers of nested lists, or of an array of several dimensions, in row-major order, and their shape; others as
-    they are."""
+    """The numbers of nested lists, or of an array of several dimensions, in row-major order, and their shape; other
+    values unchanged."""
     if len(getattr(given, "shape", ())) > 1:
         given = given.tolist()
     if not isinstance(given, (list, tuple)):

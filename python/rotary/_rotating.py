@@ -1,8 +1,8 @@
 # mypy: disable-error-code="no-any-return"
 """rotate and its family, for arrays of every kind.
 
-Torch's tensors go to rotary._torch.entry, everything else to the C++ part; both take every argument by its place, and
-an array that is its own output is rotated in place.
+torch's tensors go to rotary._torch.entry, everything else to the C++ part. Both take all arguments by position; if an
+array is also the output, it is rotated in place.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from . import _core
 from ._tables import Table
 from ._words import Direction, Layout, Pairing, Stores, check_pairing, check_word, fail
 
-_modules = sys.modules  # torch is not imported here: where there is a tensor, it is among these
+_modules = sys.modules  # torch is not imported here; if there is a tensor, it is among these
 
 
 class SupportsDlpack(Protocol):
@@ -45,16 +45,16 @@ def rotate(
 ) -> _A:  # fmt: skip
     """Rotate heads by a table: (a, b) -> (a cos - b sin, b cos + a sin).
 
-    The first table.rotary_dim elements of each head turn, in float32 without fused multiply-add; the others keep their
-    bits. float16 and bfloat16 are rounded once, to nearest even. rotate_qk() says which arrays are taken.
+    The first table.rotary_dim elements of each head rotate, in float32 without fused multiply-add; the others keep
+    their bits. float16 and bfloat16 are rounded once, to nearest even. rotate_qk() lists the supported arrays.
 
     Args:
-        x: float32, float16 or bfloat16 (torch: float64 too), of any strides but of the last dimension; as layout says.
-        table: a rotary.Table, or what rotary.from_rows and rotary.from_doubled gave, of as many tokens; its batch is
-            1 or that of the tensor.
+        x: float32, float16 or bfloat16 (torch: float64 too) in the given layout; any strides but in the last dimension.
+        table: a rotary.Table, or a result of rotary.from_rows or rotary.from_doubled, for the same tokens; its batch
+            is 1 or that of the tensor.
         layout: the order of the dimensions, b batch, t tokens, h heads, d head_dim last: "bthd", "bhtd", "tbhd",
             "thd", "htd", "td", "hd", ... No default.
-        out: where the result goes. None: a new array of the same kind. Torch records no gradient into it.
+        out: receives the result. None: a new array of the same kind. torch records no gradient into it.
         first: the element of each head where the rotated block begins (ropes[0].first of rotary.config).
         direction: "forward", or "backward" for the gradient, the transposed map.
         stores: a matter of speed: "automatic", "cached" (the result is read at once) or "streaming".
@@ -63,8 +63,8 @@ def rotate(
         out, or a new array of the kind, element type and shape of x.
 
     Raises:
-        rotary.Error: SHAPE, DTYPE, ALIAS, DEVICE, VALUE, TORCH (a gradient that out or the place cannot record).
-        TypeError: what is no array, or no table.
+        rotary.Error: SHAPE, DTYPE, ALIAS, DEVICE, VALUE, TORCH (a gradient cannot be recorded into out or in place).
+        TypeError: x is no array, or table no table.
     """
     return _of(x).rotate("rotate", x, table, layout, out, first, direction, stores, None)
 
@@ -79,7 +79,7 @@ def rotate_(
 def rotate_backward(
     grad: _A, table: AnyTable, *, layout: Layout, out: _A | None = None, first: int = 0, stores: Stores = "automatic"
 ) -> _A:
-    """The gradient of rotate(x, table) with respect to x, of the gradient of the result: the transposed map.
+    """The gradient of rotate(x, table) with respect to x, from the gradient of its result: the transposed map.
 
     It undoes rotate() only if the table's attention factor is 1. Arguments, result and errors are those of rotate().
     """
@@ -92,7 +92,7 @@ def rotate_qk(
 ) -> tuple[_Q, _K]:  # fmt: skip
     """Rotate queries and keys in one call.
 
-    q and k may differ in heads, head_dim, strides and element type. What is taken, and what can be done with it:
+    q and k may differ in heads, head_dim, strides and element type. The supported arrays, and what they support:
 
         arrays           element types                autograd   compile, export   vmap   result
         numpy            float32, float16, bfloat16   -          -                 -      numpy
@@ -106,18 +106,18 @@ def rotate_qk(
         __dlpack__       float32, float16, bfloat16   -          -                 -      numpy; of bfloat16 only in
         a buffer         float32, float16             -          -                 -      place or out=
 
-    Autograd is in q, k, and in the cos and sin of a table that rotary.from_rows or rotary.from_doubled made of tensors:
-    backward and forward mode, torch.func, checkpoints. A new array has its dimensions in memory as q's has.
+    Autograd covers q, k, and the cos and sin of a table that rotary.from_rows or rotary.from_doubled made of tensors:
+    backward and forward mode, torch.func, checkpoints. A new array has the memory order of q's dimensions.
 
     Args:
-        q: queries, as x of rotate(): [batch, heads, tokens, head_dim] with layout="bhtd".
+        q: queries, like x of rotate(): [batch, heads, tokens, head_dim] with layout="bhtd".
         k: keys, in the same layout.
-        out: (q_out, k_out), where the results go. None: new arrays of the same kind. Torch records no gradient into it.
-        query_scale: floats [tokens] or [batch, tokens] of q (rotary.query_scale makes a model's): every element of
-            q's heads is multiplied by the factor of its token too, forward or backward: those that turn, by rows of cos
-            and sin times the factor, the others themselves. k is rotated alone.
-        table, layout, first, direction, stores: as of rotate(); not a table with xPos, whose inverse keys take: rotate
-            q and k by a table each.
+        out: (q_out, k_out), which receive the results. None: new arrays of the same kind. torch records no gradient
+            into them.
+        query_scale: floats [tokens] or [batch, tokens] of q (rotary.query_scale makes a model's). Every element of
+            q's heads is also multiplied by the factor of its token, forward and backward. k is only rotated.
+        table, layout, first, direction, stores: as in rotate(); not a table with xPos, since keys need its inverse:
+            rotate q and k by one table each.
 
     Returns:
         (q, k), rotated.
@@ -150,8 +150,8 @@ def rotate_qkv(
 
     Args:
         qkv: its heads are those of q, then kv_heads of k, then kv_heads of v, which is copied.
-        kv_heads: how many heads k and v have each.
-        table, layout, out, first, direction, stores: as of rotate().
+        kv_heads: the number of heads of k, and of v.
+        table, layout, out, first, direction, stores: as in rotate().
 
     Returns:
         out, or a new array of the kind, element type and shape of qkv.
@@ -170,7 +170,7 @@ def rotate_qkv_(
 
 
 def _of(x: object) -> Any:
-    """What has the functions for such arrays."""
+    """The module with the functions for such arrays."""
     torch = _modules.get("torch")
     if torch is None or not isinstance(x, torch.Tensor):
         return _core
@@ -183,15 +183,15 @@ def _of(x: object) -> Any:
 
 
 def from_rows(cos: Any, sin: Any, *, pairing: Pairing, repeated: bool = False) -> AnyTable:
-    """A table of rows with one column for each pair, as flash-attn and vLLM keep them.
+    """Make a table of rows with one column for each pair, as in flash-attn and vLLM.
 
     Args:
-        cos: floats [tokens, pairs] or [batch, tokens, pairs]. Of torch's tensors the table holds the tensors
+        cos: floats [tokens, pairs] or [batch, tokens, pairs]. For torch's tensors the table holds the tensors
             themselves (a rotary.torch.TensorTable): on any device, a gradient reaches them, torch.compile traces them.
-            Of other arrays it is a rotary.Table with a copy; float64 is rounded to float32.
+            For other arrays it is a rotary.Table with a copy; float64 is rounded to float32.
         sin: likewise.
         pairing: "half", "interleaved" or "interleaved_to_half". No default.
-        repeated: takes rows whose columns are equal two by two, which are refused as doubled otherwise (of tensors:
+        repeated: accepts rows whose columns are equal in pairs, which are otherwise refused as doubled (for tensors
             on the CPU and outside of torch.compile).
 
     Raises:
@@ -205,7 +205,7 @@ def from_rows(cos: Any, sin: Any, *, pairing: Pairing, repeated: bool = False) -
 
 
 def refuse_doubled(operation: str, cos: Any, sin: Any) -> None:
-    """Raises SHAPE for arrays whose columns are equal two by two."""
+    """Raises SHAPE for arrays whose columns are equal in pairs."""
     seen, columns = _core._doubling(operation, cos, sin)
     if seen in ("halves", "neighbours", "both"):
         rule = f"cos and sin must have one column for each pair but got {columns} columns of which each two are equal"
@@ -216,17 +216,17 @@ def refuse_doubled(operation: str, cos: Any, sin: Any) -> None:
 def from_doubled(
     cos: Any, sin: Any, *, pairing: Pairing, doubled: Literal["halves", "neighbours"] | None = None
 ) -> AnyTable:
-    """A table of doubled rows, as Hugging Face's models make them: each column twice.
+    """Make a table of doubled rows, in which each column stands twice, as in Hugging Face's models.
 
     Args:
-        cos: floats [tokens, 2 * pairs] or [batch, tokens, 2 * pairs], doubled in two halves or, where the pairing is
-            not "half", also side by side. Of torch's tensors the table holds the tensors themselves (a
-            rotary.torch.TensorTable), and the gradient goes to the column that is read, the first of the two. Of other
-            arrays it is a rotary.Table with a copy; float64 is rounded to float32.
+        cos: floats [tokens, 2 * pairs] or [batch, tokens, 2 * pairs], doubled in two halves or, if the pairing is
+            not "half", also side by side. For torch's tensors the table holds the tensors themselves (a
+            rotary.torch.TensorTable), and the gradient goes to the column that is read, the first of the two. For
+            other arrays it is a rotary.Table with a copy; float64 is rounded to float32.
         sin: likewise.
         pairing: "half", "interleaved" or "interleaved_to_half". No default.
-        doubled: "halves" or "neighbours"; by default that is seen from the numbers. Tensors that cannot be read
-            (compiled, on another device) are not checked, and need it where the pairing is not "half".
+        doubled: "halves" or "neighbours"; by default found from the numbers. Tensors that cannot be read (compiled, or
+            on another device) are not checked, and need it if the pairing is not "half".
 
     Raises:
         rotary.Error: SHAPE (they are not doubled), DTYPE, PAIRING, VALUE.
@@ -248,7 +248,7 @@ def _refuse_unclear(rows: str) -> None:
 
 
 def _seen_doubling(cos: Any, sin: Any, pairing: str, wanted: str | None) -> Any:
-    """How the rows are doubled: as wanted, else in halves or, where the pairing is not "half", side by side."""
+    """How the rows are doubled: as asked for, else in halves or, if the pairing is not "half", side by side."""
     seen, columns = _core._doubling("from_doubled", cos, sin)
     allowed = [wanted] if wanted else ["halves"] if pairing == "half" else ["halves", "neighbours"]
     found = [one for one in allowed if seen in (one, "both", "even")]
@@ -262,7 +262,7 @@ def _seen_doubling(cos: Any, sin: Any, pairing: str, wanted: str | None) -> Any:
 
 
 def _seen(operation: str, cos: Any, sin: Any, doubled: str) -> tuple[Any, tuple[Any, Any] | None]:
-    """rotary._torch.tables of tensors, whose shapes are then checked, else None; the rows, where they can be read."""
+    """rotary._torch.tables for tensors, whose shapes are then checked, else None; and the rows, if they can be read."""
     torch = _modules.get("torch")
     if torch is None or not isinstance(cos, torch.Tensor):
         return None, (cos, sin)

@@ -1,4 +1,4 @@
-"""rotary.Frequencies and rotary.Table: their state is here, and what the library reads of it in _core."""
+"""rotary.Frequencies and rotary.Table: their state is here, and _core reads it."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ._words import Angles, Pairing, Rounding, check_pairing, fail
 
 @final
 class Frequencies(_Value):
-    """The angular speed of every pair, and whatever else an angle is made of.
+    """The angular speed of every pair, and the other values that determine an angle.
 
-    Head h turns pair i of token t by the sum over axes a of position[a, t] * inv_freq[h, a, i], plus phase[h, i].
-    Usually made by rotary.frequencies(rope). By hand, for frequencies that are known otherwise, as learned ones:
+    Head h rotates pair i of token t by the sum over axes a of position[a, t] * inv_freq[h, a, i], plus phase[h, i].
+    Usually rotary.frequencies(rope) makes it. By hand, for frequencies from elsewhere, such as learned ones:
 
     Args:
-        inv_freq: radians per position of each pair, [pairs]; 0: the pair does not turn. [axes, pairs]: a pair turns by
+        inv_freq: radians per position of each pair, [pairs]; 0: the pair does not rotate. [axes, pairs]: an angle is
             the sum over that many coordinates. [heads, axes, pairs]: each head, or each group of heads of q that shares
-            a head of k, has its own. [heads, pairs]: likewise, where heads= is given.
+            a head of k, has its own. [heads, pairs]: likewise, if heads= is given.
         pairing: "half", "interleaved" or "interleaved_to_half". No default.
         attention_factor: multiplies cos and sin.
         axis: which coordinate of a position drives each pair, [pairs]. None: all the first.
         clockwise: turns by minus the angle.
-        inv_freq_float32: what frameworks computed in float32, for Table(..., angles="float32").
-        heads, summed_axes: how inv_freq is to be read; 1 and 0: as its dimensions say.
+        inv_freq_float32: the frequencies as frameworks compute them in float32, for Table(..., angles="float32").
+        heads, summed_axes: the meaning of inv_freq's dimensions; 1 and 0: by their number.
         phase: radians added to the angle, [pairs] or [heads, pairs], whose heads may share inv_freq. None: 0.
         xpos: rotary.XPos(...), the amplitude of cos and sin.
 
@@ -35,8 +35,8 @@ class Frequencies(_Value):
         inv_freq: float64 [pairs], or as above, read-only.
         phase: float64, in one dimension, read-only.
         axis: a tuple; empty: all the first.
-        axes: how many coordinates a position has.
-        rotary_dim: elements that turn: two for each pair.
+        axes: the number of coordinates of a position.
+        rotary_dim: elements that rotate, two for each pair.
 
     Raises:
         rotary.Error: PAIRING, SHAPE.
@@ -62,7 +62,7 @@ class Frequencies(_Value):
         inv_freq, heads, summed_axes = shaped("Frequencies", inv_freq, heads, summed_axes)
         phase, rows = phases("Frequencies", () if phase is None else phase, heads)
         narrow = () if inv_freq_float32 is None else inv_freq_float32
-        if rows > 1:  # every head turns by the one row
+        if rows > 1:  # all heads rotate by the one row
             inv_freq, narrow = (listed(one) * rows for one in (inv_freq, narrow))
         told = {"inv_freq": inv_freq, "inv_freq_float32": narrow, "phase": phase, "heads": heads * rows}
         told |= {"summed_axes": summed_axes, "pairing": pairing, "axis": () if axis is None else listed(axis)}
@@ -123,7 +123,7 @@ def frequencies(rope: Rope, length: int | None = None) -> Frequencies:
 
     Args:
         rope: a rotary.Rope.
-        length: tokens in play, the largest position + 1. Needed with Dynamic and LongRope scaling only.
+        length: of the sequence, the largest position + 1. Needed with Dynamic and LongRope scaling only.
 
     Returns:
         rotary.Frequencies.
@@ -135,7 +135,7 @@ def frequencies(rope: Rope, length: int | None = None) -> Frequencies:
 
 
 class Shaped:
-    """What the shape of rows says."""
+    """Properties that follow from the shape of rows."""
 
     __slots__ = ()
     pairing: Pairing
@@ -174,26 +174,26 @@ class Shaped:
 class Table(_core._Rows, _Value, Shaped):
     """A row of cos and sin for each token, float32. One table serves all layers and heads of a step.
 
-    A table is not doubled rows as frameworks keep them: it has one column for each pair. from_doubled() reads those.
+    A table has one column for each pair, not doubled columns as in frameworks; from_doubled() reads those.
 
     Args:
         source: a rotary.Rope, or rotary.Frequencies.
         positions: of every token: an int, a range, a list, or an array of integers or floats. [tokens] or
-            [batch, tokens]; of a rope of several axes [tokens] (text: all axes the same), [axes, tokens] or
-            [axes, batch, tokens]. Where axes are summed, each has its coordinate.
-        length: tokens in play, for ropes with Dynamic or LongRope scaling. None: the largest position + 1.
+            [batch, tokens]; for a rope of several axes [tokens] (text: all axes equal), [axes, tokens] or
+            [axes, batch, tokens]. With summed axes, each axis needs its coordinate.
+        length: of the sequence, for ropes with Dynamic or LongRope scaling. None: the largest position + 1.
         angles: "exact", the correctly rounded float32 at any position, or "float32", the steps of frameworks.
-        rounding: "f32", "f16" or "bf16": the type that the values are rounded to.
+        rounding: "f32", "f16" or "bf16": the type to which the values are rounded.
 
     Attributes:
         cos: float32 of .shape, read-only.
         sin: likewise.
-        positions: as they were given, int64 or float64, read-only; None of rows.
-        pairing: which two elements turn together.
+        positions: those given, as int64 or float64, read-only; None for a table from rows.
+        pairing: the two elements that rotate together.
         shape: (tokens, pairs), or (batch, tokens, pairs); with rows per head (batch, tokens, heads, pairs).
-        rotary_dim: elements that turn, 2 * pairs.
+        rotary_dim: elements that rotate, 2 * pairs.
         batch: 1: the rows serve any batch size.
-        heads: 1: all heads turn alike; else as many as q or as k has.
+        heads: 1: all heads rotate alike; else the number of heads of q or of k.
 
     Raises:
         rotary.Error: PAIRING, SHAPE, SCALING, POSITION, LENGTH, VALUE.
@@ -221,7 +221,7 @@ class Table(_core._Rows, _Value, Shaped):
         made: Table
         made, *state = _core._rows_of(cls, operation, (cos, sin, pairing, doubled), xpos)
         made._set(*state, positions)
-        made.positions  # that they fit
+        made.positions  # checks that they fit
         return made
 
     @classmethod
@@ -255,25 +255,25 @@ def between(
     from_: Rope | Frequencies, from_positions: Any, to: Rope | Frequencies, to_positions: Any, *,
     rounding: Rounding = "f32",
 ) -> Table:  # fmt: skip
-    """The table that turns keys, which `from_` rotated at from_positions, into what `to` makes of them at to_positions.
+    """The table that re-rotates keys, from `from_` at from_positions to `to` at to_positions.
 
-    Shifts a cache, or re-rotates it for another scaling or base: rotate(keys, between(...), layout=...). The angles are
-    the difference of both, rounded once; the attention factor is the ratio of both, so that a shift does not apply it
+    rotate(keys, between(...), layout=...) shifts a cache, or re-rotates it for another scaling or base. The angles are
+    the differences of both, rounded once; the attention factor is the ratio of both, so that a shift does not apply it
     again. The pairing is that of rotated keys.
 
     Args:
-        from_: a rotary.Rope, or rotary.Frequencies. With Dynamic and LongRope scaling a Rope takes the largest of its
-            positions + 1 as the length; rotary.frequencies(rope, length) says another.
-        from_positions: as of rotary.Table: where the keys stand.
-        to: as from_: by what they are to be rotated.
-        to_positions: where they are to stand; of as many tokens.
-        rounding: as of rotary.Table.
+        from_: a rotary.Rope, or rotary.Frequencies. With Dynamic and LongRope scaling the length of a Rope is its
+            largest position + 1; use rotary.frequencies(rope, length) for another.
+        from_positions: the present positions of the keys, as in rotary.Table.
+        to: the rope or frequencies for the new rotation.
+        to_positions: the new positions, for the same number of tokens.
+        rounding: as in rotary.Table.
 
     Returns:
         rotary.Table, whose positions are None.
 
     Raises:
-        rotary.Error: PAIRING (two layouts of pairs), SHAPE, SCALING, POSITION, VALUE.
+        rotary.Error: PAIRING (the pairs are laid out differently), SHAPE, SCALING, POSITION, VALUE.
     """
     places = [_memory.positions(given) for given in (from_positions, to_positions)]
     made: Table
@@ -283,6 +283,6 @@ def between(
 
 
 def refuse_xpos(operation: str, table: Any) -> None:
-    """Of q and k, both by one table."""
+    """Refuses xPos where one table rotates q and k."""
     if getattr(table, "_xpos", False):
         fail("SCALING", operation, "a table of queries and keys must have no xPos, whose inverse keys take, but has it")

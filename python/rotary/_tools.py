@@ -1,5 +1,5 @@
 # mypy: disable-error-code="no-any-return"
-"""What the program's commands of these names do. _core reads each argument by its name."""
+"""The program's commands of these names as functions. _core reads each argument by its name."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _places(positions: Any) -> Any:
 
 
 def _compared(operation: str, asked: Any, before: Any, after: Any, words: dict[str, Any]) -> dict[str, Any]:
-    """What becomes of tensors: of two paths, two arrays, or two dicts of arrays. asked: of _asked, or None."""
+    """The result for two paths, two arrays, or two dicts of arrays. asked: from _asked, or None."""
     paths = [isinstance(given, (str, os.PathLike)) for given in (before, after)]
     if paths[0] != paths[1]:
         raise TypeError(f"[{operation}] both must be files, or both arrays or dicts of arrays")
@@ -61,31 +61,32 @@ def check(
     tolerance: float | None = None,
     same_position_on_every_axis: bool = False,
 ) -> dict[str, Any]:
-    """Check that tensors are rotated as a config asks. What `rotary check --json` prints, less its version.
+    """Check that tensors are rotated as a config asks. Returns the JSON of `rotary check --json` without its version.
 
     Args:
-        source: as of rotary.config, or a rotary.Rope, or an entry of rotary.config.
+        source: as in rotary.config, or a rotary.Rope, or an entry of rotary.config.
         input: the tensors before the rotation: an array, a dict of arrays, or the path of a .safetensors or .npy
             file.
-        against: what an engine made of them, of the same names and shapes.
-        tensors: names. None: q and k, whichever is there, else all.
+        against: the tensors after an engine's rotation, with the same names and shapes.
+        tensors: names. None: those of q and k that exist, else all.
         positions: as of rotary.Table, or the command's "100:116". None: 0, 1, 2, ...
-        layout: "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd" or "flat". None: found.
-        rope: which rope of the model, from 0. None: the one that fits.
-        pairing: as of rotary.config. Not for a rope, which has its own.
-        length: tokens in play. None: the largest position + 1.
+        layout: "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd" or "flat". None: found from the tensors.
+        rope: the number of the model's rope, from 0. None: the one that fits.
+        pairing: as in rotary.config. Not for a rope, which has its own.
+        length: of the sequence. None: the largest position + 1.
         tolerance: the largest difference of an element, at least 0. None: the rounding of the dtype and of float32
             angles.
         same_position_on_every_axis: allows positions of one axis for a rope of coordinates.
 
     Returns:
-        A dict: equal, max_error, tolerance, first (where they differ), tensor, diagnosis (as of diagnose, None where
-        equal), and tensors where there are several.
+        A dict: equal, max_error, tolerance, first (the first difference), tensor, diagnosis (as in diagnose, None if
+        equal), and tensors if there are several.
 
     Raises:
         rotary.Error: what rotary.config raises, SHAPE, DTYPE, TENSOR, POSITION, ROPE.
     """
-    words: dict[str, Any] = {"tensors": tensors, "positions": positions, "layout": layout, "rope": rope, "pairing": pairing}
+    words: dict[str, Any] = {
+        "tensors": tensors, "positions": positions, "layout": layout, "rope": rope, "pairing": pairing}
     words |= {"length": length, "tolerance": tolerance, "same_position_on_every_axis": same_position_on_every_axis}
     return _compared("check", _asked(source), input, against, words)
 
@@ -105,13 +106,13 @@ def diagnose(
 ) -> dict[str, Any]:
     """Find out what a rotation did to tensors, and what is wrong with it.
 
-    What `rotary diagnose --json` prints, less its version.
+    Returns the JSON of `rotary diagnose --json` without its version.
 
     Args:
         before: an array, a dict of arrays, or the path of a .safetensors or .npy file.
-        after: what was made of them, of the same names and shapes.
-        config: what was asked: as source of check(). None: what the tensors tell of themselves.
-        tensors, positions, layout, rope, pairing, length, same_position_on_every_axis: as of check().
+        after: the rotated tensors, with the same names and shapes.
+        config: the rotation asked for, as source of check(). None: found from the tensors alone.
+        tensors, positions, layout, rope, pairing, length, same_position_on_every_axis: as in check().
 
     Returns:
         A dict: verdict, sentence, findings, pairing, direction, first, rotary_dim, positions, inv_freq, axis, base,
@@ -121,7 +122,8 @@ def diagnose(
     Raises:
         rotary.Error: as check().
     """
-    words: dict[str, Any] = {"tensors": tensors, "positions": positions, "layout": layout, "rope": rope, "pairing": pairing}
+    words: dict[str, Any] = {
+        "tensors": tensors, "positions": positions, "layout": layout, "rope": rope, "pairing": pairing}
     words |= {"length": length, "same_position_on_every_axis": same_position_on_every_axis}
     return _compared("diagnose", None if config is None else _asked(config), before, after, words)
 
@@ -137,18 +139,18 @@ def extend(
     pairing: Pairing | None = None,
     output: Path | None = None,
 ) -> dict[str, Any]:
-    """Plan a longer context for a model. What `rotary extend --json` prints, less its version.
+    """Plan a longer context for a model. Returns the JSON of `rotary extend --json` without its version.
 
     Args:
-        source: as of rotary.config.
-        length: tokens that the model shall take.
+        source: as in rotary.config.
+        length: tokens that the model is to take.
         scaling: "linear", "yarn", "llama3", "longrope" or "default". None: all, one recommended.
         factor: None: the published one, else length / trained length. At least 1.
-        trained_length: tokens before any scaling. None: what the makers publish, else the config.
+        trained_length: tokens before any scaling. None: from the publisher, else from the config.
         rope: the rope whose part is extended, from 0. None: the first of a text.
-        pairing: as of rotary.config.
-        output: a folder to make, with the new config.json of the scaling that is asked for or recommended. A
-            config.json that is there is not replaced.
+        pairing: as in rotary.config.
+        output: a folder to create, with the new config.json of the requested or recommended scaling. An existing
+            config.json is not replaced.
 
     Returns:
         A dict: methods, each with its changes and warnings; recommended, why, otherwise, family_publishes, and more
@@ -172,18 +174,18 @@ def convert(
     dry_run: bool = False,
     verify: bool = False,
 ) -> dict[str, Any]:
-    """Convert a checkpoint to the other pairing. Rows are moved and no value is rounded.
+    """Convert a checkpoint to the other pairing. Rows are permuted; no value changes.
 
     Args:
         input: a checkpoint's folder, or a repository in the Hugging Face cache.
-        output: the folder to write, not there or empty; it appears whole or not at all. None only for a dry run.
+        output: a folder that does not exist or is empty; it appears whole or not at all. None only for a dry run.
         to: "half" or "interleaved".
-        from_: the pairing before. None: as the files' metadata say, else the config.
+        from_: the pairing of the input. None: from the files' metadata, else from the config.
         dry_run: writes nothing, and says what would change.
-        verify: undoes the change again and compares the bytes.
+        verify: undoes the change and compares the bytes.
 
     Returns:
-        A dict of what changed: what `rotary convert --json` prints, less its version (docs/convert.md).
+        The JSON of `rotary convert --json` without its version, with all changes (docs/convert.md).
 
     Raises:
         rotary.Error: PAIRING (in that pairing already, or unknown), MODEL_TYPE, TENSOR, SHAPE, DTYPE, FILE, FORMAT,
@@ -203,14 +205,14 @@ def accuracy(
     length: int | None = None,
     tolerance: float = 1e-3,
 ) -> dict[str, Any]:
-    """How far the common ways to make tables are from the exact one. `rotary accuracy --json`, less its version.
+    """The errors of common ways to compute tables: the JSON of `rotary accuracy --json` without its version.
 
     Args:
-        source: as of rotary.config, or a rotary.Rope, or an entry of rotary.config.
-        rope: which rope of the model, from 0.
-        positions: where to measure, [tokens]: as of rotary.Table. None: a sample of each decade.
-        length: tokens in play, for scalings that depend on it. None: the context, or the largest position + 1.
-        tolerance: the error that the advice allows float32, from 1e-6 to 1.
+        source: as in rotary.config, or a rotary.Rope, or an entry of rotary.config.
+        rope: the number of the model's rope, from 0.
+        positions: measured positions, [tokens], as in rotary.Table. None: a sample of each decade.
+        length: of the sequence, for scalings that depend on it. None: the context, or the largest position + 1.
+        tolerance: the error that the advice allows for float32, from 1e-6 to 1.
 
     Returns:
         A dict: ways, each with its errors in every decade of positions; float32_within, advice, and more

@@ -20,7 +20,7 @@ class _Value:
 
     def __init_subclass__(cls) -> None:
         """Its fields are the annotations of the class."""
-        cls.__module__ = "rotary"  # where it is found: for help() and for pickles
+        cls.__module__ = "rotary"  # its public module, for help() and pickles
         cls._fields = tuple(name for name, kind in cls.__annotations__.items() if not kind.startswith("ClassVar"))
 
     def _set(self, *values: object) -> None:
@@ -49,7 +49,7 @@ class _Value:
         return f"{type(self).__name__}({fields})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self)._of, self._values()  # which checks the value of a pickle as a new one
+        return type(self)._of, self._values()  # checks the value of a pickle like a new one
 
     @classmethod
     def _of(cls, *values: Any) -> Self:
@@ -62,7 +62,7 @@ class _Value:
 
 
 class _Signature:
-    """What help() and inspect show of a class of _Record: its fields by name, with their defaults."""
+    """The signature that help() and inspect show for a class of _Record: its fields by name, with their defaults."""
 
     def __get__(self, value: object, kind: type[_Record]) -> Any:
         from inspect import Parameter, Signature
@@ -70,7 +70,8 @@ class _Signature:
         if kind.__init__ is not _Record.__init__:
             return None
         defaults = {name: vars(kind).get(name, Parameter.empty) for name in kind._fields}
-        told = {name: {"default": default, "annotation": kind.__annotations__[name]} for name, default in defaults.items()}
+        told = {name: {"default": default, "annotation": kind.__annotations__[name]}
+                for name, default in defaults.items()}
         fields = [Parameter(name, Parameter.KEYWORD_ONLY, **words) for name, words in told.items()]
         return Signature(fields, return_annotation="None")
 
@@ -122,7 +123,7 @@ class Scaling(_Record):
 
     @property
     def name(self) -> str:
-        """The method's name, as "yarn"."""
+        """The method's name, such as "yarn"."""
         return self._name
 
 
@@ -155,7 +156,7 @@ class NtkFixed(Scaling):
 
 
 class Dynamic(Scaling):
-    """The base grows with the length in play beyond trained_length. Hugging Face."""
+    """The base grows with the sequence's length beyond trained_length. Hugging Face."""
 
     _name = "dynamic"
     factor: float = 1.0
@@ -163,15 +164,15 @@ class Dynamic(Scaling):
 
 
 class Yarn(Scaling):
-    """NTK by parts, with a magnitude. YaRN, arXiv:2309.00071.
+    """NTK by parts, with an attention factor. YaRN, arXiv:2309.00071.
 
     Args:
-        factor: by which long wavelengths are stretched.
+        factor: stretches long wavelengths.
         trained_length: tokens that the model was trained on before.
         beta_fast: turns over trained_length above which a pair is kept.
-        beta_slow: turns below which it is stretched whole.
+        beta_slow: turns below which a pair is stretched by the whole factor.
         truncate: floor and ceil of the correction range; gpt-oss: False.
-        attention_factor: multiplies cos and sin. None: M(mscale) / M(mscale_all_dim) where both are given and not 0,
+        attention_factor: multiplies cos and sin. None: M(mscale) / M(mscale_all_dim) if both are given and not 0,
             else M(1), with M(m) = magnitude * m * ln(factor) + 1.
         mscale: see attention_factor.
         mscale_all_dim: see attention_factor.
@@ -197,16 +198,16 @@ class Yarn(Scaling):
 
 
 class LongRope(Scaling):
-    """w / long_factor[i] when the length in play is above trained_length, else w / short_factor[i]. arXiv:2402.13753.
+    """w / long_factor[i] if the length is above trained_length, else w / short_factor[i]. arXiv:2402.13753.
 
     Args:
         short_factor: one for each pair.
         long_factor: one for each pair.
         trained_length: tokens that the model was trained on before.
-        factor: the attention factor is sqrt(1 + ln(factor) / ln(trained_length)) when it is above 1, else 1.
-        attention_factor: instead of that.
-        short_mscale: instead of it up to trained_length (Phi-3.5-MoE).
-        long_mscale: instead of it beyond.
+        factor: the attention factor is sqrt(1 + ln(factor) / ln(trained_length)) if factor is above 1, else 1.
+        attention_factor: replaces that value.
+        short_mscale: replaces it up to trained_length (Phi-3.5-MoE).
+        long_mscale: replaces it beyond.
     """
 
     _name = "longrope"
@@ -220,9 +221,9 @@ class LongRope(Scaling):
 
 
 class Llama3(Scaling):
-    """Wavelengths above trained_length / low are stretched by factor, those below trained_length / high kept.
+    """Stretches wavelengths above trained_length / low by factor, and keeps those below trained_length / high.
 
-    Blended between. llama-models, Llama 3.1.
+    Those between are blended. llama-models, Llama 3.1.
     """
 
     _name = "llama3"
@@ -233,7 +234,7 @@ class Llama3(Scaling):
 
 
 class Proportional(Scaling):
-    """The first floor(fraction * r / 2) pairs turn, by w / factor. p-RoPE, arXiv:2410.06205; Gemma 4."""
+    """The first floor(fraction * r / 2) pairs rotate, by w / factor. p-RoPE, arXiv:2410.06205; Gemma 4."""
 
     _name = "proportional"
     fraction: float = 1.0
@@ -241,7 +242,7 @@ class Proportional(Scaling):
 
 
 class YarnLog(Scaling):
-    """YaRN's blend of the logarithms, without an attention factor. Grok in SGLang, models/grok.py. Args as of Yarn."""
+    """YaRN's blend of the logarithms, without an attention factor. Grok in SGLang, models/grok.py. Args as in Yarn."""
 
     _name = "yarn_log"
     factor: float = 1.0
@@ -252,7 +253,7 @@ class YarnLog(Scaling):
 
 
 class ThetaScale(Scaling):
-    """The base becomes base^(ln(L0 factor / 2 pi) / ln(L0 / 2 pi)), L0 trained_length. Grok in SGLang, models/grok.py."""
+    """The base becomes base^(ln(L0 factor / 2 pi) / ln(L0 / 2 pi)); L0: trained_length. SGLang's models/grok.py."""
 
     _name = "theta_scale"
     factor: float = 1.0
@@ -266,12 +267,12 @@ class XPos(_Record):
     """The amplitude of xPos, arXiv:2212.10554.
 
     At position p, cos and sin of pair i of n are multiplied by zeta^((p - center) / scale), where zeta is
-    (2i + 0.4 r) / (1.4 r) and r = 2n; of keys, reciprocal, by its inverse.
+    (2i + 0.4 r) / (1.4 r) and r = 2n; for keys (reciprocal) by its inverse.
 
     Args:
         scale: above 0, 512 in the published models; 0: no amplitude.
-        center: the same for queries and for the keys of a cache.
-        reciprocal: of keys.
+        center: must be equal for queries and for the keys of a cache.
+        reciprocal: True for keys.
     """
 
     scale: float = 0.0
@@ -286,7 +287,7 @@ def amplitude(xpos: XPos | None) -> XPos:
 
 
 def shaped(operation: str, inv_freq: Any, heads: int, summed_axes: int) -> tuple[Any, int, int]:
-    """(inv_freq without its dimensions, heads, summed_axes), of which 1 and 0 are told by the dimensions."""
+    """(inv_freq without its dimensions, heads, summed_axes); 1 and 0 stand for the numbers that the dimensions show."""
     inv_freq, shape = flattened(operation, inv_freq)
     found = heads, summed_axes = operator.index(heads), operator.index(summed_axes)
     if heads < 1 or summed_axes < 0:
@@ -300,31 +301,31 @@ def shaped(operation: str, inv_freq: Any, heads: int, summed_axes: int) -> tuple
 
 
 def phases(operation: str, phase: Any, heads: int) -> tuple[Any, int]:
-    """(phase without its dimensions, its rows where frequencies of one row are to be repeated for them, else 1)."""
+    """(phase without its dimensions, the number of its rows for which one row of frequencies is repeated, else 1)."""
     phase, shape = flattened(operation, phase)
     return phase, shape[0] if heads == 1 and len(shape) == 2 else 1
 
 
 class Rope(_Record):
-    """What the model card says of a rope.
+    """A rope, as a model card describes it.
 
     Args:
         head_dim: elements of one head.
         base: above 1; "rope_theta".
-        pairing: which two elements turn together, with n = rotary_dim / 2: "half" (x[i], x[i + n]), "interleaved"
+        pairing: the two elements that rotate together, with n = rotary_dim / 2: "half" (x[i], x[i + n]), "interleaved"
             (x[2i], x[2i + 1]), or "interleaved_to_half", which reads the second and writes the first (DeepSeek-V3 in
             Hugging Face). No default.
         rotary_dim: elements of the rotated block, even. 0: head_dim.
         scaling: rotary.Yarn(...) or another; by default Unscaled().
-        axis: which coordinate of a position drives each pair; empty: all the first.
+        axis: the coordinate of a position by which each pair rotates; empty: the first for all.
         index: i in base^(-2i/r), for each pair; empty: 0, 1, 2, ...
         exponent_dim: r in base^(-2i/r). 0: rotary_dim.
-        clockwise: turns by minus the angle (nanochat).
-        inv_freq: radians per position of each pair, instead of what base and scaling give: [pairs], or as of
+        clockwise: rotates by minus the angle (nanochat).
+        inv_freq: radians per position of each pair, which replace those from base and scaling: [pairs], or as in
             rotary.Frequencies.
         multiplier: multiplies the frequencies, one for each pair.
-        attention_factor: multiplies cos and sin, instead of the scaling's.
-        heads, summed_axes, phase, xpos: as of rotary.Frequencies.
+        attention_factor: multiplies cos and sin, and replaces the scaling's.
+        heads, summed_axes, phase, xpos: as in rotary.Frequencies.
 
     Raises:
         rotary.Error: PAIRING (not given or unknown), SHAPE, SCALING.
@@ -378,7 +379,7 @@ class Rope(_Record):
         object.__setattr__(self, "_handle", _core._rope(self))
         words = _read(_core._check_rope(self))
         self._set(*(words[name] for name in self._fields))
-        if rows > 1:  # every head turns by the one row
+        if rows > 1:  # all heads rotate by the one row
             row = tuple(memoryview(_core._frequencies(self, None)[1]).cast("d"))
             again = self.replace(inv_freq=row * rows, multiplier=(), heads=rows, phase=phase)
             vars(self).update(vars(again))
@@ -392,16 +393,16 @@ class Rope(_Record):
 
 
 def loaded(told: str) -> Any:
-    import json  # which nothing else of an import needs
+    import json  # no other code needs it at import
 
     return json.loads(told)
 
 
 def _read(told: str | dict[str, Any]) -> dict[str, Any]:
-    """The fields of what _core says of a value, with tuples for lists; of a rope its scaling as a value."""
+    """The fields of a value from _core, with tuples for lists, and a rope's scaling as a value."""
     fields = loaded(told) if isinstance(told, str) else told
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-    if "scaling" in fields:  # a rope's fields
+    if "scaling" in fields:  # the fields of a rope
         scaling = _read(fields["scaling"])
         fields["scaling"] = _scalings[scaling.pop("name")](**scaling)
         fields["xpos"] = XPos(**fields["xpos"])
@@ -413,26 +414,26 @@ def _rope(told: str | dict[str, Any]) -> Rope:
 
 
 def sectioned_axes(sections: Sequence[int]) -> tuple[int, ...]:
-    """Rope.axis of consecutive sections, as Qwen2-VL's ttt hhh www. sections: counts of pairs for each axis."""
+    """Rope.axis of consecutive sections, like Qwen2-VL's ttt hhh www. sections: numbers of pairs for each axis."""
     return tuple(_core._make("sectioned_axes", {"sections": sections}))
 
 
 def interleaved_axes(sections: Sequence[int]) -> tuple[int, ...]:
-    """Rope.axis of interleaved sections, as Qwen3-VL's thw thw ... ttt. sections: counts of pairs for each axis."""
+    """Rope.axis of interleaved sections, like Qwen3-VL's thw thw ... ttt. sections: numbers of pairs for each axis."""
     return tuple(_core._make("interleaved_axes", {"sections": sections}))
 
 
 def ernie_axes(height_width_time: Sequence[int]) -> tuple[int, ...]:
-    """Rope.axis of Ernie 4.5 VL: hwhw... ttt. height_width_time: counts of pairs."""
+    """Rope.axis of Ernie 4.5 VL: hwhw... ttt. height_width_time: numbers of pairs."""
     return tuple(_core._make("ernie_axes", {"height_width_time": height_width_time}))
 
 
 class Axis(_Record):
-    """An axis of rotary.axial: width elements of the head, even; 0: it turns nothing.
+    """An axis of rotary.axial: width elements of the head, even; 0: none rotate.
 
     Args:
-        stretch: the wavelengths are times this.
-        scaling: of its own run of frequencies; the axes must agree in the attention factor.
+        stretch: multiplies the wavelengths.
+        scaling: of its own frequencies; all axes must have the same attention factor.
     """
 
     width: int
@@ -447,9 +448,9 @@ def axial(
     """A vision rope of several axes, each with its own run of frequencies.
 
     Args:
-        axes: how many, each of rotary_dim / axes elements. Or each of them: an Axis, a width, or (width, base,
-            stretch); the first width / 2 pairs use axis 0, and so on, elements left over stand still.
-        base: of a count of axes, and of widths.
+        axes: their number, with rotary_dim / axes elements each. Or each axis: an Axis, a width, or (width, base,
+            stretch); the first width / 2 pairs use axis 0, and so on; remaining elements do not rotate.
+        base: for a number of axes, and for widths.
 
     Raises:
         rotary.Error: PAIRING, SHAPE, SCALING; LENGTH for a scaling that needs a length.
@@ -461,7 +462,7 @@ def axial(
 
 
 def _axis(told: Any, base: float) -> Axis:
-    """Of a width, or (width, base, stretch)."""
+    """The Axis of a width, or of (width, base, stretch)."""
     words = list(told) if isinstance(told, Iterable) else [told]
     if not 1 <= len(words) <= 3:
         raise TypeError(f"an axis must be a rotary.Axis, a width or (width, base, stretch) but got {told!r}")
@@ -473,7 +474,7 @@ def rope_parameters(rope: Rope) -> dict[str, Any]:
     """The object rope_parameters of config.json in the form of transformers 5.
 
     Pairing and direction follow from the model_type. The words for Ntk, NtkFixed, YarnLog and ThetaScale are not
-    transformers' (files/include/rotary/config.h says whose).
+    from transformers (see files/include/rotary/config.h).
 
     Raises:
         rotary.Error: ROPE, for what the object cannot express.

@@ -1,10 +1,10 @@
 """Rotary position embeddings in JAX: inside jit, grad, vmap, scan and shard_map. Needs jax 0.5.0 or newer.
 
-    cos, sin = rotary.jax.table(rope, positions)          # exact rows, also of positions that are traced
+    cos, sin = rotary.jax.table(rope, positions)          # exact rows, also for traced positions
     q, k = rotary.jax.rotate_qk(q, k, cos, sin, pairing="half", layout="bthd")
 
 The rotation is the formula in JAX's own operations, in float32 with one rounding (float64: in float64), so that XLA
-fuses, shards and differentiates it as everything else. What is refused is refused when a call is traced.
+fuses, shards and differentiates it like everything else. Errors are raised when a call is traced.
 """
 
 # mypy: disable-error-code="no-untyped-call, attr-defined, no-any-return, untyped-decorator, unused-ignore"
@@ -34,15 +34,15 @@ def rotate(
     pairing: Pairing | None = None, layout: Layout, first: int = 0, direction: Direction = "forward",
     repeated: bool = False,
 ) -> jax.Array:  # fmt: skip
-    """Turn heads by rows of cos and sin: on a CPU, of float32 and 16-bit floats, the bits of rotary.rotate.
+    """Rotate heads by rows of cos and sin. On a CPU, float32 and 16-bit floats give the bits of rotary.rotate.
 
     Args:
         x: float32, float16, bfloat16 or float64, as layout says.
-        cos, sin: [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs], of floats; or in place of
+        cos, sin: [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs], of floats; or instead of
             both a rotary.Table.
         pairing: "half", "interleaved" or "interleaved_to_half". No default; a Table has its own.
-        layout, first, direction: as of rotary.rotate.
-        repeated: takes rows whose columns are equal two by two, which are refused as doubled where they are not traced.
+        layout, first, direction: as in rotary.rotate.
+        repeated: accepts rows whose columns are equal in pairs, which are otherwise refused as doubled unless traced.
 
     Raises:
         rotary.Error: SHAPE, DTYPE, PAIRING, VALUE.
@@ -55,7 +55,7 @@ def rotate_qk(
     pairing: Pairing | None = None, layout: Layout, first: int = 0, direction: Direction = "forward",
     repeated: bool = False, query_scale: jax.Array | None = None,
 ) -> tuple[jax.Array, jax.Array]:  # fmt: skip
-    """rotate() of q and of k, which may differ in heads, head_dim and dtype. query_scale: as of rotary.rotate_qk."""
+    """rotate() for q and k, which may differ in heads, head_dim and dtype. query_scale: as in rotary.rotate_qk."""
     words = pairing, layout, first, direction, repeated, query_scale
     refuse_xpos("rotate_qk", cos)
     q, k = _checked("rotate_qk", {"q": q, "k": k}, cos, sin, *words)
@@ -68,10 +68,10 @@ def rows(table: Table) -> tuple[jax.Array, jax.Array]:
 
 
 def table(source: Rope | Frequencies, positions: Any, length: int | None = None) -> tuple[jax.Array, jax.Array]:
-    """Exact (cos, sin), as of rotary.Table(source, positions, length), whose arguments and errors these are.
+    """Exact (cos, sin) of rotary.Table(source, positions, length), with its arguments and errors.
 
-    Traced positions are integers, and with Dynamic or LongRope scaling need the length. The host makes their rows
-    (jax.pure_callback), since no formula in float32 is exact: a decode step does better with a row of a table.
+    Traced positions must be integers, and with Dynamic or LongRope scaling need the length. The host computes their
+    rows (jax.pure_callback), since no formula in float32 is exact: for a decode step, a row of a table is faster.
     """
     if not isinstance(positions, jax.core.Tracer):
         return rows(Table(source, positions, length))
@@ -93,7 +93,7 @@ def table(source: Rope | Frequencies, positions: Any, length: int | None = None)
 
 
 def _checked(operation: str, tensors: dict[str, Any], cos: Any, sin: Any, *words: Any) -> list[Any]:
-    """The tensors turned, once everything is known to fit."""
+    """The rotated tensors, after checks of all arguments."""
     pairing, layout, first, direction, repeated, factors = words
     if isinstance(cos, Table) != (sin is None):
         raise TypeError(f"[{operation}] cos and sin must be given, or in place of both a rotary.Table")
@@ -132,7 +132,7 @@ def _can_be_read(values: Any) -> bool:
 
 @jax.custom_jvp
 def _rounded(product: Any) -> Any:
-    """The product, rounded by itself, as rotary's kernels do: the choice keeps XLA from fusing it with a sum."""
+    """The product, rounded separately as in rotary's kernels: the select keeps XLA from fusing it with a sum."""
     return jnp.where(jnp.isnan(product), jnp.nan, product)
 
 
@@ -140,7 +140,7 @@ _rounded.defjvps(lambda moved, *_: moved)
 
 
 def _placed(rows: Any, layout: str, heads: int) -> Any:
-    """Rows as the dimensions of the layout, 1 where they do not depend on one; the heads of a group have its row."""
+    """Rows in the dimensions of the layout, 1 where they do not depend on one; the heads of a group share its row."""
     letters = "bthd" if rows.ndim == 4 else "btd"[-rows.ndim :]
     rows = jnp.repeat(rows, heads // rows.shape[2], 2) if rows.ndim == 4 else rows
     sizes = dict(zip(letters, rows.shape))
@@ -152,11 +152,11 @@ def _placed(rows: Any, layout: str, heads: int) -> Any:
 def _turned(
     given: list[Any], cos: Any, sin: Any, factors: Any, pairing: str, layout: str, first: int, backward: bool
 ) -> list[Any]:
-    """factors: of the first tensor's tokens, or None."""
+    """The rotated tensors. factors: for the first tensor's tokens, or None."""
     pairs, sin = cos.shape[-1], -sin if backward else sin
     crossed = pairing == "interleaved_to_half"
     turned: list[Any] = []
-    # The two of a pair lie along the last axis but one of a head of two halves, the last one of a head of neighbours.
+    # A pair lies along the last axis but one if a head is two halves, and along the last axis if pairs are neighbours.
     reads, writes = (-2 if pairing == "half" or (crossed and backward is back) else -1 for back in (True, False))
     for x in given:
         wide = jnp.promote_types(x.dtype, jnp.float32)

@@ -1,7 +1,7 @@
-"""Frequencies by the names that papers and libraries give them, as rotary/makers.h has them; docs/variants.md says who
-uses which. Arrays, lists and numbers in; out come float64 arrays of numpy, read-only, for inv_freq= of rotary.Rope,
-numbers for base=, and tuples for axis=. What is wrong raises rotary.Error, SHAPE for sizes and VALUE for numbers that
-the formula does not take."""
+"""Frequencies by the names that papers and libraries give them, as in rotary/makers.h; docs/variants.md lists their
+users. Functions take arrays, lists and numbers, and return read-only float64 arrays of numpy for inv_freq= of
+rotary.Rope, numbers for base=, and tuples for axis=. Errors are rotary.Error, SHAPE for sizes and VALUE for numbers for
+which the formula is not defined."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 def _array(function: str, words: dict[str, Any], *row: int) -> Any:
-    """row: the last dimensions, where there are several. words: by the names and in the order of the C++ function."""
+    """The result of a maker. row: the last dimensions, if several. words: named and ordered as in the C++ function."""
     made = _core._make(function, words)
     rows = len(made) // 8
     for size in row:
@@ -35,7 +35,7 @@ def mixed_directions(head_dim: int, angles: Any, base: float = 10.0) -> Any:
 
 
 def random_angles(heads: int, seed: int) -> Any:
-    """An angle in [0, 2 pi) for each head, the same on every machine: [heads]. Torch's seeds draw others.
+    """A random angle in [0, 2 pi) for each head, [heads]: the same on every machine, but not those of torch.
 
     seed: from 0 to 2^64 - 1, as in C++.
     """
@@ -47,34 +47,34 @@ def golden_directions(
 ) -> Any:
     """Golden gate RoPE, jerryxio.ng/posts/nd-rope: [heads, axes, pairs], axes from 1 to 16.
 
-    Speeds go from least to most radians per position, geometric, behind the share still of pairs that do not turn.
+    The first pairs, the share `still` of them, do not rotate; the others' speeds are geometric, from least to most.
     """
     words = {"head_dim": head_dim, "heads": heads, "axes": axes, "least": least, "most": most, "still": still}
     return _array("golden_directions", words, axes, head_dim // 2)
 
 
 def geometric_frequencies(pairs: int, first: float, last: float) -> Any:
-    """Geometric to both ends, in radians per position: [pairs]. LTX-Video: pi / 2 to base pi / 2."""
+    """Geometric, with both ends, in radians per position: [pairs]. LTX-Video: pi / 2 to base pi / 2."""
     return _array("geometric_frequencies", {"pairs": pairs, "first": first, "last": last})
 
 
 def pixel_frequencies(pairs: int, most: float) -> Any:
-    """pi linspace(1, most / 2), [pairs]; positions in [-1, 1]: rotary-embedding-torch's "pixel", timm's linear_bands."""
+    """pi linspace(1, most/2), [pairs]; positions in [-1, 1]: rotary-embedding-torch's "pixel", timm's linear_bands."""
     return _array("pixel_frequencies", {"pairs": pairs, "most": most})
 
 
 def clipped(inv_freq: Any, last: int = 20, hard: bool = False) -> Any:
-    """CoPE-clip, arXiv 2602.05258: the last pairs times (1 + cos u) / 2, u from 0 to pi; hard: 0."""
+    """CoPE-clip, arXiv 2602.05258: multiplies the last pairs by (1 + cos u) / 2, u from 0 to pi; hard: by 0."""
     return _array("clipped", {"inv_freq": inv_freq, "last": last, "hard": hard})
 
 
 def glm_axes(sections: Sequence[int]) -> tuple[int, ...]:
-    """Rope.axis of SGLang's mrope_interleaved_glm: thw thw ..., of those with pairs left. sections: of t, h, w."""
+    """Rope.axis of SGLang's mrope_interleaved_glm: thw thw ..., of the axes with pairs left. sections: of t, h, w."""
     return tuple(_core._make("glm_axes", {"sections": sections}))
 
 
 def openpangu_axes(sections: Sequence[int]) -> tuple[int, ...]:
-    """Rope.axis of openPangu VL in vLLM: the least placed axis, where it can be not the last one's. sections: of t, h, w."""
+    """Rope.axis of openPangu VL in vLLM: the least placed axis, if it can be not the last one's. sections: t, h, w."""
     return tuple(_core._make("openpangu_axes", {"sections": sections}))
 
 

@@ -4,10 +4,10 @@
     rotary.plot.save(rotary.plot.wavelengths("Llama-3.1-8B/", "Qwen3-8B/"), "wavelengths.svg")
     python -m rotary.plot wavelengths Llama-3.1-8B/ Qwen3-8B/ --output wavelengths.svg
 
-A source is whatever rotary.config reads, a rotary.Rope, or an entry of rotary.config. rope is the number of a model's
-rope; None: each that turns by the places of tokens. length is the number of tokens in play, for scalings that depend on
-it; None: the context. All values come from the other functions of the package. Errors are those of rotary.config, VALUE
-(a number out of range) and ROPE (no such rope); without matplotlib the import of this module is an ImportError.
+A source is anything that rotary.config reads, a rotary.Rope, or an entry of rotary.config. rope is the number of a
+model's rope; None: each that rotates by the places of tokens. length is the sequence's length, for scalings that depend
+on it; None: the context. All values come from the other functions of the package. Errors are those of rotary.config,
+VALUE (a number out of range) and ROPE (no such rope); without matplotlib the import of this module is an ImportError.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Drawn(NamedTuple):
         return Table(rope or self.entry.rope, every, self.length)
 
     def wavelengths(self, scaled: bool = True) -> Any:
-        """Tokens of each pair for one turn, of all heads and axes one after the other; NaN: the pair does not turn."""
+        """Tokens of each pair for one turn, for all heads and axes in order; NaN: the pair does not rotate."""
         rope = self.entry.rope if scaled else self.entry.rope.replace(scaling=Unscaled())
         speeds = np.abs(np.ravel(frequencies(rope, self.length).inv_freq))
         with np.errstate(divide="ignore", over="ignore"):
@@ -55,7 +55,7 @@ class _Drawn(NamedTuple):
 
 
 def _read(source: Any) -> tuple[str, Sequence[ModelRope]]:
-    """A source in few words, and its ropes."""
+    """A short name of a source, and its ropes."""
     if isinstance(source, ModelRope):
         return _read(source.rope)[0], [source]
     if isinstance(source, Rope):
@@ -98,7 +98,7 @@ def _with_legend(figure: Figure) -> Figure:
 
 
 def wavelengths(*sources: Any, rope: int | None = None, length: int | None = None) -> Figure:
-    """The tokens that each pair takes for one turn, 2 pi / |inv_freq|, with the context and the trained length."""
+    """The tokens that each pair needs for one turn, 2 pi / |inv_freq|, with the context and the trained length."""
     figure, axes = _figure("Wavelength of each pair", "pair", "tokens for one turn", yscale="log")
     for colour, one in zip(cycle(_COLOURS), _chosen(sources, rope, length)):
         axes.plot(one.wavelengths(), color=colour, linewidth=2, label=one.name)
@@ -113,7 +113,7 @@ def wavelengths(*sources: Any, rope: int | None = None, length: int | None = Non
 
 
 def stretch(*sources: Any, rope: int | None = None, length: int | None = None) -> Figure:
-    """What the scaling made of the wavelength of each pair: scaled / unscaled."""
+    """How the scaling stretches the wavelength of each pair: scaled / unscaled."""
     figure, axes = _figure("Stretch of each pair's wavelength", "pair", "scaled / unscaled wavelength")
     axes.set_yscale("log", base=2)
     axes.yaxis.set_major_formatter("{x:g}")
@@ -137,8 +137,8 @@ def table(source: Any, *, positions: range = range(128), sin: bool = False, rope
 
 
 def _scores(one: _Drawn, positions: Any) -> Any:
-    """The mean over heads of q.k, where q stands at these positions, k at 0, and both are the unit vector of equal
-    elements: the mean of q.k over all unit vectors q = k is the same."""
+    """The mean over heads of q.k, with q at these positions, k at 0, and both the unit vector of equal elements. It
+    equals the mean of q.k over all unit vectors q = k."""
     rope = one.entry.rope
     keys = rope.replace(xpos=rope.xpos.replace(reciprocal=True)) if rope.xpos.scale > 0 else rope
     vectors = np.full((positions.shape[-1], rope.heads, rope.head_dim), rope.head_dim**-0.5, np.float32)
@@ -149,7 +149,7 @@ def _scores(one: _Drawn, positions: Any) -> Any:
 
 def decay(*sources: Any, last: int | None = None, rope: int | None = None, length: int | None = None) -> Figure:
     """The mean score of unit vectors q = k at distances 1 to last; None: to the longest context, else 4096. The line is
-    the mean over the distances of each of 80 steps of the axis; shaded are the least and the largest."""
+    the mean over the distances in each of 80 steps of the axis; the shade is from the least to the largest."""
     figure, axes = _figure("Mean score of q = k by distance", "distance (tokens)", "q.k of unit vectors", xscale="log")
     chosen = _chosen(sources, rope, length)
     last = last or max(one.entry.context for one in chosen) or 4096
@@ -166,8 +166,8 @@ def decay(*sources: Any, last: int | None = None, rope: int | None = None, lengt
 
 
 def patches(source: Any, *, reach: int = 32, rope: int = 0) -> Figure:
-    """The mean score of two patches q = k, by how many rows and columns, up to reach, lie between them. The axes of the
-    rope are those named height and width, else the last two; ROPE where there is one axis."""
+    """The mean score of two patches q = k by the rows and columns, up to reach, between them. The axes of the rope are
+    those named height and width, else the last two; ROPE if there is one axis."""
     (one,) = _chosen([source], rope, None)
     if one.entry._axes < 2:
         fail("ROPE", "plot", f"patches must have two axes, for rows and columns, but {one.name} has one axis")
@@ -183,7 +183,7 @@ def patches(source: Any, *, reach: int = 32, rope: int = 0) -> Figure:
 
 
 def accuracy(*sources: Any, rope: int | None = None, length: int | None = None) -> Figure:
-    """The largest error of cos and sin in each decade of positions (rotary.accuracy); of several ropes float32's."""
+    """The largest error of cos and sin in each decade of positions (rotary.accuracy); for several ropes float32's."""
     figure, axes = _figure("Largest error of cos and sin", "position", "absolute error", xscale="log", yscale="log")
     chosen, colours = _chosen(sources, rope, length), cycle(_COLOURS)
     for one in chosen:

@@ -1,6 +1,5 @@
-"""Positions of tokens by what makes them, as rotary/positions.h has them. Any arrays or lists of integers in, int64
-arrays of numpy out. What is wrong raises rotary.Error with code POSITION, and
-SHAPE or DTYPE for an array."""
+"""Positions of tokens by name, as in rotary/positions.h. Functions take arrays or lists of integers and return int64
+arrays of numpy. Errors are rotary.Error with code POSITION, or SHAPE or DTYPE for an array."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ __all__ = [
 
 
 def packed(cu_seqlens: Any) -> Any:
-    """0, 1, 2, ... anew for every sequence of a packed batch, [tokens].
+    """Positions in a packed batch, [tokens]: each sequence counts from 0.
 
     Args:
         cu_seqlens: the bounds of the sequences: the first is 0, the last the number of tokens.
@@ -28,9 +27,9 @@ def packed(cu_seqlens: Any) -> Any:
 
 
 def mask(mask: Any) -> Any:
-    """A token that is seen stands at the number of those before it in its row, one that is not at 0.
+    """Each visible token has the number of visible tokens before it in its row; masked tokens have 0.
 
-    So counts generate() of transformers 5.23, with padding on either side and in between.
+    This is how generate() of transformers 5.23 counts, with padding on either side and in between.
 
     Args:
         mask: integers or bools, [tokens] or [batch, tokens]: 0 is padding.
@@ -47,7 +46,7 @@ def image(rows: int, columns: int, *, merge: int = 1) -> Any:
     Args:
         rows: of patches.
         columns: likewise.
-        merge: 1: row by row; else in blocks of merge x merge patches, as processors order what the model merges.
+        merge: 1: row by row; else in blocks of merge x merge patches, the order for models that merge patches.
     """
     return _memory.view(*_core._positions("image", {"rows": rows, "columns": columns, "merge": merge}))
 
@@ -58,50 +57,50 @@ def shard_tokens(split: Split, rank: int, ranks: int, cu_seqlens: Any) -> Any:
     Args:
         split: "contiguous" (Ring Attention), "zigzag" (Megatron-LM, ring-flash-attention) or "striped".
         rank: from 0.
-        ranks: how many there are.
-        cu_seqlens: as of packed; each sequence is split by itself. [0, tokens] for one.
+        ranks: their number.
+        cu_seqlens: as in packed; each sequence is split separately. [0, tokens] for one.
     """
     words = {"split": split, "rank": rank, "ranks": ranks, "cu_seqlens": _memory.positions(cu_seqlens)}
     return _memory.view(*_core._positions("shard_tokens", words))
 
 
 def place_of_tokens(split: Split, ranks: int, cu_seqlens: Any) -> Any:
-    """The inverse: where each token stands in the shards of all ranks, one behind the other.
+    """The inverse permutation: the place of each token in the concatenated shards of all ranks.
 
-    gathered[place_of_tokens(...)] is in the order of the tokens again. Arguments as of shard_tokens.
+    gathered[place_of_tokens(...)] is in the order of the tokens again. Arguments as in shard_tokens.
     """
     words = {"split": split, "ranks": ranks, "cu_seqlens": _memory.positions(cu_seqlens)}
     return _memory.view(*_core._positions("place_of_tokens", words))
 
 
 def held_tokens(window: int, sinks: int, token: int) -> tuple[Any, Any]:
-    """What a sliding window with attention sinks holds once a token is stored (StreamingLLM, arXiv 2309.17453).
+    """The tokens in a sliding window with attention sinks once a token is stored (StreamingLLM, arXiv 2309.17453).
 
     Args:
-        window: how many tokens the cache holds: the first ones and the newest.
-        sinks: how many of them are the first.
+        window: the number of tokens in the cache: the first ones and the newest.
+        sinks: the number of the first ones.
         token: the newest, from 0.
 
     Returns:
         (tokens, positions), by slot of the cache. Tokens of the window keep slot and position; the sinks, stored at
-        0, 1, ..., move on to stand right before the others: rotary.between turns their keys.
+        0, 1, ..., move to right before the others: rotary.between turns their keys.
     """
     tokens, positions = _core._positions("held_tokens", {"window": window, "sinks": sinks, "token": token})
     return _memory.view(*tokens), _memory.view(*positions)
 
 
 def dual_chunk(positions: Any, chunk: int, local: int) -> dict[str, Any]:
-    """Of dual chunk attention, arXiv 2402.17463, as vLLM has it for Qwen2.5-1M.
+    """The positions of dual chunk attention, arXiv 2402.17463, as in vLLM for Qwen2.5-1M.
 
     Args:
         positions: of the tokens, integers from 0 on, of one or two dimensions.
         chunk: tokens of a chunk.
-        local: tokens of it that the chunk before sees too, below chunk; n = chunk - local.
+        local: tokens of it that the previous chunk also sees, below chunk; n = chunk - local.
 
     Returns:
-        A dict of arrays of the positions' shape: key; of queries same (both p % n), before (keys of the chunk before:
-        min(p % n + n, chunk)) and far (of those before that: min(2 n - 1, chunk)); before_critical and far_critical,
-        without the bound, for scores that choose what is kept.
+        A dict of arrays of the positions' shape: key; for queries same (both p % n), before (keys of the chunk before:
+        min(p % n + n, chunk)) and far (keys of earlier chunks: min(2 n - 1, chunk)); before_critical and
+        far_critical, without the bound, for the scores that select keys.
     """
     words = {"positions": _memory.positions(positions), "chunk": chunk, "local": local}
     names = "key", "same", "before", "far", "before_critical", "far_critical"
@@ -130,26 +129,27 @@ def model(
     part: str = "",
     publisher: bool = False,
 ) -> dict[str, Any]:
-    """The position ids that a model of transformers 5.23 makes of what its processor hands it.
+    """The position ids that a model of transformers 5.23 computes from its processor's output.
 
     Args:
-        source: as of rotary.config.
-        ids: token ids, [batch, tokens] or [tokens]. A model that counts plainly can do with the mask, a part with none.
-        mask: the attention mask, of the same shape: 0 is not seen.
+        source: as in rotary.config.
+        ids: token ids, [batch, tokens] or [tokens]. If the model only counts tokens, the mask is enough; a tower needs
+            neither.
+        mask: the attention mask, of the same shape; 0: masked.
         image_grids: time, height and width of each image in patches, [images, 3]: the processor's image_grid_thw.
-        video_grids: likewise of films, video_grid_thw.
-        seconds_per_grid: of each film, second_per_grid_ts.
-        audio_lengths: of each sound, in mel frames.
+        video_grids: likewise for videos, video_grid_thw.
+        seconds_per_grid: of each video, second_per_grid_ts.
+        audio_lengths: of each audio, in mel frames.
         part: the dotted path of a sub-config, "vision_config": the positions of that tower's patches.
-        publisher: where transformers and the model's publisher disagree: as the publisher.
+        publisher: where transformers and the model's publisher differ: as the publisher.
 
     Returns:
-        A dict: positions, [batch, tokens], [axes, batch, tokens] or of a tower [axes, patches], which rotary.Table
-        takes; deltas, [batch], what decoding adds to the place of a token (None: the model has none); notes.
+        A dict: positions, [batch, tokens], [axes, batch, tokens] or for a tower [axes, patches], for rotary.Table;
+        deltas, [batch], added to the place of a token while decoding (None if the model has none); notes.
 
     Raises:
-        rotary.Error: MODEL_TYPE (a model or part whose way is not known, or a config of diffusers, whose pipeline makes
-            the coordinates), POSITION, SHAPE, DTYPE, CONFIG_VALUE, and what rotary.config raises.
+        rotary.Error: MODEL_TYPE (an unsupported model or part, or a config of diffusers, whose pipeline makes the
+            coordinates), POSITION, SHAPE, DTYPE, CONFIG_VALUE, and what rotary.config raises.
     """
     given = {"ids": ids, "mask": mask, "image_grids": image_grids, "video_grids": video_grids}
     given |= {"seconds_per_grid": seconds_per_grid, "audio_lengths": audio_lengths}

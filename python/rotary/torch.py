@@ -27,24 +27,24 @@ __all__ = ["RotaryEmbedding", "TensorTable"]
 
 
 class RotaryEmbedding(torch.nn.Module):
-    """RoPE of q and k: cos and sin of exact angles, made for the positions of each call.
+    """RoPE of q and k, with cos and sin of exact angles computed for the positions of each call.
 
     It has no buffers, no cache and, unless it learns, no parameters, so .to(), .half(), to_empty(), FSDP and
-    state_dict() find nothing to change. A table for several layers is cheaper: make it with table() once a step and
+    state_dict() find nothing to change. A table for several layers is cheaper: make it with table() once per step and
     pass it to rotary.rotate_qk.
 
     Args:
         rope: a rotary.Rope, an entry of rotary.config(...), or rotary.Frequencies. None: rotary.Rope(**words).
-        layout: of q and k, where forward() is not told: "bhtd", "bthd", ...
+        layout: of q and k, unless passed to forward(): "bhtd", "bthd", ...
         first: the element of each head where the rotated block begins; by default that of the entry, or 0.
         angles: "exact", or "float32", the steps of frameworks.
-        rounding: "f32", "f16" or "bf16": the type that cos and sin are rounded to.
-        learned: "mixed": the directions are the parameter inv_freq [heads, axes, pairs], and phases, where the rope has
-            some, the parameter phase [heads, pairs]. Positions are [axes, tokens] or [axes, batch, tokens]. They begin
-            with the rope's, or with random ones of two axes by the words head_dim=, heads=, pairing=, base= (10, as
-            rope-vit and timm) and phase=True for phases that begin with 0; reset_parameters() sets them so again, as
-            behind to_empty(). cos and sin are torch's, of angles in float64.
-        generator: a torch.Generator for those; None: torch's own.
+        rounding: "f32", "f16" or "bf16": the type to which cos and sin are rounded.
+        learned: "mixed": the directions are the parameter inv_freq [heads, axes, pairs], and phases, if the rope has
+            any, the parameter phase [heads, pairs]. Positions are [axes, tokens] or [axes, batch, tokens]. Initial
+            values are the rope's, or random directions of two axes with the words head_dim=, heads=, pairing=, base=
+            (10, as in rope-vit and timm) and phase=True for phases of 0; reset_parameters() restores them, such as
+            after to_empty(). cos and sin are torch's, of angles in float64.
+        generator: a torch.Generator for random values; None: torch's own.
         **words: head_dim=, base=, pairing=, scaling= and the others of rotary.Rope.
 
     Raises:
@@ -104,22 +104,22 @@ class RotaryEmbedding(torch.nn.Module):
                 self.register_parameter(name, None if values is None else torch.nn.Parameter(values))
 
     def reset_parameters(self) -> None:
-        """Sets what is learned as it began."""
+        """Sets the learned parameters to their initial values."""
         with torch.no_grad():
             for name, parameter in self.named_parameters():
                 parameter.copy_(_values_of(self._start)[name])
 
     def table(self, positions: Any, length: int | None = None) -> AnyTable:
-        """The table of these positions: one for all layers of a step.
+        """The table for these positions, one for all layers of a step.
 
         Args:
             positions: as of rotary.Table: [tokens] or [batch, tokens], or with the axes in front. A tensor may be on
                 any device, and traced by torch.compile or torch.export.
-            length: tokens in play, for Dynamic and LongRope scaling. None: the largest position + 1.
+            length: of the sequence, for Dynamic and LongRope scaling. None: the largest position + 1.
 
         Returns:
-            A rotary.Table; of a tensor that is traced, or not in the memory of the CPU, a TensorTable beside it; of
-            learned directions a TensorTable that carries their gradient. With xPos it turns queries alone.
+            A rotary.Table; for a tensor that is traced, or not in the CPU's memory, a TensorTable on its device; for
+            learned directions a TensorTable that carries their gradient. With xPos it is for queries only.
         """
         return self._table(self._text, positions, length)
 
@@ -149,12 +149,12 @@ class RotaryEmbedding(torch.nn.Module):
 
         Args:
             q: [batch, heads, tokens, head_dim] with layout "bhtd"; float32, float16, bfloat16 or float64.
-            k: in the same layout; None: q alone is rotated and returned. With xPos it turns by the inverse amplitude.
-            positions: of the tokens, as of table(). None: offset, offset + 1, ...
-            offset: the position of the first token, the length of the cache: an int, or a tensor of integers of no
+            k: in the same layout; None: only q is rotated and returned. With xPos k gets the inverse amplitude.
+            positions: of the tokens, as in table(). None: offset, offset + 1, ...
+            offset: the position of the first token, which is the cache's length: an int, or a tensor of integers of no
                 dimension or of [batch].
             layout: the order of the dimensions; None: that of the module.
-            length: tokens in play, for Dynamic and LongRope scaling. None: the largest position + 1.
+            length: of the sequence, for Dynamic and LongRope scaling. None: the largest position + 1.
 
         Returns:
             (q, k), or q: new tensors.
@@ -208,7 +208,7 @@ def _mixed_rope(
     generator: torch.Generator | None, **words: Any,
 ) -> Rope:  # fmt: skip
     """The distribution of rope-vit (arXiv:2403.13298) and of timm's RotaryEmbeddingMixed: pairs i and i + pairs / 2 of
-    a head have the speed base^(-2i / pairs), along two directions at a right angle, which each head draws by itself.
+    a head have the speed base^(-2i / pairs), along two directions at a right angle, drawn separately for each head.
     """
     pairs, where = (rotary_dim or head_dim) // 2, "cpu" if generator is None else generator.device
     if "scaling" in words:
@@ -224,7 +224,7 @@ def _mixed_rope(
 
 
 def _start_of(source: Rope | Frequencies) -> Frequencies:
-    """What the parameters begin with."""
+    """The initial values of the parameters."""
     start = frequencies(source) if isinstance(source, Rope) else source
     if start.summed_axes == 0 or start.xpos.scale != 0:
         told = "[axes, pairs] or [heads, axes, pairs], and no xpos"
@@ -233,7 +233,7 @@ def _start_of(source: Rope | Frequencies) -> Frequencies:
 
 
 def _values_of(start: Any) -> dict[str, Any]:
-    """The parameters as they begin, in torch's default type."""
+    """The initial parameters, in torch's default type."""
     speeds = _tensor(start._inv_freq).reshape(start.heads, start.summed_axes, -1)
     phase = _tensor(start._phase).reshape(-1, speeds.shape[-1]) if start._phase else None
     return {"inv_freq": speeds, "phase": phase}
@@ -244,7 +244,7 @@ def _tensor(doubles: bytes) -> Tensor:
 
 
 def _learned_rows(positions: Any, inv_freq: Tensor, phase: Tensor | None, start: Frequencies) -> tuple[Tensor, Tensor]:
-    """cos and sin [batch, tokens, heads, pairs], computed by torch in float64 and differentiable; float64 where
+    """cos and sin [batch, tokens, heads, pairs], computed by torch in float64 and differentiable; float64 if
     inv_freq is, else float32.
     """
     places = torch.as_tensor(positions, device=inv_freq.device).double()

@@ -1,5 +1,5 @@
-// Somebody's array, seen without a copy: numpy's array struct, DLPack's C exchange API, __dlpack__, the buffer
-// protocol; whose array an object is, and new arrays of that kind.
+// Views of the caller's arrays without a copy, by numpy's array struct, DLPack's C exchange API, __dlpack__ or the
+// buffer protocol; the library of an array, and new arrays of that library.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@
 
 namespace rotary::python {
 
-// ---- what DLPack 1.3 lays down in memory (https://dmlc.github.io/dlpack/latest/c_api.html) ----
+// ---- the structs of DLPack 1.3 (https://dmlc.github.io/dlpack/latest/c_api.html) ----
 
 namespace dlpack {
 
@@ -31,7 +31,7 @@ struct Tensor {
   std::int32_t ndim;
   DataType dtype;
   std::int64_t* shape;
-  std::int64_t* strides;  // in elements; null in old versions: contiguous
+  std::int64_t* strides;  // in elements; null in old versions means contiguous
   std::uint64_t byte_offset;
 };
 struct Managed {
@@ -52,12 +52,12 @@ inline constexpr std::int32_t cuda = 2;
 inline constexpr std::int32_t cpu = 1, pinned_by_cuda = 3, pinned_by_rocm = 11;  // memory that the CPU reads
 inline constexpr std::uint8_t code_int = 0, code_uint = 1, code_float = 2, code_bfloat = 4, code_bool = 6;
 
-// type(x).__dlpack_c_exchange_api__ is a capsule "dlpack_exchange_api" of this, which goes on.
+// type(x).__dlpack_c_exchange_api__ is a capsule "dlpack_exchange_api" of this struct, which has more members.
 struct ExchangeApi {
   Version version;
   ExchangeApi* older;
   void *allocate, *managed_from_object, *managed_to_object;
-  int (*tensor_from_object)(void* object, Tensor* out);  // may be null; owns nothing
+  int (*tensor_from_object)(void* object, Tensor* out);  // may be null; the result owns nothing
 };
 
 }  // namespace dlpack
@@ -66,16 +66,16 @@ struct ExchangeApi {
 
 inline constexpr int most_dimensions = 8;
 
-// Whose array it is, for the making of a result; rotary._memory.kind_of has the same numbers.
+// The library of an array, and so of a result; rotary._memory.kind_of has the same numbers.
 enum class Kind : std::uint8_t { numpy, torch, jax, traced, other };  // traced: a JAX array without numbers
 
-// Where the elements are: an array elsewhere is refused.
+// The memory of the elements; an array in other memory is refused.
 enum class Memory : std::uint8_t { cpu, cuda };
 
 class ArrayView {
  public:
-  // name: of the argument, in errors. Throws Error DTYPE, DEVICE, SHAPE (too many dimensions); TypeError for what is
-  // no array, TORCH for a tensor whose memory is not all of it (a gradient to record, a negative view) if `guards`.
+  // name: of the argument, in errors. Throws Error DTYPE, DEVICE, SHAPE (too many dimensions); TypeError if it is no
+  // array; with `guards` TORCH for a tensor whose memory is not enough (a gradient to record, a negative view).
   ArrayView(PyObject* object, const char* name, bool guards = true, Memory memory = Memory::cpu);
   ArrayView(const ArrayView&) = delete;
   ArrayView& operator=(const ArrayView&) = delete;
@@ -102,7 +102,7 @@ class ArrayView {
   bool from_capsule(PyObject* object);
   bool from_buffer(PyObject* object);
   void take(const dlpack::Tensor& tensor);
-  // steps: strides, in units of so many bytes; null: row-major, as of a ctypes array. type is set before.
+  // steps: strides in units of that many bytes; null: row-major, as for a ctypes array. type must be set before.
   template <class Integer>
   void set_dimensions(int count, const Integer* sizes, const Integer* steps, std::int64_t unit) {
     if (count > most_dimensions) fail(Code::SHAPE, name_, "an array must have at most 8 dimensions but got ", count);
@@ -123,7 +123,7 @@ class ArrayView {
   std::optional<Buffer> buffer_;
 };
 
-// visit(row) with the first byte of each row, the columns of the last dimension, in row-major order.
+// Calls visit(row) with the first byte of each row of the last dimension, in row-major order.
 template <class Visit>
 void for_each_row(const ArrayView& view, const Visit& visit) {
   std::array<std::int64_t, most_dimensions> at{};
@@ -140,7 +140,7 @@ void for_each_row(const ArrayView& view, const Visit& visit) {
   }
 }
 
-// body(T()) for the type T of the elements: a number of C++, f16 or bf16; of bools a byte.
+// Calls body(T()) for the type T of the elements: a C++ number, f16 or bf16; a byte for bools.
 template <class Body>
 void with_type_of(const ArrayView& view, const Body& body) {
   const ElementType type = view.type == ElementType::boolean ? ElementType::u8 : view.type;
@@ -152,7 +152,7 @@ void with_type_of(const ArrayView& view, const Body& body) {
        std::uint16_t(), std::uint32_t(), std::uint64_t());
 }
 
-// visit(value) for each element in row-major order.
+// Calls visit(value) for each element in row-major order.
 template <class Visit>
 void for_each_element(const ArrayView& view, const Visit& visit) {
   with_type_of(view, [&, columns = view.columns(), step = view.column_step()]<class T>(T) {
@@ -169,13 +169,13 @@ double real(auto element) { return static_cast<double>(element); }
 inline double real(f16 element) { return static_cast<double>(to_float(element)); }
 inline double real(bf16 element) { return static_cast<double>(to_float(element)); }
 
-std::string type_word(ElementType);  // "float64", as Python's libraries say it
+std::string type_word(ElementType);  // "float64", as in Python's libraries
 
 using files::is_float;
 
-// A new array of the same kind, element type and shape, not yet written; of JAX and of other libraries one of numpy.
-// Throws DTYPE where numpy is not installed, or has no such type.
+// A new uninitialised array of the same library, element type and shape; for JAX and other libraries one of numpy.
+// Throws DTYPE if numpy is not installed, or has no such type.
 Ref empty_like(PyObject* object, const ArrayView& view);
-Ref finished(Ref made, Kind kind);  // the object that the caller is given
+Ref finished(Ref made, Kind kind);  // the object to return to the caller
 
 }  // namespace rotary::python

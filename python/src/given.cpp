@@ -6,7 +6,7 @@ namespace rotary::python {
 
 namespace {
 
-// Rounded to f32.
+// A copy, rounded to f32.
 std::vector<float> copied(const ArrayView& view) {
   std::vector<float> values(static_cast<std::size_t>(view.elements()));
   float* to = values.data();
@@ -25,7 +25,7 @@ void check_rows(const ArrayView& cos, const ArrayView& sin, const char* operatio
   }
 }
 
-// Keeps the first of each two equal columns of doubled rows.
+// Keeps the first of each pair of equal columns of doubled rows.
 void keep_one_of_two(ArrayView& rows, std::string_view doubled, const char* operation) {
   const auto last = static_cast<std::size_t>(rows.ndim - 1);
   if (rows.columns() % 2 != 0) {
@@ -36,10 +36,10 @@ void keep_one_of_two(ArrayView& rows, std::string_view doubled, const char* oper
   if (doubled == "neighbours") rows.strides[last] *= 2;
 }
 
-// "halves", "neighbours", "both" or "even" (each row is one number, as at position 0, so nothing can be told): how the
-// columns of cos and of sin repeat, bit for bit; "" where they do not.
+// How the columns of cos and of sin repeat, bit for bit: "halves", "neighbours", "both" or "even" (each row is one
+// number, as at position 0, and shows nothing); "" if they do not.
 const char* doubling(const ArrayView& cos, const ArrayView& sin) {
-  // Whether `count` columns, `next` from one to the other, equal those that lie `second` from them.
+  // Whether `count` columns, `next` apart, equal those at the distance `second` from them.
   const auto repeat = [&](std::int64_t count, std::int64_t second, std::int64_t next) {
     bool same = true;
     for (const ArrayView* view : {&cos, &sin}) {

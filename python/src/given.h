@@ -1,4 +1,4 @@
-// The rows that a rotation is given, as a rotary.Table or somebody's arrays.
+// The rows for a rotation, from a rotary.Table or the caller's arrays.
 #pragma once
 
 #include <vector>
@@ -11,8 +11,8 @@ namespace rotary::python {
 // object: a rotary.Table, a tuple (cos, sin, pairing, doubled), or an object whose attribute _rows is such a tuple.
 // cos and sin: floats [tokens, columns], [batch, tokens, columns] or [batch, tokens, heads, columns] of any strides;
 // doubled: "" (one column for each pair), "halves" (columns i and i + pairs are one) or "neighbours" (2i and 2i + 1),
-// of which the first is read. Rows in f32, one after the other, are read where they lie if `borrows`, else copied: an
-// array that is written to may be their memory. Throws TypeError for anything else, SHAPE, DTYPE, PAIRING, VALUE.
+// of which the first is read. Contiguous rows in f32 are read where they lie if `borrows`, else copied, because an
+// array that is written to may share their memory. Throws TypeError for anything else, SHAPE, DTYPE, PAIRING, VALUE.
 class GivenTable {
  public:
   GivenTable(PyObject* object, const char* operation, bool borrows);
@@ -32,11 +32,10 @@ std::vector<PyMethodDef> rows_methods();  // _doubling
 
 // ---- table_handle.cpp ----
 
-// rotary._core._Rows, the base class of rotary.Table. Its attributes _torch_cos, _torch_sin and _torch_copies are what
-// rotary._torch.tables.tensors_of makes of it when one is first asked for: torch.compile follows an attribute of C that
-// is a tensor.
+// rotary._core._Rows, the base class of rotary.Table. Its attributes _torch_cos, _torch_sin and _torch_copies are made
+// by rotary._torch.tables.tensors_of on first use: torch.compile follows an attribute of C that is a tensor.
 void add_rows_type(PyObject* module);
-const Table* table_or_null(PyObject* object);  // null: it is no such table
+const Table* table_or_null(PyObject* object);  // null if it is no such table
 std::vector<PyMethodDef> table_methods();      // _rows_at, _between, _rows_of, _memory, _dlpack
 
 }  // namespace rotary::python

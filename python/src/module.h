@@ -1,4 +1,4 @@
-// The threads of large calls, and when the GIL is given back; and what the other files give to module.cpp.
+// The threads of large calls, and the release of the GIL; and the functions of the other files for module.cpp.
 #pragma once
 
 #include <vector>
@@ -8,14 +8,14 @@
 
 namespace rotary::python {
 
-// Bytes from which a call is long enough to let other Python threads run, and to use several threads.
+// The bytes from which a call is long enough to let other Python threads run, and to use several threads.
 inline constexpr std::int64_t table_is_large = 16 * 1024;
 inline constexpr std::int64_t heads_are_large = 64 * 1024;
 
-// Made and used with the GIL; the executor serves without.
+// The work of a call. It is made and used with the GIL; its executor needs no GIL.
 class Work {
  public:
-  // kind: of torch's tensors, as many threads as torch uses, where set_num_threads() was not called.
+  // kind: for torch's tensors the number of threads is torch's, unless set_num_threads() was called.
   Work(std::int64_t bytes, std::int64_t large_from, Kind kind = Kind::other);
   bool large() const noexcept { return large_; }
   const Executor& executor() const noexcept { return pool_ ? *pool_ : serial(); }
@@ -27,7 +27,7 @@ class Work {
 
 Ref set_num_threads(PyObject* count);
 Ref get_num_threads();
-// In the child of a fork, which has the pool's memory without its threads: it makes a new one, and keeps the old
+// For the child of a fork, which has the pool's memory without its threads: makes a new pool, and leaves the old one
 // untouched.
 Ref forget_threads();
 

@@ -1,4 +1,4 @@
-// CPython's limited API of 3.11, and what the module's files share: references, arguments, errors, the GIL.
+// CPython's limited API of 3.11, and helpers of the module's files: references, arguments, errors, the GIL.
 #pragma once
 
 #ifndef Py_LIMITED_API
@@ -42,10 +42,10 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-// Thrown where a Python exception is set; guarded() passes it on.
+// Thrown if a Python exception is set; guarded() passes it on.
 struct Raised {};
 
-// Checks the result of a call of the C API, which is null where it raised.
+// Checks the result of a call of the C API, which is null if it raised.
 inline Ref checked(PyObject* owned) {
   if (owned == nullptr) throw Raised{};
   return Ref(owned);
@@ -54,7 +54,7 @@ inline void checked(int status) {
   if (status < 0) throw Raised{};
 }
 
-// The memory that an object shows by the buffer protocol. It stays where it is as long as this lives.
+// The memory of an object by the buffer protocol. It stays in place during the lifetime of this.
 class Buffer {
  public:
   Buffer(PyObject* object, int flags) { checked(PyObject_GetBuffer(object, &view_, flags)); }
@@ -73,7 +73,7 @@ template <class... Parts>
   raise_type_error(detail::sentence_of(parts...));
 }
 
-// Raises what check_word of rotary/_words.py says of such a word.
+// Raises the error of check_word in rotary/_words.py for such a word.
 [[noreturn]] void refuse_word(const char* name, const char* operation, PyObject* word);
 
 int add_error_type(PyObject* module);
@@ -97,7 +97,7 @@ void* slot(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-// The method of that name: a function of objects, each given by its place, that returns a new one.
+// The method of that name: a function of objects, all passed by position, that returns a new one.
 template <auto function>
 PyMethodDef method(const char* name, const char* doc = nullptr) {
   return [&]<class... Objects>(Ref (*)(Objects...)) -> PyMethodDef {
@@ -116,7 +116,7 @@ PyMethodDef method(const char* name, const char* doc = nullptr) {
 inline PyObject* or_null(PyObject* given) { return given == Py_None ? nullptr : given; }
 
 Ref module_function(const char* module_name, const char* name);
-Ref attribute_or_null(PyObject* object, PyObject* name);  // null: the object has none
+Ref attribute_or_null(PyObject* object, PyObject* name);  // null if the object has none
 Ref attribute_or_null(PyObject* object, const char* name);
 std::string text_of(PyObject* text, const char* what);  // a str's text; TypeError names `what`
 std::string_view view_of(PyObject* text, const char* what);
@@ -127,7 +127,7 @@ std::int64_t integer_of(PyObject* number, const char* what);
 int int_of(PyObject* number, const char* what);  // VALUE for more than 32 bits
 bool is_true(PyObject* object);
 
-// The value of the word, an argument of that name; refuse_word for another.
+// The value of a word, which is the argument of that name; calls refuse_word for unknown words.
 template <class Value>
 Value one_of(const char* operation, PyObject* word, const char* name,
              std::initializer_list<std::pair<std::string_view, Value>> known) {
@@ -138,10 +138,10 @@ Value one_of(const char* operation, PyObject* word, const char* name,
   refuse_word(name, operation, word);
 }
 
-// PyEval_RestoreThread; a thread that outlives Python waits in it for ever. locking.cpp.
+// PyEval_RestoreThread, in which a thread that outlives Python waits for ever (locking.cpp).
 void lock_again(PyThreadState* state) noexcept;
 
-// Without the GIL as long as it lives, if `large`.
+// Releases the GIL during its lifetime, if `large`.
 class Unlocked {
  public:
   explicit Unlocked(bool large) noexcept : large_(large) {
@@ -153,8 +153,8 @@ class Unlocked {
   Unlocked(const Unlocked&) = delete;
   Unlocked& operator=(const Unlocked&) = delete;
 
-  // Between the steps of a long call: throws Raised where a signal asks Python to end it. Does nothing in other threads
-  // than that of the call.
+  // Call it between the steps of a long call: throws Raised if a signal asks Python to end the call. Does nothing in
+  // other threads than the call's.
   static void heed_signals();
 
  private:
@@ -162,7 +162,7 @@ class Unlocked {
 
   bool large_;
 };
-// The result of body without the GIL.
+// The result of body, which runs without the GIL.
 template <class Body>
 auto unlocked(const Body& body, bool large = true) {
   const Unlocked without(large);

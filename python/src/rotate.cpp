@@ -15,7 +15,7 @@ namespace {
 // ---- heads: an array, and a word for its dimensions ----
 
 // "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd", ...: b batch, t tokens, h heads in any order and each at most once,
-// then d head_dim. What is left out has one.
+// then d head_dim. A missing dimension has size 1.
 class LayoutWord {
  public:
   // Throws SHAPE, also for None.

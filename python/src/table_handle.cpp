@@ -54,7 +54,7 @@ Ref create_rows_of(PyObject* type, PyObject* operation, PyObject* rows, PyObject
   return rows_and_state(type, std::move(table), seen.batched());
 }
 
-// source: rotary.Frequencies, or a rotary.Rope: Dynamic and LongRope take the length in play, by default that of the
+// source: rotary.Frequencies, or a rotary.Rope, for which Dynamic and LongRope use the length, by default that of the
 // positions.
 struct Turning {
   Turning(PyObject* source, PyObject* positions, PyObject* length) : speeds(frequencies_or_null(source)) {

@@ -1,4 +1,4 @@
-// Numbers, texts, positions, Rope and Frequencies: from Python's objects and classes, and as JSON to them.
+// Numbers, texts, positions, Rope and Frequencies: from Python's objects, and as JSON to Python.
 #pragma once
 
 #include <optional>
@@ -14,14 +14,14 @@ namespace rotary::python {
 
 // ---- to Python ----
 
-// A tuple.
+// A tuple of the values.
 Ref tuple_of(std::span<const std::int64_t> values);
 template <class Value>
 Ref bytes_of(const std::vector<Value>& values) {
   return checked(PyBytes_FromStringAndSize(reinterpret_cast<const char*>(values.data()),
                                            static_cast<Py_ssize_t>(values.size() * sizeof(Value))));
 }
-// The keyword arguments of rotary.Rope; "scaling" has its name beside its own.
+// The keyword arguments of rotary.Rope; "scaling" has its fields and its name.
 files::Json json_of(const Rope& rope);
 inline Ref text_of(const files::Json& told) { return new_text(told.dump()); }
 
@@ -31,16 +31,16 @@ double double_of(PyObject* number, const char* what);
 template <class Value>  // int or std::string
 std::vector<Value> list_of(PyObject* sequence, const char* what);
 
-// The C++ value in the _handle of a rotary.Rope, as long as that lives; and of a rotary.Frequencies, null for another
-// object.
+// The C++ value in the _handle of a rotary.Rope, valid during its lifetime; and of a rotary.Frequencies, null for other
+// objects.
 const Rope& rope_of(PyObject* rope);
 const Frequencies* frequencies_or_null(PyObject* object);
 
-// The values of keyword arguments; each is empty where the word is None.
+// The values of keyword arguments; each is empty if the argument is None.
 struct Words {
   PyObject* dict;
 
-  PyObject* find(const char* name) const;  // null: None, or not there
+  PyObject* find(const char* name) const;  // null if it is None or missing
   PyObject* needed(const char* name) const { return find(name) == nullptr ? Py_None : find(name); }
   std::optional<std::int64_t> integer(const char* name) const { return read<std::int64_t>(name, integer_of); }
   std::optional<int> small(const char* name) const { return read<int>(name, int_of); }
@@ -60,10 +60,10 @@ struct Words {
   }
 };
 
-// object: what rotary._memory.positions() makes: any array of integers or floats, or (values, shape) of numbers that
-// Python holds, where values is an array or, of a range or an int, (first, step). given_shape is then [], [tokens],
-// [batch, tokens], [axes, tokens] or [axes, batch, tokens]. axes: of the rope; where it has one, two dimensions are
-// [batch, tokens], else [axes, tokens]. bools: an array may hold them, as 0 and 1. Throws SHAPE, DTYPE, POSITION.
+// object: a result of rotary._memory.positions(): any array of integers or floats, or (values, shape) of Python's
+// numbers, where values is an array or, for a range or an int, (first, step). given_shape is then [], [tokens],
+// [batch, tokens], [axes, tokens] or [axes, batch, tokens]. axes: of the rope; if it is 1, two dimensions are
+// [batch, tokens], else [axes, tokens]. bools: an array may have them, as 0 and 1. Throws SHAPE, DTYPE, POSITION.
 PositionSet positions_from(PyObject* object, int axes, bool bools = false);
 // _positions, _model_positions.
 std::vector<PyMethodDef> position_methods();

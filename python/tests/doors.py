@@ -36,7 +36,7 @@ class Numpy:
         return [rotary.rotate]
 
     def ways(self, function, given, table, *more, **words):
-        """What the function makes: in new arrays, in given ones, in place."""
+        """The function's results: in new arrays, in given ones, in place."""
         new, in_place = (getattr(rotary, name) for name in (function, function + "_"))
         outs, places = copy.deepcopy(given), copy.deepcopy(given)
         for out in outs:
@@ -89,7 +89,7 @@ class Torch(Numpy):
 
 
 class Cuda(Torch):
-    """What the CUDA kernels are handed, with a stand-in on the CPU: they have tests of their own (gpu/tests)."""
+    """The arguments of the CUDA kernels, with a stand-in on the CPU: the kernels' tests are gpu/tests."""
 
     STREAM = 1234
 
@@ -130,7 +130,8 @@ class Jax(Numpy):
         return np.asarray(array.astype("float32"))
 
     def turns(self):
-        traced = lambda x, *more, **words: jax.eval_shape(lambda x: rotary.jax.rotate(x, *more, **words), x)  # noqa: E731
+        traced = lambda x, *more, **words: jax.eval_shape(  # noqa: E731
+            lambda x: rotary.jax.rotate(x, *more, **words), x)
         return [rotary.rotate, rotary.jax.rotate, traced]
 
     def ways(self, function, given, table, *more, **words):

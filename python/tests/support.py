@@ -46,7 +46,8 @@ def rotated(x, cos, sin, pairing, layout, first=0, backward=False):
     pairs, crossed = c.shape[-1], pairing == "interleaved_to_half"
     halves = slice(first, first + pairs), slice(first + pairs, first + 2 * pairs)
     neighbours = slice(first, first + 2 * pairs, 2), slice(first + 1, first + 2 * pairs, 2)
-    read, write = (halves if pairing == "half" or (crossed and backward == back) else neighbours for back in (True, False))
+    read, write = (halves if pairing == "half" or (crossed and backward == back) else neighbours
+                   for back in (True, False))
     a, b = (out[..., part].copy() for part in read)
     out[..., write[0]], out[..., write[1]] = a * c - b * s, b * c + a * s
     return out.transpose(np.argsort(order)).reshape(x.shape).astype(x.dtype)
@@ -66,7 +67,7 @@ def numbers(shape, dtype=np.float32, seed=0):
 
 
 def run_python(*words, **environment):
-    """What a fresh Python prints, without warnings: of "-c", code or of a path."""
+    """The output of a fresh Python without warnings; it runs "-c", code, or a path."""
     words = [sys.executable, "-W", "ignore", *map(str, words)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=600, env={**os.environ, **environment})
     assert done.returncode == 0, done.stderr + done.stdout

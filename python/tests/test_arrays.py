@@ -43,7 +43,7 @@ class NewCapsule(OldCapsule):
 
 
 class OnDevice:
-    """What a GPU's array looks like."""
+    """An array that looks like a GPU's."""
 
     def __dlpack__(self, *, max_version=None):
         new = ctypes.pythonapi.PyCapsule_New
@@ -80,7 +80,8 @@ class Numpy(unittest.TestCase):
             words = {"layout": "thd", "table": TABLE, **words}
             with self.subTest(code=code, function=function.__name__, words=words):
                 refused(self, code, lambda: function(given, **words))
-        for missing in (lambda: rotate(x, TABLE), lambda: rotary.Rope(head_dim=64), lambda: rotary.from_rows(x[0], x[0])):
+        for missing in (lambda: rotate(x, TABLE), lambda: rotary.Rope(head_dim=64),
+                        lambda: rotary.from_rows(x[0], x[0])):
             with self.assertRaisesRegex(TypeError, "missing 1 required keyword-only argument"):
                 missing()
         self.assertIn("float64", refused(self, "DTYPE", lambda: rotate(x.astype(float), TABLE, layout="thd")))

@@ -20,7 +20,7 @@ LLAMA = {
 
 
 class Pretrained:
-    """What transformers.PretrainedConfig has."""
+    """The methods of transformers.PretrainedConfig."""
 
     def to_dict(self):
         return dict(LLAMA)

@@ -59,7 +59,7 @@ class Case(unittest.TestCase):
 
 
 class Values(Case):
-    """Those of every layout, type and pairing: test_rotate.py."""
+    """Values; test_rotate.py has those of every layout, type and pairing."""
 
     def test_a_table_stands_in_place_of_rows(self):
         table = rotary.Table(ROPE.replace(pairing="interleaved"), range(5))

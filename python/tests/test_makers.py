@@ -1,4 +1,4 @@
-"""rotary.makers, against what the code of others makes (core/tests/golden/makers.json), as core/tests/makers_test.cpp."""
+"""rotary.makers against the results of others' code (core/tests/golden/makers.json), like core/tests/makers_test.cpp"""
 
 import inspect
 import json

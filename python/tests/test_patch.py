@@ -19,7 +19,7 @@ def llama(seed=0, **values):
 
 
 def damaged(right):
-    """What trainers do: a model on meta, to_empty, then its weights. inv_freq is in no checkpoint."""
+    """The model as trainers make it: on meta, to_empty, then its weights. inv_freq is in no checkpoint."""
     with torch.device("meta"):
         model = type(right)._from_config(right.config)
     model = model.to_empty(device="cpu").eval()

@@ -1,4 +1,4 @@
-"""What a process sees: no numpy, what an import loads, threads, forks, memory."""
+"""rotary in a process: without numpy, the modules that an import loads, threads, forks, memory."""
 
 import importlib.util
 import inspect
@@ -165,7 +165,7 @@ class Process(unittest.TestCase):
         self.assertLess(int(run_python("-c", code)), 1 << 20)
 
     def test_threads(self):
-        """Of numpy's arrays; with torch of its tensors too, of which a gradient is recorded or not."""
+        """numpy's arrays; with torch its tensors too, with and without a recorded gradient."""
         table = rotary.Table(rotary.Rope(head_dim=64, pairing="half"), range(128))
         x = np.random.default_rng(0).standard_normal((1, 128, 8, 64)).astype(np.float32)
         given = [x] if torch is None else [x, torch.tensor(x), torch.tensor(x, requires_grad=True)]

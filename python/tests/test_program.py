@@ -22,14 +22,14 @@ def run(*words, status=0):
 
 
 def printed(*words, status=0):
-    """What a command prints as JSON, less the version of that JSON, which values in memory do not have."""
+    """The JSON that a command prints, without its version, which values in memory do not have."""
     told = json.loads(run(*words, "--json", status=status))
     assert told.pop("version") == 1
     return told
 
 
 def rounded(told):
-    """Of what was measured, the digits that every compiler gives: a package and a program may be of two."""
+    """Measured numbers in the digits that every compiler gives: package and program may be built by two."""
     if isinstance(told, dict):
         return {name: rounded(value) for name, value in told.items()}
     return [*map(rounded, told)] if isinstance(told, list) else float(f"{told:.6g}") if type(told) is float else told

@@ -44,7 +44,8 @@ class Rotate(Case):
         for door, pairing in itertools.product(self.DOORS, PAIRINGS):
             for layout, positions in itertools.product(("bthd", "tbhd", "bhtd", "hbtd"), (own, own[:1])):
                 self.turned(door, LAYOUTS[layout], table_of(pairing, positions, 8), layout, first=6)
-            for layout, shape, positions in (("hd", (3, 16), 9), ("hd", (3, 16), [[9]]), ("bhd", (2, 3, 16), [[9], [4]])):
+            for layout, shape, positions in (("hd", (3, 16), 9), ("hd", (3, 16), [[9]]),
+                                             ("bhd", (2, 3, 16), [[9], [4]])):
                 self.turned(door, shape, table_of(pairing, positions), layout)
 
     def test_rows_per_head(self):

@@ -44,7 +44,8 @@ class Values(unittest.TestCase):
         self.assertEqual(a, b)
         self.assertEqual(hash(a), hash(b))
         self.assertNotEqual(a, a.replace(base=1e6))
-        by_numpy = rotary.Rope(head_dim=np.int64(8), base=np.float32(100), pairing="half", scaling=rotary.Linear(factor=2))
+        by_numpy = rotary.Rope(head_dim=np.int64(8), base=np.float32(100), pairing="half",
+                               scaling=rotary.Linear(factor=2))
         self.assertEqual({type(by_numpy.head_dim), type(by_numpy.base), type(by_numpy.scaling.factor)}, {int, float})
         self.assertNotEqual(LLAMA3, rotary.Linear(factor=8))
         with self.assertRaises(AttributeError):
@@ -235,11 +236,12 @@ class TheTable(unittest.TestCase):
         expected = rotary.Table(self.rope, [3, 4, 5])
         for positions in (range(3, 6), (3, 4, 5), np.array([3, 4, 5]), np.array([3, 4, 5], np.uint8),
                           np.array([3, 9, 4, 9, 5], np.int32)[::2], np.array([3, 4, 5], np.int16), [3.0, 4.0, 5.0],
-                          np.array([3, 4, 5], np.float32), memoryview(np.array([3, 4, 5])), np.array([3, 4, 5], np.uint64)):
+                          np.array([3, 4, 5], np.float32), memoryview(np.array([3, 4, 5])),
+                          np.array([3, 4, 5], np.uint64)):
             table = rotary.Table(self.rope, positions)
             self.assertEqual(np.asarray(table.cos).tobytes(), np.asarray(expected.cos).tobytes())
             self.assertEqual(np.asarray(table.positions).tolist(), [3, 4, 5])
-        # Another position than was meant is refused: bfloat16 cannot hold 1001, float16 not 2049, a double not 2^60 + 1.
+        # A type that cannot hold a position is refused: bfloat16 has no 1001, float16 no 2049, a double no 2^60 + 1.
         refused(self, "DTYPE", lambda: rotary.Table(self.rope, np.array([3, 4, 5], np.float16)))
         refused(self, "POSITION", lambda: rotary.Table(self.rope, [2**60 + 1, 0.5]))
         self.assertEqual(rotary.Table(self.rope, 7).shape, (1, 32))
@@ -309,7 +311,7 @@ class TheTable(unittest.TestCase):
         self.assertNotEqual(rotary.Table(self.rope, 1), rotary.Table(self.rope, 2))
 
     def test_damaged_pickles(self):
-        """What restores a value takes a state that does not fit for an ordinary error."""
+        """Restoring a value from a state that does not fit is an ordinary error."""
         table = rotary.Table(self.rope, range(5))
         speeds = rotary.Frequencies([1.0, 0.5], pairing="half", axis=[0, 1])
         of_table = {
@@ -355,7 +357,8 @@ class Between(unittest.TestCase):
             self.assertIsNone(turn.positions)
             self.assertEqual(pickle.loads(pickle.dumps(turn)), turn)
         self.assertEqual(rotary.between(yarn, 7, yarn, 7).cos.tolist(), [[1.0] * 32], "the factor is a ratio")
-        self.assertEqual(rotary.between(self.plain, np.arange(6).reshape(2, 3), self.plain, [[0] * 3] * 2).shape, (2, 3, 32))
+        turn = rotary.between(self.plain, np.arange(6).reshape(2, 3), self.plain, [[0] * 3] * 2)
+        self.assertEqual(turn.shape, (2, 3, 32))
 
     def test_dynamic_ropes_take_their_positions_length(self):
         rope = self.plain.replace(scaling=rotary.Dynamic(factor=2, trained_length=64))

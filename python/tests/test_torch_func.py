@@ -27,7 +27,7 @@ def wide(*shape):
 @needs_torch
 class Gradients(unittest.TestCase):
     def test_finite_differences(self):
-        """Of one tensor, of q and k, of a packed one: forwards, backwards, batched, and twice."""
+        """Gradients of one tensor, of q and k, of a packed one: forwards, backwards, batched, and twice."""
 
         def two(q, k, cos, sin, scale=None):
             table = rotary.from_rows(cos, sin, pairing="interleaved_to_half")
@@ -125,7 +125,7 @@ class Func(unittest.TestCase):
 
 @needs_torch
 class Ops(unittest.TestCase):
-    """What torch/tests/test_op.py does not see: it runs for librotary_torch.so and for the package alike."""
+    """The ops beyond torch/tests/test_op.py, which runs for librotary_torch.so and for the package alike."""
 
     def test_as_the_library(self):
         test = pathlib.Path(__file__).parents[2] / "torch/tests/test_op.py"

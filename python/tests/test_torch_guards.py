@@ -1,4 +1,4 @@
-"""What must not be read from the memory of a tensor alone, and what is written to it."""
+"""Tensors whose memory alone must not be read, and writes into tensors."""
 
 import functools
 import sys

@@ -107,7 +107,8 @@ def rotate_shards(rank, folder):
                 got[0].square().sum().backward()
                 results += [
                     got[0].placements == (placement,) and alone.placements == (placement,),
-                    all(torch.equal(one.full_tensor(), other) for one, other in zip((*got, alone), (*expected, expected[1]))),
+                    all(torch.equal(one.full_tensor(), other)
+                        for one, other in zip((*got, alone), (*expected, expected[1]))),
                     torch.equal(given[0].grad.full_tensor(), q.grad),
                 ]
     torch.save(results, f"{folder}/shards{rank}")

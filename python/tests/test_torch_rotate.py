@@ -8,7 +8,7 @@ from torch_support import PAIRINGS, eager, needs_torch, refused, rows_of, table_
 
 @needs_torch
 class Values(unittest.TestCase):
-    """Those of every layout, type and pairing: test_rotate.py."""
+    """Values; test_rotate.py has those of every layout, type and pairing."""
 
     def test_strides(self):
         table, whole = table_of(rotary_dim=8), torch.randn(2, 10, 6, 32)

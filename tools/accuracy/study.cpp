@@ -36,7 +36,7 @@ Number value_of(const Position& position) {
   return std::visit([](auto p) { return static_cast<Number>(p); }, position);
 }
 
-// Without the fraction.
+// The magnitude without the fraction.
 std::uint64_t magnitude(const Position& position) {
   if (const auto* real = std::get_if<double>(&position)) {
     if (std::fabs(*real) < 0x1p63) return static_cast<std::uint64_t>(std::fabs(*real));
@@ -46,8 +46,8 @@ std::uint64_t magnitude(const Position& position) {
   return whole < 0 ? 0 - static_cast<std::uint64_t>(whole) : static_cast<std::uint64_t>(whole);
 }
 
-// Every position below all_below; of each decade beyond, to the one beyond the context's, `spread` that divide it
-// evenly and its last `spread`; and the powers of two and their neighbours.
+// All positions below all_below; in each further decade, to the one after the context's, `spread` positions that divide
+// it evenly and its last `spread`; and the powers of two and their neighbours.
 std::vector<Position> default_positions(std::int64_t context) {
   std::set<std::int64_t> chosen;
   for (std::int64_t first = 0, last = all_below - 1, count = all_below;; count = spread) {
@@ -63,13 +63,13 @@ std::vector<Position> default_positions(std::int64_t context) {
   }
 }
 
-// The decades that hold one of the positions, with exactly these.
+// The decades that contain positions, with these positions.
 std::vector<Decade> decades_of(std::vector<Position> positions) {
   std::ranges::stable_sort(positions, {}, magnitude);
   std::vector<Decade> decades;
   Decade decade;
   for (const Position& position : positions) {
-    // -2^63 is one beyond the last decade's end, and belongs to it.
+    // -2^63 is one beyond the end of the last decade, and belongs to it.
     while (decade.last != largest_position && magnitude(position) > static_cast<std::uint64_t>(decade.last)) {
       decade.first = decade.last + 1;
       decade.last = decade.first <= largest_position / 10 ? decade.first * 10 - 1 : largest_position;
@@ -109,8 +109,8 @@ Largest error_of(const CosSin& value, const ExactCosSin& exact, const Position& 
 // ---- the ways that are no table of this library ----
 
 // A GPU's sin.approx and cos.approx, in its machine code FMUL.RZ by 0.15915494 and MUFU.SIN: the angle times
-// fl(1/(2 pi)), rounded towards zero to float32, is taken for the number of turns; of its fraction the unit then knows
-// the sine. The unit's own error, some 2^-21, is not modelled.
+// fl(1/(2 pi)), rounded towards zero to float32, is taken as the number of turns, and the unit returns the sine of
+// its fraction. The unit's own error, some 2^-21, is not modelled.
 CosSin quick_cos_sin(float angle, float factor) noexcept {
   constexpr float inverse_two_pi = 0.15915494309189535F;
   const double product = static_cast<double>(angle) * static_cast<double>(inverse_two_pi);  // exact: 48 bits
@@ -121,7 +121,7 @@ CosSin quick_cos_sin(float angle, float factor) noexcept {
   return {static_cast<float>(std::cos(radians)) * factor, static_cast<float>(std::sin(radians)) * factor};
 }
 
-// The row of running_rotation, at positions of rising magnitude: it goes on from the row before, a step per position.
+// The row of running_rotation, at positions of increasing magnitude: it continues the last row, a step per position.
 class RunningRotation {
  public:
   explicit RunningRotation(const Frequencies& f) : row_(f.inv_freq.size(), CosSin{1, 0}) {
@@ -195,13 +195,13 @@ void measure(Study& study, const Frequencies& f, int pairs, const std::function<
   }
 }
 
-// Looks at every position up to `most`, at no more than 2^24 entries, of pairs that can be off by the tolerance at all.
+// Examines positions up to `most`, at most 2^24 entries, for the pairs whose error can reach the tolerance.
 // The angle is off by the error of inv_freq times the position, and by two roundings, of the position and of the
 // product; cos and sin by two more and the factor's. Up to 2^24 the product with a power of two is exact.
 void find_reach(Study& study, const Frequencies& f, double tolerance) {
-  constexpr std::int64_t most = std::int64_t{1} << 24;  // float32 holds no odd position beyond
+  constexpr std::int64_t most = std::int64_t{1} << 24;  // above it float32 has no odd positions
   const double allowed = tolerance / std::fabs(f.attention_factor) - 0x1p-21;
-  std::vector<std::pair<double, std::size_t>> slopes;  // by how much the angle of a pair can be off per position
+  std::vector<std::pair<double, std::size_t>> slopes;  // the largest error of a pair's angle per position
   for (std::size_t i = 0; i < f.inv_freq.size(); ++i) {
     int exponent = 0;
     const bool is_power = std::frexp(std::fabs(f.inv_freq_float32[i]), &exponent) == 0.5F;

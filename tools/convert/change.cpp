@@ -14,7 +14,7 @@ using files::piece_bytes;
 
 using Permute = std::function<void(const std::byte* in, std::byte* out)>;
 
-// Hands on what the permutation makes of the tensor's bytes [begin, begin + size).
+// Passes the permuted bytes [begin, begin + size) of the tensor to the sink.
 void stream_piece(std::uint64_t begin, std::size_t size, const Reader& read, const Sink& sink, const Permute& permute) {
   Bytes in(size), out(size);
   read(begin, in);
@@ -22,11 +22,11 @@ void stream_piece(std::uint64_t begin, std::size_t size, const Reader& read, con
   sink(out);
 }
 
-// In pieces of rows that are permuted among themselves.
+// Streams pieces of rows that are permuted among themselves.
 void stream_rows(const TensorInfo& tensor, const Sources& sources, const Reader& read, const Sink& sink) {
   const std::size_t row = static_cast<std::size_t>(tensor.bytes) / sources.size();
   const std::size_t least = std::max<std::size_t>(1, piece_bytes / std::max<std::size_t>(1, row));
-  std::size_t begin = 0, furthest = 0;  // behind the last row that one of the piece comes from
+  std::size_t begin = 0, furthest = 0;  // the end of the rows from which this piece comes
   for (std::size_t end = 1; end <= sources.size(); ++end) {
     furthest = std::max<std::size_t>(furthest, sources[end - 1] + std::size_t{1});
     if (furthest > end || (end - begin < least && end < sources.size())) continue;
@@ -38,7 +38,7 @@ void stream_rows(const TensorInfo& tensor, const Sources& sources, const Reader&
   }
 }
 
-// In pieces of whole lines of line_bytes each, which are permuted one by one.
+// Streams pieces of whole lines of line_bytes each, which are permuted one by one.
 void stream_lines(const TensorInfo& tensor, std::size_t line_bytes, const Reader& read, const Sink& sink,
                   const Permute& permute) {
   const std::size_t lines = static_cast<std::size_t>(tensor.bytes) / line_bytes;
@@ -51,7 +51,7 @@ void stream_lines(const TensorInfo& tensor, std::size_t line_bytes, const Reader
   }
 }
 
-// Words are little-endian, whatever the machine.
+// A word of the tensor; words are little-endian on every machine.
 std::uint32_t word_at(const std::byte* words, std::size_t index) {
   std::uint32_t word = 0;
   for (std::size_t i = 0; i < 4; ++i) word |= std::to_integer<std::uint32_t>(words[4 * index + i]) << 8 * i;
@@ -76,7 +76,7 @@ void put_number(std::byte* words, std::size_t step, std::size_t index, unsigned 
   if (bit % 32 + bits > 32) or_word_at(words, (bit / 32 + 1) * step, static_cast<std::uint32_t>(shifted >> 32));
 }
 
-// The place among the eight numbers of a word at which AWQ packs number i.
+// The place of number i among the eight numbers of a word in AWQ.
 constexpr std::array<std::size_t, 8> awq_place = {0, 4, 1, 5, 2, 6, 3, 7};
 
 std::size_t place_of(const Change& change, std::size_t index) {
@@ -127,7 +127,7 @@ void check_whole_bytes(const TensorInfo& tensor, std::uint64_t bits) {
 bool has_size(const TensorInfo& tensor, const Change& change) {
   const auto size = static_cast<std::int64_t>(change.sources->size());
   const std::vector<std::int64_t>& shape = tensor.shape;
-  if (change.axis == Axis::rows) {  // a norm's: [heads, head_dim] together
+  if (change.axis == Axis::rows) {  // for a norm: [heads, head_dim] together
     std::int64_t product = 1;
     for (const std::int64_t extent : shape) {
       product *= extent;

@@ -1,4 +1,4 @@
-// The permutation of a tensor, and its changed bytes piece by piece.
+// The permutation of a tensor, and the stream of its changed bytes.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ Sources unchanged(std::int64_t elements);
 //   half[j] = interleaved[2 j], half[pairs + j] = interleaved[2 j + 1], j < pairs.
 void reorder(Sources&, RotatedBlock, Pairing to);
 
-// The elements that the permuted axis has in a tensor.
+// The elements of the permuted axis in a tensor.
 enum class Axis : std::uint8_t {
   rows,            // the leading dimensions: each row is one contiguous block of bytes
   columns,         // elements of the last dimension
@@ -41,7 +41,7 @@ enum class Axis : std::uint8_t {
 
 struct Change {
   Axis axis = Axis::rows;
-  int bits = 0;  // a packed number's: 2, 3, 4 or 8
+  int bits = 0;  // bits of a packed number: 2, 3, 4 or 8
   std::shared_ptr<const Sources> sources = nullptr;
 };
 
@@ -50,19 +50,19 @@ Change inverse(const Change&);
 
 constexpr bool can_be_packed(std::int64_t bits) noexcept { return bits == 2 || bits == 3 || bits == 4 || bits == 8; }
 
-// Rule 1: only whole bytes change their place. bits: of one element that moves. Throws DTYPE.
+// Rule 1: only whole bytes move. bits: the size of an element that moves. Throws DTYPE.
 void check_whole_bytes(const TensorInfo&, std::uint64_t bits);
-// Rule 2: the permuted axis has as many elements in the tensor as in the permutation; packed numbers are I32 words that
-// they fill exactly.
+// Rule 2: the permuted axis has the same number of elements in the tensor and in the permutation; packed numbers fill
+// their I32 words exactly.
 bool has_size(const TensorInfo&, const Change&);
 
 // Reads bytes [offset, offset + out.size()) of a tensor.
 using Reader = std::function<void(std::uint64_t offset, std::span<std::byte> out)>;
 using files::Sink;
 
-// The tensor's bytes after the change, in order. The tensor obeys both rules. At most two megabytes, or two copies of
-// the rows that a rotated block spans, or of a row of packed numbers, are in memory; of packed_rows, two copies of the
-// tensor.
+// The tensor's bytes after the change, in order. The tensor must obey both rules. At most two megabytes, or two copies
+// of the rows that a rotated block spans, or of a row of packed numbers, are in memory; for packed_rows, two copies of
+// the tensor.
 void stream_changed(const TensorInfo&, const Change&, const Reader&, const Sink&);
 
 // The tensor's bytes after the change, for a tensor in memory.

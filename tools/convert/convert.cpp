@@ -1,4 +1,4 @@
-// The public functions: the steps in their order, the report, and its JSON.
+// The public functions: the steps in order, the report, and its JSON.
 #include "plan.h"
 
 namespace rotary {

@@ -15,7 +15,7 @@ bool ends_with_any(const std::string& name, std::initializer_list<std::string_vi
   return std::any_of(endings.begin(), endings.end(), [&name](std::string_view end) { return name.ends_with(end); });
 }
 
-// Weights in a form that is not read here: in a converted folder they would be in the wrong pairing.
+// Whether a file has weights in an unsupported form, which would be in the wrong pairing in a converted folder.
 bool is_other_weights(const std::string& name) {
   return ends_with_any(name, {".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".onnx_data", ".gguf", ".npz",
                               ".tflite", ".ot", ".safetensors", ".bin.index.json", ".safetensors.index.json"});
@@ -38,7 +38,7 @@ Names names_in(const fs::path& folder, bool folders) {
   return names;
 }
 
-// The folders of modules.json (sentence-transformers) that come behind the model, as "2_Dense": their weights have no
+// The folders of modules.json (sentence-transformers) that follow the model, such as "2_Dense": their weights have no
 // heads.
 Names modules_behind(const fs::path& folder, const Names& names) {
   Names found;
@@ -49,8 +49,8 @@ Names modules_behind(const fs::path& folder, const Names& names) {
   return found;
 }
 
-// Takes the files and folders below a subfolder ("1_Pooling/config.json"). One that is hidden, or has weights among its
-// files where none may be, is left out.
+// Adds the files and folders below a subfolder ("1_Pooling/config.json"). A folder that is hidden, or has weights among
+// its files where there may be none, is left out.
 void add_subfolder(Folder& folder, const std::string& name, bool may_hold_weights) {
   bool left_out = name.starts_with('.');
   Names files, folders = {name};
@@ -71,9 +71,9 @@ void add_subfolder(Folder& folder, const std::string& name, bool may_hold_weight
 }
 
 struct Weights {
-  std::vector<std::string> files;  // .safetensors
+  std::vector<std::string> files;  // the .safetensors files
   Names indices;
-  std::map<std::string, std::string> map;  // the indices' map: the file of each tensor
+  std::map<std::string, std::string> map;  // from the indices: the file of each tensor
 };
 
 void read_index(const fs::path& folder, const std::string& index, Weights& weights) {
@@ -93,8 +93,8 @@ void read_index(const fs::path& folder, const std::string& index, Weights& weigh
   weights.indices.insert(index);
 }
 
-// The weights that a framework loads: of transformers, or where these are missing the native ones; and an
-// adapter's. A single file of another name is taken too.
+// The weights that a framework loads: those of transformers or, if they are missing, the native ones; and those of an
+// adapter. A single file of another name is also accepted.
 Weights find_weights(const fs::path& folder, const Names& names) {
   Weights weights;
   const auto take = [&](const std::string& stem) {

@@ -35,7 +35,7 @@ int slot_of(Fused fused, int head, bool key, int heads, int kv_heads) {
        in_quotes(tensor.name));
 }
 
-// MLA: the rotated part of the one key is the last rows of kv_a_proj_with_mqa.
+// For MLA: the rotated part of the single key is the last rows of kv_a_proj_with_mqa.
 Heads of_latent(const TensorInfo& tensor, Role role, const ModelRope& rope, const TextPart& part) {
   const int rotated = rope.rope.rotary_dim;
   const std::int64_t gate = part.attention.gated_by_value ? part.number("v_head_dim") : 0;
@@ -76,7 +76,7 @@ Heads of_keys(const ModelRope& rope, FusedKeys fused) {
   return heads;
 }
 
-// One weight for all heads, or for each its own, in one tensor or in one module per head.
+// One weight for all heads, or one for each head, in one tensor or in one module per head.
 Heads of_norm(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope) {
   const int dim = rope.rope.head_dim;
   const bool of_q = name.role == Role::q_norm, one = name.head >= 0 || tensor.elements() == dim;
@@ -117,7 +117,7 @@ Heads of_queries(const ModelRope& rope, int count, std::int64_t stride) {
   return evenly_spaced(counted(rope, count, 0), count, stride);
 }
 
-// The heads of a tensor; in [experts, rows, in] each expert has them.
+// The heads of a tensor; in [experts, rows, in] each expert has these heads.
 Heads heads_in(const TensorInfo& tensor, const TensorName& name, const ModelRope& rope, const TextPart& part) {
   Heads heads = of_one_expert(tensor, name, rope, part);
   if (tensor.shape.size() != 3 || tensor.shape[0] < 1 || tensor.shape[1] != heads.rows) return heads;

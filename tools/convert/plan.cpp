@@ -21,9 +21,7 @@ const char* what(Role role) {
   if (role == Role::qkv) return "q and k";
   if (role == Role::q_norm) return "q norm";
   if (role == Role::k_norm) return "k norm";
-  return role == Role::q       ? "q"
-         : role == Role::other ? "output"
-                               : "k";  // where keys and values are one, the keys change
+  return role == Role::q ? "q" : role == Role::other ? "output" : "k";  // if keys and values are one, the keys change
 }
 
 // The tensors of one layer's attention.
@@ -33,7 +31,7 @@ struct Attends {
   std::set<std::string> modules = {};
 };
 
-// A tensor of the text model's layers, as far as its name says so.
+// A tensor of the text model's layers by its name.
 struct Located {
   const TensorInfo* info = nullptr;
   std::size_t shard = 0, entry = 0;
@@ -57,7 +55,7 @@ class Planner {
   }
 
  private:
-  // In the order of the files.
+  // The located tensors, in the order of the files.
   std::vector<const Located*> locate() {
     std::vector<const Located*> in_order;
     for (std::size_t s = 0; s < plan_.folder.shards.size(); ++s) {
@@ -123,8 +121,8 @@ class Planner {
     plan_.tensors.push_back({tensor.shard, tensor.entry, change, shown, name});
   }
 
-  // The rope of a drafting layer, which no config names, by the heads that its weights have. Several ropes may fit if
-  // their elements move alike.
+  // The rope of a drafting layer, which no config names, by the heads of its weights. Several ropes may fit if their
+  // permutations are equal.
   std::size_t drafting_rope(const TensorName& layer) {
     std::optional<std::size_t> found;
     for (const std::size_t rope : part_.ropes) {
@@ -159,7 +157,7 @@ class Planner {
     return true;
   }
 
-  // Beside a tower whose name says nothing, which layers are the text model's is not known.
+  // Beside a tower without a telling name, the layers of the text model are unknown.
   void check_stacks() const {
     const std::string* text = nullptr;
     for (const auto& [place, layer] : layers_) {
@@ -171,7 +169,7 @@ class Planner {
     }
   }
 
-  // A checkpoint has both projections in each of the model's layers; an adapter may leave any away.
+  // A checkpoint has both projections in each of the model's layers; an adapter may omit any.
   void check_complete() const {
     if (plan_.folder.adapter) return;
     const std::int64_t in_stack = part_.number(part_.attention.layers_in_stack);
@@ -192,8 +190,8 @@ class Planner {
     }
   }
 
-  // Keys that serve as values too give the attention's output their order: the columns of the projection behind it take
-  // it as well.
+  // If keys also serve as values, the attention's output has their order, and so must the columns of the projection
+  // after it.
   void convert_shared_values() {
     if (!part_.attention.keys_may_be_values) return;
     for (const auto& [place, layer] : layers_) {
@@ -222,7 +220,7 @@ class Planner {
     add(*output, name, {Axis::columns, 0, order_of(heads, plan_.to)}, heads);
   }
 
-  // A tensor that is not known may depend on the order of the heads' elements.
+  // An unknown tensor may depend on the order of the heads' elements.
   void check_unknown() const {
     for (const Located* other : others_) {
       const TensorInfo& tensor = *other->info;
@@ -243,11 +241,11 @@ class Planner {
 
   Plan& plan_;
   const TextPart& part_;
-  bool text_is_named_ = false;  // a stack says that it is the text model's: others are not
+  bool text_is_named_ = false;  // a stack is named as the text model's, so the others are not
   bool leaves_indexers_ = false;
   std::map<std::string, Located> tensors_;
   std::map<Place, Attends> layers_;
-  std::vector<const Located*> others_;  // whose role is none
+  std::vector<const Located*> others_;  // tensors without a role
 };
 
 Pairing weights_pairing(const Folder& folder, const ModelRope& rope, std::optional<Pairing> from) {
@@ -265,7 +263,7 @@ Pairing weights_pairing(const Folder& folder, const ModelRope& rope, std::option
   return pairing;
 }
 
-// The keys that say the pairing, in models that have one.
+// The changed keys of the pairing, in models that have such a key.
 std::vector<ChangedKey> config_changes(const Plan& plan) {
   const TextPart& part = plan.text;
   const std::string above = part.path.empty() ? "" : part.path + ".",
@@ -304,7 +302,7 @@ std::vector<std::string> notes_on(const Plan& plan, bool leaves_indexers) {
   return notes;
 }
 
-// from decides where the model_type is not known; where it is, the model says what its own code reads.
+// from decides if the model_type is unknown; if it is known, the pairing is the one that the model's code reads.
 files::ConfigFile read_config_of(const std::filesystem::path& path, std::optional<Pairing> from) {
   try {
     return files::read_config_file(path, {});

@@ -8,11 +8,11 @@ namespace {
 using files::is_listed;
 
 enum class Kind : std::uint8_t {
-  output,        // the output's elements are its rows
+  output,        // rows are elements of the output
   packed,        // qweight of GPTQ and AWQ
   packed_zeros,  // qzeros of both
-  scales,        // columns are scales of both
-  block_scales,  // one for a block of rows and columns; or one per row
+  scales,        // scales of GPTQ and AWQ, in columns
+  block_scales,  // one per block of rows and columns, or one per row
   zeros,         // zero points: one per row, or packed along the rows
   input,         // belongs to the input, or to the tensor as a whole
 };
@@ -37,7 +37,7 @@ constexpr Suffixes all_suffixes[] = {
     {Kind::packed_zeros, "qzeros"},
 };
 
-// Formats that are not read: no file of theirs was ever converted and run here. One of these suffixes tells each.
+// Unsupported formats, of which no file was ever converted and run here. One of these suffixes shows each.
 struct UnreadFormat {
   const char* name;
   std::string_view suffixes;
@@ -57,7 +57,7 @@ constexpr UnreadFormat unread_formats[] = {
     {"VeRA", "vera_lambda_b vera_lambda_d"},
 };
 
-// The format of one of the projection's tensors that is not read; empty: there is none.
+// The unsupported format of one of the projection's tensors; empty if there is none.
 std::string unread_format(const Projection& projection) {
   const auto has = [&](std::string_view suffix) { return projection.part_of(suffix) != nullptr; };
   for (const UnreadFormat& format : unread_formats)
@@ -65,7 +65,7 @@ std::string unread_format(const Projection& projection) {
   return has("scales") && !has("qweight") ? "MLX" : "";
 }
 
-// PEFT puts the adapter's name behind the module, as in "lora_B.default.weight"; moshi's projections hold a linear.
+// PEFT puts the adapter's name after the module, as in "lora_B.default.weight"; moshi's projections contain a linear.
 std::string plain(std::string_view suffix) {
   if (suffix.starts_with("linear.")) suffix.remove_prefix(7);
   if (suffix.starts_with("lora_magnitude_vector")) return "lora_magnitude_vector";
@@ -120,7 +120,7 @@ class Part {
     refuse_shape("have the " + std::to_string(size()) + " rows of the config's heads");
   }
 
-  // The change, if the tensor obeys both rules of it.
+  // The change, if the tensor obeys both of its rules.
   Change along(Axis axis) const {
     const Change change{axis, 0, projection_.sources};
     if (!has_size(tensor_, change)) refuse_rows();
@@ -130,7 +130,7 @@ class Part {
     return change;
   }
 
-  // A value of quantization_config; null: there is none.
+  // A value of quantization_config, or null.
   files::Json given(const char* key) const {
     const files::Json& config = projection_.quantization;
     return config.contains(key) ? config.at(key) : files::Json();
@@ -167,7 +167,7 @@ class Part {
                             ": convert the unquantised weights");
   }
 
-  // AWQ packs qweight along the output as well: [in, rows * bits / 32].
+  // AWQ also packs qweight along the output: [in, rows * bits / 32].
   Change packed() const {
     const TensorInfo* weight = projection_.part_of("qweight");
     const bool awq = weight != nullptr && !weight->shape.empty() && weight->shape.back() != size();

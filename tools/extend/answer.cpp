@@ -1,4 +1,4 @@
-// How a plan is served, the plan as JSON, and the folder that holds its config.
+// Commands to serve a plan, the plan as JSON, and the folder with its config.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -20,15 +20,15 @@ constexpr double circle = 2 * std::numbers::pi;
 OrderedJson parsed(const std::string& text) { return text.empty() ? OrderedJson() : OrderedJson::parse(text); }
 OrderedJson text_or_null(const std::string& text) { return text.empty() ? OrderedJson() : OrderedJson(text); }
 
-// One rope under one method: its numbers, then its pairs one by one. A pair meets new angles where the angles of
-// training were less than a turn and those of the context go beyond them.
+// One rope under one method: its numbers, then its pairs one by one. A pair meets new angles if the trained angles were
+// less than a turn and those of the context exceed them.
 OrderedJson json_of(const RopePlan& rope, const Plan& plan) {
   const std::vector<double>& scaled = rope.frequencies.inv_freq;
   const auto effects = scalings::effects_of(rope.trained, scaled, rope.planned.scaling);
   const auto trained_length = static_cast<double>(plan.start.trained_length),
              context = static_cast<double>(plan.context);
   OrderedJson pairs, largest_pair;
-  std::vector<double> steps;  // one for each pair that turns
+  std::vector<double> steps;  // for each pair that rotates
   double largest = 0;
   int fresh = 0;
   for (std::size_t i = 0; i < scaled.size(); ++i) {
@@ -37,7 +37,7 @@ OrderedJson json_of(const RopePlan& rope, const Plan& plan) {
     const double angle = (context - 1) * step;
     const bool is_new = step != 0 && seen < circle && angle > seen * (1 + slack);
     pairs["inv_freq"].push_back(scaled[i]);
-    pairs["wavelength"].push_back(files::finite_or_null(circle / scaled[i]));  // null: does not turn, or hardly
+    pairs["wavelength"].push_back(files::finite_or_null(circle / scaled[i]));  // null if it does not rotate, or hardly
     pairs["stretch"].push_back(step != 0 ? files::finite_or_null(effects[i].stretch) : OrderedJson());
     pairs["effect"].push_back(effects[i].name);
     pairs["turns_in_training"].push_back(trained_length * rope.trained[i] / circle);
@@ -108,7 +108,7 @@ Cache cache_of(const Situation& situation) {
   const std::int64_t context = situation.request.context, window = situation.window();
   const std::int64_t latent = situation.number("kv_lora_rank");
   const ModelRope& first = situation.first();
-  // An MLA without its latents' width, and layers that keep compressed tokens, are not counted.
+  // MLA without the latents' width, and layers that cache compressed tokens, are not counted.
   const std::vector<std::string>& types = part_of(situation.request.model, situation.part()).layer_types;
   if (first.kv_heads == 0 || (first.first > 0 && latent == 0) || std::ranges::count(types, "compress") != 0) return {};
   std::size_t whole = 0, sliding = 0;
@@ -132,14 +132,14 @@ Cache cache_of(const Situation& situation) {
   if (sliding > 0) text += sentence_of(" (", sliding, " of the last ", window, " tokens)");
   text += latent > 0 ? sentence_of(", latents of ", latent, " + ", first.rope.rotary_dim)
                      : sentence_of(", keys and values of ", first.kv_heads, " heads of ", first.rope.head_dim);
-  constexpr double bytes_each = 2;  // bf16's
+  constexpr double bytes_each = 2;  // bytes of bf16
   return {static_cast<std::int64_t>(std::min(elements * bytes_each, 9e18)), text};
 }
 
 void add_serving(const Situation& situation, MethodPlan& plan) {
   if (plan.rope_parameters.empty()) return;
   OrderedJson members = OrderedJson::object();
-  bool turns_otherwise = plan.changes.empty();  // a rope that stays needs no words
+  bool turns_otherwise = plan.changes.empty();  // a rope that stays needs no override
   for (const Change& change : plan.changes) {
     const std::string key = change.key.substr(change.key.rfind('.') + 1);
     const bool beside = key == length_key(situation) || key == "original_max_position_embeddings" || key == "head_dim";
@@ -150,7 +150,7 @@ void add_serving(const Situation& situation, MethodPlan& plan) {
   const std::vector<std::string_view> keys = files::words(situation.part(), '.');
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) members = OrderedJson{{std::string(*key), members}};
   plan.overrides = one_line(members);
-  // vLLM derives the length of these two from the factor, and refuses a longer one.
+  // vLLM derives the length from the factor for these two methods, and refuses a longer one.
   const bool derives = plan.method == "yarn" || plan.method == "linear";
   const bool refuses = derives && plan.factor < situation.smallest_factor();
   plan.vllm = sentence_of(refuses ? "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 " : "", "vllm serve MODEL --max-model-len ",

@@ -7,7 +7,7 @@
 namespace rotary::extend {
 namespace {
 
-// How the parameters of a rope are spelled: transformers 5 has the base among them, the older form beside them.
+// The spelling of a rope's parameters: transformers 5 has the base among them, the older form beside them.
 struct Form {
   const char *key, *other;
   bool has_base;
@@ -15,7 +15,7 @@ struct Form {
 constexpr Form parameters{"rope_parameters", "rope_scaling", true}, old_form{"rope_scaling", "rope_parameters", false};
 constexpr const char *partial_key = "partial_rotary_factor", *base_word = "rope_theta";
 
-// Whether the key goes with a scaling; all other members of its object stay.
+// Whether the key belongs to a scaling; all other members of its object stay.
 bool belongs_to_a_scaling(const std::string& key) {
   bool found = files::is_listed(key,
                                 "rope_type type alpha finetuned apply_yarn_scaling scaling_factor power "
@@ -24,7 +24,7 @@ bool belongs_to_a_scaling(const std::string& key) {
   return found && key != partial_key;
 }
 
-// The object with the members of another scaling, in its own order; equal values keep their spelling.
+// The object with the members of another scaling, in the object's order; equal values keep their spelling.
 OrderedJson rescaled(const OrderedJson& before, const OrderedJson& members) {
   OrderedJson object = OrderedJson::object();
   for (const auto& [key, value] : before.items())
@@ -34,7 +34,7 @@ OrderedJson rescaled(const OrderedJson& before, const OrderedJson& members) {
   return object;
 }
 
-// The rope that the layer of rope i shall have.
+// The rope that a layer of rope i is to have.
 const Rope& wanted(const Situation& situation, const MethodPlan& plan, std::size_t i, int layer) {
   return situation.extends(i, layer) ? std::ranges::find(plan.ropes, i, &RopePlan::rope)->planned
                                      : situation.ropes()[i].rope;
@@ -49,7 +49,7 @@ class Editor {
         config_(files::parse_to_edit(situation.request.config)),
         part_(*files::object_at(config_, situation.part())) {}
 
-  // Where no rope changes, the file's own object stays.
+  // If no rope changes, the file's object stays.
   OrderedJson in(const Form& form) {
     const bool stays = std::ranges::all_of(
         plan_.ropes, [&](const RopePlan& rope) { return rope.planned == situation_.ropes()[rope.rope].rope; });
@@ -59,7 +59,7 @@ class Editor {
     return config_;
   }
 
-  // The form that the file has, or that its version of transformers writes.
+  // The form of the file, or of the transformers version that wrote it.
   const Form& own_form() const {
     if (at(old_form.key).is_object()) return old_form;
     const bool is_new = files::string_of(situation_.root, "transformers_version").starts_with("5.");
@@ -70,9 +70,9 @@ class Editor {
   }
 
  private:
-  OrderedJson at(const std::string& key) const { return part_.value(key, OrderedJson()); }  // null where it is absent
+  OrderedJson at(const std::string& key) const { return part_.value(key, OrderedJson()); }  // null if it is absent
 
-  // The key of the base that the file gives, or the family's own.
+  // The key of the base in the file, or the family's key.
   std::string base_key() const {
     if (situation_.family == nullptr) return base_word;
     std::string own;
@@ -83,10 +83,10 @@ class Editor {
     return own;
   }
 
-  // The parameters of a rope in place of those of an object.
+  // The object with the parameters of a rope in place of its own.
   OrderedJson entry(const Form& form, const Rope& rope, const OrderedJson& before) const {
     const std::string_view word = scalings::rope_type_of(rope.scaling);
-    // The oldest word for rope_type stays where it says the same; families of layer types do not read it.
+    // The oldest key for rope_type stays if its value is the same; families of layer types do not read it.
     const bool has_type = !form.has_base && !situation_.of_layer_types() && !before.contains("rope_type") &&
                           before.contains("type") && before["type"] == word;
     OrderedJson members = {{has_type ? "type" : "rope_type", word}};
@@ -97,7 +97,7 @@ class Editor {
       return scalings::is_always_stated(field) || before.contains(field.key);
     };
     scalings::for_each_stated(rope.scaling, is_kept, [&](const auto& field, const auto& value) {
-      // The keys of rotary's own are what the rope_type of such a yarn says by itself.
+      // rotary's own keys are implied by the rope_type of such a yarn.
       if (field.reads.key_of != scalings::KeyOf::rotary) members[field.key] = value;
     });
     OrderedJson object = rescaled(before, members);
@@ -124,14 +124,14 @@ class Editor {
     OrderedJson object = entry(form, planned, before);
     const files::Family* family = situation_.family;
     if (family != nullptr && family->yarn_is_longrope && !form.has_base && plan_.method == "longrope")
-      // Microsoft's code takes three keys.
+      // Microsoft's code reads three keys.
       object = {{"type", "longrope"}, {"short_factor", object["short_factor"]}, {"long_factor", object["long_factor"]}};
     const bool scales = object.size() > 1 || !std::holds_alternative<Unscaled>(planned.scaling) ||
                         (family != nullptr && !family->rope_parameters.empty());
     if (scales || part_.contains(form.key)) part_[form.key] = scales ? object : OrderedJson();
   }
 
-  // One entry for each layer type; the others stay, but for the ropes that are extended.
+  // One entry for each layer type; existing entries stay, except those of extended ropes.
   void write_entries(const OrderedJson& before) {
     OrderedJson& entries = part_[parameters.key];
     if (!before.is_object()) entries = OrderedJson::object();
@@ -148,7 +148,7 @@ class Editor {
     }
   }
 
-  // transformers 5.23 takes head_dim from the config for these methods, which must not be null then.
+  // For these methods transformers 5.23 reads head_dim from the config, where it must not be null.
   void state_head_dim() {
     const bool reads = plan_.method == "yarn" || plan_.method == "longrope";
     const bool by_class = situation_.family != nullptr && situation_.family->null_head_dim;
@@ -170,7 +170,7 @@ class Editor {
   OrderedJson& part_;  // the object of config_ that has the rope
 };
 
-// The rope of that layer; null where there is none. A tower may turn several blocks of one head: each is a rope.
+// The rope of that layer, or null. A tower may have several rotated blocks in one head: each is a rope.
 const Rope* rope_of(const Model& model, const ModelRope& like, int layer) {
   const auto read = std::ranges::find_if(model.ropes, [&](const ModelRope& used) {
     return used.part == like.part && used.first == like.first && std::ranges::count(used.layers, layer) != 0;
@@ -178,7 +178,7 @@ const Rope* rope_of(const Model& model, const ModelRope& like, int layer) {
   return read == model.ropes.end() ? nullptr : &read->rope;
 }
 
-// Equal but for the values that the family's own code makes of the parameters (DeepSeek-V4, Phi-3.5-MoE).
+// Whether the ropes are equal, except for values that the family's code derives (DeepSeek-V4, Phi-3.5-MoE).
 bool means(const Situation& situation, const Rope& planned, Rope read) {
   const files::Quirk* quirk = situation.family == nullptr ? nullptr : situation.family->quirk;
   if (quirk != nullptr && (quirk->yarn != nullptr || quirk->longrope != nullptr) &&
@@ -191,11 +191,11 @@ bool means(const Situation& situation, const Rope& planned, Rope read) {
 struct Written {
   OrderedJson config = {};
   std::string object = {};           // the value of the form's key
-  std::string wrong = {};            // why the text cannot say the plan; "": it does
-  std::vector<RopePlan> ropes = {};  // as the text is read
+  std::string wrong = {};            // why the text cannot express the plan, or ""
+  std::vector<RopePlan> ropes = {};  // as read from the text
 };
 
-// Compares every rope of the plan with what is read, and every other with what it was, layer by layer.
+// Compares every rope of the plan with the one read back, and every other rope with the former one, layer by layer.
 Written written_in(const Form& form, const Situation& situation, const MethodPlan& plan) {
   Written written{.config = Editor(situation, plan).in(form), .ropes = plan.ropes};
   try {

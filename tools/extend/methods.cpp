@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view names[] = {"linear", "yarn", "llama3", "longrope", "default"};
 
-// Static NTK (Hunyuan's alpha) is the base of the training, and p-RoPE has the pairs that turn: no method replaces
+// Static NTK (Hunyuan's alpha) is the trained base, and p-RoPE determines the pairs that rotate: no method replaces
 // them.
 bool is_trained_so(const Scaling& scaling) {
   return std::holds_alternative<Ntk>(scaling) || std::holds_alternative<Proportional>(scaling);
@@ -20,11 +20,11 @@ Rope unscaled(Rope rope) {
   return rope;
 }
 
-// The parameters beside factor and length: the file's own, the published ones, or the method's defaults.
+// The parameters beside factor and length: those of the file, the published ones, or the method's defaults.
 struct Pattern {
-  Scaling scaling;        // the kind that was asked for
-  std::string from = {};  // whose; "": the method's defaults
-  bool fits = false;      // made for this very context: its factor is right
+  Scaling scaling;        // the requested kind
+  std::string from = {};  // their source; "": the method's defaults
+  bool fits = false;      // made for this context, so that its factor is right
 };
 
 Pattern pattern_of(const Situation& situation, std::string_view method) {
@@ -34,25 +34,25 @@ Pattern pattern_of(const Situation& situation, std::string_view method) {
   const bool has_published = known != nullptr && is_of_the_kind(known->scaling);
   const bool is_made_for = has_published && situation.is_published_context();
   if (situation.is_scaled() && is_of_the_kind(situation.scaling()) &&
-      (!is_made_for || situation.is_published_scaling())) {  // the same in the file's own words
+      (!is_made_for || situation.is_published_scaling())) {  // the file has the same values
     const std::int64_t context = situation.request.context, *length = length_of(situation.scaling());
     const bool is_for_context = situation.stated_context() == context ||
                                 reached(situation.trained(), *factor_of(situation.scaling())) == context;
     return {situation.scaling(), "the file's own scaling",
             is_made_for || (is_for_context && (length == nullptr || *length == situation.trained()))};
   }
-  // MLA turns the last part of its heads, and its families put YaRN's temperature into the softmax scale.
+  // MLA rotates the last part of its heads, and its families have YaRN's temperature in the softmax scale.
   Yarn* yarn = std::get_if<Yarn>(&pattern.scaling);
   if (yarn != nullptr && situation.first().first > 0) yarn->mscale = yarn->mscale_all_dim = 1;
   if (!has_published) return pattern;
-  // Where others are known to have such a file, its factor must be asked for.
+  // If other models have such a file, the factor must be requested.
   const bool is_taken = situation.are_published_weights() || known->says.other_weights.empty() ||
                         situation.request.factor == known->says.factor;
   return {known->scaling, known->says.source, is_made_for && is_taken};
 }
 
-// The pattern with the factor and the length of this plan: the user's factor, that of a pattern for this context, or
-// the ratio of the lengths.
+// The pattern with the factor and the length of this plan: the user's factor, the factor of a pattern for this context,
+// or the ratio of the lengths.
 Scaling scaling_of(const Situation& situation, MethodPlan& plan) {
   const Pattern pattern = pattern_of(situation, plan.method);
   const double* known = factor_of(pattern.scaling);
@@ -72,7 +72,7 @@ Scaling scaling_of(const Situation& situation, MethodPlan& plan) {
   return scaling;
 }
 
-// Why the method cannot be used on these ropes; "" where it can.
+// Why the method cannot be used on these ropes; "" if it can.
 std::string reason_against(const Situation& situation, std::string_view method) {
   if (method == "default") return "";
   if (situation.is_within()) return "the weights take such texts without another scaling";
@@ -83,7 +83,7 @@ std::string reason_against(const Situation& situation, std::string_view method) 
   if (is_trained_so(situation.scaling()))
     return std::string("the file's ") + name(situation.scaling()) + " is how the model was trained, and stays";
   if (method != "longrope") return "";
-  // LongRoPE's lists come from a search on the model itself: those of the file or of its makers, for this very context.
+  // LongRoPE's lists come from a search on the model itself: use those of the file or publisher, for this context only.
   const Pattern pattern = pattern_of(situation, method);
   const LongRope& lists = std::get<LongRope>(pattern.scaling);
   if (pattern.from.empty()) return "no lists are published for it, and only a search on the model itself finds them";
@@ -108,7 +108,7 @@ Sentences warnings_of(const Situation& situation, const MethodPlan& plan) {
   return warnings;
 }
 
-// Sets the ropes of the plan as planned, their factor and where it comes from; or why the method is refused.
+// Sets the planned ropes, their factor and its source; or the reason why the method is refused.
 void propose(const Situation& situation, MethodPlan& plan) {
   plan.refused = reason_against(situation, plan.method);
   if (!plan.refused.empty()) return;
@@ -143,7 +143,7 @@ MethodPlan plan_by(const Situation& situation, std::string_view method) {
   return plan;
 }
 
-// Sets the method that would be taken, and why; otherwise: where other weights have the same config.
+// Sets the recommended method and the reason, and `otherwise` if other weights have the same config.
 void choose(const Situation& situation, Plan& plan) {
   const auto take = [&](std::string_view method, const std::string& why) {
     plan.recommended = method;
@@ -207,7 +207,7 @@ Plan plan(const Request& request) {
                               situation.published->is_made_for(situation.request.context);
     if (plan.published->applies) plan.published->context = request.context;
   }
-  // All of them, whichever is asked for: the recommendation depends on which of them can be used.
+  // All methods, whichever is requested: the recommendation depends on which of them can be used.
   for (const std::string_view method : methods()) plan.methods.push_back(plan_by(situation, method));
   choose(situation, plan);
   const auto best = std::ranges::find(plan.methods, plan.recommended, &MethodPlan::method);

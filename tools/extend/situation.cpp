@@ -1,4 +1,4 @@
-// Which ropes are extended, from which length, and what their makers publish.
+// The ropes that are extended, the length from which they are, and the published recipe.
 #include <algorithm>
 #include <cmath>
 
@@ -15,14 +15,14 @@ namespace {
 
 constexpr std::int64_t longest_text = std::int64_t{1} << 53;  // a double counts its tokens
 
-// The rope of the request; without one the first that counts the tokens of a text: towers have ropes too.
+// The rope of the request or, without one, the first that counts the tokens of a text: towers have ropes too.
 const ModelRope& chosen(const Request& request) {
   const auto text = std::ranges::find(request.model.ropes, false, &ModelRope::coordinates);
   if (!request.rope && text != request.model.ropes.end()) return *text;
   return tools::chosen_rope(request.model, {.config = request.name, .rope = request.rope});
 }
 
-// The ropes of the part whose layers attend to everything; all of them where every rope is a sliding layer's.
+// Sets the ropes of the part's full-attention layers; all its ropes if every rope belongs to sliding layers.
 void choose_targets(Situation& situation) {
   const std::string& part = chosen(situation.request).part;
   std::vector<std::size_t> sliding;
@@ -33,7 +33,7 @@ void choose_targets(Situation& situation) {
   if (situation.targets.empty()) situation.targets = sliding;
 }
 
-// An object of rope_parameters whose numbers are known to be right.
+// The scaling of an object of rope_parameters whose numbers are known to be valid.
 Scaling scaling_of(const Json& object) {
   Scaling found;
   scalings::for_each_scaling([&](auto scaling) {
@@ -72,7 +72,7 @@ Recipe recipe_of(const Json& row) {
 bool is_of(const Recipe& recipe, const Situation& situation) {
   const ModelRope& used = situation.first();
   const Json& row = recipe.row;
-  // A GGUF file or params.json says the model's type alone.
+  // A GGUF file or params.json only states the model's type.
   const std::string& own = part_of(situation.request.model, used.part).model_type;
   const Json type = own.empty() ? situation.request.model.model_type : own;
   const auto fits = [&](const char* key, auto value) { return !row.contains(key) || row.at(key) == value; };
@@ -84,7 +84,7 @@ bool is_of(const Recipe& recipe, const Situation& situation) {
   const Json keys = row.value("keys", Json::object());
   for (const auto& [key, wanted] : keys.items()) {
     const Json& given = situation.value(key.c_str());
-    // A string need only hold the wanted one: _name_or_path.
+    // A string need only contain the wanted one: _name_or_path.
     const bool holds = given.is_string() && wanted.is_string() &&
                        given.get<std::string>().find(wanted.get<std::string>()) != std::string::npos;
     if (given != wanted && !holds) return false;
@@ -92,12 +92,12 @@ bool is_of(const Recipe& recipe, const Situation& situation) {
   return true;
 }
 
-// At most 1/16 shorter.
+// Whether the context is at most 1/16 shorter than the length.
 bool is_just_below(std::int64_t context, std::int64_t length) {
   return context <= length && context >= length - length / 16;
 }
 
-// The recipe that is made for this model and context, else the first for another context; null: nothing is known.
+// The recipe that is made for this model and context, else the first for another context; null if none is known.
 const Recipe* published_for(const Situation& situation) {
   const Recipe* other = nullptr;
   for (const Recipe& recipe : published_recipes()) {
@@ -108,12 +108,12 @@ const Recipe* published_for(const Situation& situation) {
   return other;
 }
 
-// Where the length before any scaling is said; 0: nowhere.
+// The length before any scaling and its source; 0 if it is unknown.
 Start find_trained_length(const Situation& situation) {
   if (situation.request.trained_length) return {*situation.request.trained_length, "--trained-length"};
   const Scaling& scaling = situation.scaling();
   const std::int64_t stated = situation.stated_context(), original = situation.number(original_key);
-  // The factors by pair of a GGUF file (Llama 3.1), and a static NTK, do not say it.
+  // The factors by pair of a GGUF file (Llama 3.1), and a static NTK, do not show it.
   const bool is_silent = (situation.root.is_null() && std::holds_alternative<LongRope>(scaling)) ||
                          std::holds_alternative<Ntk>(scaling) || std::holds_alternative<NtkFixed>(scaling);
   const std::int64_t* length = length_of(scaling);
@@ -123,7 +123,7 @@ Start find_trained_length(const Situation& situation) {
   const files::Family* family = situation.family;
   const std::int64_t context = stated > 0 || family == nullptr ? stated : family->context;
   if (const Recipe* known = situation.published) {
-    // A linear scaling says no length; a published one is the one that was read.
+    // A linear scaling has no length; it is known if the published scaling is the one in the file.
     const bool is_known = linear != nullptr ? known->scaling == scaling : is_silent || known->states(stated);
     if (is_known || (context == 0 && original == 0))
       return {known->says.trained_length, "published by " + known->says.publisher, known->says.publisher};
@@ -136,7 +136,7 @@ Start find_trained_length(const Situation& situation) {
   return {context, stated > 0 ? "max_position_embeddings" : "the default of " + situation.family_type()};
 }
 
-// The ropes, and what is known of their family and makers.
+// Finds the ropes, their family and the recipe of their publisher.
 Situation look_up(const Request& request) {
   Situation situation{request};
   if (!request.config.empty()) situation.root = files::parse_json(request.config);
@@ -258,7 +258,7 @@ bool Situation::are_published_weights() const {
   const Json& row = published->row;
   const std::int64_t stated = stated_context();
   const bool is_plain = stated == 0 || stated == published->says.trained_length || published->states(stated);
-  // MiniCPM's files have lists that reach no further than the trained length.
+  // MiniCPM's files have lists that go no further than the trained length.
   return row.value("by_hand", false) && (!is_scaled() || stated == trained()) && is_plain &&
          first().heads * first().rope.head_dim >= row.value("own_width", 0) &&
          first().kv_heads <= row.value("own_kv_heads", first().kv_heads);
@@ -319,7 +319,7 @@ double Situation::smallest_factor() const {
 }
 
 bool Situation::is_scaled() const {
-  if (std::holds_alternative<Ntk>(scaling())) return false;  // the base of the training
+  if (std::holds_alternative<Ntk>(scaling())) return false;  // it is the trained base
   const double* factor = factor_of(scaling());
   return std::holds_alternative<LongRope>(scaling()) || (factor != nullptr && *factor > 1);
 }

@@ -8,10 +8,10 @@ namespace {
 constexpr const char* words[] = {"word", "picture", "film", "sound"};
 const char* name(Kind kind) { return words[static_cast<std::size_t>(kind)]; }
 
-// The kinds of all tokens of a row, masked ones too: a masked mark begins a film.
+// The kinds of all tokens of a row, also of masked ones, because a masked mark begins a video.
 std::vector<Kind> kinds_of(std::span<const std::int64_t> ids, const Manner& manner) {
   std::vector<Kind> kinds;
-  std::int64_t open = 0;  // films that have begun and not ended
+  std::int64_t open = 0;  // videos that have begun and not ended
   for (const std::int64_t id : ids) {
     if (manner.film_start >= 0) open += (id == manner.film_start) - (id == manner.film_end);
     Kind kind = Kind::word;
@@ -157,7 +157,7 @@ float Walk::seconds() const {
 
 double Walk::lay_text(Row& row) {
   for (const Run& run : row.runs()) {
-    if (run.kind == Kind::image || run.kind == Kind::film) next_grid(run.kind, row);  // refuses: there is none
+    if (run.kind == Kind::image || run.kind == Kind::film) next_grid(run.kind, row);  // refuses, since there is none
   }
   row.rest();
   const bool counts_masked = manner_.masked_text > 0 && row.size() < inputs_.tokens;

@@ -1,5 +1,5 @@
-// How position ids are made: the functions that model_positions() chooses between, and the walk through the token ids
-// of a batch, which the variants of M-RoPE share.
+// Position ids: the functions between which model_positions() chooses, and the walk through the token ids of a batch,
+// which the variants of M-RoPE share.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 namespace rotary::made {
 
 // The arguments of a variant or a tower: the config of the model or of its part, the facts of files/models/models.json
-// about its type, and the inputs, whose sizes match and whose grids are at least 1 (checked before).
+// about its type, and the inputs. Precondition: sizes match, and every side of a grid is at least 1.
 struct Call {
   const files::Object& config;
   const files::PositionFacts& facts;
@@ -30,17 +30,17 @@ inline double real(std::int64_t value) { return static_cast<double>(value); }
 
 // Returns the variant of that name in files/models/models.json, or nullptr.
 Way find_variant(std::string_view name);
-// Positions of the patches of a tower, [axes, patches].
+// Positions of a tower's patches, [axes, patches].
 ModelPositions tower_positions(const Call&);
 
-// Position ids of a model that has only words, [batch, tokens].
+// Position ids of a model that only counts tokens, [batch, tokens].
 ModelPositions counted(files::Counts, const ModelInputs&);
 
 // Throws POSITION for an input that is given but not among `takes`, words of "ids mask images films seconds sounds
 // publisher".
 void take_only(const ModelInputs&, std::string_view takes);
 
-// Throws "[positions] rule but got got". Got: text or a number.
+// Throws "[positions] rule but got VALUE". Got: text or a number.
 template <class Got>
 [[noreturn]] void refuse(Code code, const std::string& rule, const Got& got) {
   fail(code, "positions", rule, " but got ", got);
@@ -57,11 +57,11 @@ std::string by(std::int64_t first, Sizes... others) {
 enum class Kind : std::uint8_t { word, image, film, sound };
 
 struct Area {
-  std::int64_t time, height, width;  // in tokens, behind the merging
+  std::int64_t time, height, width;  // in tokens, after merging
   std::int64_t tokens() const { return time * height * width; }
 };
 
-// Neighbouring tokens of a row.
+// Consecutive tokens of one kind in a row.
 struct Run {
   Kind kind;
   std::int64_t first, end;
@@ -71,47 +71,47 @@ struct Run {
 using Place = std::array<double, 4>;      // an id per axis; 0 beyond the model's axes
 double greatest(std::span<const Place>);  // the greatest id on any axis
 
-// A row of the batch without its masked tokens: what is known of them, and the places that they are given.
+// A row of the batch without its masked tokens, and the places of its tokens.
 struct Row {
-  std::int64_t number;  // in the batch
+  std::int64_t number;  // index in the batch
   std::vector<std::int64_t> columns = {}, ids = {};
   std::vector<Kind> kinds = {};
-  std::vector<Place> places = {};  // one for each token
-  std::int64_t token = 0;          // the first that has no place yet
-  double next = 0;                 // where a word would stand
-  bool float32 = false;            // every sum is one of float32
+  std::vector<Place> places = {};  // for each token
+  std::int64_t token = 0;          // the first token without a place
+  double next = 0;                 // the place of a word here
+  bool float32 = false;            // sums are in float32
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
   std::int64_t id(std::int64_t i) const { return ids[static_cast<std::size_t>(i)]; }
   Kind kind(std::int64_t i) const { return kinds[static_cast<std::size_t>(i)]; }
   Place& place(std::int64_t i) { return places[static_cast<std::size_t>(i)]; }
-  Run run_from(std::int64_t first) const;  // the tokens from there on that are of its kind
+  Run run_from(std::int64_t first) const;  // the run of first's kind from first on
   std::vector<Run> runs() const;
-  void check(const Run&, std::int64_t tokens) const;  // throws where the run has another number
+  void check(const Run&, std::int64_t tokens) const;  // throws if the run has another size
 
   double sum(double a, double b) const;
-  void words(std::int64_t count);  // the next ones stand one behind the other
+  void words(std::int64_t count);  // gives consecutive places to the next tokens
   void rest() { words(size() - token); }
-  void again() { place(token) = place(token - 1), ++token; }  // the next one stands where the last does
+  void again() { place(token) = place(token - 1), ++token; }  // gives the last place to the next token
   void add(std::span<const Place>);
-  // The tokens of a grid that begins at `next`, row by row: times(frame) is what a frame adds.
+  // The places of a grid that begins at `next`, row by row: times(frame) is the time of a frame.
   std::vector<Place> block(const Area&, const std::function<double(std::int64_t)>& times = real) const;
 
-  // Throws POSITION, "row N of the ids must have rule but got got".
+  // Throws POSITION, "row N of the ids must have RULE but got GOT".
   [[noreturn]] void refuse(const std::string& rule, const std::string& got) const;
 };
 
-// The facts in which the variants differ outside of their rows. takes: as take_only takes it.
+// The facts in which variants differ outside of their rows. takes: for take_only.
 struct Manner {
   std::string_view takes;
   int axes = 3;
-  std::int64_t merge = 1, merge_time = 1;  // patches to a token, by side; frames of a film to one
+  std::int64_t merge = 1, merge_time = 1;  // patches per side, and frames of a video, that make a token
   bool film_by_frame = false;              // a frame is a run of its own
-  bool flat = false;                       // grids have no time
+  bool flat = false;                       // grids have no time axis
   std::int64_t image = -1, video = -1, audio = -1;
-  std::int64_t film_start = -1, film_end = -1;  // where images between these are frames
-  double masked = 0, masked_text = 0;           // where masked tokens stand; where no row has a grid
-  bool text_sees_mask = true;                   // rows without grids count the tokens that are seen
+  std::int64_t film_start = -1, film_end = -1;  // images between these tokens are frames
+  double masked = 0, masked_text = 0;           // place of masked tokens; the same if no row has a grid
+  bool text_sees_mask = true;                   // rows without grids count visible tokens only
   enum class Delta : std::uint8_t { none, zero, greatest } delta = Delta::greatest;
   bool float32 = false;
 };
@@ -120,20 +120,20 @@ class Walk {
  public:
   Walk(const Call&, const Manner&);
 
-  // Gives every row its places, by lay; a batch without grids counts plainly.
+  // Gives every row its places by lay; a batch without grids only counts tokens.
   ModelPositions made(const std::function<void(Row&)>& lay);
 
-  // The next grid of this kind; the same, whose tokens are the run. Throw where there is none that fits.
+  // The next grid of this kind; grid_of: the one whose tokens are the run. Throw if no grid fits.
   Area next_grid(Kind, const Row&);
   Area grid_of(const Run&, const Row&);
   std::int64_t next_sound(const Row&);  // mel frames
-  float seconds() const;                // seconds per grid of the film whose grid was taken last, or 1
+  float seconds() const;                // seconds per grid of the video whose grid was used last, or 1
   std::size_t& taken(Kind kind) { return taken_[static_cast<std::size_t>(kind)]; }
 
  private:
   std::size_t take(Kind, const Row&);
-  Row row_of(std::int64_t number, bool all) const;  // all: its masked tokens too
-  double lay_text(Row&);                            // as words; the row's delta
+  Row row_of(std::int64_t number, bool all) const;  // all: with its masked tokens
+  double lay_text(Row&);                            // lays all tokens as words; returns the row's delta
   double lay_row(Row&, const std::function<void(Row&)>& lay);
 
   const ModelInputs& inputs_;
@@ -142,8 +142,8 @@ class Walk {
   std::int64_t frames_left_ = 0;
 };
 
-// A number of the config or of a part of it ("vision_config.spatial_merge_size"), the default of its class where it is
-// not there; refused where that is -1: the class has none.
+// A number of the config or of a part of it ("vision_config.spatial_merge_size"), or the class default if it is
+// missing. A default of -1 means that there is none, and a missing number is refused.
 std::int64_t number_of(const Call&, const std::string& key, std::int64_t class_default, std::int64_t least = 0);
 
 }  // namespace rotary::made

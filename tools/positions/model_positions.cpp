@@ -1,4 +1,4 @@
-// model_positions: whose ids they are, and those of models that count plainly.
+// model_positions: chooses the part and its way, and computes the ids of models that only count tokens.
 #include <algorithm>
 
 #include "ids.h"
@@ -45,7 +45,7 @@ namespace {
 using files::Object;
 using files::PositionFacts;
 
-// A config, or a part of one, and its model_type: "" where neither it nor its parent's class says one.
+// A config, or a part of one, and its model_type: "" if neither it nor its parent's class states one.
 struct Place {
   Object config;
   std::string type;
@@ -58,8 +58,8 @@ bool is_tower(const std::string& type) {
   return facts && facts->order != files::PatchOrder::none;
 }
 
-// The type of a part that calls itself own, and whose parent's class makes it told where the file says nothing. A
-// published file may say the whole model's type in its tower, or a name that no class has.
+// The type of a part: `own` is the type in the file, `told` that of the parent's class, which is used if the file has
+// none. A published file may have the whole model's type in its tower, or a name that no class has.
 std::string meant_type(const std::string& whole, const std::string& part, const std::string& own,
                        const std::string& told) {
   if (is_tower(own)) return own;
@@ -67,7 +67,7 @@ std::string meant_type(const std::string& whole, const std::string& part, const 
   return own.empty() || own == whole || (is_tower(told) && !files::known_without_rope(own)) ? told : own;
 }
 
-// The part of that name; one that the file leaves out is that of its class.
+// The part of that name; if the file leaves it out, the class's default part.
 Place part_of(const Place& whole, const std::string& name, files::Ledger& ledger) {
   static const files::Json empty = files::Json::object();
   const std::string told(files::child_type(whole.type, name));
@@ -80,7 +80,7 @@ Place part_of(const Place& whole, const std::string& name, files::Ledger& ledger
   return {own ? *own : Object(empty, name, ledger), meant_type(whole.type, name, own ? type_of(*own) : "", told)};
 }
 
-// A model whose config only holds others is the one of them that sees, unless the path begins elsewhere.
+// For a config that only contains other models, the place is the model for images, unless the path begins elsewhere.
 Place place_of(const files::Json& json, std::string_view path, files::Ledger& ledger) {
   const Object root(json, "", ledger);
   Place place{root, type_of(root)};

@@ -1,4 +1,4 @@
-// Models that hear: sounds, and films that sound.
+// Models with audio: sounds, and videos with sound.
 #include <algorithm>
 #include <cmath>
 
@@ -7,7 +7,7 @@
 namespace rotary::made {
 namespace {
 
-// The tokens of a film that sounds in their order, and the greatest id of the last piece.
+// The tokens of a video with sound in their order, and the greatest id of the last piece.
 struct Mixed {
   std::vector<Place> places = {};
   double last = 0;
@@ -17,7 +17,7 @@ struct Mixed {
   }
 };
 
-// By time; the film is first where both have one, and either may be empty.
+// Mixes them by time; at equal times the video is first. Either may be empty.
 Mixed mixed_by_time(std::span<const Place> film, std::span<const Place> sound) {
   Mixed mixed;
   while (!film.empty() && !sound.empty()) {
@@ -29,7 +29,7 @@ Mixed mixed_by_time(std::span<const Place> film, std::span<const Place> sound) {
   return mixed;
 }
 
-// Pieces of so many ids; a token begins one piece at most, however late it stands.
+// Pieces of that many ids; a token begins at most one piece, however late it is.
 std::vector<std::span<const Place>> pieces(std::span<const Place> places, std::int64_t ids) {
   std::vector<std::span<const Place>> found;
   const double start = places[0][0];
@@ -43,7 +43,7 @@ std::vector<std::span<const Place>> pieces(std::span<const Place> places, std::i
   return found;
 }
 
-// By pieces of a time, of the film first.
+// Mixes them by pieces of time, with the video first.
 Mixed mixed_by_pieces(std::span<const Place> film, std::span<const Place> sound, std::int64_t ids) {
   Mixed mixed;
   const auto films = pieces(film, ids), sounds = pieces(sound, ids);
@@ -54,8 +54,8 @@ Mixed mixed_by_pieces(std::span<const Place> film, std::span<const Place> sound,
   return mixed;
 }
 
-// The facts in which the two omni models differ: merged has float32 ids with fractions, two starts and two ends of a
-// film that sounds, and mixes it by time.
+// The facts in which the two omni models differ: `merged` has float32 ids with fractions, two start and two end tokens
+// of a video with sound, and mixes it by time.
 struct Omni {
   bool merged;
   std::int64_t per_second, piece = 0, window = 0;  // ids; ids; audio frames of half a chunk
@@ -66,7 +66,7 @@ struct Omni {
     const std::int64_t chunk = 2 * window, rest = length % chunk;
     return (rest + 7) / 8 + length / chunk * 13;  // three times halved, rounded up
   }
-  // A word that is a start mark has behind it what it starts.
+  // Checks that the tokens that a start mark announces follow it.
   void check_start(const Row& row, std::int64_t word) const {
     const bool vision = row.id(word) == vision_start, last = word + 1 == row.size();
     if (!vision && row.id(word) != audio_start) return;
@@ -75,11 +75,11 @@ struct Omni {
   }
 };
 
-// The tokens of a picture, a film or a sound, or of a film with its sound.
+// The tokens of an image, a video or a sound, or of a video with its sound.
 struct Piece {
   Run run;
   bool sounding;
-  std::int64_t marks() const { return sounding ? 2 : 1; }  // before it, and as many behind it
+  std::int64_t marks() const { return sounding ? 2 : 1; }  // before it, and the same number after it
 };
 
 Piece piece_from(const Row& row, const Omni& omni, std::int64_t first) {
@@ -137,7 +137,7 @@ ModelPositions omni(const Call& call, bool merged) {
   if (!inputs.video_grids.empty() && inputs.seconds_per_grid.empty())
     refuse(Code::POSITION, "this model must be given the seconds per grid of its films", "none");
   const auto token = [&](const std::string& kind, std::int64_t class_default) {
-    const std::string key = kind + "_token_id";  // the class by pieces has "_token_index" too
+    const std::string key = kind + "_token_id";  // the class by pieces also has "_token_index"
     return number_of(call, merged || call.config.has(key) ? key : kind + "_token_index", class_default);
   };
   manner.image = token("image", call.facts.image);
@@ -149,7 +149,7 @@ ModelPositions omni(const Call& call, bool merged) {
   facts.audio_start = number_of(call, "audio_start_token_id", call.facts.start);
   facts.piece = facts.per_second * number_of(call, "seconds_per_chunk", 2, 1);
   facts.window = number_of(call, "audio_config.n_window", 50, 1);
-  std::optional<bool> sounding;  // whether the films sound: all do, or none
+  std::optional<bool> sounding;  // whether the videos have sound: all of them, or none
   Walk walk(call, manner);
   return walk.made([&](Row& row) {
     for (std::int64_t first = 0; first < row.size(); ++first) {

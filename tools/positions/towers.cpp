@@ -19,7 +19,7 @@ void check_count(std::int64_t times, std::int64_t rows, std::int64_t columns) {
   }
 }
 
-// [height, width] of a key, which may say one number for both.
+// [height, width] of a key, which may have one number for both.
 std::array<std::int64_t, 2> sides_of(const Call& call, std::string_view dotted, std::int64_t default_value) {
   const std::size_t dot = dotted.rfind('.');
   const std::string key(dotted.substr(dot + 1));
@@ -38,7 +38,7 @@ std::array<std::int64_t, 2> sides_of(const Call& call, std::string_view dotted, 
   return {list[0], list[1]};
 }
 
-// The grid that the config says; nothing where its class has none.
+// The grid of the config; empty if its class has none.
 std::vector<Grid> own_grid(const Call& call) {
   if (call.facts.side == 0) return {};
   const auto image = sides_of(call, call.facts.side_key, call.facts.side);
@@ -68,7 +68,7 @@ std::vector<Grid> grids_of(const Call& call, const std::vector<Grid>& own) {
   return given;
 }
 
-// The positions of the patches of one side, by their number on it.
+// The positions along one side, by the number of patches on it.
 std::vector<double> places(const Call& call, std::int64_t count, std::int64_t columns) {
   const auto first = static_cast<double>(call.facts.first);
   const bool centres = call.facts.order == PatchOrder::centres;
@@ -83,7 +83,7 @@ std::vector<double> places(const Call& call, std::int64_t count, std::int64_t co
   return found;
 }
 
-// A picture behind those before it, axis by axis.
+// Appends the positions of an image, axis by axis.
 void append(const Call& call, Grid grid, bool film, std::vector<std::vector<double>>& axes) {
   const auto add_class = [&](ClassToken where) {
     if (call.facts.class_token != where) return;

@@ -1,5 +1,5 @@
-// The variants of M-RoPE: position ids of models that see or hear, as transformers 5.23 makes them. Each lays out a row
-// of tokens that the mask shows; they share the walk (ids.h).
+// The variants of M-RoPE: position ids of models with images or audio, as in transformers 5.23. Each lays out a row of
+// unmasked tokens; they share the walk (ids.h).
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,7 +9,7 @@
 namespace rotary::made {
 namespace {
 
-// The ids of pictures and films, and how many patches make a token.
+// The token ids of images and videos, and the number of patches per token.
 Manner seeing(const Call& call, std::string_view takes) {
   Manner manner{.takes = takes};
   manner.image = number_of(call, "image_token_id", call.facts.image);
@@ -70,7 +70,7 @@ ModelPositions film_merged_in_time(const Call& call) {
   return pictures(call, manner, frames);
 }
 
-// Frames are told apart by the words between them; with film marks in the facts they are images between these.
+// Frames are separated by the words between them; with video marks in the facts they are images between the marks.
 ModelPositions film_by_frame(const Call& call) {
   Manner manner = seeing(call, "ids mask images films");
   manner.film_by_frame = true;
@@ -83,8 +83,8 @@ ModelPositions film_by_frame(const Call& call) {
 
 // ---- pictures of other rules ----
 
-// Whatever stands between two marks is a picture. Each row has as many grids; those of pictures that are still to be
-// drawn are the last.
+// All tokens between two marks are an image. Rows have equal numbers of grids; those of images that are still to be
+// generated are the last.
 ModelPositions between_marks(const Call& call) {
   Manner manner{.takes = "ids mask images", .masked = 1, .text_sees_mask = false, .delta = Manner::Delta::zero};
   manner.image = number_of(call, "image_token_id", call.facts.image);
@@ -112,8 +112,8 @@ ModelPositions between_marks(const Call& call) {
   });
 }
 
-// Words stand at their places in the row, whatever is between them. The last three axes of a picture are column, row
-// and its number in the batch; a row ends in one more column; a token may stand on either side of it.
+// Words have their places in the row, whatever is between them. The last three axes of an image are column, row and its
+// number in the batch; a row ends in one more column; a token may be on either side of it.
 ModelPositions words_keep_counting(const Call& call) {
   Manner manner = seeing(call, "ids mask images");
   manner.flat = true;
@@ -147,7 +147,7 @@ ModelPositions words_keep_counting(const Call& call) {
   });
 }
 
-// A row is a document with one image, or words: doc, img, then patches, of which each row ends in a mark.
+// A row is a document with one image, or words: doc, img, then patches, with a mark at the end of each row.
 ModelPositions page(const Call& call) {
   Manner manner{
       .takes = "ids mask images", .axes = 2, .flat = true, .text_sees_mask = false, .delta = Manner::Delta::none};
@@ -197,7 +197,7 @@ std::vector<Frame> frames_of(const Row& row, const Marks& marks) {
   return found;
 }
 
-// count points from 0 to last, as torch.linspace makes them in float32, rounded half to even.
+// `count` points from 0 to last, as by torch.linspace in float32, rounded half to even.
 std::vector<double> spread(std::int64_t last, std::int64_t count) {
   std::vector<double> points;
   const auto end = static_cast<float>(last), step = end / static_cast<float>(std::max<std::int64_t>(count - 1, 1));
@@ -208,7 +208,7 @@ std::vector<double> spread(std::int64_t last, std::int64_t count) {
   return points;
 }
 
-// A crop over height x width of the canvas, whose place (0, 0) is down, right of its origin.
+// Lays a crop over height x width of the canvas; its place (0, 0) is at (down, right) from the origin.
 void lay_crop(Row& row, const Run& crop, const Area& grid, const Area& over, double down, double right) {
   const std::vector<double> rows = spread(over.height - 1, grid.height), columns = spread(over.width - 1, grid.width);
   for (std::int64_t i = 0; i < grid.tokens(); ++i) {
@@ -217,7 +217,7 @@ void lay_crop(Row& row, const Run& crop, const Area& grid, const Area& over, dou
   }
 }
 
-// Slices stand row by row; a newline between two marks ends the first row. `over` becomes the canvas.
+// The slices, row by row; a newline between two marks ends the first row. `over` becomes the canvas.
 std::vector<Area> slices_of(Walk& walk, const Row& row, const Frame& frame, std::int64_t& columns, Area& over) {
   const std::vector<Run>& slices = frame.slices;
   std::size_t first_row = 1;

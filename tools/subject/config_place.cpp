@@ -28,7 +28,7 @@ std::string_view text_of_stream(const std::string& config) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// The errors of parse_config do not know whose text it was.
+// Adds the stream's name, which parse_config's errors do not know.
 Model read_config_stream(const std::string& config, const ConfigOptions& options) {
   const std::string_view text = text_of_stream(config);
   const std::string name = printable(files::stream_name(files::path_of(config)));
@@ -44,7 +44,7 @@ Model read_config_stream(const std::string& config, const ConfigOptions& options
 
 // ---- the cache ----
 
-// The folder that a variable names; ~ at its beginning is the user's, as huggingface_hub reads it.
+// The folder that a variable names; a leading ~ is the home folder, as in huggingface_hub.
 std::string folder_variable(const char* name) {
   const std::string folder = environment(name);
   return folder == "~" || folder.starts_with("~/") ? home_folder() + folder.substr(1) : folder;
@@ -61,7 +61,7 @@ fs::path cache_folder() {
 
 struct Repository {
   std::string id;        // "org/name"
-  std::string revision;  // "" where none is named
+  std::string revision;  // "" if none is named
 };
 
 bool is_name(std::string_view text) {
@@ -74,7 +74,7 @@ bool names_file(std::string_view text) {
   return text.ends_with(".json") || text.ends_with(".gguf") || text.ends_with(".safetensors") || text.ends_with(".npy");
 }
 
-// Nothing where the word cannot be a repository's id.
+// The repository of an id; nothing if the word cannot be one.
 std::optional<Repository> repository_of(const std::string& config) {
   const auto at = config.find('@');
   const std::string id = config.substr(0, at);
@@ -106,7 +106,7 @@ bool holds_config(const fs::path& folder) {
   return fs::exists(folder / "config.json", ignored) || fs::exists(folder / "params.json", ignored);
 }
 
-// models--org--name/snapshots/COMMIT, where refs/REVISION holds the commit of a branch or tag.
+// The folder models--org--name/snapshots/COMMIT; refs/REVISION has the commit of a branch or tag.
 std::optional<fs::path> snapshot_of(const Repository& repository) {
   std::string name = "models--" + repository.id;
   if (const auto slash = name.find('/'); slash != std::string::npos) name.replace(slash, 1, "--");
@@ -150,7 +150,7 @@ Model read_config_at(const std::string& config, const ConfigOptions& options) {
   if (options.pairing || !is_folder(path)) return model;
   try {
     files::apply_weights_pairing(model, path);
-  } catch (const Error&) {  // the config is what is asked for: weights that cannot be read say nothing
+  } catch (const Error&) {  // only the config is requested: unreadable weights are ignored
   }
   return model;
 }

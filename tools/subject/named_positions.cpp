@@ -18,7 +18,7 @@ using Integers = std::vector<std::int64_t>;
 }
 [[noreturn]] void refuse(const std::string& rule, std::int64_t got) { refuse(rule, std::to_string(got)); }
 
-// Sequence by sequence: begin and length of each.
+// Calls use(begin, length) for each sequence.
 template <class Use>
 void for_each_sequence(std::span<const std::int64_t> cu_seqlens, const Use& use) {
   if (cu_seqlens.empty() || cu_seqlens.front() != 0)
@@ -38,7 +38,7 @@ constexpr detail::Named<Split> splits[] = {
 
 // ---- as text ----
 
-// Whole numbers, one before each of the separators and one behind the last.
+// Whole numbers, one before each separator and one after the last.
 Integers numbers_of(std::string_view spec, std::string_view text, std::string_view separators,
                     const std::string& form) {
   Integers numbers;

@@ -16,7 +16,7 @@ using files::is_listed;
 
 // modules: the words between dots of a checkpoint's parameters. tensors: words of letters, in lower case, of any name.
 // linear_q_adapter_list: Zamba2's two matrices that are added to the projection. experts.input_linear: JetMoE's, one
-// for each expert.
+// per expert.
 struct RoleWords {
   Role role;
   std::string_view modules, tensors = {};
@@ -33,8 +33,8 @@ constexpr RoleWords role_words[] = {
     {Role::k_norm, "k_norm k_layernorm key_layernorm k_ln norm_k"},
 };
 
-// Modules and buffers beside the projections of an attention that have no element for each one of a head of q or k.
-// Single numbers, as the scales of a quantised cache, need no name here.
+// Modules and buffers beside the projections of an attention whose elements do not follow those of heads of q or k.
+// Single numbers, such as the scales of a quantised cache, need no name here.
 constexpr std::string_view independent_words =
     "v_proj value wv to_v linear_v_adapter_list to_out v_norm o_proj out_proj out_lin dense dense_bias proj c_proj Wo "
     "wo "
@@ -53,7 +53,7 @@ Role role_of_module(std::string_view word) {
 
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
 
-// The role that the words of letters of a name say: the last q or k, else v, else qkv.
+// The role in a name by its words of letters: the last q or k, else v, else qkv.
 Role role_in(std::string_view name) {
   Role role = Role::other, found = Role::other;
   std::string word;
@@ -82,7 +82,7 @@ bool contains_part(std::string_view name, std::string_view part) {
   return false;
 }
 
-// Whether a number behind this beginning of a name, in lower case, is that of a layer.
+// Whether a number after this beginning of a name, in lower case, is that of a layer.
 bool says_layer(std::string_view text) {
   constexpr std::array<std::string_view, 12> layers = {"layers",          "layer",    "blk",       "blocks", "block",
                                                        "decoder",         "encoder",  "resblocks", "qcur",   "kcur",
@@ -101,8 +101,8 @@ bool says_layer(std::string_view text) {
   return std::any_of(layers.begin(), layers.end(), ends);
 }
 
-// The role that begins at words[at], and how many words name it. A bare "qkv" is one where the layer itself has it
-// (NeoBERT), and of an image tower elsewhere.
+// The role that begins at words[at], and the number of its words. A bare "qkv" is a role if it is in the layer itself
+// (NeoBERT); elsewhere it belongs to an image tower.
 struct FoundRole {
   Role role = Role::other;
   std::size_t words = 1;
@@ -137,7 +137,7 @@ bool any_of(std::string_view dotted, std::initializer_list<std::string_view> par
   return std::any_of(parts.begin(), parts.end(), [dotted](auto part) { return contains_word(dotted, part); });
 }
 
-// The word that is the layer's number; words.size(): none is.
+// The index of the word that is the layer's number; words.size() if there is none.
 std::size_t layer_at(std::string_view name, const std::vector<std::string_view>& words) {
   const std::string lower = files::lower(std::string(name));
   std::size_t first = words.size();
@@ -162,7 +162,7 @@ Role role_of(std::string_view tensor) {
 std::optional<int> layer_of(std::string_view tensor) {
   constexpr std::string_view digits = "0123456789";
   const std::string name = files::lower(std::string(tensor));
-  if (contains_part(name, "mtp")) return std::nullopt;  // layers that draft tokens are counted apart
+  if (contains_part(name, "mtp")) return std::nullopt;  // layers that draft tokens are counted separately
   std::optional<int> layer;
   for (std::size_t begin = 0, end = 0; (begin = name.find_first_of(digits, end)) != std::string::npos;) {
     end = std::min(name.find_first_not_of(digits, begin), name.size());
@@ -211,7 +211,7 @@ bool is_of_another_model(std::string_view stack) {
 bool is_named_text(std::string_view stack) { return any_of(stack, {"language_model", "text_model", "llm"}); }
 
 bool is_cross_attention(std::string_view module) {
-  return any_of(module, {"cross", "encoder_attn", "EncDec"}) || module == "adapter";  // Evolla's, of proteins
+  return any_of(module, {"cross", "encoder_attn", "EncDec"}) || module == "adapter";  // Evolla's, for proteins
 }
 
 bool is_draft(std::string_view stack) { return any_of(stack, {"mtp", "eagle"}); }
@@ -220,7 +220,7 @@ std::optional<TensorName> parse_name(std::string_view name) {
   const std::vector<std::string_view> words = split(name);
   const std::size_t at = layer_at(name, words);
   if (at >= words.size()) return std::nullopt;
-  const auto joined = [&](std::size_t begin, std::size_t end) {  // as they stand in the name
+  const auto joined = [&](std::size_t begin, std::size_t end) {  // joined as in the name
     if (begin == end) return std::string();
     return std::string(words[begin].data(), words[end - 1].data() + words[end - 1].size());
   };

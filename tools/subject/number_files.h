@@ -1,4 +1,4 @@
-// Integers and reals of an .npy, whatever type they are stored in.
+// Integers and reals of an .npy, whatever their stored type.
 #pragma once
 
 #include "rotary/tensors.h"
@@ -11,8 +11,8 @@ struct NumberFile {
   std::vector<std::int64_t> shape;
 };
 
-// Reads numbers of a file. what: "a mask", for error sentences. Integers are bool, uint8, int32 or int64; reals these,
-// float32 or float64, and finite. Throws DTYPE, POSITION, and what read_npy throws. Operation "positions".
+// Reads the numbers of a file. what: "a mask", for error sentences. Integers are bool, uint8, int32 or int64; reals
+// these, float32 or float64, and finite. Throws DTYPE, POSITION, and what read_npy throws. Operation "positions".
 NumberFile<std::int64_t> read_integers(std::string_view file, const std::string& what);
 NumberFile<double> read_reals(std::string_view file, const std::string& what);
 

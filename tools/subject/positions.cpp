@@ -18,7 +18,7 @@ namespace rotary {
 namespace tools {
 namespace {
 
-// T: std::int64_t, of bool, uint8, int32 and int64; or double, of float32 and float64 too. None: another type.
+// T: std::int64_t for bool, uint8, int32 and int64; or double, also for float32 and float64. Empty for other types.
 template <class T>
 std::optional<std::vector<T>> numbers_in(const Tensor& tensor) {
   const auto taken = [](const auto& values) {
@@ -82,7 +82,7 @@ std::int64_t parse_integer(std::string_view text, std::string_view item) {
   return value;
 }
 
-// Appends count numbers from begin on; the last of them fits 64 bits.
+// Appends `count` numbers from begin on, which must fit 64 bits.
 void count_on(std::vector<std::int64_t>& positions, std::int64_t begin, std::uint64_t count) {
   const std::size_t old_size = positions.size();
   positions.resize(old_size + count);
@@ -121,7 +121,7 @@ void append_item(PositionSet& set, std::string_view item) {
   append_range(set.integers, begin, count, item);
 }
 
-// A rope with fewer axes than the positions takes the first of them.
+// The first axes of positions, for a rope with fewer axes.
 PositionSet first_axes(PositionSet set, int axes) {
   if (set.axes <= axes) return set;
   const std::size_t kept = static_cast<std::size_t>(set.batch * set.tokens) * static_cast<std::size_t>(axes);
@@ -132,7 +132,7 @@ PositionSet first_axes(PositionSet set, int axes) {
   return set;
 }
 
-// A set of a file's sizes. A rope of one axis beside ropes of several also takes [tokens].
+// A set with the sizes of a file. A rope of one axis beside ropes of several also accepts [tokens].
 PositionSet set_of(const std::vector<std::int64_t>& shape, int axes, int file_axes, const std::string& file) {
   const bool own = axes == 1 && shape.size() == 1;
   const std::size_t leading = file_axes > 1 && !own ? 1 : 0;
@@ -264,7 +264,7 @@ PositionSet positions_of(const std::string& operation, const Choice& choice, con
   for (const ModelRope& sister : model.ropes) {
     if (sister.part != used.part) continue;
     most = std::max(
-        {most, tools::axes_of(sister.rope), static_cast<int>(sister.axis_names.size())});  // the last may turn no pair
+        {most, tools::axes_of(sister.rope), static_cast<int>(sister.axis_names.size())});  // no pair may use the last
   }
   const std::optional<std::string> spec = choice.positions ? choice.positions->spec : "0:";
   const int axes = tools::axes_of(used.rope);

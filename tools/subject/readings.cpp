@@ -15,7 +15,7 @@ namespace {
 using detail::shape_text;
 using files::label;
 
-// A tensor, whose heads its are to be, and its readings, the default first.
+// A tensor, the subject with its heads, and its readings, the default first.
 struct Candidate {
   const Tensor* tensor;
   Subject subject;
@@ -32,7 +32,7 @@ struct Candidate {
 };
 using File = std::vector<Candidate>;
 
-// The words that can read the tensor, the default first. Empty: none can be chosen.
+// The words that can read the tensor, the default first; empty if none can be chosen.
 std::vector<std::string> words_for(const Candidate& one) {
   const std::vector<std::int64_t>& shape = one.tensor->shape;
   const Rope& rope = one.subject.used->rope;
@@ -63,8 +63,8 @@ std::vector<std::string> words_for(const Candidate& one) {
        tensor.shape.size() == 2 ? " (--layout hd: one token; td: one head)" : "");
 }
 
-// q and k of one shard have the config's ratio of heads; a shard's last head of k may serve several shards. One head
-// of either may have been taken out alone.
+// Whether q and k have the config's ratio of heads, as in one shard. Shards may share the last head of k, and either
+// tensor may be one head alone.
 bool shards_agree(const File& file, std::size_t n, const ModelRope& used) {
   std::int64_t q = 0, k = 0;
   for (const Candidate& one : file) {
@@ -78,11 +78,11 @@ bool shards_agree(const File& file, std::size_t n, const ModelRope& used) {
 struct Fit {
   bool exact = true;        // each tensor has the config's heads
   bool possible = true;     // or a shard of them
-  bool one_head = true;     // each tensor
-  bool same_tokens = true;  // all tensors
+  bool one_head = true;     // each tensor has one head
+  bool same_tokens = true;  // all tensors have the same number of tokens
   bool roles = true;        // each tensor is known to be q or k
 };
-// All tensors by the n-th of their readings, or by the last where there are fewer.
+// The fit of all tensors by their n-th readings, or by their last ones if there are fewer.
 Fit fit_of(const File& file, std::size_t n, const ModelRope& used) {
   Fit fit{.possible = shards_agree(file, n, used)};
   std::optional<std::int64_t> tokens;
@@ -106,8 +106,8 @@ bool contradicts(const Fit& other, const Fit& chosen) {
   return !chosen.one_head || !chosen.same_tokens;
 }
 
-// "tensor 'q' must have the config's 32 heads and tensor 'k' its 8 but got 16 and 16 in layout bthd". Of tensors that
-// are alike, as those of many layers, only the first is named.
+// "tensor 'q' must have the config's 32 heads and tensor 'k' its 8 but got 16 and 16 in layout bthd". Among
+// equal tensors, such as those of many layers, only the first is named.
 std::string sentence_on(const File& file) {
   std::string wanted, got, words;
   std::set<std::pair<std::vector<std::int64_t>, std::int64_t>> named;
@@ -131,7 +131,7 @@ std::string text_of(const Layout& layout) {
          std::to_string(layout.tokens) + (layout.tokens == 1 ? " token" : " tokens");
 }
 
-// The notes that the n-th readings of the tensors give beside the chosen ones.
+// The notes on the n-th readings of the tensors, beside the chosen ones.
 std::vector<std::string> notes_on(const File& file, std::size_t n) {
   std::vector<std::string> notes;
   for (const Candidate& one : file) {
@@ -214,8 +214,8 @@ Readings read_heads(std::string_view operation, std::span<const Tensor* const> t
     for (const std::string& word : words)
       one.readings.push_back({word, files::layout_of(operation, *tensor, word, one.subject.head_dim_of(*tensor))});
   }
-  // Tensors of one file lie alike: where one can only be flat, those that can be are flat first. One head of k
-  // [batch, tokens, head_dim] looks like [tokens, heads, head_dim] too.
+  // Tensors of one file have one layout: if one can only be flat, those that can be flat are read so first. One head of
+  // k, [batch, tokens, head_dim], also looks like [tokens, heads, head_dim].
   const auto is_flat = [](const Reading& reading) { return reading.word == "flat"; };
   const bool flat = written.empty() && std::ranges::any_of(file, [&](const Candidate& one) {
                       return one.readings.size() == 1 && is_flat(one.readings[0]);
@@ -232,7 +232,7 @@ Readings read_heads(std::string_view operation, std::span<const Tensor* const> t
   const Fit& chosen = fits[0];
   std::vector<std::size_t> others(most - 1);
   std::iota(others.begin(), others.end(), std::size_t{1});
-  std::stable_partition(others.begin(), others.end(), [&](std::size_t n) { return fits[n].exact; });  // then a shard's
+  std::stable_partition(others.begin(), others.end(), [&](std::size_t n) { return fits[n].exact; });  // then shards
   const auto better =
       std::ranges::find_if(others, [&](std::size_t n) { return used.heads > 0 && contradicts(fits[n], chosen); });
   if (better == others.end()) {
@@ -248,7 +248,7 @@ Readings read_heads(std::string_view operation, std::span<const Tensor* const> t
     if (open != others.end()) found.notes = notes_on(file, *open);
     return found;
   }
-  const auto first = std::ranges::find_if(  // that the two read in different layouts
+  const auto first = std::ranges::find_if(  // the first that the two read in different layouts
       file, [&](const Candidate& one) { return one.by(*better).word != one.readings[0].word; });
   const std::string &fitting = first->by(*better).word, &word = first->readings[0].word;
   const std::string sentence = sentence_on(file) + "; layout " + fitting;

@@ -16,7 +16,7 @@ using files::label;
 
 namespace {
 
-// Positions that select rows. Throws POSITION for fractional ones.
+// The numbers of the rows that positions select. Throws POSITION for fractions.
 std::vector<std::int64_t> row_numbers(const std::string& operation, const PositionSet& rows) {
   std::vector<std::int64_t> numbers = rows.integers;
   for (const double row : rows.reals) {
@@ -29,7 +29,7 @@ std::vector<std::int64_t> row_numbers(const std::string& operation, const Positi
   return numbers;
 }
 
-// Whether every row is its first half twice, or each of its values twice, and some row is not all one value.
+// Whether every row has its first half twice, or each of its values twice, and some row has different values.
 bool is_doubled(const Tensor& rows) {
   const auto columns = static_cast<std::size_t>(rows.shape.back());
   const std::span<const float> values = rows.as<float>();
@@ -92,7 +92,7 @@ const Table& table_for(const Rotation& how, const PositionSet& positions, std::o
   return table.emplace(how.frequencies, positions.view(), how.options);
 }
 
-// In pieces of tokens, so that a long one shows how far it is. first: where the heads' block begins.
+// Rotates in pieces of tokens, for the progress of a long tensor. first: where the heads' block begins.
 void rotate_floats(const Heads& block, int first_element, std::span<const float> factors, const Table& table,
                    const Rotation& how) {
   const RotateOptions options(how.direction, *how.options.executor, Stores::automatic, first_element);
@@ -114,8 +114,8 @@ void rotate_floats(const Heads& block, int first_element, std::span<const float>
   }
 }
 
-// As frameworks do it: in a step of its own, by factors of the tensor's type. first: the element where the block
-// begins.
+// Rotates and then multiplies as frameworks do, in a separate step and by factors of the tensor's type. first: the
+// element where the block begins.
 void rotate_and_multiply(const Heads& whole, int first, std::vector<float> factors, const Table& table,
                          const Rotation& how) {
   for (float& factor : factors) {
@@ -130,7 +130,7 @@ void rotate_and_multiply(const Heads& whole, int first, std::vector<float> facto
 
 void multiply_doubles(std::span<double> elements, const Layout& l, std::span<const float> factors) {
   for (std::int64_t i = 0; i < l.batch * l.tokens * l.heads; ++i) {
-    const std::int64_t head = i % l.heads, token = i / l.heads;  // counted over all batch rows
+    const std::int64_t head = i % l.heads, token = i / l.heads;  // over all batch rows
     const std::int64_t at =
         token / l.tokens * l.batch_stride + token % l.tokens * l.token_stride + head * l.head_stride;
     const auto of_head = elements.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(l.head_dim));
@@ -138,7 +138,7 @@ void multiply_doubles(std::span<double> elements, const Layout& l, std::span<con
   }
 }
 
-// The elements of each head from the first that turns: those of the rotation, or 0 of a tensor that holds only the
+// The element of each head where the rotated block begins: the rope's first, or 0 for a tensor that holds only the
 // block.
 int first_of(const Tensor& tensor, const Layout& layout, const Rotation& how) {
   const ModelRope& used = *how.subject.used;
@@ -151,7 +151,7 @@ int first_of(const Tensor& tensor, const Layout& layout, const Rotation& how) {
   return bare ? 0 : used.first;
 }
 
-// first: the tensor's element where the block begins.
+// Rotates in double. first: the tensor's element where the block begins.
 void rotate_doubles(Tensor& tensor, const Layout& block, int first, const Rotation& how, const PositionSet& positions,
                     std::optional<Table>& table) {
   const std::span<double> elements = tensor.as<double>().subspan(static_cast<std::size_t>(first));
@@ -179,7 +179,7 @@ int check_rows(const std::string& operation, const Tensor& cos, const Tensor& si
     refuse("cos and sin must have one column for each pair but got each twice, as Hugging Face's are: " + shape +
            " (of 'rotary table' the form pairs)");
   }
-  const std::int64_t block = 2 * std::min<std::int64_t>(cos.shape.back(), head_dim);  // large enough to be refused
+  const std::int64_t block = 2 * std::min<std::int64_t>(cos.shape.back(), head_dim);  // large enough that it is refused
   if (used.first < 0 || block < 2 || block > head_dim - used.first ||
       rotary_dim.value_or(static_cast<int>(block)) != block) {
     refuse("cos and sin turn two elements per pair: they must fit head_dim " + std::to_string(head_dim) +
@@ -244,7 +244,7 @@ Tolerances tolerances(const Frequencies& f, const PositionSet& positions) {
   const double amplitude = std::sqrt(2.0) * std::fabs(f.attention_factor);  // a rotated element's
   // cos and sin (2 ulps of a libm), two products and a sum, there; half of it here; fused or not.
   const double f32 = 8 * u32 * amplitude;
-  // Every one of four steps rounded to the type: cos or sin, its attention factor, the product, the sum.
+  // Each of four steps is rounded to the type: cos or sin, its attention factor, the product, the sum.
   Tolerances all{f32, 4 * u16 * amplitude + f32, 4 * ubf16 * amplitude + f32, {}};
   // An angle of float32 steps: two for the frequency, one for the position, one for their product; one for each sum.
   const int steps = 4 + std::max(0, f.summed_axes - 1);

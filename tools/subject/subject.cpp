@@ -13,7 +13,7 @@ namespace {
 bool is_in(int layer, const std::vector<int>& layers) { return std::ranges::find(layers, layer) != layers.end(); }
 
 // The ropes of the parts that list the layer, with a rope or without: those of the tensor's width and part, and those
-// of tokens, if there are any.
+// that count tokens, if there are any.
 std::vector<const ModelRope*> ropes_listing(const Model& model, int layer, const TensorInfo* tensor) {
   std::vector<const ModelRope*> found;
   for (const ModelRope& rope : model.ropes) {
@@ -35,7 +35,7 @@ std::vector<const ModelRope*> ropes_listing(const Model& model, int layer, const
 // model.ropes[choice.rope], by default the first.
 const ModelRope& rope_by_number(const Model& model, const Choice& choice) {
   if (model.ropes.empty()) {
-    std::string reason;  // as given by the config reader
+    std::string reason;  // from the config reader
     for (const Note& note : model.notes) reason += (reason.empty() ? "" : " ") + sentence_of(note);
     const std::string of = choice.config.empty() ? "" : " of " + files::printable(choice.config);
     fail(Code::ROPE, "rope", "the model", of, " must have a rope but got none: ", reason);
@@ -48,7 +48,7 @@ const ModelRope& rope_by_number(const Model& model, const Choice& choice) {
   return model.ropes[static_cast<std::size_t>(index)];
 }
 
-// rope_of_layer of a layer that somebody names.
+// rope_of_layer for a layer that the choice names.
 const ModelRope* named_layer(const Model& model, int layer, const TensorInfo* tensor) {
   if (const auto found = rope_of_layer(model, layer, tensor)) return *found;
   if (!ropes_listing(model, layer, tensor).empty()) {
@@ -64,7 +64,7 @@ const ModelRope* named_layer(const Model& model, int layer, const TensorInfo* te
   fail(Code::ROPE, "rope", "--layer must be one of the model's layers, 0 to ", last, ", but got ", layer);
 }
 
-// subject_of, with nothing of what multiplies queries.
+// subject_of without the query scale.
 Subject turned_subject(const Model& model, const Choice& choice, const TensorInfo* tensor) {
   Subject subject{.chosen = choice.rope.has_value(), .length = choice.length, .layout = choice.layout};
   if (tensor != nullptr) subject.role = role_of(tensor->name);
@@ -111,7 +111,7 @@ std::vector<std::int64_t> Subject::head_counts(bool bare) const {
 
 int Subject::plausibility(const Layout& read) const {
   if (used == nullptr || used->heads == 0) return 1;
-  // The k of MLA is one head; whose tensor it is must be known, as one q of many heads may be bare too.
+  // The k of MLA is one head. The tensor's role must be known, because one q of many heads may be bare too.
   const std::vector<std::int64_t> counts = head_counts(role == Role::k && is_bare(read.head_dim));
   if (std::find(counts.begin(), counts.end(), read.heads) != counts.end()) return 2;
   return used->heads % read.heads == 0 ? 1 : 0;

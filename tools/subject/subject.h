@@ -1,6 +1,5 @@
-// The subject of apply, table, golden, check and diagnose: which rope turns tensors, which block of which heads, how
-// they lie, and at which positions; found from a model, from the names and shapes of tensors, and from what somebody
-// chose.
+// The subject of apply, table, golden, check and diagnose: which rope rotates tensors, which block of which heads, in
+// which layout and at which positions. It is found from a model, the names and shapes of tensors, and a Choice.
 #pragma once
 
 #include <cstdint>
@@ -21,66 +20,64 @@ namespace rotary::tools {
 
 // The block and the heads are those of the rope: used->first, used->rope.rotary_dim, used->heads, used->kv_heads.
 struct Subject {
-  const ModelRope* used = nullptr;            // none: nothing says what is asked
-  std::vector<const ModelRope*> rivals = {};  // the model's ropes that the tensor fits, where nothing chooses
-  bool chosen = false;                        // by the choice or by the layer: not by default
-  bool turns = true;                          // false: its layer has no rope; used is one of the layers beside it
-  std::optional<int> layer = {};              // none: the model does not list it, or a rope was chosen
-  QueryScale scale = {};                      // multiplies the layer's queries, if that was asked
-  std::vector<std::size_t> tensors = {};      // whose subject it is
-  std::vector<const ModelRope*> beside = {};  // blocks_of used, but for itself: their elements are another question
-  std::optional<std::int64_t> length = {};    // for scalings that depend on it; none: the largest position + 1
-  std::optional<PositionSet> positions = {};  // none: with a rope of tokens in a text 0, 1, 2, ...; else unknown
-  std::int64_t context = 0;                   // the rope's part's; 0 where it is not known
-  bool places_unknown = false;                // no positions, and the rope does not count tokens: coordinates of images
-  std::string layout = {};                    // as written; empty: found
-  std::string layout_of_heads = {};  // that the heads of all tensors of a file fit; empty: those of this tensor decide
-  Role role = Role::other;           // whose heads the tensor's are to be
-  std::vector<std::int64_t> head_rows = {};  // each head's row of the rope's frequencies; empty: evenly the rope's
+  const ModelRope* used = nullptr;            // null: nothing says which rope is asked for
+  std::vector<const ModelRope*> rivals = {};  // where nothing chooses: the model's ropes that fit the tensor
+  bool chosen = false;                        // by the choice or by the layer, not by default
+  bool turns = true;                          // false: its layer has no rope; used is the rope of another layer
+  std::optional<int> layer = {};              // not set: the model does not list it, or a rope was chosen
+  QueryScale scale = {};                      // multiplies the layer's queries, if that was asked for
+  std::vector<std::size_t> tensors = {};      // numbers of the tensors that it is about
+  std::vector<const ModelRope*> beside = {};  // the other blocks_of used, which this subject leaves alone
+  std::optional<std::int64_t> length = {};    // for scalings that depend on it; default: largest position + 1
+  std::optional<PositionSet> positions = {};  // default: 0, 1, 2, ... for a rope of text, else unknown
+  std::int64_t context = 0;                   // context of the rope's part; 0 if unknown
+  bool places_unknown = false;                // no positions, and the rope turns by coordinates of images
+  std::string layout = {};                    // as chosen; empty: found from the tensor
+  std::string layout_of_heads = {};           // layout chosen for the whole file; empty: chosen for each tensor
+  Role role = Role::other;                    // the role of the tensor, which says whose heads it has
+  std::vector<std::int64_t> head_rows = {};   // for each head its row of the frequencies; empty: rows are shared evenly
   const Executor* executor = &serial();
-  std::function<void()> step = [] {};  // called when a quarter of the work on the tensor is done
+  std::function<void()> step = [] {};  // called after each quarter of the work on the tensor
 
-  // The length in play where the longest tensor has that many tokens. Positions are there.
+  // The length of the sequence if the longest tensor has that many tokens. Positions must be set.
   std::int64_t length_for(std::int64_t tokens) const;
-  // Whether a tensor of that last dimension holds the rotated block alone, as the k of MLA.
+  // Whether a tensor of that last dimension holds only the rotated block, like the k of MLA.
   bool is_bare(std::int64_t last_dimension) const noexcept;
-  int head_dim_of(const TensorInfo&) const noexcept;  // 0 without a rope: that of the last dimension
-  // The rope's own numbers of heads for a tensor: of q, of k, or of both where the role is unknown.
+  int head_dim_of(const TensorInfo&) const noexcept;  // 0 without a rope: use the last dimension
+  // The rope's numbers of heads for a tensor: of q, of k, or of both if the role is unknown.
   std::vector<std::int64_t> head_counts(bool bare) const;
-  // 2: the heads are those of the rope; 1: they could be a shard of them, or are not known; 0: neither.
+  // 2: the heads are the rope's; 1: they may be a shard of them, or the rope's are unknown; 0: neither.
   int plausibility(const Layout&) const;
 };
 
-// Which rope turns a tensor: what the choice says, else that of the layer in the tensor's name, else the model's first;
-// of several blocks the first. Without a tensor: what the choice says, else the first. It has the length and layout of
-// the choice, and no positions: positions_of finds them. Throws ROPE (the model has none, or not that one; a named
-// layer that the model does not list, or that several ropes have), and what query_scale_of throws.
+// The subject for a tensor: its rope is the chosen one, else that of the layer in the tensor's name, else the model's
+// first, and the first of several blocks. Without a tensor: the chosen rope, else the first. It has the length and
+// layout of the choice, and no positions: positions_of finds them. Throws ROPE (no rope, or not that one; a named layer
+// that the model does not list, or that several ropes have), and what query_scale_of throws.
 Subject subject_of(const Model&, const Choice&, const TensorInfo* = nullptr);
-// The subjects of tensors that are to be rotated, those of one rope in one subject, in the order of the first of each;
-// a subject for each block, where no rope was chosen. Tensors of layers without a rope are in none, but for queries
-// that are multiplied.
+// The subjects of tensors to rotate: one for each rope, in the order of their first tensors, and one for each block if
+// no rope was chosen. Tensors of layers without a rope are in no subject, except queries that are multiplied.
 std::vector<Subject> subjects_of(const Model&, const Choice&, std::span<Tensor* const>);
-// Subjects of one rope as one, with the tensors of all.
+// Merges the subjects of one rope into one with all tensors.
 std::vector<Subject> merged(const std::vector<Subject>&);
-// The rope of subject_of without a tensor. Throws ROPE too for a layer that has none.
+// The rope of subject_of without a tensor. Also throws ROPE for a layer without a rope.
 const ModelRope& chosen_rope(const Model&, const Choice&);
-// The rope of a layer: null where the layer has none (NoPE). The text's, unless the width or the name of the tensor
-// says that it is of another part; the first of blocks_of. Empty where the model does not list the layer, or several
-// ropes remain.
+// The rope of a layer, null if the layer has none (NoPE), the first of blocks_of. It is the text's rope, unless the
+// width or the name of the tensor shows another part. Empty if the model does not list the layer, or several ropes
+// remain.
 std::optional<const ModelRope*> rope_of_layer(const Model&, int layer, const TensorInfo* tensor = nullptr);
-// The ropes that turn heads of the same layers together, each a block of its own (Allegro, Gemma 4's tower): this one,
-// and those beside it.
+// This rope and the others that rotate the same heads, each in a block of its own (Allegro, Gemma 4's tower).
 std::vector<const ModelRope*> blocks_of(const Model&, const ModelRope&);
-// How many coordinates of a position the rope turns by.
+// The number of coordinates of a position that the rope uses.
 int axes_of(const Rope&);
-// The notes that concern the rope, without those on other parts of the model.
+// The notes on the rope, without those on other parts of the model.
 std::vector<std::string> notes_on(const Model&, const ModelRope&);
 // Whether the tensor's heads are the rope's: whole, the bare block, or flat.
 bool fits_width(const TensorInfo&, const ModelRope&);
-// The elements of its heads where they are whole; 0 of a tensor without dimensions.
+// The tensor's last dimension, which is head_dim for whole heads; 0 without dimensions.
 int last_dimension(const TensorInfo&);
-// The rope of the indexer beside the attention of that rope, where the tensor is the indexer's: by its name
-// ("indexer.wq_b", "index_k"), or by heads of its width that are not the attention's.
+// The rope of the indexer beside the attention of that rope, if the tensor belongs to the indexer by its name
+// ("indexer.wq_b", "index_k"), or by heads of the indexer's width that are not the attention's.
 std::optional<ModelRope> rope_of_indexer(const Model&, const TensorInfo&, const ModelRope& attention);
 
 // ---- layouts -------------------------------------------------------------------------------------
@@ -90,25 +87,25 @@ struct Reading {
   std::string word;  // one of files::layout_words
   Layout layout;
 };
-// Every reading of a tensor of that shape, whose last dimension is head_dim, the most usual first.
+// All readings of a tensor of that shape, whose last dimension is head_dim, the most common first.
 std::vector<Reading> readings_of(const std::vector<std::int64_t>& shape);
 
 struct Readings {
   std::vector<Reading> tensors;       // one for each tensor
-  std::vector<std::string> notes;     // sentences on what the heads leave open
-  std::vector<std::string> warnings;  // reasons against the written layout
+  std::vector<std::string> notes;     // sentences on questions that the heads leave open
+  std::vector<std::string> warnings;  // reasons against the chosen layout
 };
-// The readings that the names and shapes of tensors of one subject give, whose heads theirs are to be; without a rope,
-// or of one without heads, nothing is known of them. Reads tensors by the subject's layout, or without one by their
-// dimensions: bthd, thd, [heads, head_dim] of one token, or [..., heads * head_dim] where the rope gives the heads.
-// Without a written word a layout is refused that the config's heads contradict and another layout fits: a number of
-// heads that is neither the config's nor a divisor of it, as a shard has, or fewer heads where the other layout has
-// exactly the config's. One head alone contradicts nothing. Throws SHAPE.
+// The readings of tensors of one subject by their names and shapes, and by the rope's heads, if known. Reads tensors by
+// the subject's layout, or without one by their dimensions: bthd, thd, [heads, head_dim] of one token, or
+// [..., heads * head_dim] if the rope has the heads. Without a chosen layout, a layout is refused if the config's heads
+// contradict it and another layout fits: if its number of heads is neither the config's nor a divisor of it, as in a
+// shard, or is smaller while the other layout has exactly the config's. A single head contradicts nothing. Throws
+// SHAPE.
 Readings read_heads(std::string_view operation, std::span<const Tensor* const> tensors, const Subject&);
-// The layout of tensors of one file, each of which was found to lie as the word of `found` says: the word by which most
-// of them have the heads of the rope. Empty if none is best, or one alone was found.
+// The common layout of the tensors of one file, whose own layouts are `found`: the word with which most of them have
+// the heads of the rope. Empty if none is best, or only one was found.
 std::string common_layout(std::span<const TensorInfo> tensors, const std::vector<std::string>& found, const Subject&);
-// The rope with the heads of a shard, where one layout alone gives q and k of a file heads in the rope's ratio.
+// The rope with the heads of a shard, if exactly one layout gives q and k of a file heads in the rope's ratio.
 ModelRope shard_of(const ModelRope&, std::span<const TensorInfo> tensors);
 
 }  // namespace rotary::tools

@@ -1,5 +1,5 @@
 # rotary_libtorch: an installed torch as one imported target. TORCH_ROOT is the folder that holds torch/ (site-packages)
-# or the torch folder itself; scripts/torch.sh prints one. The wheel's own find_package(Torch) insists on a CUDA toolkit.
+# or the torch folder itself; scripts/torch.sh prints one. The wheel's own find_package(Torch) needs a CUDA toolkit.
 
 set(TORCH_ROOT "" CACHE PATH "The site-packages folder that holds torch, or the torch folder itself")
 set(torch_folder "")

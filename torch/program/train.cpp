@@ -304,7 +304,7 @@ class TrainingRun {
   bool first_rank_;
   std::int64_t begun_at_;
   LossLog log_;
-  std::optional<ProgressLine> progress_;  // none: nothing is printed
+  std::optional<ProgressLine> progress_;  // empty if nothing is printed
   std::int64_t evaluated_step_ = 0;
   double validation_loss_ = 0, step_seconds_ = 0;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();

@@ -115,7 +115,8 @@ CASES = [
     ("roformer-untied-shards", "roformer",
      dict(ROFORMER, embedding_size=50, tie_word_embeddings=False, layer_norm_eps=1e-5), dict(MASKED, shard="20KB")),
     ("roformer-old-names", "roformer", dict(ROFORMER, hidden_act="gelu_fast"), dict(MASKED, rename=OLD_NAMES)),
-    ("roformer-f16", "roformer", dict(ROFORMER, rotary_value=True, num_attention_heads=3), dict(MASKED, dtype=torch.float16)),
+    ("roformer-f16", "roformer", dict(ROFORMER, rotary_value=True, num_attention_heads=3),
+     dict(MASKED, dtype=torch.float16)),
     ("roformer-causal", "roformer", dict(ROFORMER, is_decoder=True), {}),
     ("roformer-base", "roformer", dict(ROFORMER, hidden_act="gelu_new"), {"head": "Model"}),
     ("roformer-classifier", "roformer", ROFORMER, {"head": "ForSequenceClassification"}),
@@ -176,7 +177,7 @@ def write_checkpoint(folder, model_type, config, extra, seed):
 
 
 def answers(folder, model_type, head, ids, mask):
-    """What transformers gives in f32 for the stored weights: hidden, and logits where there is a language model."""
+    """transformers' results in f32 for the stored weights: hidden, and logits where there is a language model."""
     model = class_of(model_type, head).from_pretrained(folder, dtype=torch.float32).eval()
     with torch.no_grad():
         made = {"hidden": model.base_model(ids, attention_mask=mask).last_hidden_state}

@@ -199,7 +199,8 @@ class Perplexity(Case):
         out = self.succeed(*words)
         for name in ("window 32, 0 sinks", "window 32, 4 sinks"):
             self.assertEqual(out.count(name), 3)
-        self.refuse("VALUE", *words[:-1], "4,32", says="sinks must be from 0 to below the window's 32 tokens but got 32")
+        self.refuse("VALUE", *words[:-1], "4,32",
+                    says="sinks must be from 0 to below the window's 32 tokens but got 32")
         self.refuse("ROPE", "perplexity", LEARNED, "--text", self.text, "--length", 32, "--window", 32)
         self.misuse("perplexity", ROPE, "--text", self.text, "--length", 32, "--sinks", 4)
 
@@ -281,7 +282,8 @@ class Summary(Case):
         (ROOT / "config.json").unlink()
         self.refuse("FILE", "summary", ROOT)
         self.refuse("PRESET", "summary", "--preset", "gpt5")
-        for words in ((), ("x", "--preset", "smoke"), ("--preset", "smoke", "--batch", 0), ("--preset", "smoke", "--tokens", "x")):
+        for words in ((), ("x", "--preset", "smoke"), ("--preset", "smoke", "--batch", 0),
+                      ("--preset", "smoke", "--tokens", "x")):
             self.misuse("summary", *words)
 
     def test_presets(self):
@@ -294,7 +296,7 @@ class Summary(Case):
 
 
 class Shell(Case):
-    """What the torch commands share with the others: help, sentences, JSON errors."""
+    """The behaviour that the torch commands share with the others: help, sentences, JSON errors."""
 
     def test_help_fits_into_100_columns_in_one_form(self):
         for command in ("train", "generate", "forward", "perplexity", "summary"):

@@ -55,7 +55,8 @@ with tempfile.TemporaryDirectory() as folder:
         expect(f"{name} by its config", table[128, "none"][0], own[128, name][0], 1e-4)
 
     # At sixteen times the trained length a window is as good as at that length, where without one the loss has grown.
-    lines = run("rotary-torch perplexity runs/smoke --length 32,512 --scaling none --window 32 --sinks 0,4 --threads 1 --json")
+    lines = run("rotary-torch perplexity runs/smoke --length 32,512 --scaling none --window 32 --sinks 0,4 "
+                "--threads 1 --json")
     loss = {(line["length"], line.get("sinks")): line["loss"] for line in map(json.loads, lines.splitlines())}
     assert loss[512, None] > loss[32, None] + 0.6, loss
     for sinks in (0, 4):

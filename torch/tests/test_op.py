@@ -12,7 +12,8 @@ import unittest
 try:
     import torch
 except (ImportError, OSError) as reason:  # the three wheels that C++ needs cannot be imported
-    print(f"skipped: {sys.executable} cannot import torch ({str(reason).splitlines()[0]}); set TORCH_ROOT to a full one")
+    print(f"skipped: {sys.executable} cannot import torch ({str(reason).splitlines()[0]}); "
+          "set TORCH_ROOT to a full one")
     sys.exit(77)
 from torch.autograd import gradcheck, gradgradcheck
 
@@ -158,7 +159,8 @@ class Rotate(unittest.TestCase):
             cos, sin = (t.requires_grad_() for t in rows(dtype=dtype))
             x, at = heads(layout, dtype, heads=4, head_dim=11).requires_grad_(), layout.index("h")
             y = rotary.rotate(x, cos, sin, pairing, layout, 2, False, 1)
-            expected = torch.cat([rotary.rotate(x.narrow(at, 0, 3), cos, sin, pairing, layout, 2), x.narrow(at, 3, 1)], at)
+            expected = torch.cat(
+                [rotary.rotate(x.narrow(at, 0, 3), cos, sin, pairing, layout, 2), x.narrow(at, 3, 1)], at)
             self.assertTrue(same_bits(y, expected))
             weights = torch.randn_like(y)
             for one, other in zip(*(torch.autograd.grad((z * weights).sum(), (x, cos, sin)) for z in (y, expected))):
@@ -189,7 +191,8 @@ class Rotate(unittest.TestCase):
 
     @needs_library
     def test_in_place_equals_out_of_place_and_counts_as_a_change(self):
-        for layout, pairing, dtype in itertools.product(LAYOUTS, PAIRINGS, [torch.float32, torch.bfloat16, torch.float64]):
+        dtypes = [torch.float32, torch.bfloat16, torch.float64]
+        for layout, pairing, dtype in itertools.product(LAYOUTS, PAIRINGS, dtypes):
             cos, sin = rows(dtype=torch.float64 if dtype == torch.float64 else torch.float32)
             for kind, x in views(layout, dtype, head_dim=12):
                 if kind == "expanded":
@@ -239,13 +242,15 @@ class Rotate(unittest.TestCase):
             '"bthd", "bhtd", "tbhd" or "thd", but got "bdht"': (x, cos, sin, "half", "bdht"),
             'x must have the 3 dimensions of layout "thd" but got': (x, cos, sin, "half", "thd"),
             "must lie inside the head_dim 8": (x, *rows(pairs=5), "half", "bthd"),
-            "the 8 elements that turn must lie inside the head_dim 8 of x but begin at 1": (x, cos, sin, "half", "bthd", 1),
+            "the 8 elements that turn must lie inside the head_dim 8 of x but begin at 1": (
+                x, cos, sin, "half", "bthd", 1),
             "begin at 9223372036854775807": (x, cos, sin, "half", "bthd", 2**63 - 1),
             "-1": (x, cos, sin, "half", "bthd", -1),
             "x must be float32, float16, bfloat16 or float64 but got .*[iI]nt": (x.int(), cos, sin, "half", "bthd"),
             "cos and sin must hold floats but got .*[iI]nt": (x, cos.int(), sin, "half", "bthd"),
             "pairs. but got .5, 4. and .5, 2.": (x, cos, sin[:, :2], "half", "bthd"),
-            "must both be .tokens, pairs., .batch, tokens, pairs. or .batch, tokens, heads, pairs.": (x, cos[0], sin[0], "half", "bthd"),
+            "must both be .tokens, pairs., .batch, tokens, pairs. or .batch, tokens, heads, pairs.": (
+                x, cos[0], sin[0], "half", "bthd"),
             "2 . kv_heads heads but got 3 and 2": (x, cos, sin, "half", "bthd", 0, False, 2),
             "at least one pair": (x, cos[:, :0], sin[:, :0], "half", "bthd"),
         }
@@ -294,7 +299,8 @@ class Gradients(unittest.TestCase):
         self.assertTrue(torch.equal(x.grad, expected))
 
     def test_table_gradients_of_every_storage_type(self):
-        for dtype, pairing, layout in itertools.product([torch.float32, torch.bfloat16, torch.float16], PAIRINGS, LAYOUTS):
+        dtypes = [torch.float32, torch.bfloat16, torch.float16]
+        for dtype, pairing, layout in itertools.product(dtypes, PAIRINGS, LAYOUTS):
             x, grad = heads(layout, dtype), heads(layout, dtype)
             cos, sin = (t.requires_grad_() for t in rows())
             rotary.rotate(x, cos, sin, pairing, layout).backward(grad)

@@ -1,4 +1,4 @@
-"""What librotary_torch.so has beside rotate and rotate_qk, and the library with the Python package in one process:
+"""The ops of librotary_torch.so beside rotate and rotate_qk, and the library with the Python package in one process:
 test_op_library.py LIBRARY [TEST...]. Exit 77 as of test_op.py.
 """
 
@@ -54,7 +54,8 @@ class Table(unittest.TestCase):
             "inv_freq must be finite but is": (torch.arange(2), speeds / 0),
             "positions must be finite": (torch.tensor([float("nan")], dtype=torch.float64), speeds),
             "attention_factor must be finite": (torch.arange(2), speeds, float("inf")),
-            "axis must be empty or have one value for each of the 4 pairs but has 2": (torch.arange(2), speeds, 1.0, [0, 1]),
+            "axis must be empty or have one value for each of the 4 pairs but has 2": (
+                torch.arange(2), speeds, 1.0, [0, 1]),
             "positions have no gradient": (speeds.clone().requires_grad_(), speeds),
         }.items():
             with self.subTest(sentence), self.assertRaisesRegex(RuntimeError, r"^\[table\] .*" + sentence):

@@ -127,7 +127,8 @@ class Train(unittest.TestCase):
         self.good(self.smoke("run", "--steps", 2, "--text", text))
         for options, part in [(["--preset", "labml"], "preset must be smoke"), (["--seed", 5], "seed must be 1337"),
                               (["--position", "none"], "position must be rope"),
-                              (["--rope-fraction", 0.5], "rope_fraction must be 1"), (["--steps", 5], "steps must be 2")]:
+                              (["--rope-fraction", 0.5], "rope_fraction must be 1"),
+                              (["--steps", 5], "steps must be 2")]:
             done = run("--resume", "--output", self.folder / "run", *options)
             self.refused(done, "RESUME", part)
         self.good(run("--resume", "--output", self.folder / "run", "--rope-fraction", 1, "--seed", 1337, "--steps", 2))
@@ -169,7 +170,8 @@ class Train(unittest.TestCase):
         process.communicate()
         before = (self.folder / "run2" / "checkpoint.safetensors").read_bytes()
         limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (200000, 200000))
-        self.refused(run("--resume", "--output", self.folder / "run2", preexec_fn=limit), "FILE", "checkpoint.safetensors")
+        self.refused(run("--resume", "--output", self.folder / "run2", preexec_fn=limit),
+                     "FILE", "checkpoint.safetensors")
         self.assertEqual((self.folder / "run2" / "checkpoint.safetensors").read_bytes(), before)
         self.assertEqual(sorted(os.listdir(self.folder / "run2")), FILES)
         self.good(run("--resume", "--threads", 1, "--output", self.folder / "run2"))
@@ -182,7 +184,8 @@ class Train(unittest.TestCase):
                               (["--seed", "x"], "--seed"), (["--seed", "-1"], "--seed"),
                               (["--seed", 2**64], "--seed"), (["--steps", 10**30], "--steps"),
                               (["--text", ""], "--text")]:
-            done = self.smoke("run", *options) if "--preset" not in options else run("--output", self.folder / "run", *options)
+            done = (run("--output", self.folder / "run", *options) if "--preset" in options
+                    else self.smoke("run", *options))
             self.assertEqual(done.returncode, 2, (options, done.stderr))
             self.assertIn(part, done.stderr)
             self.assertLess(len(done.stderr), 200)

@@ -30,7 +30,8 @@ class World:
         settings = {"OMP_NUM_THREADS": 1, "WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         self.ranks = []
         for rank in range(ranks):
-            given = os.environ | {k: str(v) for k, v in (settings | {"RANK": rank} | variables).items() if v is not None}
+            given = os.environ | {k: str(v) for k, v in (settings | {"RANK": rank} | variables).items()
+                                  if v is not None}
             self.ranks.append(subprocess.Popen([*map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                                text=True, env=given))
 
@@ -158,7 +159,7 @@ class Train(Scratch):
         time.sleep(0.3)
 
     def interrupt(self, run, ranks, rank, number):
-        """What the ranks said after one of them got a signal in the middle of a run."""
+        """The output of the ranks after one of them got a signal in the middle of a run."""
         world = self.start(ranks, *self.words(run, "--steps", 300))
         self.wait_for_losses(run)
         world.ranks[rank].send_signal(number)

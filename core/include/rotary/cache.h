@@ -1,9 +1,9 @@
-// Rotation on the way to a KV cache: k is rotated straight into its slots while v is copied, in one pass.
+// Rotation into a KV cache: one pass rotates k straight into its slots and copies v to its own.
 //
 //   rotate_append(q, k, v, table, nhd(k_cache, v_cache, pages, page_size, kv_heads, head_dim), Slots::flat(slots));
 //
-// and the shift of a cache whose window slides. gpu.h uses the same templates for the device's memory: a cache of the
-// other memory does not compile.
+// And the shift of a cache whose window slides. gpu.h uses the same templates for the device's memory; a call with a
+// cache in the wrong memory does not compile.
 #pragma once
 
 #include <concepts>
@@ -15,7 +15,7 @@
 
 namespace rotary {
 
-// The memory that the pointers of a cache and of slots point into. Never defined.
+// Tags: the memory to which the pointers of a cache and of slots point. Never defined.
 struct Host;
 namespace gpu {
 struct Device;
@@ -34,9 +34,9 @@ enum class CacheType : std::uint8_t {
 ROTARY_API const char* name(CacheType) noexcept;               // "same", "f8_e4m3", "f32", "f16", "bf16"
 ROTARY_API CacheType parse_cache_type(std::string_view name);  // throws DTYPE
 
-// A cache of keys and one of values, in the caller's memory. In both, element (page, token in the page, head, d) lies
-// at page * page_stride + token * token_stride + head * head_stride + d. A contiguous cache [batch, max_tokens, ...] is
-// one of `batch` pages of max_tokens tokens.
+// The keys and the values of a KV cache, in the caller's memory. In both, element (page, token in the page, head, d)
+// lies at page * page_stride + token * token_stride + head * head_stride + d. A contiguous cache [batch, max_tokens,
+// ...] has `batch` pages of max_tokens tokens.
 template <class Memory>
 struct CacheIn {
   void* k = nullptr;
@@ -51,7 +51,7 @@ struct CacheIn {
   std::int64_t head_stride = 0;
   float k_scale = 1;  // the divisor of f8_e4m3
   float v_scale = 1;
-  const float* scales = nullptr;  // k's and v's; if not null, replaces the two above
+  const float* scales = nullptr;  // {k_scale, v_scale} in memory; if not null, replaces the two above
 };
 using Cache = CacheIn<Host>;
 // k and v each [pages, page_size, heads, head_dim] (vLLM; flashinfer's NHD) or [pages, heads, page_size, head_dim]
@@ -80,9 +80,9 @@ struct SlotsIn {
             .positions = positions,
             .sequences = sequences};
   }
-  // Contiguous caches of the host: token t of batch row b goes to place first + t of page b, where first is the number
-  // of tokens that the row's cache holds already: the same for all rows, or one for each; below 0: padding. A token
-  // behind the end of its page is an error (SHAPE), not skipped.
+  // Contiguous caches of the host: token t of batch row b goes to place first + t of page b. first is the number of
+  // tokens that the row's cache already holds, the same for all rows or one for each; below 0: padding. A token
+  // beyond the end of its page is an error (SHAPE), it is not skipped.
   static SlotsIn rows(std::int64_t first) noexcept requires(std::same_as<Memory, Host>) {
     return {.first = first, .by_row = true};
   }
@@ -97,25 +97,25 @@ struct SlotsIn {
   const std::int32_t* positions = nullptr;      // per token
   int sequences = 0;
   const std::int64_t* firsts = nullptr;  // per batch row
-  std::int64_t first = 0;                // all batch rows have it; no_first with each_row, whose firsts may be null
-  bool by_row = false;                   // by firsts, or if it is null by first
+  std::int64_t first = 0;                // for all batch rows; no_first with each_row, whose firsts may be null
+  bool by_row = false;                   // places follow from firsts or, if it is null, from first
 };
 using Slots = SlotsIn<Host>;
 
 // ---- operations ------------------------------------------------------------------------------------
 
-// An output (q or q_out, the cache's k and v) must not overlap any other argument: ALIAS. The cache counts as
-// written in all its pages; only the slots of the tokens are. Slots::indices is not checked for overlap.
+// An output (q or q_out, the cache's k and v) must not overlap any other argument: ALIAS. All pages of the cache count
+// as output, although only the tokens' slots are written. Slots::indices is not checked for overlap.
 
-// Copies k and v, of the same shape, to their slots, as the cache's type; elements that keep their type keep their
+// Copies k and v, which have the same shape, to their slots in the cache's type; elements whose type stays keep their
 // bits. Throws SHAPE, DTYPE, ALIAS, VALUE (k_scale, v_scale).
 ROTARY_API void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&,
                        const Executor& = serial());
 void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&, const Executor&&) = delete;
 
-// Rotates q in place, or into q_out (which may be q), and k into its slots, and copies v to its slots. The result is
-// that of rotate, then append, bit for bit: k rotates in f32 and is rounded to its own type, then to the cache's (from
-// f32 heads: rounded once). q and k may differ in heads, head_dim, strides and dtype; k and v in strides and dtype.
+// Rotates q in place, or into q_out (which may be q), rotates k into its slots, and copies v to its slots. The result
+// equals rotate, then append, bit for bit: k rotates in f32 and is rounded to its own type, then to the cache's (f32
+// heads are rounded once). q and k may differ in heads, head_dim, strides and dtype; k and v in strides and dtype.
 // Throws SHAPE (also a head_dim above 4096 where the cache's type is not k's), DTYPE, ALIAS, PAIRING, VALUE (k_scale,
 // v_scale, an unknown direction).
 ROTARY_API void rotate_append(const Heads& q, const ConstHeads& k, const ConstHeads& v, const Table&, const Cache&,
@@ -125,14 +125,14 @@ ROTARY_API void rotate_append(const ConstHeads& q, const Heads& q_out, const Con
 
 // ---- shift: tokens leave a cache, the others move up -----------------------------------------------
 
-// Which tokens of a cache belong together: token t of sequence s lies in its page t / page_size, at t % page_size. No
-// two sequences that move may have a page in common. As default: every page is a sequence, and full.
+// The sequences in a cache: token t of sequence s lies in its page t / page_size, at t % page_size. Sequences that move
+// must not share a page. By default every page is a full sequence.
 template <class Memory>
 struct SequencesIn {
   // Contiguous caches: sequence s is page s, with lengths[s] tokens.
   static SequencesIn each_row(const std::int32_t* lengths) noexcept { return {.lengths = lengths}; }
-  // flashinfer: its pages are indices[indptr[s]] to indices[indptr[s + 1] - 1]. A row of vLLM's block table has the
-  // indptr s * blocks.
+  // flashinfer: sequence s has the pages indices[indptr[s]] to indices[indptr[s + 1] - 1]. For vLLM's block table,
+  // [sequences, blocks], indptr[s] is s * blocks.
   static SequencesIn paged(const std::int32_t* indptr, const std::int32_t* indices, const std::int32_t* lengths,
                            int sequences) noexcept {
     return {.indptr = indptr, .indices = indices, .lengths = lengths, .sequences = sequences};
@@ -145,18 +145,18 @@ struct SequencesIn {
 };
 using Sequences = SequencesIn<Host>;
 
-// In every sequence the first `keep` tokens stay (attention sinks), the next `drop` leave, and those behind move by
-// `drop` slots into their place: k rotated by the table of one token, v copied. In one pass, in place; the bits are
-// those of rotate out of place. The last `drop` slots keep what they hold.
+// In every sequence the first `keep` tokens stay (attention sinks), the next `drop` tokens leave, and the tokens after
+// them move `drop` slots down: k is rotated by the table of one token, v is copied. It is one pass in place, with the
+// bits of an out-of-place rotate. The last `drop` slots keep their contents.
 //
 //   shift(k, v, between(f, drop, f, 0), keep, drop);
 //
-// Where slots stay and positions alone change, the call is rotate(k, between(...)). k and v are [pages, page_size,
-// heads, head_dim] of any strides (bthd, bhtd); a contiguous cache is one of a page for each batch row. v may differ in
-// heads, head_dim, strides and dtype, or have no elements.
-// Throws what rotate in place throws, and SHAPE (v's pages or tokens, a table of more than one token, a keep or drop
-// below 0, a length that its pages do not hold), ALIAS (k, v, the table and the sequences overlap; the page numbers are
-// not checked).
+// To change positions and no slots, call rotate(k, between(...)). k and v are [pages, page_size, heads, head_dim] with
+// any strides (bthd, bhtd); a contiguous cache has one page per batch row. v may differ in heads, head_dim, strides and
+// dtype, or have no elements.
+// Throws what rotate in place throws, and SHAPE (v's pages or tokens, a table of more than one row, a keep or drop
+// below 0, a length that its pages do not hold), ALIAS (k, v, the table and the sequences overlap; `indices` is not
+// checked).
 ROTARY_API void shift(const Heads& k, const Heads& v, const Table&, std::int64_t keep, std::int64_t drop,
                       const RotateOptions& = {});
 ROTARY_API void shift(const Heads& k, const Heads& v, const Table&, std::int64_t keep, std::int64_t drop,

@@ -12,8 +12,8 @@
 
 namespace rotary {
 
-// The kinds of errors, one word each; docs/errors.md describes them. The library, the program and the torch op share
-// them. Existing values keep their meaning; a new version may add some.
+// The kinds of errors, which docs/errors.md describes. The library, the program and the torch op share them. Existing
+// values keep their meaning; a new version may add values.
 enum class Code : std::uint8_t {
   SHAPE,           // sizes that do not fit each other
   DTYPE,           // an element type that the operation does not take, or data that is not aligned to it
@@ -49,7 +49,7 @@ ROTARY_API const char* name(Code) noexcept;         // "SHAPE", ...
 ROTARY_API Code parse_code(std::string_view name);  // throws VALUE
 ROTARY_API std::span<const Code> codes() noexcept;  // all of them, in the order above
 
-// An error is four values; what() is the sentence that they make, "[operation] about: rule".
+// An error has four values: code, operation, about and rule; what() is the sentence "[operation] about: rule".
 class ROTARY_API Error : public std::runtime_error {
  public:
   // operation: the function or command that was called. rule: "rule but got value". about: the file, tensor or key that
@@ -60,7 +60,7 @@ class ROTARY_API Error : public std::runtime_error {
   std::string_view operation() const noexcept { return {what() + 1, operation_}; }
   std::string_view about() const noexcept { return {what() + operation_ + 3, about_}; }
   std::string_view rule() const noexcept;
-  // The same error about something that a caller further up knows; it stands in front of about(), behind a ": ".
+  // The same error about outer + ": " + about(), for a caller further up that knows the file or tensor.
   Error about(std::string_view outer) const;
 
  private:
@@ -68,9 +68,9 @@ class ROTARY_API Error : public std::runtime_error {
   Code code_;
 };
 
-// For a library that was compiled without exceptions (-fno-exceptions): where it would throw an Error, it calls this
-// handler with the code and what(), and aborts the program if that returns. None by default. Returns the one before.
-// A library compiled with exceptions never calls it.
+// Sets the handler of a library that was compiled without exceptions (-fno-exceptions): where it would throw an Error,
+// it calls the handler with the code and what(), and aborts the program if the handler returns. By default there is
+// none. Returns the previous handler. A library compiled with exceptions never calls it.
 using FailureHandler = void (*)(Code, const char* sentence);
 ROTARY_API FailureHandler on_failure(FailureHandler) noexcept;
 

@@ -1,5 +1,5 @@
-// ROTARY_EXPERIMENTAL marks public functions and classes that are new on GPUs (docs/gpu.md says what ran): they are
-// exported like the others, but any version may change or remove them.
+// ROTARY_EXPERIMENTAL marks public functions and classes that are new on GPUs (docs/gpu.md lists the tests that ran).
+// They are exported like the others, but any version may change or remove them.
 #pragma once
 
 #if defined(__GNUC__) || defined(__clang__)

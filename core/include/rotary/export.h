@@ -1,4 +1,4 @@
-// ROTARY_API marks what the shared libraries export; everything else is hidden.
+// ROTARY_API marks the symbols that the shared libraries export; all others are hidden.
 #pragma once
 
 #if !defined(_MSVC_LANG) && defined(__cplusplus) && __cplusplus < 201709L

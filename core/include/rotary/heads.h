@@ -1,4 +1,4 @@
-// Views of q and k in the caller's memory.
+// Views of q and k, which lie in the caller's memory.
 #pragma once
 
 #include <concepts>
@@ -21,7 +21,7 @@ ROTARY_API std::size_t size_of(DType) noexcept;       // bytes of an element
 ROTARY_API const char* name(DType) noexcept;          // "f32", "f16", "bf16"
 ROTARY_API DType parse_dtype(std::string_view name);  // throws DTYPE
 
-// The bits of the 16-bit storage types.
+// The 16-bit storage types, as bits.
 struct f16 {
   std::uint16_t bits;
   friend bool operator==(f16, f16) = default;  // compares bits
@@ -53,7 +53,7 @@ ROTARY_API Layout bhtd(std::int64_t batch, std::int64_t heads, std::int64_t toke
 ROTARY_API Layout tbhd(std::int64_t tokens, std::int64_t batch, std::int64_t heads, int head_dim);
 ROTARY_API Layout thd(std::int64_t tokens, std::int64_t heads, int head_dim);
 
-// A view of the heads of a tensor. The size of the memory is not checked; heads() below checks it.
+// A view of the heads of a tensor. It does not check the size of the memory; heads() below does.
 struct Heads {
   void* data = nullptr;
   DType dtype = DType::f32;
@@ -77,8 +77,8 @@ inline constexpr DType storage_dtype = std::same_as<T, float> ? DType::f32
 ROTARY_API void check_inside(const Layout&, std::size_t elements);
 }  // namespace detail
 
-// Heads (ConstHeads if the elements are const) over a std::span, vector or array of float, f16 or bf16 that begins with
-// the layout's first element. Throws SHAPE if the layout reaches beyond the memory. A temporary vector does not
+// Makes Heads (ConstHeads if the elements are const) of a std::span, vector or array of float, f16 or bf16 that begins
+// with the layout's first element. Throws SHAPE if the layout reaches beyond the memory. A temporary vector does not
 // compile.
 template <std::ranges::contiguous_range Range>
 requires std::ranges::sized_range<Range> && std::ranges::borrowed_range<Range> &&

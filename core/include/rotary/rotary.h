@@ -25,9 +25,9 @@ enum class Direction : std::uint8_t {
   backward,  // the gradient: the transposed map. It is the inverse only if the attention factor is 1.
 };
 
-// How a call out of place writes. A matter of speed only; in place it means nothing.
+// How an out-of-place call writes: a matter of speed only. Calls in place ignore it.
 enum class Stores : std::uint8_t {
-  automatic,  // the stores that copy that much fastest on this machine
+  automatic,  // whichever copies that much data faster on this machine
   cached,     // into the caches: the result is read at once
   streaming,  // past the caches: the result is not read soon
 };
@@ -43,7 +43,7 @@ struct RotateOptions {
   RotateOptions(Direction, const Executor&&, Stores = Stores::automatic, int = 0) = delete;
   Direction direction = Direction::forward;
   Stores stores = Stores::automatic;
-  int first = 0;  // element of the head where the rotated block begins; rotate_append takes 0 only
+  int first = 0;  // element of the head where the rotated block begins; must be 0 for rotate_append
   const Executor* executor;
 };
 
@@ -53,7 +53,7 @@ struct InOut {
   Heads out;
 };
 
-// Elements [first, first + table.rotary_dim()) of each head rotate, the others keep their bits (out of place: are
+// Elements [first, first + table.rotary_dim()) of each head rotate; the others keep their bits (out of place, they are
 // copied). In f32: product, product, sum, no fused multiply-add; f16 and bf16 convert at the edges, to nearest even.
 // Subnormals are kept. The result does not depend on target, threads or split.
 // Throws SHAPE (tokens or batch differ from the table's, the block reaches beyond head_dim, written elements overlap),
@@ -64,8 +64,8 @@ ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Table&, cons
 
 // q and k in one call: one pass over the table, one dispatch. They may differ in heads, head_dim, strides and dtype.
 // Out of place: rotate_qk({q, q_out}, {k, k_out}, table).
-// Throws what rotate throws, ALIAS if written elements of q and k overlap, and SCALING for a table with xPos, whose
-// inverse keys take: rotate q and k by a table each.
+// Throws what rotate throws, ALIAS if written elements of q and k overlap, and SCALING for a table with xPos: keys need
+// its inverse amplitude, so rotate q and k by one table each.
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Table&, const RotateOptions& = {});
 ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Table&, const RotateOptions& = {});
 // The common case in one call, in place: q and k of tokens at first_position, first_position + 1, ..., by
@@ -76,16 +76,16 @@ ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Table&, const Ro
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Rope&, std::int64_t first_position,
                           const RotateOptions& = {});
 
-// By rows of the caller's, found by number. f32 rows are read where they lie; f16 and bf16 are widened first, in memory
-// that the call allocates: a Table of the Rows does it once for all layers, and serves every other function. Throws
-// what Table(Rows) throws, too.
+// By the caller's rows, found by number. f32 rows are read where they lie; f16 and bf16 rows are first widened into
+// memory that the call allocates. Table(Rows) does that once for all layers, and every other function takes it. Also
+// throws the errors of Table(Rows).
 ROTARY_API void rotate(const Heads& x, const Rows&, const RotateOptions& = {});
 ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Rows&, const RotateOptions& = {});
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Rows&, const RotateOptions& = {});
 ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Rows&, const RotateOptions& = {});
 
 // A packed tensor: its heads are those of q, then kv_heads of k, then kv_heads of v; q and k rotate. v keeps its bits
-// (out of place: is copied). Also throws SHAPE if kv_heads is negative or layout.heads is less than 2 * kv_heads.
+// (out of place, it is copied). Also throws SHAPE if kv_heads is negative or layout.heads is less than 2 * kv_heads.
 ROTARY_API void rotate_qkv(const Heads& qkv, std::int64_t kv_heads, const Table&, const RotateOptions& = {});
 ROTARY_API void rotate_qkv(const ConstHeads& qkv, const Heads& out, std::int64_t kv_heads, const Table&,
                            const RotateOptions& = {});

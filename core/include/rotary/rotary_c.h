@@ -2,14 +2,15 @@
  *
  *   rope --rotary_frequencies_make--> frequencies --rotary_table_assign(positions)--> table --rotary_rotate--> heads
  *
- * Functions that can fail return a status: ROTARY_OK, or what is wrong; rotary_error() is the sentence. No exception
- * leaves a function, nothing is printed, and all functions may be called from several threads, each with its own
- * tables. Only the _make functions allocate memory, and rotary_table_assign where a table grows; others say so.
+ * Functions that can fail return a status: ROTARY_OK or a code; rotary_error() is the sentence. No exception leaves a
+ * function, nothing is printed, and several threads may call any function, each with its own tables. Only the _make
+ * functions allocate memory, and rotary_table_assign if a table grows; other functions that allocate say so.
  *
  * Structs begin with their size: fill them by their _init function, `rotary_heads x; rotary_heads_init(&x, sizeof x);`,
- * then set what differs. A new version adds fields at the end, and reads a shorter struct as one without them.
+ * then set the fields that differ. A new version adds fields at the end, and reads a shorter struct as without them.
  *
- * The numbers are those of the C++ interface, bit for bit; rotary.h, rope.h, table.h and cache.h say more of each.
+ * Results equal those of the C++ interface, bit for bit: see rotary.h, rope.h, table.h, cache.h. Capital words at the
+ * end of a comment are the statuses that the function can return.
  */
 #ifndef ROTARY_ROTARY_C_H
 #define ROTARY_ROTARY_C_H
@@ -46,30 +47,30 @@ enum {
   ROTARY_MEMORY = 28,  /* out of memory */
   ROTARY_INTERNAL = 29 /* a defect of this library */
 };
-/* "SHAPE", ...; "OK"; "unknown". Never null. */
+/* "SHAPE", ...; "OK"; "unknown" for other values. Never null. */
 ROTARY_C_API const char *rotary_status_name(rotary_status status);
-/* "[operation] rule but got value": of the last function that failed in this thread. "" before the first. */
+/* "[operation] rule but got value" of the last function that failed in this thread; "" before the first. */
 ROTARY_C_API const char *rotary_error(void);
 
-/* Of the library that is linked: "0.1.0". */
+/* The version of the linked library: "0.1.0". */
 ROTARY_C_API const char *rotary_version(void);
-/* Whether this build computes the bits that it promises: call it once where a build is not the project's own. CHECK. */
+/* Checks that this build computes the promised bits: call it once if the build is not the project's own. CHECK. */
 ROTARY_C_API rotary_status rotary_self_test(void);
-/* The instruction set in use: "avx2", ... Null where ROTARY_TARGET of the environment names one that does not run. */
+/* The instruction set in use: "avx2", ... Null if the environment's ROTARY_TARGET names one that does not run. */
 ROTARY_C_API const char *rotary_target(void);
-/* Sets it for the whole process; "" restores the best. TARGET. */
+/* Sets the instruction set of the whole process; "" restores the best. TARGET. */
 ROTARY_C_API rotary_status rotary_use_target(const char *name);
 
-/* ---- a rope: what the model card says --------------------------------------------------------------------------- */
+/* ---- a rope, as a model card describes it ----------------------------------------------------------------------- */
 
-/* Which two elements turn together, of n pairs. There is no default. */
+/* The two elements that rotate together, with n pairs. There is no default. */
 enum {
   ROTARY_HALF = 1,               /* (x[i], x[i + n]): "rotate_half", GPT-NeoX, most of Hugging Face */
   ROTARY_INTERLEAVED = 2,        /* (x[2i], x[2i + 1]): RoFormer, GPT-J, Meta's own Llama */
   ROTARY_INTERLEAVED_TO_HALF = 3 /* reads (2i, 2i + 1), writes (i, i + n): DeepSeek-V3's family in Hugging Face */
 };
 
-/* The formulas, their sources and what the fields mean to each: rotary/rope.h. */
+/* Scalings and the fields that each reads; rotary/rope.h has the formulas and their sources. */
 enum {
   ROTARY_UNSCALED = 0,
   ROTARY_LINEAR = 1,      /* factor */
@@ -84,8 +85,8 @@ enum {
   ROTARY_THETA_SCALE = 10  /* factor, trained_length */
 };
 
-/* Numbers that may be absent are NaN where they are. Lists have one value for each pair, rotary_dim / 2 of them; null:
- * absent. They are read during the call. */
+/* Numbers that may be absent are NaN if they are. Lists have one value for each pair, rotary_dim / 2 values, and are
+ * null if absent; they are read during the call. */
 typedef struct rotary_rope {
   uint32_t size;
   int32_t head_dim;
@@ -93,13 +94,13 @@ typedef struct rotary_rope {
   int32_t pairing;
   double base; /* default 10000 */
   int32_t scaling;
-  int32_t exponent_dim; /* of b^(-2i/r); 0, the default: rotary_dim */
+  int32_t exponent_dim; /* r in b^(-2i/r); 0, the default: rotary_dim */
   int32_t clockwise;    /* not 0: rotates by minus the angle */
   int32_t truncate;     /* YaRN: floor and ceil of the correction range; default 1 */
-  double attention_factor; /* instead of the scaling's; may be absent */
-  const uint8_t *axis;     /* which coordinate of a position drives each pair; null: all 0 */
+  double attention_factor; /* replaces the scaling's; may be absent */
+  const uint8_t *axis;     /* the coordinate of a position by which each pair rotates; null: all 0 */
   const int32_t *index;    /* i in b^(-2i/r); null: 0, 1, 2, ... */
-  const double *inv_freq;  /* learned frequencies instead of the computed ones */
+  const double *inv_freq;  /* learned frequencies, which replace the computed ones */
   const double *multiplier; /* multiplies the frequencies */
   double factor;            /* default 1 */
   int64_t trained_length;
@@ -120,12 +121,12 @@ typedef struct rotary_rope {
   double low;          /* default 1 */
   double high;         /* default 4 */
   double fraction;     /* default 1 */
-  int32_t heads;       /* default 1: all heads turn alike; above 1, inv_freq is [heads, pairs] */
-  int32_t summed_axes; /* above 0: angles are sums over so many coordinates; inv_freq: [heads, summed_axes, pairs] */
+  int32_t heads;       /* default 1: all heads rotate alike; above 1, inv_freq is [heads, pairs] */
+  int32_t summed_axes; /* above 0: an angle sums over that many coordinates; inv_freq: [heads, summed_axes, pairs] */
   const double *phase; /* [heads, pairs], radians added to the angle */
   double xpos_scale;   /* above 0: the amplitude of xPos (XPos in rope.h) */
   double xpos_center;
-  int32_t xpos_reciprocal; /* not 0: of keys */
+  int32_t xpos_reciprocal; /* not 0: for keys */
   int32_t reserved_too;
 } rotary_rope;
 ROTARY_C_API void rotary_rope_init(rotary_rope *rope, size_t size);
@@ -133,27 +134,27 @@ ROTARY_C_API void rotary_rope_init(rotary_rope *rope, size_t size);
 /* ---- frequencies: radians per position of every pair ------------------------------------------------------------ */
 
 typedef struct rotary_frequencies rotary_frequencies;
-/* length: tokens in play, the largest position + 1; 0: no more than the model was trained on. Only Dynamic and LongRope
- * look at it. PAIRING, SCALING, SHAPE, VALUE, MEMORY. */
+/* length: of the sequence, the largest position + 1; 0: at most the trained length. Only Dynamic and LongRope use it.
+ * PAIRING, SCALING, SHAPE, VALUE, MEMORY. */
 ROTARY_C_API rotary_status rotary_frequencies_make(const rotary_rope *rope, int64_t length,
                                                    rotary_frequencies **frequencies);
-/* Of null: nothing. */
+/* Null is allowed. */
 ROTARY_C_API void rotary_frequencies_free(rotary_frequencies *frequencies);
 ROTARY_C_API int32_t rotary_frequencies_pairs(const rotary_frequencies *frequencies);
 ROTARY_C_API int32_t rotary_frequencies_axes(const rotary_frequencies *frequencies);
 ROTARY_C_API double rotary_frequencies_attention_factor(const rotary_frequencies *frequencies);
-/* [pairs], or as in the rope, valid until the free. */
+/* [pairs], or the shape in the rope; valid until the free. */
 ROTARY_C_API const double *rotary_frequencies_inv_freq(const rotary_frequencies *frequencies);
 
 /* ---- positions -------------------------------------------------------------------------------------------------- */
 
 enum { ROTARY_RUN = 0, ROTARY_INT32 = 1, ROTARY_INT64 = 2, ROTARY_DOUBLE = 3 };
 
-/* One position for each token, row-major [axes, batch, tokens]. By default first, first + 1, ... A batch of 1 serves
- * tensors of any batch size; one axis serves ropes of several (text), and axes that no pair turns by are not read. */
+/* One position for each token, row-major [axes, batch, tokens]; by default first, first + 1, ... A batch of 1 serves
+ * tensors of any batch size; one axis serves ropes of several (text), and axes that no pair uses are not read. */
 typedef struct rotary_positions {
   uint32_t size;
-  int32_t type; /* of values; ROTARY_RUN, the default: a run that begins with first, and values is not read */
+  int32_t type; /* the type of values; ROTARY_RUN, the default: a run from first on, values is not read */
   const void *values;
   int64_t first;
   int64_t tokens;
@@ -165,7 +166,7 @@ ROTARY_C_API void rotary_positions_init(rotary_positions *positions, size_t size
 /* ---- tables: a row of cos and sin for every token --------------------------------------------------------------- */
 
 enum { ROTARY_EXACT = 0, ROTARY_FLOAT32 = 1 }; /* angles: correctly rounded; the float32 steps of most frameworks */
-/* Element types; of a table: what its values are rounded to. */
+/* Element types; for a table, the type to which its values are rounded. */
 enum { ROTARY_F32 = 0, ROTARY_F16 = 1, ROTARY_BF16 = 2 };
 
 typedef struct rotary_table rotary_table;
@@ -173,22 +174,22 @@ typedef struct rotary_table rotary_table;
  * SCALING, MEMORY. */
 ROTARY_C_API rotary_status rotary_table_make(const rotary_frequencies *frequencies, int64_t rows, rotary_table **table);
 ROTARY_C_API void rotary_table_free(rotary_table *table);
-/* Computes the rows of these positions. Does not allocate memory for as many rows as before or fewer; frequencies that
- * were used last are not prepared again. On error the table is unchanged. POSITION, SHAPE, VALUE, SCALING, MEMORY. */
+/* Computes the rows of these positions. Allocates memory only if there are more rows than before; the frequencies of
+ * the last call are not prepared again. On error the table is unchanged. POSITION, SHAPE, VALUE, SCALING, MEMORY. */
 ROTARY_C_API rotary_status rotary_table_assign(rotary_table *table, const rotary_frequencies *frequencies,
                                                const rotary_positions *positions, int32_t angles, int32_t rounding);
-/* Computes the table that turns keys, which `from` rotated at from_positions, into what `to` makes of them at
- * to_positions (table.h). Allocates memory. On error the table is unchanged. As rotary_table_assign, and PAIRING. */
+/* Computes the table that re-rotates keys: from keys that `from` rotated at from_positions to keys as `to` rotates them
+ * at to_positions (table.h). Allocates memory. On error the table is unchanged. As rotary_table_assign, and PAIRING. */
 ROTARY_C_API rotary_status rotary_table_between(rotary_table *table, const rotary_frequencies *from,
                                                 const rotary_positions *from_positions, const rotary_frequencies *to,
                                                 const rotary_positions *to_positions, int32_t rounding);
-/* Makes the table a view of rows of the caller's, f32 [batch, tokens, pairs], which must stay valid while the table is
- * used. Gives the table's own memory back. SHAPE, PAIRING. */
+/* Makes the table a view of the caller's rows, f32 [batch, tokens, pairs], which must stay valid while the table is
+ * used. Frees the table's own memory. SHAPE, PAIRING. */
 ROTARY_C_API rotary_status rotary_table_borrow(rotary_table *table, const float *cos, const float *sin, int64_t tokens,
                                                int32_t pairs, int32_t pairing, int32_t batch);
 
-/* Rows of cos and sin of the caller's, in any type and at any distance: row n begins at cos + n * stride and
- * sin + n * stride, in elements. vLLM's cos_sin_cache [rows, 2 * pairs] has sin = cos + pairs, stride = 2 * pairs. */
+/* The caller's rows of cos and sin, of any type and stride: row n begins at cos + n * stride and sin + n * stride, in
+ * elements. vLLM's cos_sin_cache [rows, 2 * pairs] has sin = cos + pairs and stride = 2 * pairs. */
 typedef struct rotary_rows {
   uint32_t size;
   int32_t dtype; /* default ROTARY_F32 */
@@ -202,32 +203,32 @@ typedef struct rotary_rows {
   int32_t reserved;
 } rotary_rows;
 ROTARY_C_API void rotary_rows_init(rotary_rows *rows, size_t size);
-/* Token i of the table has row number i of `numbers` [batch, tokens], integers from 0 to rows - 1. f32 rows are read
- * where they lie: they and the numbers must stay valid while the table is used; rotary_rotate_qkv and
- * rotary_rotate_append copy them, into memory that the call allocates. f16 and bf16 rows are widened into the table's
+/* Row i of the table is the caller's row numbers[i]; numbers are [batch, tokens], integers from 0 to rows - 1. f32 rows
+ * are read where they lie: they and the numbers must stay valid while the table is used; rotary_rotate_qkv and
+ * rotary_rotate_append copy them into memory that the call allocates. f16 and bf16 rows are widened into the table's
  * memory. POSITION, SHAPE, DTYPE, PAIRING, MEMORY. */
 ROTARY_C_API rotary_status rotary_table_borrow_rows(rotary_table *table, const rotary_rows *rows,
                                                     const rotary_positions *numbers);
-/* Without a table: writes the rows of these positions, each value rounded once to the type of the rows, as row 0, 1,
- * ... of [batch, tokens]. The pairs are those of the frequencies; `pairs`, `pairing` and `heads` are not read.
- * Allocates memory for them. SHAPE, DTYPE, POSITION, SCALING, VALUE, MEMORY. */
+/* Writes the rows of these positions, [batch, tokens], as rows 0, 1, ... without a table, each value rounded once to
+ * the type of the rows. The pairs are those of the frequencies; `pairs`, `pairing` and `heads` are not read. Allocates
+ * memory for the rows. SHAPE, DTYPE, POSITION, SCALING, VALUE, MEMORY. */
 ROTARY_C_API rotary_status rotary_rows_write(const rotary_rows *rows, const rotary_frequencies *frequencies,
                                              const rotary_positions *positions, int32_t angles);
-/* f32 [batch, tokens, heads, pairs], valid until the table is assigned, borrows or is freed. Null where it views rows
+/* f32 [batch, tokens, heads, pairs], valid until the table is assigned, borrows or is freed. Null while it views rows
  * by number. */
 ROTARY_C_API const float *rotary_table_cos(const rotary_table *table);
 ROTARY_C_API const float *rotary_table_sin(const rotary_table *table);
 ROTARY_C_API int64_t rotary_table_tokens(const rotary_table *table);
 ROTARY_C_API int32_t rotary_table_pairs(const rotary_table *table);
 ROTARY_C_API int32_t rotary_table_batch(const rotary_table *table);
-/* 1: all heads turn alike; else as many as q, or as k, has (table.h). */
+/* 1: all heads rotate alike; else the number of heads of q or of k (table.h). */
 ROTARY_C_API int32_t rotary_table_heads(const rotary_table *table);
 
 /* ---- rotation --------------------------------------------------------------------------------------------------- */
 
 /* A view of q or k: element (b, t, h, d) lies at b * batch_stride + t * token_stride + h * head_stride + d. Strides are
- * in elements and not negative. Elements [first, first + 2 * pairs) of each head turn, the others keep their bits (out
- * of place: are copied). */
+ * in elements and not negative. Elements [first, first + 2 * pairs) of each head rotate; the others keep their bits
+ * (out of place, they are copied). */
 typedef struct rotary_heads {
   uint32_t size;
   int32_t dtype; /* default ROTARY_F32 */
@@ -242,8 +243,7 @@ typedef struct rotary_heads {
   int64_t head_stride;
 } rotary_heads;
 ROTARY_C_API void rotary_heads_init(rotary_heads *heads, size_t size);
-/* Sets the strides of a contiguous tensor whose dimensions stand in that order, outermost first: "bthd", "bhtd" or
- * "tbhd". VALUE. */
+/* Sets the strides of a contiguous tensor in this order, outermost first: "bthd", "bhtd" or "tbhd". VALUE. */
 ROTARY_C_API rotary_status rotary_heads_order(rotary_heads *heads, const char *order);
 
 /* Threads that share the work of a call. */
@@ -253,7 +253,7 @@ ROTARY_C_API rotary_status rotary_pool_make(uint32_t threads, rotary_pool **pool
 ROTARY_C_API void rotary_pool_free(rotary_pool *pool);
 
 enum { ROTARY_FORWARD = 0, ROTARY_BACKWARD = 1 };                        /* backward: the transposed map */
-enum { ROTARY_AUTOMATIC = 0, ROTARY_CACHED = 1, ROTARY_STREAMING = 2 }; /* how a call out of place writes */
+enum { ROTARY_AUTOMATIC = 0, ROTARY_CACHED = 1, ROTARY_STREAMING = 2 }; /* how an out-of-place call writes */
 
 /* Null in place of options: all defaults. */
 typedef struct rotary_options {
@@ -262,26 +262,26 @@ typedef struct rotary_options {
   int32_t stores;    /* default ROTARY_AUTOMATIC */
   int32_t reserved;
   const rotary_pool *pool; /* null, the default: the caller's thread. Not with parts. */
-  /* Only part `part` of `parts` of the work, as a pool does whose threads all call the function: the parts 0 to
+  /* The call does part `part` of `parts` of the work, for pools whose threads all call the function: the parts 0 to
    * parts - 1, in any order and at any time, are the whole call. In place, no part may run twice. Default: 0 of 1. */
   int32_t part;
   int32_t parts;
-  /* Of rotary_rotate_qk alone, not with parts: a factor for each token of q, [tokens] or [batch, tokens], query_scales
-   * of them, which multiplies every element of its heads too (query_scale.h); rows by number and the products are made
-   * in memory of the call. Null, the default: none. */
+  /* For rotary_rotate_qk only, not with parts: a factor for each token of q, [tokens] or [batch, tokens], which also
+   * multiplies every element of its heads (query_scale.h). query_scales is their number. The call allocates memory for
+   * rows by number and for the products. Null, the default: no factors. */
   const float *query_scale;
   int64_t query_scales;
 } rotary_options;
 ROTARY_C_API void rotary_options_init(rotary_options *options, size_t size);
 
-/* In place where out is null or x, else into out. SHAPE, DTYPE, ALIAS, PAIRING, VALUE. */
+/* Rotates x in place if out is null or x, else into out. SHAPE, DTYPE, ALIAS, PAIRING, VALUE. */
 ROTARY_C_API rotary_status rotary_rotate(const rotary_heads *x, const rotary_heads *out, const rotary_table *table,
                                          const rotary_options *options);
-/* q and k in one call. They may differ in heads, head_dim, strides and dtype, not in first. */
+/* Rotates q and k in one call. They may differ in heads, head_dim, strides and dtype, not in first. */
 ROTARY_C_API rotary_status rotary_rotate_qk(const rotary_heads *q, const rotary_heads *q_out, const rotary_heads *k,
                                             const rotary_heads *k_out, const rotary_table *table,
                                             const rotary_options *options);
-/* A packed tensor: its heads are those of q, then kv_heads of k, then kv_heads of v, which keeps its bits. */
+/* Rotates a packed tensor: its heads are those of q, then kv_heads of k, then kv_heads of v, which keeps its bits. */
 ROTARY_C_API rotary_status rotary_rotate_qkv(const rotary_heads *qkv, const rotary_heads *out, int64_t kv_heads,
                                              const rotary_table *table, const rotary_options *options);
 
@@ -291,10 +291,10 @@ ROTARY_C_API rotary_status rotary_rotate_qkv(const rotary_heads *qkv, const rota
 enum { ROTARY_CACHE_SAME = 0, ROTARY_CACHE_F32 = 2, ROTARY_CACHE_F16 = 3, ROTARY_CACHE_BF16 = 4 };
 
 /* Element (page, token in the page, head, d) of k and of v lies at page * page_stride + token * token_stride +
- * head * head_stride + d. A contiguous cache of each batch row is a page. */
+ * head * head_stride + d. A contiguous cache has one page for each batch row. */
 typedef struct rotary_cache {
   uint32_t size;
-  int32_t type; /* default ROTARY_CACHE_SAME: that of k's and v's heads */
+  int32_t type; /* default ROTARY_CACHE_SAME: k's and v's own types */
   void *k;
   void *v;
   int64_t pages;
@@ -304,16 +304,16 @@ typedef struct rotary_cache {
   int64_t page_stride;
   int64_t token_stride;
   int64_t head_stride;
-  /* Where the tokens go. slots: one for each token [batch, tokens], page * page_size + place in the page, negative:
-   * padding. Null: token t of batch row b goes to place first + t of page b, firsts[b] + t where firsts is not null. */
+  /* Where the tokens go. slots: for each token, [batch, tokens], page * page_size + place in the page, or below 0 for
+   * padding. If it is null, token t of batch row b goes to place first + t of page b, or firsts[b] + t with firsts. */
   const int64_t *slots;
   const int64_t *firsts;
   int64_t first;
 } rotary_cache;
 ROTARY_C_API void rotary_cache_init(rotary_cache *cache, size_t size);
 
-/* Rotates q in place or into q_out and k into its places of the cache, and copies v to its own. SHAPE, DTYPE, ALIAS,
- * PAIRING, VALUE. */
+/* Rotates q in place or into q_out, rotates k into its places in the cache, and copies v to its own. SHAPE, DTYPE,
+ * ALIAS, PAIRING, VALUE. */
 ROTARY_C_API rotary_status rotary_rotate_append(const rotary_heads *q, const rotary_heads *q_out, const rotary_heads *k,
                                                 const rotary_heads *v, const rotary_table *table,
                                                 const rotary_cache *cache, const rotary_options *options);

@@ -1,4 +1,4 @@
-// Positions, and a row of cos and sin for each of them.
+// Positions, and tables with a row of cos and sin for each position.
 #pragma once
 
 #include <concepts>
@@ -40,10 +40,10 @@ struct TableShape {
 }  // namespace detail
 
 // The position of every token, row-major [axes, batch, tokens]. A rope of several axes also takes positions of one axis
-// and uses them for every axis (text); axes that no pair turns by are not read (on a device: a rope of one axis refuses
-// others). batch 1 serves tensors of any batch size.
-// Made from an lvalue range or a span of int32, int64 or double it is a view, and the range must outlive it; made from
-// anything else (a number, a braced list, a temporary vector) it owns the values.
+// and uses them for every axis (text); axes that no pair uses are not read (on a device, a rope of one axis refuses
+// positions of several). A batch of 1 serves tensors of any batch size.
+// Constructed from an lvalue range or a span of int32, int64 or double, it is a view, and the range must outlive it;
+// constructed from anything else (a number, a braced list, a temporary vector), it owns the values.
 // Constructors throw SHAPE (the number of values is not a multiple of axes * batch) and POSITION (an integer beyond
 // int64). Positions that are not finite are refused where they are used.
 class ROTARY_API Positions {
@@ -137,10 +137,10 @@ enum class Angles : std::uint8_t {
 ROTARY_API const char* name(Angles) noexcept;           // "exact", "float32"
 ROTARY_API Angles parse_angles(std::string_view name);  // throws VALUE
 
-// The type that the values of a table are rounded to. They are always stored as f32.
+// The type to which the values of a table are rounded. They are always stored as f32.
 enum class Rounding : std::uint8_t {
   f32,
-  f16,   // as an engine with f16 tables has them; Angles::exact rounds once, from the real number
+  f16,   // as in an engine with f16 tables; with Angles::exact rounded once, from the real number
   bf16,  // the same with bf16
 };
 ROTARY_API const char* name(Rounding) noexcept;             // "f32", "f16", "bf16"
@@ -158,9 +158,9 @@ struct TableOptions {
   const Executor* executor;
 };
 
-// Rows of cos and sin in the caller's memory, and the number of each token's row: an engine's table of all positions.
-// Row n begins at cos + n * stride and sin + n * stride: vLLM's cos_sin_cache [rows, 2 * pairs] has sin = cos + pairs
-// and the stride 2 * pairs. All of it must outlive the calls that take it.
+// Rows of cos and sin in the caller's memory, such as an engine's table of all positions, and for each token the number
+// of its row. Row n begins at cos + n * stride and sin + n * stride: vLLM's cos_sin_cache [rows, 2 * pairs] has
+// sin = cos + pairs and stride = 2 * pairs. The memory must outlive the calls that take it.
 struct Rows {
   const void* cos = nullptr;
   const void* sin = nullptr;
@@ -174,18 +174,18 @@ struct Rows {
 };
 
 // cos and sin are f32, row-major [batch, tokens, heads, pairs]; batch is 1 if all batch rows share positions, heads is
-// 1 if all heads turn alike. With xpos, the factor of a value is the double nearest to attention_factor times the
+// 1 if all heads rotate alike. With xpos, a value's factor is the double nearest to attention_factor times the
 // amplitude. Throws PAIRING (unset or unknown), SHAPE, VALUE (unknown angles or rounding; with summed axes, a phase or
 // xpos: other angles than exact), SCALING (a frequency that is not finite; with summed axes, a phase or xpos: one below
 // 2^-256 in magnitude that is not 0), POSITION (not finite; with Angles::float32: an angle that overflows; with summed
 // axes, a phase or xpos: below 2^-64 in magnitude and not 0; an amplitude that overflows).
 class ROTARY_API Table {
  public:
-  Table() noexcept;  // no tokens, no pairs, no pairing: for assign
+  Table() noexcept;  // no tokens, no pairs, no pairing, until assign
   Table(const Frequencies&, const Positions&, const TableOptions& = {});
   // Copies cos and sin, f32 [batch, tokens, heads, pairs].
   Table(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, int heads = 1);
-  // Copies the numbered rows; f16 and bf16 become the same numbers in f32. Throws PAIRING, SHAPE, DTYPE, POSITION.
+  // Copies the numbered rows; f16 and bf16 become the same values in f32. Throws PAIRING, SHAPE, DTYPE, POSITION.
   explicit Table(const Rows&);
   // A view of cos and sin: both must outlive the table and every table moved from it. A copy of the table owns its
   // rows.
@@ -200,7 +200,7 @@ class ROTARY_API Table {
   ~Table();
 
   // Same as constructing a new table, in this table's memory: a decode loop that assigns one row per step allocates
-  // nothing and prepares its frequencies once. On error the table is unchanged. cos, sin and rows must not be its own.
+  // nothing and prepares its frequencies once. On error the table is unchanged. cos, sin and rows must lie elsewhere.
   void assign(const Frequencies&, const Positions&, const TableOptions& = {});
   void assign(std::span<const float> cos, std::span<const float> sin, int pairs, Pairing, int batch = 1, int heads = 1);
   void assign(const Rows&);
@@ -208,7 +208,7 @@ class ROTARY_API Table {
   Pairing pairing() const noexcept { return shape_.pairing; }
   int pairs() const noexcept { return shape_.pairs; }  // in a head
   int heads() const noexcept { return shape_.heads; }
-  bool xpos() const noexcept { return shape_.xpos; }  // has xPos's amplitude: turns queries or keys, not both
+  bool xpos() const noexcept { return shape_.xpos; }  // has xPos's amplitude, so it is for queries or for keys
   int rotary_dim() const noexcept { return shape_.rotary_dim(); }
   int batch() const noexcept { return shape_.batch; }
   std::int64_t tokens() const noexcept { return shape_.tokens; }
@@ -225,24 +225,24 @@ class ROTARY_API Table {
   std::span<const float> cos_;
   std::span<const float> sin_;
   detail::TableShape shape_;
-  const Rows* numbered_ = nullptr;  // inside rotate: the rows, which the call finds by number
+  const Rows* numbered_ = nullptr;  // during rotate: the caller's rows, read by number
 };
 
-// The table that turns keys, which `from` rotated at from_positions, into what `to` makes of them at to_positions:
-// rotate(k, table). The angle is to_position * to.inv_freq - from_position * from.inv_freq, rounded once like every
-// other table's; the factor is the double nearest to.attention_factor / from.attention_factor, so that a shift, with
-// one rope on both sides, does not apply it again. Both positions have the same number of tokens. The pairing is that
-// of rotated keys: half for interleaved_to_half. A phase of both cancels; xPos multiplies by the distance's amplitude.
-// Throws what Table's constructor throws, and PAIRING (of from and to, which lay pairs out differently), SHAPE (pairs,
-// tokens, batches or rows of heads that differ; two ropes, one with xpos), SCALING (attention factors without a finite
-// ratio, or a frequency below 2^-256 in magnitude that is not 0), POSITION (likewise below 2^-64; with xpos: distances
-// that are not exact), VALUE (other angles than exact).
+// The table that re-rotates keys: rotate(k, table) turns keys that `from` rotated at from_positions into keys as `to`
+// rotates them at to_positions. The angle is to_position * to.inv_freq - from_position * from.inv_freq, rounded once
+// like every other table's; the factor is the double nearest to.attention_factor / from.attention_factor, so that a
+// shift, with one rope on both sides, does not apply it again. Both positions have the same number of tokens. The
+// pairing is that of rotated keys: half for interleaved_to_half. A phase of both ropes cancels; xPos multiplies by the
+// amplitude of the distance. Throws what Table's constructor throws, and PAIRING (from and to lay out pairs
+// differently), SHAPE (pairs, tokens, batches or heads differ; two ropes, one with xpos), SCALING (attention factors
+// without a finite ratio, or a frequency below 2^-256 in magnitude that is not 0), POSITION (likewise below 2^-64; with
+// xpos: distances that are not exact), VALUE (angles other than exact).
 ROTARY_API Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
                          const Positions& to_positions, const TableOptions& = {});
 
-// Writes the rows of Table(frequencies, positions, {angles, of dtype}): row r, [heads, pairs], of token r % tokens of
-// batch row r / tokens, to cos + r * stride and sin + r * stride (in elements). Makes a table on the way. Throws what
-// Table throws, and SHAPE (a stride below the row, null), DTYPE (unknown, misaligned).
+// Writes the rows of Table(frequencies, positions, {angles, rounding to dtype}) as dtype: row r, [heads, pairs], of
+// token r % tokens in batch row r / tokens goes to cos + r * stride and sin + r * stride (in elements). Allocates a
+// table. Throws what Table throws, and SHAPE (a stride below the row's size, null), DTYPE (unknown, misaligned).
 ROTARY_API void write_rows(const Frequencies&, const Positions&, void* cos, void* sin, DType, std::int64_t stride,
                            Angles = Angles::exact, const Executor& = serial());
 void write_rows(const Frequencies&, const Positions&, void*, void*, DType, std::int64_t, Angles,

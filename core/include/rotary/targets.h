@@ -1,4 +1,4 @@
-// The instruction sets that this library was built with, which of them this machine runs, and which is used.
+// The instruction sets of this build, those that this machine runs, and the one in use.
 #pragma once
 
 #include <string_view>
@@ -15,10 +15,10 @@ struct Target {
 
 // In rising order of preference.
 ROTARY_API std::vector<Target> targets();
-// The one in use: the best that runs, unless ROTARY_TARGET or use_target named another. Throws TARGET if
+// The target in use: the best that runs, unless ROTARY_TARGET or use_target names another. Throws TARGET if
 // ROTARY_TARGET names one that does not run.
 ROTARY_API std::string_view chosen_target();
-// Sets it for the whole process; "" restores the best. Throws TARGET for an unknown name or one that does not run.
+// Sets the target of the whole process; "" restores the best. Throws TARGET for a name that is unknown or does not run.
 ROTARY_API void use_target(std::string_view name);
 
 }  // namespace rotary

@@ -8,7 +8,7 @@
 
 namespace rotary {
 
-// Runs body(context, begin, end) over disjoint ranges that cover [0, count) and returns when all of them are done.
+// Runs body(context, begin, end) over disjoint ranges that cover [0, count) and returns when all are done.
 // Every function that can run in parallel takes a `const Executor&`, by default serial(), and uses it until it returns.
 //
 // To use a thread pool of your own, derive from Executor. run() calls body exactly once per range, on any threads (the
@@ -26,9 +26,9 @@ class ROTARY_API Executor {
 // Runs everything on the caller's thread.
 ROTARY_API const Executor& serial() noexcept;
 
-// Part `part` of `parts` of a rotation, on the caller's thread: for a pool whose threads all make the same call, as
-// ggml's (ith of nth). The calls of parts 0 to parts - 1, in any order and at any time, are one call by serial(); a
-// part that runs twice rotates its heads in place twice. Not for a Table, which one thread makes.
+// Does part `part` of `parts` of a rotation on the caller's thread, for pools whose threads all make the same call, as
+// in ggml (ith of nth). Calls for the parts 0 to parts - 1, in any order and at any time, together equal one call with
+// serial(). In place, a part that runs twice rotates its heads twice. Not for a Table, which one thread makes.
 class ROTARY_API OnePart final : public Executor {
  public:
   OnePart(int part, int parts);  // throws VALUE unless 0 <= part < parts
@@ -39,8 +39,8 @@ class ROTARY_API OnePart final : public Executor {
   int part_, parts_;
 };
 
-// A fixed set of threads; where the system has none, the caller's thread alone. run() serves one caller at a time; a
-// second caller waits.
+// A fixed set of threads, or only the caller's thread where the system has no threads. run() serves one caller at a
+// time; other callers wait.
 class ROTARY_API ThreadPool final : public Executor {
  public:
   explicit ThreadPool(unsigned threads);  // including the caller's; 0: all cores

@@ -1,4 +1,4 @@
-// The version of the library: the macros are that of these headers, version() that of the linked library.
+// The version: the macros are the version of these headers, version() is that of the linked library.
 #pragma once
 
 #include "rotary/export.h"

@@ -40,7 +40,7 @@ inline ::testing::AssertionResult same(const void* got, const void* wanted, DTyp
   return ::testing::AssertionSuccess();
 }
 
-// ---- what every rotation is tested with ----
+// ---- the cases of every rotation's tests ----
 
 using GridPoint = std::tuple<DType, Pairing, Direction>;
 inline const auto grid =

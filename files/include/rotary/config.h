@@ -1,4 +1,4 @@
-// A model's config.json -> its ropes. Link rotary_files.
+// Reads a model's ropes from its config.json. Link rotary_files.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +14,25 @@
 
 namespace rotary {
 
-// How a value of a rope came about.
+// Where a value of a rope comes from.
 enum class OriginKind : std::uint8_t {
   given,           // a key of the file
   chosen,          // the caller: ConfigOptions, set_inv_freq() or an option of the program
   weights,         // a tensor or the metadata of a checkpoint
-  model_default,   // the file leaves it out: the default of this model_type's own code
-  method_default,  // the default of the scaling's method
-  published,       // the model's publisher says it beside the file
+  model_default,   // the file does not state it: the default in the code of this model_type
+  method_default,  // the default of the scaling method
+  published,       // the model's publisher states it outside the file
   derived,         // computed from other values
 };
 // "given", "chosen", "weights", "default", "method_default", "published", "derived".
 ROTARY_API const char* name(OriginKind) noexcept;
-// The coarse word: "given" of the first three, "default" of both defaults, else "derived".
+// A coarser word: "given" for the first three, "default" for both defaults, else "derived".
 ROTARY_API const char* origin_word(OriginKind) noexcept;
 
 struct Origin {
   OriginKind kind = OriginKind::model_default;
   std::string key =
-      {};  // the key's path, the tensor, the option, whose default it is ("llama", "yarn"), or the formula
+      {};  // the key's path, the tensor, the option, the owner of the default ("llama", "yarn"), or the formula
 };
 
 struct ValueOrigin {
@@ -42,39 +42,39 @@ struct ValueOrigin {
 
 // The subject of a note.
 enum class NoteKind : std::uint8_t {
-  chosen,          // a choice of the caller stands in for what the file or the model_type says
-  model_default,   // a key is not given: the default of the model_type, or of the code that reads the format
-  derived,         // a key is not given: the value follows from others
+  chosen,          // a choice of the caller replaces the value of the file or of the model_type
+  model_default,   // a key is missing: the default of the model_type or of the format is used
+  derived,         // a key is missing: its value follows from others
   unread,          // a key, or a part of its value, has no effect
-  read_as,         // a key, a word or the whole file has a meaning that its name does not show
-  no_rope,         // the part turns nothing
-  layers,          // layers of the part differ: in whether they turn, in base, scaling or heads
-  axes,            // which coordinate turns which pairs
-  scaling,         // how the scaling acts, or that there is none
-  attention,       // the attention does it beside the rotation
+  read_as,         // a key, a word or the whole file means something other than its name says
+  no_rope,         // the part has no rope
+  layers,          // layers of the part differ: rope or none, base, scaling or heads
+  axes,            // the coordinate by which each pair rotates
+  scaling,         // how the scaling acts, or that there is no scaling
+  attention,       // a step of the attention beside the rotation
   query_scale,     // queries are multiplied by their position
-  awaits_weights,  // values that the model learns stand at their start until its checkpoint is read
-  weights,         // the checkpoint says it
+  awaits_weights,  // learned values have their initial values until the checkpoint is read
+  weights,         // a fact from the checkpoint
   compared,        // the result of a comparison with another file or with a checkpoint's buffers
-  warning,         // values of the file do not fit together, or are like no other model's
-  published,       // the model's publisher says it beside the file
+  warning,         // values of the file contradict each other, or are unlike all other models'
+  published,       // the model's publisher states it outside the file
   model,           // another fact about the model or its format
 };
-ROTARY_API const char* name(NoteKind) noexcept;  // the enumerator's name; of model_default "default"
+ROTARY_API const char* name(NoteKind) noexcept;  // the enumerator's name; "default" for model_default
 
-// One surprising thing about how the file was read.
+// A note about how the file was read: something that its reader may not expect.
 struct Note {
-  std::string part;  // ModelPart::path; "" where it is about the file
+  std::string part;  // ModelPart::path; "" if the note is about the file
   NoteKind kind = NoteKind::model;
   std::string text;  // a sentence
   bool operator==(const Note&) const = default;
 };
-// "text_config: " in front of the text of a part.
+// The text; for a note on a part with "text_config: " before it.
 ROTARY_API std::string sentence_of(const Note&);
 ROTARY_API std::vector<std::string> sentences_of(std::span<const Note>);
 
-// The heads that choose the tokens of sparse attention (DeepSeek-V3.2): they turn as the attention does, but in their
-// own first elements. One key head. In the data of families, pairing unset: that of the attention.
+// The heads that choose the tokens of sparse attention (DeepSeek-V3.2). They rotate like the attention's heads, but in
+// their first elements, and have one key head. In the data of families, an unset pairing means the attention's.
 struct Indexer {
   int heads = 0, head_dim = 0;
   Pairing pairing = Pairing::unset;
@@ -83,35 +83,35 @@ struct Indexer {
 // A sub-config whose layers attend: a text model, an image tower.
 struct ModelPart {
   std::string path;             // dotted: "", "text_config", "vision_config"
-  std::string model_type = {};  // a text's; "" where it is not known, and for GGUF, params.json and towers
-  int layers = 0;               // their number
-  std::vector<std::string> layer_types = {};  // each layer's, "full_attention"; empty where the part has no types
-  std::int64_t context = 0;                   // max_position_embeddings; 0 where the file does not say it
-  Indexer indexer = {};                       // heads 0: there is none, or nothing is known of it
+  std::string model_type = {};  // for a text model; "" if unknown, and for GGUF, params.json and towers
+  int layers = 0;               // number of layers
+  std::vector<std::string> layer_types = {};  // for each layer, "full_attention"; empty if the part has no types
+  std::int64_t context = 0;                   // max_position_embeddings; 0 if it is not in the file
+  Indexer indexer = {};                       // heads is 0 if there is none, or nothing is known of it
 };
 
 // One rope of a part. Ropes of one part may have different heads.
 struct ModelRope {
   std::string part;         // ModelPart::path
   std::vector<int> layers;  // indices of the layers that use it
-  int heads = 0;            // these layers have them
+  int heads = 0;            // heads in these layers
   int kv_heads = 0;
   int first = 0;                          // element of the head where the rotated block begins
   Rope rope;                              // rope.rotary_dim is always filled in
-  std::vector<ValueOrigin> origins = {};  // one for each value above, for the context, and for each of the scaling
-  // Names of the coordinates of a position, in their order: "time", "height", "width". Empty: there is one, or the file
-  // does not say.
+  std::vector<ValueOrigin> origins = {};  // for each value above, the context, and each value of the scaling
+  // Names of the coordinates of a position, in order: "time", "height", "width". Empty if there is one, or the file
+  // does not name them.
   std::vector<std::string> axis_names = {};
-  bool coordinates = false;  // positions are coordinates, as of an image's patches: not the places of tokens in a text
+  bool coordinates = false;  // positions are coordinates, as of image patches, and not places of tokens in a text
 };
 
-// The layers of a part that multiply their queries by the position: the whole head, whatever of it turns, and in layers
-// without a rope too.
+// The layers of a part that scale their queries by position: the whole head, however much of it rotates, also in layers
+// without a rope.
 struct ModelQueryScale {
   std::string part;  // ModelPart::path
   QueryScale scale;
   std::vector<int> layers;
-  std::string from;  // the key that says it, for people
+  std::string from;  // the key that states it, for messages
 };
 
 struct Model {
@@ -122,74 +122,74 @@ struct Model {
   std::vector<ModelQueryScale> query_scales = {};  // at most one for a part
 };
 
-// The part of that path; one without layers where the model has none.
+// The part of that path, or a part without layers if the model has none.
 ROTARY_API const ModelPart& part_of(const Model&, std::string_view path);
-// Indices of the part's layers that no rope turns.
+// Indices of the part's layers that have no rope.
 ROTARY_API std::vector<int> layers_without_rope(const Model&, std::string_view part);
-// The types of the layers that use the rope, each once; empty where the part has none.
+// The types of the layers that use the rope, each once; empty if the part has no types.
 ROTARY_API std::vector<std::string> layer_types_of(const Model&, const ModelRope&);
-// Whether every layer of its part has the query scale.
+// Whether the query scale applies to every layer of its part.
 ROTARY_API bool is_everywhere(const Model&, const ModelQueryScale&);
 
-// The names that notes and origins have for the functions and options of this header: a program has its own.
+// Names that notes, origins and errors use for this API, so that a program can print the names of its own options.
 struct CallerWords {
   std::string pairing = "ConfigOptions::pairing";
-  std::string give_pairing = {};  // said where only the pairing is missing: "pass --pairing half or interleaved"
+  std::string give_pairing = {};  // advice if only the pairing is missing: "pass --pairing half or interleaved"
   std::string weights = "apply_weights() reads the checkpoint";
   std::string inv_freq = "set_inv_freq() uses such values";
 };
 
 struct ConfigOptions {
-  std::optional<Pairing> pairing;  // decides where the model_type is unknown, overrides where it is known
-  bool class_defaults = false;     // layers and heads missing at the top level take the model_type's own defaults
-  bool sets_scaling = false;       // the caller sets a scaling of its own: no note says that the file has none
+  std::optional<Pairing> pairing;  // used if the model_type is unknown, and overrides it if it is known
+  bool class_defaults = false;     // layers and heads missing at the top level get the model_type's defaults
+  bool sets_scaling = false;       // the caller sets its own scaling: no note says that the file has none
   CallerWords words = {};
 };
 
 // Reads config.json of Hugging Face, params.json of Mistral and Meta, or a GGUF file. path is the file, or the folder
-// that holds one of the two JSON files. A rope key that nothing consumes is an error. Throws FILE, JSON, FORMAT,
-// TENSOR, ROPE, CONFIG_KEY, CONFIG_VALUE, CONFIG_MISSING, MODEL_TYPE (unknown, and no pairing given); the sentences of
-// read_config name the file.
+// that holds one of the two JSON files. A rope key that nothing reads is an error. Throws FILE, JSON, FORMAT, TENSOR,
+// ROPE, CONFIG_KEY, CONFIG_VALUE, CONFIG_MISSING, MODEL_TYPE (unknown, and no pairing given); errors of read_config
+// name the file.
 ROTARY_API Model read_config(const std::filesystem::path& path, const ConfigOptions& = {});
 ROTARY_API Model parse_config(std::string_view json, const ConfigOptions& = {});
 
 // ---- queries multiplied by their position --------------------------------------------------------
 
-// The scale of the queries of that layer of a part; its form is none where nothing multiplies them. Throws ROPE where
-// no layer is named and the layers differ, and for a layer that the part, where its layers are known, does not have.
+// The query scale of a layer of a part; its form is none if the queries are not scaled. Throws ROPE if no layer is
+// named and the layers differ, and for a layer that the part does not have, if its layers are known.
 ROTARY_API QueryScale query_scale_of(const Model&, std::string_view part, std::optional<int> layer = {});
-// The factors of the first rope's part, or of the first part that has such a rule where that one has none (the rope may
-// be a tower's alone): f32, 1 where the model has none. Throws what query_scale_of and query_scale(QueryScale) throw.
+// The factors of the first rope's part or, if that has no query scale (the rope may be a tower's), of the first part
+// that has one: f32, 1 for a model without one. Throws what query_scale_of and query_scale(QueryScale) throw.
 ROTARY_API std::vector<float> query_scale(const Model&, std::span<const std::int64_t> positions,
                                           std::optional<int> layer = {});
 
 // ---- rotate by a model's rope --------------------------------------------------------------------
 
-// Same as rotate_qk(q, k, Rope, ...) of rotary.h, for heads of the rope's whole head_dim: rotates elements
+// Same as rotate_qk(q, k, Rope, ...) of rotary.h for whole heads, of the rope's head_dim: rotates elements
 // [rope.first, rope.first + rotary_dim) of every head in place.
 ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const ModelRope& rope, std::int64_t first_position,
                           const RotateOptions& = {});
 
 // ---- learned frequencies -------------------------------------------------------------------------
 
-// Frequencies of one row or of several.
+// Frequencies, in one row or in several.
 struct PairRows {
   std::vector<double> values;  // radians per position: [pairs], [summed_axes, pairs] or [rows, axes, pairs]
-  int rows = 1;                // 1: all heads turn alike
+  int rows = 1;                // 1: all heads rotate alike
   int summed_axes = 0;         // 0: each pair has one coordinate
   int pairs = 0;
 };
-// The file is an .npy, or a safetensors file (its only tensor, or the one named inv_freq or ending in it).
+// Reads an .npy, or a safetensors file (its only tensor, or the one whose name is or ends in inv_freq).
 // Throws FILE, FORMAT, TENSOR (none or several, not finite), DTYPE (not F64, F32, F16, BF16), SHAPE.
 ROTARY_API PairRows read_pair_rows(const std::filesystem::path&);
-// Makes inv_freq the frequencies of model.ropes[rope]; `from` names their source in origins and notes. Throws SHAPE.
+// Sets the frequencies of model.ropes[rope]; `from` names their source in origins and notes. Throws SHAPE.
 ROTARY_API void set_inv_freq(Model&, std::size_t rope, PairRows inv_freq, const std::string& from);
-// Reads what ropes learn, multipliers or directions, from a checkpoint, and the pairing of one that `rotary convert`
-// has converted. weights is model.safetensors, model.safetensors.index.json or the folder of either. The inv_freq
+// Reads the learned values of ropes, multipliers or directions, from a checkpoint, and its pairing if `rotary convert`
+// has converted it. weights is model.safetensors, model.safetensors.index.json or the folder of either. The inv_freq
 // buffers of older checkpoints are only compared; the notes report the result. Throws FILE, FORMAT, JSON, TENSOR,
 // DTYPE, SHAPE, PAIRING.
 ROTARY_API void apply_weights(Model&, const std::filesystem::path& weights, const CallerWords& = {});
-// Whether ropes of the part learn values that have not been read: they stand at their start.
+// Whether ropes of the part have learned values that are not read yet and so have their initial values.
 ROTARY_API bool awaits_weights(const Model&, std::string_view part);
 
 // ---- writing a rope ------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ ROTARY_API bool awaits_weights(const Model&, std::string_view part);
 // other than rotary_dim or one less, Proportional in a part of the head, numbers that read_config refuses.
 ROTARY_API std::string rope_parameters(const Rope&);
 // The same for a model's rope. If the rotated block ends the head (first > 0, as in DeepSeek), partial_rotary_factor is
-// left out, because the config's qk_rope_head_dim gives its width. Also throws ROPE for a block in the middle of the
+// left out, because the config's qk_rope_head_dim states its width. Also throws ROPE for a block in the middle of the
 // head.
 ROTARY_API std::string rope_parameters(const ModelRope&);
 

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* The statuses of reading a file, beside those of rotary_c.h. */
+/* The statuses of reading a file, in addition to those of rotary_c.h. */
 enum {
   ROTARY_FILE = 9,            /* a file cannot be opened or read */
   ROTARY_FORMAT = 10,         /* a file that is not valid in its format */
@@ -23,20 +23,20 @@ enum {
 
 typedef struct rotary_model rotary_model;
 /* Reads config.json of Hugging Face, params.json of Mistral and Meta, or a GGUF file; path, UTF-8, is the file or the
- * folder of one of the two. pairing decides where the model_type is unknown and overrides where it is known; 0: none.
+ * folder of a JSON file. pairing is used if the model_type is unknown, and overrides it if it is known; 0: not given.
  * The statuses above, PAIRING, VALUE. */
 ROTARY_C_API rotary_status rotary_model_read(const char *path, int32_t pairing, rotary_model **model);
-/* The same of the text of a config.json. */
+/* The same for the text of a config.json. */
 ROTARY_C_API rotary_status rotary_model_parse(const char *json, int32_t pairing, rotary_model **model);
 ROTARY_C_API void rotary_model_free(rotary_model *model);
 ROTARY_C_API int32_t rotary_model_ropes(const rotary_model *model);
-/* What is surprising in how the file was read, a sentence each, from 0; null behind the last. Valid until the free. */
+/* Notes on how the file was read, one sentence each, numbered from 0; null after the last. Valid until the free. */
 ROTARY_C_API const char *rotary_model_note(const rotary_model *model, int32_t note);
-/* The part that a note is on ("" for the file), and its kind, a name of NoteKind in rotary/config.h: "unread". */
+/* The part of a note ("" for the file), and its kind, a name of NoteKind in rotary/config.h: "unread". */
 ROTARY_C_API const char *rotary_model_note_part(const rotary_model *model, int32_t note);
 ROTARY_C_API const char *rotary_model_note_kind(const rotary_model *model, int32_t note);
-/* The first rope of that layer of a part ("" for the text of most models, "text_config", "vision_config"), from 0; -1:
- * the layer turns nothing, or there is none. */
+/* The number of the first rope of a layer, from 0, in a part ("" for the text of most models, "text_config",
+ * "vision_config"); -1: the layer has no rope, or does not exist. */
 ROTARY_C_API int32_t rotary_model_rope_of_layer(const rotary_model *model, const char *part, int32_t layer);
 
 /* One rope of a model; pointers are valid until the free. */
@@ -50,15 +50,15 @@ typedef struct rotary_model_rope {
   int32_t kv_heads;
   int32_t axes; /* coordinates of a position */
   int32_t scaling;
-  int32_t depends_on_length; /* not 0: frequencies must be made anew as the text grows */
+  int32_t depends_on_length; /* not 0: make new frequencies as the text grows */
   double base;
-  int64_t context; /* tokens the model is made for; 0: the config does not say */
+  int64_t context; /* the most tokens the model is made for; 0: not in the config */
   const char *part;
 } rotary_model_rope;
 ROTARY_C_API void rotary_model_rope_init(rotary_model_rope *rope, size_t size);
 /* ROPE, VALUE. */
 ROTARY_C_API rotary_status rotary_model_rope_get(const rotary_model *model, int32_t rope, rotary_model_rope *values);
-/* length: as of rotary_frequencies_make. ROPE, LENGTH, SCALING, MEMORY. */
+/* length: as for rotary_frequencies_make. ROPE, LENGTH, SCALING, MEMORY. */
 ROTARY_C_API rotary_status rotary_model_frequencies_make(const rotary_model *model, int32_t rope, int64_t length,
                                                          rotary_frequencies **frequencies);
 

@@ -59,7 +59,7 @@ struct TensorInfo {
 struct Tensor;
 
 namespace detail {
-// The element type that Tensor::as<T>() reads: that of a pointer to T.
+// The element type that Tensor::as<T>() reads, for a pointer to T.
 constexpr ElementType element_of(const float*) { return ElementType::f32; }
 constexpr ElementType element_of(const f16*) { return ElementType::f16; }
 constexpr ElementType element_of(const bf16*) { return ElementType::bf16; }
@@ -79,7 +79,7 @@ concept TensorElement = requires(T* elements) {
 ROTARY_API void check_elements(const Tensor&, ElementType);
 }  // namespace detail
 
-// Row-major, little-endian.
+// A tensor and its elements, row-major and little-endian.
 struct Tensor : TensorInfo {
   std::vector<std::byte> data;
 
@@ -100,31 +100,30 @@ struct Tensor : TensorInfo {
   std::span<const T> as() const&& = delete;
 };
 
-// ---- files of either format, by the ending of their name -----------------------------------------
+// ---- files of either format, by the suffix of their name -----------------------------------------
 
-// path ends in .safetensors or .npy; any other ending throws FORMAT. An .npy holds one tensor without a name, and no
-// metadata. All throw FILE and FORMAT.
+// path ends in .safetensors or .npy; any other suffix throws FORMAT. An .npy holds one tensor without a name, and no
+// metadata. All functions throw FILE and FORMAT.
 
-// Name, type and shape of every tensor, in the file's order. Reads only the header; the checks are those of
-// read_tensors.
+// Name, type and shape of every tensor, in the file's order. Reads only the header, with the checks of read_tensors.
 ROTARY_API std::vector<TensorInfo> tensor_infos(const std::filesystem::path& path);
 ROTARY_API std::map<std::string, std::string> tensor_metadata(const std::filesystem::path& path);
 ROTARY_API std::vector<Tensor> read_tensors(const std::filesystem::path& path);
-// The tensor of that name; an .npy's only tensor, whatever the name. Throws TENSOR if there is none.
+// The tensor of that name; for an .npy its only tensor, whatever the name. Throws TENSOR if there is none.
 ROTARY_API Tensor read_tensor(const std::filesystem::path& path, std::string_view name);
-// Atomic, as write_safetensors and write_npy are. An .npy drops the tensor's name. Throws SHAPE (the size of data does
-// not match the shape), and FORMAT if an .npy is given metadata, not exactly one tensor, or a type that numpy lacks.
+// Atomic, like write_safetensors and write_npy. An .npy drops the tensor's name. Throws SHAPE (the size of data does
+// not match the shape), and FORMAT if an .npy gets metadata, not exactly one tensor, or a type that numpy lacks.
 ROTARY_API void write_tensors(const std::filesystem::path& path, std::span<const Tensor> tensors,
                               const std::map<std::string, std::string>& metadata = {});
 
 // ---- safetensors and npy -------------------------------------------------------------------------
 
-// The constructor reads the header, read() one tensor. Every size is checked before anything is allocated; holes,
-// overlaps, duplicate names and unknown types are refused. Throws FILE, FORMAT, TENSOR.
+// A safetensors file: the constructor reads the header, read() reads one tensor. Every size is checked before anything
+// is allocated; holes, overlaps, duplicate names and unknown types are refused. Throws FILE, FORMAT, TENSOR.
 class ROTARY_API SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path&);
-  // The bytes of a file, as read from a pipe; name is for error sentences.
+  // From the bytes of a file, as read from a pipe; name is for error messages.
   SafetensorsFile(std::vector<std::byte> whole, const std::string& name);
   ~SafetensorsFile();
   SafetensorsFile(SafetensorsFile&&) noexcept;
@@ -133,10 +132,10 @@ class ROTARY_API SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const noexcept;
   const TensorInfo* find(std::string_view name) const noexcept;
   Tensor read(std::string_view name) const;
-  // The bytes of a file of the same tensors in the same order, piece by piece to sink: with `changed` in the place of
-  // the tensors of their names, perhaps of other shapes, and with this metadata. What is not changed is never in memory
-  // as a whole. Throws TENSOR (no such name), SHAPE (another type, or data that do not fit the shape), and what sink
-  // throws.
+  // Passes to sink, piece by piece, the bytes of a file with the same tensors in the same order and with this metadata.
+  // A tensor in `changed` replaces the one of its name, perhaps with another shape. Tensors that do not change are
+  // never in memory as a whole. Throws TENSOR (no such name), SHAPE (another type, or data that does not fit the
+  // shape), and what sink throws.
   void copy(const std::function<void(std::span<const std::byte>)>& sink, std::span<const Tensor* const> changed,
             const std::map<std::string, std::string>& metadata) const;
 
@@ -145,14 +144,14 @@ class ROTARY_API SafetensorsFile {
   std::unique_ptr<State> state_;
 };
 
-// Both functions write a temporary file in the same folder, fsync and rename: path is the old file or the whole new
-// one.
+// write_safetensors and write_npy write a temporary file in the same folder, fsync and rename: path is the old file or
+// the whole new one.
 ROTARY_API void write_safetensors(const std::filesystem::path&, std::span<const Tensor* const> tensors,
                                   const std::map<std::string, std::string>& metadata = {});
 // Reads .npy versions 1 to 3, in C or Fortran order and either byte order, into C order and little-endian. Types that
-// numpy cannot name, bf16 among them, throw FORMAT.
+// numpy does not have, bf16 among them, throw FORMAT.
 ROTARY_API Tensor read_npy(const std::filesystem::path&);
-ROTARY_API Tensor parse_npy(std::vector<std::byte> whole, const std::string& name);  // as SafetensorsFile's
+ROTARY_API Tensor parse_npy(std::vector<std::byte> whole, const std::string& name);  // see SafetensorsFile
 ROTARY_API void write_npy(const std::filesystem::path&, const Tensor&);
 
 }  // namespace rotary

@@ -12,7 +12,7 @@ namespace {
 
 // ---- layers that differ from the rest of their model, and a model that rotates clockwise ----
 
-// Sapiens 2: the first and the last layers have a key head for each head, those between share.
+// Sapiens 2: the first and the last layers have a key head for each head, the layers between share key heads.
 void share_between(const Part& part, std::vector<Layer>& layers) {
   if (part.keys.has("num_key_value_heads_per_layer")) return;
   const auto read = [&](const char* key) {
@@ -51,7 +51,7 @@ void swa_layers(const Part& part, std::vector<Layer>& layers) {
   }
 }
 
-// Ling 3 VL: the layers behind the last whole group attend.
+// Ling 3 VL: the layers after the last complete group have attention.
 void rest_attends(const Part& part, std::vector<Layer>& layers) {
   if (part.keys.has("layer_types") || part.keys.has("layers_block_type")) return;
   const auto group = static_cast<std::size_t>(part.keys.integer("layer_group_size", 1, max_layers).value_or(5));
@@ -61,14 +61,14 @@ void rest_attends(const Part& part, std::vector<Layer>& layers) {
   }
 }
 
-// Step 3.5: rope_scaling bends the layer types of that list.
+// Step 3.5: rope_scaling applies to the layer types of that list.
 std::optional<bool> yarn_only(const Part& part, const std::string& layer_type) {
   const auto listed = part.keys.texts("yarn_only_types");
   if (!listed || listed->empty()) return std::nullopt;
   return std::find(listed->begin(), listed->end(), layer_type) != listed->end();
 }
 
-// NeoMME: the whole head turns in the sliding layers.
+// NeoMME: the whole head rotates in the sliding layers.
 std::optional<double> whole_where_sliding(const Layer& layer) {
   return has_sliding_rope(layer.type) ? std::optional(1.0) : std::nullopt;
 }
@@ -78,7 +78,7 @@ void turn_clockwise(const Part&, ModelRope& model) { model.rope.clockwise = true
 
 // ---- the number and width of heads, and their rotated part, where the usual keys do not state them ----
 
-// Falcon: multi_query is true where the file has none. Its num_kv_heads is not read then.
+// Falcon: multi_query defaults to true, and then num_kv_heads is not read.
 std::optional<int> one_for_all(const Part& part) {
   const bool grouped = part.keys.boolean("new_decoder_architecture", false);
   if (grouped || part.keys.has("multi_query")) return std::nullopt;
@@ -95,7 +95,7 @@ void sliding_kv_twice(const Part& part, const std::string& layer_type, HeadShape
   read_heads_of_type(part, layer_type, shape);
 }
 
-// DeepSeek-OCR 2, Unlimited-OCR: whatever head_dim says.
+// DeepSeek-OCR 2, Unlimited-OCR: head_dim of the file is ignored.
 int always_derived(const Part& part, int heads) {
   const int dim = hidden_per_head(part, heads);
   const auto given = part.keys.integer("head_dim", 0, max_head_dim);
@@ -105,7 +105,7 @@ int always_derived(const Part& part, int heads) {
   return dim;
 }
 
-// CLVP: max(projection_dim / (2 heads), 32) elements of a head turn.
+// CLVP: max(projection_dim / (2 heads), 32) elements of a head rotate.
 std::optional<int> half_head(const Part& part, const HeadShape& heads) {
   constexpr const char* key = "projection_dim";
   constexpr int least = 32;
@@ -120,7 +120,7 @@ std::optional<int> half_head(const Part& part, const HeadShape& heads) {
   return dim;
 }
 
-// dots3.note: its sliding layers have MLA heads of their own. A file with per_layer_config says them there.
+// dots3.note: its sliding layers have MLA heads of their own, which a file may state in per_layer_config.
 void sliding_heads(const Part& part, const std::string& layer_type, HeadShape& shape) {
   if (!slides(layer_type) || part.keys.has("per_layer_config")) return;
   const auto read = [&](const char* value, const char* key, int most, int otherwise) {
@@ -207,8 +207,8 @@ void put_last(const Part& part, ModelRope& model) {
   if (model.first != 0) part.derived("first", "head_dim - rotary_dim");
 }
 
-// Falcon-Perception, Falcon-OCR: the first half of a head turns by the place in the text, the second by directions in
-// the image, which each head has of its own and the checkpoint holds.
+// Falcon-Perception, Falcon-OCR: the first half of a head rotates by the place in the text, the second by directions in
+// the image, which the checkpoint has for each head.
 void turn_by_directions(const Part& part, ModelRope& model) {
   Rope& rope = model.rope;
   const int half = rope.head_dim / 4;
@@ -228,7 +228,7 @@ void turn_by_directions(const Part& part, ModelRope& model) {
             "width 0");
 }
 
-// Intern-S1-Pro: FoPE (arXiv:2412.17739), where the rope has one of its keys.
+// Intern-S1-Pro: FoPE (arXiv:2412.17739), if the rope has one of its keys.
 void refuse_fope(const Part& part, ModelRope&) {
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
     const auto dict = part.keys.has(key) ? part.keys.object(key) : std::nullopt;
@@ -241,7 +241,7 @@ void refuse_fope(const Part& part, ModelRope&) {
   }
 }
 
-// SGLang models/grok.py, get_rope_scaling: the keys of the scaling stand at the top level.
+// SGLang models/grok.py, get_rope_scaling: the keys of the scaling are at the top level.
 std::optional<Object> top_level_scaling(const Part& part) {
   const std::string type = part.keys.text("rope_type").value_or("original");
   const bool original = type == "original";
@@ -282,7 +282,7 @@ void short_factors_only(const Part& part, LongRope& rope) {
 // ---- one head of the whole width: q and k turn before the heads are cut (EfficientLoFTR), or the audio encoder's
 // hidden states turn once (Music Flamingo) ----
 
-// The width of the sub-config inner, else the part's own.
+// The width of the sub-config `inner`, else the part's own.
 HeadShape one_head(const Part& part, const char* inner) {
   HeadShape shape;
   for (const char* value : {"heads", "kv_heads"}) part.by_default(value);

@@ -59,7 +59,7 @@ void even_and_odd(const Part& part, const RopeKeys&, Rope& rope) {
   }
 }
 
-// The head's pairs in three equal runs of even width; what is left over stands still.
+// The head's pairs in three equal runs of even width; surplus pairs do not rotate.
 void three_axes(const Part&, const RopeKeys&, Rope& rope) {
   const int run = 2 * (2 * (rope.head_dim / 2) / 3 / 2);
   rope.rotary_dim = 3 * run;
@@ -72,8 +72,8 @@ void three_axes(const Part&, const RopeKeys&, Rope& rope) {
   }
 }
 
-// ESMFold 2: its atoms turn by x, y, z and the token's number, each with its own run; the spatial ones have a base of
-// their own. What is left of the head stands still.
+// ESMFold 2: its atoms rotate by x, y, z and the token's number, each with its own run; the spatial axes have their own
+// base. The remaining elements of the head do not rotate.
 void space_and_token(const Part& part, const RopeKeys&, Rope& rope) {
   const Object& keys = part.keys;
   const auto each = static_cast<int>(keys.integer("num_spatial_rope_pairs_per_axis", 0, max_head_dim).value_or(2));
@@ -121,7 +121,7 @@ std::vector<ModelRope> two_blocks(const ModelRope& model) {
 
 // ---- EfficientLoFTR ----
 
-// The fraction of an attention head must make half of the width, a run for each axis.
+// The fraction of an attention head must be half of the width, a run for each axis.
 void require_half(const Part& part, double partial, int width) {
   const auto heads = part.keys.integer("num_attention_heads", 1, max_heads).value_or(part.family.shape.heads);
   const auto run = static_cast<int>(static_cast<double>(width / static_cast<int>(heads)) * partial);

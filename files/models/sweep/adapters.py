@@ -20,7 +20,7 @@ import table
 
 
 def rotary_module(code, config, word=""):
-    """That of the module's only rotary class, or of the one whose name has the word."""
+    """An instance of the module's only rotary class, or of the one whose name has the word."""
     kinds = [kind for kind in classes(code) if ROTARY.search(kind.__name__) and "Embedding" in kind.__name__]
     return next(kind for kind in kinds if len(kinds) == 1 or word in kind.__name__)(config)
 

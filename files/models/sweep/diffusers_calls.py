@@ -150,7 +150,7 @@ def of_wan_animate_2(model, p):
     return model._rope_freqs((0, 0, 0), torch.device("cpu")), p
 
 
-# ---- what each class calls ----
+# ---- the calls of each class ----
 
 
 def shared(**how):

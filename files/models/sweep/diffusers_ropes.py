@@ -1,12 +1,12 @@
-"""What the classes of diffusers turn by: runs their own rope modules and apply functions, for files/tests/golden/sweep.
+"""The ropes of diffusers' classes: runs their own rope modules and apply functions, for files/tests/golden/sweep.
 
     python files/models/sweep/diffusers_ropes.py [CLASS ...]        (needs torch, transformers and diffusers 0.42.1)
 
-A row of "diffusers" in files/models/models.json says what a class's config means; this fills in its "defaults" (the class's
-own, of the keys that the row names) and writes a record for each class and for its other configs of cases.json, as
-sweep.py does. The model is built on the meta device with its own config; its rope module, built again on the CPU of the
-same arguments, and the function with which its attention turns q and k, are what turns here (rotations.py). How each
-class is called is in diffusers_calls.py.
+A row of "diffusers" in files/models/models.json says what a class's config means; this fills in its "defaults" (the
+class's own, for the keys that the row names) and writes a record for each class and for its other configs in
+cases.json, as sweep.py does. The model is built on the meta device with its own config; its rope module is built again
+on the CPU with the same arguments, and rotations.py runs it and the function with which the model's attention rotates q
+and k. How each class is called is in diffusers_calls.py.
 """
 import contextlib
 import functools
@@ -66,7 +66,7 @@ class Model:
         self.config = self.model.config
 
     def value(self, fact):
-        """What the config says by the keys of a fact, or what its class makes of None."""
+        """The config's value under the keys of a fact; for None, the value that its class uses."""
         words, meant = table.listed(self.facts, fact), run.CASES["meant"].get(self.key, {})
         return next((v for w in words for v in (self.config.get(w), meant.get(w)) if v is not None), None)
 
@@ -149,7 +149,7 @@ def cases(name):
 
 
 def config_of(name, given, row):
-    """What save_config writes of the keys that a rope has to do with."""
+    """The keys of a rope among those that save_config writes."""
     signature = inspect.signature(getattr(diffusers, name).__init__).parameters
     known = {key: p.default for key, p in signature.items() if p.default is not inspect.Parameter.empty} | given
     wanted = {*defaults(name, row), *given} | {key for key in known if re.search(r"rope|rotary|theta|axes", key)}

@@ -25,7 +25,7 @@ class Turner:
         self.axes = ids[0].shape[0] if ids and ids[0].dim() == 3 else 1
 
     def tables(self, position):
-        """What the rotary module makes for one token."""
+        """The rotary module's result for one token."""
         def there(a):
             if not torch.is_tensor(a):
                 return a
@@ -53,7 +53,7 @@ class Turner:
         return getattr(self.module, word, None) if value is None else value
 
     def width(self):
-        """Of the rotated block, pairs that stand still included."""
+        """The width of the rotated block, with the pairs that stand still."""
         buffer = self.own("inv_freq")
         return None if buffer is None else min(2 * buffer.numel(), self.size)
 

@@ -1,6 +1,6 @@
-"""docs/models.md: models.md.in, with what files/tests/golden/sweep measured and files/models/models.json says of the other models.
+"""docs/models.md: models.md.in filled in from files/tests/golden/sweep and, for other models, files/models/models.json.
 
-page.py writes the page, page.py --check fails where it is another one. Standard library only.
+page.py writes the page; page.py --check fails if the page differs. Standard library only.
 """
 
 import itertools
@@ -37,7 +37,7 @@ def kind_of(models, name, part):
 
 
 def remark_of(models, name, part):
-    """What files/models/models.json says is surprising about a model."""
+    """The surprising facts about a model in files/models/models.json."""
     rows = models["models"] | models["remote_models"] | models["diffusers"]
     remark = rows.get(kind_of(models, name.split("+")[0], part), {}).get("remark", "")
     return remark["text"] if isinstance(remark, dict) else remark

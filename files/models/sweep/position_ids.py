@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the token ids in "positions" of files/models/models.json, and writes tools/tests/golden/position_ids.json: random small
-inputs of every model type that computes position ids of its own, and the ids that transformers computes of them.
+"""Checks the token ids in "positions" of files/models/models.json, and writes tools/tests/golden/position_ids.json:
+random small inputs for every model type with position ids of its own, and the ids that transformers computes from them.
 
     python files/models/sweep/position_ids.py           (needs torch and transformers)
 
@@ -149,7 +149,7 @@ def omni(row):
 
 
 def options(rng, model_type):
-    """What this case's config.json says beside its model_type."""
+    """The fields of this case's config.json beside its model_type."""
     said = {"model_type": model_type}
     if model_type == "minicpmv4_7":
         return said | PROMPTS["canvas_ids"] | rng.choice([{}, {"downsample_mode": "4x"}, {"downsample_mode": "16x"}])

@@ -28,7 +28,7 @@ TOWERS = sorted({*run.CASES["plane"], *towers.FUNCTIONS})
 
 
 class Caught(Exception):
-    """What the first rotary module was handed."""
+    """Carries the positions that the first rotary module got."""
 
 
 def catching(module, args, kwargs):
@@ -51,7 +51,7 @@ def caught(model, inputs):
 
 
 def inputs_of(model):
-    """What generate() hands the model, or a caller of forward() where it does not generate."""
+    """The arguments that generate() passes to the model, or a caller of forward() where the model does not generate."""
     ids, given = torch.ones_like(MASK), {"attention_mask": MASK}
     if not model.can_generate():
         return {"input_ids": ids.to("meta"), "attention_mask": MASK}

@@ -1,4 +1,4 @@
-"""Runs a model of token ids on the meta device (shapes, no numbers) and watches what turns, for files/models/sweep/generic.py.
+"""Runs a model of token ids on the meta device (shapes, no numbers) and watches what is rotated, for generic.py.
 
 Its rotary classes and apply functions are watched while token ids go through all of its layers: which layer calls
 which apply function, with the cos and sin of which rotary module, made of which arguments, and with how many heads.
@@ -54,7 +54,7 @@ def classes(module):
 
 
 def model_classes(config, *others):
-    """Those made for the config, as its module and those of the others have them."""
+    """The model classes made for the config, in its own module and in those of the other configs."""
     return [kind for module in modules(config, *others) for kind in classes(module)
             if issubclass(kind, PreTrainedModel) and kind.config_class is type(config)
             and "PreTrained" not in kind.__name__]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes files/tests/golden/sweep/<model_type>.json for every model_type of the installed transformers that rotates, and the
-rows of files/models/models.json that follow from its classes (table.py).
+"""Writes files/tests/golden/sweep/<model_type>.json for every model_type of the installed transformers that rotates,
+and the rows of files/models/models.json that follow from its classes (table.py).
 
     python files/models/sweep/sweep.py [model_type ...]        (needs torch and transformers; default: all)
 
@@ -46,7 +46,7 @@ def parts(config, path=""):
 
 
 def name_of(config):
-    """What an adapter is found by: the model_type, or the class where a sub-config has none."""
+    """The key of an adapter: the model_type, or the class where a sub-config has none."""
     return config.model_type or type(config).__name__
 
 
@@ -98,7 +98,7 @@ def swept(config):
 
 
 def default_config(model_type, flag=""):
-    """That of the class, or with a flag that switches a rope on; None, and a line, where it makes none."""
+    """The config of the class's defaults, or with a flag that adds a rope; None, after a printed line, on an error."""
     try:
         needed, others = (CASES[word].get(model_type, {}) for word in ("needed", "others"))
         return CONFIG_MAPPING[model_type](**needed | others.get(flag, {}))

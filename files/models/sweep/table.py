@@ -32,7 +32,7 @@ def listed(row, key):
     return value if isinstance(value, list) else [value] if value else []
 
 
-# ---- what a class says ----
+# ---- facts of a class ----
 
 
 def stated(kind, name):
@@ -132,7 +132,7 @@ def put(row, found):
             row[key] = value
 
 
-# ---- what a parent makes ----
+# ---- the sub-configs of a parent ----
 
 
 def child_of(config):

@@ -41,7 +41,8 @@ std::vector<std::string> seeds() {
       R"("max_position_embeddings":8192,"rope_theta":500000.0,"rope_scaling":{"factor":8.0,"low_freq_factor":1.0,)"
       R"("high_freq_factor":4.0,"original_max_position_embeddings":8192,"rope_type":"llama3"}})",
       R"({"model_type":"qwen3","hidden_size":64,"num_attention_heads":4,"head_dim":16,"num_hidden_layers":1,)"
-      R"("rope_parameters":{"rope_type":"yarn","rope_theta":1e6,"factor":4.0,"original_max_position_embeddings":32768}})",
+      R"("rope_parameters":{"rope_type":"yarn","rope_theta":1e6,"factor":4.0,)"
+      R"("original_max_position_embeddings":32768}})",
       R"({"model_type":"phi3","hidden_size":32,"num_attention_heads":4,"num_hidden_layers":1,)"
       R"("max_position_embeddings":131072,"original_max_position_embeddings":4096,)"
       R"("rope_scaling":{"type":"longrope","short_factor":[1,1,1,1],"long_factor":[1,2,3,4]}})",
@@ -55,7 +56,8 @@ std::vector<std::string> seeds() {
       R"({"_class_name":"FluxTransformer2DModel","attention_head_dim":16,"num_attention_heads":2,"num_layers":1,)"
       R"("num_single_layers":1,"axes_dims_rope":[4,6,6]})",
       R"({"_class_name":"LTXVideoTransformer3DModel","attention_head_dim":8,"num_attention_heads":2,"num_layers":1})",
-      R"({"_class_name":"AllegroTransformer3DModel","attention_head_dim":12,"interpolation_scale_t":2.2,"num_layers":1})",
+      R"({"_class_name":"AllegroTransformer3DModel","attention_head_dim":12,"interpolation_scale_t":2.2,)"
+      R"("num_layers":1})",
       R"({"_class_name":"CosmosTransformer3DModel","attention_head_dim":16,"rope_scale":[1.0,3.0,3.0]})",
       R"({"model_type":"llama4_text","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":4,"head_dim":16,)"
       R"("attn_temperature_tuning":true,"floor_scale":8192,"attn_scale":0.1,"no_rope_layers":[1,1,1,0]})",
@@ -69,8 +71,9 @@ std::vector<std::string> words() {
 "full_attention" "sliding_attention" "rope_local_base_freq": "no_rope_layers": "qk_rope_head_dim": "alpha":
 "text_config": "vision_config": "mrope_section": "mscale": "gemma3_text" "gptj" "deepseek_v3" "llama4"
 "hunyuan" "_class_name": "WanTransformer3DModel" "MochiTransformer3DModel" "axes_dims_rope": "attention_head_dim":
-"rope_dim": "use_rotary_positional_embeddings": "attn_scale": "floor_scale": "llama_4_scaling_beta": null true [] {} 0 -1 1e308 1e-320
-1e9 1e15 "beta_fast": "beta_slow": "attention_factor": 2147483647 9223372036854775807 0.5 , [[[[)",
+"rope_dim": "use_rotary_positional_embeddings": "attn_scale": "floor_scale": "llama_4_scaling_beta":
+null true [] {} 0 -1 1e308 1e-320 1e9 1e15 "beta_fast": "beta_slow": "attention_factor": 2147483647
+9223372036854775807 0.5 , [[[[)",
                   {std::string(1, '\0')});
 }
 

@@ -1,7 +1,6 @@
 // Experimental: tested on an emulator and on one kind of GPU (docs/gpu.md). Any version may change it.
 //
-// The angle and the rotation of one pair, for kernels of your own: RoPE inside an attention, a GEMM's epilogue, a cache
-// write.
+// The angle and the rotation of one pair, for your own kernels: RoPE in attention, a GEMM's epilogue, a cache write.
 //
 //   #include "rotary/device.cuh"
 //   __global__ void kernel(float* q, const std::int32_t* positions, const std::uint64_t* turns, ...) {
@@ -9,13 +8,13 @@
 //     rotary::device::rotate(q[pair], q[pairs + pair], by);  // half; interleaved: q[2 * pair], q[2 * pair + 1]
 //   }
 //
-// turns[i] is pair i's rotation per position in units of 2^-64 turns: gpu::Frequencies::turns() in the device's memory,
-// or turns_of() below. Its product with the position wraps, which is the range reduction. The attention factor and
-// clockwise are yours to apply: multiply cos and sin by the factor; for clockwise call rotate_backward.
+// turns[i] is the rotation of pair i per position in units of 2^-64 turns: gpu::Frequencies::turns() in the device's
+// memory, or turns_of() below. Its product with the position wraps, which is the range reduction. Apply the attention
+// factor and clockwise yourself: multiply cos and sin by the factor; for clockwise call rotate_backward.
 //
-// Absolute error of cos and sin: at most 6.9e-8 for a given phase (measured over all phases). Rounding of turns adds
-// at most 4e-10 at int32 positions, and 1.7e-19 for each unit of the position beyond. Results are the same bits on
-// every device and host. Cost: about 25 instructions, most of 32 bits.
+// The absolute error of cos and sin is at most 6.9e-8 for a given phase (measured over all phases). Rounding of turns
+// adds at most 4e-10 at int32 positions, and 1.7e-19 for each unit of the position beyond. Results are the same bits
+// on every device and host. The cost is about 25 instructions, most of them on 32 bits.
 //
 // Needs C++17. Only turns_of needs the library rotary. A host compiler sees ordinary functions.
 #pragma once
@@ -39,7 +38,7 @@ struct CosSin {
 
 namespace detail {
 
-// Each operation rounds by itself, whatever -fmad says. On a host, g++ and clang need -ffp-contract=off for that.
+// Each operation rounds separately, whatever -fmad says. On a host, g++ and clang need -ffp-contract=off for that.
 ROTARY_HOST_DEVICE inline float product(float a, float b) noexcept {
 #ifdef __CUDA_ARCH__
   return __fmul_rn(a, b);
@@ -77,8 +76,8 @@ ROTARY_EXPERIMENTAL ROTARY_HOST_DEVICE inline std::uint64_t phase(std::int64_t p
 }
 
 // cos and sin of a phase; phase 0 gives 1 and +0. x is the distance from the nearest quarter turn, in quarter turns.
-// The polynomials come from core/table/sollya/device_polynomials.sollya: before rounding, sin(pi/2 x) is within 5.5e-9
-// and cos(pi/2 x) within 5e-10.
+// The polynomials are from core/table/sollya/device_polynomials.sollya: before rounding, their error is at most
+// 5.5e-9 for sin(pi/2 x) and 5e-10 for cos(pi/2 x).
 ROTARY_EXPERIMENTAL ROTARY_HOST_DEVICE inline CosSin cos_sin(std::uint64_t phase) noexcept {
   const auto quarter = static_cast<std::uint32_t>((phase + (std::uint64_t{1} << 61)) >> 62);
   const auto beyond = static_cast<std::int32_t>(static_cast<std::uint32_t>(phase >> 30));

@@ -8,13 +8,13 @@
 // belong to the current device (cudaSetDevice).
 //
 // Functions that take a stream enqueue their work and return. The memory that a call reads must stay valid until the
-// stream has executed it. rotate, rotate_qk, rms_norm, append and the fused operations allocate nothing, do not wait
-// and do not query the device, so a CUDA graph can capture them.
+// stream has executed the call. rotate, rotate_qk, rms_norm, append and the fused operations allocate nothing, do not
+// wait and do not query the device, so a CUDA graph can capture them.
 //
-// Device memory is not read by the checks: only pointers are validated (null, alignment, overlap).
+// Checks do not read the device's memory: they only validate pointers (null, alignment, overlap).
 //
-// Errors are those of rotary.h, and CUDA: a call of the runtime failed, or there is no device. If rotary was built
-// without CUDA (-DROTARY_CUDA=ON adds it) all functions throw CUDA, except:
+// Errors are those of rotary.h, and CUDA: a call of the runtime failed, or there is no device. In a build without CUDA
+// (-DROTARY_CUDA=ON adds it) all functions throw CUDA, except:
 //   built(), devices()
 //   the constructors of Positions and TableOptions, Table(), moves, and Rotation of a Table
 //   nhd(), hnd(), Slots::flat() and Slots::paged()
@@ -44,15 +44,15 @@ namespace rotary::gpu {
 
 using Stream = CUstream_st*;  // cudaStream_t; null: the default stream
 
-ROTARY_EXPERIMENTAL bool built() noexcept;      // with CUDA
-ROTARY_EXPERIMENTAL int devices() noexcept;     // how many there are; 0 without a driver
-ROTARY_EXPERIMENTAL std::string device_name();  // the current one's: "NVIDIA H100 80GB HBM3, compute capability 9.0"
+ROTARY_EXPERIMENTAL bool built() noexcept;      // whether with CUDA
+ROTARY_EXPERIMENTAL int devices() noexcept;     // number of devices; 0 without a driver
+ROTARY_EXPERIMENTAL std::string device_name();  // the current device: "NVIDIA H100 80GB HBM3, compute capability 9.0"
 ROTARY_EXPERIMENTAL void synchronize(Stream = nullptr);
 
 // ---- positions and frequencies on the device -----------------------------------------------------
 
 // A view of positions in the device's memory: int64, int32 or double, row-major [axes, batch, tokens], as in
-// rotary::Positions. They are read when the stream executes the call, so a replayed graph uses the values at that
+// rotary::Positions. They are read when the stream executes the call, so a replayed graph uses the values of that
 // time. Where rotary::Table throws (a position that is not finite; with Angles::float32 an angle that overflows), the
 // pairs that read the position get NaN. The constructor throws SHAPE, DTYPE (misaligned).
 class ROTARY_EXPERIMENTAL Positions {
@@ -80,7 +80,7 @@ class ROTARY_EXPERIMENTAL Positions {
   std::int64_t tokens_ = 0;
 };
 
-// A model's frequencies in the device's memory: made once, then used on any stream (the constructor waits for its
+// A model's frequencies in the device's memory: copied once, then used on any stream (the constructor waits for the
 // copy). A moved-from object has no pairs; functions that use it throw SHAPE. Throws PAIRING (unset or unknown), SHAPE,
 // SCALING.
 class ROTARY_EXPERIMENTAL Frequencies {
@@ -96,8 +96,8 @@ class ROTARY_EXPERIMENTAL Frequencies {
   int rotary_dim() const noexcept { return 2 * pairs(); }
   int axes() const noexcept;
   double attention_factor() const noexcept;
-  const rotary::Frequencies& host() const noexcept;  // the frequencies that they were made from
-  // One per pair of all heads, 0 where pairs turn by sums, in the device's memory: the second argument of phase() in
+  const rotary::Frequencies& host() const noexcept;  // the frequencies given to the constructor
+  // In the device's memory one value per pair of all heads, 0 if angles are sums: the second argument of phase() in
   // rotary/device.cuh.
   const std::uint64_t* turns() const noexcept;
 
@@ -116,8 +116,8 @@ struct TableOptions {
   Rounding rounding = Rounding::f32;
 };
 
-// The rows of rotary::Table, bit for bit, in the device's memory: f32 [batch, tokens, heads, pairs]; where pairs turn
-// by sums, or with xPos, a position that the host refuses gives NaN. Throws SHAPE, VALUE (unknown angles or rounding),
+// The rows of rotary::Table, bit for bit, in the device's memory: f32 [batch, tokens, heads, pairs]. If angles are
+// sums, or with xPos, a position that the host refuses gives NaN. Throws SHAPE, VALUE (unknown angles or rounding),
 // SCALING, PAIRING (unset or unknown), POSITION (host positions only), ALIAS.
 class ROTARY_EXPERIMENTAL Table {
  public:
@@ -131,27 +131,27 @@ class ROTARY_EXPERIMENTAL Table {
   static Table borrow(const float* cos, const float* sin, int pairs, Pairing, std::int64_t tokens, int batch = 1,
                       int heads = 1);
   Table(Table&&) noexcept;             // the source becomes Table()
-  Table& operator=(Table&&) noexcept;  // the same; frees this table's rows first, as the destructor does
+  Table& operator=(Table&&) noexcept;  // likewise; first frees this table's rows, as the destructor does
   ~Table();                            // waits for the device
 
   // Same as constructing a new table, in this table's memory. If the rows do not fit, it allocates, waits for the
-  // device and frees the old rows; otherwise it does none of that, and with positions in the device's memory a graph
-  // can capture it (with host positions a capture throws CUDA). Throws ALIAS on a borrowed table. Growing frees rows to
-  // which a captured graph, or a caller who kept cos(), may still point: reserve() the maximum first, or use one table
-  // for decode and one for prefill.
+  // device and frees the old rows. If they fit, it does none of this, and a graph can capture it if the positions are
+  // in the device's memory (with host positions a capture throws CUDA). Throws ALIAS on a borrowed table. Growing frees
+  // rows to which a captured graph, or a caller who kept cos(), may still point: reserve() the maximum first, or use
+  // one table for decode and one for prefill.
   void assign(const Frequencies&, const Positions&, const TableOptions& = {}, Stream = nullptr);
   void assign(const Frequencies&, const rotary::Positions& host, const TableOptions& = {}, Stream = nullptr);
-  // between(), below, in this table's memory.
+  // Same as between() below, in this table's memory.
   void assign(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
               const Positions& to_positions, const TableOptions& = {}, Stream = nullptr);
-  // Makes room for `rows` = batch * tokens * heads. Keeps the contents; to grow, it allocates, waits and frees as assign
-  // does.
+  // Makes room for `rows` = batch * tokens * heads. Keeps the contents. To grow, it allocates, waits and frees like
+  // assign.
   void reserve(std::int64_t rows, int pairs);
 
   Pairing pairing() const noexcept { return rows_.pairing; }
   int pairs() const noexcept { return rows_.pairs; }  // in a head
   int heads() const noexcept { return rows_.heads; }
-  bool xpos() const noexcept { return rows_.xpos; }  // has xPos's amplitude: turns queries or keys, not both
+  bool xpos() const noexcept { return rows_.xpos; }  // has xPos's amplitude, so it is for queries or for keys
   int rotary_dim() const noexcept { return rows_.rotary_dim(); }
   int batch() const noexcept { return rows_.batch; }
   std::int64_t tokens() const noexcept { return rows_.tokens; }
@@ -174,23 +174,22 @@ class ROTARY_EXPERIMENTAL Table {
   Rows rows_;
 };
 
-// The rows of rotary::between, bit for bit; where that throws because of a position, the pairs that read it get NaN.
-// Throws what rotary::between throws but for that (SCALING for a frequency below 2^-256 of one rope too), SHAPE for rows
-// per head, summed axes, phases and xpos, and ALIAS.
+// The rows of rotary::between, bit for bit; where it throws because of a position, the pairs that read the position get
+// NaN. Otherwise throws what rotary::between throws (SCALING for a frequency below 2^-256 also if both ropes are one),
+// SHAPE for rows per head, summed axes, phases and xpos, and ALIAS.
 ROTARY_EXPERIMENTAL Table between(const Frequencies& from, const Positions& from_positions, const Frequencies& to,
                                   const Positions& to_positions, const TableOptions& = {}, Stream = nullptr);
 
 // The angle of each pair of each token: the rows of a Table, or Frequencies and Positions. Without a table the kernel
 // computes each angle from integer positions: cos and sin are within 1.1e-7 at any int32 position (an attention factor
 // is rounded to f32 and multiplied in f32; the bound is then 2e-7 times the factor).
-// Keeps the address of the table, or of the frequencies, and a copy of the view of the positions: temporaries do not
-// compile.
+// It keeps the address of the table or of the frequencies, and a copy of the Positions: temporaries do not compile.
 class ROTARY_EXPERIMENTAL Rotation {
  public:
   Rotation(const Table& table) noexcept : table_(&table) {}  // NOLINT: converts
   Rotation(const Table&&) = delete;
-  // Throws POSITION (positions that are double), SHAPE (axes that do not match; moved-from frequencies; rows per head,
-  // sums, phases and xPos, which need a table).
+  // Throws POSITION (double positions), SHAPE (axes that do not match; moved-from frequencies; rows per head, summed
+  // axes, phases and xPos, which need a table).
   Rotation(const Frequencies&, const Positions&);
   Rotation(const Frequencies&&, const Positions&) = delete;
 
@@ -199,7 +198,7 @@ class ROTARY_EXPERIMENTAL Rotation {
   int batch() const noexcept { return table_ ? table_->batch() : positions_->batch(); }
   std::int64_t tokens() const noexcept { return table_ ? table_->tokens() : positions_->tokens(); }
 
-  const Table* table() const noexcept { return table_; }                    // null: the next two are set
+  const Table* table() const noexcept { return table_; }                    // if null, the next two are set
   const Frequencies* frequencies() const noexcept { return frequencies_; }  // null with a table
   const std::optional<Positions>& positions() const noexcept { return positions_; }
 
@@ -233,11 +232,11 @@ ROTARY_EXPERIMENTAL void rotate_qk(const InOut& q, const InOut& k, const Rotatio
 
 // ---- fused operations: norm, rotation and cache write in one launch ------------------------------
 
-// The types of cache.h, in the device's memory. Slots of a token that is skipped: its k and v may be read.
+// The types of cache.h, in the device's memory. k and v of tokens that are skipped may still be read.
 using rotary::CacheType;
 using Cache = CacheIn<Device>;
 using Slots = SlotsIn<Device>;
-// k and v each [pages, page_size, heads, head_dim] (vLLM; flashinfer's NHD) or [pages, heads, page_size, head_dim]
+// k and v are each [pages, page_size, heads, head_dim] (vLLM; flashinfer's NHD) or [pages, heads, page_size, head_dim]
 // (its HND), contiguous. Throw SHAPE.
 ROTARY_EXPERIMENTAL Cache nhd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
 ROTARY_EXPERIMENTAL Cache hnd(void* k, void* v, std::int64_t pages, int page_size, std::int64_t heads, int head_dim);
@@ -245,29 +244,30 @@ ROTARY_EXPERIMENTAL Cache hnd(void* k, void* v, std::int64_t pages, int page_siz
 // x / sqrt(mean(x^2) + eps) * weight. The mean is over one head, or over all heads of a token (OLMo 2).
 struct Norm {
   const void* weight = nullptr;  // head_dim elements, or heads * head_dim if across_heads; null: no weight
-  DType dtype = DType::f32;      // the weight's
+  DType dtype = DType::f32;      // the weight's type
   float eps = 1e-6f;
   bool one_plus = false;      // multiplies by 1 + weight (Gemma)
-  bool round_before = true;   // rounds to x's dtype before and after the weight (Llama, Qwen3); false: after (Gemma)
-  bool across_heads = false;  // the mean over all heads of a token
+  bool round_before = true;   // rounds to x's dtype before and after the weight (Llama, Qwen3); else after (Gemma)
+  bool across_heads = false;  // the mean is over all heads of a token
 };
 
-// Outputs must not overlap any other argument (ALIAS), except where a function says so. Slots::indices is not checked:
-// its length is only known on the device.
+// Outputs must not overlap any other argument (ALIAS), except where a function allows it. Slots::indices is not
+// checked: only the device knows its length.
 
-// out may be x. The sum of squares is f32; the order of its additions depends on dtype and shape only.
+// Norms x into out, which may be x. The sum of squares is f32; the order of its additions depends only on dtype and
+// shape.
 // Throws SHAPE, DTYPE, ALIAS, VALUE (eps).
 ROTARY_EXPERIMENTAL void rms_norm(const ConstHeads& x, const Heads& out, const Norm&, Stream = nullptr);
 // Copies k and v to their slots. Throws SHAPE, DTYPE, ALIAS, VALUE (k_scale, v_scale).
 ROTARY_EXPERIMENTAL void append(const ConstHeads& k, const ConstHeads& v, const Cache&, const Slots&, Stream = nullptr);
-// Rotates q into q_out (which may be q) and k into its slots, copies v to its slots. The result is that of rotate, then
+// Rotates q into q_out (which may be q) and k into its slots, and copies v to its slots. The result equals rotate, then
 // append, bit for bit. Throws SHAPE (also a table with rows for other heads than k's), DTYPE, ALIAS, PAIRING, SCALING
 // (a table with xPos), VALUE (k_scale, v_scale).
 ROTARY_EXPERIMENTAL void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
                                        const ConstHeads& v, const Rotation&, const Cache&, const Slots&,
                                        Stream = nullptr);
-// qkv as in rotate_qkv. Norms and rotates q into q_out (which may be q's part of qkv, except with interleaved_to_half)
-// and k into its slots, copies v to its slots. The result is that of rms_norm, rotate, then append, bit for bit.
+// Norms and rotates q into q_out (which may be q's part of qkv, except with interleaved_to_half) and k into its slots,
+// and copies v to its slots. qkv is as in rotate_qkv. The result equals rms_norm, rotate, then append, bit for bit.
 // Throws what rotate_append throws, and VALUE (eps).
 ROTARY_EXPERIMENTAL void norm_rotate_append(const ConstHeads& qkv, std::int64_t kv_heads, const Heads& q_out,
                                             const Norm& q_norm, const Norm& k_norm, const Rotation&, const Cache&,
@@ -275,9 +275,9 @@ ROTARY_EXPERIMENTAL void norm_rotate_append(const ConstHeads& qkv, std::int64_t 
 
 // ---- shift ---------------------------------------------------------------------------------------
 
-// shift() of cache.h, bit for bit, but with options of its own: forward, from element 0. Each thread follows one token
-// in `drop`, so that dropping few tokens of few sequences is slow. A token beyond its sequence's pages is skipped.
-// Throws SHAPE, DTYPE, ALIAS, PAIRING (interleaved_to_half; between makes none).
+// shift() of cache.h, bit for bit, always forward and from element 0. One thread moves every `drop`-th token in turn,
+// so dropping few tokens of few sequences is slow. A token beyond its sequence's pages is skipped. Throws SHAPE, DTYPE,
+// ALIAS, PAIRING (interleaved_to_half, which between() never returns).
 using Sequences = SequencesIn<Device>;
 ROTARY_EXPERIMENTAL void shift(const Heads& k, const Heads& v, const Table&, std::int64_t keep, std::int64_t drop,
                                const Sequences& = {}, Stream = nullptr);

@@ -1,8 +1,8 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc,untyped-decorator"
 """rotary.rotate and its family on torch's tensors.
 
-Plain tensors on the CPU of which no gradient is recorded go straight to the C++ part, which reads their memory. That
-memory is not all there is where anything below watches or holds back: such calls go to the ops.
+Plain tensors on the CPU without a recorded gradient go straight to the C++ part, which reads their memory. If their
+memory alone is not enough, because a mode, a transform or a subclass takes part, the call goes to the ops.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _lie_side_by_side(*tensors: Any) -> bool:
 
 
 def _overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether an element of the one is an element of the other. In memory of one type, as views have it."""
+    """Whether the two share an element, in memory of one type, as views have."""
     memory = a.untyped_storage()
     if memory.data_ptr() != b.untyped_storage().data_ptr() or a.dtype != b.dtype:
         return False
@@ -67,7 +67,7 @@ def _overlap(a: Tensor, b: Tensor) -> bool:
 
 
 def _written(out: Tensor) -> Tensor:
-    """Tells autograd, which has perhaps kept the tensor for its backward, that it was written to."""
+    """Tells autograd, which may have kept the tensor for its backward, that it was written to."""
     if not out.is_inference():
         torch.autograd.graph.increment_version(out)
     return out
@@ -97,8 +97,8 @@ def _how(operation: str, table: Any, layout: Any, first: Any, direction: Any, st
 
 
 def _is_fused(x: Tensor, layout: str) -> bool:
-    """Whether a compiler does better with torch's own ops than with a call, which costs it 25 us: for one token, and
-    where there are no kernels.
+    """Whether torch's own ops suit a compiler better than a call, which costs it 25 us: for one token, and without
+    kernels.
     """
     if "t" not in layout or x.shape[layout.index("t")] == 1:
         return True
@@ -106,7 +106,7 @@ def _is_fused(x: Tensor, layout: str) -> bool:
 
 
 def _by_function(*tensors: Tensor) -> bool:
-    """Whether autograd.Function must be there: a gradient, a tangent, or a level of functorch but functionalize."""
+    """Whether autograd.Function is needed: for a gradient, a tangent, or a level of functorch except functionalize."""
     if ops.records(*tensors):
         return True
     level = ops.levels()
@@ -116,7 +116,7 @@ def _by_function(*tensors: Tensor) -> bool:
 def _by_op(
     operation: str, tensors: tuple[Any, ...], table: Any, *words: Any, scale: Any = None
 ) -> tuple[Tensor, ...]:
-    """x, or q and k, rotated."""
+    """The rotated x, or q and k."""
     for x in tensors:
         if not isinstance(x, Tensor):
             raise TypeError(f"[{operation}] an array must be a tensor as the others are but got {type(x).__name__}")
@@ -140,7 +140,7 @@ def _turned(operation: str, tensors: tuple[Any, ...], cos: Tensor, sin: Tensor, 
 def _by_scaled_rows(
     operation: str, tensors: tuple[Tensor, ...], cos: Tensor, sin: Tensor, how: How, given: Any
 ) -> tuple[Tensor, ...]:
-    """q by rows times its factors, and k."""
+    """Rotates q by rows times its factors, and k."""
     q, k = tensors
     scale = torch.as_tensor(given, device=q.device)
     check(operation, tensors, cos, sin, how)
@@ -153,7 +153,7 @@ def _by_scaled_rows(
 
 
 def _into(operation: str, x: Tensor, out: Any, y: Tensor) -> Tensor:
-    """The result y where it shall go: out, which is x where the operation has an underscore."""
+    """Puts the result y into out, which is x if the operation has an underscore."""
     if not isinstance(out, Tensor):
         raise TypeError(f"[{operation}] out must be a tensor as the others are but got {type(out).__name__}")
     if operation.endswith("_"):
@@ -181,7 +181,7 @@ def _is_dtensor(x: Any) -> bool:
 
 
 def _replicated(rows: Tensor, x: Any) -> Any:
-    """cos or sin beside a DTensor: whole on every process, which has it already."""
+    """cos or sin beside a DTensor: replicated, since every process already has it whole."""
     from torch.distributed.tensor import DTensor, Replicate
 
     _register()
@@ -200,7 +200,7 @@ def _register() -> None:
 
 
 def _placements(tensors: int, *inputs: Any) -> list[tuple[list[Any], list[Any]]]:
-    """(results' placements, arguments' placements) of each way to shard along one dimension of a mesh."""
+    """(results' placements, arguments' placements) for each way to shard along one dimension of a mesh."""
     from torch.distributed.tensor import Replicate, Shard
 
     cos, words = inputs[tensors], inputs[tensors + 2 :]
@@ -222,7 +222,7 @@ def _placements(tensors: int, *inputs: Any) -> list[tuple[list[Any], list[Any]]]
 def rotate(
     operation: str, x: Any, table: Any, layout: Any, out: Any, first: Any, direction: Any, stores: Any, kv_heads: Any
 ) -> Any:
-    """kv_heads: of a packed tensor, for the operations rotate_qkv and rotate_qkv_."""
+    """Rotates by the named operation. kv_heads: of a packed tensor, for rotate_qkv and rotate_qkv_."""
     new = out is None
     if not _is_compiling() and (_goes_straight(table, x) if new or out is x else _goes_straight(table, x, out)):
         try:

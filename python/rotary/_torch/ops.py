@@ -1,9 +1,9 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
-"""The ops rotary::rotate, rotate_qk and rows, the first two by the schema of librotary_torch.so (torch/rotary_torch/op/op.cpp).
+"""The ops rotary::rotate, rotate_qk and rows; the first two have the schema of librotary_torch.so.
 
-Defined by torch.library.Library, without its autograd: that costs 10 us a call even under no_grad, and breaks
-torch.func. The gradient is a kernel of the dispatch key Autograd, which the graphs of torch.compile and torch.export
-reach, and eager calls only where autograd.Function was not called before.
+They are defined by torch.library.Library without its autograd, which costs 10 us a call even under no_grad and breaks
+torch.func. The gradient is a kernel of the dispatch key Autograd, which graphs of torch.compile and torch.export
+reach, and eager calls only if autograd.Function was not called before.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ levels = torch._C._functorch.peek_interpreter_stack
 
 
 def like(x: Tensor) -> Tensor:
-    """A new tensor with x's order of dimensions in memory, unless head_dim is not the innermost one there."""
+    """A new tensor with x's memory order of dimensions, unless head_dim is not the innermost one."""
     sizes, strides = x.shape[:-1], x.stride()
     if strides and all(size <= 1 or stride > 1 for size, stride in zip(sizes, strides)):
         return torch.empty_like(x)
@@ -56,7 +56,7 @@ def has_kernels(x: Tensor) -> bool:
 
 
 def lies_side_by_side(x: Tensor) -> bool:
-    """Whether the elements of a head lie side by side, as the C++ part asks."""
+    """Whether the elements of a head are adjacent, as the C++ part requires."""
     return x.dim() == 0 or x.stride(-1) == 1
 
 
@@ -70,7 +70,7 @@ def has_cuda_kernels(x: Tensor) -> bool:
 
 
 def _rotate_on_cuda(cos: Tensor, sin: Tensor, how: How, tensors: Sequence[Tensor], outs: Sequence[Tensor]) -> None:
-    """Writes to outs, which are like the tensors, on torch's current stream of their device."""
+    """Writes to outs, which are like the tensors, on the device's current stream."""
     rows = [one.to(torch.float32).contiguous() for one in (cos, sin)]
     words = how.pairing, how.layout, how.first, how.backward
     for x, out in zip(tensors, outs):
@@ -81,7 +81,7 @@ def _rotate_on_cuda(cos: Tensor, sin: Tensor, how: How, tensors: Sequence[Tensor
             heads = x.shape[at] - how.kv_heads
             out.narrow(at, heads, how.kv_heads).copy_(x.narrow(at, heads, how.kv_heads))
     pairs = [(turning(x, how), turning(out, how)) for x, out in zip(tensors, outs)]
-    if cos.dim() == 4 and how.kv_heads > 0:  # the heads of q and of k have rows each
+    if cos.dim() == 4 and how.kv_heads > 0:  # each head of q and k has its rows
         at, sizes = how.layout.index("h"), parts_of_heads(tensors[0], how)
         pairs = list(zip(*(one.split(sizes, at) for one in pairs[0])))
     (q, q_out), (k, k_out) = (*pairs, (None, None))[:2]
@@ -90,18 +90,18 @@ def _rotate_on_cuda(cos: Tensor, sin: Tensor, how: How, tensors: Sequence[Tensor
         _core._gpu_rotate(q, k, q_out, k_out, *rows, *words, stream)
 
 
-# ---- of one tensor, or of q and k ----
+# ---- one tensor, or q and k ----
 
 
 def turn(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
-    """The op."""
+    """Calls the op."""
     if len(tensors) == 2:
         return rotate_qk(*tensors, cos, sin, *how[:4])
     return (rotate(*tensors, cos, sin, *how),)
 
 
 def below(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
-    """The op below autograd, without the dispatcher where nobody would see it there."""
+    """Calls the op below autograd, without the dispatcher if nothing there would see the call."""
     if is_quiet() and all(map(is_plain, (*tensors, cos, sin))):
         return _turned(tensors, cos, sin, how)
     with BELOW():
@@ -109,7 +109,7 @@ def below(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tupl
 
 
 def _turned(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
-    """The kernel, of any backend."""
+    """The kernel for all backends."""
     operation = "rotate" if len(tensors) == 1 else "rotate_qk"
     outs: Any = (None,) * len(tensors)  # _core makes them like the tensors
     on_cuda = all(map(has_cuda_kernels, tensors))
@@ -137,7 +137,7 @@ def _fake(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tupl
 
 
 def records(*tensors: Tensor) -> bool:
-    """Whether a gradient would be recorded, or a tangent carried."""
+    """Whether a gradient is recorded, or a tangent is carried."""
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return True
     return torch.autograd.forward_ad._current_level >= 0
@@ -147,13 +147,13 @@ def records(*tensors: Tensor) -> bool:
 
 
 def turn_recorded(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> tuple[Tensor, ...]:
-    """The op, recorded."""
+    """Calls the op and records it."""
     function: Any = Turn if levels() is not None else TurnAtThisLevel
     return function.apply(*tensors, cos, sin, *how)
 
 
 def _tangent(x: Tensor, dx: Tensor | None, cos: Tensor, sin: Tensor, d_cos: Any, d_sin: Any, how: How) -> Tensor:
-    """The map is linear in x, and in (cos, sin)."""
+    """The tangent of the map, which is linear in x and in (cos, sin)."""
     turned = torch.zeros_like(x) if dx is None else turn_recorded((dx,), cos, sin, how)[0]
     if d_cos is None and d_sin is None:
         return turned
@@ -218,7 +218,7 @@ class TurnAtThisLevel(_SingleLevelFunction):
 
 
 def mapped(turns: Any, info: Any, in_dims: tuple[Any, ...], inputs: tuple[Any, ...]) -> Any:
-    """The rule of vmap for what turns: (results, where vmap's dimension is in each). It becomes a part of the batch."""
+    """vmap's rule for the ops: (results, the place of vmap's dimension in each). It becomes a part of the batch."""
     tensors, cos, sin, how = parts(inputs)
     count, size, at = len(tensors), info.batch_size, how.layout.find("b")
     dims_of_rows = in_dims[count : count + 2]
@@ -246,7 +246,7 @@ def mapped(turns: Any, info: Any, in_dims: tuple[Any, ...], inputs: tuple[Any, .
 
 
 def _recorded(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> Any:
-    """The kernel of the dispatch key Autograd, below which torch.func has taken its levels apart."""
+    """The kernel of the dispatch key Autograd, which runs after torch.func has unwrapped its levels."""
     if not records(*tensors, cos, sin):
         return below(tensors, cos, sin, how)
     with nullcontext() if levels() is None else enable_single_level_autograd_function():
@@ -254,7 +254,7 @@ def _recorded(tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, how: How) -> 
 
 
 def _by_schema(function: Any) -> Any:
-    """The function with the arguments and results that the schemas say."""
+    """The function with the arguments and results of the schemas."""
 
     def called(*inputs: Any) -> Any:
         turned = function(*parts(inputs))

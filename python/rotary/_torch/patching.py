@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
-"""The tables of a transformers model beside the ropes of its config, and rotary's exact rows in their place."""
+"""Compares the tables of a transformers model with its config's ropes, and replaces them by rotary's exact rows."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Agreement:
     """A table of the model, and the rope that makes the same rows.
 
     Attributes:
-        path: of the rotary module in the model.
+        path: the place of the rotary module in the model.
         kind: the module's class.
-        layer_type: the layers that the table is for, "" where the module has one table.
-        ropes: entries of rotary.config; several where the columns of one follow those of another, as on the axes of
-            an image.
-        texts: the ropes as the ops of torch read them.
+        layer_type: the type of the layers that use the table, "" if the module has one table.
+        ropes: entries of rotary.config; several if the columns of one follow those of another, as for the axes of an
+            image.
+        texts: the ropes in the form that torch's ops read.
         positions: the form of its position_ids: "tokens" [batch, tokens], "axes first" [axes, batch, tokens],
             "axes last" [tokens, axes], "batched axes last" [batch, tokens, axes].
-        order: which axis each coordinate is.
+        order: the axis of each coordinate.
         rows: the form of its rows.
         ones: dimensions of size 1 that its rows have before those of position_ids.
         casts: the rows have the dtype of the module's first argument.
@@ -75,13 +75,13 @@ class Agreement:
         made = []
         for rope, text in zip(self.ropes, self.texts):
             cos, sin = ops.rows(rope._first(on_axes), text, None)
-            # rotary's own rows of a clockwise rope turn the other way, the model's do not
+            # rotary's own rows of a clockwise rope have the opposite sign, the model's do not
             made.append((_doubled(cos, self.rows), _doubled(-sin if rope.rope.clockwise else sin, self.rows)))
         cos, sin = (torch.cat(parts, -1) for parts in zip(*made))
         return cos, sin
 
     def on_axes(self, position_ids: Tensor) -> Tensor:
-        """Positions [axes, ...] of what the module is given."""
+        """The module's position_ids as positions [axes, ...]."""
         if self.positions.endswith("axes last"):
             return position_ids[..., list(self.order)].movedim(-1, 0)
         axes = len(self.order)  # positions [batch, tokens] are the same on every axis
@@ -90,14 +90,14 @@ class Agreement:
 
 @dataclass
 class Report(contextlib.AbstractContextManager["Report"]):
-    """What rotary.patch did: print it, undo() it, or use it in a with statement, which undoes.
+    """The result of rotary.patch: print it, undo() it, or use it in a with statement, which undoes it.
 
     Attributes:
-        model_type: as the config says.
+        model_type: from the config.
         tables: each table of the model, and the rope that makes the same rows.
-        unread: paths of modules whose rows are not asked by position, as of Llama 4's pictures and GPT-J's attentions:
-            their buffers are those of a new module of their config, and were compared with no rope.
-        exact: the rotary modules give rotary's exact rows.
+        unread: paths of modules whose rows are not looked up by position, as for Llama 4's images and GPT-J's
+            attention: their buffers equal those of a new module from their config, and were compared with no rope.
+        exact: the rotary modules return rotary's exact rows.
         active: False after undo().
     """
 
@@ -109,7 +109,7 @@ class Report(contextlib.AbstractContextManager["Report"]):
     _undo: contextlib.ExitStack = field(default_factory=contextlib.ExitStack, repr=False)
 
     def undo(self) -> None:
-        """Gives the rotary modules their own rows back, once: a second call does nothing."""
+        """Restores the rotary modules' own rows; a second call does nothing."""
         self.active = False
         self._undo.close()
 
@@ -125,7 +125,7 @@ class Report(contextlib.AbstractContextManager["Report"]):
 
 
 def patch(model: Any, tables: str) -> Report:
-    """rotary.patch."""
+    """Implements rotary.patch."""
     if not isinstance(model, Module) or not hasattr(model, "config"):
         raise TypeError(f"model must be a model of transformers but got {type(model).__name__}")
     if tables not in ("model", "exact"):
@@ -156,7 +156,7 @@ def patch(model: Any, tables: str) -> Report:
 
 
 def exact_forward(known: dict[str, Agreement], x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
-    """What a rotary module gives, of rotary's own rows and without its buffers. known: by layer_type."""
+    """A rotary module's result from rotary's own rows, without the module's buffers. known: by layer_type."""
     one = known[layer_type if layer_type in known else ""]
     with torch.no_grad():
         on_axes = one.on_axes(position_ids.detach())
@@ -171,9 +171,9 @@ def exact_forward(known: dict[str, Agreement], x: Tensor, position_ids: Tensor, 
 
 
 def _compared(model: Module, ropes: Ropes, exact: bool) -> tuple[list[Agreement], list[str]]:
-    """(every table with the rope that makes its rows, paths of modules whose tables are not asked by position).
+    """(every table with the rope that makes its rows, paths of modules whose tables are not looked up by position).
 
-    For exact tables, modules are made again of their config first: what happened to their buffers does not count.
+    For exact tables, modules are first made again from their config, so that damage to their buffers does not count.
     """
     agreed, unread = [], []
     for path, module in model.named_modules():
@@ -201,7 +201,7 @@ def _compared(model: Module, ropes: Ropes, exact: bool) -> tuple[list[Agreement]
 
 
 def _ropes_of(ropes: Ropes, model: Module, own: Any) -> list[ModelRope]:
-    """The ropes of the model's config whose part of it is own, or those that it has by itself."""
+    """The ropes of the model's config for the part whose config is `own`, or those of `own` alone."""
     found = []
     for rope in ropes if own is not None else ():
         part: Any = model.config
@@ -214,7 +214,7 @@ def _ropes_of(ropes: Ropes, model: Module, own: Any) -> list[ModelRope]:
 
 
 def _readings(ropes: list[ModelRope], own: Any, layer_type: str) -> Iterator[tuple[ModelRope, ...]]:
-    """What a table for the layers of one type may be: one rope, or those of a head that is cut into blocks."""
+    """The ropes that a table for layers of one type may have: one, or those of a head that is cut into blocks."""
     kinds = list(getattr(own, "layer_types", None) or ())
     used = {index for index, kind in enumerate(kinds) if kind == layer_type}
     there = [rope for rope in ropes if used & set(rope.layers)] or ropes
@@ -258,7 +258,7 @@ def _asked(one: Agreement) -> Iterator[tuple[Agreement, Tensor]]:
 
 
 def _made(module: Module, ids: Tensor, layer_type: str, dtype: torch.dtype) -> tuple[Tensor, ...] | None:
-    """(cos, sin), or (complex rows,), that a copy of the module makes on the CPU beside hidden states of that dtype."""
+    """(cos, sin), or (complex rows,), from a copy of the module on the CPU, for hidden states of that dtype."""
     words = {"layer_type": layer_type} if layer_type else {}
     with contextlib.suppress(Exception), torch.no_grad():
         module = copy.deepcopy(module).to("cpu").eval()
@@ -270,14 +270,14 @@ def _made(module: Module, ids: Tensor, layer_type: str, dtype: torch.dtype) -> t
 
 
 def _gives_rows(module: Module, layer_type: str) -> bool:
-    """Whether it gives cos and sin of any form of position_ids."""
+    """Whether the module returns cos and sin for any form of position_ids."""
     places = torch.arange(4)
     forms = places[None], places.expand(3, 1, -1), places[:, None].expand(-1, 2)
     return any(_made(module, ids, layer_type, torch.float32) is not None for ids in forms)
 
 
 def _compare(one: Agreement, on_axes: Tensor, made: tuple[Tensor, ...]) -> Agreement | None:
-    """The same with what was compared; None where a number of made is another than rotary's beyond the tolerance."""
+    """The agreement with its difference; None if a number of made differs from rotary's by more than the tolerance."""
     exact = one.exact(on_axes)
     tolerance = torch.cat([_doubled(_tolerance(rope, on_axes), one.rows) for rope in one.ropes], -1)
     if any(rows.shape[-2:] != right.shape[-2:] or rows.numel() != right.numel() for rows, right in zip(made, exact)):
@@ -288,7 +288,7 @@ def _compare(one: Agreement, on_axes: Tensor, made: tuple[Tensor, ...]) -> Agree
 
 
 def _tolerance(rope: ModelRope, on_axes: Tensor) -> Tensor:
-    """By how much float32 arithmetic may miss cos and sin, [..., pairs]."""
+    """The largest error of cos and sin by float32 arithmetic, [..., pairs]."""
     speeds = rope.frequencies(int(on_axes.max()) + 1)
     speed = torch.frombuffer(bytearray(speeds._inv_freq), dtype=torch.float64)
     angles = on_axes.double()[list(speeds.axis) or [0] * len(speed)].movedim(0, -1) * speed
@@ -296,14 +296,14 @@ def _tolerance(rope: ModelRope, on_axes: Tensor) -> Tensor:
 
 
 def _doubled(single: Tensor, rows: Rows) -> Tensor:
-    """Rows [..., pairs] in the form of a table; complex ones are made of them."""
+    """Rows [..., pairs] in the form of a table, unless it is complex."""
     if rows == "halves":
         return torch.cat((single, single), -1)
     return single.repeat_interleave(2, -1) if rows == "neighbours" else single
 
 
 def _again(module: Module, own: Any) -> Module | None:
-    """The module as its class makes it of its config."""
+    """A new module of the same class, made from its config."""
     with contextlib.suppress(Exception), torch.device("cpu"):
         return type(module)(own)
     return None

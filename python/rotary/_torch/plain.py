@@ -1,6 +1,6 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
-"""The checks of the ops, on shapes alone; the rotation by torch's own ops: for float64, for devices without kernels, and
-for gradients of cos and sin.
+"""The checks of the ops, on shapes alone; and the rotation by torch's own ops, for float64, for devices without kernels
+and for gradients of cos and sin.
 
 Float32 arithmetic (float64 for float64): product, product, sum, then one rounding to the tensor's type.
 """
@@ -29,10 +29,10 @@ TYPES = (Tensor, torch.nn.Parameter)
 
 
 def _ordinary() -> tuple[frozenset[Any], frozenset[Any]]:
-    """The dispatch keys of a thread without modes, and those of tensors that are nothing but memory of the CPU; each
-    without and with inference mode.
+    """The dispatch keys of a thread without modes, and those of tensors that are plain memory of the CPU; each without
+    and with inference mode.
 
-    Asked in a new thread: this module may be imported under a mode.
+    Queried in a new thread, because this module may be imported under a mode.
     """
     found: list[Any] = []
 
@@ -52,7 +52,7 @@ _NO_MODES, _PLAIN = _ordinary()
 
 
 def is_quiet() -> bool:
-    """No dispatch mode, functorch level, tracer, function mode, dual level or profiler that should see the call."""
+    """Whether no dispatch mode, functorch level, tracer, function mode, dual level or profiler must see the call."""
     return (
         _number(_included()) in _NO_MODES
         and _function_modes() == 0
@@ -62,16 +62,16 @@ def is_quiet() -> bool:
 
 
 def is_plain(x: Any) -> bool:
-    """Memory of the CPU and nothing else: no subclass, fake, wrapper, view of negative signs, zeros without memory."""
+    """Whether it is plain memory of the CPU: no subclass, fake, wrapper, negated view or zeros without memory."""
     return type(x) in TYPES and _number(_keys(x)) in _PLAIN
 
 
 def can_be_read(*tensors: Tensor) -> bool:
-    """Whether the numbers are there, in the memory of the CPU."""
+    """Whether the numbers can be read, in the CPU's memory."""
     return not torch.compiler.is_dynamo_compiling() and is_quiet() and all(map(is_plain, tensors))
 
 
-# ---- what is rotated, and how ----
+# ---- arguments and shapes ----
 
 
 class How(NamedTuple):
@@ -84,19 +84,19 @@ class How(NamedTuple):
     kv_heads: int = -1  # 0 or more: the last 2 * kv_heads are k and v of a packed tensor, of which v keeps its bits
 
     def interleaves(self) -> list[bool]:
-        """Whether the two of a pair are neighbours: where they are read, and where they are written."""
+        """Whether the two of a pair are neighbours when they are read, and when they are written."""
         crossed = self.pairing == "interleaved_to_half"
         return [self.pairing == "interleaved" or (crossed and self.backward == back) for back in (False, True)]
 
 
 def parts(inputs: tuple[Any, ...]) -> tuple[list[Tensor], Tensor, Tensor, How]:
-    """The parts of the ops' arguments, (x, cos, sin, *how) or (q, k, cos, sin, *how): (tensors, cos, sin, how)."""
+    """Splits the ops' arguments, (x, cos, sin, *how) or (q, k, cos, sin, *how), into (tensors, cos, sin, how)."""
     count = 2 if isinstance(inputs[3], Tensor) else 1
     return list(inputs[:count]), inputs[count], inputs[count + 1], How(*inputs[count + 2 :])
 
 
 def turning(x: Tensor, how: How) -> Tensor:
-    """The heads that turn."""
+    """The heads that rotate."""
     if how.kv_heads < 0:
         return x
     at = how.layout.index("h")
@@ -119,31 +119,31 @@ def _joined(a: Tensor, b: Tensor, interleaved: bool) -> Tensor:
 
 
 def parts_of_heads(x: Tensor, how: How) -> list[int]:
-    """The heads of x that turn."""
+    """The heads of x that rotate."""
     return _words.parts_of_heads(how.layout, x.shape, how.kv_heads)
 
 
 def _order(how: How) -> list[int]:
-    """The dimensions of rows [batch, tokens, heads, pairs] in the order of the layout, behind those it lacks."""
+    """The dimensions of rows [batch, tokens, heads, pairs] in the order of the layout, after those that it lacks."""
     letters = how.layout[:-1]
     return ["bth".index(letter) for letter in [one for one in "bth" if one not in letters] + [*letters]] + [3]
 
 
 def _spread(rows: Tensor, how: How, x: Tensor) -> Tensor:
-    """Rows as the layout has them, in the type of the arithmetic, with 1 for what they do not know."""
+    """Rows in the order of the layout and the type of the arithmetic, with 1 for dimensions that they lack."""
     wide = rows.to(_wide(x))
     if wide.dim() == 2:
         wide = wide.unsqueeze(0)
     if wide.dim() == 3:
         wide = wide.unsqueeze(2)
-    else:  # the heads of a group have its row
+    else:  # heads of a group share its row
         heads = wide.shape[2]
         wide = torch.cat([wide.repeat_interleave(part // heads, 2) for part in parts_of_heads(x, how)], 2)
     return wide.permute(_order(how)).flatten(0, 4 - len(how.layout))
 
 
 def _gathered(spread: Tensor, rows: Tensor, how: How, x: Tensor) -> Tensor:
-    """The reverse of _spread: of what has its shape, what has the shape and the type of rows."""
+    """The reverse of _spread: a tensor of its shape, summed to the shape and type of rows."""
     order = _order(how)
     full = spread.reshape((1,) * (4 - len(how.layout)) + spread.shape).permute([order.index(at) for at in range(4)])
     if rows.dim() == 4:
@@ -155,7 +155,7 @@ def _gathered(spread: Tensor, rows: Tensor, how: How, x: Tensor) -> Tensor:
 
 
 def rotated(x: Tensor, cos: Tensor, sin: Tensor, how: How, keeps: bool = True) -> Tensor:
-    """x rotated, differentiable. What does not turn is kept, or 0."""
+    """The rotated x, differentiable. Other elements are kept, or 0."""
     c, s = _spread(cos, how, x), _spread(sin, how, x)
     if how.backward:
         s = -s
@@ -178,7 +178,7 @@ def times(rows: Tensor, scale: Tensor, x: Tensor) -> Tensor:
 
 
 def multiplied(y: Tensor, scale: Tensor, how: How, width: int) -> Tensor:
-    """y, whose elements beside the block of that width are multiplied."""
+    """y with the elements outside the block of that width multiplied."""
     if width == y.shape[-1]:
         return y
     factors = _spread(scale[..., None], how, y)
@@ -225,7 +225,7 @@ def check(operation: str, tensors: Sequence[Tensor], cos: Tensor, sin: Tensor, h
 
 
 def check_scale(operation: str, q: Tensor, scale: Tensor, how: How) -> None:
-    """Of q that is checked."""
+    """Refuses a query_scale that does not fit q, whose own shape is checked."""
     if scale.dtype not in _FLOATS:
         fail("DTYPE", operation, f"query_scale must hold floats but got {scale.dtype}")
     _words.check_scale(operation, q.shape, scale.shape, how.layout)

@@ -1,6 +1,6 @@
 # mypy: disable-error-code="import-not-found,attr-defined,no-any-return,no-untyped-call,no-untyped-def,misc"
-"""Rows of cos and sin as torch's tensors; a rope as text: an op takes no object, and an exported program is loaded where
-the object is not."""
+"""Rows of cos and sin as torch's tensors; and a rope as text, since an op takes no object and an exported program is
+loaded where the object does not exist."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def single(rows: Tensor, doubled: str) -> Tensor:
 
 
 class TensorTable(Shaped):
-    """Rows that are torch's tensors: what rotary.from_rows and rotary.from_doubled make of them.
+    """Rows that are torch's tensors, made by rotary.from_rows and rotary.from_doubled.
 
-    It holds the tensors themselves, on any device: a gradient reaches them, torch.compile traces them, and what is
-    written to them changes the table.
+    It holds the tensors themselves, on any device: a gradient reaches them, torch.compile traces them, and writing to
+    them changes the table.
 
     Attributes:
-        cos: [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs]; of doubled rows the columns that
-            are read, a view.
+        cos: [tokens, pairs], [batch, tokens, pairs] or [batch, tokens, heads, pairs]; for doubled rows a view of the
+            columns that are read.
         sin: likewise.
-        pairing: which two elements turn together.
-        doubled: how the given rows hold each column twice: "halves", "neighbours", or "": they do not.
+        pairing: the two elements that rotate together.
+        doubled: where the given rows hold each column twice: "halves", "neighbours", or "" if they do not.
     """
 
     positions = None
@@ -51,7 +51,7 @@ class TensorTable(Shaped):
         self.doubled = doubled
         self._xpos = xpos  # has its amplitude
         self._rows = (cos, sin, pairing, doubled)
-        self._checked: tuple[Tensor, Tensor] | None = None  # rows that entry.py found to be plain
+        self._checked: tuple[Tensor, Tensor] | None = None  # rows that entry.py has found plain
 
     @property
     def cos(self) -> Tensor:
@@ -71,8 +71,8 @@ class TensorTable(Shaped):
 
 
 def tensors_of(table: Table) -> tuple[Tensor, Tensor, dict[torch.device, tuple[Tensor, Tensor]]]:
-    """Tensors that see the memory of a rotary.Table's rows, and keep that and not the table; a place for copies on
-    other devices.
+    """Tensors over the memory of a rotary.Table's rows, which keep the memory and not the table; and a dict for copies
+    on other devices.
     """
     batched = len(table.shape) == 3
     cos, sin = (from_dlpack(_core._dlpack(table, which, batched)) for which in (False, True))
@@ -80,7 +80,7 @@ def tensors_of(table: Table) -> tuple[Tensor, Tensor, dict[torch.device, tuple[T
 
 
 def rows_beside(table: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows of a rotary.Table on the device of x: fake ones beside a fake tensor, else copies that are kept."""
+    """The rows of a rotary.Table on the device of x: fake ones for a fake tensor, else copies, which are kept."""
     cos, sin = table._torch_cos, table._torch_sin
     if cos.device == x.device and (is_dynamo_compiling() or type(x) in TYPES):
         return cos, sin
@@ -91,7 +91,7 @@ def rows_beside(table: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         return cos.to(x.device), sin.to(x.device)
     copies: dict[torch.device, tuple[Tensor, Tensor]] = table._torch_copies
     moved = copies.get(x.device) or (cos.to(x.device), sin.to(x.device))
-    if type(moved[0]) is Tensor:  # else somebody's mode made it, and it must not outlive the call
+    if type(moved[0]) is Tensor:  # else a mode made it, and it must not outlive the call
         copies[x.device] = moved
     return moved
 
@@ -110,7 +110,7 @@ def check_tensors(operation: str, cos: Any, sin: Any, doubled: str) -> None:
 
 
 class ReadRope:
-    """What the text says.
+    """The rope that the text describes.
 
     Attributes:
         source: a rotary.Rope, or rotary.Frequencies.
@@ -145,7 +145,7 @@ class ReadRope:
 
 
 def write_rope(source: Rope | Frequencies, angles: str, rounding: str) -> str:
-    """The same text for the same rope."""
+    """The text of a rope; equal ropes have equal texts."""
     words: dict[str, Any] = {"angles": angles, "rounding": rounding}
     if isinstance(source, Rope):
         words["rope"] = _core._check_rope(source)
@@ -157,7 +157,7 @@ def write_rope(source: Rope | Frequencies, angles: str, rounding: str) -> str:
 
 
 def of_keys(source: Rope | Frequencies) -> Rope | Frequencies:
-    """The rope, or the frequencies, for the keys beside queries that `source` turns: with xPos's inverse."""
+    """The rope or frequencies for keys, if `source` is for queries: with xPos's inverse."""
     turned = source.xpos.replace(reciprocal=not source.xpos.reciprocal)
     if isinstance(source, Frequencies):
         return Frequencies._of(*source._values()[:-1], turned)
@@ -170,7 +170,7 @@ def read_rope(text: str) -> ReadRope:
 
 
 def rows_shape(positions: Tensor, read: ReadRope) -> tuple[int, ...]:
-    """That of rotary.Table."""
+    """The shape of rotary.Table's rows."""
     shape = tuple(positions.shape)
     if read.axes > 1 and len(shape) > 1:
         shape = shape[1:]

@@ -11,20 +11,20 @@
 namespace rotary {
 
 struct Choice {
-  std::string config = {};                    // the model's name in error sentences; "" where it has none
-  std::optional<int> rope = {};               // index in Model::ropes; empty: the layer's, else the one that fits best
-  std::optional<int> layer = {};              // every tensor's; empty: the layer that each tensor's name says
-  std::optional<std::int64_t> length = {};    // for scalings that depend on it; none: the largest position + 1
-  std::optional<PositionSet> positions = {};  // read or not; none: 0, 1, 2, ...
+  std::string config = {};                    // the model's name in errors; "" if it has none
+  std::optional<int> rope = {};               // index in Model::ropes; not set: the layer's, else the best fit
+  std::optional<int> layer = {};              // for all tensors; not set: the layer in each tensor's name
+  std::optional<std::int64_t> length = {};    // for scalings that depend on it; default: largest position + 1
+  std::optional<PositionSet> positions = {};  // also a set that is not read yet; default: 0, 1, 2, ...
   bool same_on_every_axis = false;            // positions of one axis serve every axis of coordinates
-  std::string layout = {};                    // "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd", "flat"; "": found
-  bool query_scale = false;                   // queries are multiplied by the scale of their position too
+  std::string layout = {};   // "bthd", "bhtd", "tbhd", "thd", "htd", "td", "hd", "flat"; "": from the tensor
+  bool query_scale = false;  // queries are also multiplied by the scale of their position
   bool names_rope() const noexcept { return rope || layer; }
 };
 
-// The positions for a model's rope; 0, 1, 2, ... is an open set. A file has the axes of the rope with the most axes
-// among those of the rope's part. Throws POSITION, beside what parse_positions throws, if the rope turns by the
-// coordinates of an image and the positions give all its axes the same, unless same_on_every_axis.
+// The positions for a model's rope; 0, 1, 2, ... is an open set. A file has as many axes as the rope of the same part
+// that has the most. Throws what parse_positions throws, and POSITION if a rope of several image coordinates gets
+// positions of one axis without same_on_every_axis, or a rope that sums over axes gets fewer axes.
 ROTARY_API PositionSet positions_of(const std::string& operation, const Choice&, const Model&, const ModelRope&);
 
 }  // namespace rotary

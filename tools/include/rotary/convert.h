@@ -1,5 +1,5 @@
-// A checkpoint's q and k projections from one pairing to the other, without a change of any value. docs/convert.md says
-// which families and formats are read. Link rotary_tools.
+// Permutes a checkpoint's q and k projections from one pairing to the other; no value changes. docs/convert.md lists
+// the families and formats. Link rotary_tools.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,27 @@
 namespace rotary {
 
 struct ConvertRequest {
-  // A folder: config.json with model.safetensors, its shards and index, or an adapter of PEFT.
+  // A folder with config.json and model.safetensors, shards and their index, or an adapter of PEFT.
   std::filesystem::path input = {};
-  std::filesystem::path output = {};  // a folder that is not there or empty; not read by a dry run
+  std::filesystem::path output = {};  // a folder that does not exist or is empty; a dry run ignores it
   Pairing to = Pairing::unset;        // half or interleaved; required
-  std::optional<Pairing> from = std::nullopt;  // the pairing before; none: as the metadata say, else the config
+  std::optional<Pairing> from = std::nullopt;  // the pairing of the input; not set: from the metadata, else the config
   bool dry_run = false;                        // writes nothing
-  bool verify = false;                         // undoes the change again and compares the bytes
+  bool verify = false;                         // undoes the change and compares the bytes
 
-  // Called between pieces, with bytes written of all, or layers verified of all. What it throws stops the conversion,
-  // of which nothing is left then.
+  // Called between pieces, with the number of bytes written or layers verified, and of all. If it throws, the
+  // conversion stops and leaves nothing behind.
   std::function<void(bool verifying, std::uint64_t done, std::uint64_t total)> progress = nullptr;
-  // Called before the first byte is written, for each folder that a killed conversion to this output has left.
+  // Called before anything is written, for each folder that a killed conversion to this output has left behind.
   std::function<void(const std::filesystem::path&)> left_behind = nullptr;
 };
 
 struct ConvertedTensor {
   TensorInfo info;
-  std::string file = {};  // its name in the folder
+  std::string file = {};  // name of the file in the folder
   int layer = 0;
   std::string what = {};  // "q", "k", "q and k", "q norm", "k norm", "output"
-  int q_heads = 0;        // heads of queries and of keys that the tensor has
+  int q_heads = 0;        // numbers of heads of q and of k in the tensor
   int k_heads = 0;
   int head_dim = 0;
   std::int64_t first = 0;  // element of a head where the rotated block begins
@@ -44,13 +44,13 @@ struct ConvertedTensor {
 
 struct ChangedKey {
   std::string key;     // a key of config.json, dotted: "text_config.rope_interleave"
-  std::string before;  // its JSON; "" where the key was not there
+  std::string before;  // JSON; "" if the key was absent
   std::string after;
 };
 
 struct VerifiedLayer {
   std::string layer;  // "model.layers.3.self_attn"
-  int tensors = 0;    // that were changed, and whose changes were undone again: all equal
+  int tensors = 0;    // number of tensors whose change was undone: all were equal
 };
 
 struct ConvertResult {
@@ -60,21 +60,21 @@ struct ConvertResult {
   bool dry_run = false;
   std::filesystem::path output = {};
   std::uint64_t bytes = 0;                    // the sum over all files to write
-  std::vector<ConvertedTensor> tensors = {};  // that change
-  std::size_t all_tensors = 0;                // in the input
+  std::vector<ConvertedTensor> tensors = {};  // the tensors that change
+  std::size_t all_tensors = 0;                // number of tensors in the input
   std::string config_file = {};               // "config.json", "params.json"
   std::vector<ChangedKey> config = {};        // changed keys
   std::vector<std::string> files = {};        // files of weights
   std::vector<std::string> copied = {};       // other files
   std::vector<std::string> left_out = {};     // files and folders ("original/") that would be in the wrong pairing
   std::vector<std::string> notes = {};        // one sentence each
-  std::optional<std::vector<VerifiedLayer>> verified = std::nullopt;  // where it was asked for
+  std::optional<std::vector<VerifiedLayer>> verified = std::nullopt;  // if verify was set
 };
 
-// Converts, unless it is a dry run. The output appears whole or not at all. Before anything is written it throws PAIRING
-// (in that pairing already, or unknown), MODEL_TYPE (a layout of projections or a type of adapter that is not known),
-// TENSOR, SHAPE, DTYPE (a format that is not read, elements that are no whole bytes), CONFIG_VALUE, CONFIG_MISSING,
-// ROPE, FILE, FORMAT (the input is a file), JSON and what read_config throws; then FILE and, of verify, CHECK.
+// Converts, unless it is a dry run. The output appears whole or not at all. Before it writes anything it throws PAIRING
+// (already in that pairing, or unknown), MODEL_TYPE (an unknown layout of projections or type of adapter), TENSOR,
+// SHAPE, DTYPE (an unsupported format, elements of less than a byte), CONFIG_VALUE, CONFIG_MISSING, ROPE, FILE, FORMAT
+// (the input is a file), JSON and what read_config throws; later FILE, and CHECK if verify fails.
 ROTARY_API ConvertResult convert(const ConvertRequest&);
 
 // The object that `rotary convert --json` prints. docs/convert.md describes its keys.

@@ -213,7 +213,8 @@ std::vector<Part> indexer(const std::string& at, bool moves) {
 TEST_F(Families, latent_attention) {
   const std::string native = "layers.0.attention.";
   expect_converts({"deepseek", mla("deepseek_v3") + "\n}\n", 2, with(latent(at0), latent(at1)), Pairing::interleaved});
-  EXPECT_EQ(read_text(path("deepseek-2") / "config.json"), indented(mla("deepseek_v3") + ", \"rope_interleave\": false}"));
+  EXPECT_EQ(read_text(path("deepseek-2") / "config.json"),
+            indented(mla("deepseek_v3") + ", \"rope_interleave\": false}"));
   EXPECT_EQ(read_config(path("deepseek-2")).ropes.front().rope.pairing, Pairing::half);
   expect_converts(
       {"a gate as wide as a value",
@@ -270,7 +271,8 @@ TEST_F(Families, keys_of_the_config) {
 }
 
 TEST_F(Families, a_changed_config_keeps_pythons_numbers_and_its_other_values) {
-  const std::string more = R"(, "limits": [0.0, Infinity, -Infinity, NaN], "eps": 1e-06, "name": "\u00fc Infinity", "none": {})";
+  const std::string more =
+      R"(, "limits": [0.0, Infinity, -Infinity, NaN], "eps": 1e-06, "name": "\u00fc Infinity", "none": {})";
   make("odd", mla("deepseek_v3") + more + "}", tensors_of(latent(at0)));
   convert(path("odd"), Pairing::half, path("odd-2"));
   const std::string text = read_text(path("odd-2") / "config.json");

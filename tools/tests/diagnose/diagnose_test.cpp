@@ -341,7 +341,7 @@ TEST_P(Faults, WithoutConfig) {
   EXPECT_EQ(one.diagnose({.position = [](int, int t, int) { return t + 2.0; }}).verdict, Verdict::offset);
 }
 
-// ---- what only f32 tells ----
+// ---- facts that only f32 shows ----
 
 TEST(Diagnose, Float32AnglesAreAsConfigured) {
   Case one(ElementType::f32);

@@ -22,8 +22,8 @@ void check(const extend::MethodPlan& method) {
 
 std::vector<std::string> seeds() {
   return {
-      R"(G{"model_type":"llama","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":2,"num_key_value_heads":2,)"
-      R"("max_position_embeddings":8192,"rope_theta":500000.0})",
+      R"(G{"model_type":"llama","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":2,)"
+      R"("num_key_value_heads":2,"max_position_embeddings":8192,"rope_theta":500000.0})",
       R"(J{"model_type":"llama","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":1,"rope_theta":500000.0,)"
       R"("max_position_embeddings":131072,"rope_scaling":{"factor":8.0,"low_freq_factor":1.0,)"
       R"("high_freq_factor":4.0,"original_max_position_embeddings":8192,"rope_type":"llama3"}})",
@@ -62,7 +62,8 @@ void one(const std::string& input) {
   try {
     for (const extend::MethodPlan& method : extend::plan(request).methods) check(method);
   } catch (const Error& error) {
-    require_refusal(error, request.model.ropes.empty() ? "[rope] " : "[extend] ", {"VALUE", "ROPE", "CONFIG_MISSING", "FORMAT"});
+    require_refusal(error, request.model.ropes.empty() ? "[rope] " : "[extend] ",
+                    {"VALUE", "ROPE", "CONFIG_MISSING", "FORMAT"});
   }
 }
 

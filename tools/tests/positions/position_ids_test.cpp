@@ -116,7 +116,7 @@ TEST(PositionIds, of_what_does_not_fit_are_refused) {
   }
 }
 
-// ---- of towers, parts and words ----
+// ---- towers, parts and words ----
 
 // theirs are float32.
 void expect_places(const PositionSet& got, const std::vector<std::vector<double>>& axes, const std::string& config) {

@@ -99,7 +99,7 @@ TEST(Positions, as_text_serve_every_axis) {
 
 TEST(Positions, of_a_missing_file_are_refused) { EXPECT_EQ(code_of("/nowhere/positions.npy"), "FILE"); }
 
-// ---- of a model's rope ---------------------------------------------------------------------------
+// ---- positions for a model's rope ----------------------------------------------------------------
 
 // A tower of which one rope turns by column and the other by row, and a part that turns by three axes of text.
 Model several_ropes() {

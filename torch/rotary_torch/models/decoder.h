@@ -131,8 +131,8 @@ class DecoderImpl : public torch::nn::Module {
   explicit DecoderImpl(DecoderConfig config);
 
   // ids int64 [batch, tokens]; padding [batch, cached + tokens], 0 where a token is padding, or undefined. Positions
-  // continue after the cache: cache->tokens(), ... (also with left padding, as in transformers' forward). What a
-  // cache's window has no room for at once goes token by token, and padding is refused there (VALUE).
+  // continue after the cache: cache->tokens(), ... (also with left padding, as in transformers' forward). Tokens
+  // beyond the room in a cache's window are computed one by one, and padding is then refused (VALUE).
   // Returns transformers' last_hidden_state: [batch, tokens, width], after the final norm where there is one.
   at::Tensor hidden(const at::Tensor& ids, const at::Tensor& padding = {}, DecoderCache* cache = nullptr);
   // Logits [..., vocabulary] for hidden states [..., width].
