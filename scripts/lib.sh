@@ -14,8 +14,8 @@ gcc_flags() {
   case "$("$1" --version 2>/dev/null)" in *"Free Software"*) echo "--param ggc-min-heapsize=600000" ;; esac
 }
 
-# need PACKAGE...: installs the Debian or Ubuntu packages that are missing, as root or with sudo; one caller at a time, as
-# apt refuses a second.
+# need PACKAGE...: installs the Debian or Ubuntu packages that are missing, as root or with sudo. Callers wait for each
+# other, since apt refuses a second.
 need() {
   local missing=() package
   command -v apt-get >/dev/null || {
@@ -32,10 +32,11 @@ need() {
     as_root=(sudo)
   fi
   say "installing: ${missing[*]}"
-  local log start=$SECONDS
+  local log lock start=$SECONDS
   log=$(mktemp)
+  lock=/tmp/rotary-apt-$(id -u).lock
   if ! { flock 9 && "${as_root[@]}" apt-get update && "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-         apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 9>"/tmp/rotary-apt-$(id -u).lock"; then
+         apt-get install -y --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 9>"$lock"; then
     tail -n 20 "$log" >&2
     say "scripts: apt-get could not install ${missing[*]} (whole log: $log)"
     exit 1
