@@ -62,13 +62,8 @@ std::vector<Tensor> choose_tensors(InputTensors& input, const ApplyOptions& opti
   if (present.empty()) present = "none";
   for (const std::string& name : wanted) {
     const auto is_it = [&name](const TensorInfo& tensor) { return tensor.name == name; };
-    if (std::none_of(input.infos().begin(), input.infos().end(), is_it)) {
-      if (named)
-        fail(Code::TENSOR, "apply", "--tensor must name a tensor of ", input.name(), " but got '", name,
-             "'; it holds: ", present, (name.find(',') != std::string::npos ? " (separate names by spaces)" : ""));
-    } else if (std::none_of(chosen.begin(), chosen.end(), is_it)) {
-      chosen.push_back(input.read(name));
-    }
+    const bool is_there = std::any_of(input.infos().begin(), input.infos().end(), is_it);
+    if ((named || is_there) && std::none_of(chosen.begin(), chosen.end(), is_it)) chosen.push_back(input.read(name));
   }
   if (chosen.empty())
     fail(Code::TENSOR, "apply", input.name(),
@@ -116,8 +111,8 @@ void describe_rows(Applied& applied, const TableRequest& request) {
   const double factor = empty ? 1 : std::hypot(how.cos->as<float>()[0], how.sin->as<float>()[0]);
   const std::string pairing = name(used.rope.pairing), rotary_dim = std::to_string(used.rope.rotary_dim),
                     first = std::to_string(used.first);
-  applied.notes.push_back("cos and sin " + shape_text(how.cos->shape) + ": " + pairing + ", turning " + rotary_dim +
-                          " from element " + first);
+  applied.notes.push_back("cos and sin " + shape_text(how.cos->shape) + ": " + pairing_text(used.rope.pairing) + ", " +
+                          elements_text(used));
   applied.facts = {{"made_by", std::string("rotary ") + ROTARY_VERSION},
                    {"cos", files::path_text(request.cos)},
                    {"sin", files::path_text(request.sin)},

@@ -1,9 +1,10 @@
-// rotary check: is a tensor rotated as the config asks? rotary diagnose: what did somebody's rotation do to it?
+// rotary check: is a tensor rotated as the config asks, and if not, what did somebody's rotation do to it?
 #include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands.h"
@@ -17,6 +18,7 @@
 #include "shared/text.h"
 #include "source.h"
 #include "text/paths.h"
+#include "values/names.h"
 
 namespace rotary::cli {
 
@@ -30,6 +32,7 @@ struct Options {
   diagnose::Request request;
   std::string before, after;
   std::vector<std::string> tensors;
+  bool details = false;
   unsigned threads = 0;  // all cores
 };
 
@@ -109,7 +112,7 @@ void print(const diagnose::CheckResult& result) {
     std::cout << printable(result.diagnosed.all.sentence) << '\n';
 }
 
-// ---- diagnose ------------------------------------------------------------------------------------
+// ---- details -------------------------------------------------------------------------------------
 
 std::string short_text(const std::string& text) {
   constexpr std::size_t most = 60;
@@ -119,7 +122,14 @@ std::string short_text(const std::string& text) {
 std::string block_text(const diagnose::Facts& facts) {
   if (!facts.first) return "";
   if (!facts.rotary_dim) return "from element " + std::to_string(*facts.first);
-  return std::to_string(*facts.rotary_dim) + " elements from " + std::to_string(*facts.first);
+  return "elements " + std::to_string(*facts.first) + "-" + std::to_string(*facts.first + *facts.rotary_dim - 1);
+}
+
+// "begin at 3, step 1"; of positions that do not rise evenly the list.
+std::string text_of_positions(const nlohmann::ordered_json& positions) {
+  if (positions.is_null()) return "";
+  if (!positions.is_object()) return short_text(positions.dump());
+  return "begin at " + positions.at("offset").dump() + ", step " + positions.at("step").dump();
 }
 
 // The facts of one tensor, a line each.
@@ -134,84 +144,111 @@ std::string facts_text(const std::string& tensor, const diagnose::Diagnosis& one
                              : significant(facts.inv_freq.front(), 6) + " to " + significant(facts.inv_freq.back(), 6);
   std::vector<Cells> rows = {{"verdict", name(one.verdict)},
                              {"layout", facts.layout},
-                             {"pairing", facts.pairing.value_or("")},
+                             {"pairing", detail::with_familiar_name(facts.pairing.value_or(""))},
                              {"direction", facts.clockwise ? *facts.clockwise ? "clockwise" : "counterclockwise" : ""},
                              {"rotated block", block_text(facts)},
-                             {"positions", positions.is_null() ? "" : short_text(positions.dump())},
+                             {"positions", text_of_positions(positions)},
                              {"inv_freq", speeds},
                              {"base", number(facts.base, 10)},
-                             {"scaling", facts.scaling ? name(*facts.scaling) : ""},
+                             {"scaling", facts.scaling ? scaling_text(*facts.scaling) : ""},
                              {"attention factor", number(facts.attention_factor, 7)},
                              {"precision", facts.precision ? name(*facts.precision) : ""},
-                             {"residual", significant(one.residual, 2)}};
+                             {"fits to", significant(one.residual, 2)}};
   for (Cells& row : rows) row[1] = row[1].empty() ? "not known" : row[1];
   return label(tensor) + "\n" + Columns({{}, {}}, 2, "  ").fit(rows).text(rows);
 }
 
-void print(const diagnose::Diagnosed& diagnosed) {
-  std::cout << printable(diagnosed.all.sentence) << '\n';
+void print_details(const diagnose::Diagnosed& diagnosed) {
   for (const diagnose::NamedDiagnosis& one : diagnosed.tensors) {
     if (!one.diagnosis.facts.layout.empty()) std::cout << '\n' << facts_text(one.name, one.diagnosis);
   }
 }
 
-// ---- both ----------------------------------------------------------------------------------------
+// ---- the command ---------------------------------------------------------------------------------
 
-// Reads the tensors of the two files, then the rope that the source describes, where it describes one; prints what
-// `answer` makes of them.
-template <class Result>
-Result run(Options& options, Result (*answer)(const diagnose::Request&, const std::vector<diagnose::TensorPair>&)) {
+// Reads the tensors of the two files, then the rope that the source describes, where it describes one.
+std::vector<diagnose::TensorPair> read(Options& options) {
   if (is_dash(files::path_of(options.before)) && is_dash(files::path_of(options.after)))
     throw UsageError("standard input holds one file: - can stand for one of the two");
   diagnose::Request& request = options.request;
-  ThreadPool pool(options.threads);
-  request.executor = &pool;
-  const std::vector<diagnose::TensorPair> pairs =
+  std::vector<diagnose::TensorPair> pairs =
       diagnose::read_pairs(request.operation, options.before, options.after, options.tensors);
+  for (const diagnose::TensorPair& pair : pairs) {
+    if (pair.name.ends_with(".weight") && pair.before.shape.size() == 2)
+      fail(Code::TENSOR, request.operation, "a tensor must be queries or keys, before the rotation and after it, but '",
+           pair.name,
+           "' is a weight: of a checkpoint rotary convert --verify and docs/convert.md tell whether it is right");
+  }
   const Source& source = options.source;
   static_cast<Choice&>(request) = source;
   if (!source.config.empty() || source.base || !source.inv_freq.empty())
     request.model = read_model(source, source.head_dim.value_or(tools::last_dimension(pairs.front().before)));
-  ProgressLine progress("steps of " + request.operation, 4 * std::ssize(pairs));
-  request.progress = [&](std::int64_t done, std::int64_t) { progress.done(done); };
-  const Result result = answer(request, pairs);
-  progress.clear();
-  if (asks_json()) {
-    print_json(to_json(result));
-  } else {
-    print(result);
-  }
-  return result;
+  return pairs;
 }
 
-std::shared_ptr<Options> add_options(Command& command, const char* before, const char* after) {
+// The layout in which all tensors are as asked, where they are not in the one that --layout says; "" where there is
+// none.
+std::string layout_instead(diagnose::Request request, const std::vector<diagnose::TensorPair>& pairs) {
+  if (std::exchange(request.layout, "").empty()) return "";
+  const diagnose::CheckResult free = diagnose::check(request, pairs);
+  return free.equal() ? free.tensors.front().checked.layout : "";
+}
+
+// without_verdict: as the command diagnose of before, whose exit status is 0 whatever it finds.
+void run(Options& options, bool without_verdict) {
+  diagnose::Request& request = options.request;
+  request.operation = without_verdict ? "diagnose" : "check";
+  const std::vector<diagnose::TensorPair> pairs = read(options);
+  ThreadPool pool(options.threads);
+  request.executor = &pool;
+  ProgressLine progress("steps of " + request.operation, 4 * std::ssize(pairs));
+  request.progress = [&](std::int64_t done, std::int64_t) { progress.done(done); };
+  if (without_verdict || !request.model) {
+    const diagnose::Diagnosed found = diagnose::diagnose(request, pairs);
+    progress.clear();
+    if (asks_json()) {
+      print_json(to_json(found));
+    } else {
+      std::cout << printable(found.all.sentence) << '\n';
+      print_details(found);
+    }
+    if (without_verdict) return;
+    throw Failed{3};
+  }
+  const diagnose::CheckResult result = diagnose::check(request, pairs);
+  const Outcome outcome = result.outcome();
+  const std::string instead = outcome == Outcome::differs ? layout_instead(request, pairs) : "";
+  progress.clear();
+  if (asks_json()) {
+    print_json(options.details ? to_json(result.diagnosed) : to_json(result));
+  } else if (instead.empty()) {
+    print(result);
+  } else {
+    std::cout << "differs: not in the layout " << request.layout << ", as --layout says; in " << instead
+              << " all is rotated as the config asks\n";
+  }
+  if (options.details && !asks_json()) print_details(result.diagnosed);
+  if (outcome != Outcome::equal) throw Failed{outcome == Outcome::differs ? 1 : 3};
+}
+
+void add(Command& command, bool without_verdict) {
   auto options = std::make_shared<Options>();
   add_source_options(command, options->source);
-  command.option(before, options->before);
-  command.option(after, options->after);
+  command.option("--before", options->before);
+  command.option("--after", options->after);
+  command.option("--details", options->details);
   command.option("--tensor", options->tensors);
   add_positions_options(command, options->source);
   command.option("--layout", options->source.layout);
   command.option("--threads", options->threads);
-  return options;
+  command.option("--tolerance", options->request.tolerance);
+  command.option("--rotated", options->request.rotated);
+  command.runs([=] { run(*options, without_verdict); });
 }
 
 }  // namespace
 
-void add_check(Command& command) {
-  auto options = add_options(command, "--input,--before", "--against,--after");
-  options->request.operation = "check";
-  command.option("--tolerance", options->request.tolerance);
-  command.option("--rotated", options->request.rotated);
-  command.runs([options] {
-    const diagnose::CheckResult result = run(*options, diagnose::check);
-    if (!result.equal()) throw Failed{result.outcome() == Outcome::differs ? 1 : 3};
-  });
-}
-
-void add_diagnose(Command& command) {
-  auto options = add_options(command, "--before,--input", "--after,--against");
-  command.runs([options] { run(*options, diagnose::diagnose); });
-}
+void add_check(Command& command) { add(command, false); }
+void add_diagnose(Command& command) { add(command, true); }
 
 }  // namespace rotary::cli

@@ -13,7 +13,7 @@ int run_command_line(int argc, char** argv);
 
 void add_accuracy(Command& command);
 void add_check(Command& command);
-void add_diagnose(Command& command);
+void add_diagnose(Command& command);  // check --details of before
 void add_golden(Command& command);
 void add_inspect(Command& command);
 void add_table(Command& command);

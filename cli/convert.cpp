@@ -45,9 +45,9 @@ void list_tensors(const ConvertResult& result) {
 
 void report(const ConvertResult& result, const std::filesystem::path& output) {
   if (result.dry_run) list_tensors(result);
-  std::cout << printable(result.model_type.empty() ? "the model" : result.model_type) << ", " << name(result.from)
-            << " to " << name(result.to) << ": " << result.tensors.size() << " of " << result.all_tensors << " tensors "
-            << (result.dry_run ? "would change" : "changed") << '\n';
+  std::cout << printable(result.model_type.empty() ? "the model" : result.model_type) << ", "
+            << pairing_text(result.from) << " to " << pairing_text(result.to) << ": " << result.tensors.size() << " of "
+            << result.all_tensors << " tensors " << (result.dry_run ? "would change" : "changed") << '\n';
   for (const ChangedKey& change : result.config) {
     std::cout << result.config_file << ": " << printable(change.key) << ' '
               << (change.before.empty() ? "absent" : change.before) << " -> " << change.after << '\n';

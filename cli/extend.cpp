@@ -33,6 +33,8 @@ extend::Request request_of(const ExtendOptions& options) {
   return request;
 }
 
+std::string word_of(const std::string& method) { return method == "default" ? "none" : method; }
+
 // In lines of 100 columns; the further ones are indented as the first one's text, and by 4 at least.
 void print_lines(const std::string& before, const std::string& text) {
   const std::size_t indent = std::max<std::size_t>(before.size(), 4);
@@ -43,7 +45,7 @@ void print_fact(std::string_view name, const std::string& text) { print_lines(pa
 
 void print_config(const extend::MethodPlan& method, const std::string& part) {
   std::cout << '\n';
-  print_lines("", method.method + ", factor " + significant(method.factor, 10) + ", " + method.from + ": in " +
+  print_lines("", word_of(method.method) + ", factor " + significant(method.factor, 10) + ", " + method.from + ": in " +
                       (part.empty() ? "" : part + " of ") + "config.json");
   if (method.changes.empty()) return print_lines("  ", "nothing changes: the file says it already");
   for (const extend::Change& change : method.changes) {  // each member whole, to be pasted
@@ -78,10 +80,10 @@ void print_facts(const extend::Plan& plan) {
 }
 
 void print_methods(const extend::Plan& plan) {
-  std::vector<Cells> rows = {{"method", "factor", "kept", "blended", "stretched", "attention"}};
+  std::vector<Cells> rows = {{"method", "factor", "kept", "blended", "stretched", "cos and sin x"}};
   for (const extend::MethodPlan& method : plan.methods) {
-    Cells& row = rows.emplace_back(Cells{method.method, "-"});
     if (!method.refused.empty()) continue;
+    Cells& row = rows.emplace_back(Cells{word_of(method.method), "-"});
     const extend::RopePlan& rope = method.ropes.front();
     row.back() = significant(method.factor, 6);
     for (const int pairs : {rope.kept, rope.blended, rope.stretched}) row.push_back(std::to_string(pairs));
@@ -94,7 +96,10 @@ void print_methods(const extend::Plan& plan) {
 
 void print_plan(const extend::Plan& plan, const std::string& asked) {
   if (!plan.why.empty())
-    print_fact("recommended", (plan.recommended.empty() ? "none of these" : plan.recommended) + ": " + plan.why);
+    print_fact("recommended", (plan.recommended.empty()        ? "none of these"
+                               : plan.recommended == "default" ? "no scaling"
+                                                               : plan.recommended) +
+                                  ": " + plan.why);
   if (!plan.otherwise.empty()) print_fact("otherwise", plan.otherwise);
   const auto shown =
       std::ranges::find(plan.methods, asked.empty() ? plan.recommended : asked, &extend::MethodPlan::method);
@@ -107,7 +112,8 @@ void print_plan(const extend::Plan& plan, const std::string& asked) {
   print_methods(plan);
   if (!warnings.empty()) std::cout << '\n' << painted("warnings", Colour::bold) << '\n';
   for (const std::string& warning : warnings) print_lines("  ", warning);
-  if (!plan.written.empty()) std::cout << "\nwritten: " << in_locale(plan.written) << '\n';
+  if (!plan.written.empty())
+    std::cout << "\nwritten: " << in_locale(plan.written) << "; put the weights and the tokenizer beside it\n";
 }
 
 void run(const ExtendOptions& options) {

@@ -73,16 +73,33 @@ Json json_of(const Inspected& inspected) {
           {"noted", std::move(noted)}};
 }
 
+// The notes on the rope, taken out of those that are left.
+std::vector<std::string> take_notes(std::vector<Note>& notes, const RopeView& view) {
+  std::vector<std::string> sentences;
+  std::erase_if(notes, [&](const Note& note) {
+    const bool is_own = note.part == view.used->part && is_about(note, view.layer_types);
+    if (is_own) sentences.push_back("note: " + note.text);
+    return is_own;
+  });
+  return sentences;
+}
+
 void print_model(const Inspected& inspected, bool pairs) {
   const Model& model = inspected.model;
   std::cout << (model.model_type.empty() ? "model_type not stated"
                                          : "model_type " + in_locale(printable(model.model_type)))
             << ", " << model.ropes.size() << (model.ropes.size() == 1 ? " rope\n" : " ropes\n");
+  for (const auto& [index, view] : inspected.views) std::cout << wrapped(sentence_of(view), 2, 80) << '\n';
+  std::vector<Note> notes = model.notes;
+  std::erase_if(notes, [](const Note& note) {  // the column of origins has their facts
+    return note.kind == NoteKind::model_default || note.kind == NoteKind::derived;
+  });
   const std::pair<std::size_t, RopeView>* before = nullptr;
   for (const auto& shown : inspected.views) {
     const bool same_part = before != nullptr && before->second.used->part == shown.second.used->part;
     print_summary(shown.second, shown.first, same_part ? &before->second : nullptr, same_part ? before->first : 0);
     if (pairs) print_pairs(shown.second);
+    print_sentences("", take_notes(notes, shown.second));
     if (!same_part) before = &shown;
   }
   std::vector<std::string> scales;
@@ -93,8 +110,10 @@ void print_model(const Inspected& inspected, bool pairs) {
     for (const std::string& line : wrapped(whole, 76)) scales.push_back(line);
   }
   print_sentences("query scale", scales);
-  const bool one = inspected.views.size() == 1;
-  print_sentences("notes", one ? notes_on(model, *inspected.views.front().second.used) : sentences_of(model.notes));
+  std::erase_if(notes, [&](const Note& note) {  // a rope that is not shown has them
+    return std::ranges::count(model.ropes, note.part, &ModelRope::part) > 0;
+  });
+  print_sentences("notes", sentences_of(notes));
 }
 
 void inspect_model(const InspectOptions& options) {

@@ -11,16 +11,17 @@
 #include "shared/columns.h"
 #include "shared/command.h"
 #include "shared/text.h"
+#include "source.h"
 #include "text/nearest.h"
 
 namespace rotary::cli {
 
 namespace {
 
-// "half", "half, clockwise"; all ropes of a part have one.
-std::string pairing_of(const KnownModel& model) {
+// "half", "half, clockwise"; all ropes of a part have one. For people the field's words stand beside it.
+std::string pairing_of(const KnownModel& model, bool for_people = false) {
   const Rope& rope = model.model.ropes.front().rope;
-  return std::string(name(rope.pairing)) + (rope.clockwise ? ", clockwise" : "");
+  return (for_people ? pairing_text(rope.pairing) : name(rope.pairing)) + (rope.clockwise ? ", clockwise" : "");
 }
 
 bool is_named(const KnownModel& model, const std::string& name) { return lower(model.model_type) == name; }
@@ -60,7 +61,7 @@ void print_lines(const std::vector<KnownModel>& models, const std::string& filte
   std::string without;
   for (const KnownModel& model : models) {
     if (!model.model.ropes.empty())
-      rows.push_back({model.model_type, model.part.empty() ? "-" : model.part, pairing_of(model)});
+      rows.push_back({model.model_type, model.part.empty() ? "-" : model.part, pairing_of(model, true)});
   }
   for (const KnownModel& model : models) {
     if (!model.model.ropes.empty() || !(model.rotary || rows.size() == 1 || is_named(model, lower(filter)))) continue;

@@ -85,7 +85,7 @@ std::vector<std::array<std::int64_t, 3>> read_grids(const std::string& file, con
   if (file.empty()) return grids;
   const auto [values, shape] = tools::read_integers(file, what);
   if (shape.size() != 2 || shape[1] != 3) {
-    fail(Code::SHAPE, "positions", file, ": ", what, " must be [pictures, 3], time, height and width, but is ",
+    fail(Code::SHAPE, "positions", file, ": ", what, " must be [images, 3], time, height and width, but is ",
          shape_text(shape));
   }
   for (std::size_t i = 0; i < values.size(); i += 3) grids.push_back({values[i], values[i + 1], values[i + 2]});
@@ -136,12 +136,42 @@ Tensor deltas_of(const ModelPositions& made) {
   return unnamed(std::vector<std::int64_t>(made.deltas.begin(), made.deltas.end()), shape);
 }
 
-void report(const std::vector<std::pair<std::filesystem::path, Tensor>>& files, const std::vector<std::string>& notes) {
+using Json = nlohmann::ordered_json;
+
+std::vector<Json> values_of(const PositionSet& set) {
+  if (set.reals.empty()) return {set.integers.begin(), set.integers.end()};
+  return {set.reals.begin(), set.reals.end()};
+}
+
+// A line for each axis and batch row: all ids, or the first and the last.
+void print_ids(const PositionSet& set) {
+  constexpr std::size_t shown = 12;
+  const std::vector<Json> values = values_of(set);
+  const auto tokens = static_cast<std::size_t>(set.tokens), rows = static_cast<std::size_t>(set.batch);
+  std::cout << "positions " << shape_text(set.shape()) << '\n';
+  for (std::size_t line = 0; tokens > 0 && line < values.size() / tokens; ++line) {
+    std::cout << "  " << (set.axes > 1 ? "axis " + std::to_string(line / rows) + "  " : "")
+              << (rows > 1 ? "row " + std::to_string(line % rows) + "  " : "");
+    for (std::size_t i = 0; i < tokens; ++i) {
+      const bool left_out = tokens > 2 * shown && i == shown;
+      if (left_out) i = tokens - shown;
+      std::cout << (left_out ? " ... " : i > 0 ? " " : "") << values[line * tokens + i].dump();
+    }
+    std::cout << '\n';
+  }
+}
+
+// printed: the ids that no file takes.
+void report(const std::vector<std::pair<std::filesystem::path, Tensor>>& files, const std::vector<std::string>& notes,
+            const PositionSet* printed) {
+  if (!asks_json() && printed != nullptr) print_ids(*printed);
   if (asks_json()) {
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    Json list = Json::array();
     for (const auto& [path, tensor] : files)
       list.push_back({{"output", files::path_text(path)}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
-    return print_json(json_text({{"files", std::move(list)}, {"notes", notes}}));
+    Json json = {{"files", std::move(list)}, {"notes", notes}};
+    if (printed != nullptr) json["positions"] = nested(values_of(*printed), printed->shape());
+    return print_json(json_text(json));
   }
   for (const std::string& note : notes) std::cout << "note: " << printable(note) << '\n';
   for (const auto& [path, tensor] : files)
@@ -149,9 +179,11 @@ void report(const std::vector<std::pair<std::filesystem::path, Tensor>>& files, 
 }
 
 void run(const PositionsOptions& options) {
-  if (options.delta == options.output) throw UsageError("--output and --delta must be two files");
-  std::vector<std::pair<std::filesystem::path, Tensor>> files = {{options.output, {}}};
-  if (!options.delta.empty()) files.push_back({options.delta, {}});
+  if (!options.delta.empty() && options.delta == options.output)
+    throw UsageError("--output and --delta must be two files");
+  std::vector<std::pair<std::filesystem::path, Tensor>> files;
+  for (const std::filesystem::path& path : {options.output, options.delta})
+    if (!path.empty()) files.push_back({path, {}});
   for (const auto& [path, tensor] : files) {
     if (path.extension() != ".npy")
       fail(Code::FORMAT, "positions", "the output must end in .npy but got ",
@@ -159,10 +191,10 @@ void run(const PositionsOptions& options) {
     check_output(path);
   }
   const ModelPositions made = is_plain(options) ? plain_positions(options) : made_by_model(options);
-  files.front().second = unnamed(made.positions);
+  if (!options.output.empty()) files.front().second = unnamed(made.positions);
   if (!options.delta.empty()) files.back().second = deltas_of(made);
   for (const auto& [path, tensor] : files) save(path, {tensor}, {});
-  report(files, made.notes);
+  report(files, made.notes, options.output.empty() ? &made.positions : nullptr);
 }
 
 void add_files(Command& command, PositionsOptions& options) {

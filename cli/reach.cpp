@@ -57,11 +57,12 @@ std::string reach_text(const ModelRope& used, std::int64_t context) {
   const std::int64_t trained = trained_or_context(used, context);
   const auto* factor = scalings::value_of<double>(scaling, "factor");
   if (trained == 0 || factor == nullptr) return "";
-  const std::string start = "trained " + std::to_string(trained) + ", factor " + significant(*factor, 6);
-  if (std::holds_alternative<Dynamic>(scaling)) return start + ": the base grows with longer texts";
+  const std::string start = "trained " + std::to_string(trained);
+  if (std::holds_alternative<Dynamic>(scaling)) return start + ", the base grows with longer texts";
   const std::int64_t reach = reach_of(used, context);
   if (reach == 0) return "";
-  return start + (goes_on(used, context) ? ", context " : ": to ") + std::to_string(reach);
+  return start + (goes_on(used, context) ? ", the config allows " : " x " + significant(*factor, 6) + " = ") +
+         std::to_string(reach);
 }
 
 Lengths lengths_of(const Rope& rope, const Frequencies& used) {

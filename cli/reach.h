@@ -17,7 +17,7 @@ bool has_one_list(const Scaling&);
 // The tokens that the scaling is meant to reach; 0 where nothing says it. A factor without a trained length of its own
 // (linear, ntk) counts from the context where the program was told both: --scaling. context: that of the part.
 std::int64_t reach_of(const ModelRope&, std::int64_t context);
-// "trained 32768, factor 4: to 131072"; of llama3, whose context is not their product, "trained 8192, factor 8, context
+// "trained 32768 x 4 = 131072"; of llama3, whose context is not their product, "trained 8192, the config allows
 // 131072"; "" where there is nothing to say.
 std::string reach_text(const ModelRope&, std::int64_t context);
 

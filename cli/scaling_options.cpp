@@ -82,7 +82,7 @@ Trained trained_of(const Source& source, const extend::Start& start, const Model
 Scaling scaling_of(const Source& source, std::int64_t trained) {
   Scaling scaling = *source.scaling;
   if (has<std::int64_t>(scaling, "trained_length") && trained == 0) {
-    throw UsageError(std::string("--scaling ") + name(scaling) +
+    throw UsageError("--scaling " + scaling_text(scaling) +
                      " needs --trained-length: nothing else says how long the model's texts were");
   }
   const auto set = [&](const auto& field, auto& value) {
@@ -103,8 +103,7 @@ void set_scaling(Model& model, ModelRope& used, const Source& source, const exte
   const Scaling scaling = scaling_of(source, trained.tokens);
   if (!std::holds_alternative<Unscaled>(used.rope.scaling)) {
     note(model, NoteKind::chosen,
-         std::string("--scaling ") + name(scaling) + " replaces " + name(used.rope.scaling) +
-             ", the scaling of the file.");
+         "--scaling " + scaling_text(scaling) + " replaces " + name(used.rope.scaling) + ", the scaling of the file.");
   }
   std::vector<ValueOrigin> origins = origins_of(scaling, trained.origin);
   std::erase_if(used.origins, [](const ValueOrigin& known) {

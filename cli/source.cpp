@@ -8,6 +8,7 @@
 #include "subject/config_place.h"
 #include "subject/subject.h"
 #include "text/paths.h"
+#include "values/names.h"
 
 namespace rotary::cli {
 
@@ -110,17 +111,28 @@ std::vector<std::string> notes_of_use(const Model& model, const tools::Subject& 
   return notes;
 }
 
+std::string pairing_text(Pairing pairing) { return detail::familiar(pairing); }
+
+std::string scaling_text(const Scaling& scaling) {
+  return std::holds_alternative<Unscaled>(scaling) ? "none" : name(scaling);
+}
+
+std::string elements_text(const ModelRope& used) {
+  const int first = used.first, count = used.rope.rotary_dim, all = used.rope.head_dim;
+  if (count == all) return "all " + std::to_string(all) + " elements";
+  return "elements " + std::to_string(first) + "-" + std::to_string(first + count - 1) + " of " + std::to_string(all);
+}
+
 std::string describe(const Model& model, const ModelRope& used, const Frequencies& frequencies) {
   const auto index = static_cast<std::size_t>(&used - model.ropes.data());
   std::string text = "rope " + std::to_string(index) + " of " + std::to_string(model.ropes.size());
   if (!used.part.empty()) text += " (" + used.part + ")";
-  text += ": " + std::string(name(used.rope.pairing)) + ", head_dim " + std::to_string(used.rope.head_dim);
-  text += ", turning " + std::to_string(used.rope.rotary_dim) + " from element " + std::to_string(used.first);
+  text += ": " + pairing_text(used.rope.pairing) + ", " + elements_text(used);
   if (used.rope.clockwise) text += ", clockwise";
   text += used.rope.inv_freq.empty() ? ", base " + significant(used.rope.base, 10) : ", inv_freq given";
-  text += std::string(", ") + name(used.rope.scaling);
+  text += ", scaling " + scaling_text(used.rope.scaling);
   if (const std::string which = which_lengths(used.rope, frequencies); !which.empty()) text += " (" + which + ")";
-  text += ", attention factor " + significant(frequencies.attention_factor, 10);
+  if (frequencies.attention_factor != 1) text += ", attention factor " + significant(frequencies.attention_factor, 10);
   for (const auto& [word, value] : equation_facts(used.rope)) text += ", " + word + " " + value;
   return text;
 }

@@ -94,7 +94,11 @@ std::vector<std::string> notes_of_use(const Model&, const tools::Subject&);
 Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
 // To turn by: throws ROPE too, where learned directions are not read (Mochi).
 Frequencies frequencies_of(const Source&, const Model&, const ModelRope&, std::int64_t length);
-// "rope 0 of 1: half, head_dim 128, turning 128 from element 0, base 500000, llama3, attention factor 1".
+// "half (rotate_half, NeoX)"; "llama3", of an unscaled rope "none"; "all 128 elements", "elements 128-191 of 192".
+std::string pairing_text(Pairing);
+std::string scaling_text(const Scaling&);
+std::string elements_text(const ModelRope&);
+// "rope 0 of 1: half (rotate_half, NeoX), all 128 elements, base 500000, scaling llama3", and an attention factor.
 std::string describe(const Model&, const ModelRope&, const Frequencies&);
 // The facts that it and inspect print of a rope whose angles are more than one speed times one coordinate: word, value.
 std::vector<std::pair<std::string, std::string>> equation_facts(const Rope&);

@@ -194,7 +194,9 @@ void run(TableFileOptions options) {
   nlohmann::ordered_json list;
   for (const Tensor& tensor : tensors)
     list.push_back({{"name", tensor.name}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
-  report_written(options.output, {{"table", metadata}, {"tensors", list}}, use.notes, ": " + text_of(tensors));
+  const bool ones = tensors.back().name == "query_scale" && subject.scale.form == QueryForm::none;
+  report_written(options.output, {{"table", metadata}, {"tensors", list}}, use.notes,
+                 ": " + text_of(tensors) + (ones ? " (all 1: this model multiplies no queries)" : ""));
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ RopeView view_rope(const Model& model, const ModelRope& used, std::optional<std:
   RopeView view;
   view.used = &used;
   view.layers_without_rope = layers_without_rope(model, used.part);
+  if (std::ranges::count(model.ropes, used.part, &ModelRope::part) > 1) view.layer_types = layer_types_of(model, used);
   view.stated_context = part_of(model, used.part).context;
   view.frequencies = frequencies(used.rope, length.value_or(0));
   for (int axis = 0; axis < view.frequencies.axes(); ++axis) {

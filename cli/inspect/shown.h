@@ -29,6 +29,7 @@ struct PairView {
 struct RopeView {
   const ModelRope* used = nullptr;
   std::vector<int> layers_without_rope;  // its part's
+  std::vector<std::string> layer_types;  // its layers' types, where others of the part have another rope
   std::int64_t stated_context = 0;       // the part's
   std::int64_t context = 0;              // tokens; 0: unknown
   std::int64_t turns_over = 0;  // the tokens over which turns are counted: of the context, those that Lengths holds for
@@ -55,8 +56,11 @@ struct SummaryRow {
 
 std::vector<SummaryRow> summary_of(const RopeView&);
 
-// "rope 0 of text_config", then a line for each row. What equals the row of that key in `before`, a rope of the same
-// part printed above, is named only: before_index is its number.
+// How the model rotates by it: "sliding_attention layers: element i of each head turns with element i + 64 ...".
+std::string sentence_of(const RopeView&);
+
+// "rope 0 of text_config, sliding_attention layers", then a line for each row. What equals the row of that key in
+// `before`, a rope of the same part printed above, is named only: before_index is its number.
 void print_summary(const RopeView&, std::size_t index, const RopeView* before = nullptr, std::size_t before_index = 0);
 
 Colour colour_of(std::string_view effect);  // shows what a scaling did to a pair

@@ -7,6 +7,7 @@
 #include "shared/terminal.h"
 #include "shared/text.h"
 #include "shown.h"
+#include "text/paths.h"
 
 namespace rotary::cli {
 
@@ -60,7 +61,7 @@ std::vector<Row> rows_of(const std::vector<Inspected>& all, std::size_t index) {
   return rows;
 }
 
-constexpr std::size_t key_width = 18, column_gap = 2;
+constexpr std::size_t key_width = 20, column_gap = 2;
 
 // `first`, then the values in `each` columns. Long values (of pairs) go on below.
 void print_cells(const std::string& first, const std::vector<std::string>& values, std::size_t each, Colour colour) {
@@ -93,7 +94,9 @@ void print_side_by_side(const std::vector<Inspected>& all) {
   const std::size_t each = std::max(room / all.size(), narrowest + column_gap) - column_gap;
   Row named{"", {}}, type{"model_type", {}}, ropes{"ropes", {}};
   for (const Inspected& inspected : all) {
-    const std::string name = in_locale(printable(inspected.config));
+    std::filesystem::path path = files::path_of(inspected.config);
+    if (!path.has_filename() || path.filename() == "config.json") path = path.parent_path();
+    const std::string name = in_locale(printable(files::path_text(path.has_filename() ? path.filename() : path)));
     named.values.push_back(name.size() <= each ? name : "..." + name.substr(name.size() - each + 3));
     type.values.push_back(inspected.model.model_type.empty() ? "not stated"
                                                              : in_locale(printable(inspected.model.model_type)));

@@ -69,6 +69,9 @@ std::string group_text(const Group& group) {
   return text + " x " + least + (least == most ? "" : " to " + most);
 }
 
+// "sliding_attention layers"
+std::string types_text(const RopeView& view) { return in_locale(printable(joined(view.layer_types))) + " layers"; }
+
 class Summary {
  public:
   explicit Summary(const RopeView& view) : view_(view) {}
@@ -101,7 +104,7 @@ class Summary {
     const ModelRope& used = *view_.used;
     if (!used.layers.empty()) add("layers", short_ranges(used.layers, widest_layers), "layers");
     if (!view_.layers_without_rope.empty())
-      add("layers without", short_ranges(view_.layers_without_rope, widest_layers), "layers");
+      add("without a rope", short_ranges(view_.layers_without_rope, widest_layers), "layers");
     if (used.heads > 0) {
       add("heads", std::to_string(used.heads), "heads");
       add("kv_heads", std::to_string(used.kv_heads), "kv_heads");
@@ -114,8 +117,8 @@ class Summary {
     const int width = used.rope.rotary_dim;
     add("rotary_dim", std::to_string(width) + " (" + counted(static_cast<std::size_t>(width / 2), "pair") + ")",
         "rotary_dim");
-    if (used.first != 0) add("first", std::to_string(used.first), "first");
-    add("pairing", name(used.rope.pairing), "pairing");
+    if (used.first != 0) add("rotated", elements_text(used), "first");
+    add("pairing", pairing_text(used.rope.pairing), "pairing");
     if (used.rope.clockwise) add("direction", direction(used.rope), "direction");
     if (view_.axis_names.size() > 1 && used.rope.summed_axes == 0) add("axes", axes_text(), "axis");
     if (used.rope.inv_freq.empty()) {
@@ -134,7 +137,7 @@ class Summary {
     return runs <= view_.frequencies.axes();
   }
 
-  // "time 16, height 24, width 24 pairs, in runs"
+  // "pairs by turns: time 24, height 20, width 20"
   std::string axes_text() const {
     std::string text;
     for (int axis = 0; axis < view_.frequencies.axes(); ++axis) {
@@ -143,28 +146,49 @@ class Summary {
       if (!text.empty()) text += ", ";
       text += view_.axis_names[static_cast<std::size_t>(axis)] + ' ' + std::to_string(pairs);
     }
-    return text + " pairs, " + (in_runs() ? "in runs" : "by turns");
+    return (in_runs() ? "pairs one after another: " : "pairs by turns: ") + text;
   }
 
   void add_scaling() {
     const Scaling& scaling = view_.used->rope.scaling;
-    add("scaling", name(scaling) + std::string(has_one_list(scaling) ? " (one list)" : ""), "scaling");
-    scalings::for_each_field(scaling, [this](const auto& field, const auto& value) { add_value(field.name, value); });
+    add("scaling", scaling_text(scaling) + (has_one_list(scaling) ? " (one list)" : ""), "scaling");
+    scalings::for_each_field(scaling, [this](const auto& field, const auto& value) { add_value(field, value); });
     if (const std::string reach = reach_text(*view_.used, view_.stated_context); !reach.empty())
-      rows_.push_back({"reach", reach});
+      rows_.push_back({"lengths", reach});
     if (const std::string which = which_lengths(view_.lengths); !which.empty())
       rows_.push_back({"shown", which + " (--length N for others)"});
     std::vector<std::string> pairs;
     for (const Group& group : groups_of(view_)) pairs.push_back(group_text(group));
-    if (!pairs.empty()) rows_.push_back({"pairs", joined(pairs)});
-    add("attention factor", significant(view_.frequencies.attention_factor, 10), "attention_factor");
+    if (pairs.size() > 1 || !std::holds_alternative<Unscaled>(scaling)) rows_.push_back({"pairs", joined(pairs)});
+    if (!view_.pairs.empty()) rows_.push_back({"wavelengths", wavelengths_text()});
+    const double factor = view_.frequencies.attention_factor;
+    if (factor != 1)
+      add("attention factor", significant(factor, 10) + " (scores x " + significant(factor * factor, 6) + ")",
+          "attention_factor");
     add("context", view_.context > 0 ? std::to_string(view_.context) + " tokens" : "not stated", "context");
   }
 
-  // A value without an origin has no effect and is left out.
-  template <typename Value>
-  void add_value(const std::string& key, const Value& value) {
-    const std::string origin = origin_of("scaling." + key);
+  // "6.283 to 2.047e+07 tokens; 35 of 64 pairs go round within 131072"
+  std::string wavelengths_text() const {
+    std::vector<double> lengths;
+    for (const PairView& pair : view_.pairs)
+      if (pair.inv_freq != 0) lengths.push_back(std::abs(wavelength_of(pair)));
+    if (lengths.empty()) return "none: no pair turns";
+    const auto [least, most] = std::ranges::minmax(lengths);
+    const std::string text = significant(least, 4) + " to " + significant(most, 4) + " tokens";
+    if (view_.turns_over == 0) return text;
+    const auto round =
+        std::ranges::count_if(lengths, [&](double length) { return length <= static_cast<double>(view_.turns_over); });
+    return text + "; " + std::to_string(round) + " of " + counted(view_.pairs.size(), "pair") + " go round within " +
+           std::to_string(view_.turns_over);
+  }
+
+  // A value without an origin has no effect and is left out. Its key is that of config.json, where that is not too
+  // wide.
+  template <typename Field, typename Value>
+  void add_value(const Field& field, const Value& value) {
+    const std::string origin = origin_of(std::string("scaling.") + field.name);
+    const std::string key = std::string_view(field.name) == "trained_length" ? field.name : field.key;
     if (origin.empty()) return;
     if constexpr (std::is_same_v<Value, std::vector<double>>) {
       rows_.push_back({"  " + key, list_text(value), origin});
@@ -216,9 +240,36 @@ Colour colour_of(std::string_view effect) {
 
 std::vector<SummaryRow> summary_of(const RopeView& view) { return Summary(view).rows(); }
 
+std::string sentence_of(const RopeView& view) {
+  const ModelRope& used = *view.used;
+  const Rope& rope = used.rope;
+  const std::string half = std::to_string(rope.rotary_dim / 2);
+  std::string text = used.part.empty() ? "" : in_locale(printable(used.part)) + ", ";
+  text += view.layer_types.empty() ? view.layers_without_rope.empty() ? "every layer" : "layers with a rope"
+                                   : types_text(view);
+  text += rope.pairing == Pairing::half ? ": element i of each head turns with element i + " + half
+                                        : ": element 2i of each head turns with element 2i + 1";
+  if (rope.pairing == Pairing::interleaved_to_half) text += ", written to i and i + " + half;
+  text += ", pairing " + pairing_text(rope.pairing) + ", in " + elements_text(used);
+  if (rope.clockwise) text += ", clockwise";
+  if (view.axis_names.size() > 1) text += ", by positions on " + std::to_string(view.axis_names.size()) + " axes";
+  text += rope.inv_freq.empty() ? ", base " + significant(rope.base, 10) : ", at given frequencies";
+  if (std::holds_alternative<Unscaled>(rope.scaling)) return text + ", not scaled";
+  text += ", scaled by " + scaling_text(rope.scaling);
+  for (const Group& group : groups_of(view)) {
+    const std::string least = significant(group.least, 4), most = significant(group.most, 4);
+    if (std::string_view(group.effect) == "stretched")
+      text += ": " + std::to_string(group.pairs.size()) + " of " + counted(view.pairs.size(), "pair") + " turn " +
+              least + (least == most ? "" : " to " + most) + " times slower";
+  }
+  return text;
+}
+
 void print_summary(const RopeView& view, std::size_t index, const RopeView* before, std::size_t before_index) {
   const std::string& part = view.used->part;
-  const std::string title = "rope " + std::to_string(index) + (part.empty() ? "" : " of " + in_locale(printable(part)));
+  const std::string title = "rope " + std::to_string(index) +
+                            (part.empty() ? "" : " of " + in_locale(printable(part))) +
+                            (view.layer_types.empty() ? "" : ", " + types_text(view));
   std::cout << '\n' << painted(title, Colour::bold) << '\n';
   const std::vector<SummaryRow> above = before == nullptr ? std::vector<SummaryRow>{} : summary_of(*before);
   std::vector<SummaryRow> rows = summary_of(view);
@@ -286,7 +337,7 @@ void print_pairs(const RopeView& view) {
 
 void print_sentences(std::string_view title, const std::vector<std::string>& sentences) {
   if (sentences.empty()) return;
-  std::cout << '\n' << painted(title, Colour::bold) << '\n';
+  if (!title.empty()) std::cout << '\n' << painted(title, Colour::bold) << '\n';
   constexpr std::size_t indent = 2, widest = std::string::npos;
   const std::size_t width = out_is_terminal() && terminal_width() > 20 ? terminal_width() - 2 * indent : widest;
   for (const std::string& sentence : sentences) {

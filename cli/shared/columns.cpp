@@ -41,12 +41,6 @@ std::string Columns::text(std::span<const Cells> rows) const {
   return text;
 }
 
-std::string Columns::rule() const {
-  Cells dashes;
-  for (const Column& column : columns_) dashes.emplace_back(column.width, '-');
-  return line(dashes);
-}
-
 std::string without_end_spaces(std::string text) {
   text.erase(text.find_last_not_of(' ') + 1);
   return text;

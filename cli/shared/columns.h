@@ -27,7 +27,6 @@ class Columns {
   // One row without its line end. There are at most as many cells as columns; behind the last one no spaces are added.
   std::string line(const Cells& cells) const;
   std::string text(std::span<const Cells> rows) const;  // all rows, with their line ends
-  std::string rule() const;                             // dashes as wide as the columns
 
  private:
   std::vector<Column> columns_;

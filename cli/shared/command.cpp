@@ -48,8 +48,11 @@ std::uint64_t read_integer(const OptionDescription& option, const std::string& w
                            std::uint64_t most) {
   const bool negative = word.starts_with('-');
   const std::string digits = word.substr(negative || word.starts_with('+') ? 1 : 0);
-  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos)
-    refuse(option, "must be a whole number, in digits alone,", word);
+  if (const std::size_t end = digits.find_first_not_of("0123456789"); digits.empty() || end != std::string::npos) {
+    const bool kilo = lower(digits.substr(std::min(end, digits.size()))) == "k" && end > 0 && end < 10;
+    const std::string meant = kilo ? " (" + word + " is " + std::to_string(1024 * std::stoll(digits)) + ")" : "";
+    refuse(option, "must be a whole number, in digits alone" + meant + ",", word);
+  }
   if (!option.whole_range.empty()) least = std::max(least, option.whole_range.front());
   if (option.whole_range.size() > 1) most = std::min(most, static_cast<std::uint64_t>(option.whole_range.back()));
   std::uint64_t size = 0;
@@ -141,8 +144,26 @@ void Command::runs(std::function<void()> run) {
   run_ = std::move(run);
 }
 
-void Command::run() const {
+// A list of names ends where CONFIG stands: a folder, or a file that is no name of a tensor.
+void Command::end_lists_at_place() {
+  const OptionDescription& place = description_.options.front();
+  for (const OptionDescription& option : description_.options) {
+    if (place.place.empty() || has(place.key) || !option.list || !has(option.key) || given_[option.key].size() < 2)
+      continue;
+    const std::string word = given_[option.key].back();
+    std::error_code ignored;
+    const bool is_file = word.ends_with(".json") || word.ends_with(".gguf");
+    const std::filesystem::path path = files::path_of(word);
+    if (!std::filesystem::is_directory(path, ignored) && !(is_file && std::filesystem::exists(path, ignored))) continue;
+    given_[option.key].pop_back();
+    stores_[option.key](option, given_[option.key]);
+    take(place, {word});
+  }
+}
+
+void Command::run() {
   if (!extras_.empty()) throw UsageError(no_place(description_, extras_));
+  end_lists_at_place();
   quiet_asked = has("-q,--quiet");
   if (quiet_asked) std::cout.setstate(std::ios::failbit);  // nothing is written, and bad() still says what went wrong
   json_asked = has("--json");

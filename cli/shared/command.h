@@ -74,12 +74,13 @@ class Command {
   void parse(Words words);
   bool has(const std::string& key) const { return given_.contains(key); }  // whether the option was given
   // Does it, unless a word was left over or a rule is broken: throws UsageError.
-  void run() const;
+  void run();
 
  private:
   using Store = std::function<void(const OptionDescription&, const Words&)>;
   void store(const std::string& key, Store);
   void take(const OptionDescription&, Words);
+  void end_lists_at_place();
 
   const CommandDescription& description_;
   std::map<std::string, Store> stores_;  // by key, as given_

@@ -46,6 +46,7 @@ OptionDescription describe_option(const std::string& key, const Json& given) {
   const std::string of_type = commands_data().at("values").value(option.type, "");
   option.value = entry.value("value", option.place.empty() ? of_type : option.place);
   option.help = joined(entry.at("help"), " ");
+  option.brief = entry.value("brief", "");
   option.section = entry.value("section", "");
   const Json standard = entry.value("default", Json(""));
   option.standard = standard.is_string() ? standard.get<std::string>() : standard.dump();
@@ -76,8 +77,12 @@ void add_rules(CommandDescription& command, const Json& rules) {
 // program: with a space behind it, of a command.
 CommandDescription describe(const std::string& program, const std::string& name, const Json& entry,
                             const char* further_options) {
-  CommandDescription command{name, program + name, paragraphs_of(entry, "summary"), paragraphs_of(entry, "footer"),
-                             entry.value("examples", Words())};
+  CommandDescription command{name,
+                             program + name,
+                             paragraphs_of(entry, "summary"),
+                             paragraphs_of(entry, "footer"),
+                             entry.value("examples", Words()),
+                             paragraphs_of(entry, "brief")};
   Json options = entry.value("rope_options", false) ? commands_data().at("rope_options") : Json::object();
   options.update(entry.value("options", Json::object()));
   options.update(commands_data().at(further_options));
@@ -104,7 +109,10 @@ const OptionDescription* CommandDescription::find(const std::string& word) const
 }
 
 CommandDescription describe_command(const std::string& name, const std::string& program) {
-  return describe(program + " ", name, described("commands", name), "command_options");
+  const Json& former = commands_data().at("former");
+  const Json& entry =
+      former.contains(name) ? described("commands", former.at(name).at(0)) : described("commands", name);
+  return describe(program + " ", name, entry, "command_options");
 }
 
 CommandDescription describe_program(const std::string& name) {
@@ -116,6 +124,10 @@ CommandDescription describe_program(const std::string& name) {
       terms.emplace_back(command, paragraphs_of(described("commands", command), "summary").front());
   }
   return program;
+}
+
+std::string now_called(const std::string& command) {
+  return joined(commands_data().at("former").value(command, Words()), " ");
 }
 
 std::string instead_of(const std::string& command) { return commands_data().at("gone").value(command, ""); }

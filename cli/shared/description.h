@@ -5,8 +5,9 @@
 // Its objects have the members of the structs below, where nothing else is said. An option stands under its key. A
 // string instead is the option of that name in "shared", which several commands have; {"shared": true, ...} is the
 // shared option of the same name with other values. A command with "rope_options": true has those first. A string
-// among "rules" is a list of the shared rules. A row of "gone" is a command that is no longer there, and what to do
-// instead.
+// among "rules" is a list of the shared rules. A row of "former" is a name of before, which is taken and noted: the
+// command whose options it has, and the words to say now. A row of "gone" is a command that is no longer there, and
+// what to do instead.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,7 @@ struct OptionDescription {
   std::string type;                 // integer, number, word, path or text; empty: a flag
   std::string value;                // its name in the help; by default the place, or that of the type in "values"
   std::string help;                 // in the data a list of lines
+  std::string brief;                // for -h; empty: the help
   std::string section;              // the heading of the help under which it stands; empty: the command's own
   std::string standard;             // "default": as if not given. An option that is given with it counts as not given
   std::vector<std::string> words;   // that the value can be
@@ -66,6 +68,7 @@ struct CommandDescription {
   std::vector<std::string> summary;             // paragraphs; in the data one of several lines is a list of them
   std::vector<std::string> footer;              // the same; one that begins with a space stays as it is
   std::vector<std::string> examples;            // lines
+  std::vector<std::string> brief = {};          // paragraphs at the end of -h
   std::vector<OptionDescription> options = {};  // the place first, then required ones, the command's own, and sections
   std::vector<Rule> rules = {};
   std::vector<std::pair<std::string, Terms>> groups = {};  // a program's commands by headings of the help
@@ -77,10 +80,11 @@ struct CommandDescription {
 CommandDescription describe_program(const std::string& name);
 CommandDescription describe_command(const std::string& name, const std::string& program = "rotary");
 std::string instead_of(const std::string& command);  // from "gone"; empty for any other word
+std::string now_called(const std::string& command);  // from "former": "check --details"; empty for any other word
 
 // ---- help.cpp ----
 
-// The text of --help, and of -h: the command's own options with a line each, and the examples.
+// The text of --help, and of -h: the command's own options, those of the examples, and the examples.
 std::string help_text(const CommandDescription&);
 std::string short_help_text(const CommandDescription&);
 

@@ -57,17 +57,6 @@ std::string whole_help(const OptionDescription& option) {
   return facts.empty() ? option.help : option.help + " [" + joined(facts, "; ") + "]";
 }
 
-// The beginning of the help that fits: its first clause, or as many words.
-std::string one_line_help(const OptionDescription& option, std::size_t room) {
-  std::string text = option.help;
-  for (const char* end : {". ", "; ", " ("}) text.erase(std::min(text.find(end), text.size()));
-  if (option.has_fixed_words() && text.find(option.words.front()) == std::string::npos)
-    text += ": " + one_of_words(option.words);
-  if (text.size() <= room) return text;
-  text.erase(std::min(text.rfind(' ', room - 4), room - 4));
-  return text.erase(text.find_last_not_of(",:") + 1) + " ...";
-}
-
 std::string usage_line(const CommandDescription& command) {
   std::string text = "Usage: " + command.full_name + (command.groups.empty() ? "" : " COMMAND");
   for (const OptionDescription& option : command.options) {
@@ -90,14 +79,19 @@ std::vector<std::pair<std::string, Terms>> sections_of(const CommandDescription&
   return sections;
 }
 
-// A line for each of the command's own options.
+// The command's own options, and those of its examples.
 std::string listed(const CommandDescription& command, std::size_t width) {
-  std::vector<OptionDescription> own = command.options;
-  std::erase_if(own, [](const auto& o) { return !o.section.empty() || o.key == "-h" || o.key == "--help"; });
+  std::vector<OptionDescription> shown;
+  const std::string examples = joined(command.examples, " ") + " ";
+  for (const OptionDescription& option : command.options) {
+    const bool common = option.key == "-h" || option.key == "--help" || option.key == "-q,--quiet";
+    const bool in_example = examples.find(" " + option.long_name() + " ") != std::string::npos;
+    if (!common && (option.section.empty() || in_example)) shown.push_back(option);
+  }
   std::size_t column = 0;
-  for (const auto& option : own) column = std::clamp(term_of(option, true).size() + 4, column, help_column + 4);
+  for (const auto& option : shown) column = std::clamp(term_of(option, true).size() + 4, column, help_column + 4);
   Terms terms;
-  for (const auto& option : own) terms.emplace_back(term_of(option, true), one_line_help(option, width - column));
+  for (const auto& option : shown) terms.emplace_back(term_of(option, true), option.brief.empty() ? option.help : option.brief);
   return block(terms, width, column);
 }
 
@@ -117,7 +111,7 @@ std::string short_help_text(const CommandDescription& command) {
   constexpr std::size_t whole_groups = 3;  // groups of commands with a line each; further ones show the names
   const std::size_t width = width_up_to(80);
   std::string text = wrapped(command.summary.front(), 0, width) + "\n\n" + usage_line(command) + "\n";
-  std::string more = "; rotary COMMAND -h what a command takes.";
+  std::string more = " says all; " + command.full_name + " COMMAND -h the usual options of a command.";
   for (std::size_t i = 0; i < command.groups.size(); ++i) {
     const auto& [title, commands] = command.groups[i];
     Words names;
@@ -127,12 +121,13 @@ std::string short_help_text(const CommandDescription& command) {
   }
   if (command.groups.empty()) {
     text += listed(command, width) + (command.examples.empty() ? "" : "\n" + block(command.examples, width));
-    Words titles;
-    for (const auto& [title, terms] : sections_of(command)) titles.push_back(title);
-    titles.erase(titles.begin(), titles.begin() + 2);
-    more = titles.empty() ? "." : ", with " + joined(titles, " and ") + ".";
+    Words titles = {"-q"};
+    for (const auto& [title, terms] : sections_of(command))
+      if (!title.empty() && title != "Options") titles.push_back(title);
+    more = " has all options: " + joined(titles, ", ") + ".";
   }
-  return text + "\n" + wrapped(command.full_name + " --help says all" + more, 0, width) + "\n";
+  if (!command.brief.empty()) text += "\n" + block(command.brief, width);
+  return text + "\n" + wrapped(command.full_name + " --help" + more, 0, width) + "\n";
 }
 
 }  // namespace rotary::cli

@@ -35,7 +35,7 @@ class Run {
     try {
       read_and_run();
     } catch (const UsageError& error) {
-      const std::string help = "Run '" + described_.full_name + " --help' for what can be said.\n";
+      const std::string help = "'" + described_.full_name + " --help' explains every option.\n";
       print_error(std::string("usage error: ") + error.what(), is_json() ? error_json("USAGE", error.what()) : help);
       return 2;
     } catch (const Failed& failed) {
@@ -62,6 +62,8 @@ class Run {
       if (chosen == program_.commands.end()) throw UsageError(no_command(described_, words_.front()));
       described_ = describe_command(chosen->first, program_.name);
       words_.erase(words_.begin());
+      if (const std::string now = now_called(chosen->first); !now.empty() && !is_json())
+        std::cerr << "note: " << chosen->first << " is called " << now << " now\n";
     }
     Command command(described_);
     if (chosen != program_.commands.end()) chosen->second(command);

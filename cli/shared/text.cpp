@@ -1,7 +1,6 @@
 #include "text.h"
 
 #include <algorithm>
-#include <cctype>
 
 namespace rotary::cli {
 
@@ -63,13 +62,6 @@ std::string in_shell_quotes(std::string_view word) {
   std::string text = "'";
   for (const char letter : word) text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
   return text + "'";
-}
-
-std::string in_shell(std::string_view word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("-_./@:+,").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  return plain ? std::string(word) : in_shell_quotes(word);
 }
 
 std::vector<std::string> wrapped(std::string_view text, std::size_t width) {

@@ -27,7 +27,6 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
 std::string one_of_words(const std::vector<std::string>& words);  // "half, interleaved or interleaved_to_half"
 
 std::string in_shell_quotes(std::string_view word);  // 'it'\''s', one word of a shell's command line
-std::string in_shell(std::string_view word);         // in quotes only where the shell needs them
 
 // Lines of at most width columns, broken between words; a longer word (the path of a key) behind a dot.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);

@@ -210,7 +210,7 @@ class OfDiffusers : public Apply {
     for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], after_[i], 2e-5) << i;
   }
   int checked(const Strings& words, const std::string& against) const {
-    return run(Strings{"check"} + words + Strings{"--input", path("in.safetensors"), "--against", against}).exit;
+    return run(Strings{"check"} + words + Strings{"--before", path("in.safetensors"), "--after", against}).exit;
   }
   Json all_;
   std::vector<float> before_, after_;
@@ -241,7 +241,7 @@ TEST_F(OfDiffusers, a_whole_head_of_allegro_turns_block_by_block_and_back) {
               Strings{"--backward", "--input", path("out.safetensors"), "--output", path("back.safetensors")});
   EXPECT_EQ(checked(first, path("out.safetensors")), 0) << "its block";
   const Strings wrong =
-      Strings{"diagnose"} + allegro + Strings{"--input", path("in.safetensors"), "--against", path("in.safetensors")};
+      Strings{"diagnose"} + allegro + Strings{"--before", path("in.safetensors"), "--after", path("in.safetensors")};
   EXPECT_NE(run(wrong).out.find("in elements 0 to "), std::string::npos);
   EXPECT_TRUE(back.at("undoes").get<bool>());
   for (const char* rope : {"0", "1", "2"}) {  // one block alone is not all

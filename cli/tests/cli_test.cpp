@@ -30,8 +30,8 @@ TEST_F(Cli, inspect_has_colours_in_a_terminal_unless_NO_COLOR_is_set) {
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) GTEST_SKIP() << "no terminal can be opened";
   const int kept_open = open(ptsname(terminal), O_RDWR | O_NOCTTY);
   const auto shown = [&](const std::string& environment) {
-    const std::string command =
-        environment + " '" ROTARY_PROGRAM "' inspect '" + small_llama() + "' > " + ptsname(terminal);
+    const std::string command = environment + " '" ROTARY_PROGRAM "' inspect '" + small_llama() +
+                                "' --scaling linear --factor 2 > " + ptsname(terminal);
     EXPECT_EQ(std::system(command.c_str()), 0);
     std::string text(65536, '\0');
     const ssize_t count = read(terminal, text.data(), text.size());
@@ -39,10 +39,10 @@ TEST_F(Cli, inspect_has_colours_in_a_terminal_unless_NO_COLOR_is_set) {
     return text;
   };
   const std::string coloured = shown("NO_COLOR= TERM=xterm");
-  EXPECT_TRUE(contains(coloured, "0-1 \x1B[32mkept\x1B[0m")) << coloured;
+  EXPECT_TRUE(contains(coloured, "0-1 \x1B[36mstretched\x1B[0m")) << coloured;
   EXPECT_TRUE(contains(coloured, "\x1B[1mrope 0\x1B[0m")) << coloured;
-  EXPECT_TRUE(contains(shown("NO_COLOR=1 TERM=xterm"), "0-1 kept"));
-  EXPECT_TRUE(contains(shown("NO_COLOR= TERM=dumb"), "0-1 kept"));
+  EXPECT_TRUE(contains(shown("NO_COLOR=1 TERM=xterm"), "0-1 stretched"));
+  EXPECT_TRUE(contains(shown("NO_COLOR= TERM=dumb"), "0-1 stretched"));
   close(kept_open);
   close(terminal);
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "rotary/error.h"
+#include "rotary/rope.h"
 #include "values/fail.h"
 
 namespace rotary::detail {
@@ -44,6 +45,19 @@ decltype(Row::value) parse_in(const Row (&rows)[N], std::string_view text, const
     if (rows[i].name == text) return rows[i].value;
   }
   fail(code, operation, "the name must be ", list_of(rows, first), " but got \"", text, "\"");
+}
+
+// The name of a pairing, for people: with the words of other libraries beside it.
+inline std::string familiar(Pairing pairing) {
+  return name(pairing) + std::string(pairing == Pairing::half          ? " (rotate_half, NeoX)"
+                                     : pairing == Pairing::interleaved ? " (GPT-J)"
+                                                                       : "");
+}
+// Likewise for a text that is such a name; any other text as it is.
+inline std::string with_familiar_name(std::string_view text) {
+  for (const Pairing pairing : {Pairing::half, Pairing::interleaved})
+    if (text == name(pairing)) return familiar(pairing);
+  return std::string(text);
 }
 
 }  // namespace rotary::detail

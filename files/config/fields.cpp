@@ -1,6 +1,7 @@
 #include "stages.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "rotary/error.h"
@@ -94,7 +95,15 @@ void Reading::note_no_rope(const std::string& part, const std::string& why) {
 void Reading::note(NoteKind kind, const std::string& part, const std::string& sentence) {
   Note one{printable(part), kind, printable(sentence)};
   if (one.text.back() != '.') one.text += '.';
-  if (std::find(model.notes.begin(), model.notes.end(), one) == model.notes.end()) model.notes.push_back(one);
+  const auto known = std::find_if(model.notes.begin(), model.notes.end(), [&](const Note& other) {
+    return std::tie(other.part, other.kind, other.text) == std::tie(one.part, one.kind, one.text);
+  });
+  if (known != model.notes.end()) {
+    if (known->layer_type != layer_type) known->layer_type.clear();
+    return;
+  }
+  one.layer_type = layer_type;
+  model.notes.push_back(std::move(one));
 }
 
 ModelPart& Part::add_to_model(int layers) const {

@@ -127,7 +127,8 @@ class Leftovers {
   [[noreturn]] static void refuse(const std::string& key, const std::string& path, const Json& value,
                                   const std::string& advice) {
     fail(Code::CONFIG_KEY, "read_config", "every rope key must be understood but nothing reads ", printable(key),
-         " in ", path.empty() ? "the top level" : printable(path), " (", shown(value), ")", advice);
+         " in ", path.empty() ? "the top level" : printable(path), " (", shown(value), ")",
+         advice.empty() ? ": remove it, or report the model" : advice);
   }
 
   [[noreturn]] static void refuse_number(const std::string& path, const Json& value) {

@@ -27,6 +27,11 @@ const char* origin_word(OriginKind kind) noexcept {
   return kind <= OriginKind::method_default ? "default" : "derived";
 }
 
+bool is_about(const Note& note, std::span<const std::string> layer_types) {
+  return note.layer_type.empty() || layer_types.empty() ||
+         std::find(layer_types.begin(), layer_types.end(), note.layer_type) != layer_types.end();
+}
+
 std::string sentence_of(const Note& note) { return (note.part.empty() ? "" : note.part + ": ") + note.text; }
 
 std::vector<std::string> sentences_of(std::span<const Note> notes) {

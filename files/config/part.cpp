@@ -5,6 +5,7 @@
 #include "rotary/error.h"
 #include "stages.h"
 #include "values/fail.h"
+#include "values/names.h"
 
 namespace rotary::files {
 namespace {
@@ -149,7 +150,7 @@ Pairing pairing_of(const Part& part) {
   if (part.family.mla.rope != 0 && !is_mla(part)) {
     pairing = Pairing::half;
     part.record("pairing", "use_mla");
-    part.note(NoteKind::read_as, "use_mla is false: ordinary heads, and the pairing is half");
+    part.note(NoteKind::read_as, "use_mla is false: ordinary heads, and the pairing is ", detail::familiar(pairing));
   }
   if (const std::string key(part.family.pairing_key); !key.empty()) {
     // transformers tests for true, so null counts as false.
@@ -162,11 +163,11 @@ Pairing pairing_of(const Part& part) {
                 (part.keys.is_null(key) ? " is null"
                  : *interleaved         ? " is true"
                                         : " is false"),
-                ": the pairing is ", name(pairing));
+                ": the pairing is ", detail::familiar(pairing));
     }
   }
   if (const auto own = part.family.quirk->pairing) pairing = own(part, pairing);
-  return given_pairing(part, pairing, part.known ? name(pairing) + (" of " + part.name()) : "");
+  return given_pairing(part, pairing, part.known ? detail::familiar(pairing) + " of " + part.name() : "");
 }
 
 // vLLM reads the pairing from indexer_rope_interleave; transformers uses the family's.
@@ -287,8 +288,10 @@ class TextPart {
                                      layer.heads, layer.kv_heads, layer.head_dim, layer.nope, layer.rotating);
     if (const auto found = slots_.find(key); found != slots_.end()) return found->second;
     part_.origins() = of_part_;
+    part_.reading.layer_type = printable(layer.type);
     const auto rope = rope_of_(layer);
     const std::size_t slot = rope ? add(layer, *rope, pairing) : none;
+    part_.reading.layer_type.clear();
     slots_.emplace(key, slot);
     return slot;
   }
@@ -350,7 +353,7 @@ Pairing given_pairing(const Part& part, Pairing own, const std::string& overridd
   if (!given) return own;
   part.origins().set("pairing", {OriginKind::chosen, part.reading.options.words.pairing});
   if (*given != own && !overridden.empty()) {
-    part.note(NoteKind::chosen, "the pairing given, ", name(*given), ", overrides ", overridden);
+    part.note(NoteKind::chosen, "the pairing given, ", detail::familiar(*given), ", overrides ", overridden);
   }
   return *given;
 }

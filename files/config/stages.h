@@ -77,6 +77,7 @@ struct Reading {
   Origins origins = {};            // origins of the part, then of its rope
   std::deque<Json> defaults = {};  // class defaults that replace missing objects of the file
   int parts = 0;
+  std::string layer_type = {};  // the type of the layers whose rope is read
 
   // Adds a note about part, once.
   void note(NoteKind, const std::string& part, const std::string& sentence);

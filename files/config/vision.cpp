@@ -6,6 +6,7 @@
 #include "rotary/makers.h"
 #include "stages.h"
 #include "values/fail.h"
+#include "values/names.h"
 
 namespace rotary::files {
 namespace {
@@ -116,7 +117,8 @@ void read_vision_part(const Part& part) {
   model.kv_heads = part.family.shape.kv_heads != 0 ? heads.kv_heads : heads.heads;
   model.rope.head_dim = heads.head_dim;
   part.by_default("pairing");
-  model.rope.pairing = given_pairing(part, part.family.pairing, name(part.family.pairing) + (" of " + part.name()));
+  model.rope.pairing =
+      given_pairing(part, part.family.pairing, detail::familiar(part.family.pairing) + " of " + part.name());
   std::optional<RopeKeys> keys;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (layers[i].turns && !keys) keys = rope_of(layers[i]);

@@ -7,6 +7,7 @@
 
 #include "rotary/error.h"
 #include "values/fail.h"
+#include "values/names.h"
 
 namespace rotary::files {
 namespace {
@@ -271,13 +272,14 @@ class GgufReader {
     const std::string name = part_.name();
     const auto given = part_.reading.options.pairing;
     if (given && *given != rope.pairing && find_architecture(name) != nullptr) {
-      part_.note(NoteKind::chosen, "pairing ", rotary::name(*given), " is given; architecture ", name, " has ",
-                 rotary::name(rope.pairing));
+      part_.note(NoteKind::chosen, "pairing ", detail::familiar(*given), " is given; architecture ", name, " has ",
+                 detail::familiar(rope.pairing));
     }
     const bool permuted = arch_.quirk == GgufQuirk::permuted || arch_.quirk == GgufQuirk::permuted_switch ||
                           arch_.quirk == GgufQuirk::permuted_gaps;
     if (!given) {
-      part_.note(NoteKind::model, "pairing ", rotary::name(rope.pairing), ", as llama.cpp turns architecture ", name,
+      part_.note(NoteKind::model, "pairing ", detail::familiar(rope.pairing), ", as llama.cpp turns architecture ",
+                 name,
                  (permuted ? ": conversion to GGUF reorders the rows of q and k, and what Hugging Face's weights turn "
                              "as half turns as interleaved here"
                            : ""));

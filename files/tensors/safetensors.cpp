@@ -348,6 +348,15 @@ struct [[gnu::visibility("hidden")]] SafetensorsFile::State {  // its functions 
     return found != by_name.end() && tensors[*found].name == name ? *found : tensors.size();
   }
 
+  // The names for an error sentence, in their order: the first of many.
+  std::string names() const {
+    constexpr std::size_t most = 12;
+    std::string text;
+    for (std::size_t i = 0; i < by_name.size() && i < most; ++i)
+      text += (i == 0 ? "" : ", ") + files::printable(tensors[by_name[i]].name);
+    return tensors.empty() ? "none" : text + (tensors.size() > most ? ", ..." : "");
+  }
+
   files::InputFile file;
   std::vector<TensorInfo> tensors;
   std::vector<std::uint64_t> begins;  // the place of each tensor's first byte in the file
@@ -387,7 +396,9 @@ const TensorInfo* SafetensorsFile::find(std::string_view name) const noexcept {
 
 Tensor SafetensorsFile::read(std::string_view name) const {
   const std::size_t index = state_->index_of(name);
-  if (index == state_->tensors.size()) throw state_->error(Code::TENSOR, "no tensor is named " + in_quotes(name));
+  if (index == state_->tensors.size())
+    throw state_->error(Code::TENSOR, "no tensor is named " + in_quotes(name) + "; it holds " + state_->names() +
+                                          (name.find(',') < name.size() ? " (separate names by spaces)" : ""));
   Tensor tensor{state_->tensors[index], {}};
   tensor.data.resize(tensor.bytes);
   state_->file.read(state_->begins[index], tensor.data);

@@ -117,6 +117,9 @@ Format format_to_read(const std::filesystem::path& path) {
     fail(Code::FILE, "tensors", path_text(path),
          ": cannot be opened: ", std::make_error_code(std::errc::no_such_file_or_directory).message());
   }
+  if (std::filesystem::is_directory(path, ignored))
+    fail(Code::FORMAT, "tensors", "a file of tensors must end in .safetensors or .npy but ", in_quotes(path_text(path)),
+         " is a folder");
   return format_to_write(path);
 }
 

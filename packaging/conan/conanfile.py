@@ -11,7 +11,7 @@ from conan.tools.files import copy, load
 
 class Rotary(ConanFile):
     name = "rotary"
-    description = "Rotary position embeddings, once and right"
+    description = "Rotary position embeddings for every published model, exact and tested"
     license = "Apache-2.0"
     package_type = "library"
     settings = "os", "compiler", "build_type", "arch"

@@ -1,4 +1,4 @@
-"""Rotary position embeddings (RoPE), once and right.
+"""Rotary position embeddings (RoPE) for every published model, exact and tested.
 
     Rope -> frequencies() -> Table(positions) -> rotate(your arrays)
 

@@ -106,7 +106,7 @@ def diagnose(
 ) -> dict[str, Any]:
     """Find out what a rotation did to tensors, and what is wrong with it.
 
-    Returns the JSON of `rotary diagnose --json` without its version.
+    Returns the JSON of `rotary check --details --json` without its version.
 
     Args:
         before: an array, a dict of arrays, or the path of a .safetensors or .npy file.

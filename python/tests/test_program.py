@@ -89,7 +89,7 @@ class Program(unittest.TestCase):
 
     def test_check(self):
         before, after = self.save("x.npy", self.x), self.save("y.npy", self.y)
-        words = ["--input", before, "--against", after, "--positions", "100:106"]
+        words = ["--before", before, "--after", after, "--positions", "100:106"]
         told = printed("check", CONFIG, *words)
         self.assertTrue(told["equal"])
         for source in (CONFIG, str(CONFIG), json.loads(CONFIG.read_text())):
@@ -109,7 +109,7 @@ class Program(unittest.TestCase):
         wrong = self.entry.rope.replace(pairing="interleaved")
         y = rotary.rotate(self.x, rotary.Table(wrong, range(100, 106)), layout="bthd")
         before, after = self.save("x.npy", self.x), self.save("y.npy", y)
-        words = ["--input", before, "--against", after, "--positions", "100:106"]
+        words = ["--before", before, "--after", after, "--positions", "100:106"]
         told = printed("check", CONFIG, *words, status=1)
         made = rotary.check(CONFIG, self.x, y, positions=range(100, 106))
         self.assertEqual(rounded(made), rounded(told))

@@ -6,6 +6,7 @@
 
 #include "config/stages.h"
 #include "tensors/checkpoint.h"
+#include "values/names.h"
 
 namespace rotary::conversion {
 namespace {
@@ -285,11 +286,10 @@ std::vector<std::string> notes_on(const Plan& plan, bool leaves_indexers) {
   if (part.pairing_key.empty() && plan.to != native) {
     const std::string why =
         part.keys.contains("rope_interleave")
-            ? "transformers does not read rope_interleave of " + part.model_type +
-                  ", which stays as it is: its code takes "
-            : "no key of the config of " + part.model_type + " says the pairing: code that reads it takes ";
-    notes.push_back(why + name(native) + " weights, so load the converted ones only where the pairing is set to " +
-                    name(plan.to));
+            ? "transformers does not read rope_interleave of " + part.model_type + ", which stays as it is"
+            : "config.json of " + part.model_type + " cannot state the pairing";
+    notes.push_back(why + ": code of the model will read these weights as " + detail::familiar(native) +
+                    ", without an error, so use them only in an engine that is set to " + detail::familiar(plan.to));
   }
   if (part.has_own_code && !part.pairing_key.empty() && !part.keys.contains(part.pairing_key) && plan.to != native) {
     notes.push_back("the checkpoint brings the code of its model (auto_map), which may not read " + part.pairing_key +
@@ -322,8 +322,8 @@ Plan make_plan(const std::filesystem::path& path, Pairing to, std::optional<Pair
   plan.text = text_part(config.json, plan.model);
   plan.from = weights_pairing(plan.folder, plan.model.ropes[plan.text.ropes.front()], from);
   if (plan.from == to) {
-    fail(Code::PAIRING, operation, path_text(path), ": the checkpoint must be in the other pairing but is ", name(to),
-         " already");
+    fail(Code::PAIRING, operation, path_text(path), ": the checkpoint must be in the other pairing but is ",
+         detail::familiar(to), " already: nothing to convert");
   }
   const bool interleaved = plan.from == Pairing::interleaved;
   const std::string says = plan.text.json(indexer_key);

@@ -8,6 +8,7 @@
 
 #include "json.h"
 #include "subject/subject.h"
+#include "values/names.h"
 #include "values/number_text.h"
 #include "values/scaling_fields.h"
 
@@ -46,13 +47,13 @@ struct Row {
 constexpr Row cause_rows[] = {
     ROW(as_configured, as_configured, "{rotated} as the config asks<, with noise of {noise} rms><, within the rounding "
         "of [its|their] before, which is {before}><: <{pairing} pairing, ><all {all} elements><elements {first} to "
-        "{last}>, layout {layout} (residual {residual})><, and so in each of the {blocks} blocks>"),
+        "{last}>, layout {layout} (fits to {residual})><, and so in each of the {blocks} blocks>"),
     ROW(as_asked, as_configured, "[is|are] as the config asks"),
     ROW(zeros, cannot_tell, "every element is 0: zeros show no rotation", Join::unknown),
     ROW(position_0, cannot_tell, "at position 0 no rope moves anything: before and after are the same", Join::unknown),
     ROW(not_finite, cannot_tell, "every element must be finite {not_finite}", Join::unknown),
     ROW(norms, cannot_tell, "no pairing of [its|their] elements keeps the norms of the pairs, as a rotation does "
-        "(residual {residual} at best)", Join::unknown),
+        "(fits to {residual} at best)", Join::unknown),
     ROW(heads_differ, cannot_tell, "[its|their] angles differ from head to head in every layout", Join::unknown),
     ROW(one_pair, cannot_tell, "one pair of the head alone is not 0, which tells position times speed and no more<; "
         "[it is|they are] not what the config asks{differs}>", Join::unknown),
@@ -63,17 +64,18 @@ constexpr Row cause_rows[] = {
         "others could be)", Join::unknown),
     ROW(no_positions, cannot_tell, "cannot tell whether [its|their] positions are right, because a rope of coordinates "
         "was given none; at those that [it has it is|they have they are] rotated as the config asks", Join::colon),
-    ROW(no_config, cannot_tell, "cannot tell whether [it is|they are] right, because no config says what is asked; [it "
-        "is|they are] rotated< in the {pairing} pairing><, elements {first} to {last}><, base {base}><, {scaling}>, "
-        "layout {layout}<; without positions only position times speed is known, and no direction{open}>", Join::colon),
+    ROW(no_config, cannot_tell, "no config says what is asked, so nothing was compared; [it is|they are] "
+        "rotated< in the {pairing} pairing><, elements {first} to {last}><, base {base}><, {scaling}>, "
+        "layout {layout}<; with the positions of the tokens direction, base and scaling are found too{open}>",
+        Join::colon),
     ROW(not_rotated, not_rotated, "[is|are] not rotated: before and after are the same<, bit for bit{exact}><; rotated "
         "at position 0 [it|they] would look the same, but position {asked} is asked>"),
     ROW(no_angles, not_rotated, "[is|are] not rotated: every angle is 0, whatever else was done (position 0 for every "
         "token would look the same){on_axis}{evidence}"),
     ROW(some_heads, some_heads, "{rotated} in {some} of [its|their] {all} heads only ({heads}); the others are the "
         "same before and after", Join::clause, "and", names_heads),
-    ROW(pairing, pairing, "{rotated} in the {found} pairing; the model uses {asked}{evidence}<; right only with "
-        "weights whose rows were put into that order{rows}>"),
+    ROW(pairing, pairing, "{rotated} in the {found} pairing; the model uses {asked}{evidence}<; this is right only "
+        "if the weights were converted to that pairing (rotary convert){rows}>"),
     ROW(order, pairing, "{rotated} in the {found} pairing; the model uses {asked}{evidence}; the elements have another "
         "order: {scores}"),
     ROW(block, block, "{rotated} in <all {found_all} elements><elements {found_first} to {found_last}> of each head; "
@@ -116,8 +118,8 @@ constexpr Row cause_rows[] = {
     ROW(other_axes, axis, "{rotated} with other axes in {moved} of [its|their] {pairs} pairs{listens}"),
     ROW(direction, direction, "{rotated} {found}; the model rotates {asked}{on_axis}{evidence}"),
     ROW(mirrored, direction, "[is|are] not rotated but mirrored: the minus sign is missing in the first element of "
-        "each pair ({pairing} pairing)"),
-    ROW(sin_cos_exchanged, direction, "{rotated} with sin and cos exchanged ({pairing} pairing)"),
+        "each pair, in the {pairing} pairing"),
+    ROW(sin_cos_exchanged, direction, "{rotated} with sin and cos exchanged, in the {pairing} pairing"),
     ROW(offset, offset, "{at} begin at {found} instead of {asked}, <{late} too far><{early} too "
         "early>{on_axis}{evidence}"),
     ROW(constant_position, positions, "{at} are {found} for every token{on_axis}{evidence}"),
@@ -138,9 +140,9 @@ constexpr Row cause_rows[] = {
     ROW(table_of_other_pairing, pairing, "{rotated} in the {found} pairing with cos and sin that are laid out for the "
         "{table} pairing (a mix of both)"),
     ROW(in_place, pairing, "{rotated} in place: the second element of each pair is computed from the new first one "
-        "instead of the old ({pairing} pairing)"),
+        "instead of the old, in the {pairing} pairing"),
     ROW(without_second_sin, pairing, "{rotated} by half: the second element of each pair is multiplied by cos and "
-        "lacks the first times sin ({pairing} pairing)"),
+        "lacks the first times sin, in the {pairing} pairing"),
     ROW(base, base, "{rotated} with base {base}< and {scaling}><, the base of ntk_aware with factor {ntk_factor}>< and "
         "without the scaling {left_out}>{asks}"),
     ROW(scaling, scaling, "{rotated} with {scaling}{asks}"),
@@ -234,7 +236,7 @@ constexpr Row cause_rows[] = {
 #undef ROW
 
 constexpr std::pair<const char*, const char*> fragments[] = {
-    {"evidence", "< (residual {residual} against {asked_residual})>"},
+    {"evidence", "< (fits to {residual}; the config's rope only to {asked_residual})>"},
     {"asks", "<; the model asks {asked}>{evidence}"},
     {"on_axis", "< on {axis}><, and as far off on the other axes{others}>< on every axis{every_axis}>"},
     {"listens", "<: pair {pair} listens to {found}, the model asks {asked}>{evidence}"},
@@ -315,7 +317,7 @@ std::string text_of(const Number& number) {
     using Value = std::decay_t<decltype(value)>;
     if constexpr (std::is_same_v<Value, bool>) return "";
     if constexpr (std::is_same_v<Value, double>) return text_of(value, number.digits);
-    if constexpr (std::is_same_v<Value, std::string>) return value;
+    if constexpr (std::is_same_v<Value, std::string>) return detail::with_familiar_name(value);
     if constexpr (std::is_same_v<Value, std::vector<std::int64_t>>) return ranges(value);
     if constexpr (std::is_same_v<Value, NamedRope>) return text_of(value);
     std::vector<std::string> texts;

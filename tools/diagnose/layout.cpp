@@ -6,6 +6,7 @@
 
 #include "examination.h"
 #include "values/fail.h"
+#include "values/number_text.h"
 
 namespace rotary::diagnose {
 
@@ -22,7 +23,7 @@ std::vector<Reading> readings_to_try(const Sample& sample, const Subject& subjec
     const std::string wanted = subject.layout == "flat" ? readings.front().word : subject.layout;
     std::erase_if(readings, [&](const Reading& reading) { return reading.word != wanted; });
     if (readings.empty()) {
-      fail(Code::SHAPE, "diagnose",
+      fail(Code::SHAPE, "check",
            "the layout must be one of a tensor of so many dimensions, " + words + ", but got " + subject.layout);
     }
   }
@@ -31,7 +32,7 @@ std::vector<Reading> readings_to_try(const Sample& sample, const Subject& subjec
     const std::int64_t heads = readings.front().layout.heads;
     std::erase_if(readings, [&](const Reading& one) { return one.layout.heads % rows != 0; });
     if (readings.empty()) {
-      fail(Code::SHAPE, "diagnose",
+      fail(Code::SHAPE, "check",
            sample.name + " must have a multiple of the " + std::to_string(rows) +
                " heads that the rope has rows for but has " + std::to_string(heads));
     }
@@ -44,9 +45,9 @@ std::vector<Reading> readings_to_try(const Sample& sample, const Subject& subjec
     return given.tokens != tokens || (given.batch != 1 && given.batch != batch);
   });
   if (readings.empty()) {
-    fail(Code::SHAPE, "diagnose",
-         "positions must name one position per token but got " + std::to_string(given.tokens) +
-             " for a tensor whose dimensions are none of that many tokens");
+    fail(Code::SHAPE, "check",
+         "positions must name one position per token but got " + std::to_string(given.tokens) + " for " + sample.name +
+             ", whose dimensions are " + detail::shape_text(sample.shape));
   }
   return readings;
 }

@@ -158,9 +158,10 @@ Power power_of(Turns turns, Asked asked, bool pairing_shows, const std::vector<c
 }
 
 std::string Power::sentence() const {
-  const std::string text = (tokens == 1 ? "this token" : "these " + std::to_string(tokens) + " tokens") + " of " +
-                           type_of(unit) + " would show: " + faults_text(*this, would_show);
-  return text + (would_not_show.empty() ? "" : "; not: " + faults_text(*this, would_not_show));
+  const std::string text = (tokens == 1 ? "this token of " : "these " + std::to_string(tokens) + " tokens of ") +
+                           type_of(unit) + (tokens == 1 ? " rules out " : " rule out ") +
+                           (would_show.empty() ? "" : "a wrong ") + faults_text(*this, would_show);
+  return text + (would_not_show.empty() ? "" : "; not ruled out: another " + faults_text(*this, would_not_show));
 }
 
 Power common_power(const std::vector<NamedCheck>& tensors) {

@@ -14,7 +14,7 @@ std::string label(const Tensor& tensor) { return tensor.name.empty() ? "the tens
 
 std::vector<double> numbers(const Tensor& tensor) {
   if (!files::is_float(tensor.type)) {
-    fail(Code::DTYPE, "diagnose", label(tensor) + " must be F64, F32, F16 or BF16 but got " + name(tensor.type));
+    fail(Code::DTYPE, "check", label(tensor) + " must be F64, F32, F16 or BF16 but got " + name(tensor.type));
   }
   return files::numbers_of(tensor);
 }
@@ -122,11 +122,11 @@ Sample Sample::part(const Reading& reading, std::size_t dimension, const Numbers
 }
 
 Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim) {
-  const auto refuse = [](const std::string& sentence) { fail(Code::SHAPE, "diagnose", sentence); };
+  const auto refuse = [](const std::string& sentence) { fail(Code::SHAPE, "check", sentence); };
   const std::string shape = detail::shape_text(before.shape);
   if (before.shape != after.shape) {
-    refuse(label(before) + " must have one shape before and after but got " + shape + " and " +
-           detail::shape_text(after.shape));
+    refuse(label(before) + " must have one shape before and after but is " + shape + " before and " +
+           detail::shape_text(after.shape) + " after: save both in one layout");
   }
   const std::size_t rank = before.shape.size();
   constexpr std::int64_t widest = 65536;

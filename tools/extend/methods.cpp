@@ -160,8 +160,10 @@ void choose(const Situation& situation, Plan& plan) {
   }
   if (known != nullptr && known->says.method != "default" && situation.is_published_length()) {
     const Publication& says = known->says;
-    const std::string publishes = "what " + says.publisher + " publishes for " + says.models +
-                                  (situation.is_published_context() ? "" : ", at another length");
+    const char* elsewhere =
+        says.method == "linear" ? ", but at another length, which needs fine-tuning" : ", at another length";
+    const std::string publishes = "as " + says.publisher + " publishes it for " + says.models +
+                                  (situation.is_published_context() ? "" : elsewhere);
     if (situation.are_published_weights()) return take(says.method, publishes);
     if (says.other_weights.empty()) return take(says.method, publishes + ", if these are its weights");
     plan.otherwise = "if these are the weights of " + says.models + ": --scaling " + says.method +

@@ -5,7 +5,7 @@
 namespace rotary::made {
 namespace {
 
-constexpr const char* words[] = {"word", "picture", "film", "sound"};
+constexpr const char* words[] = {"word", "image", "video", "sound"};
 const char* name(Kind kind) { return words[static_cast<std::size_t>(kind)]; }
 
 // The kinds of all tokens of a row, also of masked ones, because a masked mark begins a video.
@@ -60,8 +60,9 @@ void Row::refuse(const std::string& rule, const std::string& got) const {
 
 void Row::check(const Run& run, std::int64_t tokens) const {
   if (run.size() == tokens) return;
-  refuse(std::to_string(tokens) + " ids for the " + name(run.kind) + " that begins at its unmasked token " +
-             std::to_string(run.first),
+  const std::int64_t column = columns[static_cast<std::size_t>(run.first)];
+  refuse(std::to_string(tokens) + " tokens for the " + name(run.kind) + " that begins at token " +
+             std::to_string(column) + (run.kind == Kind::sound ? ", by its length," : ", by its grid after merging,"),
          std::to_string(run.size()));
 }
 
@@ -96,10 +97,11 @@ Walk::Walk(const Call& call, const Manner& manner)
       manner_(manner),
       given_{0, inputs_.image_grids.size(), inputs_.video_grids.size(), inputs_.audio_lengths.size()} {
   take_only(inputs_, manner.takes);
-  if (inputs_.ids.empty()) refuse(Code::POSITION, "positions of this model must be made of token ids", "none");
+  if (inputs_.ids.empty())
+    refuse(Code::POSITION, "positions of this model must be made of token ids (--tokens)", "none");
   const std::size_t seconds = inputs_.seconds_per_grid.size();
   if (seconds != 0 && seconds != inputs_.video_grids.size())
-    refuse(Code::SHAPE, "every film must have its seconds, of " + std::to_string(inputs_.video_grids.size()), seconds);
+    refuse(Code::SHAPE, "every video must have its seconds, of " + std::to_string(inputs_.video_grids.size()), seconds);
   for (const double second : inputs_.seconds_per_grid) {
     if (!(second >= 0 && second <= 1e6)) refuse(Code::POSITION, "seconds must be 0 to 1e6", std::to_string(second));
   }
@@ -123,9 +125,13 @@ Row Walk::row_of(std::int64_t number, bool all) const {
 // The index of the next grid or length.
 std::size_t Walk::take(Kind kind, const Row& row) {
   const std::size_t given = given_[static_cast<std::size_t>(kind)];
-  if (taken(kind) >= given)
-    row.refuse(std::string("a ") + (kind == Kind::sound ? "length" : "grid") + " for every " + name(kind),
-               "more than " + std::to_string(given));
+  if (taken(kind) >= given) {
+    const char* option = kind == Kind::sound  ? "length (--audio-lengths)"
+                         : kind == Kind::film ? "grid (--video-grid)"
+                                              : "grid (--image-grid)";
+    row.refuse("a " + std::string(option) + " for every " + name(kind),
+               given == 0 ? "none" : "more of them than the " + std::to_string(given) + " that are given");
+  }
   return taken(kind)++;
 }
 
@@ -193,8 +199,8 @@ ModelPositions Walk::made(const std::function<void(Row&)>& lay) {
     const bool short_film = kind == Kind::film && frames_left_ > 0;
     if (text || (taken(kind) == given && !short_film)) continue;
     refuse(Code::POSITION,
-           "the ids must have as many " + std::string(name(kind)) + "s as have a grid or a length, " +
-               std::to_string(given),
+           "the ids must have as many " + std::string(name(kind)) + "s as there are grids or lengths, " +
+               std::to_string(given) + ",",
            std::to_string(taken(kind)) +
                (short_film ? ", of which the last lacks " + std::to_string(frames_left_) + " frames" : ""));
   }

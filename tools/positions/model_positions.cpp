@@ -137,10 +137,12 @@ ModelPositions positions_at(const Place& place, const ModelInputs& inputs) {
   if (!facts) refuse_type();
   const made::Call call{place.config, *facts, inputs};
   if (facts->order != files::PatchOrder::none) return made::tower_positions(call);
-  if (inputs.tokens < 1) made::refuse(Code::SHAPE, "there must be at least one token", "none");
-  if (const made::Way variant = made::find_variant(facts->variant)) return variant(call);
+  const made::Way variant = made::find_variant(facts->variant);
+  if (variant == nullptr && facts->counts != files::Counts::none) made::take_only(inputs, "ids mask");
+  if (inputs.tokens < 1)
+    made::refuse(Code::SHAPE, "the tokens must be given, by --tokens, --mask or --length,", "none");
+  if (variant != nullptr) return variant(call);
   if (facts->counts == files::Counts::none) refuse_type();
-  made::take_only(inputs, "ids mask");
   return made::counted(facts->counts, inputs);
 }
 

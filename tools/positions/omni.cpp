@@ -71,7 +71,7 @@ struct Omni {
     const bool vision = row.id(word) == vision_start, last = word + 1 == row.size();
     if (!vision && row.id(word) != audio_start) return;
     if (last || (row.kind(word + 1) == Kind::word && !(vision && row.id(word + 1) == audio_start)))
-      row.refuse("a picture, a film or a sound behind every start mark", last ? "nothing" : "a word");
+      row.refuse("an image, a video or a sound behind every start mark", last ? "nothing" : "a word");
   }
 };
 
@@ -91,8 +91,8 @@ Piece piece_from(const Row& row, const Omni& omni, std::int64_t first) {
   while (piece.sounding && end < row.size() && row.kind(end) != Kind::word) ++end;
   const bool sound = piece.run.kind == Kind::sound;
   if (sound ? piece.sounding || !marked(1, omni.audio_start) : !piece.sounding && !marked(1, omni.vision_start))
-    row.refuse("a start mark before every picture, film and sound", "none before its token " + std::to_string(first));
-  if (end + piece.marks() > row.size()) row.refuse("an end mark behind every picture, film and sound", "none");
+    row.refuse("a start mark before every image, video and sound", "none before its token " + std::to_string(first));
+  if (end + piece.marks() > row.size()) row.refuse("an end mark behind every image, video and sound", "none");
   return piece;
 }
 
@@ -135,7 +135,7 @@ ModelPositions omni(const Call& call, bool merged) {
   const ModelInputs& inputs = call.inputs;
   const bool seen = !inputs.image_grids.empty() || !inputs.video_grids.empty();
   if (!inputs.video_grids.empty() && inputs.seconds_per_grid.empty())
-    refuse(Code::POSITION, "this model must be given the seconds per grid of its films", "none");
+    refuse(Code::POSITION, "the seconds per grid of the videos (--seconds-per-grid) must be given", "none");
   const auto token = [&](const std::string& kind, std::int64_t class_default) {
     const std::string key = kind + "_token_id";  // the class by pieces also has "_token_index"
     return number_of(call, merged || call.config.has(key) ? key : kind + "_token_index", class_default);
@@ -160,7 +160,7 @@ ModelPositions omni(const Call& call, bool merged) {
       const Piece piece = piece_from(row, facts, first);
       if (piece.run.kind == Kind::film) {
         if (sounding.value_or(piece.sounding) != piece.sounding)
-          row.refuse("films that all sound, or none that does", "one of the other kind");
+          row.refuse("videos that all sound, or none that does", "one of the other kind");
         sounding = piece.sounding;
       }
       lay_piece(walk, row, facts, piece);

@@ -59,7 +59,7 @@ std::vector<Grid> grids_of(const Call& call, const std::vector<Grid>& own) {
   std::vector<Grid> given = call.inputs.image_grids;
   given.insert(given.end(), call.inputs.video_grids.begin(), call.inputs.video_grids.end());
   if (given.empty()) given = own;
-  if (given.empty()) refuse(Code::POSITION, "a tower must be given the grids of its pictures", "none");
+  if (given.empty()) refuse(Code::POSITION, "the grids of the images (--image-grid) must be given", "none");
   for (const Grid& grid : given) {
     if (call.facts.fixed_grid && (grid[1] != own[0][1] || grid[2] != own[0][2])) {
       refuse(Code::POSITION, "the grid must be that of the config, " + by(own[0][1], own[0][2]), by(grid[1], grid[2]));

@@ -41,8 +41,8 @@ ModelPositions pictures(const Call& call, const Manner& manner,
   if (disputed) {
     made.notes.push_back(
         call.inputs.publisher
-            ? "behind a film as its publisher counts: from its greatest id on"
-            : "behind a film as transformers 5.23 counts: its time passes nothing, so that ids repeat; "
+            ? "behind a video as its publisher counts: from its greatest id on"
+            : "behind a video as transformers 5.23 counts: its time passes nothing, so that ids repeat; "
               "the publisher goes on after its greatest id (--after-film publisher)");
   }
   return made;
@@ -101,7 +101,7 @@ ModelPositions between_marks(const Call& call) {
       if (row.id(i) == start) starts.push_back(i);
       if (row.id(i) != end) continue;
       if (closed >= starts.size() || starts[closed] < row.token || closed >= grids / rows)
-        row.refuse("a start before every end of a picture, and a grid for it", "none for token " + std::to_string(i));
+        row.refuse("a start before every end of an image, and a grid for it", "none for token " + std::to_string(i));
       row.words(starts[closed++] + 1 - row.token);
       const Area grid = walk.grid_of({Kind::image, row.token, i}, row);
       row.add(row.block(grid));
@@ -166,7 +166,7 @@ ModelPositions page(const Call& call) {
       valid = valid && row.id(row.token) == (i % width == grid.width ? mark : manner.image);
       row.place(row.token++) = {real(2 + i / width), real(2 + i % width)};
     }
-    if (!valid) row.refuse("a document mark and a picture whose rows end in one mark", "another order");
+    if (!valid) row.refuse("a document mark and an image whose rows end in one mark", "another order");
   });
 }
 
@@ -188,7 +188,7 @@ std::vector<Frame> frames_of(const Row& row, const Marks& marks) {
   std::vector<Frame> found;
   for (const Run& run : row.runs()) {
     if (run.kind == Kind::word) continue;
-    if (run.first == 0) row.refuse("a mark before every picture", "none before its first token");
+    if (run.first == 0) row.refuse("a mark before every image", "none before its first token");
     if (!found.empty() && row.id(run.first - 1) == marks.slice_start)
       found.back().slices.push_back(run);
     else

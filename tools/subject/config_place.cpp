@@ -133,14 +133,20 @@ std::string config_path(const std::string& config) {
     fail(Code::FILE, "read_config", "CONFIG must be on this machine, or - for standard input, but got ",
          files::in_quotes(config), ": curl -L URL | rotary inspect -");
   }
+  if (names_file(config)) return config;  // a missing file
   const std::optional<Repository> repository = repository_of(config);
-  if (!repository) return config;
-  if (const auto snapshot = snapshot_of(*repository)) return files::path_text(*snapshot);
-  if (repository->id.find('/') == std::string::npos && repository->revision.empty()) return config;  // a missing file
-  fail(Code::FILE, "read_config", "CONFIG must be a file, a folder or a repository in the Hugging Face cache ",
-       files::in_quotes(files::path_text(cache_folder())), " but ", files::in_quotes(config),
-       " is none: to fetch it, hf download ", repository->id, " config.json",
-       (repository->revision.empty() ? "" : " --revision " + repository->revision));
+  std::string fetch, cache;
+  if (repository) {
+    if (const auto snapshot = snapshot_of(*repository)) return files::path_text(*snapshot);
+    const bool whole = repository->id.find('/') != std::string::npos;
+    if (whole) cache = " " + files::in_quotes(files::path_text(cache_folder()));
+    fetch = ": to fetch it, hf download " + (whole ? "" : std::string("OWNER/")) + repository->id + " config.json" +
+            (repository->revision.empty() ? "" : " --revision " + repository->revision);
+  }
+  fail(Code::FILE, "read_config",
+       "CONFIG must be a config.json, the folder that holds one, or OWNER/NAME of the Hugging Face cache",
+       cache, ", but ", files::in_quotes(config), " is none of them",
+       fetch);
 }
 
 Model read_config_at(const std::string& config, const ConfigOptions& options) {

@@ -223,7 +223,9 @@ std::vector<std::string> notes_on(const Model& model, const ModelRope& used) {
   };
   std::vector<std::string> notes;
   for (const Note& note : model.notes) {
-    if (note.part.empty() || note.part == used.part || !is_part(note.part)) notes.push_back(sentence_of(note));
+    const bool concerns = note.part.empty() || note.part == used.part || !is_part(note.part);
+    if (note.kind != NoteKind::derived && concerns && is_about(note, layer_types_of(model, used)))
+      notes.push_back(sentence_of(note));
   }
   return notes;
 }

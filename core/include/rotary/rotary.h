@@ -1,4 +1,4 @@
-// rotary: rotary position embeddings, once and right.
+// rotary: rotary position embeddings for every published model, exact and tested.
 //
 //   Rope --frequencies()--> Frequencies --Table(positions)--> Table --rotate(Heads)--> your memory
 //

@@ -67,8 +67,11 @@ struct Note {
   std::string part;  // ModelPart::path; "" if the note is about the file
   NoteKind kind = NoteKind::model;
   std::string text;  // a sentence
+  std::string layer_type = {};  // the type of the layers whose rope it is about; "" if it is about the whole part
   bool operator==(const Note&) const = default;
 };
+// Whether the note is about a rope of its part whose layers have these types. A note of no type is about each of them.
+ROTARY_API bool is_about(const Note&, std::span<const std::string> layer_types);
 // The text; for a note on a part with "text_config: " before it.
 ROTARY_API std::string sentence_of(const Note&);
 ROTARY_API std::vector<std::string> sentences_of(std::span<const Note>);

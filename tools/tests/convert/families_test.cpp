@@ -295,7 +295,7 @@ TEST_F(Families, notes_where_code_may_not_read_the_pairing) {
   const fs::path source = make("llama", typed("llama", llama), tensors_of(projections(at0)));
   const std::vector<std::string> told = convert(source, Pairing::interleaved, path("llama-2")).notes;
   ASSERT_EQ(told.size(), 1U);
-  EXPECT_NE(told[0].find("takes half weights"), std::string::npos) << told[0];
+  EXPECT_NE(told[0].find("read these weights as half"), std::string::npos) << told[0];
   EXPECT_TRUE(dry_run(path("llama-2"), Pairing::half).notes.empty());
 }
 

@@ -59,7 +59,7 @@ TEST_F(Folders, shards_keep_their_names_their_index_and_their_metadata) {
   EXPECT_EQ(metadata.at("format"), "pt");
   EXPECT_EQ(metadata.at("rotary.pairing"), "interleaved");
   EXPECT_EQ(tensor_metadata(path("s-2") / "model-00001-of-00002.safetensors").at("rotary.pairing"), "interleaved");
-  expect_refused(path("s-2"), "PAIRING", "is interleaved already");
+  expect_refused(path("s-2"), "PAIRING", "is interleaved (GPT-J) already");
   convert(path("s-2"), Pairing::half, path("s-3"));
   for (const char* same : {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"})
     expect_same_tensors(source / same, path("s-3") / same);

@@ -36,7 +36,7 @@ TEST_P(Faults, Pairing) {
   const Diagnosis found = with().diagnose({.pairs = Pairs::interleaved});
   EXPECT_EQ(found.verdict, Verdict::pairing);
   EXPECT_EQ(found.facts.pairing, "interleaved");
-  EXPECT_EQ(found.sentence.rfind("q is rotated in the interleaved pairing; the model uses half (residual ", 0), 0U)
+  EXPECT_EQ(found.sentence.rfind("q is rotated in the interleaved (GPT-J) pairing; the model uses half (", 0), 0U)
       << found.sentence;
   EXPECT_EQ(found.findings.size(), 1U);
   EXPECT_EQ(found.facts.base, 10000);
@@ -438,9 +438,9 @@ TEST(Combine, WhatIsTheSameIsSaidOnce) {
   const Diagnosis& k = q;
   const Diagnosis all = diagnose::combine({{"q", q}, {"k", k}});
   EXPECT_TRUE(
-      all.sentence.starts_with("q and k are rotated in the interleaved pairing; the model uses half (residual "))
+      all.sentence.starts_with("q and k are rotated in the interleaved (GPT-J) pairing; the model uses half (rot"))
       << all.sentence;
-  EXPECT_EQ(all.sentence.find("residual", all.sentence.find("residual") + 1), std::string::npos) << all.sentence;
+  EXPECT_EQ(all.sentence.find("fits to", all.sentence.find("fits to") + 1), std::string::npos) << all.sentence;
   const Diagnosis half = diagnose::combine({{"q", one.diagnose({})}, {"k", k}});
   EXPECT_EQ(half.verdict, Verdict::pairing);
   EXPECT_TRUE(half.sentence.ends_with(". q is as the config asks")) << half.sentence;

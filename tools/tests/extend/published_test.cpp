@@ -133,8 +133,7 @@ TEST(Extend, plans_phimoe_by_the_published_lists_alone) {
   EXPECT_TRUE(any_has({trained.published->caution}, "by short_factor at every length"));
   const extend::Plan more = planned(short_original("phi-3.5-moe", 4096), 262144);
   EXPECT_EQ(more.recommended, "");
-  EXPECT_NE(more.why.find("what Microsoft publishes for Phi-3.5-MoE, at another length, if these"),
-            std::string::npos)
+  EXPECT_NE(more.why.find("as Microsoft publishes it for Phi-3.5-MoE, at another length, if these"), std::string::npos)
       << more.why;
   EXPECT_NE(method_of(more, "longrope").refused.find("found for another context"), std::string::npos);
 }
