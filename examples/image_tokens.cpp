@@ -1,4 +1,4 @@
-// Qwen2-VL's rope: each pair listens to one of three axes (time, height, width). Text has one position on all three;
+// Qwen2-VL's rope: each pair turns by one of three axes (time, height, width). Text has one position on all three;
 // the tokens of an image differ in row and column. Then a gradient goes back through the same table.
 //   g++ -std=c++20 image_tokens.cpp $(pkg-config --cflags --libs rotary) -o image_tokens
 #include <rotary/rotary.h>

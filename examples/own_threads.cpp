@@ -1,5 +1,5 @@
-// rotary starts no threads of its own: it runs on yours. An Executor is one function; whatever has a parallel_for
-// becomes one in a few lines. Here: a pool that a program might already have, and OpenMP where it is compiled in.
+// rotary starts no threads of its own: it runs on yours. An Executor is one function: any parallel_for can be
+// wrapped in a few lines. Here: a pool that a program might already have, and OpenMP where it is compiled in.
 //   g++ -std=c++20 -fopenmp own_threads.cpp $(pkg-config --cflags --libs rotary) -pthread -o own_threads
 #include <rotary/rotary.h>
 

@@ -1,7 +1,7 @@
-// A decode loop with a window and attention sinks (StreamingLLM, arXiv 2309.17453): the first tokens stay, of the
-// others the newest. Keys of the window keep their positions, since only distances count; the sinks move on with the
-// window, by a table between the place where they were rotated and the one where they are wanted. Then what repeated
-// shifts do.
+// A decode loop with a window and attention sinks (StreamingLLM, arXiv 2309.17453): the first tokens stay, and the
+// newest of the others. Keys of the window keep their positions, since only distances count; the sinks move on with the
+// window, by a table between the place where they were rotated and the one where they are wanted. Then the error of
+// repeated shifts.
 //   g++ -std=c++20 sliding_window.cpp $(pkg-config --cflags --libs rotary) -o sliding_window
 #include <rotary/rotary.h>
 

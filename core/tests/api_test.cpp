@@ -233,7 +233,7 @@ TEST(MovedFrom, ATableHasNoTokensAndNoPairsAndCanBeUsedAgain) {
     Table table = borrowed ? Table::borrow(ones, ones, 2, Pairing::half) : Table(f, {1, 2, 3});
     const Table taken = std::move(table);
     EXPECT_EQ(taken.tokens(), 3);
-    EXPECT_EQ(table.tokens(), 0);  // NOLINT: what is said of a table that was moved from
+    EXPECT_EQ(table.tokens(), 0);  // NOLINT: the state of a moved-from table
     EXPECT_EQ(table.pairs(), 0);
     EXPECT_EQ(table.rotary_dim(), 0);
     EXPECT_TRUE(table.cos().empty() && table.sin().empty());

@@ -138,7 +138,7 @@ TEST(Targets, AreListedForcedAndRefusedByName) {
   EXPECT_EQ(chosen_target(), running_targets().back()) << "a refused name changes nothing";
 }
 
-// Each in a process of its own: the choice is made once.
+// Each in a process of its own: a process chooses its target once.
 TEST(TargetsDeathTest, TheEnvironmentNamesOneOrIsRefused) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto chosen_with = [](const char* word) -> std::string {

@@ -45,7 +45,7 @@ TEST(FrequencyLaws, DynamicIsPlainUpToTheTrainedLength) {
   EXPECT_LT(inv_freq(rope, 2049)[31], inv_freq(rope_of(64, 1e4))[31]);
 }
 
-// A float32 of the factor and of the factor less one are then the same, and the base of 0 is no base.
+// The factor and the factor minus one are then the same float32, and the resulting base of 0 is no base.
 TEST(FrequencyLaws, AFactorBeyondFloat32HasNoFrameworksValues) {
   for (const double factor : {3.6e7, 0x1p31, 1e15}) {
     const Rope rope = rope_of(64, 1e4, Dynamic{factor, 1024});

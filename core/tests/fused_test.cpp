@@ -59,12 +59,12 @@ std::vector<TwoPlaces> cases(const Sizes& s, DType dtype) {
   return all;
 }
 
-// Memory at a guard page, twice over: what is read and what is written.
+// Two memories at guard pages: one is read, the other is written.
 class Arena {
  public:
   explicit Arena(std::int64_t bytes) : in_(static_cast<std::size_t>(bytes)), out_(static_cast<std::size_t>(bytes)) {}
 
-  // In place, and to another memory where q and k lie likewise.
+  // Checks rotation in place, and into another memory that has the same places of q and k.
   void check(const TwoPlaces& c, const Table& table, Direction direction, const Executor& executor, Random& random) {
     SCOPED_TRACE(c.name);
     const auto bytes = static_cast<std::size_t>(c.bytes());

@@ -80,7 +80,7 @@ TEST_P(Grid, EveryTargetEqualsTheReferenceForWideHeads) {
 
 INSTANTIATE_TEST_SUITE_P(Rotate, Grid, grid, grid_name);
 
-// Each call by another executor: backwards, at random, or as a pool does.
+// Each call runs on another executor: backwards, in random order, or a pool.
 TEST(Rotate, AnyShapeAnyPairOfLayoutsAndAnySplitEqualsTheReference) {
   Random random(3);
   const ThreadPool pool(3);

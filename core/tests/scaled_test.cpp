@@ -14,8 +14,8 @@ namespace {
 
 using oracle::narrow, oracle::offset, oracle::widen;
 
-// The header's rule, slowly: rows times the factor of their token, by the reference; other elements times it. written:
-// laid out as `to`.
+// The header's rule, slowly: rotated elements by the reference from rows times their token's factor, other elements
+// times that factor. `written` has the layout `to`.
 void scale_slowly(const Bytes& from, const Layout& l, Bytes& written, const Layout& to, DType dtype, const Table& table,
                   int first, Direction direction, const std::vector<float>& scale) {
   const auto n = static_cast<std::size_t>(table.pairs()), tokens = static_cast<std::size_t>(l.tokens);

@@ -86,7 +86,7 @@ TEST(Executors, ManyRunsInARowAndAfterPauses) {
 }
 
 // Runs long enough to wake sleeping workers for, one after the other and after pauses. Any worker may come late, or not
-// at all: nothing is said of who did it.
+// at all: which thread runs an item is not tested.
 TEST(Executors, LongRunsWakeWorkersThatSleep) {
   struct Slow {
     Counted counted{256};

@@ -19,7 +19,7 @@ struct EightFloats {
   float x[8];
 };
 
-// flushes: to bf16 subnormals become zero, as by the conversions of AVX512-BF16.
+// flushes: conversions to bf16 turn subnormals into zero, as those of AVX512-BF16 do.
 template <bool flushes>
 struct WatchingLanes : Traits {
   static constexpr int width = 8;

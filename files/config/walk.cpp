@@ -224,7 +224,7 @@ class Walk {
     ignore_rope_keys(node.keys);
   }
 
-  // The common keys only: one that is made up stays an error.
+  // The common keys only: an invented key stays an error.
   static void ignore_rope_keys(const Object& keys) {
     for (const char* key :
          {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", "rotary_dim",

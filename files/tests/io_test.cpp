@@ -88,7 +88,7 @@ TEST(Output, ASignalThatEndsTheProcessLeavesNoTemporaryFile) {
     EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"a"});
     EXPECT_EQ(read_text(folder / "a"), "old");
   }
-  struct sigaction mine {};  // who handles a signal keeps it, with all that was set
+  struct sigaction mine {};  // a program that handles a signal keeps its handler and flags
   mine.sa_handler = SIG_IGN;
   mine.sa_flags = SA_NODEFER;
   sigaddset(&mine.sa_mask, SIGUSR1);

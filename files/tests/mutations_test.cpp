@@ -75,7 +75,7 @@ bool is_rope_name(const std::string& key) {
   return false;
 }
 
-// A rope key, or anything inside an object that has such a name.
+// Whether the path is a rope key, or lies inside an object with such a name.
 bool is_rope_key(const Path& path) {
   for (Path at = path; !at.empty(); at = at.parent_pointer()) {
     if (is_rope_name(at.back())) return true;
@@ -175,7 +175,7 @@ TEST(Mutations, a_key_that_is_left_out_is_told) {
   });
 }
 
-// One letter other, missing, doubled, or two that changed places.
+// The key with one letter changed, missing or doubled, or with two letters swapped.
 std::string misspelt(const std::string& key, std::size_t nth) {
   std::string wrong = key;
   const std::size_t at = (nth * 7 + key.size()) % (key.size() - 1);

@@ -72,8 +72,8 @@ std::optional<double> as_number(const T& value) {
   }
 }
 
-// The values of a scaling by the names that origins have. One that is not given, or is the default where transformers
-// has no key for it, need not have an origin.
+// Adds the values of a scaling by the names that origins have. A value that is not given, or is the default where
+// transformers has no key for it, need not have an origin.
 template <typename S>
 void add_scaling(std::map<std::string, std::optional<double>>& values, const S& scaling) {
   const S default_value;

@@ -61,7 +61,7 @@ TEST(QueryScale, formulas_are_rounded_once) {
     near({QueryForm::power, 0.1, 4096, 1}, p, std::pow(1 + n / L, 0.1L));
     near({QueryForm::ratio, 0, 4096, 0}, p, std::log2(std::max(x, L)) / std::log2(L));
   }
-  // A floor taken of a quotient in float32 is one too high here.
+  // The floor of a float32 quotient is one too high here.
   const std::int64_t L = std::int64_t{1} << 40;
   EXPECT_EQ(query_scale({QueryForm::steps, 1, L, 0}, Places{L - 1, L, -1}), (std::vector<float>{1, 1.69314718F, 1}));
 }

@@ -241,7 +241,7 @@ void expect_of_every_record(const std::function<Problems(const Record&)>& proble
   EXPECT_EQ(failing, 0u) << text;
 }
 
-// A config none of whose parts has a rope may be refused: nothing in it turns as a Rope says.
+// A config may be refused if none of its parts has a rope: nothing in it turns as a Rope says.
 bool may_be_refused(const Record& record) { return record.ropes.empty(); }
 
 TEST(Sweep, every_config_has_the_ropes_and_the_rotation_of_its_model) {
@@ -253,7 +253,7 @@ TEST(Sweep, every_config_has_the_ropes_and_the_rotation_of_its_model) {
   });
 }
 
-// Files that lose more than class defaults with their rope keys, and what.
+// Files that lose more than class defaults with their rope keys, and what they lose.
 const std::map<std::string, std::string> not_by_default = {
     {"got_ocr2", "a text_config made by the parent has base 1000000, one that is given without a base has 10000"},
     {"lighton_ocr", "a text_config made by the parent has base 1000000, one that is given without a base has 10000"},

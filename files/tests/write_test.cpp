@@ -111,7 +111,7 @@ class Values {
   std::mt19937_64 random_{20261122};
 };
 
-// The lists and lengths that a scaling cannot do without, everything else as it is by default.
+// A scaling with the lists and lengths that it needs; everything else keeps its default.
 template <class S>
 S plain(S scaling) {
   scalings::for_each_field(scaling, [](const auto&, auto& value) {
@@ -216,7 +216,7 @@ TEST(ConfigWrite, EveryPublishedRopeComesBackOrHasAnAxisForEachPair) {
   EXPECT_GT(refused, 5);
 }
 
-// Put in the place of a published config's own keys: the same rope again, or the reader says what it makes of them.
+// The written keys replace a published config's own: the same rope again, or a note or an error of the reader.
 TEST(ConfigWrite, PublishedConfigsTakeTheWrittenKeysForTheirOwn) {
   int same = 0;
   for (const auto& entry : std::filesystem::directory_iterator(golden_configs)) {

@@ -27,7 +27,7 @@ struct DeviceCache {
         scales(std::vector<float>{c.scales[0], c.scales[1]}),
         cache(c.at(k.data(), v.data(), scales.as<const float>())),
         dtype(c.k_dtype) {}
-  // The same bytes as there, of k's heads but for NaNs among the first `loose` elements.
+  // Expects these bytes; among the first `loose` elements of k's heads any NaN equals any other.
   void expect_same(const Bytes& k_wanted, const Bytes& v_wanted, int loose) const {
     ASSERT_TRUE(same_cache(k.get().data(), k_wanted, cache, dtype, loose)) << "k";
     ASSERT_TRUE(same_cache(v.get().data(), v_wanted, cache, dtype, 0)) << "v";

@@ -97,7 +97,7 @@ class Device {
   void* memory_ = nullptr;
 };
 
-// Memory of which little is touched, and with offsets that need more than 32 bits. data(): null where there is none.
+// Memory for offsets that need more than 32 bits; little of it is touched. data(): null where there is none.
 class Sparse {
  public:
   explicit Sparse(std::size_t bytes) : bytes_(bytes) {
@@ -222,7 +222,7 @@ inline Layout random_layout(Random& random, std::int64_t batch, std::int64_t tok
   return nested_layout(random, {batch, tokens, heads, head_dim, 0, 0, 0}, may_broadcast, step);
 }
 
-// In which order threads and blocks run must not matter, nor how late.
+// Draws the order of threads and blocks, and whether they run late: neither may matter.
 inline void order_threads([[maybe_unused]] Random& random) {
 #ifdef ROTARY_GPU_EMULATED
   using gpu_emulator::Order;

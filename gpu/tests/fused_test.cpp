@@ -1,4 +1,4 @@
-// The fused operations on the device against their parts, and these against simple loops (gpu/oracle.h): the same bits.
+// The fused operations on the device against their parts, and these against simple loops (oracle.h): the same bits.
 #include "caches.h"
 #include "rotary/reference.h"
 

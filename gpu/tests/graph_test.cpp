@@ -10,8 +10,8 @@
 namespace rotary::tests {
 namespace {
 
-// Whatever is enqueued on the stream, to be replayed. No call of the runtime that waits or allocates is let through in
-// this mode of capture.
+// The calls that are enqueued on the stream, to be replayed. This mode of capture refuses every call of the runtime
+// that waits or allocates.
 class Graph {
  public:
   Graph(cudaStream_t stream, const std::function<void()>& enqueue) : stream_(stream) {
@@ -248,7 +248,7 @@ TEST_F(GpuGraph, TakesEveryOperationAsOneLaunch) {
   }
 }
 
-// A graph would read them at each replay, from memory that may be gone by then.
+// A graph would read the host's positions at each replay, from memory that may be gone by then.
 TEST_F(GpuGraph, TakesNoPositionsOfTheHosts) {
   const std::vector<std::int64_t> p(8, 7);
   gpu::Table table(on_device, Positions(p), {}, stream);  // now large enough

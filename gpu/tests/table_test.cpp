@@ -338,7 +338,7 @@ TEST_F(GpuTable, MovesAsValuesDoAndLeavesATableOfNoTokens) {
   gpu::Table a(on_device, Positions(p)), b(on_device, {8}), borrowed = borrow();
   b = std::move(a);
   EXPECT_TRUE(same_rows(b.host(), judge));
-  expect_of_no_tokens(a);  // NOLINT: what is said of a moved-from table
+  expect_of_no_tokens(a);  // NOLINT: the state of a moved-from table
   borrowed = std::move(b);
   EXPECT_TRUE(same_rows(borrowed.host(), judge));
   expect_of_no_tokens(b);  // NOLINT

@@ -101,14 +101,14 @@ Ref capsule_of(PyObject* object) {
   return checked(PyObject_Call(method.get(), nothing.get(), nullptr));
 }
 
-// The capsule by the function that torch's __dlpack__ calls in the end: __dlpack__ takes 2 us more, and refuses a
-// tensor that requires a gradient where none is recorded.
+// The capsule from the function that torch's __dlpack__ calls in the end: __dlpack__ takes 2 us more, and refuses a
+// tensor with requires_grad even where no gradient is recorded.
 Ref capsule_of_torch(PyObject* object) {
   static PyObject* const make = module_function("torch._C", "_to_dlpack").release();
   return checked(PyObject_CallFunctionObjArgs(make, object, nullptr));
 }
 
-// ---- numpy's arrays: by their array struct, or by the object, where an ndarray was seen to say the same ----
+// ---- numpy's arrays: by their array struct, or by the object, once an ndarray was seen to agree ----
 
 // The content of the capsule __array_struct__ (PyArrayInterface of numpy's manual).
 struct ArrayStruct {
@@ -141,7 +141,7 @@ bool is_bfloat16(PyObject* dtype) {
   return view_of(word.get(), "dtype.name") == "bfloat16";
 }
 
-// Whether the object, read as an ArrayObject, is what its array struct says.
+// Whether the object, read as an ArrayObject, has the same values as its array struct.
 bool says_the_same(PyObject* object, const ArrayStruct& seen, const PyObject* dtype) {
   const auto& array = *reinterpret_cast<const ArrayObject*>(object);
   return array.data == seen.data && array.ndim == seen.ndim && array.dtype == dtype &&
@@ -150,7 +150,7 @@ bool says_the_same(PyObject* object, const ArrayStruct& seen, const PyObject* dt
                              std::equal(seen.strides, seen.strides + seen.ndim, array.strides)));
 }
 
-// The type numpy.ndarray once an array of two dimensions or more was seen to be an ArrayObject.
+// The type numpy.ndarray, set once an array of two dimensions or more was seen to be an ArrayObject.
 PyTypeObject* proved = nullptr;
 bool disproved = false;
 

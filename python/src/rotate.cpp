@@ -36,7 +36,7 @@ class LayoutWord {
     fail(Code::DTYPE, operation_, name, " must be float32, float16 or bfloat16 but got ", type_word(view.type),
          ": convert it first");
   }
-  // Throw SHAPE, DTYPE; VALUE for a read-only array that is to be written to.
+  // Throw SHAPE, DTYPE; VALUE for a read-only array that must be written to.
   ConstHeads heads(const ArrayView& view, const char* name) const {
     const Layout layout = layout_of(view, name);
     return {view.data, *dtype_of(view.type), layout};
@@ -96,7 +96,7 @@ class LayoutWord {
 
 // The arguments beside the tensors.
 struct How {
-  // out: None, or where the result goes, which might be the memory of the rows.
+  // out: None, or the array of the result, whose memory might be that of the rows.
   How(PyObject* word, PyObject* out, PyObject* table_object, PyObject* layout_word, PyObject* first_element,
       PyObject* direction_word, PyObject* stores_word)
       : operation(view_of(word, "operation").data()),  // a str, which ends with a zero
@@ -125,7 +125,7 @@ struct How {
   Stores stores;
 };
 
-// One tensor of a call: what is read, and where the result goes.
+// One tensor of a call: the array that is read, and the array of the result.
 class Operand {
  public:
   // out: None for a new array; x itself: in place.
@@ -157,7 +157,7 @@ class Operand {
   std::optional<ArrayView> out_;
 };
 
-// kv_heads is read of the packed tensor of the operations rotate_qkv and rotate_qkv_.
+// kv_heads is read only for the packed tensor of the operations rotate_qkv and rotate_qkv_.
 Ref rotate_one(PyObject* word, PyObject* x, PyObject* table, PyObject* layout, PyObject* out, PyObject* first,
                PyObject* direction, PyObject* stores, PyObject* kv_heads) {
   const How how(word, out, table, layout, first, direction, stores);
@@ -175,7 +175,7 @@ Ref rotate_one(PyObject* word, PyObject* x, PyObject* table, PyObject* layout, P
   return operand.result();
 }
 
-// given: None, or floats [tokens] or [batch, tokens] of q. A copy: an array that is written to may be their memory.
+// given: None, or floats [tokens] or [batch, tokens] of q; copied, as an array that is written to may share the memory.
 std::vector<float> factors_of(const How& how, PyObject* given, const Layout& q) {
   std::vector<float> factors;
   if (given == Py_None) return factors;

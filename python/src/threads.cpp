@@ -16,7 +16,7 @@ constexpr std::int64_t most_threads = 1024;
 
 // Never destroyed: threads may still use the pool when the process ends.
 struct Threads {
-  unsigned wanted = 0;                                          // 0: not said
+  unsigned wanted = 0;                                          // 0: not set
   std::map<unsigned, std::shared_ptr<const ThreadPool>> pools;  // by their number; torch may want another one
 };
 Threads* threads = new Threads;

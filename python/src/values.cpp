@@ -180,7 +180,7 @@ Ref make_rope(PyObject* object) {
   return handle_of(rope, rope_name);
 }
 
-// The handle of rotary.Frequencies, and what it keeps, in its order, less its xpos.
+// The handle of rotary.Frequencies and its attributes, in their order, without xpos.
 Ref state_of(const Frequencies& made) {
   return checked(Py_BuildValue(
       "(NNsNdNNiiN)", handle_of(made, speeds_name).release(), bytes_of(made.inv_freq).release(), name(made.pairing),

@@ -1,6 +1,6 @@
-// Four lanes in either byte order, for instruction sets without a file of their own. Where vectors lie in registers
-// they are those of g++ and clang, and f16 and bf16 convert by integer arithmetic. Elsewhere they are four floats,
-// which the compiler keeps in registers of one float: fewer instructions than one lane at a time.
+// Four lanes in either byte order, for instruction sets without a file of their own. If the machine has vector
+// registers, they are vectors of g++ and clang, and f16 and bf16 convert by integer arithmetic. Otherwise they are four
+// floats, which the compiler keeps in registers of one float: fewer instructions than one lane at a time.
 #pragma once
 
 #include <bit>

@@ -14,7 +14,7 @@
 #endif
 #endif
 
-// A comparison of vectors is of type vector bool to clang for POWER, which it converts as is meant here.
+// For clang on POWER a comparison of vectors has the type vector bool, which it converts as intended here.
 #if defined(__clang__) && defined(__ALTIVEC__)
 #pragma clang diagnostic ignored "-Wunknown-warning-option"
 #pragma clang diagnostic ignored "-Wdeprecated-altivec-src-compat"

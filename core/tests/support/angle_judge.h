@@ -57,7 +57,7 @@ inline void set(mpfr_ptr x, Position position) {
   std::visit([&](auto p) { set(x, p); }, position);
 }
 
-// factor * (cos, sin)(x), from so many bits. The sine of a zero angle is +0.
+// factor * (cos, sin)(x), computed with `bits` bits. The sine of a zero angle is +0.
 inline Pair cos_sin(mpfr_ptr x, double factor, rotary::Rounding rounding, mpfr_prec_t bits = 2000) {
   Real c(bits), s(bits);
   mpfr_sin_cos(s, c, x, MPFR_RNDN);

@@ -49,7 +49,7 @@ struct RandomCache {
     if (shape.heads == 0 || shape.head_dim == 0) return 0;
     return oracle::offset(shape, shape.pages * shape.page_size - 1, shape.heads - 1) + shape.head_dim;
   }
-  // The shape in that memory; `scales_there` replaces the scales by value, which then say nothing.
+  // The shape in that memory. With scales_by_pointer its scales are `scales_there`, and the scales by value are NaN.
   CacheIn<Memory> at(void* k_data, void* v_data, const float* scales_there) const {
     CacheIn<Memory> cache = shape;
     cache.k = k_data;

@@ -29,7 +29,7 @@ void expect_error(const char* code, const std::string& sentence, const Call& cal
   EXPECT_EQ(outcome_of(call).text(), code + (": " + sentence));
 }
 
-// The error's sentence has that part.
+// Expects an error of that code whose sentence contains `part`.
 template <class Call>
 void expect_error_with(const char* code, const std::string& part, const Call& call) {
   const std::string got = outcome_of(call).text();

@@ -59,7 +59,7 @@ inline std::size_t bytes_of(const Layout& l, DType dtype) {
   return static_cast<std::size_t>(extent(l)) * size_of(dtype);
 }
 
-// Bytes where nobody writes: another one at each place.
+// The bytes of memory that must not be written; the byte depends on its place.
 inline std::byte pattern(std::size_t at) { return static_cast<std::byte>(0xa5 ^ (at * 37) ^ (at >> 8)); }
 inline Bytes patterned(std::size_t bytes) {
   Bytes memory(bytes);
@@ -146,13 +146,13 @@ inline Table random_table(Random& random, std::int64_t tokens, int pairs, Pairin
   }
   return Table(cos, sin, pairs, pairing, batch);
 }
-// With rows for so many heads.
+// A random table with rows for `rows` heads.
 inline Table random_table_by_head(Random& random, std::int64_t tokens, int pairs, Pairing pairing, int batch,
                                   std::int64_t rows) {
   const Table table = random_table(random, tokens * rows, pairs, pairing, batch);
   return Table(table.cos(), table.sin(), pairs, pairing, batch, static_cast<int>(rows));
 }
-// The same, now and then with rows per head, of some of these heads.
+// A random table; one in three has rows per head, for all of these heads or for half of them.
 inline Table random_table_of_heads(Random& random, std::int64_t tokens, int pairs, Pairing pairing, int batch,
                                    std::int64_t heads) {
   std::int64_t rows = 1;

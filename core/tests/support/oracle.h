@@ -15,7 +15,7 @@ namespace rotary::tests::oracle {
 
 // ---- formats -------------------------------------------------------------------------------------
 
-// The values of the codes from 0 up, rising; the last one is the largest finite.
+// The values of the codes 0 to `largest`, in rising order; the last one is the largest finite value.
 inline std::vector<double> values_of(int exponent_bits, int fraction_bits, unsigned largest) {
   std::vector<double> values;
   const int bias = (1 << (exponent_bits - 1)) - 1;

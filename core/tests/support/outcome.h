@@ -11,7 +11,7 @@ namespace rotary::tests {
 struct Outcome {
   bool refused = false;
   Code code = Code::INTERNAL;
-  std::string sentence;  // "" of a call that was done
+  std::string sentence;  // "" if the call was done
 
   // "SHAPE: [rotate] ...", or "none".
   std::string text() const { return refused ? std::string(rotary::name(code)) + ": " + sentence : "none"; }

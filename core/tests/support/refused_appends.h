@@ -22,7 +22,7 @@ struct AppendCall {
 
 template <class Memory>
 struct JudgedAppend {
-  const char* code;      // "": the call is let through
+  const char* code;      // "": the call is accepted
   std::string sentence;  // behind "[operation] "
   AppendCall<Memory> call;
 

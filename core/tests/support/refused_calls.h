@@ -9,8 +9,8 @@
 namespace rotary::tests {
 
 struct JudgedCall {
-  const char* code;      // "": the call is let through
-  std::string sentence;  // behind "[operation] "; "": whichever
+  const char* code;      // "": the call is accepted
+  std::string sentence;  // behind "[operation] "; "": any sentence
   RandomCall call;
 
   void expect(const Outcome& got, const std::string& operation) const {

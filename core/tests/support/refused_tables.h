@@ -83,7 +83,7 @@ inline std::vector<RefusedTable> refused_tables() {
   return all;
 }
 
-// So many values of cos and of sin, which are no rows of so many pairs. All are of the code SHAPE.
+// Numbers of values of cos and of sin that are no rows of that many pairs. The code is always SHAPE.
 struct RefusedRows {
   const char* sentence;
   std::size_t cos, sin;

@@ -9,7 +9,7 @@
 
 namespace rotary::test {
 
-// {"scaling": its name, and values by the names of its fields}; other keys are no matter.
+// {"scaling": its name, and values by the names of its fields}; other keys are ignored.
 inline Scaling scaling_of(const nlohmann::json& said) {
   Scaling scaling = parse_scaling(said.value("scaling", "default"));
   const auto set = [&](const auto& field, auto& value) {

@@ -14,7 +14,7 @@ struct Walk {
   std::int64_t memory_from, fetched_ahead;
   int runs_in_place;
 };
-// From a cache; from memory, as on AMD and as on Intel.
+// Elements from a cache; from memory, tuned as on AMD and as on Intel.
 inline constexpr Walk walks[] = {{INT64_MAX, 0, 2}, {0, 0, 2}, {0, 1024, 4}};
 
 class Walking {

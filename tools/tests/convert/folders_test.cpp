@@ -147,7 +147,7 @@ TEST_F(Folders, other_forms_of_the_weights_are_left_out) {
 
 TEST_F(Folders, outputs_that_are_refused) {
   make("one", two_layers, both_layers());
-  fs::create_directories(path("empty"));  // such a one may be there
+  fs::create_directories(path("empty"));  // an empty output folder is accepted
   convert(path("one"), Pairing::interleaved, path("empty"));
   EXPECT_TRUE(fs::exists(path("empty") / "model.safetensors"));
   write_text(path("file"), "x");

@@ -89,7 +89,7 @@ TEST(Plan, leaves_a_rope_as_it_was_trained) {
   }
 }
 
-// The kinds of yarn that have a rope_type of their own keep it, and with it what it says.
+// The kinds of yarn that have a rope_type of their own keep it, and with it its meaning.
 TEST(Plan, says_the_kinds_of_yarn_by_their_own_words) {
   for (const char* word : {"telechat3-yarn", "deepseek_yarn", "yarn"}) {
     const std::string scaling = std::string(R"(, "rope_scaling": {"rope_type": ")") + word +

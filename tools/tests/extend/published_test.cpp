@@ -37,7 +37,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-// Takes the scaling of the text model away; what else stands in its object stays.
+// Removes the scaling of the text model; rope_theta and llama_4_scaling_beta stay.
 void unscale(Json& keys, std::int64_t trained) {
   Json kept = {{"rope_type", "default"}};
   for (const char* name : {"rope_scaling", "rope_parameters"}) {

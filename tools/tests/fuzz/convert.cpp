@@ -18,7 +18,7 @@ void write_file(const fs::path& path, std::string_view text) {
   std::ofstream(path, std::ios::binary).write(text.data(), static_cast<std::streamsize>(text.size()));
 }
 
-// As many bytes of data as the largest number of the header asks for.
+// Data of as many bytes as the largest number in the header.
 std::string weights(const std::string& header) {
   std::size_t largest = 0, number = 0;
   for (const char c : header) {

@@ -52,7 +52,7 @@ Checkpoint::Checkpoint(const fs::path& path, TensorNames names) : names_(std::mo
   }
   if (names_.trunk.empty()) return;
   for (const std::string& prefix : {names_.prefix, std::string("transformer.")}) {
-    if (prefix_.empty() && has_any(prefix)) prefix_ = prefix;  // the latter: question answering, whatever the family
+    if (prefix_.empty() && has_any(prefix)) prefix_ = prefix;  // "transformer.": question answering, in any family
   }
 }
 
@@ -86,7 +86,7 @@ std::string Checkpoint::spelled(const std::string& before, std::string_view alte
   return first;
 }
 
-// The tensors of a parameter's parts; none for one that may be missing and is.
+// The names of the tensors of a parameter's parts, without those that may be missing and are.
 std::vector<std::string> Checkpoint::names_of(const std::string& parameter) const {
   constexpr std::string_view stack = "layers.";
   std::string ours = parameter, number;

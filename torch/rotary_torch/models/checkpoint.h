@@ -1,5 +1,5 @@
-// The tensors of a checkpoint folder: read by the names of a family and with the expected shapes, into the parameters
-// of a model.
+// The tensors of a checkpoint folder, read by the names of a family and with the expected shapes into the parameters of
+// a model.
 #pragma once
 
 #include <filesystem>
@@ -16,18 +16,18 @@ class Checkpoint;
 
 namespace rotary_torch {
 
-// How the files of a family name the parameters of a model: a row of families.json, which says what the members are.
-// Without a trunk: by the parameters' own names.
+// The names of a model's parameters in the files of a family: a row of families.json, which describes the members.
+// Without a trunk they are the parameters' own names.
 struct TensorNames {
   std::string prefix, inside, foreign;
   std::map<std::string, std::string> trunk, head;
-  // The rows of q in a parameter that holds q of all heads, then k, then v; and the number of heads, where one
-  // tensor of the file has q, k and v of each head in turn.
+  // The rows of q in a parameter that holds q of all heads, then k, then v; and the number of heads, if one tensor of
+  // the file has q, k and v head by head.
   std::int64_t query_rows = 0, fused_heads = 0;
 };
 TensorNames tensor_names(std::string_view model_type, std::int64_t heads, std::int64_t head_dim);
 
-// A parameter, or a part of one, and the tensor of the file that it is read from.
+// A parameter, or a part of one, and the tensor of the file from which it is read.
 struct Stored {
   std::string name;
   at::Tensor parameter;
@@ -52,8 +52,8 @@ class Checkpoint {
   // The tensor as f32, from f32, f16, bf16 or f64 on disk; marks it as used. Throws TENSOR, with the name and both
   // shapes, if it is missing or has another shape or type.
   at::Tensor read(const std::string& name, at::IntArrayRef shape);
-  // A model of make() with its parameters from the file, in evaluation mode. A model without memory is made before, so
-  // that a file that lacks tensors of the config's sizes is refused before these are allocated.
+  // A model of make() with its parameters from the file, in evaluation mode. A model without memory is made first, so
+  // that a file that lacks tensors of the config's sizes is refused before memory is allocated.
   template <class Make>
   auto load(const Make& make) {
     {
@@ -70,7 +70,7 @@ class Checkpoint {
   std::vector<std::string> foreign() const;
 
  private:
-  bool has_any(const std::string& prefix) const;  // a tensor whose name begins so
+  bool has_any(const std::string& prefix) const;  // whether a tensor's name begins with it
   std::vector<std::string> names_of(const std::string& parameter) const;
   std::string spelled(const std::string& before, std::string_view alternatives, const std::string& after) const;
   std::vector<Stored> rows(const torch::nn::Module&) const;
@@ -79,7 +79,7 @@ class Checkpoint {
   std::shared_ptr<const rotary::files::Checkpoint> files_;
   std::map<std::string, bool> used_;  // by name
   TensorNames names_;
-  std::string prefix_;  // the trunk's in this file
+  std::string prefix_;  // the trunk's prefix in this file
 };
 
 // Conversions of f32, f16, bf16, f64, integer and bool tensors. Throw DTYPE.

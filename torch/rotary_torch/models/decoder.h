@@ -50,10 +50,10 @@ struct DecoderConfig {
   bool head_bias = true;
   bool qk_norm = false;
   bool head = true;                         // false: a base model, without logits
-  std::optional<bool> language_model = {};  // as `architectures` of config.json names one; empty where it names none
-  bool tied = false;                        // the head's weight is the embedding's
+  std::optional<bool> language_model = {};  // from `architectures` of config.json; empty if it names none
+  bool tied = false;                        // the head shares the embedding's weight
   std::int64_t token_types = 0;  // rows of an embedding whose first is added to every token's, then a norm: RoFormer
-  bool masked_head = false;      // the head is behind norm(activation(dense(x))): RoFormer
+  bool masked_head = false;      // the head follows norm(activation(dense(x))): RoFormer
   bool causal = true;
   Residual residual = Residual::sequential;
   std::vector<std::int64_t> windows = {};  // sliding window by layer, 0: none; empty: none anywhere
@@ -62,7 +62,7 @@ struct DecoderConfig {
   bool finite_mask = false;  // a query that sees no key yields the mean of all values (GPT-J, RoFormer), not 0
 };
 
-DecoderConfig completed(DecoderConfig);  // checked, kv_heads and head_dim filled in; throws SHAPE, CONFIG_VALUE
+DecoderConfig completed(DecoderConfig);  // checks, fills in kv_heads and head_dim; throws SHAPE, CONFIG_VALUE
 AttentionOptions attention_options(const DecoderConfig&);  // a layer's
 
 DecoderConfig roformer_base();      // Hugging Face's defaults: 124,197,968 parameters, of which 98,304 are the table
@@ -71,7 +71,7 @@ DecoderConfig notebook_roformer();  // the notebook's model: 77,509,632 paramete
 // Reads config.json of a folder: rotary_decoder (this library's own format) or one of the families above. Throws FILE,
 // JSON, CONFIG_*, MODEL_TYPE.
 DecoderConfig read_decoder_config(const std::filesystem::path& dir);
-// The fields of a rotary_decoder that a JSON object has, without a rope.
+// The fields of a rotary_decoder from a JSON object, without a rope.
 DecoderConfig decoder_fields(std::string_view json);
 std::string decoder_config_json(const DecoderConfig&, std::int64_t parameters);  // in the library's own format
 
@@ -82,9 +82,9 @@ const std::vector<std::string>& extensions();  // "none", "linear", "ntk", "ntk_
 // already), CONFIG_MISSING (no trained length).
 rotary::Rope extended_rope(const DecoderConfig&, std::string_view scaling, double factor);
 
-// The state of step-by-step decoding: one KVCache per layer. With a window a text may be of any length: a query sees
-// what the window holds, and a scaling that depends on the length takes the window's. Throws VALUE (sinks that leave no
-// room), ROPE (positions that are no rope), CONFIG_VALUE (a layer whose own sliding window is smaller).
+// The state of step-by-step decoding: one KVCache per layer. With a window a text may have any length: a query sees
+// the tokens in the window, and a scaling that depends on the length uses the window's. Throws VALUE (sinks that leave
+// no room), ROPE (position is not rope), CONFIG_VALUE (a layer whose own sliding window is smaller).
 struct DecoderCache {
   explicit DecoderCache(const DecoderConfig&, std::int64_t capacity = 0, const rotary::SlidingWindow& = {});
   std::int64_t tokens() const noexcept { return layers.empty() ? 0 : layers.front().tokens(); }
@@ -117,7 +117,7 @@ class DecoderLayerImpl : public torch::nn::Module {
   MultiHeadAttention attention{nullptr};
   NormLayer norm{nullptr};  // the notebook's
   FeedForward feed{nullptr};
-  NormLayer feed_norm{nullptr};  // none where the residual is parallel_shared
+  NormLayer feed_norm{nullptr};  // unset if the residual is parallel_shared
 
  private:
   Residual residual_;
@@ -133,7 +133,7 @@ class DecoderImpl : public torch::nn::Module {
   // ids int64 [batch, tokens]; padding [batch, cached + tokens], 0 where a token is padding, or undefined. Positions
   // continue after the cache: cache->tokens(), ... (also with left padding, as in transformers' forward). Tokens
   // beyond the room in a cache's window are computed one by one, and padding is then refused (VALUE).
-  // Returns transformers' last_hidden_state: [batch, tokens, width], after the final norm where there is one.
+  // Returns transformers' last_hidden_state: [batch, tokens, width], after the final norm, if there is one.
   at::Tensor hidden(const at::Tensor& ids, const at::Tensor& padding = {}, DecoderCache* cache = nullptr);
   // Logits [..., vocabulary] for hidden states [..., width].
   at::Tensor logits(const at::Tensor& hidden);
@@ -156,7 +156,7 @@ class DecoderImpl : public torch::nn::Module {
   torch::nn::Embedding learned_positions{nullptr};  // position learned: [context, width]
   torch::nn::Embedding position_table{nullptr};     // a stored table: [context, head_dim], sin of all pairs, then cos
   torch::nn::ModuleList layers{nullptr};
-  NormLayer final_norm{nullptr};          // none where the residual is post or notebook
+  NormLayer final_norm{nullptr};          // unset if the residual is post or notebook
   torch::nn::Linear head_dense{nullptr};  // this and the next: of a masked head
   NormLayer head_norm{nullptr};
   torch::nn::Linear head{nullptr};  // none if tied
@@ -167,7 +167,7 @@ class DecoderImpl : public torch::nn::Module {
   // The rows of these tokens, of the rope or (sin) of the sinusoids, in f32, or f64 for a model in f64; made once and
   // kept unless the scaling depends on the length.
   TableTensors rows(std::int64_t past, std::int64_t tokens, const at::Tensor& like);
-  // The rows of these tokens behind a cache that has a window, whose sinks are moved for the last of them.
+  // The rows of these tokens after a cache with a window, whose sinks are moved for the last token.
   TableTensors slide(DecoderCache& cache, std::int64_t tokens, const at::Tensor& like);
   ScoreMask mask(std::int64_t window, const at::Tensor& padding, const at::Tensor& x, std::int64_t past) const;
 

@@ -106,7 +106,7 @@ struct Reader {
   void read(std::string_view key, Residual& residual) const { word(key, residual, Residual::notebook); }
   void read(std::string_view key, Activation& chosen) const { word(key, chosen, Activation::quick_gelu); }
 
-  // An enumerator up to last, by its name; it stays as it is where there is no such key.
+  // An enumerator up to `last`, by its name; unchanged if there is no such key.
   template <class Word>
   void word(std::string_view key, Word& value, Word last) const {
     const std::optional<std::string> said = keys.text(key);

@@ -184,7 +184,7 @@ Tensor spread(const Tensor& rows, const Places& places, c10::SymIntArrayRef part
   return places.heads < 0 ? wide.squeeze(-2) : wide.movedim(-2, places.heads);
 }
 
-// The reverse: of what has the shape of spread(rows), the sums that have the shape of rows.
+// The reverse of spread: sums `wide`, of the shape of spread(rows), to the shape of rows.
 Tensor gathered(Tensor wide, const Tensor& rows, const Places& places, c10::SymIntArrayRef parts) {
   wide = places.heads < 0 ? wide.unsqueeze(-2) : wide.movedim(places.heads, -2);
   if (places.batch < 0) wide = wide.unsqueeze(0);
@@ -308,7 +308,7 @@ std::pair<Tensor, Tensor> members(const Tensor& x, const Call& call, bool interl
   return {block.slice_symint(-1, 0, std::nullopt, 2), block.slice_symint(-1, 1, std::nullopt, 2)};
 }
 
-// How a rotation fills out, whose other elements are those of x; in place, out is x.
+// Fills `out` with the rotation of x; elements that do not rotate are those of x. In place, out is x.
 using Fill = void (*)(const Tensor& out, const Tensor& x, const Call& call);
 
 // With torch's own ops: for f64 and for devices without kernels.
