@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 using Sizes = std::vector<std::int64_t>;
 
 struct GoldenOptions : RopeFileOptions {
-  std::optional<std::int64_t> heads;  // none: 2, or as many as the rope has rows for
+  std::optional<std::int64_t> heads;  // without it 2, or as many as the rope has rows for
   bool backward = false;
 };
 

@@ -60,7 +60,7 @@ ModelPositions plain_positions(const PositionsOptions& options) {
   return made;
 }
 
-// ---- what a model is given ----
+// ---- the inputs of a model ----
 
 // [batch, tokens] or [tokens]; of the same size as the file before.
 void read_tokens(const std::string& file, const std::string& what, std::vector<std::int64_t>& values,
@@ -175,7 +175,8 @@ void report(const std::vector<std::pair<std::filesystem::path, Tensor>>& files, 
   }
   for (const std::string& note : notes) std::cout << "note: " << printable(note) << '\n';
   for (const auto& [path, tensor] : files)
-    std::cout << "wrote " << printable(files::path_text(path)) << ": " << name(tensor.type) << ' ' << shape_text(tensor.shape) << '\n';
+    std::cout << "wrote " << printable(files::path_text(path)) << ": " << name(tensor.type) << ' '
+              << shape_text(tensor.shape) << '\n';
 }
 
 void run(const PositionsOptions& options) {

@@ -1,8 +1,8 @@
 """Writes rotary's bash completion and its man page from cli/data/commands.json, when rotary is built.
 
 shell_files.py COMMANDS_JSON COMPLETION_BASH VERSION FOLDER: FOLDER/rotary is COMPLETION_BASH with the words of the
-commands in it, FOLDER/rotary.1 is the page. Needs Python's standard library only. cli/shared/description.h describes the
-data.
+commands in it, FOLDER/rotary.1 is the page. Needs Python's standard library only. cli/shared/description.h describes
+the data.
 """
 
 import json
@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 def options_of(data, entries):
-    """Of each option its names, whether the first is a place, and its facts; places first, then what is required, the
-    others, and what has a heading."""
+    """The names of each option, whether the first is a place, and its facts: places first, then required options, the
+    others, and those below a heading."""
     options = []
     for key, given in entries.items():
         facts = {"shared": given} if isinstance(given, str) else given
@@ -21,8 +21,8 @@ def options_of(data, entries):
 
 
 def completion(data, commands, template):
-    """template, with the words that the value of each option can be, and of each command the options and the words of its
-    places. Where there are no words bash offers files.
+    """Fills the template with the words of each option's value, and with each command's options and words of its places.
+    Where there are no words bash offers files.
     """
     cases = ""
     for command, described in commands.items():
@@ -35,7 +35,8 @@ def completion(data, commands, template):
             if "type" in facts:
                 cases += "".join(f"    *' {command} {name}') words='{' '.join(words)}' ;;\n" for name in dashed)
         cases += f"    *' {command} '*) options='{' '.join(options)}' places='{' '.join(places)}' ;;\n"
-    marks = {"COMMANDS": " ".join(commands), "OPTIONS": " ".join(data["program_options"]).replace(",", " "), "CASES": cases}
+    program_options = " ".join(data["program_options"]).replace(",", " ")
+    marks = {"COMMANDS": " ".join(commands), "OPTIONS": program_options, "CASES": cases}
     for mark, words in marks.items():
         template = template.replace(f"@{mark}@", words)
     return "# Completion of rotary in bash. Made by cli/shell_files.py.\n" + template

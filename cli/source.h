@@ -66,7 +66,7 @@ void add_machine_options(Command& command, Machine& machine);       // --target,
 
 bool has_rope_options(const Source&);  // whether any but CONFIG is given
 
-// ---- what they mean ------------------------------------------------------------------------------
+// ---- their meaning -------------------------------------------------------------------------------
 
 TableOptions table_options(const TableSettings&, const Executor&);
 

@@ -37,7 +37,7 @@ void expect_rotated(float got_a, float got_b, double a, double b, double angle) 
   EXPECT_NEAR(got_b, b * std::cos(angle) + a * std::sin(angle), 1e-5);
 }
 
-// ---- what it computes ----
+// ---- the rotation ----
 
 // The options of a call, and what they mean to the reference.
 struct Call {
