@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "diagnose/json.h"
+#include "diagnose/findings.h"
 #include "rotary/diagnose.h"
 #include "shared/columns.h"
 #include "shared/command.h"

@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "diagnose/json.h"
+#include "diagnose/findings.h"
 #include "shared/text.h"
 #include "shown.h"
 #include "values/effects.h"

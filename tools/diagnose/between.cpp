@@ -16,75 +16,40 @@ constexpr std::array<Kind, 4> kinds = {Kind::half, Kind::interleaved, Kind::half
 
 bool is_same_order(Kind kind) { return kind == Kind::half || kind == Kind::interleaved; }
 
-Finding with_order(Finding one, Kind kind) {
-  if (!is_same_order(kind))
-    one.numbers.push_back({kind == Kind::half_to_interleaved ? "halves_first" : "pairs_first", true});
+Finding with_order(Finding one, const std::optional<std::string>& pairing) {
+  if (pairing == name(Kind::half_to_interleaved)) one.numbers.push_back({"halves_first", true});
+  if (pairing == name(Kind::interleaved_to_half)) one.numbers.push_back({"pairs_first", true});
   return one;
 }
 
-// `after` against `before` in an order of elements. Both engines round: an element may be off by twice what it may be
-// of one.
-struct InOrder {
-  Kind kind;
-  Checked checked = {};
-  double rms = 0;  // the relative rms of the differences
-};
-InOrder compare(const Sample& sample, const Layout& layout, const Asked& asked, Kind kind,
-                std::optional<double> tolerance) {
-  InOrder result{kind};
-  double off = 0, all = 0;
-  hold_heads(sample.loosened(), layout, {kind, asked.block.first, asked.block.pairs}, asked.motion, 0,
-             layout.batch * layout.tokens, false, [&](std::span<const Element> head) {
-               for (const Element& one : head) {
-                 add(result.checked, one, tolerance.value_or(2 * one.allowed));
-                 off += square(one.off());
-                 all += square(one.wanted);
-               }
-             });
-  result.checked.equal = !result.checked.first;
-  result.rms = all > 0 ? std::sqrt(off / all) : 0;
-  return result;
-}
-
-// The number of positions by which the second is ahead of the first, by about 64 tokens; 0: the same but for noise.
-std::optional<double> offset_of(Sample sample, Reading reading, const Asked& asked, Kind kind) {
-  Layout& layout = reading.layout;
-  const std::int64_t step = std::max<std::int64_t>(1, layout.tokens / 64);
-  layout.tokens = (layout.tokens + step - 1) / step;
-  layout.token_stride *= step;
-  sample.unit += sample.before_unit;
-  const double most = 0.02 + 3 * sample.unit;
-  const Turns turns = measure(sample, reading, {kind, asked.block.first, asked.block.pairs}, asked.motion.apart > 0);
-  if (turns.spread > most || std::ssize(turns.heads) != layout.heads) return std::nullopt;
-  Motion motion = asked.motion;
-  motion.factor = 1;
-  const auto holds_at = [&](double offset) {
-    for (std::vector<double>& position : motion.position)
-      position.assign(static_cast<std::size_t>(turns.rows()), offset);
-    return compare(turns, motion).residual <= most;
-  };
-  if (holds_at(0)) return 0;
-  if (motion.terms > 1) return std::nullopt;  // an offset on each axis
-  const FoundPositions found = find_positions(turns, motion, motion.axis_of(0), motion.position[0]);
-  const double offset =
-      found.position[static_cast<std::size_t>(std::ranges::min_element(found.error) - found.error.begin())];
-  return holds_at(offset) ? std::optional(offset) : std::nullopt;
-}
-
-Finding explain_difference(Diagnosis& one, const Sample& sample, const Reading& reading, const Asked& asked,
+// About 64 tokens are diagnosed as if every one of the first file were at position 0.
+Finding explain_difference(Diagnosis& one, const Sample& sample, const Subject& subject, const Reading& reading,
                            double rms) {
-  for (const Kind kind : kinds) {
-    const std::optional<double> offset = offset_of(sample, reading, asked, kind);
-    if (!offset) continue;
-    if (*offset == 0) return finding(Cause::same_but_noise, {{"rms", rms, 2, std::numeric_limits<double>::infinity()}});
-    one.facts.positions = {std::vector<double>(static_cast<std::size_t>(reading.layout.tokens), *offset)};
-    const double far = std::abs(*offset);
-    return with_order(finding(Cause::further,
-                              {{far == 1 ? "position" : "positions", far, 10}, {*offset > 0 ? "late" : "early", true}}),
-                      kind);
+  if (rms <= 0.02 + 3 * (sample.unit + sample.before_unit))
+    return finding(Cause::same_but_noise, {{"rms", rms, 2, std::numeric_limits<double>::infinity()}});
+  const std::int64_t tokens = reading.layout.tokens;
+  Numbers some;
+  for (std::int64_t t = 0; t < tokens; t += std::max<std::int64_t>(1, tokens / 64)) some.push_back(t);
+  Subject at_0 = subject;
+  at_0.layout = reading.word;
+  at_0.positions = PositionSet{};
+  at_0.positions->axes = tools::axes_of(subject.used->rope);
+  at_0.positions->tokens = std::ssize(some);
+  at_0.positions->reals.assign(static_cast<std::size_t>(at_0.positions->axes) * some.size(), 0.0);
+  Bounds both = sample.loosened();
+  both.unit = sample.unit + sample.before_unit;
+  const Answer further = answer_as_one(sample.part(reading, 1, some).within(both), at_0);
+  const Facts& facts = further.diagnosis.facts;
+  const bool is_offset = std::ranges::count(further.diagnosis.found, Cause::offset, &Finding::cause) == 1;
+  if (!further.explained || !is_offset) {
+    const bool turned = !search_blocks(sample, asked_block(subject, sample.head_dim)).found.empty();
+    return finding(turned ? Cause::turned_otherwise : Cause::another_in_second);
   }
-  const bool turned = !search_blocks(sample, asked.block).found.empty();
-  return finding(turned ? Cause::turned_otherwise : Cause::another_in_second);
+  const double offset = facts.positions[0][0], far = std::abs(offset);
+  one.facts.positions = {std::vector<double>(static_cast<std::size_t>(tokens), offset)};
+  return with_order(
+      finding(Cause::further, {{far == 1 ? "position" : "positions", far, 10}, {offset > 0 ? "late" : "early", true}}),
+      facts.pairing);
 }
 
 }  // namespace
@@ -94,11 +59,15 @@ NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::op
   const Reading reading = plausible_readings(sample, subject).front();
   refuse_not_finite(sample, pair, reading.layout);
   const Asked asked = ask(subject, *asked_block(subject, sample.head_dim), reading.layout);
-  std::optional<InOrder> best;  // without a difference, else with the least
+  std::optional<Comparison> best;  // without a difference, else with the least; of equal ones the first
+  Kind order = kinds[0];
   for (const Kind kind : kinds) {
     if (best && best->checked.equal) break;
-    const InOrder one = compare(sample, reading.layout, asked, kind, tolerance);
-    if (!best || one.checked.equal || one.rms < best->rms) best = one;
+    const Block block{kind, asked.block.first, asked.block.pairs};
+    Comparison one = compare_rows(sample.loosened(), reading.layout, block, asked.motion, tolerance, false);
+    if (best && !one.checked.equal && one.rms() > 0.999 * best->rms()) continue;
+    best = std::move(one);
+    order = kind;
   }
   NamedCheck result{{pair.name, {}}, best->checked};
   Diagnosis& one = result.diagnosis;
@@ -108,12 +77,13 @@ NamedCheck judge_between(const TensorPair& pair, const Subject& subject, std::op
   if (equal && std::ranges::all_of(sample.before, [](double value) { return value == 0; })) {
     result.outcome = Outcome::undecided;
     one.found = {finding(Cause::zero_in_both)};
+  } else if (equal && is_same_order(order)) {
+    one.found = {finding(Cause::same)};
   } else if (equal) {
-    const bool same = is_same_order(best->kind);
-    one.found = {with_order(finding(same ? Cause::same : Cause::same_in_another_order), best->kind)};
-    if (!same) one.facts.pairing = name(best->kind);
+    one.facts.pairing = name(order);
+    one.found = {with_order(finding(Cause::same_in_another_order), one.facts.pairing)};
   } else {
-    one.found = {explain_difference(one, sample, reading, asked, best->rms)};
+    one.found = {explain_difference(one, sample, subject, reading, best->rms())};
   }
   one.verdict = one.found.front().verdict;
   return result;

@@ -18,11 +18,6 @@ std::array<int, 2> elements_of(const Block& block, int pair, bool apart) {
   return {block.first + 2 * pair, block.first + 2 * pair + 1};
 }
 
-double norm(std::span<const double> head, const std::array<int, 2>& pair) {
-  const double a = head[static_cast<std::size_t>(pair[0])], b = head[static_cast<std::size_t>(pair[1])];
-  return a * a + b * b;
-}
-
 std::vector<int> touched_elements(const Sample& sample) {
   const auto dim = static_cast<std::size_t>(sample.head_dim);
   std::vector<Still> still(dim, Still(sample));
@@ -37,28 +32,20 @@ std::vector<int> touched_elements(const Sample& sample) {
 // How far the norms of the block's first `count` pairs are from a constant times what they were, relative, for the
 // worst pair: some units of rounding where the block is right, near 1 where it is not.
 double misfit_of(const Sample& sample, const Block& block, int count) {
-  const auto for_pairs = [&](auto&& visit) {
-    for_some_heads(sample, [&](std::span<const double> x, std::span<const double> y) {
-      for (int pair = 0; pair < count; ++pair)
-        visit(static_cast<std::size_t>(pair), norm(x, block.input(pair)), norm(y, block.output(pair)));
-    });
-  };
-  double xx = 0, xy = 0;
-  for_pairs([&](std::size_t, double x, double y) {
-    xx += x * x;
-    xy += x * y;
+  std::vector<TwoWeights> of(static_cast<std::size_t>(count));  // each pair's squared norms, after by before
+  for_some_heads(sample, [&](std::span<const double> x, std::span<const double> y) {
+    for (int pair = 0; pair < count; ++pair) {
+      of[static_cast<std::size_t>(pair)].add(std::norm(pair_of(x, block.input(pair))), 0,
+                                             std::norm(pair_of(y, block.output(pair))));
+    }
   });
+  double xx = 0, xy = 0, worst = 0;
+  for (const TwoWeights& one : of) xx += one.pp, xy += one.pn;
   if (xy <= 0) return 1;
   const double factor = xy / xx;  // squared norms have it
-  const auto pairs = static_cast<std::size_t>(count);
-  std::vector<double> off(pairs), all(pairs);
-  for_pairs([&](std::size_t i, double x, double y) {
-    off[i] += (y - factor * x) * (y - factor * x);
-    all[i] += factor * x * factor * x;
-  });
-  double worst = 0;
-  for (std::size_t i = 0; i < pairs; ++i) {
-    if (all[i] > 0) worst = std::max(worst, std::min(1.0, std::sqrt(off[i] / all[i]) / 2));
+  for (const TwoWeights& one : of) {
+    const double all = factor * factor * one.pp, off = one.nn - 2 * factor * one.pn + all;
+    if (all > 0) worst = std::max(worst, std::min(1.0, std::sqrt(std::max(0.0, off) / all) / 2));
   }
   return worst;
 }
@@ -130,21 +117,13 @@ struct Errors {
   }
 };
 
-double size_of(std::span<const double> head, const std::array<int, 2>& pair) {
-  return std::hypot(head[static_cast<std::size_t>(pair[0])], head[static_cast<std::size_t>(pair[1])]);
-}
-bool is_same(std::span<const double> x, std::span<const double> y, const std::array<int, 2>& pair) {
-  return std::ranges::all_of(pair,
-                             [&](int u) { return x[static_cast<std::size_t>(u)] == y[static_cast<std::size_t>(u)]; });
-}
-
 // The errors of the lengths of pairs, along the pair: one component of its noise.
 Errors errors_of_pairs(const Sample& sample, const Block& block) {
   std::vector<double> ratios;
   for_some_heads(sample, [&](std::span<const double> x, std::span<const double> y) {
     for (int pair = 0; pair < block.pairs; ++pair) {
-      const double before = size_of(x, block.input(pair));
-      if (before > 0) ratios.push_back(size_of(y, block.output(pair)) / before);
+      const double before = std::abs(pair_of(x, block.input(pair)));
+      if (before > 0) ratios.push_back(std::abs(pair_of(y, block.output(pair))) / before);
     }
   });
   const double factor = median(ratios);
@@ -153,8 +132,9 @@ Errors errors_of_pairs(const Sample& sample, const Block& block) {
   for_some_heads(sample, [&](std::span<const double> x, std::span<const double> y) {
     double sum = 0, squares = 0, all = 0;
     for (int pair = 0; pair < block.pairs; ++pair) {
-      if (factor == 1 && block.input(pair) == block.output(pair) && is_same(x, y, block.input(pair))) continue;
-      const double size = factor * size_of(x, block.input(pair)), off = size_of(y, block.output(pair)) - size;
+      const Complex before = pair_of(x, block.input(pair)), after = pair_of(y, block.output(pair));
+      if (factor == 1 && block.input(pair) == block.output(pair) && before == after) continue;
+      const double size = factor * std::abs(before), off = std::abs(after) - size;
       errors.add(off, size);
       sum += off * size;
       squares += square(off * size);
@@ -233,9 +213,7 @@ Noise measure_noise(const Sample& sample, const std::optional<Block>& asked) {
       list.push_back(errors_of_pairs(sample, {kind, 0, sample.head_dim / 2}));
   }
   const auto relative = [](const Errors& one) { return one.error.size() < 8 ? 1 : one.noise().relative; };
-  auto least = std::ranges::min_element(list, {}, relative);
-  const bool has_still_elements = !asked || asked->rotary_dim() < sample.head_dim;  // which are not rounded again
-  if (relative(*least) <= sample.unit && has_still_elements) least = list.begin();
+  const auto least = std::ranges::min_element(list, {}, relative);
   const double rounding = least == list.begin() ? sample.unit / 8 : sample.unit;
   const bool together = std::ranges::any_of(
       list, [&](const Errors& one) { return one.together && relative(one) <= 2 * relative(*least); });
@@ -249,14 +227,6 @@ Noise measure_noise(const Sample& sample, const std::optional<Block>& asked) {
     ++count;
   }
   return {std::sqrt(sum / count), robust.relative};
-}
-
-bool norms_are_within_before(const Sample& sample, const Block& block) {
-  const Errors errors = errors_of_pairs(sample, block);
-  for (std::size_t i = 0; i < errors.error.size(); ++i) {
-    if (std::abs(errors.error[i]) > 1.05 * sample.before_unit * errors.size[i] + 2 * sample.before_least) return false;
-  }
-  return true;
 }
 
 void Still::add(double before, double after) noexcept {

@@ -22,36 +22,16 @@ void add(Checked& all, const Checked& next) {
   if (only_now) all.first = next.first;
 }
 
-Comparison compare_rows(const Sample& sample, const Layout& layout, const Asked& asked,
-                        std::optional<double> tolerance) {
-  const auto compare_some = [&](std::int64_t begin, std::int64_t end) {
-    Comparison some;
-    for (std::int64_t row = begin; row < end; ++row) {
-      double wanted = 0, after = 0;
-      const std::int64_t before = some.off;
-      hold_heads(sample, layout, asked.block, asked.motion, row, row + 1, true, [&](std::span<const Element> head) {
-        for (const Element& one : head) {
-          add(some.checked, one, tolerance.value_or(one.allowed));
-          some.checked.moves =
-              some.checked.moves || (one.place.pair && one.norm > 0 &&
-                                     asked.motion.size(row, asked.motion.of(one.place.head, *one.place.pair)) != 0);
-          some.off += one.off() <= one.allowed ? 0 : 1;
-          wanted += one.wanted * one.wanted;
-          after += one.after * one.after;
-        }
-      });
-      some.wrong.push_back(some.off == before ? 0 : 1 + (wanted > 0 ? std::sqrt(after / wanted) : 0));
-    }
-    return some;
-  };
-  Comparison all;
-  for (const Comparison& some : in_parts<Comparison>(*sample.executor, layout.batch * layout.tokens, compare_some)) {
-    add(all.checked, some.checked);
-    all.off += some.off;
-    all.wrong.insert(all.wrong.end(), some.wrong.begin(), some.wrong.end());
-  }
-  all.checked.equal = !all.checked.first;
-  return all;
+void add(Checked& all, const Element& one, double allowed) {
+  if (!std::isfinite(allowed)) allowed = 0;
+  const double error = one.off();
+  const bool off = !(error <= allowed);  // one that is not finite is off
+  add(all, Checked{.max_error = error,
+                   .tolerance = allowed,
+                   .error = error,
+                   .allowed = allowed,
+                   .first = off ? std::optional(one.place) : std::nullopt,
+                   .layout = {}});
 }
 
 // The readings among which the heads do not choose, the likeliest first, and those of a shard of the heads; one where
@@ -165,23 +145,47 @@ void hold_heads(const Sample& sample, const Layout& layout, const Block& block, 
   }
 }
 
-void add(Checked& all, const Element& one, double allowed) {
-  if (!std::isfinite(allowed)) allowed = 0;
-  const double error = one.off();
-  const bool off = !(error <= allowed);  // one that is not finite is off
-  add(all, Checked{.max_error = error,
-                   .tolerance = allowed,
-                   .error = error,
-                   .allowed = allowed,
-                   .first = off ? std::optional(one.place) : std::nullopt,
-                   .layout = {}});
+Comparison compare_rows(const Sample& sample, const Layout& layout, const Block& block, const Motion& motion,
+                        std::optional<double> tolerance, bool turned) {
+  const auto compare_some = [&](std::int64_t begin, std::int64_t end) {
+    Comparison some;
+    for (std::int64_t row = begin; row < end; ++row) {
+      double wanted = 0, after = 0;
+      const std::int64_t before = some.off;
+      hold_heads(sample, layout, block, motion, row, row + 1, turned, [&](std::span<const Element> head) {
+        for (const Element& one : head) {
+          add(some.checked, one, tolerance.value_or((turned ? 1 : 2) * one.allowed));
+          some.checked.moves =
+              some.checked.moves ||
+              (one.place.pair && one.norm > 0 && motion.size(row, motion.of(one.place.head, *one.place.pair)) != 0);
+          some.off += one.off() <= one.allowed ? 0 : 1;
+          some.off_squares += square(one.off());
+          wanted += square(one.wanted);
+          after += square(one.after);
+        }
+      });
+      some.squares += wanted;
+      some.wrong.push_back(some.off == before ? 0 : 1 + (wanted > 0 ? std::sqrt(after / wanted) : 0));
+    }
+    return some;
+  };
+  Comparison all;
+  for (const Comparison& some : in_parts<Comparison>(*sample.executor, layout.batch * layout.tokens, compare_some)) {
+    add(all.checked, some.checked);
+    all.off += some.off;
+    all.wrong.insert(all.wrong.end(), some.wrong.begin(), some.wrong.end());
+    all.off_squares += some.off_squares;
+    all.squares += some.squares;
+  }
+  all.checked.equal = !all.checked.first;
+  return all;
 }
 
 Compared compare(const Sample& sample, const Reading& reading, const Subject& subject,
                  std::optional<double> tolerance) {
   const std::optional<Block> block = asked_block(subject, sample.head_dim);
   Asked asked = ask(subject, *block, reading.layout);
-  Comparison rows = compare_rows(sample, reading.layout, asked, tolerance);
+  Comparison rows = compare_rows(sample, reading.layout, asked.block, asked.motion, tolerance);
   rows.checked.layout = reading.word;
   return {std::move(rows), reading, std::move(asked)};
 }
@@ -245,14 +249,14 @@ NamedCheck judge(const TensorPair& pair, const Subject& subject, std::optional<d
   return result;
 }
 
-NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const Number& reason,
-                       std::optional<double> tolerance) {
+NamedCheck judge_still(const TensorPair& pair, const Subject& subject, std::optional<double> tolerance) {
+  const Number reason =
+      subject.role == Role::v ? Number{"value", true} : Number{"layer", number(subject.layer.value_or(0))};
   const bool fits = tools::fits_width(pair.before, *subject.used);  // the values of MLA are narrower
   Sample sample = sample_as_given(pair.before, pair.after, fits ? subject.head_dim_of(pair.before) : 0);
   const Reading reading = readings_of(sample, subject).front();
   refuse_not_finite(sample, pair, reading.layout);
-  NamedCheck result{{pair.name, {}},
-                    compare_rows(sample, reading.layout, {*subject.used, {}, 0, 0, {}, {}, {}}, tolerance).checked};
+  NamedCheck result{{pair.name, {}}, compare_rows(sample, reading.layout, {}, {}, tolerance).checked};
   result.checked.layout = reading.word;
   Finding found = finding(Cause::not_to_rotate, {reason});
   if (result.checked.equal) {
@@ -260,7 +264,7 @@ NamedCheck judge_still(const TensorPair& pair, const Subject& subject, const Num
     result.diagnosis.verdict = Verdict::as_configured;
   } else {
     bring_near_1(sample);
-    result.diagnosis = diagnose(sample, subject, {});
+    result.diagnosis = diagnose(sample, subject);
     const Verdict verdict = result.diagnosis.verdict;
     const bool seen = verdict != Verdict::cannot_tell && verdict != Verdict::elements;
     found = finding(seen ? Cause::rotated_nonetheless : Cause::changed_nonetheless, {reason});

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
+#include <set>
 
 #include "examination.h"
 #include "values/fail.h"
@@ -162,14 +162,6 @@ void examine(Examination& exam) {
   const Block found = exam.turns.block;
   if (found.first == asked->first && found.pairs == asked->pairs &&
       should_move_and_does_not(exam, ask(exam.subject, *asked, exam.turns.layout(), exam.expected))) {
-    if (exam.sample.noisy() || exam.turns.apart) {  // slow pairs of another base may be lost in the noise
-      Examination whole = exam;
-      examine_block(whole, *asked);
-      if (whole.explained && (whole.facts.base || exam.turns.apart)) {
-        exam = std::move(whole);
-        return;
-      }
-    }
     if (BlockSearch again = search_blocks(exam.sample, std::nullopt); !again.found.empty()) {
       exam.search = std::move(again);
       exam.findings.clear();
@@ -235,16 +227,10 @@ void Examination::set_speeds(const std::vector<double>& speed) {
   for (double& one : facts.inv_freq) one = std::abs(one);
 }
 
-namespace {
-
-// The answer of the whole sample, parts not looked at.
-struct Examined : Answer {
-  bool named = true;
-};
-Examined examined(const Sample& sample, const Subject& subject) {
+Answer answer_as_one(const Sample& sample, const Subject& subject) {
   Examination exam{.sample = sample, .subject = subject};
   examine(exam);
-  Examined result;
+  Answer result;
   result.as_one = exam.explained;
   result.bounds = sample;
   if (!exam.explained && !exam.findings.empty() && exam.findings.front().verdict == Verdict::cannot_tell)
@@ -260,20 +246,22 @@ Examined examined(const Sample& sample, const Subject& subject) {
   return result;
 }
 
+namespace {
+
 // Diagnoses without noise first, then with a before of fewer digits than after, then with the noise that the norms
 // show.
-Examined diagnose_whole(const Sample& sample, const Subject& subject) {
-  const Examined first = examined(sample, subject);
+Answer diagnose_whole(const Sample& sample, const Subject& subject) {
+  const Answer first = answer_as_one(sample, subject);
   // Elements that are not rotated look rotated where they are rounded again.
   if (first.explained && first.diagnosis.verdict != Verdict::block) return first;
   const std::optional<Block> asked = asked_block(subject, sample.head_dim);
-  if (sample.before_unit > sample.unit && (!asked || norms_are_within_before(sample, *asked))) {
-    if (const Examined rounded = examined(sample.loosened(), subject); rounded.explained) return rounded;
+  if (sample.before_unit > sample.unit) {
+    if (const Answer rounded = answer_as_one(sample.loosened(), subject); rounded.explained) return rounded;
   }
   Sample noisy = sample;
   noisy.noise = measure_noise(sample, asked);
   if (noisy.noise.rms == 0) return first;
-  const Examined second = examined(noisy, subject);
+  const Answer second = answer_as_one(noisy, subject);
   const Verdict verdict = second.diagnosis.verdict;
   const bool says_more = first.explained ? second.explained : verdict != Verdict::cannot_tell;
   const bool is_rounding =
@@ -283,8 +271,6 @@ Examined diagnose_whole(const Sample& sample, const Subject& subject) {
 
 }  // namespace
 
-Answer answer_as_one(const Sample& sample, const Subject& subject) { return examined(sample, subject); }
-
 Answer answer(const Sample& sample, const Subject& subject, int depth) {
   if (!sample.finite) {
     Diagnosis result;
@@ -292,7 +278,7 @@ Answer answer(const Sample& sample, const Subject& subject, int depth) {
     result.found = {find_not_finite(sample, layout)};
     return {result, true};
   }
-  const Examined whole = diagnose_whole(sample, subject);
+  const Answer whole = diagnose_whole(sample, subject);
   const bool right = whole.diagnosis.verdict == Verdict::as_configured;
   if (depth == 0 || right || (whole.explained && whole.named)) return whole;
   std::optional<Answer> parts =
@@ -307,11 +293,91 @@ Answer answer(const Sample& sample, const Subject& subject, int depth) {
   return *parts;
 }
 
+// ---- a tensor of many tokens, of which some are diagnosed first; and ropes with a phase or an amplitude ----
+
+namespace {
+
+constexpr std::int64_t few_tokens = 256;    // tokens that are all looked at
+constexpr std::int64_t spread_tokens = 64;  // so many of them, evenly spread
+constexpr std::int64_t row_tokens = 16;     // and so many in a row at both ends and in the middle
+constexpr std::int64_t most_edges = 64;  // and beside so many places where what is wrong begins or ends
+
+// The likeliest reading, of several the one with the most tokens.
+Reading longest_reading(const Sample& all, const Subject& subject) {
+  const std::vector<Reading> readings = likeliest_readings(all, subject);
+  return *std::ranges::max_element(readings, {}, [](const Reading& one) { return one.layout.tokens; });
+}
+
+std::set<std::int64_t> some_tokens(const Layout& layout, const std::vector<double>& wrong) {
+  const std::int64_t count = layout.tokens;
+  std::set<std::int64_t> some;
+  for (std::int64_t i = 0; i < spread_tokens; ++i) some.insert(i * (count - 1) / (spread_tokens - 1));
+  for (std::int64_t i = 0; i < row_tokens; ++i) some.insert({i, count / 2 + i, count - 1 - i});
+  std::int64_t edges = 0;
+  for (std::int64_t row = 1; row < std::ssize(wrong) && edges < most_edges; ++row) {
+    const auto at = static_cast<std::size_t>(row);
+    if (row % count == 0 || std::abs(wrong[at] - wrong[at - 1]) < 0.05) continue;
+    some.insert({row % count - 1, row % count});
+    ++edges;
+  }
+  return some;
+}
+
+// A rope's phase and xPos's amplitude are divided out, and the rest is diagnosed by the rope without them.
+Diagnosis diagnose_own_turns(const Sample& all, const Subject& subject) {
+  ModelRope plain = *subject.used;
+  plain.rope.phase.clear();
+  plain.rope.xpos = {};
+  Subject of_rest = subject;
+  const Reading reading = longest_reading(all, subject);
+  of_rest.layout = reading.word;
+  of_rest.used = &plain;
+  const Block block = *asked_block(subject, all.head_dim);
+  Motion motion = ask(subject, block, reading.layout).motion;
+  std::ranges::fill(motion.speed, 0);
+  for (double& phase : motion.phase) phase = -phase;
+  for (double& growth : motion.growth) growth = -growth;
+  motion.factor = 1;
+  Sample rest = all;
+  std::vector<double> after = all.after.copied();
+  rotate(after, reading.layout, block.in_place(), motion);
+  rest.after = std::move(after);
+  Diagnosis one = diagnose(rest, of_rest);
+  const auto is_offset = [](const Finding& of) { return of.verdict == Verdict::offset; };
+  if (std::ranges::any_of(one.found, is_offset)) {  // at other positions xPos has another amplitude too
+    std::erase_if(one.found, [&](const Finding& of) { return !is_offset(of); });
+    one.verdict = Verdict::offset;
+  }
+  return one;
+}
+
+}  // namespace
+
+Diagnosis diagnose(const Sample& all, const Subject& subject, const std::vector<Compared>& known) {
+  if (subject.used != nullptr && (!subject.used->rope.phase.empty() || subject.used->rope.xpos.scale != 0))
+    return diagnose_own_turns(all, subject);
+  if (!all.finite || !asked_block(subject, all.head_dim)) return answer(all, subject).diagnosis;
+  const Reading reading = longest_reading(all, subject);
+  if (reading.layout.tokens <= few_tokens) return answer(all, subject).diagnosis;
+  const auto made = std::ranges::find(known, reading.word, [](const Compared& one) { return one.reading.word; });
+  const Compared compared = made != known.end() ? *made : compare(all, reading, subject, std::nullopt);
+  Piece piece = all_of(reading.layout);
+  piece[1] = some_tokens(reading.layout, compared.wrong);
+  auto [some, subject_of_some] = cut(all, subject, reading, compared.asked, piece);
+  some.sampled = true;
+  some.off = compared.off;
+  const Answer of_some = answer(some, subject_of_some);
+  subject.step();
+  if (!of_some.explained || !of_some.as_one) return of_some.diagnosis;
+  const Answer every = answer_as_one(all.within(of_some.bounds), subject);
+  return every.explained ? every.diagnosis : of_some.diagnosis;
+}
+
 Diagnosis diagnose_pair(const Tensor& before, const Tensor& after, const Subject& subject) {
   Sample sample = sample_of(before, after, subject);
   bring_near_1(sample);
   subject.step();
-  return diagnose(sample, subject, {});
+  return diagnose(sample, subject);
 }
 
 }  // namespace rotary::diagnose

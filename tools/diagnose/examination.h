@@ -27,10 +27,11 @@ struct Answer {
   Diagnosis diagnosis;
   bool explained = false;  // the whole, a repair or parts leave nothing open but rounding and the sample's noise
   bool as_one = false;     // one rotation of the whole explains it within `bounds`
+  bool named = true;       // false: parts may say it better
   Bounds bounds = {};
 };
 Answer answer(const Sample&, const Subject&, int depth = 2);
-Answer answer_as_one(const Sample&, const Subject&);  // one rotation of the whole, within the sample's bounds
+Answer answer_as_one(const Sample&, const Subject&);  // parts not looked at, within the sample's bounds
 // The answer for a sample that no one rotation explains; empty where no repair and no parts do either. apart: parts are
 // tried even where none of them is as asked.
 std::optional<Answer> answer_by_parts(const Sample&, const Subject&, int depth, bool apart);
@@ -47,9 +48,9 @@ NamedCheck judge_between(const TensorPair&, const Subject&, std::optional<double
 void settle_orders(std::vector<NamedCheck>&);
 // Throws TENSOR for the first element that is not finite.
 void refuse_not_finite(const Sample&, const TensorPair&, const Layout&);
-// judge() of a tensor that is not to be rotated. reason: its "layer", or that it is a "value". subject.used: a rope of
-// heads like its own.
-NamedCheck judge_still(const TensorPair&, const Subject&, const Number& reason, std::optional<double> tolerance);
+// judge() of a tensor that is not to be rotated: a value, or of a layer without a rope. subject.used: a rope of heads
+// like its own.
+NamedCheck judge_still(const TensorPair&, const Subject&, std::optional<double> tolerance);
 
 std::string who(const std::string& tensor);  // its name, or "the tensor"
 // Fills the sentences of what was found.
@@ -122,23 +123,9 @@ Rope rope_for_block(Rope, const Block&);  // the rope as it would be in a block 
 Motion motion_of(const Frequencies&, const Motion& at, const Numbers& rows);
 Motion motion_of(const Explanation&, const Asked&);  // at the expected positions
 
-// The subject of some rows and tokens of a layout: at their positions, of the length of all.
-template <class Rows, class Tokens>
-Subject part_of(Subject subject, const Asked& all, const Layout& layout, const Rows& rows, const Tokens& tokens) {
-  PositionSet positions;
-  positions.axes = static_cast<int>(all.motion.position.size());
-  positions.batch = static_cast<int>(std::ssize(rows));
-  positions.tokens = std::ssize(tokens);
-  for (const std::vector<double>& axis : all.motion.position) {
-    for (const std::int64_t row : rows) {
-      for (const std::int64_t token : tokens)
-        positions.reals.push_back(axis[static_cast<std::size_t>(row * layout.tokens + token)]);
-    }
-  }
-  subject.positions = std::move(positions);
-  subject.length = all.length;
-  return subject;
-}
+Piece all_of(const Layout&);
+// The sample and the subject of a piece: at its positions, of the length of all, in that reading.
+std::pair<Sample, Subject> cut(const Sample&, const Subject&, const Reading&, const Asked&, const Piece&);
 
 // ---- element by element ----
 
@@ -154,44 +141,29 @@ struct Element {
 // false, where the before is rotated too and has another order only.
 void hold_heads(const Sample&, const Layout&, const Block&, const Motion&, std::int64_t begin, std::int64_t end,
                 bool turned, const std::function<void(std::span<const Element>)>& visit);
-void add(Checked&, const Element&, double allowed);
 
 // Some or all rows of a sample against what is asked.
 struct Comparison {
   Checked checked = {};
-  std::int64_t off = 0;            // elements that are off by more than rounding
-  std::vector<double> wrong =
-      {};  // a number for each row: 0 where rounding explains all, else 1 + the factor of its norm
+  std::int64_t off = 0;                 // elements that are off by more than rounding
+  std::vector<double> wrong = {};       // of each row 0 where rounding explains all, else 1 + the factor of its norm
+  double off_squares = 0, squares = 0;  // sums: of the differences, and of what is asked
+  double rms() const noexcept { return squares > 0 ? std::sqrt(off_squares / squares) : 0; }
 };
+// turned: as of hold_heads. If it is false, two engines have rounded: an element may be off by twice as much.
+Comparison compare_rows(const Sample&, const Layout&, const Block&, const Motion&, std::optional<double> tolerance,
+                        bool turned = true);
 struct Compared : Comparison {  // by a reading
   Reading reading;
   Asked asked;
 };
 Compared compare(const Sample&, const Reading&, const Subject&, std::optional<double> tolerance);
 // Diagnoses some tokens first where there are many. known: comparisons that were made.
-Diagnosis diagnose(const Sample&, const Subject&, const std::vector<Compared>& known);
+Diagnosis diagnose(const Sample&, const Subject&, const std::vector<Compared>& known = {});
 
 // The faults that turns which are as asked would have shown.
-Power power_of(Turns, Asked, bool pairing_shows, const std::vector<const ModelRope*>& others);
+Power power_of(const Turns&, const Asked&, bool pairing_shows, const std::vector<const ModelRope*>& others);
 Power common_power(const std::vector<NamedCheck>&);  // the faults that each of them would show
-
-// A sample that no one rotation explains, as it is looked at from its parts.
-struct Scene {
-  const Sample& sample;
-  const Subject& subject;
-  Reading reading;
-  Asked asked;
-  int depth;
-  Piece all = {};
-  // The rows, tokens and heads with a head that differs from what is asked, and with one that moves as asked.
-  Piece wrong = {}, right = {};
-  std::int64_t heads = 0;              // how many differ
-  std::int64_t off = 0;                // how many elements differ
-  std::vector<Element> elements = {};  // the first of them
-  const Layout& layout() const noexcept { return reading.layout; }
-};
-// A before that is not what the rotation took: heads or rows in another order, or in front of a norm.
-std::optional<Answer> answer_by_repair(const Scene&);
 
 // A fault after which no pairing keeps the norms, where one is known.
 void examine_composites(Examination&);
@@ -203,18 +175,22 @@ void examine_without_rope(Examination&);
 
 // The asked speeds, at other positions.
 bool explain_by_positions(Examination&, const Asked&);
-// The asked rope with one thing changed, at the expected positions. Where the asked rope itself explains the turns
-// within their rounding, a rival has to be better by far.
-bool explain_by_rivals(Examination&, const Asked&);
-// Each token at the frequencies that a scaling has for the length up to it, as keys of a cache that stay as they were.
-bool explain_by_own_time(Examination&, const Asked&);
-// Any speeds, at the expected positions or some constant number of positions away.
-bool explain_by_speeds(Examination&, const Asked&);
+// How a list of positions differs from the expected one. Rows are [batch, tokens].
+struct Pattern {
+  Finding found = {};                           // as_asked where it does not
+  double value = 0;                             // the offset, the step or the constant
+  std::function<double(double)> position = {};  // maps an expected position; empty where it does not decide alone
+  std::optional<Finding> more = {};             // the positions' own, where the direction is another too
+};
+// error: of each position, standard errors; empty: none. Positions found in the data are whole where they can be.
+// Positions whose pattern has no name may be the negative ones of a pattern that has one. mirrored: these are such.
+Pattern pattern_of(std::vector<double> position, const std::vector<double>& expected, std::int64_t batch,
+                   std::vector<double> error = {}, bool mirrored = false);
+Finding find_offset(double found, double asked);
 // How much better other explains the turns than asked does, as a quotient of mean squares, where the two differ and the
 // elements move by more than their rounding. as_other: of the turns as they would be if `other` had made them.
 double advantage(const Turns&, const Motion& asked, const Motion& other, bool as_other = false);
 
-Number scaling_asked(const Asked&);                 // and for how many tokens
 std::string axis_name(const ModelRope&, int axis);  // "height", or "axis 1" where the config does not say
 Finding direction_found(bool clockwise, bool asked);
 // Whether it is worth saying, beside the residual of what is asked. At positions far enough every angle holds.

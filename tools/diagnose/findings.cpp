@@ -6,7 +6,6 @@
 #include <limits>
 #include <utility>
 
-#include "json.h"
 #include "subject/subject.h"
 #include "values/names.h"
 #include "values/number_text.h"
@@ -96,7 +95,7 @@ constexpr Row cause_rows[] = {
         "the model asks {asked}"),
     ROW(without_factor, attention_factor, "{rotated} without the attention factor; the model asks {asked}"),
     ROW(factor_twice, attention_factor, "{multiplied} by the attention factor twice, {found}; the model asks {asked}"),
-    ROW(factor, attention_factor, "{multiplied} by {found}< = {formula}>; the model asks {asked}< ([it is|they are] "
+    ROW(factor, attention_factor, "{multiplied} by {found}; the model asks {asked}< ([it is|they are] "
         "divided by the root of head_dim too{root})>"),
     ROW(coarse_table, precision, "{rotated} with coarse angles: cos and sin are rounded to {type}{evidence}"),
     ROW(coarse_inv_freq, precision, "{rotated} with coarse angles: inv_freq is rounded to {type}{evidence}"),

@@ -15,42 +15,8 @@ namespace {
 // The spread among heads that rotate alike is that of rounding and noise, else near 1.
 double one_turn(const Noise& noise) { return std::max(0.05, 3 * noise.relative); }
 
-std::vector<Reading> readings_to_try(const Sample& sample, const Subject& subject) {
-  std::vector<Reading> readings = tools::readings_of(sample.shape);
-  if (!subject.layout.empty()) {
-    std::string words;
-    for (const Reading& reading : readings) words += (words.empty() ? "" : ", ") + reading.word;
-    const std::string wanted = subject.layout == "flat" ? readings.front().word : subject.layout;
-    std::erase_if(readings, [&](const Reading& reading) { return reading.word != wanted; });
-    if (readings.empty()) {
-      fail(Code::SHAPE, "check",
-           "the layout must be one of a tensor of so many dimensions, " + words + ", but got " + subject.layout);
-    }
-  }
-  const int rows = subject.used == nullptr ? 1 : subject.used->rope.heads;
-  if (subject.head_rows.empty() && rows > 1) {
-    const std::int64_t heads = readings.front().layout.heads;
-    std::erase_if(readings, [&](const Reading& one) { return one.layout.heads % rows != 0; });
-    if (readings.empty()) {
-      fail(Code::SHAPE, "check",
-           sample.name + " must have a multiple of the " + std::to_string(rows) +
-               " heads that the rope has rows for but has " + std::to_string(heads));
-    }
-  }
-  if (!subject.positions) return readings;
-  const PositionSet& given = *subject.positions;
-  std::erase_if(readings, [&](const Reading& reading) {
-    const auto& [batch, tokens] = std::pair(reading.layout.batch, reading.layout.tokens);
-    if (given.open_from) return given.tokens > tokens;
-    return given.tokens != tokens || (given.batch != 1 && given.batch != batch);
-  });
-  if (readings.empty()) {
-    fail(Code::SHAPE, "check",
-         "positions must name one position per token but got " + std::to_string(given.tokens) + " for " + sample.name +
-             ", whose dimensions are " + detail::shape_text(sample.shape));
-  }
-  return readings;
-}
+// Positions that nobody gives are 0, 1, 2, ...
+PositionSet positions_of(const Subject& subject) { return subject.positions.value_or(PositionSet{.open_from = 0}); }
 
 // Pairs that do not visibly move say nothing about the factor.
 double measured_factor(const Turns& turns) {
@@ -122,7 +88,7 @@ void explain_layout(Examination& exam, const std::vector<Reading>& readings) {
 }  // namespace
 
 bool find_layout(Examination& exam) {
-  const std::vector<Reading> readings = readings_to_try(exam.sample, exam.subject);
+  const std::vector<Reading> readings = plausible_readings(exam.sample, exam.subject);
   exam.turns = best_turns(exam, readings);
   Subject counted = exam.subject;
   if (!heads_are_alike(exam.turns) && !exam.turns.apart && exam.subject.layout.empty() && exam.subject.positions) {
@@ -144,7 +110,38 @@ bool find_layout(Examination& exam) {
 }
 
 std::vector<Reading> plausible_readings(const Sample& sample, const Subject& subject) {
-  std::vector<Reading> readings = readings_to_try(sample, subject);
+  std::vector<Reading> readings = tools::readings_of(sample.shape);
+  if (!subject.layout.empty()) {
+    std::string words;
+    for (const Reading& reading : readings) words += (words.empty() ? "" : ", ") + reading.word;
+    const std::string wanted = subject.layout == "flat" ? readings.front().word : subject.layout;
+    std::erase_if(readings, [&](const Reading& reading) { return reading.word != wanted; });
+    if (readings.empty()) {
+      fail(Code::SHAPE, "check",
+           "the layout must be one of a tensor of so many dimensions, " + words + ", but got " + subject.layout);
+    }
+  }
+  const int rows = subject.used == nullptr ? 1 : subject.used->rope.heads;
+  if (subject.head_rows.empty() && rows > 1) {
+    const std::int64_t heads = readings.front().layout.heads;
+    std::erase_if(readings, [&](const Reading& one) { return one.layout.heads % rows != 0; });
+    if (readings.empty()) {
+      fail(Code::SHAPE, "check",
+           sample.name + " must have a multiple of the " + std::to_string(rows) +
+               " heads that the rope has rows for but has " + std::to_string(heads));
+    }
+  }
+  const PositionSet given = positions_of(subject);
+  std::erase_if(readings, [&](const Reading& reading) {
+    const auto& [batch, tokens] = std::pair(reading.layout.batch, reading.layout.tokens);
+    if (given.open_from) return given.tokens > tokens;
+    return given.tokens != tokens || (given.batch != 1 && given.batch != batch);
+  });
+  if (readings.empty()) {
+    fail(Code::SHAPE, "check",
+         "positions must name one position per token but got " + std::to_string(given.tokens) +
+             " for a tensor whose dimensions are none of that many tokens");
+  }
   std::ranges::stable_sort(readings, std::greater(),
                            [&](const Reading& reading) { return subject.plausibility(reading.layout); });
   return readings;
@@ -158,16 +155,13 @@ std::vector<Reading> likeliest_readings(const Sample& sample, const Subject& sub
 }
 
 std::vector<std::vector<double>> expected_positions(const Layout& layout, const Subject& subject) {
+  const PositionSet given = positions_of(subject);
   const int rope_axes = subject.used == nullptr ? 1 : tools::axes_of(subject.used->rope);
-  const int axes = std::max(rope_axes, subject.positions ? subject.positions->axes : 1);
-  std::vector<std::vector<double>> expected(static_cast<std::size_t>(axes));
+  std::vector<std::vector<double>> expected(static_cast<std::size_t>(std::max(rope_axes, given.axes)));
   const auto tokens = static_cast<std::size_t>(layout.tokens), rows = static_cast<std::size_t>(layout.batch) * tokens;
   for (std::size_t axis = 0; axis < expected.size(); ++axis) {
-    for (std::size_t row = 0; row < rows; ++row) {
-      const std::size_t t = row % tokens;
-      expected[axis].push_back(subject.positions ? subject.positions->value(axis, row / tokens, t)
-                                                 : static_cast<double>(t));
-    }
+    for (std::size_t row = 0; row < rows; ++row)
+      expected[axis].push_back(given.value(axis, row / tokens, row % tokens));
   }
   return expected;
 }
@@ -200,18 +194,6 @@ Rope rope_for_block(Rope rope, const Block& block) {
   if (std::holds_alternative<LongRope>(rope.scaling)) rope.scaling = Unscaled{};
   return rope;
 }
-
-namespace {
-
-// The row of the rope's frequencies that each head takes.
-Numbers rows_of_heads(const Subject& subject, std::int64_t heads) {
-  if (!subject.head_rows.empty()) return subject.head_rows;
-  Numbers rows;
-  for (std::int64_t head = 0; head < heads; ++head) rows.push_back(head * subject.used->rope.heads / heads);
-  return rows;
-}
-
-}  // namespace
 
 Motion motion_of(const Frequencies& f, const Motion& at, const Numbers& rows) {
   Motion motion = at;
@@ -258,7 +240,9 @@ Asked ask(const Subject& subject, const Block& block, const Layout& layout,
   double last = 0;
   for (const std::vector<double>& positions : expected) last = std::max(last, std::ranges::max(positions));
   const auto length = subject.length.value_or(static_cast<std::int64_t>(std::floor(last)) + 1);
-  Asked asked{*subject.used, block, length, subject.context, rows_of_heads(subject, layout.heads), {}, {}};
+  Asked asked{*subject.used, block, length, subject.context, subject.head_rows, {}, {}};
+  for (std::int64_t head = 0; subject.head_rows.empty() && head < layout.heads; ++head)
+    asked.rows.push_back(head * subject.used->rope.heads / layout.heads);
   asked.frequencies = frequencies(rope_for_block(subject.used->rope, block), asked.length);
   asked.frequencies.xpos.reciprocal = asked.frequencies.xpos.scale != 0 && subject.role == Role::k;
   asked.motion.position = expected;

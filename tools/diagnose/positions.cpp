@@ -1,8 +1,10 @@
-#include "positions.h"
-
+// Positions from turns and speeds; speeds from turns and positions; and the asked speeds at other positions.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
+
+#include "examination.h"
 
 namespace rotary::diagnose {
 
@@ -92,6 +94,13 @@ bool says_something(const Turns& turns, std::int64_t row) {
   return std::any_of(begin, begin + turns.pairs(), [](double weight) { return weight > 0; });
 }
 
+// The positions at which pairs of those speeds explain the turns, one per row, for the pairs of one axis.
+struct FoundPositions {
+  std::vector<double> position;
+  std::vector<double> error;  // standard error; infinite where no pair of the row says anything
+  bool holds = true;          // every row has a position that explains all of its pairs
+};
+
 // A position is whole unless the data say otherwise; where most are whole, all are: else a few are nearly whole by
 // chance.
 void make_whole(FoundPositions& found) {
@@ -104,8 +113,6 @@ void make_whole(FoundPositions& found) {
   }
   if (2 * same > std::ssize(rounded)) found.position = std::move(rounded);
 }
-
-}  // namespace
 
 FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis, const std::vector<double>& expected) {
   FoundPositions found;
@@ -134,7 +141,9 @@ FoundPositions find_positions(const Turns& turns, const Motion& speeds, int axis
   return found;
 }
 
-FoundSpeed find_speed(const Turns& turns, int pair, const std::vector<double>& position) {
+}  // namespace
+
+std::optional<FoundSpeed> find_speed(const Turns& turns, int pair, const std::vector<double>& position) {
   std::int64_t reference = 0;  // the row nearest to position 0 of those that say something
   double least = unknown, gap = unknown;
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
@@ -158,8 +167,9 @@ FoundSpeed find_speed(const Turns& turns, int pair, const std::vector<double>& p
     phases.push_back(*phase);
   }
   const Unwrapped speed = unwrap(phases, 0, std::isfinite(gap) ? 3.2 / gap : 0);
-  return {speed.value, speed.error, start ? wrapped(start->angle - speed.value * origin) : 0,
-          start ? start->sigma + speed.error * std::abs(origin) : unknown, speed.misfit <= 1};
+  if (speed.misfit > 1) return std::nullopt;
+  return FoundSpeed{speed.value, speed.error, start ? wrapped(start->angle - speed.value * origin) : 0,
+                    start ? start->sigma + speed.error * std::abs(origin) : unknown};
 }
 
 double sign_of(const std::vector<FoundSpeed>& found) {
@@ -273,20 +283,20 @@ std::optional<Pattern> restarts(const Lists& of) {
   return Pattern{finding(Cause::restarted_positions, {{"found", p[0]}, {"token", number(boundary)}})};
 }
 
-// A constant times the expected positions, within their errors.
+// A constant times the expected positions, within their errors, by weighted least squares.
 std::optional<Pattern> step_pattern(const Lists& of) {
-  double pe = 0, ee = 0, slack = 1e-12;
+  double pe = 0, ee = 0;
+  const auto sigma = [&](std::size_t i) { return std::max(of.error[i], 1e-7 * std::abs(of.p[i]) + 1e-9); };
   for (std::size_t i = 0; i < of.p.size(); ++i) {
-    if (of.is_known(i)) pe += of.p[i] * of.e[i], ee += square(of.e[i]);
+    pe += of.p[i] * of.e[i] / square(sigma(i));
+    ee += square(of.e[i] / sigma(i));
   }
   if (ee == 0) return std::nullopt;
   const double step = pe / ee;
   for (std::size_t i = 0; i < of.p.size(); ++i) {
-    const double sigma = std::max(of.error[i], 1e-7 * std::abs(of.p[i]) + 1e-9);
-    if (std::abs(of.p[i] - step * of.e[i]) > 6 * sigma + 1e-6 * std::abs(of.p[i])) return std::nullopt;
-    if (of.is_known(i)) slack += square(sigma * of.e[i]);
+    if (std::abs(of.p[i] - step * of.e[i]) > 6 * sigma(i) + 1e-6 * std::abs(of.p[i])) return std::nullopt;
   }
-  const auto near = [&](double value) { return std::abs(step - value) <= 6 * std::sqrt(slack) / ee; };
+  const auto near = [&](double value) { return std::abs(step - value) <= 6 / std::sqrt(ee); };
   if (near(1)) return times(1, Cause::as_asked);
   if (near(-1)) return times(-1, Cause::direction);
   if (near(2)) return times(2, Cause::doubled);
@@ -297,22 +307,6 @@ std::optional<Pattern> step_pattern(const Lists& of) {
   return times(shown, Cause::position_step, {{"found", shown}});
 }
 
-// A constant beside the expected positions, within their errors.
-std::optional<Pattern> offset_pattern(const Lists& of) {
-  double sum = 0, weight = 0;
-  for (std::size_t i = 0; i < of.p.size(); ++i) {
-    const double of_one = std::pow(std::max(of.error[i], 1e-6), -2);
-    sum += of_one * (of.p[i] - of.e[i]);
-    weight += of_one;
-  }
-  const double mean = sum / weight, shift = std::round(100 * mean) / 100;
-  if (shift == 0 || !(std::abs(shift - mean) <= 6 / std::sqrt(weight))) return std::nullopt;
-  for (std::size_t i = 0; i < of.p.size(); ++i) {
-    if (std::abs(of.p[i] - of.e[i] - shift) > 6 * of.error[i] + 1e-6 * std::abs(of.p[i])) return std::nullopt;
-  }
-  return offset_by(shift, of.e[0], of.e[0]);
-}
-
 }  // namespace
 
 Finding find_offset(double found, double asked) {
@@ -320,9 +314,9 @@ Finding find_offset(double found, double asked) {
                  {{"found", found}, {"asked", asked}, {found > asked ? "late" : "early", std::abs(found - asked)}});
 }
 
-Pattern pattern_of(const Positions& position, const Positions& expected, std::int64_t batch, Positions error) {
+Pattern pattern_of(Positions position, const Positions& expected, std::int64_t batch, Positions error, bool mirrored) {
   error.resize(position.size());
-  Lists of{position, std::move(error), expected, position.size() / static_cast<std::size_t>(batch)};
+  Lists of{position, error, expected, position.size() / static_cast<std::size_t>(batch)};
   const Positions &p = of.p, &e = of.e;
   const std::size_t tokens = of.tokens;
   std::size_t first = 0;
@@ -337,16 +331,142 @@ Pattern pattern_of(const Positions& position, const Positions& expected, std::in
     return one;
   }
   if (const auto found = step_pattern(of)) return *found;
-  if (const auto found = offset_pattern(of)) return *found;
   if (of.hold([&](std::size_t i) { return e[i / tokens * tokens + tokens - 1 - i % tokens]; }))
     return {finding(Cause::reversed_positions)};
   if (const auto found = batch == 1 ? padded(of) : std::nullopt) return *found;
   if (const auto found = restarts(of)) return *found;
   if (batch == 1 && of.hold([&](std::size_t i) { return p[0] + static_cast<double>(i); }))
     return {finding(Cause::counted_positions, {{"found", p[0]}})};
+  if (!mirrored) {
+    for (double& one : position) one = -one;
+    Pattern negative = pattern_of(std::move(position), expected, batch, std::move(error), true);
+    if (negative.found.cause != Cause::other_positions)
+      return {finding(Cause::direction), 0, {}, std::move(negative.found)};
+  }
   std::size_t i = 0;
   while (same(p[i], e[i])) ++i;  // the first pattern does not hold: one differs
   return {finding(Cause::other_positions, {{"found", p[i]}, {"asked", e[i]}})};
+}
+
+// ---- the asked speeds at other positions ----------------------------------------------------------
+
+namespace {
+
+Finding finding_of(const Pattern& pattern, const Asked& asked) {
+  const Rope& rope = asked.used.rope;
+  if (pattern.found.cause == Cause::direction) return direction_found(!rope.clockwise, rope.clockwise);
+  if (pattern.found.cause != Cause::position_step) return pattern.found;
+  const double step = pattern.value;
+  if (step > 0 && step < 1) return finding(Cause::linear, {{"factor", 1 / step, 6}, {"step", step, 6}});
+  return pattern.found;
+}
+
+bool has_no_name(const Pattern& pattern) { return pattern.found.cause == Cause::other_positions; }
+
+// Sets the facts beside the positions that follow from a pattern.
+void set_facts(Examination& exam, const Asked& asked, Verdict verdict, double step) {
+  if (verdict == Verdict::direction) exam.facts.clockwise = !asked.used.rope.clockwise;
+  if (verdict == Verdict::direction || verdict == Verdict::scaling || verdict == Verdict::twice)
+    exam.set_positions(exam.expected[0]);
+  if (verdict != Verdict::scaling) return;
+  const bool unscaled = std::holds_alternative<Unscaled>(asked.used.rope.scaling);
+  exam.facts.scaling = unscaled ? std::optional<Scaling>(Linear{1 / step}) : std::nullopt;
+  for (double& speed : exam.facts.inv_freq) speed *= step;
+}
+
+// Few tokens tell little of the slow axes. Where several axes are off, the first one's positions, or else its offset,
+// become those of all axes if that holds. Returns the numbers that say so.
+std::vector<Number> one_for_all(const Examination& exam, const Asked& asked, Motion& motion,
+                                std::vector<Pattern>& patterns) {
+  const auto is_wrong = [](const Pattern& one) { return one.found.cause != Cause::as_asked; };
+  const auto first = std::ranges::find_if(patterns, is_wrong);
+  if (std::ranges::count_if(patterns, is_wrong) < 2) return {};
+  const auto number = first - patterns.begin();
+  for (const bool shifted : {false, true}) {
+    if (shifted && first->found.cause != Cause::offset) break;
+    Motion one = motion;
+    one.position.assign(patterns.size(), motion.position[static_cast<std::size_t>(number)]);
+    for (std::size_t axis = 0; shifted && axis < patterns.size(); ++axis)
+      std::ranges::transform(exam.expected[axis], one.position[axis].begin(), first->position);
+    if (!compare(exam.turns, one).holds) continue;
+    motion = std::move(one);
+    patterns.assign(patterns.size(), Pattern(*first));
+    if (!shifted) return {{"every_axis", true}};
+    return {{"axis", axis_name(asked.used, static_cast<int>(number))}, {"others", true}};
+  }
+  return {};
+}
+
+// The positions of every axis that explain the pairs on it, with their patterns. False: none do.
+bool find_each_axis(const Examination& exam, Motion& motion, std::vector<Pattern>& patterns) {
+  const std::int64_t batch = exam.turns.layout().batch;
+  for (std::size_t axis = 0; axis < exam.expected.size(); ++axis) {
+    const std::vector<double>& expected = exam.expected[axis];
+    const FoundPositions found = find_positions(exam.turns, motion, static_cast<int>(axis), expected);
+    if (!found.holds) return false;
+    patterns.push_back(pattern_of(found.position, expected, batch, found.error));
+    std::vector<double>& position = motion.position[axis] = found.position;
+    for (std::size_t row = 0; row < position.size(); ++row) {
+      if (!std::isfinite(found.error[row]) && patterns.back().position)
+        position[row] = patterns.back().position(expected[row]);
+    }
+  }
+  return true;
+}
+
+// Positions of angles that are sums over axes are not measured but tried: each axis up to four positions away.
+bool find_sums(const Examination& exam, Motion& motion, std::vector<Pattern>& patterns) {
+  const std::size_t axes = exam.expected.size();
+  patterns.resize(axes);
+  constexpr int most = 4, steps = 2, choices = 2 * most * steps + 1;  // steps: in one position
+  const int all = static_cast<int>(std::pow(choices, axes));
+  for (int choice = 0; choice < all; ++choice) {
+    int rest = choice;
+    for (std::size_t axis = 0; axis < axes; ++axis, rest /= choices) {
+      const double shift = static_cast<double>(rest % choices) / steps - most, first = exam.expected[axis][0];
+      patterns[axis] = {shift == 0 ? finding(Cause::as_asked) : find_offset(first + shift, first),
+                        shift,
+                        [=](double one) { return one + shift; },
+                        {}};
+      std::ranges::transform(exam.expected[axis], motion.position[axis].begin(), patterns[axis].position);
+    }
+    if (compare(exam.turns, motion, float32_slack, {}, false).holds) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool explain_by_positions(Examination& exam, const Asked& asked) {
+  Motion motion = asked.motion;
+  std::vector<Pattern> patterns;
+  const bool sums = motion.terms > 1;
+  if (!(sums ? find_sums(exam, motion, patterns) : find_each_axis(exam, motion, patterns))) return false;
+  const std::vector<Number> together = sums ? std::vector<Number>{} : one_for_all(exam, asked, motion, patterns);
+  const Fit fit = compare(exam.turns, motion);
+  if (!says_more(fit, asked.fit.residual)) return false;
+  exam.take(fit);
+  exam.set_positions(motion.position[0]);
+  if (exam.subject.places_unknown) {
+    exam.find(Cause::no_positions);
+    return true;
+  }
+  exam.named = std::ranges::none_of(patterns, has_no_name);
+  for (std::size_t axis = 0; axis < patterns.size(); ++axis) {
+    const Pattern& pattern = patterns[axis];
+    if (pattern.found.cause == Cause::as_asked) continue;
+    Finding found = finding_of(pattern, asked);
+    set_facts(exam, asked, found.verdict, pattern.value);
+    const bool one_kind = std::ranges::all_of(patterns, [&](const Pattern& other) {
+      return other.found.cause == pattern.found.cause && std::abs(other.value - pattern.value) < 1e-6;
+    });
+    if (one_kind) found.numbers.insert(found.numbers.end(), together.begin(), together.end());
+    if (!one_kind) found.numbers.push_back({"axis", axis_name(asked.used, static_cast<int>(axis))});
+    exam.claim(std::move(found), fit, asked.fit);
+    if (pattern.more) exam.find(*pattern.more);
+    if (one_kind) return true;
+  }
+  return !exam.findings.empty() || fit.holds;
 }
 
 }  // namespace rotary::diagnose

@@ -1,31 +1,103 @@
-// Several tensors: which rope is meant, one layout for tensors of a file, one answer.
+// Several tensors: those of two files, which rope is meant, one layout for tensors of a file, one answer.
 #include <algorithm>
 #include <map>
 #include <tuple>
 
 #include "examination.h"
+#include "subject/names.h"
+#include "tensors/formats.h"
+#include "text/paths.h"
 #include "values/fail.h"
 
 namespace rotary::diagnose {
 
 namespace {
 
-bool are_alike(const ModelRope& one, const ModelRope& other, std::optional<std::int64_t> length) {
-  if (one.first != other.first || one.coordinates != other.coordinates) return false;
-  for (const std::int64_t at : {length.value_or(1), length.value_or(1 << 20)}) {
-    const Frequencies a = frequencies(one.rope, at), b = frequencies(other.rope, at);
-    if (a.inv_freq != b.inv_freq || a.attention_factor != b.attention_factor || a.axis != b.axis ||
-        one.rope.pairing != other.rope.pairing || one.rope.clockwise != other.rope.clockwise ||
-        std::tie(a.heads, a.summed_axes, a.phase) != std::tie(b.heads, b.summed_axes, b.phase) || a.xpos != b.xpos) {
-      return false;
-    }
-  }
-  return true;
+const TensorInfo* find(const std::vector<TensorInfo>& infos, const std::string& name) {
+  const auto found =
+      std::find_if(infos.begin(), infos.end(), [&](const TensorInfo& info) { return info.name == name; });
+  return found == infos.end() ? nullptr : &*found;
 }
 
-Number reason_to_stand_still(const TensorPair& pair, std::optional<int> layer) {
-  if (tools::role_of(pair.name) == Role::v) return {"value", true};
-  return {"layer", number(layer.value_or(0))};
+// with_value: v too, which is not to be rotated.
+std::vector<std::string> common_names(const std::vector<TensorInfo>& before, const std::vector<TensorInfo>& after,
+                                      bool with_value) {
+  std::vector<std::string> names;
+  for (const char* name : {"q", "k", "v"}) {
+    const TensorInfo *one = find(before, name), *other = find(after, name);
+    const bool of_value = *name == 'v', like = one != nullptr && other != nullptr && one->shape == other->shape;
+    if (of_value ? with_value && like && !names.empty() : one != nullptr && other != nullptr) names.emplace_back(name);
+  }
+  if (!names.empty()) return names;
+  for (const TensorInfo& info : before) {
+    if (files::is_float(info.type) && info.shape.size() > 1 && find(after, info.name) != nullptr)
+      names.push_back(info.name);
+  }
+  const auto is_other = [](const std::string& name) {
+    const Role role = tools::role_of(name);
+    return !tools::is_q_or_k(role) && role != Role::v;
+  };
+  if (!std::ranges::all_of(names, is_other)) std::erase_if(names, is_other);  // beside q and k
+  std::ranges::stable_sort(names, {}, tools::layer_of);
+  return names;
+}
+
+std::string names_of(const std::vector<TensorInfo>& infos) {
+  std::string text;
+  for (const TensorInfo& info : infos) text += (text.empty() ? "" : ", ") + info.name;
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+std::vector<TensorPair> read_pairs(const std::string& operation, const std::string& before, const std::string& after,
+                                   const std::vector<std::string>& names) {
+  if (before == "-" && after == "-") {
+    fail(Code::VALUE, operation, "standard input holds one file: - can stand for one of the two");
+  }
+  files::InputTensors first(files::path_of(before)), second(files::path_of(after));
+  std::vector<TensorPair> pairs;
+  const auto add = [&](const std::string& name) {
+    pairs.push_back({name, first.read(name), second.read(name)});
+    pairs.back().before.name = pairs.back().after.name = name;
+  };
+  if (first.format() == files::Format::npy || second.format() == files::Format::npy) {
+    const files::InputTensors& named = first.format() == files::Format::npy ? second : first;
+    if (names.empty() && named.infos().size() != 1) {
+      fail(Code::TENSOR, operation, "--tensor must name one of ", names_of(named.infos()),
+           " beside an .npy but got none");
+    }
+    add(names.empty() ? named.infos().front().name : names.front());
+    return pairs;
+  }
+  const std::vector<std::string> chosen =
+      names.empty() ? common_names(first.infos(), second.infos(), operation == "check") : names;
+  if (chosen.empty()) {
+    fail(Code::TENSOR, operation, "the files must have a tensor of one name but got ", names_of(first.infos()), " in '",
+         first.name(), "' and ", names_of(second.infos()), " in '", second.name(), "'");
+  }
+  for (const std::string& name : chosen) add(name);
+  for (const auto& [file, other] : {std::pair(&first, &second), {&second, &first}}) {
+    for (const TensorInfo& info : file->infos()) {
+      const bool is_q_or_k = info.name == "q" || info.name == "k" ||
+                             (tools::layer_of(info.name) && tools::is_q_or_k(tools::role_of(info.name)));
+      if (!is_q_or_k || !names.empty() || operation != "check" || find(other->infos(), info.name) != nullptr) continue;
+      pairs.push_back({info.name, file->read(info.name), {}});  // the answer says that it stands in one file only
+    }
+  }
+  return pairs;
+}
+
+namespace {
+
+bool are_alike(const ModelRope& one, const ModelRope& other, std::optional<std::int64_t> length) {
+  const auto turns_of = [](const ModelRope& of, std::int64_t at) {
+    const Frequencies f = frequencies(of.rope, at);
+    return std::tuple(of.first, of.coordinates, f.inv_freq, f.attention_factor, f.axis, f.pairing, f.clockwise, f.heads,
+                      f.summed_axes, f.phase, f.xpos);
+  };
+  return turns_of(one, length.value_or(1)) == turns_of(other, length.value_or(1)) &&
+         turns_of(one, length.value_or(1 << 20)) == turns_of(other, length.value_or(1 << 20));
 }
 
 // The indexer's rope beside an attention's, by the width of its tensor. A map: subjects point to its values.
@@ -113,36 +185,24 @@ struct Call {
   bool open = false;    // nothing says that the rope of some tensor is that of its layer
 
   NamedCheck examine(const TensorPair&, const Subject&) const;
-  NamedCheck examine_still(const TensorPair&, const Subject&, const Number& reason) const;  // not to be rotated
-  void finish(NamedCheck&, bool is_open);                                                   // says what follows
+  void finish(NamedCheck&, bool is_open);  // says what follows
 };
 
-NamedCheck alone(const TensorPair& pair) {
-  NamedCheck one{{pair.name, {}}, {}};
-  one.outcome = Outcome::undecided;
-  one.diagnosis.found = {finding(Cause::one_file)};
-  return one;
-}
-
 NamedCheck Call::examine(const TensorPair& pair, const Subject& one) const {
-  if (!checks) {
-    NamedCheck found{{pair.name, diagnose_pair(pair.before, pair.after, one)}, {}};
-    found.outcome = Outcome::equal;  // nothing is compared
-    return found;
+  if (!checks && one.turns) return {{pair.name, diagnose_pair(pair.before, pair.after, one)}, {}};
+  if (checks && pair.after.shape.empty()) {
+    NamedCheck alone{{pair.name, {}}, {}};
+    alone.outcome = Outcome::undecided;
+    alone.diagnosis.found = {finding(Cause::one_file)};
+    return alone;
   }
-  if (pair.after.shape.empty()) return alone(pair);
-  if (request.rotated) return judge_between(pair, one, request.tolerance);
+  if (checks && request.rotated) return judge_between(pair, one, request.tolerance);
+  if (!one.turns) return judge_still(pair, one, checks ? request.tolerance : std::nullopt);
   std::vector<const ModelRope*> others;
   for (const ModelRope& other : request.model->ropes) {
     if (tools::fits_width(pair.before, other) && !are_alike(other, *one.used, request.length)) others.push_back(&other);
   }
   return judge(pair, one, request.tolerance, others);
-}
-
-NamedCheck Call::examine_still(const TensorPair& pair, const Subject& one, const Number& reason) const {
-  if (checks && pair.after.shape.empty()) return alone(pair);
-  if (checks && request.rotated) return judge_between(pair, one, request.tolerance);
-  return judge_still(pair, one, reason, checks ? request.tolerance : std::nullopt);
 }
 
 void Call::finish(NamedCheck& one, bool is_open) {
@@ -206,15 +266,15 @@ int wrongness(const std::vector<NamedCheck>& tensors) {
   return sum;
 }
 
-// A fault that comes of the layers of the model, or of other tensors of the file.
-std::optional<Finding> find_layers(const Request& request, const Subject& question,
-                                   const std::vector<TensorPair>& pairs, const TensorPair& pair, NamedDiagnosis& one) {
+// Adds a fault that comes of the layers of the model, or of other tensors of the file.
+void find_layers(const Request& request, const Subject& question, const std::vector<TensorPair>& pairs,
+                 const TensorPair& pair, NamedDiagnosis& one) {
   const Verdict verdict = one.diagnosis.verdict;
-  if (!request.model || request.rotated || verdict == Verdict::as_configured) return std::nullopt;
-  if (question.rivals.size() > 1 || !question.turns || pair.after.shape.empty()) return std::nullopt;
+  if (!request.model || request.rotated || verdict == Verdict::as_configured) return;
+  if (question.rivals.size() > 1 || !question.turns || pair.after.shape.empty()) return;
   if (!one.layer && verdict == Verdict::not_rotated && !request.rope &&
       !layers_without_rope(*request.model, question.used->part).empty()) {
-    return finding(Cause::open_layers);
+    return one.diagnosis.found.push_back(finding(Cause::open_layers));
   }
   for (const ModelRope& other : request.model->ropes) {
     if (!one.layer || &other == question.used || !tools::fits_width(pair.before, other)) continue;
@@ -224,8 +284,9 @@ std::optional<Finding> find_layers(const Request& request, const Subject& questi
     of_other.rivals.clear();
     try {
       const Subject subject = of_tensor(subjects_of(request, of_other, false).front(), pair);
-      if (diagnose_pair(pair.before, pair.after, subject).verdict == Verdict::as_configured)
-        return finding(Cause::rope_of_other_layers, {{"rope", rope_text(request, &other)}});
+      if (diagnose_pair(pair.before, pair.after, subject).verdict != Verdict::as_configured) continue;
+      return one.diagnosis.found.push_back(
+          finding(Cause::rope_of_other_layers, {{"rope", rope_text(request, &other)}}));
     } catch (const Error&) {  // the positions are those of another rope's axes
     }
   }
@@ -233,12 +294,11 @@ std::optional<Finding> find_layers(const Request& request, const Subject& questi
     const bool may_be = &other != &pair && pairs.size() <= 64 && other.before.shape == pair.before.shape;
     if (verdict != Verdict::cannot_tell || !may_be) continue;
     const Subject subject = of_tensor(subjects_of(request, question, false).front(), pair);
-    const Sample sample = make_sample(other.before, pair.after, subject.head_dim_of(pair.before));
+    const Sample sample = sample_as_given(other.before, pair.after, subject.head_dim_of(pair.before));
     if (!compare(sample, plausible_readings(sample, subject).front(), subject, {}).checked.equal) continue;
     one.diagnosis = {Verdict::layout, {finding(Cause::another_tensor, {{"other", other.name}})}};
-    break;
+    return;
   }
-  return std::nullopt;
 }
 
 // Each pair by the rope of its layer; of those without, by the one rope of which the least is wrong.
@@ -267,9 +327,11 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
     std::vector<NamedCheck> best;
     const Subject* by = &subjects[0];
     if (!question.turns) {
-      for (const std::size_t i : question.tensors)
-        best.push_back(call.examine_still(pairs[i], of_tensor(subjects[0], pairs[i]),
-                                          reason_to_stand_still(pairs[i], questions[i].layer)));
+      for (const std::size_t i : question.tensors) {
+        Subject still = of_tensor(subjects[0], pairs[i]);
+        still.layer = questions[i].layer;
+        best.push_back(call.examine(pairs[i], still));
+      }
     } else {
       best = for_each_pair(call, asked, subjects[0]);
     }
@@ -286,8 +348,7 @@ std::vector<NamedCheck> answers(Call& call, const std::vector<TensorPair>& pairs
       const std::size_t at = question.tensors[i];
       best[i].layer = questions[at].layer;
       best[i].rope = !question.turns ? "" : rope_text(request, by->used);
-      if (auto of_layers = find_layers(request, question, pairs, pairs[at], best[i]))
-        best[i].diagnosis.found.push_back(*std::move(of_layers));
+      find_layers(request, question, pairs, pairs[at], best[i]);
       call.finish(best[i], open);
       results[at] = std::move(best[i]);
     }

@@ -3,8 +3,6 @@
 #include <cmath>
 
 #include "examination.h"
-#include "json.h"
-#include "text/json.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::diagnose {

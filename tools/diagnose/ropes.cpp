@@ -307,64 +307,11 @@ std::optional<double> tidy_base(const Line& line) {
   return tidied > 1 ? std::optional(tidied) : std::nullopt;
 }
 
-// Whether the speeds are the rope's frequencies, times `scale`, within their errors.
-bool are_of(const std::vector<Speed>& speeds, const Rope& rope, std::int64_t length, double scale = 1) {
-  const std::vector<double> expected = frequencies_of(rope, length);
-  return std::ranges::equal(speeds, expected, [=](const Speed& speed, double own) {
-    return !(std::abs(speed.value - scale * own) > speed.error + 1e-300);
+// Whether the speeds are the rope's frequencies within their errors.
+bool are_of(const std::vector<Speed>& speeds, const Rope& rope, std::int64_t length) {
+  return std::ranges::equal(speeds, frequencies_of(rope, length), [](const Speed& speed, double own) {
+    return !(std::abs(speed.value - own) > speed.error + 1e-300);
   });
-}
-
-// The base for which the rope fits best, if the scaling keeps its values.
-struct Based {
-  Rope rope;
-  double error;  // its base's
-};
-std::optional<Based> with_best_base(const std::vector<Speed>& speeds, Rope rope, std::int64_t length) {
-  const std::vector<double> exponent = exponents_of(rope);
-  // Divide the scaling out, take the base of what is left, and repeat: the scaling depends on the base.
-  for (int round = 0; round < 30; ++round) {
-    const std::vector<double> scaled = frequencies_of(rope, length),
-                              unscaled = frequencies_of(with(rope, Unscaled{}), length);
-    if (scaled.size() != speeds.size() || unscaled.size() != speeds.size()) return std::nullopt;
-    std::vector<Speed> left = speeds;
-    for (std::size_t i = 0; i < left.size(); ++i) {
-      const double stretch = scaled[i] > 0 ? unscaled[i] / scaled[i] : 1;
-      left[i] = {left[i].value * stretch, left[i].error * stretch};
-    }
-    const Line line = fit_line(left, exponent, false);
-    const std::optional<double> base = base_of(line);
-    if (!base) return std::nullopt;
-    const bool settled = std::abs(*base - rope.base) <= 1e-12 * *base;
-    rope.base = *base;
-    if (!settled && round < 29) continue;
-    const std::optional<double> tidied = tidy_base(line);
-    if (tidied && are_of(speeds, with_base(rope, *tidied), length)) rope.base = *tidied;
-    return Based{rope, error_of_base(line)};
-  }
-  return std::nullopt;
-}
-
-// The length for which dynamic, which the rope asks, has that base, and the factor of ntk_aware that gives a base above
-// the asked one.
-struct GrownBase {
-  std::optional<std::int64_t> dynamic_length = {};
-  std::optional<double> ntk_factor = {};
-};
-GrownBase grown(double base, const Rope& asked) {
-  GrownBase found;
-  if (asked.rotary_dim <= 2 || base <= asked.base) return found;
-  const double stretch = std::pow(base / asked.base, (asked.rotary_dim - 2.0) / asked.rotary_dim);
-  const double factor = std::round(stretch);
-  if (factor >= 2 && factor <= 64 && std::abs(stretch - factor) <= 3e-4 * factor) found.ntk_factor = factor;
-  if (const Dynamic* dynamic = std::get_if<Dynamic>(&asked.scaling)) {
-    const double length =
-        static_cast<double>(dynamic->trained_length) * (stretch + dynamic->factor - 1) / dynamic->factor;
-    const double power = std::exp2(std::round(std::log2(length)));
-    found.dynamic_length =
-        static_cast<std::int64_t>(std::abs(length - power) < 0.01 * power ? power : std::round(length));
-  }
-  return found;
 }
 
 // The rope without scaling under scalings of the factor that the slowest pair shows, and any length of a power of two.
@@ -422,54 +369,40 @@ std::optional<Explanation> explain_speeds(const std::vector<Speed>& speeds, cons
   if (!asked.inv_freq.empty()) return std::nullopt;
   const Rope plain = with(asked, Unscaled{});
   Explanations list = rivals(asked, length, context);
-  const auto add = [&](const Rope& rope, std::int64_t of_length) {
-    const std::optional<Based> based = with_best_base(speeds, rope, of_length);
-    if (!based) return;
-    const GrownBase grows = grown(based->rope.base, asked);
-    if (rope.scaling == plain.scaling && grows.dynamic_length) list.push_back(as_dynamic(asked, *grows.dynamic_length));
-    Finding found = base_found(based->rope.base, based->error);
-    if (grows.ntk_factor) found.numbers.push_back({"ntk_factor", *grows.ntk_factor, 6});
-    if (rope.scaling != asked.scaling) found.numbers.push_back(left_out(asked));
-    list.push_back({based->rope, of_length, std::move(found)});
-  };
-  if (is_scaled(asked) && !std::holds_alternative<Dynamic>(asked.scaling)) add(asked, length);
-  add(plain, 0);
+  const std::vector<double> exponent = exponents_of(asked);
+  const Line line = fit_line(speeds, exponent, false);
+  if (std::optional<double> base = base_of(line)) {
+    const std::optional<double> tidied = tidy_base(line);
+    if (tidied && are_of(speeds, with_base(plain, *tidied), length)) base = tidied;
+    Finding found = base_found(*base, error_of_base(line));
+    const double stretch = std::pow(*base / asked.base, (asked.rotary_dim - 2.0) / asked.rotary_dim);
+    const double factor = std::round(stretch);
+    if (factor >= 2 && factor <= 64 && std::abs(stretch - factor) <= 3e-4 * factor)
+      found.numbers.push_back({"ntk_factor", factor, 6});
+    if (is_scaled(asked)) found.numbers.push_back(left_out(asked));
+    list.push_back({with_base(plain, *base), length, std::move(found)});
+  }
   add_scalings_of_speeds(list, speeds, plain);
-  if (const std::optional<Rope> fitted = fit_rope(speeds, asked.rotary_dim, true)) {
-    list.push_back({*fitted, 0, base_found(fitted->base)});
-    if (is_scaled(*fitted)) list.back().found.numbers.push_back({"scaling", NamedRope{.scaling = fitted->scaling}});
+  const auto add_scaled = [&](const Rope& rope) {
+    list.push_back({rope, length, base_found(rope.base)});
+    list.back().found.numbers.push_back({"scaling", NamedRope{.scaling = rope.scaling}});
+  };
+  // The fastest pairs keep their speed under every scaling by parts: they give the base.
+  const auto fastest =
+      speeds.begin() + std::min(std::ssize(speeds), std::max<std::ptrdiff_t>(3, std::ssize(speeds) / 6));
+  if (const auto base = tidy_base(fit_line({speeds.begin(), fastest}, exponent, false))) {
+    Explanations scaled;
+    add_scalings_of_speeds(scaled, speeds, with_base(plain, *base));
+    for (const Explanation& one : scaled) add_scaled(one.rope);
+  }
+  const Line slowed = fit_line(speeds, exponent, true);
+  if (const std::optional<double> base = tidy_base(slowed)) {
+    const double scale = std::exp(slowed.intercept), factor = tidy(1 / scale, slowed.intercept_error / scale);
+    add_scaled(with(with_base(plain, *base), Linear{std::max(1.0, factor)}));
   }
   const auto found =
       std::ranges::find_if(list, [&](const Explanation& one) { return are_of(speeds, one.rope, one.length); });
   return found == list.end() ? std::nullopt : std::optional(*found);
-}
-
-std::optional<Rope> fit_rope(const std::vector<Speed>& speeds, int rotary_dim, bool scale_known) {
-  const Rope rope{.head_dim = rotary_dim, .rotary_dim = rotary_dim, .pairing = Pairing::half};
-  const std::vector<double> exponent = exponents_of(rope);
-  if (const std::optional<double> base = tidy_base(fit_line(speeds, exponent, false));
-      base && are_of(speeds, with_base(rope, *base), 0)) {
-    return with_base(rope, *base);
-  }
-  // The fastest pairs keep their speed under every scaling by parts: they give the base.
-  const auto fastest =
-      speeds.begin() + std::min(std::ssize(speeds), std::max<std::ptrdiff_t>(3, std::ssize(speeds) / 6));
-  if (const std::optional<double> base = tidy_base(fit_line({speeds.begin(), fastest}, exponent, false));
-      base && scale_known) {
-    Explanations list;
-    add_scalings_of_speeds(list, speeds, with_base(rope, *base));
-    for (const Explanation& one : list) {
-      if (are_of(speeds, one.rope, 0)) return one.rope;
-    }
-  }
-  const Line line = fit_line(speeds, exponent, true);
-  const std::optional<double> base = tidy_base(line);
-  if (!base) return std::nullopt;
-  const double scale = std::exp(line.intercept), factor = tidy(1 / scale, line.intercept_error / scale);
-  Rope fitted = with_base(rope, *base);
-  if (!scale_known) return are_of(speeds, fitted, 0, scale) ? std::optional(fitted) : std::nullopt;
-  if (factor >= 1) fitted.scaling = Linear{factor};
-  return are_of(speeds, fitted, 0) ? std::optional(fitted) : std::nullopt;
 }
 
 }  // namespace rotary::diagnose

@@ -1,12 +1,27 @@
-// Candidates for the rope that turned a tensor: the asked one with one thing changed; and the base that fits speeds.
+// The speeds of pairs, and candidates for the rope that has them: the asked one with one thing changed, or another
+// base.
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "positions.h"
+#include "findings.h"
+#include "turns.h"
 
 namespace rotary::diagnose {
+
+// The speed of a pair whose angles rise evenly with the positions, and its angle at position 0; none where no speed
+// explains the pair at every row.
+struct FoundSpeed {
+  double speed = 0;
+  double error = 0;        // standard error; infinite where the data say nothing
+  double phase = 0;        // in [-pi, pi]; 0 where the angles are those of the positions
+  double phase_error = 0;  //
+};
+std::optional<FoundSpeed> find_speed(const Turns&, int pair, const std::vector<double>& position);
+double sign_of(const std::vector<FoundSpeed>&);  // 1 or -1, of most pairs
+// The number of positions by which all pairs are ahead of those given: whole where it can be. None: no such number.
+std::optional<double> shift_of(const std::vector<FoundSpeed>&);
 
 struct Explanation {
   Rope rope;                // whose frequencies the speeds are
@@ -23,12 +38,10 @@ struct Speed {
 };
 std::vector<Speed> speeds_of(const std::vector<FoundSpeed>&);  // without their common sign
 
-// The first rope whose frequencies are the speeds within their errors: a rival, then the asked one with any base, or
-// without its scaling and with any base, then under a scaling of any factor, then any base and scaling.
-// asked.rotary_dim is that of the block.
+// The first rope whose frequencies are the speeds within their errors: a rival, then the asked one without
+// its scaling and with any base, then under a scaling of any factor, then any base and scaling. asked.rotary_dim is
+// that of the block.
 std::optional<Explanation> explain_speeds(const std::vector<Speed>&, const Rope& asked, std::int64_t length,
                                           std::int64_t context);
-// The rope without a config: its base, and a scaling where the positions are known, and with them the scale of speeds.
-std::optional<Rope> fit_rope(const std::vector<Speed>&, int rotary_dim, bool scale_known);
 
 }  // namespace rotary::diagnose

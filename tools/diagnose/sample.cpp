@@ -168,12 +168,6 @@ Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim) 
   return sample;
 }
 
-Sample make_sample(const Tensor& before, const Tensor& after, int head_dim) {
-  Sample sample = sample_as_given(before, after, head_dim);
-  bring_near_1(sample);
-  return sample;
-}
-
 Sample sample_of(const Tensor& before, const Tensor& after, const Subject& subject) {
   Sample sample = sample_as_given(before, after, subject.head_dim_of(before));
   sample.executor = subject.executor;

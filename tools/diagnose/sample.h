@@ -90,7 +90,6 @@ Sample sample_as_given(const Tensor& before, const Tensor& after, int head_dim);
 // Squares of squares must neither overflow nor vanish: elements of doubles far from 1 are multiplied by a power of two,
 // which changes no angle.
 void bring_near_1(Sample&);
-Sample make_sample(const Tensor& before, const Tensor& after, int head_dim);  // both
 // A sample of the heads of a subject, as given. Elements that other ropes turned are left as they were before.
 Sample sample_of(const Tensor& before, const Tensor& after, const Subject&);
 

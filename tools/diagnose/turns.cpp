@@ -20,10 +20,6 @@ bool is_unchanged(const Sample& sample, const Layout& layout, std::int64_t head)
   return !zero && still.holds();
 }
 
-Complex pair_of(std::span<const double> head, const std::array<int, 2>& pair) {
-  return {head[static_cast<std::size_t>(pair[0])], head[static_cast<std::size_t>(pair[1])]};
-}
-
 // |x|^2, |y|^2, their product and y conj(x), summed over the heads of a pair.
 struct Sums {
   double xx = 0, yy = 0, xxyy = 0;
@@ -110,17 +106,19 @@ Fit fit_of(const Turns& turns, const Motion& motion, const Hypothesis& one, cons
   });
 }
 
-// The turns with most rows weighing nothing: some hundred tell a precision as all do.
-Turns thinned(const Turns& turns, std::int64_t step) {
+// One row of so many is left in thinned turns.
+std::int64_t thinning(const Turns& turns) { return std::max<std::int64_t>(1, turns.rows() / 256); }
+
+}  // namespace
+
+Turns thinned(const Turns& turns) {
   Turns some = turns;
   for (std::int64_t row = 0; row < turns.rows(); ++row) {
     const auto begin = some.weight.begin() + row * turns.pairs();
-    if (row % step != 0) std::fill(begin, begin + turns.pairs(), 0);
+    if (row % thinning(turns) != 0) std::fill(begin, begin + turns.pairs(), 0);
   }
   return some;
 }
-
-}  // namespace
 
 Turns measure(const Sample& sample, const Reading& reading, const Block& block, bool apart) {
   Turns turns{sample, reading, block, apart};
@@ -191,97 +189,37 @@ double misfit(const Turns& turns, std::size_t at, double angle, Complex turn, do
                   std::abs(off.imag()) / (noise + turns.unit * std::abs(turn.imag()) + unmoved));
 }
 
-namespace {
+double misfit(const Turns& turns, const Motion& motion, std::int64_t row, int pair) {
+  return misfit(turns, turns.at(row, pair), motion.size(row, pair), motion.turn(row, pair), slack_of(turns, pair));
+}
 
-// Noise turns a pair as often as it stretches it, and each token for itself; another speed turns it only, and later
-// tokens further.
-class Drift {
- public:
-  Drift(const Turns& turns, const Motion& motion, double slack)
-      : turns_(turns), motion_(motion), slack_(slack), of_pair_(static_cast<std::size_t>(turns.pairs())) {}
-
-  void add(std::int64_t row, int pair, Complex turn) {
-    const std::size_t at = turns_.at(row, pair);
-    const double size = std::abs(turn), sigma = turns_.sigma[at];
-    if (size == 0 || sigma == 0) return;
-    const Complex off = (turns_.turn[at] - turn) * std::conj(turn) / size;
-    const double allowed = slack_of(turns_, pair, slack_) * motion_.size(row, pair) * size;
-    const double position = (is_sum() ? motion_.angle(row, pair) : motion_.position_of(row, pair)) * size / sigma;
-    Sums& one = of_pair_[static_cast<std::size_t>(pair)];
-    one.stretched += std::pow(off.real() / sigma, 2);
-    one.turned += std::pow(off.imag() / std::hypot(sigma, allowed), 2);
-    one.rise += off.imag() / sigma * position;
-    one.squares += position * position;
-    ++one.count;
-  }
-
-  void judge(Fit& fit) const {
-    Sums all;
-    for (const Sums& one : of_pair_) {
-      all.stretched += one.stretched;
-      all.turned += one.turned;
-      all.count += one.count;
-    }
-    if (all.count < 8) return;
-    const double variance = std::max(all.stretched / all.count, 1e-12);
-    double sum = 0, worst = 0, pairs = 0;
-    for (std::size_t pair = 0; pair < of_pair_.size(); ++pair) {
-      const Sums& one = of_pair_[pair];
-      if (one.squares == 0) continue;
-      const double speed = is_sum() ? 1 : std::abs(motion_.speed[pair]);
-      const double allowed = slack_of(turns_, static_cast<int>(pair), slack_) * speed;
-      const double rise = std::max(0.0, std::abs(one.rise / one.squares) - allowed);
-      const double z = rise * rise * one.squares / std::max(variance, one.stretched / one.count);
-      sum += z;
-      worst = std::max(worst, z);
-      ++pairs;
-    }
-    fit.chi = all.turned / variance;
-    fit.drifts = worst > 36 || sum > pairs + 10 * std::sqrt(2 * pairs) + 10 ||
-                 fit.chi > all.count * (1.3 + 16 / std::sqrt(all.count));
-  }
-
- private:
-  struct Sums {
-    double stretched = 0, turned = 0, rise = 0, squares = 0, count = 0;
-  };
-  bool is_sum() const noexcept { return motion_.terms > 1; }  // then it rises with the angle
-  const Turns& turns_;
-  const Motion& motion_;
-  double slack_;
-  std::vector<Sums> of_pair_;
-};
-
-Fit fit_of(const Turns& turns, const Motion& motion, double slack,
-           const std::function<Complex(std::int64_t row, int pair)>& turn_of, bool whole) {
+Fit compare(const Turns& turns, const Motion& motion, double slack,
+            const std::function<Complex(std::int64_t row, int pair)>& turn_of, bool whole) {
   Fit fit;
-  Drift drift(turns, motion, slack);
-  double off = 0, all = 0;
+  double off = 0, all = 0, stretched = 0, turned = 0, count = 0;
   for (std::int64_t row = 0; row < turns.rows() && (whole || fit.holds); ++row) {
     for (int pair = 0; pair < turns.pairs(); ++pair) {
       const std::size_t at = turns.at(row, pair);
       if (turns.weight[at] == 0) continue;
-      const Complex turn = turn_of ? turn_of(row, pair) : motion.turn(row, pair);
-      if (misfit(turns, at, motion.size(row, pair), turn, slack_of(turns, pair, slack)) > 1) fit.holds = false;
-      if (turns.noisy()) drift.add(row, pair, turn);
-      off += turns.weight[at] * std::norm(turns.turn[at] - turn);
+      const Complex turn = turn_of ? turn_of(row, pair) : motion.turn(row, pair), away = turns.turn[at] - turn;
+      const double angle = motion.size(row, pair), steps = slack_of(turns, pair, slack);
+      if (misfit(turns, at, angle, turn, steps) > 1) fit.holds = false;
+      off += turns.weight[at] * std::norm(away);
       all += turns.weight[at] * std::norm(turns.turn[at]);
+      const double size = std::abs(turn), sigma = turns.sigma[at];
+      if (!turns.noisy() || size == 0 || sigma == 0) continue;
+      const Complex along = away * std::conj(turn) / size;
+      stretched += square(along.real() / sigma);
+      turned += square(along.imag() / std::hypot(sigma, steps * angle * size));
+      ++count;
     }
   }
   fit.residual = all > 0 ? std::sqrt(off / all) : 0;
-  if (turns.noisy()) drift.judge(fit);
-  fit.holds = fit.holds && !fit.drifts;
+  if (!turns.noisy() || count < 8) return fit;
+  // Noise turns pairs as much as it stretches them; other speeds only turn them.
+  fit.chi = turned / std::max(stretched / count, 1e-12);
+  fit.holds = fit.holds && fit.chi <= count * (1.3 + 16 / std::sqrt(count));
   return fit;
-}
-
-}  // namespace
-
-Fit compare(const Turns& turns, const Motion& motion, double slack,
-            const std::function<Complex(std::int64_t row, int pair)>& turn_of) {
-  return fit_of(turns, motion, slack, turn_of, true);
-}
-Fit compare_while_it_holds(const Turns& turns, const Motion& motion) {
-  return fit_of(turns, motion, float32_slack, {}, false);
 }
 
 const char* name(Precision precision) noexcept {
@@ -290,27 +228,22 @@ const char* name(Precision precision) noexcept {
 }
 
 FoundPrecision find_precision(const Turns& all, const Motion& motion, const std::vector<float>& inv_freq_float32) {
-  const std::int64_t step = std::max<std::int64_t>(1, all.rows() / 256);
-  const Turns turns = thinned(all, step);
+  const std::int64_t step = thinning(all);
+  const Turns turns = thinned(all);
   // The angles of an engine that takes care.
   const Hypothesis exact_angles{};
   const Hypothesis float32_angles{.precision = Precision::f32, .position = to_f32, .speed = to_f32, .product = to_f32};
   const Fit exact = fit_of(turns, motion, exact_angles, {}, 0);
   const Fit rounded = fit_of(turns, motion, float32_angles, {}, 0);
   const Fit in_steps = fit_of(turns, motion, float32_angles, inv_freq_float32, 0);
-  const bool steps_are_best = in_steps.residual < std::min(exact.residual, rounded.residual);
   const Fit in_float32 = rounded.residual < in_steps.residual ? rounded : in_steps;
   const bool is_exact = exact.residual <= in_float32.residual;
   FoundPrecision found;
   found.fit = is_exact ? exact : in_float32;
   std::optional<Hypothesis> coarse;
-  const auto fit_coarse = [&](const Turns& some, const Hypothesis& one) {
-    const bool by_steps = !one.coarse_angle && steps_are_best;
-    return fit_of(some, motion, one, by_steps ? inv_freq_float32 : std::vector<float>{}, float32_slack);
-  };
   Fit best;
   for (const Hypothesis& one : coarse_hypotheses(is_exact ? exact_angles : float32_angles, turns.unit)) {
-    const Fit fit = fit_coarse(turns, one);
+    const Fit fit = fit_of(turns, motion, one, {}, float32_slack);
     if (coarse && !(fit.residual < 0.95 * best.residual))
       continue;  // among equals the first, the more usual; inf is no fit
     coarse = one;
@@ -320,12 +253,10 @@ FoundPrecision find_precision(const Turns& all, const Motion& motion, const std:
   const auto count = static_cast<double>(turns.turn.size()) / static_cast<double>(step);
   const bool finer = coarse->precision == Precision::f16 && turns.unit > 0x1p-11;
   const double certain = finer ? 0.25 : std::max(0.3, 1 - 8 / std::sqrt(count));
-  // A table in float32 is no trace of anything.
-  const Fit fine = fit_of(turns, motion, {.position = to_f32, .speed = to_f32, .product = to_f32, .table = to_f32},
-                          inv_freq_float32, 0);
-  const double nearest = std::min(found.fit.residual, fine.residual);
-  if (best.residual * best.residual < certain * nearest * nearest && (best.holds || best.residual < 0.3 * nearest)) {
-    found = {coarse->precision, coarse->coarse_angle, coarse->cause, step > 1 ? fit_coarse(all, *coarse) : best};
+  const double fine = found.fit.residual;
+  if (best.residual * best.residual < certain * fine * fine && (best.holds || best.residual < 0.3 * fine)) {
+    found = {coarse->precision, coarse->coarse_angle, coarse->cause,
+             step > 1 ? fit_of(all, motion, *coarse, {}, float32_slack) : best};
   } else if (in_float32.residual < 0.8 * exact.residual || (!exact.holds && compare(all, motion).holds)) {
     found.precision = Precision::f32;
   } else if (exact.residual < 0.8 * in_float32.residual) {

@@ -39,6 +39,9 @@ struct Block {
   }
   bool operator==(const Block&) const = default;
 };
+inline Complex pair_of(std::span<const double> head, const std::array<int, 2>& pair) noexcept {
+  return {head[static_cast<std::size_t>(pair[0])], head[static_cast<std::size_t>(pair[1])]};
+}
 
 // Blocks found from the norms of pairs alone: a rotation keeps them, or multiplies all of them by the attention factor.
 struct FoundBlock {
@@ -62,9 +65,6 @@ bool alike(const Sample&, double misfit, double other);
 // the elements are off by no more than their rounding, by so much that no pairing is left, or together, as by a norm or
 // a gain of each head. By medians: some elements, heads or tokens that are wrong altogether are no noise.
 Noise measure_noise(const Sample&, const std::optional<Block>& asked);
-
-// Whether every pair keeps its norm within the rounding of the before.
-bool norms_are_within_before(const Sample&, const Block&);
 
 // Whether elements are the same before and after, but for the sample's noise.
 class Still {
@@ -99,6 +99,8 @@ struct Turns : Bounds {  // the sample's bounds
   std::size_t at(std::int64_t row, int pair) const noexcept { return static_cast<std::size_t>(row * pairs() + pair); }
 };
 Turns measure(const Sample&, const Reading&, const Block&, bool apart = false);
+// The turns with most rows weighing nothing: some hundred tell as much as all do.
+Turns thinned(const Turns&);
 
 // How fast each pair rotates, at which positions: an angle is a sum of `terms` products of a speed and a position, and
 // a phase.
@@ -158,19 +160,18 @@ inline double most_off(double norm, double unit, double least, double steps) {
 // The difference between a measured turn and `turn`, in tolerances: at most 1 where rounding explains it. slack: of the
 // angle, relative: slack_of(pair).
 double misfit(const Turns&, std::size_t at, double angle, Complex turn, double slack);
+double misfit(const Turns&, const Motion&, std::int64_t row, int pair);
 
 struct Fit {
-  bool holds =
-      true;  // every turn differs by no more than rounding and noise explain, and of a noisy sample none drifts
+  // Every turn differs by no more than rounding and noise explain, and noisy pairs are turned no more than stretched.
+  bool holds = true;
   double residual = 0;  // rms of the differences, relative to the turns
-  bool drifts = false;  // the angles are off, or rise otherwise with the position, by more than the norms are off
-  double chi = 0;       // the sum of squared differences of the angles, in variances
+  double chi = 0;       // of noisy pairs the sum of squared differences of the angles, in variances
 };
-// turn_of: turns that need not be those of the motion's angles, as a table of few bits holds them.
+// turn_of: turns that need not be those of the motion's angles, as a table of few bits holds them. whole: false stops
+// at the first turn that is not explained: then only `holds` is known.
 Fit compare(const Turns&, const Motion&, double slack = float32_slack,
-            const std::function<Complex(std::int64_t row, int pair)>& turn_of = {});
-// compare() that stops at the first turn which the motion does not explain: then only `holds` is known.
-Fit compare_while_it_holds(const Turns&, const Motion&);
+            const std::function<Complex(std::int64_t row, int pair)>& turn_of = {}, bool whole = true);
 
 // In which precision the angles and the table of cos and sin were computed, where the motion explains the turns but for
 // rounding.

@@ -1,9 +1,13 @@
-// A tensor against the rope that its model asks.
+// A tensor against the rope that its model asks; without one, against a usual rope.
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <map>
+#include <set>
 
 #include "examination.h"
+#include "values/scaling_fields.h"
 
 namespace rotary::diagnose {
 
@@ -24,40 +28,6 @@ void set_facts(Examination& exam, const Asked& asked) {
   if (one_each) exam.facts.scaling = asked.used.rope.scaling;
 }
 
-// The attention factors of other formulas than the config's, each a formula that an engine has.
-struct KnownFactor {
-  double value;
-  std::string formula;
-};
-std::vector<KnownFactor> known_factors(const Rope& rope, double wanted) {
-  std::vector<KnownFactor> known;
-  const auto add = [&](double value, const std::string& formula) {
-    known.push_back({value, formula});
-    known.push_back({value * value, "the square of " + formula});
-  };
-  const auto magnitude = [](double factor, double mscale) {
-    return 0.1 * mscale * std::log(std::max(factor, 1.0)) + 1;
-  };
-  if (const Yarn* yarn = std::get_if<Yarn>(&rope.scaling)) {
-    const std::string own = ", DeepSeek's, which belongs to the softmax's scale";
-    if (yarn->mscale) add(magnitude(yarn->factor, *yarn->mscale), "0.1 mscale ln(factor) + 1" + own);
-    if (yarn->mscale_all_dim) {
-      add(magnitude(yarn->factor, *yarn->mscale_all_dim), "0.1 mscale_all_dim ln(factor) + 1" + own);
-    }
-    add(magnitude(yarn->factor, 1), "0.1 ln(factor) + 1, yarn's own");
-  }
-  if (const LongRope* lists = std::get_if<LongRope>(&rope.scaling)) {
-    const double factor = std::max(lists->factor, 1.0), trained = static_cast<double>(lists->trained_length);
-    add(std::sqrt(1 + std::log(factor) / std::log(trained)),
-        "sqrt(1 + ln(factor) / ln(trained length)), longrope's own");
-    add(magnitude(factor, 1), "0.1 ln(factor) + 1, that of yarn");
-    if (lists->short_mscale) add(*lists->short_mscale, "that of the short list");
-    if (lists->long_mscale) add(*lists->long_mscale, "that of the long list");
-  }
-  add(1 / wanted, "the inverse of the attention factor");
-  return known;
-}
-
 void find_factor(Examination& exam, const Asked& asked) {
   const double wanted = asked.frequencies.attention_factor, found = exam.factor;
   const double noise = exam.sample.noise.relative;
@@ -73,40 +43,14 @@ void find_factor(Examination& exam, const Asked& asked) {
   if (near(1)) return exam.find(Cause::without_factor, {asks});
   if (near(wanted * wanted)) return exam.find(Cause::factor_twice, {factor, asks});
   Finding one = finding(Cause::factor, {factor, asks});
-  const std::vector<KnownFactor> known = known_factors(asked.used.rope, wanted);
-  const auto formula = std::ranges::find_if(known, [&](const KnownFactor& of) { return near(of.value); });
-  if (formula != known.end()) one.numbers.push_back({"formula", formula->formula});
   if (near(wanted / std::sqrt(exam.sample.head_dim))) one.numbers.push_back({"root", true});
   exam.find(std::move(one));
-}
-
-// The asked rope explains the turns, or would with angles of fewer bits.
-bool explain_by_precision(Examination& exam, const Asked& asked) {
-  const Fit& plain = asked.fit;
-  const FoundPrecision found = find_precision(
-      exam.turns, asked.motion,
-      has_one_speed_per_pair(asked.used.rope) ? asked.frequencies.inv_freq_float32 : std::vector<float>{});
-  const bool coarse = found.precision == Precision::f16 || found.precision == Precision::bf16;
-  if (plain.holds && !(coarse && found.angles)) {
-    if (explain_by_rivals(exam, asked)) return true;
-    exam.facts.precision = found.precision;
-    exam.residual = std::min(plain.residual, found.fit.residual);
-    exam.explained = true;
-    return true;
-  }
-  if (!coarse) return false;
-  exam.facts.precision = found.precision;
-  exam.claim(finding(found.cause, {{"type", name(*found.precision)}}), found.fit, plain);
-  return true;
 }
 
 // The largest misfit of a pair's turns to those of a motion.
 double largest_misfit(const Turns& turns, int pair, const Motion& motion) {
   double worst = 0;
-  for (std::int64_t row = 0; row < turns.rows(); ++row) {
-    worst = std::max(worst, misfit(turns, turns.at(row, pair), motion.size(row, pair), motion.turn(row, pair),
-                                   slack_of(turns, pair)));
-  }
+  for (std::int64_t row = 0; row < turns.rows(); ++row) worst = std::max(worst, misfit(turns, motion, row, pair));
   return worst;
 }
 
@@ -115,6 +59,7 @@ double largest_misfit(const Turns& turns, int pair, const Motion& motion) {
 struct Candidate {
   Finding found;
   Motion motion;
+  std::optional<Explanation> rope = {};  // the rope whose motion it is, where it is one
 };
 using Candidates = std::vector<Candidate>;
 
@@ -128,7 +73,7 @@ void add_turned(Candidates& list, const Asked& asked) {
   }
 }
 
-// Heads by other rows of the rope's frequencies: all by one, in reverse order, or by the next.
+// Heads by other rows of the rope's frequencies: all by one, or in reverse order.
 void add_rows_of_heads(Candidates& list, const Asked& asked) {
   const std::int64_t rows = asked.frequencies.heads;
   if (rows == 1) return;
@@ -140,12 +85,7 @@ void add_rows_of_heads(Candidates& list, const Asked& asked) {
          motion_of(asked.frequencies, asked.motion, found)});
   };
   for (std::int64_t row = 0; row < rows; ++row) add(Cause::one_row_of_heads, Numbers(asked.rows.size(), row));
-  Numbers other = asked.rows;
-  std::ranges::reverse(other);
-  add(Cause::rows_of_heads, other);
-  other = asked.rows;
-  std::rotate(other.begin(), other.begin() + 1, other.end());
-  add(Cause::rows_of_heads, other);
+  add(Cause::rows_of_heads, {asked.rows.rbegin(), asked.rows.rend()});
 }
 
 // The mistakes that engines are known to make with several axes.
@@ -202,19 +142,92 @@ Finding with_pair(Finding found, const Motion& motion, const Asked& asked) {
   return found;
 }
 
-// The candidate that holds with the least residual; among equals the first.
+// Each pair at the asked speed on the axis whose positions explain it best.
+void add_measured_axes(Candidates& list, const Asked& asked, const Turns& turns) {
+  const std::size_t axes = asked.motion.position.size();
+  if (axes < 2 || asked.motion.terms > 1) return;
+  Motion motion = asked.motion, on_axis = motion;
+  motion.axis.resize(motion.speed.size(), 0);
+  Numbers moved;
+  for (int pair = 0; pair < turns.pairs(); ++pair) {
+    double least = largest_misfit(turns, pair, asked.motion);
+    if (least <= 1) continue;
+    moved.push_back(pair);
+    for (std::size_t axis = 0; axis < axes; ++axis) {
+      on_axis.axis.assign(on_axis.speed.size(), static_cast<std::uint8_t>(axis));
+      const double misfit = largest_misfit(turns, pair, on_axis);
+      if (misfit < least) motion.axis[static_cast<std::size_t>(pair)] = static_cast<std::uint8_t>(axis);
+      least = std::min(least, misfit);
+    }
+  }
+  const std::vector<Number> numbers = {{"moved", number(moved.size())}, {"pairs", number(turns.pairs())}};
+  list.push_back({finding(Cause::other_axes, numbers, {.pairs = moved}), std::move(motion)});
+}
+
+// The asked rope with one thing changed.
+void add_ropes(Candidates& list, const Asked& asked) {
+  if (!has_one_speed_per_pair(asked.used.rope)) return;
+  for (const Explanation& one : rivals(rope_for_block(asked.used.rope, asked.block), asked.length, asked.context))
+    list.push_back({one.found, motion_of(one, asked), one});
+}
+
+// The scaling, and for how many tokens.
+NamedRope scaling_asked(const Asked& asked) {
+  const Scaling& scaling = asked.used.rope.scaling;
+  return {{}, scaling, depends_on_length(scaling) ? asked.length : 0};
+}
+
+// Takes another rope's facts, and drops the finding on the attention factor where it is the one that this rope has.
+void take_explanation(Examination& exam, const Explanation& explained, const Asked& asked, const Fit& fit) {
+  const Rope &rope = explained.rope, &own = asked.used.rope;
+  const Frequencies frequencies = rotary::frequencies(rope, explained.length);
+  const bool listed = !rope.inv_freq.empty();
+  exam.facts.base = listed ? std::nullopt : std::optional(rope.base);
+  exam.facts.scaling = listed ? std::nullopt : std::optional(rope.scaling);
+  exam.facts.inv_freq = frequencies.inv_freq;
+  if (std::abs(exam.factor - frequencies.attention_factor) < std::max(exam.sample.unit, 1e-5))
+    exam.drop(Verdict::attention_factor);
+  const bool other_base = rope.base != own.base;
+  const bool other_scaling =
+      rope.scaling != own.scaling || listed || (depends_on_length(rope.scaling) && explained.length != asked.length);
+  NamedRope asks;
+  if (other_scaling || !other_base) asks = scaling_asked(asked);
+  if (other_base) asks.base = own.base;
+  Finding one = explained.found;
+  one.verdict = other_base ? Verdict::base : Verdict::scaling;
+  one.numbers.push_back({"asked", std::move(asks)});
+  exam.claim(std::move(one), fit, asked.fit);
+}
+
+// The candidate that holds with the least residual; among equals the first. Where the asked rope itself explains the
+// turns within their rounding, another rope has to be better by far.
 bool explain_by_candidates(Examination& exam, const Asked& asked) {
   Candidates list;
-  for (auto* add : {add_turned, add_rows_of_heads, add_axes}) add(list, asked);
+  for (auto* add : {add_turned, add_rows_of_heads, add_axes, add_ropes}) {
+    if (!asked.fit.holds || add == add_ropes) add(list, asked);
+  }
+  if (!asked.fit.holds) add_measured_axes(list, asked, exam.turns);
   const Candidate* best = nullptr;
   Fit fit;
+  double most = 4;
   for (const Candidate& one : list) {
-    const Fit own = compare_while_it_holds(exam.turns, one.motion);
-    if (!own.holds || (best != nullptr && own.residual > 0.8 * fit.residual)) continue;
+    const Fit own = compare(exam.turns, one.motion, float32_slack, {}, false);
+    if (!own.holds) continue;
+    if (asked.fit.holds) {
+      const double better = advantage(exam.turns, asked.motion, one.motion);
+      if (better <= most) continue;
+      most = better;
+    } else if (best != nullptr && (exam.turns.noisy() ? own.chi > fit.chi - 30 : own.residual > 0.8 * fit.residual)) {
+      continue;
+    }
     best = &one;
     fit = own;
   }
   if (best == nullptr) return false;
+  if (best->rope) {
+    take_explanation(exam, *best->rope, asked, fit);
+    return true;
+  }
   const Verdict verdict = best->found.verdict;
   if (verdict == Verdict::direction) exam.facts.clockwise = !asked.used.rope.clockwise;
   if (verdict == Verdict::twice) exam.drop(Verdict::attention_factor);  // it has its factor twice
@@ -229,32 +242,147 @@ bool explain_by_candidates(Examination& exam, const Asked& asked) {
   return true;
 }
 
-// Each pair at the asked speed listens to the positions of some axis.
-bool explain_by_axes(Examination& exam, const Asked& asked) {
-  const int axes = static_cast<int>(exam.expected.size());
-  if (axes < 2 || asked.motion.terms > 1) return false;
-  Motion motion = asked.motion, on_axis = motion;
-  motion.axis.resize(motion.speed.size(), 0);
-  Numbers moved;
-  for (int pair = 0; pair < exam.turns.pairs(); ++pair) {
-    double least = largest_misfit(exam.turns, pair, asked.motion);
-    if (least <= 1) continue;
-    for (int axis = 0; axis < axes; ++axis) {
-      on_axis.axis.assign(on_axis.speed.size(), static_cast<std::uint8_t>(axis));
-      const double misfit = largest_misfit(exam.turns, pair, on_axis);
-      if (misfit >= least) continue;
-      least = misfit;
-      motion.axis[static_cast<std::size_t>(pair)] = static_cast<std::uint8_t>(axis);
+// The asked rope explains the turns, or would with angles of fewer bits.
+bool explain_by_precision(Examination& exam, const Asked& asked) {
+  const Fit& plain = asked.fit;
+  const FoundPrecision found = find_precision(
+      exam.turns, asked.motion,
+      has_one_speed_per_pair(asked.used.rope) ? asked.frequencies.inv_freq_float32 : std::vector<float>{});
+  const bool coarse = found.precision == Precision::f16 || found.precision == Precision::bf16;
+  if (plain.holds && !(coarse && found.angles)) {
+    if (explain_by_candidates(exam, asked)) return true;
+    exam.facts.precision = found.precision;
+    exam.residual = std::min(plain.residual, found.fit.residual);
+    exam.explained = true;
+    return true;
+  }
+  if (!coarse) return false;
+  exam.facts.precision = found.precision;
+  exam.claim(finding(found.cause, {{"type", name(*found.precision)}}), found.fit, plain);
+  return true;
+}
+
+// Each token at the frequencies that a scaling has for the length up to it, as keys of a cache that stay as they were.
+bool explain_by_own_time(Examination& exam, const Asked& asked) {
+  const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
+  if (!has_one_speed_per_pair(rope) || !depends_on_length(rope.scaling)) return false;
+  const std::int64_t trained = *scalings::value_of<std::int64_t>(rope.scaling, "trained_length");
+  const auto length_up_to = [&](std::int64_t row) {
+    return std::max(trained, static_cast<std::int64_t>(exam.expected[0][static_cast<std::size_t>(row)]) + 1);
+  };
+  std::map<std::int64_t, Motion> motions;  // by their lengths
+  const auto fits = [&](std::int64_t row, std::int64_t length) {
+    if (!motions.contains(length)) motions.emplace(length, motion_of({rope, length, {}}, asked));
+    const Motion& motion = motions.at(length);
+    bool all = true;
+    for (int pair = 0; all && pair < exam.turns.pairs(); ++pair) all = misfit(exam.turns, motion, row, pair) <= 1;
+    return all;
+  };
+  const std::int64_t tokens = exam.turns.layout().tokens;
+  std::vector<std::int64_t> length_of;
+  std::int64_t end = 0;  // a row has the length of the row before up to there, if that explains it
+  for (std::int64_t row = 0; row < exam.turns.rows(); ++row) {
+    if (row >= end || !fits(row, length_of.back())) {
+      end = (row / tokens + 1) * tokens;
+      while (end > row && !fits(row, length_up_to(end - 1))) --end;
+      if (end == row) return false;
     }
-    if (least > 1) return false;
-    moved.push_back(pair);
+    length_of.push_back(length_up_to(end - 1));
+  }
+  const std::set<std::int64_t> lengths(length_of.begin(), length_of.end());
+  if (lengths.size() < 2) return false;
+  const Fit fit = compare(exam.turns, asked.motion, float32_slack, [&](std::int64_t row, int pair) {
+    return motions.at(length_of[static_cast<std::size_t>(row)]).turn(row, pair);
+  });
+  if (!fit.holds) return false;
+  Finding one = finding(Cause::own_time, {{"scaling", name(rope.scaling)}, {"asked", scaling_asked(asked)}});
+  if (lengths.size() > 3) one.numbers.push_back({"more", true});
+  std::vector<double> first(lengths.begin(), lengths.end());
+  first.resize(std::min<std::size_t>(first.size(), 3));
+  one.numbers.push_back({"lengths", std::move(first)});
+  exam.facts.scaling.reset();
+  exam.facts.inv_freq.clear();
+  exam.claim(std::move(one), fit, asked.fit);
+  return true;
+}
+
+// Some pairs at the asked speeds, and others: none where there are not some of both.
+std::optional<Finding> find_some_pairs(const std::vector<Speed>& speeds, const Rope& rope, const Asked& asked) {
+  Numbers right, wrong, open;
+  double least = std::numeric_limits<double>::infinity(), most = 0;  // the wrong speeds, in asked speeds
+  bool turning = false;
+  for (std::size_t i = 0; i < speeds.size(); ++i) {
+    const double wanted = std::abs(asked.motion.speed[i]), error = speeds[i].error;
+    const bool fits = std::abs(speeds[i].value - wanted) <= error;
+    (!fits ? wrong : error > 0.1 * wanted ? open : right).push_back(static_cast<std::int64_t>(i));
+    if (fits) continue;
+    turning = turning || speeds[i].value > error;
+    least = std::min(least, speeds[i].value / wanted);
+    most = std::max(most, speeds[i].value / wanted);
+  }
+  if (right.size() < 2 || wrong.empty()) return std::nullopt;
+  Finding some = finding(Cause::some_pairs_other, {{"right", std::move(right)}}, {.pairs = wrong});
+  const bool other_width = rope.rotary_dim != asked.used.rope.rotary_dim && rope.inv_freq.empty();
+  some.numbers.push_back(other_width ? Number{"width", number(rope.rotary_dim)} : Number{"asked_width", true});
+  if (turning) {
+    some.numbers.push_back({"least", least, 4});
+    if (most > 1.0005 * least) some.numbers.push_back({"most", most, 4});
+    return some;
+  }
+  const Speed& first = speeds[static_cast<std::size_t>(wrong[0])];
+  const double times = (first.value + first.error) / std::abs(asked.motion.speed[static_cast<std::size_t>(wrong[0])]);
+  some = finding(times < 0.1 ? Cause::some_pairs_still : Cause::some_pairs_slow, some.numbers, some.where);
+  if (times >= 0.1) some.numbers.push_back({"pair", number(wrong[0])});
+  if (times >= 0.1) some.numbers.push_back({"times", times, 2});
+  if (!open.empty()) some.numbers.push_back({"open", std::move(open)});
+  return some;
+}
+
+// Any speeds, at the expected positions or some constant number of positions away.
+bool explain_by_speeds(Examination& exam, const Asked& asked) {
+  if (!has_one_speed_per_pair(asked.used.rope)) return false;
+  std::vector<FoundSpeed> found;
+  for (int pair = 0; pair < exam.turns.pairs(); ++pair) {
+    const auto axis = static_cast<std::size_t>(asked.motion.axis_of(pair));
+    const std::optional<FoundSpeed> one = find_speed(exam.turns, pair, exam.expected[axis]);
+    if (!one) return false;
+    found.push_back(*one);
+  }
+  const std::optional<double> shift = shift_of(found);
+  if (!shift) return false;
+  const bool clockwise = sign_of(found) < 0;
+  const Rope rope = rope_for_block(asked.used.rope, exam.turns.block);
+  Motion motion = asked.motion;
+  for (std::vector<double>& positions : motion.position) {
+    for (double& position : positions) position += *shift;
+  }
+  const std::optional<Explanation> explained = explain_speeds(speeds_of(found), rope, asked.length, asked.context);
+  for (std::size_t i = 0; i < found.size(); ++i) motion.speed[i] = found[i].speed;
+  if (explained) {
+    motion.speed = motion_of(*explained, asked).speed;
+    for (double& speed : motion.speed) speed = std::copysign(speed, clockwise ? -1.0 : 1.0);
   }
   const Fit fit = compare(exam.turns, motion);
-  if (moved.empty() || !fit.holds) return false;
-  exam.facts.axis = motion.axis;
-  Finding found = finding(Cause::other_axes, {{"moved", number(moved.size())}, {"pairs", number(exam.turns.pairs())}},
-                          {.pairs = moved});
-  exam.claim(with_pair(std::move(found), motion, asked), fit, asked.fit);
+  if (!says_more(fit, asked.fit.residual)) return false;
+  if (*shift != 0) {
+    exam.set_positions(motion.position[0]);
+    exam.find(find_offset(motion.position[0][0], exam.expected[0][0]));
+  }
+  exam.take(fit);
+  exam.set_speeds(motion.speed);
+  exam.facts.clockwise = clockwise;
+  if (clockwise != asked.used.rope.clockwise) exam.find(direction_found(clockwise, !clockwise));
+  if (explained) {
+    take_explanation(exam, *explained, asked, fit);
+    return true;
+  }
+  exam.facts.base.reset();
+  exam.facts.scaling.reset();
+  Finding one = find_some_pairs(speeds_of(found), rope, asked).value_or(finding(Cause::unknown_speeds));
+  NamedRope asks = scaling_asked(asked);
+  asks.base = asked.used.rope.base;
+  one.numbers.push_back({"asked", std::move(asks)});
+  exam.claim(std::move(one), fit, asked.fit);
   return true;
 }
 
@@ -282,21 +410,34 @@ std::string axis_name(const ModelRope& used, int axis) {
   return i < used.axis_names.size() ? used.axis_names[i] : "axis " + std::to_string(axis);
 }
 
-Number scaling_asked(const Asked& asked) {
-  const Scaling& scaling = asked.used.rope.scaling;
-  return {"asked", NamedRope{{}, scaling, depends_on_length(scaling) ? asked.length : 0}};
-}
-
 bool says_more(const Fit& fit, double asked) { return fit.residual <= (fit.holds ? 1 : 0.2) * asked; }
+
+double advantage(const Turns& turns, const Motion& asked, const Motion& other, bool as_other) {
+  double of_asked = 0, of_other = 0;
+  int count = 0;
+  for (std::int64_t row = 0; row < turns.rows(); ++row) {
+    for (int pair = 0; pair < turns.pairs(); ++pair) {
+      const std::size_t at = turns.at(row, pair);
+      if (turns.weight[at] == 0) continue;
+      if (std::max(asked.size(row, pair), other.size(row, pair)) < 4 * turns.unit) continue;
+      const Complex a = asked.turn(row, pair), b = other.turn(row, pair);
+      if (std::abs(a - b) < turns.unit / 4) continue;
+      const Complex turn = turns.turn[at] + (as_other ? b - a : 0);
+      of_asked += turns.weight[at] * std::norm(turn - a);
+      of_other += turns.weight[at] * std::norm(turn - b);
+      ++count;
+    }
+  }
+  return count < 8 || of_other == 0 ? 1 : of_asked / of_other;
+}
 
 namespace {
 
 // The order of questions: what is asked, in another precision; candidates, each the asked motion or the asked rope with
-// one thing changed; and where none holds, what is measured blindly: axes, positions at the asked speeds, speeds at the
+// one thing changed; and where none holds, what is measured blindly: positions at the asked speeds, speeds at the
 // expected positions.
 constexpr bool (*questions[])(Examination&, const Asked&) = {
-    explain_by_precision, explain_by_candidates, explain_by_rivals, explain_by_own_time,
-    explain_by_axes,      explain_by_positions,  explain_by_speeds};
+    explain_by_precision, explain_by_candidates, explain_by_own_time, explain_by_positions, explain_by_speeds};
 
 }  // namespace
 
@@ -310,6 +451,7 @@ void examine_with_rope(Examination& exam) {
     if (!asked.fit.holds) exam.findings.back().numbers = {{"differs", true}};
     return;
   }
+  Facts without = exam.facts;
   set_facts(exam, asked);
   const std::size_t before = exam.findings.size();
   const double wanted = asked.frequencies.attention_factor;
@@ -324,13 +466,76 @@ void examine_with_rope(Examination& exam) {
     if (explain(exam, asked)) return;
   }
   exam.findings.resize(before);
-  exam.facts.positions.clear();
-  exam.facts.inv_freq.clear();
-  exam.facts.base.reset();
-  exam.facts.scaling.reset();
-  exam.facts.clockwise.reset();
+  without.attention_factor = exam.facts.attention_factor;
+  exam.facts = std::move(without);
   if (exam.findings.empty())
     exam.find(has_one_speed_per_pair(asked.used.rope) ? Cause::no_speeds : Cause::no_frequencies);
+}
+
+// ---- without a config --------------------------------------------------------------------------
+
+namespace {
+
+// The last pair that visibly moves, moves so much that the next one would be seen too.
+bool width_is_known(const Examination& exam) {
+  const Turns& turns = exam.turns;
+  if (turns.block.kind == Kind::half || exam.search.touched.back() + 1 == exam.sample.head_dim) return true;
+  double most = 0;
+  for (std::int64_t row = 0; row < turns.rows(); ++row)
+    most = std::max(most, std::abs(std::arg(turns.turn[turns.at(row, turns.pairs() - 1)])));
+  return most > 16 * exam.sample.unit;
+}
+
+Finding described(const Facts& facts, bool positions_known) {
+  Finding one = finding(Cause::no_config);
+  const auto add = [&](const char* name, Number::Value value, int digits = 0) {
+    one.numbers.push_back({name, std::move(value), digits});
+  };
+  if (facts.pairing) add("pairing", *facts.pairing);
+  if (facts.rotary_dim) {
+    add("first", number(*facts.first));
+    add("last", number(*facts.first + *facts.rotary_dim - 1));
+  }
+  if (facts.base) add("base", *facts.base, 10);
+  if (facts.scaling && !std::holds_alternative<Unscaled>(*facts.scaling)) add("scaling", name(*facts.scaling));
+  add("layout", facts.layout);
+  if (!positions_known) add("open", true);
+  return one;
+}
+
+}  // namespace
+
+void examine_without_rope(Examination& exam) {
+  exam.explained = true;  // the tensors tell no more than is found
+  exam.set_pairing();
+  exam.facts.first = exam.turns.block.first;
+  const double slack = std::max(exam.sample.unit / 2, 1e-6);
+  exam.facts.attention_factor = std::abs(exam.factor - 1) <= slack ? 1 : exam.factor;
+  exam.residual = exam.turns.spread;
+  const bool given = exam.subject.positions.has_value();
+  // A usual rope stands for the one that nothing names: what differs from it are facts.
+  const int width = exam.turns.block.rotary_dim();
+  ModelRope usual;
+  usual.rope = {.head_dim = width, .rotary_dim = width, .base = 10000, .pairing = Pairing::half};
+  Examination by = exam;
+  by.subject.used = &usual;
+  by.explained = false;
+  if (exam.turns.layout().tokens > 1) examine_with_rope(by);
+  if (by.explained && given) {
+    exam.facts.clockwise = by.facts.clockwise;
+    exam.facts.positions = by.facts.positions;
+    exam.facts.inv_freq = by.facts.inv_freq;
+    exam.facts.axis = by.facts.axis;
+    for (const Finding& one : by.findings) {
+      if (one.verdict == Verdict::offset) exam.find(one);
+    }
+  }
+  if (width_is_known(exam)) {
+    exam.facts.rotary_dim = width;
+    if (by.explained) exam.facts.base = by.facts.base;
+    if (by.explained && given) exam.facts.scaling = by.facts.scaling;
+  }
+  if (exam.findings.empty()) exam.find(described(exam.facts, given));
 }
 
 }  // namespace rotary::diagnose

@@ -222,7 +222,7 @@ struct Power {
 
 struct NamedCheck : NamedDiagnosis {
   Checked checked = {};
-  Outcome outcome = Outcome::differs;  // equal: no element is off, and the diagnosis finds nothing
+  Outcome outcome = Outcome::equal;    // no element is off, and the diagnosis finds nothing; of diagnose always
   std::vector<Finding> remarks = {};   // why it is undecided; of one that is equal, what is open
   std::string sentence = {};           // the diagnosis's, or why it is undecided
   std::string note = {};               // the remarks on one that is equal: "bhtd has the same shape"

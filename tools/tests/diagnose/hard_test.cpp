@@ -178,7 +178,7 @@ TEST(Hard, SomeTokensTellWhatAllDo) {
                             engine([](Engine& e) { e.speed = speeds(9000, 32); })};
   for (const Engine& by : engines) {
     const Tensor x = tensor_of(one.before, one.type), y = tensor_of(by(one.before), one.type);
-    const diagnose::Sample all = diagnose::make_sample(x, y, 32);
+    const diagnose::Sample all = diagnose::sample_as_given(x, y, 32);
     EXPECT_EQ(one.diagnose(by).sentence, diagnose::render({"q"}, diagnose::answer(all, one.subject).diagnosis.found));
   }
   for (const bool interleaved : {false, true}) {  // a range of tokens is not lost

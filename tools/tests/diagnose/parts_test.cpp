@@ -49,15 +49,13 @@ Rope rope_of(Scaling scaling, double base = 10000) {
 }
 
 TEST(Fit, BaseAndLinearFactor) {
-  EXPECT_EQ(fit_rope(exactly(speeds(500000)), 64, true)->base, 500000);
+  EXPECT_EQ(explain_speeds(exactly(speeds(500000)), rope_of(Unscaled{}), 0, 0)->rope.base, 500000);
   std::vector<double> slower = speeds(10000);
   for (double& speed : slower) speed /= 8;
-  const auto scaled = fit_rope(exactly(slower), 64, true);
+  const auto scaled = explain_speeds(exactly(slower), rope_of(Unscaled{}), 0, 0);
   ASSERT_TRUE(scaled.has_value());
-  EXPECT_EQ(scaled->base, 10000);
-  EXPECT_EQ(std::get<Linear>(scaled->scaling).factor, 8);
-  // Without positions the scale of the speeds is not known, and no factor is claimed.
-  EXPECT_TRUE(std::holds_alternative<Unscaled>(fit_rope(exactly(slower), 64, false)->scaling));
+  EXPECT_EQ(scaled->rope.base, 10000);
+  EXPECT_EQ(std::get<Linear>(scaled->rope.scaling).factor, 8);
 }
 
 TEST(Fit, ScalingsOfAnyFactor) {
@@ -91,7 +89,7 @@ TEST(Fit, NtkIsAChangeOfBase) {
 TEST(Fit, SpeedsOfNoMethod) {
   std::vector<double> values = speeds();
   for (std::size_t i = 0; i < values.size(); ++i) values[i] *= 1 + 0.3 * std::sin(static_cast<double>(7 * i));
-  EXPECT_FALSE(fit_rope(exactly(values), 64, true).has_value());
+  EXPECT_FALSE(explain_speeds(exactly(values), rope_of(Unscaled{}), 0, 0).has_value());
 }
 
 }  // namespace
