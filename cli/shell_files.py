@@ -21,7 +21,7 @@ def options_of(data, entries):
 
 
 def completion(data, commands, template):
-    """Fills the template with the words of each option's value, and with each command's options and words of its places.
+    """Fills the template with the words of each option's value, and with each command's options and its places' words.
     Where there are no words bash offers files.
     """
     cases = ""

@@ -12,7 +12,7 @@ namespace rotary::diagnose {
 
 namespace {
 
-// ---- what the norms and the layout say ----
+// ---- findings of the norms and the layout ----
 
 // Whether the rope would move anything: not at position 0.
 bool would_move(const Examination& exam) {

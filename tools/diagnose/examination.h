@@ -146,7 +146,7 @@ void hold_heads(const Sample&, const Layout&, const Block&, const Motion&, std::
 struct Comparison {
   Checked checked = {};
   std::int64_t off = 0;                 // elements that are off by more than rounding
-  std::vector<double> wrong = {};       // of each row 0 where rounding explains all, else 1 + the factor of its norm
+  std::vector<double> wrong = {};       // each row: 0 where rounding explains all, else 1 + the factor of its norm
   double off_squares = 0, squares = 0;  // sums: of the differences, and of what is asked
   double rms() const noexcept { return squares > 0 ? std::sqrt(off_squares / squares) : 0; }
 };

@@ -166,7 +166,7 @@ struct Fit {
   // Every turn differs by no more than rounding and noise explain, and noisy pairs are turned no more than stretched.
   bool holds = true;
   double residual = 0;  // rms of the differences, relative to the turns
-  double chi = 0;       // of noisy pairs the sum of squared differences of the angles, in variances
+  double chi = 0;       // the sum of squared differences of the angles of noisy pairs, in variances
 };
 // turn_of: turns that need not be those of the motion's angles, as a table of few bits holds them. whole: false stops
 // at the first turn that is not explained: then only `holds` is known.

@@ -16,7 +16,7 @@
 
 namespace rotary::diagnose {
 
-// ---- what is asked -------------------------------------------------------------------------------
+// ---- the request ---------------------------------------------------------------------------------
 
 // One tensor before and after somebody's rotation, of one shape: F64, F32, F16 or BF16, two to four dimensions.
 struct TensorPair {
@@ -42,7 +42,7 @@ struct Request : Choice {
   const Executor* executor = &serial();
 };
 
-// ---- what is found -------------------------------------------------------------------------------
+// ---- the answer ----------------------------------------------------------------------------------
 
 enum class Verdict : std::uint8_t {
   as_configured,
