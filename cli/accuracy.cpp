@@ -83,7 +83,7 @@ void print(const accuracy::Request& request, const accuracy::Study& study) {
   std::cout << describe(request.model, used, request.frequencies) << '\n';
   for (const std::string& note : notes_on(request.model, used)) std::cout << "note: " << printable(note) << '\n';
   const char* factor = request.frequencies.attention_factor == 1 ? "" : " (the table holds the attention factor)";
-  std::cout << '\n' << painted(std::string("largest error of cos and sin, by position") + factor, Colour::bold) << '\n';
+  std::cout << "\nlargest error of cos and sin, by position" << factor << '\n';
   std::vector<Cells> rows(1, {"way"});
   for (const accuracy::Decade& decade : study.decades) rows.front().push_back(decade_name(decade));
   const char* footnote = "";
@@ -98,7 +98,7 @@ void print(const accuracy::Request& request, const accuracy::Study& study) {
   columns.front() = {.width = 16};
   std::cout << Columns(columns, 2, "  ").fit(rows).text(rows) << '\n'
             << wrapped("measured at " + study.sampling + footnote, 0, 98) << "\n\n"
-            << painted(study.advice, Colour::bold) << '\n';
+            << study.advice << '\n';
 }
 
 void run(AccuracyOptions options) {

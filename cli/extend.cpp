@@ -110,7 +110,7 @@ void print_plan(const extend::Plan& plan, const std::string& asked) {
   }
   print_facts(plan);
   print_methods(plan);
-  if (!warnings.empty()) std::cout << '\n' << painted("warnings", Colour::bold) << '\n';
+  if (!warnings.empty()) std::cout << "\nwarnings\n";
   for (const std::string& warning : warnings) print_lines("  ", warning);
   if (!plan.written.empty())
     std::cout << "\nwritten: " << in_locale(plan.written) << "; put the weights and the tokenizer beside it\n";

@@ -12,7 +12,6 @@
 
 #include "reach.h"
 #include "rotary/config.h"
-#include "shared/terminal.h"
 #include "source.h"
 
 namespace rotary::cli {
@@ -62,8 +61,6 @@ std::string sentence_of(const RopeView&);
 // "rope 0 of text_config, sliding_attention layers", then a line for each row. What equals the row of that key in
 // `before`, a rope of the same part printed above, is named only: before_index is its number.
 void print_summary(const RopeView&, std::size_t index, const RopeView* before = nullptr, std::size_t before_index = 0);
-
-Colour colour_of(std::string_view effect);  // shows what a scaling did to a pair
 
 // The pairs one by one: inv_freq with 6 digits, wavelength, turns, what the scaling did.
 void print_pairs(const RopeView&);

@@ -64,7 +64,7 @@ std::vector<Row> rows_of(const std::vector<Inspected>& all, std::size_t index) {
 constexpr std::size_t key_width = 20, column_gap = 2;
 
 // `first`, then the values in `each` columns. Long values (of pairs) go on below.
-void print_cells(const std::string& first, const std::vector<std::string>& values, std::size_t each, Colour colour) {
+void print_cells(const std::string& first, const std::vector<std::string>& values, std::size_t each) {
   std::vector<std::vector<std::string>> lines = {{first}};
   std::vector<Column> columns = {{.width = key_width}};
   std::size_t height = 1;
@@ -77,13 +77,12 @@ void print_cells(const std::string& first, const std::vector<std::string>& value
   for (std::size_t line = 0; line < height; ++line) {
     Cells cells;
     for (const auto& cell : lines) cells.push_back(line < cell.size() ? cell[line] : "");
-    std::cout << painted(without_end_spaces(aligned.line(cells)), colour) << '\n';
+    std::cout << without_end_spaces(aligned.line(cells)) << '\n';
   }
 }
 
 void print_row(const Row& row, std::size_t each) {
-  const bool differs = row.differs();
-  print_cells((differs ? "* " : "  ") + row.key, row.values, each, differs ? Colour::yellow : Colour::none);
+  print_cells((row.differs() ? "* " : "  ") + row.key, row.values, each);
 }
 
 }  // namespace
@@ -102,11 +101,11 @@ void print_side_by_side(const std::vector<Inspected>& all) {
                                                              : in_locale(printable(inspected.model.model_type)));
     ropes.values.push_back(std::to_string(inspected.model.ropes.size()));
   }
-  print_cells("", named.values, each, Colour::bold);
+  print_cells("", named.values, each);
   print_row(type, each);
   print_row(ropes, each);
   for (const std::size_t index : rope_numbers(all)) {
-    std::cout << '\n' << painted("rope " + std::to_string(index), Colour::bold) << '\n';
+    std::cout << "\nrope " << index << '\n';
     for (const Row& row : rows_of(all, index)) print_row(row, each);
   }
   std::cout << "\n* differs\n";

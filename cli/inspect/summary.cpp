@@ -16,7 +16,6 @@ namespace rotary::cli {
 namespace {
 
 constexpr std::size_t widest_value = 26;  // below a longer one stands its origin
-constexpr std::size_t widest_layers = 26;
 
 // "0-3, 5", and where that is too wide the first and the last runs, and how many there are.
 std::string short_ranges(const std::vector<int>& rising, std::size_t width) {
@@ -102,9 +101,9 @@ class Summary {
 
   void add_head() {
     const ModelRope& used = *view_.used;
-    if (!used.layers.empty()) add("layers", short_ranges(used.layers, widest_layers), "layers");
+    if (!used.layers.empty()) add("layers", short_ranges(used.layers, widest_value), "layers");
     if (!view_.layers_without_rope.empty())
-      add("without a rope", short_ranges(view_.layers_without_rope, widest_layers), "layers");
+      add("without a rope", short_ranges(view_.layers_without_rope, widest_value), "layers");
     if (used.heads > 0) {
       add("heads", std::to_string(used.heads), "heads");
       add("kv_heads", std::to_string(used.kv_heads), "kv_heads");
@@ -201,18 +200,6 @@ class Summary {
   std::vector<SummaryRow> rows_;
 };
 
-// The row with the effects of the pairs in their colours.
-std::string with_colours(const SummaryRow& row, const std::string& line) {
-  if (row.key != "pairs" || !out_has_colour()) return line;
-  std::string text = line;
-  for (const char* effect : {"kept", "blended", "stretched", "shortened"}) {
-    const std::string word = ' ' + std::string(effect);
-    const auto at = text.find(word);
-    if (at != std::string::npos) text.replace(at + 1, word.size() - 1, painted(effect, colour_of(effect)));
-  }
-  return text;
-}
-
 // The last cell is broken between words; below a value that reaches into its column it begins on a line of its own.
 void print_row(const SummaryRow& row, const Columns& aligned, std::size_t value_at, std::size_t origin_at) {
   const bool has_origin = !row.origin.empty();
@@ -225,18 +212,12 @@ void print_row(const SummaryRow& row, const Columns& aligned, std::size_t value_
   constexpr std::size_t narrowest = 16;
   const std::size_t width = terminal_width() > margin + narrowest ? terminal_width() - margin : narrowest;
   for (const std::string& line : wrapped(has_origin ? row.origin : row.value, width)) {
-    std::cout << with_colours(row, start + line) << '\n';
+    std::cout << start + line << '\n';
     start.assign(margin, ' ');
   }
 }
 
 }  // namespace
-
-Colour colour_of(std::string_view effect) {
-  if (effect == "kept") return Colour::green;
-  if (effect == "blended") return Colour::yellow;
-  return effect == "still" ? Colour::none : Colour::cyan;
-}
 
 std::vector<SummaryRow> summary_of(const RopeView& view) { return Summary(view).rows(); }
 
@@ -270,7 +251,7 @@ void print_summary(const RopeView& view, std::size_t index, const RopeView* befo
   const std::string title = "rope " + std::to_string(index) +
                             (part.empty() ? "" : " of " + in_locale(printable(part))) +
                             (view.layer_types.empty() ? "" : ", " + types_text(view));
-  std::cout << '\n' << painted(title, Colour::bold) << '\n';
+  std::cout << '\n' << title << '\n';
   const std::vector<SummaryRow> above = before == nullptr ? std::vector<SummaryRow>{} : summary_of(*before);
   std::vector<SummaryRow> rows = summary_of(view);
   std::string same;
@@ -331,13 +312,13 @@ void print_pairs(const RopeView& view) {
     const PairView& pair = pairs[i];
     const bool changed = pair.inv_freq != 0 && std::string_view(pair.effect) != "kept";
     const std::string effect = pair.effect + (changed ? " x " + significant(pair.stretch, 6) : "");
-    std::cout << aligned.line(rows[i + 1]) << "  " << painted(effect, colour_of(pair.effect)) << '\n';
+    std::cout << aligned.line(rows[i + 1]) << "  " << effect << '\n';
   }
 }
 
 void print_sentences(std::string_view title, const std::vector<std::string>& sentences) {
   if (sentences.empty()) return;
-  if (!title.empty()) std::cout << '\n' << painted(title, Colour::bold) << '\n';
+  if (!title.empty()) std::cout << '\n' << title << '\n';
   constexpr std::size_t indent = 2, widest = std::string::npos;
   const std::size_t width = out_is_terminal() && terminal_width() > 20 ? terminal_width() - 2 * indent : widest;
   for (const std::string& sentence : sentences) {

@@ -1,4 +1,4 @@
-// rotary apply: what it turns and what it copies. (What it refuses: commands_test.cpp)
+// rotary apply: the elements that it rotates and copies; the values of rotary table. (Refusals: commands_test.cpp)
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -308,6 +308,29 @@ TEST_F(Apply, queries_are_multiplied_as_hf_in_a_step_of_its_own) {
   EXPECT_EQ(applied(q, {"--query-scale"}), scaled(applied(q, {})));
   EXPECT_NE(applied(q, {"--query-scale"}), applied(q, {}));
   EXPECT_EQ(applied(q, {"--query-scale", "--backward"}), applied(scaled(q), {"--backward"}));
+}
+
+// Rounded once: at some position rounding to f32 first would give another value.
+TEST_F(Cli, table_rounds_once_from_the_exact_value) {
+  const auto values = [&](const Strings& more) {
+    expect_success(
+        Strings{"table", small_llama("", "500000.0"), "--output", path("t.safetensors"), "--positions", "0:20000"} +
+        more);
+    return read_tensor("t.safetensors", "cos");
+  };
+  const std::vector<float> wide = values_of(values({}));
+  for (const std::string type : {"f16", "bf16"}) {
+    const auto narrow = [&](float value) { return type == "f16" ? to_f16(value).bits : to_bf16(value).bits; };
+    const std::vector<std::uint16_t> bits = values_of<std::uint16_t>(values({"--dtype", type}));
+    const std::vector<float> rounded = values_of(values({"--rounding", type}));
+    ASSERT_EQ(bits.size(), rounded.size());
+    int twice = 0;
+    for (std::size_t i = 0; i < bits.size(); ++i) {
+      ASSERT_EQ(bits[i], narrow(rounded[i])) << i;
+      twice += bits[i] != narrow(wide[i]) ? 1 : 0;
+    }
+    EXPECT_LT(twice, 10) << "roundings by way of f32 differ rarely";
+  }
 }
 
 }  // namespace

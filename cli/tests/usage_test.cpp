@@ -1,5 +1,5 @@
-// The ways to learn how a command line is written: version, rules, completion, man page. (Help, and commands that are
-// gone: cli/tests/transcripts/usage.txt)
+// The ways to learn how a command line is written: version, rules, completion, man page, models. (Help, and commands
+// that are gone: cli/tests/transcripts/usage.txt)
 #include <algorithm>
 #include <sstream>
 
@@ -162,6 +162,21 @@ TEST_F(Usage, bash_completes_commands_options_and_values) {
   EXPECT_EQ(completed("apply --layout = tb"), "tbhd\n");
   EXPECT_EQ(completed("table --form j"), "joined\n");
   EXPECT_EQ(completed("help inspe"), "inspect\n");
+}
+
+TEST_F(Cli, models_are_hundreds_found_by_any_part_of_a_word) {
+  const auto json = [this](const std::string& filter) {
+    return json_of({"models", filter}).at("models").get<std::vector<Json>>();
+  };
+  for (const Json& model : json("interleaved_to_half")) EXPECT_EQ(model.at("pairing"), "interleaved_to_half");
+  for (const Json& model : json("mistral")) {
+    EXPECT_NE(model.at("model_type").get<std::string>().find("mistral"), std::string::npos) << model;
+  }
+  EXPECT_GE(json("vision_config").size(), 20U);
+  const std::vector<Json> all = json("");
+  for (const Json& model : all)
+    EXPECT_TRUE(model.at("rope") == true || !model.at("why").get<std::string>().empty()) << model;
+  EXPECT_GE(std::count_if(all.begin(), all.end(), [](const Json& model) { return model.at("rope") == true; }), 400);
 }
 
 }  // namespace

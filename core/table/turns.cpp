@@ -137,12 +137,13 @@ void settle_rows(const AngleJob& job, std::int64_t begin_row, std::int64_t end_r
 
 }  // namespace rotary::detail
 
-namespace rotary {
+namespace rotary::device {
 
-std::uint64_t device::turns_of(double inv_freq) noexcept {
+// Declared by rotary/device.cuh, for kernels of programs that link this library alone.
+ROTARY_API std::uint64_t turns_of(double inv_freq) noexcept {
   std::uint64_t limbs[3];
   rotary::detail::limbs_of(inv_freq, limbs);
   return limbs[0] + (limbs[1] >> 63);
 }
 
-}  // namespace rotary
+}  // namespace rotary::device

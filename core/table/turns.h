@@ -37,10 +37,3 @@ ROTARY_API bool decidable(double attention_factor) noexcept;
 void settle_rows(const AngleJob&, std::int64_t begin_row, std::int64_t end_row) noexcept;
 
 }  // namespace rotary::detail
-
-namespace rotary::device {
-
-// rotary/device.cuh of the GPU's part declares it too, for kernels of a program that links this library alone.
-ROTARY_API std::uint64_t turns_of(double inv_freq) noexcept;
-
-}  // namespace rotary::device

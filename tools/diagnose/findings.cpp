@@ -217,7 +217,6 @@ constexpr Row cause_rows[] = {
     ROW(as_asked_in, as_configured, "[it is|they are] as the config asks in {place} "
         "only", Join::tail, "and", names_all),
     ROW(others_open, as_configured, "the others were not taken apart", Join::tail),
-    ROW(later_tokens_open, as_configured, "later tokens were not taken apart", Join::tail),
     ROW(open_layers, as_configured, "some layers of the model rotate nothing (NoPE): --layer says which it "
         "is", Join::tail),
     ROW(rope_of_other_layers, as_configured, "[it is|they are] as {rope} asks, of other layers", Join::tail),

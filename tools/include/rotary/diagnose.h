@@ -104,7 +104,7 @@ enum class Cause : std::uint8_t {
   // two engines
   same, same_in_another_order, same_but_noise, further, turned_otherwise, another_in_second, zero_in_both,
   // all else, and what the findings leave open
-  rest_as_asked, as_asked_in, others_open, later_tokens_open, open_layers, rope_of_other_layers, one_file,
+  rest_as_asked, as_asked_in, others_open, open_layers, rope_of_other_layers, one_file,
   at_position_0, one_token, one_of_two_layouts, open_rope, other_layout,
 };
 // clang-format on
