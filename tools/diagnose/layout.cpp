@@ -139,8 +139,8 @@ std::vector<Reading> plausible_readings(const Sample& sample, const Subject& sub
   });
   if (readings.empty()) {
     fail(Code::SHAPE, "check",
-         "positions must name one position per token but got " + std::to_string(given.tokens) +
-             " for a tensor whose dimensions are none of that many tokens");
+         "positions must name one position per token but got " + std::to_string(given.tokens) + " for " + sample.name +
+             ", whose dimensions are " + detail::shape_text(sample.shape));
   }
   std::ranges::stable_sort(readings, std::greater(),
                            [&](const Reading& reading) { return subject.plausibility(reading.layout); });

@@ -73,8 +73,9 @@ std::vector<TensorPair> read_pairs(const std::string& operation, const std::stri
   const std::vector<std::string> chosen =
       names.empty() ? common_names(first.infos(), second.infos(), operation == "check") : names;
   if (chosen.empty()) {
-    fail(Code::TENSOR, operation, "the files must have a tensor of one name but got ", names_of(first.infos()), " in '",
-         first.name(), "' and ", names_of(second.infos()), " in '", second.name(), "'");
+    fail(Code::TENSOR, operation, "the files must have tensors of the same names but '", first.name(), "' holds ",
+         names_of(first.infos()), " and '", second.name(), "' holds ", names_of(second.infos()),
+         ": rename those of one file");
   }
   for (const std::string& name : chosen) add(name);
   for (const auto& [file, other] : {std::pair(&first, &second), {&second, &first}}) {
