@@ -81,7 +81,8 @@ std::string error_text(double error) {
 void print(const accuracy::Request& request, const accuracy::Study& study) {
   const ModelRope& used = request.model.ropes[request.rope];
   std::cout << describe(request.model, used, request.frequencies) << '\n';
-  for (const std::string& note : notes_on(request.model, used)) std::cout << "note: " << printable(note) << '\n';
+  for (const Note& note : notes_on(request.model, used))
+    if (note.kind != NoteKind::derived) std::cout << "note: " << printable(sentence_of(note)) << '\n';
   const char* factor = request.frequencies.attention_factor == 1 ? "" : " (the table holds the attention factor)";
   std::cout << "\nlargest error of cos and sin, by position" << factor << '\n';
   std::vector<Cells> rows(1, {"way"});

@@ -107,7 +107,8 @@ std::vector<std::string> notes_of_use(const Model& model, const tools::Subject& 
     notes.push_back("note: the model has " + std::to_string(model.ropes.size()) +
                     " ropes; rope 0 was used (--rope N or --layer N takes another, see 'rotary inspect')");
   }
-  for (const std::string& note : notes_on(model, *subject.used)) notes.push_back("note: " + note);
+  for (const Note& note : notes_on(model, *subject.used))
+    if (note.kind != NoteKind::derived) notes.push_back("note: " + sentence_of(note));  // else the value says it
   return notes;
 }
 

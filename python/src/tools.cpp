@@ -58,7 +58,7 @@ files::Json json_of(const Model& model, const ModelRope& used) {
           {"kv_heads", used.kv_heads},
           {"first", used.first},
           {"context", part_of(model, used.part).context},
-          {"notes", tools::notes_on(model, used)},
+          {"notes", sentences_of(tools::notes_on(model, used))},
           {"_origins", origins},
           {"axis_names", used.axis_names},
           {"coordinates", used.coordinates}};

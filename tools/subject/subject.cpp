@@ -216,16 +216,15 @@ std::optional<ModelRope> rope_of_indexer(const Model& model, const TensorInfo& t
   return used;
 }
 
-std::vector<std::string> notes_on(const Model& model, const ModelRope& used) {
+std::vector<Note> notes_on(const Model& model, const ModelRope& used) {
   const auto is_part = [&](std::string_view path) {
     return path.ends_with("_config") || std::any_of(model.ropes.begin(), model.ropes.end(),
                                                     [&](const ModelRope& rope) { return rope.part == path; });
   };
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
   for (const Note& note : model.notes) {
-    const bool concerns = note.part.empty() || note.part == used.part || !is_part(note.part);
-    if (note.kind != NoteKind::derived && concerns && is_about(note, layer_types_of(model, used)))
-      notes.push_back(sentence_of(note));
+    const bool of_its_part = note.part.empty() || note.part == used.part || !is_part(note.part);
+    if (of_its_part && is_about(note, layer_types_of(model, used))) notes.push_back(note);
   }
   return notes;
 }

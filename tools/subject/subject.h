@@ -70,8 +70,8 @@ std::optional<const ModelRope*> rope_of_layer(const Model&, int layer, const Ten
 std::vector<const ModelRope*> blocks_of(const Model&, const ModelRope&);
 // The number of coordinates of a position that the rope uses.
 int axes_of(const Rope&);
-// The notes on the rope, without those on other parts of the model and those that its values say.
-std::vector<std::string> notes_on(const Model&, const ModelRope&);
+// The notes on the rope, without those on other parts of the model and on other layers' ropes.
+std::vector<Note> notes_on(const Model&, const ModelRope&);
 // Whether the tensor's heads are the rope's: whole, the bare block, or flat.
 bool fits_width(const TensorInfo&, const ModelRope&);
 // The tensor's last dimension, which is head_dim for whole heads; 0 without dimensions.
