@@ -80,7 +80,7 @@ if [ ${#nvcc[@]} -ne 0 ]; then
   expect_gpu "pkg-config, a kernel" "$scratch/kernel"
 fi
 
-# In C, and as a subproject: what an engine sets stays, its programs keep their standards, and nothing is installed.
+# In C, and as a subproject, whole or the core alone: what an engine sets stays, its programs keep their standards, and nothing is installed.
 if [ $# -eq 0 ]; then
   cmake -S "$source/packaging/tests/c" -B "$scratch/c" -DCMAKE_PREFIX_PATH="$scratch/prefix" >/dev/null
   cmake --build "$scratch/c" >/dev/null
@@ -91,12 +91,16 @@ if [ $# -eq 0 ]; then
       $(pkg-config --cflags --libs rotary) -o "$scratch/c/by_pc"
     "$scratch/c/by_pc"
   done
-  cmake -S "$source/packaging/tests/engine" -B "$scratch/engine" -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
-  sed -n 's/^ *"command": "\(.*engine_c.*\)",$/\1/p' "$scratch/engine/compile_commands.json" >"$scratch/engine/commands"
-  expect "programs of the engine" 2 "$(wc -l <"$scratch/engine/commands")"
-  (cd "$scratch/engine" && mkdir -p CMakeFiles/engine_c{,17}.dir/Unity && bash -e commands)
-  cmake --install "$scratch/engine" --prefix "$scratch/polite" >/dev/null
-  [ ! -e "$scratch/polite" ] || { printf 'a subproject installs something\n'; exit 1; }
+  for rotary in "$source" "$source/core"; do
+    engine=$scratch/engine-of-${rotary##*/}
+    cmake -S "$source/packaging/tests/engine" -B "$engine" -DENGINE_ROTARY="$rotary" \
+          -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
+    sed -n 's/^ *"command": "\(.*engine_c.*\)",$/\1/p' "$engine/compile_commands.json" >"$engine/commands"
+    expect "programs of the engine" 2 "$(wc -l <"$engine/commands")"
+    (cd "$engine" && mkdir -p CMakeFiles/engine_c{,17}.dir/Unity && bash -e commands)
+    cmake --install "$engine" --prefix "$scratch/polite" >/dev/null
+    [ ! -e "$scratch/polite" ] || { printf 'a subproject installs something\n'; exit 1; }
+  done
 fi
 
 # The first ```cpp block of the README is a whole program; the first ```text block after it is what it prints.
