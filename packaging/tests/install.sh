@@ -80,7 +80,8 @@ if [ ${#nvcc[@]} -ne 0 ]; then
   expect_gpu "pkg-config, a kernel" "$scratch/kernel"
 fi
 
-# In C, and as a subproject, whole or the core alone: what an engine sets stays, its programs keep their standards, and nothing is installed.
+# In C, and as a subproject, whole or the core alone: an engine's variables stay, its programs keep their standards, and
+# nothing is installed.
 if [ $# -eq 0 ]; then
   cmake -S "$source/packaging/tests/c" -B "$scratch/c" -DCMAKE_PREFIX_PATH="$scratch/prefix" >/dev/null
   cmake --build "$scratch/c" >/dev/null

@@ -3,8 +3,8 @@
 
 #include <cstdio>
 
-#include <torch/rotary_torch/nn/layers.h>
-#include <torch/rotary_torch/op/rotary_embedding.h>
+#include <rotary_torch/nn/layers.h>
+#include <rotary_torch/op/rotary_embedding.h>
 
 int main() {
   const torch::NoGradGuard no_grad;
