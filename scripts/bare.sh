@@ -81,7 +81,8 @@ case "$mirror" in https:*) copy_in /etc/ssl/certs/ca-certificates.crt ;; esac
 apt-config dump | grep -iE '^Acquire::(.*(proxy|cainfo)|Check-|Retries|Force)' \
   >"$bare/etc/apt/apt.conf.d/90host" || true
 environment=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin)
-[ "$what" != readme ] || environment+=(ROTARY_BUILD=/root/rotary/build/test-release)
+# One folder and one name of the compiler: CMake builds all anew where either changes.
+[ "$what" != readme ] || environment+=(ROTARY_BUILD=/root/rotary/build/test-release CXX=g++)
 for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY ROTARY_JOBS; do
   [ -z "${!name:-}" ] || environment+=("$name=${!name}")
 done
