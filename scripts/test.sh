@@ -46,7 +46,7 @@ run_stage() {
   shift 2
   set -- "$@" "-DCMAKE_CXX_FLAGS=$(gcc_flags "$cxx")"
   say "== $name"
-  cmake -S "$root" -B "$build" -DCMAKE_CXX_COMPILER="$cxx" -DROTARY_WERROR="$(werror "$cxx")" "$@" >&2
+  cmake -S "$root" -B "$build" -DCMAKE_CXX_COMPILER="$cxx" -DROTARY_TESTS=ON -DROTARY_WERROR="$(werror "$cxx")" "$@" >&2
   cmake --build "$build" -j "$jobs" "${build_targets[@]}" >&2
   log=$build/ctest.log
   (cd "$build" && ctest -j "$jobs" "${ctest_options[@]}" --output-on-failure --no-tests=error) 2>&1 | tee "$log" |
