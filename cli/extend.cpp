@@ -33,8 +33,6 @@ extend::Request request_of(const ExtendOptions& options) {
   return request;
 }
 
-std::string word_of(const std::string& method) { return method == "default" ? "none" : method; }
-
 // In lines of 100 columns; the further ones are indented as the first one's text, and by 4 at least.
 void print_lines(const std::string& before, const std::string& text) {
   const std::size_t indent = std::max<std::size_t>(before.size(), 4);
@@ -45,8 +43,8 @@ void print_fact(std::string_view name, const std::string& text) { print_lines(pa
 
 void print_config(const extend::MethodPlan& method, const std::string& part) {
   std::cout << '\n';
-  print_lines("", word_of(method.method) + ", factor " + significant(method.factor, 10) + ", " + method.from + ": in " +
-                      (part.empty() ? "" : part + " of ") + "config.json");
+  print_lines("", scaling_text(method.method) + ", factor " + significant(method.factor, 10) + ", " + method.from +
+                      ": in " + (part.empty() ? "" : part + " of ") + "config.json");
   if (method.changes.empty()) return print_lines("  ", "nothing changes: the file says it already");
   for (const extend::Change& change : method.changes) {  // each member whole, to be pasted
     const std::string member = "\"" + change.key.substr(change.key.rfind('.') + 1) + "\"";
@@ -83,7 +81,7 @@ void print_methods(const extend::Plan& plan) {
   std::vector<Cells> rows = {{"method", "factor", "kept", "blended", "stretched", "cos and sin x"}};
   for (const extend::MethodPlan& method : plan.methods) {
     if (!method.refused.empty()) continue;
-    Cells& row = rows.emplace_back(Cells{word_of(method.method), "-"});
+    Cells& row = rows.emplace_back(Cells{scaling_text(method.method), "-"});
     const extend::RopePlan& rope = method.ropes.front();
     row.back() = significant(method.factor, 6);
     for (const int pairs : {rope.kept, rope.blended, rope.stretched}) row.push_back(std::to_string(pairs));

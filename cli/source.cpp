@@ -114,9 +114,8 @@ std::vector<std::string> notes_of_use(const Model& model, const tools::Subject& 
 
 std::string pairing_text(Pairing pairing) { return detail::familiar(pairing); }
 
-std::string scaling_text(const Scaling& scaling) {
-  return std::holds_alternative<Unscaled>(scaling) ? "none" : name(scaling);
-}
+std::string scaling_text(std::string_view word) { return word == name(Scaling()) ? "none" : std::string(word); }
+std::string scaling_text(const Scaling& scaling) { return scaling_text(name(scaling)); }
 
 std::string elements_text(const ModelRope& used) {
   const int first = used.first, count = used.rope.rotary_dim, all = used.rope.head_dim;

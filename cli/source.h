@@ -96,6 +96,7 @@ Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
 Frequencies frequencies_of(const Source&, const Model&, const ModelRope&, std::int64_t length);
 // "half (rotate_half, NeoX)"; "llama3", of an unscaled rope "none"; "all 128 elements", "elements 128-191 of 192".
 std::string pairing_text(Pairing);
+std::string scaling_text(std::string_view name);
 std::string scaling_text(const Scaling&);
 std::string elements_text(const ModelRope&);
 // "rope 0 of 1: half (rotate_half, NeoX), all 128 elements, base 500000, scaling llama3", and an attention factor.

@@ -56,6 +56,12 @@ std::vector<Group> groups_of(const RopeView& view) {
   return groups;
 }
 
+// "8", "1.2 to 8"
+std::string stretch_text(const Group& group) {
+  const std::string least = significant(group.least, 4), most = significant(group.most, 4);
+  return least == most ? least : least + " to " + most;
+}
+
 // "0-28 kept", "35-63 stretched x 8"; "22 blended" where they lie scattered.
 std::string group_text(const Group& group) {
   constexpr std::size_t longest = 20;
@@ -64,8 +70,7 @@ std::string group_text(const Group& group) {
   text += ' ' + std::string(group.effect);
   const std::string_view effect = group.effect;
   if (effect != "stretched" && effect != "shortened") return text;
-  const std::string least = significant(group.least, 4), most = significant(group.most, 4);
-  return text + " x " + least + (least == most ? "" : " to " + most);
+  return text + " x " + stretch_text(group);
 }
 
 // "sliding_attention layers"
@@ -238,10 +243,9 @@ std::string sentence_of(const RopeView& view) {
   if (std::holds_alternative<Unscaled>(rope.scaling)) return text + ", not scaled";
   text += ", scaled by " + scaling_text(rope.scaling);
   for (const Group& group : groups_of(view)) {
-    const std::string least = significant(group.least, 4), most = significant(group.most, 4);
     if (std::string_view(group.effect) == "stretched")
       text += ": " + std::to_string(group.pairs.size()) + " of " + counted(view.pairs.size(), "pair") + " turn " +
-              least + (least == most ? "" : " to " + most) + " times slower";
+              stretch_text(group) + " times slower";
   }
   return text;
 }

@@ -28,8 +28,8 @@ bool shows(const Turns& turns, const Motion& asked, const Motion& fault, bool is
   return is_rival && advantage(turns, asked, fault, true) > sure;
 }
 
-// The one value of the asked rope that a candidate changes; "" where it changes none, or one to a far value, which
-// shows where a nearer one may not.
+// Returns the name of the value that a candidate changes in the asked rope, or "" if it changes none, or changes one by
+// so much that it would show where a smaller change may not.
 std::string changed_value(const Explanation& other, const Rope& own) {
   bool near = true;
   const auto differs = [&](auto type, const char* field) {

@@ -221,10 +221,11 @@ std::vector<Note> notes_on(const Model& model, const ModelRope& used) {
     return path.ends_with("_config") || std::any_of(model.ropes.begin(), model.ropes.end(),
                                                     [&](const ModelRope& rope) { return rope.part == path; });
   };
+  const std::vector<std::string> types = layer_types_of(model, used);
   std::vector<Note> notes;
   for (const Note& note : model.notes) {
     const bool of_its_part = note.part.empty() || note.part == used.part || !is_part(note.part);
-    if (of_its_part && is_about(note, layer_types_of(model, used))) notes.push_back(note);
+    if (of_its_part && is_about(note, types)) notes.push_back(note);
   }
   return notes;
 }

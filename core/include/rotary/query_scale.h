@@ -48,7 +48,7 @@ ROTARY_API void rotate_qk(const Heads& q, const Heads& k, const Table&, const Ro
                           std::span<const float> query_scale);
 ROTARY_API void rotate_qk(const InOut& q, const InOut& k, const Table&, const RotateOptions&,
                           std::span<const float> query_scale);
-// The same for queries alone.
+// Rotates and multiplies queries alone.
 ROTARY_API void rotate(const Heads& x, const Table&, const RotateOptions&, std::span<const float> query_scale);
 ROTARY_API void rotate(const ConstHeads& x, const Heads& out, const Table&, const RotateOptions&,
                        std::span<const float> query_scale);
