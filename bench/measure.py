@@ -17,11 +17,11 @@ def all_agreeing(cell: Cell, peers: list[Peer], results, make) -> list[tuple]:
     found = []
     for peer in peers:
         try:
-            made, q, k = make(peer)
+            prepared, q, k = make(peer)
             allowed = TOLERANCE[cell.dtype] + OWN_ANGLES * peer.own_angles
             if cell.difference(q, k) > allowed:
                 raise Unavailable(f"differs from float64 by more than {allowed:.2g}")
-            found.append((peer, made))
+            found.append((peer, prepared))
         except Unavailable as error:
             results.left_out(cell, peer.name, str(error))
         except Exception as error:  # a peer that breaks in one cell is left out of it; the others go on

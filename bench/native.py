@@ -137,11 +137,11 @@ def ggml(cell: Cell) -> Run:
     lib, buffers = ggml_library(), []
     context = lib.ggml_init(InitParams(1 << 20, None, True))
 
-    def place(made: int, memory: np.ndarray) -> int:
+    def place(tensor: int, memory: np.ndarray) -> int:
         """The tensor, with memory of ours."""
         buffers.append(lib.ggml_backend_cpu_buffer_from_ptr(memory.ctypes.data, memory.nbytes))
-        lib.ggml_backend_tensor_alloc(buffers[-1], made, memory.ctypes.data)
-        return made
+        lib.ggml_backend_tensor_alloc(buffers[-1], tensor, memory.ctypes.data)
+        return tensor
 
     graph, positions = lib.ggml_new_graph(context), aligned(cell.positions.astype(np.int32))
     at = place(lib.ggml_new_tensor_4d(context, I32, cell.tokens, 1, 1, 1), positions)

@@ -47,8 +47,8 @@ std::string& last_error() {
 }
 
 // The result of the call, or -1 with the sentence in peers_error().
-template <class Call>
-double guarded(Call&& call) {
+template <class Function>
+double guarded(Function&& call) {
   try {
     return call();
   } catch (const std::exception& error) {
@@ -57,8 +57,8 @@ double guarded(Call&& call) {
   }
 }
 
-template <class Call>
-double seconds(std::int64_t repetitions, Call&& call) {
+template <class Function>
+double seconds(std::int64_t repetitions, Function&& call) {
   const auto start = std::chrono::steady_clock::now();
   for (std::int64_t i = 0; i < repetitions; ++i) call();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -116,15 +116,15 @@ const char* peers_target() {
 }
 
 void* peers_prepare(const Request* request, void* stream) {
-  Prepared* made = nullptr;
-  guarded([&] { return made = new Prepared(prepared(*request, static_cast<Stream>(stream))), 0; });
-  return made;
+  Prepared* rotation = nullptr;
+  guarded([&] { return rotation = new Prepared(prepared(*request, static_cast<Stream>(stream))), 0; });
+  return rotation;
 }
-void peers_release(void* made) { delete static_cast<Prepared*>(made); }
+void peers_release(void* rotation) { delete static_cast<Prepared*>(rotation); }
 
 // Seconds, on a device of enqueueing; -1: peers_error().
-double peers_rotate(const void* made, std::int64_t repetitions, void* stream) {
-  const Prepared& rotate = *static_cast<const Prepared*>(made);
+double peers_rotate(const void* rotation, std::int64_t repetitions, void* stream) {
+  const Prepared& rotate = *static_cast<const Prepared*>(rotation);
   return guarded([&] { return seconds(repetitions, [&] { rotate(static_cast<Stream>(stream)); }); });
 }
 

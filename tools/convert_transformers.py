@@ -147,13 +147,13 @@ def outcome(rotary, config_class, model_class, folder):
     wanted, native = logits(before), OTHER[report["to"]]
     blocks = sorted({(t["head_dim"], t["first"], t["rotary_dim"]) for t in report["tensors"]})
     plain = (logits(after) - wanted).abs().max().item()
-    told = f"to {report['to']}, {len(report['tensors'])} tensors, heads {blocks}"
+    summary = f"to {report['to']}, {len(report['tensors'])} tensors, heads {blocks}"
     if report["config"]:
-        return ("equal" if plain < 1e-4 else "WRONG"), f"{told}, by {report['config'][0]['key']}: {plain:.1e}"
+        return ("equal" if plain < 1e-4 else "WRONG"), f"{summary}, by {report['config'][0]['key']}: {plain:.1e}"
     with other_pairing(after, blocks, native):
         difference = (logits(after) - wanted).abs().max().item()
     good = difference < 1e-4 and plain > 50 * difference
-    return ("equal" if good else "WRONG"), f"{told}: {difference:.1e}; in the wrong pairing {plain:.1e}"
+    return ("equal" if good else "WRONG"), f"{summary}: {difference:.1e}; in the wrong pairing {plain:.1e}"
 
 
 def classes():

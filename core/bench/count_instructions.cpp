@@ -61,7 +61,7 @@ Cell table(Angles angles, std::int64_t tokens, std::int64_t step) {
   const auto prepare = [=]() -> std::function<void()> {
     const Frequencies f = frequencies_of(128, Pairing::half);
     const std::vector<std::int64_t> where = every(step, tokens);
-    return [=, made = std::make_shared<Table>(f, where, angles)] { made->assign(f, where, angles); };
+    return [=, table = std::make_shared<Table>(f, where, angles)] { table->assign(f, where, angles); };
   };
   return {std::string("table ") + (angles == Angles::exact ? "exact" : "float32") + ", " + std::to_string(tokens) +
               " rows, positions " + std::to_string(step) + " apart",

@@ -50,7 +50,7 @@ double quantile(std::vector<double> values, double part) {
   return values[static_cast<std::size_t>(std::lround(part * static_cast<double>(values.size() - 1)))];
 }
 
-std::string text_of(Index bytes) {
+std::string to_text(Index bytes) {
   return bytes >= mib ? std::to_string(bytes / mib) + " MiB" : std::to_string(bytes / kib) + " KiB";
 }
 
@@ -124,7 +124,7 @@ class Tuner {
     const Index built_in = tuning().*member;
     std::vector<Value> all;
     const auto add = [&](Index value) {
-      all.push_back({text_of(value), {}});
+      all.push_back({to_text(value), {}});
       for (const Work& work : cases) {
         all.back().cases.push_back([=] {
           tuning().*member = value;
@@ -160,7 +160,7 @@ class Tuner {
         const auto with = [&](Stores stores) {
           return std::vector{rotation(dtype, bytes, false, {Direction::forward, serial(), stores})};
         };
-        compare("streams(" + text_of(bytes) + ") of " + name(dtype),
+        compare("streams(" + to_text(bytes) + ") of " + name(dtype),
                 {{"cached", with(Stores::cached)}, {"streaming", with(Stores::streaming)}},
                 tuning().streams(bytes) ? 1 : 0);
       }

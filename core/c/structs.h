@@ -25,10 +25,10 @@ Struct defaults() {
 
 template <class Struct>
 void init(Struct* given, std::size_t size) {
-  Struct made = defaults<Struct>();
-  made.size = static_cast<std::uint32_t>(size);
+  Struct result = defaults<Struct>();
+  result.size = static_cast<std::uint32_t>(size);
   std::memset(given, 0, size);
-  std::memcpy(given, &made, std::min(size, sizeof made));
+  std::memcpy(given, &result, std::min(size, sizeof result));
 }
 
 // A number that is none stays one, for whoever checks the pairing.
@@ -53,9 +53,9 @@ inline void read_into(const char* operation, const char* name, const void* given
 // The fields of the caller's struct, also one of another version.
 template <class Struct>
 Struct read(const char* operation, const char* name, const Struct* given) {
-  Struct made = defaults<Struct>();
-  read_into(operation, name, given, &made, sizeof made);
-  return made;
+  Struct result = defaults<Struct>();
+  read_into(operation, name, given, &result, sizeof result);
+  return result;
 }
 
 template <>

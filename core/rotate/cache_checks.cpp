@@ -173,10 +173,10 @@ void check_rotate_append(const char* operation, const ConstHeads& q, const Heads
   check_k(operation, q, k, table, cache);
   Writes written;
   const bool with_q = has_elements(q.layout), with_k = has_elements(k.layout);
-  if (with_q) written.add(part_of("q_out", q_out));
+  if (with_q) written.add(memory_of("q_out", q_out));
   if (with_k) {
     check_destination(operation, k, v, cache, slots, written);
-    if (with_q) check_disjoint(operation, written.all().subspan(1), part_of("q", q));
+    if (with_q) check_disjoint(operation, written.all().subspan(1), memory_of("q", q));
   }
   if (written.count == 0) return;
   check_disjoint(operation, written.all(), values("the table's cos", table.cos().data(), std::ssize(table.cos())));

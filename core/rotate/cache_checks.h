@@ -56,15 +56,15 @@ template <class C, class S>
 void check_cache_writes(const char* operation, const ConstHeads& k, const ConstHeads& v, const C& cache,
                         std::int64_t k_bytes, std::int64_t v_bytes, const S& slots, Writes& written) {
   written.cache = layout_of(cache);
-  const Part k_cache = part("the cache's k", cache.k, k_bytes, written.cache);
-  const Part v_cache = part("the cache's v", cache.v, v_bytes, written.cache);
+  const NamedMemory k_cache = memory_of("the cache's k", cache.k, k_bytes, written.cache);
+  const NamedMemory v_cache = memory_of("the cache's v", cache.v, v_bytes, written.cache);
   check_disjoint(operation, k_cache, v_cache);
   check_disjoint(operation, written.all(), k_cache);
   check_disjoint(operation, written.all(), v_cache);
   written.add(k_cache);
   written.add(v_cache);
-  check_disjoint(operation, written.all(), part_of("k", k));
-  check_disjoint(operation, written.all(), part_of("v", v));
+  check_disjoint(operation, written.all(), memory_of("k", k));
+  check_disjoint(operation, written.all(), memory_of("v", v));
   const auto apart = [&](const char* name, const auto* data, std::int64_t count) {
     check_disjoint(operation, written.all(), values(name, data, count));
   };

@@ -40,27 +40,27 @@ ROTARY_API bool blocks_meet(const Blocks& a, const Blocks& b) noexcept;
 
 // A range of elements in memory and its name in error sentences. It is cheap to make: nearly all calls only compare
 // both ends.
-struct Part {
+struct NamedMemory {
   const char* name;
   std::uintptr_t begin, end;
   std::int64_t each;     // bytes of an element
   const Layout* layout;  // null: contiguous
 };
 
-inline Part part(const char* name, const void* data, std::int64_t each, const Layout& l) noexcept {
+inline NamedMemory memory_of(const char* name, const void* data, std::int64_t each, const Layout& l) noexcept {
   std::int64_t stride[3];
   set_strides(stride, l);
   const std::int64_t elements =
       (l.batch - 1) * stride[0] + (l.tokens - 1) * stride[1] + (l.heads - 1) * stride[2] + l.head_dim;
   return {name, address_of(data), address_of(data) + static_cast<std::uintptr_t>(elements * each), each, &l};
 }
-// The memory of X, Heads or ConstHeads, which must outlive the part.
+// The memory of X, Heads or ConstHeads, which must outlive the result.
 template <class X>
-Part part_of(const char* name, const X& x) noexcept {
-  return part(name, x.data, bytes_of(x.dtype), x.layout);
+NamedMemory memory_of(const char* name, const X& x) noexcept {
+  return memory_of(name, x.data, bytes_of(x.dtype), x.layout);
 }
 
-inline Blocks blocks_of(const Part& p) noexcept {
+inline Blocks blocks_of(const NamedMemory& p) noexcept {
   if (p.layout == nullptr) return {p.begin, static_cast<std::int64_t>(p.end - p.begin), {1, 1, 1}, {}};
   const Layout& l = *p.layout;
   Blocks blocks{p.begin, l.head_dim * p.each, {l.batch, l.tokens, l.heads}, {}};
@@ -72,11 +72,11 @@ inline Blocks blocks_of(const Part& p) noexcept {
 // The memory that a call writes: q_out, the cache's k and v.
 struct Writes {
   Writes() = default;
-  Writes(const Writes&) = delete;  // parts point to the layout
+  Writes(const Writes&) = delete;  // the memories point to the layout
   Writes& operator=(const Writes&) = delete;
-  void add(const Part& p) noexcept { parts[count++] = p; }
-  std::span<const Part> all() const noexcept { return {parts, count}; }
-  Part parts[3];
+  void add(const NamedMemory& memory) noexcept { memories[count++] = memory; }
+  std::span<const NamedMemory> all() const noexcept { return {memories, count}; }
+  NamedMemory memories[3];
   std::size_t count = 0;
   Layout cache;
 };
@@ -89,18 +89,18 @@ inline std::int64_t product(std::int64_t a, std::int64_t b) noexcept {
 
 // `count` contiguous values.
 template <class T>
-Part values(const char* name, const T* data, std::int64_t count) noexcept {
+NamedMemory values(const char* name, const T* data, std::int64_t count) noexcept {
   const std::uintptr_t begin = address_of(data);
   return {name, begin, begin + static_cast<std::uintptr_t>(product(count, sizeof(T))), 1, nullptr};
 }
 
-// Checks that two parts, neither of them empty, do not overlap. Throws ALIAS.
-inline void check_disjoint(const char* operation, const Part& written, const Part& other) {
+// Checks that two memories, neither of them empty, do not overlap. Throws ALIAS.
+inline void check_disjoint(const char* operation, const NamedMemory& written, const NamedMemory& other) {
   if (other.end <= written.begin || written.end <= other.begin) return;
   if (blocks_meet(blocks_of(written), blocks_of(other))) refuse_overlap(operation, written.name, other.name);
 }
-inline void check_disjoint(const char* operation, std::span<const Part> written, const Part& other) {
-  for (const Part& w : written) check_disjoint(operation, w, other);
+inline void check_disjoint(const char* operation, std::span<const NamedMemory> written, const NamedMemory& other) {
+  for (const NamedMemory& w : written) check_disjoint(operation, w, other);
 }
 
 }  // namespace rotary::detail

@@ -112,7 +112,7 @@ void refuse_pointer(const char* operation, const char* side, const void* data, D
 
 void refuse_alias(const Names& names, const ConstHeads& x, const Heads& out, bool same_strides) {
   if (x.data == out.data && same_strides) return;
-  if (!blocks_meet(blocks_of(part_of(names.x, x)), blocks_of(part_of(names.out, out)))) return;
+  if (!blocks_meet(blocks_of(memory_of(names.x, x)), blocks_of(memory_of(names.out, out)))) return;
   const auto distance = static_cast<std::int64_t>(address_of(out.data) - address_of(x.data));
   fail(Code::ALIAS, names.operation, names.x, " and ", names.out,
        " must not overlap, or be the same with the same strides, but ", names.out, " begins ",

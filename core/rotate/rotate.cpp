@@ -236,7 +236,7 @@ void copy_front(const InOut& x, const RotateOptions& options) {
 
 // x alone, q and k, or a packed tensor. X: Heads, in place, or InOut.
 template <class X>
-struct Call {
+struct RotateCall {
   const char* operation;
   const X* q;  // or x, or the packed tensor
   const X* k = nullptr;
@@ -245,7 +245,8 @@ struct Call {
 };
 
 template <class X>
-[[gnu::always_inline]] inline void run_checked(const Call<X>& call, const Table& table, const RotateOptions& options) {
+[[gnu::always_inline]] inline void run_checked(const RotateCall<X>& call, const Table& table,
+                                               const RotateOptions& options) {
   const char* const operation = call.operation;
   const Direction direction = options.direction;
   if (call.k != nullptr)
@@ -258,7 +259,7 @@ template <class X>
 }
 
 // Checks the heads and their blocks, then copies the elements before the blocks.
-void copy_fronts(const Call<InOut>& call, const Table& table, const RotateOptions& options) {
+void copy_fronts(const RotateCall<InOut>& call, const Table& table, const RotateOptions& options) {
   const InOut& q = *call.q;
   if (call.k != nullptr) {
     check_heads_from(call.operation, q, *call.k, table, options);
@@ -270,11 +271,11 @@ void copy_fronts(const Call<InOut>& call, const Table& table, const RotateOption
   }
   copy_front(q, options);
 }
-void copy_fronts(const Call<Heads>&, const Table&, const RotateOptions&) {}  // in place they stay as they are
+void copy_fronts(const RotateCall<Heads>&, const Table&, const RotateOptions&) {}  // in place they stay as they are
 
 // Calls work(blocks) with the same call for the elements of each head from `first` on.
 template <class X, class Work>
-void with_blocks(Call<X> call, int first, const Work& work) {
+void with_blocks(RotateCall<X> call, int first, const Work& work) {
   const X q = behind(call.operation, *call.q, first);
   const X k = call.k != nullptr ? behind(call.operation, *call.k, first) : q;
   call.q = &q;
@@ -300,10 +301,10 @@ void run_per_head(const char* operation, const InOut& block, const Table& table,
   }
 }
 
-void rotate_per_head(const Call<InOut>& call, const Table& table, const RotateOptions& options) {
+void rotate_per_head(const RotateCall<InOut>& call, const Table& table, const RotateOptions& options) {
   if (!call.packed) {
     copy_fronts(call, table, options);
-    return with_blocks(call, options.first, [&](const Call<InOut>& blocks) {
+    return with_blocks(call, options.first, [&](const RotateCall<InOut>& blocks) {
       run_per_head(call.operation, *blocks.q, table, options);
       if (blocks.k != nullptr) run_per_head(call.operation, *blocks.k, table, options);
     });
@@ -328,17 +329,18 @@ InOut in_out(const Heads& x) { return {x, x}; }
 
 // A call that needs more than its jobs. Not inlined: few calls reach it.
 template <class X>
-ROTARY_NOINLINE void rotate_blocks(const Call<X>& call, const Table& table, const RotateOptions& options) {
+ROTARY_NOINLINE void rotate_blocks(const RotateCall<X>& call, const Table& table, const RotateOptions& options) {
   if (table.heads() == 1) {
     copy_fronts(call, table, options);
-    return with_blocks(call, options.first, [&](const Call<X>& blocks) { run_checked(blocks, table, options); });
+    return with_blocks(call, options.first, [&](const RotateCall<X>& blocks) { run_checked(blocks, table, options); });
   }
   const InOut q = in_out(*call.q), k = in_out(call.k != nullptr ? *call.k : *call.q);
   rotate_per_head({call.operation, &q, call.k != nullptr ? &k : nullptr, call.kv_heads, call.packed}, table, options);
 }
 
 template <class X>
-[[gnu::always_inline]] inline void rotate_all(const Call<X>& call, const Table& table, const RotateOptions& options) {
+[[gnu::always_inline]] inline void rotate_all(const RotateCall<X>& call, const Table& table,
+                                              const RotateOptions& options) {
   if (table.heads() == 1 && options.first == 0) return run_checked(call, table, options);
   rotate_blocks(call, table, options);
 }

@@ -47,10 +47,10 @@ std::int64_t check_shift(const Heads& k, const Heads& v, const TableShape& table
   const std::int64_t count = check_sequences(sequences, k.layout);
   if (!has_elements(k.layout)) return count;
   Writes written;
-  written.add(part_of("k", k));
+  written.add(memory_of("k", k));
   if (has_elements(v.layout)) {
-    written.add(part_of("v", v));
-    check_disjoint("shift", written.parts[0], written.parts[1]);
+    written.add(memory_of("v", v));
+    check_disjoint("shift", written.memories[0], written.memories[1]);
   }
   const auto apart = [&](const char* name, const auto* data, std::int64_t values_of) {
     if (data != nullptr) check_disjoint("shift", written.all(), values(name, data, values_of));

@@ -22,10 +22,10 @@ template <class... Parts>
   fail(code, "between", sentence...);
 }
 
-// One side of between(): a rope and the positions of the keys.
-class Place {
+// A rope and the positions of the keys: one of the two that between() joins.
+class RopeAtPositions {
  public:
-  Place(const Frequencies& f, const Positions& p) : f_(f), p_(p) {
+  RopeAtPositions(const Frequencies& f, const Positions& p) : f_(f), p_(p) {
     checked_pairs(f);
     values_ = PositionsAccess::values(p, converted_);
     check_positions(f, p, values_.reals);
@@ -106,8 +106,8 @@ bool subtract(double b, double a, double& result) {
 
 // The distances of positions, [axes, batch, tokens]; false if one is not exact.
 template <class T>
-bool distances(const Place& from, const T* a, const Place& to, const T* b, int axes, int batch, std::int64_t tokens,
-               std::vector<T>& result) {
+bool distances(const RopeAtPositions& from, const T* a, const RopeAtPositions& to, const T* b, int axes, int batch,
+               std::int64_t tokens, std::vector<T>& result) {
   for (int axis = 0; axis < axes; ++axis) {
     for (std::int64_t row = 0; row < batch; ++row) {
       for (std::int64_t token = 0; token < tokens; ++token) {
@@ -170,7 +170,7 @@ Table between(const Frequencies& from, const Positions& from_positions, const Fr
               const Positions& to_positions, const TableOptions& options) {
   check_options(options);
   if (options.angles != Angles::exact) refuse_between(Code::VALUE, "angles must be exact but got float32");
-  const Place before(from, from_positions), after(to, to_positions);
+  const RopeAtPositions before(from, from_positions), after(to, to_positions);
   const Frequencies turn = check_between(from, {from_positions.batch(), from_positions.tokens()}, to,
                                          {to_positions.batch(), to_positions.tokens()});
   const std::int64_t tokens = to_positions.tokens();
@@ -203,9 +203,9 @@ Table between(const Frequencies& from, const Positions& from_positions, const Fr
   const bool back = from.clockwise == to.clockwise;
   if (!before.are_real() && !after.are_real()) {
     std::vector<std::int64_t> all;
-    for (const Place* place : {&after, &before}) {
-      place->add_frequencies(back && place == &before, sum);
-      place->add_positions(batch, all, std::int64_t{1}, [&](std::int64_t k) { return place->integers()[k]; });
+    for (const RopeAtPositions* one : {&after, &before}) {
+      one->add_frequencies(back && one == &before, sum);
+      one->add_positions(batch, all, std::int64_t{1}, [&](std::int64_t k) { return one->integers()[k]; });
     }
     sum.inv_freq = by_head(sum.inv_freq, to.heads, to.pairs());
     return Table(sum, Positions(std::move(all), sum.summed_axes, batch), options);

@@ -191,13 +191,13 @@ TEST(Borrowed, ReadsWhereTheRowsLieAndCopiesOwnTheirs) {
   EXPECT_EQ(table.batch(), 2);
   EXPECT_EQ(table.tokens(), 2);
   EXPECT_EQ(table.rotary_dim(), 6);
-  const Table copy = table, made(cos, sin, 3, Pairing::interleaved, 2);
+  const Table copy = table, own_rows(cos, sin, 3, Pairing::interleaved, 2);
   Table assigned = Table::borrow(cos, sin, 12, Pairing::half);
   assigned = table;
   const std::vector<float> before = cos;
   cos[0] = 99;
   EXPECT_EQ(table.cos()[0], 99);
-  for (const Table* own : {&copy, &made, static_cast<const Table*>(&assigned)}) {
+  for (const Table* own : {&copy, &own_rows, static_cast<const Table*>(&assigned)}) {
     EXPECT_NE(own->cos().data(), cos.data());
     EXPECT_TRUE(std::equal(before.begin(), before.end(), own->cos().begin(), own->cos().end()));
     EXPECT_TRUE(std::equal(sin.begin(), sin.end(), own->sin().begin(), own->sin().end()));
@@ -206,8 +206,8 @@ TEST(Borrowed, ReadsWhereTheRowsLieAndCopiesOwnTheirs) {
     EXPECT_EQ(own->pairing(), Pairing::interleaved);
   }
   Table moved = Table::borrow(cos, sin, 3, Pairing::half, 2);
-  const Table taken = std::move(moved);
-  EXPECT_EQ(taken.cos().data(), cos.data()) << "a move still borrows";
+  const Table target = std::move(moved);
+  EXPECT_EQ(target.cos().data(), cos.data()) << "a move still borrows";
 }
 
 TEST(Borrowed, RotatesAsACopyDoesAndIsReplacedByAssign) {
@@ -231,8 +231,8 @@ TEST(MovedFrom, ATableHasNoTokensAndNoPairsAndCanBeUsedAgain) {
   const Frequencies f = frequencies(Rope{.head_dim = 4, .pairing = Pairing::half});
   for (const bool borrowed : {false, true}) {
     Table table = borrowed ? Table::borrow(ones, ones, 2, Pairing::half) : Table(f, {1, 2, 3});
-    const Table taken = std::move(table);
-    EXPECT_EQ(taken.tokens(), 3);
+    const Table target = std::move(table);
+    EXPECT_EQ(target.tokens(), 3);
     EXPECT_EQ(table.tokens(), 0);  // NOLINT: the state of a moved-from table
     EXPECT_EQ(table.pairs(), 0);
     EXPECT_EQ(table.rotary_dim(), 0);

@@ -30,8 +30,8 @@ struct Tensor {
 };
 
 // A call, its inputs and what it must give.
-struct Call {
-  Call(Random& random, bool large)
+struct RandomAppend {
+  RandomAppend(Random& random, bool large)
       : batch(1 + below(random, 3)),
         tokens(random() % 24 == 0  ? 0
                : random() % 3 == 0 ? 1
@@ -97,7 +97,7 @@ struct Call {
   Bytes wanted_q;
 };
 
-void rotate_append_on(const Call& call, const Executor& executor) {
+void rotate_append_on(const RandomAppend& call, const Executor& executor) {
   Bytes out = call.q_out.data, k = call.k.data, v = call.v.data;
   const Heads q_out{out.data(), call.q.dtype, call.q_out.layout};
   const RotateOptions options(call.direction, executor);
@@ -115,7 +115,7 @@ void rotate_append_on(const Call& call, const Executor& executor) {
 
 // On every target, each by another split of the work.
 template <class Run>
-void compare(Call& call, bool rotated, std::uint64_t seed, const Run& run) {
+void compare(RandomAppend& call, bool rotated, std::uint64_t seed, const Run& run) {
   static const ThreadPool two(2), three(3);
   const Backwards backwards;
   const Shuffled shuffled(seed);
@@ -135,7 +135,7 @@ TEST(RotateAppend, IsTheReferenceAndPlainLoopsWhateverTheCall) {
   Random random(21);
   for (int round = 0; round < 1500; ++round) {
     SCOPED_TRACE(round);
-    Call call(random, round % 10 == 0);
+    RandomAppend call(random, round % 10 == 0);
     compare(call, true, random(), [&](const Executor& executor) { rotate_append_on(call, executor); });
     if (HasFatalFailure()) return;
   }
@@ -145,7 +145,7 @@ TEST(Append, IsPlainLoopsWhateverTheCall) {
   Random random(22);
   for (int round = 0; round < 600; ++round) {
     SCOPED_TRACE(round);
-    Call call(random, round % 10 == 0);
+    RandomAppend call(random, round % 10 == 0);
     compare(call, false, random(), [&](const Executor& executor) {
       append(call.k.view(), call.v.view(), call.cache, call.slots.host(), executor);
     });

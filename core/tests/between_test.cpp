@@ -91,8 +91,8 @@ TEST(Between, one_rope_turns_by_the_distance) {
   const auto p = random_positions(100, 3, std::int64_t{1} << 62);
   std::vector<std::int64_t> q = random_positions(100, 4, std::int64_t{1} << 62), moved;
   for (std::size_t t = 0; t < p.size(); ++t) moved.push_back(q[t] - p[t]);
-  const Table made = between(f, p, f, q), table(f, moved);
-  EXPECT_TRUE(std::ranges::equal(made.cos(), table.cos()) && std::ranges::equal(made.sin(), table.sin()));
+  const Table moving = between(f, p, f, q), table(f, moved);
+  EXPECT_TRUE(std::ranges::equal(moving.cos(), table.cos()) && std::ranges::equal(moving.sin(), table.sin()));
   // A distance that 64 bits do not hold.
   constexpr std::int64_t end = std::numeric_limits<std::int64_t>::max();
   const Table far = between(f, -end, f, end);

@@ -20,7 +20,7 @@ namespace {
 const std::vector<double> short_factor{1, 1.5, 2, 3}, long_factor{2, 3, 5, 8}, learned{1, 0.5, -0.25, 0};
 
 template <class Struct>
-Struct made(void (*init)(Struct*, std::size_t)) {
+Struct initialised(void (*init)(Struct*, std::size_t)) {
   Struct s;
   init(&s, sizeof s);
   return s;
@@ -48,12 +48,12 @@ Handles handles_of(const rotary_rope& rope, std::int64_t tokens = 30) {
   return h;
 }
 rotary_rope rope_of(int head_dim, int pairing = ROTARY_HALF) {
-  auto rope = made(rotary_rope_init);
+  auto rope = initialised(rotary_rope_init);
   rope.head_dim = head_dim, rope.pairing = pairing;
   return rope;
 }
 rotary_positions run_of(std::int64_t first, std::int64_t tokens) {
-  auto at = made(rotary_positions_init);
+  auto at = initialised(rotary_positions_init);
   at.first = first, at.tokens = tokens;
   return at;
 }
@@ -154,7 +154,7 @@ TEST(C, PositionsOfEveryTypeAndShape) {
   std::vector<double> real(narrow.begin(), narrow.end());
   real[0] = 0.25;
   const auto check = [&](std::int32_t type, const void* values, const Positions& wanted) {
-    auto at = made(rotary_positions_init);
+    auto at = initialised(rotary_positions_init);
     at.type = type, at.values = values, at.tokens = 3, at.batch = 2, at.axes = 2;
     assign(h, at);
     EXPECT_EQ(rotary_table_tokens(h.table), 3);
@@ -168,7 +168,7 @@ TEST(C, PositionsOfEveryTypeAndShape) {
 }
 
 rotary_heads view_of(void* data, DType dtype, const Layout& l, int first) {
-  auto x = made(rotary_heads_init);
+  auto x = initialised(rotary_heads_init);
   x.data = data, x.dtype = static_cast<std::int32_t>(dtype), x.first = first;
   x.batch = l.batch, x.tokens = l.tokens, x.heads = l.heads, x.head_dim = l.head_dim;
   x.batch_stride = l.batch_stride, x.token_stride = l.token_stride, x.head_stride = l.head_stride;
@@ -205,7 +205,7 @@ TEST_P(Calls, InPlaceOutOfPlaceInPartsAndByAPoolGiveTheBitsOfCpp) {
   const Bytes wanted_q = rotated(q, q_layout), wanted_k = rotated(k, k_layout);
   const Handles h = handles_of(rope_of(8, static_cast<int>(pairing)));
   assign(h, run_of(1000, 5));
-  auto options = made(rotary_options_init);
+  auto options = initialised(rotary_options_init);
   options.direction = static_cast<std::int32_t>(direction);
   rotary_pool* pool = nullptr;
   expect_ok(rotary_pool_make(3, &pool));
@@ -239,7 +239,7 @@ TEST_P(Calls, QueriesTimesTheirFactorsAreThoseOfCpp) {
   for (int i = 0; i < 10; ++i) scale.push_back(1 + 0.3F * static_cast<float>(i));
   const Handles h = handles_of(rope_of(8, static_cast<int>(pairing)));
   assign(h, run_of(1000, 5));
-  auto options = made(rotary_options_init);
+  auto options = initialised(rotary_options_init);
   options.direction = static_cast<std::int32_t>(direction), options.query_scale = scale.data();
   for (const std::size_t factors : {5U, 10U}) {
     options.query_scales = static_cast<std::int64_t>(factors);
@@ -316,17 +316,17 @@ TEST_P(Calls, RowsByNumberAreThoseOfATable) {
                    oracle::narrow(values[static_cast<std::size_t>(i)], type));
         }
       }
-      auto given = made(rotary_rows_init);
+      auto given = initialised(rotary_rows_init);
       given.dtype = static_cast<std::int32_t>(type), given.cos = cache.data(), given.rows = 40, given.stride = 11;
       given.sin = cache.data() + 4 * size_of(type), given.pairs = 4, given.pairing = static_cast<int>(pairing);
-      auto at = made(rotary_positions_init);
+      auto at = initialised(rotary_positions_init);
       at.type = ROTARY_INT32, at.values = numbers.data(), at.tokens = 5, at.batch = batch;
       const Handles h = handles_of(rope_of(8));
       expect_ok(rotary_table_borrow_rows(h.table, &given, &at));
       EXPECT_EQ(rotary_table_tokens(h.table), 5);
       EXPECT_EQ(rotary_table_batch(h.table), batch);
       EXPECT_EQ(rotary_table_cos(h.table) == nullptr, type == DType::f32);
-      auto how = made(rotary_options_init);
+      auto how = initialised(rotary_options_init);
       how.direction = static_cast<std::int32_t>(direction);
       for (const int parts : {1, 3, 11}) {
         Bytes got_q = q, got_k(k.size()), alone = q;
@@ -379,7 +379,7 @@ TEST(C, PackedTensorsAndCaches) {
   for (const bool flat : {true, false}) {
     std::vector<bf16> k_cache(10 * 8), v_cache(10 * 8), wanted_k(10 * 8), wanted_v(10 * 8);
     std::vector<float> q_out(5 * 16), wanted_q(5 * 16);
-    auto cache = made(rotary_cache_init);
+    auto cache = initialised(rotary_cache_init);
     cache.type = ROTARY_CACHE_BF16, cache.k = k_cache.data(), cache.v = v_cache.data(), cache.pages = 2;
     cache.page_size = 5, cache.heads = 1, cache.head_dim = 8, cache.page_stride = 40, cache.token_stride = 8;
     cache.head_stride = 8, cache.slots = flat ? slots.data() : nullptr;
@@ -430,7 +430,7 @@ TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
   given.inv_freq = speeds.data(), given.phase = phase.data();
   Rope rope{.head_dim = 6, .pairing = Pairing::half, .inv_freq = speeds, .heads = 2, .summed_axes = 2, .phase = phase};
   const std::vector<std::int64_t> places{0, 5, -7, 3, 2, 1};
-  auto at = made(rotary_positions_init);
+  auto at = initialised(rotary_positions_init);
   at.type = ROTARY_INT64, at.values = places.data(), at.tokens = 3, at.axes = 2;
   const Handles h = handles_of(given, 3);
   EXPECT_EQ(rotary_frequencies_pairs(h.frequencies), 3);
@@ -444,7 +444,7 @@ TEST(C, SumsPhasesAmplitudesAndRowsPerHeadGiveTheBitsOfCpp) {
   expect_ok(rotary_rotate(&heads, nullptr, h.table, nullptr));
   rotate(Heads{y.data(), DType::f32, thd(3, 4, 6)}, wanted);
   EXPECT_EQ(x, y);
-  auto rows = made(rotary_rows_init);
+  auto rows = initialised(rotary_rows_init);
   rows.cos = const_cast<float*>(wanted.cos().data()), rows.sin = const_cast<float*>(wanted.sin().data());
   rows.stride = 6, rows.rows = 3, rows.pairs = 3, rows.pairing = ROTARY_HALF, rows.heads = 2;
   const rotary_positions numbers = run_of(0, 3);
@@ -483,7 +483,7 @@ TEST(C, WritesRowsIntoMemoryOfTheCallers) {
     const Table wanted(f, positions(99, 3), {Angles::exact, static_cast<Rounding>(type)});
     const std::size_t each = size_of(type);
     Bytes memory(30 * each, std::byte{0x5a});
-    auto rows = made(rotary_rows_init);
+    auto rows = initialised(rotary_rows_init);
     rows.dtype = static_cast<std::int32_t>(type), rows.cos = memory.data(), rows.sin = memory.data() + 5 * each;
     rows.stride = 10, rows.rows = 3;
     expect_ok(rotary_rows_write(&rows, h.frequencies, &at, ROTARY_EXACT));
@@ -505,7 +505,7 @@ TEST(C, WritesRowsIntoMemoryOfTheCallers) {
 
 TEST(C, RefusesWithACodeAndASentenceOfThisThread) {
   rotary_frequencies* f = nullptr;
-  auto rope = made(rotary_rope_init);
+  auto rope = initialised(rotary_rope_init);
   rope.head_dim = 8;
   expect_refused(rotary_frequencies_make(&rope, 0, &f), ROTARY_PAIRING, "pairing");
   EXPECT_EQ(f, nullptr);
@@ -530,10 +530,10 @@ TEST(C, RefusesWithACodeAndASentenceOfThisThread) {
   const rotary_heads heads = view_of(x.data(), DType::f32, thd(2, 1, 8), 0);
   expect_refused(rotary_rotate(&heads, nullptr, h.table, nullptr), ROTARY_SHAPE, "table has 0 rows");
   expect_refused(rotary_rotate(&heads, nullptr, nullptr, nullptr), ROTARY_VALUE, "table must not be null");
-  auto options = made(rotary_options_init);
+  auto options = initialised(rotary_options_init);
   options.part = 3, options.parts = 3;
   expect_refused(rotary_rotate(&heads, nullptr, h.table, &options), ROTARY_VALUE, "part must be from 0");
-  auto at = made(rotary_positions_init);
+  auto at = initialised(rotary_positions_init);
   at.type = ROTARY_INT64, at.tokens = 2;
   expect_refused(rotary_table_assign(h.table, h.frequencies, &at, 0, 0), ROTARY_VALUE, "values of the positions");
   at.type = 9, at.values = x.data();

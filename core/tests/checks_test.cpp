@@ -18,7 +18,7 @@ TEST(Checks, RefuseWhatBreaksARuleWithItsSentenceAndNothingElse) {
   std::byte* const aligned = memory.data() + 64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64;
   for (const JudgedCall& judged : JudgedCalls(aligned).all) {
     const RandomCall& c = judged.call;
-    judged.expect(made(c), c.name());
+    judged.expect(make_call(c), c.name());
     if (c.operation != RandomCall::qkv) judged.expect(checked(c), c.name());
     if (c.operation != RandomCall::one || c.in_place) continue;
     const auto call = [&] {
@@ -43,10 +43,10 @@ bool bytes_meet(const Blocks& a, const Blocks& b) {
       }
     }
   };
-  std::vector<bool> taken(8192);
+  std::vector<bool> covered(8192);
   bool meet = false;
-  each(a, [&](std::uintptr_t byte) { taken[byte] = true; });
-  each(b, [&](std::uintptr_t byte) { meet = meet || taken[byte]; });
+  each(a, [&](std::uintptr_t byte) { covered[byte] = true; });
+  each(b, [&](std::uintptr_t byte) { meet = meet || covered[byte]; });
   return meet;
 }
 

@@ -6,7 +6,7 @@
 
 #include "core/tests/support/guarded.h"
 #include "core/tests/support/oracle.h"
-#include "core/tests/support/places.h"
+#include "core/tests/support/qk_memory.h"
 #include "core/tests/support/splits.h"
 
 namespace rotary::tests {
@@ -18,14 +18,14 @@ struct Sizes {
 };
 
 // q and k in memories of their own, in every pair of layouts and dtypes.
-std::vector<TwoPlaces> cases_out_of_place(const Sizes& s, DType dtype) {
-  std::vector<TwoPlaces> cases;
+std::vector<QkMemory> cases_out_of_place(const Sizes& s, DType dtype) {
+  std::vector<QkMemory> cases;
   for (int q_kind = 0; q_kind < 3; ++q_kind) {
     for (int k_kind = 0; k_kind < 3; ++k_kind) {
       const DType k_dtype = q_kind == k_kind ? dtype : dtypes[(static_cast<std::size_t>(dtype) + 1) % 3];
-      TwoPlaces c{"layouts " + std::to_string(q_kind) + " and " + std::to_string(k_kind),
-                  {0, dtype, layout_of(q_kind, s.batch, s.tokens, s.q_heads, s.q_dim)},
-                  {0, k_dtype, layout_of(k_kind, s.batch, s.tokens, s.k_heads, s.k_dim)}};
+      QkMemory c{"layouts " + std::to_string(q_kind) + " and " + std::to_string(k_kind),
+                 {0, dtype, layout_of(q_kind, s.batch, s.tokens, s.q_heads, s.q_dim)},
+                 {0, k_dtype, layout_of(k_kind, s.batch, s.tokens, s.k_heads, s.k_dim)}};
       c.k.at = (c.q.end() + 3) / 4 * 4;
       cases.push_back(c);
     }
@@ -34,28 +34,28 @@ std::vector<TwoPlaces> cases_out_of_place(const Sizes& s, DType dtype) {
 }
 
 // [batch, tokens, heads, 3, head_dim], and with heads of two sizes [batch, tokens, q_heads * q_dim + k_heads * k_dim].
-std::vector<TwoPlaces> cases_interleaved(const Sizes& s, DType dtype) {
+std::vector<QkMemory> cases_interleaved(const Sizes& s, DType dtype) {
   Layout thirds = bthd(s.batch, s.tokens, s.q_heads, 3 * s.q_dim);
   thirds.head_dim = s.q_dim;
-  TwoPlaces a{"thirds", {0, dtype, thirds}, {0, dtype, thirds}};
+  QkMemory a{"thirds", {0, dtype, thirds}, {0, dtype, thirds}};
   a.k.layout.heads = std::min(s.q_heads, s.k_heads);
   a.k.at = s.q_dim * static_cast<std::int64_t>(size_of(dtype));
 
   const std::int64_t token = s.q_heads * s.q_dim + s.k_heads * s.k_dim;
-  TwoPlaces b{"two sizes",
-              {0, dtype, {s.batch, s.tokens, s.q_heads, s.q_dim, s.tokens * token, token, s.q_dim}},
-              {0, dtype, {s.batch, s.tokens, s.k_heads, s.k_dim, s.tokens * token, token, s.k_dim}}};
+  QkMemory b{"two sizes",
+             {0, dtype, {s.batch, s.tokens, s.q_heads, s.q_dim, s.tokens * token, token, s.q_dim}},
+             {0, dtype, {s.batch, s.tokens, s.k_heads, s.k_dim, s.tokens * token, token, s.k_dim}}};
   b.k.at = s.q_heads * s.q_dim * static_cast<std::int64_t>(size_of(dtype));
   return {a, b};
 }
 
-std::vector<TwoPlaces> cases(const Sizes& s, DType dtype) {
-  std::vector<TwoPlaces> all = cases_out_of_place(s, dtype);
+std::vector<QkMemory> cases(const Sizes& s, DType dtype) {
+  std::vector<QkMemory> all = cases_out_of_place(s, dtype);
   if (s.q_dim == s.k_dim) {
     for (int kind = 0; kind < 3; ++kind)
-      all.push_back(packed_places(kind, s.batch, s.tokens, s.q_heads, s.k_heads, s.q_dim, dtype));
+      all.push_back(packed_memory(kind, s.batch, s.tokens, s.q_heads, s.k_heads, s.q_dim, dtype));
   }
-  for (const TwoPlaces& c : cases_interleaved(s, dtype)) all.push_back(c);
+  for (const QkMemory& c : cases_interleaved(s, dtype)) all.push_back(c);
   return all;
 }
 
@@ -65,12 +65,12 @@ class Arena {
   explicit Arena(std::int64_t bytes) : in_(static_cast<std::size_t>(bytes)), out_(static_cast<std::size_t>(bytes)) {}
 
   // Checks rotation in place, and into another memory that has the same places of q and k.
-  void check(const TwoPlaces& c, const Table& table, Direction direction, const Executor& executor, Random& random) {
+  void check(const QkMemory& c, const Table& table, Direction direction, const Executor& executor, Random& random) {
     SCOPED_TRACE(c.name);
     const auto bytes = static_cast<std::size_t>(c.bytes());
     const Bytes before = filled(random, c), to = filled(random, c);
     Bytes wanted = before, wanted_to = to;
-    for (const Place& p : {c.q, c.k}) {
+    for (const OffsetHeads& p : {c.q, c.k}) {
       rotate(p.in(wanted.data()), p.in(wanted.data()), table, direction);
       rotate(ConstHeads(p.in(before.data())), p.in(wanted_to.data()), table, direction);
     }
@@ -87,8 +87,8 @@ class Arena {
   }
 
  private:
-  static void expect_same(std::byte* got, std::byte* wanted, const TwoPlaces& c, int rotary_dim, const char* what) {
-    for (const Place& p : {c.q, c.k}) {
+  static void expect_same(std::byte* got, std::byte* wanted, const QkMemory& c, int rotary_dim, const char* what) {
+    for (const OffsetHeads& p : {c.q, c.k}) {
       level_nans(got, p, rotary_dim);
       level_nans(wanted, p, rotary_dim);
     }
@@ -117,7 +117,7 @@ TEST_P(Fused, EqualsACallForQAndACallForKInEveryMemory) {
         const bool by_head = s.k_heads > 0 && s.q_heads % s.k_heads == 0 && random() % 2 == 0;
         const Table table =
             random_table_by_head(random, s.tokens, pairs, pairing, static_cast<int>(batch), by_head ? s.k_heads : 1);
-        for (const TwoPlaces& c : cases(s, dtype)) {
+        for (const QkMemory& c : cases(s, dtype)) {
           const Shuffled shuffled(random());
           arena.check(c, table, direction, random() % 2 == 0 ? backwards : static_cast<const Executor&>(shuffled),
                       random);
@@ -139,7 +139,7 @@ TEST_P(Fused, EqualsACallForQAndACallForKPieceByPieceFromAnyNumberOfThreads) {
   const Shuffled shuffled(random());
   const Executor* const executors[] = {&serial(), &shuffled, &two, &three};
   std::size_t turn = random();
-  for (const TwoPlaces& c : cases(s, dtype)) arena.check(c, table, direction, *executors[turn++ % 4], random);
+  for (const QkMemory& c : cases(s, dtype)) arena.check(c, table, direction, *executors[turn++ % 4], random);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rotate, Fused, grid, grid_name);
@@ -147,14 +147,14 @@ INSTANTIATE_TEST_SUITE_P(Rotate, Fused, grid, grid_name);
 // ---- packed q, k and v ----
 
 // The heads behind `first`, as they lie in the memory of a place.
-Place heads_from(const Place& all, std::int64_t first, std::int64_t heads) {
-  Place part = all;
+OffsetHeads heads_from(const OffsetHeads& all, std::int64_t first, std::int64_t heads) {
+  OffsetHeads part = all;
   part.at += first * all.layout.head_stride * static_cast<std::int64_t>(size_of(all.dtype));
   part.layout.heads = heads;
   return part;
 }
 
-void copy_heads(const Place& from, const std::byte* in, const Place& to, std::byte* out) {
+void copy_heads(const OffsetHeads& from, const std::byte* in, const OffsetHeads& to, std::byte* out) {
   const Layout& l = from.layout;
   for (std::int64_t i = 0; i < l.batch * l.tokens * l.heads; ++i) {
     const std::int64_t b = i / l.heads / l.tokens, t = i / l.heads % l.tokens, h = i % l.heads;
@@ -165,11 +165,11 @@ void copy_heads(const Place& from, const std::byte* in, const Place& to, std::by
 }
 
 // From a packed tensor of one layout to one of another, and in place. v is full of signalling NaN.
-void check_packed(const Place& from, const Place& to, std::int64_t kv_heads, const Table& table, Direction direction,
-                  const Executor& executor, Random& random) {
+void check_packed(const OffsetHeads& from, const OffsetHeads& to, std::int64_t kv_heads, const Table& table,
+                  Direction direction, const Executor& executor, Random& random) {
   const std::int64_t rotating = from.layout.heads - kv_heads;
-  const Place qk = heads_from(from, 0, rotating), v = heads_from(from, rotating, kv_heads);
-  const Place qk_out = heads_from(to, 0, rotating), v_out = heads_from(to, rotating, kv_heads);
+  const OffsetHeads qk = heads_from(from, 0, rotating), v = heads_from(from, rotating, kv_heads);
+  const OffsetHeads qk_out = heads_from(to, 0, rotating), v_out = heads_from(to, rotating, kv_heads);
   Bytes in = hard_values(random, from.dtype, extent(from.layout));
   Bytes nans(in.size());
   fill_signalling(nans.data(), from.dtype, extent(from.layout));
@@ -200,8 +200,8 @@ TEST(FusedQkv, RotatesQAndKAndKeepsTheBitsOfV) {
                                             << from << " to " << to);
           const Table table = random_table(random, tokens, 16 + below(random, 9), pairings[random() % 3],
                                            static_cast<int>(random() % 2 == 0 ? 1 : batch));
-          const Place in{0, dtype, layout_of(from, batch, tokens, heads, 50)};
-          const Place out{0, dtype, layout_of(to, batch, tokens, heads, 50)};
+          const OffsetHeads in{0, dtype, layout_of(from, batch, tokens, heads, 50)};
+          const OffsetHeads out{0, dtype, layout_of(to, batch, tokens, heads, 50)};
           const Shuffled shuffled(random());
           for (const Executor* executor :
                {&serial(), static_cast<const Executor*>(&pool), static_cast<const Executor*>(&shuffled)}) {
@@ -231,7 +231,7 @@ TEST(FusedDispatch, IsOneRunOfTheExecutor) {
   Random random(4);
   for (const std::int64_t tokens : {std::int64_t{1}, std::int64_t{100}}) {
     const Table table = random_table(random, tokens, 64, Pairing::half);
-    for (const TwoPlaces& c : cases({1, tokens, 6, 2, 128, 128}, DType::bf16)) {
+    for (const QkMemory& c : cases({1, tokens, 6, 2, 128, 128}, DType::bf16)) {
       Bytes memory(static_cast<std::size_t>(c.bytes()));
       const Counting counting;
       rotate_qk(c.q.in(memory.data()), c.k.in(memory.data()), table, counting);

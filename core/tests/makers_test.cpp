@@ -19,12 +19,12 @@ namespace {
 const auto golden = nlohmann::json::parse(std::ifstream(ROTARY_SOURCE_DIR "/core/tests/golden/makers.json"));
 
 // relative: to the largest of all, for directions that are 0 but for rounding.
-void expect_near(const std::vector<double>& made, const char* name, double relative = 1e-15, bool of_largest = false) {
+void expect_near(const std::vector<double>& got, const char* name, double relative = 1e-15, bool of_largest = false) {
   const std::vector<double> wanted = golden.at(name);
-  ASSERT_EQ(made.size(), wanted.size());
+  ASSERT_EQ(got.size(), wanted.size());
   const double largest = *std::max_element(wanted.begin(), wanted.end());
-  for (std::size_t i = 0; i < made.size(); ++i)
-    EXPECT_NEAR(made[i], wanted[i], relative * (of_largest ? largest : std::abs(wanted[i]))) << i;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], wanted[i], relative * (of_largest ? largest : std::abs(wanted[i]))) << i;
 }
 
 std::vector<double> plain(int width, double base) {

@@ -43,9 +43,9 @@ struct WatchingLanes : Traits {
 
   template <class Of>
   static Floats each(Of of) {
-    Floats made;
-    for (int i = 0; i < width; ++i) made.x[i] = of(i);
-    return made;
+    Floats result;
+    for (int i = 0; i < width; ++i) result.x[i] = of(i);
+    return result;
   }
   static Floats splat(float x) {
     return each([&](int) { return x; });

@@ -106,10 +106,10 @@ class DiffusersReader {
     if (row_.pairing_key.empty()) return row_.pairing;
     const std::string key(row_.pairing_key);
     const Object& from = says(key);
-    const std::string said = *from.text(key);
+    const std::string word = *from.text(key);
     part_.origins().read("pairing", from, key);
-    if (said != "split" && said != "interleaved") from.refuse(key, "must be split or interleaved");
-    return said == "split" ? Pairing::half : Pairing::interleaved;
+    if (word != "split" && word != "interleaved") from.refuse(key, "must be split or interleaved");
+    return word == "split" ? Pairing::half : Pairing::interleaved;
   }
 
   // Whether the whole head is one run, and no key lists widths of axes.
@@ -164,8 +164,8 @@ class DiffusersReader {
       part_.by_default("axis");
     } else {
       const Object& from = says(key);
-      const Json& said = *from.value(key);
-      if (said.is_array()) {
+      const Json& value = *from.value(key);
+      if (value.is_array()) {
         widths_ = *from.integers(key);
       } else {
         widths_.assign(axes, static_cast<int>(*from.integer(key, 1, max_head_dim)));
@@ -293,10 +293,10 @@ class DiffusersReader {
   // Sets the rope of these axes, whose other facts are known.
   void take(const std::vector<Axis>& axes) {
     Rope& rope = model_.rope;
-    const Rope made = axial(rope.head_dim, axes, rope.pairing);
-    rope.rotary_dim = made.rotary_dim;
-    rope.axis = made.axis;
-    rope.inv_freq = made.inv_freq;
+    const Rope by_axes = axial(rope.head_dim, axes, rope.pairing);
+    rope.rotary_dim = by_axes.rotary_dim;
+    rope.axis = by_axes.axis;
+    rope.inv_freq = by_axes.inv_freq;
     const std::string base = row_.base_key.empty() ? spelled(rope.base) : std::string(row_.base_key);
     std::string formula = base + "^(-2i / width) of each axis";
     if (!row_.ntk.empty())

@@ -90,32 +90,32 @@ class Leftovers {
  public:
   explicit Leftovers(const Ledger& ledger) : ledger_(ledger) {}
 
-  struct Place {
+  struct Enclosing {
     bool in_rope = false;
     bool of_modules = false;
   };
 
-  void object(const Json& json, const std::string& path, Place place) const {
+  void object(const Json& json, const std::string& path, Enclosing enclosing) const {
     for (const auto& item : json.items()) {
       const std::string& key = item.key();
       const std::string where = path.empty() ? key : path + "." + key;
-      if (names_labels(key) || ledger_.whole(json, key) || (place.of_modules && key.find('.') != std::string::npos))
+      if (names_labels(key) || ledger_.whole(json, key) || (enclosing.of_modules && key.find('.') != std::string::npos))
         continue;
-      const bool rope = place.in_rope || names_rope(key);
+      const bool rope = enclosing.in_rope || names_rope(key);
       if (rope && is_not_finite(item.value())) refuse_number(where, item.value());
       if (rope && !ledger_.was_read(json, key) && !is_harmless(key, item.value()))
         refuse(key, path, item.value(), advice_on(key, json, path));
-      values(item.value(), where, {rope, place.of_modules || names_modules(key)});
+      values(item.value(), where, {rope, enclosing.of_modules || names_modules(key)});
     }
   }
 
  private:
-  void values(const Json& json, const std::string& path, Place place) const {
-    if (json.is_object()) object(json, path, place);
+  void values(const Json& json, const std::string& path, Enclosing enclosing) const {
+    if (json.is_object()) object(json, path, enclosing);
     if (!json.is_array()) return;
     for (const Json& element : json) {
-      if (place.in_rope && is_not_finite(element)) refuse_number(path, element);
-      if (element.is_structured()) values(element, path + "[]", place);
+      if (enclosing.in_rope && is_not_finite(element)) refuse_number(path, element);
+      if (element.is_structured()) values(element, path + "[]", enclosing);
     }
   }
 

@@ -37,9 +37,9 @@ void note_small_base(const Part& part, const ModelRope& used, std::int64_t conte
 
 using Value = std::pair<std::string, std::string>;  // the name and the text of a rope's value
 
-std::string text_of(double value) { return spelled(value); }
-std::string text_of(std::int64_t value) { return std::to_string(value); }
-std::string text_of(bool value) { return value ? "true" : "false"; }
+std::string to_text(double value) { return spelled(value); }
+std::string to_text(std::int64_t value) { return std::to_string(value); }
+std::string to_text(bool value) { return value ? "true" : "false"; }
 
 std::vector<Value> values_of(const Model& model) {
   const ModelRope& used = model.ropes.front();
@@ -57,7 +57,7 @@ std::vector<Value> values_of(const Model& model) {
     values.push_back({"context", std::to_string(context)});
   scalings::for_each_field(rope.scaling, [&](const auto& field, const auto& value) {
     using Held = std::decay_t<decltype(value)>;
-    if constexpr (std::is_arithmetic_v<Held>) values.push_back({field.name, text_of(value)});
+    if constexpr (std::is_arithmetic_v<Held>) values.push_back({field.name, to_text(value)});
   });
   try {
     values.push_back({"attention factor", spelled(frequencies(rope, 0).attention_factor)});

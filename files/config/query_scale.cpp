@@ -24,19 +24,19 @@ bool is_of(const QueryRow& row, const Part& part) {
 
 // The scale that the keys say; empty where the file has no such factor. scaling: its length holds
 // where the object of a rope leaves it out.
-std::optional<QueryScale> said_by(const QueryRow& row, const Object& keys, const Scaling& scaling) {
+std::optional<QueryScale> scale_of(const QueryRow& row, const Object& keys, const Scaling& scaling) {
   QueryScale scale = row.scale;
   const auto amount = row.amount_key.empty() ? std::nullopt : keys.number(row.amount_key);
   if (!row.amount_key.empty() && !amount && scale.amount == 0) return std::nullopt;
   scale.amount = amount.value_or(scale.amount);
   if (std::fabs(scale.amount) > max_factor) keys.refuse(row.amount_key, "must be at most ", spelled(max_factor));
-  const Json* said = row.length_key.empty() ? nullptr : keys.peek(row.length_key);
-  if (said != nullptr && scale.form == QueryForm::ratio && said->is_number() && *said <= 0)
+  const Json* length = row.length_key.empty() ? nullptr : keys.peek(row.length_key);
+  if (length != nullptr && scale.form == QueryForm::ratio && length->is_number() && *length <= 0)
     return std::nullopt;  // Grok
-  if (said != nullptr) scale.length = keys.length(row.length_key, max_length).value_or(0);
+  if (length != nullptr) scale.length = keys.length(row.length_key, max_length).value_or(0);
   const Yarn* yarn = std::get_if<Yarn>(&scaling);
-  if (said == nullptr && row.object == "rope" && yarn != nullptr) scale.length = yarn->trained_length;
-  if (said == nullptr && row.length_key == "rope.scaling.original_context_length")
+  if (length == nullptr && row.object == "rope" && yarn != nullptr) scale.length = yarn->trained_length;
+  if (length == nullptr && row.length_key == "rope.scaling.original_context_length")
     scale.length = keys.length("context_length", max_length).value_or(0);
   if (row.object == "gguf" && scale.amount != 0 && scale.length == 0)
     keys.refuse(row.amount_key, "must stand beside ", keys.path_of(row.length_key));
@@ -76,7 +76,7 @@ void read_query_scale(const Part& part, const std::optional<Object>& of_rope, co
     const auto keys = row.object.empty() || row.object == "gguf" ? std::optional(part.keys)
                       : row.object == "rope"                     ? of_rope
                                                                  : part.keys.object(row.object);
-    const auto scale = keys ? said_by(row, *keys, scaling) : std::nullopt;
+    const auto scale = keys ? scale_of(row, *keys, scaling) : std::nullopt;
     if (!scale) continue;
     ModelQueryScale found{part.path, *scale, chosen, said_where(row, part, *keys)};
     if (!row.chosen) {

@@ -59,7 +59,7 @@ bool is_known_label(std::string_view key) {
 
 // Other spellings of the words of the scalings.
 struct Word {
-  std::string_view said, type;
+  std::string_view spelling, type;
 };
 constexpr Word scaling_words[] = {{"su", "longrope"},         {"mrope", "default"},      {"xdrope", "dynamic"},
                                   {"ntk_fixed", "ntk_fixed"}, {"ntkmixed", "ntk_fixed"},  // BlueLM
@@ -76,10 +76,10 @@ std::vector<std::string_view> known_types() {
   return types;
 }
 
-[[noreturn]] void refuse_type(const Object& keys, const char* key, const std::string& said) {
+[[noreturn]] void refuse_type(const Object& keys, const char* key, const std::string& type_word) {
   const std::vector<std::string_view> known = known_types();
   fail(Code::CONFIG_VALUE, "read_config", keys.path_of(key), " must be one of ", listed(known), " but got ",
-       in_quotes(said), suggestion(said, known));
+       in_quotes(type_word), suggestion(type_word, known));
 }
 
 // The names that generic files (of a model_type that is not known) use.
@@ -87,16 +87,16 @@ constexpr Names generic_base_keys = "rope_theta rotary_emb_base rotary_base rope
 
 }  // namespace
 
-std::string published_type(std::string_view said) {
+std::string published_type(std::string_view type_word) {
   for (const Word& word : scaling_words) {
-    if (said == word.said) return std::string(word.type);
+    if (type_word == word.spelling) return std::string(word.type);
   }
-  std::string type = said == "axial" ? "axial" : "";
+  std::string type = type_word == "axial" ? "axial" : "";
   for (const scalings::YarnKind& kind : scalings::yarn_kinds) {
-    if (said == kind.rope_type) type = said;
+    if (type_word == kind.rope_type) type = type_word;
   }
   scalings::for_each_scaling([&](const auto& scaling) {
-    if (said == scalings::rope_type_of(scaling)) type = scalings::name_of(scaling);
+    if (type_word == scalings::rope_type_of(scaling)) type = scalings::name_of(scaling);
   });
   return type;
 }
@@ -105,18 +105,18 @@ std::string scaling_type(const Part& part, const Object& keys) {
   const auto modern = keys.text("rope_type");
   const auto legacy = keys.text("type");
   const char* key = modern ? "rope_type" : "type";
-  const std::string said = modern.value_or(legacy.value_or("default"));
+  const std::string type_word = modern.value_or(legacy.value_or("default"));
   part.origins().read_or_by_default("scaling", keys, key, part.name());
   if (modern && legacy && *modern != *legacy) {
     part.note(NoteKind::unread, "rope_type ", *modern, " beats type ", *legacy, " in ", keys.path());
   }
-  std::string type = published_type(said);
-  if (said == "yarn" && part.family.yarn_is_longrope) type = "longrope";
-  if (said == "yarn_linear" && part.family.quirk->scaling != nullptr) type = "yarn";  // Grok
-  if (type.empty()) refuse_type(keys, key, said);
-  if (type != said) {
-    part.note(NoteKind::read_as, "rope_type ", said, " is read as ", type,
-              (said == "ntk" ? ", as vLLM means it; bloc97's NTK-aware scaling is ntk_aware" : ""));
+  std::string type = published_type(type_word);
+  if (type_word == "yarn" && part.family.yarn_is_longrope) type = "longrope";
+  if (type_word == "yarn_linear" && part.family.quirk->scaling != nullptr) type = "yarn";  // Grok
+  if (type.empty()) refuse_type(keys, key, type_word);
+  if (type != type_word) {
+    part.note(NoteKind::read_as, "rope_type ", type_word, " is read as ", type,
+              (type_word == "ntk" ? ", as vLLM means it; bloc97's NTK-aware scaling is ntk_aware" : ""));
   }
   return type;
 }

@@ -141,13 +141,13 @@ int read_head_dim(const Part& part, int heads) {
     why = std::string(key) + " is " + (value ? "0" : "null");
     break;
   }
-  const bool said = !why.empty();
-  if (!said && part.family.shape.head_dim != 0) {
+  const bool explained = !why.empty();
+  if (!explained && part.family.shape.head_dim != 0) {
     return take_default(part, "head_dim", "head_dim", part.family.shape.head_dim);
   }
   const int dim = hidden_per_head(part, heads);
-  part.note(NoteKind::derived, (said ? why : "head_dim is not given"), ": hidden_size / heads = ", dim,
-            (said ? ", as the frameworks read it" : ""));
+  part.note(NoteKind::derived, (explained ? why : "head_dim is not given"), ": hidden_size / heads = ", dim,
+            (explained ? ", as the frameworks read it" : ""));
   return dim;
 }
 

@@ -265,7 +265,7 @@ struct RopeKeys {
   Origin truncate_from = {};  // origin of truncate
 };
 // The type that scaling_type returns for a word of rope_type; "" if the word is unknown.
-std::string published_type(std::string_view said);
+std::string published_type(std::string_view type_word);
 // The name of the scaling for any spelling of rope_type, or axial, deepseek_yarn, telechat3-yarn. Throws CONFIG_VALUE
 // for an unknown one.
 std::string scaling_type(const Part&, const Object& keys);

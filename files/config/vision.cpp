@@ -152,20 +152,20 @@ void read_vision_part(const Part& part) {
 void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRope& model) {
   Rope& rope = model.rope;
   Axes axes = part.family.axes;
-  Axes said = Axes::sectioned;
+  Axes declared = Axes::sectioned;
   for (const auto& [key, layout] : {std::pair("interleaved", Axes::interleaved),
                                     {"mrope_interleaved", Axes::interleaved},
                                     {"mrope_interleaved_glm", Axes::glm}}) {
     if ((axes == Axes::one && part.known) || !keys || !keys->has(key)) continue;
     const bool on = keys->boolean(key, false);
-    if (on) said = layout;
+    if (on) declared = layout;
     if (part.known && axes != Axes::openpangu && on != (axes == layout)) {
       part.note(NoteKind::unread, keys->path_of(key), " has no effect: transformers lays the axes of ", part.name(),
                 " out by its own rule");
     }
   }
-  if ((!part.known && keys && keys->has("mrope_section")) || (axes == Axes::openpangu && said != Axes::interleaved))
-    axes = said;
+  if ((!part.known && keys && keys->has("mrope_section")) || (axes == Axes::openpangu && declared != Axes::interleaved))
+    axes = declared;
   if (keys && keys->text("rope_type").value_or(keys->text("type").value_or("")) == "video_rope") axes = Axes::bailing;
   if (axes == Axes::one) return;
   const int pairs = rope.rotary_dim / 2;

@@ -26,13 +26,13 @@ std::string join(const std::string& path, const std::string& key) {
 }
 
 // The kind of sub-config that a key names. Text comes first, so that rope 0 is the language model's.
-enum class Role : std::uint8_t { text, other, vision, audio };
-Role role_of(std::string_view key) {
+enum class Modality : std::uint8_t { text, other, vision, audio };
+Modality modality_of(std::string_view key) {
   if (contains(key, "text") || contains(key, "llm") || contains(key, "language") || key == "thinker_config") {
-    return Role::text;
+    return Modality::text;
   }
-  if (contains(key, "vision") || contains(key, "visual")) return Role::vision;
-  return contains(key, "audio") || contains(key, "speech") ? Role::audio : Role::other;
+  if (contains(key, "vision") || contains(key, "visual")) return Modality::vision;
+  return contains(key, "audio") || contains(key, "speech") ? Modality::audio : Modality::other;
 }
 
 bool has_any(const Object& keys, std::initializer_list<const char*> names) {
@@ -55,13 +55,13 @@ bool has_rope_keys(const Object& keys) {
 }
 
 // ": did you mean llama?", where the name of a known model is near.
-std::string suggested_type(const std::string& said) {
+std::string suggested_type(const std::string& type) {
   std::vector<std::string_view> known;
   for (const std::string_view type : model_types()) {
     if (!is_our_name(type)) known.push_back(type);
   }
   for (const std::string_view parent : types_with_children()) known.push_back(parent);
-  return suggestion(said, known);
+  return suggestion(type, known);
 }
 
 const Family* first_family(std::initializer_list<std::string> types, bool vision_only) {
@@ -79,19 +79,19 @@ struct Node {
   std::string type;    // its own model_type
   std::string parent;  // the nearest model_type above
   bool root() const { return path.empty(); }
-  Role role() const { return root() ? Role::text : role_of(key); }
+  Modality modality() const { return root() ? Modality::text : modality_of(key); }
 };
 
 const Family* family_of(const Node& node) {
   const std::string& own = node.type;
-  const std::string told(child_type(node.parent, node.key));
-  if (node.role() == Role::vision) {
+  const std::string by_parent(child_type(node.parent, node.key));
+  if (node.modality() == Modality::vision) {
     if (const Family* f = first_family(
-            {own, own + "_vision", node.parent + "_vision", own + "_vision_model", own + "_vision_encoder", told},
+            {own, own + "_vision", node.parent + "_vision", own + "_vision_model", own + "_vision_encoder", by_parent},
             true)) {
       return f;
     }
-    return first_family({own, told}, false);
+    return first_family({own, by_parent}, false);
   }
   if (const Family* f = first_family({own}, false)) return f;
   if (node.root()) {
@@ -99,10 +99,11 @@ const Family* family_of(const Node& node) {
     return is_model(node.keys) ? first_family({own + "_text", text}, false) : nullptr;
   }
   if (own.empty()) {
-    if (const Family* f = first_family({told}, false)) return f;
+    if (const Family* f = first_family({by_parent}, false)) return f;
   }
-  return node.role() == Role::text ? first_family({own + "_text", own.empty() ? node.parent + "_text" : ""}, false)
-                                   : nullptr;
+  return node.modality() == Modality::text
+             ? first_family({own + "_text", own.empty() ? node.parent + "_text" : ""}, false)
+             : nullptr;
 }
 
 class Walk {
@@ -140,7 +141,7 @@ class Walk {
 
   // MiniCPM-V's slice_config names the whole model's type and describes no layers.
   static bool only_named(const Node& node, const Family& family) {
-    return node.role() == Role::other && family.shape.layers == 0 && !is_model(node.keys);
+    return node.modality() == Modality::other && family.shape.layers == 0 && !is_model(node.keys);
   }
 
   // Voxtral: keys that a text_config leaves out take the parent's defaults, not those of its own model_type.
@@ -171,13 +172,14 @@ class Walk {
   void read_unknown(const Node& node) {
     const std::string why(refusal(node.type));
     if (!why.empty()) {
-      if (node.role() == Role::text)
+      if (node.modality() == Modality::text)
         fail(Code::ROPE, "read_config", "a rope must be a rotation of q and k but ", node.type, ' ', why);
       ignore_rope_keys(node.keys);
       return reading_.note_no_rope(node.path, node.type + ' ' + why);
     }
     const bool model = is_model(node.keys);
-    const bool asks = model && (node.role() == Role::text || (reading_.options.pairing && has_rope_keys(node.keys)));
+    const bool asks =
+        model && (node.modality() == Modality::text || (reading_.options.pairing && has_rope_keys(node.keys)));
     const std::string what = node.type.empty() ? "no model_type" : "model_type " + in_quotes(node.type);
     if (!asks) {
       if (model && !node.root()) {
@@ -211,7 +213,7 @@ class Walk {
   void leave_to_children(const Node& node) {
     const auto& items = node.keys.json().items();
     const bool has_text = std::any_of(items.begin(), items.end(), [](const auto& item) {
-      return item.value().is_object() && !item.value().empty() && role_of(item.key()) == Role::text;
+      return item.value().is_object() && !item.value().empty() && modality_of(item.key()) == Modality::text;
     });
     if (!has_text && child_type(node.type, "encoder_config").empty()) return;
     for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor"}) {
@@ -234,17 +236,17 @@ class Walk {
   }
 
   void visit_children(const Node& node) {
-    std::vector<std::pair<Role, std::string>> children;
+    std::vector<std::pair<Modality, std::string>> children;
     for (const auto& item : node.keys.json().items()) {
       if (is_sub_config(node, item.key()) && !item.value().is_object() && !item.value().is_null()) {
         node.keys.refuse(item.key(), "must be an object");
       }
       if (item.value().is_object() && !names_rope(item.key()) && item.key() != "quantization_config") {
-        children.emplace_back(role_of(item.key()), item.key());
+        children.emplace_back(modality_of(item.key()), item.key());
       }
     }
     std::stable_sort(children.begin(), children.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (const auto& [role, key] : children) {
+    for (const auto& [modality, key] : children) {
       const Object keys(node.keys.json().at(key), join(node.path, key), reading_.ledger);
       const std::string parent = node.type.empty() ? node.parent : node.type;
       visit(Node{keys, keys.path(), key, type_of(keys, parent, key), parent});
@@ -282,14 +284,14 @@ class Walk {
   Family unknown_ = {.type = "", .reads_partial = true};
 };
 
-std::string meant_type(Reading& reading, const Object& root, const std::string& said) {
+std::string meant_type(Reading& reading, const Object& root, const std::string& type) {
   const Json* found = root.peek("architectures");
-  if (found == nullptr || !found->is_array() || found->empty() || !found->front().is_string()) return said;
+  if (found == nullptr || !found->is_array() || found->empty() || !found->front().is_string()) return type;
   const auto& architecture = found->front().get_ref<const std::string&>();
-  const std::string meant(files::meant_type(said, architecture));
-  if (meant.empty()) return said;
+  const std::string meant(files::meant_type(type, architecture));
+  if (meant.empty()) return type;
   reading.note(NoteKind::read_as, "",
-               "model_type " + in_quotes(said) + " of architecture " + architecture + " is read as " + meant);
+               "model_type " + in_quotes(type) + " of architecture " + architecture + " is read as " + meant);
   return meant;
 }
 

@@ -79,7 +79,7 @@ def fast_sine(angle):
     return mp.cos(2 * mp.pi * turns), mp.sin(2 * mp.pi * turns)
 
 
-class Subject:
+class Case:
     def __init__(self, rope):
         self.w, self.a = real_frequencies(rope)
         self.w32, self.a32 = float32_frequencies(rope), F(float(self.a))
@@ -115,7 +115,7 @@ class Subject:
         for p in positions:
             there = way != "running rotation" or abs(p) <= LAST_ROTATION
             pairs = zip(self.table(way, p), self.exact(p)) if there else ()
-            errors = (abs(mpf(float(made)) - real) for row in pairs for made, real in zip(*row))
+            errors = (abs(mpf(float(got)) - real) for row in pairs for got, real in zip(*row))
             out.append(max(errors, default=None))
         return out
 
@@ -127,15 +127,15 @@ def text(value):
 def main():
     out = []
     for k, rope in enumerate(ROPES):
-        subject = Subject(rope)
+        case = Case(rope)
         one = {"rope": rope, "positions": [str(p) for p in POSITIONS],
-               "errors": {way: [text(error) for error in subject.errors(way, POSITIONS)] for way in WAYS}}
+               "errors": {way: [text(error) for error in case.errors(way, POSITIONS)] for way in WAYS}}
         if k < 2:
-            one["decades"] = {way: [text(max(subject.errors(way, range(first, last + 1)))) for first, last in DENSE]
+            one["decades"] = {way: [text(max(case.errors(way, range(first, last + 1)))) for first, last in DENSE]
                               for way in WAYS}
         out.append(one)
-    made = {"made_by": f"files/golden/make_accuracy_numbers.py, mpmath {mpmath.__version__}, numpy {numpy.__version__}"}
-    (ROOT / "tools/tests/golden/accuracy.json").write_text(json.dumps({**made, "ropes": out}, indent=1) + "\n")
+    by = f"files/golden/make_accuracy_numbers.py, mpmath {mpmath.__version__}, numpy {numpy.__version__}"
+    (ROOT / "tools/tests/golden/accuracy.json").write_text(json.dumps({"made_by": by, "ropes": out}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

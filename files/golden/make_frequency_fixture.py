@@ -68,9 +68,9 @@ def inv_freq(scaling, parameters, trained_length, length, head_dim, base):
 
 
 def main():
-    made = (f"files/golden/make_frequency_fixture.py with torch {torch.__version__}, "
-            f"transformers {transformers.__version__}, Python {platform.python_version()}, "
-            f"{torch.backends.cpu.get_cpu_capability()}")
+    source = (f"files/golden/make_frequency_fixture.py with torch {torch.__version__}, "
+              f"transformers {transformers.__version__}, Python {platform.python_version()}, "
+              f"{torch.backends.cpu.get_cpu_capability()}")
     rows = []
     for head_dim, base in ((80, 10000.0), (128, 500000.0)):
         for scaling, parameters, trained_length, length in cases(head_dim):
@@ -80,7 +80,7 @@ def main():
             keys |= {NAMES.get(k, k): v for k, v in parameters.items()}
             keys |= {"trained_length": trained_length} if scaling == "dynamic" else {}
             rows.append(json.dumps(keys)[:-1] + ', "inv_freq": [' + ", ".join(f"{float(v):.9g}" for v in values) + "]}")
-    text = '{"made": ' + json.dumps(made) + ', "cases": [\n' + ",\n".join(rows) + "\n]}\n"
+    text = '{"made": ' + json.dumps(source) + ', "cases": [\n' + ",\n".join(rows) + "\n]}\n"
     (ROOT / "core/tests/golden/frequencies_float32.json").write_text(text)
 
 

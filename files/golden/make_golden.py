@@ -93,7 +93,7 @@ def formula(rope, lists=None, length=0):
     """lists: the short_factor and long_factor of a longrope."""
     s = rope["scaling"]
     stretch = lambda: mpf(s["factor"]) * max(length, s["trained"]) / s["trained"] - (s["factor"] - 1)
-    made = {
+    result = {
         "default": lambda: unscaled(rope),
         "linear": lambda: [w / s["factor"] for w in unscaled(rope)],
         "ntk_fixed": lambda: [w * mpf(s["factor"]) ** (mpf(-2) / rope["exponent_dim"])
@@ -107,7 +107,7 @@ def formula(rope, lists=None, length=0):
         "theta_scale": lambda: theta_scale(rope, s),
         "proportional": lambda: proportional(rope, s),
     }[s["name"]]()
-    return made if isinstance(made, tuple) else (made, mpf(1))
+    return result if isinstance(result, tuple) else (result, mpf(1))
 
 
 # ---- the file ----
@@ -143,8 +143,8 @@ def main():
             "values": "opened" if name in OPENED else "ours, in the form of the file; not published",
             "model_type": values.get("model_type", ""),
             "ropes": [expect(rope, values.get("rope_scaling")) for rope in ropes]}
-    made = {"by": "files/golden/make_golden.py", "python": sys.version.split()[0], "mpmath": mpmath.__version__}
-    write(GOLDEN / "expected.json", {"made": made, "models": models})
+    source = {"by": "files/golden/make_golden.py", "python": sys.version.split()[0], "mpmath": mpmath.__version__}
+    write(GOLDEN / "expected.json", {"made": source, "models": models})
 
 
 if __name__ == "__main__":

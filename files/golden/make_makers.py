@@ -42,15 +42,15 @@ def functions_of(path, more=(), only=None):
 def mixed():
     angles = torch.tensor([0.0, 0.7, 3.9], dtype=F64)
     rand, timm_rope.torch.rand = torch.rand, lambda *shape, **_: (angles / (2 * torch.pi)).reshape(shape)
-    made = timm_rope.init_random_2d_freqs(16, 1, 3, dtype=F64)  # [axes, depth, heads, pairs]
+    frequencies = timm_rope.init_random_2d_freqs(16, 1, 3, dtype=F64)  # [axes, depth, heads, pairs]
     timm_rope.torch.rand = rand
-    return made[:, 0].transpose(0, 1)
+    return frequencies[:, 0].transpose(0, 1)
 
 
 def golden():
     rope = functions_of("vit-pytorch/vit_pytorch/vit_nd_rotary.py")["GoldenGateRoPENd"](3, 2, 16, 0.2, 20.0, 0.25)
-    made = next(iter(dict(rope.named_buffers()).values()))  # [heads, pairs, axes]
-    return made.transpose(1, 2)
+    frequencies = next(iter(dict(rope.named_buffers()).values()))  # [heads, pairs, axes]
+    return frequencies.transpose(1, 2)
 
 
 def yarn_log():
@@ -75,15 +75,15 @@ SECTIONS = (8, 12, 12), (24, 20, 20), (5, 9, 2), (1, 0, 3)
 def glm_axes(sections):
     path = "sglang/srt/layers/rotary_embedding/mrope.py"
     rope = functions_of(path, dict(RotaryEmbedding=object), "MRotaryEmbedding")["MRotaryEmbedding"]
-    told = types.SimpleNamespace(mrope_section=sections, rotary_dim=2 * sum(sections), mrope_interleaved_glm=True,
-                                 cos_sin_cache=torch.ones(1))
-    return rope._build_axis_map(told).tolist()
+    module = types.SimpleNamespace(mrope_section=sections, rotary_dim=2 * sum(sections), mrope_interleaved_glm=True,
+                                   cos_sin_cache=torch.ones(1))
+    return rope._build_axis_map(module).tolist()
 
 
 def openpangu_axes(sections):
     path = "vllm/model_executor/layers/rotary_embedding/mrope_interleaved.py"
-    made = functions_of(path, dict(MRotaryEmbedding=object))["MRotaryEmbeddingInterleaved"]
-    return made.get_mrope_interleaved_id_list(*sections, force_last=True)
+    embedding = functions_of(path, dict(MRotaryEmbedding=object))["MRotaryEmbeddingInterleaved"]
+    return embedding.get_mrope_interleaved_id_list(*sections, force_last=True)
 
 
 def videorope_axes(sections):
@@ -95,12 +95,12 @@ def videorope_axes(sections):
     return turned.flatten()[: sum(sections)].int().tolist()
 
 
-made = {"timm_mixed": mixed(), "golden_gate": golden(), "yarn_log": yarn_log(), "cope": cope(),
-        "ltx": 10000.0 ** torch.linspace(0, 1, 7, dtype=F64) * math.pi / 2,
-        "pixel": rotary_embedding_torch.RotaryEmbedding(16, freqs_for="pixel", max_freq=224).freqs.detach(),
-        "timm_pixel": timm_rope.pixel_freq_bands(8, 224.0)}
-made = {name: values.flatten().tolist() for name, values in made.items()}
-made |= {make.__name__: ["".join(map(str, make(sections))) for sections in SECTIONS]
-         for make in (glm_axes, openpangu_axes, videorope_axes)}
-rows = (f" {json.dumps(name)}: {json.dumps(values)}" for name, values in made.items())
+expected = {"timm_mixed": mixed(), "golden_gate": golden(), "yarn_log": yarn_log(), "cope": cope(),
+            "ltx": 10000.0 ** torch.linspace(0, 1, 7, dtype=F64) * math.pi / 2,
+            "pixel": rotary_embedding_torch.RotaryEmbedding(16, freqs_for="pixel", max_freq=224).freqs.detach(),
+            "timm_pixel": timm_rope.pixel_freq_bands(8, 224.0)}
+expected = {name: values.flatten().tolist() for name, values in expected.items()}
+expected |= {make.__name__: ["".join(map(str, make(sections))) for sections in SECTIONS]
+            for make in (glm_axes, openpangu_axes, videorope_axes)}
+rows = (f" {json.dumps(name)}: {json.dumps(values)}" for name, values in expected.items())
 (ROOT / "core/tests/golden/makers.json").write_text("{\n" + ",\n".join(rows) + "\n}\n")

@@ -27,7 +27,7 @@ def words(tensor):
 def main():
     torch.manual_seed(22)
     x = (torch.randn(TOKENS, HEADS, HEAD_DIM) * torch.logspace(-2, 1, TOKENS)[:, None, None]).to(torch.bfloat16)
-    made = f"files/golden/make_norm_fixture.py, transformers {transformers.__version__}, torch {torch.__version__}"
+    made_by = f"files/golden/make_norm_fixture.py, transformers {transformers.__version__}, torch {torch.__version__}"
     rows = []
     for model in MODELS:
         module, _, prefix = model.partition(".")
@@ -40,8 +40,8 @@ def main():
             out = norm(x.flatten(1) if across else x).view(x.shape)
         assert out.dtype == torch.bfloat16
         rows.append(json.dumps({"model": module, "weight": words(norm.weight), "out": words(out)}))
-    told = {"made": made, "tokens": TOKENS, "heads": HEADS, "head_dim": HEAD_DIM, "x": words(x)}
-    print(json.dumps(told)[:-1] + ', "models": [\n' + ",\n".join(rows) + "\n]}")
+    header = {"made": made_by, "tokens": TOKENS, "heads": HEADS, "head_dim": HEAD_DIM, "x": words(x)}
+    print(json.dumps(header)[:-1] + ', "models": [\n' + ",\n".join(rows) + "\n]}")
 
 
 if __name__ == "__main__":

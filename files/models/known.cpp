@@ -11,7 +11,7 @@ namespace rotary::files {
 namespace {
 
 // A model_type at the top of a file, and the path to one of its parts; empty: the top itself.
-struct Place {
+struct PartPath {
   std::string_view top;
   std::vector<const Child*> way;
   std::string type() const { return std::string(way.empty() ? top : way.back()->type); }
@@ -22,24 +22,24 @@ struct Place {
   }
 };
 
-void collect(const Place& place, std::vector<Place>& places) {
-  places.push_back(place);
-  if (!refusal(place.type()).empty()) return;
-  for (const Child& child : children_of(place.type())) {
-    Place below = place;
+void collect(const PartPath& path, std::vector<PartPath>& paths) {
+  paths.push_back(path);
+  if (!refusal(path.type()).empty()) return;
+  for (const Child& child : children_of(path.type())) {
+    PartPath below = path;
     below.way.push_back(&child);
-    collect(below, places);
+    collect(below, paths);
   }
 }
 
-std::vector<Place> all_places() {
+std::vector<PartPath> all_paths() {
   std::set<std::string_view> tops;
   for (const auto& types : {model_types(), types_with_children(), refused_types(), types_without_rope()})
     tops.insert(types.begin(), types.end());
   std::erase_if(tops, is_our_name);
-  std::vector<Place> places;
-  for (const std::string_view top : tops) collect({top, {}}, places);
-  return places;
+  std::vector<PartPath> paths;
+  for (const std::string_view top : tops) collect({top, {}}, paths);
+  return paths;
 }
 
 // The keys without which no layer rotates by default.
@@ -89,14 +89,14 @@ Json keys_of(std::string_view type) {
 }
 
 // all_attend: for hybrids in which no layer has attention by default.
-Json config_of(const Place& place, const Family& family, bool all_attend) {
-  Json config = keys_of(place.top);
+Json config_of(const PartPath& path, const Family& family, bool all_attend) {
+  Json config = keys_of(path.top);
   Json* keys = &config;
-  for (const Child* child : place.way) keys = &((*keys)[std::string(child->part)] = keys_of(child->type));
+  for (const Child* child : path.way) keys = &((*keys)[std::string(child->part)] = keys_of(child->type));
   keys->update(parse_json(switch_of(family.rule)));
   const Flag& flag = family.turns_where;
   if (!flag.key.empty()) (*keys)[std::string(flag.key)] = flag.on;
-  if (!place.way.empty()) add_parents_defaults(*keys, *place.way.back());
+  if (!path.way.empty()) add_parents_defaults(*keys, *path.way.back());
   if (all_attend) (*keys)["layer_types"] = std::vector<std::string>(std::size_t(family.shape.layers), "full_attention");
   return config;
 }
@@ -120,12 +120,12 @@ void read_part(const Json& config, KnownModel& known) {
   }
 }
 
-KnownModel known_part(const Place& place, const Family& family) {
-  KnownModel known{.model_type = std::string(place.top), .part = place.path()};
+KnownModel known_part(const PartPath& path, const Family& family) {
+  KnownModel known{.model_type = std::string(path.top), .part = path.path()};
   try {
-    read_part(config_of(place, family, false), known);
+    read_part(config_of(path, family, false), known);
     if (known.model.ropes.empty() && has_sizes(family)) {
-      read_part(config_of(place, family, true), known);
+      read_part(config_of(path, family, true), known);
       for (ModelRope& used : known.model.ropes) used.layers.clear();
       for (ModelPart& whole : known.model.parts) whole.layers = 0;
     }
@@ -159,15 +159,15 @@ namespace rotary {
 
 std::vector<KnownModel> known_models() {
   std::vector<KnownModel> models;
-  for (const files::Place& place : files::all_places()) {
-    if (const files::Family* family = files::find_family(place.type())) {
-      models.push_back(files::known_part(place, *family));
+  for (const files::PartPath& path : files::all_paths()) {
+    if (const files::Family* family = files::find_family(path.type())) {
+      models.push_back(files::known_part(path, *family));
       continue;
     }
-    const bool rotary = !files::known_without_rope(place.type());
-    const std::string why = rotary ? std::string(files::refusal(place.type())) : "its positions are not rotary";
+    const bool rotary = !files::known_without_rope(path.type());
+    const std::string why = rotary ? std::string(files::refusal(path.type())) : "its positions are not rotary";
     if (why.empty()) continue;  // it only contains other parts
-    models.push_back({.model_type = std::string(place.top), .part = place.path(), .why = why, .rotary = rotary});
+    models.push_back({.model_type = std::string(path.top), .part = path.path(), .why = why, .rotary = rotary});
   }
   for (const std::string_view type : files::diffusers_types()) {
     if (type.find('/') == std::string_view::npos) files::add_class(type, models);

@@ -38,13 +38,13 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   bool binary(json::binary_t&) override { unexpected("binary"); }
 
   bool number_unsigned(std::uint64_t value) override {
-    if (place_ == Place::shape) {
+    if (state_ == State::shape) {
       if (value > std::numeric_limits<std::int64_t>::max()) unexpected(std::to_string(value));
       if (entry_.info.shape.size() == max_dimensions) {
         fail_tensor("shape must have at most " + std::to_string(max_dimensions) + " dimensions but got more");
       }
       entry_.info.shape.push_back(static_cast<std::int64_t>(value));
-    } else if (place_ == Place::offsets) {
+    } else if (state_ == State::offsets) {
       if (offsets_ == 2) fail_tensor("data_offsets must be two numbers but got a third, " + std::to_string(value));
       (offsets_++ == 0 ? entry_.begin : entry_.end) = value;
     } else {
@@ -54,9 +54,9 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   }
 
   bool string(std::string& value) override {
-    if (place_ == Place::metadata) {
+    if (state_ == State::metadata) {
       header_.metadata.emplace(key_, std::move(value));
-    } else if (place_ == Place::tensor && field_ == Field::dtype) {
+    } else if (state_ == State::tensor && field_ == Field::dtype) {
       const std::optional<ElementType> type = find_element_type(value);
       if (!type) fail_tensor("dtype must be one of the 22 of the format but got " + in_quotes(value));
       entry_.info.type = *type;
@@ -67,12 +67,12 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   }
 
   bool start_object(std::size_t) override {
-    if (place_ == Place::outside) {
-      place_ = Place::tensors;
-    } else if (place_ == Place::tensors) {
+    if (state_ == State::outside) {
+      state_ = State::tensors;
+    } else if (state_ == State::tensors) {
       const bool is_metadata = key_ == metadata_name;
       if (is_metadata && std::exchange(has_metadata_, true)) fail("__metadata__ must come once but came again");
-      place_ = is_metadata ? Place::metadata : Place::tensor;
+      state_ = is_metadata ? State::metadata : State::tensor;
       entry_ = Entry{};
       entry_.info.name = key_;
       seen_ = {};
@@ -84,13 +84,13 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   }
 
   bool end_object() override {
-    if (place_ == Place::tensor) finish_tensor();
-    place_ = place_ == Place::tensors ? Place::outside : Place::tensors;
+    if (state_ == State::tensor) finish_tensor();
+    state_ = state_ == State::tensors ? State::outside : State::tensors;
     return true;
   }
 
   bool key(std::string& key) override {
-    if (place_ == Place::tensor) {
+    if (state_ == State::tensor) {
       const auto found = std::find(field_names.begin(), field_names.end(), key);
       if (found == field_names.end()) fail_tensor("keys must be dtype, shape, data_offsets but got " + in_quotes(key));
       const auto field = static_cast<std::size_t>(found - field_names.begin());
@@ -98,7 +98,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
       field_ = static_cast<Field>(field);
       return true;
     }
-    if (place_ == Place::metadata && header_.metadata.contains(key)) {
+    if (state_ == State::metadata && header_.metadata.contains(key)) {
       fail("__metadata__ keys must come once but " + in_quotes(key) + " came again");
     }
     key_ = std::move(key);
@@ -106,10 +106,10 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   }
 
   bool start_array(std::size_t) override {
-    if (place_ == Place::tensor && field_ == Field::shape) {
-      place_ = Place::shape;
-    } else if (place_ == Place::tensor && field_ == Field::data_offsets) {
-      place_ = Place::offsets;
+    if (state_ == State::tensor && field_ == Field::shape) {
+      state_ = State::shape;
+    } else if (state_ == State::tensor && field_ == Field::data_offsets) {
+      state_ = State::offsets;
     } else {
       unexpected("an array");
     }
@@ -117,10 +117,10 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   }
 
   bool end_array() override {
-    if (place_ == Place::offsets && offsets_ != 2) {
+    if (state_ == State::offsets && offsets_ != 2) {
       fail_tensor("data_offsets must be two numbers but got " + std::to_string(offsets_));
     }
-    place_ = Place::tensor;
+    state_ = State::tensor;
     return true;
   }
 
@@ -129,7 +129,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   }
 
  private:
-  enum class Place { outside, tensors, metadata, tensor, shape, offsets };
+  enum class State { outside, tensors, metadata, tensor, shape, offsets };
   enum class Field { dtype, shape, data_offsets };
   static constexpr std::array<std::string_view, 3> field_names = {"dtype", "shape", "data_offsets"};
 
@@ -140,19 +140,19 @@ class HeaderReader final : public nlohmann::json_sax<json> {
 
   [[noreturn]] void unexpected(const std::string& value) const {
     const std::string but_got = " but got " + value;
-    switch (place_) {
-      case Place::outside:
+    switch (state_) {
+      case State::outside:
         fail("the header must be an object" + but_got);
-      case Place::tensors:
+      case State::tensors:
         if (key_ == metadata_name) fail("__metadata__ must be an object" + but_got);
         fail("tensor " + in_quotes(key_) + ": must be an object" + but_got);
-      case Place::metadata:
+      case State::metadata:
         fail("__metadata__ " + in_quotes(key_) + ": must be a string" + but_got);
-      case Place::shape:
+      case State::shape:
         fail_tensor("shape must hold integers from 0 to 2^63 - 1" + but_got);
-      case Place::offsets:
+      case State::offsets:
         fail_tensor("data_offsets must hold integers from 0 to 2^64 - 1" + but_got);
-      case Place::tensor:
+      case State::tensor:
         break;
     }
     constexpr std::array<const char*, 3> rules = {"dtype must be a string", "shape must be an array of integers",
@@ -182,7 +182,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
 
   const std::string& file_;
   Header header_;
-  Place place_ = Place::outside;
+  State state_ = State::outside;
   Field field_ = Field::dtype;
   bool has_metadata_ = false;
   std::string key_;  // the last one outside of a tensor

@@ -52,8 +52,8 @@ inline void write_text(const std::filesystem::path& path, std::string_view text)
 }
 
 // Expects call() to throw an Error of this code whose sentence is one line and contains the words.
-template <typename Call>
-void expect_error(const std::string& code, const std::string& words, const Call& call) {
+template <typename Function>
+void expect_error(const std::string& code, const std::string& words, const Function& call) {
   const std::string got = tests::outcome_of(call).text();
   EXPECT_TRUE(got.starts_with(code + ": ") && got.find(words) != std::string::npos &&
               got.find('\n') == std::string::npos)

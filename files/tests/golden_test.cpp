@@ -78,11 +78,11 @@ void expect_model(const std::string& name, const Json& expected) {
   const std::string type = expected.at("model_type");
   EXPECT_TRUE(type.empty() || model.model_type == type) << name;
   EXPECT_EQ(model.ropes.size(), expected.at("ropes").size()) << name;
-  std::map<std::pair<std::string, int>, std::size_t> taken;
+  std::map<std::pair<std::string, int>, std::size_t> seen;
   for (const Json& want : expected.at("ropes")) {
     const std::string part = want.at("part");
     const int first = want.at("first");
-    const std::size_t nth = taken[{part, first}]++;
+    const std::size_t nth = seen[{part, first}]++;
     const std::string where =
         name + " part \"" + part + "\" first " + std::to_string(first) + " rope " + std::to_string(nth);
     const std::vector<const ModelRope*> found = ropes_of(model, part, first);

@@ -28,15 +28,15 @@ std::string number(double value) {
   return text;
 }
 
-std::string text_of(double value) { return number(value); }
-std::string text_of(std::int64_t value) { return std::to_string(value); }
-std::string text_of(bool value) { return value ? "true" : "false"; }
-std::string text_of(const std::vector<double>& list) {
+std::string to_text(double value) { return number(value); }
+std::string to_text(std::int64_t value) { return std::to_string(value); }
+std::string to_text(bool value) { return value ? "true" : "false"; }
+std::string to_text(const std::vector<double>& list) {
   return std::to_string(list.size()) + " values from " + number(list.front()) + " to " + number(list.back());
 }
 
 // "0-4 6"
-std::string text_of(const std::vector<int>& layers) {
+std::string to_text(const std::vector<int>& layers) {
   std::string text;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::size_t begin = i;
@@ -47,7 +47,7 @@ std::string text_of(const std::vector<int>& layers) {
   return text;
 }
 
-std::string text_of(const std::vector<std::string>& words) {
+std::string to_text(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
   return text;
@@ -64,14 +64,14 @@ void add_frequencies(std::string& text, const Rope& rope, std::int64_t length) {
   text += ", attention factor " + number(f.attention_factor) + "\n";
 }
 
-std::string text_of(const Model& model, const ModelRope& used) {
+std::string to_text(const Model& model, const ModelRope& used) {
   const ModelPart& part = part_of(model, used.part);
   const std::vector<int> without = layers_without_rope(model, used.part);
   const std::vector<std::string> types = layer_types_of(model, used);
   const Rope& rope = used.rope;
-  std::string text = "  rope \"" + used.part + "\" layers " + text_of(used.layers);
-  if (!without.empty()) text += ", none " + text_of(without);
-  if (!types.empty()) text += ", types " + text_of(types);
+  std::string text = "  rope \"" + used.part + "\" layers " + to_text(used.layers);
+  if (!without.empty()) text += ", none " + to_text(without);
+  if (!types.empty()) text += ", types " + to_text(types);
   text += ", model_type " + part.model_type + (used.coordinates ? ", coordinates\n" : "\n");
   text += "  heads " + std::to_string(used.heads) + "/" + std::to_string(used.kv_heads) + " of " +
           std::to_string(rope.head_dim) + ", " + std::to_string(rope.rotary_dim) + " from " +
@@ -81,10 +81,10 @@ std::string text_of(const Model& model, const ModelRope& used) {
   text += "\n  " + std::string(name(rope.scaling));
   scalings::for_each_stated(
       rope.scaling, [](const auto& field) { return scalings::is_always_stated(field); },
-      [&](const auto& field, const auto& value) { text += std::string(" ") + field.name + " " + text_of(value); });
+      [&](const auto& field, const auto& value) { text += std::string(" ") + field.name + " " + to_text(value); });
   text += "\n";
   if (!rope.axis.empty()) {
-    text += "  axes (" + text_of(used.axis_names) + ") ";
+    text += "  axes (" + to_text(used.axis_names) + ") ";
     for (const std::uint8_t axis : rope.axis) text += static_cast<char>('0' + axis);
     text += "\n";
   }
@@ -108,7 +108,7 @@ std::string reading_of(const Case& asked) {
     const Model model =
         file ? read_config(golden / asked.config.substr(5), asked.options) : parse_config(asked.config, asked.options);
     std::string text = "  model_type " + model.model_type + "\n";
-    for (const ModelRope& rope : model.ropes) text += text_of(model, rope);
+    for (const ModelRope& rope : model.ropes) text += to_text(model, rope);
     for (const Note& note : model.notes)
       text += "  note " + std::string(name(note.kind)) + " " + sentence_of(note) + "\n";
     return text;

@@ -164,9 +164,9 @@ class Pair {
 // Our ropes of one part against the swept ones, both by their first element and layers; problems are sentences that
 // begin with the part.
 Problems compare(const Model& model, const std::string& part, const Record& record) {
-  using Place = std::pair<int, std::vector<int>>;
-  std::vector<std::pair<Place, const ModelRope*>> ours;
-  std::vector<std::pair<Place, const Json*>> theirs;
+  using FirstAndLayers = std::pair<int, std::vector<int>>;
+  std::vector<std::pair<FirstAndLayers, const ModelRope*>> ours;
+  std::vector<std::pair<FirstAndLayers, const Json*>> theirs;
   for (const ModelRope& rope : model.ropes) {
     if (rope.part == part) ours.push_back({{rope.first, rope.layers}, &rope});
   }

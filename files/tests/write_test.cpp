@@ -282,23 +282,23 @@ TEST(ConfigWrite, WhatHasNoKeyIsRefused) {
 }
 
 TEST(ConfigWrite, NumbersThatCannotBeReadBackAreRefused) {
-  const std::string taken = "ROPE: [rope_parameters] a rope must be one that read_config takes but it says: ";
+  const std::string prefix = "ROPE: [rope_parameters] a rope must be one that read_config takes but it says: ";
   for (const double number : {std::nan(""), std::numeric_limits<double>::infinity()}) {
-    EXPECT_TRUE(sentence_of(rope_with(Linear{number})).starts_with(taken)) << sentence_of(rope_with(Linear{number}));
+    EXPECT_TRUE(sentence_of(rope_with(Linear{number})).starts_with(prefix)) << sentence_of(rope_with(Linear{number}));
     Rope rope = rope_with(Linear{2});
     rope.base = number;
     EXPECT_TRUE(sentence_of(rope).starts_with("ROPE: [rope_parameters] ")) << sentence_of(rope);
     const Yarn yarn{.factor = 2, .trained_length = 4096, .attention_factor = number};
     EXPECT_TRUE(sentence_of(rope_with(yarn)).starts_with("ROPE: [rope_parameters] ")) << sentence_of(rope_with(yarn));
   }
-  EXPECT_TRUE(sentence_of(rope_with(Dynamic{2, 0})).starts_with(taken));
-  EXPECT_TRUE(sentence_of(rope_with(Linear{1e16})).starts_with(taken + "rope_parameters.factor must be at most"));
+  EXPECT_TRUE(sentence_of(rope_with(Dynamic{2, 0})).starts_with(prefix));
+  EXPECT_TRUE(sentence_of(rope_with(Linear{1e16})).starts_with(prefix + "rope_parameters.factor must be at most"));
   LongRope one_only = plain(LongRope{});
   one_only.short_mscale = 1.5;
   EXPECT_EQ(sentence_of(rope_with(one_only)),
-            taken + "rope_type longrope must have long_mscale (short_mscale is given) but rope_parameters has none");
+            prefix + "rope_type longrope must have long_mscale (short_mscale is given) but rope_parameters has none");
   EXPECT_TRUE(sentence_of(rope_with(Yarn{.factor = 2, .trained_length = 64, .beta_fast = 1, .beta_slow = 2}))
-                  .starts_with(taken + "rope_parameters.beta_fast must not be below beta_slow"));
+                  .starts_with(prefix + "rope_parameters.beta_fast must not be below beta_slow"));
 }
 
 }  // namespace

@@ -24,8 +24,8 @@ FileStatus status_from(const struct stat& status) noexcept {
 }
 
 // A call that returns a count or -1.
-template <class Call>
-std::int64_t uninterrupted(const Call& call) {
+template <class Function>
+std::int64_t uninterrupted(const Function& call) {
   for (;;) {
     const ssize_t count = call();
     if (count >= 0 || errno != EINTR) return count;

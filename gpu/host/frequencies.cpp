@@ -105,8 +105,8 @@ Frequencies::Frequencies(const rotary::Frequencies& f, Stream stream) : state_(s
 
 Frequencies::Frequencies(Frequencies&&) noexcept = default;
 Frequencies& Frequencies::operator=(Frequencies&& other) noexcept {
-  Frequencies taken(std::move(other));
-  state_.swap(taken.state_);
+  Frequencies moved(std::move(other));
+  state_.swap(moved.state_);
   return *this;
 }
 Frequencies::~Frequencies() = default;

@@ -91,15 +91,15 @@ void check_cache(const char* operation, const Cache& cache, const ConstHeads& k)
 void check_writes(const char* operation, const ConstHeads* q, const Heads* q_out, const ConstHeads& k,
                   const ConstHeads& v, const Cache& cache, const Slots& slots, Writes& written) {
   const bool with_q = q != nullptr && has_elements(q->layout);
-  if (with_q) written.add(part_of("q_out", *q_out));
+  if (with_q) written.add(memory_of("q_out", *q_out));
   if (!has_elements(k.layout)) return;
   const auto each = static_cast<std::int64_t>(element_bytes(cache, k.dtype));
   check_cache_writes(operation, k, v, cache, each, each, slots, written);
-  if (with_q) check_disjoint(operation, written.all().subspan(1), part_of("q", *q));
+  if (with_q) check_disjoint(operation, written.all().subspan(1), memory_of("q", *q));
 }
 
 // Checks that the weight of a norm of x does not overlap the written memory.
-void check_weight(const char* operation, std::span<const Part> written, const char* name, const Norm& norm,
+void check_weight(const char* operation, std::span<const NamedMemory> written, const char* name, const Norm& norm,
                   const Layout& x) {
   if (norm.weight == nullptr || !has_elements(x)) return;
   const std::int64_t count = norm.across_heads ? x.heads * x.head_dim : x.head_dim;
@@ -162,7 +162,7 @@ void rms_norm(const ConstHeads& x, const Heads& out, const Norm& norm, Stream st
   check_heads({operation, "x", "out", ""}, x, out, {Pairing::half, 0, 1, x.layout.tokens});
   check_norm(operation, "the norm", norm);
   if (!has_elements(x.layout)) return;
-  const Part written = part_of("out", out);
+  const NamedMemory written = memory_of("out", out);
   check_weight(operation, {&written, 1}, "the norm's weight", norm, x.layout);
   StepJob job = step_job(x, nullptr);
   job.q_norm = {norm, true};

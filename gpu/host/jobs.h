@@ -94,7 +94,7 @@ inline Side side(const ConstHeads& in, void* out, const Layout& to, int rest) no
 using rotary::detail::check_disjoint;
 using rotary::detail::values;
 
-inline Part values(const char* name, const Positions& p) noexcept {
+inline NamedMemory values(const char* name, const Positions& p) noexcept {
   const std::int64_t count = product(p.axes(), product(p.batch(), p.tokens()));
   const PositionArrays arrays = arrays_of(p);
   if (arrays.i64 != nullptr) return values(name, arrays.i64, count);
@@ -102,7 +102,7 @@ inline Part values(const char* name, const Positions& p) noexcept {
 }
 
 // Checks that outputs do not overlap the table or the positions of a rotation.
-inline void check_disjoint(const char* operation, std::span<const Part> written, const Rotation& by) {
+inline void check_disjoint(const char* operation, std::span<const NamedMemory> written, const Rotation& by) {
   if (by.table() == nullptr) return check_disjoint(operation, written, values("the positions", *by.positions()));
   const Table& table = *by.table();
   const std::int64_t count = table.batch() * table.tokens() * table.heads() * table.pairs();

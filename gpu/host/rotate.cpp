@@ -24,7 +24,7 @@ void check_rotation(const char* operation, const Operand& x, const Rotation& by)
     written.layout.head_dim = 2 * by.pairs();
     if (by.pairing() == Pairing::interleaved_to_half) check_reordered(operation, written.layout.head_dim);
   }
-  const Part out = part_of(x.name, written);
+  const NamedMemory out = memory_of(x.name, written);
   check_disjoint(operation, {&out, 1}, by);
 }
 

@@ -83,9 +83,9 @@ Table::Table() noexcept = default;
 Table::~Table() = default;
 Table::Table(Table&& other) noexcept : memory_(std::move(other.memory_)), rows_(std::exchange(other.rows_, {})) {}
 Table& Table::operator=(Table&& other) noexcept {
-  Table taken(std::move(other));
-  memory_.swap(taken.memory_);
-  std::swap(rows_, taken.rows_);
+  Table moved(std::move(other));
+  memory_.swap(moved.memory_);
+  std::swap(rows_, moved.rows_);
   return *this;
 }
 

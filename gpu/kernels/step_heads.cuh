@@ -6,7 +6,7 @@
 
 namespace rotary::gpu {
 
-enum class Role : std::uint8_t { q, k, v };
+enum class Qkv : std::uint8_t { q, k, v };
 
 // Values that the host computes once per launch.
 struct StepShape {
@@ -81,11 +81,11 @@ __device__ inline void read_side(const Side& side, const BatchToken& at, Row& ro
 
 // Makes a row; rows of k and v get their place in the cache later: see send_to_cache.
 template <DType Type>
-__device__ inline Row row_of(const StepJob& job, const StepShape& shape, Role role, std::int64_t index) {
+__device__ inline Row row_of(const StepJob& job, const StepShape& shape, Qkv which, std::int64_t index) {
   Row row;
   const BatchToken at = split_row(job, shape, index);
   row.angles = at.batch * job.by.batch_rows + at.token;
-  if (role == Role::q) {
+  if (which == Qkv::q) {
     read_side<Type>(job.q, at, row);
     row.out = static_cast<std::byte*>(job.q.out) +
               (at.batch * job.q.out_stride[0] + at.token * job.q.out_stride[1]) * element_bytes<Type>;
@@ -93,13 +93,13 @@ __device__ inline Row row_of(const StepJob& job, const StepShape& shape, Role ro
     row.exists = true;
     return row;
   }
-  read_side<Type>(role == Role::k ? job.k : job.v, at, row);
+  read_side<Type>(which == Qkv::k ? job.k : job.v, at, row);
   return row;
 }
 
 // Sets where a row of k or v is written.
 template <DType Type>
-__device__ inline void send_to_cache(const StepJob& job, const StepShape& shape, Role role, const TokenSlot& slot,
+__device__ inline void send_to_cache(const StepJob& job, const StepShape& shape, Qkv which, const TokenSlot& slot,
                                      Row& row) {
   const CacheJob& cache = job.cache;
   const CachePlace place = place_of(cache, shape.page_size, slot);
@@ -107,7 +107,7 @@ __device__ inline void send_to_cache(const StepJob& job, const StepShape& shape,
   row.exists = place.exists;
   row.out_step = cache.stride[2] * bytes;
   const std::int64_t offset = place.exists ? (place.page * cache.stride[0] + place.token * cache.stride[1]) * bytes : 0;
-  if (role == Role::k) {
+  if (which == Qkv::k) {
     row.out = static_cast<std::byte*>(cache.k) + offset;
     row.scale = scale_of(cache.scales != nullptr ? read_only(cache.scales) : cache.k_scale);
   } else {
@@ -123,32 +123,32 @@ struct UnitPlaces {
   bool rotates;
 };
 template <DType Type, bool Reads, bool Writes>
-__device__ inline UnitPlaces places_of(const StepJob& job, const StepShape& shape, Role role, int unit) {
+__device__ inline UnitPlaces places_of(const StepJob& job, const StepShape& shape, Qkv which, int unit) {
   UnitPlaces at;
   at.rotates = unit < shape.pair_units;
   at.pairs = pairs_of_unit<Type, Reads, Writes>(unit, shape.pair_units);
   if (at.rotates) {
     at.in = places_of_pairs<Reads>(at.pairs, job.pairs);
-    at.out = Reads == Writes || role == Role::v ? at.in : places_of_pairs<Writes>(at.pairs, job.pairs);
+    at.out = Reads == Writes || which == Qkv::v ? at.in : places_of_pairs<Writes>(at.pairs, job.pairs);
   } else {
     const int rest = job.head_dim - 2 * job.pairs;
     at.in = places_of_rest<Type>(unit - shape.pair_units, shape.units - shape.pair_units, 2 * job.pairs, rest);
     at.out = at.in;
   }
-  at.rotates = at.rotates && role != Role::v;
+  at.rotates = at.rotates && which != Qkv::v;
   return at;
 }
 
 // The row of the table, or of the positions, for a head of q or k.
-__device__ inline std::int64_t angles_of(const StepJob& job, Role role, const Row& row, std::int64_t head) {
+__device__ inline std::int64_t angles_of(const StepJob& job, Qkv which, const Row& row, std::int64_t head) {
   if (job.by.heads == 1) return row.angles;
-  const std::int64_t heads = role == Role::q ? job.q.heads : job.k.heads;
+  const std::int64_t heads = which == Qkv::q ? job.q.heads : job.k.heads;
   return row.angles * job.by.heads + head / (heads / job.by.heads);
 }
 
 // Whether the unit is an unrotated part of q that would be written unchanged to its own place.
-__device__ inline bool stays(const StepJob& job, Role role, const UnitPlaces& at, bool normed) {
-  return role == Role::q && job.q.in == job.q.out && !at.rotates && !normed;
+__device__ inline bool stays(const StepJob& job, Qkv which, const UnitPlaces& at, bool normed) {
+  return which == Qkv::q && job.q.in == job.q.out && !at.rotates && !normed;
 }
 
 template <DType Type>
@@ -170,9 +170,9 @@ __device__ inline Unit rotated(const Unit& unit, const UnitCosSin<Type>& by) {
 }
 
 template <DType Type, int Bytes>
-__device__ inline void store_unit_of(const StepJob& job, Role role, const Scale& scale, std::byte* head,
+__device__ inline void store_unit_of(const StepJob& job, Qkv which, const Scale& scale, std::byte* head,
                                      const Places& at, const Unit& unit) {
-  if (job.cache.f8 && role != Role::q) {
+  if (job.cache.f8 && which != Qkv::q) {
     store_unit_e4m3<Type, Bytes>(global(head), at, unit, scale);
   } else {
     store_unit<Type, Bytes>(global(head), at, unit);

@@ -18,22 +18,22 @@ inline constexpr int norm_blocks = Type == DType::f32&& Interleaved ? 5 : 6;
 
 // Heads [head, head + count) of q, k or v.
 struct Work {
-  Role role;
+  Qkv which;
   std::int64_t head;
   int count;
 };
 // The packets of q come first, then those of k, then those of v.
 template <int PacketHeads>
 __device__ inline Work work_of(const StepJob& job, const StepShape& shape, std::uint32_t packet) {
-  Role role = Role::q;
+  Qkv which = Qkv::q;
   std::int64_t heads = job.q.heads;
   if (packet >= shape.q_packets + shape.k_packets) {
-    role = Role::v, heads = job.v.heads, packet -= shape.q_packets + shape.k_packets;
+    which = Qkv::v, heads = job.v.heads, packet -= shape.q_packets + shape.k_packets;
   } else if (packet >= shape.q_packets) {
-    role = Role::k, heads = job.k.heads, packet -= shape.q_packets;
+    which = Qkv::k, heads = job.k.heads, packet -= shape.q_packets;
   }
   const std::int64_t head = std::int64_t{packet} * PacketHeads;
-  return {role, head, static_cast<int>(min(heads - head, std::int64_t{PacketHeads}))};
+  return {which, head, static_cast<int>(min(heads - head, std::int64_t{PacketHeads}))};
 }
 
 // Keeps the compiler from holding values that were widened for the sum until the product, in registers that other
@@ -72,20 +72,20 @@ __global__ void __launch_bounds__(register_threads, Norms ? norm_blocks<Type, Re
   const std::int64_t first_row = shape.first_row + (block * blockDim.y + threadIdx.y) * shape.groups;
   if (first_row >= shape.rows) return;  // the whole warp
 
-  const bool is_q = work.role == Role::q;
+  const bool is_q = work.which == Qkv::q;
   const NormJob& norm = is_q ? job.q_norm : job.k_norm;
-  const bool norms = Norms && work.role != Role::v && norm.on;
-  const UnitPlaces at = places_of<Type, Reads, Writes>(job, shape, work.role, group.index);
+  const bool norms = Norms && work.which != Qkv::v && norm.on;
+  const UnitPlaces at = places_of<Type, Reads, Writes>(job, shape, work.which, group.index);
   const bool inside = number < shape.groups && first_row + number < shape.rows;
   const std::int64_t index = first_row + (inside ? number : 0);
   TokenSlot slot = {};
   if (!is_q) slot = slot_of(job.cache.slots, index);
-  Row row = row_of<Type>(job, shape, work.role, index);
+  Row row = row_of<Type>(job, shape, work.which, index);
   if constexpr (PacketHeads == 1) {
     auto head = static_cast<std::uint32_t>(work.head);
     row.angles = row.angles * job.by.heads + (is_q ? shape.q_sharing : shape.k_sharing).split(head);
   }
-  const bool moves = inside && !stays(job, work.role, at, norms);
+  const bool moves = inside && !stays(job, work.which, at, norms);
 
   Unit units[PacketHeads] = {};
   row.in += work.head * row.in_step;
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(register_threads, Norms ? norm_blocks<Type, Re
   if (norms) load_weights<Type>(norm, 0, at.in, is_q ? shape.q_weight_vectors : shape.k_weight_vectors, weights);
   UnitCosSin<Type> by = {};
   if (moves && at.rotates) load_cos_sin<Type>(job, shape, row.angles, at, by);
-  if (!is_q) send_to_cache<Type>(job, shape, work.role, slot, row);
+  if (!is_q) send_to_cache<Type>(job, shape, work.which, slot, row);
   if (norms) {
     const Holders holders = holders_of<Type, Reads != Writes>(group, job.pairs, job.head_dim);
     norm_units<Type>(units, norm, shape.head_dim, group, holders, weights);
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(register_threads, Norms ? norm_blocks<Type, Re
   for (int i = 0; i < PacketHeads; ++i) {
     if (i >= work.count) break;
     if (at.rotates) units[i] = rotated<Type, Reads, Writes>(units[i], by);
-    store_unit_of<Type, 16>(job, work.role, row.scale, row.out, at.out, units[i]);
+    store_unit_of<Type, 16>(job, work.which, row.scale, row.out, at.out, units[i]);
     row.out += row.out_step;
   }
 }
@@ -140,14 +140,14 @@ __device__ inline float sum_across(const Row& row, std::int64_t heads, int head_
 
 // Norms, rotates and stores one head of any size; the lanes of its group take its units in turn.
 template <DType Type, int Bytes, bool Reads, bool Writes>
-__device__ inline void step_head(const StepJob& job, const StepShape& shape, Role role, const NormJob& norm, bool norms,
+__device__ inline void step_head(const StepJob& job, const StepShape& shape, Qkv which, const NormJob& norm, bool norms,
                                  const Row& row, std::int64_t head, const Group& group, float inverse) {
   const std::byte* in = global(row.in + head * row.in_step);
   std::byte* out = row.out + head * row.out_step;
-  const bool vectors = role == Role::q ? shape.q_weight_vectors : shape.k_weight_vectors;
+  const bool vectors = which == Qkv::q ? shape.q_weight_vectors : shape.k_weight_vectors;
   for (int index = group.index; index < shape.units; index += group.count) {
-    const UnitPlaces at = places_of<Type, Reads, Writes>(job, shape, role, index);
-    if (stays(job, role, at, norms)) continue;
+    const UnitPlaces at = places_of<Type, Reads, Writes>(job, shape, which, index);
+    if (stays(job, which, at, norms)) continue;
     Unit unit = load_unit<Type, Bytes>(in, at.in);
     if (norms) {
       RawWeights<Type> raw = {};
@@ -158,10 +158,10 @@ __device__ inline void step_head(const StepJob& job, const StepShape& shape, Rol
     }
     if (at.rotates) {
       UnitCosSin<Type> by = {};
-      load_cos_sin<Type>(job, shape, angles_of(job, role, row, head), at, by);
+      load_cos_sin<Type>(job, shape, angles_of(job, which, row, head), at, by);
       unit = rotated<Type, Reads, Writes>(unit, by);
     }
-    store_unit_of<Type, Bytes>(job, role, row.scale, out, at.out, unit);
+    store_unit_of<Type, Bytes>(job, which, row.scale, out, at.out, unit);
   }
 }
 
@@ -179,17 +179,17 @@ __global__ void __launch_bounds__(row_threads, 2) step_rows_kernel(const StepJob
 #pragma unroll 1
   for (int r = 0; r < 3; ++r) {
     if (only >= 0 && r != only) continue;
-    const Role role = static_cast<Role>(r);
-    const std::int64_t heads = role == Role::q ? job.q.heads : role == Role::k ? job.k.heads : job.v.heads;
+    const Qkv which = static_cast<Qkv>(r);
+    const std::int64_t heads = which == Qkv::q ? job.q.heads : which == Qkv::k ? job.k.heads : job.v.heads;
     if (heads == 0) continue;
-    Row row = row_of<Type>(job, shape, role, index_of_row);
-    if (role != Role::q) {
-      send_to_cache<Type>(job, shape, role, slot_of(job.cache.slots, index_of_row), row);
+    Row row = row_of<Type>(job, shape, which, index_of_row);
+    if (which != Qkv::q) {
+      send_to_cache<Type>(job, shape, which, slot_of(job.cache.slots, index_of_row), row);
     }
     if (!row.exists) continue;  // the whole block
-    const NormJob& norm = role == Role::q ? job.q_norm : job.k_norm;
-    const bool norms = role != Role::v && norm.on, across = norms && norm.across_heads;
-    const Count count = !across ? shape.head_dim : role == Role::q ? shape.q_row : shape.k_row;
+    const NormJob& norm = which == Qkv::q ? job.q_norm : job.k_norm;
+    const bool norms = which != Qkv::v && norm.on, across = norms && norm.across_heads;
+    const Count count = !across ? shape.head_dim : which == Qkv::q ? shape.q_row : shape.k_row;
     float sum = across ? sum_across<Type, Bytes>(row, heads, job.head_dim, group, first, step) : 0;
     for (std::int64_t base = share * step; base < heads; base += shape.shares * step) {
       const std::int64_t head = base + first;
@@ -200,11 +200,11 @@ __global__ void __launch_bounds__(row_threads, 2) step_rows_kernel(const StepJob
       const float inverse = norms ? inverse_of(sum, count, norm.eps) : 0;
       if (!active) continue;
       if (shape.reads != shape.writes) {
-        step_head<Type, Bytes, true, false>(job, shape, role, norm, norms, row, head, group, inverse);
+        step_head<Type, Bytes, true, false>(job, shape, which, norm, norms, row, head, group, inverse);
       } else if (shape.reads) {
-        step_head<Type, Bytes, true, true>(job, shape, role, norm, norms, row, head, group, inverse);
+        step_head<Type, Bytes, true, true>(job, shape, which, norm, norms, row, head, group, inverse);
       } else {
-        step_head<Type, Bytes, false, false>(job, shape, role, norm, norms, row, head, group, inverse);
+        step_head<Type, Bytes, false, false>(job, shape, which, norm, norms, row, head, group, inverse);
       }
     }
   }

@@ -163,7 +163,7 @@ TEST_F(GpuChecks, RefusesFrequenciesThatHaveMovedAway) {
   gpu::Frequencies moved(with(of_axes(1), Pairing::half));
   const gpu::Positions p(y.as<const std::int64_t>(), 3);
   const gpu::Rotation before(moved, p);
-  const gpu::Frequencies taken = std::move(moved);
+  const gpu::Frequencies target = std::move(moved);
   const std::vector<std::int64_t> host = {1, 2, 3};
   gpu::Table table;
   expect_error("SHAPE", "[table] inv_freq must have at least one pair but is empty", [&] { table.assign(moved, p); });
@@ -176,7 +176,7 @@ TEST_F(GpuChecks, RefusesFrequenciesThatHaveMovedAway) {
   EXPECT_EQ(moved.turns(), nullptr);
   EXPECT_EQ(moved.pairing(), Pairing::unset);
   EXPECT_EQ(moved.axes(), 1);
-  EXPECT_NO_THROW(table.assign(taken, p));
+  EXPECT_NO_THROW(table.assign(target, p));
 }
 
 TEST_F(GpuChecks, RefusesWhatTheHostMakesNoTableOf) {

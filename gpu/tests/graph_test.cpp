@@ -252,10 +252,10 @@ TEST_F(GpuGraph, TakesEveryOperationAsOneLaunch) {
 TEST_F(GpuGraph, TakesNoPositionsOfTheHosts) {
   const std::vector<std::int64_t> p(8, 7);
   gpu::Table table(on_device, Positions(p), {}, stream);  // now large enough
-  std::string said;
-  const Graph graph(stream,
-                    [&] { said = outcome_of([&] { table.assign(on_device, Positions(p), {}, stream); }).sentence; });
-  EXPECT_NE(said.find("[table] a stream that a CUDA graph captures must read"), std::string::npos) << said;
+  std::string sentence;
+  const Graph graph(
+      stream, [&] { sentence = outcome_of([&] { table.assign(on_device, Positions(p), {}, stream); }).sentence; });
+  EXPECT_NE(sentence.find("[table] a stream that a CUDA graph captures must read"), std::string::npos) << sentence;
   EXPECT_EQ(graph.nodes, 0u);
   table.assign(on_device, Positions(p), {}, stream);
   EXPECT_EQ(table.host(stream).tokens(), 8);

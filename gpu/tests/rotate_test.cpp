@@ -1,5 +1,5 @@
 // The rotation on the device against the reference, bit for bit, over shapes, layouts and alignments.
-#include "core/tests/support/places.h"
+#include "core/tests/support/qk_memory.h"
 #include "device_heads.h"
 #include "rotary/reference.h"
 
@@ -95,23 +95,23 @@ INSTANTIATE_TEST_SUITE_P(Grid, GpuRotate, grid, grid_name);
 
 // ---- q and k ----
 
-TwoPlaces random_places(Random& random, DType dtype, std::int64_t batch, std::int64_t tokens, int least_dim) {
+QkMemory random_places(Random& random, DType dtype, std::int64_t batch, std::int64_t tokens, int least_dim) {
   constexpr std::array<std::int64_t, 6> q_heads{1, 2, 5, 8, 32, 0}, k_heads{0, 1, 2, 1, 8, 3};
   const std::int64_t q = q_heads[random() % 6], k = k_heads[random() % 6];
   const int q_dim = least_dim + tail(random), k_dim = random() % 2 == 0 ? q_dim : least_dim + tail(random);
   const int kind = below(random, 4);
-  if (kind < 2) return packed_places(kind, batch, tokens, q, k, q_dim, dtype);
+  if (kind < 2) return packed_memory(kind, batch, tokens, q, k, q_dim, dtype);
   const DType k_dtype = kind == 2 ? dtypes[random() % 3] : dtype;
-  TwoPlaces places{"apart",
-                   {0, dtype, random_layout(random, batch, tokens, q, q_dim)},
-                   {0, k_dtype, random_layout(random, batch, tokens, k, k_dim)}};
+  QkMemory places{"apart",
+                  {0, dtype, random_layout(random, batch, tokens, q, q_dim)},
+                  {0, k_dtype, random_layout(random, batch, tokens, k, k_dim)}};
   places.k.at = (places.q.end() + 15) / 16 * 16 + misalignment(random) * static_cast<std::int64_t>(size_of(k_dtype));
   return places;
 }
 
 // The memory on the host and on the device.
 struct Arena {
-  Arena(Random& random, const TwoPlaces& p)
+  Arena(Random& random, const QkMemory& p)
       : places(p),
         host(filled(random, p)),
         device(host,
@@ -130,7 +130,7 @@ struct Arena {
     ASSERT_TRUE(got == wanted) << what;
   }
 
-  TwoPlaces places;
+  QkMemory places;
   Bytes host;
   Device device;
 };
@@ -146,7 +146,7 @@ TEST_P(GpuRotateQk, EqualsTheReferenceForEachOfBoth) {
     const Table table = random_table(random, tokens, pairs, pairing, round % 2 == 0 ? 1 : static_cast<int>(batch));
     const gpu::Table rows = upload(table);
     order_threads(random);
-    const TwoPlaces both = random_places(random, dtype, batch, tokens, 2 * pairs);
+    const QkMemory both = random_places(random, dtype, batch, tokens, 2 * pairs);
     SCOPED_TRACE("round " + std::to_string(round) + ", q " + words(both.q.layout, both.q.dtype) + ", k " +
                  words(both.k.layout, both.k.dtype) + ", rotary_dim " + std::to_string(2 * pairs));
     Arena in(random, both), out(random, both);

@@ -39,14 +39,15 @@ TEST_F(GpuBetween, HasTheRowsOfTheHost) {
     expect_host_rows(other, real, 1, 1, from, real, 1, 1, roundings[random() % 3]);
     expect_host_rows(from, p, 1, 2, from, std::vector<std::int64_t>(q.begin(), q.begin() + 4), 1, 1, Rounding::f32);
   }
-  const Frequencies axes = with(made(9, 1.0, 0.5, 3), Pairing::half);
+  const Frequencies axes = with(geometric(9, 1.0, 0.5, 3), Pairing::half);
   expect_host_rows(axes, std::vector<std::int64_t>{1, 2, 3, 4, 5, 6}, 3, 1, axes, std::vector<std::int64_t>{8, 9}, 1, 1,
                    Rounding::f32);
 }
 
 TEST_F(GpuBetween, RefusesWhatTheHostRefusesAndGivesNaNWhereAPositionIsNone) {
-  const Frequencies f = with(made(4, 1.0, 0.5), Pairing::half);
-  const gpu::Frequencies half(f), other(with(f, Pairing::interleaved)), fewer(with(made(3, 1.0, 0.5), Pairing::half));
+  const Frequencies f = with(geometric(4, 1.0, 0.5), Pairing::half);
+  const gpu::Frequencies half(f), other(with(f, Pairing::interleaved)),
+      fewer(with(geometric(3, 1.0, 0.5), Pairing::half));
   const Device p(std::vector<double>{1, std::numeric_limits<double>::infinity(), 0x1p-65});
   const auto at = on<double>(p, 3);
   expect_error("PAIRING", "[between] from and to must leave keys in one order but are half and interleaved",

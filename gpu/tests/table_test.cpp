@@ -94,7 +94,7 @@ TEST_F(GpuTable, HasTheRowsOfTheTableForAnyNumberOfTokensPairsAndAxes) {
       for (const int axes : {1, 3}) {
         if (axes > pairs) continue;
         const std::vector<std::int64_t> p = hard_positions(random, static_cast<std::size_t>(axes) * 2 * 3);
-        const Frequencies f = made(pairs, 1.0, 0.9, axes);
+        const Frequencies f = geometric(pairs, 1.0, 0.9, axes);
         EXPECT_EQ(gpu::Frequencies(with(f, Pairing::half)).axes(), axes);
         expect_host_rows(f, p, angles, axes, 2);
         expect_host_rows(f, as<double>(p), angles, axes, 2);
@@ -103,13 +103,13 @@ TEST_F(GpuTable, HasTheRowsOfTheTableForAnyNumberOfTokensPairsAndAxes) {
     }
   }
   const std::vector<std::int64_t> many = rising(-100000, 3001);  // more rows than blocks
-  for (const int pairs : {3, 64, 200}) expect_host_rows(made(pairs, 1.0, 0.87), many);
+  for (const int pairs : {3, 64, 200}) expect_host_rows(geometric(pairs, 1.0, 0.87), many);
 }
 
 TEST_F(GpuTable, HasTheRowsOfTheTableWherePairsTurnBySums) {
   Random random(4);
   for (const int axes : {0, 1, 3}) {
-    Frequencies f = made(24, 2.0, -0.8);
+    Frequencies f = geometric(24, 2.0, -0.8);
     f.heads = 2;
     f.summed_axes = axes;
     if (axes == 0) f.axis = {0, 1, 2, 2, 1, 0, 0, 0, 1, 2, 0, 1};
@@ -119,7 +119,7 @@ TEST_F(GpuTable, HasTheRowsOfTheTableWherePairsTurnBySums) {
     for (double& x : real) x /= 7;
     for (const bool with_phase : {false, true}) {
       SCOPED_TRACE(std::to_string(axes) + " axes, phase " + std::to_string(with_phase));
-      if (with_phase) f.phase = made(24 / std::max(1, axes), 3.0, 0.7).inv_freq;
+      if (with_phase) f.phase = geometric(24 / std::max(1, axes), 3.0, 0.7).inv_freq;
       f.clockwise = with_phase;
       f.attention_factor = 1.25;
       order_threads(random);
@@ -127,7 +127,7 @@ TEST_F(GpuTable, HasTheRowsOfTheTableWherePairsTurnBySums) {
       expect_host_rows(f, real, {Angles::exact, roundings[random() % 3]}, f.axes());
     }
   }
-  Frequencies f = with(made(4, 1.0, 0.5), Pairing::half);
+  Frequencies f = with(geometric(4, 1.0, 0.5), Pairing::half);
   f.summed_axes = 2;
   const Device p(std::vector<double>{1, std::numeric_limits<double>::infinity(), 0x1p-65, 1, 2, 3});
   const Table table = gpu::Table(gpu::Frequencies(f), on<double>(p, 3, 2)).host();
@@ -149,13 +149,13 @@ TEST_F(GpuTable, HasTheRowsOfTheTableWherePairsTurnBySums) {
 TEST_F(GpuTable, HasTheRowsOfTheTableWithXPos) {
   Random random(6);
   for (const int heads : {1, 3}) {
-    Frequencies f = with(made(12 * heads, 2.0, -0.8), Pairing::interleaved);
+    Frequencies f = with(geometric(12 * heads, 2.0, -0.8), Pairing::interleaved);
     f.heads = heads;
     for (const XPos& xpos :
          {XPos{512, 0, false}, XPos{512, 0.5, true}, XPos{1.0 / 3, 100.25, false}, XPos{0x1p45, -1e15, true}}) {
       SCOPED_TRACE(::testing::Message() << heads << " heads, scale " << xpos.scale);
       f.xpos = xpos;
-      f.phase = xpos.scale == 512 ? std::vector<double>{} : made(12, 3.0, 0.7).inv_freq;
+      f.phase = xpos.scale == 512 ? std::vector<double>{} : geometric(12, 3.0, 0.7).inv_freq;
       f.clockwise = xpos.reciprocal;
       f.attention_factor = xpos.reciprocal ? -1.25 : 1;
       std::vector<double> p;  // within the powers that the host takes, from the amplitude's end on
@@ -174,7 +174,7 @@ TEST_F(GpuTable, HasTheRowsOfTheTableWithXPos) {
 }
 
 TEST_F(GpuTable, HasNoXPosWhereTheHostRefusesItAndSaysThatItHas) {
-  Frequencies f = with(made(4, 1.0, 0.5), Pairing::half);
+  Frequencies f = with(geometric(4, 1.0, 0.5), Pairing::half);
   f.xpos = {2, 10, false};
   const gpu::Frequencies there(f);
   const Device p(std::vector<double>{10, -130, -130.5, std::numeric_limits<double>::infinity(), 0x1p-65, 1e9});
@@ -195,13 +195,13 @@ TEST_F(GpuTable, HasNoXPosWhereTheHostRefusesItAndSaysThatItHas) {
   EXPECT_TRUE(same_rows(table.host(), rows));
   table.assign(there, positions(0, 0));
   EXPECT_TRUE(table.xpos());
-  table.assign(gpu::Frequencies(with(made(4, 1.0, 0.5), Pairing::half)), positions(0, 2));
+  table.assign(gpu::Frequencies(with(geometric(4, 1.0, 0.5), Pairing::half)), positions(0, 2));
   EXPECT_FALSE(table.xpos() || table.host().xpos());
   EXPECT_EQ(code_of([&] { gpu::Rotation(there, on<std::int64_t>(p, 1)); }), Code::SHAPE);
 }
 
 TEST_F(GpuTable, TakesHostPositionsOfEveryKind) {
-  const Frequencies f = with(made(9, 1.0, 0.5), Pairing::half);
+  const Frequencies f = with(geometric(9, 1.0, 0.5), Pairing::half);
   const gpu::Frequencies on_device(f);
   const std::vector<std::int32_t> narrow = {7, -3, most32, least32};
   for (const Angles angles : {Angles::exact, Angles::float32}) {
@@ -222,7 +222,7 @@ TEST_F(GpuTable, TakesHostPositionsOfEveryKind) {
 TEST_F(GpuTable, HasARowOfNanWhereAPositionIsNoneOrAnAngleOverflows) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
   const std::vector<double> p = {1, nan, 3, 4, infinity, -2, 5, -infinity};  // axis 0, axis 1
-  Frequencies f = made(5, 1.0, 0.5, 2), fast = made(2, 1.0, 1e38);
+  Frequencies f = geometric(5, 1.0, 0.5, 2), fast = geometric(2, 1.0, 1e38);
   const Device d(p), far(std::vector<std::int64_t>{2, 100});
   for (const Rounding rounding : roundings) {
     for (const Angles angles : {Angles::exact, Angles::float32}) {
@@ -252,7 +252,7 @@ TEST_F(GpuTable, AssignGivesWhatConstructingAnewGives) {
   Random random(4);
   const std::vector<std::int64_t> p = hard_positions(random, 600);
   const Device d(p);
-  const Frequencies few = made(5, 1.0, 0.5), many = made(100, 1.0, 0.95), axes = made(12, 1.0, 0.5, 3);
+  const Frequencies few = geometric(5, 1.0, 0.5), many = geometric(100, 1.0, 0.95), axes = geometric(12, 1.0, 0.5, 3);
   const gpu::Frequencies device_few(with(few, Pairing::half)), device_many(with(many, Pairing::interleaved)),
       device_axes(with(axes, Pairing::interleaved_to_half));
   gpu::Table table;
@@ -272,8 +272,8 @@ TEST_F(GpuTable, AssignGivesWhatConstructingAnewGives) {
 TEST_F(GpuTable, IsAsItWasAfterAnAssignThatThrows) {
   const std::vector<std::int64_t> p = {1, 2, 3, 4, 5, 6};
   const std::vector<double> endless = {1, std::numeric_limits<double>::infinity()};
-  const Frequencies f = made(9, 1.0, 0.5);
-  const gpu::Frequencies one(with(f, Pairing::half)), axes(with(made(9, 1.0, 0.5, 3), Pairing::interleaved));
+  const Frequencies f = geometric(9, 1.0, 0.5);
+  const gpu::Frequencies one(with(f, Pairing::half)), axes(with(geometric(9, 1.0, 0.5, 3), Pairing::interleaved));
   const Device d(p);
   gpu::Table table(one, Positions(p));
   EXPECT_THROW(table.assign(one, on<std::int64_t>(d, 3, 2)), Error);
@@ -286,7 +286,7 @@ TEST_F(GpuTable, IsAsItWasAfterAnAssignThatThrows) {
 
 TEST_F(GpuTable, IsAsItWasWhereMemoryEnds) {
   const std::vector<std::int64_t> p = {1, 2, 3};
-  const Frequencies f = made(9, 1.0, 0.5);
+  const Frequencies f = geometric(9, 1.0, 0.5);
   const gpu::Frequencies on_device(with(f, Pairing::half));
   gpu::Table table(on_device, Positions(p));
   EXPECT_EQ(code_of([&] { table.reserve(std::int64_t{1} << 42, 64); }), Code::CUDA);
@@ -327,7 +327,7 @@ TEST_F(GpuTable, MovesAsValuesDoAndLeavesATableOfNoTokens) {
   static_assert(std::is_nothrow_move_constructible_v<gpu::Table> && std::is_nothrow_move_assignable_v<gpu::Table>);
   static_assert(std::is_nothrow_move_constructible_v<gpu::Frequencies>);
   const std::vector<std::int64_t> p = {5, 6, 7};
-  const Frequencies f = made(6, 1.0, 0.5);
+  const Frequencies f = geometric(6, 1.0, 0.5);
   const Table judge(with(f, Pairing::half), Positions(p));
   gpu::Frequencies on_device(with(f, Pairing::half));
   const Device rows{256};
@@ -354,12 +354,12 @@ TEST_F(GpuTable, MovesAsValuesDoAndLeavesATableOfNoTokens) {
   const gpu::Table constructed = std::move(b);
   EXPECT_TRUE(same_rows(constructed.host(), judge));
 #ifdef ROTARY_GPU_EMULATED
-  gpu::Table taken(on_device, Positions(p)), other(on_device, Positions(p));
+  gpu::Table target(on_device, Positions(p)), other(on_device, Positions(p));
   gpu_emulator::reset_counts();
-  taken = std::move(other);
+  target = std::move(other);
   EXPECT_EQ(gpu_emulator::counts().frees, 2) << "its rows, and the positions on their way";
 #endif
-  gpu::Frequencies x(with(made(4, 0.3, 0.5), Pairing::interleaved));
+  gpu::Frequencies x(with(geometric(4, 0.3, 0.5), Pairing::interleaved));
   x = std::move(on_device);
   EXPECT_EQ(x.pairing(), Pairing::half);
   EXPECT_EQ(on_device.pairs(), 0);  // NOLINT

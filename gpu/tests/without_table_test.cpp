@@ -53,7 +53,7 @@ TEST_F(GpuWithoutATable, EqualsTheRotationByTheRowsOfTheDeviceHeaderBitForBit) {
     Frequencies f = kinds[random() % kinds.size()].f;
     if (!of_a_kind) {
       const int pairs = std::array{1, 2, 3, 4, 7, 8, 16, 32, 36, 64, 128}[random() % 11];
-      f = made(pairs, round % 5 == 0 ? 1e6 : 1.0, 0.9, pairs < 4 ? 1 : 1 + below(random, 4));
+      f = geometric(pairs, round % 5 == 0 ? 1e6 : 1.0, 0.9, pairs < 4 ? 1 : 1 + below(random, 4));
       f.clockwise = random() % 4 == 0;
       f.attention_factor = random() % 2 == 0 ? 1 : 0.75;
     }

@@ -258,7 +258,7 @@ std::string advice_of(const Request& request, const Study& study) {
   return within + last + "; beyond" + (context > 0 ? " (the context is " + of_context + ")" : "") + ", use exact";
 }
 
-Json json_of(const Largest& at) {
+Json object_of(const Largest& at) {
   const Json position = std::visit([](auto p) { return Json(p); }, at.position);
   return {{"position", position}, {"pair", at.pair}, {"of", at.of_sine ? "sin" : "cos"}};
 }
@@ -295,7 +295,7 @@ std::string to_json(const Request& request, const Study& study) {
     Json errors = Json::array(), at = Json::array();
     for (const std::optional<Largest>& largest : of_decades) {
       errors.push_back(largest ? Json(largest->error) : Json(nullptr));
-      at.push_back(largest ? json_of(*largest) : Json(nullptr));
+      at.push_back(largest ? object_of(*largest) : Json(nullptr));
     }
     all.push_back({{"way", way.name}, {"meaning", way.meaning}, {"cos_sin", errors}, {"cos_sin_at", at}});
   }

@@ -6,7 +6,7 @@ namespace {
 
 using files::OrderedJson;
 
-OrderedJson json_of(const ConvertedTensor& tensor) {
+OrderedJson object_of(const ConvertedTensor& tensor) {
   return {{"name", tensor.info.name},
           {"file", tensor.file},
           {"layer", tensor.layer},
@@ -76,7 +76,7 @@ std::string to_json(const ConvertResult& result) {
                         {"bytes", result.bytes},
                         {"tensors", OrderedJson::array()},
                         {"config", OrderedJson::array()}};
-  for (const ConvertedTensor& tensor : result.tensors) report["tensors"].push_back(json_of(tensor));
+  for (const ConvertedTensor& tensor : result.tensors) report["tensors"].push_back(object_of(tensor));
   for (const ChangedKey& change : result.config) {
     report["config"].push_back(
         {{"key", change.key}, {"before", parsed(change.before)}, {"after", parsed(change.after)}});

@@ -199,9 +199,9 @@ std::string common_metadata(const Folder& folder, const char* key) {
     const auto found = shard.header.header.metadata.find(key);
     const std::string value = found == shard.header.header.metadata.end() ? "" : found->second;
     if (&shard != &folder.shards.front() && value != common) {
-      const auto said = [](const std::string& text) { return text.empty() ? "missing" : in_quotes(text); };
+      const auto shown = [](const std::string& text) { return text.empty() ? "missing" : in_quotes(text); };
       fail(Code::FORMAT, operation, "all files of a checkpoint must have been converted but ", key, " is ",
-           said(common), " in ", folder.shards.front().name, " and ", said(value), " in ", shard.name);
+           shown(common), " in ", folder.shards.front().name, " and ", shown(value), " in ", shard.name);
     }
     common = value;
   }

@@ -39,7 +39,7 @@ struct Located {
   TensorName name;
 };
 
-using Place = std::pair<std::string, int>;  // stack and layer
+using LayerKey = std::pair<std::string, int>;  // stack and layer
 
 class Planner {
  public:
@@ -195,17 +195,17 @@ class Planner {
   // after it.
   void convert_shared_values() {
     if (!part_.attention.keys_may_be_values) return;
-    for (const auto& [place, layer] : layers_) {
+    for (const auto& [key, layer] : layers_) {
       if (!layer.rope_of_keys || layer.v) continue;
       for (const std::string& module : layer.modules)
-        convert_output(place, module, plan_.model.ropes[*layer.rope_of_keys]);
+        convert_output(key, module, plan_.model.ropes[*layer.rope_of_keys]);
     }
     std::ranges::sort(plan_.tensors, {},
                       [](const TensorPlan& tensor) { return std::pair(tensor.shard, tensor.entry); });
   }
 
-  void convert_output(const Place& place, const std::string& module, const ModelRope& rope) {
-    const TensorName name{.stack = place.first, .layer = place.second, .module = module};
+  void convert_output(const LayerKey& key, const std::string& module, const ModelRope& rope) {
+    const TensorName name{.stack = key.first, .layer = key.second, .module = module};
     const std::string weight = name.layer_name() + "." + module + ".o_proj.weight";
     const auto found = tensors_.find(weight);
     const Located* output = found == tensors_.end() ? nullptr : &found->second;
@@ -245,7 +245,7 @@ class Planner {
   bool text_is_named_ = false;  // a stack is named as the text model's, so the others are not
   bool leaves_indexers_ = false;
   std::map<std::string, Located> tensors_;
-  std::map<Place, Attends> layers_;
+  std::map<LayerKey, Attends> layers_;
   std::vector<const Located*> others_;  // tensors without a role
 };
 

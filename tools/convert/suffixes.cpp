@@ -78,9 +78,9 @@ std::string plain(std::string_view suffix) {
 }
 
 // One tensor of a projection.
-class Part {
+class ProjectionTensor {
  public:
-  Part(const TensorInfo& tensor, const Projection& projection) : tensor_(tensor), projection_(projection) {}
+  ProjectionTensor(const TensorInfo& tensor, const Projection& projection) : tensor_(tensor), projection_(projection) {}
 
   std::optional<Change> change(const std::string& suffix, Kind kind) const {
     if (kind == Kind::input) return std::nullopt;
@@ -209,18 +209,21 @@ class Part {
 }  // namespace
 
 std::optional<Change> change_of(const TensorInfo& tensor, std::string_view suffix, const Projection& projection) {
-  const Part part(tensor, projection);
+  const ProjectionTensor of_projection(tensor, projection);
   if (const std::string format = unread_format(projection); !format.empty()) {
-    part.refuse(Code::DTYPE, "must be of a format that convert reads but is part of " + format +
-                                 "'s, which it does not: convert the unquantised weights, or merge the adapter first");
+    of_projection.refuse(Code::DTYPE,
+                         "must be of a format that convert reads but is of_projection of " + format +
+                             "'s, which it does not: convert the unquantised weights, or merge the adapter first");
   }
   const std::string text = plain(suffix);
   const auto* row = std::find_if(std::begin(all_suffixes), std::end(all_suffixes),
                                  [&](const Suffixes& known) { return is_listed(text, known.suffixes); });
   const bool known = row != std::end(all_suffixes);
   if (!known && tensor.elements() == 1) return std::nullopt;  // one for the projection as a whole
-  if (!known) part.refuse(Code::TENSOR, "must be a known part of a projection but " + in_quotes(suffix) + " is none");
-  const std::optional<Change> change = part.change(text, row->kind);
+  if (!known)
+    of_projection.refuse(Code::TENSOR,
+                         "must be a known of_projection of a projection but " + in_quotes(suffix) + " is none");
+  const std::optional<Change> change = of_projection.change(text, row->kind);
   return tensor.elements() == 0 ? std::nullopt : change;
 }
 

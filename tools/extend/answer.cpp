@@ -22,7 +22,7 @@ OrderedJson text_or_null(const std::string& text) { return text.empty() ? Ordere
 
 // One rope under one method: its numbers, then its pairs one by one. A pair meets new angles if the trained angles were
 // less than a turn and those of the context exceed them.
-OrderedJson json_of(const RopePlan& rope, const Plan& plan) {
+OrderedJson object_of(const RopePlan& rope, const Plan& plan) {
   const std::vector<double>& scaled = rope.frequencies.inv_freq;
   const auto effects = scalings::effects_of(rope.trained, scaled, rope.planned.scaling);
   const auto trained_length = static_cast<double>(plan.start.trained_length),
@@ -65,7 +65,7 @@ OrderedJson json_of(const RopePlan& rope, const Plan& plan) {
   return json;
 }
 
-OrderedJson json_of(const MethodPlan& method, const Plan& plan) {
+OrderedJson object_of(const MethodPlan& method, const Plan& plan) {
   if (!method.refused.empty()) return {{"method", method.method}, {"refused", method.refused}};
   OrderedJson json = {{"method", method.method},
                       {"factor", method.factor},
@@ -81,14 +81,14 @@ OrderedJson json_of(const MethodPlan& method, const Plan& plan) {
   for (const auto& [key, before, after] : method.changes)
     json["changes"].push_back(
         {{"key", key}, {"before", parsed(before.value_or(""))}, {"after", parsed(after.value_or(""))}});
-  json.update(json_of(method.ropes.front(), plan));
+  json.update(object_of(method.ropes.front(), plan));
   json["more_ropes"] = OrderedJson::array();
-  for (std::size_t i = 1; i < method.ropes.size(); ++i) json["more_ropes"].push_back(json_of(method.ropes[i], plan));
+  for (std::size_t i = 1; i < method.ropes.size(); ++i) json["more_ropes"].push_back(object_of(method.ropes[i], plan));
   json["warnings"] = method.warnings;
   return json;
 }
 
-OrderedJson json_of(const Publication& published) {
+OrderedJson object_of(const Publication& published) {
   return {{"publisher", published.publisher},
           {"models", published.models},
           {"method", published.method},
@@ -168,7 +168,7 @@ std::string to_json(const Plan& plan) {
                       {"smallest_factor", plan.smallest_factor},
                       {"kv_cache_bytes", plan.cache.bytes == 0 ? OrderedJson() : OrderedJson(plan.cache.bytes)},
                       {"kv_cache_assumes", text_or_null(plan.cache.assumes)},
-                      {"family_publishes", plan.published ? json_of(*plan.published) : OrderedJson()},
+                      {"family_publishes", plan.published ? object_of(*plan.published) : OrderedJson()},
                       {"ropes", OrderedJson::array()},
                       {"methods", OrderedJson::array()},
                       {"recommended", plan.recommended},
@@ -188,7 +188,7 @@ std::string to_json(const Plan& plan) {
                              {"scaling", name(used.rope.scaling)},
                              {"extended", std::ranges::count(plan.extended, i) != 0}});
   }
-  for (const MethodPlan& method : plan.methods) json["methods"].push_back(json_of(method, plan));
+  for (const MethodPlan& method : plan.methods) json["methods"].push_back(object_of(method, plan));
   return files::json_text(json);
 }
 

@@ -257,14 +257,14 @@ void write_config(const Situation& situation, MethodPlan& plan) {
   plan.rope_scaling = old.object;
   const bool is_old = &Editor(situation, plan).own_form() == &old_form;
   const Written &own = is_old ? old : fresh, &other = is_old ? fresh : old;
-  const Written& taken = own.wrong.empty() ? own : other;
-  if (!taken.wrong.empty()) {
+  const Written& chosen = own.wrong.empty() ? own : other;
+  if (!chosen.wrong.empty()) {
     plan.refused = "the config of " + situation.family_type() + " cannot say it: " + own.wrong;
     return;
   }
-  plan.config = files::config_text(taken.config);
-  plan.changes = changes_between(situation, taken.config);
-  plan.ropes = taken.ropes;
+  plan.config = files::config_text(chosen.config);
+  plan.changes = changes_between(situation, chosen.config);
+  plan.ropes = chosen.ropes;
 }
 
 }  // namespace rotary::extend

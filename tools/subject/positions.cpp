@@ -21,17 +21,17 @@ namespace {
 // T: std::int64_t for bool, uint8, int32 and int64; or double, also for float32 and float64. Empty for other types.
 template <class T>
 std::optional<std::vector<T>> numbers_in(const Tensor& tensor) {
-  const auto taken = [](const auto& values) {
+  const auto as_numbers = [](const auto& values) {
     std::vector<T> numbers(values.size());
     std::ranges::transform(values, numbers.begin(), [](auto value) { return static_cast<T>(value); });
     return numbers;
   };
   constexpr bool reals = std::is_floating_point_v<T>;
-  if (tensor.type == ElementType::i64) return taken(tensor.as<std::int64_t>());
-  if (tensor.type == ElementType::i32) return taken(tensor.as<std::int32_t>());
-  if (tensor.type == ElementType::boolean || tensor.type == ElementType::u8) return taken(tensor.data);
-  if (reals && tensor.type == ElementType::f32) return taken(tensor.as<float>());
-  if (reals && tensor.type == ElementType::f64) return taken(tensor.as<double>());
+  if (tensor.type == ElementType::i64) return as_numbers(tensor.as<std::int64_t>());
+  if (tensor.type == ElementType::i32) return as_numbers(tensor.as<std::int32_t>());
+  if (tensor.type == ElementType::boolean || tensor.type == ElementType::u8) return as_numbers(tensor.data);
+  if (reals && tensor.type == ElementType::f32) return as_numbers(tensor.as<float>());
+  if (reals && tensor.type == ElementType::f64) return as_numbers(tensor.as<double>());
   return std::nullopt;
 }
 

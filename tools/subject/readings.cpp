@@ -111,10 +111,10 @@ bool contradicts(const Fit& other, const Fit& chosen) {
 std::string sentence_on(const File& file) {
   std::string wanted, got, words;
   std::set<std::pair<std::vector<std::int64_t>, std::int64_t>> named;
-  std::set<std::string> said;
+  std::set<std::string> layouts;
   for (const Candidate& one : file) {
     const auto& [word, layout] = one.readings.front();
-    if (said.insert(word).second) words += (words.empty() ? "" : " and ") + word;
+    if (layouts.insert(word).second) words += (words.empty() ? "" : " and ") + word;
     const std::vector<std::int64_t> allowed = one.counts();
     if (one.tensor->elements() == 0 || !named.emplace(allowed, layout.heads).second) continue;
     const bool either = allowed.size() > 1 && allowed[0] != allowed[1];
@@ -126,7 +126,7 @@ std::string sentence_on(const File& file) {
   return wanted + " but got " + got + " in layout " + words;
 }
 
-std::string text_of(const Layout& layout) {
+std::string to_text(const Layout& layout) {
   return std::to_string(layout.heads) + (layout.heads == 1 ? " head of " : " heads of ") +
          std::to_string(layout.tokens) + (layout.tokens == 1 ? " token" : " tokens");
 }
@@ -135,8 +135,8 @@ std::string text_of(const Layout& layout) {
 std::vector<std::string> notes_on(const File& file, std::size_t n) {
   std::vector<std::string> notes;
   for (const Candidate& one : file) {
-    notes.push_back("note: " + label(*one.tensor) + " is read as " + text_of(one.readings[0].layout) + "; in layout " +
-                    one.by(n).word + " it would be " + text_of(one.by(n).layout));
+    notes.push_back("note: " + label(*one.tensor) + " is read as " + to_text(one.readings[0].layout) + "; in layout " +
+                    one.by(n).word + " it would be " + to_text(one.by(n).layout));
   }
   return notes;
 }

@@ -139,12 +139,12 @@ TEST(Accuracy, the_progress_counts_the_positions) {
   request.model.ropes.emplace_back();
   request.frequencies = frequencies(half_rope(8));
   request.positions = {std::int64_t{3}, std::int64_t{2000}, 0.5};
-  std::vector<std::int64_t> told;
+  std::vector<std::int64_t> progress;
   study(request, [&](std::int64_t done, std::int64_t all) {
-    told.push_back(done);
+    progress.push_back(done);
     EXPECT_EQ(all, 3);
   });
-  EXPECT_EQ(told, (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(progress, (std::vector<std::int64_t>{1, 2, 3}));
 }
 
 TEST(Decades, the_sample_is_what_the_text_says) {

@@ -410,19 +410,19 @@ DecoderConfig config_of(const SummaryOptions& options) {
 void run_summary(const SummaryOptions& options) {
   const rotary_torch::MetaDevice no_memory;
   const Decoder model(config_of(options));
-  Summary made{options.batch, options.tokens > 0 ? options.tokens : model->config().context, options.depth};
-  made.visit(*model, "", 0);
+  Summary summary{options.batch, options.tokens > 0 ? options.tokens : model->config().context, options.depth};
+  summary.visit(*model, "", 0);
   if (options.json) {
-    std::cout << versioned({{"tokens", made.tokens},
-                            {"parameters", made.parameters},
-                            {"trainable_parameters", made.trainable}})
+    std::cout << versioned({{"tokens", summary.tokens},
+                            {"parameters", summary.parameters},
+                            {"trainable_parameters", summary.trainable}})
               << '\n';
     return;
   }
-  std::cout << Columns({{}, {}, {.right = true}}).fit(made.lines).text(made.lines)
-            << "\nTotal params: " << with_separators(made.parameters)
-            << ", trainable: " << with_separators(made.trainable) << ", "
-            << significant(4e-6 * static_cast<double>(made.parameters), 6) << " MB in f32\n";
+  std::cout << Columns({{}, {}, {.right = true}}).fit(summary.lines).text(summary.lines)
+            << "\nTotal params: " << with_separators(summary.parameters)
+            << ", trainable: " << with_separators(summary.trainable) << ", "
+            << significant(4e-6 * static_cast<double>(summary.parameters), 6) << " MB in f32\n";
 }
 
 }  // namespace

@@ -118,23 +118,24 @@ Plan plan_of(const Request& request) {
     }
     saved = rotary_torch::saved_run(request.file("checkpoint.safetensors"));
   }
-  const auto said = [&saved](const char* key, const std::string& otherwise) {
+  const auto saved_or = [&saved](const char* key, const std::string& otherwise) {
     const auto note = saved ? saved->notes.find(key) : Notes::iterator();
     return saved && note != saved->notes.end() ? note->second : otherwise;
   };
-  const std::string position = request.position.value_or(said("position", "rope"));
+  const std::string position = request.position.value_or(saved_or("position", "rope"));
   const auto encoding = rotary_torch::position_encoding(position);
   if (!encoding) refuse(Code::VALUE, "a position must be one of the encodings but got ", files::in_quotes(position));
-  const std::string fraction = said("rope_fraction", "none");
+  const std::string fraction = saved_or("rope_fraction", "none");
   Plan plan;
-  plan.preset = rotary_torch::preset(request.preset.value_or(said("preset", "nanogpt-cpu")), *encoding,
+  plan.preset = rotary_torch::preset(request.preset.value_or(saved_or("preset", "nanogpt-cpu")), *encoding,
                                      request.rope_fraction.value_or(fraction == "none" ? 0 : std::stod(fraction)));
   if (saved) plan.preset.training = saved->options, plan.notes = saved->notes;
   plan.preset.training.steps = request.steps.value_or(plan.preset.training.steps);
   plan.preset.training.seed = request.seed.value_or(plan.preset.training.seed);
 
   // The path of the text is "" for that of the preset smoke.
-  const std::string path = request.text ? fs::absolute(*request.text).lexically_normal().string() : said("text", "");
+  const std::string path =
+      request.text ? fs::absolute(*request.text).lexically_normal().string() : saved_or("text", "");
   if (path.empty() && plan.preset.name != "smoke")
     throw UsageError("--text must name a file: only the preset smoke has a text of its own");
   plan.text = path.empty() ? std::string(rotary_torch::smoke_text()) : rotary_torch::read_text(path);
@@ -146,7 +147,7 @@ Plan plan_of(const Request& request) {
   if (const auto& used = plan.preset.model.rope)
     own["rope_fraction"] = files::spelled(static_cast<double>(used->rope.rotary_dim) / used->rope.head_dim);
   for (const auto& [key, now] : own) {
-    const std::string then = said(key.c_str(), now);
+    const std::string then = saved_or(key.c_str(), now);
     if (then != now) refuse_resume(Code::RESUME, key, " must be ", then, ", as the run began, but got ", now);
     plan.notes[key] = now;
   }

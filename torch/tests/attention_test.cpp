@@ -58,7 +58,7 @@ AttentionOptions options_of(std::int64_t kv_heads) {
   return o;
 }
 
-MultiHeadAttention made(const AttentionOptions& options) {
+MultiHeadAttention random_attention(const AttentionOptions& options) {
   MultiHeadAttention m(options);
   const at::NoGradGuard no_grad;
   for (Tensor& p : m->parameters()) p.copy_(at::randn_like(p) * 0.4);
@@ -111,11 +111,11 @@ TEST(Attention, EveryMaskWithEveryGroupEqualsAttentionWrittenOutAndSoDoItsGradie
   at::manual_seed(1);
   const TableTensors table = table_of(8, 0, length);
   for (const std::int64_t kv_heads : {4, 2, 1}) {
-    MultiHeadAttention m = made(options_of(kv_heads));
+    MultiHeadAttention m = random_attention(options_of(kv_heads));
     for (const NamedMask& n : every_mask()) {
       expect_equal(m, n.mask, &table, 0, at::kFloat, n.name + ", kv_heads " + std::to_string(kv_heads));
     }
-    MultiHeadAttention wide = made(options_of(kv_heads));
+    MultiHeadAttention wide = random_attention(options_of(kv_heads));
     wide->to(at::kDouble);
     for (const NamedMask& n : every_mask()) {
       expect_equal(wide, n.mask, &table, 0, at::kDouble, n.name + ", f64, kv_heads " + std::to_string(kv_heads));
@@ -135,7 +135,7 @@ TEST(Attention, EveryWayToTurnEqualsAttentionWrittenOutAndSoDoItsGradients) {
           o.rotates_values = values, o.qk_norm = !values;
           const TableTensors table = table_of(rotary_dim == 0 ? 2 : rotary_dim, 5, length, pairing);
           for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
-            MultiHeadAttention m = made(o);
+            MultiHeadAttention m = random_attention(o);
             m->to(dtype);
             expect_equal(m, mask, rotary_dim == 0 ? nullptr : &table, first, dtype,
                          "rotary_dim " + std::to_string(rotary_dim) + ", values " + std::to_string(values));
@@ -147,15 +147,15 @@ TEST(Attention, EveryWayToTurnEqualsAttentionWrittenOutAndSoDoItsGradients) {
   AttentionOptions bare = options_of(2);
   bare.qkv_bias = false, bare.output_bias = false;
   const TableTensors table = table_of(8, 0, length);
-  expect_equal(made(bare), {}, &table, 0, at::kFloat, "no biases");
-  EXPECT_EQ(made(bare)->parameters().size(), 2U);
+  expect_equal(random_attention(bare), {}, &table, 0, at::kFloat, "no biases");
+  EXPECT_EQ(random_attention(bare)->parameters().size(), 2U);
 }
 
 TEST(Attention, DropoutFallsOnTheProbabilitiesInTrainingOnly) {
   at::manual_seed(7);
   AttentionOptions o = options_of(2);
   o.dropout = 0.25;
-  MultiHeadAttention m = made(o);
+  MultiHeadAttention m = random_attention(o);
   const at::NoGradGuard no_grad;
   m->qkv->weight.narrow(0, 48, 16).zero_();  // every value is 1: a head gives the sum of its probabilities
   m->qkv->bias.narrow(0, 48, 16).fill_(1);
@@ -207,7 +207,7 @@ TEST(Decoding, GroupedQueriesCopyNoKeys) {
   at::manual_seed(12);
   constexpr std::int64_t past = 32768;
   AttentionOptions o = options_of(1);
-  MultiHeadAttention m = made(o);
+  MultiHeadAttention m = random_attention(o);
   const c10::InferenceMode inference;
   KVCache cache(past + 64);
   cache.append(at::randn({1, 1, past, 8}), at::randn({1, 1, past, 8}));
@@ -243,7 +243,7 @@ TEST(Attention, WrongInputGetsOneSentence) {
             "SHAPE: [attention] heads must divide width 24 but got 5");
   EXPECT_EQ(build([](AttentionOptions& o) { o.heads = 0; }), "SHAPE: [attention] heads must be positive but got 0");
 
-  MultiHeadAttention m = made(options_of(2));
+  MultiHeadAttention m = random_attention(options_of(2));
   const Tensor x = at::randn({2, 5, 24});
   const TableTensors table = as(table_of(8, 0, 6), at::kFloat);
   EXPECT_EQ(sentence_of([&] {

@@ -19,7 +19,7 @@ using at::Tensor;
 using rotary::test::expect_error;
 
 // Parameters far from their initial values, so that every one of them matters.
-Decoder made(const DecoderConfig& config) {
+Decoder random_decoder(const DecoderConfig& config) {
   torch::manual_seed(11);
   Decoder model(config);
   const at::NoGradGuard no_grad;
@@ -128,7 +128,7 @@ class Plain {
 
 void expect_plain(const DecoderConfig& config, const std::string& what) {
   const at::NoGradGuard no_grad;
-  Decoder model = made(config);
+  Decoder model = random_decoder(config);
   const Plain plain(model);
   const Tensor ids = some_ids(2, 13);
   Tensor padding = at::ones({2, 13}, at::kLong);
@@ -187,7 +187,7 @@ TEST(Decoder, DecodingTokenByTokenAndInPiecesEqualsTheFullPassAtPaddingToo) {
     const at::NoGradGuard no_grad;
     DecoderConfig config = tiny(position);
     config.kv_heads = 2, config.windows = {0, 5};
-    Decoder model = made(config);
+    Decoder model = random_decoder(config);
     const Tensor ids = some_ids(3, 17), padding = at::ones({3, 17}, at::kLong);
     padding[1].slice(0, 0, 6) = 0;
     const Tensor whole = model->hidden(ids, padding);
@@ -211,7 +211,7 @@ TEST(Decoder, ASlidingWindowEqualsWhatIsWrittenOutForEveryToken) {
   config.kv_heads = 2, config.windows = {0, 12}, config.angles = rotary::Angles::float32;
   config.rope = tiny_rope(8, 4, rotary::Pairing::interleaved);
   config.rope->first = 2;
-  Decoder model = made(config);
+  Decoder model = random_decoder(config);
   const Tensor ids = some_ids(2, 45);
   for (const rotary::SlidingWindow window : {rotary::SlidingWindow{12, 0}, {12, 3}, {12, 11}, {7, 1}, {1, 0}}) {
     const Plain plain(model, window);
@@ -232,7 +232,7 @@ TEST(Decoder, AWindowGivesAScalingItsOwnLength) {
   const at::NoGradGuard no_grad;
   DecoderConfig config = tiny(), unscaled = config;
   config.rope->rope.scaling = rotary::Dynamic{.factor = 4, .trained_length = 8};
-  Decoder model = made(config), plain = made(unscaled);
+  Decoder model = random_decoder(config), plain = random_decoder(unscaled);
   const auto hidden = [ids = some_ids(1, 40)](Decoder& m, std::int64_t tokens) {
     DecoderCache cache(m->config(), 0, {tokens, 2});
     return m->hidden(ids, {}, &cache);
@@ -243,7 +243,7 @@ TEST(Decoder, AWindowGivesAScalingItsOwnLength) {
 
 TEST(Decoder, RefusesWindowsThatCannotBe) {
   const auto cache = [](const DecoderConfig& config, rotary::SlidingWindow window) {
-    return [=] { DecoderCache made(config, 0, window); };
+    return [=] { DecoderCache cache(config, 0, window); };
   };
   DecoderConfig narrow = tiny();
   narrow.windows = {0, 6};
@@ -252,7 +252,7 @@ TEST(Decoder, RefusesWindowsThatCannotBe) {
   expect_error("VALUE", "sinks must be", cache(tiny(), {0, 0}));
   expect_error("ROPE", "but they are alibi", cache(tiny(PositionEncoding::alibi), {4, 1}));
   expect_error("CONFIG_VALUE", "sliding window of 6 but got 7", cache(narrow, {7, 1}));
-  Decoder model = made(tiny());
+  Decoder model = random_decoder(tiny());
   DecoderCache windowed(model->config(), 0, {4, 1});
   expect_error("VALUE", "padding", [&] { model->hidden(some_ids(1, 3), at::ones({1, 3}), &windowed); });
 }
@@ -260,7 +260,7 @@ TEST(Decoder, RefusesWindowsThatCannotBe) {
 TEST(Decoder, TrainsAfterDecodingUnderInferenceMode) {
   DecoderConfig config = tiny();
   config.dropout = 0.1;
-  Decoder model = made(config);
+  Decoder model = random_decoder(config);
   DecoderCache cache(model->config());
   model->next_logits(some_ids(1, 8), cache);  // makes the rows that training then uses
   model->train();
@@ -274,7 +274,7 @@ TEST(Decoder, TrainsAfterDecodingUnderInferenceMode) {
 
 TEST(Decoder, TakesAnotherRope) {
   const at::NoGradGuard no_grad;
-  Decoder model = made(tiny());
+  Decoder model = random_decoder(tiny());
   const Tensor ids = some_ids(1, 20), before = model->forward(ids);
   rotary::Rope longer = model->config().rope->rope;
   longer.scaling = rotary::Linear{2};
@@ -282,17 +282,18 @@ TEST(Decoder, TakesAnotherRope) {
   const Tensor bent = model->forward(ids);
   EXPECT_FALSE(at::allclose(bent, before, 1e-3, 1e-3));
   DecoderConfig again = model->config();
-  EXPECT_TRUE(at::equal(made(again)->forward(ids), bent));
+  EXPECT_TRUE(at::equal(random_decoder(again)->forward(ids), bent));
   longer.head_dim = 10;
   expect_error("SHAPE", "must fit the heads of 8", [&] { model->set_rope(longer); });
-  expect_error("ROPE", "but this one has alibi", [&] { made(tiny(PositionEncoding::alibi))->set_rope(longer); });
+  expect_error("ROPE", "but this one has alibi",
+               [&] { random_decoder(tiny(PositionEncoding::alibi))->set_rope(longer); });
 }
 
 TEST(Decoder, DynamicScalingLooksAtTheLengthOfEachPass) {
   const at::NoGradGuard no_grad;
   DecoderConfig config = tiny();
   config.rope->rope.scaling = rotary::Dynamic{.factor = 4, .trained_length = 8};
-  Decoder model = made(config), unscaled = made(tiny());
+  Decoder model = random_decoder(config), unscaled = random_decoder(tiny());
   EXPECT_TRUE(at::equal(model->forward(some_ids(1, 8)), unscaled->forward(some_ids(1, 8))));
   EXPECT_FALSE(at::equal(model->forward(some_ids(1, 20)), unscaled->forward(some_ids(1, 20))));
   EXPECT_TRUE(at::equal(model->forward(some_ids(1, 8)), unscaled->forward(some_ids(1, 8))));
@@ -327,12 +328,12 @@ TEST(Decoder, RefusesWhatCannotBe) {
   refused("CONFIG_VALUE", "a window must be at least 0", [](DecoderConfig& c) { c.windows = {1, -1}; });
   refused("CONFIG_VALUE", "dropout must be", [](DecoderConfig& c) { c.dropout = 1; });
   refused("CONFIG_VALUE", "norm_eps must be", [](DecoderConfig& c) { c.norm_eps = -1; });
-  Decoder learned = made(tiny(PositionEncoding::learned));
+  Decoder learned = random_decoder(tiny(PositionEncoding::learned));
   expect_error("POSITION", "learned positions end at 64 but token 65", [&] { learned->forward(some_ids(1, 65)); });
   expect_error("SHAPE", "ids must be [batch, tokens]", [&] { learned->forward(some_ids(1, 5).flatten()); });
   DecoderConfig base = tiny();
   base.head = false;
-  expect_error("SHAPE", "this one has none", [&] { made(base)->forward(some_ids(1, 5)); });
+  expect_error("SHAPE", "this one has none", [&] { random_decoder(base)->forward(some_ids(1, 5)); });
 }
 
 }  // namespace

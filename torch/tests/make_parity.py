@@ -168,22 +168,22 @@ def write_checkpoint(folder, model_type, config, extra, seed):
             tensors.update(BUFFERS.get(model_type, {}))
         save_file(tensors, single, {"format": "pt"})
     path = folder / "config.json"
-    said = json.loads(path.read_text())
+    config = json.loads(path.read_text())
     for key, value in extra.get("json", {}).items():
-        said.pop(key, None)
+        config.pop(key, None)
         if value is not None:
-            said[key] = value
-    path.write_text(json.dumps(said, indent=1))
+            config[key] = value
+    path.write_text(json.dumps(config, indent=1))
 
 
 def answers(folder, model_type, head, ids, mask):
     """transformers' results in f32 for the stored weights: hidden, and logits where there is a language model."""
     model = class_of(model_type, head).from_pretrained(folder, dtype=torch.float32).eval()
     with torch.no_grad():
-        made = {"hidden": model.base_model(ids, attention_mask=mask).last_hidden_state}
+        outputs = {"hidden": model.base_model(ids, attention_mask=mask).last_hidden_state}
         if head in ("ForCausalLM", "ForMaskedLM"):
-            made["logits"] = model(ids, attention_mask=mask).logits
-    return made
+            outputs["logits"] = model(ids, attention_mask=mask).logits
+    return outputs
 
 
 def paddings(batch, tokens):
@@ -287,11 +287,11 @@ def golden(folder, cases, mask):
         place.mkdir(parents=True)
         write_checkpoint(place, model_type, config, extra, seed)
         (place / "generation_config.json").unlink(missing_ok=True)
-        made = {"ids": torch.randint(0, config["vocab_size"], mask.shape), "left": mask}
+        arrays = {"ids": torch.randint(0, config["vocab_size"], mask.shape), "left": mask}
         for prefix, seen in (("", None), ("left_", mask)):
-            expected = answers(place, model_type, extra.get("head", "ForCausalLM"), made["ids"], seen)
-            made.update({prefix + key: value for key, value in expected.items()})
-        save_file(made, place / "answers.safetensors")
+            expected = answers(place, model_type, extra.get("head", "ForCausalLM"), arrays["ids"], seen)
+            arrays.update({prefix + key: value for key, value in expected.items()})
+        save_file(arrays, place / "answers.safetensors")
 
 
 if __name__ == "__main__":

@@ -59,8 +59,8 @@ inline void write_all(const std::filesystem::path& path, const Tensors& tensors)
 }
 
 // "CODE: sentence" of a rotary::Error, the sentence of a c10::Error, "no error".
-template <class Call>
-std::string sentence_of(Call call) {
+template <class Function>
+std::string sentence_of(Function call) {
   try {
     call();
   } catch (const rotary::Error& error) {

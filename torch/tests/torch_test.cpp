@@ -221,10 +221,10 @@ TEST(Embedding, LengthIsTheLargestPositionPlusOne) {
     const rotary::Rope& rope = model.ropes.at(0).rope;
     RotaryEmbedding module(model.ropes.at(0));
     for (const std::int64_t last : {100, 2047, 2048, 4095, 4096, 60000}) {
-      const TableTensors made = module->table(torch::tensor({std::int64_t{3}, last}));
+      const TableTensors table = module->table(torch::tensor({std::int64_t{3}, last}));
       const rotary::Table expected(rotary::frequencies(rope, last + 1), {std::int64_t{3}, last});
-      EXPECT_TRUE(torch::equal(made.cos, tensors(expected).cos)) << file << " " << last;
-      EXPECT_TRUE(torch::equal(made.sin, tensors(expected).sin)) << file << " " << last;
+      EXPECT_TRUE(torch::equal(table.cos, tensors(expected).cos)) << file << " " << last;
+      EXPECT_TRUE(torch::equal(table.sin, tensors(expected).sin)) << file << " " << last;
     }
   }
 }

@@ -60,7 +60,7 @@ void one(const std::string& input) {
   Calls calls(choices, memory.data());
   for (int n = 0; n < 8 && !choices.rest().empty(); ++n) {
     const tests::RandomCall call = calls.next();
-    for (const tests::Outcome& outcome : {tests::made(call), tests::checked(call)}) {
+    for (const tests::Outcome& outcome : {tests::make_call(call), tests::checked(call)}) {
       if (!outcome.refused) continue;
       require_refusal(outcome.code, outcome.sentence, "[" + call.name() + "] ",
                       {"SHAPE", "DTYPE", "ALIAS", "VALUE", "PAIRING"});

@@ -17,21 +17,21 @@ inline Table table_of(std::int64_t tokens, int pairs, int batch = 1, Pairing pai
   return Table(std::vector<float>(count, 0.0f), std::vector<float>(count, 1.0f), pairs, pairing, batch);
 }
 
-template <class Call>
-Code code_of(const Call& call) {
+template <class Function>
+Code code_of(const Function& call) {
   const Outcome got = outcome_of(call);
   EXPECT_TRUE(got.refused);
   return got.code;
 }
 
-template <class Call>
-void expect_error(const char* code, const std::string& sentence, const Call& call) {
+template <class Function>
+void expect_error(const char* code, const std::string& sentence, const Function& call) {
   EXPECT_EQ(outcome_of(call).text(), code + (": " + sentence));
 }
 
 // Expects an error of that code whose sentence contains `part`.
-template <class Call>
-void expect_error_with(const char* code, const std::string& part, const Call& call) {
+template <class Function>
+void expect_error_with(const char* code, const std::string& part, const Function& call) {
   const std::string got = outcome_of(call).text();
   EXPECT_TRUE(got.starts_with(std::string(code) + ": ") && got.find(part) != std::string::npos)
       << got << " is not " << code << " about " << part;

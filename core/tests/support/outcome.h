@@ -17,8 +17,8 @@ struct Outcome {
   std::string text() const { return refused ? std::string(rotary::name(code)) + ": " + sentence : "none"; }
 };
 
-template <class Call>
-Outcome outcome_of(const Call& call) {
+template <class Function>
+Outcome outcome_of(const Function& call) {
   try {
     call();
     return {};

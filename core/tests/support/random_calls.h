@@ -199,16 +199,16 @@ inline Table table_of(const TableShape& shape) {
   const bool possible = shape.pairs > 0 && shape.batch > 0 && shape.pairing > Pairing::unset &&
                         shape.pairing <= Pairing::interleaved_to_half;
   if (!possible) {
-    Table taken = Table::borrow(ones, ones, 1, Pairing::half);
-    const Table there = std::move(taken);
-    return taken;  // NOLINT: the moved-from table is wanted
+    Table empty = Table::borrow(ones, ones, 1, Pairing::half);
+    const Table target = std::move(empty);
+    return empty;  // NOLINT: the moved-from table is wanted
   }
   const auto rows = std::span(ones).first(static_cast<std::size_t>(shape.tokens * shape.batch * shape.pairs));
   return Table::borrow(rows, rows, shape.pairs, shape.pairing, shape.batch);
 }
 
 // Makes the call with the public functions.
-inline Outcome made(const RandomCall& call) {
+inline Outcome make_call(const RandomCall& call) {
   const Table table = table_of(call.table);
   return outcome_of([&] {
     const Heads &q = call.sides[RandomCall::q], &k = call.sides[RandomCall::k], &out = call.sides[RandomCall::q_out];

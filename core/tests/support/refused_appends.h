@@ -38,7 +38,7 @@ struct JudgedAppend {
 template <class Memory>
 class JudgedAppends {
  public:
-  using Call = AppendCall<Memory>;
+  using Append = AppendCall<Memory>;
   using SlotsOf = SlotsIn<Memory>;
 
   JudgedAppends(std::byte* memory, const std::int64_t* nowhere) : memory_(memory), nowhere_(nowhere) {
@@ -50,8 +50,8 @@ class JudgedAppends {
   }
   std::vector<JudgedAppend<Memory>> all;
 
-  Call sound(bool rotates) const {
-    Call call;
+  Append sound(bool rotates) const {
+    Append call;
     call.rotates = rotates;
     call.q = at(0, bthd(2, 3, 4, 16)), call.q_out = at(3072, bthd(2, 3, 4, 16));
     call.k = at(1024, bthd(2, 3, 2, 16)), call.v = at(2048, bthd(2, 3, 2, 16));
@@ -69,7 +69,7 @@ class JudgedAppends {
  private:
   template <class Change>
   void add(const char* code, const std::string& sentence, bool rotates, const Change& change) {
-    Call call = sound(rotates);
+    Append call = sound(rotates);
     change(call);
     all.push_back({code, sentence, call});
   }
@@ -85,31 +85,32 @@ class JudgedAppends {
 
   void heads() {
     append("SHAPE", "v must have the shape of k, [2, 3, 2, 16], but got [2, 3, 1, 16]",
-           [](Call& c) { c.v.layout = bthd(2, 3, 1, 16); });
-    append("SHAPE", "k must point to its elements but got null", [](Call& c) { c.k.data = nullptr; });
+           [](Append& c) { c.v.layout = bthd(2, 3, 1, 16); });
+    append("SHAPE", "k must point to its elements but got null", [](Append& c) { c.k.data = nullptr; });
     append("DTYPE", "v must be aligned to the 4 bytes of f32 but got an address 2 beyond",
-           [](Call& c) { c.v.data = beyond(c.v.data, 2); });
+           [](Append& c) { c.v.data = beyond(c.v.data, 2); });
     append("DTYPE", "dtype must be f32, f16 or bf16 but got value 9",
-           [](Call& c) { c.k.dtype = static_cast<DType>(9); });
-    append("SHAPE", "k token_stride must not be negative but got -1", [](Call& c) { c.k.layout.token_stride = -1; });
-    append("SHAPE", "v token_stride must not be negative but got -32", [](Call& c) { c.v.layout.token_stride = -32; });
+           [](Append& c) { c.k.dtype = static_cast<DType>(9); });
+    append("SHAPE", "k token_stride must not be negative but got -1", [](Append& c) { c.k.layout.token_stride = -1; });
+    append("SHAPE", "v token_stride must not be negative but got -32",
+           [](Append& c) { c.v.layout.token_stride = -32; });
     rotate_append("SHAPE", "q_out must have the shape of q, [2, 3, 4, 16], but got [2, 3, 2, 16]",
-                  [](Call& c) { c.q_out.layout = bthd(2, 3, 2, 16); });
-    rotate_append("SHAPE", "table has 2 rows but q has 3 tokens", [](Call& c) { c.rows = 2; });
+                  [](Append& c) { c.q_out.layout = bthd(2, 3, 2, 16); });
+    rotate_append("SHAPE", "table has 2 rows but q has 3 tokens", [](Append& c) { c.rows = 2; });
     rotate_append("SHAPE", "rotary_dim must be at most head_dim 16 but the table's is 18",
-                  [](Call& c) { c.pairs = 9; });
+                  [](Append& c) { c.pairs = 9; });
   }
 
   void caches() {
     const auto cache = [&](const char* code, const char* sentence, const auto& change) {
-      append(code, sentence, [&](Call& c) { change(c.cache); });
+      append(code, sentence, [&](Append& c) { change(c.cache); });
     };
     cache("SHAPE", "the cache must have pages of tokens but got 0 pages of 4", [](auto& c) { c.pages = 0; });
     cache("SHAPE", "the cache must have pages of tokens but got 4 pages of -4", [](auto& c) { c.page_size = -4; });
     cache("SHAPE", "the cache must have the heads and the head_dim of k, 2 and 16, but got 2 and 24",
           [](auto& c) { c.head_dim = 24; });
     rotate_append("SHAPE", "the cache must have the heads and the head_dim of k, 2 and 16, but got 3 and 16",
-                  [](Call& c) { c.cache.heads = 3; });
+                  [](Append& c) { c.cache.heads = 3; });
     cache("SHAPE", "the cache's elements must be distinct but head_stride 15 steps over 16 elements",
           [](auto& c) { c.head_stride = 15; });
     cache("SHAPE", "the cache's token_stride must not be negative but got -32", [](auto& c) { c.token_stride = -32; });
@@ -126,7 +127,7 @@ class JudgedAppends {
           [](auto& c) { c.v = reinterpret_cast<void*>(~std::uintptr_t{1023}); });
 
     const auto f8 = [&](const char* code, const char* sentence, const auto& change) {
-      append(code, sentence, [&](Call& c) { c.cache.type = CacheType::f8_e4m3, change(c.cache); });
+      append(code, sentence, [&](Append& c) { c.cache.type = CacheType::f8_e4m3, change(c.cache); });
     };
     cache("", "", [](auto& c) { c.k_scale = 0; });  // nothing is scaled
     f8("VALUE", "k_scale must be finite and above 0 but got 0", [](auto& c) { c.k_scale = 0; });
@@ -143,11 +144,11 @@ class JudgedAppends {
     const auto* four = reinterpret_cast<const std::int32_t*>(nowhere_);
     const auto* odd = reinterpret_cast<const std::int32_t*>(reinterpret_cast<const char*>(nowhere_) + 2);
     const auto by = [&](const char* code, const char* sentence, const SlotsOf& slots) {
-      append(code, sentence, [&](Call& c) { c.slots = slots; });
+      append(code, sentence, [&](Append& c) { c.slots = slots; });
     };
     by("SHAPE", "slots must be given by a slot mapping or by pages but got neither", {});
     append("SHAPE", "slots must be given by a slot mapping or by pages but got both",
-           [](Call& c) { c.slots.sequences = 1; });
+           [](Append& c) { c.slots.sequences = 1; });
     by("DTYPE", "the slot mapping must be aligned to 8 bytes but got an address 4 beyond",
        SlotsOf::flat(reinterpret_cast<const std::int64_t*>(four + 1)));
     by("SHAPE", "sequences must not be negative but got -1", SlotsOf::paged(four, four, four, four, -1));
@@ -167,32 +168,33 @@ class JudgedAppends {
               " but their elements overlap, or interleave with strides that are not the same",
           rotates, change);
     };
-    meets(false, "the cache's k", "the cache's v", [](Call& c) { c.cache.v = c.cache.k; });
-    meets(false, "the cache's k", "the cache's v", [](Call& c) { c.cache.v = beyond(c.cache.k, 64); });
-    meets(false, "the cache's k", "k", [](Call& c) { c.cache.k = c.k.data; });
-    meets(false, "the cache's v", "v", [](Call& c) { c.cache.v = c.v.data; });
-    meets(true, "q_out", "the cache's k", [](Call& c) { c.cache.k = c.q_out.data; });
-    meets(true, "the cache's k", "q", [](Call& c) { c.cache.k = c.q.data; });
-    meets(true, "q_out", "k", [](Call& c) { c.q_out.data = beyond(c.k.data, -32); });
-    meets(true, "q_out", "v", [](Call& c) { c.q_out.data = beyond(c.v.data, 128); });
+    meets(false, "the cache's k", "the cache's v", [](Append& c) { c.cache.v = c.cache.k; });
+    meets(false, "the cache's k", "the cache's v", [](Append& c) { c.cache.v = beyond(c.cache.k, 64); });
+    meets(false, "the cache's k", "k", [](Append& c) { c.cache.k = c.k.data; });
+    meets(false, "the cache's v", "v", [](Append& c) { c.cache.v = c.v.data; });
+    meets(true, "q_out", "the cache's k", [](Append& c) { c.cache.k = c.q_out.data; });
+    meets(true, "the cache's k", "q", [](Append& c) { c.cache.k = c.q.data; });
+    meets(true, "q_out", "k", [](Append& c) { c.q_out.data = beyond(c.k.data, -32); });
+    meets(true, "q_out", "v", [](Append& c) { c.q_out.data = beyond(c.v.data, 128); });
     add("ALIAS",
         "q and q_out must not overlap, or be the same with the same strides, but q_out begins 1 elements from q", true,
-        [](Call& c) { c.q_out.data = beyond(c.q.data, 4); });
-    meets(true, "the cache's k", "the table's cos", [](Call& c) { c.cos = static_cast<const float*>(c.cache.k) + 4; });
-    meets(true, "the cache's v", "the table's sin", [](Call& c) { c.sin = static_cast<const float*>(c.cache.v); });
+        [](Append& c) { c.q_out.data = beyond(c.q.data, 4); });
+    meets(true, "the cache's k", "the table's cos",
+          [](Append& c) { c.cos = static_cast<const float*>(c.cache.k) + 4; });
+    meets(true, "the cache's v", "the table's sin", [](Append& c) { c.sin = static_cast<const float*>(c.cache.v); });
 
     const auto* four = reinterpret_cast<const std::int32_t*>(nowhere_);
     const auto* inside = reinterpret_cast<const std::int32_t*>(memory_ + 4 * 4096);  // the cache's k
     const auto slots = [&](const char* other, const SlotsOf& s) {
-      meets(false, "the cache's k", other, [&](Call& c) { c.slots = s; });
+      meets(false, "the cache's k", other, [&](Append& c) { c.slots = s; });
     };
     slots("the slot mapping", SlotsOf::flat(reinterpret_cast<const std::int64_t*>(inside - 2)));
     slots("indptr", SlotsOf::paged(inside - 2, four, four, four, 2));
     slots("batch_indices", SlotsOf::paged(four, four, inside - 5, four, 1));
     slots("positions", SlotsOf::paged(four, four, four, inside, 1));
-    append("", "", [&](Call& c) { c.slots = SlotsOf::paged(four, four, inside - 6, four, 0); });
+    append("", "", [&](Append& c) { c.slots = SlotsOf::paged(four, four, inside - 6, four, 0); });
     meets(true, "q_out", "the slot mapping",
-          [](Call& c) { c.slots = SlotsOf::flat(static_cast<const std::int64_t*>(c.q_out.data)); });
+          [](Append& c) { c.slots = SlotsOf::flat(static_cast<const std::int64_t*>(c.q_out.data)); });
   }
 
   void neighbours() {
@@ -200,28 +202,28 @@ class JudgedAppends {
       append("", "", change);
       rotate_append("", "", change);
     };
-    both([](Call&) {});
-    both([](Call& c) { c.v = c.k; });  // both may be read from one memory
-    both([](Call& c) { c.cache.v = beyond(c.cache.k, 4 * 128), c.cache.page_stride *= 2; });  // [pages, 2, ...]
-    const auto interleaved = [](Call& c) {  // [pages, page_size, heads, 2 * head_dim]
+    both([](Append&) {});
+    both([](Append& c) { c.v = c.k; });  // both may be read from one memory
+    both([](Append& c) { c.cache.v = beyond(c.cache.k, 4 * 128), c.cache.page_stride *= 2; });  // [pages, 2, ...]
+    const auto interleaved = [](Append& c) {  // [pages, page_size, heads, 2 * head_dim]
       c.cache.v = beyond(c.cache.k, 4 * 16);
       c.cache.head_stride = 32, c.cache.token_stride = 64, c.cache.page_stride = 256;
     };
     both(interleaved);
-    rotate_append("", "", [](Call& c) { c.q_out = c.q; });
-    rotate_append("", "", [](Call& c) {  // the table on both sides of what is written, either way round
+    rotate_append("", "", [](Append& c) { c.q_out = c.q; });
+    rotate_append("", "", [](Append& c) {  // the table on both sides of what is written, either way round
       c.cos = static_cast<const float*>(c.cache.k) - 24, c.sin = static_cast<const float*>(c.cache.v) + 512;
     });
-    rotate_append("", "", [](Call& c) {
+    rotate_append("", "", [](Append& c) {
       c.sin = static_cast<const float*>(c.cache.k) - 24, c.cos = static_cast<const float*>(c.cache.v) + 512;
     });
     // Nothing is done without elements.
-    append("", "", [](Call& c) { c.k = c.v = {nullptr, DType::f32, bthd(2, 3, 0, 16)}, c.cache = {}, c.slots = {}; });
-    rotate_append("", "", [](Call& c) {
+    append("", "", [](Append& c) { c.k = c.v = {nullptr, DType::f32, bthd(2, 3, 0, 16)}, c.cache = {}, c.slots = {}; });
+    rotate_append("", "", [](Append& c) {
       c.k = c.v = {nullptr, DType::f32, bthd(2, 3, 0, 16)}, c.cache = {}, c.slots = {};
     });
-    rotate_append("", "", [](Call& c) { c.q = c.q_out = {nullptr, DType::f32, bthd(2, 3, 0, 16)}; });
-    rotate_append("", "", [](Call& c) {
+    rotate_append("", "", [](Append& c) { c.q = c.q_out = {nullptr, DType::f32, bthd(2, 3, 0, 16)}; });
+    rotate_append("", "", [](Append& c) {
       c.q = c.q_out = c.k = c.v = {nullptr, DType::f32, bthd(2, 0, 2, 16)}, c.rows = 0;
     });
   }

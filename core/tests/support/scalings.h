@@ -10,15 +10,15 @@
 namespace rotary::test {
 
 // {"scaling": its name, and values by the names of its fields}; other keys are ignored.
-inline Scaling scaling_of(const nlohmann::json& said) {
-  Scaling scaling = parse_scaling(said.value("scaling", "default"));
+inline Scaling scaling_of(const nlohmann::json& json) {
+  Scaling scaling = parse_scaling(json.value("scaling", "default"));
   const auto set = [&](const auto& field, auto& value) {
     using Value = std::decay_t<decltype(value)>;
-    if (!said.contains(field.name)) return;
+    if (!json.contains(field.name)) return;
     if constexpr (std::is_same_v<Value, std::optional<double>>) {
-      value = said.at(field.name).template get<double>();
+      value = json.at(field.name).template get<double>();
     } else {
-      said.at(field.name).get_to(value);
+      json.at(field.name).get_to(value);
     }
   };
   std::visit([&](auto& held) { scalings::for_each_field(held, set); }, scaling);

@@ -18,7 +18,7 @@ import sys
 
 import torch
 
-from sweep import SWEEP, told, write  # makes the others importable
+from sweep import SWEEP, first_words, write  # makes the others importable
 import run
 import table
 from diffusers_calls import CALLS, ELSEWHERE, MODEL_MAKES, PARTS, SPREAD, of_kandinsky
@@ -74,9 +74,9 @@ class Model:
         """Its rope module, built again on the CPU; the model itself where it makes the tables."""
         if CALLS.get(self.key, [None])[0] in MODEL_MAKES:
             return self.model
-        made = [m for m in [*vars(self.model).values(), *self.model.modules()] if hasattr(m, "made_of")]
+        ropes = [m for m in [*vars(self.model).values(), *self.model.modules()] if hasattr(m, "made_of")]
         module = (getattr(self.model, PARTS[self.key][0]) if self.key in PARTS else
-                  next((m for m in made if "3D" in type(m).__name__), made[0]))
+                  next((m for m in ropes if "3D" in type(m).__name__), ropes[0]))
         args, kwargs = module.made_of
         return type(module)(*args, **kwargs)
 
@@ -140,12 +140,12 @@ def spread(model):
 
 def cases(name):
     """(file, config): the class defaults, with what the class needs, and the others."""
-    said = run.CASES["needed"].get(name, {})
+    needed = run.CASES["needed"].get(name, {})
     if name not in SPREAD:
-        flag = next((f"+{key}" for key in said if re.search(r"rope|rotary|kv_heads", key)), "")
-        yield name + flag, said
+        flag = next((f"+{key}" for key in needed if re.search(r"rope|rotary|kv_heads", key)), "")
+        yield name + flag, needed
     for word, other in run.CASES["others"].get(name, {}).items():
-        yield f"{name}+{word}", said | other
+        yield f"{name}+{word}", needed | other
 
 
 def config_of(name, given, row):
@@ -159,7 +159,7 @@ def config_of(name, given, row):
 
 def main(names):
     sheet, failed = table.read(), 0
-    rows, made = sheet["diffusers"], {"diffusers": diffusers.__version__, "torch": torch.__version__}
+    rows, versions = sheet["diffusers"], {"diffusers": diffusers.__version__, "torch": torch.__version__}
     for key in [key for key in rows if not names or key.partition("/")[0] in names]:
         rows[key]["defaults"] = defaults(key, rows[key])
     for name in [key for key in rows if (key in CALLS or key in SPREAD) and (not names or key in names)]:
@@ -169,11 +169,11 @@ def main(names):
                 found = [{"part": key.partition("/")[2]} | rope for key in parts
                          for rope in (spread if name in SPREAD else swept)(Model(key, given, rows[key]))]
             except Exception as error:
-                print(f"{file}: {type(error).__name__}: {told(error, 300)}")
+                print(f"{file}: {type(error).__name__}: {first_words(error, 300)}")
                 failed = 1
                 continue
             config = json.loads(json.dumps(config_of(name, given, rows[name])))
-            record = {"model_type": name, "made": made, "config": config, "ropes": found, "none": []}
+            record = {"model_type": name, "made": versions, "config": config, "ropes": found, "none": []}
             write(SWEEP / f"{file}.json", record)
     table.write(sheet)
     return failed

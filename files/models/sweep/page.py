@@ -45,14 +45,14 @@ def remark_of(models, name, part):
 
 def measured_rows(models, name, ropes):
     """A row for each rope; the remark of a part stands at its first."""
-    said = set()
+    seen = set()
     for rope in ropes:
         sisters = [other for other in ropes if other["part"] == rope["part"]]
         layers = len(rope["layers"])
         last = max(layer for other in sisters for layer in other["layers"] + other["layers_without_rope"])
         fewer = rope["kv_heads"] not in (0, rope["heads"])
-        surprising = "" if rope["part"] in said else remark_of(models, name, rope["part"])
-        said.add(rope["part"])
+        surprising = "" if rope["part"] in seen else remark_of(models, name, rope["part"])
+        seen.add(rope["part"])
         yield (
             in_code(name),
             in_code(rope["part"]),
@@ -86,21 +86,21 @@ def clauses_of(models):
         "from_one": "words from 1, where the mask shows them; others 1",
         "every": "words, whatever the mask",
     }
-    said = defaultdict(list)
+    clauses = defaultdict(list)
     for word, names in models["counted"].items():
         for name in names:
-            said[name].append(counts[word])
+            clauses[name].append(counts[word])
     for name, row in models["positions"].items():
         if "variant" in row:
-            said[name].append("words, images and films: " + row["variant"])
+            clauses[name].append("words, images and films: " + row["variant"])
         if "order" in row:
             facts = [field if value is True else f"{field} {value}" for field, value in row.items() if field in PATCHES]
-            said[name].append("patches: " + ", ".join([row["order"], *facts]))
+            clauses[name].append("patches: " + ", ".join([row["order"], *facts]))
         if "inside" in row:
-            said[name].append("those of its " + row["inside"])
+            clauses[name].append("those of its " + row["inside"])
     types = defaultdict(list)
-    for name in sorted(said):
-        types["; ".join(said[name])].append(in_code(name))
+    for name in sorted(clauses):
+        types["; ".join(clauses[name])].append(in_code(name))
     return types
 
 
@@ -132,9 +132,9 @@ def main(words):
         PAGE.write_text(text, encoding="utf-8")
         return
     pairs = itertools.zip_longest(PAGE.read_text(encoding="utf-8").split("\n"), text.split("\n"))
-    for number, (shown, made) in enumerate(pairs, 1):
-        if shown != made:
-            sys.exit(f"docs/models.md is not what files/models/sweep/page.py writes; line {number} must be: {made}")
+    for number, (shown, wanted) in enumerate(pairs, 1):
+        if shown != wanted:
+            sys.exit(f"docs/models.md is not what files/models/sweep/page.py writes; line {number} must be: {wanted}")
 
 
 if __name__ == "__main__":

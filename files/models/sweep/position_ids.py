@@ -150,30 +150,30 @@ def omni(row):
 
 def options(rng, model_type):
     """The fields of this case's config.json beside its model_type."""
-    said = {"model_type": model_type}
+    config = {"model_type": model_type}
     if model_type == "minicpmv4_7":
-        return said | PROMPTS["canvas_ids"] | rng.choice([{}, {"downsample_mode": "4x"}, {"downsample_mode": "16x"}])
+        return config | PROMPTS["canvas_ids"] | rng.choice([{}, {"downsample_mode": "4x"}, {"downsample_mode": "16x"}])
     if model_type == "neomme":
-        return said | rng.choice([{}, {"image_token_id": 7}])
+        return config | rng.choice([{}, {"image_token_id": 7}])
     if model_type == "hunyuan_vl":
         rope = {"rope_theta": 10000.0, "rope_type": "default"}
         rope["mrope_section"] = rng.choice([[32, 16, 16], [16, 16, 16, 16]])
-        return said | {"text_config": {"rope_parameters": rope}}
+        return config | {"text_config": {"rope_parameters": rope}}
     if model_type in OMNI:
         thinker = {"vision_start_token_id": 151652}
         thinker |= rng.choice([{}, {"position_id_per_seconds": 13}, {"position_id_per_seconds": 2}])
         thinker |= rng.choice([{}, {"seconds_per_chunk": 1}, {"image_token_index": 77}]
                               if model_type == "qwen2_5_omni" else
                               [{}, {"audio_config": {"n_window": 13}}, {"image_token_id": 77}])
-        return said | {"thinker_config": thinker}
-    said |= rng.choice([{}, {}, {"image_token_id": 77}])
+        return config | {"thinker_config": thinker}
+    config |= rng.choice([{}, {}, {"image_token_id": 77}])
     if model_type != "glm_image":
-        said |= rng.choice([{}, {}, {"vision_config": {"spatial_merge_size": rng.choice([1, 3])}}])
+        config |= rng.choice([{}, {}, {"vision_config": {"spatial_merge_size": rng.choice([1, 3])}}])
     for kind, word, values in (("qwen2_5_vl", "tokens_per_second", [2, 25]),
                                ("ernie4_5_vl_moe", "temporal_merge_size", [1, 3])):
         if model_type == kind:
-            said |= rng.choice([{}, {"vision_config": {word: rng.choice(values)}}])
-    return said
+            config |= rng.choice([{}, {"vision_config": {word: rng.choice(values)}}])
+    return config
 
 
 def config_of(whole):
@@ -272,12 +272,12 @@ def padded(rng, rows):
 
 def case_of(rng, model_type):
     while True:
-        said = options(rng, model_type)
-        config = config_of(CONFIG_MAPPING[model_type].from_dict(said))
+        given = options(rng, model_type)
+        config = config_of(CONFIG_MAPPING[model_type].from_dict(given))
         prompt = Prompt(rng, model_type, config)
         rows = [row_of(prompt) for _ in range(rng.randint(1, 3))]
         ids, mask = padded(rng, rows)
-        case = {"config": said, "ids": ids, "mask": mask}
+        case = {"config": given, "ids": ids, "mask": mask}
         case |= {name: getattr(prompt, name) for name in INPUTS if getattr(prompt, name)}
         if model_type not in OMNI and not ("image_grids" in case or "video_grids" in case):
             continue  # counted plainly, by generate()
@@ -300,8 +300,8 @@ def check_rows():
         row = rows[model_type + "_thinker" * (model_type in OMNI)]
         config = config_of(CONFIG_MAPPING[model_type]())
         keys = PROMPTS["keys"] | dict(zip(("start", "end"), PROMPTS["marks"].get(model_type, ())))
-        said = {word: getattr(config, key) for word, key in keys.items() if word in row}
-        assert said == {word: row[word] for word in said}, (model_type, row, said)
+        declared = {word: getattr(config, key) for word, key in keys.items() if word in row}
+        assert declared == {word: row[word] for word in declared}, (model_type, row, declared)
 
 
 if __name__ == "__main__":

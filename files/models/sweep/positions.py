@@ -12,7 +12,7 @@ import sys
 import torch
 from transformers import CONFIG_MAPPING, GenerationMixin
 
-from sweep import default_config, has_rotary_code, name_of, parts, told  # makes the others importable
+from sweep import default_config, first_words, has_rotary_code, name_of, parts  # makes the others importable
 import adapters
 import page
 import run
@@ -85,7 +85,7 @@ def counted(config, kind):
             if ids is not None:
                 return rule_of(ids)
         except Exception as error:
-            print(f"{config.model_type}: not run: {type(error).__name__}: {told(error, 90)}")
+            print(f"{config.model_type}: not run: {type(error).__name__}: {first_words(error, 90)}")
     if "position_ids" in inputs:
         return rule_of(inputs["position_ids"])
     if config.model_type in run.CASES["count_inside"]:

@@ -78,10 +78,10 @@ def remember(undo, kind):
     init = kind.__init__
 
     @functools.wraps(init)
-    def made(self, *args, **kwargs):
+    def with_arguments(self, *args, **kwargs):
         init(self, *args, **kwargs)
         self.__dict__["made_of"] = (args, kwargs)
-    patch(undo, kind, "__init__", made)
+    patch(undo, kind, "__init__", with_arguments)
 
 
 class Call:
@@ -110,7 +110,7 @@ class Watch:
     def __init__(self, watched):
         self.watched, self.mask = watched, None
         self.calls, self.lists, self.stack = [], {}, []  # apply calls; lists of modules: their length; paths that run
-        self.made, self.kept = {}, []  # tensor's id: what made it; every tensor, so that no id comes twice
+        self.tables, self.kept = {}, []  # tensor's id: what made it; every tensor, so that no id comes twice
         self.inside, self.rotary, self.undo = 0, False, contextlib.ExitStack()
 
     def __enter__(self):
@@ -134,7 +134,7 @@ class Watch:
     def noting(self, function):
         def noted(*args, **kwargs):
             everything = [*args, *kwargs.values()]
-            tables = {id(a): self.made[id(a)] for a in everything if id(a) in self.made}
+            tables = {id(a): self.tables[id(a)] for a in everything if id(a) in self.tables}
             self.kept.append(everything)
             path = self.stack[-1] if self.stack else ""
             if not self.inside and not INDEXER.search(path):  # an apply function may call another
@@ -160,7 +160,7 @@ class Watch:
     def tables_of(self, module, args, kwargs, out):
         for slot, tensor in enumerate(out if isinstance(out, tuple) else [out]):
             self.kept.append(tensor)
-            self.made[id(tensor)] = (slot, module, args, kwargs)
+            self.tables[id(tensor)] = (slot, module, args, kwargs)
 
     def place(self, call):
         """(path of the list of layers, number of the layer): "encoder.layers.3.self_attn" is encoder.layers, 3."""

@@ -66,7 +66,7 @@ def published(config):
     return {"model_type": config.model_type} | values
 
 
-def told(error, most=150):
+def first_words(error, most=150):
     return " ".join(str(error).split())[:most]
 
 
@@ -76,7 +76,7 @@ def answer_of(part, root):
     try:
         answer = (ADAPTERS.get(name) or records)(part, root)
     except Exception as error:  # its line says it, and the sweep goes on
-        return f"not answered: {type(error).__name__}: {told(error)}"
+        return f"not answered: {type(error).__name__}: {first_words(error)}"
     note = {"note": CASES["notes"][name]} if name in CASES["notes"] else {}
     return answer if isinstance(answer, str) else [entry | note for entry in answer]
 
@@ -103,12 +103,12 @@ def default_config(model_type, flag=""):
         needed, others = (CASES[word].get(model_type, {}) for word in ("needed", "others"))
         return CONFIG_MAPPING[model_type](**needed | others.get(flag, {}))
     except Exception as error:
-        print(f"{model_type}: makes no default config: {told(error)}")
+        print(f"{model_type}: makes no default config: {first_words(error)}")
 
 
 def main(names):
     sheet, files, without, silent = table.read(), set(), set(), []  # without: a word of rotary code
-    made = {"transformers": transformers.__version__, "torch": torch.__version__}
+    versions = {"transformers": transformers.__version__, "torch": torch.__version__}
     for model_type in sorted({name.split("+")[0] for name in names} or CONFIG_MAPPING):
         for flag in ("", *CASES["others"].get(model_type, ())):
             file, config = f"{model_type}+{flag}".rstrip("+"), default_config(model_type, flag)
@@ -122,7 +122,7 @@ def main(names):
             if not flag:
                 table.update(sheet, config, ropes)
             if ropes or none:
-                record = {"model_type": model_type, "made": made, "config": published(config)}
+                record = {"model_type": model_type, "made": versions, "config": published(config)}
                 write(SWEEP / f"{file}.json", record | {"ropes": ropes, "none": none})
                 files.add(f"{file}.json")
             for part in none:

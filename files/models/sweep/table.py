@@ -45,7 +45,7 @@ def plain(value):
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def made(kind):
+def default_parameters(kind):
     """The rope_parameters of an instance, where they are one rope's."""
     try:
         parameters = getattr(kind(), "rope_parameters", None) or {}
@@ -82,7 +82,7 @@ def facts(config, pairings, row):
         found["base"] = max(bases)
         if len(bases) > 1:
             found["sliding_base"] = min(bases)
-        found["partial"] = made(kind).get("partial_rotary_factor")
+        found["partial"] = default_parameters(kind).get("partial_rotary_factor")
     if "tower" not in row:
         found["reads_partial"] = reads_partial(config)
     return found
@@ -148,7 +148,7 @@ def child_of(config):
             shape[key] = value
     if stated(kind, "qk_rope_head_dim"):
         shape.pop("head_dim", None)
-    theta, own = getattr(config, "rope_parameters", None) or {}, made(kind)
+    theta, own = getattr(config, "rope_parameters", None) or {}, default_parameters(kind)
     base = theta.get("rope_theta") if theta.get("rope_theta") != own.get("rope_theta") and own else None
     found = {"type": config.model_type, "shape": shape, "base": plain(base)}
     return {key: value for key, value in found.items() if value}

@@ -32,21 +32,21 @@ inline constexpr int warpSize = 32;
 namespace gpu_emulator {
 
 // Where a thread waits: the name of the function that it called, and the place of the call.
-struct Call {
+struct CallSite {
   const char* name;
   const char* file;
   int line;
 };
 
 // Waits for the lanes of the mask; returns the value of lane `source`.
-std::uint64_t exchange(const Call&, unsigned mask, std::uint64_t value, int source);
+std::uint64_t exchange(const CallSite&, unsigned mask, std::uint64_t value, int source);
 // Waits for the block's threads.
-void sync_block(const Call&);
-[[noreturn]] void trap(const Call&);
+void sync_block(const CallSite&);
+[[noreturn]] void trap(const CallSite&);
 int lane();
 
 template <typename T>
-T shuffle(const Call& call, unsigned mask, T value, int source) {
+T shuffle(const CallSite& call, unsigned mask, T value, int source) {
   std::uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof value);
   bits = exchange(call, mask, bits, source);

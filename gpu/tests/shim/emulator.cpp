@@ -31,7 +31,7 @@ enum class State : std::uint8_t { fresh, ready, waiting, ended };
 
 struct Thread {
   State state = State::fresh;
-  Call call = {};  // where it waits
+  CallSite call = {};  // where it waits
   unsigned mask = 0;
   int source = 0;
   std::uint64_t value = 0;  // passed in, and then the result
@@ -47,8 +47,8 @@ struct Meeting {  // lanes of a warp that wait for each other
 class Grid {
  public:
   void run(dim3 grid, dim3 block, const std::function<void()>& body, std::vector<std::unique_ptr<Fiber>>& fibers);
-  std::uint64_t meet_warp(const Call&, unsigned mask, std::uint64_t value, int source);
-  void meet_block(const Call&);
+  std::uint64_t meet_warp(const CallSite&, unsigned mask, std::uint64_t value, int source);
+  void meet_block(const CallSite&);
   int current() const { return current_; }
   [[noreturn]] void stuck(const char* why);
   void set_order(Order order, std::uint64_t seed) { order_ = order, random_.seed(seed); }
@@ -205,7 +205,7 @@ void Grid::release(const int* threads, int count) {
   arrange(ready_.data() + first, ready_.data() + ready_.size());
 }
 
-void Grid::meet_block(const Call& call) {
+void Grid::meet_block(const CallSite& call) {
   const int self = current_;
   threads_[self].state = State::waiting;
   threads_[self].call = call;
@@ -214,7 +214,7 @@ void Grid::meet_block(const Call& call) {
     at_barrier_ = 0;
     int all[max_threads];
     for (int t = 0; t < count_; ++t) {
-      const Call& other = threads_[t].call;
+      const CallSite& other = threads_[t].call;
       if (other.name != call.name || other.line != call.line || std::strcmp(other.file, call.file) != 0)
         stuck("threads of a block wait at different barriers");
       all[t] = t;
@@ -224,7 +224,7 @@ void Grid::meet_block(const Call& call) {
   wait(self);
 }
 
-std::uint64_t Grid::meet_warp(const Call& call, unsigned mask, std::uint64_t value, int source) {
+std::uint64_t Grid::meet_warp(const CallSite& call, unsigned mask, std::uint64_t value, int source) {
   const int self = current_, lane = self % lanes;
   Thread& thread = threads_[self];
   thread.state = State::waiting;
@@ -294,13 +294,13 @@ void set_order(Order order, std::uint64_t seed) { the_grid().set_order(order, se
 
 int lane() { return the_grid().current() % lanes; }
 
-std::uint64_t exchange(const Call& call, unsigned mask, std::uint64_t value, int source) {
+std::uint64_t exchange(const CallSite& call, unsigned mask, std::uint64_t value, int source) {
   return the_grid().meet_warp(call, mask, value, source);
 }
 
-void sync_block(const Call& call) { the_grid().meet_block(call); }
+void sync_block(const CallSite& call) { the_grid().meet_block(call); }
 
-void trap(const Call& call) {
+void trap(const CallSite& call) {
   std::fprintf(stderr, "[gpu emulator] %s, %s:%d, thread (%u, %u, %u) of block (%u, %u, %u)\n", call.name, call.file,
                call.line, threadIdx.x, threadIdx.y, threadIdx.z, blockIdx.x, blockIdx.y, blockIdx.z);
   std::abort();

@@ -57,8 +57,8 @@ Fiber::Fiber(void (*entry)(Fiber&)) : entry_(entry) {
   size_ = stack_bytes;
 #if defined(__x86_64__)
   // Stacks whose tops have the same offset in a page would compete for a few cache sets.
-  static std::size_t made = 0;
-  auto* top = reinterpret_cast<void**>(memory_ + page + stack_bytes - made++ % 32 * 128);
+  static std::size_t fibers = 0;
+  auto* top = reinterpret_cast<void**>(memory_ + page + stack_bytes - fibers++ % 32 * 128);
   *--top = nullptr;  // the return address of run(); aligns the stack as the ABI requires on entry
   *--top = reinterpret_cast<void*>(&Fiber::run);
   for (int saved = 0; saved < 6; ++saved) *--top = nullptr;

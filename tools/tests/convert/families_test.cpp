@@ -12,7 +12,7 @@ namespace {
 using Starts = std::vector<std::int64_t>;
 
 // A tensor of a family and the first rows of its rotated blocks.
-struct Part {
+struct FamilyTensor {
   std::string name;
   std::vector<std::int64_t> shape;
   Starts blocks = {};
@@ -23,7 +23,7 @@ struct Family {
   std::string name;
   std::string config;
   int pairs = 4;
-  std::vector<Part> parts;
+  std::vector<FamilyTensor> tensors;
   Pairing native = Pairing::half;
 };
 
@@ -35,21 +35,22 @@ Starts every(int count, std::int64_t stride, std::int64_t first = 0) {
 
 class Families : public Checkpoint {
  protected:
-  static std::vector<Tensor> tensors_of(const std::vector<Part>& parts) {
+  static std::vector<Tensor> tensors_of(const std::vector<FamilyTensor>& of_family) {
     std::vector<Tensor> tensors;
-    for (const Part& part : parts) tensors.push_back(some_tensor(part.name, ElementType::f32, part.shape));
+    for (const FamilyTensor& tensor : of_family)
+      tensors.push_back(some_tensor(tensor.name, ElementType::f32, tensor.shape));
     return tensors;
   }
 
   ConvertResult expect_converts(const Family& family) const {
     SCOPED_TRACE(family.name);
-    const fs::path source = make(family.name, family.config, tensors_of(family.parts));
+    const fs::path source = make(family.name, family.config, tensors_of(family.tensors));
     const ConvertResult result = there_and_back(family.name, family.native);
     const Tensors before = tensors_in(source), after = tensors_in(path(family.name + "-2"));
     std::size_t moving = 0;
-    for (const Part& part : family.parts) {
-      moving += part.blocks.empty() ? 0 : 1;
-      expect_rows(family, part, before.at(part.name), after.at(part.name));
+    for (const FamilyTensor& tensor : family.tensors) {
+      moving += tensor.blocks.empty() ? 0 : 1;
+      expect_rows(family, tensor, before.at(tensor.name), after.at(tensor.name));
     }
     EXPECT_EQ(result.tensors.size(), moving);
     for (const ConvertedTensor& tensor : result.tensors) {
@@ -61,11 +62,11 @@ class Families : public Checkpoint {
   }
 
  private:
-  static void expect_rows(const Family& family, const Part& part, const Tensor& before, const Tensor& after) {
-    const auto rows = static_cast<std::size_t>(part.rows != 0 ? part.rows : part.shape[0]);
+  static void expect_rows(const Family& family, const FamilyTensor& tensor, const Tensor& before, const Tensor& after) {
+    const auto rows = static_cast<std::size_t>(tensor.rows != 0 ? tensor.rows : tensor.shape[0]);
     std::vector<std::size_t> source(rows);
     for (std::size_t i = 0; i < rows; ++i) source[i] = i;
-    for (const std::int64_t block : part.blocks) {
+    for (const std::int64_t block : tensor.blocks) {
       for (int j = 0; j < 2 * family.pairs; ++j) {
         const auto interleaved = static_cast<std::size_t>(block + j);
         const auto half = static_cast<std::size_t>(block + j / 2 + j % 2 * family.pairs);
@@ -78,7 +79,7 @@ class Families : public Checkpoint {
     for (std::size_t i = 0; i < rows; ++i)
       EXPECT_TRUE(std::ranges::equal(std::span(after.data).subspan(i * bytes, bytes),
                                      std::span(before.data).subspan(source[i] * bytes, bytes)))
-          << part.name << ' ' << i;
+          << tensor.name << ' ' << i;
   }
 };
 
@@ -94,15 +95,15 @@ std::string typed(const std::string& type, const std::string& rest) {
 }
 
 // q, k, v and o of heads of 8, 4 and 2 of them.
-std::vector<Part> projections(const std::string& at) {
+std::vector<FamilyTensor> projections(const std::string& at) {
   return {{at + "q_proj.weight", {32, 12}, every(4, 8)},
           {at + "k_proj.weight", {16, 12}, every(2, 8)},
           {at + "v_proj.weight", {16, 12}},
           {at + "o_proj.weight", {12, 32}}};
 }
-std::vector<Part> with(std::vector<Part> parts, const std::vector<Part>& more) {
-  parts.insert(parts.end(), more.begin(), more.end());
-  return parts;
+std::vector<FamilyTensor> with(std::vector<FamilyTensor> tensors, const std::vector<FamilyTensor>& more) {
+  tensors.insert(tensors.end(), more.begin(), more.end());
+  return tensors;
 }
 
 const std::string at0 = "model.layers.0.self_attn.", at1 = "model.layers.1.self_attn.";
@@ -111,10 +112,10 @@ std::vector<Family> families_of_the_file() {
   std::vector<Family> families;
   for (const auto& one :
        nlohmann::ordered_json::parse(read_text(ROTARY_SOURCE_DIR "/tools/tests/golden/families.json"))) {
-    Family family{.name = one.at("name"), .config = one.at("config").dump(), .pairs = one.at("pairs"), .parts = {}};
+    Family family{.name = one.at("name"), .config = one.at("config").dump(), .pairs = one.at("pairs"), .tensors = {}};
     family.native = parse_pairing(one.at("native").get<std::string>());
     for (const auto& [name, tensor] : one.at("tensors").items())
-      family.parts.push_back(
+      family.tensors.push_back(
           {name, tensor.at("shape"), tensor.value("blocks", Starts()), tensor.value("rows", std::int64_t{0})});
     families.push_back(family);
   }
@@ -135,10 +136,11 @@ TEST_F(Families, drafting_layers_have_the_rope_whose_heads_they_have) {
  "num_hidden_layers": 2, "max_position_embeddings": 64, "rope_theta": 10000.0)"),
                 4, with(projections(at0), with(projections(at1), projections(draft)))};
   expect_converts(family);
-  for (Part& part : family.parts) {
-    if (part.name == draft + "k_proj.weight") part.shape[0] = 24;
+  for (FamilyTensor& tensor : family.tensors) {
+    if (tensor.name == draft + "k_proj.weight") tensor.shape[0] = 24;
   }
-  expect_refused(make("other", family.config, tensors_of(family.parts)), "SHAPE", "those of one of the config's ropes");
+  expect_refused(make("other", family.config, tensors_of(family.tensors)), "SHAPE",
+                 "those of one of the config's ropes");
 }
 
 // MiniCPM-V's config is that of its text model, with vision_config beside.
@@ -168,10 +170,10 @@ TEST_F(Families, keys_that_serve_as_values) {
   const std::string config = typed("gemma4_text", R"("layer_types": ["full_attention"], "hidden_size": 12,
  "num_attention_heads": 4, "num_key_value_heads": 2, "num_global_key_value_heads": 2, "global_head_dim": 8,
  "head_dim": 8, "num_hidden_layers": 1, "attention_k_eq_v": true)");
-  std::vector<Part> parts = {{at0 + "q_proj.weight", {32, 12}}, {at0 + "k_proj.weight", {16, 12}}};
-  expect_refused(make("no output", config, tensors_of(parts)), "TENSOR", "must have an output projection");
-  parts.push_back({at0 + "o_proj.weight", {12, 32}});
-  const fs::path source = make("gemma4", config, tensors_of(parts));
+  std::vector<FamilyTensor> tensors = {{at0 + "q_proj.weight", {32, 12}}, {at0 + "k_proj.weight", {16, 12}}};
+  expect_refused(make("no output", config, tensors_of(tensors)), "TENSOR", "must have an output projection");
+  tensors.push_back({at0 + "o_proj.weight", {12, 32}});
+  const fs::path source = make("gemma4", config, tensors_of(tensors));
   there_and_back("gemma4");
   const std::vector<float> before = test::values_of(tensors_in(source).at(at0 + "o_proj.weight"));
   const std::vector<float> after = test::values_of(tensors_in(path("gemma4-2")).at(at0 + "o_proj.weight"));
@@ -192,7 +194,7 @@ std::string mla(const std::string& type) { return R"({"model_type": ")" + type +
 // As a config that changes is written.
 std::string indented(const std::string& config) { return nlohmann::ordered_json::parse(config).dump(2) + "\n"; }
 
-std::vector<Part> latent(const std::string& at) {
+std::vector<FamilyTensor> latent(const std::string& at) {
   return {{at + "q_a_proj.weight", {10, 12}},
           {at + "q_a_layernorm.weight", {10}},
           {at + "q_b_proj.weight", {48, 10}, every(4, 12, 8)},
@@ -201,7 +203,7 @@ std::vector<Part> latent(const std::string& at) {
           {at + "kv_b_proj.weight", {64, 6}},
           {at + "o_proj.weight", {32, 12}}};
 }
-std::vector<Part> indexer(const std::string& at, bool moves) {
+std::vector<FamilyTensor> indexer(const std::string& at, bool moves) {
   const auto blocks = [moves](const Starts& starts) { return moves ? starts : Starts(); };
   return {{at + "indexer.wq_b.weight", {12, 10}, blocks({0, 6})},
           {at + "indexer.wk.weight", {6, 12}, blocks({0})},
@@ -240,7 +242,7 @@ TEST_F(Families, keys_of_the_config) {
   const std::string glm = mla("glm_moe_dsa") + R"(, "index_n_heads": 2, "index_head_dim": 6)";
   struct Case {
     std::string name, before, after;
-    std::vector<Part> parts;
+    std::vector<FamilyTensor> tensors;
     Pairing native = Pairing::interleaved;
   };
   const std::string v3 = mla("deepseek_v3");
@@ -254,7 +256,7 @@ TEST_F(Families, keys_of_the_config) {
             with(latent(at0), indexer(at0, true))},
            {"an indexer of another pairing stays", glm + R"(, "indexer_rope_interleave": false})",
             glm + R"(, "indexer_rope_interleave": false})", with(latent(at0), indexer(at0, false))}}) {
-    expect_converts({row.name, row.before, 2, row.parts, row.native});
+    expect_converts({row.name, row.before, 2, row.tensors, row.native});
     const std::string after = read_text(path(row.name + "-2") / "config.json");
     EXPECT_EQ(after, row.after == row.before ? row.before : indented(row.after)) << row.name;
   }
@@ -293,9 +295,9 @@ TEST_F(Families, notes_where_code_may_not_read_the_pairing) {
   EXPECT_TRUE(notes("back", own_code + ", \"rope_interleave\": false}", Pairing::interleaved).empty());
   EXPECT_TRUE(notes("plain", mla("deepseek_v3") + "}", Pairing::half).empty());
   const fs::path source = make("llama", typed("llama", llama), tensors_of(projections(at0)));
-  const std::vector<std::string> told = convert(source, Pairing::interleaved, path("llama-2")).notes;
-  ASSERT_EQ(told.size(), 1U);
-  EXPECT_NE(told[0].find("read these weights as half"), std::string::npos) << told[0];
+  const std::vector<std::string> lines = convert(source, Pairing::interleaved, path("llama-2")).notes;
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_NE(lines[0].find("read these weights as half"), std::string::npos) << lines[0];
   EXPECT_TRUE(dry_run(path("llama-2"), Pairing::half).notes.empty());
 }
 

@@ -180,8 +180,8 @@ TEST(Extend, knows_for_which_weights_a_recipe_is) {
     const extend::Plan plan = planned(config.dump(), one.at("context"));
     EXPECT_EQ(plan.recommended, one.at("recommended").get<std::string>());
     EXPECT_EQ(plan.published && plan.published->applies, one.at("applies").get<bool>());
-    const std::string caution = plan.published ? plan.published->caution : "", said = one.at("said");
-    EXPECT_TRUE(any_has({plan.why, plan.otherwise, caution}, said.c_str())) << plan.why << plan.otherwise;
+    const std::string caution = plan.published ? plan.published->caution : "", words = one.at("said");
+    EXPECT_TRUE(any_has({plan.why, plan.otherwise, caution}, words.c_str())) << plan.why << plan.otherwise;
   }
   // The file says it already, in words of its own: an attention_factor that is the derived one.
   EXPECT_TRUE(recommended(planned(golden("olmo-3-7b"), 65536)).changes.empty());

@@ -59,8 +59,8 @@ TEST(PositionIds, are_those_of_transformers) {
   const Json golden = Json::parse(test::read_text(ROTARY_SOURCE_DIR "/tools/tests/golden/position_ids.json"));
   ASSERT_GE(golden.size(), 47U);
   for (const Json& given : golden) {
-    const ModelPositions made = positions(given);
-    const PositionSet& set = made.positions;
+    const ModelPositions result = positions(given);
+    const PositionSet& set = result.positions;
     const std::vector<double> wanted = flat<double>(given.at("positions"));
     const std::string type = given.at("config").at("model_type");
     EXPECT_EQ(set.axes, static_cast<int>(given.at("positions").size())) << type;
@@ -68,7 +68,7 @@ TEST(PositionIds, are_those_of_transformers) {
     EXPECT_EQ(set.reals.empty(), type != "qwen3_omni_moe");
     const std::vector<double> from(set.integers.begin(), set.integers.end());
     EXPECT_EQ(set.reals.empty() ? from : set.reals, wanted) << given;
-    EXPECT_EQ(made.deltas, given.contains("deltas") ? flat<double>(given.at("deltas")) : std::vector<double>())
+    EXPECT_EQ(result.deltas, given.contains("deltas") ? flat<double>(given.at("deltas")) : std::vector<double>())
         << given;
   }
 }
@@ -97,14 +97,14 @@ TEST(PositionIds, without_grids_count_plainly) {
                                                                                 0, 1, 2, 3, 0, 1, 2, 3}));
   Json given = Json::parse(R"({"config":{"model_type":"glm4v"},)" + rows);
   const Integers masked_0 = {0, 0, 0, 1, 0, 0, 0, 0};
-  ModelPositions made = positions(given);
-  EXPECT_EQ(Integers(made.positions.integers.begin(), made.positions.integers.begin() + 8), masked_0);
-  EXPECT_EQ(made.deltas, (std::vector<double>{0, 0}));
+  ModelPositions result = positions(given);
+  EXPECT_EQ(Integers(result.positions.integers.begin(), result.positions.integers.begin() + 8), masked_0);
+  EXPECT_EQ(result.deltas, (std::vector<double>{0, 0}));
   given["config"]["model_type"] = "qwen2_5_omni";  // its class has no vision_start_token_id: no need here
-  made = positions(given);
-  EXPECT_EQ(Integers(made.positions.integers.begin() + 8, made.positions.integers.begin() + 16),
+  result = positions(given);
+  EXPECT_EQ(Integers(result.positions.integers.begin() + 8, result.positions.integers.begin() + 16),
             (Integers{1, 0, 1, 1, 1, 1, 1, 0}));
-  EXPECT_EQ(made.deltas, (std::vector<double>{0, 1}));
+  EXPECT_EQ(result.deltas, (std::vector<double>{0, 1}));
 }
 
 TEST(PositionIds, of_what_does_not_fit_are_refused) {
@@ -166,13 +166,15 @@ TEST(ModelPositions, of_a_part_are_those_of_its_class) {
 
 TEST(ModelPositions, of_words_are_counted_as_generate_does) {
   ModelInputs inputs{.batch = 2, .tokens = 4, .mask = {0, 1, 0, 1, 1, 1, 1, 0}};
-  const auto made = [&](const char* type) { return positions({{"model_type", type}}, inputs).positions.integers; };
-  EXPECT_EQ(made("llama"), (Integers{0, 0, 0, 1, 0, 1, 2, 0}));
-  EXPECT_EQ(made("mistral3"), (Integers{0, 0, 0, 1, 0, 1, 2, 0}));
-  EXPECT_EQ(made("paligemma"), (Integers{1, 1, 1, 2, 1, 2, 3, 1}));
-  EXPECT_EQ(made("modernbert"), (Integers{0, 1, 2, 3, 0, 1, 2, 3}));
+  const auto integers_of = [&](const char* type) {
+    return positions({{"model_type", type}}, inputs).positions.integers;
+  };
+  EXPECT_EQ(integers_of("llama"), (Integers{0, 0, 0, 1, 0, 1, 2, 0}));
+  EXPECT_EQ(integers_of("mistral3"), (Integers{0, 0, 0, 1, 0, 1, 2, 0}));
+  EXPECT_EQ(integers_of("paligemma"), (Integers{1, 1, 1, 2, 1, 2, 3, 1}));
+  EXPECT_EQ(integers_of("modernbert"), (Integers{0, 1, 2, 3, 0, 1, 2, 3}));
   inputs.mask.clear();
-  EXPECT_EQ(made("paligemma"), (Integers{1, 2, 3, 4, 1, 2, 3, 4}));
+  EXPECT_EQ(integers_of("paligemma"), (Integers{1, 2, 3, 4, 1, 2, 3, 4}));
 }
 
 }  // namespace

@@ -199,14 +199,14 @@ rotary::Tensor file_tensor(std::string name, const Tensor& tensor) {
            tensor.scalar_type());
   }
   const Tensor dense = tensor.detach().to(at::kCPU).contiguous();
-  rotary::Tensor made;
-  made.name = std::move(name);
-  made.type = pair->file;
-  made.shape = dense.sizes().vec();
-  made.bytes = dense.nbytes();
+  rotary::Tensor copy;
+  copy.name = std::move(name);
+  copy.type = pair->file;
+  copy.shape = dense.sizes().vec();
+  copy.bytes = dense.nbytes();
   const auto* begin = static_cast<const std::byte*>(dense.const_data_ptr());
-  made.data.assign(begin, begin + dense.nbytes());
-  return made;
+  copy.data.assign(begin, begin + dense.nbytes());
+  return copy;
 }
 
 Tensor torch_tensor(const rotary::Tensor& tensor) {
@@ -216,18 +216,18 @@ Tensor torch_tensor(const rotary::Tensor& tensor) {
     refuse(Code::DTYPE, in_quotes(tensor.name), " must be F32, F16, BF16, F64, an integer or BOOL but is ",
            rotary::name(tensor.type));
   }
-  const Tensor made = at::empty(tensor.shape, pair->torch);
-  if (!tensor.data.empty()) std::memcpy(made.mutable_data_ptr(), tensor.data.data(), tensor.data.size());
-  return made;
+  const Tensor copy = at::empty(tensor.shape, pair->torch);
+  if (!tensor.data.empty()) std::memcpy(copy.mutable_data_ptr(), tensor.data.data(), tensor.data.size());
+  return copy;
 }
 
 void write_tensors(const fs::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                    const std::map<std::string, std::string>& metadata) {
-  std::vector<rotary::Tensor> made;
-  made.reserve(tensors.size());
-  for (const auto& [name, tensor] : tensors) made.push_back(file_tensor(name, tensor));
+  std::vector<rotary::Tensor> copies;
+  copies.reserve(tensors.size());
+  for (const auto& [name, tensor] : tensors) copies.push_back(file_tensor(name, tensor));
   std::vector<const rotary::Tensor*> pointers;
-  for (const rotary::Tensor& tensor : made) pointers.push_back(&tensor);
+  for (const rotary::Tensor& tensor : copies) pointers.push_back(&tensor);
   rotary::write_safetensors(path, pointers, metadata);
 }
 

@@ -169,7 +169,7 @@ TableTensors DecoderImpl::rows(std::int64_t past, std::int64_t tokens, const Ten
     const std::vector<Tensor> halves = position_table->weight.narrow(0, past, tokens).chunk(2, 1);
     return beside(like, {halves[1].contiguous(), halves[0].contiguous(), config_.rope->rope.pairing});
   }
-  const auto made = [&](std::int64_t begin, std::int64_t end) {
+  const auto table_of = [&](std::int64_t begin, std::int64_t end) {
     TableTensors rows;
     if (rope) {
       rows = rotary_->table(at::arange(begin, end, at::kLong));
@@ -178,13 +178,13 @@ TableTensors DecoderImpl::rows(std::int64_t past, std::int64_t tokens, const Ten
     }
     return beside(like, rows);
   };
-  if (rope && rotary::depends_on_length(config_.rope->rope.scaling)) return made(past, past + tokens);
+  if (rope && rotary::depends_on_length(config_.rope->rope.scaling)) return table_of(past, past + tokens);
   const Tensor& kept = rows_.sin;
   if (!kept.defined() || kept.size(0) < past + tokens || kept.device() != like.device() ||
       kept.scalar_type() != wide_type(like.scalar_type())) {
     std::int64_t count = 64;  // more than these: a decoder needs one more at every step
     while (count < past + tokens) count *= 2;
-    rows_ = made(0, count);
+    rows_ = table_of(0, count);
   }
   return {rows_.cos.narrow(0, past, tokens), rows_.sin.narrow(0, past, tokens), rows_.pairing};
 }
@@ -252,7 +252,7 @@ Tensor DecoderImpl::hidden(const Tensor& ids, const Tensor& padding, DecoderCach
   std::vector<std::pair<std::int64_t, ScoreMask>> masks;  // by window: one or two
   for (std::size_t i = 0; i < layers->size(); ++i) {
     const std::int64_t window = config_.windows.empty() ? 0 : config_.windows[i];
-    auto found = std::find_if(masks.begin(), masks.end(), [=](const auto& made) { return made.first == window; });
+    auto found = std::find_if(masks.begin(), masks.end(), [=](const auto& known) { return known.first == window; });
     if (found == masks.end()) found = masks.insert(masks.end(), {window, mask(window, padding, x, held)});
     x = layers->at<DecoderLayerImpl>(i).forward(x, table ? &*table : nullptr, found->second,
                                                 cache != nullptr ? &cache->layers[i] : nullptr, first);
@@ -310,9 +310,9 @@ LoadedDecoder load_decoder(const std::filesystem::path& dir) {
   const TensorNames names = tensor_names(config.model_type, config.heads, config.head_dim);
   Checkpoint file(dir, names);
   if (config.rope) {  // weights that rotary convert brought to another pairing say so in their metadata
-    rotary::Model said = rotary::read_config(dir);
-    rotary::apply_weights(said, dir);
-    config.rope->rope.pairing = said.ropes.front().rope.pairing;
+    rotary::Model model = rotary::read_config(dir);
+    rotary::apply_weights(model, dir);
+    config.rope->rope.pairing = model.ropes.front().rope.pairing;
   }
   // The tensors that bound the vocabulary, the width and the number of layers, before as many layers are made.
   const std::vector<std::int64_t> matrix{config.vocabulary, config.embedding_width};

@@ -37,9 +37,9 @@ constexpr const char* residual_names[] = {"sequential", "parallel", "parallel_sh
 
 // The enumerator of that name, of those up to last.
 template <class Word>
-std::optional<Word> word_named(std::string_view said, Word last) noexcept {
+std::optional<Word> word_named(std::string_view word, Word last) noexcept {
   for (std::size_t i = 0; i <= static_cast<std::size_t>(last); ++i) {
-    if (said == name(static_cast<Word>(i))) return static_cast<Word>(i);
+    if (word == name(static_cast<Word>(i))) return static_cast<Word>(i);
   }
   return std::nullopt;
 }
@@ -109,10 +109,10 @@ struct Reader {
   // An enumerator up to `last`, by its name; unchanged if there is no such key.
   template <class Word>
   void word(std::string_view key, Word& value, Word last) const {
-    const std::optional<std::string> said = keys.text(key);
-    if (!said) return;
-    std::optional<Word> named = word_named(*said, last);
-    if constexpr (std::is_same_v<Word, Activation>) named = activation(*said);  // it has other spellings
+    const std::optional<std::string> text = keys.text(key);
+    if (!text) return;
+    std::optional<Word> named = word_named(*text, last);
+    if constexpr (std::is_same_v<Word, Activation>) named = activation(*text);  // it has other spellings
     if (!named) keys.refuse(key, "must be a word that this version knows");
     value = *named;
   }
@@ -150,9 +150,9 @@ std::vector<std::int64_t> windows_of(bool always, const Object& keys, const rota
   std::vector<std::int64_t> windows;
   for (int layer = 0; layer < part.layers; ++layer) {
     const std::string type = part.layer_types.empty() ? "" : part.layer_types[static_cast<std::size_t>(layer)];
-    const bool said = !always && !type.empty();
-    const bool slides = said ? type == "sliding_attention" : std::ssize(windows) >= full;
-    if (said && (slides ? window == 0 : type != "full_attention")) {
+    const bool has_type = !always && !type.empty();
+    const bool slides = has_type ? type == "sliding_attention" : std::ssize(windows) >= full;
+    if (has_type && (slides ? window == 0 : type != "full_attention")) {
       keys.refuse("layer_types",
                   "must name full_attention alone, and sliding_attention where use_sliding_window is true and there is "
                   "a sliding_window");

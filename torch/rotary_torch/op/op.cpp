@@ -212,8 +212,8 @@ Pairing pairing_named(const char* operation, std::string_view word) {
   }
 }
 
-// One checked call.
-struct Call {
+// The values of a call of the op that passed check().
+struct CheckedCall {
   Places places;
   Pairing pairing;
   std::int64_t first;
@@ -246,8 +246,9 @@ void check_kinds(const char* operation, const Tensor& x, const Tensor& cos, cons
 }
 
 // Works alike for real, meta and fake tensors, because sizes are compared as symbols.
-Call check(const char* operation, const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
-           std::string_view layout, std::int64_t first, Direction direction, std::int64_t kv_heads) {
+CheckedCall check(const char* operation, const Tensor& x, const Tensor& cos, const Tensor& sin,
+                  std::string_view pairing, std::string_view layout, std::int64_t first, Direction direction,
+                  std::int64_t kv_heads) {
   const Places places = places_of(operation, layout);
   const Pairing turned = pairing_named(operation, pairing);
   check_kinds(operation, x, cos, sin);
@@ -301,7 +302,7 @@ Tensor result_like(const Tensor& x) {
 }
 
 // Views of the first and second members of the pairs, [..., pairs] each.
-std::pair<Tensor, Tensor> members(const Tensor& x, const Call& call, bool interleaved) {
+std::pair<Tensor, Tensor> members(const Tensor& x, const CheckedCall& call, bool interleaved) {
   const c10::SymInt pairs = call.cos.sym_size(-1);
   const Tensor block = call.turning(x).narrow_symint(-1, call.first, pairs * 2);
   if (!interleaved) return {block.narrow_symint(-1, 0, pairs), block.narrow_symint(-1, pairs, pairs)};
@@ -309,10 +310,10 @@ std::pair<Tensor, Tensor> members(const Tensor& x, const Call& call, bool interl
 }
 
 // Fills `out` with the rotation of x; elements that do not rotate are those of x. In place, out is x.
-using Fill = void (*)(const Tensor& out, const Tensor& x, const Call& call);
+using Fill = void (*)(const Tensor& out, const Tensor& x, const CheckedCall& call);
 
 // With torch's own ops: for f64 and for devices without kernels.
-void fill_anywhere(const Tensor& out, const Tensor& x, const Call& call) {
+void fill_anywhere(const Tensor& out, const Tensor& x, const CheckedCall& call) {
   if (!out.is_same(x)) out.copy_(x);
   const auto [x0, x1] = members(x, call, call.order().read_interleaved);
   const auto [y0, y1] = members(out, call, call.order().write_interleaved);
@@ -338,7 +339,7 @@ rotary::gpu::Stream stream_of(const Tensor& x) {
 }
 
 // With rotary::rotate, or rotary::gpu::rotate.
-void fill_by_kernels(const Tensor& out, const Tensor& x, const Call& call) {
+void fill_by_kernels(const Tensor& out, const Tensor& x, const CheckedCall& call) {
   if (x.numel() == 0) return;
   if (x.scalar_type() == at::kDouble || (x.is_cuda() && !rotary::gpu::built())) return fill_anywhere(out, x, call);
   const bool in_place = out.is_same(x);
@@ -383,13 +384,13 @@ void fill_by_kernels(const Tensor& out, const Tensor& x, const Call& call) {
   }
 }
 
-void fill_nothing(const Tensor&, const Tensor&, const Call&) {}  // meta tensors
+void fill_nothing(const Tensor&, const Tensor&, const CheckedCall&) {}  // meta tensors
 
 template <Fill fill>
 Tensor rotate_by(const Tensor& x, const Tensor& cos, const Tensor& sin, std::string_view pairing,
                  std::string_view layout, std::int64_t first, bool backward, std::int64_t kv_heads) {
-  const Call call = check(backward ? "rotate_backward" : "rotate", x, cos, sin, pairing, layout, first,
-                          backward ? Direction::backward : Direction::forward, kv_heads);
+  const CheckedCall call = check(backward ? "rotate_backward" : "rotate", x, cos, sin, pairing, layout, first,
+                                 backward ? Direction::backward : Direction::forward, kv_heads);
   const Tensor out = result_like(x);
   fill(out, x, call);
   return out;
@@ -434,7 +435,8 @@ void call_in_place(const Tensor& x, const Tensor& cos, const Tensor& sin, std::s
 // With x -> y = rotate(x) and gy the gradient of y: y0 = a c - b s and y1 = b c + a s give, per row of the table,
 // gc = sum over heads of a gy0 + b gy1 and gs = sum of a gy1 - b gy0. This is differentiable too. The transposed map
 // has the same gradient, with the roles of x and gy exchanged.
-variable_list table_gradient(const Tensor& x, const Tensor& gy, const Tensor& cos, const Tensor& sin, Call call) {
+variable_list table_gradient(const Tensor& x, const Tensor& gy, const Tensor& cos, const Tensor& sin,
+                             CheckedCall call) {
   if (call.direction == Direction::backward) {
     call.direction = Direction::forward;
     return table_gradient(gy, x, cos, sin, call);
@@ -473,7 +475,7 @@ struct Rotation : torch::autograd::Function<Rotation> {
     }
     if (saved.size() == 3 && (context->needs_input_grad(1) || context->needs_input_grad(2))) {
       const Direction direction = was_backward ? Direction::backward : Direction::forward;
-      const Call call = check("rotate", saved[2], cos, sin, pairing, layout, first, direction, kv_heads);
+      const CheckedCall call = check("rotate", saved[2], cos, sin, pairing, layout, first, direction, kv_heads);
       const variable_list table = table_gradient(saved[2], grad, cos, sin, call);
       result[1] = table[0];
       result[2] = table[1];
@@ -536,8 +538,8 @@ CosSin table_op(const Tensor& positions, const Tensor& inv_freq, double attentio
   frequencies.pairing = rotary::Pairing::half;  // rows do not depend on it
   frequencies.axis.assign(axis.begin(), axis.end());
   frequencies.attention_factor = attention_factor;
-  const TableTensors made = rows_at(frequencies, Positions(positions, frequencies.axes()), positions.device());
-  return {made.cos, made.sin};
+  const TableTensors rows = rows_at(frequencies, Positions(positions, frequencies.axes()), positions.device());
+  return {rows.cos, rows.sin};
 }
 
 CosSin table_meta(const Tensor& positions, const Tensor& inv_freq, double, at::IntArrayRef axis) {

@@ -57,14 +57,15 @@ Tensor RotaryEmbeddingImpl::rotate(const Tensor& x, const TableTensors& table, D
   return rotary_torch::rotate(x, table, dims, x.size(-1) == rope_.head_dim ? options_.first : 0);
 }
 
-std::pair<Tensor, Tensor> RotaryEmbeddingImpl::forward(const Tensor& q, const Tensor& k, const Place& place,
-                                                       Dims dims) const {
+std::pair<Tensor, Tensor> RotaryEmbeddingImpl::forward(const Tensor& q, const Tensor& k,
+                                                       const TokenPositions& positions, Dims dims) const {
   const std::int64_t tokens = tokens_of(q, dims);
-  const std::int64_t* offset = std::get_if<std::int64_t>(&place);
-  const TableTensors made = table(offset ? at::arange(*offset, *offset + tokens, at::kLong) : std::get<Tensor>(place));
+  const std::int64_t* offset = std::get_if<std::int64_t>(&positions);
+  const TableTensors rows =
+      table(offset ? at::arange(*offset, *offset + tokens, at::kLong) : std::get<Tensor>(positions));
   const auto rotated = [&](const Tensor& x) {
-    const auto rows = at::TensorOptions(x.device()).dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-    return rotate(x, {made.cos.to(rows), made.sin.to(rows), made.pairing}, dims);
+    const auto options = at::TensorOptions(x.device()).dtype(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+    return rotate(x, {rows.cos.to(options), rows.sin.to(options), rows.pairing}, dims);
   };
   return {rotated(q), rotated(k)};
 }

@@ -22,7 +22,7 @@ struct RotaryEmbeddingOptions {
 
 // The positions of the tokens: an offset (offset, offset + 1, ...), or position_ids, integers or float64 [tokens] or
 // [batch, tokens]; for a rope of several axes [tokens], [axes, tokens] or [axes, batch, tokens].
-using Place = std::variant<std::int64_t, at::Tensor>;
+using TokenPositions = std::variant<std::int64_t, at::Tensor>;
 
 // The module has no hidden state: the table depends only on the positions of a call. Any position works, also past the
 // trained length; dynamic scaling and LongRoPE take the largest position + 1 as the length. Make one table per step and
@@ -34,7 +34,7 @@ class RotaryEmbeddingImpl : public torch::nn::Module {
   explicit RotaryEmbeddingImpl(const rotary::ModelRope& rope, RotaryEmbeddingOptions options = {});  // takes rope.first
 
   // Returns q and k rotated. They may differ in heads and dtype.
-  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& q, const at::Tensor& k, const Place& place,
+  std::pair<at::Tensor, at::Tensor> forward(const at::Tensor& q, const at::Tensor& k, const TokenPositions& positions,
                                             Dims dims) const;
 
   // The table is on the device of position_ids.

@@ -46,8 +46,8 @@ int number(const char* name, int least, int most, std::optional<int> otherwise =
 }
 
 // Calls what waits for the other ranks. Errors of torch become PEER, with their first line.
-template <class Call>
-auto with_peers(int size, const Call& call) {
+template <class Function>
+auto with_peers(int size, const Function& call) {
   try {
     return call();
   } catch (const std::exception& error) {
@@ -109,14 +109,14 @@ const ProcessGroup& ProcessGroup::world() {
   if (number("WORLD_SIZE", 1, most, 1) == 1) return alone();
   // Never destroyed: at exit torch may have ended what it needs.
   static const ProcessGroup& group = *[] {
-    auto* const made = new ProcessGroup;
-    made->size_ = number("WORLD_SIZE", 1, most);
-    made->rank_ = number("RANK", 0, made->size_ - 1);
-    made->local_size_ = number("LOCAL_WORLD_SIZE", 1, made->size_, made->size_);
-    made->local_rank_ = number("LOCAL_RANK", 0, made->local_size_ - 1, made->rank_ % made->local_size_);
+    auto* const created = new ProcessGroup;
+    created->size_ = number("WORLD_SIZE", 1, most);
+    created->rank_ = number("RANK", 0, created->size_ - 1);
+    created->local_size_ = number("LOCAL_WORLD_SIZE", 1, created->size_, created->size_);
+    created->local_rank_ = number("LOCAL_RANK", 0, created->local_size_ - 1, created->rank_ % created->local_size_);
     const int seconds = number("ROTARY_PEER_TIMEOUT", 1, most, 30 * 60);  // torch's own
-    made->all_reduce_ = all_reduce_of(made->rank_, made->size_, std::chrono::seconds(seconds));
-    return made;
+    created->all_reduce_ = all_reduce_of(created->rank_, created->size_, std::chrono::seconds(seconds));
+    return created;
   }();
   return group;
 }

@@ -72,14 +72,14 @@ torch::optim::AdamW optimiser_of(const std::vector<at::Tensor>& parameters, cons
   std::vector<torch::optim::OptimizerParamGroup> groups;
   groups.emplace_back(decayed, std::make_unique<AdamWOptions>(decaying));
   groups.emplace_back(others, std::make_unique<AdamWOptions>(plain));
-  torch::optim::AdamW made(groups, plain);
+  torch::optim::AdamW optimiser(groups, plain);
   for (const at::Tensor& parameter : parameters) {
     auto zeros = std::make_unique<AdamWParamState>();
     zeros->exp_avg(at::zeros_like(parameter.detach()));
     zeros->exp_avg_sq(at::zeros_like(parameter.detach()));
-    made.state()[parameter.unsafeGetTensorImpl()] = std::move(zeros);
+    optimiser.state()[parameter.unsafeGetTensorImpl()] = std::move(zeros);
   }
-  return made;
+  return optimiser;
 }
 
 AdamWParamState& moments(const torch::optim::AdamW& optimiser, const at::Tensor& parameter) {

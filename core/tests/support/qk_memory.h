@@ -6,7 +6,7 @@
 namespace rotary::tests {
 
 // Heads somewhere in a memory that q, k and others share.
-struct Place {
+struct OffsetHeads {
   std::int64_t at = 0;  // in bytes
   DType dtype = DType::f32;
   Layout layout;
@@ -16,28 +16,28 @@ struct Place {
   std::int64_t end() const { return at + static_cast<std::int64_t>(bytes_of(layout, dtype)); }
 };
 
-// The places of q and k in one memory.
-struct TwoPlaces {
+// q and k at their offsets in one memory.
+struct QkMemory {
   std::string name;
-  Place q;
-  Place k;
+  OffsetHeads q;
+  OffsetHeads k;
   std::int64_t bytes() const { return std::max(q.end(), k.end()); }
 };
 
 // One tensor: heads of q, of k, and as many of v.
-inline TwoPlaces packed_places(int layout, std::int64_t batch, std::int64_t tokens, std::int64_t q_heads,
-                               std::int64_t k_heads, int head_dim, DType dtype) {
+inline QkMemory packed_memory(int layout, std::int64_t batch, std::int64_t tokens, std::int64_t q_heads,
+                              std::int64_t k_heads, int head_dim, DType dtype) {
   const Layout all = layout_of(layout, batch, tokens, q_heads + 2 * k_heads, head_dim);
-  TwoPlaces places{"packed, layout " + std::to_string(layout), {0, dtype, all}, {0, dtype, all}};
-  places.q.layout.heads = q_heads;
-  places.k.layout.heads = k_heads;
-  places.k.at = q_heads * all.head_stride * static_cast<std::int64_t>(size_of(dtype));
-  return places;
+  QkMemory memory{"packed, layout " + std::to_string(layout), {0, dtype, all}, {0, dtype, all}};
+  memory.q.layout.heads = q_heads;
+  memory.k.layout.heads = k_heads;
+  memory.k.at = q_heads * all.head_stride * static_cast<std::int64_t>(size_of(dtype));
+  return memory;
 }
 
-inline Bytes filled(Random& random, const TwoPlaces& places) {
-  Bytes memory(static_cast<std::size_t>(places.bytes()), static_cast<std::byte>(random() % 256));
-  for (const Place& p : {places.q, places.k}) {
+inline Bytes filled(Random& random, const QkMemory& heads) {
+  Bytes memory(static_cast<std::size_t>(heads.bytes()), static_cast<std::byte>(random() % 256));
+  for (const OffsetHeads& p : {heads.q, heads.k}) {
     const Bytes values = hard_values(random, p.dtype, extent(p.layout));
     std::copy(values.begin(), values.end(), memory.begin() + p.at);
   }
@@ -45,7 +45,7 @@ inline Bytes filled(Random& random, const TwoPlaces& places) {
 }
 
 // Every NaN among the rotated elements becomes the same one: which payload is the machine's business.
-inline void level_nans(std::byte* memory, const Place& p, int rotary_dim) {
+inline void level_nans(std::byte* memory, const OffsetHeads& p, int rotary_dim) {
   const std::vector<bool> turns = rotated_elements(p.layout, rotary_dim);
   for (std::size_t i = 0; i < turns.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);
