@@ -1,5 +1,5 @@
-// read_config on files: key after key that must not be ignored, malformed files, folders, and what the sentences look
-// like. The readings of configs are in files/tests/golden/readings.txt (readings_test.cpp).
+// read_config on files: keys that must not be ignored, malformed files, folders, and the form of the sentences. The
+// readings of configs are in files/tests/golden/readings.txt (readings_test.cpp).
 #include <filesystem>
 #include <iterator>
 #include <sstream>
@@ -90,7 +90,7 @@ TEST(Config, sentences_about_a_file_name_it_once) {
 
 class ConfigFolder : public testing::Test {
  protected:
-  // params.json of a Mistral with the same sizes as config.json, but for `more`.
+  // A Mistral's params.json with the sizes of its config.json, and `more`.
   Model read_both(const std::string& more) {
     test::write_text(folder_ / "config.json",
                      R"({"model_type": "mistral", "hidden_size": 64, "num_attention_heads": 4,

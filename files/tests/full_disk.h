@@ -7,7 +7,7 @@
 
 namespace rotary::test {
 
-// Files cannot pass this many bytes while it lives: a disk that is full.
+// Simulates a full disk: while an object lives, no file can grow beyond this many bytes.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

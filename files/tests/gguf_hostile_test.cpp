@@ -1,4 +1,5 @@
-// GGUF files that lie, end early or cannot be: one sentence each, and nothing allocated on their word.
+// GGUF files that lie, end early or cannot exist: each has its sentence, and no memory is allocated by a number that
+// the file states.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -149,7 +149,8 @@ TEST(Gguf, GraniteHasNoRopeWhenItsSwitchIsOff) {
   EXPECT_EQ(granite(1).ropes.size(), 1u);
 }
 
-// As build_inp_attn_scale of llama.cpp: log(floor((p + offset) / length) + 1) * scale + 1, in double, once to f32.
+// As build_inp_attn_scale of llama.cpp: log(floor((p + offset) / length) + 1) * scale + 1, computed in double and
+// rounded once to f32.
 TEST(Gguf, QueriesAreMultipliedAsTheArchitectureOrTheFileSays) {
   const auto key = [](const std::string& of, float scale) {
     return key_f32(of + ".attention.temperature_scale", scale);
@@ -173,7 +174,8 @@ TEST(Gguf, QueriesAreMultipliedAsTheArchitectureOrTheFileSays) {
   EXPECT_EQ(query_scale(grok, places), (std::vector<float>{1.2999648F, 1.2999824F, 1.660964F}));
 }
 
-// Eight layers, and which of them turn with which base; worked out by hand from the graphs of llama.cpp.
+// The base with which each of eight layers turns, or that it does not turn, worked out by hand from the graphs of
+// llama.cpp.
 TEST(Gguf, LayersTurnAsTheirArchitectureSays) {
   const auto read = [](const std::string& name, std::uint64_t count, const std::string& more) {
     std::string bytes = gguf_file(name, count, more);

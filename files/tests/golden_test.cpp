@@ -23,7 +23,8 @@ using Json = nlohmann::json;
 
 const std::string golden = std::string(ROTARY_SOURCE_DIR) + "/files/tests/golden/";
 
-// The real number that the 22 digits stand for, in units of the last place of the double nearest to it.
+// The distance of a double from the real number of these 22 digits, in units of the last place of the double nearest to
+// that number.
 double ulps_apart(double got, const std::string& digits) {
   const long double real = std::strtold(digits.c_str(), nullptr);
   if (real == 0) return got == 0 ? 0 : std::numeric_limits<double>::infinity();

@@ -1,4 +1,4 @@
-// Every way in which a tensor file can lie has its own sentence, and no lie makes memory be asked for.
+// Every way in which a tensor file can lie has its own sentence, and no lie leads to a large request for memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::string unescaped(const std::string& text) {
   return bytes;
 }
 
-// The lies of files/tests/golden/lies.txt, which says what its lines are.
+// The lies about a format in files/tests/golden/lies.txt, which describes its lines.
 std::vector<Lie> lies_about(const std::string& format) {
   std::vector<Lie> lies;
   std::ifstream file(ROTARY_SOURCE_DIR "/files/tests/golden/lies.txt");

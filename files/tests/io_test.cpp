@@ -1,4 +1,4 @@
-// Files are read if they are regular, as they were opened; a write leaves the old file or the whole new one.
+// Only regular files are read, as they were when they were opened; a write leaves the old file or the whole new one.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -68,7 +68,7 @@ TEST(Output, AFailedWriteLeavesTheOldFileAndNothingElse) {
   expect_same(read_npy(folder / "a"), tensor);
 }
 
-// Ctrl-C, a closed terminal, a shutdown: the temporary file goes, and the process ends of the signal.
+// On Ctrl-C, a closed terminal or a shutdown the temporary file is removed, and the signal ends the process.
 TEST(Output, ASignalThatEndsTheProcessLeavesNoTemporaryFile) {
   const ScratchFolder folder;
   write_text(folder / "a", "old");

@@ -1,5 +1,5 @@
-// Ropes that base and scaling alone cannot say: the other direction, given frequencies, a learned multiplier, and the
-// checkpoints that hold them. Numbers by mpmath and by transformers 5.23.0 with torch 2.15.0.
+// Ropes that base and scaling alone cannot describe: the other direction, given frequencies, a learned multiplier, and
+// the checkpoints that hold them. The numbers are mpmath's, and those of transformers 5.23.0 with torch 2.15.0.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// files/models/models.json: every row reads, every name leads somewhere, and what is wrong is refused by name.
+// files/models/models.json: every row can be read, every name refers to a row, and an error names what is wrong.
 #include "models/table.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ Names names_of(const Json& object) {
   return names;
 }
 
-// The error of a table, whose models and sub-configs are all read; "" where there is none.
+// Reads all models and sub-configs of a table; returns the sentence of the error, or "".
 std::string error_of(const std::string& text) {
   return tests::outcome_of([&] {
            const ModelTable table(text);

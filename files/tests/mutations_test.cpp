@@ -1,5 +1,6 @@
-// Published configs with one thing wrong: the answer is the same ropes, other ropes and a note that says why, or an
-// error with a code. A rope key that was renamed or moved is never silently ignored, and no frequency is ever NaN.
+// Published configs with one thing changed for the worse: the answer is the same ropes, other ropes with a note that
+// says why, or an error with a code. A rope key that was renamed or moved is never silently ignored, and no frequency
+// is ever NaN.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -120,7 +121,7 @@ const std::vector<Published>& published() {
   return all;
 }
 
-// visit(path) for the members of every object.
+// Calls visit(path) for the members of every object.
 void walk(const Json& json, const Path& at, const std::function<void(const Path&)>& visit) {
   if (!json.is_object()) return;
   for (const auto& item : json.items()) {
@@ -129,7 +130,7 @@ void walk(const Json& json, const Path& at, const std::function<void(const Path&
   }
 }
 
-// change(a published config, one of its members that are wanted, a copy of its JSON).
+// Calls change(a published config, the path of a member, a copy of its JSON) for every wanted member of every config.
 void on_members(const std::function<bool(const Path&)>& wanted,
                 const std::function<void(const Published&, const Path&, Json&)>& change) {
   for (const Published& was : published()) {
@@ -145,7 +146,7 @@ bool says_more(const std::set<std::string>& now, const std::set<std::string>& be
   return !std::includes(before.begin(), before.end(), now.begin(), now.end());
 }
 
-// An error, the same ropes, or a new note.
+// Whether the change had an error or a note as its answer, or changed no rope.
 bool is_told(const Outcome& now, const Outcome& before) {
   return !now.code.empty() || now.ropes == before.ropes || says_more(now.notes, before.notes);
 }
@@ -166,7 +167,7 @@ bool is_rope_or_shape_key(const Path& path) { return is_rope_key(path) || is_sha
 TEST(Mutations, a_key_that_is_left_out_is_told) {
   std::size_t nth = 0;
   on_members(is_rope_or_shape_key, [&](const Published& was, const Path& path, Json& mutated) {
-    if (nth++ % 2 == 0) return;                                       // time
+    if (nth++ % 2 == 0) return;                                       // every second one: all would take too long
     if (path.back() == "rope_scaling" || holds_models(path)) return;  // nothing is scaled, or another model
     erase(mutated, path);
     const Outcome now = outcome_of(mutated);

@@ -1,4 +1,4 @@
-// Which known word a misspelt one stands for.
+// The known word that a misspelt one stands for.
 #include "text/nearest.h"
 
 #include <gtest/gtest.h>

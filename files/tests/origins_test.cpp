@@ -1,5 +1,5 @@
-// Where every value of a rope comes from: a law over all golden configs and those of the sweep, and a GGUF file. (Of
-// single configs: files/tests/golden/readings.txt)
+// The origin of every value of a rope: a law that holds for all golden configs, those of the sweep, and a GGUF file.
+// (The origins in single configs are in files/tests/golden/readings.txt.)
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -48,7 +48,7 @@ std::map<std::string, Json> all_configs() {
   return configs;
 }
 
-// Nothing where the reader refuses it.
+// Returns nothing if the reader refuses the config.
 std::optional<Model> model_of(const Json& config) {
   try {
     return parse_config(config.dump());

@@ -21,10 +21,10 @@ std::string with_shape(const std::string& more) {
 }
 Model model_with(const std::string& more) { return parse_config(with_shape(more)); }
 
-// At 0, 8190, 8191, 8192, 16383, 16384, 49151, 100000, 128000, 1000000: what the modules of transformers 5.23 multiply
-// by (CPU, float32): get_llama_4_attn_scale of ministral3 (0.1, 16384) and mistral4 (0.1, 8192),
-// compute_attention_scaling of beam, Llama4TextAttention of a layer without rope, with its key cache of so many tokens;
-// and logn_list of Qwen-7B's modeling_qwen.py (seq_length 8192): files/tests/golden/query_scales.json.
+// files/tests/golden/query_scales.json has the factors at these positions, measured on the CPU in float32. Modules of
+// transformers 5.23: get_llama_4_attn_scale of ministral3 (0.1, 16384) and mistral4 (0.1, 8192),
+// compute_attention_scaling of beam, and Llama4TextAttention of a layer without rope, with a key cache of so many
+// tokens. Remote code: logn_list of Qwen-7B's modeling_qwen.py (seq_length 8192).
 const Places scaled_places = {0, 8190, 8191, 8192, 16383, 16384, 49151, 100000, 128000, 1000000};
 
 TEST(QueryScale, is_what_the_modules_of_transformers_multiply_by) {
@@ -43,7 +43,7 @@ TEST(QueryScale, is_what_the_modules_of_transformers_multiply_by) {
   }
 }
 
-// Each formula once more, in long double, to within one ulp; the steps exactly where they are.
+// Each formula, computed again in long double, agrees within one ulp, and the steps are exactly where they belong.
 TEST(QueryScale, formulas_are_rounded_once) {
   const auto near = [](const QueryScale& scale, std::int64_t position, long double wanted) {
     const float found = query_scale(scale, Places{position})[0], exact = static_cast<float>(wanted);

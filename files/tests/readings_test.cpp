@@ -1,4 +1,4 @@
-// Configs are read as files/tests/golden/readings.txt says, which has a name, configs and the whole reading of each.
+// Configs are read as files/tests/golden/readings.txt says, which has cases of a name, a config and its whole reading.
 // The numbers there were compared with transformers' own modules (float32), vLLM's and published ones when they were
 // written. ROTARY_WRITE_READINGS=1 writes the file anew, for a change that is meant: git diff shows what it changes.
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// rotate_qk by a ModelRope: that by its Rope (core/tests/api_test.cpp and c_test.cpp) of the elements from `first` on.
+// rotate_qk by a ModelRope equals rotate_qk by its Rope (core/tests/api_test.cpp, c_test.cpp) on the elements from
+// `first` on.
 #include <numeric>
 #include <vector>
 

@@ -23,10 +23,9 @@ namespace {
 using Json = nlohmann::json;
 using Problems = std::vector<std::string>;
 
-// A default config, and what was measured of each rope that its class makes of it: beside the facts that
-// config_helpers.h has the axis of each pair (a digit), inv_freq, position (one per axis), vector (input() rotated
-// there), length (that inv_freq was made for; 0 or null: the default), and rows (heads with axis, inv_freq and vector
-// of their own).
+// A default config, and the measured ropes that its class makes of it. A rope has the facts of config_helpers.h and:
+// axis (a digit for each pair), inv_freq, position (one per axis), vector (input() rotated there), length (for which
+// inv_freq was made; 0 or null: the default), and rows (heads with an axis, inv_freq and vector of their own).
 struct Record {
   std::string name;  // the file's
   Json config, ropes, none;
@@ -48,7 +47,7 @@ const std::vector<Record>& records() {
   return all;
 }
 
-// Where we deliberately follow the published file, or what engines do, and not transformers.
+// A part where this library follows the published file or the engines, and deliberately not transformers.
 struct Exception {
   std::string record, part, reason;
 };
@@ -112,7 +111,7 @@ class Pair {
     }
   }
 
-  // The frequency of a pair, those of a second head behind those of the first, and the coordinate that it follows.
+  // The frequency of pair i, counted over all heads, and the coordinate that it follows.
   static std::pair<double, int> speed_of(const Frequencies& f, std::size_t i) {
     const auto pairs = static_cast<std::size_t>(f.pairs());
     if (f.summed_axes == 0) return {f.inv_freq[i], f.axis.empty() ? 0 : f.axis[i % pairs]};
@@ -190,7 +189,7 @@ Problems compare(const Model& model, const std::string& part, const Record& reco
 
 // ---- every record --------------------------------------------------------------------------------
 
-// "" where it reads; else the code and the sentence of the error.
+// Returns "" if the config can be read, else the code and the sentence of the error.
 std::string read(const Json& config, Model& model) {
   const tests::Outcome got = tests::outcome_of([&] { model = parse_config(config.dump()); });
   return got.refused ? got.text() : "";
@@ -207,7 +206,7 @@ std::set<std::string> parts_of(const Record& record, const Model& model) {
   return parts;
 }
 
-// Parts that the sweep could not run have no truth to be judged by.
+// Whether the sweep could run the part: nothing was measured of the others.
 bool judged(const Record& record, const std::string& part) {
   return std::none_of(record.none.begin(), record.none.end(), [&part](const Json& none) {
     const std::string why = none.at("why");
@@ -226,7 +225,7 @@ Problems differences(const Record& record, const Model& model) {
   return problems;
 }
 
-// problems(record) is empty for every record.
+// Expects that problems(record) is empty for every record.
 void expect_of_every_record(const std::function<Problems(const Record&)>& problems) {
   std::string text;
   std::size_t failing = 0;
@@ -241,7 +240,7 @@ void expect_of_every_record(const std::function<Problems(const Record&)>& proble
   EXPECT_EQ(failing, 0u) << text;
 }
 
-// A config may be refused if none of its parts has a rope: nothing in it turns as a Rope says.
+// A config may be refused if none of its parts has a rope: no Rope describes what it does.
 bool may_be_refused(const Record& record) { return record.ropes.empty(); }
 
 TEST(Sweep, every_config_has_the_ropes_and_the_rotation_of_its_model) {
@@ -283,7 +282,7 @@ TEST(Sweep, a_config_without_its_rope_keys_has_the_class_defaults) {
   });
 }
 
-// Only the top names its model_type.
+// The config without the model_types of its sub-configs.
 Json without_inner_types(Json json) {
   for (auto& [key, value] : json.items()) {
     if (!value.is_object()) continue;
@@ -302,7 +301,7 @@ TEST(Sweep, a_sub_config_without_a_model_type_is_what_its_parent_makes_of_it) {
   });
 }
 
-// Every object of a config, with the path that leads to it.
+// Calls visit(object, path) for every object of a config.
 void visit_objects(Json& json, const std::string& path, const std::function<void(Json&, const std::string&)>& visit) {
   if (json.is_object()) visit(json, path);
   if (!json.is_structured()) return;
@@ -336,7 +335,7 @@ bool holds(const Json& config, const std::string& part) {
   return config.contains(pointer) && !config.at(pointer).is_null();
 }
 
-// Class defaults that transformers does not run: the swept config says more than nothing
+// Models whose class defaults transformers does not run: their swept configs have more keys, which are named here
 // (files/models/sweep/cases.json).
 const std::map<std::string, std::string> says_more = {
     {"dbrx", "attn_config, with key heads of its own"},

@@ -1,4 +1,4 @@
-// Files of tensors by their endings, and the typed views of a tensor.
+// Files of tensors, recognised by their endings, and the typed views of a tensor.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -118,7 +118,7 @@ TEST_F(TensorFiles, OfNpyHoldOneWithoutNameAndMetadata) {
   EXPECT_FALSE(fs::exists(file("b.npy")));
 }
 
-// Elements that are not read cannot be waited for: a sparse file of 64 GiB.
+// The header alone is read: of a sparse file of 64 GiB every element would take too long.
 TEST_F(TensorFiles, AreToldFromTheirHeadersAlone) {
   const std::string npy = npy_text("{'descr': '>f4', 'fortran_order': True, 'shape': (1024, 16777216), }");
   write("large.npy", npy);

@@ -53,7 +53,7 @@ Rope rope_with(const Scaling& scaling) {
   return Rope{.head_dim = 16, .rotary_dim = 16, .pairing = Pairing::half, .scaling = scaling};
 }
 
-// Values that the rows allow.
+// Random values that the rows of scaling_fields.h allow.
 class Values {
  public:
   double number(Need need) {
@@ -71,7 +71,7 @@ class Values {
   bool flip() { return random_() % 2 == 0; }
   std::int64_t length() { return static_cast<std::int64_t>(2 + random_() % 100000); }
 
-  // Changes values of a scaling that is otherwise as given: every one, or each with a chance of a half.
+  // Returns the scaling with changed values: with all of them changed, or each with a chance of a half.
   template <class S>
   S changed(S scaling, bool all) {
     scalings::for_each_field(scaling, [&](const auto& field, auto& value) {
@@ -193,7 +193,7 @@ TEST(ConfigWrite, TheKeysAreTransformersOwnWhereItHasSome) {
   EXPECT_EQ(type_of(Yarn{.factor = 4, .trained_length = 4096, .magnitude = 0.07}), "telechat3-yarn");
 }
 
-// Every rope of every published config, in the words of one config that is nobody's.
+// Every rope of every published config, written into a config of a model_type that is not known.
 TEST(ConfigWrite, EveryPublishedRopeComesBackOrHasAnAxisForEachPair) {
   int written = 0;
   int refused = 0;

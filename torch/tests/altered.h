@@ -1,5 +1,5 @@
-// For tests of checkpoints: transformers' answers, and a copy of a golden folder, whose config and tensors a test may
-// spoil.
+// For tests of checkpoints: the comparison with transformers' answers, and a copy of a golden folder whose config and
+// tensors a test may change.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 
 namespace rotary_torch {
 
-// Without a mask and with that of the answers, as make_parity.py wrote them.
+// Expects the answers that make_parity.py wrote, without a mask and with their mask.
 inline void expect_answers(LoadedDecoder& loaded, const Tensors& answers) {
   const at::NoGradGuard no_grad;
   EXPECT_EQ(loaded.has_head, answers.contains("logits"));
@@ -26,7 +26,7 @@ inline void expect_answers(LoadedDecoder& loaded, const Tensors& answers) {
   }
 }
 
-// load: of a folder.
+// load: the function that loads a folder.
 template <auto load>
 class Altered {
  public:

@@ -194,7 +194,7 @@ TEST(Decoding, TheCacheGrowsForgetsAndLivesThroughModes) {
             "VALUE: [kv_cache] append must run under no_grad or inference mode but got tensors with a gradient");
 }
 
-// The largest block of memory that torch asked for while it lived.
+// Watches torch's requests for memory and keeps the size of the largest.
 struct LargestBlock : c10::MemoryReportingInfoBase {
   void reportMemoryUsage(void*, std::int64_t size, std::size_t, std::size_t, c10::Device) override {
     largest = std::max(largest, size);

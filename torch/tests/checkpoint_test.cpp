@@ -1,5 +1,5 @@
-// Checkpoints: against answers of transformers (golden/decoder, made by make_parity.py), our own files there and back,
-// and files that lie.
+// Checkpoints: transformers' files against its answers (golden/decoder, made by make_parity.py), our own files written
+// and read again, and files that lie.
 #include "rotary_torch/models/checkpoint.h"
 
 #include <ATen/ATen.h>
@@ -142,7 +142,7 @@ TEST(HostileCheckpoint, TensorsThatDoNotMatchTheConfigAreNamed) {
   says("num_hidden_layers", 3, "model.layers.2.");
   says("attention_bias", false, "_proj.bias");
   says("intermediate_size", 25, "gate_proj.weight");
-  // A model of these sizes would not fit into memory: the file denies them first.
+  // A model of these sizes would not fit into memory: the contradiction in the file is found before.
   says("vocab_size", 1'000'000'000'000, "embed_tokens.weight");
   says("hidden_size", 1 << 30, "embed_tokens.weight");
   says("intermediate_size", 1'000'000'000'000, "layers.0.mlp.gate_proj.weight");

@@ -1,4 +1,4 @@
-// The decoder: against the same written out in double precision, and its ways of running against each other.
+// The decoder: against its formulas written out in double precision, and its ways of running against each other.
 #include "rotary_torch/models/decoder.h"
 
 #include <ATen/ATen.h>
@@ -76,7 +76,7 @@ class Plain {
            w.at(name + ".bias");
   }
 
-  // Token by token: what the window holds is gathered and stands at 0, 1, 2, ...
+  // Token by token: the tokens that the window holds are gathered and have the positions 0, 1, 2, ...
   Tensor attention(const Tensor& x, std::int64_t layer, const Tensor& padding) const {
     if (x.size(1) <= window.tokens) return whole_attention(x, layer, padding);
     std::vector<Tensor> last;
@@ -204,7 +204,7 @@ TEST(Decoder, DecodingTokenByTokenAndInPiecesEqualsTheFullPassAtPaddingToo) {
   }
 }
 
-// However the text is cut, and with keys of 16 bits within their rounding.
+// The equality holds however the text is cut into calls, and with keys of 16 bits within their rounding.
 TEST(Decoder, ASlidingWindowEqualsWhatIsWrittenOutForEveryToken) {
   const at::NoGradGuard no_grad;
   DecoderConfig config = tiny();
@@ -304,7 +304,7 @@ TEST(Decoder, DynamicScalingLooksAtTheLengthOfEachPass) {
 TEST(PositionTerms, AlibiSlopesAreThePublishedOnes) {
   EXPECT_EQ(alibi_slopes(8),
             (std::vector<double>{1 / 2., 1 / 4., 1 / 8., 1 / 16., 1 / 32., 1 / 64., 1 / 128., 1 / 256.}));
-  // 12 heads: those of 8, then the first, third, fifth and seventh of 16.
+  // 12 heads have the slopes of 8, then the first, third, fifth and seventh slope of 16.
   const std::vector<double> twelve = alibi_slopes(12);
   ASSERT_EQ(twelve.size(), 12U);
   for (int i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(twelve[static_cast<std::size_t>(8 + i)], std::exp2(-0.5 - i));

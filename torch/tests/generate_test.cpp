@@ -34,7 +34,7 @@ Decoder decoder(PositionEncoding position = PositionEncoding::rope) {
 
 GenerateOptions greedy(std::int64_t tokens) { return {.tokens = tokens, .temperature = 0}; }
 
-// The same by full passes, without a cache.
+// The greedy ids by full passes, without a cache.
 Tensor greedy_by_full_passes(Decoder& model, Tensor ids, std::int64_t tokens) {
   const at::NoGradGuard no_grad;
   for (std::int64_t i = 0; i < tokens; ++i) {
@@ -59,7 +59,7 @@ TEST(Generate, GreedyIdsEqualTheArgmaxOfFullPassesForEveryPositionEncodingAndPas
   }
 }
 
-// Past the end of their table (16) the last 16 tokens are read, as nanoGPT's generate does.
+// Past the end of the table of positions, 16, only the last 16 tokens are read, as in nanoGPT's generate.
 TEST(Generate, GreedyIdsOfLearnedPositionsSeeTheLastTokensPastTheEndOfTheirTable) {
   Decoder model = decoder(PositionEncoding::learned);
   ASSERT_EQ(model->config().context, 16);
@@ -181,7 +181,8 @@ std::vector<std::int64_t> counts(double temperature, std::int64_t top_k, const s
   return seen;
 }
 
-// Pearson's statistic against probabilities proportional to weights; those of weight 0 must not be seen.
+// Pearson's statistic of the counts against probabilities in proportion to the weights; an id of weight 0 must not
+// occur.
 double chi_square(const std::vector<std::int64_t>& seen, const std::vector<double>& weights) {
   double total = 0, draws = 0, statistic = 0;
   for (const double weight : weights) total += weight;

@@ -49,8 +49,8 @@ def rope(kind, **more):
     return {"rope_parameters": dict({"rope_type": kind, "rope_theta": 1e4}, **more)}
 
 
-# name, model_type, config, and what else: dtype stored, shard size, tokens, heads ("CausalLM", "Model", ...), edits of
-# the saved config.json ("json"; None takes a key away).
+# Each case: name, model_type, config, and options: the stored dtype, the shard size, the tokens, the head ("CausalLM",
+# "Model", ...), and changes of the saved config.json ("json"; None removes a key).
 CASES = [
     ("llama", "llama", SMALL, {}),
     ("llama-tied", "llama", dict(SMALL, tie_word_embeddings=True), {}),
@@ -197,7 +197,7 @@ def paddings(batch, tokens):
 
 
 def forward(program, folder, ids, mask):
-    """The program's tensors, or None, and what it said."""
+    """The program's tensors, or None, and its output."""
     scratch = pathlib.Path(folder)
     numpy.save(scratch / "ids.npy", ids.numpy())
     command = [program, "forward", str(folder), "--input", str(scratch / "ids.npy"), "--output",
@@ -210,7 +210,7 @@ def forward(program, folder, ids, mask):
 
 
 def distance(got, expected):
-    """In units of the tolerance; infinite where something is not finite."""
+    """The difference in units of the tolerance; infinite where something is not finite."""
     worst = 0.0
     for name, value in expected.items():
         if name not in got or got[name].shape != value.shape or not torch.isfinite(got[name]).all():
@@ -231,21 +231,21 @@ def parity(program, word):
             write_checkpoint(folder, model_type, config, extra, seed)
             ids = torch.randint(0, config["vocab_size"], (2, tokens))
             for padding, mask in paddings(2, tokens).items():
-                # All kinds of padding where masks differ: by family and by window.
+                # Every kind of padding for each combination that masks differently: by family and by window.
                 if padding in ("right", "hole", "row") and name != model_type and "window" not in name:
                     continue
                 if padding and "-act-" in name:
                     continue
                 expected = answers(folder, model_type, extra.get("head", "ForCausalLM"), ids, mask)
-                got, said = forward(program, folder, ids, mask)
+                got, output = forward(program, folder, ids, mask)
                 count += 1
                 far = distance(got, expected) if got else float("inf")
-                if extra.get("head", "").startswith(("ForSeq", "ForQ")) and "outside the model" not in said:
+                if extra.get("head", "").startswith(("ForSeq", "ForQ")) and "outside the model" not in output:
                     far, got = float("inf"), None  # a head of another kind gives a warning
                 worst = max(worst, far) if got else worst
                 if far > 1:
                     failures.append(name)
-                    print(f"FAILED {name} {padding}: {f'{far:.3g} times the tolerance' if got else said}")
+                    print(f"FAILED {name} {padding}: {f'{far:.3g} times the tolerance' if got else output}")
     print(f"{count} comparisons, the largest difference {worst:.3f} of the tolerance, {time.time() - started:.0f} s")
     sys.exit(1 if failures or count == 0 else 0)
 

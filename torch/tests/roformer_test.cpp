@@ -109,7 +109,7 @@ TEST(RoFormerTable, GoesOnPastItsStoredRows) {
   EXPECT_TRUE(at::equal(hidden(30), hidden(4)));
 }
 
-// Sequences that count upwards, some tokens hidden behind the last id: what is hidden follows from what is not.
+// Trains on sequences that count upwards, in which the last id masks some tokens: each follows from its neighbours.
 double masked_loss_falls_by(DecoderConfig config) {
   at::manual_seed(5);
   config.dropout = 0;

@@ -71,7 +71,7 @@ std::string sentence_of(Function call) {
   return "no error";
 }
 
-// Tests that write files, on one thread.
+// A fixture for tests that write files, on one thread.
 class Scratch : public testing::Test {
  protected:
   void SetUp() override { at::set_num_threads(1); }

@@ -47,8 +47,8 @@ def setUpModule():
     for folder, position in ((ROPE, "rope"), (LEARNED, "learned")):
         done = rotary("train", "--preset", "smoke", "--steps", 20, "--position", position, "--output", folder, "--json")
         assert done.returncode == 0, done.stderr
-        told = json.loads(done.stdout)
-        assert (told["version"], told["position"], told["steps"]) == (1, position, 20), told
+        report = json.loads(done.stdout)
+        assert (report["version"], report["position"], report["steps"]) == (1, position, 20), report
 
 
 class Case(unittest.TestCase):
@@ -311,12 +311,13 @@ class Shell(Case):
         text = self.succeed(*words)[:-1]
         self.assertEqual(json.loads(self.succeed(*words, "--json")), {"version": 1, "prompt": "the ", "text": text})
         ids, out = write_npy("json_ids.npy", [[1, 2]]), ROOT / "json.npy"
-        told = json.loads(self.succeed("generate", ROPE, "--ids", ids, "--output", out, "--tokens", 3, "--json"))
-        self.assertEqual(told, {"version": 1, "output": str(out), "dtype": "I64", "shape": [1, 5]})
+        report = json.loads(self.succeed("generate", ROPE, "--ids", ids, "--output", out, "--tokens", 3, "--json"))
+        self.assertEqual(report, {"version": 1, "output": str(out), "dtype": "I64", "shape": [1, 5]})
         out = ROOT / "json.safetensors"
-        told = json.loads(self.succeed("forward", ROPE, "--input", ids, "--output", out, "--json"))
-        self.assertEqual((told["output"], [one["name"] for one in told["tensors"]]), (str(out), ["hidden", "logits"]))
-        self.assertEqual(told["tensors"][0]["shape"][:2], [1, 2])
+        report = json.loads(self.succeed("forward", ROPE, "--input", ids, "--output", out, "--json"))
+        names = [one["name"] for one in report["tensors"]]
+        self.assertEqual((report["output"], names), (str(out), ["hidden", "logits"]))
+        self.assertEqual(report["tensors"][0]["shape"][:2], [1, 2])
 
     def test_with_json_an_error_is_an_object(self):
         result = rotary("summary", ROOT / "nothing", "--json")

@@ -21,7 +21,7 @@ TORCHRUN = pathlib.Path(sys.executable).parent / "torchrun"
 
 
 class World:
-    """The processes of one run. Variables of None are not set."""
+    """The processes of one run. An environment variable of the value None is not set."""
 
     def __init__(self, ranks, *words, **variables):
         with socket.socket() as free:
@@ -133,8 +133,8 @@ class Train(Scratch):
                 self.assertEqual(out[1:], [""] * (ranks - 1), "rank 0 alone prints")
                 self.check_losses(f"of{ranks}", self.losses("alone"))
         with self.subTest("torchrun"):
-            # The three wheels of scripts/torch.sh have the file, but not what it imports; the whole torch of the stage
-            # parity has both.
+            # In the three wheels of scripts/torch.sh torchrun lacks the modules that it imports; the whole torch of the
+            # stage parity has them.
             if subprocess.run([sys.executable, TORCHRUN, "--help"], capture_output=True).returncode != 0:
                 self.skipTest("no torchrun that runs beside this Python")
             words = [sys.executable, TORCHRUN, "--no-python", "--standalone", "--nproc-per-node", 2,

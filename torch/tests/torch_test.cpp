@@ -156,9 +156,9 @@ TEST(Op, RefusesATableWhosePairingNobodySet) {
 
 TEST(Op, ErrorsOfTheCoreKeepTheirSentence) {
   const Tensor overlapping = torch::zeros({1, 4, 1, 8}).expand({1, 4, 3, 8});
-  const std::string said =
+  const std::string sentence =
       sentence_of([&] { rotate_(overlapping, tensors(table_of(plain_rope(8), 0, 4)), Dims::bthd); });
-  EXPECT_NE(said.find("[rotate] "), std::string::npos);
+  EXPECT_NE(sentence.find("[rotate] "), std::string::npos);
 }
 
 TEST(Embedding, EqualsTheFormulaAtAnOffset) {

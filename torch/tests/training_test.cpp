@@ -239,10 +239,10 @@ TEST_F(Training, AFileThatIsNoCheckpointOfThisModelIsRefused) {
   const rotary::SafetensorsFile file(path("c.safetensors"));
   const rotary::Tensor tensor = file.read(file.tensors().front().name);
   const rotary::Tensor* only = &tensor;
-  const std::string key = "rotary training run", said = file.metadata().at(key);
+  const std::string key = "rotary training run", record = file.metadata().at(key);
   const auto rewrite = [&](const std::string& from, const std::string& to) {
     auto words = file.metadata();
-    words[key].replace(said.find(from), from.size(), to);
+    words[key].replace(record.find(from), from.size(), to);
     rotary::write_safetensors(path("w.safetensors"), {&only, 1}, words);
     trainer->load(path("w.safetensors"));
   };

@@ -21,7 +21,7 @@ void require(bool holds, const std::string& what) {
   if (!holds) throw rotary::Error(rotary::Code::CHECK, "check", what);
 }
 
-// Every rank sees rank 0's bits.
+// Requires that every rank has rank 0's bits.
 void require_same_bits(const ProcessGroup& world, const at::Tensor& values, const std::string& what) {
   const at::Tensor first = values.clone();
   world.copy_first({first});
@@ -62,8 +62,8 @@ rotary_torch::Trainer trainer_of(const ProcessGroup& world, std::uint64_t seed) 
   return rotary_torch::Trainer(model, corpus, preset.training, at::kCPU, world);
 }
 
-// The losses of an f64 model, for the law that they do not depend on the number of processes. Only rank 0's first
-// weights count.
+// Writes the losses of an f64 model, which must not depend on the number of processes. Only the initial weights of
+// rank 0 count.
 void losses(const ProcessGroup& world, const std::string& file) {
   rotary_torch::Trainer trainer = trainer_of(world, 3 + static_cast<std::uint64_t>(world.rank()));
   std::string text;

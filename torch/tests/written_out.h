@@ -48,7 +48,7 @@ inline Tensor normed(const Tensor& x, const Tensor& weight, double eps) {
   return x / (x.square().mean(-1, true) + eps).sqrt() * weight;
 }
 
-// [batch, heads, queries, keys] of 0 or the additive mask's value, -inf where the query may not see the key.
+// A mask [batch, heads, queries, keys]: 0 or the additive mask's value, and -inf where the query may not see the key.
 inline Tensor written_out_mask(const AttentionMask& mask, std::int64_t batch, std::int64_t heads, std::int64_t queries,
                                std::int64_t past) {
   const std::int64_t keys = past + queries;

@@ -74,11 +74,12 @@ inline Pair exact(Position position, double inv_freq, double factor,
   set(x, position);
   mpfr_mul_d(x, x, inv_freq, MPFR_RNDN);
   const mpfr_exp_t exponent = mpfr_zero_p(x) != 0 ? 0 : mpfr_get_exp(x);
-  return cos_sin(x, factor, rounding, 320 + 2 * std::max<mpfr_exp_t>(0, -exponent));  // cos x of a tiny x is not 1
+  return cos_sin(x, factor, rounding,
+                 320 + 2 * std::max<mpfr_exp_t>(0, -exponent));  // cos of a tiny x must not be 1
 }
 
-// The angle of pair i of head h at token t of positions [axes, tokens]: a sum over axes, or the pair's own, and a
-// phase.
+// The angle of pair i of head h at token t: position times frequency on the pair's axis, or the sum of these over all
+// axes, and the phase. p: the positions, [axes, tokens].
 template <class P>
 void angle(mpfr_ptr x, const rotary::Frequencies& f, const std::vector<P>& p, std::size_t t, int h, int i) {
   const auto n = static_cast<std::size_t>(f.pairs()), pair = static_cast<std::size_t>(i);

@@ -27,7 +27,7 @@ struct RandomCache {
     shape.page_size = page_size;
     shape.heads = heads;
     shape.head_dim = head_dim;
-    // Heads or tokens inside; in one of three gaps, of which some keep the alignment.
+    // The inner dimension is the heads or the tokens. One cache in three has gaps, some of which keep the alignment.
     const int gap = below(random, 3) == 0 ? std::array{1, 2, 8, 16}[random() % 4] : 0;
     const bool heads_inside = random() % 2 == 0;
     const std::int64_t inner = head_dim + gap * below(random, 3);
@@ -71,7 +71,8 @@ struct RandomCache {
   Bytes k, v;
 };
 
-// The slot of each token, one of its own or -1, and the same as a slot mapping, by pages or, if `rows`, by batch rows.
+// A slot for each token, which no other token has, or -1; and the same slots as the library takes them: as a slot
+// mapping, as pages or, if `rows`, as batch rows.
 struct RandomSlots {
   template <class Memory>
   RandomSlots(Random& random, const CacheIn<Memory>& cache, std::int64_t batch, std::int64_t tokens, bool rows)
@@ -122,7 +123,7 @@ struct RandomSlots {
         slot.push_back(first.back() < 0 ? -1 : b * page_size + first.back() + t);
     }
   }
-  // Each page is a sequence's, in another order; some pages do not exist.
+  // Deals the pages out to two sequences in a random order. Some entries name a page that does not exist.
   void by_pages(Random& random) {
     const auto count = static_cast<std::size_t>(pages);
     std::vector<std::int32_t> entry_of(count);
@@ -151,8 +152,8 @@ struct RandomSlots {
   }
 };
 
-// The bytes of a side of a cache: equal, but that a NaN is as good as another among the first `loose` elements of a
-// head, and wherever elements change their type.
+// Whether one side of a cache has the wanted bytes. Any NaN equals any other among the first `loose` elements of a
+// head, and everywhere if the cache changes the type of the elements.
 template <class Memory>
 ::testing::AssertionResult same_cache(const void* got, const Bytes& wanted, const CacheIn<Memory>& cache, DType heads,
                                       int loose) {

@@ -39,7 +39,8 @@ inline Layout layout_of(int named, std::int64_t batch, std::int64_t tokens, std:
   if (named == 0) return bthd(batch, tokens, heads, head_dim);
   return named == 1 ? bhtd(batch, heads, tokens, head_dim) : tbhd(tokens, batch, heads, head_dim);
 }
-// Dimensions nested in a random order, with random gaps of so many elements; read only: perhaps with strides of 0.
+// A layout of these sizes. Its dimensions are nested in a random order, with gaps of 0 to 3 times `gap` elements.
+// may_broadcast: some strides are 0, which only an input may have.
 inline Layout nested_layout(Random& random, const Layout& sizes, bool may_broadcast, int gap = 1) {
   Layout l = sizes;
   std::array order{0, 1, 2};
@@ -98,7 +99,7 @@ inline void fill_signalling(void* data, DType dtype, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) set_bits(data, dtype, i, signalling_nan(dtype));
 }
 
-// Mostly ordinary magnitudes; one in sixteen is zero, subnormal, the largest, infinite, NaN or any bits at all.
+// A value of ordinary magnitude; one in sixteen is zero, subnormal, the largest, infinite, NaN or any bits at all.
 inline std::uint32_t hard_value(Random& random, DType dtype) {
   const Format f = format(dtype);
   const auto any = static_cast<std::uint32_t>(random() >> 20);

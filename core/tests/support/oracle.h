@@ -37,7 +37,8 @@ inline const std::vector<double>& values_of_e4m3() {
   return values;
 }
 
-// The code of the value that is nearest to |x|, of two the even one; one more than the last where x is that far beyond.
+// The code of the value that is nearest to |x|; of two that are equally near, the even code. It is one more than the
+// last code if |x| is half a step or more beyond the largest value.
 inline unsigned nearest(const std::vector<double>& values, double x) {
   const auto above = std::lower_bound(values.begin(), values.end(), std::fabs(x));
   const auto code = static_cast<unsigned>(above - values.begin());
@@ -81,7 +82,7 @@ inline std::int64_t offset(const Layout& l, std::int64_t b, std::int64_t t, std:
 
 // ---- append --------------------------------------------------------------------------------------
 
-// The storage type of a cache's elements; none: e4m3.
+// The storage type of a cache's elements; empty for e4m3, which is none.
 inline std::optional<DType> type_in(CacheType type, DType heads) {
   if (type == CacheType::f8_e4m3) return {};
   if (type == CacheType::same) return heads;
@@ -92,7 +93,7 @@ inline std::size_t bytes_in(CacheType type, DType heads) {
   return dtype ? size_of(*dtype) : 1;
 }
 
-// The element at the beginning of a head's slot; slots are numbered page by page.
+// The offset of the first element of a head in a slot. Slots are numbered page by page.
 template <class Memory>
 std::int64_t offset(const CacheIn<Memory>& cache, std::int64_t slot, std::int64_t head) {
   return slot / cache.page_size * cache.page_stride + slot % cache.page_size * cache.token_stride +

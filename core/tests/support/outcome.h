@@ -7,7 +7,7 @@
 
 namespace rotary::tests {
 
-// Done, or refused under a code with a sentence.
+// A call was done, or was refused with a code and a sentence.
 struct Outcome {
   bool refused = false;
   Code code = Code::INTERNAL;

@@ -44,7 +44,7 @@ inline Bytes filled(Random& random, const QkMemory& heads) {
   return memory;
 }
 
-// Every NaN among the rotated elements becomes the same one: which payload is the machine's business.
+// Replaces every NaN among the rotated elements by one NaN, because its payload differs from machine to machine.
 inline void level_nans(std::byte* memory, const OffsetHeads& p, int rotary_dim) {
   const std::vector<bool> turns = rotated_elements(p.layout, rotary_dim);
   for (std::size_t i = 0; i < turns.size(); ++i) {

@@ -1,5 +1,5 @@
-// Calls of append and rotate_append that break one rule, with its sentence, and neighbours that break none: of the
-// host's memory and of a device's alike.
+// Calls of append and rotate_append that break one rule, with the sentence of the error, and similar calls that break
+// none. They hold for the host's memory and for a device's.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Calls of rotate, rotate_qk and rotate_qkv that break one rule, with its sentence, and neighbours that break none: of
-// the host's memory and of a device's alike.
+// Calls of rotate, rotate_qk and rotate_qkv that break one rule, with the sentence of the error, and similar calls that
+// break none. They hold for the host's memory and for a device's.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -66,7 +66,8 @@ class JudgedCalls {
     add("", "", call, change);
   }
 
-  // Heads that cannot be, wherever they stand; of: whose elements the written ones are.
+  // Heads that are refused whichever argument they are. name: the argument's; of: " of k", the owner of the written
+  // elements in the sentence, or "".
   template <class Refuse>
   static void unusable_heads(const std::string& name, const std::string& of, const Refuse& refuse) {
     refuse("SHAPE", "sizes must not be negative but got [batch, tokens, heads, head_dim] = [2, 3, -1, 16]",
@@ -168,7 +169,7 @@ class JudgedCalls {
       [](Heads& h) { h.layout = bthd(2, 3, 2, 14); });
     k("ALIAS", std::string("what is written to q must not overlap k") + overlap, [&](Heads& h) { put(h, 64); });
 
-    // Neighbours in one memory: q and k from those elements on.
+    // q and k beside each other in one memory, from elements q_at and k_at on.
     const auto neighbours = [&](const char* code, std::int64_t q_at, const Layout& q, std::int64_t k_at,
                                 const Layout& k_layout) {
       add(code, "", call, [&](C& c) {
@@ -215,7 +216,7 @@ class JudgedCalls {
     side("", "", C::k, [&](Heads& h) { put(h, 0); });  // both may be read from one memory
   }
 
-  // The host's alone.
+  // Only the host has rotate_qkv.
   void rotate_qkv() {
     const C call = sound(C::qkv, true);
     const auto in_place = [&](const char* sentence, const auto& change) { add("SHAPE", sentence, call, change); };

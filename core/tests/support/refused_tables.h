@@ -1,4 +1,4 @@
-// Arguments that no table is made of, with the sentence: on the host and on a device alike.
+// Arguments that every table refuses, on the host and on a device, with the sentence of the error.
 #pragma once
 
 #include <cmath>
@@ -83,7 +83,7 @@ inline std::vector<RefusedTable> refused_tables() {
   return all;
 }
 
-// Numbers of values of cos and of sin that are no rows of that many pairs. The code is always SHAPE.
+// Lengths of cos and sin that are not whole rows of that many pairs. The code is always SHAPE.
 struct RefusedRows {
   const char* sentence;
   std::size_t cos, sin;

@@ -1,4 +1,4 @@
-// Scalings of golden data.
+// The scaling that a row of golden data describes.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -39,7 +39,7 @@ inline std::vector<std::int64_t> rising(std::int64_t first, int count) {
   return p;
 }
 
-// 0, both ends of int64, and around and between its powers of two.
+// 0, both ends of int64, its powers of two with their neighbours, and a number between every two of these powers.
 inline std::vector<std::int64_t> positions_of_every_size(std::mt19937_64& random) {
   std::vector<std::int64_t> p = {0, lowest, lowest + 1, largest};
   for (int k = 0; k < 63; ++k) {
@@ -61,7 +61,7 @@ inline std::vector<double> hard_reals() {
           0x1p63, 1e15, 0x1p64, 0x1p65, 1e30,    -1e100, 1.7e308, 123.456, 4095.75, 1e9 + 0.5};
 }
 
-// Finite, and as far from rope as doubles go.
+// Finite frequencies, also such as no rope has.
 inline std::vector<double> any_frequency() {
   constexpr double most = std::numeric_limits<double>::max(), quarter = 0x1.921fb54442d18p0;
   std::vector<double> all{0.0, -0.0, 5e-324, -5e-324, 1e-310, 0x1p-1022, 0x1.000003p-120};

@@ -1,4 +1,5 @@
-// How kernels walk memory, whatever the size of a call; and rotations against the reference, walked in every way.
+// Forces the ways in which kernels walk memory, which otherwise depend on the size of a call, and compares rotations in
+// each of these ways with the reference.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ struct Walk {
   std::int64_t memory_from, fetched_ahead;
   int runs_in_place;
 };
-// Elements from a cache; from memory, tuned as on AMD and as on Intel.
+// The first takes all elements from a cache, the others from memory, tuned as on AMD and as on Intel.
 inline constexpr Walk walks[] = {{INT64_MAX, 0, 2}, {0, 0, 2}, {0, 1024, 4}};
 
 class Walking {
@@ -32,7 +33,7 @@ class Walking {
   const detail::Tuning before_;
 };
 
-// Memory that ends or begins at a guard page, and one case after the other in it.
+// Memory between guard pages for one case after the other, at its beginning or at its end.
 class Arena {
  public:
   explicit Arena(std::size_t bytes) : in_(bytes), out_(bytes) {}

@@ -1,4 +1,4 @@
-// Any text as a config: refused under a known code, or ropes whose frequencies are valid.
+// Any text as a config is refused with a known code, or gives ropes whose frequencies are valid.
 #include <algorithm>
 #include <cmath>
 

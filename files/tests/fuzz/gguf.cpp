@@ -1,5 +1,5 @@
-// Any bytes as a GGUF file: refused in one sentence, or a model whose ropes have frequencies or a reason for having
-// none.
+// Any bytes as a GGUF file are refused with one sentence, or give a model each of whose ropes has frequencies or a
+// reason for having none.
 #include "core/tests/fuzz/fuzz.h"
 #include "files/tests/gguf_helpers.h"
 #include "rotary/config.h"

@@ -1,4 +1,4 @@
-// Any bytes as an .npy file: refused in one sentence, or read.
+// Any bytes as an .npy file are refused with one sentence, or read.
 #include <cstring>
 
 #include "core/tests/fuzz/fuzz.h"

@@ -11,7 +11,7 @@
 
 #include "cuda_runtime_api.h"
 
-// Empty if an attribute list would break libstdc++'s own __attribute__((__noinline__)).
+// These expand to nothing: as an attribute list, __noinline__ would break libstdc++'s __attribute__((__noinline__)).
 #define __global__
 #define __device__
 #define __host__
@@ -60,7 +60,7 @@ inline void __syncthreads(const char* file = __builtin_FILE(), int line = __buil
   gpu_emulator::sync_block({"__syncthreads", file, line});
 }
 
-// Within groups of `width` lanes, a power of two.
+// Lanes read each other's values within groups of `width` lanes, a power of two.
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int source, int width = warpSize, const char* file = __builtin_FILE(),
               int line = __builtin_LINE()) {

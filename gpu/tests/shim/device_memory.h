@@ -16,12 +16,12 @@ class DeviceMemory {
   static constexpr std::size_t total = std::size_t{16} << 30;
   std::size_t free() const { return total - used_; }
 
-  // Filled with 0xcd, aligned to 256; null if there is no more. AddressSanitizer knows its exact end.
+  // Returns memory that is aligned to 256 bytes and filled with 0xcd; null if there is not enough. AddressSanitizer
+  // knows its exact end.
   void* allocate(std::size_t bytes);
-  bool release(void*);  // false: the pointer is not from allocate
-  // Whether the range lies in one allocation; whether none of it is device memory.
-  bool holds(const void*, std::size_t bytes) const;
-  bool avoids(const void*, std::size_t bytes) const;
+  bool release(void*);                                // false: the pointer is not from allocate
+  bool holds(const void*, std::size_t bytes) const;   // whether the range lies in one allocation
+  bool avoids(const void*, std::size_t bytes) const;  // whether no byte of the range is device memory
 
   class Open {  // the memory is accessible while an object of this class exists
    public:
@@ -39,7 +39,7 @@ class DeviceMemory {
   std::byte* base_ = nullptr;
   std::size_t end_ = 0;                             // the end of all that was ever allocated, from base_
   std::size_t used_ = 0;                            // bytes
-  std::map<const std::byte*, std::size_t> chunks_;  // allocations, in bytes asked for
+  std::map<const std::byte*, std::size_t> chunks_;  // the allocations, with the bytes asked for
   int open_ = 0;
 };
 

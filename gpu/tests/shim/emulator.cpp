@@ -34,7 +34,7 @@ struct Thread {
   CallSite call = {};  // where it waits
   unsigned mask = 0;
   int source = 0;
-  std::uint64_t value = 0;  // passed in, and then the result
+  std::uint64_t value = 0;  // the value that the thread passes in, then the value that it gets
   Fiber* fiber = nullptr;
 };
 
@@ -76,7 +76,7 @@ class Grid {
   uint3 index_[max_threads] = {};
   Thread threads_[max_threads];
   std::vector<Meeting> meetings_[max_threads / lanes];
-  std::vector<int> ready_;  // from next_ready_ on
+  std::vector<int> ready_;  // the threads that can continue, from next_ready_ on
   std::size_t next_ready_ = 0;
   Order order_ = Order::forward;
   std::mt19937_64 random_;

@@ -1,4 +1,4 @@
-// Stacks that one OS thread runs in turn.
+// Stacks between which one OS thread switches.
 #pragma once
 
 #include <cstddef>

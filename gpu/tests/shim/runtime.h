@@ -46,10 +46,10 @@ class Locked {
 
 cudaError_t report(cudaError_t);  // sets the thread's last error and returns it
 bool capturing(cudaStream_t);
-// The error of a call that a graph cannot hold, if a capture is under way, which the call ends.
+// The error of a call that no graph can hold, made while a capture is under way. The call ends the capture.
 cudaError_t forbidden();
-// The error of a stream that does not exist, or of the legacy default stream, which waits for every blocking stream,
-// while one of them is capturing: the use ends the capture.
+// The error of using this stream: it does not exist, or it is the legacy default stream while a blocking stream is
+// capturing. The default stream waits for every blocking stream, so its use ends the capture.
 cudaError_t usable(cudaStream_t);
 
 // Runs the work, defers it, or records it if the stream is capturing.
