@@ -231,27 +231,10 @@ struct Layer {
   }
 };
 std::vector<Layer> read_layers(const Part&);
-// The type of each layer; "" if the model has no types (layer_types.cpp).
-std::vector<std::string> layer_types(const Part&, std::size_t layers);
 bool attends(const std::string& type);
 bool slides(const std::string& type);  // sliding_attention, hybrid_sliding
 // The types that in old spellings have their own base, unscaled: the sliding ones and DeepSeek-V4's "main".
 bool has_sliding_rope(const std::string& type);
-// The list of that key with one value for each layer; nothing if it is missing or empty.
-template <typename T>
-std::optional<std::vector<T>> per_layer(const Part& part, const char* key, std::size_t layers,
-                                        std::optional<std::vector<T>> values) {
-  if (!values || values->empty()) return std::nullopt;
-  if (values->size() < layers) {
-    part.keys.refuse(key, "must have one entry for each of the " + std::to_string(layers) + " layers");
-  }
-  if (values->size() > layers) {
-    part.note(NoteKind::unread,
-              std::string(key) + " has more entries than there are layers: the last ones are not read");
-    values->resize(layers);
-  }
-  return values;
-}
 
 // ---- the parameters of one rope, from any spelling (config/rope.cpp) ----
 struct RopeKeys {

@@ -57,8 +57,8 @@ bool has_rope_keys(const Object& keys) {
 // ": did you mean llama?", where the name of a known model is near.
 std::string suggested_type(const std::string& type) {
   std::vector<std::string_view> known;
-  for (const std::string_view type : model_types()) {
-    if (!is_our_name(type)) known.push_back(type);
+  for (const std::string_view one : model_types()) {
+    if (!is_our_name(one)) known.push_back(one);
   }
   for (const std::string_view parent : types_with_children()) known.push_back(parent);
   return suggestion(type, known);

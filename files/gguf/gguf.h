@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "config/stages.h"
 #include "rotary/config.h"
 #include "text/io.h"
 #include "text/json.h"
@@ -44,23 +43,8 @@ class Gguf {
   std::map<std::string, GgufTensor> tensors_;
 };
 
-// ---- a file's metadata as a Model: the stage of read_config for files that begin with "GGUF" ----
-
-constexpr int max_dim = 65536;
-
-// The metadata under the architecture's name as a part of a config: path_of(key) is the key as spelled in the file.
-struct GgufPart : Part {
-  const Gguf& gguf;
-  GgufArchitecture arch = {};
-};
-
-int needed(const Part&, const char* key, int most);  // throws CONFIG_MISSING
-[[noreturn]] void missing_key(const Part&, const char* key, const std::string& subject);
-
-// Sets the scaling of used.rope, whose shape and base must be set. plain: the layer has no scaling.
-void set_gguf_scaling(const GgufPart&, ModelRope& used, std::int64_t context, bool plain);
-
-// Throws CONFIG_KEY, CONFIG_VALUE, CONFIG_MISSING, MODEL_TYPE, ROPE, TENSOR.
+// A file's metadata as a Model: the stage of read_config for files that begin with "GGUF". Throws CONFIG_KEY,
+// CONFIG_VALUE, CONFIG_MISSING, MODEL_TYPE, ROPE, TENSOR.
 Model read_gguf(const InputFile&, const ConfigOptions&);
 
 }  // namespace rotary::files
