@@ -19,7 +19,6 @@
 #include "cpu/tuning.h"
 #include "rotary/rotary.h"
 #include "rotary/targets.h"
-#include "runtime/last_cache.h"
 
 namespace {
 

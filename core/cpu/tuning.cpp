@@ -3,13 +3,41 @@
 #include "tuning.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 
 #include "runtime/cpuid.h"
-#include "runtime/last_cache.h"
 
 namespace rotary::detail {
 namespace {
+
+// One value that Linux reports for a cache of processor 0; "" if it reports none.
+struct Word {
+  Word(int index, const char* name) noexcept {
+    char path[80];
+    std::snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/%s", index, name);
+    std::FILE* file = std::fopen(path, "r");
+    if (file == nullptr) return;
+    if (std::fscanf(file, "%31s", text) != 1) text[0] = 0;
+    std::fclose(file);
+  }
+  char text[32] = {};
+};
+
+// From /sys: sysconf counts the caches of a whole socket.
+DataCaches found_caches() noexcept {
+  DataCaches bytes{};
+  for (int index = 0; index < 8; ++index) {
+    unsigned level = 0;
+    unsigned long kib = 0;
+    char unit = 0;
+    const bool known = std::sscanf(Word(index, "size").text, "%lu%c", &kib, &unit) == 2 && unit == 'K' &&
+                       std::sscanf(Word(index, "level").text, "%u", &level) == 1;
+    const bool of_data = std::strcmp(Word(index, "type").text, "Instruction") != 0;
+    if (known && of_data && level >= 1 && level <= bytes.size()) bytes[level - 1] = std::size_t{kib} << 10;
+  }
+  return bytes;
+}
 
 bool intel() noexcept {
 #if ROTARY_X86
@@ -25,13 +53,14 @@ bool intel() noexcept {
 #endif
 }
 
-// A system may report a last-level cache larger than this process's share.
+// The size where it is unknown, and at most: a system may report a last-level cache larger than this process's share.
 constexpr std::int64_t most_last_cache = 32 * 1024 * 1024;
 
 Tuning chosen() noexcept {
   Tuning best;
   const auto second_cache = static_cast<std::int64_t>(data_caches()[1]);
-  best.memory_from = std::min(static_cast<std::int64_t>(last_cache_bytes()), most_last_cache) / 4;
+  const auto last_cache = static_cast<std::int64_t>(*std::max_element(data_caches().begin(), data_caches().end()));
+  best.memory_from = (last_cache > 0 ? std::min(last_cache, most_last_cache) : most_last_cache) / 4;
 #if ROTARY_X86  // AArch64 has no non-temporal stores that are faster
   best.stream_from = best.memory_from;
 #endif
@@ -50,6 +79,11 @@ Tuning chosen() noexcept {
 }
 
 }  // namespace
+
+const DataCaches& data_caches() noexcept {
+  static const DataCaches bytes = found_caches();
+  return bytes;
+}
 
 Tuning& tuning() noexcept {
   static Tuning values = chosen();

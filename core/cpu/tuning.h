@@ -2,6 +2,8 @@
 // sweeps them on this machine.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace rotary::detail {
@@ -44,6 +46,10 @@ constexpr std::int64_t append_table_bytes = 128 * 1024;
 constexpr std::int64_t staged_bytes = 16 * 1024;  // bytes of k between rotation and conversion
 // Tokens of k, and then of v, at a time.
 constexpr std::int64_t stretch = 64;
+
+// Bytes of the data or unified cache of level 1, 2, 3, 4 that processor 0 uses; 0 if there is none or it is unknown.
+using DataCaches = std::array<std::size_t, 4>;
+const DataCaches& data_caches() noexcept;
 
 // The values for this machine, from its processor's name and caches. A measuring program may change them between calls.
 Tuning& tuning() noexcept;
