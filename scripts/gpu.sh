@@ -33,7 +33,7 @@ pack() {
       { say "gpu.sh: no $wheel"; missing=1; }
   done
   python3 -m pip download -q --no-deps --only-binary=:all: -d "$carried" flashinfer-python==0.7.2.post1 &&
-    python3 "$root/scripts/slim_flashinfer.py" "$carried"/flashinfer_python-*.whl "$carried/flashinfer.zip" ||
+    python3 "$root/bench/slim_flashinfer.py" "$carried"/flashinfer_python-*.whl "$carried/flashinfer.zip" ||
     { say "gpu.sh: no flashinfer"; missing=1; }
   rm -f "$carried"/flashinfer_python-*.whl
   du -sh "$carried"

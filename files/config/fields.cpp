@@ -1,4 +1,4 @@
-#include "stages.h"
+#include "fields.h"
 
 #include <algorithm>
 #include <tuple>

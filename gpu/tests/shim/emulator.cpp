@@ -55,7 +55,6 @@ class Grid {
 
  private:
   void begin_block();
-  bool next_block();
   void go(int thread);
   void work(Fiber& self);
   void wait(int thread);
