@@ -101,6 +101,10 @@ std::string published_type(std::string_view type_word) {
   return type;
 }
 
+namespace {
+
+// The name of the scaling for any spelling of rope_type, or axial, deepseek_yarn, telechat3-yarn. Throws CONFIG_VALUE
+// for an unknown one.
 std::string scaling_type(const Part& part, const Object& keys) {
   const auto modern = keys.text("rope_type");
   const auto legacy = keys.text("type");
@@ -120,8 +124,6 @@ std::string scaling_type(const Part& part, const Object& keys) {
   }
   return type;
 }
-
-namespace {
 
 class RopeSource {
  public:

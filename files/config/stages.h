@@ -99,9 +99,6 @@ struct RopeKeys {
 };
 // The type that scaling_type returns for a word of rope_type; "" if the word is unknown.
 std::string published_type(std::string_view type_word);
-// The name of the scaling for any spelling of rope_type, or axial, deepseek_yarn, telechat3-yarn. Throws CONFIG_VALUE
-// for an unknown one.
-std::string scaling_type(const Part&, const Object& keys);
 // The rope of a layer; nothing if rope_parameters has null for the layer's type.
 using RopeOfLayer = std::function<std::optional<RopeKeys>(const Layer&)>;
 RopeOfLayer rope_source(const Part&, const std::vector<Layer>&);

@@ -227,8 +227,7 @@ std::string json_text(const std::string& text, const char* what) {
   }
 }
 
-}  // namespace
-
+// data_bytes: the bytes of the file after the header. path is for error sentences.
 Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::string& path) {
   const auto refuse = [&path](const std::string& rule) { throw Error(Code::FORMAT, "safetensors", rule, path); };
   const std::size_t first = text.find_first_not_of(white_space);
@@ -249,6 +248,8 @@ Header parse_header(std::string_view text, std::uint64_t data_bytes, const std::
   check_entries(header.entries, data_bytes, path);
   return header;
 }
+
+}  // namespace
 
 FileHeader read_header(const InputFile& file) {
   const auto refuse = [&file](const std::string& rule) {

@@ -5,7 +5,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "rotary/tensors.h"
@@ -34,9 +33,6 @@ struct FileHeader {
 
 // Reads and checks a file's header. Throws FILE, FORMAT.
 FileHeader read_header(const InputFile&);
-
-// data_bytes: the bytes of the file after the header. path is for error sentences. Throws FORMAT.
-Header parse_header(std::string_view json, std::uint64_t data_bytes, const std::string& path);
 
 // The beginning of a file: the header's length, the JSON, spaces up to a multiple of 8. Each tensor has info.bytes
 // bytes. Throws FORMAT.

@@ -10,6 +10,13 @@ Heads counted(const ModelRope& rope, int q, int k) {
   return {.q = q, .k = k, .dim = rope.rope.head_dim, .block = {rope.first, rope.rope.rotary_dim / 2}};
 }
 
+// Heads that begin every `stride` rows and fill the axis.
+Heads evenly_spaced(Heads heads, int count, std::int64_t stride) {
+  for (int head = 0; head < count; ++head) heads.starts.push_back(head * stride);
+  heads.rows = count * stride;
+  return heads;
+}
+
 // The slot of a head in a fused projection: the head of q or of k begins at row slot * head_dim.
 int slot_of(Fused fused, int head, bool key, int heads, int kv_heads) {
   const int group = heads / kv_heads;
@@ -106,12 +113,6 @@ Heads of_one_expert(const TensorInfo& tensor, const TensorName& name, const Mode
 }
 
 }  // namespace
-
-Heads evenly_spaced(Heads heads, int count, std::int64_t stride) {
-  for (int head = 0; head < count; ++head) heads.starts.push_back(head * stride);
-  heads.rows = count * stride;
-  return heads;
-}
 
 Heads of_queries(const ModelRope& rope, int count, std::int64_t stride) {
   return evenly_spaced(counted(rope, count, 0), count, stride);

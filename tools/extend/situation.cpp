@@ -13,6 +13,12 @@ std::string_view published_json() noexcept;  // tools/extend/published.json
 namespace rotary::extend {
 namespace {
 
+// Whether every layer that uses the rope slides.
+bool only_slides(const Model& model, const ModelRope& used) {
+  const std::vector<std::string> types = layer_types_of(model, used);
+  return !types.empty() && std::ranges::all_of(types, files::has_sliding_rope);
+}
+
 constexpr std::int64_t longest_text = std::int64_t{1} << 53;  // a double counts its tokens
 
 // The rope of the request or, without one, the first that counts the tokens of a text: towers have ropes too.
@@ -272,11 +278,6 @@ bool Situation::is_published_context() const {
   if (!is_published_length()) return false;
   return published->is_made_for(request.context) ||
          is_just_below(request.context, reached(trained(), published->says.factor));
-}
-
-bool only_slides(const Model& model, const ModelRope& used) {
-  const std::vector<std::string> types = layer_types_of(model, used);
-  return !types.empty() && std::ranges::all_of(types, files::has_sliding_rope);
 }
 
 std::int64_t reached(std::int64_t trained, double factor) {

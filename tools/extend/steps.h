@@ -74,7 +74,6 @@ struct Situation {
 
 Situation situation_of(const Request&);  // throws ROPE, VALUE, CONFIG_MISSING, FORMAT
 
-bool only_slides(const Model&, const ModelRope&);           // every layer that uses the rope slides
 std::int64_t reached(std::int64_t trained, double factor);  // trained * factor, rounded
 inline const double* factor_of(const Scaling& scaling) { return scalings::value_of<double>(scaling, "factor"); }
 inline const std::int64_t* length_of(const Scaling& scaling) {
