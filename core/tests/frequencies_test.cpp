@@ -1,6 +1,7 @@
 // frequencies(): laws and errors. The values: frequencies_exact_test.cpp.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cfenv>
 #include <cmath>
 #include <cstdint>
@@ -107,6 +108,51 @@ TEST(FrequencyLaws, ScalingsAreEqualWhereTheirValuesAre) {
   EXPECT_NE(a, b);
 }
 
+// ---- frequencies and multipliers that the rope gives ----
+
+Rope given(std::vector<double> inv_freq, std::vector<double> multiplier = {}) {
+  const int pairs = static_cast<int>(std::max(inv_freq.size(), multiplier.size()));
+  return {.head_dim = 2 * pairs,
+          .pairing = Pairing::half,
+          .inv_freq = std::move(inv_freq),
+          .multiplier = std::move(multiplier)};
+}
+
+TEST(GivenFrequencies, StandForBaseAndScalingOfWhichTheAttentionFactorStays) {
+  Rope rope = given({0.5, 0, -0.25, 0.0078125});
+  rope.scaling = yarn(8, 4096);
+  const Frequencies f = frequencies(rope);
+  EXPECT_EQ(f.inv_freq, rope.inv_freq);
+  EXPECT_EQ(f.inv_freq_float32, (std::vector<float>{0.5F, 0, -0.25F, 0.0078125F}));
+  EXPECT_EQ(f.attention_factor, 1.2079441541679836);  // 0.1 ln 8 + 1
+  rope.base = 77;
+  EXPECT_EQ(inv_freq(rope), rope.inv_freq);
+}
+
+TEST(GivenFrequencies, OutsideFloat32AreExactOnly) {
+  const Frequencies f = frequencies(given({1e300, 1}));
+  EXPECT_TRUE(f.inv_freq_float32.empty());
+  EXPECT_NO_THROW(Table(f, 1));
+  tests::expect_error_with("SCALING", "finite in float32", [&] { Table(f, 1, Angles::float32); });
+}
+
+TEST(Multiplier, MultipliesWhatBaseAndScalingGive) {
+  const std::vector<double> multiplier = {1.25, 0.75, -0.5, 0};
+  Rope rope = given({}, multiplier);
+  rope.base = 500000;
+  rope.scaling = Linear{4};
+  const Frequencies f = frequencies(rope);
+  EXPECT_EQ(f.inv_freq, (std::vector<double>{0x1.4p-2, 0x1.ce1a582f0f768p-8, -0x1.72ba43fff3717p-13, 0}));
+  rope.multiplier.clear();
+  const Frequencies plain = frequencies(rope);
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(f.inv_freq_float32.at(i), plain.inv_freq_float32.at(i) * static_cast<float>(multiplier[i]));
+}
+
+TEST(Multiplier, MultipliesGivenFrequenciesToo) {
+  EXPECT_EQ(inv_freq(given({0.5, 3}, {4, 0.25})), (std::vector<double>{2, 0.75}));
+}
+
 // ---- errors ----
 
 std::string error_of(const Rope& rope, std::int64_t length = 0) {
@@ -201,6 +247,13 @@ TEST(FrequencyErrors, ParametersAreChecked) {
   expect(Proportional{1.25}, "proportional fraction must be in (0, 1] but got 1.25");
 }
 
+TEST(FrequencyErrors, GivenValuesMustBeFinite) {
+  EXPECT_EQ(error_of(given({1, std::nan("")})), "SCALING: [frequencies] inv_freq[1] must be finite but got nan");
+  EXPECT_EQ(error_of(given({}, {infinity, 1})), "SCALING: [frequencies] multiplier[0] must be finite but got inf");
+  EXPECT_TRUE(error_of(given({1e300, 1}, {1e300, 1}))
+                  .starts_with("SCALING: [frequencies] every inv_freq must be finite but pair 0"));
+}
+
 TEST(FrequencyErrors, ShapesAreChecked) {
   const auto expect = [](auto change, const std::string& rule) {
     Rope rope = rope_of(8, 1e4);
@@ -213,6 +266,12 @@ TEST(FrequencyErrors, ShapesAreChecked) {
   expect([](Rope& r) { r.rotary_dim = -2; }, "rotary_dim must be in [2, head_dim = 8] but got -2");
   expect([](Rope& r) { r.exponent_dim = -1; }, "exponent_dim must be at least 1, or 0 for rotary_dim, but got -1");
   expect([](Rope& r) { r.axis = {0, 1}; }, "axis must be empty or have one entry per pair, 4, but got 2");
+  expect([](Rope& r) { r.inv_freq = {1, 2}; }, "inv_freq must be empty or have one entry per pair, 4, but got 2");
+  expect(
+      [](Rope& r) {
+        r.multiplier = {1, 2, 3, 4, 5};
+      },
+      "multiplier must be empty or have one entry per pair, 4, but got 5");
   expect([](Rope& r) { r.index = {0, 1, 2, 3, 4}; }, "index must be empty or have one entry per pair, 4, but got 5");
   expect([](Rope& r) { r.index = {0, 1, 2, -3}; }, "every index must be at least 0 but got -3");
   EXPECT_EQ(error_of(rope_of(8, 1e4), -1), "SHAPE: [frequencies] length must be at least 0 but got -1");

@@ -1,10 +1,12 @@
 // Table: which position meets which pair, and what is refused. The values themselves: core/tests/angles_test.cpp.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <new>
 #include <numeric>
@@ -106,6 +108,24 @@ TEST(Table, OfOnePositionAxisServesARopeOfSeveral) {
   EXPECT_TRUE(std::equal(a.sin().begin(), a.sin().end(), b.sin().begin()));
   EXPECT_EQ(a.pairing(), Pairing::interleaved);
   EXPECT_EQ(a.rotary_dim(), 40);
+}
+
+// A rotation by such a table is the transposed one, as a backward call is (rotate_test.cpp).
+TEST(Table, OfAClockwiseRopeHasEverySinNegatedAndNothingElseChanged) {
+  const std::vector<double> real = {0, 0.5, -2.25, 1e9};
+  for (const Angles angles : {Angles::exact, Angles::float32}) {
+    for (const Rounding rounding : {Rounding::f32, Rounding::f16, Rounding::bf16}) {
+      Frequencies f = frequencies({.head_dim = 14, .pairing = Pairing::half});
+      f.attention_factor = 1.25;
+      f.inv_freq[3] = 0;
+      const Table plain(f, real, {angles, rounding});
+      f.clockwise = true;
+      const Table table(f, real, {angles, rounding});
+      std::vector<float> negated(plain.sin().size());
+      std::transform(plain.sin().begin(), plain.sin().end(), negated.begin(), std::negate());
+      EXPECT_TRUE(same_bits(table.cos(), plain.cos()) && same_bits(table.sin(), negated));
+    }
+  }
 }
 
 // ggml's MROPE with sections n, 0, 0, 0: what the further axes hold is not read.

@@ -1,9 +1,8 @@
-// Ropes that base and scaling alone cannot describe: the other direction, given frequencies, a learned multiplier, and
-// the checkpoints that hold them. The numbers are mpmath's, and those of transformers 5.23.0 with torch 2.15.0.
+// Checkpoints that hold what base and scaling cannot say: a learned multiplier, and frequencies. The numbers are
+// mpmath's, and those of transformers 5.23.0 with torch 2.15.0.
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "files/tests/config_helpers.h"
@@ -16,95 +15,6 @@ using config_test::noted;
 using config_test::only;
 using test::expect_error;
 using test::make_tensor;
-
-Rope rope_of(int head_dim, std::vector<double> inv_freq = {}, std::vector<double> multiplier = {}) {
-  Rope rope;
-  rope.head_dim = head_dim;
-  rope.pairing = Pairing::half;
-  rope.inv_freq = std::move(inv_freq);
-  rope.multiplier = std::move(multiplier);
-  return rope;
-}
-
-// ---- clockwise ----
-
-// A rotation by such a table is the transposed one, as a backward call is (core/tests/rotate_test.cpp).
-TEST(Clockwise, NegatesEverySinAndNothingElse) {
-  const std::vector<double> real = {0, 0.5, -2.25, 1e9};
-  for (const Angles angles : {Angles::exact, Angles::float32}) {
-    for (const Rounding rounding : {Rounding::f32, Rounding::f16, Rounding::bf16}) {
-      Frequencies f = frequencies(rope_of(14));
-      f.attention_factor = 1.25;
-      f.inv_freq[3] = 0;
-      const Table plain(f, real, {angles, rounding});
-      f.clockwise = true;
-      const Table table(f, real, {angles, rounding});
-      ASSERT_EQ(table.sin().size(), plain.sin().size());
-      for (std::size_t i = 0; i < table.sin().size(); ++i) {
-        EXPECT_EQ(std::memcmp(&table.cos()[i], &plain.cos()[i], sizeof(float)), 0) << i;
-        const float negated = -plain.sin()[i];
-        EXPECT_EQ(std::memcmp(&table.sin()[i], &negated, sizeof(float)), 0) << i;
-      }
-    }
-  }
-}
-
-// ---- given frequencies ----
-
-TEST(GivenFrequencies, StandForBaseAndScalingOfWhichTheAttentionFactorStays) {
-  const std::vector<double> given = {0.5, 0, -0.25, 0.0078125};
-  Rope rope = rope_of(8, given);
-  rope.scaling = Yarn{.factor = 8, .trained_length = 4096};
-  const Frequencies f = frequencies(rope);
-  EXPECT_EQ(f.inv_freq, given);
-  EXPECT_EQ(f.inv_freq_float32, (std::vector<float>{0.5F, 0, -0.25F, 0.0078125F}));
-  EXPECT_EQ(f.attention_factor, 1.2079441541679836);  // 0.1 ln 8 + 1
-  rope.base = 77;
-  EXPECT_EQ(frequencies(rope).inv_freq, given);
-}
-
-TEST(GivenFrequencies, OutsideFloat32AreExactOnly) {
-  const Frequencies f = frequencies(rope_of(4, {1e300, 1}));
-  EXPECT_TRUE(f.inv_freq_float32.empty());
-  EXPECT_NO_THROW(Table(f, 1));
-  expect_error("SCALING", "finite in float32", [&] { Table(f, 1, Angles::float32); });
-}
-
-TEST(GivenFrequencies, MustBeFiniteAndOnePerPair) {
-  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  constexpr double infinite = std::numeric_limits<double>::infinity();
-  expect_error("SHAPE", "inv_freq must be empty or have one entry per pair, 4", [] {
-    frequencies(rope_of(8, {1, 2}));
-  });
-  expect_error("SCALING", "inv_freq[1] must be finite", [] { frequencies(rope_of(4, {1, nan})); });
-  expect_error("SHAPE", "multiplier must be empty or", [] { frequencies(rope_of(8, {}, {1, 2, 3, 4, 5})); });
-  expect_error("SCALING", "multiplier[0] must be finite", [] { frequencies(rope_of(4, {}, {infinite, 1})); });
-  expect_error("SCALING", "every inv_freq must be finite but pair 0", [] {
-    frequencies(rope_of(4, {1e300, 1}, {1e300, 1}));
-  });
-}
-
-// ---- a learned multiplier ----
-
-TEST(Multiplier, MultipliesWhatBaseAndScalingGive) {
-  const std::vector<double> multiplier = {1.25, 0.75, -0.5, 0};
-  Rope rope = rope_of(8, {}, multiplier);
-  rope.base = 500000;
-  rope.scaling = Linear{4};
-  const Frequencies f = frequencies(rope);
-  EXPECT_EQ(f.inv_freq, (std::vector<double>{0x1.4p-2, 0x1.ce1a582f0f768p-8, -0x1.72ba43fff3717p-13, 0}));
-  rope.multiplier.clear();
-  const Frequencies plain = frequencies(rope);
-  for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(f.inv_freq_float32.at(i), plain.inv_freq_float32.at(i) * static_cast<float>(multiplier[i]));
-  }
-}
-
-TEST(Multiplier, MultipliesGivenFrequenciesToo) {
-  EXPECT_EQ(frequencies(rope_of(4, {0.5, 3}, {4, 0.25})).inv_freq, (std::vector<double>{2, 0.75}));
-}
-
-// ---- files ----
 
 const std::string large4 = R"({"model_type": "mistral_large4_text", "hidden_size": 64, "num_attention_heads": 2,
   "num_key_value_heads": 2, "num_hidden_layers": 4, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16,
