@@ -59,7 +59,7 @@ class DiffusersReader {
   }
 
   // The key that counts among alternative keys: the first that the file has, else the last.
-  std::string said_of(const std::vector<std::string_view>& keys) const {
+  std::string choose_key(const std::vector<std::string_view>& keys) const {
     std::string key;
     for (const std::string_view word : keys) {
       part_.keys.mark(word);
@@ -121,11 +121,11 @@ class DiffusersReader {
   void read_heads() {
     Rope& rope = model_.rope;
     if (!row_.heads.empty()) model_.heads = whole("heads", row_.heads, max_heads);
-    const std::string hidden = said_of(row_.hidden);
+    const std::string hidden = choose_key(row_.hidden);
     if (row_.heads.empty()) {
       read_widths();
       rope.head_dim = width();
-      const std::string widths = said_of(row_.widths);
+      const std::string widths = choose_key(row_.widths);
       if (rope.head_dim == 0) says(widths).refuse(widths, "must sum to the elements of a head");
       part_.derived("head_dim", "the sum of " + widths);
       model_.heads = whole(nullptr, hidden, max_width) / rope.head_dim;
@@ -149,7 +149,7 @@ class DiffusersReader {
   int width() const { return std::accumulate(widths_.begin(), widths_.end(), 0); }
 
   void read_widths() {
-    const std::string key = said_of(row_.widths);
+    const std::string key = choose_key(row_.widths);
     const std::size_t axes = std::max<std::size_t>(axes_.size(), 1);
     if (is_one_run()) {
       widths_ = {model_.rope.head_dim};
@@ -311,7 +311,7 @@ class DiffusersReader {
     Rope& rope = model_.rope;
     rope.rotary_dim = width();
     const bool listed = !row_.widths.empty() && !is_one_run();
-    part_.derived("rotary_dim", listed                      ? "the sum of " + said_of(row_.widths)
+    part_.derived("rotary_dim", listed                      ? "the sum of " + choose_key(row_.widths)
                                 : row_.split == Split::half ? "head_dim / 2"
                                                             : "head_dim");
     if (row_.laid == Laid::interleaved) {

@@ -60,7 +60,7 @@ bool is_on_by_default(const QueryRow& row, const Part& part) {
 }
 
 // "attn_temperature_tuning, on by default"
-std::string said_where(const QueryRow& row, const Part& part, const Object& keys) {
+std::string source_of(const QueryRow& row, const Part& part, const Object& keys) {
   if (!row.turns_on.empty()) return std::string(row.turns_on) + (is_on_by_default(row, part) ? ", on by default" : "");
   const std::string_view key = row.amount_key.empty() ? row.length_key : row.amount_key;
   return key.empty() ? "the code of " + part.name() : keys.path_of(key);
@@ -78,7 +78,7 @@ void read_query_scale(const Part& part, const std::optional<Object>& of_rope, co
                                                                  : part.keys.object(row.object);
     const auto scale = keys ? scale_of(row, *keys, scaling) : std::nullopt;
     if (!scale) continue;
-    ModelQueryScale found{part.path, *scale, chosen, said_where(row, part, *keys)};
+    ModelQueryScale found{part.path, *scale, chosen, source_of(row, part, *keys)};
     if (!row.chosen) {
       found.layers.resize(layers);
       std::iota(found.layers.begin(), found.layers.end(), 0);

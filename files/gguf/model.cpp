@@ -303,10 +303,10 @@ class GgufReader {
                         " has no rotary positions that llama.cpp knows of");
     }
     read_layers();
-    ModelPart& whole = part_.add_to_model(static_cast<int>(layers_.size()));
-    whole.context = keys_.integer("context_length", 0, max_length).value_or(0);
-    whole.model_type.clear();
-    context_ = whole.context;
+    ModelPart& added = part_.add_to_model(static_cast<int>(layers_.size()));
+    added.context = keys_.integer("context_length", 0, max_length).value_or(0);
+    added.model_type.clear();
+    context_ = added.context;
     for (const GgufLayer& layer : kinds()) add_rope(layer);
     const std::vector<int> without = layers_without_rope(part_.reading.model, part_.path);
     read_query_scale(part_, {}, Unscaled{}, layers_.size(), without);
