@@ -211,9 +211,9 @@ Scaling condensed(const Part& part) {
   return Linear{.factor = *ratio};
 }
 
-class TextPart {
+class PartReader {
  public:
-  TextPart(const Part& part) : part_(part), layers_(read_layers(part)), rope_of_(rope_source(part, layers_)) {}
+  PartReader(const Part& part) : part_(part), layers_(read_layers(part)), rope_of_(rope_source(part, layers_)) {}
 
   void read() {
     const Pairing pairing = pairing_of(part_);
@@ -360,7 +360,7 @@ Pairing given_pairing(const Part& part, Pairing own, const std::string& overridd
 
 void read_text_part(const Part& part) {
   part.origins() = {};
-  TextPart(part).read();
+  PartReader(part).read();
 }
 
 }  // namespace rotary::files

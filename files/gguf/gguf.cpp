@@ -183,14 +183,14 @@ Json take_array(Cursor& cursor, const std::string& what, int depth, std::uint64_
   return "an array of " + std::to_string(count) + (type == text ? " texts" : type == array ? " arrays" : " numbers");
 }
 
-struct Block {
-  std::uint32_t type;
+struct GgmlType {
+  std::uint32_t number;
   std::uint32_t elements;
   std::uint32_t bytes;
 };
 
-// ggml's types: elements and bytes of one block. gguf 0.19, GGML_QUANT_SIZES.
-constexpr std::array blocks = std::to_array<Block>(
+// Elements and bytes of one block of each type. gguf 0.19, GGML_QUANT_SIZES.
+constexpr std::array ggml_types = std::to_array<GgmlType>(
     {{0, 1, 4},      {1, 1, 2},     {2, 32, 18},    {3, 32, 20},    {6, 32, 22},    {7, 32, 24},    {8, 32, 34},
      {9, 32, 40},    {10, 256, 84}, {11, 256, 110}, {12, 256, 144}, {13, 256, 176}, {14, 256, 210}, {15, 256, 292},
      {16, 256, 66},  {17, 256, 74}, {18, 256, 98},  {19, 256, 50},  {20, 32, 18},   {21, 256, 110}, {22, 256, 82},
@@ -198,10 +198,9 @@ constexpr std::array blocks = std::to_array<Block>(
      {30, 1, 2},     {34, 256, 54}, {35, 256, 66},  {39, 32, 17},   {40, 64, 36},   {41, 128, 18}});
 
 // Null if the type is newer than the list.
-const Block* block_of(std::uint32_t type) {
-  const auto* const found =
-      std::find_if(blocks.begin(), blocks.end(), [type](const Block& b) { return b.type == type; });
-  return found == blocks.end() ? nullptr : found;
+const GgmlType* find_type(std::uint32_t number) {
+  const auto* const found = std::ranges::find(ggml_types, number, &GgmlType::number);
+  return found == ggml_types.end() ? nullptr : found;
 }
 
 std::uint64_t tensor_bytes(const Cursor& cursor, const GgufTensor& tensor, const std::string& what) {
@@ -213,14 +212,14 @@ std::uint64_t tensor_bytes(const Cursor& cursor, const GgufTensor& tensor, const
     }
     elements *= length;
   }
-  const Block* block = block_of(tensor.type);
-  if (block == nullptr) return 0;
+  const GgmlType* type = find_type(tensor.type);
+  if (type == nullptr) return 0;
   const std::uint64_t row = tensor.shape.empty() ? 1 : static_cast<std::uint64_t>(tensor.shape.front());
-  if (row % block->elements != 0) {
-    cursor.fail("the first axis of " + what + " must be a multiple of its type's " + std::to_string(block->elements) +
+  if (row % type->elements != 0) {
+    cursor.fail("the first axis of " + what + " must be a multiple of its type's " + std::to_string(type->elements) +
                 " but is " + std::to_string(row));
   }
-  return elements / block->elements * block->bytes;
+  return elements / type->elements * type->bytes;
 }
 
 GgufTensor take_tensor(Cursor& cursor, const std::string& what) {

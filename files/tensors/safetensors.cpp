@@ -219,7 +219,7 @@ void check_entries(const std::vector<Entry>& entries, std::uint64_t data_bytes, 
   }
 }
 
-std::string json_text(const std::string& text, const char* what) {
+std::string json_string(const std::string& text, const char* what) {
   try {
     return json(text).dump();
   } catch (const json::type_error&) {
@@ -297,7 +297,7 @@ std::string make_header(std::span<const TensorInfo* const> tensors,
     text += "\"__metadata__\":{";
     for (const auto& [key, value] : metadata) {
       separate();
-      text += json_text(key, "a metadata key") + ":" + json_text(value, "a metadata value");
+      text += json_string(key, "a metadata key") + ":" + json_string(value, "a metadata value");
     }
     text += '}';
   }
@@ -311,7 +311,7 @@ std::string make_header(std::span<const TensorInfo* const> tensors,
     }
     separate();
     const std::uint64_t end = offset + tensor->bytes;
-    text += json_text(tensor->name, "a tensor's name") + ":{\"dtype\":\"" + name(tensor->type) +
+    text += json_string(tensor->name, "a tensor's name") + ":{\"dtype\":\"" + name(tensor->type) +
             "\",\"shape\":" + json(tensor->shape).dump() + ",\"data_offsets\":[" + std::to_string(offset) + "," +
             std::to_string(end) + "]}";
     offset = end;

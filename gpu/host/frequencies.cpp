@@ -52,7 +52,7 @@ const T* at(const void* memory, std::size_t offset) noexcept {
 struct Frequencies::State {
   FrequencyArrays arrays;
   rotary::Frequencies host;
-  Block memory;
+  Allocation memory;
   int axes = 1;
 };
 

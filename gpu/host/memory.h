@@ -1,4 +1,4 @@
-// Blocks of the device's memory.
+// Memory of the device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,12 +16,12 @@ struct Free {
     if (cudaFree(p) != cudaSuccess) cudaGetLastError();  // clears the error, which the next launch would report
   }
 };
-using Block = std::unique_ptr<void, Free>;
+using Allocation = std::unique_ptr<void, Free>;
 
-inline Block allocate(std::size_t bytes, const char* what) {
+inline Allocation allocate(std::size_t bytes, const char* what) {
   void* memory = nullptr;
   check_cuda(cudaMalloc(&memory, bytes), what);
-  return Block(memory);
+  return Allocation(memory);
 }
 
 // Copies from the host's memory in the stream's order; pageable host memory may be reused at once. Not allowed while a

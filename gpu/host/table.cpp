@@ -44,9 +44,9 @@ void check_host_angles(const Frequencies& f, const rotary::Positions& p, const r
 // ---- memory --------------------------------------------------------------------------------------
 
 struct Table::Memory {
-  Block rows;                           // cos, then sin
+  Allocation rows;                      // cos, then sin
   std::int64_t capacity = 0;            // values of cos, and of sin
-  Block positions;                      // a copy of host positions
+  Allocation positions;                 // a copy of host positions
   std::int64_t positions_capacity = 0;  // in bytes
 
   float* cos() const noexcept { return static_cast<float*>(rows.get()); }
@@ -56,18 +56,18 @@ struct Table::Memory {
 
 namespace {
 
-// A block for at least `values` values of cos and as many of sin. Sets `capacity` to the number that fits.
-Block allocate_rows(std::int64_t values, std::int64_t& capacity) {
+// Memory for at least `values` values of cos and as many of sin. Sets `capacity` to the number that fits.
+Allocation allocate_rows(std::int64_t values, std::int64_t& capacity) {
   constexpr std::int64_t line = 64, max_values = std::numeric_limits<std::int64_t>::max() / 16;
   if (values > max_values) check_cuda(cudaErrorMemoryAllocation, "table");
   capacity = (values + line - 1) / line * line;
   return allocate(static_cast<std::size_t>(capacity) * 2 * sizeof(float), "table");
 }
 
-// Waits for the device before it frees the old block, which running work may still use.
-void replace(Block& old, Block block) {
+// Waits for the device before it frees the old memory, which running work may still use.
+void replace(Allocation& old, Allocation fresh) {
   if (old != nullptr) check_cuda(cudaDeviceSynchronize(), "table");
-  old = std::move(block);
+  old = std::move(fresh);
 }
 
 }  // namespace
@@ -105,16 +105,16 @@ void Table::reserve(std::int64_t rows, int pairs) {
   Memory& own = memory();
   if (values <= own.capacity) return;
   std::int64_t capacity = 0;
-  Block block = allocate_rows(values, capacity);
+  Allocation fresh = allocate_rows(values, capacity);
   const std::int64_t held = rows_.values();
-  auto* cos = static_cast<float*>(block.get());
+  auto* cos = static_cast<float*>(fresh.get());
   if (held > 0) {
     const std::size_t bytes = static_cast<std::size_t>(held) * sizeof(float);
     check_cuda(cudaDeviceSynchronize(), "table");  // a kernel may still be filling them
     check_cuda(cudaMemcpy(cos, rows_.cos, bytes, cudaMemcpyDeviceToDevice), "table");
     check_cuda(cudaMemcpy(cos + capacity, rows_.sin, bytes, cudaMemcpyDeviceToDevice), "table");
   }
-  replace(own.rows, std::move(block));
+  replace(own.rows, std::move(fresh));
   own.capacity = capacity;
   set_rows(rows_);
 }
