@@ -23,10 +23,10 @@ using Index = std::int64_t;
 static_assert(staged_bytes >= most_staged * static_cast<Index>(sizeof(float)));
 
 // The slots of a call's tokens, as offsets into the cache.
-class Places {
+class SlotOffsets {
  public:
   // tokens: tokens per batch row.
-  Places(const Slots& slots, const Cache& cache, Index tokens) noexcept
+  SlotOffsets(const Slots& slots, const Cache& cache, Index tokens) noexcept
       : slots_(slots),
         tokens_(tokens),
         pages_(cache.pages),
@@ -49,9 +49,9 @@ class Places {
   struct Quotient {
     Index page, token;
   };
-  Quotient split(Index place) const noexcept {
-    const Index page = shift_ >= 0 ? place >> shift_ : place / page_size_;
-    return {page, place - page * page_size_};
+  Quotient split(Index slot) const noexcept {
+    const Index page = shift_ >= 0 ? slot >> shift_ : slot / page_size_;
+    return {page, slot - page * page_size_};
   }
   Index of_slot(Index slot) const noexcept {
     if (slot < 0) return -1;
@@ -111,7 +111,7 @@ struct Work {
   Turn q, k;
   Transfer k_copy, v_copy;
   Index k_heads, stage_heads, stage_tokens;  // heads of k, and the numbers of heads and tokens in a stage
-  const Places* places;
+  const SlotOffsets* offsets;
 };
 
 void run(const Work& work, Turn& turn, Index row, Index token, Index count, const void* from, void* to,
@@ -134,7 +134,7 @@ void run(const Work& work, Transfer& copy, Index count, const void* from, void* 
 }
 
 // Repeatedly rotates into the stage as many heads of k as it holds, and converts them from there.
-void convert_rotated(Work& work, Index row, Index token, Index count, Index place) noexcept {
+void convert_rotated(Work& work, Index row, Index token, Index count, Index offset) noexcept {
   alignas(64) std::byte stage[staged_bytes];
   Job& job = work.k.job;
   Transfer& copy = work.k_copy;
@@ -144,32 +144,32 @@ void convert_rotated(Work& work, Index row, Index token, Index count, Index plac
     for (Index h = 0; h < work.k_heads; h += work.stage_heads) {
       copy.heads = job.count[work.k.heads_at] = std::min(work.stage_heads, work.k_heads - h);
       run(work, work.k, row, token + i, now, work.k_in.at(row, token + i) + h * head_bytes, stage, h);
-      run(work, copy, now, stage, work.k_out.at(0, place + i * copy.out_token + h * copy.out_head));
+      run(work, copy, now, stage, work.k_out.at(0, offset + i * copy.out_token + h * copy.out_head));
     }
   }
 }
 
 // Appends k and v of tokens whose slots are consecutive.
-void append_stretch(Work& work, Index row, Index token, Index count, Index place) noexcept {
+void append_stretch(Work& work, Index row, Index token, Index count, Index offset) noexcept {
   const std::byte* const k = work.k_in.at(row, token);
   if (!work.turns_k) {
-    run(work, work.k_copy, count, k, work.k_out.at(0, place));
+    run(work, work.k_copy, count, k, work.k_out.at(0, offset));
   } else if (work.staged) {
-    convert_rotated(work, row, token, count, place);
+    convert_rotated(work, row, token, count, offset);
   } else {
-    run(work, work.k, row, token, count, k, work.k_out.at(0, place));
+    run(work, work.k, row, token, count, k, work.k_out.at(0, offset));
   }
-  run(work, work.v_copy, count, work.v_in.at(row, token), work.v_out.at(0, place));
+  run(work, work.v_copy, count, work.v_in.at(row, token), work.v_out.at(0, offset));
 }
 
 void append_piece(Work& work, Index row, Index token, Index count) noexcept {
-  const Places& places = *work.places;
-  const Index step = places.step(), first = row * work.tokens + token;
+  const SlotOffsets& offsets = *work.offsets;
+  const Index step = offsets.step(), first = row * work.tokens + token;
   for (Index i = 0, length = 1; i < count; i += length, length = 1) {
-    const Index place = places.of(first + i);
-    if (place < 0) continue;
-    while (i + length < count && length < stretch && places.of(first + i + length) == place + length * step) ++length;
-    append_stretch(work, row, token + i, length, place);
+    const Index offset = offsets.of(first + i);
+    if (offset < 0) continue;
+    while (i + length < count && length < stretch && offsets.of(first + i + length) == offset + length * step) ++length;
+    append_stretch(work, row, token + i, length, offset);
   }
 }
 
@@ -235,19 +235,19 @@ void set_turn(const Work& work, Turn& turn, const Layout& in, Index heads, Index
 void set_copy(const Work& work, Transfer& copy, const ConstHeads& x, const Cache& cache, const float* scales,
               float scale) noexcept {
   copy.from = x.dtype;
-  copy.to = element_type(cache.type, x.dtype);
+  copy.to = cached_type(cache.type, x.dtype);
   copy.scale = scales != nullptr ? *scales : scale;
   copy.heads = x.layout.heads;
   copy.head_dim = x.layout.head_dim;
   copy.in_token = token_stride(work, x.layout);
   copy.in_head = head_stride(x.layout);
-  copy.out_token = work.places->step();
+  copy.out_token = work.offsets->step();
   copy.out_head = cache.heads > 1 ? cache.head_stride : 0;
 }
 
 void set_cache(Work& work, const ConstHeads& k, const ConstHeads& v, const Cache& cache,
-               const Places& places) noexcept {
-  work.places = &places;
+               const SlotOffsets& offsets) noexcept {
+  work.offsets = &offsets;
   work.k_in = side(work, k.data, k.dtype, k.layout);
   work.v_in = side(work, v.data, v.dtype, v.layout);
   set_copy(work, work.k_copy, k, cache, cache.scales, cache.k_scale);
@@ -296,8 +296,8 @@ void append(const ConstHeads& k, const ConstHeads& v, const Cache& cache, const 
   work.piece = work.tokens;
   work.with_q = work.turns_k = false;
   work.with_k = true;
-  const Places places(slots, cache, k.layout.tokens);
-  set_cache(work, k, v, cache, places);
+  const SlotOffsets offsets(slots, cache, k.layout.tokens);
+  set_cache(work, k, v, cache, offsets);
   run(work, head_bytes(k) + head_bytes(v), executor);
 }
 
@@ -320,7 +320,7 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
   set_tokens(work, l,
              (table.batch() == l.batch || l.tokens == 1) && joins(l) && joins(q_out.layout) && joins(k.layout) &&
                  joins(v.layout));
-  const Places places(slots, cache, l.tokens);
+  const SlotOffsets offsets(slots, cache, l.tokens);
   work.cos = job.cos;
   work.sin = job.sin;
   const Index table_row = std::int64_t{table.heads()} * table.pairs();
@@ -338,7 +338,7 @@ void rotate_append(const ConstHeads& q, const Heads& q_out, const ConstHeads& k,
     turn.backward = job.backward;
     turn.pairs = job.pairs;
     turn.rest = k.layout.head_dim - table.rotary_dim();
-    set_cache(work, k, v, cache, places);
+    set_cache(work, k, v, cache, offsets);
     set_k_turn(work, k.layout);
     bytes += head_bytes(k) + head_bytes(v);
   }

@@ -79,8 +79,8 @@ void check_destination(const char* operation, const ConstHeads& k, const ConstHe
   if (cache.type > CacheType::bf16)
     fail(Code::DTYPE, operation, "the cache must be same, f8_e4m3, f32, f16 or bf16 but got value ",
          static_cast<int>(cache.type));
-  const std::int64_t k_bytes = bytes_of(element_type(cache.type, k.dtype));
-  const std::int64_t v_bytes = bytes_of(element_type(cache.type, v.dtype));
+  const std::int64_t k_bytes = bytes_of(cached_type(cache.type, k.dtype));
+  const std::int64_t v_bytes = bytes_of(cached_type(cache.type, v.dtype));
   check_cache_memory(operation, layout_of(cache), cache.k, k_bytes, cache.v, v_bytes, k.layout);
   check_scales(operation, cache);
   slots.by_row ? check_rows(operation, cache, slots, k.layout) : check_slots(operation, slots);
@@ -94,7 +94,7 @@ void check_k(const char* operation, const ConstHeads& q, const ConstHeads& k, co
   if (table.rotary_dim() > b.head_dim)
     fail(Code::SHAPE, operation, "rotary_dim must be at most k's head_dim ", b.head_dim, " but the table's is ",
          table.rotary_dim());
-  const ElementType to = element_type(cache.type, k.dtype);
+  const CachedType to = cached_type(cache.type, k.dtype);
   if (b.head_dim > most_staged && (to.f8 || to.dtype != k.dtype))
     fail(Code::SHAPE, operation, "head_dim must be at most ", most_staged,
          " where the cache's type is not k's but got ", b.head_dim);
@@ -122,8 +122,8 @@ bool writes(const Cache& c, DType k, DType v, Range& k_cache, Range& v_cache) no
   const bool heads_first = c.page_size == 1 || c.head_stride <= c.token_stride;
   return (!heads_first || steps_over(c.heads, c.head_stride)) && steps_over(c.page_size, c.token_stride) &&
          (heads_first || steps_over(c.heads, c.head_stride)) && steps_over(c.pages, c.page_stride) &&
-         lies_at(c.k, extent, bytes_of(element_type(c.type, k)), k_cache) &&
-         lies_at(c.v, extent, bytes_of(element_type(c.type, v)), v_cache);
+         lies_at(c.k, extent, bytes_of(cached_type(c.type, k)), k_cache) &&
+         lies_at(c.v, extent, bytes_of(cached_type(c.type, v)), v_cache);
 }
 
 bool plainly_sound(const ConstHeads& k, const ConstHeads& v, const Cache& c, const Slots& s, Ranges& r) noexcept {

@@ -101,8 +101,8 @@ C contiguous_cache(bool heads_outside, void* k, void* v, std::int64_t pages, int
 
 // ---- caches in the host's memory ----
 
-inline std::int64_t bytes_of(const ElementType& type) noexcept { return type.f8 ? 1 : bytes_of(type.dtype); }
-inline ElementType element_type(CacheType type, DType heads) noexcept {
+inline std::int64_t bytes_of(const CachedType& type) noexcept { return type.f8 ? 1 : bytes_of(type.dtype); }
+inline CachedType cached_type(CacheType type, DType heads) noexcept {
   if (type == CacheType::same) return {false, heads};
   if (type == CacheType::f8_e4m3) return {true, DType::f32};
   return {false, type == CacheType::f32 ? DType::f32 : type == CacheType::f16 ? DType::f16 : DType::bf16};

@@ -40,7 +40,7 @@ struct Job {
 // ---- copies of heads to a cache ----
 
 // The type of keys or values in a cache: a storage type, or e4m3.
-struct ElementType {
+struct CachedType {
   bool f8 = false;
   DType dtype = DType::f32;  // unless f8
 };
@@ -51,7 +51,7 @@ struct Transfer {
   const void* in;
   void* out;
   DType from;
-  ElementType to;
+  CachedType to;
   bool stream;  // write past the caches
   float scale;  // the divisor of e4m3
   std::int64_t tokens, heads, head_dim;

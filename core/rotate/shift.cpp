@@ -100,7 +100,7 @@ void move_heads(const ShiftWork& work, const Moved& part, Index sequence, Index 
       turn(work, l, count, heads, in, out, 0);
     } else {
       const Index token_stride = count > 1 ? l.token_stride : 0, head_stride = heads > 1 ? l.head_stride : 0;
-      const ElementType same{false, part.x.dtype};
+      const CachedType same{false, part.x.dtype};
       work.transfer({in, out, part.x.dtype, same, work.turn.stream, 1, count, heads, l.head_dim, token_stride,
                      head_stride, token_stride, head_stride});
     }
