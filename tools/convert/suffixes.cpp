@@ -212,7 +212,7 @@ std::optional<Change> change_of(const TensorInfo& tensor, std::string_view suffi
   const ProjectionTensor of_projection(tensor, projection);
   if (const std::string format = unread_format(projection); !format.empty()) {
     of_projection.refuse(Code::DTYPE,
-                         "must be of a format that convert reads but is of_projection of " + format +
+                         "must be of a format that convert reads but is part of " + format +
                              "'s, which it does not: convert the unquantised weights, or merge the adapter first");
   }
   const std::string text = plain(suffix);
@@ -222,7 +222,7 @@ std::optional<Change> change_of(const TensorInfo& tensor, std::string_view suffi
   if (!known && tensor.elements() == 1) return std::nullopt;  // one for the projection as a whole
   if (!known)
     of_projection.refuse(Code::TENSOR,
-                         "must be a known of_projection of a projection but " + in_quotes(suffix) + " is none");
+                         "must be a known part of a projection but " + in_quotes(suffix) + " is none");
   const std::optional<Change> change = of_projection.change(text, row->kind);
   return tensor.elements() == 0 ? std::nullopt : change;
 }
