@@ -1,4 +1,4 @@
-// rotary accuracy: how far common ways to make tables of cos and sin are from the exact one, for the user's rope.
+// rotary accuracy: the errors of common ways to compute tables of cos and sin, for the user's rope.
 #include <iostream>
 #include <memory>
 #include <string>
@@ -23,13 +23,13 @@ struct AccuracyOptions {
   double tolerance = 0;
 };
 
-// Fills in what no option says. Returns whether nothing describes a rope.
+// Fills in the defaults of a rope without CONFIG. Returns whether no option describes a rope.
 bool complete(Source& source) {
   if (!source.config.empty()) return false;
   const bool is_default = !source.base && source.inv_freq.empty() && !source.head_dim && !source.rotary_dim &&
                           !source.first && !source.scaling;
   if (!source.base && source.inv_freq.empty()) source.base = 10000;
-  if (!source.pairing) source.pairing = Pairing::half;  // turns the same angles as any
+  if (!source.pairing) source.pairing = Pairing::half;  // the angles do not depend on it
   if (!source.head_dim && source.inv_freq.empty()) source.head_dim = 128;
   if (!source.head_dim && !source.base) source.head_dim = 2 * read_pair_rows(source.inv_freq).pairs;
   return is_default;
@@ -45,7 +45,7 @@ accuracy::Request request_of(const AccuracyOptions& options) {
     const PositionSet set = parse_positions(*options.positions, 1);
     if (set.open_from) {
       fail(Code::POSITION, "accuracy",
-           "--positions must end, as 0:4096 does: no tensor says here how many tokens there are; but got '",
+           "--positions must end, as 0:4096 does, because no tensor gives the number of tokens, but got '",
            *options.positions, "'");
     }
     request.positions.assign(set.integers.begin(), set.integers.end());

@@ -22,6 +22,7 @@
 #include "subject/subject.h"
 #include "tensors/formats.h"
 #include "text/paths.h"
+#include "values/names.h"
 
 namespace rotary::cli {
 
@@ -39,16 +40,18 @@ struct ApplyOptions {
 
 void check_formats(const ApplyOptions& options, files::Format input) {
   if (input == files::Format::npy && !options.tensors.empty())
-    throw UsageError("an .npy holds one tensor: leave --tensor away");
-  check_one_format("apply", options.input, input, options.output);
+    throw UsageError("an .npy holds one tensor, without a name: remove --tensor");
+  if (!is_dash(options.output) && input != output_format("apply", options.output))
+    fail(Code::FORMAT, "apply", "input and output must be of one format but got '", files::path_text(options.input),
+         "' and '", files::path_text(options.output), "'");
 }
 
 void check_usage(const ApplyOptions& options) {
   if (options.tables.source.config == "-" && is_dash(options.input))
-    throw UsageError("standard input is one: only CONFIG or --input can be -");
+    throw UsageError("standard input holds one file: only one of CONFIG and --input can be -");
 }
 
-// The tensors to rotate: those that --tensor names, else q and k.
+// The tensors to rotate: those of --tensor, else q and k.
 std::vector<Tensor> choose_tensors(InputTensors& input, const ApplyOptions& options) {
   std::vector<Tensor> chosen;
   if (input.format() == files::Format::npy) {
@@ -56,22 +59,19 @@ std::vector<Tensor> choose_tensors(InputTensors& input, const ApplyOptions& opti
     return chosen;
   }
   const bool named = !options.tensors.empty();
-  const std::vector<std::string> wanted = named ? options.tensors : std::vector<std::string>{"q", "k"};
-  std::string present;
-  for (const TensorInfo& tensor : input.infos()) present += (present.empty() ? "" : ", ") + tensor.name;
-  if (present.empty()) present = "none";
-  for (const std::string& name : wanted) {
-    const auto is_it = [&name](const TensorInfo& tensor) { return tensor.name == name; };
-    const bool is_there = std::any_of(input.infos().begin(), input.infos().end(), is_it);
-    if ((named || is_there) && std::none_of(chosen.begin(), chosen.end(), is_it)) chosen.push_back(input.read(name));
+  std::vector<std::string> present;
+  for (const TensorInfo& tensor : input.infos()) present.push_back(tensor.name);
+  for (const std::string& name : named ? options.tensors : std::vector<std::string>{"q", "k"}) {
+    const bool is_read = std::ranges::find(chosen, name, &Tensor::name) != chosen.end();
+    if (!is_read && (named || std::ranges::find(present, name) != present.end())) chosen.push_back(input.read(name));
   }
   if (chosen.empty())
     fail(Code::TENSOR, "apply", input.name(),
-         " must have a q or a k (or name yours with --tensor) but holds: ", present);
+         " must have a q or a k (or name yours with --tensor) but holds: ", present.empty() ? "none" : joined(present));
   return chosen;
 }
 
-// As transformers does: angles and rows in f32, the rows rounded to the tensors' type, and each step too.
+// Computes as transformers does: angles and rows in f32; the rows and each step rounded to the tensors' type.
 void compute_as_hf(ApplyOptions& options, const std::vector<Tensor*>& tensors) {
   options.each_step = true;
   options.tables.settings.angles = Angles::float32;
@@ -84,7 +84,7 @@ void compute_as_hf(ApplyOptions& options, const std::vector<Tensor*>& tensors) {
     options.tables.settings.rounding = parse_rounding(name(*dtype));
 }
 
-// Tensors of one subject, what turns them, and how they lie.
+// The tensors of one subject, their rotation and their layouts.
 struct Applied {
   tools::Rotation rotation = {};
   std::vector<Tensor*> tensors = {};
@@ -93,7 +93,7 @@ struct Applied {
   Metadata facts = {};                  // the rotation's
 };
 
-// A model of one rope, that of --cos and --sin, in heads of the tensors' head_dim.
+// A model with one rope, which --cos and --sin describe.
 Model model_of_rows(const TableRequest& request, const Tensor& cos, const Tensor& sin, int head_dim) {
   Model model;
   ModelRope& used = model.ropes.emplace_back();
@@ -111,8 +111,8 @@ void describe_rows(Applied& applied, const TableRequest& request) {
   const double factor = empty ? 1 : std::hypot(how.cos->as<float>()[0], how.sin->as<float>()[0]);
   const std::string pairing = name(used.rope.pairing), rotary_dim = std::to_string(used.rope.rotary_dim),
                     first = std::to_string(used.first);
-  applied.notes.push_back("cos and sin " + shape_text(how.cos->shape) + ": " + pairing_text(used.rope.pairing) + ", " +
-                          elements_text(used));
+  applied.notes.push_back("cos and sin " + shape_text(how.cos->shape) + ": " + detail::familiar(used.rope.pairing) +
+                          ", " + elements_text(used));
   applied.facts = {{"made_by", std::string("rotary ") + ROTARY_VERSION},
                    {"cos", files::path_text(request.cos)},
                    {"sin", files::path_text(request.sin)},
@@ -122,13 +122,13 @@ void describe_rows(Applied& applied, const TableRequest& request) {
                    {"attention_factor", significant(factor, 6)}};  // as far as f32 tells
 }
 
-// The positions of the subject, its frequencies, and what is said of them.
+// Sets the positions of the subject, its frequencies, and the notes and facts about them.
 void prepare(Applied& applied, const ApplyOptions& options, const Model& model) {
   const Source& source = options.tables.source;
   tools::Rotation& how = applied.rotation;
   const ModelRope& used = *how.subject.used;
   const std::vector<const Tensor*> seen(applied.tensors.begin(), applied.tensors.end());
-  const tools::Subject unknown{.layout = source.layout};  // a rope without CONFIG says nothing of heads
+  const tools::Subject unknown{.layout = source.layout};  // a rope without CONFIG has no number of heads
   applied.readings = tools::read_heads("apply", seen, source.config.empty() ? unknown : how.subject);
   std::int64_t tokens = 0;
   for (const tools::Reading& reading : applied.readings.tensors) tokens = std::max(tokens, reading.layout.tokens);
@@ -146,8 +146,7 @@ void prepare(Applied& applied, const ApplyOptions& options, const Model& model) 
   std::ranges::copy(applied.readings.notes, std::back_inserter(applied.notes));
 }
 
-// The tensors by their subjects: not those of layers without a rope, which stay as they are, but for queries that are
-// multiplied.
+// The tensors by their subjects. Tensors of layers without a rope are left out, but for queries that are multiplied.
 std::vector<Applied> parts_of(const ApplyOptions& options, const std::vector<Tensor*>& tensors, Model& model) {
   const TableRequest& request = options.tables;
   int head_dim = 0;  // a rope's without CONFIG
@@ -195,7 +194,7 @@ Stamp stamp_of(const ApplyOptions& options, const Applied& applied) {
   return stamp;
 }
 
-// The metadata with a stamp for each rope. undone: each takes one away. Warnings go into those of the parts.
+// The metadata with a stamp for each rope. undone: set if every rotation removes a stamp. Warnings go to the parts.
 Metadata with_stamps(const Metadata& metadata, const ApplyOptions& options, std::vector<Applied>& parts, bool& undone) {
   std::vector<Stamp> stamps = stamps_of(metadata);
   undone = !parts.empty();
@@ -208,7 +207,7 @@ Metadata with_stamps(const Metadata& metadata, const ApplyOptions& options, std:
   return stamped(metadata, stamps);
 }
 
-// The line that says what was done to a tensor: "rotated  q  F32 [1, 16, 8, 64]: batch 1, tokens 16, heads 8".
+// The line that reports a tensor: "rotated  q  F32 [1, 16, 8, 64]: batch 1, tokens 16, heads 8".
 std::string line_of(const ApplyOptions& options, const TensorInfo& tensor, const std::vector<const Tensor*>& chosen,
                     const std::vector<Applied>& parts) {
   std::string how = "copied   ", what, ropes;
@@ -230,7 +229,7 @@ std::string line_of(const ApplyOptions& options, const TensorInfo& tensor, const
          shape_text(tensor.shape) + what + ropes;
 }
 
-// A rotation's facts are those of the output's metadata.
+// Prints the report; the facts of a rotation are those of the output's metadata.
 void report(const ApplyOptions& options, const InputTensors& input, const std::vector<const Tensor*>& chosen,
             const std::vector<Applied>& parts, bool undone) {
   std::vector<std::string> notes;
@@ -245,7 +244,7 @@ void report(const ApplyOptions& options, const InputTensors& input, const std::v
     rotations.back()["tensors"] = stamp.tensors;
   }
   if (!asks_json()) {
-    if (undone) notes.emplace_back("note: this undoes the rotation that the input's metadata tells of");
+    if (undone) notes.emplace_back("note: this undoes the last rotation in the input's metadata");
     for (const TensorInfo& tensor : input.infos()) notes.push_back(line_of(options, tensor, chosen, parts));
   }
   report_written(options.output, {{"undoes", undone}, {"rotations", rotations}}, notes);

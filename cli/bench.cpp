@@ -36,7 +36,7 @@ std::string row(const Cell& cell, const Result& result) {
                          fixed(result.loop / result.rotary, 2) + " x"});
 }
 
-nlohmann::ordered_json json_of(const Cell& cell, const Result& result) {
+nlohmann::ordered_json cell_json(const Cell& cell, const Result& result) {
   return {{"dtype", name(cell.dtype)},
           {"pairing", name(cell.pairing)},
           {"tokens", cell.tokens},
@@ -62,7 +62,7 @@ void run() {
   bench::ReadyCell::Memory memory;
   for (const Cell& cell : bench::grid()) {
     const Result result = bench::measure(bench::ReadyCell(cell, memory), 0.1);
-    print(asks_json() ? versioned(json_of(cell, result)) : row(cell, result));
+    print(asks_json() ? versioned(cell_json(cell, result)) : row(cell, result));
   }
 }
 

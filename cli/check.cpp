@@ -63,8 +63,8 @@ std::string text_of(const NamedCheck& one) {
   if (says_itself(one)) return text + printable(one.sentence);
   if (one.outcome == Outcome::equal) return text + label(one.name) + " (" + found_text(one) + ")";
   if (!one.checked.first) {
-    return text + label(one.name) + ", though no element is off by more than its rounding (" + error_text(one.checked) +
-           "): all together are";
+    return text + label(one.name) + ", though every element is within its rounding (" + error_text(one.checked) +
+           "): together they are off";
   }
   const diagnose::Place& first = *one.checked.first;
   return text + label(one.name) + ", " + error_text(one.checked) + "; first at " +
@@ -175,9 +175,8 @@ std::vector<diagnose::TensorPair> read(Options& options) {
       diagnose::read_pairs(request.operation, options.before, options.after, options.tensors);
   for (const diagnose::TensorPair& pair : pairs) {
     if (pair.name.ends_with(".weight") && pair.before.shape.size() == 2)
-      fail(Code::TENSOR, request.operation, "a tensor must be queries or keys, before the rotation and after it, but '",
-           pair.name,
-           "' is a weight: of a checkpoint rotary convert --verify and docs/convert.md tell whether it is right");
+      fail(Code::TENSOR, request.operation, "a tensor must hold queries or keys, not weights, but '", pair.name,
+           "' is a weight: rotary convert --verify checks a checkpoint (docs/convert.md)");
   }
   const Source& source = options.source;
   static_cast<Choice&>(request) = source;

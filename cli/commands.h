@@ -7,13 +7,13 @@ namespace rotary::cli {
 
 class Command;
 
-// The program. Returns the exit status. 0: done. 1: an error in the input, "error: CODE: sentence". 2: wrong usage. Of
-// check, 1: a tensor differs. 2: an error. 3: undecided.
+// The program. Returns the exit status. 0: done. 1: an error in the input, "error: CODE: sentence". 2: wrong usage. The
+// statuses of check are 1: a tensor differs, 2: an error, 3: undecided.
 int run_command_line(int argc, char** argv);
 
 void add_accuracy(Command& command);
 void add_check(Command& command);
-void add_diagnose(Command& command);  // check --details of before
+void add_diagnose(Command& command);  // the old name of check --details
 void add_golden(Command& command);
 void add_inspect(Command& command);
 void add_table(Command& command);

@@ -20,6 +20,7 @@
 #include "source.h"
 #include "subject/config_place.h"
 #include "text/paths.h"
+#include "values/names.h"
 
 namespace rotary::cli {
 
@@ -27,18 +28,14 @@ namespace {
 
 // ---- the report ----------------------------------------------------------------------------------
 
-std::string block_text(const ConvertedTensor& tensor) {
-  return "elements " + std::to_string(tensor.first) + " to " + std::to_string(tensor.first + tensor.rotary_dim - 1);
-}
-
-std::string type_text(const TensorInfo& info) { return std::string(name(info.type)) + ' ' + shape_text(info.shape); }
-
 void list_tensors(const ConvertResult& result) {
   std::vector<Cells> rows;
   for (const ConvertedTensor& tensor : result.tensors) {
-    rows.push_back({printable(tensor.info.name), type_text(tensor.info), tensor.what,
-                    counted(static_cast<std::size_t>(tensor.q_heads + tensor.k_heads), "head") + " of " +
-                        std::to_string(tensor.head_dim) + ", " + block_text(tensor)});
+    rows.push_back({printable(tensor.info.name), name(tensor.info.type) + (' ' + shape_text(tensor.info.shape)),
+                    tensor.what,
+                    detail::sentence_of(counted(static_cast<std::size_t>(tensor.q_heads + tensor.k_heads), "head"),
+                                        " of ", tensor.head_dim, ", elements ", tensor.first, " to ",
+                                        tensor.first + tensor.rotary_dim - 1)});
   }
   std::cout << Columns({{}, {}, {}, {}}).fit(rows).text(rows);
 }
@@ -46,8 +43,8 @@ void list_tensors(const ConvertResult& result) {
 void report(const ConvertResult& result, const std::filesystem::path& output) {
   if (result.dry_run) list_tensors(result);
   std::cout << printable(result.model_type.empty() ? "the model" : result.model_type) << ", "
-            << pairing_text(result.from) << " to " << pairing_text(result.to) << ": " << result.tensors.size() << " of "
-            << result.all_tensors << " tensors " << (result.dry_run ? "would change" : "changed") << '\n';
+            << detail::familiar(result.from) << " to " << detail::familiar(result.to) << ": " << result.tensors.size()
+            << " of " << result.all_tensors << " tensors " << (result.dry_run ? "would change" : "changed") << '\n';
   for (const ChangedKey& change : result.config) {
     std::cout << result.config_file << ": " << printable(change.key) << ' '
               << (change.before.empty() ? "absent" : change.before) << " -> " << change.after << '\n';
@@ -69,7 +66,7 @@ volatile std::sig_atomic_t signal_received = 0;
 
 extern "C" void remember(int number) { signal_received = number; }
 
-// Ctrl-C and the like stop a conversion between two pieces, so that nothing is left of it.
+// Ctrl-C and similar signals stop a conversion between two pieces, so that it can remove its files.
 class StopSignals {
  public:
   StopSignals() {
@@ -95,7 +92,7 @@ class StopSignals {
   void (*before_[std::size(numbers)])(int) = {};
 };
 
-// Two lines after one another: bytes written, layers verified.
+// Two progress lines, one after the other: bytes written, layers verified.
 class Progress {
  public:
   void operator()(bool verifying, std::uint64_t done, std::uint64_t total) {
@@ -126,7 +123,8 @@ void run(ConvertRequest request) {
     const StopSignals signals;
     request.progress = std::ref(progress);
     request.left_behind = [](const std::filesystem::path& folder) {
-      std::cerr << "note: a conversion that was killed has left " << printable(files::path_text(folder)) << '\n';
+      std::cerr << "note: a killed conversion has left this folder, which can be removed: "
+                << printable(files::path_text(folder)) << '\n';
     };
     result = convert(request);
   }

@@ -62,8 +62,8 @@ std::filesystem::path find_demo_data(const std::filesystem::path& wanted) {
                                               files::path_of(demo_in_source), files::path_of(demo_installed)}) {
     if (std::filesystem::exists(folder / "config.json", ignored)) return folder.lexically_normal();
   }
-  fail(Code::FILE, "demo", "the bundled data lies neither beside the program nor in ", demo_in_source,
-       ": say where with --data");
+  fail(Code::FILE, "demo", "the bundled data must lie beside the program or in ", demo_in_source,
+       " but is in neither: --data names its folder");
 }
 
 DemoData load_demo_data(const std::filesystem::path& folder) {
@@ -189,7 +189,7 @@ Step show_time(const DemoData& data, const Frequencies& turns) {
     std::vector<std::byte> in, out(static_cast<std::size_t>(tokens) * 32 * 128 * 2);
     while (in.size() < out.size()) in.insert(in.end(), data.q.data.begin(), data.q.data.end());
     std::optional<Table> table;
-    void* (*volatile copy)(void*, const void*, std::size_t) = std::memcpy;  // that the compiler cannot leave out
+    void* (*volatile copy)(void*, const void*, std::size_t) = std::memcpy;  // a call that the compiler cannot leave out
     const std::array<std::function<void()>, 3> works = {
         [&] { table.emplace(turns, positions(0, tokens)); },
         [&] {

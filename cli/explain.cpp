@@ -1,7 +1,5 @@
 // rotary explain: prints the Markdown of docs/explain, which is built into the program.
-#include <algorithm>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -30,11 +28,6 @@ std::vector<Page> read_chapters() {
       chapters.push_back({std::to_string(chapters.size() + 1), std::string(file.substr(3)), std::string(file), text});
   }
   return chapters;
-}
-
-std::string_view find_contents() {
-  const auto is_contents = [](const auto& page) { return page.first == "README"; };
-  return std::find_if(std::begin(explain_files), std::end(explain_files), is_contents)->second;
 }
 
 Page find_chapter(const std::string& word) {
@@ -66,7 +59,9 @@ void add_explain(Command& command) {
   command.option("CHAPTER", *chapter);
   command.runs([chapter] {
     if (asks_json()) return print_json(as_json(*chapter));
-    std::cout << (chapter->empty() ? find_contents() : find_chapter(*chapter).text);
+    if (!chapter->empty()) std::cout << find_chapter(*chapter).text;
+    for (const auto& [file, text] : explain_files)
+      if (chapter->empty() && file == "README") std::cout << text;
   });
 }
 

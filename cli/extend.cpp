@@ -33,7 +33,7 @@ extend::Request request_of(const ExtendOptions& options) {
   return request;
 }
 
-// In lines of 100 columns; the further ones are indented as the first one's text, and by 4 at least.
+// Prints lines of 100 columns. Those after the first are indented like its text, by 4 at least.
 void print_lines(const std::string& before, const std::string& text) {
   const std::size_t indent = std::max<std::size_t>(before.size(), 4);
   std::cout << before << wrapped(in_locale(printable(text)), indent, 100) << '\n';
@@ -45,20 +45,24 @@ void print_config(const extend::MethodPlan& method, const std::string& part) {
   std::cout << '\n';
   print_lines("", scaling_text(method.method) + ", factor " + significant(method.factor, 10) + ", " + method.from +
                       ": in " + (part.empty() ? "" : part + " of ") + "config.json");
-  if (method.changes.empty()) return print_lines("  ", "nothing changes: the file says it already");
-  for (const extend::Change& change : method.changes) {  // each member whole, to be pasted
+  if (method.changes.empty()) return print_lines("  ", "no change: the file has these values already");
+  for (const extend::Change& change : method.changes) {  // whole members, which can be pasted
     const std::string member = "\"" + change.key.substr(change.key.rfind('.') + 1) + "\"";
     const char* comma = &change == &method.changes.back() ? "" : ",";
     print_lines("  ", change.after ? member + ": " + *change.after + comma : "without " + member);
   }
-  constexpr std::size_t most = 500;  // LongRoPE's lists: the folder that --output makes is served instead
+  constexpr std::size_t most = 500;  // LongRoPE's lists are too long for a command line: --output makes a folder
   if (method.overrides.empty() || method.overrides.size() > most) return;
-  std::cout << "\nvLLM or SGLang, without a change of the file\n";
+  const bool renamed = std::ranges::any_of(method.changes, [](const extend::Change& change) {
+    return change.key.ends_with("rope_scaling") && change.after;
+  });
+  std::cout << "\nvLLM or SGLang, without a change of the file"
+            << (renamed ? " (since transformers 5 rope_scaling is called rope_parameters)\n" : "\n");
   print_lines("  ROPE=", in_shell_quotes(method.overrides));
   std::cout << "  " << method.vllm << "\n  " << method.sglang << '\n';
 }
 
-std::string text_of(const extend::Publication& published) {
+std::string publication_text(const extend::Publication& published) {
   return published.publisher + ": " + published.method + ", factor " + significant(published.factor, 6) + " over " +
          std::to_string(published.trained_length) + " tokens, for " + std::to_string(published.context) + " (" +
          published.source + ")" + (published.weights_known ? "" : ", for weights that this file does not show") +
@@ -70,7 +74,7 @@ void print_facts(const extend::Plan& plan) {
   print_fact("lengths", std::to_string(plan.start.trained_length) + " tokens trained (" +
                             plan.start.trained_length_from + "), " + std::to_string(plan.context) +
                             " wanted: " + significant(plan.smallest_factor, 6) + " times as long");
-  print_fact("published", plan.published ? text_of(*plan.published) : "nothing known");
+  print_fact("published", plan.published ? publication_text(*plan.published) : "nothing known");
   constexpr double gibibyte = 1 << 30;
   if (plan.cache.bytes > 0)
     print_fact("KV cache",

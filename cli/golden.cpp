@@ -1,4 +1,4 @@
-// rotary golden: what the tests of another implementation compare with, as a C header or JSON.
+// rotary golden: test vectors for another implementation, as a C header or JSON.
 #include <algorithm>
 #include <cctype>
 #include <memory>
@@ -21,12 +21,12 @@ using Json = nlohmann::ordered_json;
 using Sizes = std::vector<std::int64_t>;
 
 struct GoldenOptions : RopeFileOptions {
-  std::optional<std::int64_t> heads;  // without it 2, or as many as the rope has rows for
+  std::optional<std::int64_t> heads;  // default: 2, or the rows of a rope with rows per head
   bool backward = false;
 };
 
-// Near 0, one in each decade, and the last of the context, where errors of the angles are largest. Each axis has them
-// in another order, so that no axis can be taken for another.
+// Positions near 0, one in each decade, and the last of the context, where errors of angles are largest. Each axis has
+// them in another order, so that exchanged axes are found.
 PositionSet usual_positions(const Model& model, const ModelRope& used) {
   std::int64_t context = part_of(model, used.part).context;
   if (context == 0) context = used.coordinates ? 64 : 4096;
@@ -102,7 +102,7 @@ Arrays arrays_of(const GoldenOptions& options, const ModelRope& used, const Freq
 
 // ---- the files -----------------------------------------------------------------------------------
 
-// The stem of the file's name as an identifier: what all names of the header begin with.
+// The stem of the file's name as an identifier, the prefix of all names of the header.
 std::string identifier(const std::filesystem::path& path) {
   std::string word = files::path_text(path.stem());
   std::ranges::replace_if(
@@ -156,7 +156,7 @@ void run(const GoldenOptions& options) {
   tools::Subject subject = tools::subject_of(model, choice);
   const PositionSet& positions = subject.positions.emplace(positions_of("golden", choice, model, used));
   if (positions.open_from || positions.batch != 1 || positions.tokens == 0) {
-    fail(Code::POSITION, "golden", "--positions must list positions, in one batch row and with an end, but got '",
+    fail(Code::POSITION, "golden", "--positions must end, as 0:64 does, and have one batch row, but got '",
          positions.spec.value_or(""), "'");
   }
   RopeInUse use = use_rope(options.source, {}, model, subject);

@@ -1,5 +1,6 @@
 // rotary inspect: the ropes of a model, of several side by side, or the tensors of a file.
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -8,6 +9,8 @@
 #include "commands.h"
 #include "inspect/shown.h"
 #include "rotary/config.h"
+#include "rotary/tensors.h"
+#include "shared/columns.h"
 #include "shared/command.h"
 #include "shared/tensors.h"
 #include "shared/terminal.h"
@@ -35,7 +38,7 @@ Inspected inspected(const Source& source) {
   return {source.config, read_model(source, source.head_dim.value_or(0)), {}};
 }
 
-// Its views point into its model: from here on it stays where it is.
+// The views point into the model, which must not move any more.
 void add_views(Inspected& inspected, const Source& source) {
   for (const ModelRope& used : inspected.model.ropes) {
     const auto index = static_cast<std::size_t>(&used - inspected.model.ropes.data());
@@ -45,7 +48,7 @@ void add_views(Inspected& inspected, const Source& source) {
   }
 }
 
-Json json_of(const ModelQueryScale& known) {
+Json query_scale_json(const ModelQueryScale& known) {
   const QueryScale& scale = known.scale;
   const bool learned = scale.form == QueryForm::learned;
   return {{"part", known.part},
@@ -58,11 +61,11 @@ Json json_of(const ModelQueryScale& known) {
           {"from", known.from}};
 }
 
-Json json_of(const Inspected& inspected) {
+Json model_json(const Inspected& inspected) {
   Json ropes = Json::array();
-  for (const auto& [index, view] : inspected.views) ropes.push_back(json_of(view));
+  for (const auto& [index, view] : inspected.views) ropes.push_back(rope_json(view));
   Json scales = Json::array();
-  for (const ModelQueryScale& known : inspected.model.query_scales) scales.push_back(json_of(known));
+  for (const ModelQueryScale& known : inspected.model.query_scales) scales.push_back(query_scale_json(known));
   Json noted = Json::array();
   for (const Note& note : inspected.model.notes)
     noted.push_back({{"part", note.part}, {"kind", name(note.kind)}, {"text", note.text}});
@@ -73,7 +76,7 @@ Json json_of(const Inspected& inspected) {
           {"noted", std::move(noted)}};
 }
 
-// The notes on the rope, taken out of those that are left.
+// Moves the notes on the rope out of `notes`.
 std::vector<std::string> take_notes(std::vector<Note>& notes, const RopeView& view) {
   std::vector<std::string> sentences;
   std::erase_if(notes, [&](const Note& note) {
@@ -119,7 +122,7 @@ void print_model(const Inspected& inspected, bool pairs) {
 void inspect_model(const InspectOptions& options) {
   Inspected one = inspected(options.source);
   add_views(one, options.source);
-  asks_json() ? print_json(json_text(json_of(one))) : print_model(one, options.pairs);
+  asks_json() ? print_json(json_text(model_json(one))) : print_model(one, options.pairs);
 }
 
 void inspect_models(const InspectOptions& options) {
@@ -137,10 +140,55 @@ void inspect_models(const InspectOptions& options) {
   Json models = Json::array();
   for (const Inspected& one : all) {
     Json model = {{"config", one.config}};
-    model.update(json_of(one));
+    model.update(model_json(one));
     models.push_back(std::move(model));
   }
   print_json(json_text({{"models", std::move(models)}, {"differences", differences_of(all)}}));
+}
+
+// ---- the tensors of a file ----
+
+// A long list of numbers or a whole config would fill the screen; --json prints all of it.
+std::string shortened(std::string text) {
+  constexpr std::size_t longest = 72;
+  if (text.size() <= longest) return text;
+  std::size_t end = longest - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // within a UTF-8 character
+  return text.substr(0, end) + "...";
+}
+
+void print_metadata(const std::map<std::string, std::string>& metadata) {
+  std::vector<Cells> rows;
+  for (const auto& [key, value] : metadata) {
+    if (!value.empty()) rows.push_back({printable(key), shortened(printable(value))});
+  }
+  if (rows.empty()) return;
+  std::cout << "\nmetadata\n" << Columns({{}, {}}, 2, "  ").fit(rows).text(rows);
+}
+
+void print_tensors(const std::vector<TensorInfo>& tensors, const std::map<std::string, std::string>& metadata) {
+  if (asks_json()) {
+    Json list = Json::array();
+    for (const TensorInfo& tensor : tensors)
+      list.push_back({{"name", tensor.name}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
+    return print_json(json_text({{"tensors", std::move(list)}, {"metadata", metadata}}));
+  }
+  std::vector<Cells> rows = {{"name", "dtype", "shape"}};
+  for (const TensorInfo& tensor : tensors) {
+    rows.push_back({tensor.name.empty() ? "-" : printable(tensor.name), name(tensor.type), shape_text(tensor.shape)});
+  }
+  std::cout << Columns({{}, {.width = 7}, {}}).fit(rows).text(rows);
+  print_metadata(metadata);
+}
+
+// Reads only the header of a file. stream: the bytes of a pipe, in place of the file.
+void inspect_tensors(const InspectOptions& options, std::vector<std::byte> stream) {
+  if (has_rope_options(options.source) || options.pairs)
+    throw UsageError("a file of tensors has no rope: only --json can be given with it");
+  const std::filesystem::path path = files::path_of(options.source.config);
+  if (stream.empty()) return print_tensors(tensor_infos(path), tensor_metadata(path));
+  const InputTensors input(std::move(stream), files::stream_name(path));
+  print_tensors(input.infos(), input.metadata());
 }
 
 void run(InspectOptions options) {
@@ -151,8 +199,7 @@ void run(InspectOptions options) {
   if (is_pipe(files::path_of(config)) && files::format_of(tools::bytes_of_stream(config)))
     stream = tools::bytes_of_stream(config);
   if (stream.empty() && !files::names_tensors(files::path_of(config))) return inspect_model(options);
-  if (options.pairs) throw UsageError("a file of tensors has no rope: only --json goes with it");
-  inspect_tensors(options.source, std::move(stream));
+  inspect_tensors(options, std::move(stream));
 }
 
 }  // namespace

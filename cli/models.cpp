@@ -1,8 +1,10 @@
-// rotary models: the model types that are known, and the pairing of each.
+// rotary models: the model types that are known, with the pairing and the axes of each.
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,20 +15,24 @@
 #include "shared/text.h"
 #include "source.h"
 #include "text/nearest.h"
+#include "values/names.h"
 
 namespace rotary::cli {
 
 namespace {
 
-// "half", "half, clockwise"; all ropes of a part have one. For people the field's words stand beside it.
+// "half", "half, clockwise"; all ropes of a part have the same. For people with the familiar words beside it.
 std::string pairing_of(const KnownModel& model, bool for_people = false) {
   const Rope& rope = model.model.ropes.front().rope;
-  return (for_people ? pairing_text(rope.pairing) : name(rope.pairing)) + (rope.clockwise ? ", clockwise" : "");
+  return (for_people ? detail::familiar(rope.pairing) : name(rope.pairing)) + (rope.clockwise ? ", clockwise" : "");
 }
+
+// The number of coordinates of a position.
+std::string axes_of(const KnownModel& model) { return std::to_string(tools::axes_of(model.model.ropes.front().rope)); }
 
 bool is_named(const KnownModel& model, const std::string& name) { return lower(model.model_type) == name; }
 
-// The models that match the filter, the one of that name first.
+// The models that match the filter, first those of that name.
 std::vector<KnownModel> chosen_models(const std::string& filter) {
   const std::vector<KnownModel> known = known_models();
   const std::string wanted = lower(filter);
@@ -57,29 +63,56 @@ void print_list(const std::vector<KnownModel>& models) {
 
 // Models without rotary positions are listed only where the filter is their name or matches nothing else.
 void print_lines(const std::vector<KnownModel>& models, const std::string& filter) {
-  std::vector<Cells> rows = {{"model_type", "part", "pairing"}};
+  std::vector<Cells> rows = {{"model_type", "part", "pairing", "axes"}};
   std::string without;
   for (const KnownModel& model : models) {
     if (!model.model.ropes.empty())
-      rows.push_back({model.model_type, model.part.empty() ? "-" : model.part, pairing_of(model, true)});
+      rows.push_back(
+          {model.model_type, model.part.empty() ? "-" : model.part, pairing_of(model, true), axes_of(model)});
   }
   for (const KnownModel& model : models) {
     if (!model.model.ropes.empty() || !(model.rotary || rows.size() == 1 || is_named(model, lower(filter)))) continue;
     without += model.model_type + (model.part.empty() ? "" : ", " + model.part) + ": no rope: " + model.why + "\n";
   }
-  Columns columns({Column{}, Column{}, Column{}});
+  Columns columns({{}, {}, {}, {}});
   if (rows.size() > 1) std::cout << columns.fit(rows).text(rows) << (without.empty() ? "" : "\n");
   std::cout << without;
+}
+
+// A line for each pairing and number of axes: the number of model types with such a rope, and the names that fit.
+void print_overview(const std::vector<KnownModel>& models) {
+  const auto by_length = [](const std::string& a, const std::string& b) {  // the founders of families come first
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  };
+  std::map<std::pair<std::string, std::string>, std::set<std::string, decltype(by_length)>> groups;
+  for (const KnownModel& model : models)
+    if (!model.model.ropes.empty()) groups[{pairing_of(model, true), axes_of(model)}].insert(model.model_type);
+  std::vector<Cells> rows = {{"pairing", "axes", "count", "model types"}};
+  constexpr std::size_t room = 48;
+  for (const auto& [kind, types] : groups) {
+    std::string names;
+    for (const std::string& type : types) {
+      const bool fits = names.size() + type.size() + 5 <= room;
+      names += (names.empty() ? "" : ", ") + (fits ? type : "...");
+      if (!fits) break;
+    }
+    rows.push_back({kind.first, kind.second, std::to_string(types.size()), names});
+  }
+  std::cout << Columns({{}, {}, {.right = true}, {}}).fit(rows).text(rows)
+            << "\n'rotary models NAME' lists the models with NAME in their type, part or pairing, --all every one.\n";
 }
 
 }  // namespace
 
 void add_models(Command& command) {
   auto filter = std::make_shared<std::string>();
+  auto all = std::make_shared<bool>(false);
   command.option("FILTER", *filter);
-  command.runs([filter] {
+  command.option("--all", *all);
+  command.runs([filter, all] {
     const std::vector<KnownModel> models = chosen_models(*filter);
-    asks_json() ? print_list(models) : print_lines(models, *filter);
+    if (asks_json()) return print_list(models);
+    filter->empty() && !*all ? print_overview(models) : print_lines(models, *filter);
   });
 }
 

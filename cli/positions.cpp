@@ -48,7 +48,8 @@ ModelPositions plain_positions(const PositionsOptions& options) {
   one.tokens = 1;
   if (!options.config.empty() && model_positions(options.config, one).positions.axes != 1)
     fail(Code::POSITION, "positions",
-         "packed sequences and ranks must be of a model that counts words alone, but this makes ids of its own");
+         "--cu-seqlens and --ranks need a model whose positions are 0, 1, 2, ..., but this one makes position ids of "
+         "its own");
   ModelPositions made;
   made.positions.integers = packed_positions(bounds);
   if (options.ranks) {
@@ -130,7 +131,8 @@ Tensor unnamed(const PositionSet& set) {
 
 Tensor deltas_of(const ModelPositions& made) {
   if (made.deltas.empty())
-    fail(Code::POSITION, "positions", "--delta must be asked of a model whose decoding adds one, but this adds none");
+    fail(Code::POSITION, "positions",
+         "--delta needs a model whose decoding adds an offset to positions, but this one adds none");
   const std::vector<std::int64_t> shape = {static_cast<std::int64_t>(made.deltas.size())};
   if (made.real_deltas) return unnamed(made.deltas, shape);
   return unnamed(std::vector<std::int64_t>(made.deltas.begin(), made.deltas.end()), shape);

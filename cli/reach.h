@@ -1,4 +1,4 @@
-// How far a scaling reaches, and for which lengths frequencies hold.
+// The length that a scaling reaches, and the lengths for which frequencies hold.
 #pragma once
 
 #include <cstdint>
@@ -8,27 +8,27 @@
 
 namespace rotary::cli {
 
-// The scaling's trained_length; 0 where it has none.
+// The scaling's trained_length; 0 if it has none.
 std::int64_t trained_length(const Scaling&);
 
-// Whether it is a LongRoPE whose two lists are one: what a GGUF's rope_freqs.weight is read as.
+// Whether it is a LongRoPE with two equal lists, as read from a GGUF's rope_freqs.weight.
 bool has_one_list(const Scaling&);
 
-// The tokens that the scaling is meant to reach; 0 where nothing says it. A factor without a trained length of its own
-// (linear, ntk) counts from the context where the program was told both: --scaling. context: that of the part.
+// The tokens that the scaling is meant to reach; 0 if unknown. For a factor without a trained length of its own
+// (linear, ntk) it is counted from the part's context, and only if the scaling comes from --scaling.
 std::int64_t reach_of(const ModelRope&, std::int64_t context);
-// "trained 32768 x 4 = 131072"; of llama3, whose context is not their product, "trained 8192, the config allows
-// 131072"; "" where there is nothing to say.
+// "trained 32768 x 4 = 131072"; for llama3, whose context is not that product, "trained 8192, the config allows
+// 131072"; may be empty.
 std::string reach_text(const ModelRope&, std::int64_t context);
 
-// Which lengths frequencies that depend on the length belong to.
+// The lengths for which frequencies hold, where they depend on the length.
 struct Lengths {
   const char* word = "";   // LongRoPE: "short list", "long list"; dynamic: "as trained", "stretched"; else ""
   std::int64_t least = 1;  // tokens
   std::int64_t most = 0;   // 0: no end
 };
 Lengths lengths_of(const Rope&, const Frequencies&);
-// "short list, lengths to 4096"; "" where they hold for every length.
+// "short list, lengths to 4096"; "" if they hold for every length.
 std::string which_lengths(const Lengths&);
 std::string which_lengths(const Rope&, const Frequencies&);
 

@@ -1,4 +1,4 @@
-// --scaling, --factor, --trained-length, and --base beside CONFIG: what another scaling would do, without a new file.
+// --scaling, --factor, --trained-length, and --base beside CONFIG, which show another scaling without a new file.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -58,13 +58,13 @@ std::vector<ValueOrigin> origins_of(const Scaling& scaling, const ValueOrigin& t
   return origins;
 }
 
-// The length that --scaling starts from, and where that comes from.
+// The length that --scaling starts from, and its origin.
 struct Trained {
   std::int64_t tokens = 0;
   ValueOrigin origin = {};
 };
 
-// --trained-length, else what extend takes. A length that is not the config's context is noted.
+// --trained-length, else the length that extend starts from. Adds a note if it is not the config's context.
 Trained trained_of(const Source& source, const extend::Start& start, const ModelRope& used, Model& model) {
   const char* value = "scaling.trained_length";
   if (source.trained_length) return {*source.trained_length, {value, {OriginKind::chosen, "--trained-length"}}};
@@ -83,7 +83,7 @@ Scaling scaling_of(const Source& source, std::int64_t trained) {
   Scaling scaling = *source.scaling;
   if (has<std::int64_t>(scaling, "trained_length") && trained == 0) {
     throw UsageError("--scaling " + scaling_text(scaling) +
-                     " needs --trained-length: nothing else says how long the model's texts were");
+                     " needs --trained-length: nothing else gives the tokens of the training");
   }
   const auto set = [&](const auto& field, auto& value) {
     using Value = std::decay_t<decltype(value)>;
@@ -127,8 +127,8 @@ void set_origin(std::vector<ValueOrigin>& origins, const ValueOrigin& now) {
 
 ModelRope& rope_for_option(Model& model, const Source& source, const char* option, std::ptrdiff_t among) {
   if (among > 1 && !source.names_rope()) {
-    fail(Code::ROPE, "rope", option, " must come with --rope N, which of the model's ", model.ropes.size(),
-         " ropes it is for, but got none");
+    fail(Code::ROPE, "rope", option, " must come with --rope N or --layer N, because the model has ",
+         model.ropes.size(), " ropes, but got neither");
   }
   return model.ropes[static_cast<std::size_t>(&chosen_rope(model, source) - model.ropes.data())];
 }

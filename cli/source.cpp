@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "reach.h"
+#include "shared/command.h"
 #include "shared/text.h"
 #include "subject/config_place.h"
 #include "subject/subject.h"
@@ -28,8 +29,6 @@ std::vector<ValueOrigin> origins_of(const Source& source) {
   return origins;
 }
 
-PairRows inv_freq_of(const Source& source) { return read_pair_rows(source.inv_freq); }
-
 Model model_without_config(const Source& source, int head_dim) {
   ModelRope described;
   described.first = source.first.value_or(0);
@@ -38,7 +37,7 @@ Model model_without_config(const Source& source, int head_dim) {
   described.rope.rotary_dim = source.rotary_dim.value_or(room);
   if (source.base) described.rope.base = *source.base;
   if (!source.inv_freq.empty()) {
-    PairRows rows = inv_freq_of(source);
+    PairRows rows = read_pair_rows(source.inv_freq);
     described.rope.rotary_dim = source.rotary_dim.value_or(2 * rows.pairs);
     described.rope.inv_freq = std::move(rows.values);
     described.rope.heads = rows.rows;
@@ -46,7 +45,7 @@ Model model_without_config(const Source& source, int head_dim) {
   }
   described.rope.pairing = *source.pairing;
   if (described.first < 0 || described.rope.rotary_dim < 1 || described.rope.rotary_dim > room) {
-    fail(Code::SHAPE, "rope", "the elements that turn must fit head_dim ", head_dim, " but got ",
+    fail(Code::SHAPE, "rope", "the rotated elements must fit head_dim ", head_dim, " but got ",
          described.rope.rotary_dim, " from element ", described.first);
   }
   described.origins = origins_of(source);
@@ -56,7 +55,7 @@ Model model_without_config(const Source& source, int head_dim) {
   return model;
 }
 
-// The program's options in place of the library's functions.
+// Messages name the program's options in place of the library's functions.
 CallerWords words_of_options() {
   return {.pairing = "--pairing",
           .give_pairing = "pass --pairing half, interleaved or interleaved_to_half",
@@ -64,21 +63,76 @@ CallerWords words_of_options() {
           .inv_freq = "--inv-freq FILE uses such values"};
 }
 
-Model read_config_file(const Source& source) {
-  return tools::read_config_at(
-      source.config,
-      {.pairing = source.pairing, .sets_scaling = source.scaling.has_value(), .words = words_of_options()});
-}
-
 }  // namespace
 
+// ---- the options ---------------------------------------------------------------------------------
+
+void add_rope_options(Command& command, Source& source) {
+  command.option("--pairing", source.pairing, parse_pairing);
+  command.option("--base,--rope-theta", source.base);
+  command.option("--scaling", source.scaling, parse_scaling);
+  command.option("--factor", source.factor);
+  command.option("--trained-length,--original-max-position-embeddings", source.trained_length);
+  command.option("--attention-factor", source.attention_factor);
+  command.option("--rotary-dim", source.rotary_dim);
+  command.option("--first", source.first);
+  command.option("--inv-freq", source.inv_freq);
+  command.option("--weights", source.weights);
+  command.option("--length", source.length);
+  command.option("--rope", source.rope);
+  command.option("--layer", source.layer);
+}
+
+void add_source_options(Command& command, Source& source) {
+  command.option("CONFIG,--config", source.config);
+  add_rope_options(command, source);
+}
+
+void add_positions_options(Command& command, Choice& choice) {
+  command.option("--positions", choice.positions, written_positions);
+  command.option("--same-position-on-every-axis", choice.same_on_every_axis);
+}
+
+void add_rope_file_options(Command& command, RopeFileOptions& options) {
+  add_source_options(command, options.source);
+  command.option("--head-dim", options.source.head_dim);
+  add_positions_options(command, options.source);
+  command.option("--output", options.output);
+}
+
+void add_table_options(Command& command, TableSettings& settings) {
+  command.option("--angles", settings.angles, parse_angles);
+  command.option("--rounding", settings.rounding, parse_rounding);
+}
+
+TableOptions table_options(const TableSettings& settings, const Executor& executor) {
+  return {settings.angles, settings.rounding, executor};
+}
+
+void add_machine_options(Command& command, Machine& machine) {
+  command.option("--target", machine.target);
+  command.option("--threads", machine.threads);
+}
+
+bool has_rope_options(const Source& source) {
+  const bool files = !source.inv_freq.empty() || !source.weights.empty();
+  return files || source.pairing || source.scaling || source.base || source.head_dim || source.rotary_dim ||
+         source.first || source.names_rope() || source.length || source.factor || source.trained_length ||
+         source.attention_factor;
+}
+
+// ---- their meaning -------------------------------------------------------------------------------
+
 Model read_model(const Source& source, int head_dim) {
-  Model model = source.config.empty() ? model_without_config(source, head_dim) : read_config_file(source);
+  const ConfigOptions options = {
+      .pairing = source.pairing, .sets_scaling = source.scaling.has_value(), .words = words_of_options()};
+  Model model =
+      source.config.empty() ? model_without_config(source, head_dim) : tools::read_config_at(source.config, options);
   apply_scaling_options(model, source);
   if (!source.config.empty() && !source.inv_freq.empty()) {
     const ModelRope& used = rope_for_option(model, source, "--inv-freq", std::ssize(model.ropes));
     const auto index = static_cast<std::size_t>(&used - model.ropes.data());
-    set_inv_freq(model, index, inv_freq_of(source), files::path_text(source.inv_freq));
+    set_inv_freq(model, index, read_pair_rows(source.inv_freq), files::path_text(source.inv_freq));
   }
   if (!source.config.empty() && !source.weights.empty())
     apply_weights(model, source.weights, words_of_options());
@@ -97,7 +151,7 @@ Frequencies frequencies_of(const Source& source, const Rope& rope, std::int64_t 
 Frequencies frequencies_of(const Source& source, const Model& model, const ModelRope& used, std::int64_t length) {
   if (used.rope.summed_axes > 0 && awaits_weights(model, used.part))
     fail(Code::ROPE, "rope",
-         "the directions by which the model turns must be read from its checkpoint (--weights) but none is given");
+         "the model's directions of rotation must be read from its checkpoint (--weights FILE) but none is given");
   return frequencies_of(source, used.rope, length);
 }
 
@@ -112,8 +166,6 @@ std::vector<std::string> notes_of_use(const Model& model, const tools::Subject& 
   return notes;
 }
 
-std::string pairing_text(Pairing pairing) { return detail::familiar(pairing); }
-
 std::string scaling_text(std::string_view word) { return word == name(Scaling()) ? "none" : std::string(word); }
 std::string scaling_text(const Scaling& scaling) { return scaling_text(name(scaling)); }
 
@@ -127,7 +179,7 @@ std::string describe(const Model& model, const ModelRope& used, const Frequencie
   const auto index = static_cast<std::size_t>(&used - model.ropes.data());
   std::string text = "rope " + std::to_string(index) + " of " + std::to_string(model.ropes.size());
   if (!used.part.empty()) text += " (" + used.part + ")";
-  text += ": " + pairing_text(used.rope.pairing) + ", " + elements_text(used);
+  text += ": " + detail::familiar(used.rope.pairing) + ", " + elements_text(used);
   if (used.rope.clockwise) text += ", clockwise";
   text += used.rope.inv_freq.empty() ? ", base " + significant(used.rope.base, 10) : ", inv_freq given";
   text += ", scaling " + scaling_text(used.rope.scaling);

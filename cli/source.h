@@ -1,5 +1,5 @@
-// The options that say what rotates tensors: a model's CONFIG, or --base or --inv-freq with their further options, or
-// rows of cos and sin in files; and at which positions.
+// The options that describe a rotation: the rope, by a model's CONFIG, by --base or --inv-freq with their further
+// options, or by rows of cos and sin in files; and the positions.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Command;
 using tools::chosen_rope;
 using tools::notes_on;
 
-// The choice of a rope and the options that make the model: CONFIG and values in place of its own, or a rope without
+// The choice of a rope and the options that make the model: CONFIG and values that replace its own, or a rope without
 // CONFIG.
 struct Source : Choice {
   std::optional<Pairing> pairing;
@@ -31,7 +31,7 @@ struct Source : Choice {
   std::optional<int> rotary_dim;
   std::optional<int> first;
   std::filesystem::path inv_freq, weights;
-  std::optional<Scaling> scaling;  // instead of the config's; its values come from --factor and --trained-length
+  std::optional<Scaling> scaling;  // replaces the config's; its values come from --factor and --trained-length
   std::optional<double> factor;
   std::optional<std::int64_t> trained_length;
   std::optional<double> attention_factor;
@@ -40,7 +40,7 @@ struct TableSettings {
   Angles angles = Angles::exact;
   Rounding rounding = Rounding::f32;
 };
-// The options of a command that makes a file of a rope, without tensors.
+// The options of a command that writes a file about a rope and takes no tensors.
 struct RopeFileOptions {
   Source source;
   std::filesystem::path output;
@@ -55,16 +55,16 @@ struct Machine {
   unsigned threads = 1;  // 0: all cores
 };
 
-// ---- the options of a command: source_options.cpp ------------------------------------------------
+// ---- the options of a command --------------------------------------------------------------------
 
 void add_rope_options(Command& command, Source& source);  // the options of "rope_options" in cli/data/commands.json
-void add_source_options(Command& command, Source& source);     // these, and CONFIG
+void add_source_options(Command& command, Source& source);     // rope options and CONFIG
 void add_positions_options(Command& command, Choice& choice);  // --positions, --same-position-on-every-axis
-void add_rope_file_options(Command& command, RopeFileOptions& options);  // these, --head-dim, --output
+void add_rope_file_options(Command& command, RopeFileOptions& options);  // all above, --head-dim, --output
 void add_table_options(Command& command, TableSettings& settings);       // --angles, --rounding
 void add_machine_options(Command& command, Machine& machine);       // --target, --threads
 
-bool has_rope_options(const Source&);  // whether any but CONFIG is given
+bool has_rope_options(const Source&);  // whether any is given beside CONFIG
 
 // ---- their meaning -------------------------------------------------------------------------------
 
@@ -74,34 +74,33 @@ TableOptions table_options(const TableSettings&, const Executor&);
 // of head_dim elements; then applies --base, --scaling, --inv-freq and --weights. Throws ROPE if one of them needs
 // --rope.
 Model read_model(const Source&, int head_dim);
-// Called by read_model: replaces the scaling, and beside CONFIG the base, of the rope that --rope names: by default the
-// only rope of the part that comes first. The trained length is by default that of start_of. Origins and notes say what
-// was replaced. Throws ROPE where several ropes need --rope, UsageError where no trained length is known.
+// Called by read_model: replaces the scaling, and beside CONFIG the base, of the rope that --rope or --layer chooses,
+// by default the only rope of the first part. The trained length is by default start_of's. Origins and notes record the
+// replacement. Throws ROPE if several ropes need --rope, UsageError if no trained length is known.
 void apply_scaling_options(Model&, const Source&);
 
-// Where the value comes from now.
+// Replaces or adds the origin of a value.
 void set_origin(std::vector<ValueOrigin>&, const ValueOrigin&);
-// The chosen rope, for an option that is for one of so many. Throws ROPE where nothing chooses among several.
+// The rope that an option changes, out of `among`. Throws ROPE if there are several and none is chosen.
 ModelRope& rope_for_option(Model&, const Source&, const char* option, std::ptrdiff_t among);
 
-// Where `rotary extend` starts: the trained length that every command takes. Nothing for a model without CONFIG or
+// The trained length that `rotary extend` starts from, which every command uses; empty for a model without CONFIG or
 // rope.
 extend::Start start_of(const Source&, const Model&);
 
-// The sentences on a rope in use, each a "note: ...": that nothing chose it among several, and the notes on it.
+// Notes to print for a rope in use, each "note: ...": that it was chosen by default, and the reader's notes about it.
 std::vector<std::string> notes_of_use(const Model&, const tools::Subject&);
-// frequencies() of one of its ropes; what is wrong with them is said with the name of CONFIG.
+// frequencies() of one of the model's ropes; an error names CONFIG.
 Frequencies frequencies_of(const Source&, const Rope&, std::int64_t length);
-// To turn by: throws ROPE too, where learned directions are not read (Mochi).
+// Frequencies for a rotation: also throws ROPE if the model's learned directions have not been read (Mochi).
 Frequencies frequencies_of(const Source&, const Model&, const ModelRope&, std::int64_t length);
-// "half (rotate_half, NeoX)"; "llama3", of an unscaled rope "none"; "all 128 elements", "elements 128-191 of 192".
-std::string pairing_text(Pairing);
+// "llama3", for an unscaled rope "none"; "all 128 elements", "elements 128-191 of 192".
 std::string scaling_text(std::string_view name);
 std::string scaling_text(const Scaling&);
 std::string elements_text(const ModelRope&);
 // "rope 0 of 1: half (rotate_half, NeoX), all 128 elements, base 500000, scaling llama3", and an attention factor.
 std::string describe(const Model&, const ModelRope&, const Frequencies&);
-// The facts that it and inspect print of a rope whose angles are more than one speed times one coordinate: word, value.
+// Word and value of the facts about a rope with sums of axes or with rows per head; printed by describe and inspect.
 std::vector<std::pair<std::string, std::string>> equation_facts(const Rope&);
 
 }  // namespace rotary::cli

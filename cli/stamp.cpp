@@ -60,7 +60,7 @@ bool share_elements(const Stamp& a, const Stamp& b) {
   return a_first < b_first + number(b, "rotary_dim") && b_first < a_first + number(a, "rotary_dim");
 }
 
-// The same but for the direction. made_by says who did it, not what.
+// Whether both are the same but for the direction. made_by does not count: it names the program.
 bool are_opposite(const Stamp& a, const Stamp& b) {
   const auto without = [](Metadata facts) {
     for (const char* key : {"direction", "made_by", "tensors"}) facts.erase(key);
@@ -68,12 +68,6 @@ bool are_opposite(const Stamp& a, const Stamp& b) {
   };
   return without(a.facts) == without(b.facts) && fact(a, "direction") != fact(b, "direction") &&
          std::is_permutation(a.tensors.begin(), a.tensors.end(), b.tensors.begin(), b.tensors.end());
-}
-
-std::string words_of(const Stamp& stamp) {
-  std::string text = fact(stamp, "direction");
-  if (!fact(stamp, "config").empty()) text += " by " + fact(stamp, "config");
-  return text + " at positions " + fact(stamp, "positions");
 }
 
 }  // namespace
@@ -182,10 +176,11 @@ Stamped add_stamp(std::vector<Stamp> before, const Stamp& now) {
       const bool again = std::find(old.tensors.begin(), old.tensors.end(), name) != old.tensors.end();
       if (again && share_elements(old, complete)) names += (names.empty() ? "" : ", ") + name;
     }
-    if (!names.empty()) {
-      result.warning = "warning: the input's metadata says that rotary apply has rotated " + names + " before, " +
-                       words_of(old) + "; this rotation comes on top of it";
-    }
+    if (names.empty()) continue;
+    const std::string config = fact(old, "config");
+    result.warning = "warning: by the input's metadata rotary apply has rotated " + names + " before, " +
+                     fact(old, "direction") + (config.empty() ? "" : " by " + config) + " at positions " +
+                     fact(old, "positions") + "; this rotation comes on top of it";
   }
   result.stamps.push_back(std::move(complete));
   return result;

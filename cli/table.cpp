@@ -44,7 +44,7 @@ bool is_one_tensor(const TableFileOptions& options) {
   return options.form == Form::joined || options.form == Form::complex;
 }
 
-// Also lets --dtype round the values once, from the exact ones.
+// Also makes --dtype round once, from the exact values.
 void check_usage(TableFileOptions& options) {
   const std::string dtype = name(options.dtype);
   if (options.settings.rounding == Rounding::f32) options.settings.rounding = parse_rounding(dtype);
@@ -52,10 +52,9 @@ void check_usage(TableFileOptions& options) {
     throw UsageError("--dtype " + dtype + " cannot hold values of --rounding " + name(options.settings.rounding));
   if (is_dash(options.output)) return;
   if (output_format("table", options.output) == files::Format::npy && !is_one_tensor(options)) {
-    fail(Code::FORMAT, "table",
-         "cos and sin are two tensors: the output must be a safetensors file (or --form joined or complex, which are "
-         "one) but got '",
-         files::path_text(options.output), "'");
+    fail(Code::FORMAT, "table", "the output must be a .safetensors, because --form ",
+         form_names.at(static_cast<std::size_t>(options.form)),
+         " has two tensors (joined and complex have one), but got '", files::path_text(options.output), "'");
   }
 }
 
@@ -85,7 +84,7 @@ std::vector<FormTensor> tensors_of_form(Form form, const Table& table) {
           {"sin", {pairs}, [](auto, auto sin, auto i) { return sin[i]; }}};
 }
 
-// leading: [tokens], or [batch, tokens]. The values fit the type: --rounding saw to it.
+// leading: [tokens], or [batch, tokens]. --rounding has made the values fit the type.
 Tensor make_tensor(const FormTensor& form, const Table& table, const std::vector<std::int64_t>& leading, DType dtype) {
   const auto pairs = static_cast<std::size_t>(table.pairs());
   std::size_t width = 1;
@@ -117,18 +116,8 @@ Tensor make_tensor(const FormTensor& form, const Table& table, const std::vector
   return tensor;
 }
 
-PositionSet positions_for(const Choice& choice, const Model& model, const ModelRope& used) {
-  PositionSet positions = positions_of("table", choice, model, used);
-  if (positions.open_from) {
-    fail(Code::POSITION, "table",
-         "--positions must say where it ends, because there is no tensor whose tokens could be counted, but got '",
-         *positions.spec, "'");
-  }
-  return positions;
-}
-
 // "cos, sin f32 [8, 64], query_scale f32 [8]"
-std::string text_of(const std::vector<Tensor>& tensors) {
+std::string list_text(const std::vector<Tensor>& tensors) {
   std::string text;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& tensor = tensors[i];
@@ -140,18 +129,22 @@ std::string text_of(const std::vector<Tensor>& tensors) {
   return text;
 }
 
-// The rope, and what multiplies the queries of its layers; of a layer without a rope it is the latter alone.
+// The rope and the query scale of its layers; for a layer without a rope the query scale alone.
 tools::Subject subject_in(Model& model, const Source& source) {
   if (model.ropes.empty() && !model.query_scales.empty()) {  // Inkling's queries are multiplied, and nothing turns
     ModelRope& bare = model.ropes.emplace_back();
     bare.part = model.query_scales.front().part;
-    if (!source.layer) query_scale_of(model, bare.part);  // says which layers there are
+    if (!source.layer) query_scale_of(model, bare.part);  // throws for an ambiguous layer
   }
   Choice choice = source;
   choice.query_scale = true;
   tools::Subject subject = tools::subject_of(model, choice);
   if (!subject.turns && subject.scale.form == QueryForm::none) chosen_rope(model, source);  // refuses the layer
-  subject.positions = positions_for(source, model, *subject.used);
+  const PositionSet& positions = subject.positions.emplace(positions_of("table", source, model, *subject.used));
+  if (positions.open_from)
+    fail(Code::POSITION, "table",
+         "--positions must end, as 0:4096 does, because no tensor gives the number of tokens, but got '",
+         *positions.spec, "'");
   return subject;
 }
 
@@ -196,7 +189,7 @@ void run(TableFileOptions options) {
     list.push_back({{"name", tensor.name}, {"dtype", name(tensor.type)}, {"shape", tensor.shape}});
   const bool ones = tensors.back().name == "query_scale" && subject.scale.form == QueryForm::none;
   report_written(options.output, {{"table", metadata}, {"tensors", list}}, use.notes,
-                 ": " + text_of(tensors) + (ones ? " (all 1: this model multiplies no queries)" : ""));
+                 ": " + list_text(tensors) + (ones ? " (all 1: this model multiplies no queries)" : ""));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ std::string targets_text() {
   try {
     return text + "; in use: " + std::string(chosen_target());
   } catch (const Error&) {
-    return text + "; in use: none, because ROTARY_TARGET names one that is not there";
+    return text + "; in use: none, because ROTARY_TARGET names one that does not run here";
   }
 }
 

@@ -16,7 +16,7 @@ namespace rotary::cli::bench {
 constexpr std::int64_t q_heads = 32, kv_heads = 8;
 constexpr int head_dim = 128;
 
-// q [1, tokens, q_heads, head_dim] and k [1, tokens, kv_heads, head_dim], which rotate whole in one call.
+// q [1, tokens, q_heads, head_dim] and k [1, tokens, kv_heads, head_dim], rotated in one call.
 struct Cell {
   DType dtype = DType::f32;
   Pairing pairing = Pairing::half;

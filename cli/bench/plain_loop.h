@@ -1,4 +1,4 @@
-// The loop that anyone would write, as the measure of what the compiler does alone.
+// A simple loop: the measure of what the compiler does alone.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct PlainJob {
   bool interleaved;
 };
 
-// Rotates tokens [begin, end) by the instructions of the target, as chosen_target() names it; for another name, as "",
-// by those that this file is compiled for. Returns false where the compiler has no type for f16 (clang before 15).
+// Rotates tokens [begin, end) with the instructions of the target, a name of chosen_target(); for any other name, with
+// those that this file is compiled for. Returns false if the compiler has no type for f16 (clang before 15).
 bool rotate_plainly(std::string_view target, DType, const PlainJob&, std::int64_t begin, std::int64_t end);
 
 }  // namespace rotary::cli::bench

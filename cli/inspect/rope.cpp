@@ -38,14 +38,14 @@ void set_pairs(RopeView& view) {
   }
 }
 
-Json json_of(const Lengths& lengths) {
+Json lengths_json(const Lengths& lengths) {
   if (*lengths.word == '\0') return nullptr;
   return {{"which", lengths.word},
           {"least", lengths.least},
           {"most", lengths.most > 0 ? Json(lengths.most) : Json(nullptr)}};
 }
 
-// The inv_freq that only such a rope has, [axes, pairs] or [heads, axes, pairs].
+// Adds inv_freq as [axes, pairs] or [heads, axes, pairs] for a rope with rows per head or sums of axes.
 void add_equation(Json& json, const Frequencies& f) {
   if (f.heads > 1 || f.summed_axes > 0) {
     const std::vector<Json> values(f.inv_freq.begin(), f.inv_freq.end());
@@ -80,7 +80,7 @@ double wavelength_of(const PairView& pair) {
   return circle / pair.inv_freq;
 }
 
-Json json_of(const RopeView& view) {
+Json rope_json(const RopeView& view) {
   const ModelRope& used = *view.used;
   Json inv_freq = Json::array(), axis = Json::array(), effect = Json::array();
   Json wavelength = Json::array(), stretch = Json::array();
@@ -118,7 +118,7 @@ Json json_of(const RopeView& view) {
                {"context", view.context},
                {"trained_length", trained_length(used.rope.scaling)},
                {"reach", reach > 0 ? Json(reach) : Json(nullptr)},
-               {"lengths", json_of(view.lengths)},
+               {"lengths", lengths_json(view.lengths)},
                {"effect", std::move(effect)},
                {"wavelength", std::move(wavelength)},
                {"stretch", std::move(stretch)},

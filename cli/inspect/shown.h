@@ -1,4 +1,4 @@
-// The text that rotary inspect prints about a model, about several side by side, and about a file of tensors.
+// The text that rotary inspect prints about a model, and about several side by side.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,11 @@ struct PairView {
 
 struct RopeView {
   const ModelRope* used = nullptr;
-  std::vector<int> layers_without_rope;  // its part's
-  std::vector<std::string> layer_types;  // its layers' types, where others of the part have another rope
+  std::vector<int> layers_without_rope;  // in its part
+  std::vector<std::string> layer_types;  // the types of its layers, if the part has several ropes
   std::int64_t stated_context = 0;       // the part's
   std::int64_t context = 0;              // tokens; 0: unknown
-  std::int64_t turns_over = 0;  // the tokens over which turns are counted: of the context, those that Lengths holds for
+  std::int64_t turns_over = 0;           // tokens over which turns are counted: the context, up to lengths.most
   Lengths lengths;
   Frequencies frequencies;              // scaled
   std::vector<std::string> axis_names;  // one for each axis
@@ -44,7 +44,7 @@ RopeView view_rope(const Model&, const ModelRope& used, std::optional<std::int64
 
 double wavelength_of(const PairView&);  // tokens; of a pair that turns
 
-nlohmann::ordered_json json_of(const RopeView&);  // the keys are a contract
+nlohmann::ordered_json rope_json(const RopeView&);  // the keys are a contract
 
 struct SummaryRow {
   std::string key;
@@ -55,38 +55,31 @@ struct SummaryRow {
 
 std::vector<SummaryRow> summary_of(const RopeView&);
 
-// How the model rotates by it: "sliding_attention layers: element i of each head turns with element i + 64 ...".
+// The sentence that says how the rope rotates: "sliding_attention layers: element i of each head turns with ...".
 std::string sentence_of(const RopeView&);
 
-// "rope 0 of text_config, sliding_attention layers", then a line for each row. What equals the row of that key in
-// `before`, a rope of the same part printed above, is named only: before_index is its number.
+// "rope 0 of text_config, sliding_attention layers", then a line for each row. before: a rope of the same part that was
+// printed above, with its number; of the rows that are equal only the keys are printed.
 void print_summary(const RopeView&, std::size_t index, const RopeView* before = nullptr, std::size_t before_index = 0);
 
-// The pairs one by one: inv_freq with 6 digits, wavelength, turns, what the scaling did.
+// A line for each pair: inv_freq with 6 digits, wavelength, turns, effect of the scaling.
 void print_pairs(const RopeView&);
 
-// A title, and below it the sentences, if there are any: one line each, so that a search finds a whole one; in a
-// terminal they are broken between words.
+// A title and the sentences below it, if there are any. Each is one line, so that a search finds it whole, and is
+// broken between words in a terminal only.
 void print_sentences(std::string_view title, const std::vector<std::string>& sentences);
 
 // ---- several models in one table: a column for each, and a mark where they differ ----
 
 struct Inspected {
-  std::string config;  // as it was named
+  std::string config;  // as given on the command line
   Model model;
   std::vector<std::pair<std::size_t, RopeView>> views;  // the ropes that are shown, by their number in the model
 };
 
 void print_side_by_side(const std::vector<Inspected>&);
 
-// For each number of a rope that is shown, the keys of json_of(RopeView) whose values differ between the models.
+// For each number of a rope that is shown, the keys of rope_json(RopeView) whose values differ between the models.
 nlohmann::ordered_json differences_of(const std::vector<Inspected>&);
-
-// ---- a file of tensors ----
-
-// Prints name, dtype and shape of each tensor of the file that source.config names, and the file's metadata. Reads only
-// the header of a file; stream: instead the bytes of a pipe. Throws UsageError for an option that describes a rope, and
-// what reading throws.
-void inspect_tensors(const Source& source, std::vector<std::byte> stream = {});
 
 }  // namespace rotary::cli

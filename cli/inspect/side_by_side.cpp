@@ -63,7 +63,7 @@ std::vector<Row> rows_of(const std::vector<Inspected>& all, std::size_t index) {
 
 constexpr std::size_t key_width = 20, column_gap = 2;
 
-// `first`, then the values in `each` columns. Long values (of pairs) go on below.
+// Prints `first`, then the values in columns of width `each`. A long value continues on the next lines.
 void print_cells(const std::string& first, const std::vector<std::string>& values, std::size_t each) {
   std::vector<std::vector<std::string>> lines = {{first}};
   std::vector<Column> columns = {{.width = key_width}};
@@ -117,7 +117,7 @@ Json differences_of(const std::vector<Inspected>& all) {
     std::vector<Json> ropes;
     for (const Inspected& inspected : all) {
       const RopeView* view = view_of(inspected, index);
-      ropes.push_back(view == nullptr ? Json(nullptr) : json_of(*view));
+      ropes.push_back(view == nullptr ? Json(nullptr) : rope_json(*view));
     }
     Json keys = Json::array();
     const auto first = std::find_if(ropes.begin(), ropes.end(), [](const Json& rope) { return !rope.is_null(); });

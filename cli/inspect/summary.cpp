@@ -1,4 +1,4 @@
-// The summary of one rope: a row for each value, and where it comes from; and the table of its pairs.
+// The summary of one rope, a row for each value with its origin; and the table of its pairs.
 #include <algorithm>
 #include <iostream>
 #include <string_view>
@@ -9,15 +9,16 @@
 #include "shared/terminal.h"
 #include "shared/text.h"
 #include "shown.h"
+#include "values/names.h"
 #include "values/scaling_fields.h"
 
 namespace rotary::cli {
 
 namespace {
 
-constexpr std::size_t widest_value = 26;  // below a longer one stands its origin
+constexpr std::size_t widest_value = 26;  // the origin of a longer one is printed below it
 
-// "0-3, 5", and where that is too wide the first and the last runs, and how many there are.
+// "0-3, 5"; if that is too wide, the first and the last runs and the count: "0-3, 5, ..., 60-61 (52)".
 std::string short_ranges(const std::vector<int>& rising, std::size_t width) {
   std::string whole = ranges(rising);
   if (whole.size() <= width) return whole;
@@ -28,7 +29,7 @@ std::string short_ranges(const std::vector<int>& rising, std::size_t width) {
   return end == std::string::npos ? std::to_string(rising.size()) + " of them" : whole.substr(0, end) + gap + last;
 }
 
-// How many there are, and between which they lie.
+// The count, the least and the greatest.
 std::string list_text(const std::vector<double>& list) {
   const auto [least, most] = std::minmax_element(list.begin(), list.end());
   if (least == list.end()) return "none";
@@ -62,7 +63,7 @@ std::string stretch_text(const Group& group) {
   return least == most ? least : least + " to " + most;
 }
 
-// "0-28 kept", "35-63 stretched x 8"; "22 blended" where they lie scattered.
+// "0-28 kept", "35-63 stretched x 8"; "22 blended" if they are scattered.
 std::string group_text(const Group& group) {
   constexpr std::size_t longest = 20;
   std::string text = ranges(group.pairs);
@@ -122,7 +123,7 @@ class Summary {
     add("rotary_dim", std::to_string(width) + " (" + counted(static_cast<std::size_t>(width / 2), "pair") + ")",
         "rotary_dim");
     if (used.first != 0) add("rotated", elements_text(used), "first");
-    add("pairing", pairing_text(used.rope.pairing), "pairing");
+    add("pairing", detail::familiar(used.rope.pairing), "pairing");
     if (used.rope.clockwise) add("direction", direction(used.rope), "direction");
     if (view_.axis_names.size() > 1 && used.rope.summed_axes == 0) add("axes", axes_text(), "axis");
     if (used.rope.inv_freq.empty()) {
@@ -134,7 +135,7 @@ class Summary {
     if (!used.rope.multiplier.empty()) add("multiplier", list_text(used.rope.multiplier), "multiplier");
   }
 
-  // Whether the pairs of every axis stand together.
+  // Whether the pairs of every axis are next to each other.
   bool in_runs() const {
     int runs = 1;
     for (std::size_t i = 1; i < view_.pairs.size(); ++i) runs += view_.pairs[i].axis != view_.pairs[i - 1].axis ? 1 : 0;
@@ -187,8 +188,8 @@ class Summary {
            std::to_string(view_.turns_over);
   }
 
-  // A value without an origin has no effect and is left out. Its key is that of config.json, where that is not too
-  // wide.
+  // A value without an origin has no effect and is left out. The key is config.json's, but for trained_length, whose
+  // key is too wide.
   template <typename Field, typename Value>
   void add_value(const Field& field, const Value& value) {
     const std::string origin = origin_of(std::string("scaling.") + field.name);
@@ -205,7 +206,7 @@ class Summary {
   std::vector<SummaryRow> rows_;
 };
 
-// The last cell is broken between words; below a value that reaches into its column it begins on a line of its own.
+// The last cell is broken between words. If the value reaches into its column, it begins on a line of its own.
 void print_row(const SummaryRow& row, const Columns& aligned, std::size_t value_at, std::size_t origin_at) {
   const bool has_origin = !row.origin.empty();
   std::string start = aligned.line(has_origin ? Cells{row.key, row.value, ""} : Cells{row.key, ""});
@@ -236,7 +237,7 @@ std::string sentence_of(const RopeView& view) {
   text += rope.pairing == Pairing::half ? ": element i of each head turns with element i + " + half
                                         : ": element 2i of each head turns with element 2i + 1";
   if (rope.pairing == Pairing::interleaved_to_half) text += ", written to i and i + " + half;
-  text += ", pairing " + pairing_text(rope.pairing) + ", in " + elements_text(used);
+  text += ", pairing " + detail::familiar(rope.pairing) + ", in " + elements_text(used);
   if (rope.clockwise) text += ", clockwise";
   if (view.axis_names.size() > 1) text += ", by positions on " + std::to_string(view.axis_names.size()) + " axes";
   text += rope.inv_freq.empty() ? ", base " + significant(rope.base, 10) : ", at given frequencies";

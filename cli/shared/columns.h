@@ -20,8 +20,8 @@ class Columns {
   // gap: spaces between two columns; indent: in front of every row.
   explicit Columns(std::vector<Column> columns, std::size_t gap = 2, std::string indent = {});
 
-  // Widens each column to its longest cell that has at most max_width columns. The last cell of a row with fewer cells
-  // than columns is not counted: nothing stands behind it.
+  // Widens each column to its longest cell of at most max_width columns. The last cell of a row with fewer cells than
+  // columns is not counted, because nothing follows it.
   Columns& fit(std::span<const Cells> rows, std::size_t max_width = static_cast<std::size_t>(-1));
 
   // One row without its line end. There are at most as many cells as columns; behind the last one no spaces are added.

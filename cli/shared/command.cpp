@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "text.h"
+#include "text/nearest.h"
 
 namespace rotary::cli {
 
@@ -24,22 +25,28 @@ bool quiet_asked = false, json_asked = false;
   throw UsageError(option.name() + " needs a value, " + option.name() + " " + option.value + ", but " + got);
 }
 
-// A bound above 1e9 only keeps the arithmetic whole: "from 1 to 65536", "at least 1".
+// A bound above 1e9 exists for the arithmetic only, and is not named: "from 1 to 65536", "at least 1".
 [[noreturn]] void refuse_range(const OptionDescription& option, const std::string& word, bool below, bool bounded,
                                const std::string& least, const std::string& most) {
   const std::string one_side = below ? "must be at least " + least : "must be at most " + most;
   refuse(option, bounded ? "must be from " + least + " to " + most : one_side, word);
 }
 
-// The word of the option's words that is meant.
+// Returns the word of the option for an alias or another case. Throws UsageError for any other word.
 std::string known_word(const OptionDescription& option, std::string word) {
-  for (const auto& [meant, aliases] : option.aliases)
+  const std::string given = word;
+  std::vector<std::string_view> known(option.words.begin(), option.words.end());
+  if (option.has_fixed_words()) word = lower(word);
+  for (const auto& [meant, aliases] : option.aliases) {
+    known.insert(known.end(), aliases.begin(), aliases.end());
     if (std::ranges::find(aliases, word) != aliases.end()) word = meant;
+  }
   if (const auto why = option.refused.find(word); why != option.refused.end())
     throw UsageError(option.name() + " " + word + " " + why->second);
-  if (option.has_fixed_words() && std::ranges::find(option.words, word) == option.words.end())
-    refuse(option, "must be " + one_of_words(option.words), word);
-  return word;
+  if (!option.has_fixed_words() || std::ranges::find(option.words, word) != option.words.end()) return word;
+  const std::string near(files::nearest(word, known));
+  throw UsageError(option.name() + " must be " + one_of_words(option.words) + " but got '" + given + "'" +
+                   (near.empty() ? "" : ": did you mean " + near + "?"));
 }
 
 }  // namespace
@@ -144,7 +151,7 @@ void Command::runs(std::function<void()> run) {
   run_ = std::move(run);
 }
 
-// A list of names ends where CONFIG stands: a folder, or a file that is no name of a tensor.
+// CONFIG ends a list of names where it is the last word: a folder, or an existing .json or .gguf file.
 void Command::end_lists_at_place() {
   const OptionDescription& place = description_.options.front();
   for (const OptionDescription& option : description_.options) {

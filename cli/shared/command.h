@@ -1,5 +1,5 @@
-// The options of a command: description.h says what they are, the code which variable each sets. CLI11's own header
-// takes a compiler two seconds: only command.cpp includes it.
+// The options of a command: description.h describes them, and the command's code binds each to a variable. Only
+// command.cpp includes CLI11's header, which takes a compiler two seconds.
 #pragma once
 
 #include <concepts>
@@ -18,12 +18,11 @@
 
 namespace rotary::cli {
 
-// A whole number from least to most, and within the option's range, in two's complement. Both throw UsageError.
+// A whole number from least to most and within the option's range, in two's complement. Both throw UsageError.
 std::uint64_t read_integer(const OptionDescription&, const std::string& word, std::int64_t least, std::uint64_t most);
 double read_number(const OptionDescription&, const std::string& word);
 
-// Sets a variable to what the words of an option say: a bool, text, a path, a number, an optional of these, or a
-// vector.
+// Sets a variable from the words of an option: a bool, text, a path, a number, an optional or a vector of these.
 template <class T>
 void read_words(const OptionDescription& option, const std::vector<std::string>& words, T& value) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -53,27 +52,27 @@ class Command {
  public:
   using Words = std::vector<std::string>;
 
-  // With every option of its description. Nothing sets a variable yet.
+  // The command has every option of its description, none bound to a variable yet.
   explicit Command(const CommandDescription&);
 
-  // The variable of an option, by its key ("CONFIG,--config"). It is set to the default of the description, where there
-  // is one, and stays as it is otherwise.
+  // Binds an option, by its key ("CONFIG,--config"), to a variable. It is set to the default of the description if
+  // there is one.
   template <class T>
   void option(const std::string& key, T& value) {
     store(key, [&value](const OptionDescription& option, const Words& words) { read_words(option, words, value); });
   }
-  // read makes the value from the word: option("--pairing", pairing, parse_pairing).
+  // read converts the word to the value: option("--pairing", pairing, parse_pairing).
   template <class T, std::invocable<const std::string&> Read>
   void option(const std::string& key, T& value, Read read) {
     store(key, [&value, read](const OptionDescription&, const Words& words) { value = read(words.front()); });
   }
-  // Sets the function that the command runs. Throws INTERNAL where an option sets no variable.
+  // Sets the function that the command runs. Throws INTERNAL if an option is bound to no variable.
   void runs(std::function<void()> run);
 
   // Sets the variables. Throws UsageError.
   void parse(Words words);
   bool has(const std::string& key) const { return given_.contains(key); }  // whether the option was given
-  // Does it, unless a word was left over or a rule is broken: throws UsageError.
+  // Runs that function. Throws UsageError if a word is left over or a rule is broken.
   void run();
 
  private:
@@ -85,12 +84,12 @@ class Command {
   const CommandDescription& description_;
   std::map<std::string, Store> stores_;  // by key, as given_
   std::map<std::string, Words> given_;
-  Words former_, extras_;  // names of before that were given, words that have no place
+  Words former_, extras_;  // old names that were given; words that have no place
   std::function<void()> run_ = [] {};
 };
 
-// Whether -q was given: what is written to std::cout is thrown away then; and --json, which every command has: its
-// answer is an object then.
+// Whether -q was given, with which std::cout discards everything; and --json, with which every command prints an
+// object.
 bool is_quiet();
 bool asks_json();
 void print_json(const std::string& object);  // with its version

@@ -37,8 +37,8 @@ OptionDescription describe_option(const std::string& key, const Json& given) {
   if (given.is_object()) entry.update(given);
   OptionDescription option;
   option.key = key;
-  for (const std::string& name : split(key, ',')) {
-    if (name.starts_with('-')) option.names.push_back(name);
+  for (const std::string_view name : files::words(key, ',')) {
+    if (name.starts_with('-')) option.names.emplace_back(name);
     if (!name.starts_with('-')) option.place = name;
   }
   option.former = entry.value("former", Words());

@@ -1,13 +1,12 @@
-// cli/data/commands.json: what the programs, their commands and their options are called, take and say in the help. It
-// is the only source: the options of CLI11, the checks of their values, the rules between them, the help and the
-// sentences of usage errors are made from it here, the completion for bash and the man page by cli/shell_files.py.
+// cli/data/commands.json describes the programs, their commands and their options: names, values and help. It is the
+// only source: the options of CLI11, the checks of their values, the rules between them, the help and the sentences of
+// usage errors are made from it here, the completion for bash and the man page by cli/shell_files.py.
 //
-// Its objects have the members of the structs below, where nothing else is said. An option stands under its key. A
-// string instead is the option of that name in "shared", which several commands have; {"shared": true, ...} is the
-// shared option of the same name with other values. A command with "rope_options": true has those first. A string
-// among "rules" is a list of the shared rules. A row of "former" is a name of before, which is taken and noted: the
-// command whose options it has, and the words to say now. A row of "gone" is a command that is no longer there, and
-// what to do instead.
+// Its objects have the members of the structs below, with these exceptions. An option is found by its key. A string in
+// place of an option names an option in "shared", which several commands have; {"shared": true, ...} is the shared
+// option of the same key with some members replaced. A command with "rope_options": true has those first. A string
+// among "rules" names a list of shared rules. A row of "former" is an old name of a command, which still works with a
+// note: the command whose options it has, and its new name. A row of "gone" is a removed command and its replacement.
 #pragma once
 
 #include <cstdint>
@@ -27,19 +26,20 @@ class UsageError : public std::runtime_error {
 };
 
 struct OptionDescription {
-  std::string key;                  // its names, "CONFIG,--config": one without dashes is a place on the command line
-  std::string place;                // "CONFIG"; empty where it is given by name only
+  std::string key;    // its names, as "CONFIG,--config"; one without dashes is given by its place on the command line
+  std::string place;  // "CONFIG"; empty for an option that is given by name only
   std::vector<std::string> names;   // the names with dashes: "-q", "--quiet"
-  std::vector<std::string> former;  // names of before, which are taken and noted
+  std::vector<std::string> former;  // old names, which still work with a note
   std::string type;                 // integer, number, word, path or text; empty: a flag
-  std::string value;                // its name in the help; by default the place, or that of the type in "values"
+  std::string value;                // the placeholder in the help; by default the place, or the type's word in "values"
   std::string help;                 // in the data a list of lines
   std::string brief;                // for -h; empty: the help
   std::string section;              // the heading of the help under which it stands; empty: the command's own
-  std::string standard;             // "default": as if not given. An option that is given with it counts as not given
-  std::vector<std::string> words;   // that the value can be
-  std::map<std::string, std::vector<std::string>> aliases;  // other words for these: in the data the name of a list
-  std::map<std::string, std::string> refused;               // words that are none of these here, and why
+  std::string standard;            // "default" in the data. An option that is given with this value counts as not given
+  std::vector<std::string> words;  // the values that it takes
+  std::map<std::string, std::vector<std::string>>
+      aliases;                                 // other words for each of them; in the data the name of a list
+  std::map<std::string, std::string> refused;  // words that are not taken here, and the reason
   std::vector<double> range;              // a number's least, and its most where there is one; both belong to it
   std::vector<std::int64_t> whole_range;  // an integer's
   bool suggests = false;                  // any other word is taken too, `words` are for completions
@@ -53,14 +53,14 @@ struct OptionDescription {
   bool has_fixed_words() const { return !words.empty() && !suggests; }
 };
 
-// Where one of `options` is given, one of `needs` must be given too, and none of `excludes` can be; without `options`
-// one of `needs` must always be given. "--scaling=yarn" is the option with that value, "--scaling!yarn" with another.
+// If one of `options` is given, one of `needs` must be given too, and none of `excludes`; if `options` is empty, one of
+// `needs` must always be given. "--scaling=yarn" is the option with this value, "--scaling!yarn" with any other.
 struct Rule {
   std::vector<std::string> options, needs, excludes;
   std::string why;
 };
 
-using Terms = std::vector<std::pair<std::string, std::string>>;  // with their explanations
+using Terms = std::vector<std::pair<std::string, std::string>>;  // each with its explanation
 
 // A command, or a program with its commands.
 struct CommandDescription {
@@ -90,12 +90,11 @@ std::string short_help_text(const CommandDescription&);
 
 // ---- usage.cpp ----
 
-// Throws UsageError where a required option is missing or a rule is broken. given: the words of each option, by its
-// key.
+// Throws UsageError if a required option is missing or a rule is broken. given: the words of each option, by its key.
 void check_rules(const CommandDescription&, const std::map<std::string, std::vector<std::string>>& given);
 
-// About words that have no place on the command line: "there is no option '--lenght': did you mean --length?", "table
-// takes one CONFIG but got 'b' too". Likewise of a command; of one that is gone what to do instead.
+// The sentence about words that have no place on the command line: "there is no option '--lenght': did you mean
+// --length?", "table takes one CONFIG but got 'b' too"; and about an unknown or a removed command.
 std::string no_place(const CommandDescription&, const std::vector<std::string>& words);
 std::string no_command(const CommandDescription& program, const std::string& word);
 

@@ -44,7 +44,7 @@ std::string term_of(const OptionDescription& option, bool is_short = false) {
   return text + (option.list && !option.value.ends_with("...") ? " ..." : "");
 }
 
-// The help, then what else is known: "... [required; half or interleaved; default half; also neox for half]".
+// The help with further facts: "... [required; half or interleaved; default half; also neox for half]".
 std::string whole_help(const OptionDescription& option) {
   Words facts, aliases;
   const auto says = [&](const std::string& word) { return option.help.find(word) != std::string::npos; };
@@ -67,7 +67,7 @@ std::string usage_line(const CommandDescription& command) {
   return text + " [OPTIONS]\n";
 }
 
-// The options by their headings; those that are places have none, and come first.
+// The options by their headings. Options given by their place have no heading and come first.
 std::vector<std::pair<std::string, Terms>> sections_of(const CommandDescription& command) {
   std::vector<std::pair<std::string, Terms>> sections = {{"", {}}, {"Options", {}}};
   for (const OptionDescription& option : command.options) {
@@ -89,9 +89,12 @@ std::string listed(const CommandDescription& command, std::size_t width) {
     if (!common && (option.section.empty() || in_example)) shown.push_back(option);
   }
   std::size_t column = 0;
-  for (const auto& option : shown) column = std::clamp(term_of(option, true).size() + 4, column, help_column + 4);
   Terms terms;
-  for (const auto& option : shown) terms.emplace_back(term_of(option, true), option.brief.empty() ? option.help : option.brief);
+  for (const OptionDescription& option : shown) {
+    const std::string& term =
+        terms.emplace_back(term_of(option, true), option.brief.empty() ? option.help : option.brief).first;
+    column = std::clamp(term.size() + 4, column, help_column + 4);
+  }
   return block(terms, width, column);
 }
 
@@ -111,7 +114,7 @@ std::string short_help_text(const CommandDescription& command) {
   constexpr std::size_t whole_groups = 3;  // groups of commands with a line each; further ones show the names
   const std::size_t width = width_up_to(80);
   std::string text = wrapped(command.summary.front(), 0, width) + "\n\n" + usage_line(command) + "\n";
-  std::string more = " says all; " + command.full_name + " COMMAND -h the usual options of a command.";
+  std::string more = " shows everything; " + command.full_name + " COMMAND -h shows its usual options.";
   for (std::size_t i = 0; i < command.groups.size(); ++i) {
     const auto& [title, commands] = command.groups[i];
     Words names;

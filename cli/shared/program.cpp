@@ -103,7 +103,7 @@ class Run {
   }
 
   const Program& program_;
-  Words words_;                   // behind the command
+  Words words_;                   // after the command
   CommandDescription described_;  // the program, or the command that the words name
 };
 

@@ -16,12 +16,11 @@ struct Program {
 };
 
 // Parses the words behind the program's name and runs the chosen command. Returns the exit status: 0 done; 1 an error
-// in the input, printed as "error: CODE: sentence", and as JSON too where the words have --json (of check 2); 2 wrong
-// usage; or what a command says. "help", "help COMMAND" and "version" are "--help", "COMMAND --help" and "--version".
+// in the input (check: 2), printed as "error: CODE: sentence", with --json as JSON too; 2 wrong usage; or the status
+// that a command throws. "help", "help COMMAND" and "version" are "--help", "COMMAND --help" and "--version".
 int run_program(const Program&, int argc, char** argv);
 
-// A command that has printed its answer, and the answer is no, throws this; or one that Ctrl-C has stopped, with its
-// work saved.
+// Thrown by a command whose printed answer is no, and by one that Ctrl-C has stopped after its work was saved.
 struct Failed {
   int status;  // after Ctrl-C 128 + the signal's number
 };

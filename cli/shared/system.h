@@ -1,4 +1,4 @@
-// The functions that the programs need of the system beside files: system_posix.cpp and system_windows.cpp.
+// Functions of the operating system beside files, implemented in system_posix.cpp and system_windows.cpp.
 #pragma once
 
 #include <charconv>
@@ -13,10 +13,10 @@
 
 namespace rotary::cli {
 
-// COLUMNS where it is set; else of standard output, and empty where it is no terminal, or one that does not say.
+// COLUMNS if it is set, else the width of standard output; empty if it is no terminal or its width is unknown.
 std::optional<std::size_t> terminal_columns();
 
-// Before anything is opened or printed: standard descriptors that are closed are filled, bytes pass as they are.
+// Called before anything is opened or printed: opens closed standard descriptors and switches streams to bytes.
 void prepare_streams();
 
 using files::environment;
@@ -30,7 +30,7 @@ inline std::optional<std::size_t> columns_asked() {
   return known ? std::optional(columns) : std::nullopt;
 }
 
-// The program that this process runs; empty where the system does not tell.
+// The path of the running program; empty if the system does not give it.
 std::filesystem::path program_path();
 
 }  // namespace rotary::cli

@@ -19,16 +19,9 @@ bool is_npy(const std::filesystem::path& path) { return files::format_to_write(p
 files::Format output_format(std::string_view operation, const std::filesystem::path& path) {
   if (path == "/dev/stdout" || path == "/proc/self/fd/1") {
     fail(Code::FORMAT, operation,
-         "to write to standard output say --output - but got '" + files::path_text(path) + "'");
+         "standard output must be written as --output - but got '" + files::path_text(path) + "'");
   }
   return files::format_to_write(path);
-}
-
-void check_one_format(std::string_view operation, const std::filesystem::path& input, files::Format format,
-                      const std::filesystem::path& output) {
-  if (!is_dash(output) && format != output_format(operation, output))
-    fail(Code::FORMAT, operation, "input and output must be of one format but got '", files::path_text(input),
-         "' and '", files::path_text(output), "'");
 }
 
 void save(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
@@ -42,7 +35,8 @@ void save(const std::filesystem::path& path, const std::vector<Tensor>& tensors,
 }
 
 void check_output(const std::filesystem::path& path, bool json) {
-  if (json && is_dash(path)) throw UsageError("standard output is one: only --json or --output - can write there");
+  if (json && is_dash(path))
+    throw UsageError("--json and --output - both write to standard output: name an output file");
   if (is_dash(path)) {
     if (files::is_terminal(files::standard_output))
       fail(Code::FILE, "output", "standard output must be a pipe or a file, for tensors, but is a terminal");

@@ -25,12 +25,8 @@ using files::layout_words;
 // True for .npy, false for .safetensors. Throws FORMAT for any other extension.
 bool is_npy(const std::filesystem::path&);
 
-// The format that the ending of an output's name says. Throws FORMAT; what a program calls "-" is told of there.
+// The format of an output by the ending of its name. Throws FORMAT, with a sentence of its own for /dev/stdout.
 files::Format output_format(std::string_view operation, const std::filesystem::path&);
-
-// Throws FORMAT unless the output, "-" or by its ending, is of the input's format.
-void check_one_format(std::string_view operation, const std::filesystem::path& input, files::Format,
-                      const std::filesystem::path& output);
 
 // A copy of the values.
 template <class T>
@@ -48,8 +44,8 @@ Tensor tensor_of(const std::string& name, std::vector<std::int64_t> shape, std::
 // Writes the whole file or nothing; "-" is standard output, as safetensors.
 void save(const std::filesystem::path&, const std::vector<Tensor>&, const std::map<std::string, std::string>& metadata);
 
-// Throws FILE if the folder does not exist, or if "-" is a terminal, so that the error comes before the work.
-// json: the command's JSON goes to standard output; throws UsageError for "-".
+// Throws FILE if the folder does not exist, or if "-" is a terminal, so that the error comes before the work. json:
+// standard output is taken by the command's JSON, and "-" is a UsageError.
 void check_output(const std::filesystem::path&, bool json = false);
 
 // The one f32 tensor of an .npy, or the tensor of that name in a safetensors file. Throws TENSOR, DTYPE, SHAPE.

@@ -14,7 +14,7 @@ namespace rotary::cli {
 
 inline bool out_is_terminal() { return files::is_terminal(files::standard_output); }
 
-// In columns; 80 where standard output is no terminal, or one that does not say.
+// Columns of the terminal; 80 if standard output is no terminal or its width is unknown.
 inline std::size_t terminal_width() { return terminal_columns().value_or(80); }
 
 // Whether the locale (LC_ALL, LC_CTYPE, LANG) shows UTF-8.

@@ -37,16 +37,6 @@ std::string counted(std::size_t count, const char* noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    parts.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return parts;
-}
-
 std::string joined(const std::vector<std::string>& words, std::string_view between) {
   std::string text;
   for (const std::string& word : words) text.append(&word == words.data() ? "" : between).append(word);
@@ -75,8 +65,8 @@ std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
     std::string_view word = text.substr(begin, end - begin);
     begin = end;
     for (;;) {
-      const std::size_t used = columns(lines.back()), taken = used == 0 ? 0 : used + 1;
-      const std::size_t room = width > taken ? width - taken : 0;
+      const std::size_t used = columns(lines.back()), begun = used == 0 ? 0 : used + 1;
+      const std::size_t room = width > begun ? width - begun : 0;
       const bool fits = columns(word) <= room;
       const std::size_t dot =
           fits || columns(word) <= width || room == 0 ? std::string_view::npos : word.rfind('.', room - 1);

@@ -22,7 +22,6 @@ std::string pad(std::string_view text, std::size_t width);              // text,
 std::string lead(std::string_view text, std::size_t width);             // spaces, then text
 std::string counted(std::size_t count, const char* noun);               // "1 pair", "64 pairs"
 const char* direction(const Rope&) noexcept;                            // "counterclockwise", "clockwise"
-std::vector<std::string> split(std::string_view text, char separator);  // no empty part at the end
 std::string joined(const std::vector<std::string>& words, std::string_view between = ", ");
 std::string one_of_words(const std::vector<std::string>& words);  // "half, interleaved or interleaved_to_half"
 
@@ -40,11 +39,11 @@ std::string value_text(bool value, int digits);
 std::string value_text(const std::optional<double>& value, int digits);
 std::string value_text(const std::vector<double>& values, int digits);
 
-// A JSON object of the program's output: "version" stands first in each. docs/json.md says what a version promises.
+// A JSON object of the program's output: "version" stands first in each. docs/cli.md says what a version promises.
 std::string with_version(std::string json);
 inline std::string versioned(const nlohmann::ordered_json& object) { return with_version(files::json_text(object)); }
 
-// Elements in row-major order as lists within each other.
+// Elements in row-major order as nested lists.
 nlohmann::ordered_json nested(std::span<const nlohmann::ordered_json> elements, std::span<const std::int64_t> shape);
 
 using detail::fixed;

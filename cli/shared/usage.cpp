@@ -23,7 +23,7 @@ std::string nearest(const std::string& word, const Words& words) {
   return std::string(files::nearest(word, std::vector<std::string_view>(words.begin(), words.end())));
 }
 
-// The long names that were probably meant: the nearest, or those that begin like it, required ones before others.
+// The long names that were probably meant: the nearest, or those that begin alike; if any are required, only these.
 Words meant_options(const CommandDescription& command, const std::string& wanted) {
   Words names, required, others;
   for (const OptionDescription& option : command.options) names.push_back(bare(option.long_name()));

@@ -237,8 +237,8 @@ TEST_F(OfDiffusers, a_whole_head_of_allegro_turns_block_by_block_and_back) {
   EXPECT_EQ(checked(allegro, path("out.safetensors")), 0);
   const Strings first = allegro + Strings{"--rope", "0"};
   const Json back =
-      json_of(Strings{"apply"} + allegro +
-              Strings{"--backward", "--input", path("out.safetensors"), "--output", path("back.safetensors")});
+      run_json(Strings{"apply"} + allegro +
+               Strings{"--backward", "--input", path("out.safetensors"), "--output", path("back.safetensors")});
   EXPECT_EQ(checked(first, path("out.safetensors")), 0) << "its block";
   const Strings wrong =
       Strings{"diagnose"} + allegro + Strings{"--before", path("in.safetensors"), "--after", path("in.safetensors")};
@@ -281,7 +281,7 @@ TEST_F(Apply, q_and_k_turn_and_the_rest_is_copied_bit_for_bit) {
   EXPECT_NE(values_of(out.read("q")), some_values(16));
 }
 
-// A step behind the rotation, or before the backward one, by a factor of the tensor's type, as in transformers'
+// A product after the rotation, or before the backward one, by a factor of the tensor's type, as in transformers'
 // modeling_ministral3.py.
 TEST_F(Apply, queries_are_multiplied_as_hf_in_a_step_of_its_own) {
   const std::string config = write_config(

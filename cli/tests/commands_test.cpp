@@ -1,10 +1,10 @@
-// The program prints what cli/tests/transcripts/*.txt say, which are transcripts of a shell. Lines of one:
-//   = a name                  begins a case, in a folder of its own
-//   file, tensors             as shell.h says; before the first case: in every case
-//   $ a command
-//   values FILE [NAME]        as a command: what a tensor of a safetensors file, or an .npy, holds
-//   > a line of standard output, ! of standard error; exit N: the status but 0
-// ROTARY_WRITE_COMMANDS=1 writes what differs anew, for a change that is meant: git diff shows what it changes.
+// Runs cli/tests/transcripts/*.txt, transcripts of a shell, and compares the output. Their lines:
+//   = NAME                    begins a case, in a folder of its own
+//   file, tensors             make a file (shell.h); before the first case they count for every case
+//   $ COMMAND                 is run in the shell
+//   values FILE [NAME]        stands for a command that prints a tensor of a safetensors file, or an .npy
+//   > a line of standard output, ! of standard error; exit N: a status other than 0
+// ROTARY_WRITE_COMMANDS=1 renews the transcripts after an intended change; git diff shows the changes.
 #include <cstdlib>
 #include <memory>
 #include <sstream>
@@ -26,7 +26,7 @@ std::string listed(const Tensor& tensor, Value value) {
 }
 
 // "F32 [2, 2] 1 0.5 -1 0".
-std::string text_of(const Tensor& tensor) {
+std::string values_text(const Tensor& tensor) {
   const std::string head = std::string(name(tensor.type)) + " " + detail::shape_text(tensor.shape);
   const auto same = [](auto value) { return value; };
   switch (tensor.type) {
@@ -43,14 +43,14 @@ std::string text_of(const Tensor& tensor) {
   }
 }
 
-// The lines that a shell tells of a command, as the transcript has them.
-Strings told(const Shell& shell, const std::string& command) {
+// The lines of a transcript for a command.
+Strings transcript_of(const Shell& shell, const std::string& command) {
   if (command.starts_with("values ")) {
     std::istringstream words(command);
     std::string file, tensor;
     words >> file >> file >> tensor;
     const fs::path path = shell.path(file);
-    return {"> " + text_of(path.extension() == ".npy" ? read_npy(path) : SafetensorsFile(path).read(tensor))};
+    return {"> " + values_text(path.extension() == ".npy" ? read_npy(path) : SafetensorsFile(path).read(tensor))};
   }
   const Result result = shell.run(command);
   Strings lines;
@@ -73,7 +73,7 @@ TEST_P(Commands, print_what_the_transcript_says) {
   std::unique_ptr<Shell> in;
   const auto settle = [&] {
     if (command.empty()) return;
-    const Strings lines = told(*in, command);
+    const Strings lines = transcript_of(*in, command);
     EXPECT_EQ(lines, expected) << name << ": " << command;
     for (const std::string& line : lines) again += line + "\n";
     command.clear();

@@ -1,5 +1,5 @@
-// docs/cli.md and README.md show what the program prints. With ROTARY_UPDATE_DOCS=1 in the environment they are written
-// anew: the blocks of ```console, but for those that leave lines out ("   ...").
+// The pages of docs show what the program prints. ROTARY_UPDATE_DOCS=1 in the environment renews the blocks of
+// ```console, except those that leave lines out ("   ...").
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
@@ -23,7 +23,7 @@ bool depends_on_the_machine(const std::string& line) {
   return std::regex_search(line, word);
 }
 
-// Line for line; what follows a left_out may come any number of lines later.
+// Compares line for line. The line after left_out may come any number of lines later.
 std::string difference(const Strings& shown, const Strings& printed) {
   auto next = printed.begin();
   bool skipping = false;

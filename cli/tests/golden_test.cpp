@@ -1,5 +1,5 @@
-// rotary golden: both files say the same, a right implementation is within the tolerances, and a wrong one is not.
-// (What it refuses: cli/tests/transcripts/golden.txt)
+// rotary golden: both files have the same numbers, a right implementation is within the tolerances, a wrong one is not.
+// (Refusals: cli/tests/transcripts/golden.txt)
 #include <cmath>
 
 #include "run.h"

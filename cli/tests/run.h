@@ -47,7 +47,7 @@ using test::read_text;
 using test::values_of;
 using test::write_text;
 
-// count values that look like data: neither round nor small integers, both signs.
+// `count` values that look like data: of both signs, neither round nor small integers.
 inline std::vector<float> some_values(std::size_t count, unsigned seed = 1) {
   std::vector<float> values(count);
   std::uint32_t state = seed * 2654435761U + 12345U;
@@ -78,7 +78,7 @@ class Cli : public testing::Test {
     return result;
   }
 
-  // The run fails with this code, in the promised form, and prints nothing else.
+  // Expects that the run fails with this code, in the promised form, and prints nothing else.
   void expect_error(const Strings& words, const std::string& code) const {
     const Result result = run(words);
     EXPECT_EQ(result.exit, 1) << result.out << result.err;
@@ -92,7 +92,7 @@ class Cli : public testing::Test {
     return result;
   }
 
-  Json json_of(const Strings& words) const { return Json::parse(expect_success(words + Strings{"--json"}).out); }
+  Json run_json(const Strings& words) const { return Json::parse(expect_success(words + Strings{"--json"}).out); }
 
   std::string write_config(const std::string& name, const std::string& members) const {
     write_text(path(name), "{" + members + "}");

@@ -1,4 +1,4 @@
-// A shell in a folder of its own, for transcripts and pages of docs. A line makes a file there:
+// A shell in a folder of its own, for transcripts and pages of docs. These lines make a file there:
 //   file NAME TEXT            of one line
 //   tensors NAME JSON         a safetensors file or an .npy of {"q": [dtype, shape]}, by name; values may stand third,
 //                             metadata in "__metadata__"
@@ -20,15 +20,15 @@ std::vector<T> converted(const std::vector<From>& values) {
   return result;
 }
 
-inline Tensor tensor_of(const std::string& name, const nlohmann::json& said) {
-  const ElementType type = parse_element_type(said.at(0).get<std::string>());
-  const std::vector<std::int64_t> shape = said.at(1);
+inline Tensor tensor_of(const std::string& name, const nlohmann::json& data) {
+  const ElementType type = parse_element_type(data.at(0).get<std::string>());
+  const std::vector<std::int64_t> shape = data.at(1);
   std::size_t count = 1;
   for (const std::int64_t size : shape) count *= static_cast<std::size_t>(size);
   std::vector<double> values = converted<double>(some_values(count));
-  if (said.size() > 2) {
+  if (data.size() > 2) {
     values.clear();
-    for (const auto& value : said.at(2))  // "nan" and "inf" are no JSON
+    for (const auto& value : data.at(2))  // "nan" and "inf" are no JSON
       values.push_back(value.is_string() ? std::stod(value.get<std::string>()) : value.get<double>());
   }
   if (type == ElementType::f64) return make_tensor(name, type, shape, values);
@@ -36,22 +36,22 @@ inline Tensor tensor_of(const std::string& name, const nlohmann::json& said) {
   if (type == ElementType::i32) return make_tensor(name, type, shape, converted<std::int32_t>(values));
   if (type == ElementType::bf16) {
     std::vector<std::uint16_t> bits;
-    for (const double value : values) bits.push_back(to_bf16(said.size() > 2 ? static_cast<float>(value) : 1).bits);
+    for (const double value : values) bits.push_back(to_bf16(data.size() > 2 ? static_cast<float>(value) : 1).bits);
     return make_tensor(name, type, shape, bits);
   }
   if (type == ElementType::f32) return make_tensor(name, type, shape, converted<float>(values));
-  throw std::runtime_error("no type of a transcript's tensors: " + said.dump());
+  throw std::runtime_error("no type of a transcript's tensors: " + data.dump());
 }
 
-inline void write_tensor_file(const std::filesystem::path& file, const nlohmann::json& said) {
+inline void write_tensor_file(const std::filesystem::path& file, const nlohmann::json& data) {
   std::vector<Tensor> tensors;
-  for (const auto& [name, tensor] : said.items())
+  for (const auto& [name, tensor] : data.items())
     if (name != "__metadata__") tensors.push_back(tensor_of(name, tensor));
   if (file.extension() == ".npy") {
     write_npy(file, tensors.at(0));
   } else {
     write_safetensors(file, test::pointers_to(tensors),
-                      said.value("__metadata__", std::map<std::string, std::string>()));
+                      data.value("__metadata__", std::map<std::string, std::string>()));
   }
 }
 

@@ -1,5 +1,5 @@
-// The ways to learn how a command line is written: version, rules, completion, man page, models. (Help, and commands
-// that are gone: cli/tests/transcripts/usage.txt)
+// Version, rules between options, completion, man page, models. (Help and removed commands:
+// cli/tests/transcripts/usage.txt)
 #include <algorithm>
 #include <sstream>
 
@@ -42,7 +42,18 @@ TEST_F(Usage, version_begins_with_the_number_and_lists_the_parts) {
 
 // ---- the data ----
 
-// Each command's options, those that a rule names beside it.
+// rotary-torch reads its presets from presets.json; the two roformer presets of summary are in its code.
+TEST_F(Usage, presets_are_those_of_the_trainer) {
+  const Json file = Json::parse(read_text(ROTARY_SOURCE_DIR "/torch/rotary_torch/training/presets.json"));
+  Strings names;
+  for (const Json& preset : file.at("presets")) names.push_back(preset.at("name").get<std::string>());
+  const cli::CommandDescription train = cli::describe_command("train", "rotary-torch");
+  EXPECT_EQ(train.find("--preset")->words, names);
+  const std::string help = cli::describe_command("summary", "rotary-torch").find("--preset")->help;
+  for (const std::string& name : names) EXPECT_TRUE(contains(help, name)) << name;
+}
+
+// Every rule of a command names its options.
 TEST_F(Usage, rules_name_options_of_their_command) {
   const Json data = Json::parse(read_text(ROTARY_SOURCE_DIR "/cli/data/commands.json"));
   int rules = 0;
@@ -72,14 +83,14 @@ TEST_F(Usage, rules_name_options_of_their_command) {
 
 TEST_F(Usage, words_of_the_data_are_those_of_the_program) {
   Strings methods, chapters;
-  const Json plan = json_of({"extend", configs + "llama-3-8b.json", "--length", "65536"});
+  const Json plan = run_json({"extend", configs + "llama-3-8b.json", "--length", "65536"});
   for (const Json& method : plan.at("methods")) methods.push_back(method.at("method").get<std::string>());
   EXPECT_EQ(cli::describe_command("extend").find("--scaling")->words, methods);
-  const Json contents = json_of({"explain"});
+  const Json contents = run_json({"explain"});
   for (const Json& chapter : contents.at("chapters")) chapters.push_back(chapter.at("id").get<std::string>());
   EXPECT_EQ(cli::describe_command("explain").options.front().words, chapters);
   const std::string help = expect_success({"accuracy", "--help"}).out;
-  const Json study = json_of({"accuracy"});
+  const Json study = run_json({"accuracy"});
   ASSERT_FALSE(study.at("ways").empty());
   for (const Json& way : study.at("ways"))
     EXPECT_TRUE(contains(help, "\n  " + way.at("way").get<std::string>() + " ")) << way;
@@ -114,10 +125,10 @@ TEST_F(Usage, a_json_error_keeps_to_utf8) {
 
 // ---- the completion and the man page ----
 
-// A file that cli/shell_files.py wrote when rotary was built.
+// A file that cli/shell_files.py wrote during the build.
 std::string shell_file(const std::string& name) { return read_text(ROTARY_BINARY_DIR "/shell/" + name); }
 
-// The text from mark, which it must have, to the next end.
+// The text from `mark`, which must be there, to the next `end`.
 std::string part_of(const std::string& text, const std::string& mark, const std::string& end) {
   const std::size_t begin = text.find(mark);
   EXPECT_NE(begin, std::string::npos) << mark;
@@ -166,7 +177,7 @@ TEST_F(Usage, bash_completes_commands_options_and_values) {
 
 TEST_F(Cli, models_are_hundreds_found_by_any_part_of_a_word) {
   const auto json = [this](const std::string& filter) {
-    return json_of({"models", filter}).at("models").get<std::vector<Json>>();
+    return run_json({"models", filter}).at("models").get<std::vector<Json>>();
   };
   for (const Json& model : json("interleaved_to_half")) EXPECT_EQ(model.at("pairing"), "interleaved_to_half");
   for (const Json& model : json("mistral")) {

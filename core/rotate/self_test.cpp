@@ -31,7 +31,7 @@ void expect(std::uint64_t wanted, std::uint64_t found, const std::string& what) 
                 static_cast<unsigned long long>(found));
   fail(Code::CHECK, "self_test", what, " ", hashes,
        ": this build of rotary computes other bits than every other. Compile its sources with -ffp-contract=off "
-       "-fno-fast-math behind all other flags (docs/platforms.md)");
+       "-fno-fast-math behind all other flags (docs/embedding.md)");
 }
 
 std::vector<Frequencies> speeds() {

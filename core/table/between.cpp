@@ -147,8 +147,8 @@ Frequencies detail::check_between(const Frequencies& from, Extent from_positions
     refuse_between(Code::PAIRING, "from and to must leave keys in one order but are ", name(from.pairing), " and ",
                    name(to.pairing));
   if (from_positions.tokens != to_positions.tokens)
-    refuse_between(Code::SHAPE, "the positions must be of as many tokens but are of ", from_positions.tokens, " and ",
-                   to_positions.tokens);
+    refuse_between(Code::SHAPE, "both positions must have the same number of tokens but have ", from_positions.tokens,
+                   " and ", to_positions.tokens);
   const int batch = std::max(from_positions.batch, to_positions.batch);
   for (const int given : {from_positions.batch, to_positions.batch}) {
     if (given != 1 && given != batch)

@@ -213,7 +213,7 @@ std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes, 
     plain.scaling = Unscaled{};
     plain.multiplier.clear();
     if (agree(buffer, frequencies(plain, 0).inv_freq))
-      return "the frequencies of " + rope + " before scaling, not used";
+      return "the frequencies of " + rope + " before scaling: not used";
     if (buffer.values.size() != used.size() || !difference.empty()) continue;
     const auto apart = std::mismatch(used.begin(), used.end(), buffer.values.begin(), [&](double a, double b) {
       return agree({.name = {}, .type = buffer.type, .values = {b}}, {a});
@@ -223,7 +223,7 @@ std::string compared(const Buffer& buffer, const std::vector<ModelRope>& ropes, 
                  ")";
   }
   if (!difference.empty()) return difference;
-  return std::to_string(buffer.values.size()) + " values, which fit no rope here, not used";
+  return std::to_string(buffer.values.size()) + " values, which fit no rope of the model: not used";
 }
 
 // Sets the pairing of the checkpoint's metadata for the ropes; false if there is none.

@@ -170,7 +170,8 @@ void check_positions(const Part& part) {
     if (found == nullptr) continue;
     keys.mark(key);
     if (found->is_string() && says_other_positions(std::string(key), *found)) {
-      part.note(NoteKind::unread, key, " is ", shown(*found), " and not read: ", part.name(), " turns all the same");
+      part.note(NoteKind::unread, key, " is ", shown(*found), " but has no effect: ", part.name(),
+                " rotates all the same");
     }
   }
   for (const char* key : {"alibi", "use_alibi"}) {

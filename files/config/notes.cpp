@@ -100,13 +100,13 @@ void note_reach(const Part& part, const std::vector<ModelRope>& ropes, std::int6
 
 Note note_beside(const Model& model, const std::filesystem::path& params, const ConfigOptions& options) {
   const auto note = [](const std::string& found) {
-    return Note{"", NoteKind::compared, "params.json stands beside config.json, which is read; " + found};
+    return Note{"", NoteKind::compared, "params.json lies beside config.json, which is read; " + found};
   };
   Model other;
   try {
     other = read_config(params, options);
   } catch (const Error& error) {
-    return note("params.json cannot be: " + printable(error.what()) + ".");
+    return note("params.json cannot be read: " + printable(error.what()) + ".");
   }
   if (model.ropes.empty() || other.ropes.empty()) {
     return note(model.ropes.size() == other.ropes.size() ? "neither has a rope." : "only one of the two has a rope.");

@@ -247,7 +247,8 @@ class PartReader {
     const auto chunks = part_.keys.has(key) ? part_.keys.object(key) : std::nullopt;
     if (!chunks) return;
     chunks->mark("original_max_position_embeddings");
-    part_.note(NoteKind::attention, key, " remaps positions inside attention (vLLM); the frequencies are these");
+    part_.note(NoteKind::attention, key,
+               " remaps positions inside attention (vLLM); the frequencies shown do not include that");
   }
 
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -269,7 +270,7 @@ class PartReader {
     const std::vector<std::string_view>& explained = part_.family.remark.keys;
     if (says && std::find(explained.begin(), explained.end(), key) == explained.end()) {
       part_.note(NoteKind::unread, key,
-                 " is not read: ", (ropes_.empty() ? "nothing turns" : part_.name() + " turns without it"));
+                 " is not read: ", (ropes_.empty() ? "nothing rotates" : part_.name() + " does not use it"));
     }
   }
 

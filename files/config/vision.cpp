@@ -173,11 +173,12 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
     for (int i = 0; i < pairs; ++i) rope.axis.push_back(static_cast<std::uint8_t>(i % 2));
     part.by_default("axis");
     model.axis_names = {"height", "width"};
-    return part.note(NoteKind::axes, "axis 0 is the row, axis 1 the column, pair by pair; text gives both the same");
+    return part.note(NoteKind::axes,
+                     "pairs turn by the row (axis 0) and the column (axis 1) alternately; for text both are the same");
   }
   std::vector<int> sections = sections_of(part, keys, pairs);
   if (sections.empty()) {
-    part.note(NoteKind::axes, "mrope_section is not given, nor a default that fits: every pair listens to axis 0");
+    part.note(NoteKind::axes, "mrope_section is not given and no default fits: every pair turns by axis 0");
     return;
   }
   const int sum = std::accumulate(sections.begin(), sections.end(), 0);
@@ -204,7 +205,7 @@ void set_mrope_axes(const Part& part, const std::optional<Object>& keys, ModelRo
               : axes == Axes::glm       ? glm_axes(sections)
                                         : sectioned_axes(sections);
   if (axes == Axes::ernie || axes == Axes::bailing)
-    part.note(NoteKind::axes, "axes t, h, w; pairs alternate h and w, the last listen to t");
+    part.note(NoteKind::axes, "axes t, h, w: pairs turn by h and w alternately, the last ones by t");
   if (axes == Axes::xdrope) {
     part.note(NoteKind::axes,
               "the sections count pairs, as in vLLM; transformers gives the two members of an image "

@@ -184,7 +184,7 @@ class Walk {
     if (!asks) {
       if (model && !node.root()) {
         reading_.note(NoteKind::no_rope, node.path,
-                      "its rope, if it has one, is not known (" + what + "); it has no rope answer here");
+                      "whether it has a rope is not known (" + what + "), so none is listed for it");
       }
       if (!model) leave_to_children(node);
       return;

@@ -286,13 +286,15 @@ Gguf::Gguf(const InputFile& file) : file_(file) {
   for (std::uint64_t i = 0; i < keys; ++i) {
     const std::string key = cursor.take_text("a metadata key", longest_name);
     const std::string what = "the value of " + in_quotes(key);
-    if (metadata_.contains(key)) cursor.fail("a metadata key must come once but " + in_quotes(key) + " came again");
+    if (metadata_.contains(key))
+      cursor.fail("a metadata key must appear once but " + in_quotes(key) + " appears again");
     const std::uint32_t type = take_type(cursor, what);
     metadata_[key] = type == array ? take_array(cursor, what, 1, kept) : value_rows[type].take(cursor, what);
   }
   for (std::uint64_t i = 0; i < tensors; ++i) {
     const std::string name = cursor.take_text("a tensor's name", longest_name);
-    if (tensors_.count(name) != 0) cursor.fail("a tensor's name must come once but " + in_quotes(name) + " came again");
+    if (tensors_.count(name) != 0)
+      cursor.fail("a tensor's name must appear once but " + in_quotes(name) + " appears again");
     tensors_.emplace(name, take_tensor(cursor, "tensor " + in_quotes(name)));
   }
   check_tensors(cursor.position());

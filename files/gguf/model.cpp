@@ -300,7 +300,7 @@ class GgufReader {
     if (arch_.rope_type == GgufRopeType::none || !is_switched_on()) {
       for (const char* key : known_keys) keys_.mark(key);
       return part_.note(NoteKind::no_rope, "architecture ", in_quotes(part_.name()),
-                        " has no rotary positions that llama.cpp knows of");
+                        " has no rotary positions in llama.cpp");
     }
     read_layers();
     ModelPart& added = part_.add_to_model(static_cast<int>(layers_.size()));
@@ -392,7 +392,7 @@ class GgufReader {
            in_quotes(part_.name()), " and must be named by ", in_quotes(keys_.path_of(pattern)), " but it is absent");
     } else {
       part_.note(NoteKind::model_default,
-                 "attention.sliding_window_pattern is not given: all layers have a window but every one in ", period,
+                 "attention.sliding_window_pattern is not given: all layers have a window except one in ", period,
                  ", as llama.cpp has it for ", part_.name());
     }
     for (std::size_t i = 0; i < windows.size(); ++i) {
@@ -546,11 +546,11 @@ class GgufReader {
     const bool permuted = arch_.quirk == GgufQuirk::permuted || arch_.quirk == GgufQuirk::permuted_switch ||
                           arch_.quirk == GgufQuirk::permuted_gaps;
     if (!given) {
-      part_.note(NoteKind::model, "pairing ", detail::familiar(rope.pairing), ", as llama.cpp turns architecture ",
-                 name,
-                 (permuted ? ": conversion to GGUF reorders the rows of q and k, and what Hugging Face's weights turn "
-                             "as half turns as interleaved here"
-                           : ""));
+      part_.note(
+          NoteKind::model, "pairing ", detail::familiar(rope.pairing), ", as llama.cpp turns architecture ", name,
+          (permuted ? ": conversion to GGUF reorders the rows of q and k, so that half in Hugging Face's weights is "
+                      "interleaved here"
+                    : ""));
     }
     rope.pairing = given_pairing(part_, rope.pairing, "");
   }
@@ -573,8 +573,8 @@ class GgufReader {
     part_.note(
         NoteKind::axes,
         interleaved
-            ? "the pairs take time, height and width in turn, and what is left over time, as the model was trained; "
-              "llama.cpp gives pairs left over a fourth position"
+            ? "the pairs take time, height and width in turn, and the pairs left over take time, as in training; "
+              "llama.cpp gives the pairs left over a fourth position"
             : "the pairs take time, height and width in runs of rope.dimension_sections");
   }
 

@@ -117,7 +117,7 @@ class HeaderParser {
     const auto found = std::find(keys.begin(), keys.end(), key);
     if (found == keys.end()) fail("keys must be descr, fortran_order, shape but got " + in_quotes(key));
     if (std::exchange(seen_[static_cast<std::size_t>(found - keys.begin())], true)) {
-      fail("'" + key + "' must come once but came again");
+      fail("'" + key + "' must appear once but appears again");
     }
     expect(':');
     if (key == "shape") {

@@ -71,7 +71,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
       state_ = State::tensors;
     } else if (state_ == State::tensors) {
       const bool is_metadata = key_ == metadata_name;
-      if (is_metadata && std::exchange(has_metadata_, true)) fail("__metadata__ must come once but came again");
+      if (is_metadata && std::exchange(has_metadata_, true)) fail("__metadata__ must appear once but appears again");
       state_ = is_metadata ? State::metadata : State::tensor;
       entry_ = Entry{};
       entry_.info.name = key_;
@@ -94,12 +94,12 @@ class HeaderReader final : public nlohmann::json_sax<json> {
       const auto found = std::find(field_names.begin(), field_names.end(), key);
       if (found == field_names.end()) fail_tensor("keys must be dtype, shape, data_offsets but got " + in_quotes(key));
       const auto field = static_cast<std::size_t>(found - field_names.begin());
-      if (std::exchange(seen_[field], true)) fail_tensor(key + " must come once but came again");
+      if (std::exchange(seen_[field], true)) fail_tensor(key + " must appear once but appears again");
       field_ = static_cast<Field>(field);
       return true;
     }
     if (state_ == State::metadata && header_.metadata.contains(key)) {
-      fail("__metadata__ keys must come once but " + in_quotes(key) + " came again");
+      fail("__metadata__ keys must appear once but " + in_quotes(key) + " appears again");
     }
     key_ = std::move(key);
     return true;
@@ -198,7 +198,7 @@ void check_entries(const std::vector<Entry>& entries, std::uint64_t data_bytes, 
   for (const Entry& entry : entries) names.emplace_back(entry.info.name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) refuse("tensor " + in_quotes(*twice) + ": a name must come once but came again");
+  if (twice != names.end()) refuse("tensor " + in_quotes(*twice) + ": a name must appear once but appears again");
   std::uint64_t next = 0;
   for (const auto& [info, begin, end] : entries) {
     const std::string tensor = "tensor " + in_quotes(info.name) + ": ";
@@ -306,7 +306,7 @@ std::string make_header(std::span<const TensorInfo* const> tensors,
   for (const TensorInfo* tensor : tensors) {
     if (!names.insert(tensor->name).second) {
       fail(Code::FORMAT, "safetensors",
-           "tensor " + in_quotes(tensor->name) + ": a name must come once and not be " + std::string(metadata_name) +
+           "tensor " + in_quotes(tensor->name) + ": a name must be unique and not be " + std::string(metadata_name) +
                " but it is taken");
     }
     separate();

@@ -106,12 +106,12 @@ TEST_F(ConfigFolder, SaysWhatParamsJsonSaysOtherwise) {
   const Model same = read_both(R"(, "rope_theta": 1000000.0)");
   EXPECT_EQ(only(same).rope.pairing, Pairing::half);
   EXPECT_TRUE(noted(same,
-                    "params.json stands beside config.json, which is read; they disagree: pairing half "
+                    "params.json lies beside config.json, which is read; they disagree: pairing half "
                     "(params.json: interleaved). Each goes with the weights"));
   EXPECT_TRUE(noted(read_both(R"(, "rope_theta": 10000.0)"), "base 1000000 (params.json: 10000)"));
   EXPECT_TRUE(noted(read_both(R"(, "yarn": {"factor": 4, "original_max_position_embeddings": 8192})"),
                     "scaling default (params.json: yarn)"));
-  EXPECT_TRUE(noted(read_both(R"(, "rope_theta": "high")"), "params.json cannot be: [read_config]"));
+  EXPECT_TRUE(noted(read_both(R"(, "rope_theta": "high")"), "params.json cannot be read: [read_config]"));
   EXPECT_TRUE(noted(read_both(R"(, "head_dim": 8)"), "head_dim 16 (params.json: 8)"));
 }
 

@@ -136,7 +136,9 @@ TEST(Safetensors, NamesThatTheFormatCannotHoldAreNotWritten) {
   const Tensor q = make_tensor<float>("q", ElementType::f32, {1}, {1});
   const Tensor metadata = make_tensor<float>("__metadata__", ElementType::f32, {1}, {1});
   const Tensor latin1 = make_tensor<float>("gr\xF6\xDF", ElementType::f32, {1}, {1});
-  expect_error("FORMAT", "\"q\": a name must come once", [&] { write_safetensors(folder / "a", std::array{&q, &q}); });
+  expect_error("FORMAT", "\"q\": a name must be unique", [&] {
+    write_safetensors(folder / "a", std::array{&q, &q});
+  });
   expect_error("FORMAT", "__metadata__", [&] { write_safetensors(folder / "a", std::array{&metadata}); });
   expect_error("FORMAT", "UTF-8 but got \"gr\\xF6\\xDF\"",
                [&] { write_safetensors(folder / "a", std::array{&latin1}); });

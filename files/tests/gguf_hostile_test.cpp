@@ -102,9 +102,9 @@ TEST(GgufHostile, TypesNamesTextsTensorsAndAlignmentsThatCannotBeAreRefused) {
   expect_refused("FORMAT", "true (1) or false (0)", gguf_file("llama", 1, gguf_key("a", 7, "\2")));
 
   // Names that come twice.
-  expect_refused("FORMAT", "came again", gguf_file("llama", 2, gguf_number("a", 1) + gguf_number("a", 1)));
+  expect_refused("FORMAT", "appears again", gguf_file("llama", 2, gguf_number("a", 1) + gguf_number("a", 1)));
   const std::string twice = gguf_tensor("t", {0}, 0, 0);
-  expect_refused("FORMAT", "came again", with_tensor(twice + twice, "", 2));
+  expect_refused("FORMAT", "appears again", with_tensor(twice + twice, "", 2));
 
   // Texts that are not UTF-8.
   expect_refused("FORMAT", "must be UTF-8", gguf_file("llama", 1, gguf_number("a\xFF", 1)));

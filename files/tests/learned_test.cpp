@@ -154,7 +154,7 @@ TEST_F(LearnedFiles, ABufferThatAgreesIsNotedAndChangesNothing) {
     EXPECT_TRUE(only(m).rope.inv_freq.empty());
     Model scaled = small_llama(R"(, "rope_scaling": {"type": "linear", "factor": 4.0})");
     apply_weights(scaled, folder_ / "model.safetensors");
-    EXPECT_TRUE(noted(scaled, "the frequencies of rope 0 before scaling, not used")) << scaled.notes.back().text;
+    EXPECT_TRUE(noted(scaled, "the frequencies of rope 0 before scaling: not used")) << scaled.notes.back().text;
   }
 }
 
@@ -163,7 +163,7 @@ TEST_F(LearnedFiles, ABufferThatDiffersIsToldAndNotUsed) {
   apply_weights(m, write("model.safetensors", {floats("rope.freqs", {1, 0.25F, 0.01F, 0.001F}),
                                                floats("encoder.rotary_emb.inv_freq", {1, 0.5F})}));
   EXPECT_TRUE(noted(m, "rope.freqs: not the frequencies of rope 0, pair 1 has 0.25 there and 0.1 here; not used"));
-  EXPECT_TRUE(noted(m, "encoder.rotary_emb.inv_freq: 2 values, which fit no rope here, not used"));
+  EXPECT_TRUE(noted(m, "encoder.rotary_emb.inv_freq: 2 values, which fit no rope of the model: not used"));
   EXPECT_EQ(frequencies(only(m).rope, 0).inv_freq[1], 0.1);
   Model none = small_llama();
   apply_weights(none, write("other.safetensors", {floats("lm_head.weight", {1})}));

@@ -85,7 +85,7 @@ class Guard {
   void check_key(const std::string& key) {
     if (key.starts_with(marker)) fail(Code::JSON, "parse", "a key must be a string that does not begin with U+0000");
     if (!keys_.back().insert(key).second) {
-      fail(Code::JSON, "parse", "a key must not stand twice in one object but ", in_quotes(key), " does");
+      fail(Code::JSON, "parse", "a key must appear once in an object but ", in_quotes(key), " appears twice");
     }
   }
 

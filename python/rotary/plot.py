@@ -177,7 +177,7 @@ def patches(source: Any, *, reach: int = 32, rope: int = 0) -> Figure:
     places[down], places[across] = apart[:, None], apart
     scores = _scores(one, places.reshape(len(places), -1)).reshape(places.shape[1:])
     figure, axes = _figure(f"Two patches: {one.name}", "columns apart", "rows apart", 5.5)
-    image = axes.imshow(scores, "cividis", extent=(reach + 0.5) * np.array([-1, 1, 1, -1]), interpolation="none")
+    image = axes.imshow(scores, "viridis", extent=(reach + 0.5) * np.array([-1, 1, 1, -1]), interpolation="none")
     figure.colorbar(image, label="q.k of unit vectors")
     return figure
 

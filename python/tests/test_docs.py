@@ -1,4 +1,4 @@
-"""Runs the examples of README.md, docs/convert.md, docs/python*.md and docs/explain and compares what they print."""
+"""Runs the examples of README.md, docs/convert.md, docs/python.md and docs/explain and compares what they print."""
 
 import contextlib
 import io
@@ -11,7 +11,7 @@ import rotary
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "docs" / "convert.md", *sorted((ROOT / "docs").glob("python*.md")),
+PAGES = [README, ROOT / "docs" / "convert.md", ROOT / "docs" / "python.md",
          *sorted((ROOT / "docs" / "explain").glob("*.md"))]
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n```text\n(.*?)```)?", re.DOTALL)
 FRAMEWORK = re.compile(r"^(?:import|from) (torch|jax|transformers|matplotlib)\b", re.MULTILINE)

@@ -252,7 +252,7 @@ std::string advice_of(const Request& request, const Study& study) {
   const std::string within = "float32 is within " + tolerance_text(request.tolerance),
                     last = " up to " + std::to_string(study.last_within), of_context = std::to_string(context);
   if (study.last_within < 0) return within + " nowhere; use exact";
-  if (study.to_the_end) return within + last + ", as far as was looked; exact is at every position";
+  if (study.to_the_end) return within + last + " (the last position measured); exact is correct at every position";
   if (context > 0 && study.last_within >= context - 1)
     return within + last + ", which covers the context of " + of_context + "; beyond, use exact";
   return within + last + "; beyond" + (context > 0 ? " (the context is " + of_context + ")" : "") + ", use exact";

@@ -17,7 +17,7 @@ bool flag(const Json& keys, const std::string& key, bool default_value) {
 const Json& sub_config(const Json& config, const std::string& dotted) {
   if (const Json* found = files::object_at(config, dotted)) return *found;
   fail(Code::ROPE, operation, "a config must hold an object at the place of its rope but ", in_quotes(dotted),
-       " is none");
+       " is no object");
 }
 
 // The one text model with ropes.

@@ -131,7 +131,8 @@ class Planner {
       if (part_.ropes.size() > 1 && !fits(layer, candidate)) continue;
       if (!found) found = rope;
       if (same_elements(plan_.model.ropes[*found], candidate)) continue;
-      fail(Code::TENSOR, operation, "the rope of a drafting layer must be told by its heads but several fit ",
+      fail(Code::TENSOR, operation,
+           "the rope of a drafting layer must follow from its number of heads but several ropes fit ",
            layer.layer_name());
     }
     if (found) return *found;
@@ -165,8 +166,8 @@ class Planner {
       if (!part_.beside_towers || !layer.q || is_draft(place.first)) continue;
       if (text == nullptr) text = &place.first;
       if (*text == place.first) continue;
-      fail(Code::TENSOR, operation, "the layers of the text model must be told from those of its towers but ",
-           in_quotes(*text), " and ", in_quotes(place.first), " both have a projection of the queries");
+      fail(Code::TENSOR, operation, "only the layers of the text model may have a projection of the queries but ",
+           in_quotes(*text), " and ", in_quotes(place.first), " both have one");
     }
   }
 
@@ -215,7 +216,7 @@ class Planner {
     if (!plain) {
       fail(Code::TENSOR, operation,
            "keys that serve as values must have an output projection that is not quantised, and no adapter, but ",
-           in_quotes(weight), output == nullptr ? " is missing" : " is none");
+           in_quotes(weight), output == nullptr ? " is missing" : " is not one");
     }
     const Heads heads = of_queries(rope, rope.heads, rope.rope.head_dim);
     add(*output, name, {Axis::columns, 0, order_of(heads, plan_.to)}, heads);

@@ -186,9 +186,9 @@ class ProjectionTensor {
     const Sources& sources = *projection_.sources;
     for (std::size_t row = 0; row < sources.size(); ++row) {
       if (static_cast<std::int64_t>(row) / block == static_cast<std::int64_t>(sources[row]) / block) continue;
-      refuse(Code::TENSOR, "must have scales for rows that stay among themselves but has one for each " +
+      refuse(Code::TENSOR, "must have scales whose blocks of rows stay together but has one for each " +
                                std::to_string(block) +
-                               " rows, which a head's rows leave: convert the unquantised weights");
+                               " rows, and rows move to another block: convert the unquantised weights");
     }
     return std::nullopt;
   }
@@ -221,8 +221,7 @@ std::optional<Change> change_of(const TensorInfo& tensor, std::string_view suffi
   const bool known = row != std::end(all_suffixes);
   if (!known && tensor.elements() == 1) return std::nullopt;  // one for the projection as a whole
   if (!known)
-    of_projection.refuse(Code::TENSOR,
-                         "must be a known part of a projection but " + in_quotes(suffix) + " is none");
+    of_projection.refuse(Code::TENSOR, "must be a known tensor of a projection but " + in_quotes(suffix) + " is not known");
   const std::optional<Change> change = of_projection.change(text, row->kind);
   return tensor.elements() == 0 ? std::nullopt : change;
 }

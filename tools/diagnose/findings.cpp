@@ -54,8 +54,8 @@ constexpr Row cause_rows[] = {
     ROW(norms, cannot_tell, "no pairing of [its|their] elements keeps the norms of the pairs, as a rotation does "
         "(fits to {residual} at best)", Join::unknown),
     ROW(heads_differ, cannot_tell, "[its|their] angles differ from head to head in every layout", Join::unknown),
-    ROW(one_pair, cannot_tell, "one pair of the head alone is not 0, which tells position times speed and no more<; "
-        "[it is|they are] not what the config asks{differs}>", Join::unknown),
+    ROW(one_pair, cannot_tell, "only one pair of the head is not 0, which shows position times speed and neither "
+        "alone<; [it is|they are] not what the config asks{differs}>", Join::unknown),
     ROW(no_speeds, cannot_tell, "[its|their] angles are not those of one speed per pair at one position per token, "
         "neither at the speeds nor at the positions that the config asks", Join::unknown),
     ROW(no_frequencies, cannot_tell, "[its|their] angles are not those of the rope's frequencies at any positions, in "
@@ -184,7 +184,7 @@ constexpr Row cause_rows[] = {
     ROW(frequencies_late, scaling, "{rotated} with frequencies one place too late{asks}"),
     ROW(frequencies_reversed, scaling, "{rotated} with frequencies in reverse order{asks}"),
     ROW(another_order, layout, "[is|are] written with [its|their] {unit}s in another order: {unit} {after} after is "
-        "{unit} {before} before", Join::clause, "so taken"),
+        "{unit} {before} before", Join::clause, "in that order"),
     ROW(before_norm, elements, "before was taken in front of the norm of queries and keys (q_norm, k_norm<, a "
         "LayerNorm{mean}>) and after behind it: each {unit} differs by another factor, and each element by a weight; "
         "dump both behind it", Join::colon, "behind the norm"),
@@ -209,7 +209,7 @@ constexpr Row cause_rows[] = {
     ROW(further, offset, "{rotated} <{positions} positions><{position} position> <further{late}><less far{early}> in "
         "the second file{order_of_two}; {scores}"),
     ROW(turned_otherwise, cannot_tell, "{rotated} or multiplied otherwise in the second file, by no one offset: "
-        "diagnose tells which is right from the tensors before"),
+        "check each file with the tensors before the rotation"),
     ROW(another_in_second, cannot_tell, "[is|are] another tensor in the second file: no rotation leads from one to the "
         "other"),
     ROW(zero_in_both, as_configured, "[is|are] zero everywhere in both files"),
@@ -237,7 +237,7 @@ constexpr std::pair<const char*, const char*> fragments[] = {
     {"evidence", "< (fits to {residual}; the config's rope only to {asked_residual})>"},
     {"asks", "<; the model asks {asked}>{evidence}"},
     {"on_axis", "< on {axis}><, and as far off on the other axes{others}>< on every axis{every_axis}>"},
-    {"listens", "<: pair {pair} listens to {found}, the model asks {asked}>{evidence}"},
+    {"listens", "<: pair {pair} turns by {found}, the model asks {asked}>{evidence}"},
     {"rotated", "[is|are] rotated"},
     {"multiplied", "[is|are] multiplied"},
     {"at", "[is|are] rotated at positions that"},

@@ -131,7 +131,7 @@ void add_axes(Candidates& list, const Asked& asked) {
   }
 }
 
-// The finding with the first pair that listens to another axis than is asked.
+// The finding with the first pair that turns by another axis than is asked.
 Finding with_pair(Finding found, const Motion& motion, const Asked& asked) {
   const auto pair = std::ranges::mismatch(motion.axis, asked.motion.axis).in1 - motion.axis.begin();
   if (pair == std::ssize(motion.axis) || motion.terms > 1) return found;

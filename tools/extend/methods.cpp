@@ -75,21 +75,21 @@ Scaling scaling_of(const Situation& situation, MethodPlan& plan) {
 // Why the method cannot be used on these ropes; "" if it can.
 std::string reason_against(const Situation& situation, std::string_view method) {
   if (method == "default") return "";
-  if (situation.is_within()) return "the weights take such texts without another scaling";
+  if (situation.is_within()) return "the model reads such texts without another scaling";
   if (situation.family != nullptr) {
     for (const files::Unusable& known : situation.family->unusable)
       if (std::ranges::find(known.methods, method) != known.methods.end()) return std::string(known.why);
   }
   if (is_trained_so(situation.scaling()))
-    return std::string("the file's ") + name(situation.scaling()) + " is how the model was trained, and stays";
+    return std::string("the file's ") + name(situation.scaling()) + " is part of the training and stays";
   if (method != "longrope") return "";
   // LongRoPE's lists come from a search on the model itself: use those of the file or publisher, for this context only.
   const Pattern pattern = pattern_of(situation, method);
   const LongRope& lists = std::get<LongRope>(pattern.scaling);
-  if (pattern.from.empty()) return "no lists are published for it, and only a search on the model itself finds them";
+  if (pattern.from.empty()) return "no lists are published for this model, and only a search on the model finds them";
   const bool is_right = pattern.fits && situation.request.factor.value_or(lists.factor) == lists.factor &&
                         static_cast<int>(lists.long_factor.size()) == situation.first().rope.rotary_dim / 2;
-  return is_right ? "" : "the lists that are known were found for another context or factor";
+  return is_right ? "" : "the known lists are for another context or factor";
 }
 
 Sentences warnings_of(const Situation& situation, const MethodPlan& plan) {
@@ -174,7 +174,7 @@ void choose(const Situation& situation, Plan& plan) {
   const std::string own = name(situation.scaling());
   if (situation.is_scaled() && std::ranges::count(methods(), own) != 0)
     return take(own, "the method that the file has already");
-  take("yarn", paper + (known == nullptr ? "; what the makers of this model publish is not known"
+  take("yarn", paper + (known == nullptr ? "; no recipe of this model's publisher is known"
                                          : sentence_of("; what ", known->says.publisher, " publishes ends at ",
                                                        known->says.context, " tokens")));
 }
@@ -214,7 +214,7 @@ Plan plan(const Request& request) {
   choose(situation, plan);
   const auto best = std::ranges::find(plan.methods, plan.recommended, &MethodPlan::method);
   if (!plan.recommended.empty() && (best == plan.methods.end() || !best->refused.empty())) {
-    plan.why = plan.recommended + ", " + plan.why + ", cannot be planned here";
+    plan.why = plan.recommended + ", " + plan.why + ", but it cannot be planned here";
     plan.recommended.clear();
   }
   if (request.method.empty()) return plan;

@@ -191,7 +191,7 @@ void check_lengths(const Situation& situation) {
   if (context > longest_text) fail(Code::VALUE, "extend", "--length must be at most 2^53 but got ", context);
   if (trained == 0) {
     fail(Code::CONFIG_MISSING, "extend",
-         "the trained length must be known but the config does not say it: --trained-length gives it");
+         "the trained length must be known but the config does not state it: --trained-length gives it");
   }
   if (trained < 2 || trained > longest_text) {
     fail(Code::VALUE, "extend", "the trained length must be from 2 to 2^53 but got ", trained, " (", from,
@@ -199,7 +199,7 @@ void check_lengths(const Situation& situation) {
   }
   if (situation.is_within() && (stated <= 0 || context <= stated)) {
     fail(Code::VALUE, "extend", "--length must be above the trained length ", trained, " (", from, ") but got ",
-         context, ": the model takes such texts as it is");
+         context, ": the model reads such texts without a scaling");
   }
 }
 
@@ -218,8 +218,8 @@ Sentences warnings_of(const Situation& situation) {
   }
   if (layer_types_of(situation.request.model, situation.first()).empty() && window > 0 &&
       window < situation.request.context)
-    warnings.push_back(sentence_of("sliding_window is ", window,
-                                   ": where the code uses it, no token looks further back, whatever the rope reaches"));
+    warnings.push_back(
+        sentence_of("sliding_window is ", window, ": where the model uses it, no token attends further back"));
   return warnings;
 }
 

@@ -172,10 +172,10 @@ double Walk::lay_text(Row& row) {
 
 double Walk::lay_row(Row& row, const std::function<void(Row&)>& lay) {
   const bool counts = manner_.delta == Manner::Delta::greatest;
-  if (row.ids.empty() && counts) row.refuse("a token that the mask shows", "none");
+  if (row.ids.empty() && counts) row.refuse("a token where the mask is 1", "none");
   lay(row);
   const double most = greatest(row.places);
-  if (most > 9e15) refuse(Code::POSITION, "ids must be at most 9e15", std::to_string(most));
+  if (most > 9e15) refuse(Code::POSITION, "positions must be at most 9e15", std::to_string(most));
   return counts ? row.sum(row.sum(most, 1), -real(row.size())) : 0;
 }
 
@@ -202,7 +202,7 @@ ModelPositions Walk::made(const std::function<void(Row&)>& lay) {
            "the ids must have as many " + std::string(name(kind)) + "s as there are grids or lengths, " +
                std::to_string(given) + ",",
            std::to_string(taken(kind)) +
-               (short_film ? ", of which the last lacks " + std::to_string(frames_left_) + " frames" : ""));
+               (short_film ? ", and the last of them lacks " + std::to_string(frames_left_) + " frames" : ""));
   }
   made.positions = {.axes = manner_.axes, .batch = static_cast<int>(batch), .batched = true, .tokens = tokens};
   made.real_deltas = manner_.float32;

@@ -112,7 +112,7 @@ void lay_piece(Walk& walk, Row& row, const Omni& omni, const Piece& piece) {
   }
   if (run.kind == Kind::sound || piece.sounding) {
     const std::int64_t length = walk.next_sound(row), tokens = omni.sound_tokens(length);
-    if (tokens < 1) refuse(Code::POSITION, "an audio length must make a token, as 3 do", length);
+    if (tokens < 1) refuse(Code::POSITION, "an audio length must make at least one token (3 frames do)", length);
     for (std::int64_t i = 0; i < tokens; ++i) heard.emplace_back().fill(row.sum(row.next, real(i)));
   }
   row.check(run, static_cast<std::int64_t>(seen.size() + heard.size()));

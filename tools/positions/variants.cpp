@@ -39,11 +39,11 @@ ModelPositions pictures(const Call& call, const Manner& manner,
     }
   });
   if (disputed) {
-    made.notes.push_back(
-        call.inputs.publisher
-            ? "behind a video as its publisher counts: from its greatest id on"
-            : "behind a video as transformers 5.23 counts: its time passes nothing, so that ids repeat; "
-              "the publisher goes on after its greatest id (--after-film publisher)");
+    made.notes.push_back(call.inputs.publisher
+                             ? "after a video the text goes on from the greatest position, as in the publisher's code"
+                             : "after a video the text goes on as in transformers 5.23, which does not count its time: "
+                               "positions repeat; "
+                               "the publisher's code goes on from the greatest position (--after-film publisher)");
   }
   return made;
 }

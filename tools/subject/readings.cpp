@@ -254,9 +254,9 @@ Readings read_heads(std::string_view operation, std::span<const Tensor* const> t
   const std::string sentence = sentence_on(file) + "; layout " + fitting;
   if (written.empty()) {
     fail(Code::SHAPE, operation, sentence, " fits: say --layout ", fitting, ", or --layout ", word,
-         " to have them read so");
+         " to read them in that layout");
   }
-  found.warnings.push_back("warning: " + sentence + " would fit; --layout " + word + " is believed");
+  found.warnings.push_back("warning: " + sentence + " would fit; --layout " + word + " is used");
   return found;
 }
 

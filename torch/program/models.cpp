@@ -258,7 +258,7 @@ std::pair<Tensor, std::string> ids_of(const PerplexityOptions& options, const De
     const fs::path checkpoint = fs::path(options.dir) / "checkpoint.safetensors";
     std::error_code error;
     if (!fs::exists(checkpoint, error))
-      throw UsageError("give --text or --ids: DIR is no run of rotary-torch train, whose text would be taken");
+      throw UsageError("give --text or --ids: DIR is no run of rotary-torch train, whose text would be the default");
     path = rotary_torch::saved_run(checkpoint).notes.at("text");  // "": that of the preset smoke
   }
   const std::string text = path.empty() ? std::string(rotary_torch::smoke_text()) : rotary_torch::read_text(path);

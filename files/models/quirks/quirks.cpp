@@ -248,7 +248,7 @@ std::optional<Object> top_level_scaling(const Part& part) {
   for (const std::string key : {"attn_factor", "beta_fast", "beta_slow", "extrapolation_factor"}) {
     const bool unused = original || type == "theta_scale" || key == "attn_factor";
     if (!unused || !part.keys.has(key)) continue;
-    part.note(NoteKind::unread, key, " is not read: ", part.name(), " turns without it");
+    part.note(NoteKind::unread, key, " is not read: ", part.name(), " does not use it");
     part.keys.mark(key);
   }
   if (original) return std::nullopt;

@@ -150,7 +150,7 @@ TEST_F(Families, layers_of_towers_stay_or_are_refused) {
   const std::string tower = "layers.0.self_attn.q_proj.weight";
   expect_converts({"minicpmv", config, 4, with(projections("llm." + at0), {{"vpm.encoder." + tower, {32, 12}}})});
   expect_refused(make("eyes", config, tensors_of(with(projections(at0), {{"eyes." + tower, {32, 12}}}))), "TENSOR",
-                 "must be told from those of its towers but \"eyes.layers\" and \"model.layers\"");
+                 "may have a projection of the queries but \"eyes.layers\" and \"model.layers\"");
 }
 
 TEST_F(Families, tensors_without_elements_stay) {

@@ -204,7 +204,7 @@ TEST_F(Folders, a_full_disk_is_told_of_the_file_that_was_to_be) {
 
 TEST_F(Folders, refusals) {
   const std::string dotted = R"({"model_type": "llava", "te.xt": {"model_type": "llama"}})";
-  expect_refused(make("dotted", dotted, both_layers()), "ROPE", "\"te.xt\" is none");
+  expect_refused(make("dotted", dotted, both_layers()), "ROPE", "\"te.xt\" is no object");
   std::string heads = two_layers;
   heads.replace(heads.find("\"num_key_value_heads\": 2"), 24, "\"num_key_value_heads\": 4");
   expect_refused(make("heads", heads, both_layers()), "SHAPE", "must have the 32 rows of the config's heads");

@@ -124,7 +124,7 @@ TEST_F(Formats, one_scale_for_a_block_of_rows_stays) {
     return std::vector<RowsPart>{{"weight", f8_e4m3, {rows, 64}}, {"weight_scale_inv", f32, {rows / 8, 2}}};
   };
   expect_refused(make("halves", quantized(R"("weight_block_size": [8, 32])"), q_k_and_v(halves)), "TENSOR",
-                 "has one for each 8 rows, which a head's rows leave");
+                 "has one for each 8 rows, and rows move to another block");
   for (const char* size : {"[-4, 4]", "[0, 4]", "[32]", "32", "[\"32\", 32]", "[32.0, 32]"}) {
     expect_refused(make("size", quantized(R"("weight_block_size": )" + std::string(size)), q_k_and_v(blocks)),
                    "CONFIG_VALUE", "quantization_config.weight_block_size must be two numbers from 1 but got");
@@ -207,7 +207,7 @@ TEST_F(Formats, formats_that_are_not_read_are_refused_by_name) {
     expect_refused(make("packed", quantized(form), {q("qweight", i32, {8, 64})}), "DTYPE",
                    R"(must be packed as "gemm" of AWQ or "gptq" but is packed as ")");
   }
-  expect_refused(make("trellis", heads_of_16(), {q("trellis", i16, {64, 4})}), "TENSOR", "\"trellis\" is none");
+  expect_refused(make("trellis", heads_of_16(), {q("trellis", i16, {64, 4})}), "TENSOR", "\"trellis\" is not known");
   expect_refused(make("60", heads_of_16(), {q("qweight", i32, {8, 60})}), "SHAPE", "numbers of 4 bits");
   expect_refused(make("k_scale", heads_of_16(),
                       {q("weight", bf16, {64, 4}), some_tensor(layer_0 + "k_proj.weight", bf16, {32, 4}),

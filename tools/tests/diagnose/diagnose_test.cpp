@@ -245,7 +245,7 @@ TEST_P(Faults, Axis) {
   std::ranges::reverse(unknown.begin(), unknown.begin() + 12);
   const std::pair<std::vector<std::uint8_t>, const char*> maps[] = {
       {interleaved_axes(std::vector<int>{8, 12, 12}), "with the axes in turns"},
-      {swapped, "with axis 1 and axis 2 exchanged among its axes: pair 8 listens to axis 2, the model asks axis 1"},
+      {swapped, "with axis 1 and axis 2 exchanged among its axes: pair 8 turns by axis 2, the model asks axis 1"},
       {shifted, "with the axes shifted one pair further"},
       {std::vector<std::uint8_t>(32, 0), "with axis 0 alone instead of all axes"},
       {unknown, "with other axes in 8 of its 32 pairs"}};

@@ -106,7 +106,8 @@ TEST_P(Parts, BeforesAndKernelsAreMended) {
   const auto same_head = [](int, int h) { return h; };
   const std::tuple<Data, Verdict, const char*> cases[] = {
       {taken(right, same_row, [](int, int h) { return 7 - h; }), Verdict::layout,
-       "q is written with its heads in another order: head 0 after is head 7 before; so taken it is rotated as the "
+       "q is written with its heads in another order: head 0 after is head 7 before; in that order it is rotated as "
+       "the "
        "config asks"},
       {taken(
            right, [](int b, int) { return 1 - b; }, same_head),

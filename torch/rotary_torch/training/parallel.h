@@ -22,7 +22,7 @@ class ProcessGroup {
  public:
   // One process: every call does nothing.
   static const ProcessGroup& alone() noexcept;
-  // The processes that torchrun started, or that were started by hand with its variables (docs/training.md); alone()
+  // The processes that torchrun started, or that were started by hand with its variables (docs/torch.md); alone()
   // where WORLD_SIZE is not set or 1. The group lives until the process ends, which from then on ignores SIGPIPE.
   // Throws VALUE for variables that are missing or no such numbers, PEER if the others cannot be reached, TORCH if the
   // build has no Gloo.
